@@ -1,0 +1,136 @@
+/**
+ * Environment -> frozen Config. The only reader of process.env, once, at start (contract: Processes and settings).
+ * A bad value is a ConfigError that names the variable and what it takes.
+ */
+import { ConfigError } from "./errors.ts";
+
+/** Where a listener binds; `off` does not start. Port 0 picks a free one. */
+export type Listen = { host: string; port: number } | "off";
+
+export type TlsMode = { mode: "self-signed" } | { mode: "files"; cert: string; key: string };
+
+export interface Config {
+  /** Folder of everything the appliance keeps. */
+  readonly data: string;
+  /** Public origin, without a trailing slash. */
+  readonly baseUrl: string;
+  readonly http: Listen;
+  readonly mx: Listen;
+  readonly tls: TlsMode;
+  /** Name in EHLO, greeting and Received. */
+  readonly hostname: string;
+  /** DNS servers as `ip` or `ip:port`; empty means the system's. */
+  readonly dns: readonly string[];
+  /** CIDRs whose X-Forwarded-For is believed. */
+  readonly trustedProxies: readonly string[];
+  readonly log: "debug" | "info" | "warn" | "error" | "silent";
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+function parseListen(name: string, value: string): Listen {
+  if (value === "off") return "off";
+  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]\s]+)):(\d{1,5})$/.exec(value);
+  const port = Number(match?.[3]);
+  if (!match || port > 65535) {
+    throw new ConfigError(`${name} is "${value}": give host:port, such as 127.0.0.1:8025 or [::]:25, or off`);
+  }
+  return { host: (match[1] ?? match[2]) as string, port };
+}
+
+function parseBaseUrl(value: string): string {
+  const url = URL.canParse(value) ? new URL(value) : undefined;
+  if (!url || !/^https?:$/.test(url.protocol) || url.pathname !== "/" || url.search || url.hash || url.username) {
+    throw new ConfigError(
+      `MAILROOM_BASE_URL is "${value}": give an http or https origin, such as https://mail.example.com`,
+    );
+  }
+  return url.origin;
+}
+
+function parseTls(value: string): TlsMode {
+  if (value === "self-signed") return { mode: "self-signed" };
+  if (value === "acme") throw new ConfigError("MAILROOM_TLS=acme is not built yet: use self-signed or files:CERT,KEY");
+  const files = /^files:([^,]+),([^,]+)$/.exec(value);
+  if (!files) throw new ConfigError(`MAILROOM_TLS is "${value}": give self-signed or files:CERT,KEY`);
+  return { mode: "files", cert: files[1] as string, key: files[2] as string };
+}
+
+const isIp = (text: string): boolean =>
+  /^\d{1,3}(\.\d{1,3}){3}$/.test(text) || /^[0-9a-fA-F:.]*:[0-9a-fA-F:.]*$/.test(text);
+
+function parseDnsServers(value: string): string[] {
+  return splitList(value).map((entry) => {
+    const withPort = /^(?:\[([^\]]+)\]|([^:]+))(?::(\d{1,5}))?$/.exec(entry);
+    const ip = isIp(entry) ? entry : (withPort?.[1] ?? withPort?.[2] ?? "");
+    if (!isIp(ip) || Number(withPort?.[3] ?? 53) > 65535) {
+      throw new ConfigError(`MAILROOM_DNS has "${entry}": give addresses as ip or ip:port, separated by commas`);
+    }
+    return entry;
+  });
+}
+
+function parseCidrs(value: string): string[] {
+  return splitList(value).map((entry) => {
+    const [ip = "", bits, ...rest] = entry.split("/");
+    const widest = ip.includes(":") ? 128 : 32;
+    if (rest.length > 0 || !isIp(ip) || (bits !== undefined && !(/^\d{1,3}$/.test(bits) && Number(bits) <= widest))) {
+      throw new ConfigError(
+        `MAILROOM_TRUSTED_PROXIES has "${entry}": give CIDRs, such as 10.0.0.0/8, separated by commas`,
+      );
+    }
+    return entry;
+  });
+}
+
+const splitList = (value: string): string[] =>
+  value
+    .split(",")
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== "");
+
+function parseLogLevel(value: string): Config["log"] {
+  const levels = ["debug", "info", "warn", "error", "silent"] as const;
+  const level = levels.find((known) => known === value);
+  if (!level) throw new ConfigError(`MAILROOM_LOG is "${value}": give one of ${levels.join(", ")}`);
+  return level;
+}
+
+/**
+ * What the contract names and no feature reads yet: the HTTPS listener is refused rather than left out in silence; the
+ * submission listeners are checked and do not start.
+ */
+function checkUnbuilt(env: Environment): void {
+  if ((env.MAILROOM_HTTPS || "off") !== "off") {
+    throw new ConfigError("MAILROOM_HTTPS is not built yet: leave it off and put a TLS proxy before MAILROOM_HTTP");
+  }
+  for (const name of ["MAILROOM_SUBMISSION", "MAILROOM_SUBMISSIONS"]) parseListen(name, env[name] || "off");
+}
+
+/** Reads the environment. An empty variable counts as not set. */
+export function readConfig(env: Environment): Config {
+  checkUnbuilt(env);
+  const baseUrl = parseBaseUrl(env.MAILROOM_BASE_URL || "http://localhost:8025");
+  const hostname = env.MAILROOM_HOSTNAME || new URL(baseUrl).hostname;
+  if (
+    !/^(?=.{1,253}$)[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$|^\[.+\]$/.test(
+      hostname,
+    )
+  ) {
+    throw new ConfigError(`MAILROOM_HOSTNAME is "${hostname}": give a host name, such as mail.example.com`);
+  }
+  return Object.freeze({
+    data: env.MAILROOM_DATA || "./data",
+    baseUrl,
+    http: parseListen("MAILROOM_HTTP", env.MAILROOM_HTTP || "127.0.0.1:8025"),
+    mx: parseListen("MAILROOM_MX", env.MAILROOM_MX || "127.0.0.1:2525"),
+    tls: parseTls(env.MAILROOM_TLS || "self-signed"),
+    hostname,
+    dns: parseDnsServers(env.MAILROOM_DNS || ""),
+    trustedProxies: parseCidrs(env.MAILROOM_TRUSTED_PROXIES || ""),
+    log: parseLogLevel(env.MAILROOM_LOG || "info"),
+  });
+}
+
+/** The process's own environment. */
+export const processConfig = (): Config => readConfig(process.env);

@@ -1,0 +1,69 @@
+/**
+ * The refusals of the service: one error class, and the one table from its codes to HTTP status (spec: Errors).
+ *
+ * Whatever is thrown and is not an AppError is a fault of ours: it is logged whole and shown as `server_error`.
+ */
+
+/** The stable error codes and the status each answers with. */
+export const STATUS_OF_CODE = {
+  bad_request: 400,
+  unauthorized: 401,
+  missing_scope: 403,
+  forbidden: 403,
+  not_found: 404,
+  conflict: 409,
+  idempotency_in_progress: 409,
+  idempotency_key_reused: 422,
+  payload_too_large: 413,
+  unprocessable: 422,
+  locked: 423,
+  rate_limited: 429,
+  insufficient_storage: 507,
+  server_error: 500,
+  upstream_failed: 502,
+} as const;
+
+export type ErrorCode = keyof typeof STATUS_OF_CODE;
+
+/** A refusal with a stable code and a message for people, which says what to change. */
+export class AppError extends Error {
+  override readonly name = "AppError";
+  readonly code: ErrorCode;
+  /** HTTP status. */
+  readonly status: number;
+  /** Seconds after which trying again makes sense. */
+  readonly retryAfter: number | undefined;
+
+  constructor(
+    code: ErrorCode,
+    message: string,
+    options: { status?: number; retryAfter?: number; cause?: unknown } = {},
+  ) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.status = options.status ?? STATUS_OF_CODE[code];
+    this.retryAfter = options.retryAfter;
+  }
+}
+
+/**
+ * Brief unavailability: store busy, disk full, stopping (contract: Unavailable). 503 over HTTP, 452 or 421 over SMTP.
+ * Nothing half-done stays behind it.
+ */
+export function unavailable(message: string, cause?: unknown): AppError {
+  return new AppError("server_error", message, { status: 503, retryAfter: 5, cause });
+}
+
+export function isUnavailable(error: unknown): error is AppError {
+  return error instanceof AppError && error.code === "server_error" && error.status === 503;
+}
+
+/** A wrong setting or environment variable: told to the operator, never to a client. */
+export class ConfigError extends Error {
+  override readonly name = "ConfigError";
+}
+
+/** Thrown by a command for wrong usage: exit code 2. */
+export class UsageError extends Error {
+  override readonly name = "UsageError";
+}

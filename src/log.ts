@@ -1,0 +1,61 @@
+/**
+ * Log lines: one JSON object a line on stderr. Never bodies, Bcc, keys or passwords: what looks like one is cut here as
+ * a last resort, whoever logged it.
+ */
+export const LOG_LEVELS = ["debug", "info", "warn", "error", "silent"] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+export type LogFields = Record<string, unknown>;
+
+export interface Log {
+  debug(message: string, fields?: LogFields): void;
+  info(message: string, fields?: LogFields): void;
+  warn(message: string, fields?: LogFields): void;
+  error(message: string, fields?: LogFields): void;
+  /** A logger whose every line carries these fields too, such as the trace id of a session, request or job. */
+  child(fields: LogFields): Log;
+}
+
+const SECRET = /\bmr_[A-Za-z0-9]{8,}|\bwhsec_[A-Za-z0-9+/=]{8,}|\bBearer\s+\S+|-----BEGIN [A-Z ]*PRIVATE KEY-----[^]*/g;
+const SECRET_FIELD = /^(authorization|password|secret|apiKey|key|token|bcc)$/i;
+
+const redact = (text: string): string => text.replace(SECRET, "[redacted]");
+
+/** JSON value of a field: errors as name, message, stack and cause; secrets cut. */
+function present(name: string, value: unknown): unknown {
+  if (SECRET_FIELD.test(name)) return "[redacted]";
+  if (value instanceof Error) {
+    return {
+      name: value.name,
+      message: redact(value.message),
+      code: (value as { code?: unknown }).code,
+      stack: value.stack === undefined ? undefined : redact(value.stack),
+      cause: value.cause === undefined ? undefined : present("cause", value.cause),
+    };
+  }
+  return typeof value === "string" ? redact(value) : value;
+}
+
+/** `write` takes one line without its line end. `now` gives epoch milliseconds. */
+export function createLog(
+  level: LogLevel,
+  now: () => number,
+  write: (line: string) => void,
+  base: LogFields = {},
+): Log {
+  const threshold = LOG_LEVELS.indexOf(level);
+  const emit = (at: LogLevel, message: string, fields: LogFields = {}): void => {
+    if (LOG_LEVELS.indexOf(at) < threshold) return;
+    const line: LogFields = { time: new Date(now()).toISOString(), level: at, message: redact(message) };
+    for (const [name, value] of Object.entries({ ...base, ...fields })) {
+      if (value !== undefined) line[name] = present(name, value);
+    }
+    write(JSON.stringify(line, (name, value) => (typeof value === "object" ? value : present(name, value))));
+  };
+  return {
+    debug: (message, fields) => emit("debug", message, fields),
+    info: (message, fields) => emit("info", message, fields),
+    warn: (message, fields) => emit("warn", message, fields),
+    error: (message, fields) => emit("error", message, fields),
+    child: (fields) => createLog(level, now, write, { ...base, ...fields }),
+  };
+}

@@ -1,0 +1,69 @@
+/**
+ * What the world provides: the clock, timers, randomness, DNS and outgoing HTTP. The only file that asks the operating
+ * system for any of them; tests hand in others.
+ */
+import { randomBytes } from "node:crypto";
+import { Resolver } from "node:dns/promises";
+
+/** The questions the appliance asks of DNS. Rejects with node's `ENOTFOUND`, `ENODATA`, `ETIMEOUT`, … in `code`. */
+export type DnsResolver = Pick<
+  Resolver,
+  "resolve4" | "resolve6" | "resolveMx" | "resolveTxt" | "resolveCname" | "resolveNs" | "reverse"
+>;
+
+export interface Runtime {
+  /** Epoch milliseconds. */
+  now(): number;
+  /** Calls `wake` once, `ms` milliseconds from now; returns what cancels it. */
+  setTimer(wake: () => void, ms: number): () => void;
+  randomBytes(size: number): Uint8Array;
+  dns: DnsResolver;
+  fetch: typeof fetch;
+}
+
+/** The real world. `dnsServers`: `ip` or `ip:port`; empty for the system's resolvers. */
+export function systemRuntime(dnsServers: readonly string[] = []): Runtime {
+  const dns = new Resolver({ timeout: 5_000, tries: 2 });
+  if (dnsServers.length > 0) dns.setServers([...dnsServers]);
+  return {
+    now: () => Date.now(),
+    setTimer: (wake, ms) => {
+      // Node clamps longer delays to 1 ms; the sleeper looks at the clock again when it wakes.
+      const timer = setTimeout(wake, Math.min(ms, 2 ** 31 - 1));
+      timer.unref();
+      return () => clearTimeout(timer);
+    },
+    randomBytes: (size) => randomBytes(size),
+    dns,
+    fetch,
+  };
+}
+
+const BASE32 = "0123456789abcdefghjkmnpqrstvwxyz";
+const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/** The prefixes of public ids (contract: Names). `dom` is ours: domains are named by their name. */
+export type IdPrefix = "wsp" | "usr" | "mbx" | "thr" | "msg" | "att" | "evt" | "whk" | "key" | "dom";
+
+/**
+ * A new public id: 9 characters of time, so that indexes grow at their end, and 13 random ones (65 bits), so that it
+ * cannot be guessed. Opaque to clients.
+ */
+export function newId(runtime: Pick<Runtime, "now" | "randomBytes">, prefix: IdPrefix): string {
+  let time = "";
+  for (let rest = runtime.now(), i = 0; i < 9; i++, rest = Math.floor(rest / 32)) time = BASE32[rest % 32] + time;
+  let random = "";
+  for (const byte of runtime.randomBytes(13)) random += BASE32[byte & 31];
+  return `${prefix}_${time}${random}`;
+}
+
+/** `length` characters [A-Za-z0-9], unbiased. */
+export function randomToken(runtime: Pick<Runtime, "randomBytes">, length: number): string {
+  let token = "";
+  while (token.length < length) {
+    for (const byte of runtime.randomBytes(length)) {
+      if (byte < 248 && token.length < length) token += BASE62[byte % 62];
+    }
+  }
+  return token;
+}

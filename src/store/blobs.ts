@@ -1,0 +1,99 @@
+/**
+ * Content-addressed files: `blobs/ab/cdef…`, named by the SHA-256 of their bytes. A blob is on disk, fsynced, before the
+ * row that names it commits; one that no row names is swept later, when it has grown old enough that no filing in
+ * progress can be about to name it.
+ */
+import { createHash } from "node:crypto";
+import { mkdirSync } from "node:fs";
+import { mkdir, open, readdir, rename, stat, unlink, utimes } from "node:fs/promises";
+import { join } from "node:path";
+import type { Runtime } from "../runtime.ts";
+
+export interface Blobs {
+  /** Writes the bytes durably and returns their name, SHA-256 in hex. The same bytes again cost no second file. */
+  write(bytes: Uint8Array): Promise<string>;
+  /** The file of a blob, for streaming. */
+  file(name: string): Bun.BunFile;
+  /** Reads a blob whole. */
+  read(name: string): Promise<Uint8Array>;
+  /**
+   * Removes the blobs last written before `olderThan` (epoch ms) of which `isNamed` says no; returns how many. Asks for
+   * one folder of names at a time.
+   */
+  sweep(olderThan: number, isNamed: (names: string[]) => Set<string>): Promise<number>;
+}
+
+export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "randomBytes">): Blobs {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const shardOf = (name: string): string => join(folder, name.slice(0, 2));
+  const pathOf = (name: string): string => join(shardOf(name), name.slice(2));
+
+  async function syncFolder(path: string): Promise<void> {
+    const handle = await open(path, "r");
+    try {
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+  }
+
+  async function write(bytes: Uint8Array): Promise<string> {
+    const name = createHash("sha256").update(bytes).digest("hex");
+    const path = pathOf(name);
+    const now = new Date(runtime.now());
+    // Touching it keeps the sweeper away until the row that will name it has committed.
+    const kept = await utimes(path, now, now).then(
+      () => true,
+      () => false,
+    );
+    if (kept) return name;
+    const shard = shardOf(name);
+    const madeShard = await mkdir(shard, { recursive: true, mode: 0o700 });
+    const temporary = join(shard, `.${Buffer.from(runtime.randomBytes(16)).toString("hex")}`);
+    try {
+      const handle = await open(temporary, "wx", 0o600);
+      try {
+        await handle.writeFile(bytes);
+        await handle.utimes(now, now);
+        await handle.sync();
+      } finally {
+        await handle.close();
+      }
+      await rename(temporary, path);
+    } catch (error) {
+      await unlink(temporary).catch(() => {});
+      throw error;
+    }
+    await syncFolder(shard);
+    if (madeShard !== undefined) await syncFolder(folder);
+    return name;
+  }
+
+  async function sweepShard(shard: string, olderThan: number, isNamed: (names: string[]) => Set<string>) {
+    const entries = await readdir(join(folder, shard));
+    const named = isNamed(entries.map((entry) => shard + entry));
+    let removed = 0;
+    for (const entry of entries) {
+      if (named.has(shard + entry)) continue;
+      const path = join(folder, shard, entry);
+      const { mtimeMs } = await stat(path);
+      if (mtimeMs >= olderThan) continue;
+      await unlink(path);
+      removed++;
+    }
+    return removed;
+  }
+
+  return {
+    write,
+    file: (name) => Bun.file(pathOf(name)),
+    read: async (name) => new Uint8Array(await Bun.file(pathOf(name)).arrayBuffer()),
+    async sweep(olderThan, isNamed) {
+      let removed = 0;
+      for (const shard of await readdir(folder)) {
+        if (/^[0-9a-f]{2}$/.test(shard)) removed += await sweepShard(shard, olderThan, isNamed);
+      }
+      return removed;
+    },
+  };
+}

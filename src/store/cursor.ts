@@ -1,0 +1,32 @@
+/**
+ * Opaque keyset cursors (spec: Pagination): the position after the last row of a page, bound to the query that made it
+ * (contract: Parameters). Not secret and not trusted: whatever a position says, reach is asked again.
+ */
+import { createHash } from "node:crypto";
+import { AppError } from "../errors.ts";
+
+/** Sort key of the last row of a page: its time (epoch ms) and its number, which makes it unique. */
+export interface Position {
+  at: number;
+  seq: number;
+}
+
+/** `query`: whatever selects the rows, without the cursor and the page size. */
+const bindingOf = (query: unknown): string =>
+  createHash("sha256").update(JSON.stringify(query)).digest("base64url").slice(0, 12);
+
+export function encodeCursor(position: Position, query: unknown): string {
+  return Buffer.from(`1.${position.at}.${position.seq}.${bindingOf(query)}`).toString("base64url");
+}
+
+/** @throws AppError bad_request for a cursor that is none, or that another query made. */
+export function decodeCursor(cursor: string, query: unknown): Position {
+  const match = /^1\.(-?\d{1,16})\.(\d{1,16})\.([\w-]{12})$/.exec(Buffer.from(cursor, "base64url").toString("latin1"));
+  if (!match || encodeURIComponent(cursor) !== cursor) {
+    throw new AppError("bad_request", "cursor is not valid: pass the nextCursor of the previous page as it is");
+  }
+  if (match[3] !== bindingOf(query)) {
+    throw new AppError("bad_request", "cursor belongs to another query: repeat the filters of the page it came from");
+  }
+  return { at: Number(match[1]), seq: Number(match[2]) };
+}

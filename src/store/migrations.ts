@@ -1,0 +1,7 @@
+/**
+ * The migrations, oldest first, as text inside the executable. Append-only: a released one never changes. The database's
+ * `PRAGMA user_version` counts those applied.
+ */
+import mail from "./migrations/0001_mail.sql" with { type: "text" };
+
+export const MIGRATIONS: readonly string[] = [mail];

@@ -1,0 +1,208 @@
+/**
+ * The database: opening, migrating, transactions and group commit. One connection a process; several processes (the
+ * server and commands) share the file through SQLite's WAL.
+ *
+ * What a transaction committed survives a kill -9 or power cut the moment after: WAL with synchronous=FULL.
+ */
+import { Database, SQLiteError } from "bun:sqlite";
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { drizzle } from "drizzle-orm/bun-sqlite";
+import { unavailable } from "../errors.ts";
+import type { Runtime } from "../runtime.ts";
+import { type Blobs, openBlobs } from "./blobs.ts";
+import { MIGRATIONS } from "./migrations.ts";
+import * as schema from "./schema.ts";
+
+export type Db = ReturnType<typeof drizzle<typeof schema, Database>>;
+
+declare const inTransaction: unique symbol;
+/** The database inside a transaction. What writes takes one, so that it can only be called inside `transact`. */
+export type Tx = Db & { readonly [inTransaction]: true };
+
+type NotAPromise<T> = T extends PromiseLike<unknown> ? never : T;
+
+export interface Store {
+  /** For reading; drizzle. */
+  readonly db: Db;
+  readonly blobs: Blobs;
+  /**
+   * Runs `work` in a write transaction (BEGIN IMMEDIATE) and commits; what it throws rolls all of it back. `work` is
+   * synchronous: a promise would leave the transaction open. Nested, it joins the outer transaction.
+   * @throws AppError server_error 503 when the store is busy or the disk full.
+   */
+  transact<T>(work: (tx: Tx) => NotAPromise<T>): T;
+  /**
+   * The same, sharing one commit (one fsync) with whatever else is enqueued meanwhile. Resolves after the commit. One
+   * that throws rolls back alone and rejects alone.
+   */
+  enqueue<T>(work: (tx: Tx) => NotAPromise<T>): Promise<T>;
+  /** `listener` runs after every commit of this process. Returns what removes it. */
+  onCommit(listener: () => void): () => void;
+  /** Changes whenever another process commits. */
+  dataVersion(): number;
+  close(): void;
+}
+
+export interface StoreOptions {
+  /** Folder of blobs and, unless `file` says otherwise, database. Made when missing. */
+  folder: string;
+  /** The database file; `:memory:` for tests. */
+  file?: string;
+  /** How long a write waits for another process's, in ms; it blocks the event loop meanwhile. */
+  busyTimeoutMs?: number;
+  runtime: Pick<Runtime, "now" | "randomBytes">;
+}
+
+/** Filings that share a commit: enough to spread an fsync, few enough to keep the event loop's pauses short. */
+const LARGEST_GROUP = 32;
+
+const UNAVAILABLE_SQLITE = /^SQLITE_(BUSY|LOCKED|FULL|IOERR|CANTOPEN|READONLY|NOMEM)/;
+const UNAVAILABLE_SYSTEM = new Set(["ENOSPC", "EDQUOT", "EMFILE", "ENFILE", "EIO", "EROFS", "ENOMEM"]);
+
+/** A full disk or a busy store as the AppError that says so; anything else as it is. */
+export function asUnavailable(error: unknown): unknown {
+  if (error instanceof SQLiteError && UNAVAILABLE_SQLITE.test(error.code ?? "")) {
+    return unavailable("The mail store is briefly unavailable; try again", error);
+  }
+  const cause = error instanceof Error ? error.cause : undefined;
+  if (cause instanceof SQLiteError) return asUnavailable(cause);
+  if (UNAVAILABLE_SYSTEM.has((error as NodeJS.ErrnoException)?.code ?? "")) {
+    return unavailable("The mail store is briefly unavailable; try again", error);
+  }
+  return error;
+}
+
+/** Brings the schema up to date. A data folder from a newer version is refused. */
+function migrate(sqlite: Database): void {
+  const version = (): number => (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
+  if (version() > MIGRATIONS.length) {
+    throw new Error(
+      `The data folder was written by a newer Mailroom (schema ${version()}, this one knows ${MIGRATIONS.length}): start that version, or restore a backup`,
+    );
+  }
+  if (version() === MIGRATIONS.length) return;
+  // Two processes may start at once: the second finds the work done once it holds the lock.
+  sqlite.exec("BEGIN EXCLUSIVE");
+  try {
+    for (const [index, sql] of MIGRATIONS.entries()) {
+      if (index < version()) continue;
+      sqlite.exec(sql);
+      sqlite.exec(`PRAGMA user_version = ${index + 1}`);
+    }
+    sqlite.exec("COMMIT");
+  } catch (error) {
+    sqlite.exec("ROLLBACK");
+    throw error;
+  }
+}
+
+export function openStore({ folder, file, busyTimeoutMs = 1_000, runtime }: StoreOptions): Store {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const sqlite = new Database(file ?? join(folder, "mailroom.db"), { create: true, strict: true });
+  sqlite.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
+  sqlite.exec("PRAGMA journal_mode = WAL");
+  sqlite.exec("PRAGMA synchronous = FULL");
+  sqlite.exec("PRAGMA foreign_keys = ON");
+  sqlite.exec("PRAGMA cache_size = -32768");
+  sqlite.exec("PRAGMA temp_store = MEMORY");
+  migrate(sqlite);
+
+  const db = drizzle(sqlite, { schema });
+  const blobs = openBlobs(join(folder, "blobs"), runtime);
+  const begin = sqlite.prepare("BEGIN IMMEDIATE");
+  const commit = sqlite.prepare("COMMIT");
+  const rollback = sqlite.prepare("ROLLBACK");
+  const savepoint = sqlite.prepare("SAVEPOINT entry");
+  const release = sqlite.prepare("RELEASE entry");
+  const rollbackEntry = sqlite.prepare("ROLLBACK TO entry");
+  const listeners = new Set<() => void>();
+
+  function transact<T>(work: (tx: Tx) => NotAPromise<T>): T {
+    if (sqlite.inTransaction) return work(db as Tx);
+    let result: T;
+    try {
+      begin.run();
+      try {
+        result = work(db as Tx);
+        commit.run();
+      } catch (error) {
+        // A full disk makes SQLite roll back by itself.
+        if (sqlite.inTransaction) rollback.run();
+        throw error;
+      }
+    } catch (error) {
+      throw asUnavailable(error);
+    }
+    for (const listener of listeners) listener();
+    return result;
+  }
+
+  interface Entry {
+    work: (tx: Tx) => unknown;
+    settle: (outcome: { value: unknown } | { error: unknown }) => void;
+  }
+  const waiting: Entry[] = [];
+  let scheduled = false;
+
+  function commitGroup(): void {
+    scheduled = false;
+    const group = waiting.splice(0, LARGEST_GROUP);
+    if (waiting.length > 0) schedule();
+    if (group.length === 0) return;
+    const outcomes: Parameters<Entry["settle"]>[0][] = [];
+    try {
+      transact((tx) => {
+        for (const entry of group) {
+          savepoint.run();
+          try {
+            outcomes.push({ value: entry.work(tx) });
+            release.run();
+          } catch (error) {
+            if (!sqlite.inTransaction) throw error;
+            rollbackEntry.run();
+            release.run();
+            outcomes.push({ error: asUnavailable(error) });
+          }
+        }
+      });
+    } catch (error) {
+      for (const entry of group) entry.settle({ error });
+      return;
+    }
+    group.forEach((entry, i) => {
+      entry.settle(outcomes[i] as (typeof outcomes)[number]);
+    });
+  }
+
+  function schedule(): void {
+    if (scheduled) return;
+    scheduled = true;
+    // After the I/O of this turn, so that what arrives together commits together.
+    setImmediate(commitGroup);
+  }
+
+  return {
+    db,
+    blobs,
+    transact,
+    enqueue<T>(work: (tx: Tx) => NotAPromise<T>): Promise<T> {
+      return new Promise<T>((resolve, reject) => {
+        waiting.push({
+          work,
+          settle: (outcome) => ("value" in outcome ? resolve(outcome.value as T) : reject(outcome.error)),
+        });
+        schedule();
+      });
+    },
+    onCommit(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    dataVersion: () => (sqlite.query("PRAGMA data_version").get() as { data_version: number }).data_version,
+    close() {
+      commitGroup();
+      sqlite.close();
+    },
+  };
+}

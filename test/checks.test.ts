@@ -1,0 +1,34 @@
+/** The static checks, as tests: so that `bun test` is every check there is. */
+import { expect, test } from "bun:test";
+import { join } from "node:path";
+
+const root = join(import.meta.dir, "..");
+
+async function run(...command: string[]): Promise<{ exitCode: number; output: string }> {
+  const [tool, ...rest] = command;
+  const child = Bun.spawn([join(root, "node_modules/.bin", tool as string), ...rest], {
+    cwd: root,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const [stdout, stderr, exitCode] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ]);
+  return { exitCode, output: stdout + stderr };
+}
+
+const PASSED = { exitCode: 0, output: "" };
+
+test("tsc, strict", async () => {
+  expect(await run("tsc", "-p", ".")).toEqual(PASSED);
+}, 60_000);
+
+test("Biome", async () => {
+  const { exitCode, output } = await run("biome", "ci", "--colors=off", "--error-on-warnings");
+  expect({ exitCode, output: exitCode === 0 ? "" : output }).toEqual(PASSED);
+}, 60_000);
+
+test("knip: nothing unused", async () => {
+  expect(await run("knip")).toEqual(PASSED);
+}, 60_000);

@@ -1,0 +1,71 @@
+import { describe, expect, test } from "bun:test";
+import { readConfig } from "../src/config.ts";
+import { ConfigError } from "../src/errors.ts";
+
+describe("the environment", () => {
+  test("has the contract's defaults", () => {
+    expect(readConfig({})).toEqual({
+      data: "./data",
+      baseUrl: "http://localhost:8025",
+      http: { host: "127.0.0.1", port: 8025 },
+      mx: { host: "127.0.0.1", port: 2525 },
+      tls: { mode: "self-signed" },
+      hostname: "localhost",
+      dns: [],
+      trustedProxies: [],
+      log: "info",
+    });
+  });
+
+  test("is read whole", () => {
+    expect(
+      readConfig({
+        MAILROOM_DATA: "/var/lib/mailroom",
+        MAILROOM_BASE_URL: "https://mail.example.com/",
+        MAILROOM_HTTP: "off",
+        MAILROOM_MX: "[::]:25",
+        MAILROOM_TLS: "files:/etc/cert.pem,/etc/key.pem",
+        MAILROOM_DNS: "127.0.0.1:5399, 9.9.9.9,[::1]:53,2620:fe::fe",
+        MAILROOM_TRUSTED_PROXIES: "10.0.0.0/8,fd00::/8,127.0.0.1",
+        MAILROOM_LOG: "debug",
+      }),
+    ).toMatchObject({
+      data: "/var/lib/mailroom",
+      baseUrl: "https://mail.example.com",
+      http: "off",
+      mx: { host: "::", port: 25 },
+      tls: { mode: "files", cert: "/etc/cert.pem", key: "/etc/key.pem" },
+      hostname: "mail.example.com",
+      dns: ["127.0.0.1:5399", "9.9.9.9", "[::1]:53", "2620:fe::fe"],
+      trustedProxies: ["10.0.0.0/8", "fd00::/8", "127.0.0.1"],
+      log: "debug",
+    });
+  });
+
+  test("cannot be changed afterwards", () => {
+    expect(Object.isFrozen(readConfig({}))).toBe(true);
+  });
+
+  test.each([
+    ["MAILROOM_BASE_URL", "localhost:8025"],
+    ["MAILROOM_BASE_URL", "ftp://example.com"],
+    ["MAILROOM_BASE_URL", "https://example.com/mail"],
+    ["MAILROOM_HTTP", "8025"],
+    ["MAILROOM_HTTP", "127.0.0.1:70000"],
+    ["MAILROOM_MX", "::1:25"],
+    ["MAILROOM_SUBMISSION", "nowhere"],
+    ["MAILROOM_SUBMISSIONS", "host:port"],
+    ["MAILROOM_HTTPS", "0.0.0.0:443"],
+    ["MAILROOM_TLS", "acme"],
+    ["MAILROOM_TLS", "files:only-one"],
+    ["MAILROOM_HOSTNAME", "bad host"],
+    ["MAILROOM_DNS", "dns.example.com"],
+    ["MAILROOM_DNS", "1.2.3.4:99999"],
+    ["MAILROOM_TRUSTED_PROXIES", "10.0.0.0/33"],
+    ["MAILROOM_TRUSTED_PROXIES", "everyone"],
+    ["MAILROOM_LOG", "loud"],
+  ])("%s=%s is refused by name", (name, value) => {
+    expect(() => readConfig({ [name]: value })).toThrow(ConfigError);
+    expect(() => readConfig({ [name]: value })).toThrow(name);
+  });
+});

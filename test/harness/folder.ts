@@ -1,0 +1,16 @@
+import { afterAll } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+/** A new empty folder, removed when the test file ends. */
+export function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "mailroom-"));
+  made.push(folder);
+  return folder;
+}
+
+const made: string[] = [];
+afterAll(() => {
+  for (const folder of made.splice(0)) rmSync(folder, { recursive: true, force: true });
+});

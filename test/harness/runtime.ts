@@ -1,0 +1,54 @@
+/** A world for tests: a clock that stands until moved, timers on it, real randomness, and DNS and HTTP that refuse. */
+import { randomBytes } from "node:crypto";
+import type { DnsResolver, Runtime } from "../../src/runtime.ts";
+
+export interface FakeRuntime extends Runtime {
+  /** Moves the clock to `at` (epoch ms), firing the timers on the way in order. */
+  advanceTo(at: number): void;
+  /** Epoch ms of the earliest timer, or undefined. */
+  nextTimer(): number | undefined;
+}
+
+/** When every fake clock starts. */
+export const START = Date.parse("2026-01-05T09:00:00Z");
+
+const refuse = async (): Promise<never> => {
+  throw Object.assign(new Error("no DNS in this test"), { code: "ENOTFOUND" });
+};
+
+const NO_DNS = {
+  resolve4: refuse,
+  resolve6: refuse,
+  resolveMx: refuse,
+  resolveTxt: refuse,
+  resolveCname: refuse,
+  resolveNs: refuse,
+  reverse: refuse,
+} as DnsResolver;
+
+export function fakeRuntime(overrides: Partial<Runtime> = {}): FakeRuntime {
+  let now = START;
+  const timers = new Set<{ at: number; wake: () => void }>();
+  const earliest = () => [...timers].sort((a, b) => a.at - b.at)[0];
+  return {
+    now: () => now,
+    setTimer(wake, ms) {
+      const timer = { at: now + ms, wake };
+      timers.add(timer);
+      return () => timers.delete(timer);
+    },
+    randomBytes: (size) => randomBytes(size),
+    dns: NO_DNS,
+    fetch: refuse as unknown as typeof fetch,
+    ...overrides,
+    advanceTo(at) {
+      for (let timer = earliest(); timer && timer.at <= at; timer = earliest()) {
+        timers.delete(timer);
+        now = Math.max(now, timer.at);
+        timer.wake();
+      }
+      now = at;
+    },
+    nextTimer: () => earliest()?.at,
+  };
+}

@@ -1,0 +1,29 @@
+/**
+ * `npm test`: runs the whole suite (`bun test`, which includes tsc, Biome and knip) and ends with one line
+ * `N passed, N failed` that any continuous integration can read. Arguments are passed on to `bun test`.
+ */
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const folder = mkdtempSync(join(tmpdir(), "mailroom-test-"));
+const report = join(folder, "junit.xml");
+const run = Bun.spawn(
+  [process.execPath, "test", "--reporter=junit", `--reporter-outfile=${report}`, ...process.argv.slice(2)],
+  { cwd: join(import.meta.dir, ".."), stdio: ["ignore", "inherit", "inherit"] },
+);
+const exitCode = await run.exited;
+
+const count = (attribute: string): number => {
+  const head = /<testsuites\b[^>]*>/.exec(readFileSync(report, "utf8"))?.[0] ?? "";
+  return Number(new RegExp(`\\b${attribute}="(\\d+)"`).exec(head)?.[1]);
+};
+const [tests, failed, skipped] = [count("tests"), count("failures"), count("skipped")];
+rmSync(folder, { recursive: true });
+
+// A file that cannot be loaded fails the run without failing a test.
+const alsoFailed = exitCode !== 0 && failed === 0 ? 1 : 0;
+console.log(
+  `${tests - failed - skipped} passed, ${failed + alsoFailed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`,
+);
+process.exit(exitCode);

@@ -1,0 +1,95 @@
+import { describe, expect, test } from "bun:test";
+import { createLog } from "../src/log.ts";
+import { createScheduler, type Job } from "../src/scheduler.ts";
+import { fakeRuntime, START } from "./harness/runtime.ts";
+
+const MINUTE = 60_000;
+
+function setUp(jobs: (ran: string[], now: () => number) => Job[]) {
+  const runtime = fakeRuntime();
+  const ran: string[] = [];
+  const lines: string[] = [];
+  const log = createLog("info", runtime.now, (line) => lines.push(line));
+  const scheduler = createScheduler(
+    runtime,
+    log,
+    jobs(ran, () => (runtime.now() - START) / MINUTE),
+  );
+  const advance = async (minutes: number): Promise<void> => {
+    runtime.advanceTo(runtime.now() + minutes * MINUTE);
+    await scheduler.settled();
+  };
+  return { runtime, ran, lines, scheduler, advance };
+}
+
+describe("the scheduler", () => {
+  test("looks at every job at the start, then when each says", async () => {
+    const { ran, scheduler, advance } = setUp((ran, minute) => [
+      { name: "often", runDue: (now) => (ran.push(`often ${minute()}`), now + 2 * MINUTE) },
+      { name: "never", runDue: () => (ran.push("never"), null) },
+    ]);
+    scheduler.start();
+    await scheduler.settled();
+    expect(ran).toEqual(["often 0", "never"]);
+    await advance(2);
+    await advance(1);
+    await advance(1);
+    expect(ran).toEqual(["often 0", "never", "often 2", "often 4"]);
+  });
+
+  test("runs a job again when it is woken, also while it runs", async () => {
+    let release = (): void => {};
+    const { ran, scheduler } = setUp((ran) => [
+      { name: "slow", runDue: () => new Promise((resolve) => (ran.push("slow"), (release = () => resolve(null)))) },
+      { name: "other", runDue: () => (ran.push("other"), null) },
+    ]);
+    scheduler.start();
+    scheduler.wake("slow");
+    expect(ran).toEqual(["slow", "other"]);
+    release();
+    await Bun.sleep(0);
+    expect(ran).toEqual(["slow", "other", "slow"]);
+    release();
+    await scheduler.settled();
+    scheduler.wake("other");
+    await scheduler.settled();
+    expect(ran).toEqual(["slow", "other", "slow", "other"]);
+  });
+
+  test("a job that throws is logged and tried later each time, and does not stop another", async () => {
+    const { ran, lines, scheduler, runtime } = setUp((ran, minute) => [
+      {
+        name: "broken",
+        runDue: () => {
+          ran.push(`broken ${Math.round(minute() * 60)}s`);
+          throw new Error("no luck");
+        },
+      },
+      { name: "sound", runDue: (now) => now + 1_000 },
+    ]);
+    scheduler.start();
+    await scheduler.settled();
+    for (let second = 1; second <= 7; second++) {
+      runtime.advanceTo(START + second * 1_000);
+      await scheduler.settled();
+    }
+    expect(ran).toEqual(["broken 0s", "broken 1s", "broken 3s", "broken 7s"]);
+    expect(lines.map((line) => JSON.parse(line).message)).toEqual(Array(4).fill("job failed"));
+  });
+
+  test("stop waits for what runs, and nothing runs after", async () => {
+    let release = (): void => {};
+    const { ran, scheduler, advance } = setUp((ran) => [
+      {
+        name: "slow",
+        runDue: (now) => new Promise((resolve) => (ran.push("slow"), (release = () => resolve(now + 1)))),
+      },
+    ]);
+    scheduler.start();
+    const stopped = scheduler.stop();
+    release();
+    await stopped;
+    await advance(5);
+    expect(ran).toEqual(["slow"]);
+  });
+});

@@ -1,0 +1,68 @@
+import { describe, expect, test } from "bun:test";
+import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { openBlobs } from "../../src/store/blobs.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { fakeRuntime, START } from "../harness/runtime.ts";
+
+const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+const HOUR = 3_600_000;
+
+function setUp() {
+  const folder = temporaryFolder();
+  const runtime = fakeRuntime();
+  return { folder, runtime, blobs: openBlobs(folder, runtime) };
+}
+
+describe("blobs", () => {
+  test("are named by their SHA-256 and read back byte for byte", async () => {
+    const { blobs } = setUp();
+    const name = await blobs.write(bytes("abc"));
+    expect(name).toBe("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    expect(await blobs.read(name)).toEqual(bytes("abc"));
+    expect(blobs.file(name).size).toBe(3);
+  });
+
+  test("an empty one is one too", async () => {
+    const { blobs } = setUp();
+    expect(await blobs.read(await blobs.write(bytes("")))).toEqual(bytes(""));
+  });
+
+  test("the same bytes are one file, also when written at once", async () => {
+    const { blobs, folder } = setUp();
+    const names = await Promise.all(Array.from({ length: 8 }, () => blobs.write(bytes("same"))));
+    expect(new Set(names).size).toBe(1);
+    expect(readdirSync(join(folder, names[0]!.slice(0, 2)))).toEqual([names[0]!.slice(2)]);
+  });
+
+  test("are readable by nobody else", async () => {
+    const { blobs, folder } = setUp();
+    const name = await blobs.write(bytes("private"));
+    expect(statSync(join(folder, name.slice(0, 2), name.slice(2))).mode & 0o077).toBe(0);
+  });
+});
+
+describe("sweep", () => {
+  test("removes old blobs that nothing names, and leftovers of a crash", async () => {
+    const { blobs, folder } = setUp();
+    const kept = await blobs.write(bytes("kept"));
+    const orphan = await blobs.write(bytes("orphan"));
+    mkdirSync(join(folder, "00"), { recursive: true });
+    writeFileSync(join(folder, "00", ".half-written"), "x");
+    const removed = await blobs.sweep(Date.now() + HOUR, (names) => new Set(names.filter((name) => name === kept)));
+    expect(removed).toBe(2);
+    expect(await blobs.file(kept).exists()).toBe(true);
+    expect(await blobs.file(orphan).exists()).toBe(false);
+  });
+
+  test("spares what is young, and what was just written again", async () => {
+    const { blobs, runtime } = setUp();
+    const name = await blobs.write(bytes("about to be named"));
+    expect(await blobs.sweep(START, () => new Set())).toBe(0);
+    runtime.advanceTo(START + 5 * HOUR);
+    await blobs.write(bytes("about to be named"));
+    expect(await blobs.sweep(START + 4 * HOUR, () => new Set())).toBe(0);
+    expect(await blobs.sweep(START + 6 * HOUR, () => new Set())).toBe(1);
+    expect(await blobs.file(name).exists()).toBe(false);
+  });
+});

@@ -1,0 +1,31 @@
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { decodeCursor, encodeCursor } from "../../src/store/cursor.ts";
+
+const QUERY = { folder: "inbox", mailbox: undefined };
+
+test("a cursor gives its position back", () => {
+  fc.assert(
+    fc.property(fc.integer({ min: -1e15, max: 1e15 }), fc.integer({ min: 0, max: 1e15 }), (at, seq) => {
+      expect(decodeCursor(encodeCursor({ at, seq }, QUERY), QUERY)).toEqual({ at, seq });
+    }),
+  );
+});
+
+test("with other filters it is bad_request", () => {
+  const cursor = encodeCursor({ at: 1, seq: 2 }, QUERY);
+  expect(() => decodeCursor(cursor, { folder: "archive" })).toThrow(expect.objectContaining({ code: "bad_request" }));
+});
+
+test("anything else is bad_request, never another error", () => {
+  const good = encodeCursor({ at: 1_700_000_000_000, seq: 3 }, QUERY);
+  fc.assert(
+    fc.property(
+      fc.oneof(fc.string(), fc.base64String(), fc.constantFrom(`${good}=`, `${good} `, good.slice(1), "")),
+      (text) => {
+        fc.pre(text !== good);
+        expect(() => decodeCursor(text, QUERY)).toThrow(expect.objectContaining({ code: "bad_request" }));
+      },
+    ),
+  );
+});

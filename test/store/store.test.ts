@@ -1,0 +1,169 @@
+import { Database } from "bun:sqlite";
+import { describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import { eq } from "drizzle-orm";
+import { AppError } from "../../src/errors.ts";
+import { options, workspaces } from "../../src/store/schema.ts";
+import { openStore, type Store } from "../../src/store/store.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
+
+const open = (folder = temporaryFolder(), busyTimeoutMs = 20): Store =>
+  openStore({ folder, busyTimeoutMs, runtime: fakeRuntime() });
+const names = (store: Store): string[] =>
+  store.db
+    .select()
+    .from(options)
+    .all()
+    .map((row) => row.name)
+    .sort();
+const put = (name: string) => (tx: Parameters<Parameters<Store["transact"]>[0]>[0]) =>
+  void tx.insert(options).values({ name, value: "x" }).run();
+
+describe("transact", () => {
+  test("commits what it did", () => {
+    const folder = temporaryFolder();
+    const store = open(folder);
+    expect(store.transact((tx) => (put("a")(tx), 7))).toBe(7);
+    expect(names(open(folder))).toEqual(["a"]);
+  });
+
+  test("rolls back all of it when it throws", () => {
+    const store = open();
+    expect(() =>
+      store.transact((tx) => {
+        put("a")(tx);
+        throw new AppError("conflict", "no");
+      }),
+    ).toThrow("no");
+    expect(names(store)).toEqual([]);
+  });
+
+  test("nested, joins the outer one", () => {
+    const store = open();
+    expect(() =>
+      store.transact((tx) => {
+        store.transact(put("inner"));
+        put("outer")(tx);
+        throw new Error("late");
+      }),
+    ).toThrow("late");
+    expect(names(store)).toEqual([]);
+  });
+
+  test("a busy store is 503 server_error and changes nothing", () => {
+    const folder = temporaryFolder();
+    const store = open(folder);
+    const other = new Database(join(folder, "mailroom.db"));
+    other.exec("BEGIN IMMEDIATE");
+    const refused = (() => {
+      try {
+        store.transact(put("a"));
+      } catch (error) {
+        return error;
+      }
+    })();
+    expect(refused).toMatchObject({ code: "server_error", status: 503, retryAfter: expect.any(Number) });
+    other.exec("ROLLBACK");
+    expect(names(store)).toEqual([]);
+    store.transact(put("b"));
+    expect(names(store)).toEqual(["b"]);
+  });
+
+  test("a full disk is 503 server_error, changes nothing, and the store goes on when there is room", () => {
+    const store = open();
+    const sqlite = store.db.$client;
+    const pages = (sqlite.query("PRAGMA page_count").get() as { page_count: number }).page_count;
+    sqlite.exec(`PRAGMA max_page_count = ${pages}`);
+    const large = (tx: Parameters<Parameters<Store["transact"]>[0]>[0]): void => {
+      for (let i = 0; i < 50; i++)
+        tx.insert(options)
+          .values({ name: `n${i}`, value: "x".repeat(4096) })
+          .run();
+    };
+    expect(() => store.transact(large)).toThrow(expect.objectContaining({ code: "server_error", status: 503 }));
+    expect(names(store)).toEqual([]);
+    sqlite.exec("PRAGMA max_page_count = 1000000");
+    store.transact(large);
+    expect(names(store)).toHaveLength(50);
+  });
+});
+
+describe("enqueue", () => {
+  test("what is enqueued together shares one commit", async () => {
+    const store = open();
+    let commits = 0;
+    store.onCommit(() => commits++);
+    const results = await Promise.all(
+      Array.from({ length: 20 }, (_, i) => store.enqueue((tx) => (put(`n${i}`)(tx), i))),
+    );
+    expect(results).toEqual(Array.from({ length: 20 }, (_, i) => i));
+    expect(commits).toBe(1);
+    expect(names(store)).toHaveLength(20);
+  });
+
+  test("one that throws rolls back alone", async () => {
+    const store = open();
+    const outcomes = await Promise.allSettled([
+      store.enqueue(put("a")),
+      store.enqueue((tx) => {
+        put("b")(tx);
+        throw new Error("mine");
+      }),
+      store.enqueue(put("c")),
+    ]);
+    expect(outcomes.map((outcome) => outcome.status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
+    expect(names(store)).toEqual(["a", "c"]);
+  });
+
+  test("resolves only after the commit: another process sees it", async () => {
+    const folder = temporaryFolder();
+    const store = open(folder);
+    const other = open(folder);
+    await store.enqueue(put("a"));
+    expect(names(other)).toEqual(["a"]);
+  });
+
+  test("a commit that fails rejects all of its group", async () => {
+    const folder = temporaryFolder();
+    const store = open(folder);
+    const other = new Database(join(folder, "mailroom.db"));
+    other.exec("BEGIN IMMEDIATE");
+    const outcomes = await Promise.allSettled([store.enqueue(put("a")), store.enqueue(put("b"))]);
+    expect(outcomes.map((outcome) => outcome.status)).toEqual(["rejected", "rejected"]);
+    other.exec("ROLLBACK");
+    expect(names(store)).toEqual([]);
+  });
+
+  test("close commits what still waits", async () => {
+    const folder = temporaryFolder();
+    const store = open(folder);
+    const waiting = store.enqueue(put("a"));
+    store.close();
+    await waiting;
+    expect(names(open(folder))).toEqual(["a"]);
+  });
+});
+
+describe("opening", () => {
+  test("is durable: WAL, synchronous FULL, foreign keys on", () => {
+    const sqlite = open().db.$client;
+    const pragma = (name: string): unknown => Object.values(sqlite.query(`PRAGMA ${name}`).get() as object)[0];
+    expect([pragma("journal_mode"), pragma("synchronous"), pragma("foreign_keys")]).toEqual(["wal", 2, 1]);
+  });
+
+  test("keeps what is there, and notices another process's commits", () => {
+    const folder = temporaryFolder();
+    const store = open(folder);
+    const before = store.dataVersion();
+    open(folder).transact((tx) => void tx.insert(workspaces).values({ id: "wsp_1", name: "One", createdAt: 1 }).run());
+    expect(store.dataVersion()).not.toBe(before);
+    expect(store.db.select().from(workspaces).where(eq(workspaces.id, "wsp_1")).get()?.name).toBe("One");
+  });
+
+  test("refuses a data folder that a newer version wrote", () => {
+    const folder = temporaryFolder();
+    open(folder).db.$client.exec("PRAGMA user_version = 999");
+    expect(() => open(folder)).toThrow("newer Mailroom");
+  });
+});
