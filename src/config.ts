@@ -132,5 +132,5 @@ export function readConfig(env: Environment): Config {
   });
 }
 
-/** The process's own environment. */
-export const processConfig = (): Config => readConfig(process.env);
+/** The process's own. */
+export const processEnvironment = (): Environment => process.env;

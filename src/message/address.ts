@@ -1,5 +1,291 @@
+/**
+ * Addresses: the address lists of a header (RFC 5322 §3.4, obsolete forms included), and the one spelling of an address
+ * that lookups compare.
+ *
+ * Reading a list never throws and is linear in its length; what holds no address yields none.
+ */
+import { domainToASCII } from "node:url";
+import { cleanText } from "./charset.ts";
+import { decodeWords } from "./encoded-word.ts";
+
 /** An address with the display name it came with (spec: EmailAddress). */
 export interface EmailAddress {
   email: string;
   name?: string;
+}
+
+/** The two sides of the last `@`. */
+export interface AddressParts {
+  local: string;
+  domain: string;
+}
+
+/** Most addresses read from one list, and words read of one entry; the header itself keeps them all. */
+const MAX_ADDRESSES = 2_000;
+const MAX_WORDS = 200;
+const MAX_WORD_LENGTH = 2_000;
+
+/** What is known of a mailbox of a list before its end is reached. */
+interface Draft {
+  /** Atoms, quoted strings and encoded words outside angle brackets, in order. */
+  phrase: { text: string; quoted: boolean }[];
+  /** An unquoted word of it has an `@`. */
+  hasAt: boolean;
+  /** White space came since the last word. */
+  spaced: boolean;
+  comments: string[];
+  angle: string | undefined;
+}
+
+/**
+ * The addresses of a list, in order. Groups give their members, encoded words are decoded, a comment serves as the name
+ * where there is no other. An entry without an `@` is left out.
+ */
+export function parseAddressList(text: string): EmailAddress[] {
+  const found: EmailAddress[] = [];
+  let draft = newDraft();
+  const finish = () => {
+    found.push(...addressesOf(draft));
+    draft = newDraft();
+  };
+  let i = 0;
+  while (i < text.length && found.length < MAX_ADDRESSES) {
+    const character = text[i] as string;
+    if (character === "," || character === ";") {
+      finish();
+      i++;
+    } else if (character === ":" && !draft.hasAt) {
+      // The name of a group (RFC 5322 §3.4): its members follow.
+      draft = newDraft();
+      i++;
+    } else if (character === "(") {
+      const end = endOfComment(text, i);
+      draft.comments.push(text.slice(i + 1, text[end - 1] === ")" ? end - 1 : end));
+      draft.spaced = true;
+      i = end;
+    } else if (character === "<") {
+      const { content, end } = angleAt(text, i);
+      if (draft.angle === undefined || !draft.angle.includes("@")) draft.angle = content;
+      i = end;
+    } else if (character === '"') {
+      const { content, end } = quotedAt(text, i);
+      addWord(draft, content, true);
+      i = end;
+    } else if (/\s/.test(character)) {
+      draft.spaced = true;
+      i++;
+    } else {
+      const end = endOfAtom(text, i);
+      addWord(draft, text.slice(i, end), false);
+      i = end;
+    }
+  }
+  if (found.length < MAX_ADDRESSES) finish();
+  return found;
+}
+
+/** The domain of senders who gave none: it cannot exist (RFC 6761 §6.4). */
+const NO_DOMAIN = "unknown.invalid";
+
+/**
+ * The first address of a From header. One without an `@`, such as `MAILER-DAEMON`, is given a domain that cannot exist,
+ * and a mere name an address there. Undefined when the header says nothing.
+ */
+export function parseSender(text: string): EmailAddress | undefined {
+  const first = parseAddressList(text)[0];
+  if (first !== undefined) return first;
+  const [, before = "", angle = ""] = /^([^<]*)<?([^<>]*)/.exec(text.slice(0, MAX_WORD_LENGTH)) ?? [];
+  const name = cleanName(decodeWords(before.replace(/["()]/g, " ")));
+  const local = normalizeLocal(angle.trim()) ?? normalizeLocal(name.split(" ", 1)[0] ?? "");
+  const isLocalOnly = angle === "" && !name.includes(" ");
+  if (name === "" && local === undefined) return undefined;
+  if (angle !== "" || isLocalOnly) return named(`${local ?? "unknown"}@${NO_DOMAIN}`, isLocalOnly ? "" : name);
+  return named(`unknown@${NO_DOMAIN}`, name);
+}
+
+/**
+ * A bare addr-spec in the spelling that lookups use: lower case, the domain in A-labels, a quoted local part unquoted
+ * where it can be. Undefined when it is no address (RFC 5321 §4.1.2, lengths of §4.5.3.1; RFC 6531 for the local part).
+ */
+export function normalizeAddress(text: string): string | undefined {
+  const { local, domain } = splitAddress(text.trim());
+  const name = normalizeLocal(local);
+  const host = normalizeDomain(domain);
+  return name === undefined || host === undefined ? undefined : `${name}@${host}`;
+}
+
+/** Local part and domain of an address; both as written, `domain` empty when there is no `@`. */
+export function splitAddress(address: string): AddressParts {
+  const at = address.lastIndexOf("@");
+  return at < 0 ? { local: address, domain: "" } : { local: address.slice(0, at), domain: address.slice(at + 1) };
+}
+
+/** `user+tag` -> `user` (contract: Arrival). */
+export function withoutTag(local: string): string {
+  const plus = local.indexOf("+");
+  return plus > 0 ? local.slice(0, plus) : local;
+}
+
+const ATEXT = /^[^\s\p{Cc}()<>[\]:;@\\,."]+(?:\.[^\s\p{Cc}()<>[\]:;@\\,."]+)*$/u;
+const HOST = /^(?=.{1,255}$)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*$/;
+const ADDRESS_LITERAL = /^\[[0-9a-f.:]{2,45}\]$|^\[ipv6:[0-9a-f.:]{2,45}\]$/;
+
+function normalizeLocal(local: string): string | undefined {
+  if (local.length === 0 || Buffer.byteLength(local) > 64 || !local.isWellFormed()) return undefined;
+  if (ATEXT.test(local)) return local.toLowerCase();
+  if (!/^"(?:[^"\\\p{Cc}]|\\[\u0020-\u007e])*"$/u.test(local)) return undefined;
+  const content = local.slice(1, -1).replace(/\\(.)/gu, "$1");
+  return ATEXT.test(content) ? content.toLowerCase() : `"${content.replace(/["\\]/g, "\\$&")}"`.toLowerCase();
+}
+
+function normalizeDomain(domain: string): string | undefined {
+  const lower = domain.toLowerCase();
+  if (ADDRESS_LITERAL.test(lower)) return lower;
+  if (lower.length > 255 || /[\s%/?#:@\\[\]<>^|]/.test(lower)) return undefined;
+  const ascii = HOST.test(lower) && !lower.includes("xn--") ? lower : domainToASCII(lower);
+  return HOST.test(ascii) ? ascii : undefined;
+}
+
+function newDraft(): Draft {
+  return { phrase: [], hasAt: false, spaced: false, comments: [], angle: undefined };
+}
+
+function addWord(draft: Draft, text: string, quoted: boolean): void {
+  const last = draft.phrase.at(-1);
+  if (draft.phrase.length >= MAX_WORDS || (last?.text.length ?? 0) > MAX_WORD_LENGTH) return;
+  if (!quoted && text.includes("@")) draft.hasAt = true;
+  if (last !== undefined && !draft.spaced && draft.angle === undefined) {
+    // Adjacent without space, as in "john smith"@example.com: one word.
+    const shown = (word: { text: string; quoted: boolean }) => (word.quoted ? JSON.stringify(word.text) : word.text);
+    if (!quoted || last.text.endsWith(".")) {
+      last.text = last.quoted && /^[.@]/.test(text) ? shown(last) + text : last.text + text;
+      last.quoted = false;
+      return;
+    }
+  }
+  draft.phrase.push({ text, quoted });
+  draft.spaced = false;
+}
+
+/** The address an entry of the list turned out to be; several where the commas are missing. */
+function addressesOf(draft: Draft): EmailAddress[] {
+  const comment = cleanName(decodeWords(draft.comments.at(-1) ?? ""));
+  if (draft.angle !== undefined) {
+    const email = cleanAddress(draft.angle);
+    if (email !== undefined) return [named(email, nameOf(draft.phrase) || comment)];
+  }
+  // Without angle brackets: the word with the @ is the address, `a @ b . c` (RFC 5322 §4.4) included.
+  const words = rejoined(draft.phrase);
+  const isAddress = (word: Draft["phrase"][number]) => !word.quoted && word.text.includes("@");
+  const emails = words.filter(isAddress).flatMap((word) => cleanAddress(word.text) ?? []);
+  const name = nameOf(words.filter((word) => !isAddress(word))) || comment;
+  return emails.map((email) => named(email, emails.length === 1 ? name : ""));
+}
+
+function rejoined(words: Draft["phrase"]): Draft["phrase"] {
+  const joined: Draft["phrase"] = [];
+  for (const word of words) {
+    const last = joined.at(-1);
+    const binds =
+      last !== undefined &&
+      !last.quoted &&
+      !word.quoted &&
+      (/^[@.]/.test(word.text) || last.text.endsWith("@") || (last.text.endsWith(".") && last.text.includes("@")));
+    if (binds) last.text += word.text;
+    else joined.push({ ...word });
+  }
+  return joined;
+}
+
+function named(email: string, name: string): EmailAddress {
+  return name === "" || name === email ? { email } : { email, name };
+}
+
+/** Quoted words are decoded too: RFC 2047 §5 forbids encoded words there, and mailers write them all the same. */
+function nameOf(words: Draft["phrase"]): string {
+  return cleanName(decodeWords(words.map((word) => word.text).join(" ")));
+}
+
+function cleanName(name: string): string {
+  return cleanText(name)
+    .replace(/[\s\p{Cc}]+/gu, " ")
+    .trim()
+    .slice(0, 500)
+    .toWellFormed();
+}
+
+/** An addr-spec without source route (RFC 5322 §4.4), white space and control characters. */
+function cleanAddress(raw: string): string | undefined {
+  if (raw.length > MAX_WORD_LENGTH) return undefined;
+  const route = raw.trimStart().startsWith("@") ? raw.indexOf(":") : -1;
+  const address = withoutComments(cleanText(raw.slice(route + 1)))
+    .replace(/^\s*mailto:/i, "")
+    .replace(/[\s\p{Cc}<>]+/gu, "");
+  const { local, domain } = splitAddress(address.startsWith('"') ? address : address.replace(/[,;]+$/, ""));
+  return local === "" || domain === "" || address.length > 998 ? undefined : `${local}@${domain}`;
+}
+
+function withoutComments(text: string): string {
+  let kept = "";
+  let position = 0;
+  while (position < text.length) {
+    const open = text.indexOf("(", position);
+    if (open < 0) break;
+    kept += text.slice(position, open);
+    position = endOfComment(text, open);
+  }
+  return kept + text.slice(position);
+}
+
+function endOfComment(text: string, start: number): number {
+  let depth = 0;
+  for (let i = start; i < text.length; i++) {
+    const character = text[i];
+    if (character === "\\") i++;
+    else if (character === "(") depth++;
+    else if (character === ")" && --depth === 0) return i + 1;
+  }
+  return text.length;
+}
+
+function quotedAt(text: string, start: number): { content: string; end: number } {
+  let content = "";
+  let i = start + 1;
+  for (; i < text.length && text[i] !== '"'; i++) {
+    if (text[i] === "\\" && i + 1 < text.length) i++;
+    content += text[i];
+  }
+  return { content, end: i + 1 };
+}
+
+/** The content of `<…>`; a quoted local part may hold a `>`. An unclosed one ends at the comma. */
+function angleAt(text: string, start: number): { content: string; end: number } {
+  let comma = -1;
+  for (let i = start + 1; i < text.length; i++) {
+    const character = text[i];
+    if (character === '"' && text[i - 1] === "<") i = Math.max(i, quotedAt(text, i).end - 1);
+    else if (character === ">") return { content: text.slice(start + 1, i), end: i + 1 };
+    else if (character === "<") return { content: text.slice(start + 1, i), end: i };
+    else if (character === "," && comma < 0 && !text.slice(start + 1, start + 3).includes("@")) comma = i;
+  }
+  const end = comma < 0 ? text.length : comma;
+  return { content: text.slice(start + 1, end), end };
+}
+
+function endOfAtom(text: string, start: number): number {
+  // An encoded word may hold commas and brackets that a careless mailer left unencoded.
+  if (text.startsWith("=?", start)) {
+    const match = /^=\?[^?\s]{1,60}\?[bq]\?[^?]{0,1000}\?=/i.exec(text.slice(start, start + 1_100));
+    if (match !== null) return start + match[0].length;
+  }
+  let i = start;
+  while (i < text.length && !/[\s,;:<>("]/.test(text[i] as string)) {
+    if (text[i] === "[") {
+      // A domain literal holds colons (IPv6).
+      const close = text.slice(i, i + 60).indexOf("]");
+      if (close > 0) i += close;
+    }
+    i++;
+  }
+  return Math.max(i, start + 1);
 }

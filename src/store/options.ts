@@ -1,7 +1,8 @@
 /**
  * The settings kept in the database (contract: Processes and settings). Each has a type, a default, a one-line
- * description and a clear refusal. A setting appears here with the feature that obeys it.
+ * description and a clear refusal. What is kept is the text of `format`, which `parse` always takes back.
  */
+import { isIP } from "node:net";
 import { eq } from "drizzle-orm";
 import { ConfigError } from "../errors.ts";
 import * as schema from "./schema.ts";
@@ -10,88 +11,208 @@ import type { Store, Tx } from "./store.ts";
 interface Setting<T> {
   readonly default: T;
   readonly description: string;
-  /** Text as given to `settings set`. @throws ConfigError */
+  /** Text as given to `settings set`. @throws ConfigError that says what it takes. */
   parse(text: string): T;
   format(value: T): string;
 }
 
-function number(bounds: { min: number; integer?: boolean; unit: string }, preset: number, description: string) {
-  return {
-    default: preset,
-    description,
-    parse(text: string): number {
-      const value = Number(text);
-      const whole = bounds.integer ? "a whole number" : "a number";
-      if (text.trim() === "" || !Number.isFinite(value) || (bounds.integer && !Number.isSafeInteger(value))) {
-        throw new ConfigError(`give ${whole} of ${bounds.unit}`);
-      }
-      if (value < bounds.min) throw new ConfigError(`give ${whole} of ${bounds.unit}, ${bounds.min} or more`);
-      return value;
-    },
-    format: String,
-  } satisfies Setting<number>;
+interface Bounds {
+  /** What is counted, for the refusal. */
+  unit: string;
+  min: number;
+  max: number;
+  integer?: boolean;
 }
 
-function boolean(preset: boolean, description: string) {
+/** Decimal, with an exponent if need be: what String() of a number gives. */
+const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+
+/** Longest wait or time to keep that makes sense: times in ms stay far inside what a Date holds. */
+const TEN_YEARS_OF_SECONDS = 315_576_000;
+const TEN_YEARS_OF_HOURS = 87_660;
+const TEN_YEARS_OF_DAYS = 3_652.5;
+
+function parseNumber(text: string, { unit, min, max, integer = false }: Bounds): number {
+  const value = Number(text);
+  if (!NUMBER.test(text.trim()) || value < min || value > max || (integer && !Number.isInteger(value))) {
+    throw new ConfigError(`give ${integer ? "a whole number" : "a number"} (${unit}), ${min} to ${max}`);
+  }
+  return value;
+}
+
+function number(bounds: Bounds, preset: number, description: string): Setting<number> {
+  return { default: preset, description, parse: (text) => parseNumber(text, bounds), format: String };
+}
+
+/** Numbers with commas between them, one at least. */
+function numbers(bounds: Bounds, preset: readonly number[], description: string): Setting<readonly number[]> {
   return {
     default: preset,
     description,
-    parse(text: string): boolean {
+    parse(text) {
+      try {
+        return text.split(",").map((entry) => parseNumber(entry, bounds));
+      } catch (error) {
+        throw error instanceof ConfigError ? new ConfigError(`${error.message}, or several with commas`) : error;
+      }
+    },
+    format: (list) => list.join(),
+  };
+}
+
+/** A setting that also takes a word for "not at all"; `preset` is the default then. */
+function orWord<T, const W extends string>(word: W, setting: Setting<T>, preset: T | W): Setting<T | W> {
+  return {
+    default: preset,
+    description: setting.description,
+    parse(text) {
+      if (text === word) return word;
+      try {
+        return setting.parse(text);
+      } catch (error) {
+        throw error instanceof ConfigError ? new ConfigError(`${error.message}, or ${word}`) : error;
+      }
+    },
+    format: (value) => (value === word ? word : setting.format(value as T)),
+  };
+}
+
+function boolean(preset: boolean, description: string): Setting<boolean> {
+  return {
+    default: preset,
+    description,
+    parse(text) {
       if (text !== "true" && text !== "false") throw new ConfigError("give true or false");
       return text === "true";
     },
     format: String,
-  } satisfies Setting<boolean>;
+  };
 }
 
-function choice<const T extends string>(values: readonly T[], preset: NoInfer<T>, description: string) {
+/** A smarthost: the URL as given, with its credentials. */
+function relay(description: string): Setting<string> {
   return {
-    default: preset as T,
+    default: "",
     description,
-    parse(text: string): T {
-      const value = values.find((known) => known === text);
-      if (value === undefined) throw new ConfigError(`give one of: ${values.join(", ")}`);
-      return value;
+    parse(text) {
+      const url = URL.canParse(text) ? new URL(text) : undefined;
+      const isSmtp = url !== undefined && /^smtps?:$/.test(url.protocol) && url.hostname !== "";
+      if (!isSmtp || !/^\/?$/.test(url.pathname) || url.search || url.hash) {
+        throw new ConfigError("give smtp://user:password@host:port or smtps://…");
+      }
+      return text;
     },
-    format: (value: T): string => value,
-  } satisfies Setting<T>;
+    format: String,
+  };
 }
+
+function isCidr(text: string): boolean {
+  const match = /^([0-9a-f.:]+)\/(\d{1,3})$/i.exec(text);
+  const family = isIP(match?.[1] ?? "");
+  return family !== 0 && Number(match?.[2]) <= (family === 4 ? 32 : 128);
+}
+
+function networks(description: string): Setting<readonly string[]> {
+  return {
+    default: [],
+    description,
+    parse(text) {
+      const list = text.split(",").map((entry) => entry.trim());
+      if (!list.every(isCidr)) throw new ConfigError("give CIDRs, such as 10.0.0.0/8, separated by commas");
+      return list;
+    },
+    format: (list) => list.join(),
+  };
+}
+
+const ENGINES = ["fts5"] as const;
+
+function engine(description: string): Setting<(typeof ENGINES)[number]> {
+  return {
+    default: "fts5",
+    description,
+    parse(text) {
+      const value = ENGINES.find((known) => known === text);
+      if (value !== undefined) return value;
+      throw new ConfigError(text === "meilisearch" ? "it is not built yet: leave it at fts5" : "give fts5");
+    },
+    format: String,
+  };
+}
+
+const REQUESTS: Bounds = { unit: "requests", min: 1, max: 1_000_000, integer: true };
+const RECIPIENTS: Bounds = { unit: "recipients", min: 0, max: 1_000_000_000, integer: true };
+const SECONDS: Bounds = { unit: "seconds", min: 0, max: TEN_YEARS_OF_SECONDS };
+const HOURS: Bounds = { unit: "hours", min: 0, max: TEN_YEARS_OF_HOURS };
+const DAYS: Bounds = { unit: "days", min: 0, max: TEN_YEARS_OF_DAYS };
+
+const WARMUP = [50, 100, 200, 400, 800, 1600, 3200];
 
 export const SETTINGS = {
-  "api.keyRequestsPerMinute": number(
-    { min: 1, integer: true, unit: "requests" },
-    120,
-    "Requests a minute for one API key",
-  ),
+  "api.keyRequestsPerMinute": number(REQUESTS, 120, "Requests a minute for one API key"),
   "api.ipRequestsPerMinute": number(
-    { min: 1, integer: true, unit: "requests" },
+    REQUESTS,
     60,
     "Requests a minute from one source address, checked before the key is read",
   ),
-  "api.cooldownSeconds": number(
-    { min: 0, unit: "seconds" },
-    60,
-    "How long 429 is answered after either rate is exceeded",
+  "api.cooldownSeconds": number(SECONDS, 60, "How long 429 is answered after either rate is exceeded"),
+  "sending.mailboxPerHour": number(RECIPIENTS, 100, "Recipients a mailbox may send to within 60 minutes"),
+  "sending.workspacePerHour": number(RECIPIENTS, 500, "Recipients a workspace may send to within 60 minutes"),
+  "sending.warmup": orWord(
+    "off",
+    numbers(RECIPIENTS, WARMUP, "Outside recipients a new domain may reach on day 1, 2, … from its verification"),
+    WARMUP,
   ),
+  "sending.maxRecipients": number({ ...RECIPIENTS, min: 1 }, 100, "Recipients of one message, Cc and Bcc included"),
+  "smtp.relay": orWord(
+    "none",
+    relay("Smarthost that takes all outbound mail; none sends directly to MX hosts"),
+    "none",
+  ),
+  "smtp.outboundPort": number({ unit: "port", min: 1, max: 65_535, integer: true }, 25, "Port on remote MX hosts"),
   "smtp.maxMessageBytes": number(
-    { min: 1024, integer: true, unit: "bytes" },
+    { unit: "bytes", min: 1024, max: 1_073_741_824, integer: true },
     26_214_400,
     "Largest message taken, offered as SIZE",
   ),
+  "smtp.retrySeconds": numbers(
+    SECONDS,
+    [60, 300, 900, 1800, 3600, 7200, 14_400, 28_800, 57_600],
+    "Waits between delivery attempts after a temporary failure; after the last, the recipient bounces",
+  ),
+  "webhooks.retrySeconds": numbers(
+    SECONDS,
+    [60, 300, 1800, 7200, 21_600, 43_200],
+    "Waits between the attempts of a webhook delivery",
+  ),
+  "webhooks.timeoutSeconds": number(
+    { unit: "seconds", min: 0.01, max: 600 },
+    10,
+    "How long a webhook receiver may take to answer",
+  ),
+  "webhooks.allowNetworks": orWord("none", networks("Private networks that webhooks may reach all the same"), "none"),
+  "webhooks.disableAfter": number(
+    { unit: "deliveries", min: 1, max: 1_000_000, integer: true },
+    15,
+    "Exhausted deliveries in a row that switch a webhook endpoint off",
+  ),
   "storage.mailboxBytes": number(
-    { min: 0, integer: true, unit: "bytes" },
+    { unit: "bytes", min: 0, max: Number.MAX_SAFE_INTEGER, integer: true },
     5_368_709_120,
     "Quota of a mailbox without one of its own",
   ),
-  "search.engine": choice(["fts5"], "fts5", "Search engine: fts5 is embedded; meilisearch is not built yet"),
+  "spam.rejectDmarc": boolean(
+    true,
+    "Refuse mail that fails a published DMARC policy of reject; false files it to spam instead",
+  ),
+  "retention.deliveryLogDays": number(DAYS, 30, "Days that finished webhook deliveries are kept"),
+  "retention.idempotencyHours": number(HOURS, 24, "Hours that an idempotency key is remembered"),
+  "retention.trashDays": orWord("off", number(DAYS, 30, "Days after which trash and spam are deleted for good"), "off"),
+  "search.engine": engine("Search engine: fts5 is embedded"),
 } as const;
 
 export type SettingName = keyof typeof SETTINGS;
-export type SettingValue<N extends SettingName> = (typeof SETTINGS)[N]["default"] extends boolean
-  ? boolean
-  : (typeof SETTINGS)[N]["default"] extends number
-    ? number
-    : (typeof SETTINGS)[N]["default"];
+export type SettingValue<N extends SettingName> = ReturnType<(typeof SETTINGS)[N]["parse"]>;
 
 export interface SettingRow {
   id: string;
@@ -112,7 +233,7 @@ export interface Options {
   refresh(): void;
 }
 
-/** The setting of that name. @throws ConfigError when there is none. */
+/** The name, known to be a setting's. @throws ConfigError when there is none. */
 export function knownSetting(name: string): SettingName {
   if (!Object.hasOwn(SETTINGS, name)) {
     throw new ConfigError(`there is no setting "${name}"; see: mailroom settings list`);
@@ -120,13 +241,21 @@ export function knownSetting(name: string): SettingName {
   return name as SettingName;
 }
 
+/** Any setting, when which one it is only shows at run time. */
+const settingOf = (name: SettingName): Setting<unknown> => SETTINGS[name] as Setting<unknown>;
+
 export function openOptions(store: Store): Options {
   let values = new Map<string, unknown>();
 
   function refresh(): void {
     values = new Map();
-    for (const row of store.db.select().from(schema.options).all()) {
-      if (Object.hasOwn(SETTINGS, row.name)) values.set(row.name, SETTINGS[row.name as SettingName].parse(row.value));
+    for (const { name, value } of store.db.select().from(schema.options).all()) {
+      if (!Object.hasOwn(SETTINGS, name)) continue;
+      try {
+        values.set(name, settingOf(name as SettingName).parse(value));
+      } catch {
+        // Kept by another version, which took more: the default holds, so that the appliance starts and it can be reset.
+      }
     }
   }
   refresh();
@@ -140,15 +269,15 @@ export function openOptions(store: Store): Options {
       (Object.keys(SETTINGS) as SettingName[]).map((name) => ({
         id: name,
         name,
-        value: String(get(name)),
-        default: String(SETTINGS[name].default),
+        value: settingOf(name).format(get(name)),
+        default: settingOf(name).format(SETTINGS[name].default),
         description: SETTINGS[name].description,
       })),
     set(tx, name, text) {
-      const setting = SETTINGS[knownSetting(name)];
+      const setting = settingOf(knownSetting(name));
       let value: string;
       try {
-        value = (setting.format as (value: unknown) => string)(setting.parse(text));
+        value = setting.format(setting.parse(text));
       } catch (error) {
         throw error instanceof ConfigError ? new ConfigError(`${name} cannot be "${text}": ${error.message}`) : error;
       }

@@ -189,10 +189,25 @@ export const threads = sqliteTable(
     participants: json<EmailAddress[]>("participants").notNull(),
   },
   (table) => [
-    index("threads_by_folder").on(table.mailboxId, table.folder, table.lastMessageAt, table.seq, table.snoozedUntil),
-    index("threads_by_time").on(table.mailboxId, table.lastMessageAt, table.seq, table.folder),
-    index("threads_unread").on(table.mailboxId, table.folder, table.snoozedUntil, table.seq),
-    index("threads_starred").on(table.mailboxId, table.lastMessageAt, table.seq, table.folder),
+    // What a page of a list is chosen by lies in the index itself, newest first: no row is read to be left out.
+    index("threads_by_folder").on(
+      table.mailboxId,
+      table.folder,
+      table.lastMessageAt,
+      table.seq,
+      table.snoozedUntil,
+      table.hasAttachments,
+    ),
+    index("threads_by_time").on(table.mailboxId, table.lastMessageAt, table.seq, table.folder, table.hasAttachments),
+    index("threads_unread").on(
+      table.mailboxId,
+      table.folder,
+      table.lastMessageAt,
+      table.seq,
+      table.snoozedUntil,
+      table.hasAttachments,
+    ),
+    index("threads_starred").on(table.mailboxId, table.lastMessageAt, table.seq, table.folder, table.hasAttachments),
     index("threads_snoozed").on(table.snoozedUntil, table.mailboxId),
     index("threads_by_subject").on(table.mailboxId, table.subjectKey, table.lastMessageAt),
   ],
@@ -269,7 +284,8 @@ export const messages = sqliteTable(
     deliveredAt: integer("delivered_at"),
   },
   (table) => [
-    index("messages_by_thread").on(table.threadSeq),
+    /** With the date, for search/fts5.ts to look up the dates of hits without their rows. */
+    index("messages_by_thread").on(table.threadSeq, table.seq, table.date),
     index("messages_by_date").on(table.mailboxId, table.date, table.seq, table.kind),
     index("messages_by_folder").on(table.mailboxId, table.folder, table.date, table.seq, table.kind),
     index("messages_by_message_id").on(table.mailboxId, table.messageId),

@@ -41,6 +41,8 @@ export interface Store {
   onCommit(listener: () => void): () => void;
   /** Changes whenever another process commits. */
   dataVersion(): number;
+  /** Whether a transaction can be begun and ended: for the health page. */
+  works(): boolean;
   close(): void;
 }
 
@@ -198,6 +200,14 @@ export function openStore({ folder, file, busyTimeoutMs = 1_000, runtime }: Stor
     onCommit(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);
+    },
+    works() {
+      try {
+        transact(() => {});
+        return true;
+      } catch {
+        return false;
+      }
     },
     dataVersion: () => (sqlite.query("PRAGMA data_version").get() as { data_version: number }).data_version,
     close() {

@@ -110,10 +110,10 @@ CREATE TABLE threads (
   counterpart TEXT NOT NULL,
   participants TEXT NOT NULL
 );
-CREATE INDEX threads_by_folder ON threads(mailbox_id, folder, last_message_at DESC, seq DESC, snoozed_until);
-CREATE INDEX threads_by_time ON threads(mailbox_id, last_message_at DESC, seq DESC, folder);
-CREATE INDEX threads_unread ON threads(mailbox_id, folder, snoozed_until, seq) WHERE unread = 1;
-CREATE INDEX threads_starred ON threads(mailbox_id, last_message_at DESC, seq DESC, folder) WHERE starred = 1;
+CREATE INDEX threads_by_folder ON threads(mailbox_id, folder, last_message_at DESC, seq DESC, snoozed_until, has_attachments);
+CREATE INDEX threads_by_time ON threads(mailbox_id, last_message_at DESC, seq DESC, folder, has_attachments);
+CREATE INDEX threads_unread ON threads(mailbox_id, folder, last_message_at DESC, seq DESC, snoozed_until, has_attachments) WHERE unread = 1;
+CREATE INDEX threads_starred ON threads(mailbox_id, last_message_at DESC, seq DESC, folder, has_attachments) WHERE starred = 1;
 CREATE INDEX threads_snoozed ON threads(snoozed_until, mailbox_id) WHERE snoozed_until IS NOT NULL;
 CREATE INDEX threads_by_subject ON threads(mailbox_id, subject_key, last_message_at DESC);
 
@@ -161,7 +161,7 @@ CREATE TABLE messages (
   auth TEXT,
   delivered_at INTEGER
 );
-CREATE INDEX messages_by_thread ON messages(thread_seq);
+CREATE INDEX messages_by_thread ON messages(thread_seq, seq, date);
 CREATE INDEX messages_by_date ON messages(mailbox_id, date DESC, seq DESC, kind);
 CREATE INDEX messages_by_folder ON messages(mailbox_id, folder, date DESC, seq DESC, kind);
 CREATE INDEX messages_by_message_id ON messages(mailbox_id, message_id);
@@ -190,11 +190,13 @@ CREATE INDEX attachments_by_message ON attachments(message_seq, position);
 CREATE INDEX attachments_by_blob ON attachments(blob);
 
 -- One document a message; rowid = messages.seq. Contentless: the words are folded by search/fold.ts, so the tokenizer
--- only splits at spaces and ASCII punctuation.
+-- only splits at spaces and ASCII punctuation. Merging is done aside, in small steps (search/fts5.ts), not by whoever
+-- files a message; crisismerge is for when that falls far behind.
 CREATE VIRTUAL TABLE message_index USING fts5(
   scope, subject, body, sender, recipients, files,
   content = '', contentless_delete = 1, tokenize = 'ascii'
 );
+INSERT INTO message_index (message_index, rank) VALUES ('automerge', 0), ('crisismerge', 64);
 
 CREATE TABLE sender_verdicts (
   mailbox_id TEXT NOT NULL REFERENCES mailboxes(id) ON DELETE CASCADE,

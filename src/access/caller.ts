@@ -1,0 +1,120 @@
+/**
+ * Who asks, and what they reach: the one place that decides it (spec: Authentication 3 to 7). Every query about mail
+ * starts from a Reach made here. What a caller does not reach does not exist for them: the same 404 in both cases.
+ */
+import { sql } from "drizzle-orm";
+import { AppError } from "../errors.ts";
+import { prepared } from "../store/prepared.ts";
+import { type GrantAccess, grants, mailboxes, type Role, type Scope } from "../store/schema.ts";
+import type { Db } from "../store/store.ts";
+
+/** A person, as their role is now, and what the key or session they came with may do. */
+export interface Caller {
+  userId: string;
+  workspaceId: string;
+  role: Role;
+  /** Sign-in name; lower case. */
+  email: string;
+  /** Absent for a session of the web app. */
+  keyId?: string;
+  scopes: ReadonlySet<Scope>;
+}
+
+/** spec: Mailbox.access. */
+export interface Access {
+  read: boolean;
+  send: boolean;
+  manage: boolean;
+}
+
+/** A mailbox that a caller reaches, how, and what they may do there. */
+export interface Reach {
+  mailbox: { id: string; address: string; name: string; ownerId: string | null; workspaceId: string };
+  /** The strongest of them (contract: Access). */
+  source: "owner" | "admin" | "grant";
+  access: Access;
+}
+
+const EVERYTHING: Access = { read: true, send: true, manage: true };
+const ACCESS_OF_GRANT: Record<GrantAccess, Access> = {
+  view: { read: true, send: false, manage: false },
+  send: { read: true, send: true, manage: false },
+  full: EVERYTHING,
+};
+
+/** Mailboxes of the caller's own workspace only; a grant does not lead out of it. */
+const statements = prepared((db) => {
+  const inWorkspace = (more: ReturnType<typeof sql>) =>
+    db
+      .select({
+        id: mailboxes.id,
+        address: mailboxes.address,
+        name: mailboxes.name,
+        ownerId: mailboxes.ownerId,
+        workspaceId: mailboxes.workspaceId,
+        grant: grants.access,
+      })
+      .from(mailboxes)
+      .leftJoin(grants, sql`${grants.mailboxId} = ${mailboxes.id} and ${grants.userId} = ${sql.placeholder("userId")}`)
+      .where(sql`${mailboxes.workspaceId} = ${sql.placeholder("workspaceId")} and ${more}`)
+      .orderBy(mailboxes.address)
+      .prepare();
+  return {
+    all: inWorkspace(
+      sql`(${sql.placeholder("everything")} or ${mailboxes.ownerId} = ${sql.placeholder("userId")} or ${grants.access} is not null)`,
+    ),
+    one: inWorkspace(sql`${mailboxes.id} = ${sql.placeholder("mailboxId")}`),
+  };
+});
+
+type Row = NonNullable<ReturnType<ReturnType<typeof statements>["one"]["get"]>>;
+
+function reachBy(caller: Caller, { grant, ...mailbox }: Row): Reach | undefined {
+  if (mailbox.ownerId === caller.userId) return { mailbox, source: "owner", access: EVERYTHING };
+  if (caller.role === "owner" || caller.role === "admin") return { mailbox, source: "admin", access: EVERYTHING };
+  return grant === null ? undefined : { mailbox, source: "grant", access: ACCESS_OF_GRANT[grant] };
+}
+
+/** Every mailbox the caller reaches, by id, in the order of their addresses. */
+export function reachOf(db: Db, caller: Caller): Map<string, Reach> {
+  const rows = statements(db).all.all({
+    userId: caller.userId,
+    workspaceId: caller.workspaceId,
+    everything: caller.role === "member" ? 0 : 1,
+  });
+  const reached = new Map<string, Reach>();
+  for (const row of rows) {
+    const reach = reachBy(caller, row);
+    if (reach) reached.set(row.id, reach);
+  }
+  return reached;
+}
+
+/** How the caller reaches one mailbox; undefined when it does not exist or they do not. */
+export function reachTo(db: Db, caller: Caller, mailboxId: string): Reach | undefined {
+  const row = statements(db).one.get({ userId: caller.userId, workspaceId: caller.workspaceId, mailboxId });
+  return row && reachBy(caller, row);
+}
+
+/** What is answered for what does not exist and for what the caller does not reach (spec: Authentication 5). */
+export function notFound(what: "mailbox" | "thread" | "message" | "attachment"): AppError {
+  return new AppError("not_found", `There is no such ${what}, or this key does not reach it`);
+}
+
+const REFUSAL: Record<keyof Access, string> = {
+  read: "You may not read this mailbox",
+  send: "You may not send from this mailbox: it is shared with you for viewing only",
+  manage: "You may not star, move or label mail in this mailbox: that takes its owner, an admin or a full-access share",
+};
+
+/** @throws AppError forbidden when the caller sees the mailbox but may not do this in it (spec: Authentication 6). */
+export function requireAccess(reach: Reach, access: keyof Access): void {
+  if (!reach.access[access]) throw new AppError("forbidden", REFUSAL[access]);
+}
+
+/** @throws AppError missing_scope when the key was not given the scope (spec: Authentication 7). */
+export function requireScope(caller: Caller, scope: Scope): void {
+  if (!caller.scopes.has(scope)) {
+    throw new AppError("missing_scope", `This API key lacks the scope "${scope}": create one that has it`);
+  }
+}

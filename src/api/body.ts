@@ -1,0 +1,61 @@
+/**
+ * Reading a JSON body (spec: Errors, bad_request and payload_too_large): every way in which it can be none has a refusal
+ * that says what to change. No more of it is taken into memory than allowed.
+ */
+import { AppError } from "../errors.ts";
+
+const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json$/;
+
+function requireJson(headers: Headers): void {
+  const [type = "", ...parameters] = (headers.get("content-type") ?? "").split(";").map((part) => part.trim());
+  if (!JSON_TYPE.test(type.toLowerCase())) {
+    const given = type === "" ? "missing" : "not JSON";
+    throw new AppError("bad_request", `Content-Type is ${given}: send JSON with Content-Type: application/json`);
+  }
+  for (const parameter of parameters) {
+    const charset = /^charset\s*=\s*"?([^"]*)"?$/i.exec(parameter)?.[1];
+    if (charset !== undefined && !/^(utf-?8|us-ascii)$/i.test(charset)) {
+      throw new AppError("bad_request", "The charset of the body is not UTF-8: send JSON in UTF-8");
+    }
+  }
+  if (!/^(identity)?$/i.test(headers.get("content-encoding")?.trim() ?? "")) {
+    throw new AppError("bad_request", "The body is compressed: send it without Content-Encoding");
+  }
+}
+
+function tooLarge(mostBytes: number): AppError {
+  return new AppError("payload_too_large", `The body is too large: send at most ${mostBytes} bytes`);
+}
+
+async function readBytes(request: Request, mostBytes: number): Promise<Uint8Array> {
+  if (Number(request.headers.get("content-length") ?? 0) > mostBytes) throw tooLarge(mostBytes);
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for await (const part of request.body ?? []) {
+    size += part.byteLength;
+    if (size > mostBytes) throw tooLarge(mostBytes);
+    parts.push(part);
+  }
+  return Buffer.concat(parts);
+}
+
+function parseJson(bytes: Uint8Array): unknown {
+  let text: string;
+  try {
+    text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    throw new AppError("bad_request", "The body is not UTF-8: send JSON in UTF-8");
+  }
+  if (text.trim() === "") throw new AppError("bad_request", "The body is empty: send a JSON object");
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new AppError("bad_request", "The body is not valid JSON: check its quotes, commas and braces");
+  }
+}
+
+/** The value of the request's JSON body. @throws AppError bad_request, payload_too_large */
+export async function readJson(request: Request, mostBytes: number): Promise<unknown> {
+  requireJson(request.headers);
+  return parseJson(await readBytes(request, mostBytes));
+}

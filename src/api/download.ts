@@ -1,0 +1,38 @@
+/**
+ * A download as an HTTP answer. What it carries came by mail from anybody: it is never shown in the origin of the
+ * appliance, and neither its name nor its type can add a header.
+ */
+import type { Download } from "./operation.ts";
+
+/** RFC 9110 §8.3.1, without parameters. */
+const MEDIA_TYPE = /^[\w!#$&^.+-]{1,127}\/[\w!#$&^.+-]{1,127}$/;
+
+/** Controls, what turns the direction of text (a name must not hide its ending), and what separates folders. */
+const NOT_IN_A_NAME = /[\p{Cc}\u200E\u200F\u202A-\u202E\u2066-\u2069/\\]+/gu;
+const LONGEST_NAME = 200;
+
+/** RFC 6266 §4.3, appendix D: a plain name for everybody, and beside it the full one as RFC 8187 encodes it. */
+function contentDisposition(filename: string): string {
+  const name = [...filename.toWellFormed().replaceAll(NOT_IN_A_NAME, "_")].slice(0, LONGEST_NAME).join("").trim();
+  const full = name === "" ? "attachment" : name;
+  const plain = full.replaceAll(/[^\x20-\x7e]|["%]/g, "_");
+  if (plain === full) return `attachment; filename="${plain}"`;
+  const encoded = encodeURIComponent(full).replaceAll(
+    /['()*]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+  return `attachment; filename="${plain}"; filename*=UTF-8''${encoded}`;
+}
+
+/** The download as an answer; a file is streamed, and its ranges can be asked for. */
+export async function answerDownload({ filename, contentType, content }: Download): Promise<Response> {
+  if (!(content instanceof Uint8Array) && !(await content.exists()))
+    throw new Error(`the blob ${content.name} is gone`);
+  return new Response(content as Bun.BodyInit, {
+    headers: {
+      "content-type": MEDIA_TYPE.test(contentType) ? contentType : "application/octet-stream",
+      "content-disposition": contentDisposition(filename),
+      "content-security-policy": "sandbox; default-src 'none'",
+    },
+  });
+}

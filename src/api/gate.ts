@@ -1,0 +1,86 @@
+/**
+ * The way in for every request with a key, whichever face it comes to (contract: Order of refusals): the rate of its
+ * source, the key, the rate of the key. Scope, shape and the rest need the operation: rest.ts goes on from there.
+ *
+ * Invariant: nothing is asked of the store, and no key is read, for a source that is over its rate.
+ */
+import type { Caller } from "../access/caller.ts";
+import { AppError } from "../errors.ts";
+import type { Options } from "../store/options.ts";
+import { createRateLimit, type Rate, type RateVerdict } from "./rate.ts";
+
+export interface Gate {
+  /**
+   * Admits a request without asking for a key. `tell` learns the rate that the answer's headers carry, whatever the
+   * answer will be. @throws AppError rate_limited.
+   */
+  admitSource(source: string, tell: (rate: Rate) => void): void;
+  /**
+   * Admits a request for the person its key acts for. `authorization` is the header as received. `tell` is called again
+   * with the key's rate once the key is known. @throws AppError rate_limited, unauthorized.
+   */
+  admit(source: string, authorization: string | null, tell: (rate: Rate) => void): Caller;
+}
+
+export interface GateParts {
+  /** The person a key acts for; undefined for one that is wrong or revoked, or whose creator left. */
+  findCaller(key: string): Caller | undefined;
+  touchKey(keyId: string, now: number): void;
+  options: Pick<Options, "get">;
+  /** Epoch ms. */
+  now(): number;
+}
+
+/**
+ * The token of RFC 6750 §2.1; the scheme in any case (RFC 9110 §11.1). Several Authorization headers arrive joined by
+ * commas, which no token has: which of them was meant would be a guess.
+ */
+const BEARER = /^[ \t]*Bearer[ \t]+([A-Za-z0-9\-._~+/]+=*)[ \t]*$/i;
+
+function readKey(authorization: string | null): string {
+  if (authorization === null || authorization.trim() === "") {
+    throw new AppError("unauthorized", "Send your API key in the header Authorization: Bearer <API_KEY>");
+  }
+  const key = BEARER.exec(authorization)?.[1];
+  if (key === undefined) {
+    throw new AppError("unauthorized", "The Authorization header must be one, and read: Bearer <API_KEY>");
+  }
+  return key;
+}
+
+function refuseOver(rate: RateVerdict, what: string): void {
+  if (rate.retryAfter === undefined) return;
+  throw new AppError(
+    "rate_limited",
+    `More than ${rate.limit} requests a minute ${what}: wait ${rate.retryAfter} seconds, as Retry-After says`,
+    { retryAfter: rate.retryAfter },
+  );
+}
+
+export function createGate({ findCaller, touchKey, options, now }: GateParts): Gate {
+  const cooldownSeconds = () => options.get("api.cooldownSeconds");
+  const sources = createRateLimit(() => options.get("api.ipRequestsPerMinute"), cooldownSeconds);
+  const keys = createRateLimit(() => options.get("api.keyRequestsPerMinute"), cooldownSeconds);
+
+  function admitSource(source: string, tell: (rate: Rate) => void): void {
+    const rate = sources.take(source, now());
+    tell(rate);
+    refuseOver(rate, "from this address");
+  }
+
+  return {
+    admitSource,
+    admit(source, authorization, tell) {
+      admitSource(source, tell);
+      const caller = findCaller(readKey(authorization));
+      if (caller?.keyId === undefined) {
+        throw new AppError("unauthorized", "This API key is not valid: it is wrong or revoked, or its creator left");
+      }
+      const rate = keys.take(caller.keyId, now());
+      tell(rate);
+      refuseOver(rate, "with this API key");
+      touchKey(caller.keyId, now());
+      return caller;
+    },
+  };
+}

@@ -1,0 +1,70 @@
+/**
+ * JSON Schema as values, types and compiled checks. The only file that knows TypeBox. (Elysia's own `t` will not do: its
+ * integers take strings.)
+ *
+ * Two things are told in a schema and not checked as TypeBox would: `format`, since mail has senders whose address is
+ * none and who must still be readable; and `maxLength`, which counts characters (RFC 8259 §8.2), not UTF-16 units.
+ */
+import { Kind, type Static, type TObject, type TSchema, Type, TypeRegistry } from "@sinclair/typebox";
+import { TypeCompiler } from "@sinclair/typebox/compiler";
+import { type ValueError, ValueErrorType } from "@sinclair/typebox/errors";
+
+export { Type as t };
+export type Schema = TSchema;
+export type ObjectSchema = TObject;
+export type { Static };
+
+const ONE_OF = "OneOf";
+TypeRegistry.Set<{ enum: readonly string[] }>(ONE_OF, (schema, value) => schema.enum.includes(value as string));
+
+/** One of the words, as `enum`. */
+export const oneOf = <const T extends string>(
+  words: readonly T[],
+  options: { description?: string; default?: T } = {},
+) => Type.Unsafe<T>({ [Kind]: ONE_OF, type: "string", enum: words, ...options });
+
+/** The first way in which a value is not what a schema says. */
+export interface Fault {
+  kind: "missing" | "unknown" | "empty" | "wrong";
+  /** Names and indexes from the root to the wrong part. */
+  path: string[];
+  /** Of that part. */
+  schema: Schema;
+  /** As TypeBox says it; does not quote the value. */
+  message: string;
+}
+
+/** A copy without `format`. */
+function withoutFormats<T>(schema: T): T {
+  if (Array.isArray(schema)) return schema.map(withoutFormats) as T;
+  if (typeof schema !== "object" || schema === null) return schema;
+  const copy: Record<string | symbol, unknown> = {};
+  for (const key of Reflect.ownKeys(schema)) {
+    const value = (schema as Record<string | symbol, unknown>)[key];
+    if (key !== "format" || typeof value !== "string") copy[key] = withoutFormats(value);
+  }
+  return copy as T;
+}
+
+const KIND_OF_FAULT: Partial<Record<ValueErrorType, Fault["kind"]>> = {
+  [ValueErrorType.ObjectRequiredProperty]: "missing",
+  [ValueErrorType.ObjectAdditionalProperties]: "unknown",
+  [ValueErrorType.ObjectMinProperties]: "empty",
+};
+
+const isShortEnough = ({ type, schema, value }: ValueError): boolean =>
+  type === ValueErrorType.StringMaxLength && [...(value as string)].length <= schema.maxLength;
+
+/** Compiles a check: what is wrong with a value, or undefined. */
+export function compile(schema: Schema): (value: unknown) => Fault | undefined {
+  const check = TypeCompiler.Compile(withoutFormats(schema));
+  return (value) => {
+    if (check.Check(value)) return undefined;
+    for (const error of check.Errors(value)) {
+      if (isShortEnough(error)) continue;
+      const [, ...path] = error.path.split("/").map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
+      return { kind: KIND_OF_FAULT[error.type] ?? "wrong", path, schema: error.schema, message: error.message };
+    }
+    return undefined;
+  };
+}

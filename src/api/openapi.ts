@@ -1,0 +1,187 @@
+/**
+ * The OpenAPI 3.1 document, made from the list of operations (spec: Versioning 2).
+ *
+ * @elysiajs/openapi turns routes into paths, parameters and bodies. What it cannot say is completed here: components
+ * (it writes every schema out where it is used), bytes as an answer (it calls them text/plain), headers, answers with
+ * an error, and JSON as the only type of a body. It reads the routes of an Elysia application, so it is given one that
+ * serves nothing: the one that serves leaves schemas to shape.ts.
+ */
+import { toOpenAPISchema } from "@elysiajs/openapi";
+import { Elysia } from "elysia";
+import { type ErrorCode, STATUS_OF_CODE } from "../errors.ts";
+import type { Schema } from "./json-schema.ts";
+import { isMediaType, type Operation } from "./operation.ts";
+import { Failure } from "./schemas.ts";
+
+const DESCRIPTION_VERSION = "1.1.0";
+
+type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+type JsonObject = { [key: string]: Json };
+
+const WHAT_IT_MEANS: Record<number, string> = {
+  400: "Malformed request: a missing or invalid field, a bad cursor, an unreadable body",
+  401: "The key is missing, wrong or revoked, or its creator left the workspace",
+  403: "The key lacks the scope, or its user may not do this in the mailbox",
+  404: "There is no such thing, or this key does not reach it",
+  409: "The request conflicts with the state of what it concerns",
+  413: "The body is too large",
+  422: "Valid, and cannot be acted on",
+  423: "Sending is paused",
+  429: "Too many requests: wait as long as Retry-After says",
+  502: "The mail server did not accept the message; nothing was sent",
+  507: "The mailbox is out of storage",
+};
+
+const COMPONENT_HEADERS: JsonObject = {
+  RateLimit: { description: "Requests a minute for this key", required: true, schema: { type: "integer" } },
+  RateRemaining: { description: "Requests left in this minute", required: true, schema: { type: "integer" } },
+  RetryAfter: { description: "Seconds to wait", required: true, schema: { type: "integer", minimum: 1 } },
+  Challenge: { description: "The scheme to authenticate with", required: true, schema: { type: "string" } },
+};
+
+const ref = (kind: string, name: string): JsonObject => ({ $ref: `#/components/${kind}/${name}` });
+
+const RATE_HEADERS: JsonObject = {
+  "X-RateLimit-Limit": ref("headers", "RateLimit"),
+  "X-RateLimit-Remaining": ref("headers", "RateRemaining"),
+};
+
+/** As JSON values: without the symbols that schemas carry, and without what is undefined. */
+const plain = (value: object): JsonObject => JSON.parse(JSON.stringify(value));
+
+const json = (schema: Json): JsonObject => ({ "application/json": { schema } });
+
+/** Replaces each schema that has an `$id` by a reference, and collects it under that name. */
+function extractComponents(value: Json, components: JsonObject): Json {
+  if (Array.isArray(value)) return value.map((item) => extractComponents(item, components));
+  if (typeof value !== "object" || value === null) return value;
+  const { $id: name, ...rest } = value;
+  const extracted = Object.fromEntries(
+    Object.entries(rest).map(([key, part]) => [key, extractComponents(part, components)]),
+  );
+  if (typeof name !== "string") return extracted;
+  components[name] = extracted;
+  return ref("schemas", name);
+}
+
+/** A path parameter or query parameter with its description where readers of the document look for it. */
+function describeParameter(parameter: Json): Json {
+  const { schema, ...rest } = parameter as { schema: JsonObject };
+  const { description, ...type } = schema;
+  return { ...rest, ...(description !== undefined && { description }), schema: type };
+}
+
+const nameOfFailure = (status: number): string => `Failure${status}`;
+
+function describeFailure(status: number): JsonObject {
+  const codes = (Object.keys(STATUS_OF_CODE) as ErrorCode[]).filter((code) => STATUS_OF_CODE[code] === status);
+  return {
+    description: `${WHAT_IT_MEANS[status]} (${codes.join(", ")})`,
+    headers: {
+      ...RATE_HEADERS,
+      ...(status === 401 && { "WWW-Authenticate": ref("headers", "Challenge") }),
+      ...(status === 429 && { "Retry-After": ref("headers", "RetryAfter") }),
+    },
+    content: json(plain(Failure)),
+  };
+}
+
+const SERVER_FAILURE: JsonObject = {
+  description:
+    "server_error: a failure of the service, safe to retry. With 503 and Retry-After it is brief: keep the key and retry",
+  headers: { ...RATE_HEADERS, "Retry-After": { ...(COMPONENT_HEADERS.RetryAfter as JsonObject), required: false } },
+  content: json(plain(Failure)),
+};
+
+function describeAnswer(operation: Operation): JsonObject {
+  const { response } = operation;
+  const content = isMediaType(response)
+    ? { [response.mediaType]: { schema: { type: "string", format: "binary" } } }
+    : json(plain(response));
+  return {
+    description: isMediaType(response) ? response.description : operation.summary,
+    headers: RATE_HEADERS,
+    content,
+  };
+}
+
+/** What the plugin makes of an operation, and what it leaves out. */
+function completeOperation(operation: Operation, made: JsonObject): JsonObject {
+  const { parameters, requestBody: _, ...rest } = made as { parameters?: Json[]; requestBody?: Json };
+  return {
+    ...rest,
+    ...(parameters && { parameters: parameters.map(describeParameter) }),
+    ...(operation.body && {
+      requestBody: { required: true, content: json(plain(operation.body)) },
+    }),
+    responses: {
+      [operation.success]: describeAnswer(operation),
+      ...Object.fromEntries(operation.errors.map((status) => [status, ref("responses", nameOfFailure(status))])),
+      default: ref("responses", "ServerFailure"),
+    },
+    // OpenAPI 3.1, Security Requirement Object: roles that the bearer's key must have.
+    security: [{ apiKey: [operation.scope] }],
+  };
+}
+
+/** An application with the routes and their schemas, for the plugin to read. */
+function routesOf(operations: readonly Operation[]): Elysia {
+  const app = new Elysia({ precompile: false });
+  for (const { name, group, method, path, scope, summary, description, params, query } of operations) {
+    const schema: { params?: Schema; query?: Schema } = {};
+    if (Object.keys(params.properties).length > 0) schema.params = params;
+    if (Object.keys(query.properties).length > 0) schema.query = query;
+    app.route(method, path, () => undefined, {
+      ...schema,
+      detail: {
+        operationId: name,
+        tags: [group],
+        summary,
+        description: [description, `Needs the scope \`${scope}\`.`].filter(Boolean).join(" "),
+      },
+    } as object);
+  }
+  return app;
+}
+
+/** The document of the operations at `${baseUrl}/api/v1`. */
+export function describeApi(operations: readonly Operation[], baseUrl: string, prefix: string): JsonObject {
+  const made = toOpenAPISchema(routesOf(operations), undefined, undefined, undefined, "3.1.0");
+  const paths = plain(made.paths as object) as Record<string, JsonObject>;
+  const schemas: JsonObject = {};
+  const completed: JsonObject = {};
+  for (const operation of operations) {
+    const path = operation.path.replaceAll(/:(\w+)/g, "{$1}");
+    const method = operation.method.toLowerCase();
+    completed[path] = {
+      ...(completed[path] as JsonObject | undefined),
+      [method]: completeOperation(operation, paths[path]?.[method] as JsonObject),
+    };
+  }
+  const statuses = [...new Set(operations.flatMap(({ errors }) => errors))].sort();
+  const responses: JsonObject = { ServerFailure: SERVER_FAILURE };
+  for (const status of statuses) responses[nameOfFailure(status)] = describeFailure(status);
+  const groups = [...new Set(operations.map(({ group }) => group))];
+
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "Mailroom",
+      version: DESCRIPTION_VERSION,
+      description:
+        "Read, search and organise a workspace's mail. Clients ignore unknown fields; error codes are stable, error texts are not.",
+    },
+    servers: [{ url: baseUrl + prefix }],
+    tags: groups.map((name) => ({ name })),
+    security: [{ apiKey: [] }],
+    paths: extractComponents(plain(completed), schemas),
+    components: {
+      securitySchemes: {
+        apiKey: { type: "http", scheme: "bearer", description: "A workspace API key, beginning with mr_" },
+      },
+      headers: COMPONENT_HEADERS,
+      responses: extractComponents(plain(responses), schemas),
+      schemas,
+    },
+  };
+}

@@ -1,0 +1,19 @@
+/** The operations of the service, in the order of the specification (spec: Endpoints). The only list of them. */
+import type { Operation } from "../operation.ts";
+import { getAttachment } from "./attachments.ts";
+import { listMailboxes } from "./mailboxes.ts";
+import { getMessage, getRawMessage, listMessages } from "./messages.ts";
+import { searchMail } from "./search.ts";
+import { getThread, listThreads, updateThread } from "./threads.ts";
+
+export const OPERATIONS: readonly Operation[] = [
+  listMailboxes,
+  listThreads,
+  getThread,
+  updateThread,
+  listMessages,
+  getMessage,
+  getRawMessage,
+  getAttachment,
+  searchMail,
+];

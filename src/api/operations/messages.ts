@@ -1,0 +1,64 @@
+/** Single messages (spec: GET /messages, GET /messages/{id}, GET /messages/{id}/raw). */
+import { t } from "../json-schema.ts";
+import { operation } from "../operation.ts";
+import { DEFAULT_LIMIT, Message, MessageSummary, parameter } from "../schemas.ts";
+
+export const listMessages = operation({
+  name: "listMessages",
+  group: "Messages",
+  method: "GET",
+  path: "/messages",
+  scope: "read",
+  summary: "List recent messages, newest first",
+  query: t.Object({
+    mailbox: parameter.mailboxAddress,
+    folder: parameter.messageFolder,
+    direction: parameter.direction,
+    limit: parameter.limit,
+  }),
+  success: 200,
+  response: t.Object({ messages: t.Array(MessageSummary), count: t.Integer() }),
+  errors: [400, 401, 403, 404, 429],
+  run: ({ caller, mailbox }, { query: { limit = DEFAULT_LIMIT, ...filters } }) => {
+    const messages = mailbox.listMessages(caller, { ...filters, limit });
+    return { messages, count: messages.length };
+  },
+});
+
+export const getMessage = operation({
+  name: "getMessage",
+  group: "Messages",
+  method: "GET",
+  path: "/messages/:id",
+  scope: "read",
+  summary: "Get a message",
+  description: "The id is the emailId of webhooks.",
+  params: t.Object({ id: parameter.id }),
+  query: t.Object({ html: parameter.html }),
+  success: 200,
+  response: t.Object({ message: Message }),
+  errors: [400, 401, 403, 404, 429],
+  run: ({ caller, mailbox }, { params, query: { html = true } }) => ({
+    message: mailbox.getMessage(caller, params.id, { html }),
+  }),
+});
+
+export const getRawMessage = operation({
+  name: "getRawMessage",
+  group: "Messages",
+  method: "GET",
+  path: "/messages/:id/raw",
+  scope: "read",
+  summary: "Download a message as an RFC 5322 file",
+  description:
+    "Rebuilt from stored headers, bodies and attachments: not byte for byte the original, whose transport headers and signatures are not kept.",
+  params: t.Object({ id: parameter.id }),
+  success: 200,
+  response: { mediaType: "message/rfc822", description: "The message as a file" },
+  errors: [401, 403, 404, 429],
+  run: async ({ caller, mailbox }, { params }) => ({
+    filename: `${params.id}.eml`,
+    contentType: "message/rfc822",
+    content: await mailbox.getRawMessage(caller, params.id),
+  }),
+});

@@ -1,0 +1,101 @@
+/**
+ * Request rates in fixed one-minute windows, each beginning at the first request in it (spec: Limits). Whoever goes over
+ * is refused for a cooldown, counted from the request that went over, and then begins a new window.
+ *
+ * Invariants: what is remembered is bounded, however many names ask; limits are read at each use, so that a changed
+ * setting holds at once; a clock set back costs nobody more than one cooldown.
+ */
+
+/** What the X-RateLimit headers tell: requests a minute, and how many are left of this minute's. */
+export interface Rate {
+  limit: number;
+  remaining: number;
+}
+
+/** `retryAfter`, in whole seconds, is there when the request is refused. */
+export interface RateVerdict extends Rate {
+  retryAfter?: number;
+}
+
+export interface RateLimit {
+  /** Counts one request of `name` at `now` (epoch ms). */
+  take(name: string, now: number): RateVerdict;
+  /** Names remembered just now. */
+  size(): number;
+}
+
+interface Window {
+  since: number;
+  taken: number;
+  /** When a request went over the limit. */
+  exceededAt?: number;
+}
+
+const WINDOW_MS = 60_000;
+/** About 10 MB at most. Past it the longest-standing names are forgotten: a flood of that many is not one client's. */
+const MOST_REMEMBERED = 50_000;
+
+/** `perMinute` and `cooldownSeconds` are asked at each use. A cooldown of 0 refuses for the rest of the window. */
+export function createRateLimit(
+  perMinute: () => number,
+  cooldownSeconds: () => number,
+  capacity = MOST_REMEMBERED,
+): RateLimit {
+  // In the order in which windows and cooldowns began: what is over is found at the front.
+  const windows = new Map<string, Window>();
+
+  const endOf = ({ since, exceededAt }: Window): number => {
+    const cooldownMs = cooldownSeconds() * 1000;
+    return exceededAt === undefined || cooldownMs === 0 ? since + WINDOW_MS : exceededAt + cooldownMs;
+  };
+
+  function put(name: string, window: Window): void {
+    windows.delete(name);
+    windows.set(name, window);
+  }
+
+  function forget(now: number): void {
+    for (const [name, window] of windows) {
+      if (windows.size < capacity && now < endOf(window)) return;
+      windows.delete(name);
+    }
+  }
+
+  function begin(name: string, now: number): Window {
+    windows.delete(name);
+    forget(now);
+    const window = { since: now, taken: 0 };
+    windows.set(name, window);
+    return window;
+  }
+
+  function current(name: string, now: number): Window {
+    const window = windows.get(name);
+    if (!window || now >= endOf(window)) return begin(name, now);
+    if (window.exceededAt !== undefined && now < window.exceededAt) {
+      // The clock was set back: the cooldown counts from now.
+      window.since = now;
+      window.exceededAt = now;
+    } else if (now < window.since) {
+      return begin(name, now);
+    }
+    return window;
+  }
+
+  return {
+    take(name, now) {
+      const limit = perMinute();
+      const window = current(name, now);
+      if (window.exceededAt === undefined && window.taken < limit) {
+        window.taken++;
+        return { limit, remaining: limit - window.taken };
+      }
+      if (window.exceededAt === undefined) {
+        window.exceededAt = now;
+        put(name, window);
+      }
+      return { limit, remaining: 0, retryAfter: Math.max(1, Math.ceil((endOf(window) - now) / 1000)) };
+    },
+    size: () => windows.size,
+  };
+}

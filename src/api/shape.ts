@@ -1,0 +1,109 @@
+/**
+ * The shape of requests and answers: reads query text strictly, checks values against an operation's schemas, and says
+ * in a refusal which field is wrong and what it takes. The same for REST and MCP.
+ *
+ * Why not Elysia's own validation: it coerces ("1e1" is a number to it), takes one of two equal parameters, quotes the
+ * offending value, mail included, in the error for a wrong answer, and would check the shape before the scope.
+ */
+import { AppError } from "../errors.ts";
+import { compile, type Fault, type ObjectSchema, type Schema } from "./json-schema.ts";
+import { isMediaType, type Operation } from "./operation.ts";
+
+/** Where a value stands in the request. */
+type Place = "params" | "query" | "body";
+
+/** The checks of one operation. */
+export interface Shape {
+  /** @throws AppError bad_request */
+  checkInput(place: Place, value: unknown): void;
+  /** Where and how the answer of `run` differs from what the document says; undefined when it does not. */
+  faultOfAnswer(answer: unknown): string | undefined;
+}
+
+/** "must be …" for a value of the schema. */
+function expectation(schema: Schema): string {
+  const atMost = (most: number | undefined, what: string) => (most === undefined ? "" : ` of at most ${most} ${what}`);
+  if (Array.isArray(schema.enum)) return `must be one of ${schema.enum.join(", ")}`;
+  switch (schema.type) {
+    case "boolean":
+      return "must be true or false";
+    case "integer":
+      return `must be a whole number from ${schema.minimum} to ${schema.maximum}`;
+    case "array":
+      return `must be a list${atMost(schema.maxItems, "items")}`;
+    case "string":
+      return `must be text${atMost(schema.maxLength, "characters")}`;
+    default:
+      return "must be a JSON object";
+  }
+}
+
+/** `labels[3]`. Cut, since an unknown field is named as the client named it. */
+function fieldOf([name = "", ...rest]: string[]): string {
+  const field = name + rest.map((part) => `[${part}]`).join("");
+  return field.length > 80 ? `${field.slice(0, 80)}…` : field;
+}
+
+function refusalOf({ kind, path, schema }: Fault, root: Schema): AppError {
+  const fields = Object.keys(root.properties ?? {}).join(", ");
+  const field = fieldOf(path);
+  switch (kind) {
+    case "missing":
+      return new AppError("bad_request", `${field} is required`);
+    case "unknown":
+      return new AppError("bad_request", `${field} is not a field of this request: it takes ${fields}`);
+    case "empty":
+      return new AppError("bad_request", `The body needs at least one of ${fields}`);
+    case "wrong":
+      return new AppError("bad_request", `${path.length === 0 ? "The body" : field} ${expectation(schema)}`);
+  }
+}
+
+export function shapeOf(operation: Operation): Shape {
+  const checked = (schema: Schema) => ({ schema, faultOf: compile(schema) });
+  const places = {
+    params: checked(operation.params),
+    query: checked(operation.query),
+    body: operation.body && checked(operation.body),
+  };
+  const faultOf = isMediaType(operation.response) ? undefined : compile(operation.response);
+
+  return {
+    checkInput(place, value) {
+      const fault = places[place]?.faultOf(value);
+      if (fault) throw refusalOf(fault, places[place]?.schema ?? fault.schema);
+    },
+    faultOfAnswer(answer) {
+      const fault = faultOf?.(answer);
+      // Never the value itself: it is somebody's mail.
+      return fault && `/${fault.path.join("/")}: ${fault.message}`;
+    },
+  };
+}
+
+const WHOLE_NUMBER = /^-?\d{1,15}$/;
+
+function readText(text: string, { type }: Schema): unknown {
+  if (type === "boolean" && (text === "true" || text === "false")) return text === "true";
+  if (type === "integer" && WHOLE_NUMBER.test(text)) return Number(text);
+  // As it is, for the check to refuse if it must be something else.
+  return text;
+}
+
+/**
+ * The values of a query string (without `?`) as the schema types them; parameters that the schema does not know are left
+ * out (contract: Parameters). @throws AppError bad_request for one given twice: either would be a guess.
+ */
+export function readQuery(text: string, schema: ObjectSchema): Record<string, unknown> {
+  const values: Record<string, unknown> = {};
+  if (text === "") return values;
+  const given = new URLSearchParams(text);
+  for (const [name, type] of Object.entries(schema.properties)) {
+    const [value, ...more] = given.getAll(name);
+    if (more.length > 0) {
+      throw new AppError("bad_request", `${name} is given ${more.length + 1} times: give it once`);
+    }
+    if (value !== undefined) values[name] = readText(value, type);
+  }
+  return values;
+}

@@ -1,0 +1,104 @@
+/** `mailroom domain …` */
+import type { DnsRecord } from "../settings/dns.ts";
+import { type DomainEntry, makeDkimKeys } from "../settings/domains.ts";
+import { command, FailedCheck } from "./command.ts";
+import { record, table } from "./output.ts";
+import type { Session } from "./session.ts";
+import { isoOf, WORKSPACE, workspaceFor, workspaceIdOf, workspaceNames } from "./workspace.ts";
+
+function presenter(session: Session) {
+  const names = workspaceNames(session);
+  return ({ id, name, workspaceId, verifiedAt, createdAt }: DomainEntry) => ({
+    id,
+    domain: name,
+    workspace: names.get(workspaceId),
+    state: verifiedAt === null ? "unverified" : "verified",
+    verifiedAt: isoOf(verifiedAt),
+    createdAt: isoOf(createdAt),
+  });
+}
+
+/** A record of a zone is known by its type and name. */
+const withId = <R extends DnsRecord>(dns: R) => ({ id: `${dns.type} ${dns.name}`, ...dns });
+
+const DNS_COLUMNS = ["purpose", "type", "name", "value"];
+
+const DOMAIN = { domain: "DOMAIN" } as const;
+
+function find(session: Session, name: string, workspace: string | undefined): DomainEntry {
+  return session.appliance.domains.domainNamed(name, workspaceIdOf(session, workspace));
+}
+
+export const domainCommands = [
+  command({
+    name: "domain add",
+    summary: "Add a domain, with its DKIM keys, and print the DNS records it needs",
+    arguments: DOMAIN,
+    options: WORKSPACE,
+    text(document) {
+      const { dns, ...domain } = document as { dns: DnsRecord[] };
+      return `${record(domain)}\n${table(dns, DNS_COLUMNS)}`;
+    },
+    async run(session, { arguments: { domain: name }, options }) {
+      const { store, domains } = session.appliance;
+      const workspaceId = workspaceFor(session, options.workspace);
+      const keys = await makeDkimKeys();
+      const domain = store.transact((tx) => domains.addDomain(tx, workspaceId, name, keys));
+      return { ...presenter(session)(domain), dns: domains.recordsOf(domain.id) };
+    },
+  }),
+  command({
+    name: "domain list",
+    summary: "List the domains",
+    options: WORKSPACE,
+    columns: ["id", "domain", "workspace", "state"],
+    run: (session, { options }) =>
+      session.appliance.domains.listDomains(workspaceIdOf(session, options.workspace)).map(presenter(session)),
+  }),
+  command({
+    name: "domain dns",
+    summary: "Print the DNS records of a domain",
+    arguments: DOMAIN,
+    options: WORKSPACE,
+    columns: DNS_COLUMNS,
+    run: (session, { arguments: { domain }, options }) =>
+      session.appliance.domains.recordsOf(find(session, domain, options.workspace).id).map(withId),
+  }),
+  command({
+    name: "domain verify",
+    summary: "Look the DNS records of a domain up and say which are missing",
+    arguments: DOMAIN,
+    options: { ...WORKSPACE, "skip-dns": { summary: "Take your word for it instead of looking them up" } },
+    async run(session, { arguments: { domain: name }, options }) {
+      const { store, domains } = session.appliance;
+      const { id } = find(session, name, options.workspace);
+      const present = () => presenter(session)(find(session, name, options.workspace));
+      if (options["skip-dns"]) {
+        store.transact((tx) => domains.markVerified(tx, id));
+        return present();
+      }
+      const records = (await domains.verifyDomain(id)).map(withId);
+      const missing = records.filter((dns) => dns.state !== "found");
+      const document = { ...present(), missing: missing.map((dns) => dns.id), records };
+      if (missing.length === 0) return document;
+      const list = missing.map((dns) => `  ${dns.purpose}: ${dns.id} (${dns.state})`).join("\n");
+      throw new FailedCheck(`not all DNS records of ${document.domain} are there:\n${list}`, document);
+    },
+    text(document) {
+      const { records, missing: _, ...domain } = document as { records?: DnsRecord[]; missing?: string[] };
+      return record(domain) + (records ? `\n${table(records, ["purpose", "state", "type", "name", "value"])}` : "");
+    },
+  }),
+  command({
+    name: "domain remove",
+    summary: "Remove a domain that no mailbox or alias uses",
+    arguments: DOMAIN,
+    options: WORKSPACE,
+    run(session, { arguments: { domain: name }, options }) {
+      const { store, domains } = session.appliance;
+      const { id, name: domain } = find(session, name, options.workspace);
+      store.transact((tx) => domains.removeDomain(tx, id));
+      return { id, domain, removed: true };
+    },
+  }),
+];

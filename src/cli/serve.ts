@@ -1,0 +1,23 @@
+/** `mailroom serve`: the one command that stays. */
+import { describeDemo, loadDemo } from "../demo/demo.ts";
+import { command } from "./command.ts";
+
+/** contract: Processes and settings: what is in flight may take this long after SIGTERM. */
+const STOP_WITHIN_MS = 10_000;
+
+export const serve = command({
+  name: "serve",
+  summary: "Run the appliance",
+  options: { demo: { summary: "In an empty data folder: load a workspace to look around in, and print a key for it" } },
+  async run({ io, runtime, log, appliance }, { options }) {
+    const demo = options.demo ? await loadDemo(appliance) : undefined;
+    const interrupted = io.interrupted();
+    const { http, mx } = await appliance.start();
+    if (demo) io.writeStderr(describeDemo(demo, http));
+    await io.writeStdout(`${JSON.stringify({ ready: true, http, mx, submission: "off", submissions: "off" })}\n`);
+    await interrupted;
+    const late = new Promise<"late">((resolve) => runtime.setTimer(() => resolve("late"), STOP_WITHIN_MS));
+    if ((await Promise.race([appliance.stop(), late])) === "late") log.warn("stopped with work in flight");
+    return undefined;
+  },
+});

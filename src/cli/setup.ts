@@ -1,0 +1,33 @@
+/** `mailroom setup` */
+import { randomToken } from "../runtime.ts";
+import type { DnsRecord } from "../settings/dns.ts";
+import { setUp } from "../settings/setup.ts";
+import { command } from "./command.ts";
+import { record, table } from "./output.ts";
+
+/** 119 bits. */
+const PASSWORD_LENGTH = 20;
+
+export const setup = command({
+  name: "setup",
+  summary: "Make the first workspace: domain, owner, mailbox, API key",
+  options: {
+    domain: { value: "DOMAIN", required: true, summary: "The domain that gets mail" },
+    email: { value: "ADDRESS", required: true, summary: "Address of the owner, at that domain" },
+    name: { value: "NAME", required: true, summary: "Name of the owner" },
+    workspace: { value: "NAME", summary: "Name of the workspace; the domain if left out" },
+    "password-stdin": { summary: "Read the owner's password from standard input; made up and printed if left out" },
+  },
+  text(document) {
+    const { dns, ...made } = document as { dns: DnsRecord[] };
+    return `${record(made)}\n${table(dns, ["purpose", "type", "name", "value"])}`;
+  },
+  async run(session, { options }) {
+    const given = options["password-stdin"] ? await session.readPassword() : undefined;
+    const password = given ?? randomToken(session.runtime, PASSWORD_LENGTH);
+    const { domain, email, name, workspace = domain } = options;
+    const made = await setUp(session.appliance, { domain, email, name, workspace, password });
+    const { workspaceId, userId, mailboxId, address, apiKey, dns } = made;
+    return { workspaceId, userId, mailboxId, address, apiKey, ...(given === undefined && { password }), dns };
+  },
+});

@@ -1,0 +1,87 @@
+/** `mailroom user …` */
+import { hashPassword, ROLES, type UserEntry } from "../settings/people.ts";
+import { command } from "./command.ts";
+import type { Session } from "./session.ts";
+import { isoOf, WORKSPACE, workspaceFor, workspaceIdOf, workspaceNames } from "./workspace.ts";
+
+function presenter(session: Session) {
+  const names = workspaceNames(session);
+  return ({ id, email, name, role, workspaceId, canSignIn, createdAt }: UserEntry) => ({
+    id,
+    address: email,
+    name,
+    role,
+    workspace: names.get(workspaceId),
+    canSignIn,
+    createdAt: isoOf(createdAt),
+  });
+}
+
+const USER = { address: "ADDRESS" } as const;
+
+function find(session: Session, address: string, workspace: string | undefined): UserEntry {
+  return session.appliance.people.userAt(address, workspaceIdOf(session, workspace));
+}
+
+export const userCommands = [
+  command({
+    name: "user add",
+    summary: "Add a person, with a mailbox of their own at that address",
+    arguments: USER,
+    options: {
+      name: { value: "NAME", required: true, summary: "What they are called" },
+      role: { value: ROLES, required: true, summary: "What they may do" },
+      "password-stdin": { summary: "Read their password from standard input; without one they cannot sign in" },
+      "no-mailbox": { summary: "Make no mailbox; the address may then be anywhere" },
+      ...WORKSPACE,
+    },
+    async run(session, { arguments: { address }, options }) {
+      const { store, people } = session.appliance;
+      const workspaceId = workspaceFor(session, options.workspace, address);
+      const passwordHash = options["password-stdin"] ? await hashPassword(await session.readPassword()) : undefined;
+      const { mailboxId } = store.transact((tx) =>
+        people.addUser(tx, {
+          workspaceId,
+          email: address,
+          name: options.name,
+          role: options.role,
+          passwordHash,
+          ownMailbox: !options["no-mailbox"],
+        }),
+      );
+      return { ...presenter(session)(people.userAt(address)), ...(mailboxId !== undefined && { mailboxId }) };
+    },
+  }),
+  command({
+    name: "user list",
+    summary: "List the people",
+    options: WORKSPACE,
+    columns: ["id", "address", "name", "role", "workspace"],
+    run: (session, { options }) =>
+      session.appliance.people.listUsers(workspaceIdOf(session, options.workspace)).map(presenter(session)),
+  }),
+  command({
+    name: "user role",
+    summary: "Change the role of a person",
+    arguments: { ...USER, role: ROLES },
+    options: WORKSPACE,
+    run(session, { arguments: { address, role }, options }) {
+      const { store, people } = session.appliance;
+      const { id } = find(session, address, options.workspace);
+      store.transact((tx) => people.setRole(tx, id, role));
+      return presenter(session)(people.userAt(address));
+    },
+  }),
+  command({
+    name: "user remove",
+    summary: "Remove a person with their API keys; their mailboxes stay, without an owner",
+    arguments: USER,
+    options: WORKSPACE,
+    run(session, { arguments: { address }, options }) {
+      const { store, people } = session.appliance;
+      const { id, email } = find(session, address, options.workspace);
+      store.transact((tx) => people.removeUser(tx, id));
+      return { id, address: email, removed: true };
+    },
+  }),
+];

@@ -1,0 +1,58 @@
+/** `mailroom workspace …`, and how every command finds the workspace it is about. */
+import { UsageError } from "../errors.ts";
+import type { Workspace } from "../settings/people.ts";
+import { command } from "./command.ts";
+import type { Session } from "./session.ts";
+
+/** For the commands about one workspace. */
+export const WORKSPACE = {
+  workspace: { value: "NAME", summary: "The workspace; may be left out when there is one" },
+} as const;
+
+/** Id of the workspace named; undefined, meaning all of them, when none was. @throws AppError not_found */
+export function workspaceIdOf(session: Session, name: string | undefined): string | undefined {
+  return name === undefined ? undefined : session.appliance.people.workspaceNamed(name).id;
+}
+
+/**
+ * Id of the workspace that something new goes into: the one named, or the only one, or the one that has `domain`.
+ * @throws UsageError when that leaves several
+ */
+export function workspaceFor(session: Session, name: string | undefined, address = ""): string {
+  const { people, domains } = session.appliance;
+  if (name !== undefined) return people.workspaceNamed(name).id;
+  const [first, second] = people.listWorkspaces();
+  if (first === undefined)
+    throw new UsageError("there is no workspace yet: start with mailroom setup or workspace add");
+  if (second === undefined) return first.id;
+  const domain = address.slice(address.lastIndexOf("@") + 1).toLowerCase();
+  const holder = domains.listDomains().find((known) => known.name === domain);
+  if (!holder) throw new UsageError("there are several workspaces: name one with --workspace NAME");
+  return holder.workspaceId;
+}
+
+/** Names by id. */
+export function workspaceNames(session: Session): Map<string, string> {
+  return new Map(session.appliance.people.listWorkspaces().map(({ id, name }) => [id, name]));
+}
+
+/** An epoch time for output; null stays null. */
+export const isoOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
+
+const present = ({ id, name, createdAt }: Workspace) => ({ id, name, createdAt: isoOf(createdAt) });
+
+export const workspaceCommands = [
+  command({
+    name: "workspace add",
+    summary: "Add a workspace",
+    arguments: { name: "NAME" },
+    run: ({ appliance }, { arguments: { name } }) =>
+      present(appliance.store.transact((tx) => appliance.people.addWorkspace(tx, name))),
+  }),
+  command({
+    name: "workspace list",
+    summary: "List the workspaces",
+    columns: ["id", "name", "createdAt"],
+    run: ({ appliance }) => appliance.people.listWorkspaces().map(present),
+  }),
+];

@@ -1,0 +1,75 @@
+/**
+ * Labels of conversations: compared without case, kept as first written, in the order they were added. The only writer
+ * of thread_labels.
+ */
+import { asc, eq, inArray, sql } from "drizzle-orm";
+import { AppError } from "../errors.ts";
+import { prepared } from "../store/prepared.ts";
+import { threadLabels } from "../store/schema.ts";
+import type { Db, Tx } from "../store/store.ts";
+
+/** What a conversation may gather by addLabels; what one request may set is in the specification (spec: Limits). */
+const MOST_LABELS = 100;
+
+/** What two labels have in common that differ only by case. Upper case first: it joins what lower case keeps apart (ß, ς). */
+export const labelKey = (label: string): string => label.trim().normalize("NFC").toUpperCase().toLowerCase();
+
+const statements = prepared((db) => ({
+  ofThreads: db
+    .select({ threadSeq: threadLabels.threadSeq, label: threadLabels.label })
+    .from(threadLabels)
+    .where(inArray(threadLabels.threadSeq, sql`(select value from json_each(${sql.placeholder("seqs")}))`))
+    .orderBy(asc(threadLabels.threadSeq), asc(threadLabels.position))
+    .prepare(),
+}));
+
+/** The labels of each of the conversations that has any. */
+export function labelsOf(db: Db, threadSeqs: readonly number[]): Map<number, string[]> {
+  const found = new Map<number, string[]>();
+  for (const { threadSeq, label } of statements(db).ofThreads.all({ seqs: JSON.stringify(threadSeqs) })) {
+    const labels = found.get(threadSeq);
+    if (labels) labels.push(label);
+    else found.set(threadSeq, [label]);
+  }
+  return found;
+}
+
+export interface LabelPatch {
+  labels?: readonly string[] | undefined;
+  addLabels?: readonly string[] | undefined;
+  removeLabels?: readonly string[] | undefined;
+}
+
+/** The labels after a patch: replaced, then added to, then removed from. @throws AppError bad_request, unprocessable */
+export function patchedLabels(labels: readonly string[], patch: LabelPatch): string[] {
+  const byKey = new Map<string, string>();
+  for (const label of [...(patch.labels ?? labels), ...(patch.addLabels ?? [])]) {
+    const key = labelKey(label);
+    if (key === "") throw new AppError("bad_request", "a label needs at least one character that is not a space");
+    if (!byKey.has(key)) byKey.set(key, label.trim());
+  }
+  for (const label of patch.removeLabels ?? []) byKey.delete(labelKey(label));
+  if (byKey.size > MOST_LABELS) {
+    throw new AppError("unprocessable", `a conversation takes ${MOST_LABELS} labels at most: remove some first`);
+  }
+  return [...byKey.values()];
+}
+
+export function writeLabels(tx: Tx, threadSeq: number, labels: readonly string[]): void {
+  tx.delete(threadLabels).where(eq(threadLabels.threadSeq, threadSeq)).run();
+  if (labels.length === 0) return;
+  tx.insert(threadLabels)
+    .values(labels.map((label, position) => ({ threadSeq, labelKey: labelKey(label), label, position })))
+    .run();
+}
+
+/** The conversations with a label, ascending, of whatever mailbox: reach is the caller's to ask. */
+export function threadsLabelled(db: Db, label: string): number[] {
+  return db
+    .select({ seq: threadLabels.threadSeq })
+    .from(threadLabels)
+    .where(eq(threadLabels.labelKey, labelKey(label)))
+    .orderBy(asc(threadLabels.threadSeq))
+    .all()
+    .map(({ seq }) => seq);
+}

@@ -1,0 +1,186 @@
+/**
+ * Lists of conversations and their search (spec: GET /threads, GET /search): one mailbox or all that are reached, newest
+ * first, by keyset. A search is a set of conversations; a list with one walks its index and keeps the members, or, when
+ * the members are few, looks at each of them.
+ */
+import { inArray, sql } from "drizzle-orm";
+import type { Caller, Reach } from "../access/caller.ts";
+import type { SearchEngine, SearchScope } from "../search/engine.ts";
+import { parseQuery, type Query } from "../search/query.ts";
+import { decodeCursor, encodeCursor, type Position } from "../store/cursor.ts";
+import { prepared } from "../store/prepared.ts";
+import { threads } from "../store/schema.ts";
+import type { Db, Store } from "../store/store.ts";
+import { labelKey, labelsOf, threadsLabelled } from "./labels.ts";
+import { mailboxesToList } from "./mailboxes.ts";
+import { intersectionOf, membershipOf } from "./sets.ts";
+import { threadView } from "./thread-view.ts";
+import type { ThreadFilters, ThreadListView, ThreadView } from "./views.ts";
+import {
+  countUnread,
+  isNewer,
+  NEWEST,
+  newestFirst,
+  type Selection,
+  selectAmong,
+  starredSeqs,
+  unreadSeqs,
+} from "./walk.ts";
+
+/** Up to so many members of a set are looked up one by one: about what walking past non-members may cost. */
+const FEW = 1_000;
+
+/** What is asked, with every default filled in. */
+interface Asked {
+  mailboxes: Map<string, Reach>;
+  selection: Selection;
+  query: Query;
+}
+
+/** The conversations that satisfy a query's conditions; `members` undefined: all that are not excluded. */
+interface Narrowing {
+  members: readonly number[] | undefined;
+  isExcluded: ((seq: number) => boolean) | undefined;
+}
+
+interface Page {
+  positions: Position[];
+  unread: number;
+}
+
+const statements = prepared((db) => ({
+  rows: db
+    .select()
+    .from(threads)
+    .where(inArray(threads.seq, sql`(select value from json_each(${sql.placeholder("seqs")}))`))
+    .prepare(),
+}));
+
+export function createListing({ store, engine }: { store: Store; engine: Pick<SearchEngine, "match"> }) {
+  const { db } = store;
+
+  async function listThreads(caller: Caller, filters: ThreadFilters): Promise<ThreadListView> {
+    const mailboxes = mailboxesToList(db, caller, filters.mailbox);
+    const q = filters.q?.trim() ?? "";
+    const folder = filters.folder ?? (q === "" ? "inbox" : "all");
+    const parsed = parseQuery(q);
+    const thread = [
+      ...parsed.thread,
+      ...(filters.label === undefined ? [] : [{ kind: "label", label: filters.label, negated: false } as const]),
+    ];
+    const asked: Asked = {
+      mailboxes,
+      query: { message: parsed.message, thread },
+      selection: {
+        folder,
+        unread: filters.unread === true || thread.some(({ kind, negated }) => kind === "unread" && !negated),
+        hasAttachments: filters.hasAttachments,
+      },
+    };
+    // What selects the rows, in one spelling: the cursor belongs to it.
+    const binding = [
+      filters.mailbox === undefined ? null : [...mailboxes.keys()],
+      folder,
+      filters.unread === true,
+      filters.label === undefined ? null : labelKey(filters.label),
+      filters.hasAttachments ?? null,
+      q,
+    ];
+    const from = filters.cursor === undefined ? NEWEST : decodeCursor(filters.cursor, binding);
+    const narrowing = await narrow(asked, scopeOf(caller, filters, mailboxes));
+    const { positions, unread } = narrowing
+      ? narrowedPage(db, asked, narrowing, from, filters.limit)
+      : plainPage(db, asked, from, filters.limit);
+    const page = positions.slice(0, filters.limit);
+    const last = page.at(-1);
+    return {
+      threads: viewsOf(db, page, mailboxes),
+      nextCursor: positions.length > page.length && last ? encodeCursor(last, binding) : null,
+      unread,
+    };
+  }
+
+  /** The set of conversations that a query chooses; undefined when it sets no condition beyond the selection. */
+  async function narrow({ query, mailboxes, selection }: Asked, scope: SearchScope): Promise<Narrowing | undefined> {
+    const sets: (readonly number[])[] = [];
+    const excluded: (readonly number[])[] = [];
+    if (query.message.length > 0) sets.push(await engine.match(query, scope));
+    const ids = [...mailboxes.keys()];
+    for (const condition of query.thread) {
+      if (condition.kind === "label") {
+        (condition.negated ? excluded : sets).push(threadsLabelled(db, condition.label));
+      } else if (condition.kind === "starred") {
+        (condition.negated ? excluded : sets).push(starredSeqs(db, ids));
+      } else if (condition.negated) {
+        excluded.push(unreadSeqs(db, ids, selection));
+      }
+    }
+    if (sets.length === 0 && excluded.length === 0) return undefined;
+    const tests = excluded.map(membershipOf);
+    const isExcluded = tests.length === 0 ? undefined : (seq: number) => tests.some((test) => test(seq));
+    const members = intersectionOf(sets);
+    return { members: isExcluded ? members?.filter((seq) => !isExcluded(seq)) : members, isExcluded };
+  }
+
+  return {
+    listThreads,
+    /** The same; `q` alone makes it look everywhere but in trash and spam. */
+    search: (caller: Caller, filters: ThreadFilters & { q: string }) =>
+      listThreads(caller, { ...filters, folder: filters.folder ?? "all" }),
+  };
+}
+
+/** All mailboxes of a workspace are asked for by its name. */
+const scopeOf = (caller: Caller, { mailbox }: ThreadFilters, mailboxes: Asked["mailboxes"]): SearchScope => ({
+  mailboxIds: [...mailboxes.keys()],
+  workspaceId: mailbox === undefined && caller.role !== "member" ? caller.workspaceId : undefined,
+});
+
+/** A page by its selection alone, and one more position if there is one. */
+function plainPage(db: Db, { mailboxes, selection }: Asked, from: Position, limit: number): Page {
+  const ids = [...mailboxes.keys()];
+  const positions: Position[] = [];
+  for (const position of newestFirst(db, ids, selection, from, limit + 1)) {
+    positions.push(position);
+    if (positions.length > limit) break;
+  }
+  return { positions, unread: countUnread(db, ids, selection) };
+}
+
+/** The same of the conversations that a query leaves. */
+function narrowedPage(db: Db, asked: Asked, narrowing: Narrowing, from: Position, limit: number): Page {
+  const { mailboxes, selection } = asked;
+  const { members, isExcluded } = narrowing;
+  if (members && members.length <= FEW) {
+    const chosen = selectAmong(db, members, new Set(mailboxes.keys()), selection);
+    return {
+      positions: chosen.filter((position) => isNewer(from, position)).slice(0, limit + 1),
+      unread: chosen.reduce((count, { unread }) => count + (unread ? 1 : 0), 0),
+    };
+  }
+  const ids = [...mailboxes.keys()];
+  const isMember = members ? membershipOf(members) : (seq: number) => !isExcluded?.(seq);
+  const positions: Position[] = [];
+  for (const position of newestFirst(db, ids, selection, from, 4 * (limit + 1))) {
+    if (!isMember(position.seq)) continue;
+    positions.push(position);
+    if (positions.length > limit) break;
+  }
+  return { positions, unread: unreadSeqs(db, ids, selection).filter(isMember).length };
+}
+
+/** The conversations at these positions as they are shown, in this order. */
+function viewsOf(db: Db, positions: readonly Position[], mailboxes: Asked["mailboxes"]): ThreadView[] {
+  const seqs = positions.map(({ seq }) => seq);
+  const rows = new Map(
+    statements(db)
+      .rows.all({ seqs: JSON.stringify(seqs) })
+      .map((row) => [row.seq, row]),
+  );
+  const labels = labelsOf(db, seqs);
+  return seqs.flatMap((seq) => {
+    const row = rows.get(seq);
+    const reach = row && mailboxes.get(row.mailboxId);
+    return row && reach ? [threadView(row, reach, labels.get(seq) ?? [])] : [];
+  });
+}

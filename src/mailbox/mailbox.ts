@@ -1,0 +1,86 @@
+/**
+ * Mail as people see it: one object of functions over the store, the search index and the outbox. What files mail (mta,
+ * demo) takes the transaction; what reads or changes it for somebody takes the Caller, whose reach every query starts
+ * from. The only writer of threads, messages and what belongs to them.
+ */
+import type { Caller } from "../access/caller.ts";
+import type { Log } from "../log.ts";
+import type { Runtime } from "../runtime.ts";
+import type { Job } from "../scheduler.ts";
+import type { SearchEngine } from "../search/engine.ts";
+import type { Options } from "../store/options.ts";
+import type { Store, Tx } from "../store/store.ts";
+import { type Route, routeOf } from "./addresses.ts";
+import { createFiling, type Filed, type Filing } from "./filing.ts";
+import { createListing } from "./listing.ts";
+import { listMailboxes } from "./mailboxes.ts";
+import { createMessages } from "./messages.ts";
+import { snooze, wakeSnoozed } from "./snooze.ts";
+import { sweepBlobs } from "./sweep.ts";
+import { createThreads } from "./threads.ts";
+import { type Usage, usageOf } from "./usage.ts";
+import type {
+  AttachmentContent,
+  MailboxView,
+  MessageFilters,
+  MessageSummaryView,
+  MessageView,
+  ThreadDetailView,
+  ThreadFilters,
+  ThreadListView,
+  ThreadPatch,
+  ThreadView,
+} from "./views.ts";
+
+export interface Mailbox {
+  /** Files a message into a mailbox: conversation, index, usage and message.inbound, all in the transaction given. */
+  file(tx: Tx, filing: Filing): Filed;
+  /** Where mail to an address goes. `address` as in RCPT TO, without the angle brackets. */
+  route(address: string): Route;
+  usage(mailboxId: string): Usage;
+
+  listMailboxes(caller: Caller): MailboxView[];
+  /** @throws AppError not_found (mailbox), bad_request (cursor, date in `q`) */
+  listThreads(caller: Caller, filters: ThreadFilters): Promise<ThreadListView>;
+  /** The same over everything but trash and spam, unless a folder is given. */
+  search(caller: Caller, filters: ThreadFilters & { q: string }): Promise<ThreadListView>;
+  /** @throws AppError not_found */
+  getThread(caller: Caller, id: string, options: { html: boolean }): ThreadDetailView;
+  /** @throws AppError bad_request, not_found, forbidden, conflict, unprocessable; then nothing has changed */
+  update(caller: Caller, id: string, patch: ThreadPatch): ThreadView;
+  /** Newest first. @throws AppError not_found (mailbox) */
+  listMessages(caller: Caller, filters: MessageFilters): MessageSummaryView[];
+  /** @throws AppError not_found */
+  getMessage(caller: Caller, id: string, options: { html: boolean }): MessageView;
+  /** The message as an RFC 5322 file, rebuilt. @throws AppError not_found */
+  getRawMessage(caller: Caller, id: string): Promise<Uint8Array>;
+  /** @throws AppError not_found */
+  getAttachment(caller: Caller, id: string): AttachmentContent;
+
+  /** Takes a conversation out of the inbox until `until` (epoch ms). @throws AppError not_found, conflict */
+  snooze(tx: Tx, threadId: string, until: number): void;
+  /** For the scheduler: snoozed conversations return, blobs that no attachment names are removed. */
+  jobs: readonly Job[];
+}
+
+export interface MailboxParts {
+  store: Store;
+  engine: SearchEngine;
+  runtime: Pick<Runtime, "now" | "randomBytes">;
+  options: Options;
+  log: Log;
+}
+
+export function createMailbox({ store, engine, runtime, options, log }: MailboxParts): Mailbox {
+  return {
+    file: createFiling({ engine, runtime }),
+    route: (address) => routeOf(store.db, address),
+    usage: (mailboxId) => usageOf(store.db, options, mailboxId),
+    listMailboxes: (caller) => listMailboxes(store.db, caller),
+    ...createListing({ store, engine }),
+    ...createThreads(store, runtime),
+    ...createMessages(store),
+    snooze,
+    jobs: [wakeSnoozed(store), sweepBlobs(store, log)],
+  };
+}

@@ -1,0 +1,63 @@
+/** The mailboxes a caller reaches (spec: GET /mailboxes), and which of them a `mailbox=` parameter names. */
+import { inArray, sql } from "drizzle-orm";
+import { type Caller, notFound, type Reach, reachOf } from "../access/caller.ts";
+import { normalizeAddress } from "../message/address.ts";
+import { prepared } from "../store/prepared.ts";
+import { addresses } from "../store/schema.ts";
+import type { Db } from "../store/store.ts";
+import type { MailboxView } from "./views.ts";
+
+const statements = prepared((db) => ({
+  aliases: db
+    .select({ mailboxId: addresses.mailboxId, address: addresses.address })
+    .from(addresses)
+    .where(
+      sql`${inArray(addresses.mailboxId, sql`(select value from json_each(${sql.placeholder("mailboxIds")}))`)} and ${addresses.kind} = 'alias'`,
+    )
+    .orderBy(addresses.address)
+    .prepare(),
+  mailboxOfAddress: db
+    .select({ mailboxId: addresses.mailboxId })
+    .from(addresses)
+    .where(sql`${addresses.address} = ${sql.placeholder("address")} and ${addresses.kind} <> 'catch-all'`)
+    .prepare(),
+  // `unread = 1` stands there literally: only so does SQLite use the index of unread conversations.
+  unread: db.$client.prepare<{ unread: number }, [string]>(
+    "SELECT count(*) AS unread FROM threads WHERE mailbox_id = ? AND folder = 'inbox' AND unread = 1 AND snoozed_until IS NULL",
+  ),
+}));
+
+export function listMailboxes(db: Db, caller: Caller): MailboxView[] {
+  const reached = reachOf(db, caller);
+  const aliasesOf = new Map<string, string[]>();
+  for (const { mailboxId, address } of statements(db).aliases.all({
+    mailboxIds: JSON.stringify([...reached.keys()]),
+  })) {
+    const aliases = aliasesOf.get(mailboxId) ?? [];
+    aliases.push(address);
+    aliasesOf.set(mailboxId, aliases);
+  }
+  return [...reached.values()].map(({ mailbox, source, access }) => ({
+    id: mailbox.id,
+    address: mailbox.address,
+    displayName: mailbox.name,
+    aliases: aliasesOf.get(mailbox.id) ?? [],
+    source,
+    access: { ...access },
+    unread: statements(db).unread.get(mailbox.id)?.unread ?? 0,
+  }));
+}
+
+/**
+ * The mailboxes to list: the one that `mailbox` (id, address or alias address) names, or all that are reached.
+ * @throws AppError not_found for one that is unknown or not reached
+ */
+export function mailboxesToList(db: Db, caller: Caller, mailbox: string | undefined): Map<string, Reach> {
+  const reached = reachOf(db, caller);
+  if (mailbox === undefined) return reached;
+  const address = normalizeAddress(mailbox);
+  const id = address === undefined ? mailbox : (statements(db).mailboxOfAddress.get({ address })?.mailboxId ?? mailbox);
+  const reach = reached.get(id);
+  if (!reach) throw notFound("mailbox");
+  return new Map([[id, reach]]);
+}

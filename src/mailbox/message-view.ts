@@ -1,0 +1,116 @@
+/**
+ * Messages as they are shown (spec: Message), and the one place that decides what of a Bcc anybody sees: the sender the
+ * whole list, a Bcc'd person their own address, nobody else any (contract: Bcc).
+ */
+import { eq, sql } from "drizzle-orm";
+import type { Caller } from "../access/caller.ts";
+import type { EmailAddress } from "../message/address.ts";
+import { SANITIZER_VERSION, sanitizeHtml } from "../message/sanitize.ts";
+import { prepared } from "../store/prepared.ts";
+import { addresses, type attachments, mailboxes, messageBodies, type messages } from "../store/schema.ts";
+import type { Db, Store } from "../store/store.ts";
+import type { AttachmentView, MessageView } from "./views.ts";
+
+type MessageRow = typeof messages.$inferSelect;
+export type AttachmentRow = typeof attachments.$inferSelect;
+
+export interface BodyRow {
+  messageSeq: number;
+  text: string;
+  /** Null also when it was not asked for. */
+  html: string | null;
+  sanitizer: number;
+}
+
+const statements = prepared((db) => ({
+  ownAddresses: db
+    .select({ address: addresses.address })
+    .from(addresses)
+    .innerJoin(mailboxes, eq(mailboxes.id, addresses.mailboxId))
+    .where(sql`${mailboxes.ownerId} = ${sql.placeholder("userId")} and ${addresses.kind} <> 'catch-all'`)
+    .prepare(),
+  htmlSource: db
+    .select({ htmlSource: messageBodies.htmlSource })
+    .from(messageBodies)
+    .where(eq(messageBodies.messageSeq, sql.placeholder("seq")))
+    .prepare(),
+}));
+
+/** Answers, for one caller, what they see of a message's Bcc; their own addresses are looked up once, if at all. */
+export function bccReader(db: Db, caller: Caller): (message: Pick<MessageRow, "bcc" | "sentBy">) => EmailAddress[] {
+  let own: Set<string> | undefined;
+  return ({ bcc, sentBy }) => {
+    if (bcc.length === 0 || sentBy === caller.userId) return bcc;
+    own ??= new Set([
+      caller.email,
+      ...statements(db)
+        .ownAddresses.all({ userId: caller.userId })
+        .map(({ address }) => address),
+    ]);
+    return bcc.filter(({ email }) => own?.has(email.toLowerCase()));
+  };
+}
+
+/**
+ * The HTML to serve: what the present policy makes of it. One that an older policy made is made again, and kept.
+ */
+export function servedHtml(store: Store, body: BodyRow): string | null {
+  if (body.html === null || body.sanitizer >= SANITIZER_VERSION) return body.html;
+  const row = statements(store.db).htmlSource.get({ seq: body.messageSeq });
+  const source = row?.htmlSource ? new TextDecoder().decode(Bun.zstdDecompressSync(row.htmlSource)) : body.html;
+  const html = sanitizeHtml(source);
+  // Reading does not depend on it: the next reading would make it again.
+  store
+    .enqueue((tx) => {
+      tx.update(messageBodies)
+        .set({ html, sanitizer: SANITIZER_VERSION })
+        .where(eq(messageBodies.messageSeq, body.messageSeq))
+        .run();
+    })
+    .catch(() => {});
+  return html;
+}
+
+export const directionOf = (kind: MessageRow["kind"]): "inbound" | "outbound" =>
+  kind === "received" ? "inbound" : "outbound";
+
+export function messageView(
+  row: MessageRow,
+  parts: {
+    threadId: string;
+    text: string;
+    html: string | null;
+    attachments: readonly AttachmentRow[];
+    bcc: EmailAddress[];
+  },
+): MessageView {
+  return {
+    id: row.id,
+    threadId: parts.threadId,
+    mailboxId: row.mailboxId,
+    direction: directionOf(row.kind),
+    ...(row.messageId === null ? {} : { messageId: row.messageId }),
+    from: row.from,
+    to: row.to,
+    cc: row.cc,
+    ...(parts.bcc.length === 0 ? {} : { bcc: parts.bcc }),
+    subject: row.subject,
+    date: new Date(row.date).toISOString(),
+    read: row.read,
+    text: parts.text,
+    ...(parts.html === null ? {} : { html: parts.html }),
+    attachments: parts.attachments.map(attachmentView),
+    ...(row.auth === null ? {} : { auth: row.auth }),
+    ...(row.deliveredAt === null ? {} : { deliveredAt: new Date(row.deliveredAt).toISOString() }),
+  };
+}
+
+const attachmentView = (row: AttachmentRow): AttachmentView => ({
+  id: row.id,
+  filename: row.filename,
+  contentType: row.contentType,
+  size: row.size,
+  inline: row.inline,
+  ...(row.contentId === null ? {} : { contentId: row.contentId }),
+  url: `/api/v1/attachments/${row.id}`,
+});

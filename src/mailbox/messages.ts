@@ -1,0 +1,204 @@
+/** Single messages: lists of recent ones, one whole, its file, its attachments (spec: GET /messages and below). */
+import { asc, eq, inArray, sql } from "drizzle-orm";
+import { type Caller, notFound, type Reach, reachTo } from "../access/caller.ts";
+import type { EmailAddress } from "../message/address.ts";
+import { composeMessage } from "../message/compose.ts";
+import { prepared } from "../store/prepared.ts";
+import { attachments, MESSAGES_PER_THREAD, messageBodies, messages, threads } from "../store/schema.ts";
+import type { Store } from "../store/store.ts";
+import { mailboxesToList } from "./mailboxes.ts";
+import { type AttachmentRow, bccReader, directionOf, messageView, servedHtml } from "./message-view.ts";
+import type { AttachmentContent, MessageFilters, MessageSummaryView, MessageView } from "./views.ts";
+import { newestMessages } from "./walk.ts";
+
+/** Characters of the text that a list shows of each message, so that no page of them outgrows memory; GET one for the rest. */
+const LONGEST_BODY_TEXT = 100_000;
+
+const statements = prepared((db) => {
+  const whole = (html: boolean) => ({
+    message: messages,
+    threadId: threads.id,
+    body: {
+      messageSeq: messageBodies.messageSeq,
+      text: messageBodies.text,
+      html: html ? messageBodies.html : sql<string | null>`null`,
+      sanitizer: messageBodies.sanitizer,
+    },
+  });
+  const one = (html: boolean) =>
+    db
+      .select(whole(html))
+      .from(messages)
+      .innerJoin(threads, eq(threads.seq, messages.threadSeq))
+      .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
+      .where(eq(messages.id, sql.placeholder("id")))
+      .prepare();
+  const ofThread = (html: boolean) =>
+    db
+      .select(whole(html))
+      .from(messages)
+      .innerJoin(threads, eq(threads.seq, messages.threadSeq))
+      .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
+      .where(eq(messages.threadSeq, sql.placeholder("threadSeq")))
+      .orderBy(asc(messages.date), asc(messages.seq))
+      .prepare();
+  return {
+    one: one(true),
+    oneWithoutHtml: one(false),
+    ofThread: ofThread(true),
+    ofThreadWithoutHtml: ofThread(false),
+    attachments: db
+      .select()
+      .from(attachments)
+      .where(sql`${attachments.messageSeq} between ${sql.placeholder("from")} and ${sql.placeholder("to")}`)
+      .orderBy(asc(attachments.messageSeq), asc(attachments.position))
+      .prepare(),
+    attachment: db
+      .select({ attachment: attachments, mailboxId: messages.mailboxId })
+      .from(attachments)
+      .innerJoin(messages, eq(messages.seq, attachments.messageSeq))
+      .where(eq(attachments.id, sql.placeholder("id")))
+      .prepare(),
+    source: db
+      .select({ headers: messageBodies.headers, htmlSource: messageBodies.htmlSource })
+      .from(messageBodies)
+      .where(eq(messageBodies.messageSeq, sql.placeholder("seq")))
+      .prepare(),
+    summaries: db
+      .select({
+        message: messages,
+        threadId: threads.id,
+        text: sql<string>`substr(${messageBodies.text}, 1, ${LONGEST_BODY_TEXT})`,
+      })
+      .from(messages)
+      .innerJoin(threads, eq(threads.seq, messages.threadSeq))
+      .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
+      .where(inArray(messages.seq, sql`(select value from json_each(${sql.placeholder("seqs")}))`))
+      .prepare(),
+  };
+});
+
+/** The messages of a conversation, oldest first, as the caller sees them. */
+export function messagesOfThread(
+  store: Store,
+  caller: Caller,
+  threadSeq: number,
+  options: { html: boolean },
+): MessageView[] {
+  const { db } = store;
+  const { ofThread, ofThreadWithoutHtml } = statements(db);
+  const rows = (options.html ? ofThread : ofThreadWithoutHtml).all({ threadSeq });
+  const attachmentsOf = new Map<number, AttachmentRow[]>();
+  const first = threadSeq * MESSAGES_PER_THREAD;
+  for (const row of statements(db).attachments.all({ from: first, to: first + MESSAGES_PER_THREAD - 1 })) {
+    const list = attachmentsOf.get(row.messageSeq);
+    if (list) list.push(row);
+    else attachmentsOf.set(row.messageSeq, [row]);
+  }
+  const readBcc = bccReader(db, caller);
+  return rows.map(({ message, threadId, body }) =>
+    messageView(message, {
+      threadId,
+      text: body.text,
+      html: servedHtml(store, body),
+      attachments: attachmentsOf.get(message.seq) ?? [],
+      bcc: readBcc(message),
+    }),
+  );
+}
+
+export function createMessages(store: Store) {
+  const { db } = store;
+
+  /** @throws AppError not_found, the same when it does not exist and when it is not reached */
+  function reachedMessage(caller: Caller, id: string, options: { html: boolean }) {
+    const { one, oneWithoutHtml } = statements(db);
+    const found = (options.html ? one : oneWithoutHtml).get({ id });
+    if (!found || !reachTo(db, caller, found.message.mailboxId)) throw notFound("message");
+    return found;
+  }
+
+  return {
+    listMessages(caller: Caller, filters: MessageFilters): MessageSummaryView[] {
+      const mailboxes = mailboxesToList(db, caller, filters.mailbox);
+      const seqs = newestMessages(db, [...mailboxes.keys()], filters);
+      const rows = new Map(
+        statements(db)
+          .summaries.all({ seqs: JSON.stringify(seqs) })
+          .map((row) => [row.message.seq, row]),
+      );
+      return seqs.flatMap((seq) => {
+        const row = rows.get(seq);
+        const reach = row && mailboxes.get(row.message.mailboxId);
+        return row && reach ? [summaryView(row, reach)] : [];
+      });
+    },
+
+    getMessage(caller: Caller, id: string, options: { html: boolean }): MessageView {
+      const { message, threadId, body } = reachedMessage(caller, id, options);
+      return messageView(message, {
+        threadId,
+        text: body.text,
+        html: servedHtml(store, body),
+        attachments: statements(db).attachments.all({ from: message.seq, to: message.seq }),
+        bcc: bccReader(db, caller)(message),
+      });
+    },
+
+    async getRawMessage(caller: Caller, id: string): Promise<Uint8Array> {
+      const { message, body } = reachedMessage(caller, id, { html: false });
+      const source = statements(db).source.get({ seq: message.seq });
+      const files = statements(db).attachments.all({ from: message.seq, to: message.seq });
+      const bcc = bccReader(db, caller)(message);
+      return composeMessage({
+        id: message.id,
+        headers: [...(source?.headers ?? []), ...(bcc.length === 0 ? [] : [bccHeader(bcc)])],
+        text: body.text,
+        ...(source?.htmlSource ? { html: new TextDecoder().decode(Bun.zstdDecompressSync(source.htmlSource)) } : {}),
+        attachments: await Promise.all(
+          files.map(async ({ filename, contentType, inline, contentId, blob }) => ({
+            filename,
+            contentType,
+            inline,
+            ...(contentId === null ? {} : { contentId }),
+            content: await store.blobs.read(blob),
+          })),
+        ),
+      });
+    },
+
+    getAttachment(caller: Caller, id: string): AttachmentContent {
+      const found = statements(db).attachment.get({ id });
+      if (!found || !reachTo(db, caller, found.mailboxId)) throw notFound("attachment");
+      const { filename, contentType, size, blob } = found.attachment;
+      return { filename, contentType, size, content: store.blobs.file(blob) };
+    },
+  };
+}
+
+/** RFC 5322 §3.6.3. Names are quoted; composeMessage encodes what is not ASCII. */
+const bccHeader = (bcc: readonly EmailAddress[]): [name: string, value: string] => [
+  "Bcc",
+  bcc
+    .map(({ email, name }) => (name === undefined ? email : `"${name.replace(/["\\]/g, "\\$&")}" <${email}>`))
+    .join(", "),
+];
+
+type Summary = NonNullable<ReturnType<ReturnType<typeof statements>["summaries"]["get"]>>;
+
+const summaryView = ({ message, threadId, text }: Summary, { mailbox }: Reach): MessageSummaryView => ({
+  id: message.id,
+  threadId,
+  mailbox: mailbox.address,
+  folder: message.folder,
+  direction: directionOf(message.kind),
+  from: message.from,
+  to: message.to,
+  ...(message.cc.length === 0 ? {} : { cc: message.cc }),
+  subject: message.subject,
+  snippet: message.snippet,
+  bodyText: text,
+  date: new Date(message.date).toISOString(),
+  read: message.read,
+  ...(message.messageId === null ? {} : { headerMessageId: message.messageId }),
+});

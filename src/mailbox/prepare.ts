@@ -1,0 +1,92 @@
+/**
+ * From the bytes of a message to everything that filing it needs: all the CPU-heavy work and the durable attachments,
+ * and no database, so that it can run in a worker. What comes out is plain data that can be cloned between threads.
+ */
+import type { EmailAddress } from "../message/address.ts";
+import { fingerprintOf } from "../message/fingerprint.ts";
+import { parseMessage } from "../message/parse.ts";
+import { SANITIZER_VERSION, sanitizeHtml } from "../message/sanitize.ts";
+import { snippetOf, subjectKeyOf } from "../message/text.ts";
+import { foldDocument, type IndexDocument } from "../search/fold.ts";
+import type { Blobs } from "../store/blobs.ts";
+
+/** A message ready to be filed, into one mailbox or several. */
+export interface PreparedMessage {
+  /** [name, unfolded value] in order, without trace, authentication, MIME structure and Bcc headers. */
+  headers: [name: string, value: string][];
+  /** With its angle brackets, as inReplyTo and references (oldest first). */
+  messageId?: string;
+  inReplyTo?: string;
+  references: string[];
+  /** The Date header, epoch ms. */
+  date?: number;
+  from?: EmailAddress;
+  to: EmailAddress[];
+  cc: EmailAddress[];
+  bcc: EmailAddress[];
+  replyTo: EmailAddress[];
+  subject: string;
+  /** Folded, without reply and forward prefixes. */
+  subjectKey: string;
+  /** The subject has a reply prefix. */
+  isReply: boolean;
+  text: string;
+  snippet: string;
+  /** Sanitised. */
+  html?: string;
+  /** As received, zstd. */
+  htmlSource?: Uint8Array;
+  /** Version of the policy that made `html`. */
+  sanitizer: number;
+  attachments: PreparedAttachment[];
+  /** Bytes as received. */
+  size: number;
+  fingerprint: string;
+  index: IndexDocument;
+  /** Why it could not be parsed; the original is then an attachment. */
+  problem?: string;
+}
+
+export interface PreparedAttachment {
+  filename: string;
+  contentType: string;
+  size: number;
+  inline: boolean;
+  contentId?: string;
+  /** Name of its blob, which is durable already. */
+  blob: string;
+}
+
+/**
+ * Parses a message and writes its attachments. Resolves for whatever mail contains (`problem` says what was wrong with
+ * it); rejects only when the attachments cannot be written.
+ */
+export async function prepareMessage(bytes: Uint8Array, blobs: Pick<Blobs, "write">): Promise<PreparedMessage> {
+  const { html, attachments, autoSubmitted: _, sender, ...parsed } = await parseMessage(bytes);
+  const from = parsed.from ?? sender;
+  const stored: PreparedAttachment[] = [];
+  for (const { content, ...attachment } of attachments) {
+    stored.push({ ...attachment, size: content.byteLength, blob: await blobs.write(content) });
+  }
+  const { key, isReply } = subjectKeyOf(parsed.subject);
+  return {
+    ...parsed,
+    ...(from === undefined ? {} : { from }),
+    subjectKey: key,
+    isReply,
+    snippet: snippetOf(parsed.text),
+    ...(html === undefined ? {} : { html: sanitizeHtml(html), htmlSource: Bun.zstdCompressSync(html) }),
+    sanitizer: SANITIZER_VERSION,
+    attachments: stored,
+    size: bytes.byteLength,
+    fingerprint: fingerprintOf(bytes),
+    index: foldDocument({
+      subject: parsed.subject,
+      text: parsed.text,
+      from: from === undefined ? [] : [from],
+      to: parsed.to,
+      cc: parsed.cc,
+      filenames: attachments.map(({ filename }) => filename),
+    }),
+  };
+}

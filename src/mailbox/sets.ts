@@ -1,0 +1,30 @@
+/** Sets of conversation numbers, as ascending lists: what a search answers, and what it is narrowed by. */
+
+/** Whether a number is in the list; a bit each, so that tens of thousands cost little to make and ask. */
+export function membershipOf(seqs: readonly number[]): (seq: number) => boolean {
+  let first = Number.POSITIVE_INFINITY;
+  let last = Number.NEGATIVE_INFINITY;
+  for (const seq of seqs) {
+    if (seq < first) first = seq;
+    if (seq > last) last = seq;
+  }
+  if (seqs.length === 0) return () => false;
+  const bits = new Uint8Array(Math.floor((last - first) / 8) + 1);
+  for (const seq of seqs) {
+    const at = seq - first;
+    const byte = Math.floor(at / 8);
+    bits[byte] = (bits[byte] ?? 0) | (1 << (at % 8));
+  }
+  return (seq) => {
+    const at = seq - first;
+    return at >= 0 && seq <= last && ((bits[Math.floor(at / 8)] ?? 0) & (1 << (at % 8))) !== 0;
+  };
+}
+
+/** The numbers that are in every list; undefined when there is no list. */
+export function intersectionOf(lists: readonly (readonly number[])[]): readonly number[] | undefined {
+  const [smallest, ...others] = lists.toSorted((a, b) => a.length - b.length);
+  if (smallest === undefined) return undefined;
+  const tests = others.map(membershipOf);
+  return tests.length === 0 ? smallest : smallest.filter((seq) => tests.every((isMember) => isMember(seq)));
+}

@@ -1,0 +1,46 @@
+/**
+ * Removes the files of attachments that no message has any more. One may be older than its row, which commits after it:
+ * what was written in the last hour stays.
+ */
+import { inArray, sql } from "drizzle-orm";
+import type { Log } from "../log.ts";
+import type { Job } from "../scheduler.ts";
+import { prepared } from "../store/prepared.ts";
+import { attachments } from "../store/schema.ts";
+import type { Store } from "../store/store.ts";
+
+const HOUR_MS = 3_600_000;
+/** After a start, when there is other work; then once a day. */
+const FIRST_MS = HOUR_MS;
+const INTERVAL_MS = 24 * HOUR_MS;
+
+const named = prepared((db) =>
+  db
+    .selectDistinct({ blob: attachments.blob })
+    .from(attachments)
+    .where(inArray(attachments.blob, sql`(select value from json_each(${sql.placeholder("names")}))`))
+    .prepare(),
+);
+
+export function sweepBlobs(store: Store, log: Log): Job {
+  let next: number | undefined;
+  return {
+    name: "sweep-blobs",
+    async runDue(now) {
+      next ??= now + FIRST_MS;
+      if (now < next) return next;
+      const removed = await store.blobs.sweep(
+        now - HOUR_MS,
+        (names) =>
+          new Set(
+            named(store.db)
+              .all({ names: JSON.stringify(names) })
+              .map(({ blob }) => blob),
+          ),
+      );
+      if (removed > 0) log.info("removed files that no attachment names", { removed });
+      next = now + INTERVAL_MS;
+      return next;
+    },
+  };
+}

@@ -1,0 +1,104 @@
+/** One conversation: shown whole, and changed (spec: GET and PATCH /threads/{id}; contract: Folders, Spam). */
+import { and, desc, eq } from "drizzle-orm";
+import { type Caller, notFound, type Reach, reachTo, requireAccess } from "../access/caller.ts";
+import { AppError } from "../errors.ts";
+import type { Runtime } from "../runtime.ts";
+import { type Folder, messages, threads } from "../store/schema.ts";
+import type { Db, Store, Tx } from "../store/store.ts";
+import { moveMessages } from "./folders.ts";
+import { labelsOf, patchedLabels, writeLabels } from "./labels.ts";
+import { messagesOfThread } from "./messages.ts";
+import { markRead, markUnread } from "./read-state.ts";
+import { forgive, trainAsSpam } from "./senders.ts";
+import { threadView } from "./thread-view.ts";
+import type { ThreadRow } from "./threading.ts";
+import type { ThreadDetailView, ThreadPatch, ThreadView } from "./views.ts";
+
+export function createThreads(store: Store, runtime: Pick<Runtime, "now">) {
+  const { db } = store;
+
+  return {
+    getThread(caller: Caller, id: string, options: { html: boolean }): ThreadDetailView {
+      const { thread, reach } = reachedThread(db, caller, id);
+      return {
+        thread: threadView(thread, reach, labelsOf(db, [thread.seq]).get(thread.seq) ?? []),
+        messages: messagesOfThread(store, caller, thread.seq, options),
+        permissions: { send: reach.access.send, manage: reach.access.manage },
+      };
+    },
+
+    update(caller: Caller, id: string, patch: ThreadPatch): ThreadView {
+      const unread = unreadOf(patch);
+      return store.transact((tx) => {
+        const { thread, reach } = reachedThread(tx, caller, id);
+        if (Object.entries(patch).some(([name, value]) => value !== undefined && NEEDS_MANAGE.has(name))) {
+          requireAccess(reach, "manage");
+        }
+        if (patch.folder !== undefined) move(tx, thread, patch.folder, runtime.now());
+        if (patch.starred !== undefined) {
+          tx.update(threads).set({ starred: patch.starred }).where(eq(threads.seq, thread.seq)).run();
+        }
+        const labels = labelsOf(tx, [thread.seq]).get(thread.seq) ?? [];
+        const patched = patchedLabels(labels, patch);
+        if (patched.join("\n") !== labels.join("\n")) writeLabels(tx, thread.seq, patched);
+        if (unread === true && !thread.unread) markUnread(tx, thread.seq);
+        if (unread === false) markRead(tx, thread.seq);
+        return threadView(reachedThread(tx, caller, id).thread, reach, patched);
+      });
+    },
+  };
+}
+
+/** Everything but the read state (spec: PATCH /threads/{id}). */
+const NEEDS_MANAGE: ReadonlySet<string> = new Set(["starred", "folder", "labels", "addLabels", "removeLabels"]);
+
+/** @throws AppError bad_request when `read` and `unread` contradict each other */
+function unreadOf({ read, unread }: ThreadPatch): boolean | undefined {
+  if (read !== undefined && read === unread) {
+    throw new AppError("bad_request", `read and unread cannot both be ${read}: give one of them`);
+  }
+  return unread ?? (read === undefined ? undefined : !read);
+}
+
+/** @throws AppError not_found, the same when it does not exist and when it is not reached */
+function reachedThread(db: Db, caller: Caller, id: string): { thread: ThreadRow; reach: Reach } {
+  const thread = db.select().from(threads).where(eq(threads.id, id)).get();
+  const reach = thread && reachTo(db, caller, thread.mailboxId);
+  if (!thread || !reach) throw notFound("thread");
+  return { thread, reach };
+}
+
+/** @throws AppError conflict for a draft that would go anywhere but to trash */
+function move(tx: Tx, thread: ThreadRow, folder: Folder, now: number): void {
+  if (folder !== "trash" && isDraft(tx, thread)) {
+    throw new AppError("conflict", "A draft can only be moved to trash");
+  }
+  if (folder === "spam") {
+    const [sender] = inboundSenders(tx, thread);
+    if (sender !== undefined) trainAsSpam(tx, thread.mailboxId, sender, now);
+  }
+  if (folder === "inbox" && thread.folder === "spam") {
+    for (const sender of inboundSenders(tx, thread)) forgive(tx, thread.mailboxId, sender, now);
+  }
+  tx.update(threads).set({ folder, snoozedUntil: null }).where(eq(threads.seq, thread.seq)).run();
+  if (folder !== thread.folder) moveMessages(tx, thread.seq, folder);
+}
+
+const isDraft = (tx: Tx, thread: ThreadRow): boolean =>
+  tx
+    .select({ seq: messages.seq })
+    .from(messages)
+    .where(and(eq(messages.threadSeq, thread.seq), eq(messages.kind, "draft")))
+    .limit(1)
+    .get() !== undefined;
+
+/** Who wrote to us in it, the latest first. */
+function inboundSenders(tx: Tx, thread: ThreadRow): Set<string> {
+  const rows = tx
+    .select({ from: messages.from })
+    .from(messages)
+    .where(and(eq(messages.threadSeq, thread.seq), eq(messages.kind, "received")))
+    .orderBy(desc(messages.date), desc(messages.seq))
+    .all();
+  return new Set(rows.map(({ from }) => from.email.toLowerCase()));
+}

@@ -1,0 +1,163 @@
+/**
+ * Mail as it is shown: the resources of the specification, field by field, with dates as ISO 8601 and without what does
+ * not apply (spec: Resources and their fields). api/schemas.ts describes the same shapes to clients.
+ */
+import type { EmailAddress } from "../message/address.ts";
+import type { AuthVerdicts, Folder } from "../store/schema.ts";
+
+/** spec: Mailbox. */
+export interface MailboxView {
+  id: string;
+  address: string;
+  displayName: string;
+  /** Without catch-alls, which are no addresses (contract: Arrival). */
+  aliases: string[];
+  source: "owner" | "admin" | "grant";
+  access: { read: boolean; send: boolean; manage: boolean };
+  unread: number;
+}
+
+/** spec: Thread (as listed). */
+export interface ThreadView {
+  id: string;
+  mailboxId: string;
+  mailbox: string;
+  receivedOn: string;
+  subject: string;
+  snippet: string;
+  from: EmailAddress;
+  participants: EmailAddress[];
+  folder: Folder;
+  unread: boolean;
+  starred: boolean;
+  labels: string[];
+  lastMessageAt: string;
+  snoozedUntil?: string;
+  hasAttachments: boolean;
+  messageCount: number;
+}
+
+/** spec: ThreadList. */
+export interface ThreadListView {
+  threads: ThreadView[];
+  nextCursor: string | null;
+  /** Unread conversations matching the filters, across all pages. */
+  unread: number;
+}
+
+/** spec: ThreadDetail. */
+export interface ThreadDetailView {
+  thread: ThreadView;
+  /** Oldest first. */
+  messages: MessageView[];
+  permissions: { send: boolean; manage: boolean };
+}
+
+/** spec: Message. */
+export interface MessageView {
+  id: string;
+  threadId: string;
+  mailboxId: string;
+  direction: "inbound" | "outbound";
+  messageId?: string;
+  from: EmailAddress;
+  to: EmailAddress[];
+  cc: EmailAddress[];
+  bcc?: EmailAddress[];
+  subject: string;
+  date: string;
+  read: boolean;
+  text: string;
+  html?: string;
+  attachments: AttachmentView[];
+  auth?: AuthVerdicts;
+  deliveredAt?: string;
+}
+
+/** spec: MessageSummary. */
+export interface MessageSummaryView {
+  id: string;
+  threadId: string;
+  mailbox: string;
+  folder: Folder;
+  direction: "inbound" | "outbound";
+  from: EmailAddress;
+  to: EmailAddress[];
+  cc?: EmailAddress[];
+  subject: string;
+  snippet: string;
+  bodyText: string;
+  date: string;
+  read: boolean;
+  headerMessageId?: string;
+}
+
+/** spec: Attachment. */
+export interface AttachmentView {
+  id: string;
+  filename: string;
+  contentType: string;
+  size: number;
+  inline: boolean;
+  contentId?: string;
+  /** Path of the download on this server. */
+  url: string;
+}
+
+/** The bytes of an attachment, for sending as a download. */
+export interface AttachmentContent {
+  filename: string;
+  contentType: string;
+  size: number;
+  content: Bun.BunFile;
+}
+
+/** Folders that a list can be asked for (spec: GET /threads). */
+export const LIST_FOLDERS = [
+  "inbox",
+  "sent",
+  "drafts",
+  "archive",
+  "spam",
+  "trash",
+  "starred",
+  "snoozed",
+  "all",
+] as const;
+export type ListFolder = (typeof LIST_FOLDERS)[number];
+
+/** What GET /threads and GET /search can be asked (spec: the same). */
+export interface ThreadFilters {
+  /** Mailbox id, address or alias address. */
+  mailbox?: string | undefined;
+  /** Default: inbox; with `q`, all. */
+  folder?: ListFolder | undefined;
+  /** True: only unread conversations. */
+  unread?: boolean | undefined;
+  label?: string | undefined;
+  hasAttachments?: boolean | undefined;
+  q?: string | undefined;
+  cursor?: string | undefined;
+  /** 1 to 100. */
+  limit: number;
+}
+
+/** What GET /messages can be asked. */
+export interface MessageFilters {
+  mailbox?: string | undefined;
+  folder?: Folder | undefined;
+  direction?: "inbound" | "outbound" | undefined;
+  /** 1 to 100. */
+  limit: number;
+}
+
+/** Body of PATCH /threads/{id}; at least one field. */
+export interface ThreadPatch {
+  unread?: boolean | undefined;
+  read?: boolean | undefined;
+  starred?: boolean | undefined;
+  folder?: "inbox" | "archive" | "trash" | "spam" | undefined;
+  labels?: string[] | undefined;
+  addLabels?: string[] | undefined;
+  removeLabels?: string[] | undefined;
+}

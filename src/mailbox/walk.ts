@@ -1,0 +1,225 @@
+/**
+ * Conversations in list order, newest first, straight from the indexes that hold a list's conditions (store/schema.ts):
+ * no row is read to be left out, and a page costs the same wherever it lies. The only file that knows which index serves
+ * which list.
+ */
+import type { Statement } from "bun:sqlite";
+import type { Position } from "../store/cursor.ts";
+import { prepared } from "../store/prepared.ts";
+import type { Db } from "../store/store.ts";
+import type { ListFolder, MessageFilters } from "./views.ts";
+
+/** What chooses the conversations of a list within a mailbox. */
+export interface Selection {
+  folder: ListFolder;
+  unread: boolean;
+  hasAttachments: boolean | undefined;
+}
+
+/** Before the newest conversation: where the first page starts. */
+export const NEWEST: Position = { at: Number.MAX_SAFE_INTEGER, seq: Number.MAX_SAFE_INTEGER };
+
+/** `all` = everything except trash and spam (spec: States and transitions); starred is the same. */
+const NOT_JUNK = "folder NOT IN ('trash', 'spam')";
+const FOLDERS_OF_ALL = ["inbox", "sent", "drafts", "archive"];
+
+function folderCondition(folder: ListFolder): string {
+  switch (folder) {
+    case "all":
+      return NOT_JUNK;
+    case "starred":
+      return `starred = 1 AND ${NOT_JUNK}`;
+    case "snoozed":
+      return "snoozed_until IS NOT NULL";
+    case "inbox":
+      return "folder = 'inbox' AND snoozed_until IS NULL";
+    default:
+      return `folder = '${folder}'`;
+  }
+}
+
+/** The rest of a condition. Stands literally in the SQL, for SQLite uses a partial index only then. */
+const furtherConditions = ({ unread, hasAttachments }: Selection): string =>
+  (unread ? " AND unread = 1" : "") +
+  (hasAttachments === undefined ? "" : ` AND has_attachments = ${hasAttachments ? 1 : 0}`);
+
+/** The part of a table that an index gives in order of time, by mailbox. */
+interface Source {
+  index: string;
+  where: string;
+}
+
+/** The sources that make up a selection; several where an index is ordered by time only within one folder. */
+function sourcesOf(selection: Selection): Source[] {
+  const { folder, unread } = selection;
+  const further = furtherConditions(selection);
+  if (folder === "all" && unread) {
+    return FOLDERS_OF_ALL.map((part) => ({ index: "threads_unread", where: `folder = '${part}'${further}` }));
+  }
+  const where = folderCondition(folder) + further;
+  if (folder === "starred") return [{ index: "threads_starred", where }];
+  if (folder === "snoozed") return [{ index: "threads_snoozed", where }];
+  if (folder === "all") return [{ index: "threads_by_time", where }];
+  return [{ index: unread ? "threads_unread" : "threads_by_folder", where }];
+}
+
+type Parameters = (string | number)[];
+
+/** Statements by their SQL: there are as many as kinds of lists. */
+const statements = prepared((db) => {
+  const made = new Map<string, Statement<Record<string, number | string>, Parameters>>();
+  return <Row>(text: string): Statement<Row, Parameters> => {
+    let statement = made.get(text);
+    if (!statement) {
+      statement = db.$client.prepare(text);
+      made.set(text, statement);
+    }
+    return statement as unknown as Statement<Row, Parameters>;
+  };
+});
+
+/** Positions of one source in one mailbox, after `from`, fetched `chunk` at a time, each time more. */
+function* walkSource(
+  db: Db,
+  mailboxId: string,
+  { index, where }: Source,
+  from: Position,
+  chunk: number,
+): Generator<Position> {
+  const statement = statements(db)<Position>(
+    `SELECT last_message_at AS at, seq FROM threads INDEXED BY ${index}
+     WHERE mailbox_id = ? AND ${where} AND (last_message_at, seq) < (?, ?)
+     ORDER BY last_message_at DESC, seq DESC LIMIT ?`,
+  );
+  let after = from;
+  for (let size = chunk; ; size = Math.min(size * 2, 4_096)) {
+    const rows = statement.all(mailboxId, after.at, after.seq, size);
+    yield* rows;
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < size) return;
+    after = last;
+  }
+}
+
+export const isNewer = (a: Position, b: Position): boolean => a.at > b.at || (a.at === b.at && a.seq > b.seq);
+
+/**
+ * The selected conversations of the mailboxes together, newest first, after `from`. `chunk`: how many are likely to be
+ * taken.
+ */
+export function* newestFirst(
+  db: Db,
+  mailboxIds: readonly string[],
+  selection: Selection,
+  from: Position,
+  chunk: number,
+): Generator<Position> {
+  const walks = mailboxIds.flatMap((id) =>
+    sourcesOf(selection).map((source) => walkSource(db, id, source, from, chunk)),
+  );
+  if (walks.length === 1) {
+    yield* walks[0] as Generator<Position>;
+    return;
+  }
+  yield* mergeNewestFirst(walks);
+}
+
+/** Merges walks by a binary heap of their heads. */
+function* mergeNewestFirst(walks: readonly Generator<Position>[]): Generator<Position> {
+  const heap: { head: Position; walk: Generator<Position> }[] = [];
+  const headAt = (i: number): Position => (heap[i] as (typeof heap)[number]).head;
+  const sink = (start: number): void => {
+    for (let i = start; ; ) {
+      let newest = i;
+      for (const child of [2 * i + 1, 2 * i + 2]) {
+        if (child < heap.length && isNewer(headAt(child), headAt(newest))) newest = child;
+      }
+      if (newest === i) return;
+      [heap[i], heap[newest]] = [heap[newest], heap[i]] as [(typeof heap)[number], (typeof heap)[number]];
+      i = newest;
+    }
+  };
+  for (const walk of walks) {
+    const { value, done } = walk.next();
+    if (!done) heap.push({ head: value, walk });
+  }
+  for (let i = heap.length >> 1; i >= 0; i--) sink(i);
+  for (let top = heap[0]; top !== undefined; top = heap[0]) {
+    yield top.head;
+    const { value, done } = top.walk.next();
+    if (!done) top.head = value;
+    else {
+      const last = heap.pop();
+      if (last !== undefined && last !== top) heap[0] = last;
+    }
+    sink(0);
+  }
+}
+
+/** How many of the selected conversations are unread. */
+export function countUnread(db: Db, mailboxIds: readonly string[], selection: Selection): number {
+  let count = 0;
+  for (const { index, where } of sourcesOf({ ...selection, unread: true })) {
+    const statement = statements(db)<{ count: number }>(
+      `SELECT count(*) AS count FROM threads INDEXED BY ${index} WHERE mailbox_id = ? AND ${where}`,
+    );
+    for (const id of mailboxIds) count += statement.get(id)?.count ?? 0;
+  }
+  return count;
+}
+
+/** The selected conversations that are unread, in no order. One text a mailbox: cheaper than a row each. */
+export function unreadSeqs(db: Db, mailboxIds: readonly string[], selection: Selection): number[] {
+  return seqsOf(db, mailboxIds, sourcesOf({ ...selection, unread: true }));
+}
+
+/** The starred conversations, of any folder, in no order. */
+export function starredSeqs(db: Db, mailboxIds: readonly string[]): number[] {
+  return seqsOf(db, mailboxIds, [{ index: "threads_starred", where: "starred = 1" }]);
+}
+
+function seqsOf(db: Db, mailboxIds: readonly string[], sources: readonly Source[]): number[] {
+  const found: number[][] = [];
+  for (const { index, where } of sources) {
+    const statement = statements(db)<{ seqs: string }>(
+      `SELECT json_group_array(seq) AS seqs FROM threads INDEXED BY ${index} WHERE mailbox_id = ? AND ${where}`,
+    );
+    for (const id of mailboxIds) found.push(JSON.parse(statement.get(id)?.seqs ?? "[]"));
+  }
+  return found.flat();
+}
+
+/** Of the conversations given, the selected ones in these mailboxes, newest first. For few: each is looked up. */
+export function selectAmong(
+  db: Db,
+  seqs: readonly number[],
+  mailboxIds: ReadonlySet<string>,
+  selection: Selection,
+): (Position & { unread: boolean })[] {
+  return statements(db)<Position & { mailboxId: string; unread: number }>(
+    `SELECT last_message_at AS at, seq, unread, mailbox_id AS mailboxId FROM threads
+     WHERE seq IN (SELECT value FROM json_each(?)) AND ${folderCondition(selection.folder)}${furtherConditions(selection)}`,
+  )
+    .all(JSON.stringify(seqs))
+    .filter(({ mailboxId }) => mailboxIds.has(mailboxId))
+    .map(({ at, seq, unread }) => ({ at, seq, unread: unread === 1 }))
+    .sort((a, b) => (isNewer(a, b) ? -1 : 1));
+}
+
+/** The newest messages of the mailboxes together, newest first: their messages.seq. */
+export function newestMessages(
+  db: Db,
+  mailboxIds: readonly string[],
+  { folder, direction, limit }: MessageFilters,
+): number[] {
+  const statement = statements(db)<Position>(
+    `SELECT date AS at, seq FROM messages INDEXED BY ${folder ? "messages_by_folder" : "messages_by_date"}
+     WHERE mailbox_id = ?${folder ? ` AND folder = '${folder}'` : ""}${direction ? ` AND kind ${direction === "inbound" ? "=" : "<>"} 'received'` : ""}
+     ORDER BY date DESC, seq DESC LIMIT ?`,
+  );
+  return mailboxIds
+    .flatMap((id) => statement.all(id, limit))
+    .sort((a, b) => (isNewer(a, b) ? -1 : 1))
+    .slice(0, limit)
+    .map(({ seq }) => seq);
+}

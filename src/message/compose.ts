@@ -1,0 +1,154 @@
+/**
+ * The RFC 5322 file of a message from what is stored of it (spec: GET /messages/{id}/raw). The only user of
+ * nodemailer's MIME building.
+ *
+ * Deterministic: the same parts give the same bytes. No field can add a header or a part: header values lose their
+ * control characters, and boundaries come from an id that the sender of the content cannot know.
+ */
+import { encodeWord } from "nodemailer/lib/mime-funcs";
+import MimeNode from "nodemailer/lib/mime-node";
+import { type EmailAddress, parseAddressList } from "./address.ts";
+import { decodeWords } from "./encoded-word.ts";
+
+export interface ComposedAttachment {
+  filename: string;
+  contentType: string;
+  content: Uint8Array;
+  inline: boolean;
+  contentId?: string;
+}
+
+export interface MessageParts {
+  /** Names the message; boundaries are made of it. */
+  id: string;
+  /** [name, value] in order. Values that are ASCII are kept as they are, encoded words included; others are encoded. */
+  headers: readonly (readonly [name: string, value: string])[];
+  text: string;
+  html?: string;
+  attachments: readonly ComposedAttachment[];
+}
+
+/** The bytes of the message, lines ended by CRLF. */
+export async function composeMessage(parts: MessageParts): Promise<Uint8Array> {
+  const body = await bodyOf(parts).build();
+  const headers = parts.headers
+    .filter(([name]) => /^[!-9;-~]{1,200}$/.test(name) && !/^(?:content-.*|mime-version)$/i.test(name))
+    .map(([name, value]) => fold(`${name}: ${encodedValue(name, value)}`));
+  return Buffer.concat([Buffer.from([...headers, "MIME-Version: 1.0", ""].join("\r\n")), body]);
+}
+
+/**
+ * mixed(alternative(text, related(html, inline…)), attachment…), each level only where it is needed. A child of a root
+ * that is thrown away: of a root, MimeNode insists on a Date and a Message-ID of its own.
+ */
+function bodyOf(parts: MessageParts): MimeNode {
+  const inline = parts.html === undefined ? [] : parts.attachments.filter((attachment) => attachment.inline);
+  const attached = parts.attachments.filter((attachment) => !inline.includes(attachment));
+  let node: MimeNode = new MimeNode("multipart/mixed", {
+    baseBoundary: parts.id.replace(/[^A-Za-z0-9_.-]/g, ""),
+    boundaryPrefix: "=_mailroom",
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  });
+  if (attached.length > 0) node = node.createChild("multipart/mixed");
+  const mixed = node;
+  if (parts.html !== undefined) node = node.createChild("multipart/alternative");
+  const top = attached.length > 0 ? mixed : node;
+  const text = node.createChild("text/plain; charset=utf-8");
+  text.setContent(withCrlf(parts.text));
+  if (parts.html !== undefined) {
+    if (inline.length > 0) node = node.createChild("multipart/related");
+    node.createChild("text/html; charset=utf-8").setContent(withCrlf(parts.html));
+    for (const attachment of inline) attach(node, attachment);
+  }
+  for (const attachment of attached) attach(mixed, attachment);
+  return attached.length > 0 || parts.html !== undefined ? top : text;
+}
+
+function attach(parent: MimeNode, attachment: ComposedAttachment): void {
+  const content = Buffer.from(attachment.content);
+  const type = safeType(attachment.contentType);
+  const node = parent.createChild(type, { filename: attachment.filename });
+  node.setHeader("Content-Disposition", attachment.inline ? "inline" : "attachment");
+  const contentId = attachment.contentId?.replace(/[\s<>\p{Cc}]+/gu, "");
+  if (contentId) node.setHeader("Content-ID", { prepared: true, foldLines: true, value: `<${contentId}>` });
+  if (type === "message/rfc822") {
+    // RFC 2046 §5.2.1: base64 and quoted-printable are not allowed around a message.
+    node.setHeader("Content-Transfer-Encoding", encodingOfMessage(content));
+  } else {
+    node.setHeader("Content-Transfer-Encoding", "base64");
+  }
+  node.setContent(content);
+}
+
+/** What RFC 2046 says about a type that cannot be re-attached as what it says it is: data. */
+function safeType(contentType: string): string {
+  const type = contentType.toLowerCase();
+  const isType = /^[a-z0-9!#$&^_.+-]{1,80}\/[a-z0-9!#$&^_.+-]{1,80}$/.test(type);
+  return isType && !type.startsWith("multipart/") ? type : "application/octet-stream";
+}
+
+/** RFC 2045 §2.7 to §2.9: lines up to 998 octets without NUL are 7bit or 8bit, anything else is binary. */
+function encodingOfMessage(content: Buffer): "7bit" | "8bit" | "binary" {
+  let lineStart = 0;
+  let highest = 0;
+  for (let i = 0; i < content.length; i++) {
+    const octet = content[i] as number;
+    if (octet === 0x0a) lineStart = i + 1;
+    else if (octet === 0 || i - lineStart > 998) return "binary";
+    if (octet > highest) highest = octet;
+  }
+  return highest < 0x80 ? "7bit" : "8bit";
+}
+
+function withCrlf(text: string): string {
+  return text.replace(/\r\n?|\n/g, "\r\n");
+}
+
+const ADDRESS_HEADERS = /^(?:resent-)?(?:from|sender|to|cc|reply-to)$/i;
+
+/** Where encoded words are not allowed (RFC 2047 §5); other characters than ASCII are RFC 6532's there. */
+const STRUCTURED = /^(?:(?:resent-)?(?:date|message-id)|in-reply-to|references)$/i;
+
+/** An ASCII value without control characters: what is not ASCII becomes encoded words (RFC 2047). */
+function encodedValue(name: string, value: string): string {
+  const clean = value.replace(/[^\t\P{Cc}]+/gu, " ").trim();
+  if (!/[^\t -~]/.test(clean) || STRUCTURED.test(name)) return clean;
+  const addresses = ADDRESS_HEADERS.test(name) ? parseAddressList(clean) : [];
+  if (addresses.length === 0) return encodeText(decodeWords(clean));
+  return addresses.map((address) => formatAddress(address)).join(", ");
+}
+
+/** An address as it stands in a header: the display name quoted or encoded (RFC 5322 §3.4, RFC 2047 §5). */
+export function formatAddress({ email, name }: EmailAddress): string {
+  const clean = name?.replace(/\p{Cc}+/gu, " ").trim() ?? "";
+  const address = email.replace(/[\s<>\p{Cc}]+/gu, "");
+  if (clean === "") return address;
+  if (/[^ -~]/.test(clean) || clean.includes("=?")) return `${encodeText(clean)} <${address}>`;
+  const phrase = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~ -]+$/.test(clean) ? clean : `"${clean.replace(/["\\]/g, "\\$&")}"`;
+  return `${phrase} <${address}>`;
+}
+
+function encodeText(text: string): string {
+  const isMostlyAscii = text.replace(/[^ -~]+/g, "").length * 2 > text.length;
+  return encodeWord(text, isMostlyAscii ? "Q" : "B", 52);
+}
+
+/**
+ * RFC 5322 §2.2.3: lines of at most 78 characters where there is white space to break at, and never more than 998.
+ * Unfolded, it is what it was.
+ */
+function fold(field: string): string {
+  let folded = "";
+  let length = 0;
+  for (const [token] of field.matchAll(/\s*\S{1,900}/g)) {
+    if (length > 0 && length + token.length > 78) {
+      folded += /^\s/.test(token) ? "\r\n" : "\r\n ";
+      length = 0;
+      if (!/^\s/.test(token)) length = 1;
+    }
+    folded += token;
+    length += token.length;
+  }
+  return folded;
+}

@@ -1,0 +1,291 @@
+/**
+ * A message as received, as values: headers, addresses, text and HTML, attachments. Pure; the only user of mailparser.
+ *
+ * structure.ts cuts the message into parts, RFC 8621 §4.1.4 decides which of them are shown, and mailparser decodes
+ * each: transfer encodings, charsets, format=flowed, file names. Never rejects for what mail contains. Nothing is lost:
+ * every part that is not shown is an attachment, and of mail that is beyond the limits, or breaks the parser, the
+ * original is (contract: Arrival).
+ */
+import { MailParser } from "mailparser";
+import { type EmailAddress, parseAddressList, parseSender } from "./address.ts";
+import { type BodyParts, chooseBody } from "./body.ts";
+import { cleanText, decodeCharset, decodeOctets, isUnlabelled } from "./charset.ts";
+import { parseDate } from "./date.ts";
+import { decodeWords } from "./encoded-word.ts";
+import { type HeaderField, headerOf, headersOf, isTraceHeader, readHeaders } from "./headers.ts";
+import { firstMessageId, referencesOf } from "./message-id.ts";
+import { type Part, readStructure, TooComplex } from "./structure.ts";
+import { htmlOfText, textOfHtml, trimLineBreaks } from "./text.ts";
+
+export interface ParsedAttachment {
+  filename: string;
+  /** Media type, lower case, without parameters. */
+  contentType: string;
+  content: Uint8Array;
+  /** The HTML body shows it by `cid:`. */
+  inline: boolean;
+  /** Without angle brackets. */
+  contentId?: string;
+}
+
+export interface ParsedMessage {
+  /**
+   * [name, value] in order: unfolded, still encoded. Without trace, authentication and signature headers, without
+   * Content-* and MIME-Version, which compose.ts makes anew, and without Bcc.
+   */
+  headers: [name: string, value: string][];
+  /** With its angle brackets, as are the next two. */
+  messageId?: string;
+  inReplyTo?: string;
+  /** Oldest first, without doubles. */
+  references: string[];
+  /** Epoch milliseconds; of the Date header, if it can be read. */
+  date?: number;
+  from?: EmailAddress;
+  sender?: EmailAddress;
+  to: EmailAddress[];
+  cc: EmailAddress[];
+  bcc: EmailAddress[];
+  replyTo: EmailAddress[];
+  subject: string;
+  /** Plain text, derived from the HTML where there is no text part; lines end in \n. */
+  text: string;
+  /** As received, decoded: not sanitised. */
+  html?: string;
+  attachments: ParsedAttachment[];
+  /** Written by a program in answer to mail (RFC 3834 §5). */
+  autoSubmitted: boolean;
+  /** Why the message could not be parsed; its original is then the attachment `original.eml`. */
+  problem?: string;
+}
+
+/** Parses a message. Resolves for any bytes; `problem` says when they could not be taken apart. */
+export async function parseMessage(bytes: Uint8Array): Promise<ParsedMessage> {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  try {
+    const structure = readStructure(buffer);
+    return { ...envelopeOf(structure.header.fields), ...(await contentOf(buffer, chooseBody(structure))) };
+  } catch (error) {
+    return unparsed(buffer, error instanceof TooComplex ? error.message : `the parser gave up: ${String(error)}`);
+  }
+}
+
+/** What can be said of a message that is not taken apart. */
+function unparsed(buffer: Buffer, problem: string): ParsedMessage {
+  const content = new Uint8Array(buffer);
+  return {
+    ...envelopeOf(readHeaders(buffer).fields),
+    text: "",
+    attachments: [{ filename: "original.eml", contentType: "message/rfc822", content, inline: false }],
+    problem: cleanText(problem).slice(0, 200),
+  };
+}
+
+type Envelope = Omit<ParsedMessage, "text" | "html" | "attachments" | "problem">;
+
+function envelopeOf(fields: readonly HeaderField[]): Envelope {
+  const addresses = (name: string) => parseAddressList(headersOf(fields, name).join(", "));
+  const sender = addresses("sender")[0];
+  const from = parseSender(headerOf(fields, "from") ?? "") ?? sender;
+  const messageId = firstMessageId(headerOf(fields, "message-id") ?? "");
+  const inReplyTo = firstMessageId(headerOf(fields, "in-reply-to") ?? "");
+  const date = parseDate(headerOf(fields, "date") ?? "");
+  return {
+    headers: fields.filter((field) => isKept(field.name)).map((field) => [field.name, cleanText(field.value)]),
+    ...(messageId === undefined ? {} : { messageId }),
+    ...(inReplyTo === undefined ? {} : { inReplyTo }),
+    references: referencesOf(headersOf(fields, "references").join(" ")),
+    ...(date === undefined ? {} : { date }),
+    ...(from === undefined ? {} : { from }),
+    ...(sender === undefined ? {} : { sender }),
+    to: addresses("to"),
+    cc: addresses("cc"),
+    bcc: addresses("bcc"),
+    replyTo: addresses("reply-to"),
+    subject: subjectOf(headerOf(fields, "subject") ?? ""),
+    autoSubmitted: !/^(?:no\b|$)/i.test(headerOf(fields, "auto-submitted") ?? ""),
+  };
+}
+
+/** Headers that are stored: what compose.ts makes itself, and what must not be shown or replayed, is not. */
+function isKept(name: string): boolean {
+  const lower = name.toLowerCase();
+  return !(
+    isTraceHeader(lower) ||
+    lower.startsWith("content-") ||
+    lower === "mime-version" ||
+    lower === "bcc" ||
+    lower === "resent-bcc"
+  );
+}
+
+function subjectOf(value: string): string {
+  return cleanText(decodeWords(value))
+    .replace(/[\s\p{Cc}]+/gu, " ")
+    .trim();
+}
+
+async function contentOf(
+  buffer: Buffer,
+  body: BodyParts,
+): Promise<Pick<ParsedMessage, "text" | "html" | "attachments">> {
+  const texts = new Map<Part, string>();
+  for (const part of new Set([...body.text, ...body.html])) texts.set(part, await decodeText(buffer, part));
+  const textOf = (part: Part) => texts.get(part) ?? "";
+  const isHtml = (part: Part) => part.type === "text/html";
+
+  const join = (pieces: string[], glue: string) =>
+    trimLineBreaks(pieces.filter((piece) => piece.trim() !== "").join(glue));
+
+  const html = body.html.some(isHtml)
+    ? join(
+        body.html.map((part) => (isHtml(part) ? textOf(part) : htmlOfText(textOf(part)))),
+        "\n",
+      )
+    : undefined;
+  const text = join(
+    body.text.map((part) => (isHtml(part) ? textOfHtml(textOf(part)) : textOf(part))),
+    "\n\n",
+  );
+
+  const shown = contentIdsIn(html ?? "");
+  const attachments: ParsedAttachment[] = [];
+  for (const part of body.attachments)
+    attachments.push(await decodeAttachment(buffer, part, attachments.length, shown));
+  return { text, ...(html === undefined ? {} : { html }), attachments };
+}
+
+/** The content ids an HTML body refers to (RFC 2392), percent-decoded where they are encoded. */
+function contentIdsIn(html: string): Set<string> {
+  const ids = new Set<string>();
+  for (const [, id = ""] of html.matchAll(/\bcid:([^\s"'<>()]{1,500})/gi)) {
+    ids.add(id);
+    try {
+      ids.add(decodeURIComponent(id));
+    } catch {}
+  }
+  return ids;
+}
+
+async function decodeAttachment(
+  buffer: Buffer,
+  part: Part,
+  index: number,
+  shown: ReadonlySet<string>,
+): Promise<ParsedAttachment> {
+  const { content, filename } = await decodePart(buffer, part, "attachment");
+  const contentId = cleanText(headerOf(part.header.fields, "content-id") ?? "")
+    .replace(/^[\s<]+|[\s>]+$/g, "")
+    .slice(0, 500);
+  return {
+    filename: safeFilename(filename) || defaultFilename(part.type, index),
+    contentType: part.type,
+    content,
+    inline: contentId !== "" && shown.has(contentId),
+    ...(contentId === "" ? {} : { contentId }),
+  };
+}
+
+/** A name that is a name on every system: no path, no control or direction-changing characters. */
+function safeFilename(name: string): string {
+  return cleanText(decodeWords(name))
+    .replace(/^.*[/\\]/su, "")
+    .replace(/[\p{Cc}\u200e\u200f\u202a-\u202e\u2066-\u2069]+/gu, " ")
+    .trim()
+    .slice(0, 255)
+    .toWellFormed();
+}
+
+const EXTENSIONS: Record<string, string> = {
+  "message/rfc822": "eml",
+  "message/delivery-status": "txt",
+  "text/plain": "txt",
+  "text/calendar": "ics",
+  "text/vcard": "vcf",
+  "image/jpeg": "jpg",
+  "image/svg+xml": "svg",
+  "application/octet-stream": "bin",
+};
+
+function defaultFilename(type: string, index: number): string {
+  const subtype = type.slice(type.indexOf("/") + 1);
+  return `attachment-${index + 1}.${EXTENSIONS[type] ?? (/^[a-z0-9]{1,8}$/.test(subtype) ? subtype : "bin")}`;
+}
+
+/** Charsets that mailparser's decoders take very long for, or read wrongly where their label is wrong. */
+const OWN_CHARSETS = /^\s*(?:(?:unicode-1-1-)?utf-7|iso-2022-jp\S*)\s*$/i;
+
+/** The characters of a text part; line breaks are \n, and there is none at the end. */
+async function decodeText(buffer: Buffer, part: Part): Promise<string> {
+  const charset = part.contentType.parameters.get("charset") ?? "";
+  let { text } = OWN_CHARSETS.test(charset) ? { text: undefined } : await decodePart(buffer, part, "inline");
+  // Octets that are not of the charset they claim: mailparser gives up each of them, charset.ts finds another.
+  if (text === undefined || (text.includes("\ufffd") && isUnlabelled(charset))) {
+    const { content } = await decodePart(buffer, part, "attachment");
+    text = decodeCharset(content, charset) ?? decodeOctets(content);
+  }
+  return trimLineBreaks(cleanText(text).replace(/\r\n?/g, "\n"));
+}
+
+interface DecodedPart {
+  text: string;
+  content: Uint8Array;
+  filename: string;
+}
+
+/**
+ * One leaf through mailparser, as a message of its own: as a text, decoded to characters, or as an attachment, decoded
+ * to octets. @throws what mailparser reports.
+ */
+function decodePart(buffer: Buffer, part: Part, as: "inline" | "attachment"): Promise<DecodedPart> {
+  return new Promise((resolve, reject) => {
+    const parser = new MailParser({
+      skipTextToHtml: true,
+      skipHtmlToText: true,
+      skipImageLinks: true,
+      skipTextLinks: true,
+      keepDeliveryStatus: true,
+      ignoreEmbedded: true,
+    } as ConstructorParameters<typeof MailParser>[0]);
+    const chunks: Uint8Array[] = [];
+    let text = "";
+    let filename = "";
+    parser.on("data", (data) => {
+      if (data.type === "text") {
+        text = (part.type === "text/html" ? data.html : data.text) || "";
+        return;
+      }
+      filename = data.filename ?? "";
+      data.content.on("data", (chunk: Uint8Array) => chunks.push(chunk));
+      data.content.on("end", () => data.release());
+    });
+    parser.on("error", reject);
+    parser.on("end", () => resolve({ text, content: new Uint8Array(Buffer.concat(chunks)), filename }));
+    parser.write(leafHeader(buffer, part, as));
+    parser.end(buffer.subarray(part.start, part.end));
+  });
+}
+
+/** The header mailparser is shown for a leaf: its MIME fields, with the role that body.ts gave it. */
+function leafHeader(buffer: Buffer, part: Part, as: "inline" | "attachment"): Buffer {
+  const { fields } = part.header;
+  const withParameters = (name: string, value: string) => {
+    const raw = headerOf(fields, name) ?? "";
+    const parameters = raw.indexOf(";");
+    return `${name}: ${value}${parameters < 0 ? "" : raw.slice(parameters)}\r\n`;
+  };
+  const claimed = headerOf(fields, "content-transfer-encoding");
+  const encoding = /^\s*base64\b/i.test(claimed ?? "") && !beginsAsBase64(buffer, part) ? undefined : claimed;
+  return Buffer.from(
+    withParameters("content-type", as === "inline" ? part.type : "application/x-part") +
+      withParameters("content-disposition", as) +
+      (encoding === undefined ? "" : `content-transfer-encoding: ${encoding}\r\n`) +
+      "\r\n",
+  );
+}
+
+/** Text that only claims to be base64 would be decoded to nothing anyone wrote: it is taken as it stands. */
+function beginsAsBase64(buffer: Buffer, part: Part): boolean {
+  const begin = buffer.toString("latin1", part.start, Math.min(part.end, part.start + 1_000)).trimStart();
+  return /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2,3}={0,2})?(?:[ \t\r\n]|$)|^[A-Za-z0-9+/]{60}/.test(begin);
+}

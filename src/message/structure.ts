@@ -1,0 +1,210 @@
+/**
+ * The MIME structure of a message: where each part begins and ends (RFC 2046 §5.1). Cuts bytes, decodes nothing.
+ *
+ * mailparser's own splitter takes delimiters only of the innermost open multipart and only without trailing white
+ * space, so a forgotten closing delimiter or transport padding makes it drop or merge parts. Here a delimiter of any
+ * open multipart counts, a multipart whose delimiter never comes is a text, and parts after a closing delimiter are
+ * parts still: no byte between delimiters is lost. One pass, linear; beyond the limits there is no structure.
+ */
+import { type HeaderBlock, headerOf, readHeaders } from "./headers.ts";
+
+/** A part as the bytes lie: a multipart with its children, or a leaf. */
+export interface Part {
+  header: HeaderBlock;
+  /** Media type, lower case, without parameters. */
+  type: string;
+  contentType: HeaderValue;
+  disposition: HeaderValue;
+  children: Part[];
+  /** The still encoded content of a leaf: offsets of its first byte and past its last. */
+  start: number;
+  end: number;
+}
+
+/** A structured header value: `value` lower case, parameters as written, by lower-case name (RFC 2045 §5.1). */
+export interface HeaderValue {
+  value: string;
+  parameters: Map<string, string>;
+}
+
+/** Why a message is not taken apart: it exceeds what honest mail contains. */
+export class TooComplex extends Error {
+  override readonly name = "TooComplex";
+}
+
+const MAX_PARTS = 1_000;
+const MAX_DEPTH = 50;
+/** mailparser's work grows with lines: honest mail of the largest size has a third of a million. */
+const MAX_LINES = 2_000_000;
+
+/** A multipart whose delimiters are looked out for. */
+interface Open {
+  part: Part;
+  boundary: string;
+}
+
+/** The part tree of a message. @throws TooComplex beyond the limits on parts, depth, lines and headers. */
+export function readStructure(bytes: Buffer): Part {
+  refuseTooManyLines(bytes);
+  const open: Open[] = [];
+  const depthOf = new Map<string, number>();
+  let parts = 0;
+
+  const isDelimiter = (line: string) => delimiterOf(line, depthOf) !== undefined;
+  const readPart = (start: number, parent: Part | undefined): Part => {
+    if (++parts > MAX_PARTS) throw new TooComplex(`more than ${MAX_PARTS} parts`);
+    const header = readHeaders(bytes, start, isDelimiter);
+    if (header.oversized) throw new TooComplex("a header block beyond the limits");
+    const part = partOf(header, parent?.type === "multipart/digest" ? "message/rfc822" : "text/plain", bytes.length);
+    const boundary = boundaryOf(part);
+    if (boundary !== "") {
+      if (open.length >= MAX_DEPTH) throw new TooComplex(`more than ${MAX_DEPTH} levels of parts`);
+      // An inner multipart that reuses the boundary of an outer one cannot be told from it: the inner one wins.
+      depthOf.set(boundary, open.length);
+      open.push({ part, boundary });
+    }
+    parent?.children.push(part);
+    return part;
+  };
+  const closeTo = (depth: number) => {
+    for (const { boundary } of open.splice(depth)) {
+      const outer = open.findLastIndex((multipart) => multipart.boundary === boundary);
+      if (outer < 0) depthOf.delete(boundary);
+      else depthOf.set(boundary, outer);
+    }
+  };
+
+  const root = readPart(0, undefined);
+  let current: Part | undefined = root;
+  let position = root.start;
+  while (open.length > 0) {
+    const dashes = nextDashes(bytes, position);
+    if (dashes < 0) break;
+    const lineEnd = bytes.indexOf(0x0a, dashes);
+    const next = lineEnd < 0 ? bytes.length : lineEnd + 1;
+    const delimiter =
+      next - dashes > 1_024 ? undefined : delimiterOf(bytes.toString("latin1", dashes, next).trimEnd(), depthOf);
+    position = next;
+    if (delimiter === undefined) continue;
+    if (current !== undefined) current.end = Math.max(current.start, beforeLineBreak(bytes, dashes));
+    closeTo(delimiter.depth + 1);
+    const multipart = open[delimiter.depth]?.part;
+    if (delimiter.closes || multipart === undefined) {
+      if (multipart?.children.length === 0) multipart.end = current?.end ?? multipart.end;
+      // It stays open for parts that come all the same, unless the delimiter may be an outer multipart's.
+      if (open.findIndex(({ boundary }) => boundary === open[delimiter.depth]?.boundary) < delimiter.depth) {
+        closeTo(delimiter.depth);
+      }
+      current = undefined;
+      continue;
+    }
+    current = readPart(next, multipart);
+    position = current.start;
+  }
+  for (const leaf of leavesOf(root)) if (leaf.type.startsWith("multipart/")) leaf.type = "text/plain";
+  return root;
+}
+
+/** The parts of a tree that hold content, in order. */
+export function* leavesOf(part: Part): Generator<Part> {
+  if (part.children.length === 0) yield part;
+  else for (const child of part.children) yield* leavesOf(child);
+}
+
+/**
+ * Value and parameters of a structured header value. Comments are skipped, quoted strings unquoted; of a parameter
+ * given twice the first counts.
+ */
+export function parseHeaderValue(text: string): HeaderValue {
+  const parameters = new Map<string, string>();
+  const pieces: string[] = [];
+  let piece = "";
+  let i = 0;
+  while (i < text.length && pieces.length < 100) {
+    const character = text[i] as string;
+    if (character === '"') {
+      for (i++; i < text.length && text[i] !== '"'; i++) {
+        if (text[i] === "\\" && i + 1 < text.length) i++;
+        piece += text[i];
+      }
+    } else if (character === "(" && (piece === "" || /[\s;]$/.test(text[i - 1] ?? ""))) {
+      const close = text.indexOf(")", i);
+      i = close < 0 ? text.length : close;
+    } else if (character === ";") {
+      pieces.push(piece);
+      piece = "";
+    } else {
+      piece += character;
+    }
+    i++;
+  }
+  pieces.push(piece);
+  for (const parameter of pieces.slice(1)) {
+    const equals = parameter.indexOf("=");
+    const name = parameter.slice(0, equals).trim().toLowerCase();
+    if (equals > 0 && !parameters.has(name)) parameters.set(name, parameter.slice(equals + 1).trim());
+  }
+  return { value: (pieces[0] ?? "").trim().toLowerCase(), parameters };
+}
+
+function partOf(header: HeaderBlock, defaultType: string, end: number): Part {
+  const contentType = parseHeaderValue(headerOf(header.fields, "content-type") ?? defaultType);
+  const disposition = parseHeaderValue(headerOf(header.fields, "content-disposition") ?? "");
+  return {
+    header,
+    type: mediaType(contentType.value),
+    contentType,
+    disposition,
+    children: [],
+    start: header.bodyStart,
+    end,
+  };
+}
+
+/** The boundary of a multipart in the characters lines are read in; "" for a leaf. */
+function boundaryOf(part: Part): string {
+  if (!part.type.startsWith("multipart/")) return "";
+  return Buffer.from(part.contentType.parameters.get("boundary") ?? "")
+    .toString("latin1")
+    .trimEnd();
+}
+
+/** RFC 2045 §5.2: what is no media type is a text, unless its top-level type tells that it is data. */
+function mediaType(value: string): string {
+  const type = value.split(/[\s,]/, 1)[0] ?? "";
+  if (/^[a-z0-9!#$&^_.+-]+\/[a-z0-9!#$&^_.+-]+$/.test(type) && type.length < 128) return type;
+  return type === "" || type === "text" || type === "text/" || type === "plain"
+    ? "text/plain"
+    : "application/octet-stream";
+}
+
+/** Which open multipart a line delimits; undefined for an ordinary line. `line` has no trailing white space. */
+function delimiterOf(line: string, depthOf: Map<string, number>): { depth: number; closes: boolean } | undefined {
+  const rest = line.slice(2);
+  const depth = depthOf.get(rest);
+  if (depth !== undefined) return { depth, closes: false };
+  if (!rest.endsWith("--")) return undefined;
+  const closing = depthOf.get(rest.slice(0, -2).trimEnd());
+  return closing === undefined ? undefined : { depth: closing, closes: true };
+}
+
+/** Offset of the next line from `position` on, itself a line's begin, that starts with `--`; -1 if there is none. */
+function nextDashes(bytes: Buffer, position: number): number {
+  if (bytes[position] === 0x2d && bytes[position + 1] === 0x2d) return position;
+  const found = bytes.indexOf("\n--", position, "latin1");
+  return found < 0 ? -1 : found + 1;
+}
+
+/** RFC 2046 §5.1.1: the line break before a delimiter belongs to the delimiter. */
+function beforeLineBreak(bytes: Buffer, delimiter: number): number {
+  if (bytes[delimiter - 1] !== 0x0a) return delimiter;
+  return bytes[delimiter - 2] === 0x0d ? delimiter - 2 : delimiter - 1;
+}
+
+function refuseTooManyLines(bytes: Buffer): void {
+  if (bytes.length <= MAX_LINES) return;
+  let lines = 0;
+  for (let at = bytes.indexOf(0x0a); at >= 0; at = bytes.indexOf(0x0a, at + 1)) {
+    if (++lines > MAX_LINES) throw new TooComplex(`more than ${MAX_LINES} lines`);
+  }
+}

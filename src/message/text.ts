@@ -1,0 +1,171 @@
+/**
+ * Text of mail for people and for search: from HTML, as a snippet, as the key of a subject. The only user of
+ * html-to-text. Everything here is bounded: what is too large or too deep for the converter is stripped of its tags.
+ */
+import { compile } from "html-to-text";
+import { cleanText } from "./charset.ts";
+
+/** Largest HTML that is laid out as text, in characters; the tags of what is larger are only stripped. */
+const MAX_HTML = 2 * 1024 * 1024;
+/** More elements inside each other than these do not occur in mail that people write; the converter recurses. */
+const MAX_DEPTH = 500;
+
+const convert = compile({
+  wordwrap: false,
+  // The whole document: broken mail has text outside its body element.
+  baseElements: { selectors: [] },
+  limits: { maxInputLength: MAX_HTML, maxDepth: 4 * MAX_DEPTH, ellipsis: "" },
+  formatters: {
+    alternative: (element, _walk, builder) => builder.addInline(element.attribs?.alt ?? ""),
+  },
+  selectors: [
+    { selector: "a", options: { hideLinkHrefIfSameAsText: true, linkBrackets: ["<", ">"] } },
+    { selector: "img", format: "alternative" },
+    { selector: "tr", format: "block", options: { leadingLineBreaks: 1, trailingLineBreaks: 1 } },
+    { selector: "td", format: "inlineSurround", options: { suffix: " " } },
+    { selector: "th", format: "inlineSurround", options: { suffix: " " } },
+    ...["h1", "h2", "h3", "h4", "h5", "h6"].map((selector) => ({ selector, options: { uppercase: false } })),
+    ...["title", "script", "style", "noscript", "template", "svg", "math", "select", "object", "iframe"].map(
+      (selector) => ({ selector, format: "skip" }),
+    ),
+  ],
+});
+
+/** Plain text of an HTML body; links keep their targets as `text <https://…>`. Lines end in \n. */
+export function textOfHtml(html: string): string {
+  if (html.length > MAX_HTML || isDeep(html)) return stripTags(html);
+  try {
+    return cleanText(convert(html));
+  } catch {
+    return stripTags(html);
+  }
+}
+
+/** HTML that shows a plain text: for a text part beside HTML ones. */
+export function htmlOfText(text: string): string {
+  if (text.trim() === "") return "";
+  const escaped = text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  return `<div style="white-space:pre-wrap">${escaped}</div>`;
+}
+
+/** Whether elements nest deeper than the converter should have to follow. */
+function isDeep(html: string): boolean {
+  let depth = 0;
+  for (const [, slash, name = ""] of html.matchAll(/<(\/?)([a-z][a-z0-9]*)/gi)) {
+    if (VOID.has(name.toLowerCase())) continue;
+    depth = slash === "/" ? Math.max(0, depth - 1) : depth + 1;
+    if (depth > MAX_DEPTH) return true;
+  }
+  return false;
+}
+
+const VOID = new Set("area base br col embed hr img input link meta param source track wbr p li td tr".split(" "));
+
+const ENTITIES: Record<string, string> = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: " " };
+const LINE_ENDING_TAG = /^<(?:br|\/p|\/div|\/tr|\/li|\/h[1-6])\b/i;
+const UNSEEN_TAG = /^<(script|style|title)\b/i;
+
+/** The characters between the tags, in linear time. */
+function stripTags(html: string): string {
+  let text = "";
+  let position = 0;
+  while (position < html.length) {
+    const open = html.indexOf("<", position);
+    const close = open < 0 ? -1 : html.indexOf(">", open);
+    if (close < 0) break;
+    text += html.slice(position, open);
+    const tag = html.slice(open, open + 10);
+    const unseen = UNSEEN_TAG.exec(tag)?.[1];
+    if (LINE_ENDING_TAG.test(tag)) text += "\n";
+    position = close + 1;
+    if (unseen !== undefined) {
+      const end = html.slice(position).search(new RegExp(`</${unseen}`, "i"));
+      position = end < 0 ? html.length : position + end;
+    }
+  }
+  return cleanText(decodeEntities(text + html.slice(position)))
+    .replace(/[ \t\r\f]+/g, " ")
+    .replace(/ ?\n[ \n]*/g, "\n")
+    .trim();
+}
+
+function decodeEntities(text: string): string {
+  return text.replace(/&(#\d{1,7}|#x[0-9a-f]{1,6}|amp|lt|gt|quot|apos|nbsp);/gi, (entity, name: string) => {
+    if (!name.startsWith("#")) return ENTITIES[name.toLowerCase()] ?? entity;
+    const point = /^#x/i.test(name) ? Number.parseInt(name.slice(2), 16) : Number(name.slice(1));
+    return point > 0 && point <= 0x10ffff ? String.fromCodePoint(point) : entity;
+  });
+}
+
+const SNIPPET_LENGTH = 200;
+/** As much of a text as can matter to its snippet. */
+const SNIPPET_SOURCE = 8_000;
+
+/** A line that begins the quoted history of an answer. */
+const HISTORY =
+  /^(?:-{2,}\s*(?:original message|forwarded message|ursprüngliche nachricht|message d'origine|mensaje original)|_{10,}|(?:on|am|le|el|il|den|op) .{5,120}(?:wrote|schrieb|écrit|escribió|ha scritto|skrev|schreef)\s?.{0,40}:?$|.{0,80}(?:wrote|写道)\s?[:：]$)/iu;
+
+/** The beginning of a text on one line, at most 200 characters; quoted history only if there is nothing else. */
+export function snippetOf(text: string): string {
+  const lines = text.slice(0, SNIPPET_SOURCE).split(/\r?\n/);
+  const own: string[] = [];
+  for (const line of lines) {
+    const trimmed = line.trim();
+    if (HISTORY.test(trimmed.slice(0, 300)) && own.some((kept) => kept !== "")) break;
+    if (!trimmed.startsWith(">") && !HISTORY.test(trimmed.slice(0, 300))) own.push(trimmed);
+  }
+  return shorten(oneLine(own.join(" "))) || shorten(oneLine(lines.join(" ")));
+}
+
+/** Link targets and ruled lines tell nothing in a list. */
+function oneLine(text: string): string {
+  return text
+    .replace(/<(?:https?|mailto):[^<>\s]*>/gi, " ")
+    .replace(/[-_=*~]{4,}/g, " ")
+    .replace(/(?:[\s\p{Cc}\p{Cf}\u2800]|\u034f)+/gu, " ")
+    .trim();
+}
+
+function shorten(text: string): string {
+  if (text.length <= SNIPPET_LENGTH) return text.toWellFormed();
+  const cut = text.slice(0, SNIPPET_LENGTH - 1);
+  const space = cut.lastIndexOf(" ");
+  const end = space > SNIPPET_LENGTH / 2 ? space : cut.length;
+  const kept = cut.slice(0, end).replace(/[\ud800-\udbff]$/, "");
+  return `${kept}…`.toWellFormed();
+}
+
+/** Reply prefixes of mailers in their languages; a count may follow: `Re[2]:`. */
+const REPLY =
+  "re|aw|antw|antwort|sv|vs|vast|odp|res|rif|ref|ynt|ηaπ|απ|回复|回覆|答复|答覆|返信|답장|회신|תשובה|رد|ответ|відп|bls|r";
+/** Forward prefixes. */
+const FORWARD = "fwd?|wg|vl|vb|rv|enc|tr|trs|doorst|vidb|pd|ilt|i|转发|轉寄|轉發|転送|전달|הועבר|пересл|fs";
+const REPLY_PREFIX = new RegExp(`^(?:${REPLY})\\s*(?:[[(]\\d{1,4}[\\])]|\\^\\d{1,4}|\\d{1,3})?\\s*[:：]\\s*`, "iu");
+const FORWARD_PREFIX = new RegExp(`^(?:${FORWARD})\\s*(?:[[(]\\d{1,4}[\\])])?\\s*[:：]\\s*`, "iu");
+/** The tag of a mailing list; with a digit in it, it is more likely a ticket's number, which tells subjects apart. */
+const LIST_TAG = /^\[[^\]\d]{1,60}\]\s*/u;
+
+/**
+ * What is left of a subject without reply and forward prefixes and list tags, case and spaces folded; and whether it
+ * had a reply prefix.
+ */
+export function subjectKeyOf(subject: string): { key: string; isReply: boolean } {
+  let rest = subject.slice(0, 1_000).normalize("NFKC").replace(/\s+/gu, " ").trim();
+  let isReply = false;
+  for (;;) {
+    const reply = REPLY_PREFIX.exec(rest);
+    const match = reply ?? FORWARD_PREFIX.exec(rest) ?? LIST_TAG.exec(rest);
+    if (reply !== null) isReply = true;
+    const shorter = match === null ? rest : rest.slice(match[0].length);
+    if (match === null || (shorter === "" && reply === null)) break;
+    rest = shorter;
+  }
+  return { key: rest.replace(/\s*\(fwd\)$/i, "").toLowerCase(), isReply };
+}
+
+/** `text` without the line breaks at its end. */
+export function trimLineBreaks(text: string): string {
+  let end = text.length;
+  while (end > 0 && text[end - 1] === "\n") end--;
+  return text.slice(0, end);
+}

@@ -1,0 +1,174 @@
+/**
+ * Mail from other servers, from RCPT to filed: which recipients are taken, and what a message goes through before the
+ * 250 (contract: Arrival).
+ *
+ *   receive (spool.ts) ─► refuse what is too large or loops ─► prepare (parser-pool.ts) ─► file, all mailboxes at once
+ *
+ * Invariant: a message is either filed in every mailbox it reaches, in one transaction that has committed, or refused
+ * whole; the sender is told which. One log line says what became of it; never a body, never the recipients.
+ */
+import { createHash } from "node:crypto";
+import type { Log } from "../log.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { PreparedMessage } from "../mailbox/prepare.ts";
+import { SANITIZER_VERSION } from "../message/sanitize.ts";
+import type { Runtime } from "../runtime.ts";
+import type { Options } from "../store/options.ts";
+import type { Store, Tx } from "../store/store.ts";
+import { type ParserPool, UnparseableError } from "./parser-pool.ts";
+import { Refusal, refusalOf } from "./refusal.ts";
+import { type Received, readSource, type Spool } from "./spool.ts";
+
+/** What the client said before DATA, and who it is. */
+export interface Envelope {
+  /** Of the SMTP session. */
+  trace: string;
+  ip: string;
+  /** What it called itself in EHLO. */
+  helo: string;
+  tls: boolean;
+  /** Empty for a bounce (RFC 5321 §4.5.5). */
+  reversePath: string;
+  /** As in RCPT TO, in order. */
+  recipients: readonly string[];
+}
+
+export interface Inbound {
+  /**
+   * Says whether a recipient is taken; `declaredSize` is that of MAIL, 0 when none was given.
+   * @throws Refusal unknownRecipient, notOurs, mailboxFull
+   */
+  admit(recipient: string, declaredSize: number): void;
+  /**
+   * Takes a message in, to the last byte of `content`, and files it. Resolves when it is durable, with its emailIds.
+   * @throws Refusal
+   */
+  accept(envelope: Envelope, content: AsyncIterable<Uint8Array>): Promise<string[]>;
+}
+
+export interface InboundParts {
+  store: Pick<Store, "enqueue" | "blobs">;
+  mailbox: Pick<Mailbox, "route" | "usage" | "file">;
+  parser: Pick<ParserPool, "prepare">;
+  spool: Spool;
+  options: Pick<Options, "get">;
+  runtime: Pick<Runtime, "now">;
+  log: Log;
+}
+
+/** RFC 5321 §6.3: at least 100, so that no honest path is cut. */
+const MOST_HOPS = 100;
+
+export function createInbound({ store, mailbox, parser, spool, options, runtime, log }: InboundParts): Inbound {
+  function admit(recipient: string, declaredSize: number): void {
+    const route = mailbox.route(recipient);
+    if (route.kind === "not-local") throw new Refusal("notOurs");
+    if (route.kind === "unknown") throw new Refusal("unknownRecipient");
+    if (!route.exempt && !fits(route.mailboxId, Math.max(declaredSize, 1))) throw new Refusal("mailboxFull");
+  }
+
+  function fits(mailboxId: string, size: number): boolean {
+    const { bytes, quotaBytes } = mailbox.usage(mailboxId);
+    return bytes + size <= quotaBytes;
+  }
+
+  async function accept(envelope: Envelope, content: AsyncIterable<Uint8Array>): Promise<string[]> {
+    const startedAt = runtime.now();
+    let size: number | undefined;
+    let problem: string | undefined;
+    let outcome = "";
+    try {
+      const received = await spool.receive(content, options.get("smtp.maxMessageBytes"));
+      size = received.size;
+      try {
+        if (received.tooLarge) throw new Refusal("tooLarge");
+        if (received.hops > MOST_HOPS) throw new Refusal("loop");
+        const message = await prepare(received, envelope);
+        problem = message.problem;
+        const filed = await store.enqueue((tx) => fileAll(tx, envelope.recipients, message));
+        outcome = filed.every(({ duplicate }) => duplicate) ? "duplicate" : "filed";
+        return filed.map(({ messageId }) => messageId);
+      } finally {
+        await received.dispose();
+      }
+    } catch (error) {
+      const refusal = refusalOf(error);
+      outcome = `${refusal.responseCode} ${refusal.message}`;
+      if (refusal.reason === "failed" || refusal.reason === "storeUnavailable") {
+        log.error("message not filed", { trace: envelope.trace, error: refusal.cause });
+      }
+      throw refusal;
+    } finally {
+      log.info("message", {
+        ...envelope,
+        recipients: envelope.recipients.length,
+        size,
+        problem,
+        outcome,
+        ms: runtime.now() - startedAt,
+      });
+    }
+  }
+
+  /** Parsed, or, when no parser can, with nothing but its original attached: nothing accepted is lost. */
+  async function prepare(received: Received, envelope: Envelope): Promise<PreparedMessage> {
+    try {
+      return await parser.prepare(received.source, received.size);
+    } catch (error) {
+      if (!(error instanceof UnparseableError)) throw error;
+      log.error("message cannot be parsed", { trace: envelope.trace, size: received.size, error });
+      const bytes = await readSource(received.source);
+      return originalOnly(bytes, envelope.reversePath, await store.blobs.write(bytes), error.message);
+    }
+  }
+
+  /** One message a mailbox, on the first recipient that reached it. Asks again who is there: MAIL may be minutes ago. */
+  function fileAll(tx: Tx, recipients: readonly string[], message: PreparedMessage) {
+    const receivedOn = new Map<string, { address: string; exempt: boolean }>();
+    for (const recipient of recipients) {
+      const route = mailbox.route(recipient);
+      if (route.kind !== "mailbox") continue;
+      const known = receivedOn.get(route.mailboxId);
+      receivedOn.set(route.mailboxId, {
+        address: known?.address ?? route.receivedOn,
+        exempt: route.exempt || known?.exempt === true,
+      });
+    }
+    if (receivedOn.size === 0) throw new Refusal("unknownRecipient");
+    const mailboxes = [...receivedOn];
+    // DATA has one answer for all: who has room must not lose the message to who has not, who then keeps it as well.
+    if (!mailboxes.some(([id, { exempt }]) => exempt || fits(id, message.size))) throw new Refusal("mailboxFull");
+    const now = runtime.now();
+    return mailboxes.map(([mailboxId, { address }]) =>
+      mailbox.file(tx, { mailboxId, receivedOn: address, message, now }),
+    );
+  }
+
+  return { admit, accept };
+}
+
+/** A message of which only the bytes are known, already the blob named `blob`. */
+function originalOnly(bytes: Uint8Array, reversePath: string, blob: string, problem: string): PreparedMessage {
+  const text = "This message could not be read. It is attached as it came.";
+  const contentType = "message/rfc822";
+  return {
+    headers: [],
+    references: [],
+    ...(reversePath === "" ? {} : { from: { email: reversePath } }),
+    to: [],
+    cc: [],
+    bcc: [],
+    replyTo: [],
+    subject: "",
+    subjectKey: "",
+    isReply: false,
+    text,
+    snippet: text,
+    sanitizer: SANITIZER_VERSION,
+    attachments: [{ filename: "original.eml", contentType, size: bytes.byteLength, inline: false, blob }],
+    size: bytes.byteLength,
+    fingerprint: createHash("sha256").update(bytes).digest("hex"),
+    index: { subject: "", body: "", sender: "", recipients: "", files: "" },
+    problem,
+  };
+}

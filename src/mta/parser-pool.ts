@@ -1,0 +1,202 @@
+/**
+ * Prepares messages in workers: parsing, sanitising and attachments of mail from anywhere never stall the event loop, and
+ * a message that a parser hangs on or dies of costs that message its parsing and no other message anything but time.
+ *
+ * Invariant: a message is blamed only when it was alone. A worker that hangs or dies with several messages is replaced,
+ * and the replacement runs each of them by itself before it takes others.
+ */
+
+import { unavailable } from "../errors.ts";
+import type { Log } from "../log.ts";
+import type { PreparedMessage } from "../mailbox/prepare.ts";
+import type { Runtime } from "../runtime.ts";
+import { asUnavailable } from "../store/store.ts";
+import type { Source } from "./spool.ts";
+
+export interface ToWorker {
+  id: number;
+  source: Source;
+  blobFolder: string;
+}
+
+export type FromWorker =
+  | { ready: true }
+  | { id: number; message: PreparedMessage }
+  | { id: number; failure: { message: string; stack: string | undefined; code: string | undefined } };
+
+export interface ParserPool {
+  /**
+   * Prepares a message of `size` bytes for filing.
+   * @throws UnparseableError when it cannot be; AppError server_error 503 when the store is full or the pool stopped
+   */
+  prepare(source: Source, size: number): Promise<PreparedMessage>;
+  /** Ends the workers; what they had in hand rejects as unavailable. */
+  stop(): void;
+}
+
+/** A message that the parser hangs on, dies of or fails at. */
+export class UnparseableError extends Error {
+  override readonly name = "UnparseableError";
+}
+
+export interface ParserPoolParts {
+  /** Folder of the blobs. */
+  blobFolder: string;
+  runtime: Pick<Runtime, "setTimer">;
+  log: Log;
+  /** Most workers; they start when there is work for them. */
+  workers: number;
+  /** The worker's script. */
+  script?: string;
+}
+
+/** For one message; the slowest of honest ones take a tenth of it. */
+export const DEADLINE_MS = 20_000;
+/** What a worker has in hand at once: enough to parse one while another's attachments are written. */
+const MOST_IN_HAND = 4;
+/** Beyond it, a message is alone in its worker, so that a few large ones do not fill the memory. */
+const MOST_BYTES_IN_HAND = 4 * 1024 * 1024;
+
+interface Task {
+  readonly id: number;
+  readonly source: Source;
+  readonly size: number;
+  resolve(message: PreparedMessage): void;
+  reject(error: unknown): void;
+  cancelDeadline?: () => void;
+}
+
+interface Lane {
+  worker: Worker;
+  /** It has run: dying before that is not the doing of a message. */
+  ran: boolean;
+  inHand: Map<number, Task>;
+  /** Tasks that were in hand when a worker hung or died, to be run one at a time. */
+  suspects: Task[];
+  /** Runs suspects only, until they are through. */
+  quarantine: boolean;
+}
+
+export function createParserPool({
+  blobFolder,
+  runtime,
+  log,
+  workers,
+  // In the single executable the worker's file lies beside the main one (entry naming [name]), hence the same address.
+  script = new URL("./parser-worker.ts", import.meta.url).href,
+}: ParserPoolParts): ParserPool {
+  const lanes = new Set<Lane>();
+  const waiting: Task[] = [];
+  let count = 0;
+  let stopped = false;
+
+  function openLane(suspects: Task[]): Lane {
+    const worker = new Worker(script);
+    worker.unref();
+    const lane: Lane = { worker, ran: false, inHand: new Map(), suspects, quarantine: suspects.length > 0 };
+    worker.addEventListener("message", (event: MessageEvent<FromWorker>) => {
+      if ("ready" in event.data) lane.ran = true;
+      else settle(lane, event.data);
+    });
+    worker.addEventListener("error", (event: ErrorEvent) => {
+      event.preventDefault();
+      fail(lane, "crashed the parser", event.error ?? event.message);
+    });
+    worker.addEventListener("close", () => fail(lane, "ended the parser"));
+    lanes.add(lane);
+    return lane;
+  }
+
+  function run(task: Task, lane: Lane): void {
+    lane.inHand.set(task.id, task);
+    task.cancelDeadline = runtime.setTimer(() => fail(lane, `took longer than ${DEADLINE_MS / 1000} s`), DEADLINE_MS);
+    lane.worker.postMessage({ id: task.id, source: task.source, blobFolder } satisfies ToWorker);
+  }
+
+  function settle(lane: Lane, reply: Exclude<FromWorker, { ready: true }>): void {
+    const task = lane.inHand.get(reply.id);
+    if (!task) return;
+    lane.inHand.delete(reply.id);
+    task.cancelDeadline?.();
+    if ("message" in reply) task.resolve(reply.message);
+    else task.reject(failureOf(reply.failure));
+    lane.quarantine &&= lane.suspects.length > 0;
+    dispatch();
+  }
+
+  /** A lane hung or died: replaces it, and finds out because of which message. */
+  function fail(lane: Lane, reason: string, error?: unknown): void {
+    if (!lanes.delete(lane)) return;
+    lane.worker.terminate();
+    const inHand = [...lane.inHand.values()];
+    for (const task of inHand) task.cancelDeadline?.();
+    if (!lane.ran) {
+      log.error("parser worker did not start", { error });
+      const left = [...inHand, ...lane.suspects, ...waiting.splice(0)];
+      for (const task of left) task.reject(unavailable("The parser does not start", error));
+      return;
+    }
+    const [only] = inHand;
+    if (only && inHand.length === 1) only.reject(new UnparseableError(`The message ${reason}`));
+    const suspects = inHand.length > 1 ? [...inHand, ...lane.suspects] : lane.suspects;
+    log.warn("parser worker replaced", { reason, inHand: inHand.length, suspects: suspects.length, error });
+    if (suspects.length > 0) openLane(suspects);
+    dispatch();
+  }
+
+  /** The lane that should take a task of that size, if any can. */
+  function laneFor(size: number): Lane | undefined {
+    let best: Lane | undefined;
+    let fewest = MOST_IN_HAND;
+    for (const lane of lanes) {
+      if (lane.quarantine || lane.inHand.size >= fewest) continue;
+      const bytes = [...lane.inHand.values()].reduce((sum, task) => sum + task.size, size);
+      if (lane.inHand.size > 0 && bytes > MOST_BYTES_IN_HAND) continue;
+      best = lane;
+      fewest = lane.inHand.size;
+    }
+    if (fewest > 0 && lanes.size < workers) return openLane([]);
+    return best;
+  }
+
+  function dispatch(): void {
+    if (stopped) return;
+    for (const lane of lanes) {
+      const suspect = lane.inHand.size === 0 ? lane.suspects.shift() : undefined;
+      if (suspect) run(suspect, lane);
+    }
+    for (let task = waiting[0]; task; task = waiting[0]) {
+      const lane = laneFor(task.size);
+      if (!lane) return;
+      waiting.shift();
+      run(task, lane);
+    }
+  }
+
+  return {
+    prepare(source, size) {
+      if (stopped) return Promise.reject(unavailable("The service is stopping"));
+      return new Promise((resolve, reject) => {
+        waiting.push({ id: ++count, source, size, resolve, reject });
+        dispatch();
+      });
+    },
+    stop() {
+      stopped = true;
+      const left = [...waiting.splice(0), ...[...lanes].flatMap((lane) => [...lane.inHand.values(), ...lane.suspects])];
+      for (const lane of lanes) lane.worker.terminate();
+      lanes.clear();
+      for (const task of left) {
+        task.cancelDeadline?.();
+        task.reject(unavailable("The service is stopping"));
+      }
+    },
+  };
+}
+
+/** What a worker said it could not do: the store's unavailability as such, anything else is the message's fault. */
+function failureOf({ message, stack, code }: Extract<FromWorker, { failure: unknown }>["failure"]): unknown {
+  const error = Object.assign(new Error(message), { code, stack });
+  const outcome = asUnavailable(error);
+  return outcome === error ? new UnparseableError(`The parser failed: ${message}`, { cause: error }) : outcome;
+}

@@ -1,0 +1,35 @@
+/**
+ * What a search engine does for the mailbox. Two can be chosen from (setting search.engine): fts5.ts, inside the
+ * database, and a Meilisearch beside it.
+ *
+ * Who may read what is a condition of the engine's own query, never a filter on its answer. Bcc is not in the index.
+ */
+import type { Tx } from "../store/store.ts";
+import type { IndexDocument } from "./fold.ts";
+import type { Query } from "./query.ts";
+
+export type { IndexDocument } from "./fold.ts";
+
+/** Where a message lies. */
+export interface DocumentScope {
+  workspaceId: string;
+  mailboxId: string;
+}
+
+/** The mailboxes to look in. `workspaceId` is set when they are all of its mailboxes, which is cheaper to ask. */
+export interface SearchScope {
+  mailboxIds: readonly string[];
+  workspaceId?: string | undefined;
+}
+
+export interface SearchEngine {
+  /** Indexes a stored message, once, in the transaction that stores it. Deleting the message takes it out again. */
+  add(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
+  /**
+   * The conversations in scope with a message that satisfies every message-level condition of the query: their
+   * threads.seq, ascending, each once. Thread-level conditions are the caller's.
+   */
+  match(query: Query, scope: SearchScope): number[] | Promise<number[]>;
+  /** Does a short piece of upkeep (some 20 ms at most) and says whether there is more to do. */
+  maintain(): boolean;
+}

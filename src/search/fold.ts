@@ -1,0 +1,161 @@
+/**
+ * What words are to the search, for stored mail and for queries alike: text is folded into tokens parted by single
+ * spaces, and a search finds a run of tokens, so the two sides agree by construction and the index need not understand
+ * language.
+ *
+ * Folded text consists of lower-case letters, digits, the marks that make up a letter in their script, and emoji.
+ *  - Case and accents do not count: NFKD without diacritics, ß = ss, ı = i, ø = o, full width = half width.
+ *  - Every character of a script written without spaces (Han, kana, Thai, Lao, Khmer, Myanmar, Tibetan, …) and of Hangul,
+ *    whose words carry suffixes, is a token of its own: any part of a sentence is found as a run of them.
+ *  - Every emoji is a token. Everything else parts tokens, or, if it is invisible, is not there.
+ *
+ * Private-use characters never get out of `fold`: the tokens made here of addresses, and in fts5.ts of mailboxes, carry
+ * one each, so that no text can pretend to be one.
+ */
+import { domainToASCII, domainToUnicode } from "node:url";
+import type { EmailAddress } from "../message/address.ts";
+
+/** What the index keeps of a message: folded text, field by field. Bcc is no part of it. */
+export interface IndexDocument {
+  subject: string;
+  body: string;
+  sender: string;
+  /** To and Cc. */
+  recipients: string;
+  /** Names of attachments. */
+  files: string;
+}
+
+/** Longer tokens (encoded data, mostly) are cut, in mail and query alike. */
+const LONGEST_TOKEN = 64;
+/** Of a longer body the rest is not searchable: what one message costs the index, and the thread that writes it, is bounded. */
+const LONGEST_BODY = 1_048_576;
+const MOST_BODY_TOKENS = 200_000;
+/** The same for the other fields: characters of a subject, of an address or name, and how many of those. */
+const LONGEST_SUBJECT = 10_000;
+const LONGEST_ENTRY = 320;
+const MOST_ENTRIES = 1_000;
+
+/**
+ * Diacritics, vowel points, and what does not show. Marks that are letters of their own (Indic and Thai vowels, kana
+ * voicing) stay.
+ */
+const IGNORED =
+  /[[[\p{sc=Zinh}[\p{M}&&[\p{sc=Latn}\p{sc=Grek}\p{sc=Cyrl}\p{sc=Hebr}\p{sc=Arab}\p{sc=Syrc}]]]--[\u3099\u309a]]\u0640\p{Emoji_Modifier}\p{Default_Ignorable_Code_Point}]+/gv;
+
+/** Letters that Unicode does not decompose, and what people type who lack them. */
+const SPELLED: Readonly<Record<string, string>> = {
+  ß: "ss",
+  ς: "σ",
+  ı: "i",
+  æ: "ae",
+  œ: "oe",
+  ø: "o",
+  đ: "d",
+  ð: "d",
+  ħ: "h",
+  ł: "l",
+  ŧ: "t",
+  þ: "th",
+};
+const TO_SPELL = new RegExp(`[${Object.keys(SPELLED).join("")}]`, "g");
+
+/** A token of one character: one of a script without spaces, or an emoji. Marks after it are part of it. */
+const ALONE =
+  /(?:[[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Bopo}\p{scx=Hang}\p{scx=Yiii}\p{scx=Thai}\p{scx=Laoo}\p{scx=Khmr}\p{scx=Mymr}\p{scx=Tibt}\p{scx=Lana}\p{scx=Talu}\p{scx=Tale}\p{scx=Java}\p{scx=Bali}]&&[\p{L}\p{N}]]|[[\p{Extended_Pictographic}\p{Regional_Indicator}]--[\p{L}\p{N}]])\p{M}*/gv;
+const NO_TOKEN = /[^\p{L}\p{N}\p{M}\p{Extended_Pictographic}\p{Regional_Indicator}]+/gu;
+
+const NOT_ASCII = /[^\0-\x7f]+/g;
+const NO_ASCII_TOKEN = /[\0-/:-@[-`{-\x7f]+/g;
+const TOO_LONG = new RegExp(`[^ ]{${LONGEST_TOKEN + 1},}`, "g");
+
+/** Folds a run of characters beyond ASCII. ASCII neither composes with what is left of it nor depends on it. */
+function foldRun(run: string): string {
+  return run
+    .normalize("NFKD")
+    .replace(IGNORED, "")
+    .toLowerCase()
+    .replace(TO_SPELL, (letter) => SPELLED[letter] ?? letter)
+    .normalize("NFC")
+    .replace(NO_TOKEN, " ")
+    .replace(ALONE, " $& ");
+}
+
+/** Cuts between characters. */
+const cut = (token: string): string => token.slice(0, LONGEST_TOKEN).replace(/[\ud800-\udbff]$/, "");
+
+/** The tokens of a text, parted by single spaces; empty when it has none. Folding what is folded changes nothing. */
+export function fold(text: string): string {
+  return text.replace(NOT_ASCII, foldRun).toLowerCase().replace(NO_ASCII_TOKEN, " ").replace(TOO_LONG, cut).trim();
+}
+
+/** A token that no query has, between names that a phrase must not span. */
+const BARRIER = "\ue000";
+
+/** U+E000 plus an ASCII code: a character of an address that would otherwise part tokens. */
+const asTokenCharacter = (character: string): string => String.fromCharCode(0xe000 + character.charCodeAt(0));
+
+function domainForms(domain: string): { ascii: string; unicode: string } {
+  const ascii = domainToASCII(domain) || domain.toLowerCase();
+  return { ascii, unicode: domainToUnicode(ascii) || ascii };
+}
+
+/**
+ * A complete address (local part, `@`, a domain with a dot; in angle brackets or not) as one token, which tells
+ * ann@example.com from mary.ann@example.com.au. Undefined for anything else.
+ */
+export function foldAddress(text: string): string | undefined {
+  const match = /^<?([^\s<>"]+)@([^\s<>"@]+\.[^\s<>"@]+)>?$/.exec(text.trim());
+  if (match?.[1] === undefined || match[2] === undefined || text.length > LONGEST_ENTRY) return undefined;
+  const address = `${match[1]}@${domainForms(match[2]).ascii}`.replace(NOT_ASCII, foldRun).toLowerCase();
+  return address.replaceAll(" ", "").replace(/[\0-/:-@[-`{-\x7f]/g, asTokenCharacter);
+}
+
+/**
+ * Addresses as the index keeps them: of each the display name, the pieces of local part and domain as people see them,
+ * and the whole.
+ */
+export function foldAddresses(addresses: readonly EmailAddress[]): string {
+  const tokens: string[] = [];
+  for (const { email: full, name } of addresses.slice(0, MOST_ENTRIES)) {
+    const email = full.slice(0, LONGEST_ENTRY);
+    const at = email.lastIndexOf("@");
+    const { ascii, unicode } = domainForms(email.slice(at + 1));
+    tokens.push(fold(name?.slice(0, LONGEST_ENTRY) ?? ""), fold(`${email.slice(0, Math.max(at, 0))} ${unicode}`));
+    if (ascii !== unicode) tokens.push(fold(ascii));
+    tokens.push(foldAddress(full) ?? BARRIER);
+  }
+  return tokens.filter((token) => token !== "").join(" ");
+}
+
+/** Cut after at most `tokens` tokens. */
+function firstTokens(folded: string, tokens: number): string {
+  if (folded.length < tokens * 2) return folded;
+  let end = -1;
+  for (let i = 0; i < tokens; i++) {
+    end = folded.indexOf(" ", end + 1);
+    if (end < 0) return folded;
+  }
+  return folded.slice(0, end);
+}
+
+/** What the index is to know of a message. CPU-bound and pure: made where the message is parsed. */
+export function foldDocument(message: {
+  subject: string;
+  text: string;
+  from: readonly EmailAddress[];
+  to: readonly EmailAddress[];
+  cc: readonly EmailAddress[];
+  filenames: readonly string[];
+}): IndexDocument {
+  return {
+    subject: fold(message.subject.slice(0, LONGEST_SUBJECT)),
+    body: firstTokens(fold(message.text.slice(0, LONGEST_BODY)), MOST_BODY_TOKENS),
+    sender: foldAddresses(message.from),
+    recipients: foldAddresses([...message.to, ...message.cc]),
+    files: message.filenames
+      .slice(0, MOST_ENTRIES)
+      .map((name) => fold(name.slice(0, LONGEST_ENTRY)))
+      .join(` ${BARRIER} `),
+  };
+}

@@ -1,0 +1,123 @@
+/**
+ * The embedded engine: SQLite's FTS5 over the table message_index, one document a message, rowid = messages.seq. Words
+ * commit with their mail and leave with it (a trigger), so the index is never behind and never ahead.
+ *
+ * Everything that reaches FTS5 is folded and quoted, so no text can be query syntax. The column `scope` holds a token
+ * each for mailbox and workspace, which folded text cannot contain: access is a condition of the full-text query itself.
+ */
+import { MESSAGES_PER_THREAD } from "../store/schema.ts";
+import type { Db } from "../store/store.ts";
+import type { SearchEngine, SearchScope } from "./engine.ts";
+import { fold, foldAddress } from "./fold.ts";
+import type { MessageCondition, TextField } from "./query.ts";
+
+type TextCondition = Extract<MessageCondition, { kind: "text" }>;
+
+const COLUMN_FILTER: Readonly<Record<TextField, string>> = {
+  any: "{subject body sender recipients files} : ",
+  subject: "subject : ",
+  sender: "sender : ",
+  recipients: "recipients : ",
+};
+
+/** Scope tokens begin with a character that folded text has none of. */
+const scopeToken = (name: string): string => `\ue100${name.toLowerCase().replaceAll(/[^a-z0-9]/g, "")}`;
+const HAS_ATTACHMENT = scopeToken("has attachment");
+
+/** Pages written by one step of a merge. */
+const MERGE_PAGES = 64;
+
+function textExpression({ field, text }: TextCondition): string {
+  const address = field === "sender" || field === "recipients" ? foldAddress(text) : undefined;
+  return `${COLUMN_FILTER[field]}"${address ?? fold(text)}"`;
+}
+
+function scopeExpression(tokens: readonly string[]): string {
+  return `scope : (${tokens.map((token) => `"${token}"`).join(" OR ")})`;
+}
+
+/** What FTS5 is asked. Every document has a scope token, so that there is always something for NOT to take from. */
+function expressionOf(conditions: readonly MessageCondition[], scope: SearchScope): string {
+  const ids = scope.workspaceId === undefined ? scope.mailboxIds : [scope.workspaceId];
+  const wanted = [scopeExpression(ids.map(scopeToken))];
+  const unwanted: string[] = [];
+  for (const condition of conditions) {
+    if (condition.kind === "text") (condition.negated ? unwanted : wanted).push(textExpression(condition));
+    if (condition.kind === "attachment") {
+      (condition.negated ? unwanted : wanted).push(scopeExpression([HAS_ATTACHMENT]));
+    }
+  }
+  const expression = wanted.join(" AND ");
+  return unwanted.length === 0 ? expression : `(${expression}) NOT (${unwanted.join(" OR ")})`;
+}
+
+/** `since` is inclusive, `before` exclusive; undefined when the conditions ask for no dates. */
+function dateRangeOf(conditions: readonly MessageCondition[]): { since: number; before: number } | undefined {
+  const dates = conditions.filter((condition) => condition.kind === "since" || condition.kind === "before");
+  if (dates.length === 0) return undefined;
+  return {
+    since: Math.max(Number.MIN_SAFE_INTEGER, ...dates.flatMap(({ kind, at }) => (kind === "since" ? [at] : []))),
+    before: Math.min(Number.MAX_SAFE_INTEGER, ...dates.flatMap(({ kind, at }) => (kind === "before" ? [at] : []))),
+  };
+}
+
+/** A JSON array as one string crosses from SQLite in a third of the time of as many rows. */
+interface Found {
+  threads: string;
+}
+
+export function createFts5Engine(db: Db): SearchEngine {
+  const sqlite = db.$client;
+  const insert = sqlite.prepare<unknown, [string, string, string, string, string, string, number]>(
+    `INSERT INTO message_index (rowid, scope, subject, body, sender, recipients, files)
+     SELECT seq, ? || iif(has_attachments, ' ${HAS_ATTACHMENT}', ''), ?, ?, ?, ?, ? FROM messages WHERE seq = ?`,
+  );
+  // FTS5 yields rowids in ascending order.
+  const byWords = `SELECT json_group_array(hit.rowid / ${MESSAGES_PER_THREAD}) AS threads
+     FROM message_index AS hit WHERE message_index MATCH ?`;
+  const selectByWords = sqlite.prepare<Found, [string]>(byWords);
+  // The index, left alone, would be passed over for the table, whose rows are a hundred times as long.
+  const selectByBoth = sqlite.prepare<Found, [string, number, number]>(
+    `${byWords} AND EXISTS (
+       SELECT 1 FROM messages INDEXED BY messages_by_thread
+       WHERE thread_seq = hit.rowid / ${MESSAGES_PER_THREAD} AND seq = hit.rowid AND date >= ? AND date < ?)`,
+  );
+  const selectByDate = sqlite.prepare<Found, [string, number, number]>(
+    `SELECT json_group_array(seq / ${MESSAGES_PER_THREAD}) AS threads FROM messages
+     WHERE mailbox_id IN (SELECT value FROM json_each(?)) AND date >= ? AND date < ?`,
+  );
+  const merge = sqlite.prepare(`INSERT INTO message_index (message_index, rank) VALUES ('merge', ${MERGE_PAGES})`);
+  const totalChanges = sqlite.prepare<{ n: number }, []>("SELECT total_changes() AS n");
+
+  const threadsOf = (row: Found | null): number[] => JSON.parse(row?.threads ?? "[]");
+
+  return {
+    add(_tx, messageSeq, { workspaceId, mailboxId }, { subject, body, sender, recipients, files }) {
+      const scope = `${scopeToken(workspaceId)} ${scopeToken(mailboxId)}`;
+      const { changes } = insert.run(scope, subject, body, sender, recipients, files, messageSeq);
+      if (changes === 0) throw new Error(`message ${messageSeq} is not stored, so it cannot be indexed`);
+    },
+
+    match({ message: conditions }, scope) {
+      if (scope.mailboxIds.length === 0) return [];
+      const range = dateRangeOf(conditions);
+      if (range && conditions.every(({ kind }) => kind === "since" || kind === "before")) {
+        const mailboxIds = JSON.stringify(scope.mailboxIds);
+        const found = threadsOf(selectByDate.get(mailboxIds, range.since, range.before));
+        return [...new Set(found)].sort((a, b) => a - b);
+      }
+      const expression = expressionOf(conditions, scope);
+      const found = threadsOf(
+        range ? selectByBoth.get(expression, range.since, range.before) : selectByWords.get(expression),
+      );
+      return found.filter((thread, i) => thread !== found[i - 1]);
+    },
+
+    maintain() {
+      // FTS5 tells by the number of rows it changed whether it found anything to merge.
+      const before = totalChanges.get()?.n ?? 0;
+      merge.run();
+      return (totalChanges.get()?.n ?? 0) - before >= 2;
+    },
+  };
+}

@@ -1,0 +1,115 @@
+/**
+ * The search language: the text `q` (spec: GET /search) as data.
+ *
+ *   q        = *( term / white-space )                      all of them must hold
+ *   term     = [ "-" ] ( operator ":" value / value )       "-" excludes
+ *   operator = "from" / "to" / "subject" / "label" / "has" / "is" / "before" / "after"      in any case
+ *   value    = word / quoted
+ *   word     = 1*( anything but white space and quotes )
+ *   quoted   = quote *( anything but quotes ) ( quote / end of q )     matches in order
+ *   quote    = U+0022, or the curly double quotes that phones put in its place
+ *
+ * has: takes `attachment`, is: takes `unread` and `starred`, before: and after: a date YYYY-MM-DD; before: is exclusive,
+ * after: inclusive, both UTC (contract: Search). Any text is a query but for one with a bad date:
+ *  - An operator without a value, an unknown one, and has: or is: with another value are plain text.
+ *  - A term in which nothing can be searched for (punctuation only) is no condition, as if it were not there; a q of
+ *    nothing else, or an empty one, therefore matches everything.
+ *
+ * Conditions on words, addresses, attachments and dates must hold of one and the same message; labels, unread and
+ * starred are said of its conversation.
+ */
+import { AppError } from "../errors.ts";
+import { fold } from "./fold.ts";
+
+/** Where words are looked for; `any` is every field. */
+export type TextField = "any" | "sender" | "recipients" | "subject";
+
+/** What one message must satisfy. A text, as typed, is a word or a phrase; it folds to one token or more. */
+export type MessageCondition =
+  | { readonly kind: "text"; readonly field: TextField; readonly text: string; readonly negated: boolean }
+  | { readonly kind: "attachment"; readonly negated: boolean }
+  /** Message date, epoch ms. */
+  | { readonly kind: "since"; readonly at: number }
+  | { readonly kind: "before"; readonly at: number };
+
+/** What its conversation must satisfy. Labels compare as labels do everywhere. */
+export type ThreadCondition =
+  | { readonly kind: "label"; readonly label: string; readonly negated: boolean }
+  | { readonly kind: "unread"; readonly negated: boolean }
+  | { readonly kind: "starred"; readonly negated: boolean };
+
+/** All conditions must hold. */
+export interface Query {
+  readonly message: readonly MessageCondition[];
+  readonly thread: readonly ThreadCondition[];
+}
+
+const TERM =
+  /(?<minus>-?)(?:(?<operator>from|to|subject|label|has|is|before|after):)?(?:["“”„](?<quoted>[^"“”„]*)["“”„]?|(?<word>[^\s"“”„]+))/gi;
+
+const FIELD_OF_OPERATOR: Readonly<Record<string, TextField>> = {
+  from: "sender",
+  to: "recipients",
+  subject: "subject",
+};
+
+/** Start of the day, epoch ms. @throws AppError bad_request */
+function parseDate(operator: string, value: string): number {
+  const at = /^\d{4}-\d{2}-\d{2}$/.test(value) ? Date.parse(`${value}T00:00:00.000Z`) : Number.NaN;
+  // A day that its month does not have would roll over into the next.
+  if (Number.isNaN(at) || !new Date(at).toISOString().startsWith(value)) {
+    throw new AppError("bad_request", `q: "${operator}:${value}" needs a date that exists, as YYYY-MM-DD`);
+  }
+  return at;
+}
+
+/** @throws AppError bad_request for a bad date in `before:` or `after:`, and for nothing else. */
+export function parseQuery(q: string): Query {
+  const message: MessageCondition[] = [];
+  const thread: ThreadCondition[] = [];
+
+  function addText(field: TextField, text: string, negated: boolean): boolean {
+    const searchable = fold(text) !== "";
+    if (searchable) message.push({ kind: "text", field, text, negated });
+    return searchable;
+  }
+
+  /** False when the operator has no use for the value, which makes the two plain text. */
+  function addOperator(operator: string, value: string, negated: boolean): boolean {
+    switch (operator) {
+      case "from":
+      case "to":
+      case "subject":
+        return addText(FIELD_OF_OPERATOR[operator] ?? "any", value, negated);
+      case "label":
+        thread.push({ kind: "label", label: value, negated });
+        return true;
+      case "has":
+        if (value.toLowerCase() !== "attachment") return false;
+        message.push({ kind: "attachment", negated });
+        return true;
+      case "is": {
+        const kind = value.toLowerCase();
+        if (kind !== "unread" && kind !== "starred") return false;
+        thread.push({ kind, negated });
+        return true;
+      }
+      default: {
+        const at = parseDate(operator, value);
+        message.push({ kind: (operator === "before") !== negated ? "before" : "since", at });
+        return true;
+      }
+    }
+  }
+
+  for (const { groups } of q.matchAll(TERM)) {
+    const { minus, operator, quoted, word } = groups ?? {};
+    const value = (quoted ?? word ?? "").trim();
+    const negated = minus === "-";
+    if (operator === undefined) addText("any", value, negated);
+    else if (value === "" || !addOperator(operator.toLowerCase(), value, negated)) {
+      addText("any", `${operator}:${value}`, negated);
+    }
+  }
+  return { message, thread };
+}

@@ -1,0 +1,258 @@
+/**
+ * Mailboxes and what leads to them: addresses, aliases, catch-alls, shares, quota. An address belongs to one mailbox,
+ * and its domain to the workspace of that mailbox (contract: Sending, "A domain belongs to one workspace").
+ *
+ * What writes takes the transaction, so that a caller can join several changes into one.
+ */
+import { and, asc, eq } from "drizzle-orm";
+import { AppError } from "../errors.ts";
+import { deleteMail } from "../mailbox/removal.ts";
+import { splitAddress, withoutTag } from "../message/address.ts";
+import { newId, type Runtime } from "../runtime.ts";
+import type { GrantAccess } from "../store/schema.ts";
+import * as schema from "../store/schema.ts";
+import type { Store, Tx } from "../store/store.ts";
+import { addressOf, domainOf, nameOf } from "./names.ts";
+
+/** A mailbox as administration sees it. */
+export interface MailboxEntry {
+  id: string;
+  workspaceId: string;
+  address: string;
+  name: string;
+  ownerId: string | null;
+  /** Address of the owner; null for a mailbox whose owner left, or that never had one. */
+  owner: string | null;
+  aliases: string[];
+  /** As `*@domain`. */
+  catchAlls: string[];
+  grants: { user: string; access: GrantAccess }[];
+  /** Bytes; null for the setting storage.mailboxBytes. */
+  quotaBytes: number | null;
+  usedBytes: number;
+  createdAt: number;
+}
+
+export interface NewMailbox {
+  workspaceId: string;
+  address: string;
+  name: string;
+  ownerId?: string | undefined;
+}
+
+/** Messages deleted in one transaction: some 20 ms, so that a server beside us does not wait long for the lock. */
+const DELETED_AT_ONCE = 200;
+/** Between two of them, ms: a process that waits for the lock asks again within this time. */
+const PAUSE_MS = 25;
+
+export interface MailboxesDeps {
+  store: Store;
+  runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer">;
+}
+
+/** An address that mail can come to. Mail to `user+tag@` reaches `user@` (contract: Arrival), so it has no tag. */
+function receivingAddress(text: string): string {
+  const address = addressOf(text);
+  const { local } = splitAddress(address);
+  if (withoutTag(local) !== local) {
+    throw new AppError(
+      "bad_request",
+      `${address} has a tag: mail to it reaches the address without what follows the +`,
+    );
+  }
+  if (local === "*") throw new AppError("bad_request", `${address} is a catch-all: it can only be an alias`);
+  return address;
+}
+
+/** An alias as it is stored; `*@domain` is a catch-all. */
+function aliasOf(text: string): { alias: string; kind: "alias" | "catch-all" } {
+  const catchAll = /^\*@(.+)$/.exec(text.trim());
+  return catchAll
+    ? { alias: `*@${domainOf(catchAll[1] as string)}`, kind: "catch-all" }
+    : { alias: receivingAddress(text), kind: "alias" };
+}
+
+export type Mailboxes = ReturnType<typeof createMailboxes>;
+
+export function createMailboxes({ store, runtime }: MailboxesDeps) {
+  /** The domain of an address, known to be the workspace's. */
+  function domainIn(tx: Tx, workspaceId: string, name: string): string {
+    const domain = tx.select().from(schema.domains).where(eq(schema.domains.name, name)).get();
+    if (domain?.workspaceId !== workspaceId) {
+      throw new AppError("unprocessable", `${name} is not a domain of this workspace: add it first`);
+    }
+    return domain.id;
+  }
+
+  function refuseTaken(tx: Tx, address: string): void {
+    const taken = tx
+      .select({ mailbox: schema.mailboxes.address })
+      .from(schema.addresses)
+      .innerJoin(schema.mailboxes, eq(schema.mailboxes.id, schema.addresses.mailboxId))
+      .where(eq(schema.addresses.address, address))
+      .get();
+    if (!taken) return;
+    const holder = taken.mailbox === address ? "is a mailbox already" : `leads to ${taken.mailbox} already`;
+    throw new AppError("conflict", `${address} ${holder}`);
+  }
+
+  function requireMember(tx: Tx, workspaceId: string, userId: string): void {
+    const user = tx.select().from(schema.users).where(eq(schema.users.id, userId)).get();
+    if (user?.workspaceId !== workspaceId) {
+      throw new AppError("unprocessable", "that user is not in the workspace of the mailbox");
+    }
+  }
+
+  function mailboxById(tx: Tx, id: string) {
+    const mailbox = tx.select().from(schema.mailboxes).where(eq(schema.mailboxes.id, id)).get();
+    if (!mailbox) throw new AppError("not_found", "there is no such mailbox");
+    return mailbox;
+  }
+
+  /** @throws AppError conflict for an address that is taken, unprocessable for a domain of another workspace. */
+  function addMailbox(tx: Tx, { workspaceId, address: text, name, ownerId }: NewMailbox): string {
+    const address = receivingAddress(text);
+    const domainId = domainIn(tx, workspaceId, splitAddress(address).domain);
+    refuseTaken(tx, address);
+    // Without an address of its own while its mail is being deleted; see removeMailbox.
+    if (tx.select().from(schema.mailboxes).where(eq(schema.mailboxes.address, address)).get()) {
+      throw new AppError("conflict", `the former mailbox ${address} is still being removed: remove it once more`);
+    }
+    if (ownerId !== undefined) requireMember(tx, workspaceId, ownerId);
+    const id = newId(runtime, "mbx");
+    const createdAt = runtime.now();
+    tx.insert(schema.mailboxes)
+      .values({ id, workspaceId, address, name: nameOf("the mailbox", name), ownerId: ownerId ?? null, createdAt })
+      .run();
+    tx.insert(schema.addresses).values({ address, mailboxId: id, domainId, kind: "primary", createdAt }).run();
+    return id;
+  }
+
+  /** Aliases may be `*@domain`, which takes what no other address does. Returns it as stored. */
+  function addAlias(tx: Tx, mailboxId: string, text: string): string {
+    const mailbox = mailboxById(tx, mailboxId);
+    const { alias, kind } = aliasOf(text);
+    const domainId = domainIn(tx, mailbox.workspaceId, splitAddress(alias).domain);
+    refuseTaken(tx, alias);
+    tx.insert(schema.addresses).values({ address: alias, mailboxId, domainId, kind, createdAt: runtime.now() }).run();
+    return alias;
+  }
+
+  function removeAlias(tx: Tx, mailboxId: string, text: string): void {
+    const mailbox = mailboxById(tx, mailboxId);
+    const { alias } = aliasOf(text);
+    if (alias === mailbox.address) {
+      throw new AppError("conflict", `${alias} is the address of the mailbox itself, not an alias`);
+    }
+    const removed = tx
+      .delete(schema.addresses)
+      .where(and(eq(schema.addresses.address, alias), eq(schema.addresses.mailboxId, mailboxId)))
+      .returning()
+      .all();
+    if (removed.length === 0) throw new AppError("not_found", `${alias} is not an alias of ${mailbox.address}`);
+  }
+
+  /** Shares the mailbox with a user of its workspace, or changes how. */
+  function grant(tx: Tx, mailboxId: string, userId: string, access: GrantAccess): void {
+    requireMember(tx, mailboxById(tx, mailboxId).workspaceId, userId);
+    tx.insert(schema.grants)
+      .values({ mailboxId, userId, access })
+      .onConflictDoUpdate({ target: [schema.grants.mailboxId, schema.grants.userId], set: { access } })
+      .run();
+  }
+
+  function revokeGrant(tx: Tx, mailboxId: string, userId: string): void {
+    const revoked = tx
+      .delete(schema.grants)
+      .where(and(eq(schema.grants.mailboxId, mailboxId), eq(schema.grants.userId, userId)))
+      .returning()
+      .all();
+    if (revoked.length === 0) throw new AppError("not_found", "the mailbox is not shared with that user");
+  }
+
+  /** `bytes`: null for the setting storage.mailboxBytes. */
+  function setQuota(tx: Tx, mailboxId: string, bytes: number | null): void {
+    if (bytes !== null && !(Number.isSafeInteger(bytes) && bytes >= 0)) {
+      throw new AppError("bad_request", "give the quota as a whole number of bytes");
+    }
+    mailboxById(tx, mailboxId);
+    tx.update(schema.mailboxes).set({ quotaBytes: bytes }).where(eq(schema.mailboxes.id, mailboxId)).run();
+  }
+
+  /**
+   * Removes the mailbox and all its mail: its addresses at once, so that nothing more arrives, then the mail in short
+   * transactions. Cut short, it stays without addresses until it is removed again.
+   */
+  async function removeMailbox(mailboxId: string): Promise<void> {
+    store.transact((tx) => {
+      mailboxById(tx, mailboxId);
+      tx.delete(schema.addresses).where(eq(schema.addresses.mailboxId, mailboxId)).run();
+    });
+    while (store.transact((tx) => deleteMail(tx, mailboxId, DELETED_AT_ONCE))) {
+      await new Promise<void>((resolve) => runtime.setTimer(resolve, PAUSE_MS));
+    }
+    store.transact((tx) => {
+      tx.delete(schema.mailboxes).where(eq(schema.mailboxes.id, mailboxId)).run();
+    });
+  }
+
+  /** By address; of one workspace, or of all. */
+  function listMailboxes(workspaceId?: string): MailboxEntry[] {
+    const rows = store.db
+      .select({ mailbox: schema.mailboxes, owner: schema.users.email, usedBytes: schema.mailboxUsage.bytes })
+      .from(schema.mailboxes)
+      .leftJoin(schema.users, eq(schema.users.id, schema.mailboxes.ownerId))
+      .leftJoin(schema.mailboxUsage, eq(schema.mailboxUsage.mailboxId, schema.mailboxes.id))
+      .where(workspaceId === undefined ? undefined : eq(schema.mailboxes.workspaceId, workspaceId))
+      .orderBy(asc(schema.mailboxes.address))
+      .all();
+    const addresses = Map.groupBy(
+      store.db.select().from(schema.addresses).orderBy(asc(schema.addresses.address)).all(),
+      (row) => row.mailboxId,
+    );
+    const grants = Map.groupBy(
+      store.db
+        .select({ mailboxId: schema.grants.mailboxId, user: schema.users.email, access: schema.grants.access })
+        .from(schema.grants)
+        .innerJoin(schema.users, eq(schema.users.id, schema.grants.userId))
+        .orderBy(asc(schema.users.email))
+        .all(),
+      (row) => row.mailboxId,
+    );
+    const addressesOf = (id: string, kind: "alias" | "catch-all"): string[] =>
+      (addresses.get(id) ?? []).filter((row) => row.kind === kind).map((row) => row.address);
+    return rows.map(({ mailbox, owner, usedBytes }) => ({
+      ...mailbox,
+      owner,
+      aliases: addressesOf(mailbox.id, "alias"),
+      catchAlls: addressesOf(mailbox.id, "catch-all"),
+      grants: (grants.get(mailbox.id) ?? []).map(({ user, access }) => ({ user, access })),
+      usedBytes: usedBytes ?? 0,
+    }));
+  }
+
+  /** The mailbox of that address, not of an alias. @throws AppError not_found */
+  function mailboxAt(text: string, workspaceId?: string): MailboxEntry {
+    const address = addressOf(text);
+    const mailboxes = listMailboxes(workspaceId);
+    const mailbox = mailboxes.find((entry) => entry.address === address);
+    if (mailbox) return mailbox;
+    const behind = mailboxes.find((entry) => entry.aliases.includes(address));
+    throw new AppError(
+      "not_found",
+      behind ? `${address} is an alias: name its mailbox, ${behind.address}` : `there is no mailbox ${address}`,
+    );
+  }
+
+  return {
+    addMailbox,
+    addAlias,
+    removeAlias,
+    grant,
+    revokeGrant,
+    setQuota,
+    removeMailbox,
+    listMailboxes,
+    mailboxAt,
+  };
+}

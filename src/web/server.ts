@@ -1,0 +1,96 @@
+/**
+ * The HTTP listener: one Bun.serve for /healthz and everything under /api/.
+ *
+ * Invariant: whatever arrives is answered, and what arrived before `stop` is finished.
+ */
+import { API_PREFIX, type Rest } from "../api/rest.ts";
+import { pathOf } from "../api/target.ts";
+import type { Log } from "../log.ts";
+import type { Runtime } from "../runtime.ts";
+
+/** Whether a part of the appliance works; throwing is no. */
+export type HealthCheck = () => boolean | Promise<boolean>;
+
+export interface HttpServer {
+  /** As bound: `port` is the one that was picked for port 0. */
+  readonly address: { host: string; port: number };
+  /** Takes no new connections and resolves when what is in flight has ended, or after `graceMs` has been cut off. */
+  stop(graceMs: number): Promise<void>;
+}
+
+export interface HttpServerParts {
+  listen: { host: string; port: number };
+  rest: Rest;
+  /** By name; /healthz says which of them fail (contract: Web). */
+  health: Readonly<Record<string, HealthCheck>>;
+  runtime: Pick<Runtime, "setTimer">;
+  log: Log;
+}
+
+/** Seconds that a connection may be silent: longer than clients keep them open, so that they close first. */
+const IDLE_SECONDS = 75;
+/** How often `stop` looks whether anything is still in flight, ms. */
+const STOP_POLL_MS = 20;
+
+const WELCOME = `Mailroom: a workspace's mail over HTTPS, for code and AI agents.
+API description: ${API_PREFIX}/openapi.json
+`;
+
+const text = (body: string, status: number): Response =>
+  new Response(body, { status, headers: { "x-content-type-options": "nosniff" } });
+
+async function answerHealth(checks: HttpServerParts["health"]): Promise<Response> {
+  const results = await Promise.all(
+    Object.entries(checks).map(async ([name, check]) => {
+      const works = await Promise.try(check).catch(() => false);
+      return [name, works ? "ok" : "failing"] as const;
+    }),
+  );
+  const healthy = results.every(([, result]) => result === "ok");
+  return Response.json(
+    { status: healthy ? "ok" : "failing", checks: Object.fromEntries(results) },
+    { status: healthy ? 200 : 503, headers: { "cache-control": "no-store" } },
+  );
+}
+
+/** Starts listening. @throws when the address cannot be bound. */
+export function createHttpServer({ listen, rest, health, runtime, log }: HttpServerParts): HttpServer {
+  function answer(request: Request, peer: string | undefined): Response | Promise<Response> {
+    // Bun leaves the origin out when the Host header names none.
+    if (request.url.startsWith("/")) return text("The Host header is not a host name\n", 400);
+    const path = pathOf(request.url);
+    if (path.startsWith("/api/")) return rest(request, peer);
+    if (request.method !== "GET" && request.method !== "HEAD") return text("Not found\n", 404);
+    if (path === "/healthz") return answerHealth(health);
+    return path === "/" ? text(WELCOME, 200) : text("Not found\n", 404);
+  }
+
+  const server = Bun.serve({
+    hostname: listen.host,
+    port: listen.port,
+    idleTimeout: IDLE_SECONDS,
+    // Bun's own refusal would have no body; the API counts what it reads, and unread bytes are not kept.
+    maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+    development: false,
+    fetch: (request, server) => answer(request, server.requestIP(request)?.address),
+    error(error) {
+      log.error("an HTTP request failed", { error });
+      return Response.json(
+        { error: "Something failed on our side. It is safe to try again.", code: "server_error" },
+        { status: 500 },
+      );
+    },
+  });
+
+  return {
+    address: { host: listen.host, port: server.port ?? listen.port },
+    async stop(graceMs) {
+      void server.stop();
+      // Not its promise: it also waits for connections on which Bun answered before the request's body was whole.
+      for (let waited = 0; server.pendingRequests > 0 && waited < graceMs; waited += STOP_POLL_MS) {
+        await new Promise<void>((resolve) => runtime.setTimer(resolve, STOP_POLL_MS));
+      }
+      await server.stop(true);
+    },
+  };
+}

@@ -1,0 +1,152 @@
+/**
+ * The API as a server of its own, over real sockets: a store in memory, the mailbox, the gate and the routes, on a clock
+ * that stands. One workspace: Olga owns it, Max is a member with a view-only share of Olga's mailbox.
+ */
+import { afterEach } from "bun:test";
+import { connect } from "node:net";
+import { createKey, createKeyUse, findCaller } from "../../src/access/credentials.ts";
+import { createGate } from "../../src/api/gate.ts";
+import { describeApi } from "../../src/api/openapi.ts";
+import type { Operation } from "../../src/api/operation.ts";
+import { OPERATIONS } from "../../src/api/operations/all.ts";
+import { API_PREFIX, createRest } from "../../src/api/rest.ts";
+import { createSourceReader } from "../../src/api/source.ts";
+import { createLog } from "../../src/log.ts";
+import { createMailbox, type Mailbox } from "../../src/mailbox/mailbox.ts";
+import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import type { Scope } from "../../src/store/schema.ts";
+import { openOptions } from "../../src/store/options.ts";
+import * as schema from "../../src/store/schema.ts";
+import { openStore } from "../../src/store/store.ts";
+import { createHttpServer } from "../../src/web/server.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
+
+export interface Answer {
+  status: number;
+  headers: Headers;
+  /** JSON, or the text when it is none. */
+  body: Record<string, unknown>;
+  text: string;
+}
+
+const ENGINE = { add() {}, match: () => [], maintain: () => false };
+
+const running: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const stop of running.splice(0)) await stop();
+});
+
+interface Given {
+  operations?: readonly Operation[];
+  /** Replaces functions of the mailbox. */
+  mailbox?: Partial<Mailbox>;
+  trustedProxies?: string[];
+  settings?: Record<string, string>;
+}
+
+/** Starts one; it stops when the test ends. Rates are out of the way unless `settings` says otherwise. */
+export async function startApi({ operations = OPERATIONS, mailbox: replaced, trustedProxies, settings }: Given = {}) {
+  const runtime = fakeRuntime();
+  const store = openStore({ folder: temporaryFolder(), file: ":memory:", runtime });
+  const options = openOptions(store);
+  const lines: Record<string, unknown>[] = [];
+  const log = createLog("debug", runtime.now, (line) => lines.push(JSON.parse(line)));
+  const mailbox = { ...createMailbox({ store, engine: ENGINE, runtime, options, log }), ...replaced };
+  const gate = createGate({
+    findCaller: (key) => findCaller(store.db, key),
+    touchKey: createKeyUse(store, log).touchKey,
+    options,
+    now: runtime.now,
+  });
+  const document = describeApi(operations, "http://mail.example.test", API_PREFIX);
+  const sourceOf = createSourceReader(trustedProxies ?? []);
+  const rest = createRest({ operations, document, gate, sourceOf, mailbox, runtime, log });
+  const server = createHttpServer({
+    listen: { host: "127.0.0.1", port: 0 },
+    rest,
+    health: { store: () => true },
+    runtime,
+    log,
+  });
+  running.push(async () => {
+    await server.stop(10_000);
+    store.close();
+  });
+
+  const set = (name: string, value: string) => store.transact((tx) => options.set(tx, name, value));
+  const outOfTheWay = { "api.ipRequestsPerMinute": "1000000", "api.keyRequestsPerMinute": "1000000" };
+  for (const [name, value] of Object.entries(settings ?? outOfTheWay)) set(name, value);
+
+  const now = runtime.now();
+  const mailboxRow = (id: string, address: string, ownerId: string) => {
+    store.db.insert(schema.mailboxes).values({ id, workspaceId: "wsp_1", address, name: id, ownerId, createdAt: now }).run();
+    store.db
+      .insert(schema.addresses)
+      .values({ address, mailboxId: id, domainId: "dom_1", kind: "primary", createdAt: now })
+      .run();
+  };
+  store.transact((tx) => {
+    tx.insert(schema.workspaces).values({ id: "wsp_1", name: "Example", createdAt: now }).run();
+    tx.insert(schema.domains)
+      .values({ id: "dom_1", workspaceId: "wsp_1", name: "example.test", ownershipToken: "x", createdAt: now })
+      .run();
+    for (const [id, role] of [
+      ["olga", "owner"],
+      ["max", "member"],
+    ] as const) {
+      const email = `${id}@example.test`;
+      tx.insert(schema.users).values({ id, workspaceId: "wsp_1", email, name: id, role, createdAt: now }).run();
+      mailboxRow(`mbx_${id}`, email, id);
+    }
+    tx.insert(schema.grants).values({ mailboxId: "mbx_olga", userId: "max", access: "view" }).run();
+  });
+
+  const keyOf = (userId: "olga" | "max", scopes: Scope[] = ["read", "send", "write"]): string =>
+    store.transact((tx) => createKey(tx, runtime, { userId, name: "test", scopes })).key;
+  const key = keyOf("olga");
+  const origin = `http://127.0.0.1:${server.address.port}`;
+
+  /** `path` below /api/v1, unless it begins with /api or the like; with Olga's key unless `authorization` says otherwise. */
+  async function ask(path: string, init: { method?: string; headers?: Record<string, string>; body?: unknown } = {}) {
+    const { authorization = `Bearer ${key}`, ...headers } = init.headers ?? {};
+    const isText = typeof init.body === "string" || init.body instanceof Uint8Array || init.body === undefined;
+    const response = await fetch(origin + (path.startsWith("/api") ? path : API_PREFIX + path), {
+      method: init.method ?? "GET",
+      headers: {
+        ...(authorization !== "" && { authorization }),
+        ...(!isText && { "content-type": "application/json" }),
+        ...headers,
+      },
+      ...(init.body !== undefined && { body: isText ? (init.body as string) : JSON.stringify(init.body) }),
+    });
+    const text = await response.text();
+    const isJson = /^application\/json/.test(response.headers.get("content-type") ?? "") && text !== "";
+    return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : {}, text } as Answer;
+  }
+
+  /** Files a message into a mailbox, Olga's unless told. Lines may end in LF. */
+  async function file(message: string | Uint8Array, mailboxId = "mbx_olga") {
+    const bytes = typeof message === "string" ? Buffer.from(message.replaceAll(/\r?\n/g, "\r\n")) : message;
+    const prepared = await prepareMessage(bytes, store.blobs);
+    const receivedOn = `${mailboxId.slice(4)}@example.test`;
+    return store.transact((tx) => mailbox.file(tx, { mailboxId, receivedOn, message: prepared, now: runtime.now() }));
+  }
+
+  /** Sends bytes as they are and reads until the server closes: end the request with `Connection: close`. */
+  const raw = (text: string): Promise<string> =>
+    new Promise((resolve, reject) => {
+      let received = "";
+      const socket = connect(server.address.port, "127.0.0.1", () => socket.write(text, "latin1"));
+      socket.setEncoding("latin1");
+      socket.on("data", (chunk) => {
+        received += chunk;
+      });
+      socket.on("close", () => resolve(received));
+      socket.on("error", reject);
+    });
+
+  return { origin, runtime, store, options, set, mailbox, server, lines, key, keyOf, ask, file, raw };
+}
+
+export type TestApi = Awaited<ReturnType<typeof startApi>>;

@@ -1,0 +1,196 @@
+/**
+ * `bun run bench`: one JSON line a figure, each beside a floor measured in the same run, so that the ratio can be
+ * compared between machines. It measures the program from outside, as a child process, over loopback.
+ *
+ *   bun run bench                 everything (about four minutes, most of it making 100,000 messages)
+ *   bun run bench ingest read     only the named parts: ingest, read, start
+ */
+import { Database } from "bun:sqlite";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { apiClient } from "../harness/api.ts";
+import { type Place, run, runJson, type Served, serve } from "../harness/process.ts";
+import { messageMaker } from "./generator.ts";
+import { MESSAGES, PHRASE, RARE_WORD, seedMailbox, COMMON_WORD } from "./seed.ts";
+import { pump } from "./smtp-load.ts";
+
+const ADDRESS = "owner@example.test";
+const folder = mkdtempSync(join(tmpdir(), "mailroom-bench-"));
+process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+
+interface Figure {
+  figure: string;
+  value: number;
+  unit: string;
+  /** The same work without Mailroom, and value / floor. */
+  floor?: number;
+  toReach?: string;
+}
+
+const round = (value: number): number => Number(value.toPrecision(4));
+
+function print({ figure, value, unit, floor, toReach }: Figure): void {
+  const beside = floor === undefined ? {} : { floor: round(floor), ratio: round(value / floor) };
+  console.log(JSON.stringify({ figure, value: round(value), unit, ...beside, ...(toReach === undefined ? {} : { toReach }) }));
+}
+
+const percentile = (sorted: readonly number[], p: number): number => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * p))] as number;
+const median = (values: number[]): number => percentile([...values].sort((a, b) => a - b), 0.5);
+
+/** Runs `work` `times` times, warm, and returns [median, p99] in ms. */
+async function timings(work: () => unknown, times = 500, warmUp = 50): Promise<[median: number, p99: number]> {
+  for (let i = 0; i < warmUp; i++) await work();
+  const taken: number[] = [];
+  for (let i = 0; i < times; i++) {
+    const started = performance.now();
+    await work();
+    taken.push(performance.now() - started);
+  }
+  taken.sort((a, b) => a - b);
+  return [percentile(taken, 0.5), percentile(taken, 0.99)];
+}
+
+const residentMB = (pid: number): number => {
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024;
+};
+
+async function newPlace(name: string): Promise<{ place: Place; apiKey: string; mailboxId: string }> {
+  const place: Place = { data: join(folder, name), cwd: folder, env: { MAILROOM_LOG: "warn" } };
+  const made = await runJson<{ apiKey: string; mailboxId: string }>(
+    place,
+    ...["setup", "--domain", "example.test", "--email", ADDRESS, "--name", "Owner"],
+  );
+  for (const name of ["api.ipRequestsPerMinute", "api.keyRequestsPerMinute"]) {
+    await run(place, ["settings", "set", name, "1000000000"]);
+  }
+  await run(place, ["settings", "set", "storage.mailboxBytes", String(2 ** 40)]);
+  return { place, ...made };
+}
+
+/** The same load into smtp-server alone, which throws it away. */
+async function discardRate(connections: number, messages: number, bytes: number): Promise<number> {
+  const child = Bun.spawn([process.execPath, join(import.meta.dir, "discard-server.ts")], { stdio: ["ignore", "pipe", "inherit"] });
+  const { value } = await child.stdout.getReader().read();
+  const load = { port: Number(new TextDecoder().decode(value)), to: ADDRESS, connections, message: messageMaker(9, bytes, ADDRESS) };
+  await pump({ ...load, messages: messages / 5 });
+  const rate = await pump({ ...load, messages });
+  child.kill();
+  return rate;
+}
+
+async function ingest(): Promise<void> {
+  for (const [label, bytes, messages] of [["10 kB", 10_000, 3_000], ["1 MB", 1_000_000, 150]] as const) {
+    const { place } = await newPlace(`ingest-${bytes}`);
+    const server = await serve(place);
+    const load = { port: server.mx.port, to: ADDRESS, connections: 20 };
+    await pump({ ...load, messages: messages / 5, message: messageMaker(1, bytes, ADDRESS) });
+    const rates: number[] = [];
+    for (let i = 2; i < 5; i++) rates.push(await pump({ ...load, messages, message: messageMaker(i, bytes, ADDRESS) }));
+    print({
+      figure: `ingest ${label}, durable, 20 connections`,
+      value: median(rates),
+      unit: "messages/s",
+      floor: await discardRate(20, messages, bytes),
+      ...(bytes === 10_000 ? { toReach: "600" } : {}),
+    });
+    print({ figure: `resident after ingest of ${messages * 3} × ${label}`, value: residentMB(server.pid), unit: "MB" });
+    await server.kill("SIGTERM");
+  }
+}
+
+let seeded: { place: Place; apiKey: string } | undefined;
+
+/** One mailbox of 100,000 messages, made once a run. */
+async function seededPlace(): Promise<{ place: Place; apiKey: string }> {
+  if (!seeded) {
+    const made = await newPlace("seeded");
+    const started = performance.now();
+    await seedMailbox(made.place.data, made.mailboxId);
+    print({ figure: `filing ${MESSAGES} generated messages`, value: MESSAGES / ((performance.now() - started) / 1_000), unit: "messages/s" });
+    seeded = made;
+  }
+  return seeded;
+}
+
+async function start(): Promise<void> {
+  const empty = await newPlace("empty");
+  for (const [label, place] of [["an empty mailbox", empty.place], ["100,000 messages", (await seededPlace()).place]] as const) {
+    const bare = await startTimes(async () => {
+      const child = Bun.spawn([process.execPath, "-e", "console.log(1)"], { stdio: ["ignore", "pipe", "ignore"] });
+      await child.stdout.getReader().read();
+      child.kill();
+      await child.exited;
+    });
+    let resident = 0;
+    const ready = await startTimes(async () => {
+      const server = await serve(place);
+      resident = residentMB(server.pid);
+      return () => server.kill("SIGKILL");
+    });
+    print({ figure: `start to ready, ${label}`, value: ready, unit: "ms", floor: bare, toReach: "500" });
+    print({ figure: `resident after start, ${label}`, value: resident, unit: "MB", toReach: "130" });
+  }
+}
+
+/** Median ms of five runs; what `begin` returns ends it, untimed. */
+async function startTimes(begin: () => Promise<unknown>): Promise<number> {
+  const taken: number[] = [];
+  for (let i = 0; i < 5; i++) {
+    const started = performance.now();
+    const end = await begin();
+    taken.push(performance.now() - started);
+    if (typeof end === "function") await end();
+  }
+  return median(taken);
+}
+
+async function read(): Promise<void> {
+  const { place, apiKey } = await seededPlace();
+  const sqlite = new Database(join(place.data, "mailroom.db"), { readonly: true });
+  const server: Served = await serve(place);
+  const api = apiClient(server.http, apiKey);
+  const get = async (path: string): Promise<Record<string, unknown>> => {
+    const { status, body } = await api.get(path);
+    if (status !== 200) throw new Error(`${path} answered ${status} ${JSON.stringify(body)}`);
+    return body;
+  };
+
+  let cursor = "";
+  for (let page = 1; page < 40; page++) cursor = `&cursor=${(await get(`/threads?limit=25${cursor}`)).nextCursor}`;
+  const longThread = ((await get("/search?q=subject:longthread")).threads as { id: string }[])[0]?.id;
+
+  const [bareRow] = await timings(() =>
+    sqlite.query("SELECT * FROM threads WHERE folder = 'inbox' ORDER BY mailbox_id, last_message_at DESC LIMIT 25").all(),
+  );
+  const [bareMessages] = await timings(() =>
+    sqlite.query("SELECT * FROM messages m JOIN message_bodies b ON b.message_seq = m.seq WHERE m.thread_seq = (SELECT seq FROM threads WHERE id = ?)").all(longThread as string),
+  );
+  const bareSearch = async (match: string): Promise<number> =>
+    (await timings(() => sqlite.query("SELECT rowid FROM message_index WHERE message_index MATCH ? ORDER BY rowid DESC LIMIT 25").all(match), 200))[0];
+
+  const measured: [figure: string, path: string, floor: number, toReach?: string][] = [
+    ["first page of /threads", "/threads?limit=25", bareRow, "5"],
+    ["40th page of /threads", `/threads?limit=25${cursor}`, bareRow, "5"],
+    ["thread of 50 messages", `/threads/${longThread}`, bareMessages],
+    ["first page of /messages", "/messages", bareRow],
+    ["/search, common word", `/search?q=${COMMON_WORD}`, await bareSearch(COMMON_WORD), "20"],
+    ["/search, rare word", `/search?q=${RARE_WORD}`, await bareSearch(RARE_WORD), "20"],
+    ["/search, phrase", `/search?q=${encodeURIComponent(`"${PHRASE}"`)}`, await bareSearch(`"${PHRASE}"`), "20"],
+  ];
+  for (const [figure, path, floor, toReach] of measured) {
+    const [middle, p99] = await timings(() => get(path), 300);
+    print({ figure: `${figure}, median`, value: middle, unit: "ms", floor });
+    print({ figure: `${figure}, p99`, value: p99, unit: "ms", floor, ...(toReach === undefined ? {} : { toReach }) });
+  }
+  print({ figure: "resident after reading, 100,000 messages", value: residentMB(server.pid), unit: "MB" });
+  await server.kill("SIGTERM");
+}
+
+const parts = { ingest, read, start };
+const chosen = process.argv.slice(2);
+for (const [name, part] of Object.entries(parts)) {
+  if (chosen.length === 0 || chosen.includes(name)) await part();
+}
+process.exit(0);

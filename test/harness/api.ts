@@ -1,0 +1,41 @@
+/** A caller of the REST API over a real socket. */
+export interface Answer<T> {
+  status: number;
+  headers: Headers;
+  body: T;
+}
+
+export interface Client {
+  get<T = Record<string, unknown>>(path: string): Promise<Answer<T>>;
+  patch<T = Record<string, unknown>>(path: string, body: unknown): Promise<Answer<T>>;
+  bytes(path: string): Promise<Answer<Uint8Array>>;
+}
+
+/** `origin`: `http://host:port`. Paths are below /api/v1 unless they begin with /api. */
+export function apiClient(origin: string, key?: string): Client {
+  const ask = (path: string, init: RequestInit = {}): Promise<Response> =>
+    fetch(origin + (path.startsWith("/api") ? path : `/api/v1${path}`), {
+      ...init,
+      headers: { ...(key === undefined ? {} : { authorization: `Bearer ${key}` }), ...(init.headers as Record<string, string>) },
+    });
+  const json = async <T>(response: Response): Promise<Answer<T>> => ({
+    status: response.status,
+    headers: response.headers,
+    body: (await response.json()) as T,
+  });
+  return {
+    get: async (path) => json(await ask(path)),
+    patch: async (path, body) =>
+      json(
+        await ask(path, {
+          method: "PATCH",
+          headers: { "content-type": "application/json" },
+          body: typeof body === "string" ? body : JSON.stringify(body),
+        }),
+      ),
+    async bytes(path) {
+      const response = await ask(path);
+      return { status: response.status, headers: response.headers, body: new Uint8Array(await response.arrayBuffer()) };
+    },
+  };
+}

@@ -1,0 +1,114 @@
+/** The program as its users run it: child processes with nothing but the contract's environment and commands. */
+import { afterAll } from "bun:test";
+import { join } from "node:path";
+
+const MAIN = join(import.meta.dir, "../../src/main.ts");
+
+/** How the program is started: from source, or as the built executable. */
+export type Program = readonly string[];
+export const FROM_SOURCE: Program = [process.execPath, MAIN];
+
+export interface Served {
+  readonly pid: number;
+  /** `http://host:port` */
+  readonly http: string;
+  readonly mx: { host: string; port: number };
+  /** What the ready line said. */
+  readonly ready: Record<string, unknown>;
+  /** What it wrote on stderr so far. */
+  stderr(): string;
+  /** Sends a signal and resolves with the exit code when it has ended. */
+  kill(signal: "SIGTERM" | "SIGINT" | "SIGKILL"): Promise<number | null>;
+}
+
+export interface Place {
+  /** MAILROOM_DATA */
+  data: string;
+  env?: Record<string, string>;
+  program?: Program;
+  cwd?: string;
+}
+
+function environment(place: Place): Record<string, string> {
+  return {
+    PATH: process.env.PATH ?? "",
+    MAILROOM_DATA: place.data,
+    MAILROOM_HTTP: "127.0.0.1:0",
+    MAILROOM_MX: "127.0.0.1:0",
+    MAILROOM_SUBMISSION: "127.0.0.1:0",
+    MAILROOM_SUBMISSIONS: "127.0.0.1:0",
+    ...place.env,
+  };
+}
+
+const running = new Set<Bun.Subprocess>();
+afterAll(async () => {
+  for (const child of running) child.kill("SIGKILL");
+  await Promise.all([...running].map((child) => child.exited));
+});
+
+/** Starts `mailroom serve` and waits for its ready line. */
+export async function serve(place: Place, ...args: string[]): Promise<Served> {
+  const child = Bun.spawn([...(place.program ?? FROM_SOURCE), "serve", ...args], {
+    env: environment(place),
+    cwd: place.cwd ?? place.data,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  running.add(child);
+  let stderr = "";
+  const collected = (async () => {
+    for await (const chunk of child.stderr.pipeThrough(new TextDecoderStream())) stderr += chunk;
+  })();
+  let line = "";
+  for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
+    line += chunk;
+    if (line.includes("\n")) break;
+  }
+  if (!line.includes("\n")) {
+    await collected;
+    throw new Error(`serve ended with ${await child.exited}: ${stderr}`);
+  }
+  const ready = JSON.parse(line) as Record<string, string>;
+  const [, host = "", port = ""] = /^(.*):(\d+)$/.exec(ready.mx ?? "") ?? [];
+  return {
+    pid: child.pid,
+    http: `http://${ready.http}`,
+    mx: { host, port: Number(port) },
+    ready,
+    stderr: () => stderr,
+    async kill(signal) {
+      child.kill(signal);
+      const code = await child.exited;
+      running.delete(child);
+      return child.signalCode === null ? code : null;
+    },
+  };
+}
+
+export interface Ran {
+  exitCode: number;
+  stdout: string;
+  stderr: string;
+}
+
+/** Runs a command to its end. `stdin` is given to it whole. */
+export async function run(place: Place, args: readonly string[], stdin = ""): Promise<Ran> {
+  const child = Bun.spawn([...(place.program ?? FROM_SOURCE), ...args], {
+    env: environment(place),
+    cwd: place.cwd ?? place.data,
+    stdio: [new Blob([stdin]), "pipe", "pipe"],
+  });
+  const [stdout, stderr, exitCode] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ]);
+  return { exitCode, stdout, stderr };
+}
+
+/** Runs a command with --json and returns its document. */
+export async function runJson<T>(place: Place, ...args: string[]): Promise<T> {
+  const { exitCode, stdout, stderr } = await run(place, [...args, "--json"]);
+  if (exitCode !== 0) throw new Error(`mailroom ${args.join(" ")} exited ${exitCode}: ${stderr}`);
+  return JSON.parse(stdout) as T;
+}

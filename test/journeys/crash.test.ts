@@ -1,0 +1,101 @@
+/**
+ * What was answered 250 survives a kill -9 the moment after (contract: Arrival), and nothing is half filed: the process
+ * is killed at random points while mail pours in, and what the senders were told is compared with what the API serves.
+ */
+import { Database } from "bun:sqlite";
+import { expect, test } from "bun:test";
+import { createHash } from "node:crypto";
+import { join } from "node:path";
+import { apiClient } from "../harness/api.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { mailer } from "../harness/mail.ts";
+import { run, runJson, serve } from "../harness/process.ts";
+
+interface Page {
+  threads: { id: string; subject: string }[];
+  nextCursor: string | null;
+}
+
+const ROUNDS = 3;
+const CONNECTIONS = 8;
+
+const attachmentOf = (n: string): Buffer => createHash("sha512").update(n).digest();
+
+const messageOf = (n: string): string =>
+  [
+    "From: carol@remote.example",
+    "To: owner@example.test",
+    `Subject: crash ${n}`,
+    `Message-ID: <crash-${n}@remote.example>`,
+    "MIME-Version: 1.0",
+    'Content-Type: multipart/mixed; boundary="b"',
+    "",
+    "--b",
+    "Content-Type: text/plain",
+    "",
+    `body of ${n}`,
+    "--b",
+    "Content-Type: application/octet-stream",
+    'Content-Disposition: attachment; filename="proof.bin"',
+    "Content-Transfer-Encoding: base64",
+    "",
+    attachmentOf(n).toString("base64"),
+    "--b--",
+    "",
+  ].join("\n");
+
+test("kill -9 under load loses nothing that was acknowledged and leaves nothing half done", async () => {
+  const place = { data: temporaryFolder() };
+  const { apiKey } = await runJson<{ apiKey: string }>(
+    place,
+    ...["setup", "--domain", "example.test", "--email", "owner@example.test", "--name", "Owner"],
+  );
+  await run(place, ["settings", "set", "api.ipRequestsPerMinute", "1000000"]);
+  await run(place, ["settings", "set", "api.keyRequestsPerMinute", "1000000"]);
+
+  const acknowledged = new Set<string>();
+  for (let round = 0; round < ROUNDS; round++) {
+    const server = await serve(place);
+    const sender = mailer(server.mx, { connections: CONNECTIONS, starttls: false });
+    const killAfter = 20 + Math.floor(Math.random() * 120);
+    let killed: Promise<unknown> | undefined;
+    const pour = async (lane: number): Promise<void> => {
+      for (let i = 0; killed === undefined; i++) {
+        const n = `${round}-${lane}-${i}`;
+        await sender.send({ from: "carol@remote.example", to: "owner@example.test" }, messageOf(n));
+        acknowledged.add(n);
+        if (acknowledged.size % killAfter === 0) killed ??= server.kill("SIGKILL");
+      }
+    };
+    await Promise.allSettled(Array.from({ length: CONNECTIONS }, (_, lane) => pour(lane)));
+    await killed;
+    sender.close();
+  }
+  expect(acknowledged.size).toBeGreaterThan(ROUNDS * 10);
+
+  const server = await serve(place);
+  const api = apiClient(server.http, apiKey);
+  const found = new Map<string, string>();
+  for (let cursor: string | null = ""; cursor !== null; ) {
+    const page: Page = (await api.get<Page>(`/threads?limit=100${cursor === "" ? "" : `&cursor=${cursor}`}`)).body;
+    for (const thread of page.threads) found.set(thread.subject.replace("crash ", ""), thread.id);
+    cursor = page.nextCursor;
+  }
+  expect([...acknowledged].filter((n) => !found.has(n))).toEqual([]);
+
+  // Whatever is there, acknowledged or not, is whole: body, attachment and index.
+  for (const [n, id] of found) {
+    const { body } = await api.get<{ messages: { text: string; attachments: { url: string }[] }[] }>(`/threads/${id}`);
+    expect(body.messages.map((message) => message.text.trim())).toEqual([`body of ${n}`]);
+    const attachment = await api.bytes(body.messages[0]?.attachments[0]?.url as string);
+    expect(Buffer.from(attachment.body).equals(attachmentOf(n))).toBe(true);
+  }
+  const searched = await api.get<{ threads: unknown[] }>(`/search?q=${encodeURIComponent(`subject:"crash ${[...found.keys()][0]}"`)}`);
+  expect(searched.body.threads).toHaveLength(1);
+
+  expect(await server.kill("SIGTERM")).toBe(0);
+  const sqlite = new Database(join(place.data, "mailroom.db"), { readonly: true });
+  expect(sqlite.query("PRAGMA integrity_check").get()).toEqual({ integrity_check: "ok" });
+  const events = sqlite.query("SELECT count(*) AS n FROM events WHERE event = 'message.inbound'").get();
+  expect(events).toEqual({ n: found.size });
+}, 60_000);

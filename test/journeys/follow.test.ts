@@ -1,0 +1,87 @@
+/**
+ * Commands work beside a running server, which follows within 2 s (contract: Processes and settings), and a first day:
+ * people, mailboxes, shares and keys come and go, mail arrives, and the API tells each key what its person may see.
+ */
+import { expect, test } from "bun:test";
+import { apiClient } from "../harness/api.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { letter, mailer } from "../harness/mail.ts";
+import { run, runJson, serve } from "../harness/process.ts";
+
+/** Asks until `accept` is content or 2 s have passed; returns the last answer. */
+async function within2s<T>(ask: () => Promise<T>, accept: (answer: T) => boolean): Promise<T> {
+  const deadline = Date.now() + 2_000;
+  for (;;) {
+    const answer = await ask();
+    if (accept(answer) || Date.now() > deadline) return answer;
+    await Bun.sleep(20);
+  }
+}
+
+test("a first day", async () => {
+  const place = { data: temporaryFolder() };
+  const owner = await runJson<{ apiKey: string; mailboxId: string }>(
+    place,
+    ...["setup", "--domain", "example.test", "--email", "alice@example.test", "--name", "Alice"],
+  );
+  const server = await serve(place);
+  const alice = apiClient(server.http, owner.apiKey);
+  const sender = mailer(server.mx);
+  const refusalOf = (to: string): Promise<string> =>
+    sender.send({ from: "carol@remote.example", to }, letter({ to })).then(
+      () => "accepted",
+      (error: { response: string }) => error.response.slice(0, 9),
+    );
+
+  // Settings are followed: the source's rate is what the headers say.
+  await run(place, ["settings", "set", "api.ipRequestsPerMinute", "100000"]);
+  await run(place, ["settings", "set", "api.keyRequestsPerMinute", "5000"]);
+  const rated = await within2s(
+    () => alice.get("/mailboxes"),
+    (answer) => answer.headers.get("x-ratelimit-limit") === "5000",
+  );
+  expect(rated.headers.get("x-ratelimit-limit")).toBe("5000");
+
+  // A new person has a mailbox that takes mail; an alias and a catch-all too.
+  expect(await refusalOf("bob@example.test")).toBe("550 5.1.1");
+  await runJson(place, "user", "add", "bob@example.test", "--name", "Bob", "--role", "member");
+  expect(await refusalOf("bob@example.test")).toBe("accepted");
+  await run(place, ["mailbox", "alias", "bob@example.test", "add", "sales@example.test"]);
+  expect(await refusalOf("Sales+spring@Example.TEST")).toBe("accepted");
+
+  // His key reaches his mailbox only, until Alice shares hers.
+  const key = await runJson<{ id: string; key: string }>(
+    place,
+    ...["key", "create", "--user", "bob@example.test", "--name", "Bob's", "--scopes", "read"],
+  );
+  const bob = apiClient(server.http, key.key);
+  const boxes = async () => (await bob.get<{ mailboxes: { address: string; source: string }[] }>("/mailboxes")).body.mailboxes;
+  expect((await boxes()).map(({ address, source }) => [address, source])).toEqual([["bob@example.test", "owner"]]);
+  await run(place, ["mailbox", "grant", "alice@example.test", "--to", "bob@example.test", "--access", "view"]);
+  expect((await boxes()).map(({ address, source }) => [address, source]).sort()).toEqual([
+    ["alice@example.test", "grant"],
+    ["bob@example.test", "owner"],
+  ]);
+  const threads = (await bob.get<{ threads: { receivedOn: string }[] }>("/threads?mailbox=bob@example.test")).body.threads;
+  expect(threads.map((thread) => thread.receivedOn).sort()).toEqual(["bob@example.test", "sales@example.test"]);
+
+  // Quotas and sizes are followed by the listener.
+  await run(place, ["mailbox", "quota", "bob@example.test", "10"]);
+  expect(await refusalOf("bob@example.test")).toBe("452 4.2.2");
+
+  // A revoked key and a removed person's key are 401 at once; the mailbox stays.
+  await run(place, ["key", "revoke", key.id]);
+  expect((await bob.get("/mailboxes")).status).toBe(401);
+  const second = await runJson<{ key: string }>(
+    place,
+    ...["key", "create", "--user", "bob@example.test", "--name", "Another", "--scopes", "read"],
+  );
+  expect((await apiClient(server.http, second.key).get("/mailboxes")).status).toBe(200);
+  await run(place, ["user", "remove", "bob@example.test"]);
+  expect((await apiClient(server.http, second.key).get("/mailboxes")).status).toBe(401);
+  const left = (await alice.get<{ mailboxes: { address: string; source: string }[] }>("/mailboxes")).body.mailboxes;
+  expect(left.map(({ address, source }) => [address, source])).toContainEqual(["bob@example.test", "admin"]);
+
+  sender.close();
+  expect(await server.kill("SIGINT")).toBe(0);
+}, 60_000);

@@ -1,0 +1,115 @@
+/** A store in memory with workspaces, people and mailboxes, and mail filed as the appliance files it. */
+import { asc } from "drizzle-orm";
+import type { Caller } from "../../src/access/caller.ts";
+import type { Filed, Filing } from "../../src/mailbox/filing.ts";
+import { createMailbox, type Mailbox } from "../../src/mailbox/mailbox.ts";
+import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import { createLog } from "../../src/log.ts";
+import { splitAddress } from "../../src/message/address.ts";
+import { newId } from "../../src/runtime.ts";
+import { createFts5Engine } from "../../src/search/fts5.ts";
+import { openOptions } from "../../src/store/options.ts";
+import {
+  addresses,
+  domains,
+  events,
+  type GrantAccess,
+  grants,
+  mailboxes,
+  type Role,
+  SCOPES,
+  users,
+  workspaces,
+} from "../../src/store/schema.ts";
+import { openStore, type Store } from "../../src/store/store.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { type Letter, letter } from "../harness/mail.ts";
+import { type FakeRuntime, fakeRuntime } from "../harness/runtime.ts";
+
+export interface World {
+  store: Store;
+  runtime: FakeRuntime;
+  mailbox: Mailbox;
+  workspace(name: string, domain: string): string;
+  user(workspaceId: string, email: string, role: Role): Caller;
+  /** A mailbox; of a person, if `owner` is given. */
+  box(workspaceId: string, address: string, owner?: Caller): string;
+  /** `*@domain` for a catch-all. */
+  alias(mailboxId: string, address: string): void;
+  grant(mailboxId: string, to: Caller, access: GrantAccess): void;
+  /** Files a message; the clock stands. */
+  file(mailboxId: string, mail: Letter | string, filing?: Partial<Omit<Filing, "mailboxId" | "message">>): Promise<Filed>;
+  /** Every event so far: its name, and what its data says. */
+  events(): { event: string; data: Record<string, unknown> }[];
+}
+
+export function createWorld(): World {
+  const runtime = fakeRuntime();
+  const store = openStore({ folder: temporaryFolder(), file: ":memory:", runtime });
+  const log = createLog("silent", runtime.now, () => {});
+  const mailbox = createMailbox({
+    store,
+    engine: createFts5Engine(store.db),
+    runtime,
+    options: openOptions(store),
+    log,
+  });
+  const { db } = store;
+  const domainOf = new Map<string, string>();
+  const workspaceOf = new Map<string, string>();
+  const addAddress = (mailboxId: string, address: string, kind: "primary" | "alias" | "catch-all") => {
+    const domainId = domainOf.get(splitAddress(address).domain);
+    if (domainId === undefined) throw new Error(`no domain for ${address}`);
+    db.insert(addresses).values({ address, mailboxId, domainId, kind, createdAt: runtime.now() }).run();
+  };
+  return {
+    store,
+    runtime,
+    mailbox,
+    workspace(name, domain) {
+      const id = newId(runtime, "wsp");
+      db.insert(workspaces).values({ id, name, createdAt: runtime.now() }).run();
+      const domainId = newId(runtime, "dom");
+      domainOf.set(domain, domainId);
+      db.insert(domains)
+        .values({ id: domainId, workspaceId: id, name: domain, ownershipToken: "token", createdAt: runtime.now() })
+        .run();
+      return id;
+    },
+    user(workspaceId, email, role) {
+      const userId = newId(runtime, "usr");
+      db.insert(users)
+        .values({ id: userId, workspaceId, email, name: email, role, createdAt: runtime.now() })
+        .run();
+      return { userId, workspaceId, role, email, scopes: new Set(SCOPES) };
+    },
+    box(workspaceId, address, owner) {
+      const id = newId(runtime, "mbx");
+      db.insert(mailboxes)
+        .values({ id, workspaceId, address, name: address, ownerId: owner?.userId ?? null, createdAt: runtime.now() })
+        .run();
+      addAddress(id, address, "primary");
+      workspaceOf.set(id, address);
+      return id;
+    },
+    alias: (mailboxId, address) => addAddress(mailboxId, address, address.startsWith("*@") ? "catch-all" : "alias"),
+    grant(mailboxId, to, access) {
+      db.insert(grants).values({ mailboxId, userId: to.userId, access }).run();
+    },
+    async file(mailboxId, mail, filing = {}) {
+      const text = typeof mail === "string" ? mail : letter(mail);
+      const message = await prepareMessage(new TextEncoder().encode(text.replaceAll(/\r?\n/g, "\r\n")), store.blobs);
+      return store.enqueue((tx) =>
+        mailbox.file(tx, {
+          mailboxId,
+          receivedOn: workspaceOf.get(mailboxId) ?? "",
+          message,
+          now: runtime.now(),
+          ...filing,
+        }),
+      );
+    },
+    events: () =>
+      db.select({ event: events.event, data: events.data }).from(events).orderBy(asc(events.seq)).all(),
+  };
+}

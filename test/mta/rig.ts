@@ -1,0 +1,206 @@
+/** An MX listener on a real socket: before a fake of what files mail, or before a whole mailbox. */
+import { afterAll } from "bun:test";
+import { join } from "node:path";
+import { createLog } from "../../src/log.ts";
+import { createMailbox } from "../../src/mailbox/mailbox.ts";
+import { createInbound, type Envelope, type Inbound } from "../../src/mta/inbound.ts";
+import { createMxListener, type Limits, type MxListener } from "../../src/mta/listener.ts";
+import { createParserPool, type ParserPool } from "../../src/mta/parser-pool.ts";
+import { openSpool, type Spool } from "../../src/mta/spool.ts";
+import { createFts5Engine } from "../../src/search/fts5.ts";
+import { openOptions } from "../../src/store/options.ts";
+import * as schema from "../../src/store/schema.ts";
+import { openStore } from "../../src/store/store.ts";
+import { type Certificates, type KeyPair, openCertificates } from "../../src/tls.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { type FakeRuntime, fakeRuntime, START } from "../harness/runtime.ts";
+import type { Address } from "../harness/smtp-client.ts";
+
+type LogLine = Record<string, unknown> & { level: string; message: string };
+
+const cleanups: (() => unknown)[] = [];
+afterAll(async () => {
+  for (const clean of cleanups.splice(0).reverse()) await clean();
+});
+
+export function testLog(runtime: FakeRuntime) {
+  const lines: LogLine[] = [];
+  return { lines, log: createLog("debug", runtime.now, (line) => lines.push(JSON.parse(line))) };
+}
+
+/** A new self-signed pair. */
+export async function makePair(): Promise<KeyPair> {
+  const runtime = fakeRuntime();
+  const { log } = testLog(runtime);
+  const setup = { mode: { mode: "self-signed" } as const, hostname: "mx.example.test", folder: temporaryFolder() };
+  return (await openCertificates({ ...setup, runtime, log })).current();
+}
+const pair = makePair();
+
+/** Certificates that change when told. */
+export async function replaceableCertificates() {
+  let current = await pair;
+  let listener: (pair: KeyPair) => void = () => {};
+  const certificates: Pick<Certificates, "current" | "onChange"> = {
+    current: () => current,
+    onChange(given) {
+      listener = given;
+      return () => {};
+    },
+  };
+  return {
+    certificates,
+    replace(next: KeyPair) {
+      current = next;
+      listener(next);
+    },
+  };
+}
+
+export interface Rig {
+  runtime: FakeRuntime;
+  lines: LogLine[];
+  listener: MxListener;
+  address: Address;
+}
+
+interface ListenerOptions {
+  limits?: Partial<Limits>;
+  maxBytes?: () => number;
+  runtime?: FakeRuntime;
+  certificates?: Pick<Certificates, "current" | "onChange">;
+}
+
+export async function listenWith(inbound: Inbound, options: ListenerOptions = {}): Promise<Rig> {
+  const runtime = options.runtime ?? fakeRuntime();
+  const { log, lines } = testLog(runtime);
+  const get = (() => options.maxBytes?.() ?? 1_000_000) as unknown as Parameters<
+    typeof createMxListener
+  >[0]["options"]["get"];
+  const listener = createMxListener({
+    listen: { host: "127.0.0.1", port: 0 },
+    hostname: "mx.example.test",
+    certificates: options.certificates ?? (await replaceableCertificates()).certificates,
+    inbound,
+    options: { get },
+    runtime,
+    log,
+    ...(options.limits ? { limits: options.limits } : {}),
+  });
+  const address = await listener.start();
+  cleanups.push(() => listener.stop(1));
+  return { runtime, lines, listener, address };
+}
+
+export interface Accepted {
+  envelope: Envelope;
+  /** As latin1, so that every byte shows. */
+  content: string;
+}
+
+/** A listener before a fake that admits everybody and keeps what it accepts. */
+export async function listenAndKeep(options: ListenerOptions & Partial<Inbound> = {}) {
+  const accepted: Accepted[] = [];
+  const inbound: Inbound = {
+    admit: options.admit ?? (() => {}),
+    accept:
+      options.accept ??
+      (async (envelope, content) => {
+        const chunks: Uint8Array[] = [];
+        for await (const chunk of content) chunks.push(chunk);
+        accepted.push({ envelope, content: Buffer.concat(chunks).toString("latin1") });
+        return [`msg_${accepted.length}`];
+      }),
+  };
+  return { ...(await listenWith(inbound, options)), accepted };
+}
+
+export interface MailboxRig extends Rig {
+  store: ReturnType<typeof openStore>;
+  spool: Spool;
+  folder: string;
+  /** Sets a setting, as the operator does. */
+  set(name: string, value: string): void;
+  /** Every message filed, oldest first, with its mailbox's address and text. */
+  filed(): { mailbox: string; receivedOn: string | null; subject: string; text: string; size: number; id: string }[];
+}
+
+interface MailboxOptions extends ListenerOptions {
+  parser?: (parts: { blobFolder: string; runtime: FakeRuntime }) => ParserPool;
+}
+
+/**
+ * A listener before a mailbox: example.test with alice@ (alias sales@), bob@, and full@, which has a quota of 1 kB;
+ * other.test with carol@ and a catch-all to her. Alice owns the workspace.
+ */
+export async function listenForMailbox(options: MailboxOptions = {}): Promise<MailboxRig> {
+  const folder = temporaryFolder();
+  const runtime = options.runtime ?? fakeRuntime();
+  const { log, lines } = testLog(runtime);
+  const store = openStore({ folder, runtime });
+  const settings = openOptions(store);
+  seed(store);
+  const mailbox = createMailbox({ store, engine: createFts5Engine(store.db), runtime, options: settings, log });
+  const blobFolder = join(folder, "blobs");
+  const parser =
+    options.parser?.({ blobFolder, runtime }) ?? createParserPool({ blobFolder, runtime, log, workers: 1 });
+  const spool = openSpool(join(folder, "spool"));
+  const inbound = createInbound({ store, mailbox, parser, spool, options: settings, runtime, log });
+  const rig = await listenWith(inbound, { ...options, runtime, maxBytes: () => settings.get("smtp.maxMessageBytes") });
+  rig.lines.push = (...more) => lines.push(...more);
+  cleanups.push(() => {
+    parser.stop();
+    store.close();
+  });
+  return {
+    ...rig,
+    lines,
+    store,
+    spool,
+    folder,
+    set: (name, value) => store.transact((tx) => settings.set(tx, name, value)),
+    filed: () =>
+      store.db.query.messages
+        .findMany()
+        .sync()
+        .map((row) => {
+          const body = store.db.query.messageBodies
+            .findFirst({ where: (t, { eq }) => eq(t.messageSeq, row.seq) })
+            .sync();
+          const owner = store.db.query.mailboxes.findFirst({ where: (t, { eq }) => eq(t.id, row.mailboxId) }).sync();
+          const { receivedOn, subject, size, id } = row;
+          return { mailbox: owner?.address ?? "", receivedOn, subject, text: body?.text ?? "", size, id };
+        }),
+  };
+}
+
+function seed(store: ReturnType<typeof openStore>): void {
+  const createdAt = START;
+  store.transact((tx) => {
+    tx.insert(schema.workspaces).values({ id: "wsp_1", name: "Test", createdAt }).run();
+    const alice = { id: "usr_1", workspaceId: "wsp_1", email: "alice@example.test", name: "Alice", createdAt };
+    tx.insert(schema.users)
+      .values({ ...alice, role: "owner", passwordHash: null })
+      .run();
+    for (const name of ["example.test", "other.test"]) {
+      tx.insert(schema.domains).values({ id: name, workspaceId: "wsp_1", name, ownershipToken: "", createdAt }).run();
+    }
+    const address = (address: string, mailboxId: string, kind: "primary" | "alias" | "catch-all"): void => {
+      const domainId = address.split("@")[1] as string;
+      tx.insert(schema.addresses).values({ address, mailboxId, domainId, kind, createdAt }).run();
+    };
+    const mailbox = (address_: string, quotaBytes: number | null = null, ownerId: string | null = null): void => {
+      const id = `mbx_${address_.split("@")[0]}`;
+      tx.insert(schema.mailboxes)
+        .values({ id, workspaceId: "wsp_1", address: address_, name: id, ownerId, quotaBytes, createdAt })
+        .run();
+      address(address_, id, "primary");
+    };
+    mailbox("alice@example.test", null, "usr_1");
+    mailbox("bob@example.test");
+    mailbox("full@example.test", 1_000);
+    mailbox("carol@other.test");
+    address("sales@example.test", "mbx_alice", "alias");
+    address("*@other.test", "mbx_carol", "catch-all");
+  });
+}
