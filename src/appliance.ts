@@ -83,7 +83,7 @@ export function createAppliance(
 ): Appliance {
   const store = openStore({ folder: config.data, runtime, ...applianceOptions });
   const options = openOptions(store);
-  const engine = createFts5Engine(store.db);
+  const engine = createFts5Engine(store);
   const mailbox = createMailbox({ store, engine, runtime, options, log });
   const people = createPeople({ store, runtime });
   const domains = createDomains({ store, runtime, hostname: config.hostname });
@@ -185,7 +185,7 @@ function follow(store: Store, options: Options): Job {
   };
 }
 
-const UPKEEP_BUSY_MS = 200;
+const UPKEEP_BUSY_MS = 50;
 const UPKEEP_IDLE_MS = 10_000;
 
 /** Merges the search index in short steps between other work. */

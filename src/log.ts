@@ -2,7 +2,7 @@
  * Log lines: one JSON object a line on stderr. Never bodies, Bcc, keys or passwords: what looks like one is cut here as
  * a last resort, whoever logged it.
  */
-export const LOG_LEVELS = ["debug", "info", "warn", "error", "silent"] as const;
+const LOG_LEVELS = ["debug", "info", "warn", "error", "silent"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 export type LogFields = Record<string, unknown>;
 
@@ -15,7 +15,8 @@ export interface Log {
   child(fields: LogFields): Log;
 }
 
-const SECRET = /\bmr_[A-Za-z0-9]{8,}|\bwhsec_[A-Za-z0-9+/=]{8,}|\bBearer\s+\S+|-----BEGIN [A-Z ]*PRIVATE KEY-----[^]*/g;
+const SECRET =
+  /\bmr_[A-Za-z0-9]{8,}|\bwhsec_[A-Za-z0-9+/=]{8,}|\bBearer\s+\S+|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*/g;
 const SECRET_FIELD = /^(authorization|password|secret|apiKey|key|token|bcc)$/i;
 
 const redact = (text: string): string => text.replace(SECRET, "[redacted]");

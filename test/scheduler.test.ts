@@ -22,11 +22,45 @@ function setUp(jobs: (ran: string[], now: () => number) => Job[]) {
   return { runtime, ran, lines, scheduler, advance };
 }
 
+/** A job that notes its runs and returns what it is told. */
+const noting = (ran: string[], name: string, note: () => string, next: Job["runDue"]): Job => ({
+  name,
+  runDue(now) {
+    ran.push(note());
+    return next(now);
+  },
+});
+
+/** A job that runs until it is released. */
+function held(ran: string[], name: string, next: number | null) {
+  const gate = { release: (): void => {} };
+  const job = noting(
+    ran,
+    name,
+    () => name,
+    () =>
+      new Promise((resolve) => {
+        gate.release = () => resolve(next);
+      }),
+  );
+  return { job, release: () => gate.release() };
+}
+
 describe("the scheduler", () => {
   test("looks at every job at the start, then when each says", async () => {
     const { ran, scheduler, advance } = setUp((ran, minute) => [
-      { name: "often", runDue: (now) => (ran.push(`often ${minute()}`), now + 2 * MINUTE) },
-      { name: "never", runDue: () => (ran.push("never"), null) },
+      noting(
+        ran,
+        "often",
+        () => `often ${minute()}`,
+        (now) => now + 2 * MINUTE,
+      ),
+      noting(
+        ran,
+        "never",
+        () => "never",
+        () => null,
+      ),
     ]);
     scheduler.start();
     await scheduler.settled();
@@ -39,10 +73,19 @@ describe("the scheduler", () => {
 
   test("runs a job again when it is woken, also while it runs", async () => {
     let release = (): void => {};
-    const { ran, scheduler } = setUp((ran) => [
-      { name: "slow", runDue: () => new Promise((resolve) => (ran.push("slow"), (release = () => resolve(null)))) },
-      { name: "other", runDue: () => (ran.push("other"), null) },
-    ]);
+    const { ran, scheduler } = setUp((ran) => {
+      const slow = held(ran, "slow", null);
+      release = slow.release;
+      return [
+        slow.job,
+        noting(
+          ran,
+          "other",
+          () => "other",
+          () => null,
+        ),
+      ];
+    });
     scheduler.start();
     scheduler.wake("slow");
     expect(ran).toEqual(["slow", "other"]);
@@ -79,12 +122,11 @@ describe("the scheduler", () => {
 
   test("stop waits for what runs, and nothing runs after", async () => {
     let release = (): void => {};
-    const { ran, scheduler, advance } = setUp((ran) => [
-      {
-        name: "slow",
-        runDue: (now) => new Promise((resolve) => (ran.push("slow"), (release = () => resolve(now + 1)))),
-      },
-    ]);
+    const { ran, scheduler, advance } = setUp((ran) => {
+      const slow = held(ran, "slow", START + 1);
+      release = slow.release;
+      return [slow.job];
+    });
     scheduler.start();
     const stopped = scheduler.stop();
     release();

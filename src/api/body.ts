@@ -31,11 +31,16 @@ async function readBytes(request: Request, mostBytes: number): Promise<Uint8Arra
   if (Number(request.headers.get("content-length") ?? 0) > mostBytes) throw tooLarge(mostBytes);
   const parts: Uint8Array[] = [];
   let size = 0;
-  for await (const part of request.body ?? []) {
-    size += part.byteLength;
-    if (size > mostBytes) throw tooLarge(mostBytes);
-    parts.push(part);
+  try {
+    for await (const part of request.body ?? []) {
+      size += part.byteLength;
+      if (size > mostBytes) break;
+      parts.push(part);
+    }
+  } catch (cause) {
+    throw new AppError("bad_request", "The body broke off: send the request again", { cause });
   }
+  if (size > mostBytes) throw tooLarge(mostBytes);
   return Buffer.concat(parts);
 }
 

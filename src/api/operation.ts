@@ -10,7 +10,7 @@ import type { Scope } from "../store/schema.ts";
 import { type ObjectSchema, type Schema, type Static, t } from "./json-schema.ts";
 
 /** What `run` works with. */
-export interface Context {
+interface Context {
   caller: Caller;
   mailbox: Mailbox;
 }

@@ -22,6 +22,9 @@ import { pathOf, queryOf } from "./target.ts";
 export const API_PREFIX = "/api/v1";
 const DOCUMENT_PATH = `${API_PREFIX}/openapi.json`;
 
+/** Of the id that a failure is logged and shown with. */
+const TRACE_BYTES = 8;
+
 /** Far above any PATCH that the labels' limits allow. */
 const MOST_BODY_BYTES = 1_048_576;
 
@@ -74,14 +77,13 @@ function handlerOf(operation: Operation, mailbox: Mailbox): Handler {
   };
 }
 
-/** The refusal that a client is shown for whatever was thrown. */
-function refusalOf(error: unknown, trace: string): AppError {
-  const known = asUnavailable(error);
-  if (known instanceof AppError) return known;
-  if (known instanceof NotFoundError) {
+/** The refusal that was thrown; undefined for a failure that nobody foresaw. */
+function refusalOf(error: unknown): AppError | undefined {
+  if (error instanceof NotFoundError) {
     return new AppError("not_found", `There is nothing here: ${DOCUMENT_PATH} lists what there is`);
   }
-  return new AppError("server_error", `Something failed on our side. It is safe to try again. Trace: ${trace}`);
+  const known = asUnavailable(error);
+  return known instanceof AppError ? known : undefined;
 }
 
 function headersOf({ code, retryAfter }: AppError): Record<string, string> {
@@ -99,14 +101,15 @@ export function createRest({ operations, document, gate, sourceOf, mailbox, runt
   const peers = new WeakMap<Request, string>();
   const documentText = JSON.stringify(document);
 
-  function answerFailure(error: unknown, request: Request): Response {
-    const trace = Buffer.from(runtime.randomBytes(8)).toString("hex");
-    const refusal = refusalOf(error, trace);
-    if (refusal.status >= 500) {
-      const fields = { trace, method: request.method, path: pathOf(request.url), error };
-      if (refusal.status === 503) log.warn("the API was unavailable for a request", fields);
-      else log.error("a request to the API failed", fields);
-    }
+  function answerFailure(error: unknown, { method, url }: Request): Response {
+    const trace = Buffer.from(runtime.randomBytes(TRACE_BYTES)).toString("hex");
+    const request = { trace, method, path: pathOf(url) };
+    const foreseen = refusalOf(error);
+    if (!foreseen) log.error("a request to the API failed", { ...request, error });
+    else if (foreseen.status >= 500) log.warn("a request to the API could not be served", { ...request, error });
+    const refusal =
+      foreseen ??
+      new AppError("server_error", `Something failed on our side. It is safe to try again. Trace: ${trace}`);
     return Response.json(
       { error: refusal.message, code: refusal.code },
       { status: refusal.status, headers: headersOf(refusal) },
@@ -149,6 +152,9 @@ export function createRest({ operations, document, gate, sourceOf, mailbox, runt
 
   return async (request, peer) => {
     if (peer !== undefined) peers.set(request, peer);
-    return app.handle(request);
+    const response = await app.handle(request);
+    // Without the query: it says what somebody looks for in their mail.
+    log.debug("request", { method: request.method, path: pathOf(request.url), status: response.status });
+    return response;
   };
 }

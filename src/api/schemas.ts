@@ -8,7 +8,8 @@ import { oneOf, type Schema, t } from "./json-schema.ts";
 
 const email = (options: { description?: string } = {}) => t.String({ format: "email", ...options });
 const dateTime = (options: { description?: string } = {}) => t.String({ format: "date-time", ...options });
-const nullable = <T extends Schema>(schema: T) => t.Union([schema, t.Null()]);
+const nullable = <T extends Schema>(schema: T, options: { description: string }) =>
+  t.Union([schema, t.Null()], options);
 
 export const Failure = t.Object(
   {
@@ -18,7 +19,7 @@ export const Failure = t.Object(
   { $id: "Error" },
 );
 
-export const EmailAddress = t.Object({ email: email(), name: t.Optional(t.String()) }, { $id: "EmailAddress" });
+const EmailAddress = t.Object({ email: email(), name: t.Optional(t.String()) }, { $id: "EmailAddress" });
 
 export const Mailbox = t.Object(
   {
@@ -68,13 +69,13 @@ export const Thread = t.Object(
 export const ThreadList = t.Object(
   {
     threads: t.Array(Thread),
-    nextCursor: nullable(t.String({ description: "null on the last page" })),
+    nextCursor: nullable(t.String(), { description: "null on the last page" }),
     unread: t.Integer({ description: "Unread conversations matching the filters, across all pages" }),
   },
   { $id: "ThreadList" },
 );
 
-export const Attachment = t.Object(
+const Attachment = t.Object(
   {
     id: t.String(),
     filename: t.String(),

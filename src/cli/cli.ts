@@ -3,7 +3,15 @@
  * go to stderr as `mailroom: …`. Exit 0 when done, 1 when refused or failed, 2 for wrong usage or a bad environment.
  */
 import { AppError, ConfigError, UsageError } from "../errors.ts";
-import { type Command, FailedCheck, helpOf, parseInvocation, usageOf } from "./command.ts";
+import {
+  type Command,
+  type Document,
+  FailedCheck,
+  helpOf,
+  type Invocation,
+  parseInvocation,
+  usageOf,
+} from "./command.ts";
 import { domainCommands } from "./domain.ts";
 import { keyCommands } from "./key.ts";
 import { mailboxCommands } from "./mailbox.ts";
@@ -57,46 +65,54 @@ function findCommand(argv: readonly string[]): { described: Command; rest: strin
   return { group };
 }
 
-/** What to tell of an error. What is not a refusal is a fault of ours: its cause says more than the statement it broke. */
+/** What to tell of an error. Of one that is a fault of ours, the first line (a failed query goes on with its values). */
 function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const foreseen = error instanceof AppError || error instanceof ConfigError || error instanceof FailedCheck;
-  return foreseen || !(error.cause instanceof Error) ? error.message : error.cause.message;
+  if (error instanceof AppError || error instanceof ConfigError || error instanceof FailedCheck) return error.message;
+  const line = error.message.split("\n")[0] ?? "";
+  const cause = error.cause instanceof Error ? error.cause.message : "";
+  return line.includes(cause) ? line : `${line} (${cause})`;
 }
 
-/** Runs the command that `argv` (without program and script) asks for; resolves to the exit code. Never rejects. */
+/** Runs the command that `argv` (without program and script) asks for. Resolves to the exit code; never rejects. */
 export async function run(argv: readonly string[], io: Io): Promise<number> {
-  const complain = (message: string): void => io.writeStderr(`mailroom: ${message}\n`);
-  let described: Command | undefined;
+  let reading: Command | undefined;
   try {
     const found = findCommand(argv);
     if ("group" in found) {
-      if (argv.includes("--help") || argv.includes("help")) await io.writeStdout(overview(found.group));
-      else throw new UsageError(`name a command:\n${overview(found.group)}`);
+      const asked = argv.some((word) => word === "--help" || word === "help");
+      if (!asked) throw new UsageError(`name a command:\n${overview(found.group)}`);
+      await io.writeStdout(overview(found.group));
       return 0;
     }
-    described = found.described;
-    const invocation = parseInvocation(described, found.rest);
+    const { described, rest } = found;
+    reading = described;
+    const invocation = parseInvocation(described, rest);
+    reading = undefined;
     if (invocation.options.help) {
       await io.writeStdout(helpOf(described));
       return 0;
     }
-    const json = invocation.options.json === true;
-    const session = openSession(io, { serving: described === serve });
-    try {
-      const document = await described.run(session, invocation as Parameters<Command["run"]>[1]);
-      if (document !== undefined) await io.writeStdout(render(described, document, json));
-      return 0;
-    } catch (error) {
-      if (error instanceof FailedCheck) await io.writeStdout(render(described, error.document, json));
-      throw error;
-    } finally {
-      await session.close();
-    }
+    await perform(described, invocation, io);
+    return 0;
   } catch (error) {
-    complain(messageOf(error));
-    if (!(error instanceof UsageError)) return 1;
-    if (described) io.writeStderr(`usage: ${usageOf(described)}\n`);
-    return 2;
+    io.writeStderr(`mailroom: ${messageOf(error)}\n`);
+    if (reading) io.writeStderr(`usage: ${usageOf(reading)}\n`);
+    return error instanceof UsageError ? 2 : 1;
+  }
+}
+
+async function perform(described: Command, invocation: Invocation, io: Io): Promise<void> {
+  const print = (document: Document): Promise<void> =>
+    io.writeStdout(render(described, document, invocation.options.json === true));
+  const session = openSession(io, { serving: described === serve });
+  try {
+    const document = await described.run(session, invocation as Parameters<Command["run"]>[1]);
+    if (document !== undefined) await print(document);
+  } catch (error) {
+    if (error instanceof FailedCheck) await print(error.document);
+    throw error;
+  } finally {
+    session.close();
   }
 }

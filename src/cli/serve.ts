@@ -9,14 +9,16 @@ export const serve = command({
   name: "serve",
   summary: "Run the appliance",
   options: { demo: { summary: "In an empty data folder: load a workspace to look around in, and print a key for it" } },
-  async run({ io, runtime, log, appliance }, { options }) {
+  async run({ io, log, appliance }, { options }) {
     const demo = options.demo ? await loadDemo(appliance) : undefined;
     const interrupted = io.interrupted();
     const { http, mx } = await appliance.start();
     if (demo) io.writeStderr(describeDemo(demo, http));
     await io.writeStdout(`${JSON.stringify({ ready: true, http, mx, submission: "off", submissions: "off" })}\n`);
     await interrupted;
-    const late = new Promise<"late">((resolve) => runtime.setTimer(() => resolve("late"), STOP_WITHIN_MS));
+    const late = new Promise<"late">((resolve) => {
+      appliance.runtime.setTimer(() => resolve("late"), STOP_WITHIN_MS);
+    });
     if ((await Promise.race([appliance.stop(), late])) === "late") log.warn("stopped with work in flight");
     return undefined;
   },

@@ -32,7 +32,7 @@ export interface Session {
   /** What `--password-stdin` gives: the first line. */
   readPassword(): Promise<string>;
   /** Closes what was opened. */
-  close(): Promise<void>;
+  close(): void;
 }
 
 /** How long a command waits for the server's transactions: they are short, but may come in numbers. */
@@ -76,8 +76,6 @@ export function openSession(io: Io, { serving }: { serving: boolean }): Session 
       return appliance();
     },
     readPassword: async () => (await io.readStdin()).split(/\r?\n/)[0] as string,
-    async close() {
-      await opened?.close();
-    },
+    close: () => opened?.close(),
   };
 }

@@ -25,7 +25,7 @@ export const setup = command({
   async run(session, { options }) {
     const given = options["password-stdin"] ? await session.readPassword() : undefined;
     const password = given ?? randomToken(session.runtime, PASSWORD_LENGTH);
-    const { domain, email, name, workspace = domain } = options;
+    const { domain, email, name, workspace } = options;
     const made = await setUp(session.appliance, { domain, email, name, workspace, password });
     const { workspaceId, userId, mailboxId, address, apiKey, dns } = made;
     return { workspaceId, userId, mailboxId, address, apiKey, ...(given === undefined && { password }), dns };

@@ -71,7 +71,14 @@ const pictured = (filename: string, contentId: string, content: Uint8Array): Com
 });
 
 const QUOTE = pdfOf(["Nordwood Lda.", "Quotation 2291", "", "120 oak boards, 18 mm, kiln dried", "EUR 2,340.00 net"]);
-const INVOICE = pdfOf(["Bright Ledger", "Invoice BL-0417", "", "Bookkeeping, quarter 3", "EUR 480.00", "Due in 14 days"]);
+const INVOICE = pdfOf([
+  "Bright Ledger",
+  "Invoice BL-0417",
+  "",
+  "Bookkeeping, quarter 3",
+  "EUR 480.00",
+  "Due in 14 days",
+]);
 const CUTTING_LIST = "part,length_mm,width_mm,count\nbase,180,180,40\nstem,420,36,40\nshade ring,300,24,80\n";
 
 const INVITATION = [
@@ -163,7 +170,7 @@ export const CONVERSATIONS: readonly DemoConversation[] = [
         to: "orders@example.test",
         hoursAgo: 2,
         text: "Hello,\n\ndo you engrave the base? I would like the small desk lamp in ash with “Pour Lina, qui lit tard” on it. It should arrive before the 20th.\n\nMany thanks\nMira Haddad",
-        html: "<div>Hello,<br><br>do you engrave the base? I would like the <a href=\"https://shop.example.test/desk-lamp\">small desk lamp</a> in <span style=\"color: #8a5a2b\">ash</span> with <i>“Pour Lina, qui lit tard”</i> on it. It should arrive before the 20th.<br><br>Many thanks<br>Mira Haddad</div>",
+        html: '<div>Hello,<br><br>do you engrave the base? I would like the <a href="https://shop.example.test/desk-lamp">small desk lamp</a> in <span style="color: #8a5a2b">ash</span> with <i>“Pour Lina, qui lit tard”</i> on it. It should arrive before the 20th.<br><br>Many thanks<br>Mira Haddad</div>',
       },
     ],
   },

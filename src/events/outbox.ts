@@ -9,7 +9,7 @@ import { events } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 
 /** spec: data per event. Date-times are ISO 8601. */
-export interface EventData {
+interface EventData {
   "message.inbound": {
     emailId: string;
     threadId: string;

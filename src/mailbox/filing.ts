@@ -2,7 +2,7 @@
  * Filing: a prepared message becomes part of a mailbox, with its conversation, index, usage and event, in one
  * transaction (contract: Arrival, Folders, Spam). Nothing here reads the bytes of the message: that was prepare.ts.
  */
-import { and, eq, gt, sql } from "drizzle-orm";
+import { and, eq, sql } from "drizzle-orm";
 import { emit } from "../events/outbox.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { newId, type Runtime } from "../runtime.ts";
@@ -23,7 +23,8 @@ import type { Db, Tx } from "../store/store.ts";
 import { folderOfMessage, moveMessages } from "./folders.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import { isTrainedAsSpam } from "./senders.ts";
-import { findThread, headerAddresses, type ThreadRow } from "./threading.ts";
+import { continued, started, THREAD_STATE, type ThreadState } from "./thread-state.ts";
+import { findThread, type ThreadRow } from "./threading.ts";
 import { addUsage } from "./usage.ts";
 
 export interface Filing {
@@ -51,30 +52,11 @@ export interface Filed {
 /** Shown for mail whose From names nobody (RFC 6761 §6.4: an address that cannot exist). */
 const NOBODY: EmailAddress = { email: "unknown@unknown.invalid" };
 
-/** Addresses kept as participants of one conversation; the first ones, and whoever wrote last. */
-const MOST_PARTICIPANTS = 500;
-
 type Placeholder = ReturnType<typeof sql.placeholder>;
 
 /** { name: the placeholder of that name, … } */
 const placeholders = <K extends string>(...names: K[]): Record<K, Placeholder> =>
   Object.fromEntries(names.map((name) => [name, sql.placeholder(name)])) as unknown as Record<K, Placeholder>;
-
-/** What filing writes of a conversation, new or continued. */
-const THREAD_STATE = [
-  "folder",
-  "unread",
-  "snoozedUntil",
-  "lastMessageAt",
-  "hasAttachments",
-  "messageCount",
-  "nextOrdinal",
-  "subject",
-  "subjectKey",
-  "snippet",
-  "counterpart",
-  "participants",
-] as const;
 
 function prepareStatements(db: Db) {
   const thread = placeholders(...THREAD_STATE);
@@ -97,23 +79,6 @@ function prepareStatements(db: Db) {
         ),
       )
       .limit(1)
-      .prepare(),
-    newerInbound: db
-      .select({ seq: messages.seq })
-      .from(messages)
-      .where(
-        and(
-          eq(messages.threadSeq, sql.placeholder("threadSeq")),
-          eq(messages.kind, "received"),
-          gt(messages.date, sql.placeholder("date")),
-        ),
-      )
-      .limit(1)
-      .prepare(),
-    oldest: db
-      .select({ date: sql<number>`min(${messages.date})` })
-      .from(messages)
-      .where(eq(messages.threadSeq, sql.placeholder("threadSeq")))
       .prepare(),
     insertThread: db
       .insert(threads)
@@ -178,8 +143,6 @@ function prepareStatements(db: Db) {
 
 const statements = prepared(prepareStatements);
 
-type ThreadState = Pick<ThreadRow, (typeof THREAD_STATE)[number]>;
-
 export function createFiling({
   engine,
   runtime,
@@ -199,9 +162,8 @@ export function createFiling({
     const date = message.date !== undefined && message.date <= now ? message.date : now;
     const spam = kind === "received" && (filing.spam === true || isTrainedAsSpam(tx, mailboxId, from.email));
     const joined = findThread(tx, { mailboxId, receivedOn, message, date, spam });
-    const state = joined
-      ? continued(tx, joined, { ...message, from }, { kind, date })
-      : started({ ...message, from }, { kind, date, spam });
+    const addition = { message: { ...message, from }, kind, date } as const;
+    const state = joined ? continued(tx, joined, addition) : started(addition, spam);
     const thread = joined ?? startThread(tx, { ...state, id: newId(runtime, "thr"), mailboxId, receivedOn });
     if (joined) {
       statements(tx).updateThread.run({ ...state, seq: joined.seq });
@@ -314,73 +276,4 @@ function findSame(tx: Tx, { mailboxId, message }: Filing, kind: "received" | "se
     fingerprint: message.fingerprint,
     kind,
   });
-}
-
-type Written = PreparedMessage & { from: EmailAddress };
-
-/** spec: Thread.from. A conversation with nobody but Bcc recipients shows who wrote it: Bcc is shown nowhere. */
-const counterpartOf = ({ from, to, cc }: Written, kind: "received" | "sent"): EmailAddress =>
-  kind === "received" ? from : (to[0] ?? cc[0] ?? from);
-
-function started(message: Written, arrival: { kind: "received" | "sent"; date: number; spam: boolean }): ThreadState {
-  return {
-    folder: arrival.kind === "sent" ? "sent" : arrival.spam ? "spam" : "inbox",
-    unread: arrival.kind === "received",
-    snoozedUntil: null,
-    lastMessageAt: arrival.date,
-    hasAttachments: message.attachments.length > 0,
-    messageCount: 1,
-    nextOrdinal: 1,
-    subject: message.subject,
-    subjectKey: message.subjectKey,
-    snippet: message.snippet,
-    counterpart: counterpartOf(message, arrival.kind),
-    participants: participantsWith([], message),
-  };
-}
-
-/** The conversation with the message in it, whichever of its messages that is by date. */
-function continued(
-  tx: Tx,
-  thread: ThreadRow,
-  message: Written,
-  { kind, date }: { kind: "received" | "sent"; date: number },
-): ThreadState {
-  const received = kind === "received";
-  const newest = date >= thread.lastMessageAt;
-  const newestInbound = () => statements(tx).newerInbound.get({ threadSeq: thread.seq, date }) === undefined;
-  const onlySent = () =>
-    statements(tx).newerInbound.get({ threadSeq: thread.seq, date: Number.MIN_SAFE_INTEGER }) === undefined;
-  const showsCounterpart = received ? newest || newestInbound() : newest && onlySent();
-  const oldest = !newest && date < (statements(tx).oldest.get({ threadSeq: thread.seq })?.date ?? date);
-  return {
-    // New mail brings a conversation back, but for one in spam (contract: Folders).
-    folder: received && thread.folder !== "spam" ? "inbox" : thread.folder,
-    unread: received || thread.unread,
-    snoozedUntil: received ? null : thread.snoozedUntil,
-    lastMessageAt: Math.max(thread.lastMessageAt, date),
-    hasAttachments: thread.hasAttachments || message.attachments.length > 0,
-    messageCount: thread.messageCount + 1,
-    nextOrdinal: thread.nextOrdinal + 1,
-    subject: oldest ? message.subject : thread.subject,
-    subjectKey: oldest ? message.subjectKey : thread.subjectKey,
-    snippet: newest ? message.snippet : thread.snippet,
-    counterpart: showsCounterpart ? counterpartOf(message, kind) : thread.counterpart,
-    participants: participantsWith(thread.participants, message),
-  };
-}
-
-/** The participants and those of one more message, each address once, with the first name it was given. */
-function participantsWith(known: readonly EmailAddress[], message: Written): EmailAddress[] {
-  const byAddress = new Map(known.map((participant) => [participant.email.toLowerCase(), participant]));
-  for (const participant of headerAddresses(message)) {
-    const key = participant.email.toLowerCase();
-    const before = byAddress.get(key);
-    if (before === undefined ? byAddress.size < MOST_PARTICIPANTS : before.name === undefined) {
-      byAddress.set(key, participant);
-    }
-  }
-  const participants = [...byAddress.values()];
-  if (!byAddress.has(message.from.email.toLowerCase())) participants[participants.length - 1] = message.from;
-  return participants;
 }

@@ -40,12 +40,18 @@ export interface LabelPatch {
   removeLabels?: readonly string[] | undefined;
 }
 
-/** The labels after a patch: replaced, then added to, then removed from. @throws AppError bad_request, unprocessable */
+/** @throws AppError bad_request for a label of nothing but spaces */
+export function requireLabels({ labels = [], addLabels = [] }: LabelPatch): void {
+  if ([...labels, ...addLabels].some((label) => labelKey(label) === "")) {
+    throw new AppError("bad_request", "a label needs at least one character that is not a space");
+  }
+}
+
+/** The labels after a patch: replaced, then added to, then removed from. @throws AppError unprocessable */
 export function patchedLabels(labels: readonly string[], patch: LabelPatch): string[] {
   const byKey = new Map<string, string>();
   for (const label of [...(patch.labels ?? labels), ...(patch.addLabels ?? [])]) {
     const key = labelKey(label);
-    if (key === "") throw new AppError("bad_request", "a label needs at least one character that is not a space");
     if (!byKey.has(key)) byKey.set(key, label.trim());
   }
   for (const label of patch.removeLabels ?? []) byKey.delete(labelKey(label));

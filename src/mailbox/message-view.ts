@@ -51,14 +51,17 @@ export function bccReader(db: Db, caller: Caller): (message: Pick<MessageRow, "b
   };
 }
 
+/** HTML as received, from message_bodies.html_source. */
+export const decompressHtml = (source: Uint8Array): string =>
+  new TextDecoder().decode(Bun.zstdDecompressSync(Buffer.from(source)));
+
 /**
  * The HTML to serve: what the present policy makes of it. One that an older policy made is made again, and kept.
  */
 export function servedHtml(store: Store, body: BodyRow): string | null {
   if (body.html === null || body.sanitizer >= SANITIZER_VERSION) return body.html;
   const row = statements(store.db).htmlSource.get({ seq: body.messageSeq });
-  const source = row?.htmlSource ? new TextDecoder().decode(Bun.zstdDecompressSync(row.htmlSource)) : body.html;
-  const html = sanitizeHtml(source);
+  const html = sanitizeHtml(row?.htmlSource ? decompressHtml(row.htmlSource) : body.html);
   // Reading does not depend on it: the next reading would make it again.
   store
     .enqueue((tx) => {

@@ -7,7 +7,7 @@ import { prepared } from "../store/prepared.ts";
 import { attachments, MESSAGES_PER_THREAD, messageBodies, messages, threads } from "../store/schema.ts";
 import type { Store } from "../store/store.ts";
 import { mailboxesToList } from "./mailboxes.ts";
-import { type AttachmentRow, bccReader, directionOf, messageView, servedHtml } from "./message-view.ts";
+import { type AttachmentRow, bccReader, decompressHtml, directionOf, messageView, servedHtml } from "./message-view.ts";
 import type { AttachmentContent, MessageFilters, MessageSummaryView, MessageView } from "./views.ts";
 import { newestMessages } from "./walk.ts";
 
@@ -154,7 +154,7 @@ export function createMessages(store: Store) {
         id: message.id,
         headers: [...(source?.headers ?? []), ...(bcc.length === 0 ? [] : [bccHeader(bcc)])],
         text: body.text,
-        ...(source?.htmlSource ? { html: new TextDecoder().decode(Bun.zstdDecompressSync(source.htmlSource)) } : {}),
+        ...(source?.htmlSource ? { html: decompressHtml(source.htmlSource) } : {}),
         attachments: await Promise.all(
           files.map(async ({ filename, contentType, inline, contentId, blob }) => ({
             filename,

@@ -47,7 +47,7 @@ export interface PreparedMessage {
   problem?: string;
 }
 
-export interface PreparedAttachment {
+interface PreparedAttachment {
   filename: string;
   contentType: string;
   size: number;

@@ -1,4 +1,5 @@
 /** One conversation: shown whole, and changed (spec: GET and PATCH /threads/{id}; contract: Folders, Spam). */
+import { isDeepStrictEqual } from "node:util";
 import { and, desc, eq } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo, requireAccess } from "../access/caller.ts";
 import { AppError } from "../errors.ts";
@@ -6,7 +7,7 @@ import type { Runtime } from "../runtime.ts";
 import { type Folder, messages, threads } from "../store/schema.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { moveMessages } from "./folders.ts";
-import { labelsOf, patchedLabels, writeLabels } from "./labels.ts";
+import { labelsOf, patchedLabels, requireLabels, writeLabels } from "./labels.ts";
 import { messagesOfThread } from "./messages.ts";
 import { markRead, markUnread } from "./read-state.ts";
 import { forgive, trainAsSpam } from "./senders.ts";
@@ -29,6 +30,7 @@ export function createThreads(store: Store, runtime: Pick<Runtime, "now">) {
 
     update(caller: Caller, id: string, patch: ThreadPatch): ThreadView {
       const unread = unreadOf(patch);
+      requireLabels(patch);
       return store.transact((tx) => {
         const { thread, reach } = reachedThread(tx, caller, id);
         if (Object.entries(patch).some(([name, value]) => value !== undefined && NEEDS_MANAGE.has(name))) {
@@ -40,7 +42,7 @@ export function createThreads(store: Store, runtime: Pick<Runtime, "now">) {
         }
         const labels = labelsOf(tx, [thread.seq]).get(thread.seq) ?? [];
         const patched = patchedLabels(labels, patch);
-        if (patched.join("\n") !== labels.join("\n")) writeLabels(tx, thread.seq, patched);
+        if (!isDeepStrictEqual(patched, labels)) writeLabels(tx, thread.seq, patched);
         if (unread === true && !thread.unread) markUnread(tx, thread.seq);
         if (unread === false) markRead(tx, thread.seq);
         return threadView(reachedThread(tx, caller, id).thread, reach, patched);

@@ -219,8 +219,8 @@ function cleanAddress(raw: string): string | undefined {
   if (raw.length > MAX_WORD_LENGTH) return undefined;
   const route = raw.trimStart().startsWith("@") ? raw.indexOf(":") : -1;
   const address = withoutComments(cleanText(raw.slice(route + 1)))
-    .replace(/^\s*mailto:/i, "")
-    .replace(/[\s\p{Cc}<>]+/gu, "");
+    .replace(/^\s*mailto:([^?]*).*$/is, "$1")
+    .replace(/^\s*("(?:[^"\\\p{Cc}]|\\[^\p{Cc}])*")?|[\s\p{Cc}<>]+/gu, "$1");
   const { local, domain } = splitAddress(address.startsWith('"') ? address : address.replace(/[,;]+$/, ""));
   return local === "" || domain === "" || address.length > 998 ? undefined : `${local}@${domain}`;
 }

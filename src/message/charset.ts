@@ -99,7 +99,7 @@ export function decodeOctets(octets: Uint8Array): string {
       if (unit === 0xfffd) wrong++;
       else if (unit >= 0x80) foreign++;
     }
-    return foreign > wrong ? text : windows1252.decode(octets);
+    return foreign > 0 && 4 * foreign >= wrong ? text : windows1252.decode(octets);
   }
 }
 

@@ -42,7 +42,11 @@ export async function composeMessage(parts: MessageParts): Promise<Uint8Array> {
  * that is thrown away: of a root, MimeNode insists on a Date and a Message-ID of its own.
  */
 function bodyOf(parts: MessageParts): MimeNode {
-  const inline = parts.html === undefined ? [] : parts.attachments.filter((attachment) => attachment.inline);
+  // An inline text would be taken for one of the bodies.
+  const inline =
+    parts.html === undefined
+      ? []
+      : parts.attachments.filter((attachment) => attachment.inline && !/^text\//i.test(attachment.contentType));
   const attached = parts.attachments.filter((attachment) => !inline.includes(attachment));
   let node: MimeNode = new MimeNode("multipart/mixed", {
     baseBoundary: parts.id.replace(/[^A-Za-z0-9_.-]/g, ""),
@@ -59,17 +63,17 @@ function bodyOf(parts: MessageParts): MimeNode {
   if (parts.html !== undefined) {
     if (inline.length > 0) node = node.createChild("multipart/related");
     node.createChild("text/html; charset=utf-8").setContent(withCrlf(parts.html));
-    for (const attachment of inline) attach(node, attachment);
+    for (const attachment of inline) attach(node, attachment, "inline");
   }
-  for (const attachment of attached) attach(mixed, attachment);
+  for (const attachment of attached) attach(mixed, attachment, "attachment");
   return attached.length > 0 || parts.html !== undefined ? top : text;
 }
 
-function attach(parent: MimeNode, attachment: ComposedAttachment): void {
+function attach(parent: MimeNode, attachment: ComposedAttachment, disposition: "inline" | "attachment"): void {
   const content = Buffer.from(attachment.content);
   const type = safeType(attachment.contentType);
   const node = parent.createChild(type, { filename: attachment.filename });
-  node.setHeader("Content-Disposition", attachment.inline ? "inline" : "attachment");
+  node.setHeader("Content-Disposition", disposition);
   const contentId = attachment.contentId?.replace(/[\s<>\p{Cc}]+/gu, "");
   if (contentId) node.setHeader("Content-ID", { prepared: true, foldLines: true, value: `<${contentId}>` });
   if (type === "message/rfc822") {
@@ -105,7 +109,7 @@ function withCrlf(text: string): string {
   return text.replace(/\r\n?|\n/g, "\r\n");
 }
 
-const ADDRESS_HEADERS = /^(?:resent-)?(?:from|sender|to|cc|reply-to)$/i;
+const ADDRESS_HEADERS = /^(?:resent-)?(?:from|sender|to|cc|bcc|reply-to)$/i;
 
 /** Where encoded words are not allowed (RFC 2047 §5); other characters than ASCII are RFC 6532's there. */
 const STRUCTURED = /^(?:(?:resent-)?(?:date|message-id)|in-reply-to|references)$/i;

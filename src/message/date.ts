@@ -21,7 +21,7 @@ const ZONES: Record<string, number> = {
 };
 
 const TIME = String.raw`(\d{1,2})[:.](\d{1,2})(?:[:.](\d{1,2})(?:\.\d+)?)?\s*(am|pm)?`;
-const ZONE = String.raw`(?:\s*(?:gmt|utc|ut)?\s*([+-]\d{1,2}:?\d{2})|\s*([a-z]{1,5})\b)?`;
+const ZONE = String.raw`(?:\s*(?:gmt|utc|ut)?\s*([+-]\d{1,2}:?\d{2})|\s*([a-z]{1,5})(?![a-z]))?`;
 const RFC5322 = new RegExp(String.raw`(\d{1,2})[\s-]+([a-z]{3})[a-z]*\.?[\s-]+(\d{2,4})[\s,]+${TIME}${ZONE}`, "i");
 const US = new RegExp(String.raw`([a-z]{3})[a-z]*\.?\s+(\d{1,2}),?\s+(\d{4})[\s,]+${TIME}${ZONE}`, "i");
 const CTIME = new RegExp(String.raw`([a-z]{3})\s+(\d{1,2})\s+${TIME}${ZONE}\s+(\d{4})`, "i");
@@ -30,7 +30,7 @@ const ISO = new RegExp(String.raw`(\d{4})-(\d{1,2})-(\d{1,2})[t\s]+${TIME}(?:${Z
 /** Epoch milliseconds of a Date header value; undefined when it cannot be read. */
 export function parseDate(text: string): number | undefined {
   // A date is short; what is long is something else.
-  const value = text.slice(0, 200).replace(/\([^()]*\)/g, " ");
+  const value = withoutComments(text.slice(0, 200));
   let match = RFC5322.exec(value);
   if (match) return dateOf(match[3], match[2], match[1], match.slice(4, 8), match[8], match[9]);
   match = ISO.exec(value);
@@ -40,6 +40,12 @@ export function parseDate(text: string): number | undefined {
   match = CTIME.exec(value);
   if (match) return dateOf(match[9], match[1], match[2], match.slice(3, 7), match[7], match[8]);
   return undefined;
+}
+
+/** Without comments, those inside comments too. */
+function withoutComments(text: string): string {
+  const bare = text.replace(/\([^()]*\)/g, " ");
+  return bare === text ? text : withoutComments(bare);
 }
 
 function dateOf(

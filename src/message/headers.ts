@@ -31,7 +31,7 @@ const SPACE = 0x20;
 const TAB = 0x09;
 const COLON = 0x3a;
 
-export interface HeaderLimits {
+interface HeaderLimits {
   fields: number;
   bytes: number;
 }
@@ -65,16 +65,22 @@ export function readHeaders(
       return { fields, bodyStart: next, oversized };
     }
     if (first === 0x2d && bytes[position + 1] === 0x2d && isDelimiter(lineAt(bytes, position, next))) break;
-    if (next - start > limits.bytes || fields.length >= limits.fields) {
+    const isContinuation = first === SPACE || first === TAB;
+    const isFull = !isContinuation && fields.length + (fieldStart < 0 ? 0 : 1) >= limits.fields;
+    if (isFull || next - start > limits.bytes) {
       oversized = true;
       break;
     }
-    const isContinuation = first === SPACE || first === TAB;
     if (!isContinuation && isFieldStart(bytes, position, next)) {
       closeField(position);
       fieldStart = position;
       strayStart = -1;
-    } else if (!isContinuation && strayStart < 0 && !isMboxLine(bytes, position, start)) {
+    } else if (
+      !isContinuation &&
+      strayStart < 0 &&
+      !isEmptyField(bytes, fieldStart, position) &&
+      !isMboxLine(bytes, position, start)
+    ) {
       closeField(position);
       strayStart = position;
     }
@@ -131,6 +137,14 @@ function isFieldStart(bytes: Buffer, position: number, end: number): boolean {
   if (i === position) return false;
   while (i < end && (bytes[i] === SPACE || bytes[i] === TAB)) i++;
   return bytes[i] === COLON && i < end;
+}
+
+/** A field without a value: the next line has it, its white space was lost on the way. */
+function isEmptyField(bytes: Buffer, start: number, end: number): boolean {
+  if (start < 0) return false;
+  let i = end - 1;
+  while (i > start && (bytes[i] as number) <= SPACE) i--;
+  return bytes[i] === COLON && bytes.indexOf(COLON, start) === i;
 }
 
 /** The `From ` line that mbox files, and programs that pipe them, leave before the header. */

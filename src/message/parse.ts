@@ -1,23 +1,22 @@
 /**
- * A message as received, as values: headers, addresses, text and HTML, attachments. Pure; the only user of mailparser.
+ * A message as received, as values: headers, addresses, text and HTML, attachments. Pure.
  *
- * structure.ts cuts the message into parts, RFC 8621 §4.1.4 decides which of them are shown, and mailparser decodes
- * each: transfer encodings, charsets, format=flowed, file names. Never rejects for what mail contains. Nothing is lost:
- * every part that is not shown is an attachment, and of mail that is beyond the limits, or breaks the parser, the
- * original is (contract: Arrival).
+ * structure.ts cuts the message into parts, body.ts decides which of them are shown, decode.ts decodes each. Never
+ * rejects for what mail contains. Nothing is lost: every part that is not shown is an attachment, and of mail that is
+ * beyond the limits, or breaks the parser, the original is (contract: Arrival).
  */
-import { MailParser } from "mailparser";
 import { type EmailAddress, parseAddressList, parseSender } from "./address.ts";
 import { type BodyParts, chooseBody } from "./body.ts";
-import { cleanText, decodeCharset, decodeOctets, isUnlabelled } from "./charset.ts";
+import { cleanText } from "./charset.ts";
 import { parseDate } from "./date.ts";
+import { decodeFile, decodeText } from "./decode.ts";
 import { decodeWords } from "./encoded-word.ts";
 import { type HeaderField, headerOf, headersOf, isTraceHeader, readHeaders } from "./headers.ts";
 import { firstMessageId, referencesOf } from "./message-id.ts";
 import { type Part, readStructure, TooComplex } from "./structure.ts";
 import { htmlOfText, textOfHtml, trimLineBreaks } from "./text.ts";
 
-export interface ParsedAttachment {
+interface ParsedAttachment {
   filename: string;
   /** Media type, lower case, without parameters. */
   contentType: string;
@@ -173,7 +172,7 @@ async function decodeAttachment(
   index: number,
   shown: ReadonlySet<string>,
 ): Promise<ParsedAttachment> {
-  const { content, filename } = await decodePart(buffer, part, "attachment");
+  const { content, filename } = await decodeFile(buffer, part);
   const contentId = cleanText(headerOf(part.header.fields, "content-id") ?? "")
     .replace(/^[\s<]+|[\s>]+$/g, "")
     .slice(0, 500);
@@ -210,82 +209,4 @@ const EXTENSIONS: Record<string, string> = {
 function defaultFilename(type: string, index: number): string {
   const subtype = type.slice(type.indexOf("/") + 1);
   return `attachment-${index + 1}.${EXTENSIONS[type] ?? (/^[a-z0-9]{1,8}$/.test(subtype) ? subtype : "bin")}`;
-}
-
-/** Charsets that mailparser's decoders take very long for, or read wrongly where their label is wrong. */
-const OWN_CHARSETS = /^\s*(?:(?:unicode-1-1-)?utf-7|iso-2022-jp\S*)\s*$/i;
-
-/** The characters of a text part; line breaks are \n, and there is none at the end. */
-async function decodeText(buffer: Buffer, part: Part): Promise<string> {
-  const charset = part.contentType.parameters.get("charset") ?? "";
-  let { text } = OWN_CHARSETS.test(charset) ? { text: undefined } : await decodePart(buffer, part, "inline");
-  // Octets that are not of the charset they claim: mailparser gives up each of them, charset.ts finds another.
-  if (text === undefined || (text.includes("\ufffd") && isUnlabelled(charset))) {
-    const { content } = await decodePart(buffer, part, "attachment");
-    text = decodeCharset(content, charset) ?? decodeOctets(content);
-  }
-  return trimLineBreaks(cleanText(text).replace(/\r\n?/g, "\n"));
-}
-
-interface DecodedPart {
-  text: string;
-  content: Uint8Array;
-  filename: string;
-}
-
-/**
- * One leaf through mailparser, as a message of its own: as a text, decoded to characters, or as an attachment, decoded
- * to octets. @throws what mailparser reports.
- */
-function decodePart(buffer: Buffer, part: Part, as: "inline" | "attachment"): Promise<DecodedPart> {
-  return new Promise((resolve, reject) => {
-    const parser = new MailParser({
-      skipTextToHtml: true,
-      skipHtmlToText: true,
-      skipImageLinks: true,
-      skipTextLinks: true,
-      keepDeliveryStatus: true,
-      ignoreEmbedded: true,
-    } as ConstructorParameters<typeof MailParser>[0]);
-    const chunks: Uint8Array[] = [];
-    let text = "";
-    let filename = "";
-    parser.on("data", (data) => {
-      if (data.type === "text") {
-        text = (part.type === "text/html" ? data.html : data.text) || "";
-        return;
-      }
-      filename = data.filename ?? "";
-      data.content.on("data", (chunk: Uint8Array) => chunks.push(chunk));
-      data.content.on("end", () => data.release());
-    });
-    parser.on("error", reject);
-    parser.on("end", () => resolve({ text, content: new Uint8Array(Buffer.concat(chunks)), filename }));
-    parser.write(leafHeader(buffer, part, as));
-    parser.end(buffer.subarray(part.start, part.end));
-  });
-}
-
-/** The header mailparser is shown for a leaf: its MIME fields, with the role that body.ts gave it. */
-function leafHeader(buffer: Buffer, part: Part, as: "inline" | "attachment"): Buffer {
-  const { fields } = part.header;
-  const withParameters = (name: string, value: string) => {
-    const raw = headerOf(fields, name) ?? "";
-    const parameters = raw.indexOf(";");
-    return `${name}: ${value}${parameters < 0 ? "" : raw.slice(parameters)}\r\n`;
-  };
-  const claimed = headerOf(fields, "content-transfer-encoding");
-  const encoding = /^\s*base64\b/i.test(claimed ?? "") && !beginsAsBase64(buffer, part) ? undefined : claimed;
-  return Buffer.from(
-    withParameters("content-type", as === "inline" ? part.type : "application/x-part") +
-      withParameters("content-disposition", as) +
-      (encoding === undefined ? "" : `content-transfer-encoding: ${encoding}\r\n`) +
-      "\r\n",
-  );
-}
-
-/** Text that only claims to be base64 would be decoded to nothing anyone wrote: it is taken as it stands. */
-function beginsAsBase64(buffer: Buffer, part: Part): boolean {
-  const begin = buffer.toString("latin1", part.start, Math.min(part.end, part.start + 1_000)).trimStart();
-  return /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2,3}={0,2})?(?:[ \t\r\n]|$)|^[A-Za-z0-9+/]{60}/.test(begin);
 }

@@ -22,7 +22,7 @@ export interface Part {
 }
 
 /** A structured header value: `value` lower case, parameters as written, by lower-case name (RFC 2045 §5.1). */
-export interface HeaderValue {
+interface HeaderValue {
   value: string;
   parameters: Map<string, string>;
 }
@@ -89,6 +89,7 @@ export function readStructure(bytes: Buffer): Part {
     if (current !== undefined) current.end = Math.max(current.start, beforeLineBreak(bytes, dashes));
     closeTo(delimiter.depth + 1);
     const multipart = open[delimiter.depth]?.part;
+    if (multipart !== undefined && multipart === current && multipart !== root) keepPreamble(bytes, multipart);
     if (delimiter.closes || multipart === undefined) {
       if (multipart?.children.length === 0) multipart.end = current?.end ?? multipart.end;
       // It stays open for parts that come all the same, unless the delimiter may be an outer multipart's.
@@ -142,7 +143,7 @@ export function parseHeaderValue(text: string): HeaderValue {
   for (const parameter of pieces.slice(1)) {
     const equals = parameter.indexOf("=");
     const name = parameter.slice(0, equals).trim().toLowerCase();
-    if (equals > 0 && !parameters.has(name)) parameters.set(name, parameter.slice(equals + 1).trim());
+    if (equals > 0 && name !== "" && !parameters.has(name)) parameters.set(name, parameter.slice(equals + 1).trim());
   }
   return { value: (pieces[0] ?? "").trim().toLowerCase(), parameters };
 }
@@ -164,9 +165,24 @@ function partOf(header: HeaderBlock, defaultType: string, end: number): Part {
 /** The boundary of a multipart in the characters lines are read in; "" for a leaf. */
 function boundaryOf(part: Part): string {
   if (!part.type.startsWith("multipart/")) return "";
-  return Buffer.from(part.contentType.parameters.get("boundary") ?? "")
+  const written = headerOf(part.header.fields, "content-type") ?? "";
+  // Where the semicolon is missing, it is no parameter but plain to see.
+  const boundary = part.contentType.parameters.get("boundary") ?? /\sboundary="?([^";]+)/i.exec(written)?.[1];
+  return Buffer.from(boundary ?? "")
     .toString("latin1")
     .trimEnd();
+}
+
+/**
+ * Text before the first delimiter of an inner multipart: RFC 2046 §5.1.1 ignores it, but here it is a part whose own
+ * delimiter was forgotten, and whose header fields are found beside those of the multipart.
+ */
+function keepPreamble(bytes: Buffer, multipart: Part): void {
+  const { start, end, header } = multipart;
+  if (bytes.toString("latin1", start, Math.min(end, start + 10_000)).trim() === "") return;
+  const own = header.fields.findIndex((field) => field.name.toLowerCase() === "content-type");
+  const fields = header.fields.filter((_, index) => index !== own);
+  multipart.children.push(partOf({ ...header, fields }, "text/plain", end));
 }
 
 /** RFC 2045 §5.2: what is no media type is a text, unless its top-level type tells that it is data. */

@@ -95,8 +95,10 @@ export function createParserPool({
     worker.unref();
     const lane: Lane = { worker, ran: false, inHand: new Map(), suspects, quarantine: suspects.length > 0 };
     worker.addEventListener("message", (event: MessageEvent<FromWorker>) => {
-      if ("ready" in event.data) lane.ran = true;
-      else settle(lane, event.data);
+      if ("ready" in event.data) {
+        lane.ran = true;
+        log.debug("parser worker started");
+      } else settle(lane, event.data);
     });
     worker.addEventListener("error", (event: ErrorEvent) => {
       event.preventDefault();
@@ -194,9 +196,10 @@ export function createParserPool({
   };
 }
 
-/** What a worker said it could not do: the store's unavailability as such, anything else is the message's fault. */
+/** What a worker said it could not do: write, which the message is not to blame for, or parse. */
 function failureOf({ message, stack, code }: Extract<FromWorker, { failure: unknown }>["failure"]): unknown {
   const error = Object.assign(new Error(message), { code, stack });
-  const outcome = asUnavailable(error);
-  return outcome === error ? new UnparseableError(`The parser failed: ${message}`, { cause: error }) : outcome;
+  return code === undefined
+    ? new UnparseableError(`The parser failed: ${message}`, { cause: error })
+    : asUnavailable(error);
 }

@@ -4,7 +4,6 @@
  */
 import { prepareMessage } from "../mailbox/prepare.ts";
 import { systemRuntime } from "../runtime.ts";
-import { systemRuntime } from "../runtime.ts";
 import { openBlobs } from "../store/blobs.ts";
 import type { FromWorker, ToWorker } from "./parser-pool.ts";
 import { readSource } from "./spool.ts";

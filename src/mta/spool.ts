@@ -33,6 +33,7 @@ export interface Spool {
 
 /** Larger than most mail without attachments. */
 const LARGEST_IN_MEMORY = 256 * 1024;
+const SMALLEST_BUFFER = 16 * 1024;
 /** Of all messages together; beyond it even small ones go to files. */
 const MOST_IN_MEMORY = 32 * 1024 * 1024;
 
@@ -46,36 +47,56 @@ export function openSpool(folder: string): Spool {
   async function receive(content: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Received> {
     const hops = countReceived();
     const path = join(folder, `${++count}.eml`);
-    let chunks: Uint8Array[] = [];
-    let held = 0;
+    // One buffer, copied into: a client decides how small its chunks are, and a million of them must cost no more.
+    let buffer = new Uint8Array(0);
+    let used = 0;
     let size = 0;
     let file: FileHandle | undefined;
     let failure: unknown;
 
+    const replaceBuffer = (next: Uint8Array<ArrayBuffer>): void => {
+      inMemory += next.byteLength - buffer.byteLength;
+      buffer = next;
+    };
     const release = (): void => {
-      chunks = [];
-      inMemory -= held;
-      held = 0;
+      replaceBuffer(new Uint8Array(0));
+      used = 0;
     };
     const dispose = async (): Promise<void> => {
       release();
-      await file?.close();
-      if (file) await unlink(path);
+      const opened = file;
       file = undefined;
+      if (!opened) return;
+      await opened.close();
+      await unlink(path);
     };
 
+    function grow(needed: number): void {
+      const next = new Uint8Array(Math.max(SMALLEST_BUFFER, Math.min(2 * needed, LARGEST_IN_MEMORY)));
+      next.set(buffer.subarray(0, used));
+      replaceBuffer(next);
+    }
+
+    async function flush(): Promise<void> {
+      await file?.appendFile(buffer.subarray(0, used));
+      used = 0;
+    }
+
     async function keep(chunk: Uint8Array): Promise<void> {
-      if (!file) {
-        chunks.push(chunk);
-        held += chunk.byteLength;
-        inMemory += chunk.byteLength;
-        if (size <= LARGEST_IN_MEMORY && inMemory <= MOST_IN_MEMORY) return;
+      const needed = used + chunk.byteLength;
+      if (!file && (needed > LARGEST_IN_MEMORY || inMemory > MOST_IN_MEMORY)) {
         file = await open(path, "wx", 0o600);
-        const sofar = joined(chunks, size);
-        release();
-        await file.appendFile(sofar);
-      } else {
+        if (buffer.byteLength === 0) grow(0);
+      }
+      if (needed > buffer.byteLength) {
+        if (file) await flush();
+        else grow(needed);
+      }
+      if (file && chunk.byteLength > buffer.byteLength) {
         await file.appendFile(chunk);
+      } else {
+        buffer.set(chunk, used);
+        used += chunk.byteLength;
       }
     }
 
@@ -92,6 +113,12 @@ export function openSpool(folder: string): Spool {
           failure = error;
         });
       }
+      if (file && failure === undefined) {
+        await flush().catch((error) => {
+          failure = error;
+        });
+        release();
+      }
     } catch (error) {
       failure = new Refusal("aborted", error);
     }
@@ -99,23 +126,12 @@ export function openSpool(folder: string): Spool {
       await dispose();
       throw failure;
     }
-    const source = file ? path : joined(chunks, held);
-    chunks = [];
+    if (!file) replaceBuffer(buffer.slice(0, used));
+    const source = file ? path : buffer;
     return { source, size, hops: hops.count(), tooLarge: size > maxBytes, dispose };
   }
 
   return { receive };
-}
-
-/** Bytes in an ArrayBuffer of their own, so that handing them to a worker copies nothing else. */
-function joined(chunks: readonly Uint8Array[], size: number): Uint8Array {
-  const bytes = new Uint8Array(size);
-  let at = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, at);
-    at += chunk.byteLength;
-  }
-  return bytes;
 }
 
 /** The bytes of a message, in memory. */

@@ -16,7 +16,7 @@ export interface DocumentScope {
   mailboxId: string;
 }
 
-/** The mailboxes to look in. `workspaceId` is set when they are all of its mailboxes, which is cheaper to ask. */
+/** The mailboxes to look in. `workspaceId` is set when they are all that the workspace has: one word instead of many. */
 export interface SearchScope {
   mailboxIds: readonly string[];
   workspaceId?: string | undefined;
@@ -30,6 +30,9 @@ export interface SearchEngine {
    * threads.seq, ascending, each once. Thread-level conditions are the caller's.
    */
   match(query: Query, scope: SearchScope): number[] | Promise<number[]>;
-  /** Does a short piece of upkeep (some 20 ms at most) and says whether there is more to do. */
+  /**
+   * Does a short piece of upkeep, some milliseconds, and says whether there is more: for whenever nothing else is to be
+   * done after mail was filed. Commits by itself, so never inside a transaction.
+   */
   maintain(): boolean;
 }

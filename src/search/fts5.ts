@@ -6,7 +6,7 @@
  * each for mailbox and workspace, which folded text cannot contain: access is a condition of the full-text query itself.
  */
 import { MESSAGES_PER_THREAD } from "../store/schema.ts";
-import type { Db } from "../store/store.ts";
+import type { Store } from "../store/store.ts";
 import type { SearchEngine, SearchScope } from "./engine.ts";
 import { fold, foldAddress } from "./fold.ts";
 import type { MessageCondition, TextField } from "./query.ts";
@@ -66,11 +66,14 @@ interface Found {
   threads: string;
 }
 
-export function createFts5Engine(db: Db): SearchEngine {
-  const sqlite = db.$client;
-  const insert = sqlite.prepare<unknown, [string, string, string, string, string, string, number]>(
-    `INSERT INTO message_index (rowid, scope, subject, body, sender, recipients, files)
-     SELECT seq, ? || iif(has_attachments, ' ${HAS_ATTACHMENT}', ''), ?, ?, ?, ?, ? FROM messages WHERE seq = ?`,
+export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): SearchEngine {
+  const sqlite = store.db.$client;
+  const selectStored = sqlite.prepare<{ hasAttachments: number }, [number]>(
+    "SELECT has_attachments AS hasAttachments FROM messages WHERE seq = ?",
+  );
+  // One row of VALUES: an INSERT … SELECT opens a statement journal, at which FTS5 writes out what it has gathered.
+  const insert = sqlite.prepare<unknown, [number, string, string, string, string, string, string]>(
+    "INSERT INTO message_index (rowid, scope, subject, body, sender, recipients, files) VALUES (?, ?, ?, ?, ?, ?, ?)",
   );
   // FTS5 yields rowids in ascending order.
   const byWords = `SELECT json_group_array(hit.rowid / ${MESSAGES_PER_THREAD}) AS threads
@@ -92,10 +95,16 @@ export function createFts5Engine(db: Db): SearchEngine {
   const threadsOf = (row: Found | null): number[] => JSON.parse(row?.threads ?? "[]");
 
   return {
+    // All documents of a transaction go in together, at its end: any other writing in between would make FTS5 write out
+    // a segment for each, at twice the cost.
     add(_tx, messageSeq, { workspaceId, mailboxId }, { subject, body, sender, recipients, files }) {
-      const scope = `${scopeToken(workspaceId)} ${scopeToken(mailboxId)}`;
-      const { changes } = insert.run(scope, subject, body, sender, recipients, files, messageSeq);
-      if (changes === 0) throw new Error(`message ${messageSeq} is not stored, so it cannot be indexed`);
+      store.beforeCommit(() => {
+        const stored = selectStored.get(messageSeq);
+        if (!stored) throw new Error(`message ${messageSeq} is not stored, so it cannot be indexed`);
+        const scope = [workspaceId, mailboxId].map(scopeToken).join(" ");
+        const scopeAndFlag = stored.hasAttachments === 0 ? scope : `${scope} ${HAS_ATTACHMENT}`;
+        insert.run(messageSeq, scopeAndFlag, subject, body, sender, recipients, files);
+      });
     },
 
     match({ message: conditions }, scope) {

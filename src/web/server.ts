@@ -9,7 +9,7 @@ import type { Log } from "../log.ts";
 import type { Runtime } from "../runtime.ts";
 
 /** Whether a part of the appliance works; throwing is no. */
-export type HealthCheck = () => boolean | Promise<boolean>;
+type HealthCheck = () => boolean | Promise<boolean>;
 
 export interface HttpServer {
   /** As bound: `port` is the one that was picked for port 0. */
@@ -72,6 +72,8 @@ export function createHttpServer({ listen, rest, health, runtime, log }: HttpSer
     // Bun's own refusal would have no body; the API counts what it reads, and unread bytes are not kept.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     development: false,
+    // Without development mode Bun shares the port: a second server would silently take half of the requests.
+    reusePort: false,
     fetch: (request, server) => answer(request, server.requestIP(request)?.address),
     error(error) {
       log.error("an HTTP request failed", { error });

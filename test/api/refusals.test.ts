@@ -1,7 +1,10 @@
 /** Every refusal of the gate and of a request's shape: status, code, headers and what the message says. */
 import { describe, expect, test } from "bun:test";
-import { AppError, type ErrorCode, unavailable } from "../../src/errors.ts";
+import { eq } from "drizzle-orm";
 import { notFound } from "../../src/access/caller.ts";
+import { readJson } from "../../src/api/body.ts";
+import { AppError, type ErrorCode, unavailable } from "../../src/errors.ts";
+import { grants, users } from "../../src/store/schema.ts";
 import { type Answer, startApi, type TestApi } from "./setup.ts";
 
 /** What every answer of the API carries. */
@@ -25,8 +28,24 @@ describe("unauthorized", () => {
   const path = "/mailboxes";
   test("without a valid key, whatever is asked for", async () => {
     const { ask, key } = await startApi();
-    const wrong = ["", "Bearer", "Bearer ", `Basic ${key}`, key, `Bearer ${key}x`, `Bearer ${key} x`, "Bearer mr_nobody", `Bearer "${key}"`];
-    for (const authorization of [...wrong, `Token ${key}`, `Bearer${key}`, "Bearer a,b", `Bearer ${key.toUpperCase()}`]) {
+    const wrong = [
+      "",
+      "Bearer",
+      "Bearer ",
+      `Basic ${key}`,
+      key,
+      `Bearer ${key}x`,
+      `Bearer ${key} x`,
+      "Bearer mr_nobody",
+      `Bearer "${key}"`,
+    ];
+    for (const authorization of [
+      ...wrong,
+      `Token ${key}`,
+      `Bearer${key}`,
+      "Bearer a,b",
+      `Bearer ${key.toUpperCase()}`,
+    ]) {
       const answer = await ask(path, { headers: { authorization } });
       expectRefusal(answer, 401, "unauthorized");
       expect(answer.headers.get("www-authenticate")).toStartWith("Bearer");
@@ -55,11 +74,11 @@ describe("unauthorized", () => {
     expect(answer).toStartWith("HTTP/1.1 401");
   });
 
-  test("when the key's creator left, at once", async () => {
+  test("a key of somebody who left, at once", async () => {
     const { ask, keyOf, store } = await startApi();
     const authorization = `Bearer ${keyOf("max")}`;
     expect((await ask(path, { headers: { authorization } })).status).toBe(200);
-    store.db.run("DELETE FROM api_keys WHERE user_id = 'max'");
+    store.db.delete(users).where(eq(users.id, "max")).run();
     expectRefusal(await ask(path, { headers: { authorization } }), 401, "unauthorized");
   });
 });
@@ -68,7 +87,12 @@ test("missing_scope names the scope, and comes before the shape and before what 
   const { ask, keyOf } = await startApi();
   const reader = { authorization: `Bearer ${keyOf("olga", ["read"])}` };
   const writer = { authorization: `Bearer ${keyOf("olga", ["write", "send"])}` };
-  expectRefusal(await ask("/threads/x", { method: "PATCH", headers: reader, body: "not json" }), 403, "missing_scope", /"write"/);
+  expectRefusal(
+    await ask("/threads/x", { method: "PATCH", headers: reader, body: "not json" }),
+    403,
+    "missing_scope",
+    /"write"/,
+  );
   for (const path of [
     "/mailboxes",
     "/threads?limit=0",
@@ -86,7 +110,17 @@ test("missing_scope names the scope, and comes before the shape and before what 
 
 test("not_found for paths and methods that there are not, with a key", async () => {
   const { ask } = await startApi();
-  for (const path of ["/", "/nowhere", "/Mailboxes", "/mailboxes/", "/threads/x/", "/threads/x/reply", "/api/", "/api/v2/mailboxes", "/api/v1"]) {
+  for (const path of [
+    "/",
+    "/nowhere",
+    "/Mailboxes",
+    "/mailboxes/",
+    "/threads/x/",
+    "/threads/x/reply",
+    "/api/",
+    "/api/v2/mailboxes",
+    "/api/v1",
+  ]) {
     expectRefusal(await ask(path), 404, "not_found");
   }
   for (const [method, path] of [
@@ -104,7 +138,18 @@ test("not_found for paths and methods that there are not, with a key", async () 
 
 test("ids that are none answer like ids that do not exist", async () => {
   const { ask } = await startApi();
-  const ids = ["x", "%ZZ", "%", "%00", "%ff", "a%2Fb", "..%2f..%2fetc%2fpasswd", "%F0%9F%92%8C", "'%20OR%201=1", "x".repeat(4000)];
+  const ids = [
+    "x",
+    "%ZZ",
+    "%",
+    "%00",
+    "%ff",
+    "a%2Fb",
+    "..%2f..%2fetc%2fpasswd",
+    "%F0%9F%92%8C",
+    "'%20OR%201=1",
+    "x".repeat(4000),
+  ];
   for (const id of ids) {
     for (const path of [`/threads/${id}`, `/messages/${id}`, `/messages/${id}/raw`, `/attachments/${id}`]) {
       expectRefusal(await ask(path), 404, "not_found");
@@ -117,9 +162,22 @@ describe("bad_request for parameters", () => {
   const LIMIT = /^limit must be a whole number from 1 to 100$/;
   const table: [path: string, says: RegExp][] = [
     ...["/threads?", "/messages?", "/search?q=x&"].flatMap((path): [string, RegExp][] => [
-      ...["0", "101", "-1", "1.5", "1e1", "0x10", "", "%2010", "10%20", "ten", "null", "NaN", "99999999999999999999", "١"].map(
-        (value): [string, RegExp] => [`${path}limit=${value}`, LIMIT],
-      ),
+      ...[
+        "0",
+        "101",
+        "-1",
+        "1.5",
+        "1e1",
+        "0x10",
+        "",
+        "%2010",
+        "10%20",
+        "ten",
+        "null",
+        "NaN",
+        "99999999999999999999",
+        "١",
+      ].map((value): [string, RegExp] => [`${path}limit=${value}`, LIMIT]),
       [`${path}limit=1&limit=2`, /^limit is given 2 times: give it once$/],
       [`${path}folder=Inbox`, /^folder must be one of inbox, sent, drafts, archive, spam, trash/],
       [`${path}folder=`, /^folder must be one of/],
@@ -197,6 +255,19 @@ describe("bad_request for bodies", () => {
     for (const [body, headers, says] of table) expectRefusal(await patch(api, body, headers), 400, "bad_request", says);
   });
 
+  test("that break off", async () => {
+    const body = new ReadableStream({
+      start(controller) {
+        controller.enqueue(new TextEncoder().encode('{"re'));
+        controller.error(new DOMException("The connection was closed.", "AbortError"));
+      },
+    });
+    const headers = { "content-type": json };
+    const request = new Request("http://mail.example.test/", { method: "PATCH", headers, body });
+    const error = await readJson(request, 1_000).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: "bad_request", message: expect.stringContaining("broke off") });
+  });
+
   test("that are not what PATCH takes", async () => {
     const api = await startApi();
     const FIELDS = "unread, read, starred, folder, labels, addLabels, removeLabels";
@@ -242,12 +313,16 @@ describe("bad_request for bodies", () => {
     const bodies: [unknown, string][] = [
       [{ read: true, unread: false }, json],
       [{ labels: Array.from({ length: 20 }, (_, i) => `l${i}`) }, `${json}; charset=UTF-8`],
-      [{ labels: ["💌".repeat(60)] }, "Application/JSON ; charset=\"utf-8\""],
+      [{ labels: ["💌".repeat(60)] }, 'Application/JSON ; charset="utf-8"'],
       [{ removeLabels: ["x".repeat(61)] }, "application/merge-patch+json"],
       ['\uFEFF{"starred":true}', json],
     ];
     for (const [body, type] of bodies) {
-      expectRefusal(await patch(api, typeof body === "string" ? body : JSON.stringify(body), { "content-type": type }), 404, "not_found");
+      expectRefusal(
+        await patch(api, typeof body === "string" ? body : JSON.stringify(body), { "content-type": type }),
+        404,
+        "not_found",
+      );
     }
   });
 });
@@ -257,7 +332,12 @@ describe("payload_too_large", () => {
     const { ask, origin, key } = await startApi();
     const large = JSON.stringify({ labels: ["x".repeat(1_100_000)] });
     const headers = { "content-type": "application/json" };
-    expectRefusal(await ask("/threads/x", { method: "PATCH", headers, body: large }), 413, "payload_too_large", /1048576 bytes/);
+    expectRefusal(
+      await ask("/threads/x", { method: "PATCH", headers, body: large }),
+      413,
+      "payload_too_large",
+      /1048576 bytes/,
+    );
     const chunks = new ReadableStream({
       start(controller) {
         for (let i = 0; i < 20; i++) controller.enqueue(new TextEncoder().encode("x".repeat(100_000)));
@@ -275,7 +355,47 @@ describe("payload_too_large", () => {
   test("is not looked at before the key", async () => {
     const { ask } = await startApi();
     const body = "x".repeat(2_000_000);
-    expectRefusal(await ask("/threads/x", { method: "PATCH", headers: { authorization: "" }, body }), 401, "unauthorized");
+    expectRefusal(
+      await ask("/threads/x", { method: "PATCH", headers: { authorization: "" }, body }),
+      401,
+      "unauthorized",
+    );
+  });
+});
+
+describe("what the key's user may do", () => {
+  const MAIL = "From: zoe@remote.example\nTo: olga@example.test\nMessage-ID: <reach@remote.example>\n\nhello\n";
+
+  test("forbidden: seen, but shared for viewing only", async () => {
+    const { ask, file, keyOf } = await startApi();
+    const { threadId } = await file(MAIL);
+    const headers = { authorization: `Bearer ${keyOf("max")}` };
+    for (const body of [{ starred: true }, { folder: "trash" }, { addLabels: ["a"] }, { read: true, labels: [] }]) {
+      expectRefusal(await ask(`/threads/${threadId}`, { method: "PATCH", headers, body }), 403, "forbidden");
+    }
+    const read = await ask(`/threads/${threadId}`, { method: "PATCH", headers, body: { read: true } });
+    expect([read.status, read.body.thread]).toMatchObject([200, { unread: false, starred: false }]);
+  });
+
+  test("not_found: not reached is answered as not there, to the letter", async () => {
+    const { ask, file, keyOf, store } = await startApi();
+    const { threadId, messageId } = await file(MAIL);
+    store.db.delete(grants).run();
+    const headers = { authorization: `Bearer ${keyOf("max")}` };
+    const pairs: [path: string, nowhere: string][] = [
+      [`/threads/${threadId}`, "/threads/thr_none"],
+      [`/messages/${messageId}`, "/messages/msg_none"],
+      [`/messages/${messageId}/raw`, "/messages/msg_none/raw"],
+      ["/threads?mailbox=olga@example.test", "/threads?mailbox=nobody@example.test"],
+      ["/messages?mailbox=olga@example.test", "/messages?mailbox=nobody@example.test"],
+      ["/search?q=hello&mailbox=mbx_olga", "/search?q=hello&mailbox=mbx_none"],
+    ];
+    for (const [path, nowhere] of pairs) {
+      const answer = await ask(path, { headers });
+      expectRefusal(answer, 404, "not_found");
+      expect([path, answer.text]).toEqual([path, (await ask(nowhere, { headers })).text]);
+    }
+    expect((await ask("/threads", { headers })).body.threads).toEqual([]);
   });
 });
 
@@ -322,7 +442,11 @@ describe("what the mailbox throws", () => {
     expectRefusal(answer, 500, "server_error");
     expect(answer.text).not.toContain("secret");
     const [line] = lines.filter(({ level }) => level === "error");
-    expect(line).toMatchObject({ path: "/api/v1/mailboxes", method: "GET", error: { name: "TypeError", stack: expect.any(String) } });
+    expect(line).toMatchObject({
+      path: "/api/v1/mailboxes",
+      method: "GET",
+      error: { name: "TypeError", stack: expect.any(String) },
+    });
     expect(answer.body.error).toContain(String(line?.trace));
     expect(JSON.stringify(lines)).not.toContain(key);
     expect(JSON.stringify(lines)).not.toContain("private");

@@ -14,7 +14,7 @@ import { createSourceReader } from "../../src/api/source.ts";
 import { createLog } from "../../src/log.ts";
 import { createMailbox, type Mailbox } from "../../src/mailbox/mailbox.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
-import type { Scope } from "../../src/store/schema.ts";
+import { createFts5Engine } from "../../src/search/fts5.ts";
 import { openOptions } from "../../src/store/options.ts";
 import * as schema from "../../src/store/schema.ts";
 import { openStore } from "../../src/store/store.ts";
@@ -29,8 +29,6 @@ export interface Answer {
   body: Record<string, unknown>;
   text: string;
 }
-
-const ENGINE = { add() {}, match: () => [], maintain: () => false };
 
 const running: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -52,7 +50,10 @@ export async function startApi({ operations = OPERATIONS, mailbox: replaced, tru
   const options = openOptions(store);
   const lines: Record<string, unknown>[] = [];
   const log = createLog("debug", runtime.now, (line) => lines.push(JSON.parse(line)));
-  const mailbox = { ...createMailbox({ store, engine: ENGINE, runtime, options, log }), ...replaced };
+  const mailbox = {
+    ...createMailbox({ store, engine: createFts5Engine(store), runtime, options, log }),
+    ...replaced,
+  };
   const gate = createGate({
     findCaller: (key) => findCaller(store.db, key),
     touchKey: createKeyUse(store, log).touchKey,
@@ -70,7 +71,7 @@ export async function startApi({ operations = OPERATIONS, mailbox: replaced, tru
     log,
   });
   running.push(async () => {
-    await server.stop(10_000);
+    await server.stop(0);
     store.close();
   });
 
@@ -80,7 +81,10 @@ export async function startApi({ operations = OPERATIONS, mailbox: replaced, tru
 
   const now = runtime.now();
   const mailboxRow = (id: string, address: string, ownerId: string) => {
-    store.db.insert(schema.mailboxes).values({ id, workspaceId: "wsp_1", address, name: id, ownerId, createdAt: now }).run();
+    store.db
+      .insert(schema.mailboxes)
+      .values({ id, workspaceId: "wsp_1", address, name: id, ownerId, createdAt: now })
+      .run();
     store.db
       .insert(schema.addresses)
       .values({ address, mailboxId: id, domainId: "dom_1", kind: "primary", createdAt: now })
@@ -102,7 +106,7 @@ export async function startApi({ operations = OPERATIONS, mailbox: replaced, tru
     tx.insert(schema.grants).values({ mailboxId: "mbx_olga", userId: "max", access: "view" }).run();
   });
 
-  const keyOf = (userId: "olga" | "max", scopes: Scope[] = ["read", "send", "write"]): string =>
+  const keyOf = (userId: "olga" | "max", scopes: schema.Scope[] = ["read", "send", "write"]): string =>
     store.transact((tx) => createKey(tx, runtime, { userId, name: "test", scopes })).key;
   const key = keyOf("olga");
   const origin = `http://127.0.0.1:${server.address.port}`;

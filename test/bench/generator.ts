@@ -1,7 +1,7 @@
 /** Mail from a seed: the same seed gives the same words, so that figures of two runs speak of the same mail. */
 
 /** A small pseudo-random generator (mulberry32): numbers in [0, 1). */
-export function seeded(seed: number): () => number {
+function seeded(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;
@@ -11,7 +11,10 @@ export function seeded(seed: number): () => number {
   };
 }
 
-const SYLLABLES = "ba be bi bo ca ce co da de di do fa fe ga go ha he hi la le li lo ma me mi mo na ne no pa pe po ra re ri ro sa se si so ta te ti to va ve vi".split(" ");
+const SYLLABLES =
+  "ba be bi bo ca ce co da de di do fa fe ga go ha he hi la le li lo ma me mi mo na ne no pa pe po ra re ri ro sa se si so ta te ti to va ve vi".split(
+    " ",
+  );
 const VOCABULARY_SIZE = 30_000;
 
 /** Words of two to five syllables, the frequent ones short; index = rank. */
@@ -21,7 +24,8 @@ function vocabulary(): string[] {
   while (words.size < VOCABULARY_SIZE) {
     const syllables = 2 + Math.floor(Math.log2(1 + words.size / 200) / 2.5);
     let word = "";
-    for (let i = 0; i < syllables + (random() < 0.3 ? 1 : 0); i++) word += SYLLABLES[Math.floor(random() * SYLLABLES.length)];
+    for (let i = 0; i < syllables + (random() < 0.3 ? 1 : 0); i++)
+      word += SYLLABLES[Math.floor(random() * SYLLABLES.length)];
     words.add(word);
   }
   return [...words];
@@ -59,7 +63,9 @@ export function messageMaker(seed: number, bytes: number, to: string): (n: numbe
   const { text, random } = words(seed);
   const pool = Array.from({ length: 64 }, () => {
     if (bytes <= 100_000) return `Content-Type: text/plain; charset=utf-8\r\n\r\n${wrap(text(bytes - 400))}\r\n`;
-    const attachment = Buffer.from(Uint8Array.from({ length: Math.floor((bytes - 4_000) * 0.73) }, () => random() * 256));
+    const attachment = Buffer.from(
+      Uint8Array.from({ length: Math.floor((bytes - 4_000) * 0.73) }, () => random() * 256),
+    );
     return [
       'Content-Type: multipart/mixed; boundary="b1"',
       "",

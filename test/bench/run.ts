@@ -12,7 +12,7 @@ import { join } from "node:path";
 import { apiClient } from "../harness/api.ts";
 import { type Place, run, runJson, type Served, serve } from "../harness/process.ts";
 import { messageMaker } from "./generator.ts";
-import { MESSAGES, PHRASE, RARE_WORD, seedMailbox, COMMON_WORD } from "./seed.ts";
+import { COMMON_WORD, MESSAGES, PHRASE, RARE_WORD, seedMailbox } from "./seed.ts";
 import { pump } from "./smtp-load.ts";
 
 const ADDRESS = "owner@example.test";
@@ -32,11 +32,18 @@ const round = (value: number): number => Number(value.toPrecision(4));
 
 function print({ figure, value, unit, floor, toReach }: Figure): void {
   const beside = floor === undefined ? {} : { floor: round(floor), ratio: round(value / floor) };
-  console.log(JSON.stringify({ figure, value: round(value), unit, ...beside, ...(toReach === undefined ? {} : { toReach }) }));
+  console.log(
+    JSON.stringify({ figure, value: round(value), unit, ...beside, ...(toReach === undefined ? {} : { toReach }) }),
+  );
 }
 
-const percentile = (sorted: readonly number[], p: number): number => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * p))] as number;
-const median = (values: number[]): number => percentile([...values].sort((a, b) => a - b), 0.5);
+const percentile = (sorted: readonly number[], p: number): number =>
+  sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * p))] as number;
+const median = (values: number[]): number =>
+  percentile(
+    [...values].sort((a, b) => a - b),
+    0.5,
+  );
 
 /** Runs `work` `times` times, warm, and returns [median, p99] in ms. */
 async function timings(work: () => unknown, times = 500, warmUp = 50): Promise<[median: number, p99: number]> {
@@ -71,9 +78,16 @@ async function newPlace(name: string): Promise<{ place: Place; apiKey: string; m
 
 /** The same load into smtp-server alone, which throws it away. */
 async function discardRate(connections: number, messages: number, bytes: number): Promise<number> {
-  const child = Bun.spawn([process.execPath, join(import.meta.dir, "discard-server.ts")], { stdio: ["ignore", "pipe", "inherit"] });
+  const child = Bun.spawn([process.execPath, join(import.meta.dir, "discard-server.ts")], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   const { value } = await child.stdout.getReader().read();
-  const load = { port: Number(new TextDecoder().decode(value)), to: ADDRESS, connections, message: messageMaker(9, bytes, ADDRESS) };
+  const load = {
+    port: Number(new TextDecoder().decode(value)),
+    to: ADDRESS,
+    connections,
+    message: messageMaker(9, bytes, ADDRESS),
+  };
   await pump({ ...load, messages: messages / 5 });
   const rate = await pump({ ...load, messages });
   child.kill();
@@ -81,7 +95,10 @@ async function discardRate(connections: number, messages: number, bytes: number)
 }
 
 async function ingest(): Promise<void> {
-  for (const [label, bytes, messages] of [["10 kB", 10_000, 3_000], ["1 MB", 1_000_000, 150]] as const) {
+  for (const [label, bytes, messages] of [
+    ["10 kB", 10_000, 3_000],
+    ["1 MB", 1_000_000, 150],
+  ] as const) {
     const { place } = await newPlace(`ingest-${bytes}`);
     const server = await serve(place);
     const load = { port: server.mx.port, to: ADDRESS, connections: 20 };
@@ -108,7 +125,11 @@ async function seededPlace(): Promise<{ place: Place; apiKey: string }> {
     const made = await newPlace("seeded");
     const started = performance.now();
     await seedMailbox(made.place.data, made.mailboxId);
-    print({ figure: `filing ${MESSAGES} generated messages`, value: MESSAGES / ((performance.now() - started) / 1_000), unit: "messages/s" });
+    print({
+      figure: `filing ${MESSAGES} generated messages`,
+      value: MESSAGES / ((performance.now() - started) / 1_000),
+      unit: "messages/s",
+    });
     seeded = made;
   }
   return seeded;
@@ -116,7 +137,10 @@ async function seededPlace(): Promise<{ place: Place; apiKey: string }> {
 
 async function start(): Promise<void> {
   const empty = await newPlace("empty");
-  for (const [label, place] of [["an empty mailbox", empty.place], ["100,000 messages", (await seededPlace()).place]] as const) {
+  for (const [label, place] of [
+    ["an empty mailbox", empty.place],
+    ["100,000 messages", (await seededPlace()).place],
+  ] as const) {
     const bare = await startTimes(async () => {
       const child = Bun.spawn([process.execPath, "-e", "console.log(1)"], { stdio: ["ignore", "pipe", "ignore"] });
       await child.stdout.getReader().read();
@@ -162,13 +186,27 @@ async function read(): Promise<void> {
   const longThread = ((await get("/search?q=subject:longthread")).threads as { id: string }[])[0]?.id;
 
   const [bareRow] = await timings(() =>
-    sqlite.query("SELECT * FROM threads WHERE folder = 'inbox' ORDER BY mailbox_id, last_message_at DESC LIMIT 25").all(),
+    sqlite
+      .query("SELECT * FROM threads WHERE folder = 'inbox' ORDER BY mailbox_id, last_message_at DESC LIMIT 25")
+      .all(),
   );
   const [bareMessages] = await timings(() =>
-    sqlite.query("SELECT * FROM messages m JOIN message_bodies b ON b.message_seq = m.seq WHERE m.thread_seq = (SELECT seq FROM threads WHERE id = ?)").all(longThread as string),
+    sqlite
+      .query(
+        "SELECT * FROM messages m JOIN message_bodies b ON b.message_seq = m.seq WHERE m.thread_seq = (SELECT seq FROM threads WHERE id = ?)",
+      )
+      .all(longThread as string),
   );
   const bareSearch = async (match: string): Promise<number> =>
-    (await timings(() => sqlite.query("SELECT rowid FROM message_index WHERE message_index MATCH ? ORDER BY rowid DESC LIMIT 25").all(match), 200))[0];
+    (
+      await timings(
+        () =>
+          sqlite
+            .query("SELECT rowid FROM message_index WHERE message_index MATCH ? ORDER BY rowid DESC LIMIT 25")
+            .all(match),
+        200,
+      )
+    )[0];
 
   const measured: [figure: string, path: string, floor: number, toReach?: string][] = [
     ["first page of /threads", "/threads?limit=25", bareRow, "5"],

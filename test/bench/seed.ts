@@ -22,17 +22,15 @@ const ME = "owner@example.test";
 function messageOf(n: number, { text, random }: ReturnType<typeof words>): string {
   const long = n < LONG_THREAD;
   const first = long ? 0 : n - ((n - LONG_THREAD) % 3);
-  const extras = [
-    random() < 0.1 ? COMMON_WORD : "",
-    random() < 0.0001 ? RARE_WORD : "",
-    random() < 0.01 ? PHRASE : "",
-  ];
+  const extras = [random() < 0.1 ? COMMON_WORD : "", random() < 0.0001 ? RARE_WORD : "", random() < 0.01 ? PHRASE : ""];
   return [
     `From: Person ${first % 911} <person${first % 911}@remote${first % 31}.example>`,
     `To: Owner <${ME}>`,
     `Subject: ${n === first ? "" : "Re: "}${long ? "longthread" : ""} ${words(first).text(30)}`,
     `Message-ID: <seed-${n}@remote.example>`,
-    ...(n === first ? [] : [`In-Reply-To: <seed-${first}@remote.example>`, `References: <seed-${first}@remote.example>`]),
+    ...(n === first
+      ? []
+      : [`In-Reply-To: <seed-${first}@remote.example>`, `References: <seed-${first}@remote.example>`]),
     `Date: ${new Date(Date.UTC(2023, 0, 1) + n * 15 * 60_000).toUTCString()}`,
     "MIME-Version: 1.0",
     "Content-Type: text/plain; charset=utf-8",

@@ -16,7 +16,10 @@ export function apiClient(origin: string, key?: string): Client {
   const ask = (path: string, init: RequestInit = {}): Promise<Response> =>
     fetch(origin + (path.startsWith("/api") ? path : `/api/v1${path}`), {
       ...init,
-      headers: { ...(key === undefined ? {} : { authorization: `Bearer ${key}` }), ...(init.headers as Record<string, string>) },
+      headers: {
+        ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+        ...(init.headers as Record<string, string>),
+      },
     });
   const json = async <T>(response: Response): Promise<Answer<T>> => ({
     status: response.status,

@@ -33,7 +33,12 @@ afterAll(async () => {
 export async function boot(env: Record<string, string> = {}): Promise<Booted> {
   const runtime = fakeRuntime();
   const lines: Record<string, unknown>[] = [];
-  const config = readConfig({ MAILROOM_DATA: temporaryFolder(), MAILROOM_HTTP: "127.0.0.1:0", MAILROOM_MX: "127.0.0.1:0", ...env });
+  const config = readConfig({
+    MAILROOM_DATA: temporaryFolder(),
+    MAILROOM_HTTP: "127.0.0.1:0",
+    MAILROOM_MX: "127.0.0.1:0",
+    ...env,
+  });
   const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
   const appliance = createAppliance(config, runtime, log, { file: ":memory:" });
   running.add(appliance);

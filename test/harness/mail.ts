@@ -13,7 +13,10 @@ export interface Sender {
 }
 
 /** Keeps up to `connections` connections open. `starttls: false` stays in plain text. */
-export function mailer(mx: { host: string; port: number }, options: { connections?: number; starttls?: boolean } = {}): Sender {
+export function mailer(
+  mx: { host: string; port: number },
+  options: { connections?: number; starttls?: boolean } = {},
+): Sender {
   const transport = createTransport({
     ...mx,
     pool: true,

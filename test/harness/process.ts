@@ -1,12 +1,11 @@
 /** The program as its users run it: child processes with nothing but the contract's environment and commands. */
-import { afterAll } from "bun:test";
 import { join } from "node:path";
 
 const MAIN = join(import.meta.dir, "../../src/main.ts");
 
 /** How the program is started: from source, or as the built executable. */
 export type Program = readonly string[];
-export const FROM_SOURCE: Program = [process.execPath, MAIN];
+const FROM_SOURCE: Program = [process.execPath, MAIN];
 
 export interface Served {
   readonly pid: number;
@@ -42,10 +41,13 @@ function environment(place: Place): Record<string, string> {
 }
 
 const running = new Set<Bun.Subprocess>();
-afterAll(async () => {
+
+/** Ends what still runs: for afterAll. */
+export async function endProcesses(): Promise<void> {
   for (const child of running) child.kill("SIGKILL");
   await Promise.all([...running].map((child) => child.exited));
-});
+  running.clear();
+}
 
 /** Starts `mailroom serve` and waits for its ready line. */
 export async function serve(place: Place, ...args: string[]): Promise<Served> {

@@ -42,7 +42,8 @@ describe.skipIf(!corpusPresent)(`the corpus, over SMTP and through the API${corp
       }
       const { message } = body;
       const thread = await api.get<{ messages: Message[] }>(`/threads/${message.threadId}?html=false`);
-      if (!thread.body.messages.some((one) => one.id === id && one.html === undefined)) faults.push(`${name}: not in its thread`);
+      if (!thread.body.messages.some((one) => one.id === id && one.html === undefined))
+        faults.push(`${name}: not in its thread`);
       const raw = await api.bytes(`/messages/${id}/raw`);
       if (raw.status !== 200 || raw.body.byteLength === 0) faults.push(`${name}: raw ${raw.status}`);
       for (const attachment of message.attachments) {
@@ -55,7 +56,11 @@ describe.skipIf(!corpusPresent)(`the corpus, over SMTP and through the API${corp
     // The blobs are what their names say, and every one is named by an attachment.
     const rows = appliance.store.db.$client.query("SELECT DISTINCT blob FROM attachments").all() as { blob: string }[];
     for (const { blob } of rows) {
-      expect(createHash("sha256").update(await appliance.store.blobs.read(blob)).digest("hex")).toBe(blob);
+      expect(
+        createHash("sha256")
+          .update(await appliance.store.blobs.read(blob))
+          .digest("hex"),
+      ).toBe(blob);
     }
   }, 120_000);
 });

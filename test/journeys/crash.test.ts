@@ -3,13 +3,15 @@
  * is killed at random points while mail pours in, and what the senders were told is compared with what the API serves.
  */
 import { Database } from "bun:sqlite";
-import { expect, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { apiClient } from "../harness/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { mailer } from "../harness/mail.ts";
-import { run, runJson, serve } from "../harness/process.ts";
+import { endProcesses, run, runJson, serve } from "../harness/process.ts";
+
+afterAll(endProcesses);
 
 interface Page {
   threads: { id: string; subject: string }[];
@@ -90,7 +92,9 @@ test("kill -9 under load loses nothing that was acknowledged and leaves nothing 
     const attachment = await api.bytes(body.messages[0]?.attachments[0]?.url as string);
     expect(Buffer.from(attachment.body).equals(attachmentOf(n))).toBe(true);
   }
-  const searched = await api.get<{ threads: unknown[] }>(`/search?q=${encodeURIComponent(`subject:"crash ${[...found.keys()][0]}"`)}`);
+  const searched = await api.get<{ threads: unknown[] }>(
+    `/search?q=${encodeURIComponent(`subject:"crash ${[...found.keys()][0]}"`)}`,
+  );
   expect(searched.body.threads).toHaveLength(1);
 
   expect(await server.kill("SIGTERM")).toBe(0);

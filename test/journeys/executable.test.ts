@@ -1,17 +1,22 @@
 /** `npm run build` makes one executable that runs from any folder with no file beside it. */
-import { expect, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { copyFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { apiClient } from "../harness/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { letter, mailer } from "../harness/mail.ts";
-import { type Place, runJson, serve } from "../harness/process.ts";
+import { endProcesses, type Place, runJson, serve } from "../harness/process.ts";
+
+afterAll(endProcesses);
 
 const root = join(import.meta.dir, "../..");
 
 test("the executable stands alone: it sets up, serves, takes mail and gives it out", async () => {
   const build = Bun.spawn(["npm", "run", "--silent", "build"], { cwd: root, stdio: ["ignore", "ignore", "pipe"] });
-  expect({ exitCode: await build.exited, errors: (await new Response(build.stderr).text()).match(/error.*/gi) }).toEqual({
+  expect({
+    exitCode: await build.exited,
+    errors: (await new Response(build.stderr).text()).match(/error.*/gi),
+  }).toEqual({
     exitCode: 0,
     errors: null,
   });
@@ -26,7 +31,10 @@ test("the executable stands alone: it sets up, serves, takes mail and gives it o
 
   const server = await serve(place);
   const sender = mailer(server.mx);
-  await sender.send({ from: "carol@remote.example", to: "alice@example.test" }, letter({ subject: "To the executable" }));
+  await sender.send(
+    { from: "carol@remote.example", to: "alice@example.test" },
+    letter({ subject: "To the executable" }),
+  );
   sender.close();
   const { status, body } = await apiClient(server.http, apiKey).get<{ threads: { subject: string }[] }>("/threads");
   expect(status).toBe(200);

@@ -2,11 +2,13 @@
  * Commands work beside a running server, which follows within 2 s (contract: Processes and settings), and a first day:
  * people, mailboxes, shares and keys come and go, mail arrives, and the API tells each key what its person may see.
  */
-import { expect, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { apiClient } from "../harness/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { letter, mailer } from "../harness/mail.ts";
-import { run, runJson, serve } from "../harness/process.ts";
+import { endProcesses, run, runJson, serve } from "../harness/process.ts";
+
+afterAll(endProcesses);
 
 /** Asks until `accept` is content or 2 s have passed; returns the last answer. */
 async function within2s<T>(ask: () => Promise<T>, accept: (answer: T) => boolean): Promise<T> {
@@ -55,14 +57,16 @@ test("a first day", async () => {
     ...["key", "create", "--user", "bob@example.test", "--name", "Bob's", "--scopes", "read"],
   );
   const bob = apiClient(server.http, key.key);
-  const boxes = async () => (await bob.get<{ mailboxes: { address: string; source: string }[] }>("/mailboxes")).body.mailboxes;
+  const boxes = async () =>
+    (await bob.get<{ mailboxes: { address: string; source: string }[] }>("/mailboxes")).body.mailboxes;
   expect((await boxes()).map(({ address, source }) => [address, source])).toEqual([["bob@example.test", "owner"]]);
   await run(place, ["mailbox", "grant", "alice@example.test", "--to", "bob@example.test", "--access", "view"]);
   expect((await boxes()).map(({ address, source }) => [address, source]).sort()).toEqual([
     ["alice@example.test", "grant"],
     ["bob@example.test", "owner"],
   ]);
-  const threads = (await bob.get<{ threads: { receivedOn: string }[] }>("/threads?mailbox=bob@example.test")).body.threads;
+  const threads = (await bob.get<{ threads: { receivedOn: string }[] }>("/threads?mailbox=bob@example.test")).body
+    .threads;
   expect(threads.map((thread) => thread.receivedOn).sort()).toEqual(["bob@example.test", "sales@example.test"]);
 
   // Quotas and sizes are followed by the listener.

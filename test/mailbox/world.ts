@@ -1,10 +1,11 @@
 /** A store in memory with workspaces, people and mailboxes, and mail filed as the appliance files it. */
 import { asc } from "drizzle-orm";
 import type { Caller } from "../../src/access/caller.ts";
+import { createLog } from "../../src/log.ts";
 import type { Filed, Filing } from "../../src/mailbox/filing.ts";
 import { createMailbox, type Mailbox } from "../../src/mailbox/mailbox.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
-import { createLog } from "../../src/log.ts";
+import type { ThreadFilters } from "../../src/mailbox/views.ts";
 import { splitAddress } from "../../src/message/address.ts";
 import { newId } from "../../src/runtime.ts";
 import { createFts5Engine } from "../../src/search/fts5.ts";
@@ -38,7 +39,11 @@ export interface World {
   alias(mailboxId: string, address: string): void;
   grant(mailboxId: string, to: Caller, access: GrantAccess): void;
   /** Files a message; the clock stands. */
-  file(mailboxId: string, mail: Letter | string, filing?: Partial<Omit<Filing, "mailboxId" | "message">>): Promise<Filed>;
+  file(
+    mailboxId: string,
+    mail: Letter | string,
+    filing?: Partial<Omit<Filing, "mailboxId" | "message">>,
+  ): Promise<Filed>;
   /** Every event so far: its name, and what its data says. */
   events(): { event: string; data: Record<string, unknown> }[];
 }
@@ -49,7 +54,7 @@ export function createWorld(): World {
   const log = createLog("silent", runtime.now, () => {});
   const mailbox = createMailbox({
     store,
-    engine: createFts5Engine(store.db),
+    engine: createFts5Engine(store),
     runtime,
     options: openOptions(store),
     log,
@@ -78,9 +83,7 @@ export function createWorld(): World {
     },
     user(workspaceId, email, role) {
       const userId = newId(runtime, "usr");
-      db.insert(users)
-        .values({ id: userId, workspaceId, email, name: email, role, createdAt: runtime.now() })
-        .run();
+      db.insert(users).values({ id: userId, workspaceId, email, name: email, role, createdAt: runtime.now() }).run();
       return { userId, workspaceId, role, email, scopes: new Set(SCOPES) };
     },
     box(workspaceId, address, owner) {
@@ -109,7 +112,35 @@ export function createWorld(): World {
         }),
       );
     },
-    events: () =>
-      db.select({ event: events.event, data: events.data }).from(events).orderBy(asc(events.seq)).all(),
+    events: () => db.select({ event: events.event, data: events.data }).from(events).orderBy(asc(events.seq)).all(),
+  };
+}
+
+/** A world with one workspace and one person with a mailbox, which most tests need no more than. */
+export function createAlice() {
+  const world = createWorld();
+  const workspaceId = world.workspace("Demo", "example.test");
+  const alice = world.user(workspaceId, "alice@example.test", "owner");
+  const box = world.box(workspaceId, "alice@example.test", alice);
+  return {
+    ...world,
+    world,
+    workspaceId,
+    alice,
+    box,
+    /** Files a message into her mailbox. */
+    receive: (mail: Letter | string, filing: Parameters<World["file"]>[2] = {}) => world.file(box, mail, filing),
+    /** Files what she sent. */
+    send: (mail: Letter, filing: Parameters<World["file"]>[2] = {}) =>
+      world.file(
+        box,
+        { from: "Alice <alice@example.test>", to: "Carol <carol@remote.example>", ...mail },
+        { sentBy: alice.userId, ...filing },
+      ),
+    thread: (id: string) => world.mailbox.getThread(alice, id, { html: true }).thread,
+    messages: (id: string) => world.mailbox.getThread(alice, id, { html: true }).messages,
+    /** Ids of the conversations of a list, newest first. */
+    listed: async (filters: Partial<ThreadFilters> = {}) =>
+      (await world.mailbox.listThreads(alice, { limit: 100, ...filters })).threads.map(({ id }) => id),
   };
 }

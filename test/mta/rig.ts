@@ -69,11 +69,12 @@ interface ListenerOptions {
   maxBytes?: () => number;
   runtime?: FakeRuntime;
   certificates?: Pick<Certificates, "current" | "onChange">;
+  logged?: ReturnType<typeof testLog>;
 }
 
-export async function listenWith(inbound: Inbound, options: ListenerOptions = {}): Promise<Rig> {
+async function listenWith(inbound: Inbound, options: ListenerOptions = {}): Promise<Rig> {
   const runtime = options.runtime ?? fakeRuntime();
-  const { log, lines } = testLog(runtime);
+  const { log, lines } = options.logged ?? testLog(runtime);
   const get = (() => options.maxBytes?.() ?? 1_000_000) as unknown as Parameters<
     typeof createMxListener
   >[0]["options"]["get"];
@@ -136,25 +137,29 @@ interface MailboxOptions extends ListenerOptions {
 export async function listenForMailbox(options: MailboxOptions = {}): Promise<MailboxRig> {
   const folder = temporaryFolder();
   const runtime = options.runtime ?? fakeRuntime();
-  const { log, lines } = testLog(runtime);
+  const logged = testLog(runtime);
+  const { log } = logged;
   const store = openStore({ folder, runtime });
   const settings = openOptions(store);
   seed(store);
-  const mailbox = createMailbox({ store, engine: createFts5Engine(store.db), runtime, options: settings, log });
+  const mailbox = createMailbox({ store, engine: createFts5Engine(store), runtime, options: settings, log });
   const blobFolder = join(folder, "blobs");
   const parser =
     options.parser?.({ blobFolder, runtime }) ?? createParserPool({ blobFolder, runtime, log, workers: 1 });
   const spool = openSpool(join(folder, "spool"));
   const inbound = createInbound({ store, mailbox, parser, spool, options: settings, runtime, log });
-  const rig = await listenWith(inbound, { ...options, runtime, maxBytes: () => settings.get("smtp.maxMessageBytes") });
-  rig.lines.push = (...more) => lines.push(...more);
+  const rig = await listenWith(inbound, {
+    ...options,
+    runtime,
+    logged,
+    maxBytes: () => settings.get("smtp.maxMessageBytes"),
+  });
   cleanups.push(() => {
     parser.stop();
     store.close();
   });
   return {
     ...rig,
-    lines,
     store,
     spool,
     folder,

@@ -17,14 +17,19 @@ const names = (store: Store): string[] =>
     .all()
     .map((row) => row.name)
     .sort();
-const put = (name: string) => (tx: Parameters<Parameters<Store["transact"]>[0]>[0]) =>
-  void tx.insert(options).values({ name, value: "x" }).run();
+/** Writes an option and returns `result`. */
+function put<T>(name: string, result?: T) {
+  return (tx: Parameters<Parameters<Store["transact"]>[0]>[0]): T | undefined => {
+    tx.insert(options).values({ name, value: "x" }).run();
+    return result;
+  };
+}
 
 describe("transact", () => {
   test("commits what it did", () => {
     const folder = temporaryFolder();
     const store = open(folder);
-    expect(store.transact((tx) => (put("a")(tx), 7))).toBe(7);
+    expect(store.transact((tx) => put("a", 7)(tx))).toBe(7);
     expect(names(open(folder))).toEqual(["a"]);
   });
 
@@ -94,9 +99,7 @@ describe("enqueue", () => {
     const store = open();
     let commits = 0;
     store.onCommit(() => commits++);
-    const results = await Promise.all(
-      Array.from({ length: 20 }, (_, i) => store.enqueue((tx) => (put(`n${i}`)(tx), i))),
-    );
+    const results = await Promise.all(Array.from({ length: 20 }, (_, i) => store.enqueue(put(`n${i}`, i))));
     expect(results).toEqual(Array.from({ length: 20 }, (_, i) => i));
     expect(commits).toBe(1);
     expect(names(store)).toHaveLength(20);

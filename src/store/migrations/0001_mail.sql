@@ -190,13 +190,14 @@ CREATE INDEX attachments_by_message ON attachments(message_seq, position);
 CREATE INDEX attachments_by_blob ON attachments(blob);
 
 -- One document a message; rowid = messages.seq. Contentless: the words are folded by search/fold.ts, so the tokenizer
--- only splits at spaces and ASCII punctuation. Merging is done aside, in small steps (search/fts5.ts), not by whoever
--- files a message; crisismerge is for when that falls far behind.
+-- only splits at spaces and ASCII punctuation. Merging is done aside, in small steps (search/fts5.ts). Where that falls
+-- behind, filing merges a little with each commit (automerge at 16 segments a level instead of 4), long before it would
+-- have to merge a whole level at once (crisismerge), which stalls for most of a second.
 CREATE VIRTUAL TABLE message_index USING fts5(
   scope, subject, body, sender, recipients, files,
   content = '', contentless_delete = 1, tokenize = 'ascii'
 );
-INSERT INTO message_index (message_index, rank) VALUES ('automerge', 0), ('crisismerge', 64);
+INSERT INTO message_index (message_index, rank) VALUES ('automerge', 16), ('crisismerge', 64);
 
 CREATE TABLE sender_verdicts (
   mailbox_id TEXT NOT NULL REFERENCES mailboxes(id) ON DELETE CASCADE,

@@ -1,0 +1,156 @@
+/** API keys and passwords (spec: Authentication 1 to 4; contract: Names). */
+import { beforeEach, describe, expect, test } from "bun:test";
+import { eq } from "drizzle-orm";
+import type { Caller } from "../../src/access/caller.ts";
+import {
+  createKey,
+  createKeyUse,
+  findCaller,
+  hashPassword,
+  listKeys,
+  revokeKey,
+  verifyPassword,
+} from "../../src/access/credentials.ts";
+import { createLog } from "../../src/log.ts";
+import { apiKeys, type Scope, users } from "../../src/store/schema.ts";
+import { createWorld, type World } from "../mailbox/world.ts";
+
+let world: World;
+let workspaceId: string;
+let person: Caller;
+
+beforeEach(() => {
+  world = createWorld();
+  workspaceId = world.workspace("W", "example.test");
+  person = world.user(workspaceId, "person@example.test", "admin");
+});
+
+const make = (scopes: Scope[] = ["read"], name = "script") =>
+  world.store.transact((tx) => createKey(tx, world.runtime, { userId: person.userId, name, scopes }));
+
+describe("keys", () => {
+  test("are mr_ and 43 characters [A-Za-z0-9], each another", () => {
+    const keys = [make(), make(), make()];
+    for (const { id, key } of keys) {
+      expect(key).toMatch(/^mr_[A-Za-z0-9]{43}$/);
+      expect(id).toMatch(/^key_/);
+    }
+    expect(new Set(keys.map(({ key }) => key)).size).toBe(3);
+  });
+
+  test("act for their creator, with the scopes given, once each", () => {
+    const { id, key } = make(["write", "read", "read"]);
+    expect(findCaller(world.store.db, key)).toEqual({
+      keyId: id,
+      userId: person.userId,
+      workspaceId,
+      role: "admin",
+      email: "person@example.test",
+      scopes: new Set(["write", "read"]),
+    });
+  });
+
+  test("are kept as a hash: the key is nowhere in the row", () => {
+    const { id, key } = make();
+    const row = world.store.db.select().from(apiKeys).where(eq(apiKeys.id, id)).get();
+    expect(row?.hash).toBe(new Bun.CryptoHasher("sha256").update(key).digest("hex"));
+    expect(row?.hint).toBe(key.slice(0, 7));
+    expect(JSON.stringify(row)).not.toContain(key.slice(0, 12));
+  });
+
+  test("follow the creator's present role", () => {
+    const { key } = make();
+    world.store.db.update(users).set({ role: "member" }).where(eq(users.id, person.userId)).run();
+    expect(findCaller(world.store.db, key)?.role).toBe("member");
+  });
+
+  test("end with their creator", () => {
+    const { key } = make();
+    world.store.db.delete(users).where(eq(users.id, person.userId)).run();
+    expect(findCaller(world.store.db, key)).toBeUndefined();
+  });
+
+  test("end when revoked, once", () => {
+    const { id, key } = make();
+    const other = make();
+    expect(world.store.transact((tx) => revokeKey(tx, id, 5))).toBe(true);
+    expect(findCaller(world.store.db, key)).toBeUndefined();
+    expect(findCaller(world.store.db, other.key)).toBeDefined();
+    expect(world.store.transact((tx) => revokeKey(tx, id, 6))).toBe(false);
+    expect(world.store.transact((tx) => revokeKey(tx, "key_none", 6))).toBe(false);
+    expect(listKeys(world.store.db, workspaceId).find((key) => key.id === id)?.revokedAt).toBe(5);
+  });
+
+  test("nothing else is one", () => {
+    const { key } = make();
+    const wrong = ["", "mr_", key.slice(0, -1), `${key}a`, ` ${key}`, key.toLowerCase(), key.slice(3), "' OR 1=1 --"];
+    for (const guess of wrong) expect(findCaller(world.store.db, guess)).toBeUndefined();
+  });
+
+  test("are listed by workspace, newest first, without the key", () => {
+    const first = make(["read"], "first");
+    world.runtime.advanceTo(world.runtime.now() + 1);
+    const second = make(["send"], "second");
+    const elsewhere = world.workspace("E", "else.test");
+    expect(listKeys(world.store.db, elsewhere)).toEqual([]);
+    const listed = listKeys(world.store.db, workspaceId);
+    expect(listed.map(({ id }) => id)).toEqual([second.id, first.id]);
+    expect(listed[0]).toEqual({
+      id: second.id,
+      name: "second",
+      userId: person.userId,
+      userEmail: "person@example.test",
+      hint: second.key.slice(0, 7),
+      scopes: ["send"],
+      createdAt: world.runtime.now(),
+      lastUsedAt: null,
+      revokedAt: null,
+    });
+  });
+});
+
+describe("last use", () => {
+  const lastUse = () => listKeys(world.store.db, workspaceId)[0]?.lastUsedAt;
+
+  test("is written at most once a minute", async () => {
+    const { id } = make();
+    const { touchKey } = createKeyUse(
+      world.store,
+      createLog("silent", world.runtime.now, () => {}),
+    );
+    const settled = () => world.store.enqueue(() => undefined);
+    touchKey(id, 1_000);
+    await settled();
+    expect(lastUse()).toBe(1_000);
+    touchKey(id, 60_999);
+    await settled();
+    expect(lastUse()).toBe(1_000);
+    touchKey(id, 61_000);
+    await settled();
+    expect(lastUse()).toBe(61_000);
+  });
+
+  test("that cannot be written is logged, and no more", async () => {
+    const { id } = make();
+    const lines: string[] = [];
+    const log = createLog("warn", world.runtime.now, (line) => lines.push(line));
+    const failing = { ...world.store, enqueue: () => Promise.reject(new Error("disk full")) };
+    createKeyUse(failing, log).touchKey(id, 1_000);
+    await world.store.enqueue(() => undefined);
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toContain("disk full");
+  });
+});
+
+describe("passwords", () => {
+  test("are argon2id, and only the right one fits", async () => {
+    const hash = await hashPassword("correct horse");
+    expect(hash).toStartWith("$argon2id$");
+    expect(await verifyPassword("correct horse", hash)).toBe(true);
+    expect(await verifyPassword("Correct horse", hash)).toBe(false);
+  });
+
+  test("a person without one cannot sign in by any", async () => {
+    for (const guess of ["", "nobody's", "null"]) expect(await verifyPassword(guess, null)).toBe(false);
+  });
+});

@@ -1,0 +1,314 @@
+/** The OpenAPI document: what it says is what the specification says, and what the server does. */
+import { describe, expect, test } from "bun:test";
+import { describeApi } from "../../src/api/openapi.ts";
+import { OPERATIONS } from "../../src/api/operations/all.ts";
+import { startApi } from "./setup.ts";
+import { faults, type Json, type JsonObject, resolve } from "./validate.ts";
+
+const document = describeApi(OPERATIONS, "https://mail.example.test", "/api/v1") as JsonObject;
+const paths = document.paths as Record<string, Record<string, JsonObject>>;
+const schemas = (document.components as JsonObject).schemas as Record<string, JsonObject>;
+
+const operationAt = (method: string, path: string): JsonObject => {
+  const operation = paths[path]?.[method.toLowerCase()];
+  if (!operation) throw new Error(`the document has no ${method} ${path}`);
+  return operation;
+};
+
+function* nodesOf(value: Json): Generator<JsonObject> {
+  if (Array.isArray(value)) for (const item of value) yield* nodesOf(item);
+  else if (typeof value === "object" && value !== null) {
+    yield value;
+    for (const part of Object.values(value)) yield* nodesOf(part);
+  }
+}
+
+test("is OpenAPI 3.1 in version 1.1.0, and valid JSON all through", () => {
+  expect(document).toMatchObject({
+    openapi: "3.1.0",
+    info: { title: "Mailroom", version: "1.1.0" },
+    servers: [{ url: "https://mail.example.test/api/v1" }],
+    components: { securitySchemes: { apiKey: { type: "http", scheme: "bearer" } } },
+  });
+  expect(JSON.parse(JSON.stringify(document))).toEqual(document);
+});
+
+test("every reference leads somewhere, and every component is referred to", () => {
+  const references = new Set([...nodesOf(document)].flatMap(({ $ref }) => (typeof $ref === "string" ? [$ref] : [])));
+  expect(references.size).toBeGreaterThan(15);
+  for (const reference of references) expect(resolve(document, reference)).toBeObject();
+  const components = Object.entries(document.components as Record<string, JsonObject>)
+    .filter(([kind]) => kind !== "securitySchemes")
+    .flatMap(([kind, named]) => Object.keys(named).map((name) => `#/components/${kind}/${name}`));
+  expect(components.filter((name) => !references.has(name))).toEqual([]);
+});
+
+test("has what a 3.1 document must have in each place, and nothing of 3.0", () => {
+  const names: string[] = [];
+  for (const [path, methods] of Object.entries(paths)) {
+    expect(path).toMatch(/^(\/(\w+|\{\w+\}))+$/);
+    for (const [method, operation] of Object.entries(methods)) {
+      expect(method).toMatch(/^(get|patch|post)$/);
+      names.push(operation.operationId as string);
+      const parameters = (operation.parameters ?? []) as JsonObject[];
+      const inPath = parameters.filter((parameter) => parameter.in === "path");
+      expect(inPath.map(({ name, required }) => [name, required])).toEqual(
+        [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => [name as string, true]),
+      );
+      for (const { name, schema } of parameters)
+        expect([name, schema]).toEqual([expect.any(String), expect.any(Object)]);
+      for (const [status, answer] of Object.entries(operation.responses as JsonObject)) {
+        expect(status).toMatch(/^([2-5]\d\d|default)$/);
+        const { $ref } = answer as JsonObject;
+        const response = typeof $ref === "string" ? resolve(document, $ref) : (answer as JsonObject);
+        expect(response.description).toBeString();
+        expect(Object.keys(response.headers as JsonObject)).toEqual(
+          expect.arrayContaining(["X-RateLimit-Limit", "X-RateLimit-Remaining"]),
+        );
+      }
+    }
+  }
+  expect(new Set(names).size).toBe(names.length);
+  const outdated = [...nodesOf(document)]
+    .flatMap((node) => Object.keys(node))
+    .filter((key) => /^(nullable|\$id)$/.test(key));
+  expect(outdated).toEqual([]);
+});
+
+describe("each operation of the specification", () => {
+  const LIST_FOLDERS = ["inbox", "sent", "drafts", "archive", "spam", "trash", "starred", "snoozed", "all"];
+  const FOLDERS = LIST_FOLDERS.slice(0, 6);
+  const string = { type: "string" };
+  const boolean = { type: "boolean" };
+  const limit = { type: "integer", minimum: 1, maximum: 100, default: 25 };
+  const q = { type: "string", maxLength: 500 };
+  const html = { type: "boolean", default: true };
+  const table: [
+    name: string,
+    method: string,
+    path: string,
+    scope: string,
+    query: Record<string, object>,
+    refusals: number[],
+  ][] = [
+    ["listMailboxes", "GET", "/mailboxes", "read", {}, [401, 403, 404, 429]],
+    [
+      "listThreads",
+      "GET",
+      "/threads",
+      "read",
+      {
+        mailbox: string,
+        folder: { type: "string", enum: LIST_FOLDERS, default: "inbox" },
+        unread: boolean,
+        label: string,
+        hasAttachments: boolean,
+        q,
+        cursor: string,
+        limit,
+      },
+      [400, 401, 403, 404, 429],
+    ],
+    ["getThread", "GET", "/threads/{id}", "read", { html }, [401, 403, 404, 429]],
+    ["updateThread", "PATCH", "/threads/{id}", "write", {}, [400, 401, 403, 404, 422, 429]],
+    [
+      "listMessages",
+      "GET",
+      "/messages",
+      "read",
+      {
+        mailbox: { type: "string", format: "email" },
+        folder: { type: "string", enum: FOLDERS },
+        direction: { type: "string", enum: ["inbound", "outbound"] },
+        limit,
+      },
+      [401, 403, 404, 429],
+    ],
+    ["getMessage", "GET", "/messages/{id}", "read", { html }, [401, 403, 404, 429]],
+    ["getRawMessage", "GET", "/messages/{id}/raw", "read", {}, [401, 403, 404, 429]],
+    ["getAttachment", "GET", "/attachments/{id}", "read", {}, [401, 403, 404, 429]],
+    [
+      "searchMail",
+      "GET",
+      "/search",
+      "read",
+      { q, mailbox: string, folder: { type: "string", enum: LIST_FOLDERS }, cursor: string, limit },
+      [400, 401, 403, 404, 429],
+    ],
+  ];
+
+  test("is there, and no other", () => {
+    const documented = Object.entries(paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+    );
+    expect(documented.sort()).toEqual(table.map(([, method, path]) => `${method} ${path}`).sort());
+  });
+
+  test.each(table)("%s", (name, method, path, scope, query, refusals) => {
+    const operation = operationAt(method, path);
+    expect(operation).toMatchObject({
+      operationId: name,
+      security: [{ apiKey: [scope] }],
+      summary: expect.any(String),
+    });
+    const given = ((operation.parameters ?? []) as JsonObject[]).filter((parameter) => parameter.in === "query");
+    expect(Object.fromEntries(given.map((parameter) => [parameter.name, parameter.schema]))).toEqual(query);
+    expect(given.filter(({ required }) => required).map((parameter) => parameter.name)).toEqual(
+      path === "/search" ? ["q"] : [],
+    );
+    expect(Object.keys(operation.responses as JsonObject)).toEqual(
+      expect.arrayContaining(["200", "default", ...refusals.map(String)]),
+    );
+  });
+
+  test("takes PATCH's body as JSON and refuses other fields", () => {
+    expect(operationAt("PATCH", "/threads/{id}").requestBody).toEqual({
+      required: true,
+      content: { "application/json": { schema: { $ref: "#/components/schemas/ThreadPatch" } } },
+    });
+    expect(schemas.ThreadPatch).toMatchObject({
+      additionalProperties: false,
+      minProperties: 1,
+      properties: {
+        folder: { type: "string", enum: ["inbox", "archive", "trash", "spam"] },
+        labels: { type: "array", maxItems: 20, items: { type: "string", maxLength: 60 } },
+        addLabels: { type: "array", items: { type: "string", maxLength: 60 } },
+        removeLabels: { type: "array", items: { type: "string" } },
+      },
+    });
+  });
+});
+
+test("each resource has the specification's fields, required and not", () => {
+  const REQUIRED: Record<string, string> = {
+    EmailAddress: "email",
+    Mailbox: "id address displayName aliases source access unread",
+    Thread:
+      "id mailboxId mailbox receivedOn subject snippet from participants folder unread starred labels lastMessageAt hasAttachments messageCount",
+    ThreadList: "threads nextCursor unread",
+    ThreadDetail: "thread messages permissions",
+    Message: "id threadId mailboxId direction from to cc subject date read text attachments",
+    MessageSummary: "id threadId mailbox folder direction from to subject snippet bodyText date read",
+    Attachment: "id filename contentType size inline url",
+    Error: "error code",
+    ThreadPatch: "",
+  };
+  const OPTIONAL: Record<string, string> = {
+    EmailAddress: "name",
+    Thread: "snoozedUntil",
+    Message: "messageId bcc html auth deliveredAt",
+    MessageSummary: "cc headerMessageId",
+    Attachment: "contentId",
+    ThreadPatch: "unread read starred folder labels addLabels removeLabels",
+  };
+  expect(Object.keys(schemas).sort()).toEqual(Object.keys(REQUIRED).sort());
+  const words = (text = "") => text.split(" ").filter((word) => word !== "");
+  for (const [name, schema] of Object.entries(schemas)) {
+    const { properties, required = [] } = schema as { properties: JsonObject; required?: string[] };
+    expect([name, [...required].sort()]).toEqual([name, words(REQUIRED[name]).sort()]);
+    expect([name, Object.keys(properties).sort()]).toEqual([
+      name,
+      [...words(REQUIRED[name]), ...words(OPTIONAL[name])].sort(),
+    ]);
+  }
+});
+
+test("is served without a key, with the rate of the source", async () => {
+  const { ask, raw } = await startApi();
+  const answer = await ask("/openapi.json", { headers: { authorization: "" } });
+  expect(answer.status).toBe(200);
+  expect(answer.headers.get("content-type")).toStartWith("application/json");
+  expect(answer.headers.get("x-ratelimit-limit")).toBe("1000000");
+  expect(answer.body).toEqual(describeApi(OPERATIONS, "http://mail.example.test", "/api/v1"));
+  const head = await raw("HEAD /api/v1/openapi.json HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  expect(head).toStartWith("HTTP/1.1 200");
+});
+
+describe("what the server answers is what the document says", () => {
+  const MAIL = `From: "Zoë" <zoe@remote.example>
+To: olga@example.test, Max <max@example.test>
+Cc: cc@remote.example
+Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=
+Message-ID: <one@remote.example>
+Date: Mon, 05 Jan 2026 08:00:00 +0000
+MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary=b
+
+--b
+Content-Type: multipart/related; boundary=r
+
+--r
+Content-Type: text/html; charset=utf-8
+
+<p>Hello <img src="cid:pic"></p>
+--r
+Content-Type: image/png
+Content-ID: <pic>
+Content-Transfer-Encoding: base64
+
+iVBORw0KGgo=
+--r--
+--b
+Content-Type: text/plain; name="notes.txt"
+Content-Disposition: attachment; filename="notes.txt"
+
+notes
+--b--
+`;
+  const ODD = ["", "From: nobody at all\n\nhello", "From: <>\nTo: undisclosed-recipients:;\nSubject:\n\n"];
+
+  test("for every operation, refusals included", async () => {
+    const { ask, file } = await startApi();
+    const { messageId, threadId } = await file(MAIL);
+    for (const odd of ODD) await file(odd);
+    const detail = await ask(`/threads/${threadId}`);
+    const [first] = detail.body.messages as { attachments: { id: string }[] }[];
+    const attachment = first?.attachments[0]?.id;
+
+    const requests: [method: string, template: string, path: string, status: number, body?: object][] = [
+      ["GET", "/mailboxes", "/mailboxes", 200],
+      ["GET", "/threads", "/threads", 200],
+      ["GET", "/threads", "/threads?limit=1", 200],
+      ["GET", "/threads", "/threads?limit=1000", 400],
+      ["GET", "/threads", "/threads?mailbox=nobody@example.test", 404],
+      ["GET", "/threads/{id}", `/threads/${threadId}`, 200],
+      ["GET", "/threads/{id}", `/threads/${threadId}?html=false`, 200],
+      ["GET", "/threads/{id}", "/threads/none", 404],
+      ["PATCH", "/threads/{id}", `/threads/${threadId}`, 200, { labels: ["A"], starred: true, read: true }],
+      ["PATCH", "/threads/{id}", `/threads/${threadId}`, 400, {}],
+      ["GET", "/messages", "/messages", 200],
+      ["GET", "/messages/{id}", `/messages/${messageId}`, 200],
+      ["GET", "/messages/{id}", "/messages/none", 404],
+      ["GET", "/messages/{id}/raw", `/messages/${messageId}/raw`, 200],
+      ["GET", "/messages/{id}/raw", "/messages/none/raw", 404],
+      ["GET", "/attachments/{id}", `/attachments/${attachment}`, 200],
+      ["GET", "/attachments/{id}", "/attachments/none", 404],
+      ["GET", "/search", "/search?q=hello", 200],
+      ["GET", "/search", "/search", 400],
+    ];
+    for (const [method, template, path, status, body] of requests) {
+      const answer = await ask(path, { method, body });
+      expect([path, answer.status]).toEqual([path, status]);
+      const documented = (operationAt(method, template).responses as JsonObject)[status] as JsonObject;
+      const response = typeof documented.$ref === "string" ? resolve(document, documented.$ref) : documented;
+      for (const header of Object.keys(response.headers as JsonObject)) expect(answer.headers.has(header)).toBeTrue();
+      const [[type, { schema }]] = Object.entries(response.content as object) as [[string, { schema: JsonObject }]];
+      if (type !== "*/*") expect(answer.headers.get("content-type")).toStartWith(type);
+      if (type === "application/json") {
+        expect([path, faults(document, schema, answer.body as JsonObject)]).toEqual([path, []]);
+      }
+    }
+    expect((await ask("/threads")).body.threads).toHaveLength(1 + ODD.length);
+  });
+});
+
+test("the second opinion finds faults", () => {
+  const schema = { $ref: "#/components/schemas/ThreadPatch" };
+  expect(faults(document, schema, { read: true, labels: ["a"] })).toEqual([]);
+  expect(faults(document, schema, {})).toHaveLength(1);
+  expect(faults(document, schema, { colour: 1, folder: "sent", labels: ["x".repeat(61)], read: "yes" })).toHaveLength(
+    4,
+  );
+  expect(faults(document, { $ref: "#/components/schemas/EmailAddress" }, { email: "none" })).toHaveLength(1);
+  expect(() => faults(document, { pattern: "x" }, "x")).toThrow("pattern");
+});

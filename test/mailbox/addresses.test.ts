@@ -1,0 +1,129 @@
+/** Where mail to an address goes (contract: Arrival). */
+import { describe, expect, test } from "bun:test";
+import { eq } from "drizzle-orm";
+import { mailboxes, users } from "../../src/store/schema.ts";
+import { createWorld } from "./world.ts";
+
+function office() {
+  const world = createWorld();
+  const workspaceId = world.workspace("W", "example.test");
+  const owner = world.user(workspaceId, "owner@example.test", "owner");
+  const first = world.box(workspaceId, "zzz@example.test", owner);
+  world.runtime.advanceTo(world.runtime.now() + 1);
+  const boxes = {
+    first,
+    owner: world.box(workspaceId, "owner@example.test", owner),
+    ann: world.box(workspaceId, "ann@example.test"),
+    plus: world.box(workspaceId, "list+ann@example.test"),
+  };
+  world.alias(boxes.ann, "sales@example.test");
+  return { world, workspaceId, owner, boxes };
+}
+
+describe("an address", () => {
+  const cases: [string, "ann" | "plus" | "owner", string, boolean][] = [
+    ["ann@example.test", "ann", "ann@example.test", false],
+    ["ANN@Example.TEST", "ann", "ann@example.test", false],
+    ['"ann"@example.test', "ann", "ann@example.test", false],
+    ["ann+news@example.test", "ann", "ann@example.test", false],
+    ["ann+a+b@example.test", "ann", "ann@example.test", false],
+    ["sales@example.test", "ann", "sales@example.test", false],
+    ["Sales+q@example.test", "ann", "sales@example.test", false],
+    ["list+ann@example.test", "plus", "list+ann@example.test", false],
+    ["postmaster@example.test", "owner", "postmaster@example.test", true],
+    ["PostMaster+x@example.test", "owner", "postmaster@example.test", true],
+    ["abuse@example.test", "owner", "abuse@example.test", true],
+    ["postmaster", "owner", "postmaster@example.test", true],
+    ["POSTMASTER", "owner", "postmaster@example.test", true],
+  ];
+  for (const [address, to, receivedOn, exempt] of cases) {
+    test(`${address} reaches ${to}`, () => {
+      const { world, workspaceId, boxes } = office();
+      expect(world.mailbox.route(address)).toEqual({
+        kind: "mailbox",
+        mailboxId: boxes[to],
+        workspaceId,
+        receivedOn,
+        exempt,
+      });
+    });
+  }
+
+  for (const [address, kind] of [
+    ["nobody@example.test", "unknown"],
+    ["list@example.test", "unknown"],
+    ["+ann@example.test", "unknown"],
+    ["ann@example.org", "not-local"],
+    ["ann@sub.example.test", "not-local"],
+    ["postmaster@example.org", "not-local"],
+    ["ann", "not-local"],
+    ["", "not-local"],
+    ["@", "not-local"],
+    ["@example.test", "not-local"],
+    ["ann@[127.0.0.1]", "not-local"],
+  ] as const) {
+    test(`${address || "the empty one"} is ${kind}`, () => {
+      expect(office().world.mailbox.route(address)).toEqual({ kind });
+    });
+  }
+});
+
+describe("a catch-all", () => {
+  test("has what nobody else has, and is received on the address itself, without its tag", () => {
+    const { world, boxes } = office();
+    world.alias(boxes.ann, "*@example.test");
+    expect(world.mailbox.route("any.thing@example.test")).toMatchObject({
+      mailboxId: boxes.ann,
+      receivedOn: "any.thing@example.test",
+      exempt: false,
+    });
+    expect(world.mailbox.route("any+tag@example.test")).toMatchObject({ receivedOn: "any@example.test" });
+    expect(world.mailbox.route("owner+tag@example.test")).toMatchObject({ mailboxId: boxes.owner });
+    expect(world.mailbox.route("postmaster@example.test")).toMatchObject({ mailboxId: boxes.owner });
+    expect(world.mailbox.route("x@example.org")).toEqual({ kind: "not-local" });
+  });
+});
+
+describe("postmaster and abuse", () => {
+  test("belong to the mailbox or alias that has them, and stay exempt", () => {
+    const { world, workspaceId, boxes } = office();
+    const abuse = world.box(workspaceId, "abuse@example.test");
+    world.alias(boxes.ann, "postmaster@example.test");
+    expect(world.mailbox.route("abuse@example.test")).toMatchObject({ mailboxId: abuse, exempt: true });
+    expect(world.mailbox.route("postmaster")).toMatchObject({ mailboxId: boxes.ann, exempt: true });
+  });
+
+  test("reach the owner's first mailbox where none is at the address they sign in with", () => {
+    const { world, owner, boxes } = office();
+    world.store.db.update(users).set({ email: "else@elsewhere.example" }).where(eq(users.id, owner.userId)).run();
+    expect(world.mailbox.route("abuse@example.test")).toMatchObject({ mailboxId: boxes.first });
+  });
+
+  test("are for the catch-all where the owner has no mailbox, else unknown", () => {
+    const { world, boxes } = office();
+    world.store.db.update(mailboxes).set({ ownerId: null }).run();
+    expect(world.mailbox.route("abuse@example.test")).toEqual({ kind: "unknown" });
+    world.alias(boxes.ann, "*@example.test");
+    expect(world.mailbox.route("abuse@example.test")).toMatchObject({ mailboxId: boxes.ann, exempt: true });
+  });
+
+  test("of another workspace reach its own owner", () => {
+    const { world } = office();
+    const there = world.workspace("There", "there.test");
+    const box = world.box(there, "boss@there.test", world.user(there, "boss@there.test", "owner"));
+    expect(world.mailbox.route("postmaster@there.test")).toMatchObject({ mailboxId: box, workspaceId: there });
+  });
+
+  test("bare postmaster is not local before there is a domain", () => {
+    expect(createWorld().mailbox.route("postmaster")).toEqual({ kind: "not-local" });
+  });
+});
+
+test("a domain compares as A-labels", () => {
+  const world = createWorld();
+  const workspaceId = world.workspace("W", "xn--mnchen-3ya.example");
+  const box = world.box(workspaceId, "info@xn--mnchen-3ya.example");
+  for (const address of ["info@münchen.example", "info@MÜNCHEN.example", "INFO@XN--MNCHEN-3YA.example"]) {
+    expect(world.mailbox.route(address)).toMatchObject({ mailboxId: box, receivedOn: "info@xn--mnchen-3ya.example" });
+  }
+});

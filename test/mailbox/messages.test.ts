@@ -1,0 +1,311 @@
+/** Single messages, their files and attachments (spec: GET /messages and below; contract: Bcc, HTML served). */
+import { describe, expect, test } from "bun:test";
+import { eq } from "drizzle-orm";
+import { parseMessage } from "../../src/message/parse.ts";
+import { SANITIZER_VERSION } from "../../src/message/sanitize.ts";
+import { messageBodies, messages } from "../../src/store/schema.ts";
+import { createAlice } from "./world.ts";
+
+const RICH = [
+  "From: Carol <carol@remote.example>",
+  "To: alice@example.test",
+  "Cc: Dave <dave@remote.example>",
+  "Subject: Rich",
+  "Message-ID: <rich@remote.example>",
+  "Date: Mon, 05 Jan 2026 08:30:00 +0000",
+  "X-Kept: as it is",
+  "MIME-Version: 1.0",
+  'Content-Type: multipart/mixed; boundary="m"',
+  "",
+  "--m",
+  'Content-Type: multipart/related; boundary="r"',
+  "",
+  "--r",
+  "Content-Type: text/html; charset=utf-8",
+  "",
+  '<p onclick="steal()">Look: <img src="cid:logo@x"></p><script>steal()</script>',
+  "--r",
+  "Content-Type: image/png",
+  "Content-ID: <logo@x>",
+  'Content-Disposition: inline; filename="logo.png"',
+  "Content-Transfer-Encoding: base64",
+  "",
+  "iVBORw0KGgo=",
+  "--r--",
+  "--m",
+  "Content-Type: text/csv",
+  'Content-Disposition: attachment; filename="a.csv"',
+  "",
+  "1,2,3",
+  "--m--",
+  "",
+].join("\n");
+
+describe("a message", () => {
+  test("has every field that applies", async () => {
+    const { receive, mailbox, alice, box } = createAlice();
+    const auth = { spf: "pass", dkim: "pass", dmarc: "pass" };
+    const { messageId, threadId } = await receive(RICH, { auth });
+    const message = mailbox.getMessage(alice, messageId, { html: true });
+    const attachment = {
+      id: expect.stringMatching(/^att_/),
+      url: expect.stringMatching(/^\/api\/v1\/attachments\/att_/),
+    };
+    expect(message).toEqual({
+      id: messageId,
+      threadId,
+      mailboxId: box,
+      direction: "inbound",
+      messageId: "<rich@remote.example>",
+      from: { email: "carol@remote.example", name: "Carol" },
+      to: [{ email: "alice@example.test" }],
+      cc: [{ email: "dave@remote.example", name: "Dave" }],
+      subject: "Rich",
+      date: "2026-01-05T08:30:00.000Z",
+      read: false,
+      text: expect.stringContaining("Look:"),
+      html: expect.stringContaining("cid:logo@x"),
+      attachments: expect.arrayContaining([
+        { ...attachment, filename: "logo.png", contentType: "image/png", size: 8, inline: true, contentId: "logo@x" },
+        { ...attachment, filename: "a.csv", contentType: "text/csv", size: 5, inline: false },
+      ]),
+      auth,
+    });
+    for (const { id, url } of message.attachments) expect(url).toBe(`/api/v1/attachments/${id}`);
+    expect(mailbox.getThread(alice, threadId, { html: true }).messages).toEqual([message]);
+  });
+
+  test("leaves out what does not apply", async () => {
+    const { receive, mailbox, alice } = createAlice();
+    const { messageId } = await receive("From: a@remote.example\nSubject: x\n\nhi\n");
+    const { messageId: _, ...message } = mailbox.getMessage(alice, messageId, { html: true });
+    expect(Object.keys(message).sort()).toEqual(
+      [
+        "attachments",
+        "cc",
+        "date",
+        "direction",
+        "from",
+        "id",
+        "mailboxId",
+        "read",
+        "subject",
+        "text",
+        "threadId",
+        "to",
+      ].sort(),
+    );
+    expect(_).toBeUndefined();
+  });
+
+  test("html=false leaves out the HTML, and only that", async () => {
+    const { receive, mailbox, alice } = createAlice();
+    const { messageId, threadId } = await receive(RICH);
+    const { html, ...rest } = mailbox.getMessage(alice, messageId, { html: true });
+    expect(html).toContain("<p>");
+    expect(mailbox.getMessage(alice, messageId, { html: false })).toEqual(rest);
+    expect(mailbox.getThread(alice, threadId, { html: false }).messages).toEqual([rest]);
+  });
+
+  test("says when it was delivered", async () => {
+    const { send, mailbox, alice, store } = createAlice();
+    const { messageId } = await send({});
+    store.db.update(messages).set({ deliveredAt: 1_700_000_000_000 }).run();
+    expect(mailbox.getMessage(alice, messageId, { html: true }).deliveredAt).toBe("2023-11-14T22:13:20.000Z");
+  });
+});
+
+describe("HTML", () => {
+  test("is served without script and handlers", async () => {
+    const { receive, mailbox, alice } = createAlice();
+    const { messageId } = await receive(RICH);
+    expect(mailbox.getMessage(alice, messageId, { html: true }).html).not.toMatch(/script|onclick|steal/);
+  });
+
+  test("that an older policy made is made again from the source, and kept", async () => {
+    const { receive, mailbox, alice, store } = createAlice();
+    const { messageId, threadId } = await receive(RICH);
+    const { html } = mailbox.getMessage(alice, messageId, { html: true });
+    const body = () =>
+      store.db.select({ html: messageBodies.html, sanitizer: messageBodies.sanitizer }).from(messageBodies).get();
+    for (const read of [
+      () => mailbox.getMessage(alice, messageId, { html: true }).html,
+      () => mailbox.getThread(alice, threadId, { html: true }).messages[0]?.html,
+    ]) {
+      store.db
+        .update(messageBodies)
+        .set({ html: "<script>old()</script>", sanitizer: SANITIZER_VERSION - 1 })
+        .run();
+      expect(read()).toBe(html ?? "");
+      await store.enqueue(() => undefined);
+      expect(body()).toEqual({ html: html ?? "", sanitizer: SANITIZER_VERSION });
+    }
+  });
+});
+
+describe("Bcc", () => {
+  const BCC = ["Bcc: Alice <ALICE@example.test>, Sales <sales@example.test>, Eve <eve@remote.example>"];
+
+  /** What each person sees of a message's Bcc, by every road. */
+  async function seenBy(sentByAlice: boolean) {
+    const office = createAlice();
+    const { world, workspaceId, box, mailbox, alice } = office;
+    world.alias(box, "sales@example.test");
+    const admin = world.user(workspaceId, "admin@example.test", "admin");
+    const eve = world.user(workspaceId, "eve@remote.example", "member");
+    const mate = world.user(workspaceId, "mate@example.test", "member");
+    for (const person of [eve, mate]) world.grant(box, person, "full");
+    const { messageId, threadId } = await (sentByAlice ? office.send : office.receive)({ headers: BCC });
+    return {
+      office,
+      seen: async (name: "alice" | "admin" | "eve" | "mate") => {
+        const caller = { alice, admin, eve, mate }[name];
+        const ofMessage = mailbox.getMessage(caller, messageId, { html: true }).bcc;
+        const ofThread = mailbox.getThread(caller, threadId, { html: true }).messages[0]?.bcc;
+        expect(ofThread).toEqual(ofMessage as NonNullable<typeof ofMessage>);
+        const raw = await parseMessage(await mailbox.getRawMessage(caller, messageId));
+        expect(raw.bcc).toEqual(ofMessage ?? []);
+        return ofMessage?.map(({ email }) => email.toLowerCase());
+      },
+    };
+  }
+
+  test("of a message we received: a Bcc'd person sees only their own addresses, nobody else any", async () => {
+    const { seen } = await seenBy(false);
+    expect(await seen("alice")).toEqual(["alice@example.test", "sales@example.test"]);
+    expect(await seen("eve")).toEqual(["eve@remote.example"]);
+    expect(await seen("admin")).toBeUndefined();
+    expect(await seen("mate")).toBeUndefined();
+  });
+
+  test("of a message we sent: who sent it sees all, a Bcc'd person their own, nobody else any", async () => {
+    const { seen } = await seenBy(true);
+    expect(await seen("alice")).toEqual(["alice@example.test", "sales@example.test", "eve@remote.example"]);
+    expect(await seen("eve")).toEqual(["eve@remote.example"]);
+    expect(await seen("admin")).toBeUndefined();
+    expect(await seen("mate")).toBeUndefined();
+  });
+
+  test("is in no list, search or event", async () => {
+    const { office } = await seenBy(true);
+    const { mailbox, alice, events, listed } = office;
+    const shown = [
+      await mailbox.listThreads(alice, { folder: "all", limit: 9 }),
+      mailbox.listMessages(alice, { limit: 9 }),
+      events(),
+    ];
+    expect(JSON.stringify(shown)).not.toContain("eve@remote");
+    for (const q of ["eve", "to:eve@remote.example", "to:sales@example.test"]) expect(await listed({ q })).toEqual([]);
+  });
+});
+
+describe("the raw file", () => {
+  test("has the stored headers, the body as received and the attachments", async () => {
+    const { receive, mailbox, alice } = createAlice();
+    const { messageId } = await receive(`Received: from relay.example by mx; Mon, 5 Jan 2026 09:00:01 +0000\n${RICH}`);
+    const bytes = await mailbox.getRawMessage(alice, messageId);
+    const raw = new TextDecoder().decode(bytes);
+    expect(raw).toContain("X-Kept: as it is\r\n");
+    expect(raw).not.toContain("Received:");
+    const [again, first] = [await parseMessage(bytes), await parseMessage(Buffer.from(RICH))];
+    expect({ ...again, attachments: [] }).toEqual({ ...first, attachments: [] });
+    const files = (parsed: typeof again) =>
+      parsed.attachments.map((file) => ({ ...file, content: Buffer.from(file.content).toString("base64") }));
+    expect(files(again).sort((a, b) => a.filename.localeCompare(b.filename))).toEqual(
+      files(first).sort((a, b) => a.filename.localeCompare(b.filename)),
+    );
+  });
+});
+
+test("an attachment gives its bytes", async () => {
+  const { receive, mailbox, alice } = createAlice();
+  const { messageId } = await receive(RICH);
+  for (const attachment of mailbox.getMessage(alice, messageId, { html: false }).attachments) {
+    const { content, ...rest } = mailbox.getAttachment(alice, attachment.id);
+    expect(rest).toEqual({ filename: attachment.filename, contentType: attachment.contentType, size: attachment.size });
+    const bytes = await content.bytes();
+    expect(bytes.byteLength).toBe(attachment.size);
+    expect(Buffer.from(bytes).toString("base64")).toBe(attachment.inline ? "iVBORw0KGgo=" : btoa("1,2,3"));
+  }
+});
+
+describe("recent messages", () => {
+  async function several() {
+    const office = createAlice();
+    const { receive, send, file, world, workspaceId, mailbox, alice } = office;
+    const bob = world.box(workspaceId, "bob@example.test");
+    const minute = (n: number) => `Mon, 05 Jan 2026 08:0${n}:00 +0000`;
+    await receive({ subject: "in 1", date: minute(1), cc: "dave@remote.example" });
+    await file(bob, { subject: "bob 2", date: minute(2) });
+    await send({ subject: "out 3", date: minute(3) });
+    const { threadId } = await receive({ subject: "junk 4", from: "junk@remote.example", date: minute(4) });
+    mailbox.update(alice, threadId, { folder: "spam" });
+    await receive({ subject: "in 0", date: minute(0) });
+    return {
+      ...office,
+      subjects: (filters: Partial<Parameters<typeof mailbox.listMessages>[1]>) =>
+        mailbox.listMessages(alice, { limit: 25, ...filters }).map(({ subject }) => subject),
+    };
+  }
+
+  const cases: [Parameters<Awaited<ReturnType<typeof several>>["subjects"]>[0], string[]][] = [
+    [{}, ["junk 4", "out 3", "bob 2", "in 1", "in 0"]],
+    [{ limit: 2 }, ["junk 4", "out 3"]],
+    [{ mailbox: "bob@example.test" }, ["bob 2"]],
+    [{ folder: "inbox" }, ["bob 2", "in 1", "in 0"]],
+    [{ folder: "sent" }, ["out 3"]],
+    [{ folder: "spam" }, ["junk 4"]],
+    [{ folder: "drafts" }, []],
+    [{ direction: "inbound" }, ["junk 4", "bob 2", "in 1", "in 0"]],
+    [{ direction: "outbound" }, ["out 3"]],
+    [{ direction: "outbound", folder: "inbox" }, []],
+    [{ direction: "inbound", folder: "inbox", mailbox: "alice@example.test", limit: 1 }, ["in 1"]],
+  ];
+  for (const [filters, expected] of cases) {
+    test(`${JSON.stringify(filters)}: ${expected.join(", ") || "none"}`, async () => {
+      expect((await several()).subjects(filters)).toEqual(expected);
+    });
+  }
+
+  test("have every field of the summary", async () => {
+    const { mailbox, alice } = await several();
+    const [summary] = mailbox.listMessages(alice, { mailbox: "alice@example.test", folder: "inbox", limit: 1 });
+    expect(summary).toEqual({
+      id: expect.stringMatching(/^msg_/),
+      threadId: expect.stringMatching(/^thr_/),
+      mailbox: "alice@example.test",
+      folder: "inbox",
+      direction: "inbound",
+      from: { email: "carol@remote.example", name: "Carol" },
+      to: [{ email: "alice@example.test" }],
+      cc: [{ email: "dave@remote.example" }],
+      subject: "in 1",
+      snippet: "How are you?",
+      bodyText: "How are you?",
+      date: "2026-01-05T08:01:00.000Z",
+      read: false,
+      headerMessageId: expect.stringMatching(/^<.*>$/),
+    });
+    const [, without] = mailbox.listMessages(alice, { mailbox: "alice@example.test", folder: "inbox", limit: 2 });
+    expect(without).not.toHaveProperty("cc");
+  });
+
+  test("show a very long text only in part; the message itself has all of it", async () => {
+    const { receive, mailbox, alice } = createAlice();
+    const line = `${"word ".repeat(15)}\n`;
+    const { messageId } = await receive({ text: line.repeat(2_000) });
+    const [summary] = mailbox.listMessages(alice, { limit: 1 });
+    const { text } = mailbox.getMessage(alice, messageId, { html: false });
+    expect(text.length).toBeGreaterThan(140_000);
+    expect(summary?.bodyText).toBe(text.slice(0, 100_000));
+  });
+});
+
+test("messages at the same time are in the order of their filing, both ways", async () => {
+  const { receive, mailbox, alice, messages: messagesOf, store } = createAlice();
+  const { threadId } = await receive({ messageId: "<1@x>", text: "1" });
+  for (const text of ["2", "3"]) await receive({ headers: ["References: <1@x>"], text });
+  expect(messagesOf(threadId).map(({ text }) => text)).toEqual(["1", "2", "3"]);
+  expect(mailbox.listMessages(alice, { limit: 9 }).map(({ bodyText }) => bodyText)).toEqual(["3", "2", "1"]);
+  expect(store.db.select().from(messages).where(eq(messages.kind, "received")).all()).toHaveLength(3);
+});

@@ -1,0 +1,88 @@
+/** Preparing: everything that filing needs, as plain data; whatever the bytes are. */
+import { expect, test } from "bun:test";
+import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import { SANITIZER_VERSION } from "../../src/message/sanitize.ts";
+import { openBlobs } from "../../src/store/blobs.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
+
+const blobs = openBlobs(temporaryFolder(), fakeRuntime());
+const prepare = (text: string) => prepareMessage(Buffer.from(text.replaceAll("\n", "\r\n")), blobs);
+
+const HTML = [
+  "From: Zoë <zoe@remote.example>",
+  "To: alice@example.test",
+  "Bcc: hidden@remote.example",
+  "Subject: Re: Crème brûlée",
+  "MIME-Version: 1.0",
+  'Content-Type: multipart/mixed; boundary="b"',
+  "",
+  "--b",
+  "Content-Type: text/html; charset=utf-8",
+  "",
+  "<p>Bonjour</p><script>x()</script>",
+  "--b",
+  "Content-Type: text/plain",
+  'Content-Disposition: attachment; filename="recette.txt"',
+  "",
+  "2 eggs",
+  "--b--",
+  "",
+].join("\n");
+
+test("what is derived: subject key, snippet, safe HTML and its source, index without Bcc", async () => {
+  const message = await prepare(HTML);
+  expect(message).toMatchObject({
+    isReply: true,
+    snippet: "Bonjour",
+    html: "<p>Bonjour</p>",
+    sanitizer: SANITIZER_VERSION,
+  });
+  expect(message.subjectKey).not.toContain("Re:");
+  expect(message.size).toBe(Buffer.byteLength(HTML.replaceAll("\n", "\r\n")));
+  expect(new TextDecoder().decode(Bun.zstdDecompressSync(message.htmlSource ?? new Uint8Array()))).toContain(
+    "<script>",
+  );
+  expect(message.index).toMatchObject({ subject: "re creme brulee", body: "bonjour" });
+  expect(message.index.sender).toContain("zoe");
+  expect(message.index.files).toContain("recette");
+  expect(JSON.stringify(message.index)).not.toContain("hidden");
+});
+
+test("attachments are durable blobs, named and measured", async () => {
+  const { attachments } = await prepare(HTML);
+  expect(attachments).toEqual([
+    {
+      filename: "recette.txt",
+      contentType: "text/plain",
+      size: 6,
+      inline: false,
+      blob: expect.stringMatching(/^[0-9a-f]{64}$/),
+    },
+  ]);
+  expect(Buffer.from(await blobs.read(attachments[0]?.blob ?? "")).toString()).toBe("2 eggs");
+});
+
+test("what comes out can be cloned between threads", async () => {
+  const message = await prepare(HTML);
+  expect(structuredClone(message)).toEqual(message);
+});
+
+test("a From without an address falls back to Sender; without both there is none", async () => {
+  expect((await prepare("Sender: s@remote.example\nSubject: x\n\nhi\n")).from?.email).toBe("s@remote.example");
+  expect(await prepare("Subject: x\n\nhi\n")).not.toHaveProperty("from");
+});
+
+test("any bytes at all are a message", async () => {
+  for (const bytes of [new Uint8Array(), Uint8Array.from({ length: 256 }, (_, i) => i), Buffer.from("\r\n\r\n\r\n")]) {
+    const message = await prepareMessage(bytes, blobs);
+    expect(message.size).toBe(bytes.byteLength);
+    expect(typeof message.text).toBe("string");
+  }
+});
+
+test("blobs that cannot be written are an error: nothing may be accepted then", async () => {
+  const full = { write: () => Promise.reject(Object.assign(new Error("no space"), { code: "ENOSPC" })) };
+  const error = await prepareMessage(Buffer.from(HTML.replaceAll("\n", "\r\n")), full).catch((error) => error);
+  expect(error).toMatchObject({ code: "ENOSPC" });
+});

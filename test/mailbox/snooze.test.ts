@@ -1,0 +1,84 @@
+/** Snoozing (contract: Folders): out of the inbox until a time, then back, unread. */
+import { describe, expect, test } from "bun:test";
+import { FOLDERS, threads } from "../../src/store/schema.ts";
+import { START } from "../harness/runtime.ts";
+import { createAlice } from "./world.ts";
+
+const HOUR_MS = 3_600_000;
+
+async function snoozed(until = START + HOUR_MS) {
+  const alice = createAlice();
+  const { receive, mailbox, store } = alice;
+  const { threadId: id } = await receive({ messageId: "<1@x>" });
+  mailbox.update(alice.alice, id, { read: true });
+  store.transact((tx) => mailbox.snooze(tx, id, until));
+  const job = mailbox.jobs.find(({ name }) => name === "wake-snoozed");
+  if (!job) throw new Error("no job wakes what is snoozed");
+  return { ...alice, id, job };
+}
+
+test("a snoozed conversation is listed under snoozed and all, not inbox, and says until when", async () => {
+  const { id, listed, thread, mailbox, alice } = await snoozed();
+  expect(await listed({ folder: "snoozed" })).toEqual([id]);
+  expect(await listed({ folder: "all" })).toEqual([id]);
+  expect(await listed({ folder: "inbox" })).toEqual([]);
+  expect(thread(id).snoozedUntil).toBe(new Date(START + HOUR_MS).toISOString());
+  mailbox.update(alice, id, { unread: true });
+  expect((await mailbox.listThreads(alice, { folder: "inbox", limit: 5 })).unread).toBe(0);
+  expect((await mailbox.listThreads(alice, { folder: "all", limit: 5 })).unread).toBe(1);
+  expect(mailbox.listMailboxes(alice)[0]?.unread).toBe(0);
+});
+
+test("it returns on time, not before: to the inbox, unread", async () => {
+  const { id, listed, thread, messages, job } = await snoozed();
+  expect(await job.runDue(START + HOUR_MS - 1)).toBe(START + HOUR_MS);
+  expect(await listed({ folder: "snoozed" })).toEqual([id]);
+  expect(await job.runDue(START + HOUR_MS)).toBeNull();
+  expect(await listed({ folder: "snoozed" })).toEqual([]);
+  expect(await listed({ folder: "inbox" })).toEqual([id]);
+  expect(thread(id).unread).toBe(true);
+  expect(messages(id).map(({ read }) => read)).toEqual([false]);
+});
+
+test("many that are due return, a portion at a time; the job says when the next is due", async () => {
+  const { receive, mailbox, store, listed, job } = await snoozed(START + 2 * HOUR_MS);
+  for (let i = 0; i < 120; i++) {
+    const { threadId } = await receive({ subject: `${i}` });
+    store.transact((tx) => mailbox.snooze(tx, threadId, START + i));
+  }
+  const at = START + HOUR_MS;
+  const next = await job.runDue(at);
+  expect(next).toBeLessThan(at);
+  expect(await job.runDue(at)).toBe(START + 2 * HOUR_MS);
+  expect(await listed({ folder: "snoozed" })).toHaveLength(1);
+  expect(await job.runDue(START + 2 * HOUR_MS)).toBeNull();
+});
+
+describe("what can be snoozed", () => {
+  for (const folder of FOLDERS) {
+    const can = folder === "inbox" || folder === "archive" || folder === "sent";
+    test(`a conversation in ${folder}: ${can ? "yes, it returns to the inbox" : "conflict"}`, async () => {
+      const { receive, store, mailbox, thread, listed, alice } = createAlice();
+      const { threadId } = await receive({});
+      mailbox.update(alice, threadId, { folder: "archive" });
+      store.db.update(threads).set({ folder }).run();
+      const act = () => store.transact((tx) => mailbox.snooze(tx, threadId, START + 1));
+      if (!can) {
+        expect(act).toThrow(expect.objectContaining({ code: "conflict" }));
+        expect(thread(threadId)).not.toHaveProperty("snoozedUntil");
+        return;
+      }
+      act();
+      expect(await listed({ folder: "snoozed" })).toEqual([threadId]);
+      expect(thread(threadId).folder).toBe("inbox");
+      if (folder !== "inbox") expect(mailbox.listMessages(alice, { folder: "inbox", limit: 5 })).toHaveLength(1);
+    });
+  }
+
+  test("nothing that does not exist", () => {
+    const { store, mailbox } = createAlice();
+    expect(() => store.transact((tx) => mailbox.snooze(tx, "thr_none", START))).toThrow(
+      expect.objectContaining({ code: "not_found" }),
+    );
+  });
+});

@@ -1,0 +1,78 @@
+/** Spam training (spec: States and transitions; contract: Spam): what is learned, where, and how it is forgiven. */
+import { describe, expect, test } from "bun:test";
+import { createAlice } from "./world.ts";
+
+const JUNK = { from: "Junk <JUNK@bad.example>" };
+
+test("a sender trained as spam is filed to spam from then on, whatever the case of the address", async () => {
+  const { receive, mailbox, alice, thread, events } = createAlice();
+  const first = await receive(JUNK);
+  expect(thread(first.threadId).folder).toBe("inbox");
+  mailbox.update(alice, first.threadId, { folder: "spam" });
+  const second = await receive({ from: "junk@Bad.example", subject: "New" });
+  expect(second.threadId).not.toBe(first.threadId);
+  expect(thread(second.threadId)).toMatchObject({ folder: "spam", unread: true });
+  expect(events().map(({ data }) => data.isSpam)).toEqual([false, true]);
+});
+
+test("other senders, and the same sender in other mailboxes, are not touched", async () => {
+  const { receive, file, mailbox, alice, thread, world, workspaceId, events } = createAlice();
+  const bob = world.box(workspaceId, "bob@example.test");
+  mailbox.update(alice, (await receive(JUNK)).threadId, { folder: "spam" });
+  const other = await receive({ from: "x.junk@bad.example", subject: "Other" });
+  expect(thread(other.threadId).folder).toBe("inbox");
+  await file(bob, { ...JUNK, subject: "To Bob" });
+  expect(events().map(({ data }) => data.isSpam)).toEqual([false, false, false]);
+});
+
+test("moving the conversation from spam to the inbox forgives the sender", async () => {
+  const { receive, mailbox, alice, thread } = createAlice();
+  const { threadId } = await receive(JUNK);
+  mailbox.update(alice, threadId, { folder: "spam" });
+  mailbox.update(alice, threadId, { folder: "inbox" });
+  expect(thread((await receive({ ...JUNK, subject: "Again" })).threadId).folder).toBe("inbox");
+});
+
+describe("moving it elsewhere forgives nobody", () => {
+  for (const folder of ["archive", "trash"] as const) {
+    test(folder, async () => {
+      const { receive, mailbox, alice, thread } = createAlice();
+      const { threadId } = await receive(JUNK);
+      mailbox.update(alice, threadId, { folder: "spam" });
+      mailbox.update(alice, threadId, { folder });
+      mailbox.update(alice, threadId, { folder: "inbox" });
+      expect(thread((await receive({ ...JUNK, subject: "Again" })).threadId).folder).toBe("spam");
+    });
+  }
+});
+
+test("a forgiven sender can be trained again", async () => {
+  const { receive, mailbox, alice, thread } = createAlice();
+  const { threadId } = await receive(JUNK);
+  for (const folder of ["spam", "inbox", "spam"] as const) mailbox.update(alice, threadId, { folder });
+  expect(thread((await receive({ ...JUNK, subject: "Again" })).threadId).folder).toBe("spam");
+});
+
+test("the sender trained is the latest who wrote; everybody in it is forgiven", async () => {
+  const { receive, mailbox, alice, thread } = createAlice();
+  const { threadId } = await receive({ messageId: "<a@x>", from: "good@remote.example" });
+  await receive({ ...JUNK, headers: ["In-Reply-To: <a@x>"], date: "Mon, 05 Jan 2026 08:10:00 +0000" });
+  mailbox.update(alice, threadId, { folder: "spam" });
+  const folderOf = async (from: string, subject: string) => thread((await receive({ from, subject })).threadId).folder;
+  expect(await folderOf("good@remote.example", "1")).toBe("inbox");
+  expect(await folderOf("junk@bad.example", "2")).toBe("spam");
+  await receive({
+    from: "good@remote.example",
+    headers: ["In-Reply-To: <a@x>"],
+    date: "Mon, 05 Jan 2026 08:20:00 +0000",
+  });
+  mailbox.update(alice, threadId, { folder: "inbox" });
+  expect(await folderOf("junk@bad.example", "3")).toBe("inbox");
+});
+
+test("nothing is learned from a conversation that has only what we sent", async () => {
+  const { send, receive, mailbox, alice, thread } = createAlice();
+  mailbox.update(alice, (await send({})).threadId, { folder: "spam" });
+  expect(thread((await receive({ from: "carol@remote.example", subject: "Hi" })).threadId).folder).toBe("inbox");
+  expect(thread((await receive({ from: "alice@example.test", subject: "Ho" })).threadId).folder).toBe("inbox");
+});

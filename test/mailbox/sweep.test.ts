@@ -1,0 +1,52 @@
+/** Removing files that no attachment names: never one that a message has, never a fresh one. */
+import { expect, test } from "bun:test";
+import { createLog } from "../../src/log.ts";
+import { sweepBlobs } from "../../src/mailbox/sweep.ts";
+import { attachments, mailboxes } from "../../src/store/schema.ts";
+import { START } from "../harness/runtime.ts";
+import { createAlice } from "./world.ts";
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+async function office() {
+  const alice = createAlice();
+  const { store, receive } = alice;
+  await receive({ headers: ['Content-Disposition: attachment; filename="kept.txt"'], text: "kept" });
+  const kept = store.db.select({ blob: attachments.blob }).from(attachments).get()?.blob ?? "";
+  const orphan = await store.blobs.write(Buffer.from("nobody's"));
+  const job = sweepBlobs(
+    store,
+    createLog(
+      "silent",
+      () => START,
+      () => {},
+    ),
+  );
+  return { ...alice, job, kept, orphan, has: (name: string) => store.blobs.file(name).exists() };
+}
+
+test("an hour after the start, then once a day, whatever wakes the job meanwhile", async () => {
+  const { job } = await office();
+  expect(await job.runDue(START)).toBe(START + HOUR_MS);
+  expect(await job.runDue(START + 5)).toBe(START + HOUR_MS);
+  expect(await job.runDue(START + HOUR_MS)).toBe(START + HOUR_MS + DAY_MS);
+  expect(await job.runDue(START + HOUR_MS + 5)).toBe(START + HOUR_MS + DAY_MS);
+});
+
+test("what no attachment names goes once it is an hour old; what one names stays", async () => {
+  const { job, kept, orphan, has } = await office();
+  await job.runDue(START);
+  await job.runDue(START + HOUR_MS);
+  expect([await has(kept), await has(orphan)]).toEqual([true, true]);
+  await job.runDue(START + HOUR_MS + DAY_MS);
+  expect([await has(kept), await has(orphan)]).toEqual([true, false]);
+});
+
+test("the files of a deleted mailbox go", async () => {
+  const { job, kept, has, store } = await office();
+  store.db.delete(mailboxes).run();
+  await job.runDue(START);
+  await job.runDue(START + DAY_MS);
+  expect(await has(kept)).toBe(false);
+});

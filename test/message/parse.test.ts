@@ -1,0 +1,278 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { parseMessage } from "../../src/message/parse.ts";
+
+const parse = (text: string) => parseMessage(new Uint8Array(Buffer.from(text, "latin1")));
+const utf8 = (text: string) => Buffer.from(text).toString("latin1");
+
+describe("headers", () => {
+  test("every field of a message", async () => {
+    const message = await parse(
+      [
+        "Received: from x",
+        "Return-Path: <ann@a.example>",
+        "From: =?utf-8?q?J=C3=B6rg?= <j@a.example>",
+        "Sender: s@a.example",
+        "To: Ann <ann@b.example>,",
+        " bob@b.example",
+        "To: third@b.example",
+        "Cc: team: c@b.example;",
+        "Bcc: secret@b.example",
+        "Reply-To: r@a.example",
+        "Subject: =?iso-8859-1?q?caf=E9?=",
+        " today",
+        "Date: Tue, 1 Jul 2003 10:52:37 +0200",
+        "Message-ID: <m@a.example>",
+        "In-Reply-To: <p@b.example>",
+        "References: <r@b.example> <p@b.example>",
+        "Auto-Submitted: auto-replied",
+        "X-Custom: =?utf-8?q?kept?=",
+        "MIME-Version: 1.0",
+        "Content-Type: text/plain",
+        "DKIM-Signature: v=1",
+        "",
+        "Hello",
+        "",
+      ].join("\r\n"),
+    );
+    expect(message).toEqual({
+      headers: [
+        ["From", "=?utf-8?q?J=C3=B6rg?= <j@a.example>"],
+        ["Sender", "s@a.example"],
+        ["To", "Ann <ann@b.example>, bob@b.example"],
+        ["To", "third@b.example"],
+        ["Cc", "team: c@b.example;"],
+        ["Reply-To", "r@a.example"],
+        ["Subject", "=?iso-8859-1?q?caf=E9?= today"],
+        ["Date", "Tue, 1 Jul 2003 10:52:37 +0200"],
+        ["Message-ID", "<m@a.example>"],
+        ["In-Reply-To", "<p@b.example>"],
+        ["References", "<r@b.example> <p@b.example>"],
+        ["Auto-Submitted", "auto-replied"],
+        ["X-Custom", "=?utf-8?q?kept?="],
+      ],
+      messageId: "<m@a.example>",
+      inReplyTo: "<p@b.example>",
+      references: ["<r@b.example>", "<p@b.example>"],
+      date: Date.UTC(2003, 6, 1, 8, 52, 37),
+      from: { email: "j@a.example", name: "Jörg" },
+      sender: { email: "s@a.example" },
+      to: [{ email: "ann@b.example", name: "Ann" }, { email: "bob@b.example" }, { email: "third@b.example" }],
+      cc: [{ email: "c@b.example" }],
+      bcc: [{ email: "secret@b.example" }],
+      replyTo: [{ email: "r@a.example" }],
+      subject: "café today",
+      autoSubmitted: true,
+      text: "Hello",
+      attachments: [],
+    });
+  });
+
+  test("missing headers and empty input", async () => {
+    expect(await parse("")).toEqual({
+      headers: [],
+      references: [],
+      to: [],
+      cc: [],
+      bcc: [],
+      replyTo: [],
+      subject: "",
+      autoSubmitted: false,
+      text: "",
+      attachments: [],
+    });
+  });
+
+  test("a sender without From is the Sender; `Auto-Submitted: no` is a person", async () => {
+    const message = await parse("Sender: s@a.example\nAuto-Submitted: no (really)\n\n");
+    expect(message.from).toEqual({ email: "s@a.example" });
+    expect(message.autoSubmitted).toBe(false);
+  });
+});
+
+describe("text", () => {
+  const cases: [name: string, header: string, body: string, expected: string][] = [
+    [
+      "latin-1, quoted-printable",
+      "text/plain; charset=iso-8859-1\r\nContent-Transfer-Encoding: quoted-printable",
+      "caf=E9=\r\n!",
+      "café!",
+    ],
+    ["utf-8, base64", "text/plain; charset=UTF-8\r\nContent-Transfer-Encoding: base64", "SsO2\r\ncmc=", "Jörg"],
+    ["windows-1251", "text/plain; charset=windows-1251", "\xcf\xf0\xe8\xe2\xe5\xf2", "Привет"],
+    ["koi8-r", 'text/plain; charset="koi8-r"', "\xf0\xd2\xc9\xd7\xc5\xd4", "Привет"],
+    ["gb18030", "text/plain; charset=gb18030", "\xc4\xe3\xba\xc3", "你好"],
+    ["big5", "text/plain; charset=big5", "\xa7\x41\xa6\x6e", "你好"],
+    ["euc-kr", "text/plain; charset=ks_c_5601-1987", "\xbe\xc8\xb3\xe7", "안녕"],
+    ["shift_jis", "text/plain; charset=shift_jis", "\x82\xb1\x82\xf1", "こん"],
+    ["iso-2022-jp", "text/plain; charset=iso-2022-jp", "\x1b$B$3$s\x1b(B", "こん"],
+    ["utf-16le", "text/plain; charset=utf-16le\r\nContent-Transfer-Encoding: base64", "SABpAA==", "Hi"],
+    ["utf-7", "text/plain; charset=utf-7", "Hi +AOk-", "Hi é"],
+    ["cp437", "text/plain; charset=cp437", "caf\x82", "café"],
+    ["iso-8859-8-i", "text/plain; charset=iso-8859-8-i", "\xf9\xec\xe5\xed", "שלום"],
+    ["no charset, UTF-8", "text/plain", utf8("Jörg"), "Jörg"],
+    ["no charset, windows-1252", "text/plain", "caf\xe9 \x80", "café €"],
+    ["wrong charset", "text/plain; charset=utf-8", "caf\xe9", "café"],
+    ["unknown charset", "text/plain; charset=x-unknown", "caf\xe9", "café"],
+    ["unknown charset, UTF-8 inside", "text/plain; charset=x-unknown", utf8("Jörg"), "Jörg"],
+    ["unknown encoding", "text/plain\r\nContent-Transfer-Encoding: x-none", "a=20b", "a=20b"],
+    [
+      "claims base64, is text",
+      "text/plain\r\nContent-Transfer-Encoding: base64",
+      "Dear customer, hello!",
+      "Dear customer, hello!",
+    ],
+    ["base64 with a footer", "text/plain\r\nContent-Transfer-Encoding: base64", "SGVsbG8=\r\n", "Hello"],
+    ["format=flowed", "text/plain; format=flowed", "one \r\ntwo\r\n three", "one two\nthree"],
+    ["line ends", "text/plain", "a\r\nb\rc\nd\r\n\r\n", "a\nb\nc\nd"],
+    [
+      "NUL and lone surrogates",
+      "text/plain; charset=utf-16le\r\nContent-Transfer-Encoding: base64",
+      "YQAAAADYYgA=",
+      "a\ufffdb",
+    ],
+  ];
+  for (const [name, header, body, expected] of cases) {
+    test(name, async () => expect((await parse(`Content-Type: ${header}\r\n\r\n${body}`)).text).toBe(expected));
+  }
+
+  test("derived from HTML, with its links", async () => {
+    const message = await parse('Content-Type: text/html\n\n<p>Hi <a href="https://a.example/">there</a></p>');
+    expect(message.text).toBe("Hi there <https://a.example/>");
+    expect(message.html).toBe('<p>Hi <a href="https://a.example/">there</a></p>');
+  });
+});
+
+const multipart = (subtype: string, ...parts: string[]) =>
+  `Content-Type: multipart/${subtype}; boundary=${subtype}\n\n${parts.map((part) => `--${subtype}\n${part}`).join("\n")}\n--${subtype}--\n`;
+const PLAIN = "Content-Type: text/plain\n\nplain";
+const HTML = 'Content-Type: text/html\n\n<p>html <img src="cid:pic@x"></p>';
+const IMAGE = "Content-Type: image/png; name=p.png\nContent-ID: <pic@x>\nContent-Transfer-Encoding: base64\n\nQUJD";
+
+describe("bodies and attachments", () => {
+  test("an alternative has both, and its calendar is attached", async () => {
+    const calendar = "Content-Type: text/calendar; method=REQUEST\n\nBEGIN:VCALENDAR";
+    const message = await parse(multipart("alternative", PLAIN, HTML, calendar));
+    expect(message.text).toBe("plain");
+    expect(message.html).toContain("html");
+    expect(message.attachments.map(({ filename, contentType }) => [filename, contentType])).toEqual([
+      ["attachment-1.ics", "text/calendar"],
+    ]);
+  });
+
+  test("images of the HTML keep their cid and are inline; others are not", async () => {
+    const other = IMAGE.replaceAll("pic@x", "other@x");
+    const message = await parse(multipart("related", HTML, IMAGE, other));
+    expect(message.html).toContain('src="cid:pic@x"');
+    expect(message.attachments.map(({ inline, contentId }) => [inline, contentId])).toEqual([
+      [true, "pic@x"],
+      [false, "other@x"],
+    ]);
+    expect(Buffer.from(message.attachments[0]?.content ?? []).toString()).toBe("ABC");
+  });
+
+  test("several texts are all shown, in the HTML too", async () => {
+    const message = await parse(multipart("mixed", PLAIN, HTML, "\nfooter <b>"));
+    expect(message.text).toBe("plain\n\nhtml\n\nfooter <b>");
+    expect(message.html).toContain("plain");
+    expect(message.html).toContain("footer &lt;b&gt;");
+  });
+
+  test("a text that is meant as a file is one", async () => {
+    const file = 'Content-Type: text/plain; name="notes.txt"\n\nnotes';
+    const attached = "Content-Type: text/html\nContent-Disposition: attachment\n\n<p>";
+    const message = await parse(multipart("mixed", PLAIN, file, attached));
+    expect(message.text).toBe("plain");
+    expect(message.attachments.map(({ filename }) => filename)).toEqual(["notes.txt", "attachment-2.html"]);
+  });
+
+  test("a message inside, TNEF and a delivery status are attachments, byte for byte", async () => {
+    const inside = "Subject: in\r\n\r\nside\r\n";
+    const message = await parse(
+      multipart(
+        "mixed",
+        `Content-Type: message/rfc822\nContent-Disposition: inline\n\n${inside}`,
+        "Content-Type: application/ms-tnef; name=winmail.dat\nContent-Transfer-Encoding: base64\n\nQUJD",
+        "Content-Type: message/delivery-status\n\nReporting-MTA: dns; x",
+      ),
+    );
+    expect(message.text).toBe("");
+    expect(message.attachments.map(({ filename, content }) => [filename, Buffer.from(content).toString()])).toEqual([
+      ["attachment-1.eml", inside],
+      ["winmail.dat", "ABC"],
+      ["attachment-3.txt", "Reporting-MTA: dns; x"],
+    ]);
+  });
+
+  const names: [header: string, expected: string][] = [
+    ["attachment; filename*=utf-8''na%C3%AFve%20%E2%82%AC.pdf", "naïve €.pdf"],
+    ["attachment; filename*0*=utf-8''a%20; filename*1=b.pdf", "a b.pdf"],
+    ['attachment; filename="=?utf-8?q?J=C3=B6rg=2Epdf?="', "Jörg.pdf"],
+    ["attachment; filename==?utf-8?b?SsO2cmcucGRm?=", "Jörg.pdf"],
+    [`attachment; filename="${utf8("Jörg.pdf")}"`, "Jörg.pdf"],
+    ['attachment; filename="../../etc/passwd"', "passwd"],
+    ['attachment; filename="C:\\\\Temp\\\\a.pdf"', "a.pdf"],
+    [`attachment; filename="a${utf8("\u202e")}fdp.exe"`, "a fdp.exe"],
+    ["attachment", "attachment-1.pdf"],
+    ['attachment; filename=""', "attachment-1.pdf"],
+  ];
+  for (const [header, expected] of names) {
+    test(`filename of ${header}`, async () => {
+      const message = await parse(`Content-Type: application/pdf\nContent-Disposition: ${header}\n\nx`);
+      expect(message.attachments.map(({ filename }) => filename)).toEqual([expected]);
+    });
+  }
+});
+
+describe("mail that cannot be taken apart", () => {
+  const cases: [string, string][] = [
+    ["too many parts", multipart("mixed", ...Array.from({ length: 1_500 }, () => PLAIN))],
+    [
+      "too deep",
+      Array.from({ length: 99 }, (_, i) => `Content-Type: multipart/mixed; boundary=b${i}\n\n--b${i}\n`).join(""),
+    ],
+    ["too many headers", `Subject: kept\n${"X: y\n".repeat(100_000)}\nbody`],
+    [
+      "too many pieces of base64",
+      `Content-Type: application/pdf\nContent-Transfer-Encoding: base64\n\n${"QQ==".repeat(300_000)}`,
+    ],
+    ["a header line too long", `Subject: kept\nX: ${"y".repeat(1_000_000)}\n\nbody`],
+  ];
+  for (const [name, source] of cases) {
+    test(`${name}: the original is attached`, async () => {
+      const message = await parse(source);
+      expect(message.problem).toBeString();
+      expect(message.attachments.map(({ filename, contentType }) => [filename, contentType])).toEqual([
+        ["original.eml", "message/rfc822"],
+      ]);
+      expect(Buffer.from(message.attachments[0]?.content ?? []).toString("latin1")).toBe(source);
+      if (source.startsWith("Subject")) expect(message.subject).toBe("kept");
+    });
+  }
+});
+
+test("never rejects, and lets no NUL and no lone surrogate out", async () => {
+  const piece = fc.oneof(
+    fc.constantFrom(
+      "Content-Type: multipart/alternative; boundary=b\n",
+      "Content-Type: text/html; charset=utf-16\n",
+      "Content-Transfer-Encoding: base64\n",
+      "Content-Transfer-Encoding: quoted-printable\n",
+      'Content-Disposition: attachment; filename="\0=?utf-16?q?=00=D8?="\n',
+      "Subject: =?utf-16le?b?ANg=?= \0\n",
+      "From: =?utf-16le?b?ANg=?= <a@b.example>\n",
+      "\n",
+      "--b\n",
+      "--b--\n",
+    ),
+    fc.uint8Array({ maxLength: 60 }).map((octets) => Buffer.from(octets).toString("latin1")),
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.array(piece, { maxLength: 20 }), async (pieces) => {
+      const { attachments, ...message } = await parse(pieces.join(""));
+      const strings = JSON.stringify([message, attachments.map(({ content: _, ...rest }) => rest)]);
+      expect(strings).not.toContain("\\u0000");
+      expect(strings).not.toMatch(/\\ud[89a-f]/i);
+    }),
+  );
+});

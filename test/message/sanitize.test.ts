@@ -1,0 +1,153 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { sanitizeHtml } from "../../src/message/sanitize.ts";
+import { corpusJson, corpusNote, corpusPresent } from "../harness/corpus.ts";
+import { dangersIn } from "../harness/dangers.ts";
+
+test("the second parser sees what is dangerous", () => {
+  const html =
+    '<script>x</script><a href="java&#115;cript:x" onclick="y" id="z">a</a><img src="x" style="background:url(y)"><!-- c -->';
+  expect(dangersIn(html)).toEqual([
+    "element script",
+    "a href=javascript:x",
+    "handler onclick",
+    "attribute id",
+    "img src=x",
+    "style background:url(y)",
+    "comment  c ",
+  ]);
+});
+
+describe("keeps", () => {
+  const cases: [string, string][] = [
+    [
+      '<table border="1" cellpadding="2" width="100%" bgcolor="#eeeeee"><tbody><tr><td align="left" colspan="2">x</td></tr></tbody></table>',
+      '<table border="1" cellpadding="2" width="100%" bgcolor="#eeeeee"><tbody><tr><td align="left" colspan="2">x</td></tr></tbody></table>',
+    ],
+    ['<ul><li>a</li></ul><ol start="3"><li>b</li></ol>', '<ul><li>a</li></ul><ol start="3"><li>b</li></ol>'],
+    ['<font color="red" face="Arial" size="+1">x</font>', '<font color="red" face="Arial" size="+1">x</font>'],
+    ['<p style="color:red;position:fixed">x</p>', '<p style="color:red">x</p>'],
+    [
+      '<a href="https://a.example/?a=1&amp;b=2">x</a>',
+      '<a href="https://a.example/?a=1&amp;b=2" target="_blank" rel="noopener noreferrer nofollow">x</a>',
+    ],
+    [
+      '<a href="mailto:a@b.example">x</a>',
+      '<a href="mailto:a@b.example" target="_blank" rel="noopener noreferrer nofollow">x</a>',
+    ],
+    ['<img src="cid:a@b" alt="" width="10">', '<img alt="" width="10" src="cid:a@b" />'],
+    ['<img src="https://a.example/p.png">', '<img src="https://a.example/p.png" />'],
+    ['<img src="data:image/png;base64,iVBORw0K">', '<img src="data:image/png;base64,iVBORw0K" />'],
+    ['<body bgcolor="#fff"><p>x</p></body>', '<div bgcolor="#fff"><p>x</p></div>'],
+    ["a &lt;b&gt; &amp;amp; c", "a &lt;b&gt; &amp;amp; c"],
+    ["<b>unclosed", "<b>unclosed</b>"],
+    ['مرحبا <bdo dir="rtl">x</bdo>', 'مرحبا <bdo dir="rtl">x</bdo>'],
+  ];
+  for (const [html, expected] of cases) test(html, () => expect(sanitizeHtml(html)).toBe(expected));
+});
+
+describe("drops", () => {
+  const cases: [string, string][] = [
+    ["<script>alert(1)</script>x", "x"],
+    ["<style>body{background:url(x)}</style>x", "x"],
+    ["<p onclick=alert(1)>x</p>", "<p>x</p>"],
+    ['<a href="javascript:alert(1)">x</a>', "<a>x</a>"],
+    ['<a href=" java\tscript:alert(1)">x</a>', "<a>x</a>"],
+    ['<a href="vbscript:x">x</a>', "<a>x</a>"],
+    ['<a href="data:text/html,x">x</a>', "<a>x</a>"],
+    ['<a href="/settings">x</a>', "<a>x</a>"],
+    ['<a href="#x" name="y" id="z" class="w">x</a>', "<a>x</a>"],
+    ['<img src="data:image/svg+xml;base64,AAAA">', "<img />"],
+    ['<img src="x.png" srcset="https://a.example/x 2x" onerror="alert(1)">', "<img />"],
+    ['<img src="file:///etc/passwd">', "<img />"],
+    ['<form action="https://x.example"><input name="a"><button>Go</button></form>', "Go"],
+    ["<select><option>a</option></select>x", "x"],
+    ["<textarea></p><script>x</script></textarea>y", "y"],
+    ["<iframe src=x><b>fallback</b></iframe>y", "y"],
+    ['<noscript><p title="</noscript><img src=x onerror=alert(1)>"></noscript>y', "y"],
+    [
+      '<title></title><base href="https://x.example"><meta http-equiv="refresh" content="0;url=x"><link rel=stylesheet href=x>y',
+      "y",
+    ],
+    ['<object data="x">a</object><embed src="x">y', "y"],
+    ["<svg><script>x</script></svg>y", "y"],
+    ['<table background="https://x.example/p.png"><tr><td>x</td></tr></table>', "<table><tr><td>x</td></tr></table>"],
+    ["<!-- comment --><!doctype html><?php x ?>y", "y"],
+    ["<p\u0000 on\u0000click=x>y</p>", "<p>y</p>"],
+  ];
+  for (const [html, expected] of cases) test(html, () => expect(sanitizeHtml(html)).toBe(expected));
+});
+
+test("what is too large or has too many tags is shown as text", () => {
+  expect(sanitizeHtml(`<p>hello</p>${"<i>".repeat(2_500)}`)).toBe('<div style="white-space:pre-wrap">hello</div>');
+  expect(sanitizeHtml(`<p>hello</p>${"<br>".repeat(110_000)}`)).toContain("hello");
+  expect(sanitizeHtml(`<p>hello</p>${" ".repeat(5_000_000)}`)).toContain("hello");
+});
+
+test("deep elements lose their tags, not their text", () => {
+  const html = sanitizeHtml(`${"<div>".repeat(1_000)}deep${"</div>".repeat(1_000)}`);
+  expect(html).toContain("deep");
+  expect(html.split("<div>").length).toBeLessThan(210);
+});
+
+test("is safe and a fixed point, of any markup", () => {
+  const piece = fc.constantFrom(
+    "<p>",
+    "</p>",
+    "<a href='javascript:x'>",
+    '<a href="https://x.example/',
+    "<img src=x onerror=y>",
+    "<svg>",
+    "<math><mtext>",
+    "<style>",
+    "</style>",
+    "<title>",
+    "</title>",
+    "<textarea>",
+    "<noscript>",
+    "<table>",
+    "<td style='background:url(x)'>",
+    "<!--",
+    "-->",
+    "<![CDATA[",
+    "]]>",
+    '"',
+    "'",
+    ">",
+    "<",
+    "&lt;script&gt;",
+    "&#106;avascript:",
+    "<script>alert(1)</script>",
+    "text",
+    "\u0000",
+  );
+  fc.assert(
+    fc.property(fc.array(piece, { maxLength: 30 }), (pieces) => {
+      const safe = sanitizeHtml(pieces.join(""));
+      expect(dangersIn(safe)).toEqual([]);
+      expect(sanitizeHtml(safe)).toBe(safe);
+    }),
+  );
+});
+
+describe("attack vectors of other projects", () => {
+  test.skipIf(!corpusPresent)(`dompurify${corpusNote}`, () => {
+    const vectors = corpusJson("dompurify/expect.json") as { title?: string; payload: string }[];
+    expect(vectors.length).toBeGreaterThan(200);
+    for (const { payload } of vectors)
+      expect({ payload, dangers: dangersIn(sanitizeHtml(payload)) }).toEqual({ payload, dangers: [] });
+  });
+
+  test.skipIf(!corpusPresent)(`h5sc${corpusNote}`, () => {
+    const payloads = stringsIn(corpusJson("h5sc/items.json"));
+    expect(payloads.length).toBeGreaterThan(149);
+    for (const payload of payloads)
+      expect({ payload, dangers: dangersIn(sanitizeHtml(payload)) }).toEqual({ payload, dangers: [] });
+  });
+});
+
+/** Every string of a JSON value: payloads are spread over several fields. */
+function stringsIn(value: unknown): string[] {
+  if (typeof value === "string") return [value];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(stringsIn) : [];
+}

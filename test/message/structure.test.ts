@@ -1,0 +1,154 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { leavesOf, parseHeaderValue, readStructure, TooComplex } from "../../src/message/structure.ts";
+
+const bytes = (text: string) => Buffer.from(text, "latin1");
+
+/** [type, content] of every leaf. */
+function leaves(text: string): [string, string][] {
+  const buffer = bytes(text);
+  return [...leavesOf(readStructure(buffer))].map((part) => [
+    part.type,
+    buffer.toString("latin1", part.start, part.end),
+  ]);
+}
+
+const multipart = (boundary: string, ...parts: string[]) =>
+  `Content-Type: multipart/mixed; boundary=${boundary}\n\n${parts.map((part) => `--${boundary}\n${part}`).join("\n")}\n--${boundary}--\n`;
+
+describe("readStructure", () => {
+  test("a message of one part", () => {
+    expect(leaves("Subject: x\r\n\r\nbody\r\n")).toEqual([["text/plain", "body\r\n"]]);
+    expect(leaves("")).toEqual([["text/plain", ""]]);
+  });
+
+  test("parts in order; preamble, epilogue and the line breaks of delimiters are not theirs", () => {
+    const text =
+      'Content-Type: multipart/mixed; boundary="b"\r\n\r\npreamble\r\n--b\r\n\r\none\r\n--b\r\nContent-Type: TEXT/HTML\r\n\r\n<p>\r\n\r\n--b--\r\nepilogue';
+    expect(leaves(text)).toEqual([
+      ["text/plain", "one"],
+      ["text/html", "<p>\r\n"],
+    ]);
+  });
+
+  test("nested multiparts, and a delimiter of the outer one that closes a forgotten inner one", () => {
+    const inner = "Content-Type: multipart/alternative; boundary=i\n\n--i\n\none\n--i\n\ntwo";
+    expect(leaves(multipart("o", inner, "\nthree")).map(([, content]) => content)).toEqual(["one", "two", "three"]);
+  });
+
+  test("delimiters may be followed by white space", () => {
+    expect(leaves("Content-Type: multipart/mixed; boundary=b\n\n--b \t\n\none\n--b-- \n")).toEqual([
+      ["text/plain", "one"],
+    ]);
+  });
+
+  test("a boundary that begins like another is another", () => {
+    const inner = "Content-Type: multipart/mixed; boundary=bb\n\n--bb\n\none\n--bb--";
+    expect(leaves(multipart("b", inner, "\ntwo")).map(([, content]) => content)).toEqual(["one", "two"]);
+  });
+
+  test("an inner multipart with the boundary of its parent ends at its own closing delimiter", () => {
+    const inner = "Content-Type: multipart/mixed; boundary=b\n\n--b\n\none\n--b--";
+    expect(leaves(multipart("b", inner, "\ntwo")).map(([, content]) => content)).toEqual(["one", "two"]);
+  });
+
+  test("a multipart whose delimiter never comes is a text", () => {
+    expect(leaves("Content-Type: multipart/mixed; boundary=b\n\nhello\n--c\n")).toEqual([
+      ["text/plain", "hello\n--c\n"],
+    ]);
+    expect(leaves("Content-Type: multipart/mixed\n\nhello")).toEqual([["text/plain", "hello"]]);
+    expect(leaves("Content-Type: multipart/mixed; boundary=b\n\nhello\n--b--\n")).toEqual([["text/plain", "hello"]]);
+  });
+
+  test("a boundary is found where the semicolon before it is missing", () => {
+    expect(leaves('Content-Type: multipart/mixed\n boundary="b"\n\n--b\n\none\n--b--')).toEqual([
+      ["text/plain", "one"],
+    ]);
+  });
+
+  test("text before the first delimiter of an inner multipart is a part, with the fields it has left", () => {
+    const inner = "Content-Type: multipart/alternative; boundary=i\nContent-Type: text/x-own\n\none\n--i\n\ntwo\n--i--";
+    expect(leaves(multipart("o", inner))).toEqual([
+      ["text/x-own", "one"],
+      ["text/plain", "two"],
+    ]);
+  });
+
+  test("parts after a closing delimiter are parts still", () => {
+    expect(leaves(`${multipart("b", "\none")}--b\n\ntwo`).map(([, content]) => content)).toEqual(["one", "two"]);
+  });
+
+  test("parts of a digest are messages unless they say otherwise", () => {
+    const digest = multipart("b", "\nSubject: x\n\nbody").replace("mixed", "digest");
+    expect(leaves(digest)).toEqual([["message/rfc822", "Subject: x\n\nbody"]]);
+  });
+
+  test("a message inside is one part, whatever is in it", () => {
+    const inside = `Content-Type: message/rfc822\n\n${multipart("i", "\none")}`;
+    expect(leaves(multipart("o", inside)).map(([type]) => type)).toEqual(["message/rfc822"]);
+  });
+
+  test("what is no media type is a text or data", () => {
+    const typeOf = (value: string) => leaves(`Content-Type: ${value}\n\nx`)[0]?.[0] ?? "";
+    expect(typeOf("text")).toBe("text/plain");
+    expect(typeOf("text/plain charset=x")).toBe("text/plain");
+    expect(typeOf("application/pdf (a comment); name=x")).toBe("application/pdf");
+    expect(typeOf("nonsense")).toBe("application/octet-stream");
+  });
+
+  test("beyond the limits there is no structure", () => {
+    expect(() => readStructure(bytes(multipart("b", ...Array.from({ length: 1_001 }, () => "\nx"))))).toThrow(
+      TooComplex,
+    );
+    const deep = Array.from(
+      { length: 60 },
+      (_, i) => `Content-Type: multipart/mixed; boundary=b${i}\n\n--b${i}\n`,
+    ).join("");
+    expect(() => readStructure(bytes(deep))).toThrow(TooComplex);
+    expect(() => readStructure(bytes("\n".repeat(2_000_001)))).toThrow(TooComplex);
+    expect(() => readStructure(bytes(`${"X: y\n".repeat(1_001)}\n`))).toThrow(TooComplex);
+  });
+
+  test("throws nothing else; leaves lie in order inside the bytes and do not overlap", () => {
+    const line = fc.constantFrom(
+      "Content-Type: multipart/mixed; boundary=a",
+      "Content-Type: multipart/digest; boundary=b",
+      "Content-Type: message/rfc822",
+      "--a",
+      "--b",
+      "--a--",
+      "--b--",
+      "--",
+      "",
+      "text",
+      "X: y",
+    );
+    fc.assert(
+      fc.property(fc.array(line, { maxLength: 40 }), fc.constantFrom("\n", "\r\n"), (lines, end) => {
+        const buffer = bytes(lines.join(end));
+        let position = 0;
+        for (const part of leavesOf(readStructure(buffer))) {
+          expect(part.start).toBeGreaterThanOrEqual(position);
+          expect(part.end).toBeGreaterThanOrEqual(part.start);
+          position = part.end;
+        }
+        expect(position).toBeLessThanOrEqual(buffer.length);
+      }),
+    );
+  });
+});
+
+test("parseHeaderValue", () => {
+  const parse = (text: string) => {
+    const { value, parameters } = parseHeaderValue(text);
+    return [value, Object.fromEntries(parameters)];
+  };
+  expect(parse('Text/Plain; Charset="utf-8"; name=a b.txt')).toEqual([
+    "text/plain",
+    { charset: "utf-8", name: "a b.txt" },
+  ]);
+  expect(parse('attachment; filename="a \\"b\\"; c.txt"')).toEqual(["attachment", { filename: 'a "b"; c.txt' }]);
+  expect(parse("text/plain; charset=us-ascii (Plain text)")).toEqual(["text/plain", { charset: "us-ascii" }]);
+  expect(parse("a/b; x=1; x=2; y; =z")).toEqual(["a/b", { x: "1" }]);
+  expect(parse("")).toEqual(["", {}]);
+});

@@ -1,0 +1,128 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { htmlOfText, snippetOf, subjectKeyOf, textOfHtml, trimLineBreaks } from "../../src/message/text.ts";
+
+describe("textOfHtml", () => {
+  const cases: [string, string][] = [
+    ["<p>one</p><p>two</p>", "one\n\ntwo"],
+    ["a<br>b", "a\nb"],
+    ['<a href="https://a.example/x?y=1&amp;z=2">here</a>', "here <https://a.example/x?y=1&z=2>"],
+    ['<a href="https://a.example/">https://a.example/</a>', "https://a.example/"],
+    ["<ul><li>one<li>two</ul>", " * one\n * two"],
+    ["<ol><li>one</li><li>two</li></ol>", " 1. one\n 2. two"],
+    ["<table><tr><td>a</td><td>b</td></tr><tr><td>c</td></tr></table>", "a b\nc"],
+    ["<h1>Title</h1>text", "Title\n\ntext"],
+    ["<title>no</title><style>no</style><script>no</script>yes", "yes"],
+    ["<html><body>in</body></html> after", "in after"],
+    ['<img alt="A chart" src="cid:x">', "A chart"],
+    ["1 &lt; 2 &amp;&nbsp;3", "1 < 2 & 3"],
+    ["a&#0;b", "a\ufffdb"],
+    ["", ""],
+  ];
+  for (const [html, expected] of cases) {
+    test(html, () => {
+      const lines = textOfHtml(html).replaceAll("\u00a0", " ").split("\n");
+      expect(lines.map((line) => line.trimEnd()).join("\n")).toBe(expected);
+    });
+  }
+
+  test("a long line is not broken", () => {
+    expect(textOfHtml(`<p>${"word ".repeat(100).trim()}</p>`)).not.toContain("\n");
+  });
+
+  test("what is too deep or too large is stripped of its tags, and nothing of its text is lost", () => {
+    expect(textOfHtml(`${"<div>".repeat(5_000)}deep &amp; down`)).toBe("deep & down");
+    expect(textOfHtml(`<script>${"x".repeat(10)}</script>${"<b>y</b>".repeat(300_000)}`)).toBe("y".repeat(300_000));
+    expect(textOfHtml(`${"<".repeat(3_000_000)}`).length).toBe(3_000_000);
+  });
+
+  test("never throws", () => {
+    const tag = fc.constantFrom(
+      "<p>",
+      "</p>",
+      "<table>",
+      "<td>",
+      "<a href=x>",
+      "<",
+      ">",
+      "<!--",
+      "&#x;",
+      "text",
+      "\ud800",
+    );
+    fc.assert(fc.property(fc.array(tag), (tags) => expect(textOfHtml(tags.join("")).isWellFormed()).toBe(true)));
+  });
+});
+
+test("htmlOfText shows the text as it is", () => {
+  expect(htmlOfText("a <b> & c\n d")).toBe('<div style="white-space:pre-wrap">a &lt;b&gt; &amp; c\n d</div>');
+});
+
+test("trimLineBreaks", () => {
+  expect(trimLineBreaks("\na\n\n")).toBe("\na");
+  expect(trimLineBreaks("\n")).toBe("");
+});
+
+describe("snippetOf", () => {
+  const cases: [string, string][] = [
+    ["Hello\n\n  world\t!", "Hello world !"],
+    ["> quoted\n\nMy answer", "My answer"],
+    ["My answer\n\nOn Mon, 1 Jan 2024 at 10:00, Ann <a@b.example> wrote:\n> quoted", "My answer"],
+    ["Danke\n\nAm Mo., 1. Jan. 2024 um 10:00 Uhr schrieb Ann:\nText", "Danke"],
+    ["See below\n-----Original Message-----\nFrom: x", "See below"],
+    ["> only quoted", "> only quoted"],
+    ["Read <https://a.example/very/long> this ==========", "Read this"],
+    ["", ""],
+  ];
+  for (const [text, expected] of cases) test(JSON.stringify(text), () => expect(snippetOf(text)).toBe(expected));
+
+  test("at most 200 characters, cut between words", () => {
+    const snippet = snippetOf("word ".repeat(100));
+    expect(snippet.length).toBeLessThanOrEqual(200);
+    expect(snippet).toEndWith("word…");
+    expect(snippetOf("漢".repeat(300)).length).toBe(200);
+  });
+
+  test("one line without control characters or broken pairs, of anything", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: "binary", maxLength: 400 }), (text) => {
+        const snippet = snippetOf(text);
+        expect(snippet.length).toBeLessThanOrEqual(200);
+        expect(snippet).not.toMatch(/\p{Cc}/u);
+        expect(snippet.isWellFormed()).toBe(true);
+      }),
+    );
+  });
+});
+
+describe("subjectKeyOf", () => {
+  const cases: [string, string, boolean][] = [
+    ["Lunch", "lunch", false],
+    ["Re: Lunch", "lunch", true],
+    ["RE[2]: Fwd: re:  Lunch  today", "lunch today", true],
+    ["AW: WG: Lunch", "lunch", true],
+    ["SV: Lunch", "lunch", true],
+    ["Fwd: Lunch", "lunch", false],
+    ["回复：午餐", "午餐", true],
+    ["Réf : x", "réf : x", false],
+    ["[team] Re: [team] Lunch", "lunch", true],
+    ["[BUG-12] Lunch", "[bug-12] lunch", false],
+    ["[team]", "[team]", false],
+    ["Lunch (fwd)", "lunch", false],
+    ["Re:", "", true],
+    ["Report: done", "report: done", false],
+    ["Ｌｕｎｃｈ", "lunch", false],
+  ];
+  for (const [subject, key, isReply] of cases) {
+    test(subject, () => expect(subjectKeyOf(subject)).toEqual({ key, isReply }));
+  }
+
+  test("an answer to any subject has its key", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: "grapheme", maxLength: 100 }), (subject) => {
+        const { key } = subjectKeyOf(subject);
+        expect(subjectKeyOf(`Re: ${subject}`)).toEqual({ key, isReply: true });
+      }),
+    );
+  });
+});

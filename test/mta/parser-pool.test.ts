@@ -1,0 +1,116 @@
+import { afterAll, expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { isUnavailable } from "../../src/errors.ts";
+import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import { createParserPool, type ParserPool, UnparseableError } from "../../src/mta/parser-pool.ts";
+import { openBlobs } from "../../src/store/blobs.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
+import { testLog } from "./rig.ts";
+
+const pools: ParserPool[] = [];
+afterAll(() => {
+  for (const pool of pools) pool.stop();
+});
+
+const POISONED = new URL("./poisoned-worker.ts", import.meta.url).href;
+
+function openPool({ script, workers = 1 }: { script?: string; workers?: number } = {}) {
+  const runtime = fakeRuntime();
+  const { log, lines } = testLog(runtime);
+  const blobFolder = temporaryFolder();
+  const pool = createParserPool({ blobFolder, runtime, log, workers, ...(script === undefined ? {} : { script }) });
+  pools.push(pool);
+  const said = (message: string) => lines.filter((line) => line.message === message);
+  return { pool, runtime, said, blobFolder, prepare: (text: string) => pool.prepare(bytesOf(text), text.length) };
+}
+
+const bytesOf = (text: string): Uint8Array => new Uint8Array(Buffer.from(text));
+
+const mail = (subject: string, header = "X-Fine: yes"): string =>
+  `From: a@remote.example\r\nTo: b@example.test\r\nSubject: ${subject}\r\n${header}\r\nMIME-Version: 1.0\r\n` +
+  `Content-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\nContent-Type: text/html\r\n\r\n<p>${subject}</p>\r\n` +
+  `--x\r\nContent-Type: application/octet-stream; name="f.bin"\r\n\r\nfile of ${subject}\r\n--x--\r\n`;
+
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise((resolve) => setImmediate(resolve));
+}
+
+test("prepares in a worker what would be prepared here, attachments written", async () => {
+  const { prepare, pool, blobFolder } = openPool();
+  const here = await prepareMessage(bytesOf(mail("one")), openBlobs(temporaryFolder(), fakeRuntime()));
+  expect(await prepare(mail("one"))).toEqual(here);
+  const blob = here.attachments[0]?.blob as string;
+  expect(await openBlobs(blobFolder, fakeRuntime()).file(blob).text()).toBe("file of one");
+
+  const path = join(temporaryFolder(), "1.eml");
+  writeFileSync(path, mail("one"));
+  expect(await pool.prepare(path, mail("one").length)).toEqual(here);
+});
+
+test("starts workers when there is work, and no more than told", async () => {
+  const { prepare, said } = openPool({ workers: 2 });
+  expect(said("parser worker started")).toEqual([]);
+  const subjects = Array.from({ length: 30 }, (_, i) => `number ${i}`);
+  const prepared = await Promise.all(subjects.map((subject) => prepare(mail(subject))));
+  expect(prepared.map(({ subject }) => subject)).toEqual(subjects);
+  expect(said("parser worker started").length).toBeLessThanOrEqual(2);
+  expect(said("parser worker replaced")).toEqual([]);
+});
+
+test.each(["hang", "exit", "throw"])("a message to %s on is named, alone or among others", async (poison) => {
+  const { prepare, runtime, said } = openPool({ script: POISONED });
+  const started = () => said("parser worker started").length;
+  const outcome = (text: string) =>
+    prepare(text).then(
+      ({ subject }) => subject,
+      (error) => error,
+    );
+  const poisoned = mail("poisoned", `X-Poison: ${poison}`);
+  const runOut = () => poison === "hang" && runtime.advanceTo(runtime.now() + 20_000);
+
+  expect(await outcome(mail("first"))).toBe("first");
+  const alone = outcome(poisoned);
+  runOut();
+  expect(await alone).toBeInstanceOf(UnparseableError);
+
+  expect(await outcome(mail("second"))).toBe("second");
+  const workers = started();
+  const among = [poisoned, mail("a"), mail("b"), mail("c"), mail("d"), mail("e")].map(outcome);
+  runOut();
+  await until(() => started() > workers);
+  runOut();
+  const [guilty, ...innocent] = await Promise.all(among);
+  expect(guilty).toBeInstanceOf(UnparseableError);
+  expect(innocent).toEqual(["a", "b", "c", "d", "e"]);
+  expect(said("parser worker replaced").map(({ inHand }) => inHand)).toEqual([1, 4, 1]);
+  expect(runtime.nextTimer()).toBeUndefined();
+});
+
+test("a worker that does not start is our fault and not the message's", async () => {
+  const { prepare, said } = openPool({ script: new URL("./no-such-worker.ts", import.meta.url).href });
+  const outcomes = await Promise.allSettled(Array.from({ length: 6 }, () => prepare(mail("any"))));
+  for (const outcome of outcomes) expect(isUnavailable((outcome as PromiseRejectedResult).reason)).toBe(true);
+  expect(said("parser worker did not start").length).toBeGreaterThan(0);
+});
+
+test("attachments that cannot be written are not the message's fault", async () => {
+  const { prepare, blobFolder } = openPool();
+  const name = await openBlobs(temporaryFolder(), fakeRuntime()).write(bytesOf("file of one"));
+  writeFileSync(join(blobFolder, name.slice(0, 2)), "a file where the folder belongs");
+  const error = await prepare(mail("one")).catch((error) => error);
+  expect(error).toBeInstanceOf(Error);
+  expect(error).not.toBeInstanceOf(UnparseableError);
+  expect((await prepare("Subject: two\r\n\r\nno attachment")).subject).toBe("two");
+});
+
+test("stopping rejects what is in hand and what comes", async () => {
+  const { prepare, pool, runtime } = openPool({ script: POISONED });
+  const inHand = Array.from({ length: 6 }, () => prepare(mail("stuck", "X-Poison: hang")).catch((error) => error));
+  pool.stop();
+  for (const error of await Promise.all([...inHand, prepare(mail("late")).catch((error) => error)])) {
+    expect(isUnavailable(error)).toBe(true);
+  }
+  expect(runtime.nextTimer()).toBeUndefined();
+});

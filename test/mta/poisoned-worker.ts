@@ -1,0 +1,14 @@
+/** The parser worker, with messages that it hangs on or dies of. */
+import "../../src/mta/parser-worker.ts";
+import type { ToWorker } from "../../src/mta/parser-pool.ts";
+
+declare const self: Worker;
+
+const handle = self.onmessage;
+self.onmessage = (event: MessageEvent<ToWorker>) => {
+  const text = typeof event.data.source === "string" ? "" : Buffer.from(event.data.source).toString("latin1");
+  if (text.includes("X-Poison: hang")) for (;;);
+  if (text.includes("X-Poison: exit")) process.exit(3);
+  if (text.includes("X-Poison: throw")) throw new Error("thrown outside of any promise");
+  handle?.call(self, event);
+};

@@ -1,0 +1,121 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { fold, foldAddress, foldAddresses, foldDocument } from "../../src/search/fold.ts";
+
+/** Any string of UTF-16 code units, lone surrogates and controls included, and strings of what folding treats apart. */
+const anyText = fc.oneof(
+  fc.string({ unit: "binary" }),
+  fc.array(fc.integer({ min: 0, max: 0xffff }).map((unit) => String.fromCharCode(unit))).map((units) => units.join("")),
+  fc
+    .array(
+      fc.constantFrom(..."aZé\u0301\u0308 ßẞİıςΣがｶﾞ\u3099ー漢字한ᄒ\u1161ที่ำဗမာកម្ពុ🎉👍🏽🇩🇪\u200d\u00ad\ue100½ﬁ-@._'\0"),
+    )
+    .map((units) => units.join("")),
+);
+
+describe("fold", () => {
+  const cases: [text: string, folded: string][] = [
+    ["", ""],
+    [" \t\r\n", ""],
+    ["!?… — ***", ""],
+    ["Hello, World!", "hello world"],
+    ["e-mail don't O’Brien", "e mail don t o brien"],
+    ["Ärger naïve CAFÉ cafe\u0301", "arger naive cafe cafe"],
+    ["Straße STRASSE GROẞ", "strasse strasse gross"],
+    ["İstanbul ISTANBUL ısı", "istanbul istanbul isi"],
+    ["Łódź Søren Ærø Œuvre Þór", "lodz soren aero oeuvre thor"],
+    ["ΟΔΟΣ οδός", "οδοσ οδοσ"],
+    ["Ёлка ёлка", "елка елка"],
+    ["ＡＢＣ１２３ ﬁle ² ™", "abc123 file 2 tm"],
+    ["שָׁלוֹם مُحَمَّد محـمد", "שלום محمد محمد"],
+    ["会议2024年", "会 议 2024 年"],
+    ["東京タワー ﾀﾜｰ", "東 京 タ ワ ー タ ワ ー"],
+    ["が か", "が か"],
+    ["한국어", "한 국 어"],
+    ["ที่นี่", "ที่ นี่"],
+    ["हिन्दी", "हिन्दी"],
+    ["🎉Party👍🏽 ❤️", "🎉 party 👍 ❤"],
+    ["soft\u00adhyphen zero\u200bwidth", "softhyphen zerowidth"],
+    ["https://example.com/a?b=1", "https example com a b 1"],
+    ["private \ue100mbx use", "private mbx use"],
+    ["lone \ud800x surrogate\udc00", "lone x surrogate"],
+    ["nul\0byte", "nul byte"],
+    ["x".repeat(70), "x".repeat(64)],
+  ];
+  for (const [text, folded] of cases) test(JSON.stringify(text), () => expect(fold(text)).toBe(folded));
+
+  test("any text becomes tokens parted by single spaces, and stays so", () => {
+    fc.assert(
+      fc.property(anyText, (text) => {
+        const folded = fold(text);
+        expect(folded).toMatch(/^(?:[\p{L}\p{N}\p{M}\p{Extended_Pictographic}\p{Regional_Indicator}]+(?: (?!$)|$))*$/u);
+        expect(folded.isWellFormed()).toBe(true);
+        expect(folded).toBe(fold(folded));
+        expect(Math.max(...folded.split(" ").map((token) => token.length))).toBeLessThanOrEqual(64);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test("case does not count", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: fc.constantFrom(..."aeoxyzäöüéñçßабвγδς 1-") }), (text) => {
+        expect(fold(text.toUpperCase())).toBe(fold(text));
+      }),
+    );
+  });
+});
+
+describe("addresses", () => {
+  test("a complete address is one token, however it is written", () => {
+    const token = foldAddress("Ann.Lee+x@Example.COM");
+    expect(token).toBeDefined();
+    expect(token).not.toMatch(/[\p{Cc} -/:-@[-`{-~]/u);
+    expect(foldAddress("<ann.lee+x@example.com>")).toBe(token);
+    expect(foldAddress("ann-lee+x@example.com")).not.toBe(token);
+    expect(foldAddress("info@Bücher.example")).toBe(foldAddress("info@xn--bcher-kva.example"));
+  });
+
+  for (const partial of [
+    "ann",
+    "@example.com",
+    "ann@",
+    "ann@example",
+    "Ann <ann@example.com>",
+    "a b@example.com",
+    "",
+  ]) {
+    test(`${JSON.stringify(partial)} is no complete address`, () => expect(foldAddress(partial)).toBeUndefined());
+  }
+
+  test("what is no address still yields its words", () => {
+    expect(foldAddresses([{ email: "not an address", name: "Someone" }])).toContain("someone not an address");
+  });
+
+  test("folding never fails and never makes a token that FTS5 would split", () => {
+    fc.assert(
+      fc.property(fc.array(fc.record({ email: anyText, name: anyText })), (addresses) => {
+        expect(foldAddresses(addresses)).toMatch(/^[^\p{Cc}!-/:-@[-`{-~]*$/u);
+      }),
+    );
+  });
+});
+
+test("what one message costs the index is bounded", () => {
+  const many = Array.from({ length: 3_000 }, (_, i) => ({ email: `u${i}@example.test`, name: "n".repeat(5_000) }));
+  const document = foldDocument({
+    subject: "s ".repeat(1_000_000),
+    text: "w ".repeat(3_000_000),
+    from: many,
+    to: many,
+    cc: many,
+    filenames: many.map(({ name }) => name),
+  });
+  expect(document.body.split(" ").length).toBe(200_000);
+  for (const [field, folded] of Object.entries(document)) {
+    expect({ field, small: folded.length <= 1_048_576 }).toEqual({ field, small: true });
+  }
+  expect(
+    foldDocument({ subject: "", text: "漢".repeat(500_000), from: [], to: [], cc: [], filenames: [] }).body.length,
+  ).toBe(399_999);
+});

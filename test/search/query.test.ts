@@ -1,0 +1,151 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { AppError } from "../../src/errors.ts";
+import { type MessageCondition, parseQuery, type TextField, type ThreadCondition } from "../../src/search/query.ts";
+
+type TextCondition = Extract<MessageCondition, { kind: "text" }>;
+const text = (value: string, field: TextField = "any"): TextCondition => ({
+  kind: "text",
+  field,
+  text: value,
+  negated: false,
+});
+const not = (condition: TextCondition): TextCondition => ({ ...condition, negated: true });
+const label = (value: string): ThreadCondition => ({ kind: "label", label: value, negated: false });
+const NEW_YEAR = Date.UTC(2025, 0, 1);
+
+describe("parseQuery", () => {
+  const cases: [q: string, message: MessageCondition[], thread?: ThreadCondition[]][] = [
+    ["", []],
+    ["   \t ", []],
+    ['*** - ! -- "" -"…"', []],
+    ["invoice March", [text("invoice"), text("March")]],
+    ["請求書\u3000三月", [text("請求書"), text("三月")]],
+    ['"two words" third', [text("two words"), text("third")]],
+    ["“two words” third", [text("two words"), text("third")]],
+    ['"open to the end', [text("open to the end")]],
+    ['one"two three"four', [text("one"), text("two three"), text("four")]],
+    ["e-mail", [text("e-mail")]],
+    ["-spam", [not(text("spam"))]],
+    ['-"not this"', [not(text("not this"))]],
+    ["- spam", [text("spam")]],
+    [
+      "from:ann to:bob@example.com subject:hello",
+      [text("ann", "sender"), text("bob@example.com", "recipients"), text("hello", "subject")],
+    ],
+    ['FROM:ann Subject:"a b" sUbJeCt:"open', [text("ann", "sender"), text("a b", "subject"), text("open", "subject")]],
+    ["-from:ann", [not(text("ann", "sender"))]],
+    ["subject:🎉", [text("🎉", "subject")]],
+    ["from: ann", [text("from:"), text("ann")]],
+    ['from:"" ann', [text("from:"), text("ann")]],
+    ["from:*** -to:", [text("from:***"), not(text("to:"))]],
+    ["label:", [text("label:")]],
+    ["cc:ann https://example.com/x", [text("cc:ann"), text("https://example.com/x")]],
+    ["ſubject:x", [text("ſubject:x")]],
+    [
+      "has:attachment -HAS:Attachment",
+      [
+        { kind: "attachment", negated: false },
+        { kind: "attachment", negated: true },
+      ],
+    ],
+    ["has:pdf is:read -is:odd", [text("has:pdf"), text("is:read"), not(text("is:odd"))]],
+    [
+      "is:unread -is:starred",
+      [],
+      [
+        { kind: "unread", negated: false },
+        { kind: "starred", negated: true },
+      ],
+    ],
+    [
+      'label:Work -label:"To Do" label:!!!',
+      [],
+      [label("Work"), { kind: "label", label: "To Do", negated: true }, label("!!!")],
+    ],
+    [
+      "after:2025-01-01 before:2025-01-01",
+      [
+        { kind: "since", at: NEW_YEAR },
+        { kind: "before", at: NEW_YEAR },
+      ],
+    ],
+    [
+      "-after:2025-01-01 -Before:2025-01-01",
+      [
+        { kind: "before", at: NEW_YEAR },
+        { kind: "since", at: NEW_YEAR },
+      ],
+    ],
+    ['after:"2024-02-29"', [{ kind: "since", at: Date.UTC(2024, 1, 29) }]],
+    ["after: before:", [text("after:"), text("before:")]],
+    ["AND OR NOT NEAR(a b)", ["AND", "OR", "NOT", "NEAR(a", "b)"].map((word) => text(word))],
+  ];
+  for (const [q, message, thread = []] of cases) {
+    test(JSON.stringify(q), () => expect(parseQuery(q)).toEqual({ message, thread }));
+  }
+});
+
+describe("a bad date is refused and named", () => {
+  for (const value of [
+    "tomorrow",
+    "2025-02-30",
+    "2025-13-01",
+    "2025-1-1",
+    "2025-00-10",
+    "25-01-01",
+    "2025-01-01T00:00",
+    "2025-01-01,",
+    "-2025-01-01",
+  ]) {
+    for (const operator of ["before", "after", "-before"]) {
+      test(`${operator}:${value}`, () => {
+        let refusal: unknown;
+        try {
+          parseQuery(`word ${operator}:${value} word`);
+        } catch (error) {
+          refusal = error;
+        }
+        expect(refusal).toBeInstanceOf(AppError);
+        expect((refusal as AppError).code).toBe("bad_request");
+        expect((refusal as AppError).message).toContain(value);
+      });
+    }
+  }
+});
+
+test("any text is a query, or is refused for its date", () => {
+  const piece = fc.oneof(
+    fc.string({ unit: "binary" }),
+    fc.constantFrom(
+      ...'-"“: ',
+      "from:",
+      "label:",
+      "HAS:",
+      "is:unread",
+      "before:",
+      "after:2025-01-01",
+      "ſubject:",
+      "\ud800",
+      "\0",
+      "会议",
+    ),
+  );
+  fc.assert(
+    fc.property(fc.array(piece), (pieces) => {
+      const q = pieces.join("");
+      try {
+        const { message, thread } = parseQuery(q);
+        const texts = message.flatMap((condition) => (condition.kind === "text" ? [condition.text] : []));
+        const labels = thread.flatMap((condition) => (condition.kind === "label" ? [condition.label] : []));
+        const fromElsewhere = [...texts, ...labels].filter((value) => !q.includes(value.replace(/^(has|is):/i, "")));
+        expect(fromElsewhere).toEqual([]);
+      } catch (error) {
+        if (!(error instanceof AppError)) throw error;
+        expect(error.code).toBe("bad_request");
+        expect(q).toMatch(/(before|after):/i);
+      }
+    }),
+    { numRuns: 1_000 },
+  );
+});

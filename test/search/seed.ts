@@ -1,0 +1,116 @@
+/** A store with two workspaces, and messages in it for the index to be asked about. */
+
+import type { EmailAddress } from "../../src/message/address.ts";
+import type { SearchScope } from "../../src/search/engine.ts";
+import { foldDocument } from "../../src/search/fold.ts";
+import { createFts5Engine } from "../../src/search/fts5.ts";
+import { parseQuery } from "../../src/search/query.ts";
+import * as schema from "../../src/store/schema.ts";
+import { openStore } from "../../src/store/store.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
+
+export interface SeedMessage {
+  /** Given back by `search`; messages of the same name are one conversation. */
+  thread: string;
+  /** Of `mbx_a1`, `mbx_a2` (workspace `wsp_a`) and `mbx_b1` (`wsp_b`). */
+  mailbox?: string;
+  subject?: string;
+  text?: string;
+  from?: EmailAddress;
+  to?: EmailAddress[];
+  cc?: EmailAddress[];
+  bcc?: EmailAddress[];
+  files?: string[];
+  date?: number;
+}
+
+const WORKSPACE_OF: Readonly<Record<string, string>> = { mbx_a1: "wsp_a", mbx_a2: "wsp_a", mbx_b1: "wsp_b" };
+
+/** The whole of workspace `wsp_a`. */
+export const WHOLE_A: SearchScope = { mailboxIds: ["mbx_a1", "mbx_a2"], workspaceId: "wsp_a" };
+
+export function seedIndex(messages: readonly SeedMessage[] = []) {
+  const store = openStore({ folder: temporaryFolder(), file: ":memory:", runtime: fakeRuntime() });
+  const engine = createFts5Engine(store);
+  const seqs = new Map<string, number>();
+  const ordinals = new Map<string, number>();
+
+  store.transact((tx) => {
+    for (const id of ["wsp_a", "wsp_b"]) tx.insert(schema.workspaces).values({ id, name: id, createdAt: 0 }).run();
+    for (const [id, workspaceId] of Object.entries(WORKSPACE_OF)) {
+      tx.insert(schema.mailboxes)
+        .values({ id, workspaceId, address: `${id}@example.test`, name: id, createdAt: 0 })
+        .run();
+    }
+  });
+
+  function add(message: SeedMessage): void {
+    const { thread, mailbox = "mbx_a1", subject = "", text = "", to = [], cc = [], bcc = [], files = [] } = message;
+    const from = message.from ?? { email: "nobody@example.test" };
+    const date = message.date ?? 0;
+    store.transact((tx) => {
+      const threadSeq = seqs.get(thread) ?? seqs.size + 1;
+      if (!seqs.has(thread)) {
+        tx.insert(schema.threads)
+          .values({
+            seq: threadSeq,
+            id: `thr_${threadSeq}`,
+            mailboxId: mailbox,
+            folder: "inbox",
+            unread: true,
+            starred: false,
+            lastMessageAt: date,
+            hasAttachments: files.length > 0,
+            messageCount: 1,
+            nextOrdinal: 1,
+            receivedOn: "",
+            subject,
+            subjectKey: "",
+            snippet: "",
+            counterpart: from,
+            participants: [],
+          })
+          .run();
+        seqs.set(thread, threadSeq);
+      }
+      const ordinal = ordinals.get(thread) ?? 0;
+      ordinals.set(thread, ordinal + 1);
+      const seq = threadSeq * schema.MESSAGES_PER_THREAD + ordinal;
+      tx.insert(schema.messages)
+        .values({
+          seq,
+          id: `msg_${seq}`,
+          threadSeq,
+          mailboxId: mailbox,
+          kind: "received",
+          folder: "inbox",
+          read: false,
+          date,
+          filedAt: date,
+          from,
+          to,
+          cc,
+          bcc,
+          replyTo: [],
+          subject,
+          snippet: "",
+          size: 0,
+          fingerprint: "",
+          hasAttachments: files.length > 0,
+        })
+        .run();
+      const document = foldDocument({ subject, text, from: [from], to, cc, filenames: files });
+      engine.add(tx, seq, { workspaceId: WORKSPACE_OF[mailbox] ?? "", mailboxId: mailbox }, document);
+    });
+  }
+  for (const message of messages) add(message);
+
+  /** The names of the conversations found, in order of their first message. */
+  async function search(q: string, scope: SearchScope = WHOLE_A): Promise<string[]> {
+    const names = new Map([...seqs].map(([name, seq]) => [seq, name]));
+    return (await engine.match(parseQuery(q), scope)).map((seq) => names.get(seq) ?? `unknown ${seq}`);
+  }
+
+  return { store, engine, add, search, seqOf: (thread: string): number => seqs.get(thread) ?? Number.NaN };
+}
