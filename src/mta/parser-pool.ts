@@ -51,7 +51,7 @@ export interface ParserPoolParts {
 }
 
 /** For one message; the slowest of honest ones take a tenth of it. */
-export const DEADLINE_MS = 20_000;
+const DEADLINE_MS = 20_000;
 /** What a worker has in hand at once: enough to parse one while another's attachments are written. */
 const MOST_IN_HAND = 4;
 /** Beyond it, a message is alone in its worker, so that a few large ones do not fill the memory. */

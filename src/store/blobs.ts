@@ -23,6 +23,9 @@ export interface Blobs {
   sweep(olderThan: number, isNamed: (names: string[]) => Set<string>): Promise<number>;
 }
 
+/** What the sweeper adds to the name of a blob that it is about to remove. */
+const LEAVING = ".leaving";
+
 export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "randomBytes">): Blobs {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const shardOf = (name: string): string => join(folder, name.slice(0, 2));
@@ -69,16 +72,26 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     return name;
   }
 
+  /** Aside first: a `write` of the same bytes either finds the file gone, or has touched it, and then it goes back. */
+  async function removeOld(path: string, olderThan: number): Promise<boolean> {
+    if ((await stat(path)).mtimeMs >= olderThan) return false;
+    const aside = `${path}${LEAVING}`;
+    await rename(path, aside);
+    if ((await stat(aside)).mtimeMs >= olderThan) {
+      await rename(aside, path);
+      return false;
+    }
+    await unlink(aside);
+    return true;
+  }
+
   async function sweepShard(shard: string, olderThan: number, isNamed: (names: string[]) => Set<string>) {
     const entries = await readdir(join(folder, shard));
     const named = isNamed(entries.map((entry) => shard + entry));
     let removed = 0;
     for (const entry of entries) {
       if (named.has(shard + entry)) continue;
-      const path = join(folder, shard, entry);
-      const { mtimeMs } = await stat(path);
-      if (mtimeMs >= olderThan) continue;
-      await unlink(path);
+      if (!(await removeOld(join(folder, shard, entry), olderThan))) continue;
       removed++;
     }
     return removed;

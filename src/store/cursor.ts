@@ -21,8 +21,10 @@ export function encodeCursor(position: Position, query: unknown): string {
 
 /** @throws AppError bad_request for a cursor that is none, or that another query made. */
 export function decodeCursor(cursor: string, query: unknown): Position {
-  const match = /^1\.(-?\d{1,16})\.(\d{1,16})\.([\w-]{12})$/.exec(Buffer.from(cursor, "base64url").toString("latin1"));
-  if (!match || encodeURIComponent(cursor) !== cursor) {
+  const text = Buffer.from(cursor, "base64url");
+  const match = /^1\.(-?\d{1,16})\.(\d{1,16})\.([\w-]{12})$/.exec(text.toString("latin1"));
+  // Buffer.from skips what is not base64url: only what encodes back to itself was made here.
+  if (!match || text.toString("base64url") !== cursor) {
     throw new AppError("bad_request", "cursor is not valid: pass the nextCursor of the previous page as it is");
   }
   if (match[3] !== bindingOf(query)) {

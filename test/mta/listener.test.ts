@@ -1,9 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
+import { createMxListener } from "../../src/mta/listener.ts";
 import { Refusal } from "../../src/mta/refusal.ts";
-import { START } from "../harness/runtime.ts";
+import { fakeRuntime, START } from "../harness/runtime.ts";
 import { connectSmtp, type Reply } from "../harness/smtp-client.ts";
-import { listenAndKeep, makePair, replaceableCertificates } from "./rig.ts";
+import { listenAndKeep, makePair, replaceableCertificates, testLog } from "./rig.ts";
 
 const brief = ({ code, status }: Reply): string => (status === "" ? String(code) : `${code} ${status}`);
 const MESSAGE = "Subject: hello\r\n\r\nHow are you?";
@@ -445,10 +446,7 @@ describe("stopping", () => {
 
   test("a taken port is said when starting", async () => {
     const { address } = await listenAndKeep();
-    const { createMxListener } = await import("../../src/mta/listener.ts");
     const { certificates } = await replaceableCertificates();
-    const { fakeRuntime } = await import("../harness/runtime.ts");
-    const { testLog } = await import("./rig.ts");
     const runtime = fakeRuntime();
     const other = createMxListener({
       listen: address,

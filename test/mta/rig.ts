@@ -93,7 +93,7 @@ async function listenWith(inbound: Inbound, options: ListenerOptions = {}): Prom
   return { runtime, lines, listener, address };
 }
 
-export interface Accepted {
+interface Accepted {
   envelope: Envelope;
   /** As latin1, so that every byte shows. */
   content: string;
