@@ -9,7 +9,15 @@ import { join } from "node:path";
 const folder = mkdtempSync(join(tmpdir(), "mailroom-test-"));
 const report = join(folder, "junit.xml");
 const run = Bun.spawn(
-  [process.execPath, "test", "--reporter=junit", `--reporter-outfile=${report}`, ...process.argv.slice(2)],
+  [
+    process.execPath,
+    "test",
+    "--parallel",
+    "--timeout=30000",
+    "--reporter=junit",
+    `--reporter-outfile=${report}`,
+    ...process.argv.slice(2),
+  ],
   { cwd: join(import.meta.dir, ".."), stdio: ["ignore", "inherit", "inherit"] },
 );
 const exitCode = await run.exited;

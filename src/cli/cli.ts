@@ -65,10 +65,12 @@ function findCommand(argv: readonly string[]): { described: Command; rest: strin
   return { group };
 }
 
+const FORESEEN = [AppError, ConfigError, UsageError, FailedCheck];
+
 /** What to tell of an error. Of one that is a fault of ours, the first line (a failed query goes on with its values). */
 function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  if (error instanceof AppError || error instanceof ConfigError || error instanceof FailedCheck) return error.message;
+  if (FORESEEN.some((kind) => error instanceof kind)) return error.message;
   const line = error.message.split("\n")[0] ?? "";
   const cause = error.cause instanceof Error ? error.cause.message : "";
   return line.includes(cause) ? line : `${line} (${cause})`;

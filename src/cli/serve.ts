@@ -1,5 +1,4 @@
 /** `mailroom serve`: the one command that stays. */
-import { describeDemo, loadDemo } from "../demo/demo.ts";
 import { command } from "./command.ts";
 
 /** contract: Processes and settings: what is in flight may take this long after SIGTERM. */
@@ -10,10 +9,12 @@ export const serve = command({
   summary: "Run the appliance",
   options: { demo: { summary: "In an empty data folder: load a workspace to look around in, and print a key for it" } },
   async run({ io, log, appliance }, { options }) {
-    const demo = options.demo ? await loadDemo(appliance) : undefined;
+    // Loaded when asked for: it brings the parser along, which otherwise only workers hold.
+    const demo = options.demo ? await import("../demo/demo.ts") : undefined;
+    const loaded = await demo?.loadDemo(appliance);
     const interrupted = io.interrupted();
     const { http, mx } = await appliance.start();
-    if (demo) io.writeStderr(describeDemo(demo, http));
+    if (demo && loaded) io.writeStderr(demo.describeDemo(loaded, http));
     await io.writeStdout(`${JSON.stringify({ ready: true, http, mx, submission: "off", submissions: "off" })}\n`);
     await interrupted;
     const late = new Promise<"late">((resolve) => {

@@ -72,8 +72,6 @@ function aliasOf(text: string): { alias: string; kind: "alias" | "catch-all" } {
     : { alias: receivingAddress(text), kind: "alias" };
 }
 
-export type Mailboxes = ReturnType<typeof createMailboxes>;
-
 export function createMailboxes({ store, runtime }: MailboxesDeps) {
   /** The domain of an address, known to be the workspace's. */
   function domainIn(tx: Tx, workspaceId: string, name: string): string {

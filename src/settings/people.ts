@@ -73,12 +73,12 @@ export function createPeople(deps: MailboxesDeps) {
     return workspace;
   }
 
-  /** Oldest first. */
+  /** Oldest first, then by name. */
   function listWorkspaces(): Workspace[] {
     return store.db
       .select()
       .from(schema.workspaces)
-      .orderBy(asc(schema.workspaces.createdAt), asc(schema.workspaces.id))
+      .orderBy(asc(schema.workspaces.createdAt), asc(schema.workspaces.name))
       .all();
   }
 

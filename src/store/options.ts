@@ -140,7 +140,7 @@ function engine(description: string): Setting<(typeof ENGINES)[number]> {
   };
 }
 
-const REQUESTS: Bounds = { unit: "requests", min: 1, max: 1_000_000, integer: true };
+const REQUESTS: Bounds = { unit: "requests", min: 1, max: 1_000_000_000, integer: true };
 const RECIPIENTS: Bounds = { unit: "recipients", min: 0, max: 1_000_000_000, integer: true };
 const SECONDS: Bounds = { unit: "seconds", min: 0, max: TEN_YEARS_OF_SECONDS };
 const HOURS: Bounds = { unit: "hours", min: 0, max: TEN_YEARS_OF_HOURS };
@@ -226,6 +226,8 @@ export interface Options {
   /** The value in force; from memory. */
   get<N extends SettingName>(name: N): SettingValue<N>;
   list(): SettingRow[];
+  /** The setting of that name, as listed. @throws ConfigError when there is none. */
+  find(name: string): SettingRow;
   /** @throws ConfigError for an unknown name or a bad value, saying what it takes. */
   set(tx: Tx, name: string, text: string): void;
   reset(tx: Tx, name: string): void;
@@ -234,7 +236,7 @@ export interface Options {
 }
 
 /** The name, known to be a setting's. @throws ConfigError when there is none. */
-export function knownSetting(name: string): SettingName {
+function knownSetting(name: string): SettingName {
   if (!Object.hasOwn(SETTINGS, name)) {
     throw new ConfigError(`there is no setting "${name}"; see: mailroom settings list`);
   }
@@ -263,16 +265,18 @@ export function openOptions(store: Store): Options {
   const get = <N extends SettingName>(name: N): SettingValue<N> =>
     (values.get(name) ?? SETTINGS[name].default) as SettingValue<N>;
 
+  const rowOf = (name: SettingName): SettingRow => ({
+    id: name,
+    name,
+    value: settingOf(name).format(get(name)),
+    default: settingOf(name).format(SETTINGS[name].default),
+    description: SETTINGS[name].description,
+  });
+
   return {
     get,
-    list: () =>
-      (Object.keys(SETTINGS) as SettingName[]).map((name) => ({
-        id: name,
-        name,
-        value: settingOf(name).format(get(name)),
-        default: settingOf(name).format(SETTINGS[name].default),
-        description: SETTINGS[name].description,
-      })),
+    list: () => (Object.keys(SETTINGS) as SettingName[]).map(rowOf),
+    find: (name) => rowOf(knownSetting(name)),
     set(tx, name, text) {
       const setting = settingOf(knownSetting(name));
       let value: string;

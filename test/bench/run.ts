@@ -69,10 +69,14 @@ async function newPlace(name: string): Promise<{ place: Place; apiKey: string; m
     place,
     ...["setup", "--domain", "example.test", "--email", ADDRESS, "--name", "Owner"],
   );
-  for (const name of ["api.ipRequestsPerMinute", "api.keyRequestsPerMinute"]) {
-    await run(place, ["settings", "set", name, "1000000000"]);
+  for (const [name, value] of [
+    ["api.ipRequestsPerMinute", 1e9],
+    ["api.keyRequestsPerMinute", 1e9],
+    ["storage.mailboxBytes", 2 ** 40],
+  ]) {
+    const { exitCode, stderr } = await run(place, ["settings", "set", String(name), String(value)]);
+    if (exitCode !== 0) throw new Error(stderr);
   }
-  await run(place, ["settings", "set", "storage.mailboxBytes", String(2 ** 40)]);
   return { place, ...made };
 }
 

@@ -1,0 +1,151 @@
+/** Reading a command line: what is wrong usage (exit 2), what is refused (exit 1), and what help says. */
+import { expect, test } from "bun:test";
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { version } from "../../package.json" with { type: "json" };
+import { openTerminal, SETUP } from "./terminal.ts";
+
+const WRONG_USAGE: [line: string, says: RegExp][] = [
+  ["", /^mailroom: name a command:\n/],
+  ["frobnicate", /there is no command "frobnicate"/],
+  ["domain", /name a command:\n[\s\S]*mailroom domain add/],
+  ["domain frobnicate", /there is no command "domain frobnicate"/],
+  ["webhook list", /there is no command "webhook"/],
+  ["workspace pause Acme --reason x", /there is no command "workspace pause"/],
+  ["domain add", /DOMAIN is missing\nusage: mailroom domain add DOMAIN \[--workspace NAME\]/],
+  ["domain add a.test b.test", /"b\.test" is one argument too many/],
+  ["domain list --frob", /--frob/],
+  ["domain list --json=yes", /--json/],
+  ["workspace list --workspace Acme", /--workspace/],
+  ["user add x@acme.test --role member", /--name is missing/],
+  ["user add x@acme.test --name", /--name/],
+  ["user add x@acme.test --name X --role boss", /--role is "boss": give one of owner, admin, member/],
+  ["user role x@acme.test boss", /"boss": give one of owner, admin, member/],
+  ["mailbox alias x@acme.test", /add\|remove is missing/],
+  ["mailbox alias x@acme.test toggle y@acme.test", /"toggle": give one of add, remove/],
+  ["mailbox grant x@acme.test --to y@acme.test --access all", /--access is "all": give one of view, send, full/],
+  ["mailbox quota x@acme.test 5GB", /"5GB" is no quota/],
+  ["mailbox quota x@acme.test -5", /-5/],
+  ["key create --user x@acme.test --name K --scopes read,admin", /--scopes is "admin": give one of read, send, write/],
+  ["key create --user x@acme.test --name K --scopes=", /--scopes is ""/],
+  ["setup --domain acme.test", /--email is missing/],
+  ["settings set api.cooldownSeconds", /VALUE is missing/],
+];
+
+test.each(WRONG_USAGE)("wrong usage: mailroom %s", async (line, says) => {
+  const { say, data } = openTerminal();
+  const said = await say(...(line === "" ? [] : line.split(" ")));
+  expect(said.stderr).toMatch(says);
+  expect(said.stderr).toStartWith("mailroom: ");
+  expect(said).toMatchObject({ exitCode: 2, stdout: "" });
+  expect(existsSync(join(data, "mailroom.db"))).toBe(line.includes("quota x@acme.test 5GB"));
+});
+
+test.each([
+  [{ MAILROOM_MX: "nonsense" }, /^mailroom: MAILROOM_MX is "nonsense": give host:port/],
+  [{ MAILROOM_SUBMISSION: "1" }, /MAILROOM_SUBMISSION is "1"/],
+  [{ MAILROOM_SUBMISSIONS: "x:99999" }, /MAILROOM_SUBMISSIONS is "x:99999"/],
+  [{ MAILROOM_TLS: "acme" }, /not built yet/],
+  [{ MAILROOM_LOG: "loud" }, /MAILROOM_LOG/],
+])("a bad environment: %p", async (env, says) => {
+  const { say, data } = openTerminal({ env });
+  for (const line of [["serve"], ["user", "list"]]) {
+    const said = await say(...line);
+    expect(said.stderr).toMatch(says);
+    expect(said).toMatchObject({ exitCode: 2, stdout: "" });
+  }
+  expect(readdirSync(data)).toEqual([]);
+});
+
+const REFUSED: [line: string, says: RegExp][] = [
+  ["setup --domain acme.test --email bob@acme.test --name Bob", /there is a workspace already/],
+  ["domain add acme.test", /acme\.test is here already/],
+  ["domain verify other.test", /there is no domain other\.test/],
+  ["domain remove acme.test", /in use by ada@acme\.test/],
+  ["user add ada@acme.test --name Ada --role member", /there is a user ada@acme\.test already/],
+  ["user add x@other.test --name X --role member", /other\.test is not a domain of this workspace/],
+  ["user add nonsense --name X --role member", /"nonsense" is not an address/],
+  ["user role ada@acme.test member", /last owner/],
+  ["user remove ada@acme.test", /last owner/],
+  ["user remove bob@acme.test", /there is no user bob@acme\.test/],
+  ["user list --workspace Nowhere", /there is no workspace Nowhere/],
+  ["mailbox remove bob@acme.test", /there is no mailbox bob@acme\.test/],
+  ["mailbox grant ada@acme.test --to bob@acme.test --access view", /there is no user bob@acme\.test/],
+  ["mailbox revoke ada@acme.test --from ada@acme.test", /not shared with that user/],
+  ["key revoke key_nothing", /there is no key key_nothing/],
+  ["key create --user bob@acme.test --name K --scopes read", /there is no user bob@acme\.test/],
+  ["settings get no.such", /there is no setting "no\.such"/],
+  ["settings set no.such 1", /there is no setting "no\.such"/],
+  ["settings set api.cooldownSeconds soon", /cannot be "soon": give a number \(seconds\), 0 to/],
+  ["settings set search.engine meilisearch", /not built yet/],
+  ["settings reset no.such", /there is no setting/],
+];
+
+test("what is refused exits 1 with the reason on stderr", async () => {
+  const { say, ask } = openTerminal();
+  await ask(...SETUP);
+  for (const [line, says] of REFUSED) {
+    const said = await say(...line.split(" "));
+    expect([line, said.stderr]).toEqual([line, expect.stringMatching(says)]);
+    expect([line, said.stderr]).toEqual([line, expect.stringMatching(/^mailroom: .+\n$/)]);
+    expect([line, said.exitCode, said.stdout]).toEqual([line, 1, ""]);
+  }
+});
+
+test("a data folder that cannot be is told", async () => {
+  const { say, data } = openTerminal();
+  writeFileSync(join(data, "file"), "");
+  const elsewhere = openTerminal({ env: { MAILROOM_DATA: join(data, "file") } });
+  const said = await elsewhere.say("user", "list");
+  expect(said).toMatchObject({ exitCode: 1, stdout: "" });
+  expect(said.stderr).toMatch(/^mailroom: .*file/);
+  mkdirSync(join(data, "mailroom.db"));
+  expect((await say("user", "list")).stderr).toMatch(/^mailroom: .+\n$/);
+});
+
+test("help comes from the table, whatever is missing or wrong around it", async () => {
+  const { say, data } = openTerminal({ env: { MAILROOM_MX: "nonsense" } });
+  const all = await say("--help");
+  expect(all.exitCode).toBe(0);
+  for (const name of ["serve", "setup", "domain verify", "mailbox quota", "key revoke", "settings reset", "version"]) {
+    expect(all.stdout).toContain(`mailroom ${name} `);
+  }
+  expect((await say("help")).stdout).toBe(all.stdout);
+  const group = await say("user", "--help");
+  expect(group.stdout).toContain("mailroom user role");
+  expect(group.stdout).not.toContain("mailroom key");
+  expect((await say("user", "add", "--frob", "--help")).exitCode).toBe(2);
+  expect((await say("user", "add", "--role", "member", "--help")).exitCode).toBe(0);
+  const described = await say("key", "create", "--help");
+  expect(described.stdout).toContain("mailroom key create --user ADDRESS --name NAME --scopes read,send,write");
+  expect(described).toMatchObject({ exitCode: 0, stderr: "" });
+  expect(readdirSync(data)).toEqual([]);
+});
+
+test("version needs nothing", async () => {
+  const { say, ask, data } = openTerminal({ env: { MAILROOM_MX: "nonsense" } });
+  expect((await say("version")).stdout).toBe(`${version}\n`);
+  expect(await ask("version")).toMatchObject({ version });
+  expect(readdirSync(data)).toEqual([]);
+});
+
+test("options stand anywhere and may be joined by =", async () => {
+  const { say, ask } = openTerminal();
+  await ask(...SETUP);
+  const lines = [
+    ["--json", "user", "add", "--role=member", "b@acme.test", "--name=B C"],
+    ["user", "add", "--name", "D", "--json", "--role", "admin", "d@acme.test"],
+    ["user", "add", "--no-mailbox", "--name", "E-", "--role", "owner", "--json", "--", "e@x.example"],
+  ];
+  const documents = [];
+  for (const line of lines) {
+    const said = await say(...line);
+    expect(said).toMatchObject({ exitCode: 0, stderr: "" });
+    documents.push(JSON.parse(said.stdout));
+  }
+  expect(documents).toMatchObject([
+    { address: "b@acme.test", name: "B C", role: "member" },
+    { address: "d@acme.test", name: "D", role: "admin" },
+    { address: "e@x.example", name: "E-", role: "owner" },
+  ]);
+});

@@ -1,0 +1,223 @@
+/** The commands and their documents (contract: Commands), in one process; test/cli/process.test.ts runs real ones. */
+import { expect, test } from "bun:test";
+import type { DnsResolver } from "../../src/runtime.ts";
+import { openTerminal, SETUP } from "./terminal.ts";
+
+interface Named {
+  id: string;
+  address: string;
+  workspace: string;
+}
+
+test("setup prints exactly what the contract says", async () => {
+  const { ask } = openTerminal();
+  const made = await ask<{ dns: object[]; password: string }>(...SETUP);
+  expect(Object.keys(made)).toEqual(["workspaceId", "userId", "mailboxId", "address", "apiKey", "password", "dns"]);
+  expect(made).toMatchObject({
+    workspaceId: expect.stringMatching(/^wsp_/),
+    userId: expect.stringMatching(/^usr_/),
+    mailboxId: expect.stringMatching(/^mbx_/),
+    address: "ada@acme.test",
+    apiKey: expect.stringMatching(/^mr_[A-Za-z0-9]{40,}$/),
+    password: expect.stringMatching(/^[A-Za-z0-9]{20}$/),
+  });
+  for (const record of made.dns) expect(Object.keys(record)).toEqual(["type", "name", "value", "purpose"]);
+  expect(await ask("key", "list")).toMatchObject([{ user: "ada@acme.test", scopes: ["read", "send", "write"] }]);
+});
+
+test("setup takes the password and the name of the workspace", async () => {
+  const { ask } = openTerminal({ stdin: "correct horse\nnot this\n" });
+  const made = await ask(...SETUP, "--workspace", "Acme", "--password-stdin");
+  expect(made).not.toHaveProperty("password");
+  expect(await ask<Named[]>("workspace", "list")).toEqual([
+    { id: made.workspaceId, name: "Acme", createdAt: expect.stringMatching(/^\d{4}-.*Z$/) } as never,
+  ]);
+  expect(await ask("user", "list")).toMatchObject([{ id: made.userId, canSignIn: true }]);
+});
+
+test("an empty password is refused before anything is made", async () => {
+  const { say, ask } = openTerminal();
+  const said = await say(...SETUP, "--password-stdin");
+  expect(said).toMatchObject({ exitCode: 1, stdout: "" });
+  expect(said.stderr).toContain("give a password");
+  expect(await ask<Named[]>("workspace", "list")).toEqual([]);
+});
+
+test("before setup there is nothing to add to", async () => {
+  const { say } = openTerminal();
+  const said = await say("domain", "add", "acme.test");
+  expect(said).toMatchObject({ exitCode: 2, stdout: "" });
+  expect(said.stderr).toContain("there is no workspace yet");
+});
+
+test("people, mailboxes, aliases, shares and quotas, as documents", async () => {
+  const { ask, say } = openTerminal({ stdin: "a long password\n" });
+  await ask(...SETUP);
+  const bob = await ask("user", "add", "Bob@acme.test", "--name", "Bob", "--role", "member", "--password-stdin");
+  expect(bob).toEqual({
+    id: expect.stringMatching(/^usr_/),
+    address: "bob@acme.test",
+    name: "Bob",
+    role: "member",
+    workspace: "acme.test",
+    canSignIn: true,
+    createdAt: expect.any(String),
+    mailboxId: expect.stringMatching(/^mbx_/),
+  });
+  expect(await ask("user", "role", "bob@acme.test", "admin")).toMatchObject({ id: bob.id, role: "admin" });
+
+  const team = await ask("mailbox", "add", "team@acme.test", "--name", "Team", "--owner", "bob@acme.test");
+  expect(team).toEqual({
+    id: expect.stringMatching(/^mbx_/),
+    address: "team@acme.test",
+    name: "Team",
+    workspace: "acme.test",
+    owner: "bob@acme.test",
+    aliases: [],
+    catchAlls: [],
+    grants: [],
+    quotaBytes: null,
+    usedBytes: 0,
+    createdAt: expect.any(String),
+  });
+  await ask("mailbox", "alias", "team@acme.test", "add", "sales@acme.test");
+  await ask("mailbox", "alias", "team@acme.test", "add", "*@acme.test");
+  await ask("mailbox", "grant", "team@acme.test", "--to", "ada@acme.test", "--access", "send");
+  expect(await ask("mailbox", "quota", "team@acme.test", "1000")).toMatchObject({
+    id: team.id,
+    aliases: ["sales@acme.test"],
+    catchAlls: ["*@acme.test"],
+    grants: [{ user: "ada@acme.test", access: "send" }],
+    quotaBytes: 1000,
+  });
+  await ask("mailbox", "alias", "team@acme.test", "remove", "sales@acme.test");
+  await ask("mailbox", "revoke", "team@acme.test", "--from", "ada@acme.test");
+  expect(await ask("mailbox", "quota", "team@acme.test", "default")).toMatchObject({
+    aliases: [],
+    grants: [],
+    quotaBytes: null,
+  });
+
+  expect(await ask("user", "remove", "bob@acme.test")).toEqual({
+    id: bob.id,
+    address: "bob@acme.test",
+    removed: true,
+  });
+  const left = await ask<Named[]>("mailbox", "list");
+  expect(left.map(({ address }) => address)).toEqual(["ada@acme.test", "bob@acme.test", "team@acme.test"]);
+  expect(left.slice(1)).toMatchObject([{ owner: null }, { owner: null }]);
+  expect(await ask("mailbox", "remove", "team@acme.test")).toEqual({
+    id: team.id,
+    address: "team@acme.test",
+    removed: true,
+  });
+  expect((await say("mailbox", "list")).stdout.split("\n")[1]).toMatch(/^mbx_\w+ {2}ada@acme\.test {2}Ada /);
+});
+
+test("keys are shown once and revoked", async () => {
+  const { ask, say } = openTerminal();
+  await ask(...SETUP);
+  const made = await ask("key", "create", "--user", "ada@acme.test", "--name", "CI", "--scopes", "write,read");
+  expect(made).toEqual({
+    id: expect.stringMatching(/^key_/),
+    key: expect.stringMatching(/^mr_/),
+    name: "CI",
+    user: "ada@acme.test",
+    scopes: ["write", "read"],
+  });
+  expect((await say("key", "list")).stdout).not.toContain(made.key as string);
+  expect(await ask("key", "revoke", made.id as string)).toEqual({ id: made.id, state: "revoked" });
+  const listed = await ask<{ id: string; state: string }[]>("key", "list");
+  expect(listed.find(({ id }) => id === made.id)).toMatchObject({ name: "CI", state: "revoked" });
+});
+
+test("with several workspaces the new needs to know where, and lists can be narrowed", async () => {
+  const { ask, say } = openTerminal();
+  await ask(...SETUP);
+  await ask("workspace", "add", "Beta");
+  const unsure = await say("domain", "add", "beta.test");
+  expect(unsure).toMatchObject({ exitCode: 2, stdout: "" });
+  expect(unsure.stderr).toContain("name one with --workspace NAME");
+  expect(await ask("domain", "add", "beta.test", "--workspace", "beta")).toMatchObject({ workspace: "Beta" });
+  // The domain says which.
+  await ask("user", "add", "bea@beta.test", "--name", "Bea", "--role", "owner");
+  await ask("key", "create", "--user", "bea@beta.test", "--name", "K", "--scopes", "read");
+
+  for (const what of ["user", "mailbox"]) {
+    const all = await ask<Named[]>(what, "list");
+    expect(all.map(({ address, workspace }) => [address, workspace])).toEqual([
+      ["ada@acme.test", "acme.test"],
+      ["bea@beta.test", "Beta"],
+    ]);
+    expect(await ask<Named[]>(what, "list", "--workspace", "Beta")).toEqual(all.slice(1));
+    expect((await say(what, "remove", "bea@beta.test", "--workspace", "acme.test")).exitCode).toBe(1);
+  }
+  expect(await ask<Named[]>("domain", "list", "--workspace", "Beta")).toMatchObject([{ domain: "beta.test" }]);
+  expect(await ask<Named[]>("key", "list", "--workspace", "Beta")).toMatchObject([{ user: "bea@beta.test" }]);
+  const across = await say("mailbox", "grant", "ada@acme.test", "--to", "bea@beta.test", "--access", "view");
+  expect(across).toMatchObject({ exitCode: 1, stdout: "" });
+});
+
+test("a domain is added, looked up and verified", async () => {
+  const published = new Map<string, string[]>();
+  const lookUp = async (name: string): Promise<string[]> => {
+    const found = published.get(name);
+    if (!found) throw Object.assign(new Error("not there"), { code: "ENOTFOUND" });
+    return found;
+  };
+  const dns = {
+    resolveTxt: async (name: string) => (await lookUp(`TXT ${name}`)).map((value) => [value]),
+    resolveMx: async (name: string) => (await lookUp(`MX ${name}`)).map((exchange) => ({ priority: 10, exchange })),
+  } as unknown as DnsResolver;
+  const { ask, say } = openTerminal({ runtime: { dns } });
+  await ask(...SETUP);
+  const added = await ask<{ id: string; dns: { type: string; name: string; value: string }[] }>(
+    ...["domain", "add", "shop.test"],
+  );
+  expect(added).toMatchObject({
+    id: expect.stringMatching(/^dom_/),
+    domain: "shop.test",
+    state: "unverified",
+  } as never);
+  expect(await ask<object[]>("domain", "dns", "shop.test")).toEqual(
+    added.dns.map((record) => ({ id: `${record.type} ${record.name}`, ...record })),
+  );
+
+  const early = await say("domain", "verify", "shop.test", "--json");
+  expect(early.exitCode).toBe(1);
+  expect(early.stderr).toMatch(
+    /^mailroom: not all DNS records of shop\.test are there:\n {2}mx: MX shop\.test \(missing\)\n/,
+  );
+  expect(JSON.parse(early.stdout)).toMatchObject({
+    id: added.id,
+    state: "unverified",
+    missing: added.dns.map(({ type, name }) => `${type} ${name}`),
+  });
+
+  for (const { type, name, value } of added.dns) published.set(`${type} ${name}`, [value.replace(/^10 /, "")]);
+  expect(await ask("domain", "verify", "shop.test")).toMatchObject({ state: "verified", missing: [] });
+  expect((await say("domain", "verify", "shop.test")).stdout).toMatch(/^id: dom_.*\n[\s\S]*\ndkim +found +TXT /);
+  expect(await ask("domain", "verify", "acme.test", "--skip-dns")).toMatchObject({
+    domain: "acme.test",
+    state: "verified",
+    verifiedAt: expect.any(String),
+  });
+  expect(await ask("domain", "remove", "shop.test")).toEqual({ id: added.id, domain: "shop.test", removed: true });
+  expect(await ask<object[]>("domain", "list")).toMatchObject([{ domain: "acme.test", state: "verified" }]);
+});
+
+test("settings are listed, read, changed and reset", async () => {
+  const { ask, say } = openTerminal();
+  const all = await ask<{ id: string; name: string }[]>("settings", "list");
+  expect(all).toHaveLength(21);
+  expect(all[0]).toEqual({
+    id: "api.keyRequestsPerMinute",
+    name: "api.keyRequestsPerMinute",
+    value: "120",
+    default: "120",
+    description: expect.any(String),
+  } as never);
+  expect(await ask("settings", "set", "smtp.retrySeconds", "1,2")).toMatchObject({ value: "1,2" });
+  expect((await say("settings", "get", "smtp.retrySeconds")).stdout).toBe("1,2\n");
+  expect(await ask("settings", "reset", "smtp.retrySeconds")).toMatchObject({ value: expect.stringMatching(/^60,/) });
+});

@@ -1,0 +1,76 @@
+/** The commands as processes: streams, signals, exit codes, and beside each other on one data folder. */
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { version } from "../../package.json" with { type: "json" };
+import { apiClient } from "../harness/api.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { run, runJson, serve } from "../harness/process.ts";
+
+setDefaultTimeout(60_000);
+
+test("only the result is on stdout, and exit codes reach the shell", async () => {
+  const place = { data: temporaryFolder() };
+  const [shown, wrong, refused] = await Promise.all([
+    run(place, ["version"]),
+    run(place, ["frobnicate"]),
+    run({ data: temporaryFolder() }, ["settings", "set", "api.cooldownSeconds", "soon"]),
+  ]);
+  expect(shown).toEqual({ exitCode: 0, stdout: `${version}\n`, stderr: "" });
+  expect(wrong).toMatchObject({ exitCode: 2, stdout: "" });
+  expect(refused).toMatchObject({ exitCode: 1, stdout: "" });
+  expect(refused.stderr).toStartWith("mailroom: api.cooldownSeconds cannot be");
+});
+
+test("setup reads the password from a pipe; commands work at once beside each other", async () => {
+  const place = { data: temporaryFolder() };
+  const setup = ["setup", "--domain", "acme.test", "--email", "ada@acme.test", "--name", "Ada", "--password-stdin"];
+  const made = await run(place, [...setup, "--json"], "correct horse\n");
+  expect(made).toMatchObject({ exitCode: 0, stderr: "" });
+  expect(JSON.parse(made.stdout)).not.toHaveProperty("password");
+  const people = ["b", "c", "d"].map((name) => `${name}@acme.test`);
+  const added = await Promise.all(
+    people.map((address) => runJson(place, "user", "add", address, "--name", address, "--role", "member")),
+  );
+  expect(added).toMatchObject(people.map((address) => ({ address })));
+  expect(await runJson(place, "user", "list")).toHaveLength(4);
+});
+
+test("a server says where it listens, stops when told, and refuses a port that is taken", async () => {
+  const place = { data: temporaryFolder() };
+  const server = await serve(place);
+  const { http = "", mx = "" } = server.ready as Record<string, string>;
+  expect(JSON.stringify(server.ready)).toBe(
+    JSON.stringify({ ready: true, http, mx, submission: "off", submissions: "off" }),
+  );
+  expect(http).toMatch(/^127\.0\.0\.1:[1-9]\d*$/);
+  expect(mx).toMatch(/^127\.0\.0\.1:[1-9]\d*$/);
+  const [noHttp, noMx] = await Promise.all([
+    run({ data: temporaryFolder(), env: { MAILROOM_HTTP: http } }, ["serve"]),
+    run({ data: temporaryFolder(), env: { MAILROOM_MX: mx } }, ["serve"]),
+  ]);
+  expect(noHttp).toMatchObject({ exitCode: 1, stdout: "" });
+  expect(noHttp.stderr).toMatch(/^mailroom: .*MAILROOM_HTTP/m);
+  expect(noMx).toMatchObject({ exitCode: 1, stdout: "" });
+  expect(noMx.stderr).toMatch(/^mailroom: .*MAILROOM_MX/m);
+  expect(await server.kill("SIGTERM")).toBe(0);
+});
+
+test("the demo is served, and served again with a key of its own", async () => {
+  const place = { data: temporaryFolder() };
+  const keyOf = (text: string): string => /mr_[A-Za-z0-9]{40,}/.exec(text)?.[0] ?? "";
+  const first = await serve(place, "--demo");
+  const line = /^ +Try +(curl .*)$/m.exec(first.stderr())?.[1] ?? "";
+  expect(line).toBe(`curl -H 'Authorization: Bearer ${keyOf(first.stderr())}' ${first.http}/api/v1/threads`);
+  expect(first.stderr()).toMatch(/Sign in +ada@example\.test +[A-Za-z0-9]{12,}\n/);
+  const listed = await apiClient(first.http, keyOf(line)).get<{ threads: object[] }>("/threads");
+  expect(listed.status).toBe(200);
+  expect(await first.kill("SIGINT")).toBe(0);
+
+  const second = await serve(place, "--demo");
+  const again = keyOf(second.stderr());
+  expect(await apiClient(second.http, again).get<{ threads: object[] }>("/threads")).toMatchObject({
+    status: 200,
+    body: { threads: listed.body.threads },
+  });
+  expect(await apiClient(second.http, keyOf(line)).get("/threads")).toMatchObject({ status: 401 });
+  expect(await second.kill("SIGTERM")).toBe(0);
+});

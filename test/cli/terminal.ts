@@ -1,0 +1,58 @@
+/** The command line in this process: a data folder, and what a command says on its streams. */
+import { run } from "../../src/cli/cli.ts";
+import { type Runtime, systemRuntime } from "../../src/runtime.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+
+export interface Said {
+  exitCode: number;
+  stdout: string;
+  stderr: string;
+}
+
+export interface Terminal {
+  readonly data: string;
+  say(...argv: string[]): Promise<Said>;
+  /** With --json: the document. Fails when the command does. */
+  ask<T = Record<string, unknown>>(...argv: string[]): Promise<T>;
+}
+
+/** `stdin` is what every command reads; `runtime` replaces parts of the world. */
+export function openTerminal({
+  env = {},
+  stdin = "",
+  runtime = {},
+}: {
+  env?: Record<string, string>;
+  stdin?: string;
+  runtime?: Partial<Runtime>;
+} = {}): Terminal {
+  const data = temporaryFolder();
+  async function say(...argv: string[]): Promise<Said> {
+    let stdout = "";
+    let stderr = "";
+    const exitCode = await run(argv, {
+      env: { MAILROOM_DATA: data, MAILROOM_HOSTNAME: "mail.acme.test", ...env },
+      readStdin: async () => stdin,
+      writeStdout: async (text) => {
+        stdout += text;
+      },
+      writeStderr: (text) => {
+        stderr += text;
+      },
+      runtime: (servers) => ({ ...systemRuntime(servers), ...runtime }),
+      interrupted: () => Promise.resolve(),
+    });
+    return { exitCode, stdout, stderr };
+  }
+  return {
+    data,
+    say,
+    async ask<T>(...argv: string[]) {
+      const { exitCode, stdout, stderr } = await say(...argv, "--json");
+      if (exitCode !== 0) throw new Error(`mailroom ${argv.join(" ")} exited ${exitCode}: ${stderr}`);
+      return JSON.parse(stdout) as T;
+    },
+  };
+}
+
+export const SETUP = ["setup", "--domain", "acme.test", "--email", "ada@acme.test", "--name", "Ada"] as const;

@@ -1,0 +1,137 @@
+/** The demo workspace: what is in it, and which data folders take it. */
+import { expect, test } from "bun:test";
+import { inflateSync } from "node:zlib";
+import { eq } from "drizzle-orm";
+import { findCaller, verifyPassword } from "../../src/access/credentials.ts";
+import { createAppliance } from "../../src/appliance.ts";
+import { readConfig } from "../../src/config.ts";
+import { describeDemo, loadDemo } from "../../src/demo/demo.ts";
+import { lampPicture, pdfOf } from "../../src/demo/files.ts";
+import { createLog } from "../../src/log.ts";
+import { users } from "../../src/store/schema.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
+
+function open() {
+  const runtime = fakeRuntime();
+  const config = readConfig({ MAILROOM_DATA: temporaryFolder() });
+  return createAppliance(
+    config,
+    runtime,
+    createLog("silent", runtime.now, () => {}),
+    { file: ":memory:" },
+  );
+}
+
+async function openDemo() {
+  const appliance = open();
+  const demo = await loadDemo(appliance);
+  const caller = findCaller(appliance.store.db, demo.key);
+  if (!caller) throw new Error("the demo's key is nobody's");
+  return { appliance, demo, caller };
+}
+
+test("the demo has people, a share, and mail of every kind", async () => {
+  const { appliance, caller } = await openDemo();
+  const { mailbox, people, domains } = appliance;
+  expect(caller).toMatchObject({ role: "owner", scopes: new Set(["read", "send", "write"]) });
+  expect(people.listWorkspaces()).toMatchObject([{ name: "Demo" }]);
+  expect(domains.listDomains()).toMatchObject([{ name: "example.test", verifiedAt: expect.any(Number) }]);
+  expect(people.listUsers().map(({ email, role }) => [email, role])).toEqual([
+    ["ada@example.test", "owner"],
+    ["ben@example.test", "member"],
+  ]);
+  expect(people.listMailboxes().flatMap(({ aliases }) => aliases)).toHaveLength(4);
+  expect(people.mailboxAt("support@example.test").grants).toEqual([{ user: "ben@example.test", access: "full" }]);
+
+  const listed = async (folder: "all" | "inbox" | "sent" | "archive" | "spam" | "trash" | "snoozed") =>
+    (await mailbox.listThreads(caller, { folder, limit: 100 })).threads;
+  const all = await listed("all");
+  expect(all.length).toBeGreaterThanOrEqual(12);
+  for (const folder of ["inbox", "sent", "archive", "spam", "trash", "snoozed"] as const) {
+    expect([folder, (await listed(folder)).length]).not.toEqual([folder, 0]);
+  }
+  const some = (wanted: (thread: (typeof all)[number]) => boolean): number => all.filter(wanted).length;
+  expect(some(({ unread }) => unread)).toBeGreaterThan(3);
+  expect(some(({ unread }) => !unread)).toBeGreaterThan(3);
+  expect(some(({ starred }) => starred)).toBeGreaterThan(1);
+  expect(some(({ labels }) => labels.length > 0)).toBeGreaterThan(4);
+  expect(some(({ messageCount }) => messageCount >= 9)).toBe(1);
+  expect(some(({ receivedOn, mailbox: address }) => receivedOn !== address)).toBeGreaterThan(3);
+  expect(some(({ subject }) => /[\u3040-\u30ff\u4e00-\u9fff]/.test(subject))).toBe(1);
+  for (const q of ["展示会", "โคมไฟ", "gruss", "grandmother"]) {
+    expect([q, (await mailbox.search(caller, { q, limit: 10 })).threads.length]).toEqual([q, q === "gruss" ? 0 : 1]);
+  }
+});
+
+test("its mail was filed as mail is: attachments open, inline pictures are referred to, answers are threaded", async () => {
+  const { appliance, caller } = await openDemo();
+  const { threads } = await appliance.mailbox.search(caller, { q: 'subject:"oak boards"', limit: 10 });
+  const { messages } = appliance.mailbox.getThread(caller, threads[0]?.id ?? "", { html: true });
+  expect(messages.map(({ direction }) => direction)).toEqual([
+    "outbound",
+    "inbound",
+    "outbound",
+    "inbound",
+    "outbound",
+    "inbound",
+    "outbound",
+    "inbound",
+    "inbound",
+  ]);
+  const last = messages.at(-1);
+  expect(last).toMatchObject({ read: false, from: { email: "ines@nordwood.example", name: "Inês Carvalho" } });
+  const picture = last?.attachments[0];
+  expect(picture).toMatchObject({ inline: true, contentType: "image/png" });
+  expect(last?.html).toContain(`cid:${picture?.contentId}`);
+  const { content } = appliance.mailbox.getAttachment(caller, picture?.id ?? "");
+  expect(await content.bytes()).toEqual(new Uint8Array(lampPicture(96, 64, [222, 184, 135])));
+});
+
+test("on a data folder that holds it, the mail stays and key and password are new", async () => {
+  const { appliance, demo, caller } = await openDemo();
+  const before = await appliance.mailbox.listThreads(caller, { folder: "all", limit: 100 });
+  const again = await loadDemo(appliance);
+  expect(findCaller(appliance.store.db, demo.key)).toBeUndefined();
+  const anew = findCaller(appliance.store.db, again.key);
+  expect(anew).toMatchObject({ email: "ada@example.test" });
+  expect(await appliance.mailbox.listThreads(anew ?? caller, { folder: "all", limit: 100 })).toEqual(before);
+  const ada = appliance.store.db.select().from(users).where(eq(users.email, again.address)).get();
+  expect(await verifyPassword(again.password, ada?.passwordHash ?? null)).toBe(true);
+  expect(await verifyPassword(demo.password, ada?.passwordHash ?? null)).toBe(false);
+});
+
+test("a data folder in use is refused and left as it is", async () => {
+  const appliance = open();
+  appliance.store.transact((tx) => appliance.people.addWorkspace(tx, "Acme").id);
+  await expect(loadDemo(appliance)).rejects.toThrow(/--demo needs an empty data folder/);
+  expect(appliance.people.listWorkspaces()).toHaveLength(1);
+  // A name alone does not make it the demo.
+  const other = open();
+  other.store.transact((tx) => other.people.addWorkspace(tx, "Demo").id);
+  await expect(loadDemo(other)).rejects.toThrow(/--demo needs an empty data folder/);
+});
+
+test("what is told on the terminal can be pasted", () => {
+  const demo = { address: "ada@example.test", password: "p", key: "mr_k" };
+  expect(describeDemo(demo, "0.0.0.0:8025")).toContain(
+    "'Authorization: Bearer mr_k' http://127.0.0.1:8025/api/v1/threads",
+  );
+  expect(describeDemo(demo, "[::]:80")).toContain(" http://[::1]:80/api");
+  expect(describeDemo(demo, "off")).not.toContain("curl");
+});
+
+test("the attached files are what they say", () => {
+  const pdf = Buffer.from(pdfOf(["Total (net)", "a\\b"])).toString("latin1");
+  expect(pdf).toContain("(Total \\(net\\)) Tj");
+  const start = Number(/startxref\n(\d+)\n%%EOF\n$/.exec(pdf)?.[1]);
+  expect(pdf.slice(start)).toStartWith("xref\n0 6\n");
+  const offsets = [...pdf.slice(start).matchAll(/^(\d{10}) 00000 n /gm)].map((match) => Number(match[1]));
+  expect(offsets.map((offset, i) => pdf.startsWith(`${i + 1} 0 obj\n`, offset))).toEqual(Array(5).fill(true));
+
+  const png = Buffer.from(lampPicture(4, 3, [200, 100, 0]));
+  expect(png.subarray(12, 16).toString()).toBe("IHDR");
+  expect([png.readUInt32BE(16), png.readUInt32BE(20)]).toEqual([4, 3]);
+  const length = png.readUInt32BE(33);
+  expect(inflateSync(png.subarray(41, 41 + length))).toHaveLength(3 * (1 + 4 * 3));
+});

@@ -1,0 +1,27 @@
+import { expect, test } from "bun:test";
+import { findCaller } from "../../src/access/credentials.ts";
+import { openOffice } from "./office.ts";
+
+test("a key is created, listed without its value, and revoked once", () => {
+  const { developers, store, write, acme, beta, ada } = openOffice();
+  const { id, key } = write((tx) => developers.createKey(tx, { userId: ada, name: " CI ", scopes: ["read"] }));
+  expect(key).toMatch(/^mr_[A-Za-z0-9]{40,}$/);
+  expect(findCaller(store.db, key)).toMatchObject({ userId: ada });
+  const [listed] = developers.listKeys(acme);
+  expect(listed).toMatchObject({ id, name: "CI", userEmail: "ada@acme.test", scopes: ["read"], revokedAt: null });
+  expect(JSON.stringify(listed)).not.toContain(key);
+  expect(developers.listKeys(beta)).toEqual([]);
+
+  expect(() => write((tx) => developers.revokeKey(tx, id, beta))).toThrow(`there is no key ${id}`);
+  write((tx) => developers.revokeKey(tx, id, acme));
+  expect(findCaller(store.db, key)).toBeUndefined();
+  expect(() => write((tx) => developers.revokeKey(tx, id))).toThrow(/revoked before/);
+  expect(developers.listKeys(acme)[0]?.revokedAt).toBeNumber();
+});
+
+test("a key needs a name", () => {
+  const { developers, write, ada } = openOffice();
+  expect(() => write((tx) => developers.createKey(tx, { userId: ada, name: "", scopes: ["read"] }))).toThrow(
+    /give the key a name/,
+  );
+});

@@ -1,0 +1,133 @@
+import { expect, test } from "bun:test";
+import { messages, threadReferences, threads } from "../../src/store/schema.ts";
+import { openOffice } from "./office.ts";
+
+function openWithMailbox() {
+  const office = openOffice();
+  const { write, people, acme } = office;
+  const team = write((tx) => people.addMailbox(tx, { workspaceId: acme, address: "Team@acme.TEST", name: "Team" }));
+  return { ...office, team, aliasing: (alias: string) => () => write((tx) => people.addAlias(tx, team, alias)) };
+}
+
+test("a mailbox has an address in a domain of its workspace, and perhaps an owner from it", () => {
+  const { people, write, acme, beta, ada, addUser, team } = openWithMailbox();
+  expect(people.mailboxAt("TEAM@acme.test")).toEqual({
+    id: team,
+    workspaceId: acme,
+    address: "team@acme.test",
+    name: "Team",
+    ownerId: null,
+    owner: null,
+    aliases: [],
+    catchAlls: [],
+    grants: [],
+    quotaBytes: null,
+    usedBytes: 0,
+    createdAt: people.mailboxAt("team@acme.test").createdAt,
+  });
+  const add = (address: string, more = {}) =>
+    write((tx) => people.addMailbox(tx, { workspaceId: acme, address, name: "X", ...more }));
+  add("ada.private@acme.test", { ownerId: ada });
+  expect(people.mailboxAt("ada.private@acme.test").owner).toBe("ada@acme.test");
+
+  expect(() => add("team@acme.test")).toThrow("team@acme.test is a mailbox already");
+  expect(() => add("x@beta.test")).toThrow("beta.test is not a domain of this workspace: add it first");
+  expect(() => add("x@sub.acme.test")).toThrow(/sub\.acme\.test is not a domain/);
+  expect(() => add("x+tag@acme.test")).toThrow(/has a tag/);
+  expect(() => add("*@acme.test")).toThrow(/can only be an alias/);
+  expect(() => add("acme.test")).toThrow(/is not an address/);
+  expect(() => add("y@acme.test", { name: "\u0007" })).toThrow(/give the mailbox a name/);
+  const bea = addUser(beta, "bea@beta.test", "owner");
+  expect(() => add("y@acme.test", { ownerId: bea.userId })).toThrow(/not in the workspace of the mailbox/);
+  expect(people.listMailboxes(acme).map(({ address }) => address)).toEqual([
+    "ada.private@acme.test",
+    "ada@acme.test",
+    "team@acme.test",
+  ]);
+});
+
+test("an international domain is one, however it is written", () => {
+  const { people, domains, write, acme } = openOffice();
+  expect(write((tx) => domains.addDomain(tx, acme, "Bücher.Example.", [])).name).toBe("xn--bcher-kva.example");
+  write((tx) => people.addMailbox(tx, { workspaceId: acme, address: "info@bücher.example", name: "Info" }));
+  expect(people.mailboxAt("INFO@xn--bcher-kva.example").address).toBe("info@xn--bcher-kva.example");
+});
+
+test("aliases and catch-alls come and go, each leading to one mailbox", () => {
+  const { people, write, team, aliasing } = openWithMailbox();
+  expect(aliasing("Sales@Acme.test")()).toBe("sales@acme.test");
+  expect(aliasing("*@ACME.test")()).toBe("*@acme.test");
+  expect(people.mailboxAt("team@acme.test")).toMatchObject({
+    aliases: ["sales@acme.test"],
+    catchAlls: ["*@acme.test"],
+  });
+  expect(aliasing("sales@acme.test")).toThrow("sales@acme.test leads to team@acme.test already");
+  expect(aliasing("*@acme.test")).toThrow("*@acme.test leads to team@acme.test already");
+  expect(aliasing("ada@acme.test")).toThrow("ada@acme.test is a mailbox already");
+  expect(aliasing("sales@beta.test")).toThrow(/beta\.test is not a domain of this workspace/);
+  expect(aliasing("*@beta.test")).toThrow(/beta\.test is not a domain of this workspace/);
+  expect(aliasing("sales+eu@acme.test")).toThrow(/has a tag/);
+  expect(aliasing("*@nowhere")).toThrow(/"nowhere" is not a domain/);
+  expect(() => people.mailboxAt("sales@acme.test")).toThrow("is an alias: name its mailbox, team@acme.test");
+
+  const remove = (mailbox: string, alias: string) => () => write((tx) => people.removeAlias(tx, mailbox, alias));
+  expect(remove(team, "team@acme.test")).toThrow(/the address of the mailbox itself/);
+  expect(remove(people.mailboxAt("ada@acme.test").id, "sales@acme.test")).toThrow(/not an alias of ada@acme\.test/);
+  remove(team, "SALES@acme.test")();
+  remove(team, "*@acme.test")();
+  expect(remove(team, "sales@acme.test")).toThrow(/not an alias of team@acme\.test/);
+  expect(people.mailboxAt("team@acme.test")).toMatchObject({ aliases: [], catchAlls: [] });
+});
+
+test("shares stay inside the workspace and can change", () => {
+  const { people, write, acme, beta, team, addUser } = openWithMailbox();
+  const bob = addUser(acme, "bob@acme.test", "member").userId;
+  const bea = addUser(beta, "bea@beta.test", "owner").userId;
+  write((tx) => people.grant(tx, team, bob, "view"));
+  write((tx) => people.grant(tx, team, bob, "full"));
+  expect(people.mailboxAt("team@acme.test").grants).toEqual([{ user: "bob@acme.test", access: "full" }]);
+  expect(() => write((tx) => people.grant(tx, team, bea, "view"))).toThrow(/not in the workspace/);
+  expect(() => write((tx) => people.grant(tx, "mbx_none", bob, "view"))).toThrow(/no such mailbox/);
+  write((tx) => people.revokeGrant(tx, team, bob));
+  expect(() => write((tx) => people.revokeGrant(tx, team, bob))).toThrow(/not shared with that user/);
+});
+
+test("a quota is set, and given back to the setting", () => {
+  const { people, write, team } = openWithMailbox();
+  write((tx) => people.setQuota(tx, team, 5000));
+  expect(people.mailboxAt("team@acme.test").quotaBytes).toBe(5000);
+  write((tx) => people.setQuota(tx, team, null));
+  expect(people.mailboxAt("team@acme.test").quotaBytes).toBeNull();
+  for (const bytes of [-1, 1.5, Number.NaN, 2 ** 60]) {
+    expect(() => write((tx) => people.setQuota(tx, team, bytes))).toThrow(/whole number of bytes/);
+  }
+});
+
+test("a removed mailbox goes with its addresses, its mail and its index, and nothing else does", async () => {
+  const { people, write, acme, team, aliasing, file, store, runtime } = openWithMailbox();
+  aliasing("sales@acme.test")();
+  const { id: ada } = people.mailboxAt("ada@acme.test");
+  // More than one portion: 201 conversations of one message.
+  for (let i = 0; i < 201; i++) await file(team, { subject: `Number ${i}`, from: `a${i}@remote.example` });
+  await file(ada, { subject: "Kept" });
+
+  const removed = people.removeMailbox(team);
+  // Cut short here it would have no address but still be there, so that removing it again can finish.
+  expect(people.mailboxAt("team@acme.test").aliases).toEqual([]);
+  expect(() =>
+    write((tx) => people.addMailbox(tx, { workspaceId: acme, address: "team@acme.test", name: "New" })),
+  ).toThrow(/still being removed/);
+  for (let wake = runtime.nextTimer(); wake !== undefined; wake = runtime.nextTimer()) {
+    runtime.advanceTo(wake);
+    await Promise.resolve();
+  }
+  await removed;
+
+  expect(people.listMailboxes().map(({ address }) => address)).toEqual(["ada@acme.test"]);
+  expect(store.db.select().from(threads).all()).toMatchObject([{ mailboxId: ada, subject: "Kept" }]);
+  expect(store.db.select().from(messages).all()).toHaveLength(1);
+  expect(store.db.select().from(threadReferences).all()).toHaveLength(1);
+  expect(people.mailboxAt("ada@acme.test").usedBytes).toBeGreaterThan(0);
+  await expect(people.removeMailbox(team)).rejects.toThrow(/no such mailbox/);
+  write((tx) => people.addMailbox(tx, { workspaceId: acme, address: "team@acme.test", name: "New" }));
+});

@@ -1,0 +1,162 @@
+/** The settings: every one of the contract, what each takes, and what is said of what it does not take. */
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { ConfigError } from "../../src/errors.ts";
+import { openOptions, SETTINGS, type SettingName } from "../../src/store/options.ts";
+import { options as table } from "../../src/store/schema.ts";
+import { openStore } from "../../src/store/store.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
+
+function open() {
+  const store = openStore({ folder: temporaryFolder(), file: ":memory:", runtime: fakeRuntime() });
+  const options = openOptions(store);
+  return { store, options, set: (name: string, text: string) => store.transact((tx) => options.set(tx, name, text)) };
+}
+
+test("every setting of the contract, with its default", () => {
+  const defaults = Object.fromEntries(
+    open()
+      .options.list()
+      .map((row) => [row.name, row.value]),
+  );
+  expect(defaults).toEqual({
+    "api.keyRequestsPerMinute": "120",
+    "api.ipRequestsPerMinute": "60",
+    "api.cooldownSeconds": "60",
+    "sending.mailboxPerHour": "100",
+    "sending.workspacePerHour": "500",
+    "sending.warmup": "50,100,200,400,800,1600,3200",
+    "sending.maxRecipients": "100",
+    "smtp.relay": "none",
+    "smtp.outboundPort": "25",
+    "smtp.maxMessageBytes": "26214400",
+    "smtp.retrySeconds": "60,300,900,1800,3600,7200,14400,28800,57600",
+    "webhooks.retrySeconds": "60,300,1800,7200,21600,43200",
+    "webhooks.timeoutSeconds": "10",
+    "webhooks.allowNetworks": "none",
+    "webhooks.disableAfter": "15",
+    "storage.mailboxBytes": "5368709120",
+    "spam.rejectDmarc": "true",
+    "retention.deliveryLogDays": "30",
+    "retention.idempotencyHours": "24",
+    "retention.trashDays": "off",
+    "search.engine": "fts5",
+  });
+});
+
+test("every setting has one line of description, and takes its own default", () => {
+  for (const row of open().options.list()) {
+    expect(row.description).toMatch(/^[A-Z].{10,100}$/);
+    expect(row).toMatchObject({ id: row.name, default: row.value });
+    expect(() => SETTINGS[row.name as SettingName].parse(row.default)).not.toThrow();
+  }
+});
+
+const TAKEN: [name: SettingName, text: string, value: unknown, kept?: string][] = [
+  ["api.cooldownSeconds", "0.5", 0.5],
+  ["api.cooldownSeconds", " 7 ", 7, "7"],
+  ["retention.deliveryLogDays", "1e-7", 1e-7],
+  ["sending.mailboxPerHour", "0", 0],
+  ["sending.warmup", "off", "off"],
+  ["sending.warmup", "10, 20", [10, 20], "10,20"],
+  ["smtp.relay", "smtp://user:p%40ss@relay.example:587", "smtp://user:p%40ss@relay.example:587"],
+  ["smtp.relay", "smtps://[2001:db8::1]", "smtps://[2001:db8::1]"],
+  ["smtp.relay", "none", "none"],
+  ["smtp.retrySeconds", "0.1,0.2", [0.1, 0.2]],
+  ["webhooks.retrySeconds", "1", [1]],
+  ["webhooks.allowNetworks", "10.0.0.0/8, ::1/128", ["10.0.0.0/8", "::1/128"], "10.0.0.0/8,::1/128"],
+  ["webhooks.allowNetworks", "none", "none"],
+  ["spam.rejectDmarc", "false", false],
+  ["retention.trashDays", "0.25", 0.25],
+  ["retention.trashDays", "off", "off"],
+  ["search.engine", "fts5", "fts5"],
+];
+
+test.each(TAKEN)("%s takes %p", (name, text, value, kept = text) => {
+  const { store, options, set } = open();
+  set(name, text);
+  expect(options.get(name)).toEqual(value as never);
+  expect(
+    openOptions(store)
+      .list()
+      .find((row) => row.name === name)?.value,
+  ).toBe(kept);
+});
+
+const REFUSED: [name: string, text: string, says: RegExp][] = [
+  ["no.suchSetting", "1", /there is no setting "no\.suchSetting"/],
+  ["toString", "1", /there is no setting/],
+  ["api.keyRequestsPerMinute", "0", /give a whole number \(requests\), 1 to/],
+  ["api.keyRequestsPerMinute", "1.5", /whole number/],
+  ["api.keyRequestsPerMinute", "", /whole number/],
+  ["api.cooldownSeconds", "-1", /give a number \(seconds\), 0 to/],
+  ["api.cooldownSeconds", "0x10", /give a number/],
+  ["api.cooldownSeconds", "Infinity", /give a number/],
+  ["api.cooldownSeconds", "1e400", /give a number/],
+  ["api.cooldownSeconds", "a minute", /api\.cooldownSeconds cannot be "a minute"/],
+  ["sending.maxRecipients", "0", /whole number/],
+  ["sending.warmup", "", /or several with commas, or off/],
+  ["sending.warmup", "10,,20", /or off/],
+  ["sending.warmup", "10,2.5", /whole number/],
+  ["smtp.relay", "relay.example:25", /give smtp:\/\/user:password@host:port or smtps:\/\/…, or none/],
+  ["smtp.relay", "http://relay.example", /smtp:/],
+  ["smtp.relay", "smtp://relay.example/path", /smtp:/],
+  ["smtp.relay", "smtp://", /smtp:/],
+  ["smtp.outboundPort", "65536", /1 to 65535/],
+  ["smtp.maxMessageBytes", "12", /1024 to/],
+  ["smtp.retrySeconds", "off", /several with commas/],
+  ["webhooks.allowNetworks", "10.0.0.0", /CIDRs, such as 10\.0\.0\.0\/8, separated by commas, or none/],
+  ["webhooks.allowNetworks", "10.0.0.300/8", /CIDRs/],
+  ["webhooks.allowNetworks", "::1/129", /CIDRs/],
+  ["webhooks.timeoutSeconds", "0", /0\.01 to/],
+  ["spam.rejectDmarc", "yes", /give true or false/],
+  ["retention.trashDays", "never", /or off/],
+  ["search.engine", "meilisearch", /not built yet/],
+  ["search.engine", "grep", /give fts5/],
+];
+
+test.each(REFUSED)("%s refuses %p", (name, text, says) => {
+  const { options, set } = open();
+  const before = options.list();
+  expect(() => set(name, text)).toThrow(ConfigError);
+  expect(() => set(name, text)).toThrow(says);
+  expect(options.list()).toEqual(before);
+});
+
+test("what is kept of any number is taken back", () => {
+  const seconds = SETTINGS["api.cooldownSeconds"];
+  fc.assert(
+    fc.property(fc.double({ min: 0, max: 315_576_000, noNaN: true }), (value) => {
+      expect(seconds.parse(seconds.format(value))).toBe(value);
+    }),
+  );
+});
+
+test("a setting is followed after another process changed it, and reset", () => {
+  const { store, options } = open();
+  const beside = openOptions(store);
+  store.transact((tx) => beside.set(tx, "sending.maxRecipients", "3"));
+  expect(options.get("sending.maxRecipients")).toBe(100);
+  options.refresh();
+  expect(options.get("sending.maxRecipients")).toBe(3);
+  store.transact((tx) => options.reset(tx, "sending.maxRecipients"));
+  expect(options.get("sending.maxRecipients")).toBe(100);
+  expect(() => store.transact((tx) => options.reset(tx, "nothing"))).toThrow(ConfigError);
+});
+
+test("a value that another version kept counts as the default, and can be reset", () => {
+  const { store } = open();
+  store.transact((tx) => {
+    tx.insert(table)
+      .values([
+        { name: "search.engine", value: "meilisearch" },
+        { name: "from.theFuture", value: "1" },
+      ])
+      .run();
+  });
+  const options = openOptions(store);
+  expect(options.get("search.engine")).toBe("fts5");
+  store.transact((tx) => options.reset(tx, "search.engine"));
+  expect(store.db.select().from(table).all()).toEqual([{ name: "from.theFuture", value: "1" }]);
+});
