@@ -5,8 +5,7 @@ import { join } from "node:path";
 const root = join(import.meta.dir, "..");
 
 async function run(...command: string[]): Promise<{ exitCode: number; output: string }> {
-  const [tool, ...rest] = command;
-  const child = Bun.spawn([join(root, "node_modules/.bin", tool as string), ...rest], {
+  const child = Bun.spawn([process.execPath, "run", "--bun", ...command], {
     cwd: root,
     stdio: ["ignore", "pipe", "pipe"],
   });

@@ -78,3 +78,11 @@ export function routeOf(db: Db, address: string): Route {
 
 /** The domain that stands for the server where an address names none; "" before there is one. */
 const oldestDomain = (db: Db): string => statements(db).firstDomain.get()?.name ?? "";
+
+/** Whether an address of a message is one of `own` (lower case, A-labels), written with a tag or without. */
+export function isAmong(own: ReadonlySet<string>, email: string): boolean {
+  const address = normalizeAddress(email);
+  if (address === undefined) return false;
+  const { local, domain } = splitAddress(address);
+  return own.has(address) || own.has(`${withoutTag(local)}@${domain}`);
+}

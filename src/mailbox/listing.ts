@@ -12,7 +12,7 @@ import { prepared } from "../store/prepared.ts";
 import { threads } from "../store/schema.ts";
 import type { Db, Store } from "../store/store.ts";
 import { labelKey, labelsOf, threadsLabelled } from "./labels.ts";
-import { mailboxesToList } from "./mailboxes.ts";
+import { mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
 import { intersectionOf, membershipOf } from "./sets.ts";
 import { threadView } from "./thread-view.ts";
 import type { ThreadFilters, ThreadListView, ThreadView } from "./views.ts";
@@ -60,7 +60,7 @@ export function createListing({ store, engine }: { store: Store; engine: Pick<Se
   const { db } = store;
 
   async function listThreads(caller: Caller, filters: ThreadFilters): Promise<ThreadListView> {
-    const mailboxes = mailboxesToList(db, caller, filters.mailbox);
+    const mailboxId = filters.mailbox === undefined ? undefined : mailboxIdOf(db, filters.mailbox);
     const q = filters.q?.trim() ?? "";
     const folder = filters.folder ?? (q === "" ? "inbox" : "all");
     const parsed = parseQuery(q);
@@ -68,6 +68,18 @@ export function createListing({ store, engine }: { store: Store; engine: Pick<Se
       ...parsed.thread,
       ...(filters.label === undefined ? [] : [{ kind: "label", label: filters.label, negated: false } as const]),
     ];
+    // What selects the rows, in one spelling: the cursor belongs to it.
+    const binding = [
+      mailboxId ?? null,
+      folder,
+      filters.unread === true,
+      filters.label === undefined ? null : labelKey(filters.label),
+      filters.hasAttachments ?? null,
+      q,
+    ];
+    const from = filters.cursor === undefined ? NEWEST : decodeCursor(filters.cursor, binding);
+    // A bad date or cursor is refused before it is looked at what is reached (contract: Order of refusals).
+    const mailboxes = mailboxesToList(db, caller, mailboxId);
     const asked: Asked = {
       mailboxes,
       query: { message: parsed.message, thread },
@@ -77,16 +89,6 @@ export function createListing({ store, engine }: { store: Store; engine: Pick<Se
         hasAttachments: filters.hasAttachments,
       },
     };
-    // What selects the rows, in one spelling: the cursor belongs to it.
-    const binding = [
-      filters.mailbox === undefined ? null : [...mailboxes.keys()],
-      folder,
-      filters.unread === true,
-      filters.label === undefined ? null : labelKey(filters.label),
-      filters.hasAttachments ?? null,
-      q,
-    ];
-    const from = filters.cursor === undefined ? NEWEST : decodeCursor(filters.cursor, binding);
     const narrowing = await narrow(asked, scopeOf(caller, filters, mailboxes));
     const { positions, unread } = narrowing
       ? narrowedPage(db, asked, narrowing, from, filters.limit)

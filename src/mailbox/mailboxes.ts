@@ -49,15 +49,22 @@ export function listMailboxes(db: Db, caller: Caller): MailboxView[] {
 }
 
 /**
- * The mailboxes to list: the one that `mailbox` (id, address or alias address) names, or all that are reached.
+ * The id of the mailbox that `mailbox` (id, address or alias address) names; the text as it is where nothing has that
+ * address. Says nothing of who reaches it.
+ */
+export function mailboxIdOf(db: Db, mailbox: string): string {
+  const address = normalizeAddress(mailbox);
+  return address === undefined ? mailbox : (statements(db).mailboxOfAddress.get({ address })?.mailboxId ?? mailbox);
+}
+
+/**
+ * The mailboxes to list: the one with that id, or all that are reached.
  * @throws AppError not_found for one that is unknown or not reached
  */
-export function mailboxesToList(db: Db, caller: Caller, mailbox: string | undefined): Map<string, Reach> {
+export function mailboxesToList(db: Db, caller: Caller, mailboxId: string | undefined): Map<string, Reach> {
   const reached = reachOf(db, caller);
-  if (mailbox === undefined) return reached;
-  const address = normalizeAddress(mailbox);
-  const id = address === undefined ? mailbox : (statements(db).mailboxOfAddress.get({ address })?.mailboxId ?? mailbox);
-  const reach = reached.get(id);
+  if (mailboxId === undefined) return reached;
+  const reach = reached.get(mailboxId);
   if (!reach) throw notFound("mailbox");
-  return new Map([[id, reach]]);
+  return new Map([[mailboxId, reach]]);
 }

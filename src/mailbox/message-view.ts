@@ -9,6 +9,7 @@ import { SANITIZER_VERSION, sanitizeHtml } from "../message/sanitize.ts";
 import { prepared } from "../store/prepared.ts";
 import { addresses, type attachments, mailboxes, messageBodies, type messages } from "../store/schema.ts";
 import type { Db, Store } from "../store/store.ts";
+import { isAmong } from "./addresses.ts";
 import type { AttachmentView, MessageView } from "./views.ts";
 
 type MessageRow = typeof messages.$inferSelect;
@@ -47,7 +48,8 @@ export function bccReader(db: Db, caller: Caller): (message: Pick<MessageRow, "b
         .ownAddresses.all({ userId: caller.userId })
         .map(({ address }) => address),
     ]);
-    return bcc.filter(({ email }) => own?.has(email.toLowerCase()));
+    const theirs = own;
+    return bcc.filter(({ email }) => isAmong(theirs, email));
   };
 }
 

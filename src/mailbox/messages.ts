@@ -6,7 +6,7 @@ import { composeMessage } from "../message/compose.ts";
 import { prepared } from "../store/prepared.ts";
 import { attachments, MESSAGES_PER_THREAD, messageBodies, messages, threads } from "../store/schema.ts";
 import type { Store } from "../store/store.ts";
-import { mailboxesToList } from "./mailboxes.ts";
+import { mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
 import { type AttachmentRow, bccReader, decompressHtml, directionOf, messageView, servedHtml } from "./message-view.ts";
 import type { AttachmentContent, MessageFilters, MessageSummaryView, MessageView } from "./views.ts";
 import { newestMessages } from "./walk.ts";
@@ -120,7 +120,8 @@ export function createMessages(store: Store) {
 
   return {
     listMessages(caller: Caller, filters: MessageFilters): MessageSummaryView[] {
-      const mailboxes = mailboxesToList(db, caller, filters.mailbox);
+      const mailboxId = filters.mailbox === undefined ? undefined : mailboxIdOf(db, filters.mailbox);
+      const mailboxes = mailboxesToList(db, caller, mailboxId);
       const seqs = newestMessages(db, [...mailboxes.keys()], filters);
       const rows = new Map(
         statements(db)

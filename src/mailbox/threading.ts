@@ -8,10 +8,10 @@
  */
 import { and, desc, eq, gte, lte, sql } from "drizzle-orm";
 import type { EmailAddress } from "../message/address.ts";
-import { splitAddress, withoutTag } from "../message/address.ts";
 import { prepared } from "../store/prepared.ts";
 import { addresses, messages, threadReferences, threads } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
+import { isAmong } from "./addresses.ts";
 import type { PreparedMessage } from "./prepare.ts";
 
 export type ThreadRow = typeof threads.$inferSelect;
@@ -141,11 +141,7 @@ function othersOf(tx: Tx, { mailboxId, receivedOn, message }: Arrival): Set<stri
   const own = new Set([receivedOn]);
   for (const { address } of statements(tx).ownAddresses.all({ mailboxId })) own.add(address);
   const others = new Set<string>();
-  for (const { email } of headerAddresses(message)) {
-    const address = email.toLowerCase();
-    const { local, domain } = splitAddress(address);
-    if (!own.has(address) && !own.has(`${withoutTag(local)}@${domain}`)) others.add(address);
-  }
+  for (const { email } of headerAddresses(message)) if (!isAmong(own, email)) others.add(email.toLowerCase());
   return others;
 }
 

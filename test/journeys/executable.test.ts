@@ -12,7 +12,10 @@ afterAll(endProcesses);
 const root = join(import.meta.dir, "../..");
 
 test("the executable stands alone: it sets up, serves, takes mail and gives it out", async () => {
-  const build = Bun.spawn(["npm", "run", "--silent", "build"], { cwd: root, stdio: ["ignore", "ignore", "pipe"] });
+  const build = Bun.spawn([process.execPath, "run", "--silent", "build"], {
+    cwd: root,
+    stdio: ["ignore", "ignore", "pipe"],
+  });
   expect({
     exitCode: await build.exited,
     errors: (await new Response(build.stderr).text()).match(/error.*/gi),

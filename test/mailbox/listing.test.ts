@@ -283,6 +283,20 @@ describe("pages", () => {
     }
   });
 
+  test("a bad cursor or date is refused before it is known whether there is such a mailbox", async () => {
+    const { mailbox, alice, world, workspaceId } = await many();
+    const max = world.user(workspaceId, "max@example.test", "member");
+    const { nextCursor } = await mailbox.listThreads(alice, { mailbox: "bob@example.test", limit: 1 });
+    const ask = async (filters: Partial<ThreadFilters>) =>
+      (await refusal(mailbox.listThreads(max, { limit: 1, ...filters })))?.code;
+    for (const name of ["bob@example.test", "nobody@example.test"]) {
+      expect(await ask({ mailbox: name })).toBe("not_found");
+      expect(await ask({ mailbox: name, cursor: "x" })).toBe("bad_request");
+      expect(await ask({ mailbox: name, q: "after:2026-02-30" })).toBe("bad_request");
+    }
+    expect(await ask({ mailbox: "bob@example.test", cursor: nextCursor ?? "" })).toBe("not_found");
+  });
+
   test("any list is what a plain reading of the rows gives", async () => {
     const world = await many();
     const { store, mailbox, alice, box } = world;

@@ -186,6 +186,19 @@ describe("Bcc", () => {
     expect(await seen("mate")).toBeUndefined();
   });
 
+  test("is theirs with a tag too, and in whatever way the address is written", async () => {
+    const { world, workspaceId, box, mailbox, alice, receive } = createAlice();
+    const eve = world.user(workspaceId, "eve@example.test", "admin");
+    const { messageId } = await receive({
+      headers: ["Bcc: Alice+Lists@EXAMPLE.test, eve+x@example.test, al@example.test"],
+    });
+    const seen = (caller: typeof alice) => mailbox.getMessage(caller, messageId, { html: true }).bcc;
+    expect(seen(alice)).toEqual([{ email: "Alice+Lists@EXAMPLE.test" }]);
+    expect(seen(eve)).toEqual([{ email: "eve+x@example.test" }]);
+    world.alias(box, "al@example.test");
+    expect(seen(alice)).toEqual([{ email: "Alice+Lists@EXAMPLE.test" }, { email: "al@example.test" }]);
+  });
+
   test("is in no list, search or event", async () => {
     const { office } = await seenBy(true);
     const { mailbox, alice, events, listed } = office;
