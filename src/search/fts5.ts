@@ -25,7 +25,7 @@ const scopeToken = (name: string): string => `\ue100${name.toLowerCase().replace
 const HAS_ATTACHMENT = scopeToken("has attachment");
 
 /** Pages written by one step of a merge. */
-const MERGE_PAGES = 64;
+const MERGE_PAGES = 16;
 
 function textExpression({ field, text }: TextCondition): string {
   const address = field === "sender" || field === "recipients" ? foldAddress(text) : undefined;

@@ -63,8 +63,6 @@ export interface StoreOptions {
 
 /** Filings that share a commit: enough to spread an fsync, few enough to keep the event loop's pauses short. */
 const LARGEST_GROUP = 32;
-/** In pages of 4 KiB: a larger WAL writes pages that change often to the database less often. */
-const CHECKPOINT_PAGES = 4_000;
 
 const UNAVAILABLE_SQLITE = /^SQLITE_(BUSY|LOCKED|FULL|IOERR|CANTOPEN|READONLY|NOMEM)/;
 const UNAVAILABLE_SYSTEM = new Set(["ENOSPC", "EDQUOT", "EMFILE", "ENFILE", "EIO", "EROFS", "ENOMEM"]);
@@ -112,7 +110,6 @@ export function openStore({ folder, file, busyTimeoutMs = 1_000, runtime }: Stor
   sqlite.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
   sqlite.exec("PRAGMA journal_mode = WAL");
   sqlite.exec("PRAGMA synchronous = FULL");
-  sqlite.exec(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
   sqlite.exec("PRAGMA foreign_keys = ON");
   sqlite.exec("PRAGMA cache_size = -32768");
   sqlite.exec("PRAGMA temp_store = MEMORY");

@@ -56,10 +56,15 @@ async function answerHealth(checks: HttpServerParts["health"]): Promise<Response
 /** Starts listening. @throws when the address cannot be bound. */
 export function createHttpServer({ listen, rest, health, runtime, log }: HttpServerParts): HttpServer {
   function answer(request: Request, peer: string | undefined): Response | Promise<Response> {
-    // Bun leaves the origin out when the Host header names none.
-    if (request.url.startsWith("/")) return text("The Host header is not a host name\n", 400);
     const path = pathOf(request.url);
-    if (path.startsWith("/api/")) return rest(request, peer);
+    // Bun leaves the origin out when the Host header names none. HTTP/1.0 needs no such header (RFC 9112 §3.2).
+    const isNamed = !request.url.startsWith("/");
+    if (!isNamed && request.headers.has("host")) {
+      return Response.json({ error: "The Host header is not a host name", code: "bad_request" }, { status: 400 });
+    }
+    if (path.startsWith("/api/")) {
+      return rest(isNamed ? request : new Request(`http://localhost${request.url}`, request), peer);
+    }
     if (request.method !== "GET" && request.method !== "HEAD") return text("Not found\n", 404);
     if (path === "/healthz") return answerHealth(health);
     return path === "/" ? text(WELCOME, 200) : text("Not found\n", 404);

@@ -1,6 +1,6 @@
 /**
  * `bun run bench`: one JSON line a figure, each beside a floor measured in the same run, so that the ratio can be
- * compared between machines. It measures the program from outside, as a child process, over loopback.
+ * compared between machines. It builds the executable and measures it from outside, as a child process, over loopback.
  *
  *   bun run bench                 everything (about four minutes, most of it making 100,000 messages)
  *   bun run bench ingest read     only the named parts: ingest, read, start
@@ -15,6 +15,7 @@ import { messageMaker } from "./generator.ts";
 import { COMMON_WORD, MESSAGES, PHRASE, RARE_WORD, seedMailbox } from "./seed.ts";
 import { pump } from "./smtp-load.ts";
 
+const ROOT = join(import.meta.dir, "../..");
 const ADDRESS = "owner@example.test";
 const folder = mkdtempSync(join(tmpdir(), "mailroom-bench-"));
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
@@ -64,7 +65,12 @@ const residentMB = (pid: number): number => {
 };
 
 async function newPlace(name: string): Promise<{ place: Place; apiKey: string; mailboxId: string }> {
-  const place: Place = { data: join(folder, name), cwd: folder, env: { MAILROOM_LOG: "warn" } };
+  const place: Place = {
+    data: join(folder, name),
+    cwd: folder,
+    env: { MAILROOM_LOG: "warn" },
+    program: [join(ROOT, "dist/mailroom")],
+  };
   const made = await runJson<{ apiKey: string; mailboxId: string }>(
     place,
     ...["setup", "--domain", "example.test", "--email", ADDRESS, "--name", "Owner"],
@@ -230,6 +236,12 @@ async function read(): Promise<void> {
   await server.kill("SIGTERM");
 }
 
+if (
+  Bun.spawnSync([process.execPath, "run", "build"], { cwd: ROOT, stdio: ["ignore", "ignore", "inherit"] }).exitCode !==
+  0
+) {
+  process.exit(1);
+}
 const parts = { ingest, read, start };
 const chosen = process.argv.slice(2);
 for (const [name, part] of Object.entries(parts)) {

@@ -138,7 +138,9 @@ test("any text is a query, or is refused for its date", () => {
         const { message, thread } = parseQuery(q);
         const texts = message.flatMap((condition) => (condition.kind === "text" ? [condition.text] : []));
         const labels = thread.flatMap((condition) => (condition.kind === "label" ? [condition.label] : []));
-        const fromElsewhere = [...texts, ...labels].filter((value) => !q.includes(value.replace(/^(from|to|subject|has|is):/i, "")));
+        const fromElsewhere = [...texts, ...labels].filter(
+          (value) => !q.includes(value.replace(/^(from|to|subject|has|is):/i, "")),
+        );
         expect(fromElsewhere).toEqual([]);
       } catch (error) {
         if (!(error instanceof AppError)) throw error;

@@ -85,9 +85,11 @@ test("odd requests are answered", async () => {
   const { raw } = start();
   const table: [head: string, answer: RegExp][] = [
     ["GET /api/x HTTP/1.1\r\nHost: mx", /^HTTP\/1.1 200 .*"url":"http:\/\/mx\/api\/x"/s],
-    ["GET /api/x HTTP/1.1\r\nHost: a b/c", /^HTTP\/1.1 400 .*Host/s],
+    ["GET /api/x HTTP/1.1\r\nHost: a b/c", /^HTTP\/1.1 400 .*"error":"[^"]*Host.*"code":"bad_request"/s],
     ["GET /api/x HTTP/1.1\r\nHost: ?", /^HTTP\/1.1 400 .*Host/s],
     ["GET /api/x HTTP/1.1\r\nHost: ", /^HTTP\/1.1 400 .*Host/s],
+    ["GET /api/x?y=1 HTTP/1.0", /^HTTP\/1.1 200 .*"url":"http:\/\/localhost\/api\/x\?y=1","peer":"127.0.0.1"/s],
+    ["GET /healthz HTTP/1.0", /^HTTP\/1.1 200 /],
     ["GET //api/x HTTP/1.1\r\nHost: mx", /^HTTP\/1.1 404 /],
     ["GET /healthz?x=1#y HTTP/1.1\r\nHost: mx", /^HTTP\/1.1 200 /],
     ["GET http://other/api/x HTTP/1.1\r\nHost: mx", /^HTTP\/1.1 200 .*"peer":"127.0.0.1"/s],
