@@ -5,6 +5,7 @@
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { createKeyUse, findCaller } from "./access/credentials.ts";
+import { createSlowdown } from "./access/slowdown.ts";
 import { createGate } from "./api/gate.ts";
 import { describeApi } from "./api/openapi.ts";
 import { OPERATIONS } from "./api/operations/all.ts";
@@ -113,6 +114,7 @@ export function createAppliance(
     const gate = createGate({
       findCaller: (key) => findCaller(store.db, key),
       touchKey: createKeyUse(store, log).touchKey,
+      slowdown: createSlowdown(runtime),
       options,
       now: runtime.now,
     });

@@ -5,6 +5,7 @@
  * Invariant: nothing is asked of the store, and no key is read, for a source that is over its rate.
  */
 import type { Caller } from "../access/caller.ts";
+import type { Slowdown } from "../access/slowdown.ts";
 import { AppError } from "../errors.ts";
 import type { Options } from "../store/options.ts";
 import { createRateLimit, type Rate, type RateVerdict } from "./rate.ts";
@@ -17,15 +18,17 @@ export interface Gate {
   admitSource(source: string, tell: (rate: Rate) => void): void;
   /**
    * Admits a request for the person its key acts for. `authorization` is the header as received. `tell` is called again
-   * with the key's rate once the key is known. @throws AppError rate_limited, unauthorized.
+   * with the key's rate once the key is known. A source that keeps sending wrong keys waits for its refusal.
+   * @throws AppError rate_limited, unauthorized.
    */
-  admit(source: string, authorization: string | null, tell: (rate: Rate) => void): Caller;
+  admit(source: string, authorization: string | null, tell: (rate: Rate) => void): Promise<Caller>;
 }
 
 export interface GateParts {
   /** The person a key acts for; undefined for one that is wrong or revoked, or whose creator left. */
   findCaller(key: string): Caller | undefined;
   touchKey(keyId: string, now: number): void;
+  slowdown: Slowdown;
   options: Pick<Options, "get">;
   /** Epoch ms. */
   now(): number;
@@ -57,7 +60,7 @@ function refuseOver(rate: RateVerdict, what: string): void {
   );
 }
 
-export function createGate({ findCaller, touchKey, options, now }: GateParts): Gate {
+export function createGate({ findCaller, touchKey, slowdown, options, now }: GateParts): Gate {
   const cooldownSeconds = () => options.get("api.cooldownSeconds");
   const sources = createRateLimit(() => options.get("api.ipRequestsPerMinute"), cooldownSeconds);
   const keys = createRateLimit(() => options.get("api.keyRequestsPerMinute"), cooldownSeconds);
@@ -70,10 +73,11 @@ export function createGate({ findCaller, touchKey, options, now }: GateParts): G
 
   return {
     admitSource,
-    admit(source, authorization, tell) {
+    async admit(source, authorization, tell) {
       admitSource(source, tell);
       const caller = findCaller(readKey(authorization));
       if (caller?.keyId === undefined) {
+        await slowdown.failed(source);
         throw new AppError("unauthorized", "This API key is not valid: it is wrong or revoked, or its creator left");
       }
       const rate = keys.take(caller.keyId, now());

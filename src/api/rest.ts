@@ -119,7 +119,7 @@ export function createRest({ operations, document, gate, sourceOf, mailbox, runt
   // standardHostname: paths are found after short host names too.
   const app = new Elysia({ strictPath: true, precompile: true, handler: { standardHostname: false } })
     .decorate("caller", undefined as Caller | undefined)
-    .onRequest((context) => {
+    .onRequest(async (context) => {
       const { request, set } = context;
       Object.assign(set.headers, HEADERS);
       const tell = ({ limit, remaining }: Rate) => {
@@ -129,7 +129,7 @@ export function createRest({ operations, document, gate, sourceOf, mailbox, runt
       const source = sourceOf(peers.get(request), request.headers.get("x-forwarded-for"));
       const reads = request.method === "GET" || request.method === "HEAD";
       if (reads && pathOf(request.url) === DOCUMENT_PATH) gate.admitSource(source, tell);
-      else context.caller = gate.admit(source, request.headers.get("authorization"), tell);
+      else context.caller = await gate.admit(source, request.headers.get("authorization"), tell);
     })
     .onError(({ error, request }) => answerFailure(error, request))
     .get(DOCUMENT_PATH, () => new Response(documentText, { headers: { "content-type": "application/json" } }));

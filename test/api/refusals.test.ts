@@ -26,6 +26,21 @@ function expectRefusal(answer: Answer, status: number, code: ErrorCode, says?: R
 
 describe("unauthorized", () => {
   const path = "/mailboxes";
+
+  test("whoever keeps guessing keys waits for the answer; who has a key does not", async () => {
+    const { ask, runtime } = await startApi();
+    const guess = (n: number) => ask(path, { headers: { authorization: `Bearer mr_${"x".repeat(40)}${n}` } });
+    for (let n = 0; n < 20; n++) expectRefusal(await guess(n), 401, "unauthorized");
+    let answered = false;
+    const late = guess(20).finally(() => {
+      answered = true;
+    });
+    while (runtime.nextTimer() === undefined) expect((await ask(path)).status).toBe(200);
+    expect(answered).toBe(false);
+    runtime.advanceTo(runtime.now() + 100);
+    expectRefusal(await late, 401, "unauthorized");
+  });
+
   test("without a valid key, whatever is asked for", async () => {
     const { ask, key } = await startApi();
     const wrong = [

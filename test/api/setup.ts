@@ -5,6 +5,7 @@
 import { afterEach } from "bun:test";
 import { connect } from "node:net";
 import { createKey, createKeyUse, findCaller } from "../../src/access/credentials.ts";
+import { createSlowdown } from "../../src/access/slowdown.ts";
 import { createGate } from "../../src/api/gate.ts";
 import { describeApi } from "../../src/api/openapi.ts";
 import type { Operation } from "../../src/api/operation.ts";
@@ -57,6 +58,7 @@ export async function startApi({ operations = OPERATIONS, mailbox: replaced, tru
   const gate = createGate({
     findCaller: (key) => findCaller(store.db, key),
     touchKey: createKeyUse(store, log).touchKey,
+    slowdown: createSlowdown(runtime),
     options,
     now: runtime.now,
   });

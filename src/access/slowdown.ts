@@ -1,0 +1,52 @@
+/**
+ * Guessing is slow (contract: Sign-in failures): the more attempts of one source, or on one account, have failed of late,
+ * the longer the next failure takes to be told. What succeeds is never delayed.
+ */
+import type { Runtime } from "../runtime.ts";
+
+export interface Slowdown {
+  /** Notes a failed attempt for each of `names` (a source, an account). Resolves when it may be answered. */
+  failed(...names: string[]): Promise<void>;
+}
+
+/** Failures that anybody may have: a mistyped password, a program with an old key. */
+const FREE_FAILURES = 20;
+const FIRST_DELAY_MS = 100;
+const LONGEST_DELAY_MS = 2_000;
+/** A quiet time after which failures are forgotten. */
+const FORGOTTEN_AFTER_MS = 60_000;
+/** Names remembered; beyond it the longest quiet are forgotten. */
+const MOST_REMEMBERED = 10_000;
+
+interface Failures {
+  count: number;
+  lastAt: number;
+}
+
+export function createSlowdown(runtime: Pick<Runtime, "now" | "setTimer">): Slowdown {
+  // In the order of their last failure.
+  const failures = new Map<string, Failures>();
+
+  /** Delay in ms that this failure has earned. */
+  function note(name: string): number {
+    const now = runtime.now();
+    const known = failures.get(name);
+    const quiet = known !== undefined && now - known.lastAt >= FORGOTTEN_AFTER_MS;
+    const count = known === undefined || quiet ? 1 : known.count + 1;
+    failures.delete(name);
+    failures.set(name, { count, lastAt: now });
+    for (const [oldest] of failures) {
+      if (failures.size <= MOST_REMEMBERED) break;
+      failures.delete(oldest);
+    }
+    if (count <= FREE_FAILURES) return 0;
+    return Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** Math.min(count - FREE_FAILURES - 1, 10));
+  }
+
+  return {
+    failed(...names) {
+      const delay = Math.max(0, ...names.map(note));
+      return delay === 0 ? Promise.resolve() : new Promise((resolve) => runtime.setTimer(resolve, delay));
+    },
+  };
+}
