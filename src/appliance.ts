@@ -25,6 +25,7 @@ import { createFts5Engine } from "./search/fts5.ts";
 import { createDevelopers, type Developers } from "./settings/developers.ts";
 import { createDomains, type Domains } from "./settings/domains.ts";
 import { createPeople, type People } from "./settings/people.ts";
+import { claimFolder } from "./store/claim.ts";
 import { type Options, openOptions } from "./store/options.ts";
 import { openStore, type Store } from "./store/store.ts";
 import { openCertificates } from "./tls.ts";
@@ -47,7 +48,8 @@ export interface Appliance {
   readonly mailbox: Mailbox;
   /**
    * Brings up listeners and jobs; resolves when all listen. @throws ConfigError for certificate files that do not work,
-   * Error naming the variable of a listener that cannot bind; then nothing is left running.
+   * Error for a folder that another server has, and naming the variable of a listener that cannot bind; then nothing is
+   * left running.
    */
   start(): Promise<Ready>;
   /** Stops accepting, finishes what is in flight for up to `graceMs`, and closes. */
@@ -152,6 +154,7 @@ export function createAppliance(
     async start() {
       const jobs: Job[] = [...mailbox.jobs, indexUpkeep(engine)];
       try {
+        started.push({ stop: claimFolder(config.data) });
         const mx = await startMx(config.mx, jobs);
         const http = await startHttp(config.http, mx.works);
         const scheduler = createScheduler(runtime, log, [...jobs, follow(store, options)]);

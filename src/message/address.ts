@@ -104,12 +104,12 @@ export function parseSender(text: string): EmailAddress | undefined {
 }
 
 /**
- * A bare addr-spec in the spelling that lookups use: lower case, the domain in A-labels, a quoted local part unquoted
- * where it can be. Undefined when it is no address (RFC 5321 §4.1.2, lengths of §4.5.3.1; RFC 6531 for the local part).
+ * A bare addr-spec in the spelling that lookups use: lower case, the local part composed (NFC, RFC 6532 §3.1) and
+ * unquoted where it can be, the domain in A-labels. Undefined when it is no address (RFC 5321 §4.1.2, lengths of §4.5.3.1; RFC 6531 for the local part).
  */
 export function normalizeAddress(text: string): string | undefined {
   const { local, domain } = splitAddress(text.trim());
-  const name = normalizeLocal(local);
+  const name = normalizeLocal(local.normalize("NFC"));
   const host = normalizeDomain(domain);
   return name === undefined || host === undefined ? undefined : `${name}@${host}`;
 }

@@ -58,15 +58,23 @@ function bodyOf(parts: MessageParts): MimeNode {
   const mixed = node;
   if (parts.html !== undefined) node = node.createChild("multipart/alternative");
   const top = attached.length > 0 ? mixed : node;
-  const text = node.createChild("text/plain; charset=utf-8");
-  text.setContent(withCrlf(parts.text));
+  const text = addText(node, "text/plain", parts.text);
   if (parts.html !== undefined) {
     if (inline.length > 0) node = node.createChild("multipart/related");
-    node.createChild("text/html; charset=utf-8").setContent(withCrlf(parts.html));
+    addText(node, "text/html", parts.html);
     for (const attachment of inline) attach(node, attachment, "inline");
   }
   for (const attachment of attached) attach(mixed, attachment, "attachment");
   return attached.length > 0 || parts.html !== undefined ? top : text;
+}
+
+/** Characters from which a text is base64: MimeNode takes long to find out what suits it, and to make it readable. */
+const LONG_TEXT = 500_000;
+
+function addText(parent: MimeNode, type: "text/plain" | "text/html", content: string): MimeNode {
+  const node = parent.createChild(`${type}; charset=utf-8`);
+  if (content.length > LONG_TEXT) node.setHeader("Content-Transfer-Encoding", "base64");
+  return node.setContent(withCrlf(content));
 }
 
 function attach(parent: MimeNode, attachment: ComposedAttachment, disposition: "inline" | "attachment"): void {

@@ -16,6 +16,8 @@ export const SANITIZER_VERSION = 1;
 const MAX_LENGTH = 4 * 1024 * 1024;
 const MAX_TAGS = 100_000;
 const MAX_OPEN_TAGS = 2_000;
+/** Characters of it that are shown then: escaped they may be five times as long, and the message's text has them all. */
+const MAX_SHOWN = 1_000_000;
 /** Elements deeper than this lose their tags, not their text. */
 const MAX_DEPTH = 200;
 
@@ -98,12 +100,17 @@ const OPTIONS: sanitize.IOptions = {
 
 /** HTML that is safe to show beside other content. Bounded time; never throws. */
 export function sanitizeHtml(html: string): string {
-  if (html.length > MAX_LENGTH || hasTooManyTags(html)) return htmlOfText(textOfHtml(html));
+  if (html.length > MAX_LENGTH || hasTooManyTags(html)) return shownAsText(html);
   try {
     return sanitize(html.replaceAll("\u0000", ""), OPTIONS);
   } catch {
-    return htmlOfText(textOfHtml(html));
+    return shownAsText(html);
   }
+}
+
+function shownAsText(html: string): string {
+  const text = textOfHtml(html);
+  return htmlOfText(text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN).toWellFormed()}…` : text);
 }
 
 function hasTooManyTags(html: string): boolean {

@@ -11,6 +11,7 @@ import { createHash } from "node:crypto";
 import type { Log } from "../log.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
+import { splitAddress } from "../message/address.ts";
 import { SANITIZER_VERSION } from "../message/sanitize.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
@@ -62,9 +63,14 @@ const MOST_HOPS = 100;
 export function createInbound({ store, mailbox, parser, spool, options, runtime, log }: InboundParts): Inbound {
   function admit(recipient: string, declaredSize: number): void {
     const route = mailbox.route(recipient);
-    if (route.kind === "not-local") throw new Refusal("notOurs");
+    if (route.kind === "not-local") throw new Refusal(isOurs(splitAddress(recipient).domain) ? "unknownRecipient" : "notOurs");
     if (route.kind === "unknown") throw new Refusal("unknownRecipient");
     if (!route.exempt && !fits(route.mailboxId, Math.max(declaredSize, 1))) throw new Refusal("mailboxFull");
+  }
+
+  /** Every domain of ours has a postmaster (RFC 5321 §4.5.1), whoever else it does not have or cannot have. */
+  function isOurs(domain: string): boolean {
+    return mailbox.route(`postmaster@${domain}`).kind !== "not-local";
   }
 
   function fits(mailboxId: string, size: number): boolean {

@@ -70,6 +70,9 @@ const LONGEST_COMMAND = 2048;
 /** RFC 5321 §4.1.1.11: whatever other parameter MAIL has is an error. */
 const MAIL_PARAMETERS = new Set(["SIZE", "BODY", "SMTPUTF8"]);
 
+/** `MAIL FROM:<`, a source route, a quoted local part (RFC 5321 §4.1.2, RFC 6531 §3.3), and the rest from the `@` on. */
+const QUOTED_LOCAL_PART = /^([^<]*<(?:@[^\s:"<>]+:)?)("(?:[^"\\\p{Cc}]|\\[ -~])*")(@[^"]*)$/u;
+
 /** smtp-server's words for what we say in ours. */
 const REWORDED = new Map<string, RefusalName>([
   ["Error: Command line too long", "lineTooLong"],
@@ -125,6 +128,14 @@ export function createMxListener(parts: MxListenerParts): MxListener {
     override close(): void {
       this.setDeadline(undefined);
       super.close();
+    }
+
+    /** smtp-server ends the path at the first space or second `@`, and a quoted local part may hold either. */
+    override _parseAddressCommand(name: string, command: Buffer | string) {
+      const [, before, quoted, after] = QUOTED_LOCAL_PART.exec(command.toString()) ?? [];
+      if (quoted === undefined) return super._parseAddressCommand(name, command);
+      const parsed = super._parseAddressCommand(name, `${before}quoted${after}`);
+      return parsed && { ...parsed, address: parsed.address.replace("quoted", () => quoted) };
     }
 
     handler_EXPN(_command: Buffer, callback: () => void): void {

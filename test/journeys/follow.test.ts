@@ -86,6 +86,12 @@ test("a first day", async () => {
   const left = (await alice.get<{ mailboxes: { address: string; source: string }[] }>("/mailboxes")).body.mailboxes;
   expect(left.map(({ address, source }) => [address, source])).toContainEqual(["bob@example.test", "admin"]);
 
+  // A second server on the same data folder is refused, and the first goes on.
+  const { exitCode, stdout, stderr } = await run(place, ["serve"]);
+  expect([exitCode, stdout]).toEqual([1, ""]);
+  expect(stderr).toContain("another server runs on the data folder");
+  expect(await refusalOf("alice@example.test")).toBe("accepted");
+
   sender.close();
   expect(await server.kill("SIGINT")).toBe(0);
 }, 60_000);
