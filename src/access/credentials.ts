@@ -3,7 +3,6 @@
  * Of a key only its SHA-256 is kept: it has 256 bits of its own, so a slow hash would add nothing. Of a password only
  * its argon2id.
  */
-
 import { createHash } from "node:crypto";
 import { and, desc, eq, isNull, sql } from "drizzle-orm";
 import type { Log } from "../log.ts";
@@ -20,9 +19,7 @@ const HINT_LENGTH = 7;
 
 const hashOf = (key: string): string => createHash("sha256").update(key).digest("hex");
 
-/**
- * A new key that acts for `userId`. `key` is seen here and never again.
- */
+/** A new key that acts for `userId`. `key` is seen here and never again. */
 export function createKey(
   tx: Tx,
   runtime: Pick<Runtime, "now" | "randomBytes">,

@@ -2,9 +2,9 @@
 import type { DnsRecord } from "../settings/dns.ts";
 import { type DomainEntry, makeDkimKeys } from "../settings/domains.ts";
 import { command, FailedCheck } from "./command.ts";
-import { record, table } from "./output.ts";
+import { DNS_COLUMNS, isoOf, record, recordWithDns, table } from "./output.ts";
 import type { Session } from "./session.ts";
-import { isoOf, WORKSPACE, workspaceFor, workspaceIdOf, workspaceNames } from "./workspace.ts";
+import { WORKSPACE, workspaceFor, workspaceIdOf, workspaceNames } from "./workspace.ts";
 
 function presenter(session: Session) {
   const names = workspaceNames(session);
@@ -21,8 +21,6 @@ function presenter(session: Session) {
 /** A record of a zone is known by its type and name. */
 const withId = <R extends DnsRecord>(dns: R) => ({ id: `${dns.type} ${dns.name}`, ...dns });
 
-const DNS_COLUMNS = ["purpose", "type", "name", "value"];
-
 const DOMAIN = { domain: "DOMAIN" } as const;
 
 function find(session: Session, name: string, workspace: string | undefined): DomainEntry {
@@ -35,10 +33,7 @@ export const domainCommands = [
     summary: "Add a domain, with its DKIM keys, and print the DNS records it needs",
     arguments: DOMAIN,
     options: WORKSPACE,
-    text(document) {
-      const { dns, ...domain } = document as { dns: DnsRecord[] };
-      return `${record(domain)}\n${table(dns, DNS_COLUMNS)}`;
-    },
+    text: recordWithDns,
     async run(session, { arguments: { domain: name }, options }) {
       const { store, domains } = session.appliance;
       const workspaceId = workspaceFor(session, options.workspace);

@@ -1,7 +1,8 @@
 /** `mailroom key …` */
 import { type KeyRecord, SCOPES } from "../settings/developers.ts";
 import { command } from "./command.ts";
-import { isoOf, WORKSPACE, workspaceIdOf, workspaceNames } from "./workspace.ts";
+import { isoOf } from "./output.ts";
+import { WORKSPACE, workspaceIdOf, workspaceNames } from "./workspace.ts";
 
 const present = ({ id, name, userEmail, scopes, hint, revokedAt, createdAt, lastUsedAt }: KeyRecord) => ({
   id,

@@ -2,8 +2,9 @@
 import { UsageError } from "../errors.ts";
 import { GRANT_ACCESS, type MailboxEntry } from "../settings/people.ts";
 import { command } from "./command.ts";
+import { isoOf } from "./output.ts";
 import type { Session } from "./session.ts";
-import { isoOf, WORKSPACE, workspaceFor, workspaceIdOf, workspaceNames } from "./workspace.ts";
+import { WORKSPACE, workspaceFor, workspaceIdOf, workspaceNames } from "./workspace.ts";
 
 function presenter(session: Session) {
   const names = workspaceNames(session);

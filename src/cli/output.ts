@@ -1,5 +1,8 @@
 /** Documents for people: tables and `name: value` lines. What a script wants is --json. */
+import type { DnsRecord } from "../settings/dns.ts";
 import type { Command, Document } from "./command.ts";
+
+export const DNS_COLUMNS = ["purpose", "type", "name", "value"];
 
 const isList = (document: Document): document is object[] => Array.isArray(document);
 
@@ -31,12 +34,22 @@ export function table(rows: readonly object[], columns: readonly string[]): stri
     .join("");
 }
 
+/** A line `name: value` for each part that there is. */
 export function record(document: Document): string {
   return Object.entries(document)
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => `${name}: ${cell(value)}\n`)
     .join("");
 }
+
+/** A document with the DNS records of a domain: first the rest of it, then the records as a table. */
+export function recordWithDns(document: Document): string {
+  const { dns, ...rest } = document as { dns: DnsRecord[] };
+  return `${record(rest)}\n${table(dns, DNS_COLUMNS)}`;
+}
+
+/** An epoch time (ms) as documents have it; null stays null. */
+export const isoOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
 
 /** The document as the command prints it. */
 export function render(described: Command, document: Document, json: boolean): string {

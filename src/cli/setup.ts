@@ -1,9 +1,8 @@
 /** `mailroom setup` */
 import { randomToken } from "../runtime.ts";
-import type { DnsRecord } from "../settings/dns.ts";
 import { setUp } from "../settings/setup.ts";
 import { command } from "./command.ts";
-import { record, table } from "./output.ts";
+import { recordWithDns } from "./output.ts";
 
 /** 119 bits. */
 const PASSWORD_LENGTH = 20;
@@ -18,10 +17,7 @@ export const setup = command({
     workspace: { value: "NAME", summary: "Name of the workspace; the domain if left out" },
     "password-stdin": { summary: "Read the owner's password from standard input; made up and printed if left out" },
   },
-  text(document) {
-    const { dns, ...made } = document as { dns: DnsRecord[] };
-    return `${record(made)}\n${table(dns, ["purpose", "type", "name", "value"])}`;
-  },
+  text: recordWithDns,
   async run(session, { options }) {
     const given = options["password-stdin"] ? await session.readPassword() : undefined;
     const password = given ?? randomToken(session.runtime, PASSWORD_LENGTH);

@@ -1,8 +1,9 @@
 /** `mailroom user …` */
 import { hashPassword, ROLES, type UserEntry } from "../settings/people.ts";
 import { command } from "./command.ts";
+import { isoOf } from "./output.ts";
 import type { Session } from "./session.ts";
-import { isoOf, WORKSPACE, workspaceFor, workspaceIdOf, workspaceNames } from "./workspace.ts";
+import { WORKSPACE, workspaceFor, workspaceIdOf, workspaceNames } from "./workspace.ts";
 
 function presenter(session: Session) {
   const names = workspaceNames(session);

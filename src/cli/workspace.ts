@@ -1,7 +1,9 @@
 /** `mailroom workspace …`, and how every command finds the workspace it is about. */
 import { UsageError } from "../errors.ts";
+import { domainOf } from "../settings/names.ts";
 import type { Workspace } from "../settings/people.ts";
 import { command } from "./command.ts";
+import { isoOf } from "./output.ts";
 import type { Session } from "./session.ts";
 
 /** For the commands about one workspace. */
@@ -15,7 +17,8 @@ export function workspaceIdOf(session: Session, name: string | undefined): strin
 }
 
 /**
- * Id of the workspace that something new goes into: the one named, or the only one, or the one that has `domain`.
+ * Id of the workspace that something new goes into: the one named, or the only one, or the one that has the domain of
+ * `address`.
  * @throws UsageError when that leaves several
  */
 export function workspaceFor(session: Session, name: string | undefined, address = ""): string {
@@ -25,8 +28,8 @@ export function workspaceFor(session: Session, name: string | undefined, address
   if (first === undefined)
     throw new UsageError("there is no workspace yet: start with mailroom setup or workspace add");
   if (second === undefined) return first.id;
-  const domain = address.slice(address.lastIndexOf("@") + 1).toLowerCase();
-  const holder = domains.listDomains().find((known) => known.name === domain);
+  const domain = address.slice(address.lastIndexOf("@") + 1);
+  const holder = domain === "" ? undefined : domains.listDomains().find(({ name }) => name === domainOf(domain));
   if (!holder) throw new UsageError("there are several workspaces: name one with --workspace NAME");
   return holder.workspaceId;
 }
@@ -35,9 +38,6 @@ export function workspaceFor(session: Session, name: string | undefined, address
 export function workspaceNames(session: Session): Map<string, string> {
   return new Map(session.appliance.people.listWorkspaces().map(({ id, name }) => [id, name]));
 }
-
-/** An epoch time for output; null stays null. */
-export const isoOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
 
 const present = ({ id, name, createdAt }: Workspace) => ({ id, name, createdAt: isoOf(createdAt) });
 

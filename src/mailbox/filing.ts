@@ -4,7 +4,7 @@
  */
 import { and, eq, sql } from "drizzle-orm";
 import { emit } from "../events/outbox.ts";
-import type { EmailAddress } from "../message/address.ts";
+import { type EmailAddress, NOBODY } from "../message/address.ts";
 import { newId, type Runtime } from "../runtime.ts";
 import type { SearchEngine } from "../search/engine.ts";
 import { prepared } from "../store/prepared.ts";
@@ -48,9 +48,6 @@ export interface Filed {
   /** It was there already: nothing was filed or announced. */
   duplicate: boolean;
 }
-
-/** Shown for mail whose From names nobody (RFC 6761 §6.4: an address that cannot exist). */
-const NOBODY: EmailAddress = { email: "unknown@unknown.invalid" };
 
 type Placeholder = ReturnType<typeof sql.placeholder>;
 

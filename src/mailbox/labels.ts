@@ -21,17 +21,19 @@ const statements = prepared((db) => ({
     .where(inArray(threadLabels.threadSeq, sql`(select value from json_each(${sql.placeholder("seqs")}))`))
     .orderBy(asc(threadLabels.threadSeq), asc(threadLabels.position))
     .prepare(),
+  threadsWith: db
+    .select({ seq: threadLabels.threadSeq })
+    .from(threadLabels)
+    .where(eq(threadLabels.labelKey, sql.placeholder("key")))
+    .orderBy(asc(threadLabels.threadSeq))
+    .prepare(),
 }));
 
 /** The labels of each of the conversations that has any. */
 export function labelsOf(db: Db, threadSeqs: readonly number[]): Map<number, string[]> {
-  const found = new Map<number, string[]>();
-  for (const { threadSeq, label } of statements(db).ofThreads.all({ seqs: JSON.stringify(threadSeqs) })) {
-    const labels = found.get(threadSeq);
-    if (labels) labels.push(label);
-    else found.set(threadSeq, [label]);
-  }
-  return found;
+  const rows = statements(db).ofThreads.all({ seqs: JSON.stringify(threadSeqs) });
+  const byThread = Map.groupBy(rows, ({ threadSeq }) => threadSeq);
+  return new Map([...byThread].map(([seq, labelled]) => [seq, labelled.map(({ label }) => label)]));
 }
 
 export interface LabelPatch {
@@ -61,6 +63,7 @@ export function patchedLabels(labels: readonly string[], patch: LabelPatch): str
   return [...byKey.values()];
 }
 
+/** Replaces the labels of a conversation by these, in this order. */
 export function writeLabels(tx: Tx, threadSeq: number, labels: readonly string[]): void {
   tx.delete(threadLabels).where(eq(threadLabels.threadSeq, threadSeq)).run();
   if (labels.length === 0) return;
@@ -71,11 +74,7 @@ export function writeLabels(tx: Tx, threadSeq: number, labels: readonly string[]
 
 /** The conversations with a label, ascending, of whatever mailbox: reach is the caller's to ask. */
 export function threadsLabelled(db: Db, label: string): number[] {
-  return db
-    .select({ seq: threadLabels.threadSeq })
-    .from(threadLabels)
-    .where(eq(threadLabels.labelKey, labelKey(label)))
-    .orderBy(asc(threadLabels.threadSeq))
-    .all()
+  return statements(db)
+    .threadsWith.all({ key: labelKey(label) })
     .map(({ seq }) => seq);
 }

@@ -126,7 +126,7 @@ export function createListing({ store, engine }: { store: Store; engine: Pick<Se
 
   return {
     listThreads,
-    /** The same; `q` alone makes it look everywhere but in trash and spam. */
+    /** The same; without a folder everywhere but in trash and spam, also for a blank `q`. */
     search: (caller: Caller, filters: ThreadFilters & { q: string }) =>
       listThreads(caller, { ...filters, folder: filters.folder ?? "all" }),
   };
@@ -157,7 +157,7 @@ function narrowedPage(db: Db, asked: Asked, narrowing: Narrowing, from: Position
     const chosen = selectAmong(db, members, new Set(mailboxes.keys()), selection);
     return {
       positions: chosen.filter((position) => isNewer(from, position)).slice(0, limit + 1),
-      unread: chosen.reduce((count, { unread }) => count + (unread ? 1 : 0), 0),
+      unread: chosen.filter(({ unread }) => unread).length,
     };
   }
   const ids = [...mailboxes.keys()];

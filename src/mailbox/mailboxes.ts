@@ -1,5 +1,5 @@
 /** The mailboxes a caller reaches (spec: GET /mailboxes), and which of them a `mailbox=` parameter names. */
-import { inArray, sql } from "drizzle-orm";
+import { and, eq, inArray, ne, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachOf } from "../access/caller.ts";
 import { normalizeAddress } from "../message/address.ts";
 import { prepared } from "../store/prepared.ts";
@@ -12,14 +12,17 @@ const statements = prepared((db) => ({
     .select({ mailboxId: addresses.mailboxId, address: addresses.address })
     .from(addresses)
     .where(
-      sql`${inArray(addresses.mailboxId, sql`(select value from json_each(${sql.placeholder("mailboxIds")}))`)} and ${addresses.kind} = 'alias'`,
+      and(
+        inArray(addresses.mailboxId, sql`(select value from json_each(${sql.placeholder("mailboxIds")}))`),
+        eq(addresses.kind, "alias"),
+      ),
     )
     .orderBy(addresses.address)
     .prepare(),
   mailboxOfAddress: db
     .select({ mailboxId: addresses.mailboxId })
     .from(addresses)
-    .where(sql`${addresses.address} = ${sql.placeholder("address")} and ${addresses.kind} <> 'catch-all'`)
+    .where(and(eq(addresses.address, sql.placeholder("address")), ne(addresses.kind, "catch-all")))
     .prepare(),
   // `unread = 1` stands there literally: only so does SQLite use the index of unread conversations.
   unread: db.$client.prepare<{ unread: number }, [string]>(
@@ -27,21 +30,18 @@ const statements = prepared((db) => ({
   ),
 }));
 
+/** In the order of their addresses. */
 export function listMailboxes(db: Db, caller: Caller): MailboxView[] {
   const reached = reachOf(db, caller);
-  const aliasesOf = new Map<string, string[]>();
-  for (const { mailboxId, address } of statements(db).aliases.all({
-    mailboxIds: JSON.stringify([...reached.keys()]),
-  })) {
-    const aliases = aliasesOf.get(mailboxId) ?? [];
-    aliases.push(address);
-    aliasesOf.set(mailboxId, aliases);
-  }
+  const aliasesOf = Map.groupBy(
+    statements(db).aliases.all({ mailboxIds: JSON.stringify([...reached.keys()]) }),
+    ({ mailboxId }) => mailboxId,
+  );
   return [...reached.values()].map(({ mailbox, source, access }) => ({
     id: mailbox.id,
     address: mailbox.address,
     displayName: mailbox.name,
-    aliases: aliasesOf.get(mailbox.id) ?? [],
+    aliases: (aliasesOf.get(mailbox.id) ?? []).map(({ address }) => address),
     source,
     access: { ...access },
     unread: statements(db).unread.get(mailbox.id)?.unread ?? 0,

@@ -2,7 +2,7 @@
  * Messages as they are shown (spec: Message), and the one place that decides what of a Bcc anybody sees: the sender the
  * whole list, a Bcc'd person their own address, nobody else any (contract: Bcc).
  */
-import { eq, sql } from "drizzle-orm";
+import { and, eq, ne, sql } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { SANITIZER_VERSION, sanitizeHtml } from "../message/sanitize.ts";
@@ -10,7 +10,7 @@ import { prepared } from "../store/prepared.ts";
 import { addresses, type attachments, mailboxes, messageBodies, type messages } from "../store/schema.ts";
 import type { Db, Store } from "../store/store.ts";
 import { isAmong } from "./addresses.ts";
-import type { AttachmentView, MessageView } from "./views.ts";
+import type { AttachmentView, Direction, MessageView } from "./views.ts";
 
 type MessageRow = typeof messages.$inferSelect;
 export type AttachmentRow = typeof attachments.$inferSelect;
@@ -28,7 +28,7 @@ const statements = prepared((db) => ({
     .select({ address: addresses.address })
     .from(addresses)
     .innerJoin(mailboxes, eq(mailboxes.id, addresses.mailboxId))
-    .where(sql`${mailboxes.ownerId} = ${sql.placeholder("userId")} and ${addresses.kind} <> 'catch-all'`)
+    .where(and(eq(mailboxes.ownerId, sql.placeholder("userId")), ne(addresses.kind, "catch-all")))
     .prepare(),
   htmlSource: db
     .select({ htmlSource: messageBodies.htmlSource })
@@ -57,9 +57,7 @@ export function bccReader(db: Db, caller: Caller): (message: Pick<MessageRow, "b
 export const decompressHtml = (source: Uint8Array): string =>
   new TextDecoder().decode(Bun.zstdDecompressSync(Buffer.from(source)));
 
-/**
- * The HTML to serve: what the present policy makes of it. One that an older policy made is made again, and kept.
- */
+/** The HTML to serve: what the present policy makes of it. One that an older policy made is made again, and kept. */
 export function servedHtml(store: Store, body: BodyRow): string | null {
   if (body.html === null || body.sanitizer >= SANITIZER_VERSION) return body.html;
   const row = statements(store.db).htmlSource.get({ seq: body.messageSeq });
@@ -76,8 +74,7 @@ export function servedHtml(store: Store, body: BodyRow): string | null {
   return html;
 }
 
-export const directionOf = (kind: MessageRow["kind"]): "inbound" | "outbound" =>
-  kind === "received" ? "inbound" : "outbound";
+export const directionOf = (kind: MessageRow["kind"]): Direction => (kind === "received" ? "inbound" : "outbound");
 
 export function messageView(
   row: MessageRow,

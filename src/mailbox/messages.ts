@@ -1,5 +1,5 @@
 /** Single messages: lists of recent ones, one whole, its file, its attachments (spec: GET /messages and below). */
-import { asc, eq, inArray, sql } from "drizzle-orm";
+import { asc, between, eq, inArray, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo } from "../access/caller.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { composeMessage } from "../message/compose.ts";
@@ -7,7 +7,7 @@ import { prepared } from "../store/prepared.ts";
 import { attachments, MESSAGES_PER_THREAD, messageBodies, messages, threads } from "../store/schema.ts";
 import type { Store } from "../store/store.ts";
 import { mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
-import { type AttachmentRow, bccReader, decompressHtml, directionOf, messageView, servedHtml } from "./message-view.ts";
+import { bccReader, decompressHtml, directionOf, messageView, servedHtml } from "./message-view.ts";
 import type { AttachmentContent, MessageFilters, MessageSummaryView, MessageView } from "./views.ts";
 import { newestMessages } from "./walk.ts";
 
@@ -15,30 +15,27 @@ import { newestMessages } from "./walk.ts";
 const LONGEST_BODY_TEXT = 100_000;
 
 const statements = prepared((db) => {
-  const whole = (html: boolean) => ({
-    message: messages,
-    threadId: threads.id,
-    body: {
-      messageSeq: messageBodies.messageSeq,
-      text: messageBodies.text,
-      html: html ? messageBodies.html : sql<string | null>`null`,
-      sanitizer: messageBodies.sanitizer,
-    },
-  });
-  const one = (html: boolean) =>
+  const whole = (html: boolean) =>
     db
-      .select(whole(html))
+      .select({
+        message: messages,
+        threadId: threads.id,
+        body: {
+          messageSeq: messageBodies.messageSeq,
+          text: messageBodies.text,
+          html: html ? messageBodies.html : sql<string | null>`null`,
+          sanitizer: messageBodies.sanitizer,
+        },
+      })
       .from(messages)
       .innerJoin(threads, eq(threads.seq, messages.threadSeq))
-      .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
+      .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq));
+  const one = (html: boolean) =>
+    whole(html)
       .where(eq(messages.id, sql.placeholder("id")))
       .prepare();
   const ofThread = (html: boolean) =>
-    db
-      .select(whole(html))
-      .from(messages)
-      .innerJoin(threads, eq(threads.seq, messages.threadSeq))
-      .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
+    whole(html)
       .where(eq(messages.threadSeq, sql.placeholder("threadSeq")))
       .orderBy(asc(messages.date), asc(messages.seq))
       .prepare();
@@ -50,7 +47,7 @@ const statements = prepared((db) => {
     attachments: db
       .select()
       .from(attachments)
-      .where(sql`${attachments.messageSeq} between ${sql.placeholder("from")} and ${sql.placeholder("to")}`)
+      .where(between(attachments.messageSeq, sql.placeholder("from"), sql.placeholder("to")))
       .orderBy(asc(attachments.messageSeq), asc(attachments.position))
       .prepare(),
     attachment: db
@@ -88,13 +85,11 @@ export function messagesOfThread(
   const { db } = store;
   const { ofThread, ofThreadWithoutHtml } = statements(db);
   const rows = (options.html ? ofThread : ofThreadWithoutHtml).all({ threadSeq });
-  const attachmentsOf = new Map<number, AttachmentRow[]>();
   const first = threadSeq * MESSAGES_PER_THREAD;
-  for (const row of statements(db).attachments.all({ from: first, to: first + MESSAGES_PER_THREAD - 1 })) {
-    const list = attachmentsOf.get(row.messageSeq);
-    if (list) list.push(row);
-    else attachmentsOf.set(row.messageSeq, [row]);
-  }
+  const attachmentsOf = Map.groupBy(
+    statements(db).attachments.all({ from: first, to: first + MESSAGES_PER_THREAD - 1 }),
+    ({ messageSeq }) => messageSeq,
+  );
   const readBcc = bccReader(db, caller);
   return rows.map(({ message, threadId, body }) =>
     messageView(message, {

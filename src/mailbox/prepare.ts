@@ -2,35 +2,19 @@
  * From the bytes of a message to everything that filing it needs: all the CPU-heavy work and the durable attachments,
  * and no database, so that it can run in a worker. What comes out is plain data that can be cloned between threads.
  */
-import type { EmailAddress } from "../message/address.ts";
 import { fingerprintOf } from "../message/fingerprint.ts";
-import { parseMessage } from "../message/parse.ts";
+import { type ParsedMessage, parseMessage } from "../message/parse.ts";
 import { SANITIZER_VERSION, sanitizeHtml } from "../message/sanitize.ts";
 import { snippetOf, subjectKeyOf } from "../message/text.ts";
 import { foldDocument, type IndexDocument } from "../search/fold.ts";
 import type { Blobs } from "../store/blobs.ts";
 
 /** A message ready to be filed, into one mailbox or several. */
-export interface PreparedMessage {
-  /** [name, unfolded value] in order, without trace, authentication, MIME structure and Bcc headers. */
-  headers: [name: string, value: string][];
-  /** With its angle brackets, as inReplyTo and references (oldest first). */
-  messageId?: string;
-  inReplyTo?: string;
-  references: string[];
-  /** The Date header, epoch ms. */
-  date?: number;
-  from?: EmailAddress;
-  to: EmailAddress[];
-  cc: EmailAddress[];
-  bcc: EmailAddress[];
-  replyTo: EmailAddress[];
-  subject: string;
+export interface PreparedMessage extends Omit<ParsedMessage, "sender" | "html" | "attachments" | "autoSubmitted"> {
   /** Folded, without reply and forward prefixes. */
   subjectKey: string;
   /** The subject has a reply prefix. */
   isReply: boolean;
-  text: string;
   snippet: string;
   /** Sanitised. */
   html?: string;
@@ -43,16 +27,11 @@ export interface PreparedMessage {
   size: number;
   fingerprint: string;
   index: IndexDocument;
-  /** Why it could not be parsed; the original is then an attachment. */
-  problem?: string;
 }
 
-interface PreparedAttachment {
-  filename: string;
-  contentType: string;
+interface PreparedAttachment extends Omit<ParsedMessage["attachments"][number], "content"> {
+  /** Bytes. */
   size: number;
-  inline: boolean;
-  contentId?: string;
   /** Name of its blob, which is durable already. */
   blob: string;
 }
@@ -62,8 +41,7 @@ interface PreparedAttachment {
  * it); rejects only when the attachments cannot be written.
  */
 export async function prepareMessage(bytes: Uint8Array, blobs: Pick<Blobs, "write">): Promise<PreparedMessage> {
-  const { html, attachments, autoSubmitted: _, sender, ...parsed } = await parseMessage(bytes);
-  const from = parsed.from ?? sender;
+  const { html, attachments, autoSubmitted: _, sender: __, ...parsed } = await parseMessage(bytes);
   const stored: PreparedAttachment[] = [];
   for (const { content, ...attachment } of attachments) {
     stored.push({ ...attachment, size: content.byteLength, blob: await blobs.write(content) });
@@ -71,7 +49,6 @@ export async function prepareMessage(bytes: Uint8Array, blobs: Pick<Blobs, "writ
   const { key, isReply } = subjectKeyOf(parsed.subject);
   return {
     ...parsed,
-    ...(from === undefined ? {} : { from }),
     subjectKey: key,
     isReply,
     snippet: snippetOf(parsed.text),
@@ -83,7 +60,7 @@ export async function prepareMessage(bytes: Uint8Array, blobs: Pick<Blobs, "writ
     index: foldDocument({
       subject: parsed.subject,
       text: parsed.text,
-      from: from === undefined ? [] : [from],
+      from: parsed.from === undefined ? [] : [parsed.from],
       to: parsed.to,
       cc: parsed.cc,
       filenames: attachments.map(({ filename }) => filename),

@@ -1,8 +1,10 @@
 /**
  * What a mailbox has learned of senders (contract: Spam): one trained as spam is filed to spam from then on, until
- * forgiven. The only writer of sender_verdicts.
+ * forgiven. Mail that names no sender teaches nothing and is judged by nothing learned. The only writer of
+ * sender_verdicts.
  */
 import { and, eq, sql } from "drizzle-orm";
+import { isAnonymous } from "../message/address.ts";
 import { prepared } from "../store/prepared.ts";
 import { senderVerdicts } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
@@ -22,11 +24,15 @@ const statements = prepared((db) => ({
 
 const keyOf = (sender: string): string => sender.toLowerCase();
 
+/** `sender`: an address in any case, here and below. */
 export function isTrainedAsSpam(tx: Tx, mailboxId: string, sender: string): boolean {
+  if (isAnonymous(sender)) return false;
   return statements(tx).verdict.get({ mailboxId, sender: keyOf(sender) })?.verdict === "spam";
 }
 
+/** `now`: epoch ms, here and below. */
 export function trainAsSpam(tx: Tx, mailboxId: string, sender: string, now: number): void {
+  if (isAnonymous(sender)) return;
   tx.insert(senderVerdicts)
     .values({ mailboxId, sender: keyOf(sender), verdict: "spam", trainedAt: now })
     .onConflictDoUpdate({

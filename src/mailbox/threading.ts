@@ -7,7 +7,7 @@
  * the mail with that id after it.
  */
 import { and, desc, eq, gte, lte, sql } from "drizzle-orm";
-import type { EmailAddress } from "../message/address.ts";
+import { type EmailAddress, isAnonymous } from "../message/address.ts";
 import { prepared } from "../store/prepared.ts";
 import { addresses, messages, threadReferences, threads } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
@@ -93,29 +93,31 @@ export function findThread(tx: Tx, arrival: Arrival): ThreadRow | undefined {
   let inSpam: ThreadRow | undefined;
   for (const parent of nearestFirst) {
     for (const thread of candidates(tx, arrival, parent)) {
-      if ((thread.folder === "spam") === arrival.spam) return thread;
+      if (isAsJudged(thread, arrival)) return thread;
       if (!arrival.spam && inSpam === undefined && hasMessage(tx, thread, parent)) inSpam = thread;
     }
   }
   if (messageId !== undefined) {
     for (const thread of candidates(tx, arrival, messageId)) {
-      if ((thread.folder === "spam") === arrival.spam) return thread;
+      if (isAsJudged(thread, arrival)) return thread;
     }
   }
   if (inSpam) return inSpam;
   return nearestFirst.size === 0 ? findBySubject(tx, arrival) : undefined;
 }
 
+/** In spam for mail judged spam, elsewhere for other mail. */
+const isAsJudged = (thread: ThreadRow, { spam }: Arrival): boolean => (thread.folder === "spam") === spam;
+
 const takesMore = (thread: ThreadRow): boolean =>
   thread.folder !== "drafts" && thread.messageCount < LONGEST_CONVERSATION;
 
-function candidates(tx: Tx, { mailboxId }: Arrival, messageId: string): ThreadRow[] {
-  const found: ThreadRow[] = [];
-  for (const { thread } of statements(tx).byReference.all({ mailboxId, messageId })) {
-    if (takesMore(thread)) found.push(thread);
-  }
-  return found;
-}
+/** Conversations that know the Message-ID, the newest first. */
+const candidates = (tx: Tx, { mailboxId }: Arrival, messageId: string): ThreadRow[] =>
+  statements(tx)
+    .byReference.all({ mailboxId, messageId })
+    .map(({ thread }) => thread)
+    .filter(takesMore);
 
 const hasMessage = (tx: Tx, thread: ThreadRow, messageId: string): boolean =>
   statements(tx).messageIn.get({ mailboxId: thread.mailboxId, messageId, threadSeq: thread.seq }) !== undefined;
@@ -130,7 +132,7 @@ function findBySubject(tx: Tx, arrival: Arrival): ThreadRow | undefined {
       from: date - SUBJECT_WINDOW_MS,
       until: date + SUBJECT_WINDOW_MS,
     })
-    .filter((thread) => takesMore(thread) && (thread.folder === "spam") === arrival.spam);
+    .filter((thread) => takesMore(thread) && isAsJudged(thread, arrival));
   if (alike.length === 0) return undefined;
   const others = othersOf(tx, arrival);
   return alike.find((thread) => thread.participants.some(({ email }) => others.has(email.toLowerCase())));
@@ -141,7 +143,9 @@ function othersOf(tx: Tx, { mailboxId, receivedOn, message }: Arrival): Set<stri
   const own = new Set([receivedOn]);
   for (const { address } of statements(tx).ownAddresses.all({ mailboxId })) own.add(address);
   const others = new Set<string>();
-  for (const { email } of headerAddresses(message)) if (!isAmong(own, email)) others.add(email.toLowerCase());
+  for (const { email } of headerAddresses(message)) {
+    if (!isAmong(own, email) && !isAnonymous(email)) others.add(email.toLowerCase());
+  }
   return others;
 }
 

@@ -1,9 +1,10 @@
 /** One conversation: shown whole, and changed (spec: GET and PATCH /threads/{id}; contract: Folders, Spam). */
 import { isDeepStrictEqual } from "node:util";
-import { and, desc, eq } from "drizzle-orm";
+import { and, desc, eq, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo, requireAccess } from "../access/caller.ts";
 import { AppError } from "../errors.ts";
 import type { Runtime } from "../runtime.ts";
+import { prepared } from "../store/prepared.ts";
 import { type Folder, messages, threads } from "../store/schema.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { moveMessages } from "./folders.ts";
@@ -14,6 +15,14 @@ import { forgive, trainAsSpam } from "./senders.ts";
 import { threadView } from "./thread-view.ts";
 import type { ThreadRow } from "./threading.ts";
 import type { ThreadDetailView, ThreadPatch, ThreadView } from "./views.ts";
+
+const threadById = prepared((db) =>
+  db
+    .select()
+    .from(threads)
+    .where(eq(threads.id, sql.placeholder("id")))
+    .prepare(),
+);
 
 export function createThreads(store: Store, runtime: Pick<Runtime, "now">) {
   const { db } = store;
@@ -64,7 +73,7 @@ function unreadOf({ read, unread }: ThreadPatch): boolean | undefined {
 
 /** @throws AppError not_found, the same when it does not exist and when it is not reached */
 function reachedThread(db: Db, caller: Caller, id: string): { thread: ThreadRow; reach: Reach } {
-  const thread = db.select().from(threads).where(eq(threads.id, id)).get();
+  const thread = threadById(db).get({ id });
   const reach = thread && reachTo(db, caller, thread.mailboxId);
   if (!thread || !reach) throw notFound("thread");
   return { thread, reach };

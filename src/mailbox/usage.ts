@@ -30,6 +30,7 @@ export function usageOf(db: Db, options: Options, mailboxId: string): Usage {
   return { bytes: row?.bytes ?? 0, quotaBytes: row?.quota ?? options.get("storage.mailboxBytes") };
 }
 
+/** `bytes`: less than 0 for mail that is removed. */
 export function addUsage(tx: Tx, mailboxId: string, bytes: number): void {
   statements(tx).add.run({ mailboxId, bytes });
 }

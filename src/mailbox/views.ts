@@ -2,8 +2,11 @@
  * Mail as it is shown: the resources of the specification, field by field, with dates as ISO 8601 and without what does
  * not apply (spec: Resources and their fields). api/schemas.ts describes the same shapes to clients.
  */
+import type { Access, Reach } from "../access/caller.ts";
 import type { EmailAddress } from "../message/address.ts";
 import type { AuthVerdicts, Folder } from "../store/schema.ts";
+
+export type Direction = "inbound" | "outbound";
 
 /** spec: Mailbox. */
 export interface MailboxView {
@@ -12,8 +15,8 @@ export interface MailboxView {
   displayName: string;
   /** Without catch-alls, which are no addresses (contract: Arrival). */
   aliases: string[];
-  source: "owner" | "admin" | "grant";
-  access: { read: boolean; send: boolean; manage: boolean };
+  source: Reach["source"];
+  access: Access;
   unread: number;
 }
 
@@ -50,7 +53,7 @@ export interface ThreadDetailView {
   thread: ThreadView;
   /** Oldest first. */
   messages: MessageView[];
-  permissions: { send: boolean; manage: boolean };
+  permissions: Pick<Access, "send" | "manage">;
 }
 
 /** spec: Message. */
@@ -58,7 +61,7 @@ export interface MessageView {
   id: string;
   threadId: string;
   mailboxId: string;
-  direction: "inbound" | "outbound";
+  direction: Direction;
   messageId?: string;
   from: EmailAddress;
   to: EmailAddress[];
@@ -80,7 +83,7 @@ export interface MessageSummaryView {
   threadId: string;
   mailbox: string;
   folder: Folder;
-  direction: "inbound" | "outbound";
+  direction: Direction;
   from: EmailAddress;
   to: EmailAddress[];
   cc?: EmailAddress[];
@@ -146,7 +149,7 @@ export interface ThreadFilters {
 export interface MessageFilters {
   mailbox?: string | undefined;
   folder?: Folder | undefined;
-  direction?: "inbound" | "outbound" | undefined;
+  direction?: Direction | undefined;
   /** 1 to 100. */
   limit: number;
 }

@@ -87,6 +87,12 @@ export function parseAddressList(text: string): EmailAddress[] {
 /** The domain of senders who gave none: it cannot exist (RFC 6761 §6.4). */
 const NO_DOMAIN = "unknown.invalid";
 
+/** Shown for mail that names no sender at all. */
+export const NOBODY: EmailAddress = { email: `unknown@${NO_DOMAIN}` };
+
+/** Whether an address stands for a sender who gave none: strangers to each other share it. */
+export const isAnonymous = (email: string): boolean => email.toLowerCase().endsWith(`@${NO_DOMAIN}`);
+
 /**
  * The first address of a From header. One without an `@`, such as `MAILER-DAEMON`, is given a domain that cannot exist,
  * and a mere name an address there. Undefined when the header says nothing.
@@ -100,7 +106,7 @@ export function parseSender(text: string): EmailAddress | undefined {
   const isLocalOnly = angle === "" && !name.includes(" ");
   if (name === "" && local === undefined) return undefined;
   if (angle !== "" || isLocalOnly) return named(`${local ?? "unknown"}@${NO_DOMAIN}`, isLocalOnly ? "" : name);
-  return named(`unknown@${NO_DOMAIN}`, name);
+  return named(NOBODY.email, name);
 }
 
 /**

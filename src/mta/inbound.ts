@@ -63,12 +63,12 @@ const MOST_HOPS = 100;
 export function createInbound({ store, mailbox, parser, spool, options, runtime, log }: InboundParts): Inbound {
   function admit(recipient: string, declaredSize: number): void {
     const route = mailbox.route(recipient);
-    if (route.kind === "not-local") throw new Refusal(isOurs(splitAddress(recipient).domain) ? "unknownRecipient" : "notOurs");
-    if (route.kind === "unknown") throw new Refusal("unknownRecipient");
+    if (route.kind === "not-local" && !isOurs(splitAddress(recipient).domain)) throw new Refusal("notOurs");
+    if (route.kind !== "mailbox") throw new Refusal("unknownRecipient");
     if (!route.exempt && !fits(route.mailboxId, Math.max(declaredSize, 1))) throw new Refusal("mailboxFull");
   }
 
-  /** Every domain of ours has a postmaster (RFC 5321 §4.5.1), whoever else it does not have or cannot have. */
+  /** Also for a local part that none can have, such as `name.`: every domain of ours has a postmaster (RFC 5321 §4.5.1). */
   function isOurs(domain: string): boolean {
     return mailbox.route(`postmaster@${domain}`).kind !== "not-local";
   }

@@ -1,14 +1,12 @@
 /**
- * What a search engine does for the mailbox. Two can be chosen from (setting search.engine): fts5.ts, inside the
- * database, and a Meilisearch beside it.
+ * What a search engine does for the mailbox. fts5.ts, inside the database, is the one there is; one that runs beside
+ * the appliance can take its place, so `match` may take its time.
  *
  * Who may read what is a condition of the engine's own query, never a filter on its answer. Bcc is not in the index.
  */
 import type { Tx } from "../store/store.ts";
 import type { IndexDocument } from "./fold.ts";
 import type { Query } from "./query.ts";
-
-export type { IndexDocument } from "./fold.ts";
 
 /** Where a message lies. */
 export interface DocumentScope {

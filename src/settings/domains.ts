@@ -46,7 +46,7 @@ export async function makeDkimKeys(): Promise<DkimKey[]> {
   ];
 }
 
-export interface DomainsDeps {
+export interface DomainsParts {
   store: Store;
   runtime: Pick<Runtime, "now" | "randomBytes" | "dns">;
   /** Name of this server: where the MX record points. */
@@ -55,7 +55,7 @@ export interface DomainsDeps {
 
 export type Domains = ReturnType<typeof createDomains>;
 
-export function createDomains({ store, runtime, hostname }: DomainsDeps) {
+export function createDomains({ store, runtime, hostname }: DomainsParts) {
   /** `keys` from makeDkimKeys. @throws AppError conflict when some workspace has the domain. */
   function addDomain(tx: Tx, workspaceId: string, text: string, keys: readonly DkimKey[]): DomainEntry {
     const name = domainOf(text);
@@ -105,7 +105,10 @@ export function createDomains({ store, runtime, hostname }: DomainsDeps) {
     return domain;
   }
 
-  /** What the zone of the domain must say, for mail to come here and for mail from here to be believed. */
+  /**
+   * What the zone of the domain must say, for mail to come here and for mail from here to be believed.
+   * @throws AppError not_found
+   */
   function recordsOf(domainId: string): DnsRecord[] {
     const domain = store.db.select().from(schema.domains).where(eq(schema.domains.id, domainId)).get();
     if (!domain) throw new AppError("not_found", "there is no such domain");

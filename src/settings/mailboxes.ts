@@ -45,7 +45,7 @@ const DELETED_AT_ONCE = 200;
 /** Between two of them, ms: a process that waits for the lock asks again within this time. */
 const PAUSE_MS = 25;
 
-export interface MailboxesDeps {
+export interface MailboxesParts {
   store: Store;
   runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer">;
 }
@@ -72,7 +72,7 @@ function aliasOf(text: string): { alias: string; kind: "alias" | "catch-all" } {
     : { alias: receivingAddress(text), kind: "alias" };
 }
 
-export function createMailboxes({ store, runtime }: MailboxesDeps) {
+export function createMailboxes({ store, runtime }: MailboxesParts) {
   /** The domain of an address, known to be the workspace's. */
   function domainIn(tx: Tx, workspaceId: string, name: string): string {
     const domain = tx.select().from(schema.domains).where(eq(schema.domains.name, name)).get();
@@ -107,7 +107,11 @@ export function createMailboxes({ store, runtime }: MailboxesDeps) {
     return mailbox;
   }
 
-  /** @throws AppError conflict for an address that is taken, unprocessable for a domain of another workspace. */
+  /**
+   * Returns its id. `ownerId`: nobody's if left out.
+   * @throws AppError bad_request, conflict for an address that is taken, unprocessable for a domain or an owner of
+   * another workspace.
+   */
   function addMailbox(tx: Tx, { workspaceId, address: text, name, ownerId }: NewMailbox): string {
     const address = receivingAddress(text);
     const domainId = domainIn(tx, workspaceId, splitAddress(address).domain);
@@ -126,7 +130,10 @@ export function createMailboxes({ store, runtime }: MailboxesDeps) {
     return id;
   }
 
-  /** Aliases may be `*@domain`, which takes what no other address does. Returns it as stored. */
+  /**
+   * Aliases may be `*@domain`, which takes what no other address does. Returns it as stored.
+   * @throws AppError not_found, conflict for one that is taken, unprocessable for a domain of another workspace.
+   */
   function addAlias(tx: Tx, mailboxId: string, text: string): string {
     const mailbox = mailboxById(tx, mailboxId);
     const { alias, kind } = aliasOf(text);
@@ -136,6 +143,7 @@ export function createMailboxes({ store, runtime }: MailboxesDeps) {
     return alias;
   }
 
+  /** @throws AppError not_found, conflict for the address of the mailbox itself. */
   function removeAlias(tx: Tx, mailboxId: string, text: string): void {
     const mailbox = mailboxById(tx, mailboxId);
     const { alias } = aliasOf(text);
@@ -150,7 +158,7 @@ export function createMailboxes({ store, runtime }: MailboxesDeps) {
     if (removed.length === 0) throw new AppError("not_found", `${alias} is not an alias of ${mailbox.address}`);
   }
 
-  /** Shares the mailbox with a user of its workspace, or changes how. */
+  /** Shares the mailbox with a user of its workspace, or changes how. @throws AppError not_found, unprocessable */
   function grant(tx: Tx, mailboxId: string, userId: string, access: GrantAccess): void {
     requireMember(tx, mailboxById(tx, mailboxId).workspaceId, userId);
     tx.insert(schema.grants)
@@ -159,6 +167,7 @@ export function createMailboxes({ store, runtime }: MailboxesDeps) {
       .run();
   }
 
+  /** @throws AppError not_found when it is not shared with them. */
   function revokeGrant(tx: Tx, mailboxId: string, userId: string): void {
     const revoked = tx
       .delete(schema.grants)
@@ -168,7 +177,7 @@ export function createMailboxes({ store, runtime }: MailboxesDeps) {
     if (revoked.length === 0) throw new AppError("not_found", "the mailbox is not shared with that user");
   }
 
-  /** `bytes`: null for the setting storage.mailboxBytes. */
+  /** `bytes`: null for the setting storage.mailboxBytes. @throws AppError bad_request, not_found */
   function setQuota(tx: Tx, mailboxId: string, bytes: number | null): void {
     if (bytes !== null && !(Number.isSafeInteger(bytes) && bytes >= 0)) {
       throw new AppError("bad_request", "give the quota as a whole number of bytes");
@@ -179,7 +188,7 @@ export function createMailboxes({ store, runtime }: MailboxesDeps) {
 
   /**
    * Removes the mailbox and all its mail: its addresses at once, so that nothing more arrives, then the mail in short
-   * transactions. Cut short, it stays without addresses until it is removed again.
+   * transactions. Cut short, it stays without addresses until it is removed again. @throws AppError not_found
    */
   async function removeMailbox(mailboxId: string): Promise<void> {
     store.transact((tx) => {

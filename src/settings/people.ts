@@ -11,7 +11,7 @@ import { newId } from "../runtime.ts";
 import type { Role } from "../store/schema.ts";
 import * as schema from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
-import { createMailboxes, type MailboxEntry, type MailboxesDeps } from "./mailboxes.ts";
+import { createMailboxes, type MailboxEntry, type MailboxesParts } from "./mailboxes.ts";
 import { addressOf, nameOf } from "./names.ts";
 
 export { GRANT_ACCESS, ROLES } from "../store/schema.ts";
@@ -58,9 +58,9 @@ export async function hashPassword(password: string): Promise<string> {
 
 export type People = ReturnType<typeof createPeople>;
 
-export function createPeople(deps: MailboxesDeps) {
-  const { store, runtime } = deps;
-  const mailboxes = createMailboxes(deps);
+export function createPeople(parts: MailboxesParts) {
+  const { store, runtime } = parts;
+  const mailboxes = createMailboxes(parts);
 
   /** @throws AppError conflict when there is one of that name, in whatever case. */
   function addWorkspace(tx: Tx, text: string): Workspace {
@@ -89,6 +89,10 @@ export function createPeople(deps: MailboxesDeps) {
     return workspace;
   }
 
+  /**
+   * `mailboxId` is that of their own mailbox, if they were to get one.
+   * @throws AppError bad_request, conflict for an address that is taken, and what addMailbox refuses.
+   */
   function addUser(tx: Tx, user: NewUser): { userId: string; mailboxId?: string } {
     const email = addressOf(user.email);
     const name = nameOf("the user", user.name);
@@ -131,7 +135,7 @@ export function createPeople(deps: MailboxesDeps) {
     return user;
   }
 
-  /** @throws AppError conflict when the workspace would be left without an owner. */
+  /** @throws AppError not_found, conflict when the workspace would be left without an owner. */
   function refuseLastOwner(tx: Tx, userId: string, deed: string): void {
     const user = tx.select().from(schema.users).where(eq(schema.users.id, userId)).get();
     if (!user) throw new AppError("not_found", "there is no such user");
@@ -152,16 +156,18 @@ export function createPeople(deps: MailboxesDeps) {
     }
   }
 
+  /** @throws AppError not_found, conflict for the last owner of the workspace. */
   function setRole(tx: Tx, userId: string, role: Role): void {
     if (role !== "owner") refuseLastOwner(tx, userId, `made ${role}`);
     tx.update(schema.users).set({ role }).where(eq(schema.users.id, userId)).run();
   }
 
+  /** `passwordHash`: from hashPassword here. */
   function setPassword(tx: Tx, userId: string, passwordHash: string): void {
     tx.update(schema.users).set({ passwordHash }).where(eq(schema.users.id, userId)).run();
   }
 
-  /** Keys and grants go with the person, by foreign key; their mailboxes stay, without an owner. */
+  /** Keys and grants go with the person, by foreign key; their mailboxes stay, without an owner. @throws AppError as setRole */
   function removeUser(tx: Tx, userId: string): void {
     refuseLastOwner(tx, userId, "removed");
     tx.delete(schema.users).where(eq(schema.users.id, userId)).run();

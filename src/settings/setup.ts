@@ -30,7 +30,7 @@ export interface SetupResult {
   dns: DnsRecord[];
 }
 
-export interface SetupDeps {
+export interface SetupParts {
   store: Store;
   people: People;
   domains: Domains;
@@ -38,7 +38,7 @@ export interface SetupDeps {
 }
 
 /** @throws AppError conflict when a workspace exists, and what its parts refuse; then nothing was made. */
-export async function setUp({ store, people, domains, developers }: SetupDeps, given: Setup): Promise<SetupResult> {
+export async function setUp({ store, people, domains, developers }: SetupParts, given: Setup): Promise<SetupResult> {
   const domain = domainOf(given.domain);
   const address = addressOf(given.email);
   if (splitAddress(address).domain !== domain) {

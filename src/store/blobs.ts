@@ -5,7 +5,7 @@
  */
 import { createHash } from "node:crypto";
 import { mkdirSync } from "node:fs";
-import { mkdir, open, readdir, rename, stat, unlink, utimes } from "node:fs/promises";
+import { mkdir, open, readdir, rename, stat, unlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Runtime } from "../runtime.ts";
 
@@ -16,12 +16,17 @@ export interface Blobs {
   file(name: string): Bun.BunFile;
   /** Reads a blob whole. */
   read(name: string): Promise<Uint8Array>;
+  /** Whether there is room for a file: writes one and removes it. @throws what the file system says */
+  check(): Promise<void>;
   /**
    * Removes the blobs last written before `olderThan` (epoch ms) of which `isNamed` says no; returns how many. Asks for
    * one folder of names at a time.
    */
   sweep(olderThan: number, isNamed: (names: string[]) => Set<string>): Promise<number>;
 }
+
+/** Of the file that tells whether there is room: more than most attachments take. */
+const CHECK_BYTES = 256 * 1024;
 
 /** What the sweeper adds to the name of a blob that it is about to remove. */
 const LEAVING = ".leaving";
@@ -97,8 +102,18 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     return removed;
   }
 
+  async function check(): Promise<void> {
+    const path = join(folder, ".check");
+    try {
+      await writeFile(path, new Uint8Array(CHECK_BYTES), { mode: 0o600 });
+    } finally {
+      await unlink(path).catch(() => {});
+    }
+  }
+
   return {
     write,
+    check,
     file: (name) => Bun.file(pathOf(name)),
     read: async (name) => new Uint8Array(await Bun.file(pathOf(name)).arrayBuffer()),
     async sweep(olderThan, isNamed) {

@@ -228,7 +228,7 @@ export interface Options {
   list(): SettingRow[];
   /** The setting of that name, as listed. @throws ConfigError when there is none. */
   find(name: string): SettingRow;
-  /** @throws ConfigError for an unknown name or a bad value, saying what it takes. */
+  /** In force from the commit on. @throws ConfigError for an unknown name or a bad value, saying what it takes. */
   set(tx: Tx, name: string, text: string): void;
   reset(tx: Tx, name: string): void;
   /** Reads them again: another process may have changed them. */
@@ -248,19 +248,26 @@ const settingOf = (name: SettingName): Setting<unknown> => SETTINGS[name] as Set
 
 export function openOptions(store: Store): Options {
   let values = new Map<string, unknown>();
+  let changed = false;
 
   function refresh(): void {
-    values = new Map();
+    const read = new Map<string, unknown>();
     for (const { name, value } of store.db.select().from(schema.options).all()) {
       if (!Object.hasOwn(SETTINGS, name)) continue;
       try {
-        values.set(name, settingOf(name as SettingName).parse(value));
+        read.set(name, settingOf(name as SettingName).parse(value));
       } catch {
         // Kept by another version, which took more: the default holds, so that the appliance starts and it can be reset.
       }
     }
+    values = read;
+    changed = false;
   }
   refresh();
+  // Not when it is set: a transaction that is rolled back must leave no trace in memory either.
+  store.onCommit(() => {
+    if (changed) refresh();
+  });
 
   const get = <N extends SettingName>(name: N): SettingValue<N> =>
     (values.get(name) ?? SETTINGS[name].default) as SettingValue<N>;
@@ -289,13 +296,13 @@ export function openOptions(store: Store): Options {
         .values({ name, value })
         .onConflictDoUpdate({ target: schema.options.name, set: { value } })
         .run();
-      refresh();
+      changed = true;
     },
     reset(tx, name) {
       tx.delete(schema.options)
         .where(eq(schema.options.name, knownSetting(name)))
         .run();
-      refresh();
+      changed = true;
     },
     refresh,
   };

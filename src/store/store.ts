@@ -5,10 +5,10 @@
  * What a transaction committed survives a kill -9 or power cut the moment after: WAL with synchronous=FULL.
  */
 import { Database, SQLiteError } from "bun:sqlite";
-import { mkdirSync } from "node:fs";
+import { closeSync, mkdirSync, openSync } from "node:fs";
 import { join } from "node:path";
 import { drizzle } from "drizzle-orm/bun-sqlite";
-import { isUnavailable, unavailable } from "../errors.ts";
+import { AppError, isUnavailable, unavailable } from "../errors.ts";
 import type { Runtime } from "../runtime.ts";
 import { type Blobs, openBlobs } from "./blobs.ts";
 import { MIGRATIONS } from "./migrations.ts";
@@ -46,8 +46,8 @@ export interface Store {
   onCommit(listener: () => void): () => void;
   /** Changes whenever another process commits. */
   dataVersion(): number;
-  /** Whether a transaction can be begun and ended: for the health page. */
-  works(): boolean;
+  /** Whether a commit and a file can be written: for the health page. Tried at most ten times a second. */
+  works(): Promise<boolean>;
   close(): void;
 }
 
@@ -56,13 +56,21 @@ export interface StoreOptions {
   folder: string;
   /** The database file; `:memory:` for tests. */
   file?: string;
-  /** How long a write waits for another process's, in ms; it blocks the event loop meanwhile. */
+  /** How long a write waits for another process's, in ms; of all that write, `enqueue` lets the event loop turn. */
   busyTimeoutMs?: number;
   runtime: Pick<Runtime, "now" | "randomBytes">;
 }
 
 /** Filings that share a commit: enough to spread an fsync, few enough to keep the event loop's pauses short. */
 const LARGEST_GROUP = 32;
+/** `enqueue` waits for another process's write in pieces this long, in ms; the event loop turns between them. */
+const BUSY_SLICE_MS = 20;
+/** What a large transaction makes of the WAL beyond this is given back. */
+const LARGEST_WAL_BYTES = 64 * 1024 * 1024;
+/** In the header of the database, for file(1) and the like: "MlRm". */
+const APPLICATION_ID = 0x4d6c526d;
+/** A health check is good for so long: what anybody may ask must not keep the disk busy. */
+const HEALTH_MS = 100;
 
 const UNAVAILABLE_SQLITE = /^SQLITE_(BUSY|LOCKED|FULL|IOERR|CANTOPEN|READONLY|NOMEM)/;
 const UNAVAILABLE_SYSTEM = new Set(["ENOSPC", "EDQUOT", "EMFILE", "ENFILE", "EIO", "EROFS", "ENOMEM"]);
@@ -79,6 +87,9 @@ export function asUnavailable(error: unknown): unknown {
   }
   return error;
 }
+
+const isBusy = (error: unknown): boolean =>
+  error instanceof AppError && error.cause instanceof SQLiteError && /^SQLITE_BUSY/.test(error.cause.code ?? "");
 
 /** Brings the schema up to date. A data folder from a newer version is refused. */
 function migrate(sqlite: Database): void {
@@ -99,24 +110,46 @@ function migrate(sqlite: Database): void {
     }
     sqlite.exec("COMMIT");
   } catch (error) {
-    sqlite.exec("ROLLBACK");
+    // A full disk makes SQLite roll back by itself.
+    if (sqlite.inTransaction) sqlite.exec("ROLLBACK");
     throw error;
   }
 }
 
+function openDatabase(path: string, busyTimeoutMs: number): Database {
+  // Private from its first moment, as SQLite then makes the files beside it: it holds mail, and the keys of domains.
+  if (path !== ":memory:") closeSync(openSync(path, "a", 0o600));
+  const sqlite = new Database(path, { create: true, strict: true });
+  try {
+    sqlite.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
+    sqlite.exec("PRAGMA journal_mode = WAL");
+    sqlite.exec("PRAGMA synchronous = FULL");
+    sqlite.exec(`PRAGMA journal_size_limit = ${LARGEST_WAL_BYTES}`);
+    sqlite.exec("PRAGMA foreign_keys = ON");
+    sqlite.exec("PRAGMA cache_size = -32768");
+    sqlite.exec("PRAGMA temp_store = MEMORY");
+    migrate(sqlite);
+    return sqlite;
+  } catch (error) {
+    sqlite.close();
+    throw error;
+  }
+}
+
+/** @throws Error that names the folder and says why it cannot be used */
 export function openStore({ folder, file, busyTimeoutMs = 1_000, runtime }: StoreOptions): Store {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const sqlite = new Database(file ?? join(folder, "mailroom.db"), { create: true, strict: true });
-  sqlite.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
-  sqlite.exec("PRAGMA journal_mode = WAL");
-  sqlite.exec("PRAGMA synchronous = FULL");
-  sqlite.exec("PRAGMA foreign_keys = ON");
-  sqlite.exec("PRAGMA cache_size = -32768");
-  sqlite.exec("PRAGMA temp_store = MEMORY");
-  migrate(sqlite);
+  let sqlite: Database;
+  let blobs: Blobs;
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    blobs = openBlobs(join(folder, "blobs"), runtime);
+    sqlite = openDatabase(file ?? join(folder, "mailroom.db"), busyTimeoutMs);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new Error(`The data folder ${folder} cannot be used: ${reason}`, { cause: error });
+  }
 
   const db = drizzle(sqlite, { schema });
-  const blobs = openBlobs(join(folder, "blobs"), runtime);
   const begin = sqlite.prepare("BEGIN IMMEDIATE");
   const commit = sqlite.prepare("COMMIT");
   const rollback = sqlite.prepare("ROLLBACK");
@@ -150,6 +183,8 @@ export function openStore({ folder, file, busyTimeoutMs = 1_000, runtime }: Stor
     work: (tx: Tx) => unknown;
     resolve: (value: unknown) => void;
     reject: (error: unknown) => void;
+    /** How many more times it may find the store busy. */
+    patience: number;
   }
   const waiting: Entry[] = [];
   let scheduled = false;
@@ -164,12 +199,16 @@ export function openStore({ folder, file, busyTimeoutMs = 1_000, runtime }: Stor
     if (group.length === 0) return;
     if (waiting.length > 0) schedule();
     try {
-      const values = transact((tx) => group.map(({ work }) => work(tx)));
+      const values = withBusyTimeout(BUSY_SLICE_MS, () => transact((tx) => group.map(({ work }) => work(tx))));
       group.forEach(({ resolve }, i) => {
         resolve(values[i]);
       });
     } catch (error) {
-      if (group.length === 1 || isUnavailable(error)) {
+      if (isBusy(error)) {
+        waiting.unshift(...group.filter((entry) => entry.patience > 0));
+        for (const entry of group) if (entry.patience-- <= 0) entry.reject(error);
+        if (waiting.length > 0) schedule();
+      } else if (group.length === 1 || isUnavailable(error)) {
         for (const { reject } of group) reject(error);
       } else {
         for (const entry of group) commitAlone(entry);
@@ -185,6 +224,15 @@ export function openStore({ folder, file, busyTimeoutMs = 1_000, runtime }: Stor
     }
   }
 
+  function withBusyTimeout<T>(ms: number, work: () => T): T {
+    sqlite.exec(`PRAGMA busy_timeout = ${Math.min(ms, busyTimeoutMs)}`);
+    try {
+      return work();
+    } finally {
+      sqlite.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
+    }
+  }
+
   function schedule(): void {
     if (scheduled) return;
     scheduled = true;
@@ -192,16 +240,31 @@ export function openStore({ folder, file, busyTimeoutMs = 1_000, runtime }: Stor
     setImmediate(commitGroup);
   }
 
+  function enqueue<T>(work: (tx: Tx) => NotAPromise<T>): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      const patience = Math.ceil(busyTimeoutMs / BUSY_SLICE_MS) - 1;
+      waiting.push({ work, resolve: resolve as Entry["resolve"], reject, patience });
+      schedule();
+    });
+  }
+
+  async function check(): Promise<boolean> {
+    try {
+      // Writes a page although the value stays; a commit of nothing would write none.
+      await enqueue(() => void sqlite.exec(`PRAGMA application_id = ${APPLICATION_ID}`));
+      await blobs.check();
+      return true;
+    } catch {
+      return false;
+    }
+  }
+  let health: { checkedAt: number; works: Promise<boolean> } | undefined;
+
   return {
     db,
     blobs,
     transact,
-    enqueue<T>(work: (tx: Tx) => NotAPromise<T>): Promise<T> {
-      return new Promise<T>((resolve, reject) => {
-        waiting.push({ work, resolve: resolve as Entry["resolve"], reject });
-        schedule();
-      });
-    },
+    enqueue,
     beforeCommit(work) {
       if (!sqlite.inTransaction) throw new Error("beforeCommit was called outside a transaction");
       atEnd.push(work);
@@ -211,12 +274,11 @@ export function openStore({ folder, file, busyTimeoutMs = 1_000, runtime }: Stor
       return () => listeners.delete(listener);
     },
     works() {
-      try {
-        transact(() => {});
-        return true;
-      } catch {
-        return false;
+      const now = runtime.now();
+      if (health === undefined || Math.abs(now - health.checkedAt) >= HEALTH_MS) {
+        health = { checkedAt: now, works: check() };
       }
+      return health.works;
     },
     dataVersion: () => (sqlite.query("PRAGMA data_version").get() as { data_version: number }).data_version,
     close() {

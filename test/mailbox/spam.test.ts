@@ -1,5 +1,7 @@
 /** Spam training (spec: States and transitions; contract: Spam): what is learned, where, and how it is forgiven. */
 import { describe, expect, test } from "bun:test";
+import { senderVerdicts } from "../../src/store/schema.ts";
+import { letter } from "../harness/mail.ts";
 import { createAlice } from "./world.ts";
 
 const JUNK = { from: "Junk <JUNK@bad.example>" };
@@ -75,4 +77,36 @@ test("nothing is learned from a conversation that has only what we sent", async 
   mailbox.update(alice, (await send({})).threadId, { folder: "spam" });
   expect(thread((await receive({ from: "carol@remote.example", subject: "Hi" })).threadId).folder).toBe("inbox");
   expect(thread((await receive({ from: "alice@example.test", subject: "Ho" })).threadId).folder).toBe("inbox");
+});
+
+describe("of mail that names no sender nothing is learned", () => {
+  const headers: [name: string, from: string][] = [
+    ["without a From", ""],
+    ["with a From of a name only", "From: A Stranger\n"],
+    ["with a From without a domain", "From: MAILER-DAEMON\n"],
+  ];
+  for (const [name, from] of headers) {
+    test(name, async () => {
+      const { receive, mailbox, alice, thread, store } = createAlice();
+      const anonymous = (messageId: string) =>
+        receive(letter({ messageId, subject: messageId }).replace(/^From:.*\n/m, from));
+      const { threadId } = await anonymous("<1@x>");
+      mailbox.update(alice, threadId, { folder: "spam" });
+      expect(store.db.select().from(senderVerdicts).all()).toEqual([]);
+      const next = await anonymous("<2@x>");
+      expect(next.threadId).not.toBe(threadId);
+      expect(thread(next.threadId)).toMatchObject({
+        folder: "inbox",
+        from: { email: expect.stringMatching(/\.invalid$/) },
+      });
+    });
+  }
+
+  test("and nothing that was learned of it before counts", async () => {
+    const { receive, thread, store, box } = createAlice();
+    const sender = "unknown@unknown.invalid";
+    store.db.insert(senderVerdicts).values({ mailboxId: box, sender, verdict: "spam", trainedAt: 0 }).run();
+    const { threadId } = await receive(letter().replace(/^From:.*\n/m, ""));
+    expect(thread(threadId)).toMatchObject({ folder: "inbox", from: { email: sender } });
+  });
 });

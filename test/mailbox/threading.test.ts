@@ -90,6 +90,13 @@ describe("by subject, where a mailer drops the references", () => {
     ["a reply that names its parent", { subject: "Re: Invoice 7", headers: inReplyTo("<unknown@x>") }, false],
     ["an empty subject", { subject: "Re:" }, false],
   ];
+  test("senders who give no address are strangers to each other: two", async () => {
+    const { receive } = createAlice();
+    const one = await receive({ messageId: "<a@x>", subject: "Invoice 7", from: "Anna Example" });
+    const two = await receive({ messageId: "<b@x>", subject: "Re: Invoice 7", from: "Berta Example" });
+    expect(two.threadId).not.toBe(one.threadId);
+  });
+
   for (const [name, second, together] of cases) {
     test(`${name}: ${together ? "one conversation" : "two"}`, async () => {
       const { receive, world, box } = createAlice();

@@ -80,6 +80,7 @@ describe("normalizeAddress", () => {
     ["ann@Bücher.example", "ann@xn--bcher-kva.example"],
     ["ann@xn--bcher-kva.example", "ann@xn--bcher-kva.example"],
     ["jörg@example.com", "jörg@example.com"],
+    ["jo\u0308rg@example.com", "jörg@example.com"],
     ["ann@[192.0.2.1]", "ann@[192.0.2.1]"],
     ["ann", undefined],
     ["@example.com", undefined],

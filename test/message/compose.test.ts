@@ -20,6 +20,20 @@ describe("composeMessage", () => {
     );
   });
 
+  test("a long text is base64, whatever it is made of", async () => {
+    const text = "On Monday you wrote: ä\n".repeat(25_000);
+    const source = await compose({ text, html: text });
+    expect(source.match(/^Content-Transfer-Encoding: .*$/gm)).toEqual([
+      "Content-Transfer-Encoding: base64",
+      "Content-Transfer-Encoding: base64",
+    ]);
+    const parsed = await parseMessage(new Uint8Array(Buffer.from(source, "latin1")));
+    expect([parsed.text.trimEnd(), parsed.html?.replaceAll("\r\n", "\n").trimEnd()]).toEqual([
+      text.trimEnd(),
+      text.trimEnd(),
+    ]);
+  });
+
   test("the parts nest as RFC 2046 and RFC 2387 have it", async () => {
     const source = await compose({ text: "t", html: '<img src="cid:p@x">', attachments: [PDF, PICTURE] });
     const types = [...source.matchAll(/^Content-Type: ([a-z/-]+)/gm)].map(([, type]) => type);

@@ -130,6 +130,14 @@ test("is safe and a fixed point, of any markup", () => {
   );
 });
 
+test("what is shown of too much is not more, and the next character is whole", () => {
+  for (const html of ["<".repeat(5_000_000), "\u{1f600}".repeat(3_000_000)]) {
+    const shown = sanitizeHtml(html);
+    expect(shown.length).toBeLessThan(5_000_000);
+    expect([shown.isWellFormed(), shown.endsWith("…</div>")]).toEqual([true, true]);
+  }
+});
+
 describe("attack vectors of other projects", () => {
   test.skipIf(!corpusPresent)(`dompurify${corpusNote}`, () => {
     const vectors = corpusJson("dompurify/expect.json") as { title?: string; payload: string }[];

@@ -2,9 +2,10 @@ import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { eq } from "drizzle-orm";
 import { createParserPool } from "../../src/mta/parser-pool.ts";
 import { openSpool, type Received } from "../../src/mta/spool.ts";
-import { mailboxes } from "../../src/store/schema.ts";
+import { addresses, mailboxes } from "../../src/store/schema.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { connectSmtp, type Reply, type SmtpClient } from "../harness/smtp-client.ts";
 import { listenForMailbox, type MailboxRig, testLog } from "./rig.ts";
@@ -58,6 +59,9 @@ describe("recipients", () => {
       ["abuse@example.test", "250 2.1.5"],
       ["@relay.example:alice@example.test", "250 2.1.5"],
       ["nobody@example.test", "550 5.1.1"],
+      ["nobody.@example.test", "550 5.1.1"],
+      [`${"n".repeat(65)}@example.test`, "550 5.1.1"],
+      ["nobody.@elsewhere.example", "550 5.7.1"],
       ["someone@elsewhere.example", "550 5.7.1"],
       ["alice@sub.example.test", "550 5.7.1"],
       ["alice%elsewhere.example@example.test", "550 5.1.1"],
@@ -69,6 +73,35 @@ describe("recipients", () => {
     const given = table.map(([recipient]) => recipient);
     expect(await recipients(client, "<zoe@remote.example>", ...given)).toEqual(table.map(([, reply]) => reply));
     expect(await recipients(client, "<>", "alice@example.test")).toEqual(["250 2.1.5"]);
+    client.destroy();
+  });
+
+  test("a quoted local part may hold what else ends an address", async () => {
+    const { client, store } = await open();
+    const [alice] = store.db.select().from(addresses).where(eq(addresses.address, "alice@example.test")).all();
+    store.transact((tx) => {
+      for (const address of ['"john doe"@example.test', '"j@d>"@example.test']) {
+        tx.insert(addresses)
+          .values({ ...(alice as NonNullable<typeof alice>), address, kind: "alias" })
+          .run();
+      }
+    });
+    const table: [recipient: string, reply: string][] = [
+      ['"john doe"@example.test', "250 2.1.5"],
+      ['"John\\ Doe"@EXAMPLE.test', "250 2.1.5"],
+      ['@relay.example:"john doe"@example.test', "250 2.1.5"],
+      ['"j@d>"@example.test', "250 2.1.5"],
+      ['"alice"@example.test', "250 2.1.5"],
+      ['"jane doe"@example.test', "550 5.1.1"],
+      ['"alice@example.test"@elsewhere.example', "550 5.7.1"],
+      ['"john doe"', "501 5.1.3"],
+      ["john doe@example.test", "501 5.1.3"],
+      ['"a"b"@example.test', "550 5.1.1"],
+      ['"john doe"@example.test> <x', "555 5.5.4"],
+    ];
+    const given = table.map(([recipient]) => recipient);
+    const replies = await recipients(client, '<"zoe z"@remote.example> SIZE=9 BODY=8BITMIME', ...given);
+    expect(replies).toEqual(table.map(([, reply]) => reply));
     client.destroy();
   });
 

@@ -23,6 +23,14 @@ describe("blobs", () => {
     expect(blobs.file(name).size).toBe(3);
   });
 
+  test("a check leaves nothing behind, and throws what the file system says", async () => {
+    const { folder, blobs } = setUp();
+    await blobs.check();
+    expect(readdirSync(folder)).toEqual([]);
+    mkdirSync(join(folder, ".check"));
+    expect(blobs.check()).rejects.toMatchObject({ code: "EISDIR" });
+  });
+
   test("an empty one is one too", async () => {
     const { blobs } = setUp();
     expect(await blobs.read(await blobs.write(bytes("")))).toEqual(bytes(""));

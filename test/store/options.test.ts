@@ -145,6 +145,20 @@ test("a setting is followed after another process changed it, and reset", () => 
   expect(() => store.transact((tx) => options.reset(tx, "nothing"))).toThrow(ConfigError);
 });
 
+test("what a transaction set that was rolled back is not in force", () => {
+  const { store, options, set } = open();
+  expect(() =>
+    store.transact((tx) => {
+      options.set(tx, "sending.maxRecipients", "3");
+      options.reset(tx, "api.cooldownSeconds");
+      throw new Error("no");
+    }),
+  ).toThrow("no");
+  expect(options.get("sending.maxRecipients")).toBe(100);
+  set("api.cooldownSeconds", "5");
+  expect([options.get("sending.maxRecipients"), options.get("api.cooldownSeconds")]).toEqual([100, 5]);
+});
+
 test("a value that another version kept counts as the default, and can be reset", () => {
   const { store } = open();
   store.transact((tx) => {

@@ -1,5 +1,6 @@
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
+import { chmodSync, copyFileSync, mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { eq } from "drizzle-orm";
 import { AppError } from "../../src/errors.ts";
@@ -138,6 +139,21 @@ describe("enqueue", () => {
     expect(names(store)).toEqual([]);
   });
 
+  test("while another process writes, the event loop turns; what waited is written after it", async () => {
+    const folder = temporaryFolder();
+    const store = open(folder, 1_000);
+    const other = new Database(join(folder, "mailroom.db"));
+    other.exec("BEGIN IMMEDIATE");
+    let turns = 0;
+    const turn = (): void => {
+      if (++turns === 3) other.exec("ROLLBACK");
+      else setImmediate(turn);
+    };
+    setImmediate(turn);
+    await Promise.all(["a", "b"].map((name) => store.enqueue(put(name))));
+    expect([names(store), turns]).toEqual([["a", "b"], 3]);
+  });
+
   test("close commits what still waits", async () => {
     const folder = temporaryFolder();
     const store = open(folder);
@@ -148,7 +164,52 @@ describe("enqueue", () => {
   });
 });
 
+describe("works", () => {
+  test("only when a commit writes, asked again after a while", async () => {
+    const folder = temporaryFolder();
+    const runtime = fakeRuntime();
+    const store = openStore({ folder, busyTimeoutMs: 20, runtime });
+    const other = open(folder);
+    const before = other.dataVersion();
+    expect(await store.works()).toBe(true);
+    expect(other.dataVersion()).not.toBe(before);
+    const lock = new Database(join(folder, "mailroom.db"));
+    lock.exec("BEGIN IMMEDIATE");
+    expect(await store.works()).toBe(true);
+    runtime.advanceTo(runtime.now() + 100);
+    expect(await store.works()).toBe(false);
+    lock.exec("ROLLBACK");
+    runtime.advanceTo(runtime.now() + 100);
+    expect(await store.works()).toBe(true);
+  });
+
+  test("only when a file can be written", async () => {
+    const folder = temporaryFolder();
+    const store = open(folder);
+    mkdirSync(join(folder, "blobs", ".check"));
+    expect(await store.works()).toBe(false);
+  });
+});
+
 describe("opening", () => {
+  test("makes a database that nobody else reads, in a folder that others may", () => {
+    const folder = temporaryFolder();
+    chmodSync(folder, 0o755);
+    open(folder).transact(put("a"));
+    const files = readdirSync(folder).filter((name) => name.startsWith("mailroom.db"));
+    expect(files.sort()).toEqual(["mailroom.db", "mailroom.db-shm", "mailroom.db-wal"]);
+    for (const file of files) expect([file, statSync(join(folder, file)).mode & 0o777]).toEqual([file, 0o600]);
+  });
+
+  test("says which folder cannot be used, and why", () => {
+    const file = join(temporaryFolder(), "file");
+    writeFileSync(file, "not a database, though long enough to be one".repeat(100));
+    expect(() => open(file)).toThrow(`The data folder ${file} cannot be used: EEXIST`);
+    const folder = temporaryFolder();
+    copyFileSync(file, join(folder, "mailroom.db"));
+    expect(() => open(folder)).toThrow(`The data folder ${folder} cannot be used: file is not a database`);
+  });
+
   test("is durable: WAL, synchronous FULL, foreign keys on", () => {
     const sqlite = open().db.$client;
     const pragma = (name: string): unknown => Object.values(sqlite.query(`PRAGMA ${name}`).get() as object)[0];
