@@ -13,6 +13,7 @@ import { decodeFile, decodeText } from "./decode.ts";
 import { decodeWords } from "./encoded-word.ts";
 import { type HeaderField, headerOf, headersOf, isTraceHeader, readHeaders } from "./headers.ts";
 import { firstMessageId, referencesOf } from "./message-id.ts";
+import { withoutBcc } from "./original.ts";
 import { type Part, readStructure, TooComplex } from "./structure.ts";
 import { htmlOfText, textOfHtml, trimLineBreaks } from "./text.ts";
 
@@ -71,7 +72,7 @@ export async function parseMessage(bytes: Uint8Array): Promise<ParsedMessage> {
 
 /** What can be said of a message that is not taken apart. */
 function unparsed(buffer: Buffer, problem: string): ParsedMessage {
-  const content = new Uint8Array(buffer);
+  const content = new Uint8Array(withoutBcc(buffer));
   return {
     ...envelopeOf(readHeaders(buffer).fields),
     text: "",

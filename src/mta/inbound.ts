@@ -12,6 +12,7 @@ import type { Log } from "../log.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { splitAddress } from "../message/address.ts";
+import { withoutBcc } from "../message/original.ts";
 import { SANITIZER_VERSION } from "../message/sanitize.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
@@ -123,7 +124,7 @@ export function createInbound({ store, mailbox, parser, spool, options, runtime,
     } catch (error) {
       if (!(error instanceof UnparseableError)) throw error;
       log.error("message cannot be parsed", { trace: envelope.trace, size: received.size, error });
-      const bytes = await readSource(received.source);
+      const bytes = withoutBcc(await readSource(received.source));
       return originalOnly(bytes, envelope.reversePath, await store.blobs.write(bytes), error.message);
     }
   }

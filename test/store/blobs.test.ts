@@ -28,7 +28,7 @@ describe("blobs", () => {
     await blobs.check();
     expect(readdirSync(folder)).toEqual([]);
     mkdirSync(join(folder, ".check"));
-    expect(blobs.check()).rejects.toMatchObject({ code: "EISDIR" });
+    await expect(blobs.check()).rejects.toMatchObject({ code: "EISDIR" });
   });
 
   test("an empty one is one too", async () => {
