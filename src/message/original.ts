@@ -1,27 +1,19 @@
 /** A message as it came, to be attached where it could not be parsed. */
 
-const LINE_FEED = 0x0a;
-const NAMES_BCC = /^(?:resent-)?bcc[ \t]*:/i;
-const LONGEST_NAME = "resent-bcc".length + 32;
+/** A field Bcc or Resent-Bcc with its folded lines; `(?<![^\n])` is the beginning of a line. */
+const BCC_FIELDS = /(?<![^\n])(?:resent-)?bcc[ \t]*:[^\n]*(?:\n[ \t][^\n]*)*(?:\n|$)/gi;
 
-/** The same bytes without the header fields Bcc and Resent-Bcc (contract: Bcc): nobody but a Bcc'd person may learn of one. */
+/** Where the empty line that ends the header begins. */
+function endOfHeader(buffer: Buffer): number {
+  if (/^\r?\n/.test(buffer.toString("latin1", 0, 2))) return 0;
+  const ends = ["\n\n", "\n\r\n"].map((end) => buffer.indexOf(end)).filter((at) => at >= 0);
+  return ends.length === 0 ? buffer.length : Math.min(...ends) + 1;
+}
+
+/** The same bytes without the fields Bcc and Resent-Bcc (contract: Bcc): nobody but a Bcc'd person may learn of one. */
 export function withoutBcc(bytes: Uint8Array): Uint8Array {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const kept: Buffer[] = [];
-  let keptFrom = 0;
-  let dropping = false;
-  for (let start = 0; start < buffer.length; ) {
-    const feed = buffer.indexOf(LINE_FEED, start);
-    const end = feed < 0 ? buffer.length : feed + 1;
-    const line = buffer.toString("latin1", start, Math.min(end, start + LONGEST_NAME));
-    if (/^\r?\n/.test(line)) break;
-    if (!/^[ \t]/.test(line)) {
-      const drop = NAMES_BCC.test(line);
-      if (drop && !dropping) kept.push(buffer.subarray(keptFrom, start));
-      dropping = drop;
-    }
-    start = end;
-    if (dropping) keptFrom = end;
-  }
-  return kept.length === 0 ? bytes : Buffer.concat([...kept, buffer.subarray(keptFrom)]);
+  const end = endOfHeader(buffer);
+  const header = buffer.toString("latin1", 0, end).replace(BCC_FIELDS, "");
+  return header.length === end ? bytes : Buffer.concat([Buffer.from(header, "latin1"), buffer.subarray(end)]);
 }
