@@ -105,6 +105,12 @@ export const Message = t.Object(
     date: dateTime(),
     read: t.Boolean(),
     text: t.String(),
+    truncated: t.Optional(
+      t.Boolean({
+        description:
+          "True in a conversation too large to be given whole: text is the beginning and html is left out; get the message by itself for the rest",
+      }),
+    ),
     html: t.Optional(t.String({ description: "Without scripts and event handlers; left out with html=false" })),
     attachments: t.Array(Attachment),
     auth: t.Optional(

@@ -80,6 +80,8 @@ export function messageView(
   row: MessageRow,
   parts: {
     threadId: string;
+    /** The text is only its beginning, and the HTML is left out. */
+    truncated: boolean;
     text: string;
     html: string | null;
     attachments: readonly AttachmentRow[];
@@ -100,6 +102,7 @@ export function messageView(
     date: new Date(row.date).toISOString(),
     read: row.read,
     text: parts.text,
+    ...(parts.truncated && { truncated: true }),
     ...(parts.html === null ? {} : { html: parts.html }),
     attachments: parts.attachments.map(attachmentView),
     ...(row.auth === null ? {} : { auth: row.auth }),

@@ -1,11 +1,11 @@
 /** Single messages: lists of recent ones, one whole, its file, its attachments (spec: GET /messages and below). */
-import { asc, between, eq, inArray, sql } from "drizzle-orm";
+import { asc, between, desc, eq, inArray, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo } from "../access/caller.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { composeMessage } from "../message/compose.ts";
 import { prepared } from "../store/prepared.ts";
 import { attachments, MESSAGES_PER_THREAD, messageBodies, messages, threads } from "../store/schema.ts";
-import type { Store } from "../store/store.ts";
+import type { Db, Store } from "../store/store.ts";
 import { mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
 import { bccReader, decompressHtml, directionOf, messageView, servedHtml } from "./message-view.ts";
 import type { AttachmentContent, MessageFilters, MessageSummaryView, MessageView } from "./views.ts";
@@ -14,16 +14,24 @@ import { newestMessages } from "./walk.ts";
 /** Characters of the text that a list shows of each message, so that no page of them outgrows memory; GET one for the rest. */
 const LONGEST_BODY_TEXT = 100_000;
 
+/** Bytes of bodies that a conversation is given with; those that do not fit are cut, the oldest first. */
+const LARGEST_CONVERSATION_BYTES = 16 * 1024 * 1024;
+
 const statements = prepared((db) => {
+  /** `cut`: placeholder of a JSON array, the messages.seq that are given without their bodies. */
+  const isCut = sql<boolean>`${messages.seq} in (select value from json_each(${sql.placeholder("cut")}))`.mapWith(
+    Boolean,
+  );
   const whole = (html: boolean) =>
     db
       .select({
         message: messages,
         threadId: threads.id,
+        cut: isCut,
         body: {
           messageSeq: messageBodies.messageSeq,
-          text: messageBodies.text,
-          html: html ? messageBodies.html : sql<string | null>`null`,
+          text: sql<string>`iif(${isCut}, ${messages.snippet}, ${messageBodies.text})`,
+          html: html ? sql<string | null>`iif(${isCut}, null, ${messageBodies.html})` : sql<string | null>`null`,
           sanitizer: messageBodies.sanitizer,
         },
       })
@@ -44,6 +52,17 @@ const statements = prepared((db) => {
     oneWithoutHtml: one(false),
     ofThread: ofThread(true),
     ofThreadWithoutHtml: ofThread(false),
+    sizesOfThread: db
+      .select({
+        seq: messageBodies.messageSeq,
+        text: sql<number>`octet_length(${messageBodies.text})`,
+        html: sql<number>`coalesce(octet_length(${messageBodies.html}), 0)`,
+      })
+      .from(messages)
+      .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
+      .where(eq(messages.threadSeq, sql.placeholder("threadSeq")))
+      .orderBy(desc(messages.date), desc(messages.seq))
+      .prepare(),
     attachments: db
       .select()
       .from(attachments)
@@ -75,6 +94,21 @@ const statements = prepared((db) => {
   };
 });
 
+/**
+ * messages.seq of those of a conversation that are given without their bodies, so that nobody can fill the memory by
+ * writing often and much.
+ */
+function cutOfThread(db: Db, threadSeq: number, options: { html: boolean }): number[] {
+  let bytes = 0;
+  return statements(db)
+    .sizesOfThread.all({ threadSeq })
+    .filter(({ text, html }) => {
+      bytes += text + (options.html ? html : 0);
+      return bytes > LARGEST_CONVERSATION_BYTES;
+    })
+    .map(({ seq }) => seq);
+}
+
 /** The messages of a conversation, oldest first, as the caller sees them. */
 export function messagesOfThread(
   store: Store,
@@ -84,16 +118,18 @@ export function messagesOfThread(
 ): MessageView[] {
   const { db } = store;
   const { ofThread, ofThreadWithoutHtml } = statements(db);
-  const rows = (options.html ? ofThread : ofThreadWithoutHtml).all({ threadSeq });
+  const cut = JSON.stringify(cutOfThread(db, threadSeq, options));
+  const rows = (options.html ? ofThread : ofThreadWithoutHtml).all({ threadSeq, cut });
   const first = threadSeq * MESSAGES_PER_THREAD;
   const attachmentsOf = Map.groupBy(
     statements(db).attachments.all({ from: first, to: first + MESSAGES_PER_THREAD - 1 }),
     ({ messageSeq }) => messageSeq,
   );
   const readBcc = bccReader(db, caller);
-  return rows.map(({ message, threadId, body }) =>
+  return rows.map(({ message, threadId, cut, body }) =>
     messageView(message, {
       threadId,
+      truncated: cut,
       text: body.text,
       html: servedHtml(store, body),
       attachments: attachmentsOf.get(message.seq) ?? [],
@@ -108,7 +144,7 @@ export function createMessages(store: Store) {
   /** @throws AppError not_found, the same when it does not exist and when it is not reached */
   function reachedMessage(caller: Caller, id: string, options: { html: boolean }) {
     const { one, oneWithoutHtml } = statements(db);
-    const found = (options.html ? one : oneWithoutHtml).get({ id });
+    const found = (options.html ? one : oneWithoutHtml).get({ id, cut: "[]" });
     if (!found || !reachTo(db, caller, found.message.mailboxId)) throw notFound("message");
     return found;
   }
@@ -134,6 +170,7 @@ export function createMessages(store: Store) {
       const { message, threadId, body } = reachedMessage(caller, id, options);
       return messageView(message, {
         threadId,
+        truncated: false,
         text: body.text,
         html: servedHtml(store, body),
         attachments: statements(db).attachments.all({ from: message.seq, to: message.seq }),

@@ -71,6 +71,8 @@ export interface MessageView {
   date: string;
   read: boolean;
   text: string;
+  /** In a conversation too large to be given whole: `text` is this message's beginning, and it alone gives the rest. */
+  truncated?: true;
   html?: string;
   attachments: AttachmentView[];
   auth?: AuthVerdicts;

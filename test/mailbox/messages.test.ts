@@ -322,3 +322,51 @@ test("messages at the same time are in the order of their filing, both ways", as
   expect(mailbox.listMessages(alice, { limit: 9 }).map(({ bodyText }) => bodyText)).toEqual(["3", "2", "1"]);
   expect(store.db.select().from(messages).where(eq(messages.kind, "received")).all()).toHaveLength(3);
 });
+
+test("a conversation too large to be given whole cuts its oldest messages, says so, and each is whole by itself", async () => {
+  const { receive, mailbox, alice } = createAlice();
+  const html = (n: number): string => `<p>${`Part ${n} `.repeat(500_000)}</p>`;
+  const ids: string[] = [];
+  for (let n = 0; n < 5; n++) {
+    const { messageId } = await receive(
+      [
+        "From: carol@remote.example",
+        "To: alice@example.test",
+        "Subject: Large",
+        `Message-ID: <large-${n}@x>`,
+        ...(n === 0 ? [] : ["In-Reply-To: <large-0@x>"]),
+        `Date: Mon, 05 Jan 2026 08:3${n}:00 +0000`,
+        'Content-Type: multipart/alternative; boundary="b"',
+        "",
+        "--b",
+        "Content-Type: text/plain",
+        "",
+        `Text ${n}`,
+        "--b",
+        "Content-Type: text/html",
+        "",
+        html(n),
+        "--b--",
+        "",
+      ].join("\n"),
+    );
+    ids.push(messageId);
+  }
+  const { threadId } = mailbox.getMessage(alice, ids[0] ?? "", { html: false });
+  const { messages: all } = mailbox.getThread(alice, threadId, { html: true });
+  expect(all.map(({ id, truncated }) => [id, truncated])).toEqual([
+    [ids[0], true],
+    [ids[1], undefined],
+    [ids[2], undefined],
+    [ids[3], undefined],
+    [ids[4], undefined],
+  ] as [string, true | undefined][]);
+  expect(all.map(({ text }) => text)).toEqual(["Text 0", "Text 1", "Text 2", "Text 3", "Text 4"]);
+  expect(all.map((message) => message.html?.length)).toEqual([undefined, ...Array(4).fill(html(1).length)]);
+
+  // What is not asked for does not count.
+  const { messages: texts } = mailbox.getThread(alice, threadId, { html: false });
+  expect(texts.some(({ truncated }) => truncated)).toBe(false);
+  const whole = mailbox.getMessage(alice, ids[0] ?? "", { html: true });
+  expect([whole.truncated, whole.html?.length]).toEqual([undefined, html(0).length]);
+});
