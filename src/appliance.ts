@@ -152,7 +152,7 @@ export function createAppliance(
     developers,
     mailbox,
     async start() {
-      const jobs: Job[] = [...mailbox.jobs, indexUpkeep(engine)];
+      const jobs: Job[] = [...mailbox.jobs, indexUpkeep(store, engine)];
       try {
         started.push({ stop: claimFolder(config.data) });
         const mx = await startMx(config.mx, jobs);
@@ -190,12 +190,28 @@ function follow(store: Store, options: Options): Job {
   };
 }
 
-const UPKEEP_BUSY_MS = 50;
-const UPKEEP_IDLE_MS = 10_000;
+/** Between two steps while there is something to merge, and looks while there is nothing. */
+const UPKEEP_STEP_MS = 50;
+const UPKEEP_LOOK_MS = 10_000;
+/** Commits a second above which upkeep stands back; FTS5 then merges by itself what it must. */
+const UPKEEP_YIELDS_TO = 20;
+const UPKEEP_YIELD_MS = 1_000;
 
-/** Merges the search index in short steps between other work. */
-function indexUpkeep(engine: SearchEngine): Job {
-  return { name: "index-upkeep", runDue: (now) => now + (engine.maintain() ? UPKEEP_BUSY_MS : UPKEEP_IDLE_MS) };
+/** Merges the search index in short steps while the appliance has little else to do. */
+function indexUpkeep(store: Store, engine: SearchEngine): Job {
+  let commits = 0;
+  let lookedAt = 0;
+  store.onCommit(() => commits++);
+  return {
+    name: "index-upkeep",
+    runDue(now) {
+      const busy = (commits * 1_000) / Math.max(1, now - lookedAt) > UPKEEP_YIELDS_TO;
+      commits = 0;
+      lookedAt = now;
+      if (busy) return now + UPKEEP_YIELD_MS;
+      return now + (engine.maintain() ? UPKEEP_STEP_MS : UPKEEP_LOOK_MS);
+    },
+  };
 }
 
 /** `host:port` of a listener, or the error that says which variable to change. */

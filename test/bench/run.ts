@@ -180,10 +180,22 @@ async function startTimes(begin: () => Promise<unknown>): Promise<number> {
   return median(taken);
 }
 
+/** Waits until the server has nothing left to merge in its index after so much mail at once: until it writes no more. */
+async function settled(sqlite: Database): Promise<void> {
+  const version = (): unknown => sqlite.query("PRAGMA data_version").get();
+  for (let last = version(), quiet = 0; quiet < 20; quiet++) {
+    await Bun.sleep(100);
+    const now = version();
+    if (JSON.stringify(now) !== JSON.stringify(last)) quiet = 0;
+    last = now;
+  }
+}
+
 async function read(): Promise<void> {
   const { place, apiKey } = await seededPlace();
   const sqlite = new Database(join(place.data, "mailroom.db"), { readonly: true });
   const server: Served = await serve(place);
+  await settled(sqlite);
   const api = apiClient(server.http, apiKey);
   const get = async (path: string): Promise<Record<string, unknown>> => {
     const { status, body } = await api.get(path);
