@@ -9,9 +9,10 @@ import { dirname, join, relative } from "node:path";
 const root = join(import.meta.dir, "..");
 const src = join(root, "src");
 
-const BASE = ["runtime", "errors", "log"];
+const BASE = ["runtime", "errors", "log", "network"];
 const MAY_IMPORT: Record<string, readonly string[]> = {
   runtime: [],
+  network: [],
   errors: [],
   config: ["errors"],
   message: ["errors"],

@@ -10,6 +10,7 @@ import type { Socket } from "node:net";
 import { SMTPServer, type SMTPServerDataStream, type SMTPServerOptions, type SMTPServerSession } from "smtp-server";
 import { SMTPConnection } from "smtp-server/lib/smtp-connection.js";
 import type { Log } from "../log.ts";
+import { canonicalAddress, sourceOfAddress } from "../network.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
 import type { Certificates, KeyPair } from "../tls.ts";
@@ -146,11 +147,13 @@ export function createMxListener(parts: MxListenerParts): MxListener {
 
   class MxServer extends SMTPServer {
     override connect(socket: Socket): void {
-      const sources = [...this.connections].map((connection) => sourceOf(connection.remoteAddress));
+      const sources = [...this.connections].map((connection) =>
+        sourceOfAddress(canonicalAddress(connection.remoteAddress)),
+      );
       const connection = new MxConnection(this, socket, {
         id: Buffer.from(runtime.randomBytes(9)).toString("base64url"),
       });
-      const source = sourceOf(connection.remoteAddress);
+      const source = sourceOfAddress(canonicalAddress(connection.remoteAddress));
       if (
         sources.length >= limits.connections ||
         sources.filter((other) => other === source).length >= limits.connectionsPerSource
@@ -274,14 +277,4 @@ function declaredSize({ envelope }: SMTPServerSession): number {
   const args = (envelope.mailFrom || undefined)?.args;
   const size = (args || undefined)?.SIZE;
   return typeof size === "string" ? Number(size) : 0;
-}
-
-/** Whom a connection counts against: an IPv4 address, or the /64 of an IPv6 one in smtp-server's canonical spelling. */
-function sourceOf(ip: string): string {
-  if (!ip.includes(":")) return ip;
-  const [head = "", tail] = ip.split("::");
-  const before = head === "" ? [] : head.split(":");
-  const after = tail ? tail.split(":") : [];
-  const zeros = tail === undefined ? 0 : 8 - before.length - after.length;
-  return [...before, ...new Array<string>(zeros).fill("0"), ...after].slice(0, 4).join(":");
 }

@@ -1,0 +1,39 @@
+/** IP addresses in one spelling, and whom a connection from one counts against, over HTTP and SMTP alike. */
+import { isIP } from "node:net";
+
+/** The eight 16-bit groups of a valid IPv6 address. */
+function groupsOf(ip: string): number[] {
+  const bytes = /^(.*:)(\d+)\.(\d+)\.(\d+)\.(\d+)$/.exec(ip);
+  const hex = (high: string | undefined, low: string | undefined) => (Number(high) * 256 + Number(low)).toString(16);
+  const text = bytes ? `${bytes[1]}${hex(bytes[2], bytes[3])}:${hex(bytes[4], bytes[5])}` : ip;
+  const [head = "", tail] = text.split("::");
+  const parse = (part: string): number[] =>
+    part === "" ? [] : part.split(":").map((group) => Number.parseInt(group, 16));
+  const [before, after] = [parse(head), parse(tail ?? "")];
+  return [...before, ...new Array<number>(8 - before.length - after.length).fill(0), ...after];
+}
+
+/** The address in one spelling, an IPv4 one mapped into IPv6 as IPv4; undefined when it is none. */
+export function canonicalAddress(text: string): string | undefined {
+  const ip = text.replace(/%.*$/, "");
+  const version = isIP(ip);
+  if (version === 4) return ip;
+  if (version === 0) return undefined;
+  const groups = groupsOf(ip);
+  if (groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff) {
+    return groups
+      .slice(6)
+      .flatMap((group) => [group >> 8, group & 255])
+      .join(".");
+  }
+  return groups.map((group) => group.toString(16)).join(":");
+}
+
+/**
+ * What a rate or a limit per source is kept for: an IPv4 address, or the /64 of an IPv6 one, of which one customer has
+ * all. `address` as canonicalAddress gives it; undefined when the system does not tell it.
+ */
+export function sourceOfAddress(address: string | undefined): string {
+  if (address === undefined) return "unknown";
+  return address.includes(":") ? `${address.split(":").slice(0, 4).join(":")}::/64` : address;
+}
