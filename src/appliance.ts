@@ -73,7 +73,7 @@ const FOLLOW_MS = 1_000;
 const GRACE_MS = 9_000;
 const MOST_PARSERS = 4;
 
-/** What was started and how it ends; ended in reverse. */
+/** What was started and how it ends. */
 interface Started {
   stop(graceMs: number): unknown;
 }
@@ -92,7 +92,10 @@ export function createAppliance(
   const domains = createDomains({ store, runtime, hostname: config.hostname });
   const developers = createDevelopers({ store, runtime });
 
-  const started: Started[] = [];
+  /** What takes in work; all of it stops at once, and has the same time to finish. */
+  const fronts: Started[] = [];
+  /** What they work with; ended after them, in reverse. */
+  const backs: Started[] = [];
   let settled = async (): Promise<void> => {};
 
   async function startMx(listen: Listen, jobs: Job[]): Promise<{ address: string; works(): boolean }> {
@@ -102,12 +105,12 @@ export function createAppliance(
     jobs.push(certificates.job);
     const workers = Math.min(MOST_PARSERS, Math.max(1, availableParallelism() - 1));
     const parser = createParserPool({ blobFolder: join(folder, "blobs"), runtime, log, workers });
-    started.push(parser);
+    backs.push(parser);
     const spool = openSpool(join(folder, "spool"));
     const inbound = createInbound({ store, mailbox, parser, spool, options, runtime, log });
     const mx = createMxListener({ listen, hostname, certificates, inbound, options, runtime, log });
     const address = await bound("MAILROOM_MX", () => mx.start());
-    started.push(mx);
+    fronts.push(mx);
     return { address, works: () => mx.isListening() };
   }
 
@@ -132,13 +135,14 @@ export function createAppliance(
     const health = { store: () => store.works(), smtp: mxWorks };
     return bound("MAILROOM_HTTP", () => {
       const http = createHttpServer({ listen, rest, health, runtime, log });
-      started.push(http);
+      fronts.push(http);
       return http.address;
     });
   }
 
   async function stop(graceMs = GRACE_MS): Promise<void> {
-    while (started.length > 0) await started.pop()?.stop(graceMs);
+    await Promise.all(fronts.splice(0).map((front) => front.stop(graceMs)));
+    while (backs.length > 0) await backs.pop()?.stop(graceMs);
     store.close();
   }
 
@@ -154,12 +158,12 @@ export function createAppliance(
     async start() {
       const jobs: Job[] = [...mailbox.jobs, indexUpkeep(store, engine)];
       try {
-        started.push({ stop: claimFolder(config.data) });
+        backs.push({ stop: claimFolder(config.data) });
         const mx = await startMx(config.mx, jobs);
         const http = await startHttp(config.http, mx.works);
         const scheduler = createScheduler(runtime, log, [...jobs, follow(store, options)]);
         scheduler.start();
-        started.push(scheduler);
+        fronts.push(scheduler);
         settled = scheduler.settled;
         log.info("ready", { http, mx: mx.address });
         return { http, mx: mx.address };

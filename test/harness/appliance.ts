@@ -18,6 +18,8 @@ export interface Booted {
   /** The API with another key, or none. */
   apiWith(key?: string): Client;
   mx: { host: string; port: number };
+  /** `http://host:port` */
+  http: string;
   /** Log lines so far. */
   lines: Record<string, unknown>[];
   /** Moves the clock, runs what falls due, and waits for it. */
@@ -65,6 +67,7 @@ export async function boot(env: Record<string, string> = {}): Promise<Booted> {
     api: apiWith(owner.apiKey),
     apiWith,
     mx: { host, port: Number(port) },
+    http: `http://${ready.http}`,
     lines,
     async advance(ms) {
       runtime.advanceTo(runtime.now() + ms);
