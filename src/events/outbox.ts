@@ -29,6 +29,43 @@ interface EventData {
     isSpam: boolean;
     receivedAt: string;
   };
+  "message.outbound": {
+    emailId: string;
+    threadId: string;
+    messageId: string;
+    mailbox: string;
+    from: EmailAddress;
+    to: EmailAddress[];
+    subject: string;
+  };
+  "message.delivered": {
+    emailId: string;
+    threadId: string;
+    messageId: string;
+    mailbox: string;
+    /** The To and Cc recipients that the server accepted. */
+    to: EmailAddress[];
+    subject: string;
+    deliveredAt: string;
+  };
+  "message.bounced": {
+    emailId: string;
+    threadId: string;
+    messageId: string;
+    mailbox: string;
+    recipient: string;
+    /** Permanent, and because of the address, which is now suppressed (contract: Sending). */
+    hard: boolean;
+    /** For people: what the recipient's server said. */
+    detail: string;
+  };
+  "message.complaint": {
+    emailId: string;
+    threadId: string;
+    messageId: string;
+    mailbox: string;
+    recipient: string;
+  };
 }
 
 export type EventName = keyof EventData;

@@ -3,5 +3,6 @@
  * `PRAGMA user_version` counts those applied.
  */
 import mail from "./migrations/0001_mail.sql" with { type: "text" };
+import sending from "./migrations/0002_sending.sql" with { type: "text" };
 
-export const MIGRATIONS: readonly string[] = [mail];
+export const MIGRATIONS: readonly string[] = [mail, sending];

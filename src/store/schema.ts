@@ -11,12 +11,17 @@
  *                                        └─ messages ─┬─ message_bodies
  *                                                     ├─ attachments ── blobs (files)
  *                                                     └─ message_index  (FTS5)
+ *   outbound_messages ─┬─ outbound_contents    what is being sent; without foreign keys to mail, which it outlives
+ *                      └─ queue_entries ── queue_domains
+ *   suppressions: whom a workspace may not write to.   idempotency_keys: answers to be replayed.
  *   events: the outbox.   options: the settings.
  *
  * Who writes what: options store/options.ts · api_keys access/credentials.ts · threads to sender_verdicts, and
- * mailbox_usage mailbox/ · message_index search/fts5.ts · events events/outbox.ts · everything about people, domains and
- * mailboxes settings/.
+ * mailbox_usage mailbox/ · message_index search/fts5.ts · events events/outbox.ts · outbound_* and queue_* mta/queue.ts ·
+ * suppressions mta/suppression.ts · idempotency_keys api/idempotency.ts · everything about people, domains and mailboxes
+ * settings/.
  */
+import { sql } from "drizzle-orm";
 import { blob, index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import type { EmailAddress } from "../message/address.ts";
 
@@ -49,6 +54,8 @@ export const workspaces = sqliteTable("workspaces", {
   id: text("id").primaryKey(),
   name: text("name").notNull().unique(),
   createdAt: integer("created_at").notNull(),
+  /** Why nothing may be sent from it; null while it may. */
+  pausedReason: text("paused_reason"),
 });
 
 export const users = sqliteTable(
@@ -109,6 +116,8 @@ export const mailboxes = sqliteTable(
     /** Null: the setting storage.mailboxBytes. */
     quotaBytes: integer("quota_bytes"),
     createdAt: integer("created_at").notNull(),
+    /** Why nothing may be sent from it; null while it may. */
+    pausedReason: text("paused_reason"),
   },
   (table) => [index("mailboxes_by_workspace").on(table.workspaceId), index("mailboxes_by_owner").on(table.ownerId)],
 );
@@ -349,3 +358,136 @@ export const events = sqliteTable("events", {
   createdAt: integer("created_at").notNull(),
   data: json<Record<string, unknown>>("data").notNull(),
 });
+
+/** Successful answers to requests with an idempotency key (spec: Idempotency). */
+export const idempotencyKeys = sqliteTable(
+  "idempotency_keys",
+  {
+    apiKeyId: text("api_key_id").notNull(),
+    key: text("key").notNull(),
+    /** SHA-256, hex, of what was asked for: the operation, its path and its body. */
+    fingerprint: text("fingerprint").notNull(),
+    status: integer("status").notNull(),
+    response: json<unknown>("response").notNull(),
+    createdAt: integer("created_at").notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.apiKeyId, table.key] }),
+    index("idempotency_keys_by_time").on(table.createdAt),
+  ],
+);
+
+/** A message that was accepted for sending; kept after it is settled, so that later reports about it can be matched. */
+export const outboundMessages = sqliteTable(
+  "outbound_messages",
+  {
+    seq: integer("seq").primaryKey({ autoIncrement: true }),
+    /** messages.id of the Sent copy. */
+    id: text("id").notNull().unique(),
+    workspaceId: text("workspace_id").notNull(),
+    mailboxId: text("mailbox_id").notNull(),
+    /** Address of the mailbox it was sent from, for events. */
+    mailbox: text("mailbox").notNull(),
+    /** threads.id of the Sent copy. */
+    threadId: text("thread_id").notNull(),
+    /** Header value with its angle brackets. */
+    messageId: text("message_id").notNull(),
+    subject: text("subject").notNull(),
+    /** Of the From address, A-labels: what warm-up counts for. */
+    domain: text("domain").notNull(),
+    /** The reverse-path it leaves with, its own, lower case: what a later DSN comes back to. */
+    returnPath: text("return_path").notNull().unique(),
+    acceptedAt: integer("accepted_at").notNull(),
+    recipients: integer("recipients").notNull(),
+    /** Of them those that were not at this server when it was accepted. */
+    outsideRecipients: integer("outside_recipients").notNull(),
+  },
+  (table) => [
+    // The caps count in these, and read no row.
+    index("outbound_by_mailbox").on(table.mailboxId, table.acceptedAt, table.recipients),
+    index("outbound_by_workspace").on(table.workspaceId, table.acceptedAt, table.recipients),
+    index("outbound_by_domain").on(table.domain, table.acceptedAt, table.outsideRecipients),
+    index("outbound_by_message_id").on(table.messageId),
+  ],
+);
+
+/** The bytes that are transmitted, signatures included: in the row, or in a blob when large. Gone once all is settled. */
+export const outboundContents = sqliteTable(
+  "outbound_contents",
+  {
+    messageSeq: integer("message_seq").primaryKey(),
+    size: integer("size").notNull(),
+    bytes: blob("bytes", { mode: "buffer" }),
+    /** Name of the blob. */
+    blob: text("blob"),
+  },
+  (table) => [index("outbound_contents_by_blob").on(table.blob).where(sql`blob IS NOT NULL`)],
+);
+
+export const QUEUE_STATES = ["waiting", "held", "delivered", "bounced", "cancelled"] as const;
+export type QueueState = (typeof QUEUE_STATES)[number];
+/** The header field that a recipient stands in, or `bcc`. */
+export const RECIPIENT_FIELDS = ["to", "cc", "bcc"] as const;
+export type RecipientField = (typeof RECIPIENT_FIELDS)[number];
+
+/** One recipient of an outbound message, and what became of it. */
+export const queueEntries = sqliteTable(
+  "queue_entries",
+  {
+    seq: integer("seq").primaryKey({ autoIncrement: true }),
+    id: text("id").notNull().unique(),
+    messageSeq: integer("message_seq").notNull(),
+    /** As in RCPT TO: the local part as written, the domain in A-labels. */
+    recipient: text("recipient").notNull(),
+    name: text("name"),
+    field: text("field", { enum: RECIPIENT_FIELDS }).notNull(),
+    /** Of the recipient. */
+    domain: text("domain").notNull(),
+    /** `waiting` for its next attempt; `held`, in the demo, until it is retried by hand; the others are settled. */
+    state: text("state", { enum: QUEUE_STATES }).notNull(),
+    /** While waiting: when it is next attempted; while leased: when the lease ends. */
+    dueAt: integer("due_at"),
+    /** An attempt is under way. */
+    leased: flag("leased").notNull().default(false),
+    /** Attempts that have ended. */
+    attempts: integer("attempts").notNull().default(0),
+    /** Last reply or failure, for people. */
+    reply: text("reply"),
+    settledAt: integer("settled_at"),
+    /** When the recipient reported it as spam. */
+    complainedAt: integer("complained_at"),
+  },
+  (table) => [
+    index("queue_entries_by_message").on(table.messageSeq),
+    index("queue_entries_due").on(table.domain, table.dueAt).where(sql`state = 'waiting'`),
+    index("queue_entries_unsettled").on(table.state, table.seq).where(sql`state IN ('waiting', 'held')`),
+  ],
+);
+
+/**
+ * Domains with waiting entries. `dueAt` is when the earliest of them is due, or before: so the next one to attempt is
+ * found without reading the entries of a domain that is busy.
+ */
+export const queueDomains = sqliteTable(
+  "queue_domains",
+  {
+    domain: text("domain").primaryKey(),
+    dueAt: integer("due_at").notNull(),
+  },
+  (table) => [index("queue_domains_by_due").on(table.dueAt)],
+);
+
+/** Addresses that a workspace may not write to. */
+export const suppressions = sqliteTable(
+  "suppressions",
+  {
+    id: text("id").notNull().unique(),
+    workspaceId: text("workspace_id").notNull(),
+    /** Normalized. */
+    address: text("address").notNull(),
+    /** For people: a hard bounce with its reply, a complaint, or what the operator wrote. */
+    reason: text("reason").notNull(),
+    createdAt: integer("created_at").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.workspaceId, table.address] })],
+);
