@@ -5,8 +5,10 @@
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { createKeyUse, findCaller } from "./access/credentials.ts";
-import { createSlowdown } from "./access/slowdown.ts";
+import { createSignIn } from "./access/sign-in.ts";
+import { createSlowdown, type Slowdown } from "./access/slowdown.ts";
 import { createGate } from "./api/gate.ts";
+import { createIdempotency, type Idempotency } from "./api/idempotency.ts";
 import { describeApi } from "./api/openapi.ts";
 import { OPERATIONS } from "./api/operations/all.ts";
 import { API_PREFIX, createRest } from "./api/rest.ts";
@@ -14,27 +16,40 @@ import { createSourceReader } from "./api/source.ts";
 import type { Config, Listen } from "./config.ts";
 import type { Log } from "./log.ts";
 import { createMailbox, type Mailbox } from "./mailbox/mailbox.ts";
+import { createFeedback } from "./mta/feedback.ts";
 import { createInbound } from "./mta/inbound.ts";
-import { createMxListener } from "./mta/listener.ts";
+import { createSmtpListener } from "./mta/listener.ts";
+import { createLocalDelivery } from "./mta/local.ts";
+import { createMxRole } from "./mta/mx.ts";
+import { createOutcomes } from "./mta/outcome.ts";
 import { createParserPool } from "./mta/parser-pool.ts";
+import { createRelay, type Relay } from "./mta/relay.ts";
+import type { SmtpRole } from "./mta/role.ts";
+import { createSending, type Sending } from "./mta/sending.ts";
 import { openSpool } from "./mta/spool.ts";
+import { createSubmissionRole } from "./mta/submission.ts";
+import { createSubmit, type Submit } from "./mta/submit.ts";
+import { createTransport } from "./mta/transport.ts";
 import type { Runtime } from "./runtime.ts";
-import { createScheduler, type Job } from "./scheduler.ts";
+import { createScheduler, type Job, type Scheduler } from "./scheduler.ts";
 import type { SearchEngine } from "./search/engine.ts";
 import { createFts5Engine } from "./search/fts5.ts";
 import { createDevelopers, type Developers } from "./settings/developers.ts";
 import { createDomains, type Domains } from "./settings/domains.ts";
+import { createOutbound, type Outbound } from "./settings/outbound.ts";
 import { createPeople, type People } from "./settings/people.ts";
 import { claimFolder } from "./store/claim.ts";
 import { type Options, openOptions } from "./store/options.ts";
 import { openStore, type Store } from "./store/store.ts";
-import { openCertificates } from "./tls.ts";
+import { type Certificates, openCertificates } from "./tls.ts";
 import { createHttpServer } from "./web/server.ts";
 
 /** Where the listeners are, as `host:port`; `off` for those that did not start. */
 export interface Ready {
   http: string;
   mx: string;
+  submission: string;
+  submissions: string;
 }
 
 export interface Appliance {
@@ -45,13 +60,14 @@ export interface Appliance {
   readonly people: People;
   readonly domains: Domains;
   readonly developers: Developers;
+  readonly outbound: Outbound;
   readonly mailbox: Mailbox;
   /**
-   * Brings up listeners and jobs; resolves when all listen. @throws ConfigError for certificate files that do not work,
+   * Brings up listeners and jobs; resolves when all listen. `hold`: mail to the outside is held rather than sent. @throws ConfigError for certificate files that do not work,
    * Error for a folder that another server has, and naming the variable of a listener that cannot bind; then nothing is
    * left running.
    */
-  start(): Promise<Ready>;
+  start(options?: { hold?: boolean }): Promise<Ready>;
   /** Stops accepting, finishes what is in flight for up to `graceMs`, and closes. */
   stop(graceMs?: number): Promise<void>;
   /** Looks at what is due and resolves when nothing is: how tests on a fake clock wait. */
@@ -91,35 +107,81 @@ export function createAppliance(
   const people = createPeople({ store, runtime });
   const domains = createDomains({ store, runtime, hostname: config.hostname });
   const developers = createDevelopers({ store, runtime });
+  const outbound = createOutbound({ store, runtime });
 
   /** What takes in work; all of it stops at once, and has the same time to finish. */
   const fronts: Started[] = [];
   /** What they work with; ended after them, in reverse. */
   const backs: Started[] = [];
+  let scheduler: Scheduler | undefined;
   let settled = async (): Promise<void> => {};
 
-  async function startMx(listen: Listen, jobs: Job[]): Promise<{ address: string; works(): boolean }> {
-    if (listen === "off") return { address: "off", works: () => true };
-    const { data: folder, hostname, tls: mode } = config;
-    const certificates = await openCertificates({ mode, hostname, folder, runtime, log });
-    jobs.push(certificates.job);
+  /** The way of the mail, in and out, without its listeners. */
+  function openMta(hold: boolean) {
+    const { data: folder, hostname } = config;
     const workers = Math.min(MOST_PARSERS, Math.max(1, availableParallelism() - 1));
     const parser = createParserPool({ blobFolder: join(folder, "blobs"), runtime, log, workers });
     backs.push(parser);
     const spool = openSpool(join(folder, "spool"));
-    const inbound = createInbound({ store, mailbox, parser, spool, options, runtime, log });
-    const mx = createMxListener({ listen, hostname, certificates, inbound, options, runtime, log });
-    const address = await bound("MAILROOM_MX", () => mx.start());
-    fronts.push(mx);
-    return { address, works: () => mx.isListening() };
+    const transport = createTransport({ runtime, hostname, options, log });
+    const local = createLocalDelivery({ db: store.db, mailbox, parser, runtime });
+    const outcomes = createOutcomes({ store, mailbox, options, runtime, hostname, log });
+    const wake = () => scheduler?.wake(relay.job.name);
+    const relay = createRelay({ store, transport, local, outcomes, options, runtime, log, hold, wake });
+    backs.push(relay);
+    const accept = createSubmit({ store, mailbox, local, transport, parser, options, runtime, log });
+    const submit: Submit = async (submission, record) => {
+      const sent = await accept(submission, record);
+      wake();
+      return sent;
+    };
+    const feedback = createFeedback({ db: store.db, outcomes, local, runtime });
+    const inbound = createInbound({ store, mailbox, parser, spool, feedback, options, runtime, log });
+    return {
+      spool,
+      relay,
+      submit,
+      inbound,
+      sending: createSending({ store, mailbox, parser, submit, options, runtime, log }),
+    };
   }
 
-  async function startHttp(listen: Listen, mxWorks: () => boolean): Promise<string> {
+  /** Listens for SMTP on `listen`, the value of `variable`. */
+  async function startSmtp(
+    variable: string,
+    listen: Listen,
+    parts: { role: SmtpRole; certificates: Certificates | undefined; implicitTls?: boolean },
+  ): Promise<{ address: string; works(): boolean }> {
+    const { certificates } = parts;
+    if (listen === "off" || !certificates) return { address: "off", works: () => true };
+    const { hostname } = config;
+    const listener = createSmtpListener({ ...parts, certificates, listen, hostname, options, runtime, log });
+    const address = await bound(variable, () => listener.start());
+    fronts.push(listener);
+    return { address, works: () => listener.isListening() };
+  }
+
+  async function openTls(): Promise<Certificates | undefined> {
+    if ([config.mx, config.submission, config.submissions].every((listen) => listen === "off")) return undefined;
+    return openCertificates({ mode: config.tls, hostname: config.hostname, folder: config.data, runtime, log });
+  }
+
+  async function startHttp(
+    listen: Listen,
+    parts: {
+      sending: Sending;
+      idempotency: Idempotency;
+      slowdown: Slowdown;
+      touchKey(keyId: string, now: number): void;
+      smtpWorks(): boolean;
+    },
+  ): Promise<string> {
     if (listen === "off") return "off";
+    const { sending, idempotency, slowdown, touchKey, smtpWorks } = parts;
     const gate = createGate({
       findCaller: (key) => findCaller(store.db, key),
-      touchKey: createKeyUse(store, log).touchKey,
-      slowdown: createSlowdown(runtime),
+      touchKey,
+      slowdown,
       options,
       now: runtime.now,
     });
@@ -129,10 +191,12 @@ export function createAppliance(
       gate,
       sourceOf: createSourceReader(config.trustedProxies),
       mailbox,
+      sending,
+      idempotency,
       runtime,
       log,
     });
-    const health = { store: () => store.works(), smtp: mxWorks };
+    const health = { store: () => store.works(), smtp: smtpWorks };
     return bound("MAILROOM_HTTP", () => {
       const http = createHttpServer({ listen, rest, health, runtime, log });
       fronts.push(http);
@@ -154,19 +218,48 @@ export function createAppliance(
     people,
     domains,
     developers,
+    outbound,
     mailbox,
-    async start() {
-      const jobs: Job[] = [...mailbox.jobs, indexUpkeep(store, engine)];
+    async start({ hold = false } = {}) {
       try {
         backs.push({ stop: claimFolder(config.data) });
-        const mx = await startMx(config.mx, jobs);
-        const http = await startHttp(config.http, mx.works);
-        const scheduler = createScheduler(runtime, log, [...jobs, follow(store, options)]);
+        const { spool, relay, submit, inbound, sending } = openMta(hold);
+        const certificates = await openTls();
+        const slowdown = createSlowdown(runtime);
+        const { touchKey } = createKeyUse(store, log);
+        const idempotency = createIdempotency({ store, options, runtime });
+        const signIn = createSignIn({ db: store.db, slowdown });
+        const { hostname } = config;
+        const role = createSubmissionRole({
+          ...{ store, signIn, touchKey, submit, spool, hostname, options, runtime, log },
+        });
+        const listeners = {
+          mx: await startSmtp("MAILROOM_MX", config.mx, { role: createMxRole(inbound), certificates }),
+          submission: await startSmtp("MAILROOM_SUBMISSION", config.submission, { role, certificates }),
+          submissions: await startSmtp("MAILROOM_SUBMISSIONS", config.submissions, {
+            ...{ role, certificates, implicitTls: true },
+          }),
+        };
+        const smtpWorks = () => Object.values(listeners).every((listener) => listener.works());
+        const http = await startHttp(config.http, { sending, idempotency, slowdown, touchKey, smtpWorks });
+        scheduler = createScheduler(runtime, log, [
+          ...mailbox.jobs,
+          indexUpkeep(store, engine),
+          ...(certificates ? [certificates.job] : []),
+          idempotency.job,
+          relay.job,
+          follow(store, () => {
+            options.refresh();
+            scheduler?.wake(relay.job.name);
+          }),
+        ]);
         scheduler.start();
         fronts.push(scheduler);
-        settled = scheduler.settled;
-        log.info("ready", { http, mx: mx.address });
-        return { http, mx: mx.address };
+        settled = settledWith(scheduler, relay);
+        const { mx, submission, submissions } = listeners;
+        const ready = { http, mx: mx.address, submission: submission.address, submissions: submissions.address };
+        log.info("ready", ready);
+        return ready;
       } catch (error) {
         await stop(0);
         throw error;
@@ -178,8 +271,17 @@ export function createAppliance(
   };
 }
 
+/** Resolves when no job is due and nothing is being delivered: a delivery may make a job due, and a job deliver. */
+function settledWith(scheduler: Scheduler, relay: Relay): () => Promise<void> {
+  return async () => {
+    await scheduler.settled();
+    await relay.idle();
+    await scheduler.settled();
+  };
+}
+
 /** Notices what commands wrote into the database beside the running server. */
-function follow(store: Store, options: Options): Job {
+function follow(store: Store, changed: () => void): Job {
   let seen = store.dataVersion();
   return {
     name: "follow",
@@ -187,7 +289,7 @@ function follow(store: Store, options: Options): Job {
       const version = store.dataVersion();
       if (version !== seen) {
         seen = version;
-        options.refresh();
+        changed();
       }
       return now + FOLLOW_MS;
     },

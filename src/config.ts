@@ -16,6 +16,10 @@ export interface Config {
   readonly baseUrl: string;
   readonly http: Listen;
   readonly mx: Listen;
+  /** For mail apps: STARTTLS before AUTH. */
+  readonly submission: Listen;
+  /** For mail apps: implicit TLS. */
+  readonly submissions: Listen;
   readonly tls: TlsMode;
   /** Name in EHLO, greeting and Received. */
   readonly hostname: string;
@@ -96,15 +100,11 @@ function parseLogLevel(value: string): Config["log"] {
   return level;
 }
 
-/**
- * What the contract names and no feature reads yet: the HTTPS listener is refused rather than left out in silence; the
- * submission listeners are checked and do not start.
- */
+/** What the contract names and no feature reads yet is refused rather than left out in silence. */
 function checkUnbuilt(env: Environment): void {
   if ((env.MAILROOM_HTTPS || "off") !== "off") {
     throw new ConfigError("MAILROOM_HTTPS is not built yet: leave it off and put a TLS proxy before MAILROOM_HTTP");
   }
-  for (const name of ["MAILROOM_SUBMISSION", "MAILROOM_SUBMISSIONS"]) parseListen(name, env[name] || "off");
 }
 
 /** Reads the environment. An empty variable counts as not set. */
@@ -124,6 +124,8 @@ export function readConfig(env: Environment): Config {
     baseUrl,
     http: parseListen("MAILROOM_HTTP", env.MAILROOM_HTTP || "127.0.0.1:8025"),
     mx: parseListen("MAILROOM_MX", env.MAILROOM_MX || "127.0.0.1:2525"),
+    submission: parseListen("MAILROOM_SUBMISSION", env.MAILROOM_SUBMISSION || "127.0.0.1:2587"),
+    submissions: parseListen("MAILROOM_SUBMISSIONS", env.MAILROOM_SUBMISSIONS || "127.0.0.1:2465"),
     tls: parseTls(env.MAILROOM_TLS || "self-signed"),
     hostname,
     dns: parseDnsServers(env.MAILROOM_DNS || ""),

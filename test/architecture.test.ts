@@ -26,7 +26,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   mailbox: [...BASE, "scheduler", "store", "message", "access", "search", "events"],
   mta: [...BASE, "scheduler", "tls", "store", "message", "access", "events", "mailbox"],
   settings: [...BASE, "store", "message", "access", "search", "events", "mailbox", "mta"],
-  api: [...BASE, "store", "message", "access", "events", "mailbox", "mta"],
+  api: [...BASE, "scheduler", "store", "message", "access", "events", "mailbox", "mta"],
   web: [...BASE, "store", "message", "access", "settings", "mailbox", "mta", "api"],
   demo: [...BASE, "store", "message", "access", "mailbox", "mta", "settings"],
   appliance: ["*"],
@@ -35,7 +35,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 };
 
 /** Packages that any file may import; every other one lives behind a single file. */
-const EVERYWHERE = new Set(["elysia", "drizzle-orm", "bun"]);
+const EVERYWHERE = new Set(["elysia", "drizzle-orm", "bun", "nodemailer"]);
 
 interface Import {
   file: string;

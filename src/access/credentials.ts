@@ -155,3 +155,49 @@ export async function verifyPassword(password: string, hash: string | null): Pro
   await Bun.password.verify(password, await nobodysHash);
   return false;
 }
+
+/** Somebody who has proved who they are. */
+export interface SignedIn {
+  caller: Caller;
+  /** The same person as they are now; undefined once what they proved it with counts no more, or they left. */
+  present(): Caller | undefined;
+}
+
+const personByEmail = prepared((db) =>
+  db
+    .select({
+      userId: users.id,
+      workspaceId: users.workspaceId,
+      role: users.role,
+      email: users.email,
+      passwordHash: users.passwordHash,
+    })
+    .from(users)
+    .where(eq(users.email, sql.placeholder("email")))
+    .prepare(),
+);
+
+/**
+ * Who signs in as `email` (normalized) with that secret: their password, or an API key of theirs that has the scope. The
+ * caller has the scope; a key's has all of its own. Whatever fails takes the time of a wrong password.
+ */
+export async function signIn(db: Db, email: string, secret: string, scope: Scope): Promise<SignedIn | undefined> {
+  const byKey = signedIn(() => {
+    const caller = findCaller(db, secret);
+    return caller?.email === email && caller.scopes.has(scope) ? caller : undefined;
+  });
+  if (byKey) return byKey;
+  const hash = personByEmail(db).get({ email })?.passwordHash ?? null;
+  if (!(await verifyPassword(secret, hash))) return undefined;
+  return signedIn(() => {
+    const row = personByEmail(db).get({ email });
+    if (row?.passwordHash !== hash) return undefined;
+    const { passwordHash: _, ...person } = row;
+    return { ...person, scopes: new Set([scope]) };
+  });
+}
+
+function signedIn(present: () => Caller | undefined): SignedIn | undefined {
+  const caller = present();
+  return caller && { caller, present };
+}

@@ -11,7 +11,7 @@ import { Elysia } from "elysia";
 import { type ErrorCode, STATUS_OF_CODE } from "../errors.ts";
 import type { Schema } from "./json-schema.ts";
 import { isMediaType, type Operation } from "./operation.ts";
-import { Failure } from "./schemas.ts";
+import { Failure, IdempotencyKey } from "./schemas.ts";
 
 const DESCRIPTION_VERSION = "1.1.0";
 
@@ -23,11 +23,11 @@ const WHAT_IT_MEANS: Record<number, string> = {
   401: "The key is missing, wrong or revoked, or its creator left the workspace",
   403: "The key lacks the scope, or its user may not do this in the mailbox",
   404: "There is no such thing, or this key does not reach it",
-  409: "The request conflicts with the state of what it concerns",
-  413: "The body is too large",
-  422: "Valid, and cannot be acted on",
-  423: "Sending is paused",
-  429: "Too many requests: wait as long as Retry-After says",
+  409: "The request conflicts with the state of what it concerns, or one with the same idempotency key is running",
+  413: "Too large: text and HTML are at most 1 MB together",
+  422: "Valid, and cannot be acted on; or its idempotency key was used for another request",
+  423: "Sending is paused for this mailbox or workspace; the message says why",
+  429: "Too many requests, or a sending limit is reached: wait as long as Retry-After says",
   502: "The mail server did not accept the message; nothing was sent",
   507: "The mailbox is out of storage",
 };
@@ -37,6 +37,12 @@ const COMPONENT_HEADERS: JsonObject = {
   RateRemaining: { description: "Requests left in this minute", required: true, schema: { type: "integer" } },
   RetryAfter: { description: "Seconds to wait", required: true, schema: { type: "integer", minimum: 1 } },
   Challenge: { description: "The scheme to authenticate with", required: true, schema: { type: "string" } },
+  Replayed: {
+    description:
+      "true when this is the answer of an earlier request with the same idempotency key; nothing was sent again",
+    required: false,
+    schema: { type: "string", enum: ["true"] },
+  },
 };
 
 const ref = (kind: string, name: string): JsonObject => ({ $ref: `#/components/${kind}/${name}` });
@@ -64,12 +70,22 @@ function extractComponents(value: Json, components: JsonObject): Json {
   return ref("schemas", name);
 }
 
-/** A path parameter or query parameter with its description where readers of the document look for it. */
-function describeParameter(parameter: Json): Json {
+/** A parameter with its description where readers of the document look for it. */
+function describeParameter(parameter: Json): JsonObject {
   const { schema, ...rest } = parameter as { schema: JsonObject };
   const { description, ...type } = schema;
   return { ...rest, ...(description !== undefined && { description }), schema: type };
 }
+
+/** Of an idempotent operation. */
+const KEY_HEADER = describeParameter({
+  name: "Idempotency-Key",
+  in: "header",
+  required: false,
+  schema: plain(IdempotencyKey),
+});
+
+const OPTIONAL_RETRY_AFTER: JsonObject = { ...(COMPONENT_HEADERS.RetryAfter as JsonObject), required: false };
 
 const nameOfFailure = (status: number): string => `Failure${status}`;
 
@@ -81,6 +97,7 @@ function describeFailure(status: number): JsonObject {
       ...RATE_HEADERS,
       ...(status === 401 && { "WWW-Authenticate": ref("headers", "Challenge") }),
       ...(status === 429 && { "Retry-After": ref("headers", "RetryAfter") }),
+      ...(status === 409 && { "Retry-After": OPTIONAL_RETRY_AFTER }),
     },
     content: json(plain(Failure)),
   };
@@ -89,7 +106,7 @@ function describeFailure(status: number): JsonObject {
 const SERVER_FAILURE: JsonObject = {
   description:
     "server_error: a failure of the service, safe to retry. With 503 and Retry-After it is brief: keep the key and retry",
-  headers: { ...RATE_HEADERS, "Retry-After": { ...(COMPONENT_HEADERS.RetryAfter as JsonObject), required: false } },
+  headers: { ...RATE_HEADERS, "Retry-After": OPTIONAL_RETRY_AFTER },
   content: json(plain(Failure)),
 };
 
@@ -100,17 +117,18 @@ function describeAnswer(operation: Operation): JsonObject {
     : json(plain(response));
   return {
     description: isMediaType(response) ? response.description : operation.summary,
-    headers: RATE_HEADERS,
+    headers: { ...RATE_HEADERS, ...(operation.idempotent && { "Idempotency-Replayed": ref("headers", "Replayed") }) },
     content,
   };
 }
 
 /** What the plugin makes of an operation, and what it leaves out. */
 function completeOperation(operation: Operation, made: JsonObject): JsonObject {
-  const { parameters, requestBody: _, ...rest } = made as { parameters?: Json[]; requestBody?: Json };
+  const { parameters: listed = [], requestBody: _, ...rest } = made as { parameters?: Json[]; requestBody?: Json };
+  const parameters = [...listed.map(describeParameter), ...(operation.idempotent ? [KEY_HEADER] : [])];
   return {
     ...rest,
-    ...(parameters && { parameters: parameters.map(describeParameter) }),
+    ...(parameters.length > 0 && { parameters }),
     ...(operation.body && {
       requestBody: { required: true, content: json(plain(operation.body)) },
     }),
@@ -169,7 +187,7 @@ export function describeApi(operations: readonly Operation[], baseUrl: string, p
       title: "Mailroom",
       version: DESCRIPTION_VERSION,
       description:
-        "Read, search and organise a workspace's mail. Clients ignore unknown fields; error codes are stable, error texts are not.",
+        "Read, search, organise and send a workspace's mail. Clients ignore unknown fields; error codes are stable, error texts are not.",
     },
     servers: [{ url: baseUrl + prefix }],
     tags: groups.map((name) => ({ name })),

@@ -1,18 +1,23 @@
 /**
  * One operation of the service, said once: what REST routes, the OpenAPI document and MCP tools are projected from.
  *
- * Invariant: `run` is only called with input that the operation's schemas allow (shape.ts), for a caller who has its
- * scope. It knows no HTTP: it answers a value or throws an AppError.
+ * Invariant: `run` is only called with input that the operation's schemas allow, for a caller who has its scope
+ * (perform.ts). It knows no HTTP: it answers a value or throws an AppError.
  */
 import type { Caller } from "../access/caller.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { Sending } from "../mta/sending.ts";
 import type { Scope } from "../store/schema.ts";
+import type { RecordAnswer } from "./idempotency.ts";
 import { type ObjectSchema, type Schema, type Static, t } from "./json-schema.ts";
 
 /** What `run` works with. */
 interface Context {
   caller: Caller;
   mailbox: Mailbox;
+  sending: Sending;
+  /** For an idempotent operation, when the request has a key: to be called in the transaction that does what it asks. */
+  record?: RecordAnswer | undefined;
 }
 
 /** Bytes under a name, the answer of an operation whose `response` is a MediaType. */
@@ -42,6 +47,12 @@ interface Definition<P extends ObjectSchema, Q extends ObjectSchema, B extends S
   params?: P;
   query?: Q;
   body?: B;
+  /** Bytes of the body as JSON; a larger one is not read. */
+  largestBody?: number;
+  /** What a schema cannot say of a body that it allows. @throws AppError bad_request */
+  checkBody?(body: Static<B>): void;
+  /** Takes an idempotency key, in the header or in the body's `idempotencyKey` (spec: Idempotency). */
+  idempotent?: true;
   success: 200 | 201 | 202;
   response: R;
   /** Statuses it may refuse with, apart from a failure of ours. */
@@ -56,10 +67,11 @@ type Run = (context: Context, input: { params: unknown; query: unknown; body: un
 
 /** An operation among others; `run` answers what `response` says. */
 export interface Operation
-  extends Omit<Definition<ObjectSchema, ObjectSchema, Schema, Schema | MediaType>, "body" | "run"> {
+  extends Omit<Definition<ObjectSchema, ObjectSchema, Schema, Schema | MediaType>, "body" | "checkBody" | "run"> {
   params: ObjectSchema;
   query: ObjectSchema;
   body: Schema | undefined;
+  checkBody: ((body: unknown) => void) | undefined;
   run: Run;
 }
 
@@ -73,8 +85,9 @@ export function operation<
   R extends Schema | MediaType = Schema,
 >(definition: Definition<P, Q, B, R>): Operation {
   const { params = NOTHING, query = NOTHING, body } = definition;
-  // The one place where types are forgotten: shape.ts has checked the input when `run` is called.
-  return { ...definition, params, query, body, run: definition.run as Run };
+  // The one place where types are forgotten: the input has been checked when these are called.
+  const checkBody = definition.checkBody as Operation["checkBody"];
+  return { ...definition, params, query, body, checkBody, run: definition.run as Run };
 }
 
 export const isMediaType = (response: Schema | MediaType): response is MediaType => "mediaType" in response;

@@ -2,21 +2,21 @@
  * The operations as REST (spec: Endpoints): routes, headers, and every failure as `{error, code}`.
  *
  * Invariant: refusals come in the order of the contract. The gate runs in onRequest, before Elysia looks for a route, so
- * that an unknown path is 401 without a key; scope, shape and `run` follow in the handler.
+ * that an unknown path is 401 without a key; the rest follows in the handler (perform.ts).
  */
 import { Elysia, NotFoundError } from "elysia";
-import { type Caller, requireScope } from "../access/caller.ts";
+import type { Caller } from "../access/caller.ts";
 import { AppError } from "../errors.ts";
 import type { Log } from "../log.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { Runtime } from "../runtime.ts";
 import { asUnavailable } from "../store/store.ts";
 import { readJson } from "./body.ts";
 import { answerDownload } from "./download.ts";
 import type { Gate } from "./gate.ts";
 import { type Download, isMediaType, type Operation } from "./operation.ts";
+import { type Performed, type Performing, performerOf } from "./perform.ts";
 import type { Rate } from "./rate.ts";
-import { readQuery, shapeOf } from "./shape.ts";
+import { readQuery } from "./shape.ts";
 import { pathOf, queryOf } from "./target.ts";
 
 export const API_PREFIX = "/api/v1";
@@ -25,17 +25,16 @@ const DOCUMENT_PATH = `${API_PREFIX}/openapi.json`;
 /** Of the id that a failure is logged and shown with. */
 const TRACE_BYTES = 8;
 
-/** Far above any PATCH that the labels' limits allow. */
+/** Of an operation that does not say. Far above any PATCH that the labels' limits allow. */
 const MOST_BODY_BYTES = 1_048_576;
 
-export interface RestParts {
+export interface RestParts extends Performing {
   operations: readonly Operation[];
   /** The OpenAPI document. */
   document: unknown;
   gate: Gate;
   /** Whom a request counts against. `peer`: the address its connection came from. */
   sourceOf(peer: string | undefined, forwardedFor: string | null): string;
-  mailbox: Mailbox;
   runtime: Pick<Runtime, "now" | "randomBytes">;
   log: Log;
 }
@@ -47,34 +46,24 @@ type Handler = (context: {
   request: Request;
   params: Record<string, string | null>;
   caller: Caller;
-}) => Promise<unknown>;
+}) => Promise<Performed>;
 
 /** What answers one operation for an admitted caller. */
-function handlerOf(operation: Operation, mailbox: Mailbox): Handler {
-  const shape = shapeOf(operation);
+function handlerOf(operation: Operation, performing: Performing): Handler {
+  const perform = performerOf(operation, performing);
+  const { query, body, largestBody = MOST_BODY_BYTES } = operation;
 
-  async function readBody(request: Request): Promise<unknown> {
-    if (!operation.body) return undefined;
-    const body = await readJson(request, MOST_BODY_BYTES);
-    shape.checkInput("body", body);
-    return body;
-  }
-
-  return async ({ request, params, caller }) => {
-    requireScope(caller, operation.scope);
-    // What cannot be decoded names nothing that exists.
-    if (Object.values(params).includes(null)) throw new NotFoundError();
-    shape.checkInput("params", params);
-    const query = readQuery(queryOf(request.url), operation.query);
-    shape.checkInput("query", query);
-    const body = await readBody(request);
-
-    const answer = await operation.run({ caller, mailbox }, { params, query, body });
-    if (isMediaType(operation.response)) return await answerDownload(answer as Download);
-    const fault = shape.faultOfAnswer(answer);
-    if (fault !== undefined) throw new Error(`${operation.name} answered what its schema does not allow: ${fault}`);
-    return answer;
-  };
+  return ({ request, params, caller }) =>
+    perform(caller, async () => {
+      // What cannot be decoded names nothing that exists.
+      if (Object.values(params).includes(null)) throw new NotFoundError();
+      return {
+        params,
+        query: readQuery(queryOf(request.url), query),
+        body: body && (await readJson(request, largestBody)),
+        idempotencyKey: request.headers.get("idempotency-key") ?? undefined,
+      };
+    });
 }
 
 /** The refusal that was thrown; undefined for a failure that nobody foresaw. */
@@ -97,7 +86,8 @@ function headersOf({ code, retryAfter }: AppError): Record<string, string> {
 /** On every answer. What is somebody's mail is kept by no cache, and taken for nothing but what it says it is. */
 const HEADERS = { "cache-control": "private, no-store", "x-content-type-options": "nosniff" };
 
-export function createRest({ operations, document, gate, sourceOf, mailbox, runtime, log }: RestParts): Rest {
+export function createRest(parts: RestParts): Rest {
+  const { operations, document, gate, sourceOf, runtime, log } = parts;
   const peers = new WeakMap<Request, string>();
   const documentText = JSON.stringify(document);
 
@@ -135,15 +125,17 @@ export function createRest({ operations, document, gate, sourceOf, mailbox, runt
     .get(DOCUMENT_PATH, () => new Response(documentText, { headers: { "content-type": "application/json" } }));
 
   for (const operation of operations) {
-    const handle = handlerOf(operation, mailbox);
+    const handle = handlerOf(operation, parts);
     app.route(
       operation.method,
       API_PREFIX + operation.path,
       async ({ request, params, caller, set }) => {
         if (!caller) throw new Error("a request came past the gate");
         // Elysia gives none to a route without parameters.
-        const answer = await handle({ request, params: params ?? {}, caller });
-        set.status = operation.success;
+        const { status, answer, replayed } = await handle({ request, params: params ?? {}, caller });
+        if (isMediaType(operation.response)) return answerDownload(answer as Download);
+        set.status = status;
+        if (replayed) set.headers["idempotency-replayed"] = "true";
         return answer;
       },
       { parse: "none" },

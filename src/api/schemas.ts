@@ -4,6 +4,7 @@
  */
 import { LIST_FOLDERS } from "../mailbox/views.ts";
 import { FOLDERS } from "../store/schema.ts";
+import { LONGEST_KEY } from "./idempotency.ts";
 import { oneOf, type Schema, t } from "./json-schema.ts";
 
 const email = (options: { description?: string } = {}) => t.String({ format: "email", ...options });
@@ -164,6 +165,98 @@ export const ThreadPatch = t.Object(
     removeLabels: t.Optional(t.Array(t.String(), { description: "Case-insensitive" })),
   },
   { $id: "ThreadPatch", additionalProperties: false, minProperties: 1 },
+);
+
+const addressList = (description: string) => t.Union([t.String(), t.Array(t.String())], { description });
+const LIST = "addresses, as text with commas between them or as a list";
+/** Says of a request that it needs a body; operations/sending.ts checks it, since an empty one is none. */
+const NEEDS_CONTENT = { anyOf: [{ required: ["text"] }, { required: ["html"] }] };
+
+const content = {
+  text: t.Optional(t.String({ description: "Plain-text body. text or html is required; together at most 1 MB" })),
+  html: t.Optional(
+    t.String({ description: "HTML body. Scripts, event handlers and javascript: URLs are taken out of it" }),
+  ),
+};
+
+/** Of a request with an idempotency key, in the header or in the body (spec: Idempotency). */
+export const IdempotencyKey = t.String({
+  minLength: 1,
+  maxLength: LONGEST_KEY,
+  description:
+    "Printable ASCII, of your choosing, one for each message: a request that is repeated with the same key is answered as the first time, and nothing is sent again. Kept for 24 hours after success; a refused request leaves the key unused",
+});
+
+const idempotencyKey = t.Optional(
+  t.String({
+    minLength: 1,
+    maxLength: LONGEST_KEY,
+    description: "Alternative to the header Idempotency-Key",
+  }),
+);
+
+/** Body of POST /send. */
+export const SendRequest = t.Object(
+  {
+    from: email({ description: "Address of a mailbox, not an alias, that the key may send from" }),
+    to: addressList(`Recipients: ${LIST}`),
+    cc: t.Optional(addressList(`Recipients of a copy: ${LIST}`)),
+    bcc: t.Optional(addressList(`Recipients whom no other recipient sees: ${LIST}`)),
+    subject: t.Optional(t.String()),
+    ...content,
+    idempotencyKey,
+  },
+  { $id: "SendRequest", ...NEEDS_CONTENT },
+);
+
+const reply = {
+  ...content,
+  replyAll: t.Optional(
+    t.Boolean({ default: false, description: "Reply to everyone on the last message, To and Cc too" }),
+  ),
+  from: t.Optional(
+    email({
+      description:
+        "The conversation's mailbox or one of its aliases; the address the mail arrived on when it is left out",
+    }),
+  ),
+  to: t.Optional(addressList(`Instead of the computed recipients: ${LIST}`)),
+  cc: t.Optional(addressList(`Added to the computed Cc: ${LIST}`)),
+  bcc: t.Optional(addressList(`Recipients whom no other recipient sees: ${LIST}`)),
+  subject: t.Optional(t.String({ description: "Re: and the conversation's subject when it is left out" })),
+  quote: t.Optional(t.Boolean({ default: false, description: "Append the previous message, quoted" })),
+};
+
+/** Body of POST /threads/{id}/reply. */
+export const ReplyRequest = t.Object({ ...reply, idempotencyKey }, { $id: "ReplyRequest", ...NEEDS_CONTENT });
+
+/** Body of POST /threads/{id}/draft. */
+export const DraftRequest = t.Object(reply, { $id: "DraftRequest", ...NEEDS_CONTENT });
+
+export const SendResponse = t.Object(
+  {
+    ok: t.Boolean({ description: "Always true" }),
+    id: t.String({ description: "The same as messageId; kept for compatibility" }),
+    messageId: t.String({ description: "RFC 5322 Message-ID" }),
+    emailId: nullable(t.String(), { description: "Id of the stored Sent copy, as in GET /messages/{id}" }),
+    threadId: t.String(),
+    mailboxId: t.String(),
+    from: email(),
+  },
+  { $id: "SendResponse" },
+);
+
+export const DraftResponse = t.Object(
+  {
+    ok: t.Boolean({ description: "Always true" }),
+    draftId: t.String({ description: "Id of the draft's conversation, in the folder drafts" }),
+    replyToThreadId: t.String(),
+    from: t.String(),
+    to: t.String({ description: "As in a To header" }),
+    cc: t.Optional(nullable(t.String(), { description: "As in a Cc header" })),
+    subject: t.String(),
+  },
+  { $id: "DraftResponse" },
 );
 
 export const DEFAULT_LIMIT = 25;

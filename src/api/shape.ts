@@ -20,21 +20,28 @@ export interface Shape {
   faultOfAnswer(answer: unknown): string | undefined;
 }
 
-/** "must be …" for a value of the schema. */
+/** " of …" for the bounds of a length, as far as there are any. */
+function ofLength(least: number | undefined, most: number | undefined, what: string): string {
+  if (most === undefined) return "";
+  return least === undefined ? ` of at most ${most} ${what}` : ` of ${least} to ${most} ${what}`;
+}
+
+/** What a value of the schema is, as "must be" goes on. */
 function expectation(schema: Schema): string {
-  const atMost = (most: number | undefined, what: string) => (most === undefined ? "" : ` of at most ${most} ${what}`);
-  if (Array.isArray(schema.enum)) return `must be one of ${schema.enum.join(", ")}`;
+  if (Array.isArray(schema.enum)) return `one of ${schema.enum.join(", ")}`;
+  // A union; what an object must have besides its fields is no part of what it is.
+  if (Array.isArray(schema.anyOf) && schema.type === undefined) return schema.anyOf.map(expectation).join(" or ");
   switch (schema.type) {
     case "boolean":
-      return "must be true or false";
+      return "true or false";
     case "integer":
-      return `must be a whole number from ${schema.minimum} to ${schema.maximum}`;
+      return `a whole number from ${schema.minimum} to ${schema.maximum}`;
     case "array":
-      return `must be a list${atMost(schema.maxItems, "items")}`;
+      return `a list${ofLength(schema.minItems, schema.maxItems, "items")}`;
     case "string":
-      return `must be text${atMost(schema.maxLength, "characters")}`;
+      return `text${ofLength(schema.minLength, schema.maxLength, "characters")}`;
     default:
-      return "must be a JSON object";
+      return "a JSON object";
   }
 }
 
@@ -55,7 +62,7 @@ function refusalOf({ kind, path, schema }: Fault, root: Schema): AppError {
     case "empty":
       return new AppError("bad_request", `The body needs at least one of ${fields}`);
     case "wrong":
-      return new AppError("bad_request", `${path.length === 0 ? "The body" : field} ${expectation(schema)}`);
+      return new AppError("bad_request", `${path.length === 0 ? "The body" : field} must be ${expectation(schema)}`);
   }
 }
 

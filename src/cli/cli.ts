@@ -16,10 +16,12 @@ import { domainCommands } from "./domain.ts";
 import { keyCommands } from "./key.ts";
 import { mailboxCommands } from "./mailbox.ts";
 import { render } from "./output.ts";
+import { queueCommands } from "./queue.ts";
 import { serve } from "./serve.ts";
 import { type Io, openSession } from "./session.ts";
 import { settingsCommands } from "./settings.ts";
 import { setup } from "./setup.ts";
+import { suppressionCommands } from "./suppression.ts";
 import { userCommands } from "./user.ts";
 import { version } from "./version.ts";
 import { workspaceCommands } from "./workspace.ts";
@@ -32,6 +34,8 @@ const COMMANDS: readonly Command[] = [
   ...userCommands,
   ...mailboxCommands,
   ...keyCommands,
+  ...suppressionCommands,
+  ...queueCommands,
   ...settingsCommands,
   version,
 ];

@@ -4,16 +4,17 @@ import { GRANT_ACCESS, type MailboxEntry } from "../settings/people.ts";
 import { command } from "./command.ts";
 import { isoOf } from "./output.ts";
 import type { Session } from "./session.ts";
-import { WORKSPACE, workspaceFor, workspaceIdOf, workspaceNames } from "./workspace.ts";
+import { REASON, sendingState, WORKSPACE, workspaceFor, workspaceIdOf, workspaceNames } from "./workspace.ts";
 
 function presenter(session: Session) {
   const names = workspaceNames(session);
-  return ({ id, address, name, workspaceId, ownerId: _, createdAt, ...rest }: MailboxEntry) => ({
+  return ({ id, address, name, workspaceId, ownerId: _, pausedReason, createdAt, ...rest }: MailboxEntry) => ({
     id,
     address,
     name,
     workspace: names.get(workspaceId),
     ...rest,
+    ...sendingState({ pausedReason }),
     createdAt: isoOf(createdAt),
   });
 }
@@ -51,7 +52,7 @@ export const mailboxCommands = [
     name: "mailbox list",
     summary: "List the mailboxes",
     options: WORKSPACE,
-    columns: ["id", "address", "name", "owner", "aliases", "catchAlls", "grants", "usedBytes", "workspace"],
+    columns: ["id", "address", "name", "owner", "aliases", "catchAlls", "grants", "usedBytes", "state", "workspace"],
     run: (session, { options }) =>
       session.appliance.people.listMailboxes(workspaceIdOf(session, options.workspace)).map(presenter(session)),
   }),
@@ -123,6 +124,30 @@ export const mailboxCommands = [
       }
       const { id } = find(session, address, options.workspace);
       store.transact((tx) => people.setQuota(tx, id, bytes === "default" ? null : Number(bytes)));
+      return shown(session, address);
+    },
+  }),
+  command({
+    name: "mailbox pause",
+    summary: "Accept nothing for sending from a mailbox; what was accepted goes out",
+    arguments: MAILBOX,
+    options: { ...REASON, ...WORKSPACE },
+    run(session, { arguments: { address }, options }) {
+      const { store, people } = session.appliance;
+      const { id } = find(session, address, options.workspace);
+      store.transact((tx) => people.pauseMailbox(tx, id, options.reason));
+      return shown(session, address);
+    },
+  }),
+  command({
+    name: "mailbox resume",
+    summary: "Accept mail for sending from a mailbox again",
+    arguments: MAILBOX,
+    options: WORKSPACE,
+    run(session, { arguments: { address }, options }) {
+      const { store, people } = session.appliance;
+      const { id } = find(session, address, options.workspace);
+      store.transact((tx) => people.resumeMailbox(tx, id));
       return shown(session, address);
     },
   }),

@@ -13,9 +13,9 @@ export const serve = command({
     const demo = options.demo ? await import("../demo/demo.ts") : undefined;
     const loaded = await demo?.loadDemo(appliance);
     const interrupted = io.interrupted();
-    const { http, mx } = await appliance.start();
-    if (demo && loaded) io.writeStderr(demo.describeDemo(loaded, http));
-    await io.writeStdout(`${JSON.stringify({ ready: true, http, mx, submission: "off", submissions: "off" })}\n`);
+    const ready = await appliance.start({ hold: options.demo });
+    if (demo && loaded) io.writeStderr(demo.describeDemo(loaded, ready.http));
+    await io.writeStdout(`${JSON.stringify({ ready: true, ...ready })}\n`);
     await interrupted;
     const late = new Promise<"late">((resolve) => {
       appliance.runtime.setTimer(() => resolve("late"), STOP_WITHIN_MS);

@@ -39,7 +39,26 @@ export function workspaceNames(session: Session): Map<string, string> {
   return new Map(session.appliance.people.listWorkspaces().map(({ id, name }) => [id, name]));
 }
 
-const present = ({ id, name, createdAt }: Workspace) => ({ id, name, createdAt: isoOf(createdAt) });
+/** Whether mail may be sent from a mailbox or workspace, and if not, why. */
+export const sendingState = ({ pausedReason }: { pausedReason: string | null }) => ({
+  state: pausedReason === null ? "active" : "paused",
+  paused: pausedReason,
+});
+
+/** For the commands that pause. */
+export const REASON = {
+  reason: { value: "REASON", required: true, summary: "Why: who tries to send is told" },
+} as const;
+
+const present = (workspace: Workspace) => ({
+  id: workspace.id,
+  name: workspace.name,
+  ...sendingState(workspace),
+  createdAt: isoOf(workspace.createdAt),
+});
+
+/** The workspace as it is now. */
+const shown = ({ appliance }: Session, name: string) => present(appliance.people.workspaceNamed(name));
 
 export const workspaceCommands = [
   command({
@@ -52,7 +71,30 @@ export const workspaceCommands = [
   command({
     name: "workspace list",
     summary: "List the workspaces",
-    columns: ["id", "name", "createdAt"],
+    columns: ["id", "name", "state", "paused", "createdAt"],
     run: ({ appliance }) => appliance.people.listWorkspaces().map(present),
+  }),
+  command({
+    name: "workspace pause",
+    summary: "Accept nothing for sending from any mailbox of a workspace; what was accepted goes out",
+    arguments: { name: "NAME" },
+    options: REASON,
+    run(session, { arguments: { name }, options: { reason } }) {
+      const { store, people } = session.appliance;
+      const { id } = people.workspaceNamed(name);
+      store.transact((tx) => people.pauseWorkspace(tx, id, reason));
+      return shown(session, name);
+    },
+  }),
+  command({
+    name: "workspace resume",
+    summary: "Accept mail for sending from a workspace again",
+    arguments: { name: "NAME" },
+    run(session, { arguments: { name } }) {
+      const { store, people } = session.appliance;
+      const { id } = people.workspaceNamed(name);
+      store.transact((tx) => people.resumeWorkspace(tx, id));
+      return shown(session, name);
+    },
   }),
 ];

@@ -176,7 +176,7 @@ function file(tx: Tx, { people, mailbox, runtime }: DemoParts, prepared: Prepare
           message,
           now: at,
           ...(conversation.spam && { spam: true }),
-          ...(own && { sentBy }),
+          ...(own && { kind: "sent", sentBy }),
         }));
       }
       const { labels, starred, unread = false, folder, snoozedFor } = conversation;

@@ -27,7 +27,7 @@ const ROLE_ADDRESSES = new Set(["postmaster", "abuse"]);
 
 const statements = prepared((db) => ({
   domain: db
-    .select({ workspaceId: domains.workspaceId })
+    .select({ workspaceId: domains.workspaceId, verifiedAt: domains.verifiedAt })
     .from(domains)
     .where(eq(domains.name, sql.placeholder("name")))
     .prepare(),
@@ -74,6 +74,17 @@ export function routeOf(db: Db, address: string): Route {
     (exempt ? to(base, statements(db).ownersMailbox.get({ workspaceId })) : undefined) ??
     to(base, at("*")) ?? { kind: "unknown" }
   );
+}
+
+export interface LocalDomain {
+  workspaceId: string;
+  verified: boolean;
+}
+
+/** The domain of that name (A-labels, in any case), if it is one of ours. */
+export function localDomain(db: Db, name: string): LocalDomain | undefined {
+  const domain = statements(db).domain.get({ name: name.toLowerCase() });
+  return domain && { workspaceId: domain.workspaceId, verified: domain.verifiedAt !== null };
 }
 
 /** The domain that stands for the server where an address names none; "" before there is one. */

@@ -23,21 +23,30 @@ import type { Db, Tx } from "../store/store.ts";
 import { folderOfMessage, moveMessages } from "./folders.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import { isTrainedAsSpam } from "./senders.ts";
-import { continued, started, THREAD_STATE, type ThreadState } from "./thread-state.ts";
-import { findThread, type ThreadRow } from "./threading.ts";
+import { continued, type FilingKind, started, THREAD_STATE, type ThreadState } from "./thread-state.ts";
+import { type Arrival, findThread, type ThreadRow, threadToJoin } from "./threading.ts";
 import { addUsage } from "./usage.ts";
 
 export interface Filing {
   mailboxId: string;
-  /** The mailbox address or alias it arrived on, without a tag; of a sent message, the address it was sent from. */
+  /** The mailbox address or alias it arrived on, without a tag; of what we wrote, the address it is from. */
   receivedOn: string;
   message: PreparedMessage;
   /** Epoch ms. */
   now: number;
+  /** Default: received. */
+  kind?: FilingKind;
+  /**
+   * The conversation to join, whatever the headers say. One that is not there, is full or is a draft is not joined, but
+   * looked for as ever.
+   */
+  threadId?: string;
+  /** Instead of the Bcc that stands in the message. */
+  bcc?: readonly EmailAddress[];
   /** Judged spam for a reason of the arrival, such as DMARC; trained senders are known here. */
   spam?: boolean;
   auth?: AuthVerdicts;
-  /** The user who sent it: then it is the Sent copy, read, and no new mail. */
+  /** The user who sent it, or wrote the draft: who sees all of its Bcc. */
   sentBy?: string;
 }
 
@@ -72,7 +81,7 @@ function prepareStatements(db: Db) {
           eq(messages.mailboxId, sql.placeholder("mailboxId")),
           eq(messages.messageId, sql.placeholder("messageId")),
           eq(messages.fingerprint, sql.placeholder("fingerprint")),
-          eq(messages.kind, sql.placeholder("kind")),
+          eq(messages.kind, "received"),
         ),
       )
       .limit(1)
@@ -151,14 +160,14 @@ export function createFiling({
     const { mailboxId, receivedOn, message, now } = filing;
     const mailbox = statements(tx).mailbox.get({ mailboxId });
     if (!mailbox) throw new Error(`there is no mailbox ${mailboxId} to file into`);
-    const kind = filing.sentBy === undefined ? "received" : "sent";
-    const same = findSame(tx, filing, kind);
+    const kind = filing.kind ?? "received";
+    const same = kind === "received" ? findSame(tx, filing) : undefined;
     if (same) return { ...same, duplicate: true };
 
     const from = message.from ?? NOBODY;
     const date = message.date !== undefined && message.date <= now ? message.date : now;
     const spam = kind === "received" && (filing.spam === true || isTrainedAsSpam(tx, mailboxId, from.email));
-    const joined = findThread(tx, { mailboxId, receivedOn, message, date, spam });
+    const joined = kind === "draft" ? undefined : threadFor(tx, filing, { mailboxId, receivedOn, message, date, spam });
     const addition = { message: { ...message, from }, kind, date } as const;
     const state = joined ? continued(tx, joined, addition) : started(addition, spam);
     const thread = joined ?? startThread(tx, { ...state, id: newId(runtime, "thr"), mailboxId, receivedOn });
@@ -166,10 +175,7 @@ export function createFiling({
       statements(tx).updateThread.run({ ...state, seq: joined.seq });
       if (state.folder !== joined.folder) moveMessages(tx, joined.seq, state.folder);
     }
-    for (const known of new Set([message.messageId, message.inReplyTo, ...message.references])) {
-      if (known === undefined) continue;
-      statements(tx).insertReference.run({ mailboxId, messageId: known, threadSeq: thread.seq });
-    }
+    if (kind !== "draft") addReferences(tx, filing, thread.seq);
 
     const id = newId(runtime, "msg");
     const seq = thread.seq * MESSAGES_PER_THREAD + state.nextOrdinal - 1;
@@ -206,32 +212,34 @@ export function createFiling({
 
   function insertMessage(
     tx: Tx,
-    { mailboxId, receivedOn, message, now, auth, sentBy }: Filing,
+    { mailboxId, receivedOn, message, now, bcc, auth, sentBy }: Filing,
     row: {
       id: string;
       seq: number;
       threadSeq: number;
-      kind: "received" | "sent";
+      kind: FilingKind;
       from: EmailAddress;
       date: number;
       folder: Folder;
     },
   ): void {
+    const kind = row.kind === "notice" ? "received" : row.kind;
     statements(tx).insertMessage.run({
       ...row,
       mailboxId,
-      folder: folderOfMessage(row.kind, row.folder),
-      read: row.kind === "sent",
+      kind,
+      folder: folderOfMessage(kind, row.folder),
+      read: kind !== "received",
       filedAt: now,
       messageId: message.messageId ?? null,
       inReplyTo: message.inReplyTo ?? null,
       to: message.to,
       cc: message.cc,
-      bcc: message.bcc,
+      bcc: bcc ?? message.bcc,
       replyTo: message.replyTo,
       subject: message.subject,
       snippet: message.snippet,
-      receivedOn: row.kind === "sent" ? null : receivedOn,
+      receivedOn: row.kind === "received" ? receivedOn : null,
       sentBy: sentBy ?? null,
       size: message.size,
       fingerprint: message.fingerprint,
@@ -264,13 +272,17 @@ function startThread(tx: Tx, row: ThreadState & Pick<ThreadRow, "id" | "mailboxI
   return { id: row.id, seq: inserted.seq };
 }
 
-/** The same message filed before. One without a Message-ID is never taken for another. */
-function findSame(tx: Tx, { mailboxId, message }: Filing, kind: "received" | "sent") {
-  if (message.messageId === undefined) return undefined;
-  return statements(tx).same.get({
-    mailboxId,
-    messageId: message.messageId,
-    fingerprint: message.fingerprint,
-    kind,
-  });
+/** The same message received before. One without a Message-ID is never taken for another. */
+function findSame(tx: Tx, { mailboxId, message: { messageId, fingerprint } }: Filing) {
+  return messageId === undefined ? undefined : statements(tx).same.get({ mailboxId, messageId, fingerprint });
+}
+
+const threadFor = (tx: Tx, { threadId }: Filing, arrival: Arrival): ThreadRow | undefined =>
+  (threadId === undefined ? undefined : threadToJoin(tx, arrival.mailboxId, threadId)) ?? findThread(tx, arrival);
+
+/** What later mail of the conversation is known by. A draft is not: nobody can answer it, and it may answer the same. */
+function addReferences(tx: Tx, { mailboxId, message }: Filing, threadSeq: number): void {
+  for (const messageId of new Set([message.messageId, message.inReplyTo, ...message.references])) {
+    if (messageId !== undefined) statements(tx).insertReference.run({ mailboxId, messageId, threadSeq });
+  }
 }

@@ -10,11 +10,13 @@ import type { Job } from "../scheduler.ts";
 import type { SearchEngine } from "../search/engine.ts";
 import type { Options } from "../store/options.ts";
 import type { Store, Tx } from "../store/store.ts";
-import { type Route, routeOf } from "./addresses.ts";
+import { type LocalDomain, localDomain, type Route, routeOf } from "./addresses.ts";
+import { markDelivered } from "./delivery.ts";
 import { createFiling, type Filed, type Filing } from "./filing.ts";
 import { createListing } from "./listing.ts";
 import { listMailboxes } from "./mailboxes.ts";
 import { createMessages } from "./messages.ts";
+import { type ReplyContext, readReplyContext } from "./reply.ts";
 import { snooze, wakeSnoozed } from "./snooze.ts";
 import { sweepBlobs } from "./sweep.ts";
 import { createThreads } from "./threads.ts";
@@ -38,6 +40,10 @@ export interface Mailbox {
   /** Where mail to an address goes. `address` as in RCPT TO, without the angle brackets. */
   route(address: string): Route;
   usage(mailboxId: string): Usage;
+  /** The domain of that name (A-labels, in any case), if it is one of ours. */
+  localDomain(domain: string): LocalDomain | undefined;
+  /** The server of a recipient has accepted the sent message at `now` (epoch ms); the first time counts. */
+  markDelivered(tx: Tx, emailId: string, now: number): void;
 
   listMailboxes(caller: Caller): MailboxView[];
   /** @throws AppError not_found (mailbox), bad_request (cursor, date in `q`) */
@@ -48,6 +54,8 @@ export interface Mailbox {
   getThread(caller: Caller, id: string, options: { html: boolean }): ThreadDetailView;
   /** @throws AppError bad_request, not_found, forbidden, conflict, unprocessable; then nothing has changed */
   update(caller: Caller, id: string, patch: ThreadPatch): ThreadView;
+  /** What an answer to a conversation starts from. @throws AppError not_found */
+  replyContext(caller: Caller, threadId: string): ReplyContext;
   /** Newest first. @throws AppError not_found (mailbox) */
   listMessages(caller: Caller, filters: MessageFilters): MessageSummaryView[];
   /** @throws AppError not_found */
@@ -76,6 +84,9 @@ export function createMailbox({ store, engine, runtime, options, log }: MailboxP
     file: createFiling({ engine, runtime }),
     route: (address) => routeOf(store.db, address),
     usage: (mailboxId) => usageOf(store.db, options, mailboxId),
+    localDomain: (domain) => localDomain(store.db, domain),
+    markDelivered,
+    replyContext: (caller, threadId) => readReplyContext(store, caller, threadId),
     listMailboxes: (caller) => listMailboxes(store.db, caller),
     ...createListing({ store, engine }),
     ...createThreads(store, runtime),

@@ -38,10 +38,15 @@ const statements = prepared((db) => ({
 }));
 
 /** Answers, for one caller, what they see of a message's Bcc; their own addresses are looked up once, if at all. */
-export function bccReader(db: Db, caller: Caller): (message: Pick<MessageRow, "bcc" | "sentBy">) => EmailAddress[] {
+export function bccReader(
+  db: Db,
+  caller: Caller,
+): (message: Pick<MessageRow, "kind" | "bcc" | "sentBy">) => EmailAddress[] {
   let own: Set<string> | undefined;
-  return ({ bcc, sentBy }) => {
+  return ({ kind, bcc, sentBy }) => {
     if (bcc.length === 0 || sentBy === caller.userId) return bcc;
+    // Nobody was sent it yet.
+    if (kind === "draft") return [];
     own ??= new Set([
       caller.email,
       ...statements(db)

@@ -4,6 +4,7 @@
  */
 import { fingerprintOf } from "../message/fingerprint.ts";
 import { type ParsedMessage, parseMessage } from "../message/parse.ts";
+import { type Report, readReport } from "../message/report.ts";
 import { SANITIZER_VERSION, sanitizeHtml } from "../message/sanitize.ts";
 import { snippetOf, subjectKeyOf } from "../message/text.ts";
 import { foldDocument, type IndexDocument } from "../search/fold.ts";
@@ -27,6 +28,8 @@ export interface PreparedMessage extends Omit<ParsedMessage, "sender" | "html" |
   size: number;
   fingerprint: string;
   index: IndexDocument;
+  /** What it says of mail that was sent, when it is a bounce or a complaint. */
+  report?: Report;
 }
 
 interface PreparedAttachment extends Omit<ParsedMessage["attachments"][number], "content"> {
@@ -47,6 +50,7 @@ export async function prepareMessage(bytes: Uint8Array, blobs: Pick<Blobs, "writ
     stored.push({ ...attachment, size: content.byteLength, blob: await blobs.write(content) });
   }
   const { key, isReply } = subjectKeyOf(parsed.subject);
+  const report = await readReport(bytes);
   return {
     ...parsed,
     subjectKey: key,
@@ -65,5 +69,6 @@ export async function prepareMessage(bytes: Uint8Array, blobs: Pick<Blobs, "writ
       cc: parsed.cc,
       filenames: attachments.map(({ filename }) => filename),
     }),
+    ...(report === undefined ? {} : { report }),
   };
 }

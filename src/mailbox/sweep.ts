@@ -1,12 +1,12 @@
 /**
- * Removes the files of attachments that no message has any more. One may be older than its row, which commits after it:
- * what was written in the last hour stays.
+ * Removes the files that no message has any more, nor the outbound queue. One may be older than its row, which commits
+ * after it: what was written in the last hour stays.
  */
-import { inArray, sql } from "drizzle-orm";
+import { and, inArray, isNotNull, sql } from "drizzle-orm";
 import type { Log } from "../log.ts";
 import type { Job } from "../scheduler.ts";
 import { prepared } from "../store/prepared.ts";
-import { attachments } from "../store/schema.ts";
+import { attachments, outboundContents } from "../store/schema.ts";
 import type { Store } from "../store/store.ts";
 
 const HOUR_MS = 3_600_000;
@@ -14,13 +14,20 @@ const HOUR_MS = 3_600_000;
 const FIRST_MS = HOUR_MS;
 const INTERVAL_MS = 24 * HOUR_MS;
 
-const named = prepared((db) =>
-  db
-    .selectDistinct({ blob: attachments.blob })
+const named = prepared((db) => {
+  const among = sql`(select value from json_each(${sql.placeholder("names")}))`;
+  return db
+    .select({ blob: attachments.blob })
     .from(attachments)
-    .where(inArray(attachments.blob, sql`(select value from json_each(${sql.placeholder("names")}))`))
-    .prepare(),
-);
+    .where(inArray(attachments.blob, among))
+    .union(
+      db
+        .select({ blob: sql<string>`${outboundContents.blob}` })
+        .from(outboundContents)
+        .where(and(isNotNull(outboundContents.blob), inArray(outboundContents.blob, among))),
+    )
+    .prepare();
+});
 
 export function sweepBlobs(store: Store, log: Log): Job {
   let next: number | undefined;
@@ -38,7 +45,7 @@ export function sweepBlobs(store: Store, log: Log): Job {
               .map(({ blob }) => blob),
           ),
       );
-      if (removed > 0) log.info("removed files that no attachment names", { removed });
+      if (removed > 0) log.info("removed files that nothing names", { removed });
       next = now + INTERVAL_MS;
       return next;
     },

@@ -2,7 +2,7 @@
  * What the row of a conversation says (spec: Thread), with one more message in it: whichever of its messages that is by
  * date, for mail arrives out of order.
  */
-import { and, eq, gt, sql } from "drizzle-orm";
+import { and, eq, gt, isNotNull, sql } from "drizzle-orm";
 import type { EmailAddress } from "../message/address.ts";
 import { prepared } from "../store/prepared.ts";
 import { messages } from "../store/schema.ts";
@@ -31,10 +31,16 @@ export const THREAD_STATE = [
 
 export type ThreadState = Pick<ThreadRow, (typeof THREAD_STATE)[number]>;
 
+/**
+ * `sent`: the copy of what somebody sent, read, and no new mail. `draft`: a conversation of its own in drafts. `notice`:
+ * what the appliance tells the sender of a message in its conversation, unread, and no mail of anybody.
+ */
+export type FilingKind = "received" | "sent" | "draft" | "notice";
+
 /** The message that a conversation starts with or goes on with. */
 interface Addition {
   message: PreparedMessage & { from: EmailAddress };
-  kind: "received" | "sent";
+  kind: FilingKind;
   /** Epoch ms. */
   date: number;
 }
@@ -47,6 +53,7 @@ const statements = prepared((db) => ({
       and(
         eq(messages.threadSeq, sql.placeholder("threadSeq")),
         eq(messages.kind, "received"),
+        isNotNull(messages.receivedOn),
         gt(messages.date, sql.placeholder("date")),
       ),
     )
@@ -61,21 +68,25 @@ const statements = prepared((db) => ({
 
 /** spec: Thread.from. A conversation with nobody but Bcc recipients shows who wrote it: Bcc is shown nowhere. */
 const counterpartOf = ({ message: { from, to, cc }, kind }: Addition): EmailAddress =>
-  kind === "received" ? from : (to[0] ?? cc[0] ?? from);
+  isUnread(kind) ? from : (to[0] ?? cc[0] ?? from);
+
+/** Mail that came, and what the appliance tells: both bring a conversation to the inbox, unread. */
+const isUnread = (kind: FilingKind): boolean => kind === "received" || kind === "notice";
 
 /** A conversation of one message. `spam` sends what was received to spam. */
 export function started(addition: Addition, spam: boolean): ThreadState {
   const { message, kind, date } = addition;
   return {
-    folder: kind === "sent" ? "sent" : spam ? "spam" : "inbox",
-    unread: kind === "received",
+    folder: kind === "sent" ? "sent" : kind === "draft" ? "drafts" : spam ? "spam" : "inbox",
+    unread: isUnread(kind),
     snoozedUntil: null,
     lastMessageAt: date,
     hasAttachments: message.attachments.length > 0,
     messageCount: 1,
     nextOrdinal: 1,
     subject: message.subject,
-    subjectKey: message.subjectKey,
+    // Without a key no mail can take a draft for its conversation.
+    subjectKey: kind === "draft" ? "" : message.subjectKey,
     snippet: message.snippet,
     counterpart: counterpartOf(addition),
     participants: participantsWith([], message),
@@ -85,18 +96,18 @@ export function started(addition: Addition, spam: boolean): ThreadState {
 /** The conversation with the message in it. */
 export function continued(tx: Tx, thread: ThreadRow, addition: Addition): ThreadState {
   const { message, kind, date } = addition;
-  const received = kind === "received";
+  const unread = isUnread(kind);
   const newest = date >= thread.lastMessageAt;
   const newestInbound = () => statements(tx).newerInbound.get({ threadSeq: thread.seq, date }) === undefined;
   const onlySent = () =>
     statements(tx).newerInbound.get({ threadSeq: thread.seq, date: Number.MIN_SAFE_INTEGER }) === undefined;
-  const showsCounterpart = received ? newest || newestInbound() : newest && onlySent();
+  const showsCounterpart = kind === "received" ? newest || newestInbound() : kind === "sent" && newest && onlySent();
   const oldest = !newest && date < (statements(tx).oldest.get({ threadSeq: thread.seq })?.date ?? date);
   return {
     // New mail brings a conversation back, but for one in spam (contract: Folders).
-    folder: received && thread.folder !== "spam" ? "inbox" : thread.folder,
-    unread: received || thread.unread,
-    snoozedUntil: received ? null : thread.snoozedUntil,
+    folder: unread && thread.folder !== "spam" ? "inbox" : thread.folder,
+    unread: unread || thread.unread,
+    snoozedUntil: unread ? null : thread.snoozedUntil,
     lastMessageAt: Math.max(thread.lastMessageAt, date),
     hasAttachments: thread.hasAttachments || message.attachments.length > 0,
     messageCount: thread.messageCount + 1,
@@ -105,7 +116,7 @@ export function continued(tx: Tx, thread: ThreadRow, addition: Addition): Thread
     subjectKey: oldest ? message.subjectKey : thread.subjectKey,
     snippet: newest ? message.snippet : thread.snippet,
     counterpart: showsCounterpart ? counterpartOf(addition) : thread.counterpart,
-    participants: participantsWith(thread.participants, message),
+    participants: kind === "notice" ? thread.participants : participantsWith(thread.participants, message),
   };
 }
 

@@ -54,6 +54,17 @@ const statements = prepared((db) => ({
     .orderBy(desc(threads.lastMessageAt))
     .limit(MOST_CANDIDATES)
     .prepare(),
+  byId: db
+    .select()
+    .from(threads)
+    .where(and(eq(threads.id, sql.placeholder("threadId")), eq(threads.mailboxId, sql.placeholder("mailboxId"))))
+    .prepare(),
+  draftIn: db
+    .select({ seq: messages.seq })
+    .from(messages)
+    .where(and(eq(messages.threadSeq, sql.placeholder("threadSeq")), eq(messages.kind, "draft")))
+    .limit(1)
+    .prepare(),
   messageIn: db
     .select({ seq: messages.seq })
     .from(messages)
@@ -105,6 +116,15 @@ export function findThread(tx: Tx, arrival: Arrival): ThreadRow | undefined {
   if (inSpam) return inSpam;
   return nearestFirst.size === 0 ? findBySubject(tx, arrival) : undefined;
 }
+
+/** The conversation of that id in the mailbox, unless it is a draft or takes no more. */
+export function threadToJoin(tx: Tx, mailboxId: string, threadId: string): ThreadRow | undefined {
+  const thread = statements(tx).byId.get({ mailboxId, threadId });
+  return thread && takesMore(thread) && !isDraft(tx, thread.seq) ? thread : undefined;
+}
+
+/** Whether a conversation is a draft, in whatever folder. */
+export const isDraft = (tx: Tx, threadSeq: number): boolean => statements(tx).draftIn.get({ threadSeq }) !== undefined;
 
 /** In spam for mail judged spam, elsewhere for other mail. */
 const isAsJudged = (thread: ThreadRow, { spam }: Arrival): boolean => (thread.folder === "spam") === spam;

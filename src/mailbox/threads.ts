@@ -1,6 +1,6 @@
 /** One conversation: shown whole, and changed (spec: GET and PATCH /threads/{id}; contract: Folders, Spam). */
 import { isDeepStrictEqual } from "node:util";
-import { and, desc, eq, sql } from "drizzle-orm";
+import { and, desc, eq, isNotNull, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo, requireAccess } from "../access/caller.ts";
 import { AppError } from "../errors.ts";
 import type { Runtime } from "../runtime.ts";
@@ -13,7 +13,7 @@ import { messagesOfThread } from "./messages.ts";
 import { markRead, markUnread } from "./read-state.ts";
 import { forgive, trainAsSpam } from "./senders.ts";
 import { threadView } from "./thread-view.ts";
-import type { ThreadRow } from "./threading.ts";
+import { isDraft, type ThreadRow } from "./threading.ts";
 import type { ThreadDetailView, ThreadPatch, ThreadView } from "./views.ts";
 
 const threadById = prepared((db) =>
@@ -72,7 +72,7 @@ function unreadOf({ read, unread }: ThreadPatch): boolean | undefined {
 }
 
 /** @throws AppError not_found, the same when it does not exist and when it is not reached */
-function reachedThread(db: Db, caller: Caller, id: string): { thread: ThreadRow; reach: Reach } {
+export function reachedThread(db: Db, caller: Caller, id: string): { thread: ThreadRow; reach: Reach } {
   const thread = threadById(db).get({ id });
   const reach = thread && reachTo(db, caller, thread.mailboxId);
   if (!thread || !reach) throw notFound("thread");
@@ -81,7 +81,7 @@ function reachedThread(db: Db, caller: Caller, id: string): { thread: ThreadRow;
 
 /** @throws AppError conflict for a draft that would go anywhere but to trash */
 function move(tx: Tx, thread: ThreadRow, folder: Folder, now: number): void {
-  if (folder !== "trash" && isDraft(tx, thread)) {
+  if (folder !== "trash" && isDraft(tx, thread.seq)) {
     throw new AppError("conflict", "A draft can only be moved to trash");
   }
   if (folder === "spam") {
@@ -95,20 +95,12 @@ function move(tx: Tx, thread: ThreadRow, folder: Folder, now: number): void {
   if (folder !== thread.folder) moveMessages(tx, thread.seq, folder);
 }
 
-const isDraft = (tx: Tx, thread: ThreadRow): boolean =>
-  tx
-    .select({ seq: messages.seq })
-    .from(messages)
-    .where(and(eq(messages.threadSeq, thread.seq), eq(messages.kind, "draft")))
-    .limit(1)
-    .get() !== undefined;
-
-/** Who wrote to us in it, the latest first. */
+/** Who wrote to us in it, the latest first; without our own notices. */
 function inboundSenders(tx: Tx, thread: ThreadRow): Set<string> {
   const rows = tx
     .select({ from: messages.from })
     .from(messages)
-    .where(and(eq(messages.threadSeq, thread.seq), eq(messages.kind, "received")))
+    .where(and(eq(messages.threadSeq, thread.seq), eq(messages.kind, "received"), isNotNull(messages.receivedOn)))
     .orderBy(desc(messages.date), desc(messages.seq))
     .all();
   return new Set(rows.map(({ from }) => from.email.toLowerCase()));

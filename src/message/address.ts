@@ -35,6 +35,21 @@ interface Draft {
   spaced: boolean;
   comments: string[];
   angle: string | undefined;
+  /** Something of it was read as it was hardly meant: brackets twice or unclosed, an open comment or quote. */
+  malformed: boolean;
+}
+
+/** What stands between two commas of a list. */
+interface AddressEntry {
+  /** As written. */
+  source: string;
+  /** None where it holds no address; several where commas are missing. */
+  addresses: EmailAddress[];
+  /**
+   * The one addr-spec that it is, as written, when it is nothing but a mailbox (RFC 5322 §3.4): with nothing dropped,
+   * joined or guessed.
+   */
+  exact: string | undefined;
 }
 
 /**
@@ -43,32 +58,43 @@ interface Draft {
  */
 export function parseAddressList(text: string): EmailAddress[] {
   const found: EmailAddress[] = [];
+  for (const { addresses } of readAddressEntries(text)) {
+    found.push(...addresses);
+    if (found.length >= MAX_ADDRESSES) break;
+  }
+  return found;
+}
+
+/** The entries of a list that are not empty, in order: for who must know what stands where no address was read. */
+export function* readAddressEntries(text: string): Generator<AddressEntry> {
   let draft = newDraft();
-  const finish = () => {
-    found.push(...addressesOf(draft));
-    draft = newDraft();
-  };
+  let start = 0;
   let i = 0;
-  while (i < text.length && found.length < MAX_ADDRESSES) {
+  while (i < text.length) {
     const character = text[i] as string;
     if (character === "," || character === ";") {
-      finish();
-      i++;
+      if (text.slice(start, i).trim() !== "") yield entryOf(draft, text.slice(start, i));
+      draft = newDraft();
+      start = ++i;
     } else if (character === ":" && !draft.hasAt) {
       // The name of a group (RFC 5322 §3.4): its members follow.
       draft = newDraft();
-      i++;
+      start = ++i;
     } else if (character === "(") {
       const end = endOfComment(text, i);
-      draft.comments.push(text.slice(i + 1, text[end - 1] === ")" ? end - 1 : end));
+      const closed = end <= text.length;
+      draft.comments.push(text.slice(i + 1, closed ? end - 1 : end));
+      draft.malformed ||= !closed;
       draft.spaced = true;
       i = end;
     } else if (character === "<") {
       const { content, end } = angleAt(text, i);
+      draft.malformed ||= draft.angle !== undefined || text[end - 1] !== ">";
       if (draft.angle === undefined || !draft.angle.includes("@")) draft.angle = content;
       i = end;
     } else if (character === '"') {
       const { content, end } = quotedAt(text, i);
+      draft.malformed ||= end > text.length;
       addWord(draft, content, true);
       i = end;
     } else if (/\s/.test(character)) {
@@ -80,8 +106,11 @@ export function parseAddressList(text: string): EmailAddress[] {
       i = end;
     }
   }
-  if (found.length < MAX_ADDRESSES) finish();
-  return found;
+  if (text.slice(start).trim() !== "") yield entryOf(draft, text.slice(start));
+}
+
+function entryOf(draft: Draft, source: string): AddressEntry {
+  return { source, addresses: addressesOf(draft), exact: draft.malformed ? undefined : exactAddressOf(draft) };
 }
 
 /** The domain of senders who gave none: it cannot exist (RFC 6761 §6.4). */
@@ -120,6 +149,19 @@ export function normalizeAddress(text: string): string | undefined {
   return name === undefined || host === undefined ? undefined : `${name}@${host}`;
 }
 
+/**
+ * A bare addr-spec as it stands in RCPT TO: the local part as written, for only its own server may fold it (RFC 5321
+ * §2.4), unquoted where it can be; the domain in A-labels. Undefined for what normalizeAddress refuses.
+ */
+export function envelopeAddress(text: string): string | undefined {
+  const normalized = normalizeAddress(text);
+  const local = unquoteLocal(splitAddress(text.trim()).local);
+  return normalized === undefined || local === undefined ? undefined : `${local}@${splitAddress(normalized).domain}`;
+}
+
+/** Whether an address names its host by number, as `user@[192.0.2.1]` (RFC 5321 §4.1.3). */
+export const isAddressLiteral = (address: string): boolean => address.endsWith("]");
+
 /** Local part and domain of an address; both as written, `domain` empty when there is no `@`. */
 export function splitAddress(address: string): AddressParts {
   const at = address.lastIndexOf("@");
@@ -136,12 +178,15 @@ const ATEXT = /^[^\s\p{Cc}()<>[\]:;@\\,."]+(?:\.[^\s\p{Cc}()<>[\]:;@\\,."]+)*$/u
 const HOST = /^(?=.{1,255}$)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*$/;
 const ADDRESS_LITERAL = /^\[[0-9a-f.:]{2,45}\]$|^\[ipv6:[0-9a-f.:]{2,45}\]$/;
 
-function normalizeLocal(local: string): string | undefined {
+const normalizeLocal = (local: string): string | undefined => unquoteLocal(local)?.toLowerCase();
+
+/** A local part without quotes or escapes that it can do without; undefined when it is none. */
+function unquoteLocal(local: string): string | undefined {
   if (local.length === 0 || Buffer.byteLength(local) > 64 || !local.isWellFormed()) return undefined;
-  if (ATEXT.test(local)) return local.toLowerCase();
+  if (ATEXT.test(local)) return local;
   if (!/^"(?:[^"\\\p{Cc}]|\\[\u0020-\u007e])*"$/u.test(local)) return undefined;
   const content = local.slice(1, -1).replace(/\\(.)/gu, "$1");
-  return ATEXT.test(content) ? content.toLowerCase() : `"${content.replace(/["\\]/g, "\\$&")}"`.toLowerCase();
+  return ATEXT.test(content) ? content : `"${content.replace(/["\\]/g, "\\$&")}"`;
 }
 
 function normalizeDomain(domain: string): string | undefined {
@@ -153,13 +198,13 @@ function normalizeDomain(domain: string): string | undefined {
 }
 
 function newDraft(): Draft {
-  return { phrase: [], hasAt: false, spaced: false, comments: [], angle: undefined };
+  return { phrase: [], hasAt: false, spaced: false, comments: [], angle: undefined, malformed: false };
 }
 
 function addWord(draft: Draft, text: string, quoted: boolean): void {
+  if (!quoted && text.includes("@")) draft.hasAt = true;
   const last = draft.phrase.at(-1);
   if (draft.phrase.length >= MAX_WORDS || (last?.text.length ?? 0) > MAX_WORD_LENGTH) return;
-  if (!quoted && text.includes("@")) draft.hasAt = true;
   if (last !== undefined && !draft.spaced && draft.angle === undefined) {
     // Adjacent without space, as in "john smith"@example.com: one word.
     const shown = (word: { text: string; quoted: boolean }) => (word.quoted ? JSON.stringify(word.text) : word.text);
@@ -186,6 +231,15 @@ function addressesOf(draft: Draft): EmailAddress[] {
   const emails = words.filter(isAddress).flatMap((word) => cleanAddress(word.text) ?? []);
   const name = nameOf(words.filter((word) => !isAddress(word))) || comment;
   return emails.map((email) => named(email, emails.length === 1 ? name : ""));
+}
+
+/** See AddressEntry.exact. */
+function exactAddressOf({ phrase, hasAt, angle }: Draft): string | undefined {
+  const [word, ...more] = phrase;
+  if (angle === undefined) return word === undefined || word.quoted || more.length > 0 ? undefined : word.text;
+  // An address for a name is common, `a@x.example <a@x.example>`; another one is a comma forgotten.
+  const isItself = word?.text.toLowerCase() === angle.trim().toLowerCase() && more.length === 0;
+  return hasAt && !isItself ? undefined : angle.trim();
 }
 
 function rejoined(words: Draft["phrase"]): Draft["phrase"] {
@@ -243,6 +297,7 @@ function withoutComments(text: string): string {
   return kept + text.slice(position);
 }
 
+/** Past its closing parenthesis; past the end of the text, by one, when it is open. */
 function endOfComment(text: string, start: number): number {
   let depth = 0;
   for (let i = start; i < text.length; i++) {
@@ -251,7 +306,7 @@ function endOfComment(text: string, start: number): number {
     else if (character === "(") depth++;
     else if (character === ")" && --depth === 0) return i + 1;
   }
-  return text.length;
+  return text.length + 1;
 }
 
 function quotedAt(text: string, start: number): { content: string; end: number } {

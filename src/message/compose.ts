@@ -1,6 +1,6 @@
 /**
- * The RFC 5322 file of a message from what is stored of it (spec: GET /messages/{id}/raw). The only user of
- * nodemailer's MIME building.
+ * The RFC 5322 file of a message: of one that is sent, or of what is stored of one (spec: GET /messages/{id}/raw). With
+ * notice.ts the only user of nodemailer's MIME building.
  *
  * Deterministic: the same parts give the same bytes. No field can add a header or a part: header values lose their
  * control characters, and boundaries come from an id that the sender of the content cannot know.
@@ -30,17 +30,36 @@ export interface MessageParts {
 
 /** The bytes of the message, lines ended by CRLF. */
 export async function composeMessage(parts: MessageParts): Promise<Uint8Array> {
-  const body = await bodyOf(parts).build();
-  const headers = parts.headers
+  return underHeaders(parts.headers, bodyOf(parts));
+}
+
+/** A message: the headers, each a line of its own whatever its value, and the body, which brings its Content-* along. */
+export async function underHeaders(headers: MessageParts["headers"], body: MimeNode): Promise<Uint8Array> {
+  const lines = headers
     .filter(([name]) => /^[!-9;-~]{1,200}$/.test(name) && !/^(?:content-.*|mime-version)$/i.test(name))
     .map(([name, value]) => fold(`${name}: ${encodedValue(name, value)}`));
-  return Buffer.concat([Buffer.from([...headers, "MIME-Version: 1.0", ""].join("\r\n")), body]);
+  return Buffer.concat([Buffer.from([...lines, "MIME-Version: 1.0", ""].join("\r\n")), await body.build()]);
 }
 
 /**
- * mixed(alternative(text, related(html, inline…)), attachment…), each level only where it is needed. A child of a root
- * that is thrown away: of a root, MimeNode insists on a Date and a Message-ID of its own.
+ * What the body of message `id` is made a child of, and which is then thrown away: of a root, MimeNode insists on a Date
+ * and a Message-ID of its own.
  */
+export function rootOf(id: string): MimeNode {
+  return new MimeNode("multipart/mixed", {
+    baseBoundary: id.replace(/[^A-Za-z0-9_.-]/g, ""),
+    boundaryPrefix: "=_mailroom",
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  });
+}
+
+/** The date-time of RFC 5322 §3.3, in UTC, of epoch milliseconds. */
+export function dateHeader(ms: number): string {
+  return new Date(ms).toUTCString().replace("GMT", "+0000");
+}
+
+/** mixed(alternative(text, related(html, inline…)), attachment…), each level only where it is needed. */
 function bodyOf(parts: MessageParts): MimeNode {
   // An inline text would be taken for one of the bodies.
   const inline =
@@ -48,12 +67,7 @@ function bodyOf(parts: MessageParts): MimeNode {
       ? []
       : parts.attachments.filter((attachment) => attachment.inline && !/^text\//i.test(attachment.contentType));
   const attached = parts.attachments.filter((attachment) => !inline.includes(attachment));
-  let node: MimeNode = new MimeNode("multipart/mixed", {
-    baseBoundary: parts.id.replace(/[^A-Za-z0-9_.-]/g, ""),
-    boundaryPrefix: "=_mailroom",
-    disableFileAccess: true,
-    disableUrlAccess: true,
-  });
+  let node = rootOf(parts.id);
   if (attached.length > 0) node = node.createChild("multipart/mixed");
   const mixed = node;
   if (parts.html !== undefined) node = node.createChild("multipart/alternative");
@@ -71,7 +85,12 @@ function bodyOf(parts: MessageParts): MimeNode {
 /** Characters from which a text is base64: MimeNode takes long to find out what suits it, and to make it readable. */
 const LONG_TEXT = 500_000;
 
-function addText(parent: MimeNode, type: "text/plain" | "text/html", content: string): MimeNode {
+/** A text part under `parent`. */
+export function addText(
+  parent: MimeNode,
+  type: "text/plain" | "text/html" | "text/rfc822-headers",
+  content: string,
+): MimeNode {
   const node = parent.createChild(`${type}; charset=utf-8`);
   if (content.length > LONG_TEXT) node.setHeader("Content-Transfer-Encoding", "base64");
   return node.setContent(withCrlf(content));
@@ -150,7 +169,7 @@ function encodeText(text: string): string {
  * RFC 5322 §2.2.3: lines of at most 78 characters where there is white space to break at, and never more than 998.
  * Unfolded, it is what it was.
  */
-function fold(field: string): string {
+export function fold(field: string): string {
   let folded = "";
   let length = 0;
   for (const [token] of field.matchAll(/\s*\S{1,900}/g)) {

@@ -3,6 +3,7 @@
  * 250 (contract: Arrival).
  *
  *   receive (spool.ts) ─► refuse what is too large or loops ─► prepare (parser-pool.ts) ─► file, all mailboxes at once
+ *                                                                                       └► reports: feedback.ts
  *
  * Invariant: a message is either filed in every mailbox it reaches, in one transaction that has committed, or refused
  * whole; the sender is told which. One log line says what became of it; never a body, never the recipients.
@@ -17,6 +18,7 @@ import { SANITIZER_VERSION } from "../message/sanitize.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
 import type { Store, Tx } from "../store/store.ts";
+import type { Feedback, Finding } from "./feedback.ts";
 import { type ParserPool, UnparseableError } from "./parser-pool.ts";
 import { Refusal, refusalOf } from "./refusal.ts";
 import { type Received, readSource, type Spool } from "./spool.ts";
@@ -42,7 +44,8 @@ export interface Inbound {
    */
   admit(recipient: string, declaredSize: number): void;
   /**
-   * Takes a message in, to the last byte of `content`, and files it. Resolves when it is durable, with its emailIds.
+   * Takes a message in, to the last byte of `content`, and files it. Resolves when it is durable, with its emailIds: none
+   * for a report that is told otherwise.
    * @throws Refusal
    */
   accept(envelope: Envelope, content: AsyncIterable<Uint8Array>): Promise<string[]>;
@@ -53,16 +56,21 @@ export interface InboundParts {
   mailbox: Pick<Mailbox, "route" | "usage" | "file">;
   parser: Pick<ParserPool, "prepare">;
   spool: Spool;
+  feedback: Feedback;
   options: Pick<Options, "get">;
   runtime: Pick<Runtime, "now">;
   log: Log;
 }
 
 /** RFC 5321 §6.3: at least 100, so that no honest path is cut. */
-const MOST_HOPS = 100;
+export const MOST_HOPS = 100;
 
-export function createInbound({ store, mailbox, parser, spool, options, runtime, log }: InboundParts): Inbound {
+export function createInbound(parts: InboundParts): Inbound {
+  const { store, mailbox, parser, spool, feedback, options, runtime, log } = parts;
+
   function admit(recipient: string, declaredSize: number): void {
+    // What comes of mail we sent is heard, whatever became of the mailbox.
+    if (feedback.sentWith(recipient) !== undefined) return;
     const route = mailbox.route(recipient);
     if (route.kind === "not-local" && !isOurs(splitAddress(recipient).domain)) throw new Refusal("notOurs");
     if (route.kind !== "mailbox") throw new Refusal("unknownRecipient");
@@ -92,8 +100,12 @@ export function createInbound({ store, mailbox, parser, spool, options, runtime,
         if (received.hops > MOST_HOPS) throw new Refusal("loop");
         const message = await prepare(received, envelope);
         problem = message.problem;
-        const filed = await store.enqueue((tx) => fileAll(tx, envelope.recipients, message));
-        outcome = filed.every(({ duplicate }) => duplicate) ? "duplicate" : "filed";
+        const finding = await feedback.consider(message, envelope);
+        const filed = await store.enqueue((tx) => {
+          finding?.record(tx);
+          return fileAll(tx, envelope.recipients, message, finding);
+        });
+        outcome = filed.length === 0 ? "report" : filed.every(({ duplicate }) => duplicate) ? "duplicate" : "filed";
         return filed.map(({ messageId }) => messageId);
       } finally {
         await received.dispose();
@@ -130,19 +142,28 @@ export function createInbound({ store, mailbox, parser, spool, options, runtime,
   }
 
   /** One message a mailbox, on the first recipient that reached it. Asks again who is there: MAIL may be minutes ago. */
-  function fileAll(tx: Tx, recipients: readonly string[], message: PreparedMessage) {
-    const receivedOn = new Map<string, { address: string; exempt: boolean }>();
+  function fileAll(tx: Tx, recipients: readonly string[], message: PreparedMessage, finding: Finding | undefined) {
+    const reached = new Map<string, { address: string; exempt: boolean }>();
+    let isTold = false;
     for (const recipient of recipients) {
-      const route = mailbox.route(recipient);
-      if (route.kind !== "mailbox") continue;
-      const known = receivedOn.get(route.mailboxId);
-      receivedOn.set(route.mailboxId, {
-        address: known?.address ?? route.receivedOn,
-        exempt: route.exempt || known?.exempt === true,
-      });
+      const sent = feedback.sentWith(recipient);
+      const route = mailbox.route(sent?.mailbox ?? recipient);
+      const mailboxId = route.kind === "mailbox" ? route.mailboxId : sent?.mailboxId;
+      if (mailboxId !== undefined && finding?.isFiled(mailboxId, sent !== undefined) === false) {
+        isTold = true;
+      } else if (route.kind === "mailbox") {
+        const known = reached.get(route.mailboxId);
+        reached.set(route.mailboxId, {
+          address: known?.address ?? route.receivedOn,
+          exempt: route.exempt || known?.exempt === true,
+        });
+      }
     }
-    if (receivedOn.size === 0) throw new Refusal("unknownRecipient");
-    const mailboxes = [...receivedOn];
+    const mailboxes = [...reached];
+    if (mailboxes.length === 0) {
+      if (isTold) return [];
+      throw new Refusal("unknownRecipient");
+    }
     // DATA has one answer for all: who has room must not lose the message to who has not, who then keeps it as well.
     if (!mailboxes.some(([id, { exempt }]) => exempt || fits(id, message.size))) throw new Refusal("mailboxFull");
     const now = runtime.now();

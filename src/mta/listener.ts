@@ -1,23 +1,24 @@
 /**
- * The MX listener: SMTP from other servers (RFC 5321), with STARTTLS, 8BITMIME, SMTPUTF8, SIZE and PIPELINING. No AUTH
- * here, no relaying. The only user of smtp-server, which parses commands and DATA; what it does not bound is bounded
- * here: connections, refused commands, commands that lead nowhere, and the time a client takes.
+ * An SMTP listener (RFC 5321), with STARTTLS or implicit TLS, 8BITMIME, SMTPUTF8, SIZE and PIPELINING. What the
+ * commands mean is its role's (role.ts). The only user of smtp-server, which parses commands and DATA; what it does not
+ * bound is bounded here: connections, refused commands, commands that lead nowhere, and the time a client takes.
  *
  * Invariant: only CRLF . CRLF ends a message, and nothing sent before TLS is read after it. Both are smtp-server's
- * doing, and tested here byte by byte.
+ * doing, and tested here byte by byte. AUTH exists under TLS only.
  */
 import type { Socket } from "node:net";
-import { SMTPServer, type SMTPServerDataStream, type SMTPServerOptions, type SMTPServerSession } from "smtp-server";
+import { SMTPServer, type SMTPServerOptions, type SMTPServerSession } from "smtp-server";
 import { SMTPConnection } from "smtp-server/lib/smtp-connection.js";
 import type { Log } from "../log.ts";
 import { canonicalAddress, sourceOfAddress } from "../network.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
 import type { Certificates, KeyPair } from "../tls.ts";
-import type { Inbound } from "./inbound.ts";
+import type { Envelope } from "./inbound.ts";
 import { Refusal, type RefusalName, refusalOf } from "./refusal.ts";
+import type { Credentials, SmtpRole } from "./role.ts";
 
-export interface MxListener {
+export interface SmtpListener {
   /** Resolves with where it listens once it does. @throws what the operating system says, such as EADDRINUSE */
   start(): Promise<{ host: string; port: number }>;
   isListening(): boolean;
@@ -28,31 +29,39 @@ export interface MxListener {
   stop(graceMs: number): Promise<void>;
 }
 
-export interface MxListenerParts {
+export interface SmtpListenerParts {
   /** Port 0 picks a free one. */
   listen: { host: string; port: number };
+  /** Implicit TLS (RFC 8314 §3.3) instead of STARTTLS. */
+  implicitTls?: boolean;
   /** Name in the greeting. */
   hostname: string;
   certificates: Pick<Certificates, "current" | "onChange">;
-  inbound: Inbound;
+  role: SmtpRole;
   options: Pick<Options, "get">;
   runtime: Pick<Runtime, "setTimer" | "randomBytes">;
   log: Log;
   limits?: Partial<Limits>;
 }
 
-export interface Limits {
-  connections: number;
-  /** From one source: an IPv4 address, or an IPv6 /64. */
-  connectionsPerSource: number;
-  /** 5yz replies of a session, until a message of it is accepted. */
+/** What a session may take. */
+interface SessionLimits {
+  /** 5yz replies, until somebody signs in or a message is accepted. */
   refusals: number;
-  /** Replies of a session, until a message of it is accepted. */
+  /** Replies, until somebody signs in or a message is accepted. */
   replies: number;
   /** From one reply to the next complete command (RFC 5321 §4.5.3.2.7: at least 5 minutes). */
   commandMs: number;
+}
+
+export interface Limits extends SessionLimits {
+  connections: number;
+  /** From one source: an IPv4 address, or an IPv6 /64. */
+  connectionsPerSource: number;
   /** From 354 to the last byte of the message. */
   dataMs: number;
+  /** Where it takes signing in, as long as nobody has; `commandMs` also for the handshake of implicit TLS. */
+  beforeAuth: SessionLimits;
 }
 
 const LIMITS: Limits = {
@@ -62,14 +71,11 @@ const LIMITS: Limits = {
   replies: 1_000,
   commandMs: 5 * 60_000,
   dataMs: 30 * 60_000,
+  beforeAuth: { refusals: 5, replies: 30, commandMs: 60_000 },
 };
 
-/** RFC 5321 §4.5.3.1.8: at least 100. One transaction files them all. */
-const MOST_RECIPIENTS = 100;
-/** RFC 5321 §4.5.3.1.4 says 512, and more with extensions; SMTPUTF8 addresses are long. */
+/** RFC 5321 §4.5.3.1.4 says 512, and more with extensions; SMTPUTF8 addresses and passwords are long. */
 const LONGEST_COMMAND = 2048;
-/** RFC 5321 §4.1.1.11: whatever other parameter MAIL has is an error. */
-const MAIL_PARAMETERS = new Set(["SIZE", "BODY", "SMTPUTF8"]);
 
 /** `MAIL FROM:<`, a source route, a quoted local part (RFC 5321 §4.1.2, RFC 6531 §3.3), and the rest from the `@` on. */
 const QUOTED_LOCAL_PART = /^([^<]*<(?:@[^\s:"<>]+:)?)("(?:[^"\\\p{Cc}]|\\[ -~])*")(@[^"]*)$/u;
@@ -84,16 +90,17 @@ const REWORDED = new Map<string, RefusalName>([
 
 const ENHANCED_STATUS = /^[245]\.\d{1,3}\.\d{1,3} /;
 
-export function createMxListener(parts: MxListenerParts): MxListener {
-  const { listen, hostname, certificates, inbound, options, runtime, log } = parts;
+export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
+  const { listen, implicitTls = false, hostname, certificates, role, options, runtime, log } = parts;
   const limits = { ...LIMITS, ...parts.limits };
-  const connectionOf = new WeakMap<SMTPServerSession, MxConnection>();
-  /** Sessions whose message is being received or filed. */
-  const busy = new Set<SMTPServerSession>();
+  const connectionOf = new WeakMap<SMTPServerSession, Connection>();
+  /** Connections whose message is being received or dealt with. */
+  const busy = new Set<Connection>();
   let stopping = false;
 
-  /** A session with deadlines and counts. Everything it is told goes through `send`. */
-  class MxConnection extends SMTPConnection {
+  /** A connection with deadlines and counts. Everything it is told goes through `send`. */
+  class Connection extends SMTPConnection {
+    readonly commands = role.open({ trace: this.id, ip: this.remoteAddress });
     #cancelDeadline: (() => void) | undefined;
     #refusals = 0;
     #replies = 0;
@@ -104,13 +111,19 @@ export function createMxListener(parts: MxListenerParts): MxListener {
         this.refuse(reworded);
         return;
       }
-      if (context === "DATA_OK") this.#refusals = this.#replies = 0;
+      if (context === "DATA_OK" || code === 235) this.#refusals = this.#replies = 0;
       this.#replies++;
       if (code >= 500) this.#refusals++;
-      const ours = typeof data === "string" && ENHANCED_STATUS.test(data);
-      super.send(code, data, ours ? false : context);
-      this.setDeadline(code === 354 ? limits.dataMs : limits.commandMs);
-      if (this.#refusals > limits.refusals || this.#replies > limits.replies) this.refuse("tooManyErrors");
+      const text = role.requiresAuth && !this.secure ? withoutAuth(code, data) : data;
+      const ours = typeof text === "string" && ENHANCED_STATUS.test(text);
+      super.send(code, text, ours ? false : context);
+      const { refusals, replies, commandMs } = this.#limits();
+      this.setDeadline(code === 354 ? limits.dataMs : commandMs);
+      if (this.#refusals > refusals || this.#replies > replies) this.refuse("tooManyErrors");
+    }
+
+    #limits(): SessionLimits {
+      return role.requiresAuth && !this.session.user ? limits.beforeAuth : limits;
     }
 
     /** Ends the session with a refusal. */
@@ -123,12 +136,14 @@ export function createMxListener(parts: MxListenerParts): MxListener {
     /** Gives the client that long for what is awaited of it; undefined: it awaits us. */
     setDeadline(ms: number | undefined): void {
       this.#cancelDeadline?.();
-      this.#cancelDeadline = ms === undefined ? undefined : runtime.setTimer(() => this.refuse("tooSlow"), ms);
+      // A reply to who has left meanwhile is awaited by nobody.
+      const over = ms === undefined || this._closing || this._closed;
+      this.#cancelDeadline = over ? undefined : runtime.setTimer(() => this.refuse("tooSlow"), ms);
     }
 
     override close(): void {
-      this.setDeadline(undefined);
       super.close();
+      this.setDeadline(undefined);
     }
 
     /** smtp-server ends the path at the first space or second `@`, and a quoted local part may hold either. */
@@ -139,26 +154,60 @@ export function createMxListener(parts: MxListenerParts): MxListener {
       return parsed && { ...parsed, address: parsed.address.replace("quoted", () => quoted) };
     }
 
+    override handler_AUTH(command: Buffer, callback: () => void): void {
+      if (this.secure) {
+        super.handler_AUTH(command, callback);
+        return;
+      }
+      this.send(530, new Refusal("tlsFirst").message);
+      callback();
+    }
+
     handler_EXPN(_command: Buffer, callback: () => void): void {
       this.send(502, "5.5.1 Not implemented");
       callback();
     }
   }
 
-  class MxServer extends SMTPServer {
+  class Server extends SMTPServer {
+    /** Whether there are too many, or too many from where this one comes. */
+    isCrowded(ip: string | undefined): boolean {
+      const sourceOf = (address: string | undefined) => sourceOfAddress(canonicalAddress(address ?? ""));
+      const sources = [
+        ...[...this.connections].map(({ remoteAddress }) => sourceOf(remoteAddress)),
+        ...[...this._pendingSockets.keys()].map(({ remoteAddress }) => sourceOf(remoteAddress)),
+      ];
+      const source = sourceOf(ip);
+      const crowded =
+        sources.length >= limits.connections ||
+        sources.filter((other) => other === source).length >= limits.connectionsPerSource;
+      if (crowded) log.warn("connection refused", { ip, connections: sources.length });
+      return crowded;
+    }
+
+    /** With implicit TLS, smtp-server counts a client only after its handshake, and lets it take its time over that. */
+    override _acceptSocket(socket: Socket, handshake: boolean): (() => void) | false {
+      if (handshake && this.isCrowded(socket.remoteAddress)) {
+        socket.on("error", () => {});
+        socket.destroy();
+        return false;
+      }
+      const release = super._acceptSocket(socket, handshake);
+      if (!release || !handshake) return release;
+      const giveUp = () => this._pendingSockets.get(socket)?.destroy();
+      const cancel = runtime.setTimer(giveUp, limits.beforeAuth.commandMs);
+      socket.once("close", cancel);
+      return () => {
+        cancel();
+        release();
+      };
+    }
+
     override connect(socket: Socket): void {
-      const sources = [...this.connections].map((connection) =>
-        sourceOfAddress(canonicalAddress(connection.remoteAddress)),
-      );
-      const connection = new MxConnection(this, socket, {
+      const connection = new Connection(this, socket, {
         id: Buffer.from(runtime.randomBytes(9)).toString("base64url"),
       });
-      const source = sourceOfAddress(canonicalAddress(connection.remoteAddress));
-      if (
-        sources.length >= limits.connections ||
-        sources.filter((other) => other === source).length >= limits.connectionsPerSource
-      ) {
-        log.warn("connection refused", { ip: connection.remoteAddress, connections: sources.length });
+      if (this.isCrowded(connection.remoteAddress)) {
         socket.on("error", () => {});
         connection.refuse("tooManyConnections");
         return;
@@ -172,51 +221,80 @@ export function createMxListener(parts: MxListenerParts): MxListener {
 
   const serverOptions: SMTPServerOptions = {
     ...tlsOptions(certificates.current()),
+    secure: implicitTls,
     name: hostname,
     banner: "Mailroom",
     heloResponse: "%s greets %s",
     disableReverseLookup: true,
     hideENHANCEDSTATUSCODES: false,
-    disabledCommands: ["AUTH", "XCLIENT", "XFORWARD", "WIZ", "SHELL", "KILL"],
+    disabledCommands: ["XCLIENT", "XFORWARD", "WIZ", "SHELL", "KILL", ...(role.requiresAuth ? [] : ["AUTH"])],
+    authMethods: ["PLAIN", "LOGIN"],
+    authRequiredMessage: new Refusal("signInFirst").message,
+    // Counted here, with AUTH among them.
+    maxAllowedUnauthenticatedCommands: Number.POSITIVE_INFINITY,
     // Real senders have such addresses as `name.@example.com`; who is no recipient is told so all the same.
     lenientAddressParsing: true,
-    maxRecipients: MOST_RECIPIENTS,
     maxCommandLength: LONGEST_COMMAND,
+    maxClients: limits.connections,
     socketTimeout: limits.commandMs,
     logger: false,
-    /** Read anew whenever it is offered or checked. */
+    /** Read anew whenever it is offered or checked, as is the next. */
     get size() {
       return options.get("smtp.maxMessageBytes");
     },
+    get maxRecipients() {
+      return role.maxRecipients();
+    },
 
-    onMailFrom(address, _session, callback) {
-      const unknown = Object.keys(address.args || {}).some((name) => !MAIL_PARAMETERS.has(name));
+    onAuth({ username = "", password, authcid, authzid }, session, callback) {
+      const connection = connectionOf.get(session);
+      connection?.setDeadline(undefined);
+      // RFC 4616 §2: nobody here may act as another.
+      const asAnother = authcid && authzid && authcid !== authzid;
+      const signIn = asAnother
+        ? Promise.reject(new Refusal("badCredentials"))
+        : authenticate(connection, { username, password: password ?? "" });
+      signIn.then(
+        () => callback(null, { user: true }),
+        (error) => callback(said(error, session, "credentials not checked")),
+      );
+    },
+
+    onMailFrom(address, session, callback) {
+      let refusal: Refusal | null = null;
+      try {
+        const unknown = Object.keys(address.args || {}).some((name) => !role.mailParameters.includes(name));
+        if (unknown) throw new Refusal("unknownParameter");
+        connectionOf.get(session)?.commands.startMail(address.address);
+      } catch (error) {
+        refusal = said(error, session, "sender not checked");
+      }
       // Not at once: smtp-server forgets to go on after a message that was pipelined behind another and ends within
       // the same call.
-      queueMicrotask(() => callback(unknown ? new Refusal("unknownParameter") : null));
+      queueMicrotask(() => callback(refusal));
     },
 
     onRcptTo(address, session, callback) {
       try {
         if (address.args) throw new Refusal("unknownParameter");
-        inbound.admit(address.address, declaredSize(session));
+        connectionOf.get(session)?.commands.admitRecipient(address.address, declaredSize(session));
         callback();
       } catch (error) {
-        const refusal = refusalOf(error);
-        if (refusal.reason === "failed") log.error("recipient not checked", { trace: session.id, error });
-        callback(refusal);
+        callback(said(error, session, "recipient not checked"));
       }
     },
 
     onData(stream, session, callback) {
       const connection = connectionOf.get(session);
-      stream.once("end", () => connection?.setDeadline(undefined));
-      busy.add(session);
-      receive(stream, session)
+      if (!connection) throw new Error("a message came on no connection");
+      stream.once("end", () => connection.setDeadline(undefined));
+      busy.add(connection);
+      connection.commands
+        .acceptMessage(envelopeOf(session), stream)
         .then((text) => callback(null, text), callback)
         .finally(() => {
-          busy.delete(session);
-          if (stopping) connection?.refuse("stopping");
+          busy.delete(connection);
+          if (stopping) connection.refuse("stopping");
         });
     },
 
@@ -225,24 +303,19 @@ export function createMxListener(parts: MxListenerParts): MxListener {
     },
   };
 
-  /** Resolves with the text of the 250. @throws Refusal */
-  async function receive(stream: SMTPServerDataStream, session: SMTPServerSession): Promise<string> {
-    const { mailFrom, rcptTo } = session.envelope;
-    const [first, ...others] = await inbound.accept(
-      {
-        trace: session.id,
-        ip: session.remoteAddress,
-        helo: session.hostNameAppearsAs,
-        tls: session.secure,
-        reversePath: mailFrom ? mailFrom.address : "",
-        recipients: rcptTo.map(({ address }) => address),
-      },
-      stream,
-    );
-    return others.length === 0 ? `${first} filed` : `${first} and ${others.length} more filed`;
+  /** The refusal for what a command threw; `fault` is logged when it is one of ours. */
+  function said(error: unknown, session: SMTPServerSession, fault: string): Refusal {
+    const refusal = refusalOf(error);
+    if (refusal.reason === "failed") log.error(fault, { trace: session.id, error });
+    return refusal;
   }
 
-  const server = new MxServer(serverOptions);
+  async function authenticate(connection: Connection | undefined, credentials: Credentials): Promise<void> {
+    if (!connection?.commands.authenticate) throw new Refusal("badCredentials");
+    await connection.commands.authenticate(credentials);
+  }
+
+  const server = new Server(serverOptions);
   server.on("error", (error) => log.debug("listener", { error }));
   const forgetCertificates = certificates.onChange((pair) => server.updateSecureContext(tlsOptions(pair)));
 
@@ -264,7 +337,7 @@ export function createMxListener(parts: MxListenerParts): MxListener {
       server.options.closeTimeout = Math.max(1, graceMs);
       const closed = new Promise<void>((resolve) => server.close(resolve));
       for (const connection of [...server.connections]) {
-        if (connection instanceof MxConnection && !busy.has(connection.session)) connection.refuse("stopping");
+        if (connection instanceof Connection && !busy.has(connection)) connection.refuse("stopping");
       }
       await closed;
     },
@@ -272,6 +345,24 @@ export function createMxListener(parts: MxListenerParts): MxListener {
 }
 
 const tlsOptions = ({ cert, key }: KeyPair) => ({ cert, key, minVersion: "TLSv1.2" }) as const;
+
+/** What is said before TLS: AUTH is not offered, and TLS comes before signing in. */
+function withoutAuth<T extends string | string[] | null | undefined>(code: number, data: T): string | string[] | T {
+  if (code === 530) return new Refusal("tlsFirst").message;
+  return Array.isArray(data) ? data.filter((line) => !line.startsWith("AUTH ")) : data;
+}
+
+function envelopeOf(session: SMTPServerSession): Envelope {
+  const { mailFrom, rcptTo } = session.envelope;
+  return {
+    trace: session.id,
+    ip: session.remoteAddress,
+    helo: session.hostNameAppearsAs,
+    tls: session.secure,
+    reversePath: mailFrom ? mailFrom.address : "",
+    recipients: rcptTo.map(({ address }) => address),
+  };
+}
 
 function declaredSize({ envelope }: SMTPServerSession): number {
   const args = (envelope.mailFrom || undefined)?.args;

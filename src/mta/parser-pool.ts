@@ -1,6 +1,6 @@
 /**
- * Prepares messages in workers: parsing, sanitising and attachments of mail from anywhere never stall the event loop, and
- * a message that a parser hangs on or dies of costs that message its parsing and no other message anything but time.
+ * Prepares messages in workers: parsing, composing, sanitising, attachments and signatures never stall the event loop,
+ * and a message that a parser hangs on or dies of costs that message its parsing and no other message anything but time.
  *
  * Invariant: a message is blamed only when it was alone. A worker that hangs or dies with several messages is replaced,
  * and the replacement runs each of them by itself before it takes others.
@@ -11,17 +11,45 @@ import type { Log } from "../log.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import type { Runtime } from "../runtime.ts";
 import { asUnavailable } from "../store/store.ts";
+import type { SigningKey } from "./dkim.ts";
+import type { Letter } from "./letter.ts";
 import type { Source } from "./spool.ts";
 
-export interface ToWorker {
-  id: number;
+/** How an outbound message is signed; without keys it is not. */
+export interface Signing {
+  keys: readonly SigningKey[];
+  /** Epoch ms. */
+  signedAt: number;
+}
+
+/** What a worker is asked for. */
+type Job = PrepareJob | { kind: "compose"; letter: Letter };
+
+export interface PrepareJob {
+  kind: "prepare";
   source: Source;
   blobFolder: string;
+  signing?: Signing;
 }
+
+export interface PreparedOutbound {
+  message: PreparedMessage;
+  /** DKIM-Signature fields, each ended by CRLF, to be put before the message. */
+  signatures: string;
+}
+
+/** What it answers with. */
+interface Results {
+  prepare: PreparedOutbound;
+  compose: Uint8Array;
+}
+type Result = Results[keyof Results];
+
+export type ToWorker = Job & { id: number };
 
 export type FromWorker =
   | { ready: true }
-  | { id: number; message: PreparedMessage }
+  | { id: number; result: Result }
   | { id: number; failure: { message: string; stack: string | undefined; code: string | undefined } };
 
 export interface ParserPool {
@@ -30,6 +58,10 @@ export interface ParserPool {
    * @throws UnparseableError when it cannot be; AppError server_error 503 when the store is full or the pool stopped
    */
   prepare(source: Source, size: number): Promise<PreparedMessage>;
+  /** The same for a message that is being sent, with its signatures. @throws also what dkim.ts says of a bad key */
+  prepareOutbound(bytes: Uint8Array, signing: Signing): Promise<PreparedOutbound>;
+  /** The bytes of a message that somebody wrote. @throws as prepare */
+  compose(letter: Letter): Promise<Uint8Array>;
   /** Ends the workers; what they had in hand rejects as unavailable. */
   stop(): void;
 }
@@ -59,9 +91,9 @@ const MOST_BYTES_IN_HAND = 4 * 1024 * 1024;
 
 interface Task {
   readonly id: number;
-  readonly source: Source;
+  readonly job: Job;
   readonly size: number;
-  resolve(message: PreparedMessage): void;
+  resolve(result: Result): void;
   reject(error: unknown): void;
   cancelDeadline?: () => void;
 }
@@ -112,7 +144,7 @@ export function createParserPool({
   function run(task: Task, lane: Lane): void {
     lane.inHand.set(task.id, task);
     task.cancelDeadline = runtime.setTimer(() => fail(lane, `took longer than ${DEADLINE_MS / 1000} s`), DEADLINE_MS);
-    lane.worker.postMessage({ id: task.id, source: task.source, blobFolder } satisfies ToWorker);
+    lane.worker.postMessage({ ...task.job, id: task.id } satisfies ToWorker);
   }
 
   function settle(lane: Lane, reply: Exclude<FromWorker, { ready: true }>): void {
@@ -120,7 +152,7 @@ export function createParserPool({
     if (!task) return;
     lane.inHand.delete(reply.id);
     task.cancelDeadline?.();
-    if ("message" in reply) task.resolve(reply.message);
+    if ("result" in reply) task.resolve(reply.result);
     else task.reject(failureOf(reply.failure));
     lane.quarantine &&= lane.suspects.length > 0;
     dispatch();
@@ -175,14 +207,18 @@ export function createParserPool({
     }
   }
 
+  function add<K extends keyof Results>(job: Extract<Job, { kind: K }>, size: number): Promise<Results[K]> {
+    if (stopped) return Promise.reject(unavailable("The service is stopping"));
+    return new Promise<Results[K]>((resolve, reject) => {
+      waiting.push({ id: ++count, job, size, resolve: resolve as Task["resolve"], reject });
+      dispatch();
+    });
+  }
+
   return {
-    prepare(source, size) {
-      if (stopped) return Promise.reject(unavailable("The service is stopping"));
-      return new Promise((resolve, reject) => {
-        waiting.push({ id: ++count, source, size, resolve, reject });
-        dispatch();
-      });
-    },
+    prepare: async (source, size) => (await add({ kind: "prepare", source, blobFolder }, size)).message,
+    prepareOutbound: (source, signing) => add({ kind: "prepare", source, blobFolder, signing }, source.byteLength),
+    compose: (letter) => add({ kind: "compose", letter }, sizeOf(letter)),
     stop() {
       stopped = true;
       const left = [...waiting.splice(0), ...[...lanes].flatMap((lane) => [...lane.inHand.values(), ...lane.suspects])];
@@ -195,6 +231,10 @@ export function createParserPool({
     },
   };
 }
+
+/** About the bytes it takes to compose it. */
+const sizeOf = ({ text = "", html = "", quoted }: Letter): number =>
+  text.length + html.length + (quoted ? quoted.text.length + (quoted.html?.length ?? 0) : 0);
 
 /** What a worker said it could not do: write, which the message is not to blame for, or parse. */
 function failureOf({ message, stack, code }: Extract<FromWorker, { failure: unknown }>["failure"]): unknown {

@@ -1,5 +1,5 @@
 /**
- * Mailboxes and what leads to them: addresses, aliases, catch-alls, shares, quota. An address belongs to one mailbox,
+ * Mailboxes and what leads to them: addresses, aliases, catch-alls, shares, quota, pauses. An address belongs to one mailbox,
  * and its domain to the workspace of that mailbox (contract: Sending, "A domain belongs to one workspace").
  *
  * What writes takes the transaction, so that a caller can join several changes into one.
@@ -12,7 +12,7 @@ import { newId, type Runtime } from "../runtime.ts";
 import type { GrantAccess } from "../store/schema.ts";
 import * as schema from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
-import { addressOf, domainOf, nameOf } from "./names.ts";
+import { addressOf, domainOf, nameOf, reasonOf } from "./names.ts";
 
 /** A mailbox as administration sees it. */
 export interface MailboxEntry {
@@ -30,6 +30,8 @@ export interface MailboxEntry {
   /** Bytes; null for the setting storage.mailboxBytes. */
   quotaBytes: number | null;
   usedBytes: number;
+  /** Why nothing may be sent from it; null while it may. */
+  pausedReason: string | null;
   createdAt: number;
 }
 
@@ -186,6 +188,21 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     tx.update(schema.mailboxes).set({ quotaBytes: bytes }).where(eq(schema.mailboxes.id, mailboxId)).run();
   }
 
+  /** Nothing more is accepted for sending from it (spec: locked); what was goes out. @throws AppError bad_request, not_found */
+  function pauseMailbox(tx: Tx, mailboxId: string, reason: string): void {
+    setPaused(tx, mailboxId, reasonOf(reason));
+  }
+
+  /** Of one that is not paused nothing changes. @throws AppError not_found */
+  function resumeMailbox(tx: Tx, mailboxId: string): void {
+    setPaused(tx, mailboxId, null);
+  }
+
+  function setPaused(tx: Tx, mailboxId: string, pausedReason: string | null): void {
+    mailboxById(tx, mailboxId);
+    tx.update(schema.mailboxes).set({ pausedReason }).where(eq(schema.mailboxes.id, mailboxId)).run();
+  }
+
   /**
    * Removes the mailbox and all its mail: its addresses at once, so that nothing more arrives, then the mail in short
    * transactions. Cut short, it stays without addresses until it is removed again. @throws AppError not_found
@@ -258,6 +275,8 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     grant,
     revokeGrant,
     setQuota,
+    pauseMailbox,
+    resumeMailbox,
     removeMailbox,
     listMailboxes,
     mailboxAt,

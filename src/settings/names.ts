@@ -1,11 +1,12 @@
 /**
- * What people type when they name things: display names, domains, addresses. Each comes back in the one form that is
+ * What people type: display names, domains, addresses, reasons. Each comes back in the one form that is
  * stored, or is refused saying what to give.
  */
 import { AppError } from "../errors.ts";
 import { normalizeAddress, splitAddress } from "../message/address.ts";
 
 const LONGEST_NAME = 120;
+const LONGEST_REASON = 500;
 
 /** A display name, trimmed. @throws AppError bad_request; `what` is whose name it is, such as "a workspace". */
 export function nameOf(what: string, text: string): string {
@@ -14,6 +15,15 @@ export function nameOf(what: string, text: string): string {
     throw new AppError("bad_request", `give ${what} a name of 1 to ${LONGEST_NAME} characters, without line breaks`);
   }
   return name;
+}
+
+/** Why something is done, for people: one line, trimmed. @throws AppError bad_request */
+export function reasonOf(text: string): string {
+  const reason = text.trim();
+  if (reason === "" || reason.length > LONGEST_REASON || /[\p{Cc}\u2028\u2029]/u.test(reason)) {
+    throw new AppError("bad_request", `give a reason of 1 to ${LONGEST_REASON} characters, without line breaks`);
+  }
+  return reason;
 }
 
 /** An address in lower case, its domain in A-labels. @throws AppError bad_request */

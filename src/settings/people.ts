@@ -12,7 +12,7 @@ import type { Role } from "../store/schema.ts";
 import * as schema from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import { createMailboxes, type MailboxEntry, type MailboxesParts } from "./mailboxes.ts";
-import { addressOf, nameOf } from "./names.ts";
+import { addressOf, nameOf, reasonOf } from "./names.ts";
 
 export { GRANT_ACCESS, ROLES } from "../store/schema.ts";
 export type { MailboxEntry };
@@ -22,6 +22,8 @@ const LONGEST_PASSWORD = 1024;
 export interface Workspace {
   id: string;
   name: string;
+  /** Why nothing may be sent from it; null while it may. */
+  pausedReason: string | null;
   createdAt: number;
 }
 
@@ -68,7 +70,7 @@ export function createPeople(parts: MailboxesParts) {
     if (listWorkspaces().some((known) => known.name.toLowerCase() === name.toLowerCase())) {
       throw new AppError("conflict", `there is a workspace ${name} already`);
     }
-    const workspace = { id: newId(runtime, "wsp"), name, createdAt: runtime.now() };
+    const workspace = { id: newId(runtime, "wsp"), name, pausedReason: null, createdAt: runtime.now() };
     tx.insert(schema.workspaces).values(workspace).run();
     return workspace;
   }
@@ -87,6 +89,26 @@ export function createPeople(parts: MailboxesParts) {
     const workspace = listWorkspaces().find((known) => known.name.toLowerCase() === name.trim().toLowerCase());
     if (!workspace) throw new AppError("not_found", `there is no workspace ${name}`);
     return workspace;
+  }
+
+  /** As pauseMailbox, for all its mailboxes. @throws AppError bad_request, not_found */
+  function pauseWorkspace(tx: Tx, workspaceId: string, reason: string): void {
+    setPaused(tx, workspaceId, reasonOf(reason));
+  }
+
+  /** Mailboxes that are paused themselves stay so. @throws AppError not_found */
+  function resumeWorkspace(tx: Tx, workspaceId: string): void {
+    setPaused(tx, workspaceId, null);
+  }
+
+  function setPaused(tx: Tx, workspaceId: string, pausedReason: string | null): void {
+    const [changed] = tx
+      .update(schema.workspaces)
+      .set({ pausedReason })
+      .where(eq(schema.workspaces.id, workspaceId))
+      .returning()
+      .all();
+    if (!changed) throw new AppError("not_found", "there is no such workspace");
   }
 
   /**
@@ -177,6 +199,8 @@ export function createPeople(parts: MailboxesParts) {
     addWorkspace,
     listWorkspaces,
     workspaceNamed,
+    pauseWorkspace,
+    resumeWorkspace,
     addUser,
     listUsers,
     userAt,

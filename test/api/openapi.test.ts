@@ -83,6 +83,7 @@ describe("each operation of the specification", () => {
   const limit = { type: "integer", minimum: 1, maximum: 100, default: 25 };
   const q = { type: "string", maxLength: 500 };
   const html = { type: "boolean", default: true };
+  const SENDING = [400, 401, 403, 404, 409, 413, 422, 423, 429, 502, 507];
   const table: [
     name: string,
     method: string,
@@ -135,7 +136,11 @@ describe("each operation of the specification", () => {
       { q, mailbox: string, folder: { type: "string", enum: LIST_FOLDERS }, cursor: string, limit },
       [400, 401, 403, 404, 429],
     ],
+    ["replyToThread", "POST", "/threads/{id}/reply", "send", {}, SENDING],
+    ["draftReply", "POST", "/threads/{id}/draft", "write", {}, [400, 401, 403, 404, 413, 422, 429]],
+    ["sendEmail", "POST", "/send", "send", {}, SENDING],
   ];
+  const SUCCESS: Record<string, string> = { replyToThread: "202", draftReply: "201", sendEmail: "202" };
 
   test("is there, and no other", () => {
     const documented = Object.entries(paths).flatMap(([path, methods]) =>
@@ -157,8 +162,95 @@ describe("each operation of the specification", () => {
       path === "/search" ? ["q"] : [],
     );
     expect(Object.keys(operation.responses as JsonObject)).toEqual(
-      expect.arrayContaining(["200", "default", ...refusals.map(String)]),
+      expect.arrayContaining([SUCCESS[name] ?? "200", "default", ...refusals.map(String)]),
     );
+  });
+
+  test("those that send say exactly what the specification says they answer", () => {
+    for (const [name, method, path, , , refusals] of table.filter(([name]) => SUCCESS[name] !== undefined)) {
+      const statuses = Object.keys(operationAt(method, path).responses as JsonObject);
+      expect([name, statuses]).toEqual([name, [SUCCESS[name] as string, ...refusals.map(String), "default"]]);
+    }
+  });
+
+  test("in the specification's order", () => {
+    expect(OPERATIONS.map(({ name }) => name)).toEqual([
+      "listMailboxes",
+      "listThreads",
+      "getThread",
+      "updateThread",
+      "replyToThread",
+      "draftReply",
+      "listMessages",
+      "getMessage",
+      "getRawMessage",
+      "getAttachment",
+      "searchMail",
+      "sendEmail",
+    ]);
+  });
+
+  test("sending and replying take an idempotency key and say when they replay, drafting does not", () => {
+    for (const [path, idempotent] of [
+      ["/send", true],
+      ["/threads/{id}/reply", true],
+      ["/threads/{id}/draft", false],
+    ] as const) {
+      const { parameters = [], responses } = operationAt("POST", path) as {
+        parameters?: JsonObject[];
+        responses: Record<string, { headers: JsonObject }>;
+      };
+      const keys = parameters.filter((parameter) => parameter.in === "header");
+      expect([path, keys]).toMatchObject([
+        path,
+        idempotent
+          ? [
+              {
+                name: "Idempotency-Key",
+                required: false,
+                description: expect.stringMatching(/repeated/),
+                schema: { type: "string", minLength: 1, maxLength: 255 },
+              },
+            ]
+          : [],
+      ]);
+      const success = responses["202"] ?? responses["201"];
+      expect([path, Object.hasOwn(success?.headers ?? {}, "Idempotency-Replayed")]).toEqual([path, idempotent]);
+    }
+    expect(resolve(document, "#/components/responses/Failure409")).toMatchObject({
+      headers: { "Retry-After": { required: false } },
+    });
+  });
+
+  test("each body that sends is JSON, in which other fields are ignored and a text is required", () => {
+    const ADDRESSES = [{ type: "string" }, { type: "array", items: { type: "string" } }];
+    for (const [path, name] of [
+      ["/send", "SendRequest"],
+      ["/threads/{id}/reply", "ReplyRequest"],
+      ["/threads/{id}/draft", "DraftRequest"],
+    ] as const) {
+      expect(operationAt("POST", path).requestBody).toEqual({
+        required: true,
+        content: { "application/json": { schema: { $ref: `#/components/schemas/${name}` } } },
+      });
+      expect(schemas[name]).toMatchObject({
+        anyOf: [{ required: ["text"] }, { required: ["html"] }],
+        properties: {
+          from: { type: "string", format: "email" },
+          to: { anyOf: ADDRESSES },
+          cc: { anyOf: ADDRESSES },
+          bcc: { anyOf: ADDRESSES },
+          subject: { type: "string" },
+          text: { type: "string" },
+          html: { type: "string" },
+        },
+      });
+      expect(schemas[name]).not.toHaveProperty("additionalProperties");
+    }
+    const flag = { type: "boolean", default: false };
+    for (const name of ["ReplyRequest", "DraftRequest"]) {
+      expect(schemas[name]).toMatchObject({ properties: { replyAll: flag, quote: flag } });
+    }
   });
 
   test("takes PATCH's body as JSON and refuses other fields", () => {
@@ -192,6 +284,11 @@ test("each resource has the specification's fields, required and not", () => {
     Attachment: "id filename contentType size inline url",
     Error: "error code",
     ThreadPatch: "",
+    SendRequest: "from to",
+    ReplyRequest: "",
+    DraftRequest: "",
+    SendResponse: "ok id messageId emailId threadId mailboxId from",
+    DraftResponse: "ok draftId replyToThreadId from to subject",
   };
   const OPTIONAL: Record<string, string> = {
     EmailAddress: "name",
@@ -200,6 +297,10 @@ test("each resource has the specification's fields, required and not", () => {
     MessageSummary: "cc headerMessageId",
     Attachment: "contentId",
     ThreadPatch: "unread read starred folder labels addLabels removeLabels",
+    SendRequest: "cc bcc subject text html idempotencyKey",
+    ReplyRequest: "text html replyAll from to cc bcc subject quote idempotencyKey",
+    DraftRequest: "text html replyAll from to cc bcc subject quote",
+    DraftResponse: "cc",
   };
   /** Beyond the specification, which lets any response gain fields (spec: Versioning 3). */
   const ADDED: Record<string, string> = { Message: "truncated" };
@@ -267,6 +368,8 @@ notes
     const [first] = detail.body.messages as { attachments: { id: string }[] }[];
     const attachment = first?.attachments[0]?.id;
 
+    const hello = { from: "olga@example.test", to: "zoe@remote.example", text: "Hello" };
+    const once = { text: "Hello", idempotencyKey: "once" };
     const requests: [method: string, template: string, path: string, status: number, body?: object][] = [
       ["GET", "/mailboxes", "/mailboxes", 200],
       ["GET", "/threads", "/threads", 200],
@@ -287,13 +390,23 @@ notes
       ["GET", "/attachments/{id}", "/attachments/none", 404],
       ["GET", "/search", "/search?q=hello", 200],
       ["GET", "/search", "/search", 400],
+      ["POST", "/send", "/send", 202, hello],
+      ["POST", "/send", "/send", 400, {}],
+      ["POST", "/threads/{id}/reply", `/threads/${threadId}/reply`, 202, once],
+      ["POST", "/threads/{id}/reply", `/threads/${threadId}/reply`, 202, once],
+      ["POST", "/threads/{id}/reply", `/threads/${threadId}/reply`, 422, { ...once, text: "Another" }],
+      ["POST", "/threads/{id}/draft", `/threads/${threadId}/draft`, 201, { html: "<p>Hello</p>" }],
+      ["POST", "/threads/{id}/draft", `/threads/${threadId}/draft`, 400, { html: "" }],
     ];
     for (const [method, template, path, status, body] of requests) {
       const answer = await ask(path, { method, body });
       expect([path, answer.status]).toEqual([path, status]);
       const documented = (operationAt(method, template).responses as JsonObject)[status] as JsonObject;
       const response = typeof documented.$ref === "string" ? resolve(document, documented.$ref) : documented;
-      for (const header of Object.keys(response.headers as JsonObject)) expect(answer.headers.has(header)).toBeTrue();
+      for (const [header, described] of Object.entries(response.headers as Record<string, JsonObject>)) {
+        const { required } = "$ref" in described ? resolve(document, described.$ref as string) : described;
+        if (required) expect(answer.headers.has(header)).toBeTrue();
+      }
       const [[type, { schema }]] = Object.entries(response.content as object) as [[string, { schema: JsonObject }]];
       if (type !== "*/*") expect(answer.headers.get("content-type")).toStartWith(type);
       if (type === "application/json") {

@@ -102,12 +102,21 @@ test("missing_scope names the scope, and comes before the shape and before what 
   const { ask, keyOf } = await startApi();
   const reader = { authorization: `Bearer ${keyOf("olga", ["read"])}` };
   const writer = { authorization: `Bearer ${keyOf("olga", ["write", "send"])}` };
+  const notWriter = { authorization: `Bearer ${keyOf("olga", ["read", "send"])}` };
+  const notSender = { authorization: `Bearer ${keyOf("olga", ["read", "write"])}` };
   expectRefusal(
     await ask("/threads/x", { method: "PATCH", headers: reader, body: "not json" }),
     403,
     "missing_scope",
     /"write"/,
   );
+  for (const [path, headers, says] of [
+    ["/send", notSender, /"send"/],
+    ["/threads/x/reply", notSender, /"send"/],
+    ["/threads/x/draft", notWriter, /"write"/],
+  ] as const) {
+    expectRefusal(await ask(path, { method: "POST", headers, body: "not json" }), 403, "missing_scope", says);
+  }
   for (const path of [
     "/mailboxes",
     "/threads?limit=0",
@@ -143,7 +152,10 @@ test("not_found for paths and methods that there are not, with a key", async () 
     ["DELETE", "/threads/x"],
     ["PUT", "/threads/x"],
     ["PATCH", "/messages/x"],
-    ["POST", "/send"],
+    ["GET", "/send"],
+    ["PUT", "/send"],
+    ["GET", "/threads/x/draft"],
+    ["POST", "/threads/x"],
     ["OPTIONS", "/threads"],
     ["POST", "/openapi.json"],
   ] as const) {

@@ -7,6 +7,7 @@ import { connect } from "node:net";
 import { createKey, createKeyUse, findCaller } from "../../src/access/credentials.ts";
 import { createSlowdown } from "../../src/access/slowdown.ts";
 import { createGate } from "../../src/api/gate.ts";
+import { createIdempotency } from "../../src/api/idempotency.ts";
 import { describeApi } from "../../src/api/openapi.ts";
 import type { Operation } from "../../src/api/operation.ts";
 import { OPERATIONS } from "../../src/api/operations/all.ts";
@@ -15,13 +16,15 @@ import { createSourceReader } from "../../src/api/source.ts";
 import { createLog } from "../../src/log.ts";
 import { createMailbox, type Mailbox } from "../../src/mailbox/mailbox.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import type { Sending } from "../../src/mta/sending.ts";
 import { createFts5Engine } from "../../src/search/fts5.ts";
 import { openOptions } from "../../src/store/options.ts";
 import * as schema from "../../src/store/schema.ts";
-import { openStore } from "../../src/store/store.ts";
+import { openStore, type Store } from "../../src/store/store.ts";
 import { createHttpServer } from "../../src/web/server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { fakeRuntime } from "../harness/runtime.ts";
+import { type FakeRuntime, fakeRuntime } from "../harness/runtime.ts";
+import { fakeSending } from "./fake-sending.ts";
 
 export interface Answer {
   status: number;
@@ -40,12 +43,14 @@ interface Given {
   operations?: readonly Operation[];
   /** Replaces functions of the mailbox. */
   mailbox?: Partial<Mailbox>;
+  sending?: (world: { store: Store; runtime: FakeRuntime }) => Sending;
   trustedProxies?: string[];
   settings?: Record<string, string>;
 }
 
 /** Starts one; it stops when the test ends. Rates are out of the way unless `settings` says otherwise. */
-export async function startApi({ operations = OPERATIONS, mailbox: replaced, trustedProxies, settings }: Given = {}) {
+export async function startApi(given: Given = {}) {
+  const { operations = OPERATIONS, mailbox: replaced, trustedProxies, settings } = given;
   const runtime = fakeRuntime();
   const store = openStore({ folder: temporaryFolder(), file: ":memory:", runtime });
   const options = openOptions(store);
@@ -64,7 +69,9 @@ export async function startApi({ operations = OPERATIONS, mailbox: replaced, tru
   });
   const document = describeApi(operations, "http://mail.example.test", API_PREFIX);
   const sourceOf = createSourceReader(trustedProxies ?? []);
-  const rest = createRest({ operations, document, gate, sourceOf, mailbox, runtime, log });
+  const sending = (given.sending ?? fakeSending)({ store, runtime });
+  const idempotency = createIdempotency({ store, options, runtime });
+  const rest = createRest({ operations, document, gate, sourceOf, mailbox, sending, idempotency, runtime, log });
   const server = createHttpServer({
     listen: { host: "127.0.0.1", port: 0 },
     rest,
@@ -152,7 +159,7 @@ export async function startApi({ operations = OPERATIONS, mailbox: replaced, tru
       socket.on("error", reject);
     });
 
-  return { origin, runtime, store, options, set, mailbox, server, lines, key, keyOf, ask, file, raw };
+  return { origin, runtime, store, options, set, mailbox, server, lines, key, keyOf, ask, file, raw, idempotency };
 }
 
 export type TestApi = Awaited<ReturnType<typeof startApi>>;

@@ -79,6 +79,9 @@ export function faults(document: JsonObject, schema: JsonObject, value: Json, at
       case "maxItems":
         if (Array.isArray(value)) must(value.length <= (setting as number), "has too many items");
         break;
+      case "minLength":
+        if (text !== undefined) must([...text].length >= (setting as number), "is too short");
+        break;
       case "maxLength":
         if (text !== undefined) must([...text].length <= (setting as number), "is too long");
         break;

@@ -2,89 +2,18 @@
  * `bun run bench`: one JSON line a figure, each beside a floor measured in the same run, so that the ratio can be
  * compared between machines. It builds the executable and measures it from outside, as a child process, over loopback.
  *
- *   bun run bench                 everything (about four minutes, most of it making 100,000 messages)
- *   bun run bench ingest read     only the named parts: ingest, read, start
+ *   bun run bench                 everything (about five minutes, most of it making 100,000 messages)
+ *   bun run bench ingest read     only the named parts: ingest, sending, read, start
  */
 import { Database } from "bun:sqlite";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { apiClient } from "../harness/api.ts";
-import { type Place, run, runJson, type Served, serve } from "../harness/process.ts";
+import { type Place, type Served, serve } from "../harness/process.ts";
+import { ADDRESS, median, newPlace, print, ROOT, residentMB, timings } from "./figures.ts";
 import { messageMaker } from "./generator.ts";
 import { COMMON_WORD, MESSAGES, PHRASE, RARE_WORD, seedMailbox } from "./seed.ts";
+import { sending } from "./sending.ts";
 import { pump } from "./smtp-load.ts";
-
-const ROOT = join(import.meta.dir, "../..");
-const ADDRESS = "owner@example.test";
-const folder = mkdtempSync(join(tmpdir(), "mailroom-bench-"));
-process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
-
-interface Figure {
-  figure: string;
-  value: number;
-  unit: string;
-  /** The same work without Mailroom, and value / floor. */
-  floor?: number;
-  toReach?: string;
-}
-
-const round = (value: number): number => Number(value.toPrecision(4));
-
-function print({ figure, value, unit, floor, toReach }: Figure): void {
-  const beside = floor === undefined ? {} : { floor: round(floor), ratio: round(value / floor) };
-  console.log(
-    JSON.stringify({ figure, value: round(value), unit, ...beside, ...(toReach === undefined ? {} : { toReach }) }),
-  );
-}
-
-const percentile = (sorted: readonly number[], p: number): number =>
-  sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * p))] as number;
-const median = (values: number[]): number =>
-  percentile(
-    [...values].sort((a, b) => a - b),
-    0.5,
-  );
-
-/** Runs `work` `times` times, warm, and returns [median, p99] in ms. */
-async function timings(work: () => unknown, times = 500, warmUp = 50): Promise<[median: number, p99: number]> {
-  for (let i = 0; i < warmUp; i++) await work();
-  const taken: number[] = [];
-  for (let i = 0; i < times; i++) {
-    const started = performance.now();
-    await work();
-    taken.push(performance.now() - started);
-  }
-  taken.sort((a, b) => a - b);
-  return [percentile(taken, 0.5), percentile(taken, 0.99)];
-}
-
-const residentMB = (pid: number): number => {
-  const status = readFileSync(`/proc/${pid}/status`, "utf8");
-  return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024;
-};
-
-async function newPlace(name: string): Promise<{ place: Place; apiKey: string; mailboxId: string }> {
-  const place: Place = {
-    data: join(folder, name),
-    cwd: folder,
-    env: { MAILROOM_LOG: "warn" },
-    program: [join(ROOT, "dist/mailroom")],
-  };
-  const made = await runJson<{ apiKey: string; mailboxId: string }>(
-    place,
-    ...["setup", "--domain", "example.test", "--email", ADDRESS, "--name", "Owner"],
-  );
-  for (const [name, value] of [
-    ["api.ipRequestsPerMinute", 1e9],
-    ["api.keyRequestsPerMinute", 1e9],
-    ["storage.mailboxBytes", 2 ** 40],
-  ]) {
-    const { exitCode, stderr } = await run(place, ["settings", "set", String(name), String(value)]);
-    if (exitCode !== 0) throw new Error(stderr);
-  }
-  return { place, ...made };
-}
 
 /** The same load into smtp-server alone, which throws it away. */
 async function discardRate(connections: number, messages: number, bytes: number): Promise<number> {
@@ -254,7 +183,7 @@ if (
 ) {
   process.exit(1);
 }
-const parts = { ingest, read, start };
+const parts = { ingest, sending, read, start };
 const chosen = process.argv.slice(2);
 for (const [name, part] of Object.entries(parts)) {
   if (chosen.length === 0 || chosen.includes(name)) await part();

@@ -11,7 +11,13 @@ const WRONG_USAGE: [line: string, says: RegExp][] = [
   ["domain", /name a command:\n[\s\S]*mailroom domain add/],
   ["domain frobnicate", /there is no command "domain frobnicate"/],
   ["webhook list", /there is no command "webhook"/],
-  ["workspace pause Acme --reason x", /there is no command "workspace pause"/],
+  ["workspace rename Acme", /there is no command "workspace rename"/],
+  ["workspace pause Acme", /--reason is missing\nusage: mailroom workspace pause NAME --reason REASON/],
+  ["mailbox pause x@acme.test", /--reason is missing/],
+  ["mailbox resume x@acme.test --reason y", /--reason/],
+  ["suppression add", /ADDRESS is missing/],
+  ["queue retry", /ID is missing/],
+  ["queue list que_1", /"que_1" is one argument too many/],
   ["domain add", /DOMAIN is missing\nusage: mailroom domain add DOMAIN \[--workspace NAME\]/],
   ["domain add a.test b.test", /"b\.test" is one argument too many/],
   ["domain list --frob", /--frob/],
@@ -72,6 +78,15 @@ const REFUSED: [line: string, says: RegExp][] = [
   ["mailbox remove bob@acme.test", /there is no mailbox bob@acme\.test/],
   ["mailbox grant ada@acme.test --to bob@acme.test --access view", /there is no user bob@acme\.test/],
   ["mailbox revoke ada@acme.test --from ada@acme.test", /not shared with that user/],
+  ["mailbox pause bob@acme.test --reason x", /there is no mailbox bob@acme\.test/],
+  ["mailbox pause ada@acme.test --reason=", /give a reason of 1 to 500 characters/],
+  ["workspace pause Nowhere --reason x", /there is no workspace Nowhere/],
+  ["workspace resume Nowhere", /there is no workspace Nowhere/],
+  ["suppression add nonsense", /"nonsense" is not an address/],
+  ["suppression add x@remote.example --reason=", /give a reason/],
+  ["suppression remove x@remote.example", /x@remote\.example is not suppressed/],
+  ["queue retry que_nothing", /There is no queue entry que_nothing/],
+  ["queue cancel que_nothing", /There is no queue entry que_nothing/],
   ["key revoke key_nothing", /there is no key key_nothing/],
   ["key create --user bob@acme.test --name K --scopes read", /there is no user bob@acme\.test/],
   ["settings get no.such", /there is no setting "no\.such"/],
@@ -107,7 +122,17 @@ test("help comes from the table, whatever is missing or wrong around it", async 
   const { say, data } = openTerminal({ env: { MAILROOM_MX: "nonsense" } });
   const all = await say("--help");
   expect(all.exitCode).toBe(0);
-  for (const name of ["serve", "setup", "domain verify", "mailbox quota", "key revoke", "settings reset", "version"]) {
+  for (const name of [
+    "serve",
+    "setup",
+    "domain verify",
+    "mailbox quota",
+    "key revoke",
+    "queue retry",
+    "suppression add",
+    "settings reset",
+    "version",
+  ]) {
     expect(all.stdout).toContain(`mailroom ${name} `);
   }
   expect((await say("help")).stdout).toBe(all.stdout);

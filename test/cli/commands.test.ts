@@ -30,7 +30,13 @@ test("setup takes the password and the name of the workspace", async () => {
   const made = await ask(...SETUP, "--workspace", "Acme", "--password-stdin");
   expect(made).not.toHaveProperty("password");
   expect(await ask<Named[]>("workspace", "list")).toEqual([
-    { id: made.workspaceId, name: "Acme", createdAt: expect.stringMatching(/^\d{4}-.*Z$/) } as never,
+    {
+      id: made.workspaceId,
+      name: "Acme",
+      state: "active",
+      paused: null,
+      createdAt: expect.stringMatching(/^\d{4}-.*Z$/),
+    } as never,
   ]);
   expect(await ask("user", "list")).toMatchObject([{ id: made.userId, canSignIn: true }]);
 });
@@ -78,6 +84,8 @@ test("people, mailboxes, aliases, shares and quotas, as documents", async () => 
     grants: [],
     quotaBytes: null,
     usedBytes: 0,
+    state: "active",
+    paused: null,
     createdAt: expect.any(String),
   });
   await ask("mailbox", "alias", "team@acme.test", "add", "sales@acme.test");

@@ -8,6 +8,7 @@ export interface Answer<T> {
 export interface Client {
   get<T = Record<string, unknown>>(path: string): Promise<Answer<T>>;
   patch<T = Record<string, unknown>>(path: string, body: unknown): Promise<Answer<T>>;
+  post<T = Record<string, unknown>>(path: string, body: unknown, headers?: Record<string, string>): Promise<Answer<T>>;
   bytes(path: string): Promise<Answer<Uint8Array>>;
 }
 
@@ -26,16 +27,15 @@ export function apiClient(origin: string, key?: string): Client {
     headers: response.headers,
     body: (await response.json()) as T,
   });
+  const withBody = (method: string, body: unknown, headers: Record<string, string> = {}): RequestInit => ({
+    method,
+    headers: { "content-type": "application/json", ...headers },
+    body: typeof body === "string" ? body : JSON.stringify(body),
+  });
   return {
     get: async (path) => json(await ask(path)),
-    patch: async (path, body) =>
-      json(
-        await ask(path, {
-          method: "PATCH",
-          headers: { "content-type": "application/json" },
-          body: typeof body === "string" ? body : JSON.stringify(body),
-        }),
-      ),
+    patch: async (path, body) => json(await ask(path, withBody("PATCH", body))),
+    post: async (path, body, headers) => json(await ask(path, withBody("POST", body, headers))),
     async bytes(path) {
       const response = await ask(path);
       return { status: response.status, headers: response.headers, body: new Uint8Array(await response.arrayBuffer()) };

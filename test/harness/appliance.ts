@@ -3,21 +3,31 @@ import { afterAll } from "bun:test";
 import { type Appliance, createAppliance } from "../../src/appliance.ts";
 import { readConfig } from "../../src/config.ts";
 import { createLog } from "../../src/log.ts";
+import type { DnsResolver } from "../../src/runtime.ts";
+import { makeDkimKeys } from "../../src/settings/domains.ts";
 import { SCOPES } from "../../src/store/schema.ts";
 import { apiClient, type Client } from "./api.ts";
 import { temporaryFolder } from "./folder.ts";
 import { type FakeRuntime, fakeRuntime } from "./runtime.ts";
 
+/** Where a listener is. */
+interface Address {
+  host: string;
+  port: number;
+}
+
 export interface Booted {
   appliance: Appliance;
   runtime: FakeRuntime;
-  /** Workspace and owner alice@example.test, with a key of all scopes; rates are out of the way. */
+  /** Workspace and owner alice@example.test, verified, with a key of all scopes; rates are out of the way. */
   owner: { workspaceId: string; userId: string; mailboxId: string; apiKey: string };
   /** The API with the owner's key. */
   api: Client;
   /** The API with another key, or none. */
   apiWith(key?: string): Client;
-  mx: { host: string; port: number };
+  mx: Address;
+  submission: Address;
+  submissions: Address;
   /** `http://host:port` */
   http: string;
   /** Log lines so far. */
@@ -26,28 +36,35 @@ export interface Booted {
   advance(ms: number): Promise<void>;
 }
 
+/** Made once a process: an RSA key takes some tenths of a second. */
+const dkimKeys = makeDkimKeys();
+
 const running = new Set<Appliance>();
 afterAll(async () => {
   await Promise.all([...running].map((appliance) => appliance.stop(0)));
   running.clear();
 });
 
-export async function boot(env: Record<string, string> = {}): Promise<Booted> {
-  const runtime = fakeRuntime();
+/** `dns`: the world's; without it no name exists. */
+export async function boot(env: Record<string, string> = {}, dns?: DnsResolver): Promise<Booted> {
+  const runtime = fakeRuntime(dns && { dns });
   const lines: Record<string, unknown>[] = [];
   const config = readConfig({
     MAILROOM_DATA: temporaryFolder(),
     MAILROOM_HTTP: "127.0.0.1:0",
     MAILROOM_MX: "127.0.0.1:0",
+    MAILROOM_SUBMISSION: "127.0.0.1:0",
+    MAILROOM_SUBMISSIONS: "127.0.0.1:0",
     ...env,
   });
+  const keys = await dkimKeys;
   const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
   const appliance = createAppliance(config, runtime, log, { file: ":memory:" });
   running.add(appliance);
   const { people, domains, developers } = appliance;
   const owner = appliance.store.transact((tx) => {
     const { id: workspaceId } = people.addWorkspace(tx, "Example");
-    domains.addDomain(tx, workspaceId, "example.test", []);
+    domains.markVerified(tx, domains.addDomain(tx, workspaceId, "example.test", keys).id);
     const alice = { workspaceId, email: "alice@example.test", name: "Alice", role: "owner", ownMailbox: true } as const;
     const { userId, mailboxId = "" } = people.addUser(tx, alice);
     const { key: apiKey } = developers.createKey(tx, { userId, name: "Tests", scopes: SCOPES });
@@ -58,7 +75,10 @@ export async function boot(env: Record<string, string> = {}): Promise<Booted> {
     appliance.options.set(tx, "api.keyRequestsPerMinute", "1000000");
   });
   const ready = await appliance.start();
-  const [host = "", port = ""] = ready.mx.split(":");
+  const addressOf = (listener: string): Address => {
+    const [host = "", port = ""] = listener.split(":");
+    return { host, port: Number(port) };
+  };
   const apiWith = (key?: string): Client => apiClient(`http://${ready.http}`, key);
   return {
     appliance,
@@ -66,7 +86,9 @@ export async function boot(env: Record<string, string> = {}): Promise<Booted> {
     owner,
     api: apiWith(owner.apiKey),
     apiWith,
-    mx: { host, port: Number(port) },
+    mx: addressOf(ready.mx),
+    submission: addressOf(ready.submission),
+    submissions: addressOf(ready.submissions),
     http: `http://${ready.http}`,
     lines,
     async advance(ms) {

@@ -12,6 +12,10 @@ export interface Served {
   /** `http://host:port` */
   readonly http: string;
   readonly mx: { host: string; port: number };
+  /** With STARTTLS. */
+  readonly submission: { host: string; port: number };
+  /** With implicit TLS. */
+  readonly submissions: { host: string; port: number };
   /** What the ready line said. */
   readonly ready: Record<string, unknown>;
   /** What it wrote on stderr so far. */
@@ -71,11 +75,16 @@ export async function serve(place: Place, ...args: string[]): Promise<Served> {
     throw new Error(`serve ended with ${await child.exited}: ${stderr}`);
   }
   const ready = JSON.parse(line) as Record<string, string>;
-  const [, host = "", port = ""] = /^(.*):(\d+)$/.exec(ready.mx ?? "") ?? [];
+  const addressOf = (listener: string) => {
+    const [, host = "", port = ""] = /^(.*):(\d+)$/.exec(ready[listener] ?? "") ?? [];
+    return { host, port: Number(port) };
+  };
   return {
     pid: child.pid,
     http: `http://${ready.http}`,
-    mx: { host, port: Number(port) },
+    mx: addressOf("mx"),
+    submission: addressOf("submission"),
+    submissions: addressOf("submissions"),
     ready,
     stderr: () => stderr,
     async kill(signal) {

@@ -21,7 +21,7 @@ export interface SmtpClient {
   expect(code: number, line?: string): Promise<Reply>;
   /** Commands and replies up to DATA, and the message as given (dots not stuffed) with its end; returns the last reply. */
   deliver(envelope: { from?: string; to: string | string[] }, message: string): Promise<Reply>;
-  /** After the reply to STARTTLS: the handshake. Accepts any certificate, and returns the one it got. */
+  /** The handshake, after the reply to STARTTLS. Accepts any certificate, and returns the one it got. */
   secure(): Promise<{ fingerprint: string }>;
   /** Resolves when the server has closed the connection. */
   closed: Promise<void>;
@@ -34,9 +34,13 @@ export interface Address {
   port: number;
 }
 
-/** Connects and waits for the greeting and EHLO, unless told to leave them. */
-export async function connectSmtp(address: Address, { greet = true, ehlo = true } = {}): Promise<SmtpClient> {
+/** Connects and waits for the greeting and EHLO, unless told to leave them. `tls`: from the first byte. */
+export async function connectSmtp(
+  address: Address,
+  { greet = true, ehlo = true, tls = false } = {},
+): Promise<SmtpClient> {
   const client = await openSmtp(address);
+  if (tls) await client.secure();
   if (greet) await client.expect(220);
   if (greet && ehlo) await client.expect(250, "EHLO client.example");
   return client;

@@ -135,7 +135,7 @@ export function createAlice() {
       world.file(
         box,
         { from: "Alice <alice@example.test>", to: "Carol <carol@remote.example>", ...mail },
-        { sentBy: alice.userId, ...filing },
+        { kind: "sent", sentBy: alice.userId, ...filing },
       ),
     thread: (id: string) => world.mailbox.getThread(alice, id, { html: true }).thread,
     messages: (id: string) => world.mailbox.getThread(alice, id, { html: true }).messages,

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
-import { createMxListener } from "../../src/mta/listener.ts";
+import { createSmtpListener } from "../../src/mta/listener.ts";
+import { createMxRole } from "../../src/mta/mx.ts";
 import { Refusal } from "../../src/mta/refusal.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 import { connectSmtp, type Reply } from "../harness/smtp-client.ts";
@@ -448,11 +449,11 @@ describe("stopping", () => {
     const { address } = await listenAndKeep();
     const { certificates } = await replaceableCertificates();
     const runtime = fakeRuntime();
-    const other = createMxListener({
+    const other = createSmtpListener({
       listen: address,
       hostname: "mx.example.test",
       certificates,
-      inbound: { admit() {}, accept: async () => [] },
+      role: createMxRole({ admit() {}, accept: async () => [] }),
       options: { get: (() => 1) as never },
       runtime,
       log: testLog(runtime).log,

@@ -6,7 +6,9 @@ declare const self: Worker;
 
 const handle = self.onmessage;
 self.onmessage = (event: MessageEvent<ToWorker>) => {
-  const text = typeof event.data.source === "string" ? "" : Buffer.from(event.data.source).toString("latin1");
+  const { data } = event;
+  const isInMemory = data.kind === "prepare" && typeof data.source !== "string";
+  const text = isInMemory ? Buffer.from(data.source).toString("latin1") : "";
   if (text.includes("X-Poison: hang")) for (;;);
   if (text.includes("X-Poison: exit")) process.exit(3);
   if (text.includes("X-Poison: throw")) throw new Error("thrown outside of any promise");

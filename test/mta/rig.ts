@@ -3,9 +3,14 @@ import { afterAll } from "bun:test";
 import { join } from "node:path";
 import { createLog } from "../../src/log.ts";
 import { createMailbox } from "../../src/mailbox/mailbox.ts";
+import { createFeedback } from "../../src/mta/feedback.ts";
 import { createInbound, type Envelope, type Inbound } from "../../src/mta/inbound.ts";
-import { createMxListener, type Limits, type MxListener } from "../../src/mta/listener.ts";
+import { createSmtpListener, type Limits, type SmtpListener } from "../../src/mta/listener.ts";
+import { createLocalDelivery } from "../../src/mta/local.ts";
+import { createMxRole } from "../../src/mta/mx.ts";
+import { createOutcomes } from "../../src/mta/outcome.ts";
 import { createParserPool, type ParserPool } from "../../src/mta/parser-pool.ts";
+import type { SmtpRole } from "../../src/mta/role.ts";
 import { openSpool, type Spool } from "../../src/mta/spool.ts";
 import { createFts5Engine } from "../../src/search/fts5.ts";
 import { openOptions } from "../../src/store/options.ts";
@@ -60,11 +65,12 @@ export async function replaceableCertificates() {
 export interface Rig {
   runtime: FakeRuntime;
   lines: LogLine[];
-  listener: MxListener;
+  listener: SmtpListener;
   address: Address;
 }
 
-interface ListenerOptions {
+export interface ListenerOptions {
+  implicitTls?: boolean;
   limits?: Partial<Limits>;
   maxBytes?: () => number;
   runtime?: FakeRuntime;
@@ -72,17 +78,19 @@ interface ListenerOptions {
   logged?: ReturnType<typeof testLog>;
 }
 
-async function listenWith(inbound: Inbound, options: ListenerOptions = {}): Promise<Rig> {
+/** A listener in that role. */
+export async function listenAs(role: SmtpRole, options: ListenerOptions = {}): Promise<Rig> {
   const runtime = options.runtime ?? fakeRuntime();
   const { log, lines } = options.logged ?? testLog(runtime);
   const get = (() => options.maxBytes?.() ?? 1_000_000) as unknown as Parameters<
-    typeof createMxListener
+    typeof createSmtpListener
   >[0]["options"]["get"];
-  const listener = createMxListener({
+  const listener = createSmtpListener({
     listen: { host: "127.0.0.1", port: 0 },
     hostname: "mx.example.test",
     certificates: options.certificates ?? (await replaceableCertificates()).certificates,
-    inbound,
+    role,
+    implicitTls: options.implicitTls ?? false,
     options: { get },
     runtime,
     log,
@@ -113,7 +121,7 @@ export async function listenAndKeep(options: ListenerOptions & Partial<Inbound> 
         return [`msg_${accepted.length}`];
       }),
   };
-  return { ...(await listenWith(inbound, options)), accepted };
+  return { ...(await listenAs(createMxRole(inbound), options)), accepted };
 }
 
 export interface MailboxRig extends Rig {
@@ -147,8 +155,12 @@ export async function listenForMailbox(options: MailboxOptions = {}): Promise<Ma
   const parser =
     options.parser?.({ blobFolder, runtime }) ?? createParserPool({ blobFolder, runtime, log, workers: 1 });
   const spool = openSpool(join(folder, "spool"));
-  const inbound = createInbound({ store, mailbox, parser, spool, options: settings, runtime, log });
-  const rig = await listenWith(inbound, {
+  const hostname = "mx.example.test";
+  const outcomes = createOutcomes({ store, mailbox, options: settings, runtime, hostname, log });
+  const local = createLocalDelivery({ db: store.db, mailbox, parser, runtime });
+  const feedback = createFeedback({ db: store.db, outcomes, local, runtime });
+  const inbound = createInbound({ store, mailbox, parser, spool, feedback, options: settings, runtime, log });
+  const rig = await listenAs(createMxRole(inbound), {
     ...options,
     runtime,
     logged,

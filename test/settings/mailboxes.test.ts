@@ -23,6 +23,7 @@ test("a mailbox has an address in a domain of its workspace, and perhaps an owne
     grants: [],
     quotaBytes: null,
     usedBytes: 0,
+    pausedReason: null,
     createdAt: people.mailboxAt("team@acme.test").createdAt,
   });
   const add = (address: string, more = {}) =>
@@ -101,6 +102,26 @@ test("a quota is set, and given back to the setting", () => {
   for (const bytes of [-1, 1.5, Number.NaN, 2 ** 60]) {
     expect(() => write((tx) => people.setQuota(tx, team, bytes))).toThrow(/whole number of bytes/);
   }
+});
+
+test("a mailbox is paused for a reason, and resumed", () => {
+  const { people, write, team } = openWithMailbox();
+  const reasonNow = () => people.mailboxAt("team@acme.test").pausedReason;
+  write((tx) => people.pauseMailbox(tx, team, "  Unpaid bill "));
+  expect(reasonNow()).toBe("Unpaid bill");
+  expect(people.mailboxAt("ada@acme.test").pausedReason).toBeNull();
+  write((tx) => people.pauseMailbox(tx, team, "é".repeat(500)));
+  expect(reasonNow()).toBe("é".repeat(500));
+  for (const reason of ["", "  ", "two\nlines", "two\u2028lines", "\u0007", "x".repeat(501)]) {
+    expect(() => write((tx) => people.pauseMailbox(tx, team, reason))).toThrow(/give a reason of 1 to 500 characters/);
+  }
+  expect(reasonNow()).toBe("é".repeat(500));
+  for (let i = 0; i < 2; i++) {
+    write((tx) => people.resumeMailbox(tx, team));
+    expect(reasonNow()).toBeNull();
+  }
+  expect(() => write((tx) => people.pauseMailbox(tx, "mbx_none", "x"))).toThrow(/no such mailbox/);
+  expect(() => write((tx) => people.resumeMailbox(tx, "mbx_none"))).toThrow(/no such mailbox/);
 });
 
 test("a removed mailbox goes with its addresses, its mail and its index, and nothing else does", async () => {

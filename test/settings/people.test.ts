@@ -15,6 +15,22 @@ test("workspaces have names of their own, whatever the case", () => {
   }
 });
 
+test("a workspace is paused for a reason, and resumed, whatever its mailboxes are", () => {
+  const { people, write, acme } = openOffice();
+  const { id: box } = people.mailboxAt("ada@acme.test");
+  const reasons = () => people.listWorkspaces().map(({ pausedReason }) => pausedReason);
+  expect(reasons()).toEqual([null, null]);
+  write((tx) => people.pauseMailbox(tx, box, "Of its own"));
+  write((tx) => people.pauseWorkspace(tx, acme, " Under attack "));
+  expect(reasons()).toEqual(["Under attack", null]);
+  expect(() => write((tx) => people.pauseWorkspace(tx, acme, " \t"))).toThrow(/give a reason/);
+  write((tx) => people.resumeWorkspace(tx, acme));
+  expect(reasons()).toEqual([null, null]);
+  expect(people.mailboxAt("ada@acme.test").pausedReason).toBe("Of its own");
+  expect(() => write((tx) => people.pauseWorkspace(tx, "wsp_none", "x"))).toThrow(/no such workspace/);
+  expect(() => write((tx) => people.resumeWorkspace(tx, "wsp_none"))).toThrow(/no such workspace/);
+});
+
 test("a user gets a mailbox at their address unless told not to", () => {
   const { people, write, acme } = openOffice();
   const bob = { workspaceId: acme, email: "Bob@ACME.test", name: " Bob ", role: "member", ownMailbox: true } as const;

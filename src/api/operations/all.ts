@@ -4,6 +4,7 @@ import { getAttachment } from "./attachments.ts";
 import { listMailboxes } from "./mailboxes.ts";
 import { getMessage, getRawMessage, listMessages } from "./messages.ts";
 import { searchMail } from "./search.ts";
+import { draftReply, replyToThread, sendEmail } from "./sending.ts";
 import { getThread, listThreads, updateThread } from "./threads.ts";
 
 export const OPERATIONS: readonly Operation[] = [
@@ -11,9 +12,12 @@ export const OPERATIONS: readonly Operation[] = [
   listThreads,
   getThread,
   updateThread,
+  replyToThread,
+  draftReply,
   listMessages,
   getMessage,
   getRawMessage,
   getAttachment,
   searchMail,
+  sendEmail,
 ];

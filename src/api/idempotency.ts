@@ -1,0 +1,206 @@
+/**
+ * Requests that are answered once (spec: Idempotency): what a key was used for, and the answer that repeats. The only
+ * writer of idempotency_keys.
+ *
+ *   unused ──► in progress, known to this process alone ──► stored, in the transaction that accepts the message
+ *     ▲               │ refused, or the process died                 │ retention.idempotencyHours
+ *     └───────────────┴──────────────────────────────────────────────┘
+ *
+ * Invariant: a key is stored exactly when what it was sent with has happened. Two requests with one key never both run.
+ */
+import { createHash } from "node:crypto";
+import { and, asc, eq, lt, sql } from "drizzle-orm";
+import { AppError } from "../errors.ts";
+import type { Runtime } from "../runtime.ts";
+import type { Job } from "../scheduler.ts";
+import type { Options } from "../store/options.ts";
+import { prepared } from "../store/prepared.ts";
+import { idempotencyKeys } from "../store/schema.ts";
+import type { Store, Tx } from "../store/store.ts";
+
+/** spec: Limits, Idempotency-Key length. */
+export const LONGEST_KEY = 255;
+
+/** Writes the answer in the transaction of what is answered; may run twice, the first time rolled back. */
+export type RecordAnswer = (tx: Tx, answer: unknown) => void;
+
+/** A request that carries a key. */
+export interface KeyedRequest {
+  /** Whose key it is: keys of different API keys have nothing to do with each other. */
+  apiKeyId: string;
+  key: string;
+  /** From `fingerprintOf`: two requests are the same when this is. */
+  fingerprint: string;
+  /** The status that success answers with. */
+  status: number;
+}
+
+export interface IdempotentAnswer {
+  status: number;
+  answer: unknown;
+  /** True when it is an earlier request's, and nothing was done for this one. */
+  replayed: boolean;
+}
+
+export interface Idempotency {
+  /**
+   * Runs `work`, unless its request was answered before. `work` must call what it is given in the transaction that makes
+   * its answer true. A rejection frees the key.
+   * @throws AppError idempotency_in_progress, idempotency_key_reused, and whatever `work` does
+   */
+  once(request: KeyedRequest, work: (record: RecordAnswer) => Promise<unknown>): Promise<IdempotentAnswer>;
+  /** Deletes what is older than the retention. */
+  job: Job;
+}
+
+export interface IdempotencyParts {
+  store: Pick<Store, "db" | "enqueue">;
+  options: Pick<Options, "get">;
+  runtime: Pick<Runtime, "now">;
+}
+
+const HOUR_MS = 3_600_000;
+/** Rows deleted in one transaction, and the pause between two, ms. */
+const PORTION = 500;
+const PAUSE_MS = 50;
+
+const statements = prepared((db) => {
+  const { apiKeyId, key, fingerprint, status, response, createdAt } = idempotencyKeys;
+  return {
+    find: db
+      .select({ fingerprint, status, response, createdAt })
+      .from(idempotencyKeys)
+      .where(and(eq(apiKeyId, sql.placeholder("apiKeyId")), eq(key, sql.placeholder("key"))))
+      .prepare(),
+    put: db
+      .insert(idempotencyKeys)
+      .values({
+        apiKeyId: sql.placeholder("apiKeyId"),
+        key: sql.placeholder("key"),
+        fingerprint: sql.placeholder("fingerprint"),
+        status: sql.placeholder("status"),
+        response: sql.placeholder("response"),
+        createdAt: sql.placeholder("createdAt"),
+      })
+      // What is there has expired: `once` looked.
+      .onConflictDoUpdate({
+        target: [apiKeyId, key],
+        set: {
+          fingerprint: sql`excluded.fingerprint`,
+          status: sql`excluded.status`,
+          response: sql`excluded.response`,
+          createdAt: sql`excluded.created_at`,
+        },
+      })
+      .prepare(),
+    oldest: db.select({ createdAt }).from(idempotencyKeys).orderBy(asc(createdAt)).limit(1).prepare(),
+    expired: db
+      .select({ apiKeyId, key })
+      .from(idempotencyKeys)
+      .where(lt(createdAt, sql.placeholder("before")))
+      .orderBy(asc(createdAt))
+      .limit(PORTION)
+      .prepare(),
+    remove: db
+      .delete(idempotencyKeys)
+      .where(and(eq(apiKeyId, sql.placeholder("apiKeyId")), eq(key, sql.placeholder("key"))))
+      .prepare(),
+  };
+});
+
+/**
+ * The key of a request; undefined when it has none. As given: no two spellings are the same key.
+ * @throws AppError bad_request for one that is none, and for two that differ
+ */
+export function readKey(header: string | undefined, field: string | undefined): string | undefined {
+  if (header !== undefined && field !== undefined && header !== field) {
+    throw new AppError(
+      "bad_request",
+      "The header Idempotency-Key and the field idempotencyKey differ: give one of them",
+    );
+  }
+  const key = header ?? field;
+  if (key !== undefined && (key.length < 1 || key.length > LONGEST_KEY || !/^[\x20-\x7e]+$/.test(key))) {
+    throw new AppError("bad_request", `An idempotency key must be 1 to ${LONGEST_KEY} printable ASCII characters`);
+  }
+  return key;
+}
+
+/** What a request asks for, as a SHA-256 in hex. `asked`: JSON values; the order of their names does not count. */
+export function fingerprintOf(operation: string, asked: unknown): string {
+  const canonical = JSON.stringify(asked, (_, value) =>
+    typeof value === "object" && value !== null && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : value,
+  );
+  return createHash("sha256").update(`${operation}\n${canonical}`).digest("hex");
+}
+
+export function createIdempotency({ store, options, runtime }: IdempotencyParts): Idempotency {
+  /** Of what is being run. */
+  const inProgress = new Set<string>();
+  let nextSweep = 0;
+
+  /** What was stored before this is gone, whether it was deleted or not. */
+  const earliest = (now: number): number => now - options.get("retention.idempotencyHours") * HOUR_MS;
+
+  /** The earlier answer to the same request. @throws AppError idempotency_key_reused */
+  function findAnswer({ apiKeyId, key, fingerprint }: KeyedRequest): IdempotentAnswer | undefined {
+    const stored = statements(store.db).find.get({ apiKeyId, key });
+    if (!stored || stored.createdAt < earliest(runtime.now())) return undefined;
+    if (stored.fingerprint !== fingerprint) {
+      throw new AppError(
+        "idempotency_key_reused",
+        "This idempotency key was used for a different request: use a new one for each",
+      );
+    }
+    return { status: stored.status, answer: stored.response, replayed: true };
+  }
+
+  async function once(
+    request: KeyedRequest,
+    work: (record: RecordAnswer) => Promise<unknown>,
+  ): Promise<IdempotentAnswer> {
+    const { apiKeyId, key, fingerprint, status } = request;
+    const name = `${apiKeyId} ${key}`;
+    if (inProgress.has(name)) {
+      throw new AppError(
+        "idempotency_in_progress",
+        "A request with this idempotency key is still running: wait, then send it again with the same key",
+        { retryAfter: 1 },
+      );
+    }
+    const earlier = findAnswer(request);
+    if (earlier) return earlier;
+    inProgress.add(name);
+    try {
+      const answer = await work((tx, response) => {
+        statements(tx).put.run({ apiKeyId, key, fingerprint, status, response, createdAt: runtime.now() });
+      });
+      return { status, answer, replayed: false };
+    } finally {
+      inProgress.delete(name);
+    }
+  }
+
+  const job: Job = {
+    name: "idempotency",
+    async runDue(now) {
+      if (now < nextSweep) return nextSweep;
+      const before = earliest(now);
+      const oldest = statements(store.db).oldest.get();
+      let removed = 0;
+      if (oldest !== undefined && oldest.createdAt < before) {
+        removed = await store.enqueue((tx) => {
+          const expired = statements(tx).expired.all({ before });
+          for (const row of expired) statements(tx).remove.run(row);
+          return expired.length;
+        });
+      }
+      nextSweep = now + (removed === PORTION ? PAUSE_MS : HOUR_MS);
+      return nextSweep;
+    },
+  };
+
+  return { once, job };
+}

@@ -1,0 +1,87 @@
+/** Sending (spec: POST /threads/{id}/reply, POST /threads/{id}/draft, POST /send). */
+import { AppError } from "../../errors.ts";
+import { t } from "../json-schema.ts";
+import { operation } from "../operation.ts";
+import { DraftRequest, DraftResponse, parameter, ReplyRequest, SendRequest, SendResponse } from "../schemas.ts";
+
+/**
+ * Text and HTML are at most 1 MiB together, which JSON may write in six times as many bytes (RFC 8259 §7); the rest is
+ * for addresses. So who is within the limit is never refused, and who is not gets the refusal that names it.
+ */
+const LARGEST_BODY = 8 * 1_048_576;
+
+const REFUSALS = [400, 401, 403, 404, 409, 413, 422, 423, 429, 502, 507] as const;
+
+/** @throws AppError bad_request */
+function requireContent({ text = "", html = "" }: { text?: string; html?: string }): void {
+  if (text === "" && html === "") throw new AppError("bad_request", "text or html is required, and must not be empty");
+}
+
+/** @throws AppError bad_request for a field that is there and says nothing. */
+function requireAddress(name: "from" | "to", given: string | string[]): void {
+  if ([given].flat().every((list) => /^[\s,]*$/.test(list))) {
+    throw new AppError("bad_request", `${name} is empty: give an address`);
+  }
+}
+
+export const replyToThread = operation({
+  name: "replyToThread",
+  group: "Sending",
+  method: "POST",
+  path: "/threads/:id/reply",
+  scope: "send",
+  summary: "Reply to a conversation",
+  description:
+    "Goes to Reply-To, else From, of the newest message that came in, threaded with In-Reply-To and References. Accepted means durably queued: message.delivered or message.bounced follows for the recipients. Nothing is sent when it is refused.",
+  params: t.Object({ id: parameter.id }),
+  body: ReplyRequest,
+  largestBody: LARGEST_BODY,
+  checkBody: requireContent,
+  idempotent: true,
+  success: 202,
+  response: SendResponse,
+  errors: REFUSALS,
+  run: ({ caller, sending, record }, { params, body }) => sending.reply(caller, params.id, body, record),
+});
+
+export const draftReply = operation({
+  name: "draftReply",
+  group: "Sending",
+  method: "POST",
+  path: "/threads/:id/draft",
+  scope: "write",
+  summary: "Draft a reply for a person to review",
+  description:
+    "Saves what a reply would be as a conversation of its own in drafts, in the same mailbox, for a person to review and send. Nothing is sent.",
+  params: t.Object({ id: parameter.id }),
+  body: DraftRequest,
+  largestBody: LARGEST_BODY,
+  checkBody: requireContent,
+  success: 201,
+  response: DraftResponse,
+  errors: [400, 401, 403, 404, 413, 422, 429],
+  run: ({ caller, sending }, { params, body }) => sending.draft(caller, params.id, body),
+});
+
+export const sendEmail = operation({
+  name: "sendEmail",
+  group: "Sending",
+  method: "POST",
+  path: "/send",
+  scope: "send",
+  summary: "Send a message",
+  description:
+    "Accepted means durably queued: message.delivered or message.bounced follows for the recipients. Nothing is sent when it is refused: one recipient that is malformed or suppressed refuses the whole request.",
+  body: SendRequest,
+  largestBody: LARGEST_BODY,
+  checkBody(body) {
+    requireAddress("from", body.from);
+    requireAddress("to", body.to);
+    requireContent(body);
+  },
+  idempotent: true,
+  success: 202,
+  response: SendResponse,
+  errors: REFUSALS,
+  run: ({ caller, sending, record }, { body }) => sending.send(caller, body, record),
+});

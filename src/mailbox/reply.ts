@@ -1,0 +1,127 @@
+/**
+ * What an answer to a conversation starts from: the message that is answered, and the addresses it may come from
+ * (contract: Reply, Arrival).
+ */
+import { and, desc, eq, isNotNull, ne, or, sql } from "drizzle-orm";
+import type { Caller, Reach } from "../access/caller.ts";
+import type { EmailAddress } from "../message/address.ts";
+import { referencesOf } from "../message/message-id.ts";
+import { prepared } from "../store/prepared.ts";
+import { addresses, messageBodies, messages } from "../store/schema.ts";
+import type { Store } from "../store/store.ts";
+import { routeOf } from "./addresses.ts";
+import { servedHtml } from "./message-view.ts";
+import { reachedThread } from "./threads.ts";
+
+/** The newest message that came, or, when none did, the newest that we sent. */
+export interface AnsweredMessage {
+  kind: "received" | "sent";
+  /** With its angle brackets, as are the next two. */
+  messageId?: string;
+  inReplyTo?: string;
+  /** Oldest first. */
+  references: string[];
+  /** Epoch ms. */
+  date: number;
+  from: EmailAddress;
+  replyTo: EmailAddress[];
+  to: EmailAddress[];
+  cc: EmailAddress[];
+  subject: string;
+  text: string;
+  /** Sanitised. */
+  html?: string;
+  /** The address it arrived on, without a tag. */
+  receivedOn?: string;
+}
+
+export interface ReplyContext {
+  reach: Reach;
+  /** Absent in a conversation of nothing but a draft or notices. */
+  answered?: AnsweredMessage;
+  /** The mailbox's own address and its aliases. */
+  own: ReadonlySet<string>;
+  /** Where mail of this conversation arrived, as far as it still leads to the mailbox: own addresses and catch-alls. */
+  arrivedOn: ReadonlySet<string>;
+}
+
+const statements = prepared((db) => ({
+  answered: db
+    .select({ message: messages, body: { ...bodyColumns(), headers: messageBodies.headers } })
+    .from(messages)
+    .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
+    .where(
+      and(
+        eq(messages.threadSeq, sql.placeholder("threadSeq")),
+        // What we received on no address is a notice of our own.
+        or(eq(messages.kind, "sent"), and(eq(messages.kind, "received"), isNotNull(messages.receivedOn))),
+      ),
+    )
+    .orderBy(sql`${messages.kind} = 'received' desc`, desc(messages.date), desc(messages.seq))
+    .limit(1)
+    .prepare(),
+  arrivedOn: db
+    .selectDistinct({ address: messages.receivedOn })
+    .from(messages)
+    .where(and(eq(messages.threadSeq, sql.placeholder("threadSeq")), isNotNull(messages.receivedOn)))
+    .prepare(),
+  own: db
+    .select({ address: addresses.address })
+    .from(addresses)
+    .where(and(eq(addresses.mailboxId, sql.placeholder("mailboxId")), ne(addresses.kind, "catch-all")))
+    .prepare(),
+}));
+
+function bodyColumns() {
+  const { messageSeq, text, html, sanitizer } = messageBodies;
+  return { messageSeq, text, html, sanitizer };
+}
+
+/** @throws AppError not_found, the same when it does not exist and when it is not reached */
+export function readReplyContext(store: Store, caller: Caller, threadId: string): ReplyContext {
+  const { db } = store;
+  const { thread, reach } = reachedThread(db, caller, threadId);
+  const { mailboxId, seq: threadSeq } = thread;
+  const leadsHere = (address: string): boolean => {
+    const route = routeOf(db, address);
+    return route.kind === "mailbox" && route.mailboxId === mailboxId;
+  };
+  const arrivedOn = statements(db)
+    .arrivedOn.all({ threadSeq })
+    .flatMap(({ address }) => address ?? []);
+  const answered = readAnswered(store, threadSeq);
+  return {
+    reach,
+    ...(answered && { answered }),
+    own: new Set(
+      statements(db)
+        .own.all({ mailboxId })
+        .map(({ address }) => address),
+    ),
+    arrivedOn: new Set(arrivedOn.filter(leadsHere)),
+  };
+}
+
+function readAnswered(store: Store, threadSeq: number): AnsweredMessage | undefined {
+  const row = statements(store.db).answered.get({ threadSeq });
+  if (!row) return undefined;
+  const { message, body } = row;
+  const html = servedHtml(store, body);
+  return {
+    kind: message.kind === "received" ? "received" : "sent",
+    ...(message.messageId === null ? {} : { messageId: message.messageId }),
+    ...(message.inReplyTo === null ? {} : { inReplyTo: message.inReplyTo }),
+    references: referencesOf(
+      body.headers.flatMap(([name, value]) => (name.toLowerCase() === "references" ? value : [])).join(" "),
+    ),
+    date: message.date,
+    from: message.from,
+    replyTo: message.replyTo,
+    to: message.to,
+    cc: message.cc,
+    subject: message.subject,
+    text: body.text,
+    ...(html === null ? {} : { html }),
+    ...(message.receivedOn === null ? {} : { receivedOn: message.receivedOn }),
+  };
+}

@@ -1,0 +1,220 @@
+/**
+ * Bounces written for people only: which addresses a notice names, and what it says of each. There is no standard for
+ * them, and no rule here is for one mail system: a notice names an address at the beginning of a line or after a word
+ * that announces it, gives the reply near it, and ends where the header of the returned message begins.
+ *
+ * Linear in the text, of which only the beginning is read.
+ */
+import { normalizeAddress } from "./address.ts";
+import { addressIn, diagnosticOf, fieldGroupsIn, recipientOf } from "./delivery-status.ts";
+import { isUnspecific, type ReplyCodes, replyCodesIn } from "./reply-code.ts";
+import type { ReportedRecipient } from "./report.ts";
+
+/** A notice in lines, parted from the header of the message that it returns. */
+export interface NoticeText {
+  lines: NoticeLine[];
+  /** "" when the text returns no header. */
+  returnedHeader: string;
+}
+
+interface NoticeLine {
+  text: string;
+  /** The address that it begins with, normalized. */
+  entry: string | undefined;
+  codes: ReplyCodes;
+}
+
+/** Every recipient is looked up in every line: of both there are only so many. */
+const MAX_LENGTH = 64 * 1024;
+const MAX_LINES = 1_000;
+const MAX_LINE = 1_000;
+export const MAX_RECIPIENTS = 100;
+
+const HEADER_FIELD =
+  /^(?:received|return-path|from|to|cc|subject|date|message-id|mime-version|content-type|reply-to|sender|dkim-signature|x-[a-z0-9-]{1,60}|[a-z]{2,30}-signature|authentication-results|references|in-reply-to)[ \t]*:/i;
+/** Of these any header has some, and of the next one at least. */
+const TELLING_FIELD = /^(received|from|to|subject|date|message-id)[ \t]*:/i;
+const ORIGIN_FIELD = ["received", "from", "message-id"];
+
+/** Parts a text where, at the beginning of a line, a header begins that is one without doubt. */
+export function readNotice(text: string): NoticeText {
+  const lines = text.slice(0, MAX_LENGTH).split("\n", MAX_LINES);
+  let start = -1;
+  let telling = new Set<string>();
+  for (const [index, line] of lines.entries()) {
+    if (HEADER_FIELD.test(line)) {
+      if (start < 0) start = index;
+      const name = TELLING_FIELD.exec(line)?.[1]?.toLowerCase();
+      if (name !== undefined) telling.add(name);
+      const isHeader = telling.size >= 3 && ORIGIN_FIELD.some((name) => telling.has(name));
+      if (isHeader || (telling.size === 2 && telling.has("received"))) {
+        return { lines: lines.slice(0, start).map(readLine), returnedHeader: lines.slice(start).join("\n") };
+      }
+    } else if (!/^[ \t]+\S|^[a-z][a-z0-9-]{0,60}[ \t]*:/i.test(line)) {
+      start = -1;
+      telling = new Set();
+    }
+  }
+  return { lines: lines.map(readLine), returnedHeader: "" };
+}
+
+function readLine(line: string): NoticeLine {
+  const text = line.slice(0, MAX_LINE).trimEnd();
+  return { text, entry: normalizeAddress(ENTRY.exec(text)?.[1] ?? ""), codes: replyCodesIn(text) };
+}
+
+/** What the reader of a notice knows of it besides its text. */
+export interface NoticeContext {
+  subject: string;
+  /** Header fields X-Failed-Recipients. */
+  failed: readonly string[];
+  /** Addresses that are no recipients: whom the notice is from and to. */
+  others: readonly string[];
+  /** Whom the returned message was to, by its own header. */
+  addressed: readonly string[];
+}
+
+/** The recipients that a notice reports on, in order; none when it reads like no bounce. */
+export function readBounce({ lines }: NoticeText, context: NoticeContext): ReportedRecipient[] {
+  const texts = lines.map(({ text }) => text);
+  const fields = fieldGroupsIn(texts.join("\n")).flatMap((group) =>
+    group.has("final-recipient") ? (recipientOf(group) ?? []) : [],
+  );
+  if (fields.length > 0) return withNotice(fields, lines);
+  const isDelayed = DELAYED.test(context.subject) || texts.some((text) => STILL_TRIED.test(text));
+  const isFailed =
+    context.failed.length > 0 ||
+    replyIn(lines) !== undefined ||
+    [context.subject, ...texts].some((text) => FAILURE.test(text));
+  if (!isDelayed && !isFailed) return [];
+  const action = isDelayed ? "delayed" : "failed";
+  return withNotice(
+    namedIn(lines, context).map((recipient) => ({ recipient, action })),
+    lines,
+  );
+}
+
+/** `reported` with the codes and the replies that the text gives, where they have none of their own. */
+export function withNotice(reported: readonly ReportedRecipient[], lines: readonly NoticeLine[]): ReportedRecipient[] {
+  const isAlone = reported.length === 1;
+  return reported.map((recipient, index) =>
+    index >= MAX_RECIPIENTS || (recipient.code !== undefined && !isUnspecific(recipient.status))
+      ? recipient
+      : completed(recipient, saidOf(recipient, lines, isAlone)),
+  );
+}
+
+function completed(reported: ReportedRecipient, { origin, reply }: Said): ReportedRecipient {
+  const said = replyCodesIn(reply ?? "");
+  const code = reported.code ?? said.code;
+  const status = isUnspecific(reported.status) ? (said.status ?? reported.status) : reported.status;
+  const diagnostic = reported.diagnostic ?? reply;
+  return {
+    ...reported,
+    ...(reported.original === undefined && origin !== undefined ? { original: origin } : {}),
+    ...(status === undefined ? {} : { status }),
+    ...(code === undefined ? {} : { code }),
+    ...(diagnostic === undefined ? {} : { diagnostic }),
+  };
+}
+
+const FAILURE =
+  /\bfail(?:ed|ure|s)?\b|\berror\b|undeliver|(?:not|n't) (?:be |been )?(?:deliver|sent|send)|un(?:able|known)\b|did not reach|was(?: not|n't) able|not listed|aborted|reject|returned (?:mail|message)|mailbox|permanent error|trouble delivering/i;
+const DELAYED = /\bdelay(?:ed)?\b|^warning\b|\bwarning\s*$|still being retried/i;
+const STILL_TRIED =
+  /\bwill (?:continue|keep)\b.{0,20}\btry|attempts? will continue|still being retried|will be retried|only a temporary failure|warning message only/i;
+
+const ADDRESS = String.raw`[^\s<>"'(),;:@[\]|]{1,64}@[\p{L}\p{N}_-][\p{L}\p{N}._-]{0,253}[\p{L}\p{N}]`;
+/** A line about an address begins with it, perhaps marked as an item of a list. */
+const ENTRY = new RegExp(
+  String.raw`^[\s>*•-]{0,40}(?:"[^"<]{0,100}"\s*)?["'<]{0,2}(${ADDRESS})(?=$|[\s>"':,;[(<.])`,
+  "u",
+);
+const ANYWHERE = new RegExp(`(?<![^\\s<>"'(),;:[\\]|])${ADDRESS}`, "gu");
+/** A reply in a transcript: `550 5.1.1 <a@b.example>... User unknown`. */
+const REPLY_ABOUT = new RegExp(String.raw`^\s{0,10}[45]\d\d[\s-](?:[45]\.\d\.\d{1,3}\s)?<(${ADDRESS})>`, "u");
+const COMMAND = new RegExp(String.raw`\brcpt to:\s?<?(${ADDRESS})`, "iu");
+/** Lines that tell of the message or of whom to turn to. */
+const ASIDE =
+  /^\s*(?:from|sender|subject|message-id|original sender|mail from|reply-to)\s*:|contact|assistance|please send/i;
+
+/** The addresses that failed, by the surest of the ways in which the notice tells. */
+function namedIn(lines: readonly NoticeLine[], { failed, others, addressed }: NoticeContext): string[] {
+  const strangers = new Set(others.map(normalizeAddress));
+  const told = lines.filter(({ text }) => !ASIDE.test(text)).map(({ text }) => text);
+  const entries = told.map((text) => ENTRY.exec(text)?.[1]);
+  const isRecipient = (address: string | undefined) => !strangers.has(normalizeAddress(address ?? ""));
+  const ways: (() => (string | undefined)[])[] = [
+    () => failed.map(addressIn),
+    () => entries.filter(isRecipient),
+    () => told.map((text) => REPLY_ABOUT.exec(text)?.[1]),
+    () => told.map((text) => COMMAND.exec(text)?.[1]),
+    () => told.flatMap((text) => text.match(ANYWHERE) ?? []).filter(isRecipient),
+    () => (addressed.length === 1 ? [...addressed] : []),
+    // Nobody else: they wrote to themselves.
+    () => entries,
+  ];
+  for (const way of ways) {
+    const found = new Map<string, string>();
+    for (const address of way()) {
+      const key = normalizeAddress(address ?? "");
+      if (address !== undefined && key !== undefined && !found.has(key)) found.set(key, address);
+    }
+    if (found.size > 0) return [...found.values()].slice(0, MAX_RECIPIENTS);
+  }
+  return [];
+}
+
+const GENERATED_FROM = new RegExp(
+  String.raw`\((?:ultimately )?(?:generated|expanded) from:?\s{0,3}<?(${ADDRESS})>?\)`,
+  "iu",
+);
+/** Lines after an address that may be about it. */
+const MAX_ABOUT = 30;
+
+/** What a notice says of a recipient: whom the sender wrote to, where it is told, and the reply. */
+interface Said {
+  origin?: string;
+  reply?: string;
+}
+
+/** `isAlone`: with nobody else in the notice, whatever reply it gives is theirs. */
+function saidOf({ recipient }: ReportedRecipient, lines: readonly NoticeLine[], isAlone: boolean): Said {
+  const key = normalizeAddress(recipient);
+  const about = lines.flatMap((line, index) => {
+    if (line.entry === undefined || line.entry !== key) return [];
+    const next = lines.slice(index + 1, index + MAX_ABOUT).findIndex(({ entry }) => entry !== undefined);
+    return lines.slice(index, next < 0 ? index + MAX_ABOUT : index + 1 + next);
+  });
+  const origin = about.map(({ text }) => GENERATED_FROM.exec(text)?.[1]).find((address) => address !== undefined);
+  const lower = recipient.toLowerCase();
+  const mentions = lines.filter(({ text }) => text.toLowerCase().includes(lower));
+  const reply = replyIn(about) ?? replyIn(mentions) ?? (isAlone ? replyIn(lines) : undefined) ?? wordsOf(about);
+  return { ...(origin === undefined ? {} : { origin }), ...(reply === undefined ? {} : { reply }) };
+}
+
+/** Lines that a reply goes on for. */
+const MAX_REPLY = 5;
+
+/** A reply without codes: the first lines that are more than a rule or the heading of what is returned. */
+function wordsOf(lines: readonly NoticeLine[]): string | undefined {
+  const worded = lines.map(({ text }) => text).filter((text) => /^[^-=*|]*\p{L}/u.test(text));
+  return diagnosticOf(worded.slice(0, MAX_REPLY).join(" "));
+}
+
+/** The first line with codes, whole ones before others, and what follows of its paragraph. */
+function replyIn(lines: readonly NoticeLine[]): string | undefined {
+  const isReply = [
+    ({ code = 0, status }: ReplyCodes) => code >= 400 && status !== undefined,
+    ({ code = 0 }: ReplyCodes) => code >= 400,
+    ({ status = "2" }: ReplyCodes) => !status.startsWith("2"),
+  ];
+  for (const test of isReply) {
+    const first = lines.findIndex(({ codes }) => test(codes));
+    if (first < 0) continue;
+    const paragraph = lines.slice(first, first + MAX_REPLY).map(({ text }) => text);
+    const end = paragraph.findIndex((text) => text.trim() === "");
+    return diagnosticOf(paragraph.slice(0, end < 0 ? MAX_REPLY : end).join(" "));
+  }
+  return undefined;
+}

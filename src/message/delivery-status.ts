@@ -1,0 +1,105 @@
+/**
+ * The fields of a part for programs: message/delivery-status (RFC 3464) and message/feedback-report (RFC 5965); and what
+ * the former say of each recipient.
+ */
+import { normalizeAddress, parseAddressList } from "./address.ts";
+import { replyCodesIn } from "./reply-code.ts";
+import type { ReportedAction, ReportedRecipient } from "./report.ts";
+
+/** Fields by lower-case name; several of one name in order. Values are unfolded. */
+export type FieldGroup = Map<string, string[]>;
+
+/** Most groups that are read of one report: one a recipient. */
+const MAX_GROUPS = 2_000;
+
+/** The groups of fields in a text, parted by empty lines. Lines that are no fields end a group. */
+export function fieldGroupsIn(text: string): FieldGroup[] {
+  const groups: FieldGroup[] = [];
+  let group: FieldGroup = new Map();
+  let values: string[] = [];
+  const close = () => {
+    if (group.size > 0) groups.push(group);
+    group = new Map();
+  };
+  for (const line of text.split(/\r?\n/)) {
+    if (groups.length >= MAX_GROUPS) break;
+    const [, name, value = ""] = /^([a-z][a-z0-9-]{1,60})[ \t]*:(.*)$/i.exec(line) ?? [];
+    if (name !== undefined) {
+      const key = name.toLowerCase();
+      // Each recipient has one: where the empty line is missing, the next group begins here.
+      if (key === "final-recipient" && group.has(key)) close();
+      values = group.get(key) ?? [];
+      group.set(key, values);
+      values.push(value.trim());
+    } else if (/^[ \t]+\S/.test(line) && group.size > 0) {
+      values.push(`${values.pop() ?? ""}${line.trimEnd()}`);
+    } else {
+      close();
+    }
+  }
+  close();
+  return groups;
+}
+
+/** What a group of fields says of a recipient; undefined when it names none. */
+export function recipientOf(group: FieldGroup): ReportedRecipient | undefined {
+  const final = addressIn(group.get("final-recipient")?.[0] ?? "");
+  const original = addressIn(group.get("original-recipient")?.[0] ?? "");
+  const recipient = final ?? original;
+  if (recipient === undefined) return undefined;
+  const diagnostic = diagnosticOf((group.get("diagnostic-code")?.[0] ?? "").replace(/^[a-z0-9.-]{1,40}\s*;/i, ""));
+  const said = replyCodesIn(diagnostic ?? "");
+  const stated = replyCodesIn(group.get("status")?.[0] ?? "").status;
+  // What the server that refused said itself comes before what the one that reports made of it.
+  const status = stated === undefined || said.status?.[0] === stated[0] ? (said.status ?? stated) : stated;
+  return {
+    recipient,
+    ...(original === undefined || normalizeAddress(original) === normalizeAddress(recipient) ? {} : { original }),
+    action: actionOf(group.get("action")?.[0] ?? "", status),
+    ...(status === undefined ? {} : { status }),
+    ...(said.code === undefined ? {} : { code: said.code }),
+    ...(diagnostic === undefined ? {} : { diagnostic }),
+  };
+}
+
+const ACTIONS: Record<string, ReportedAction> = {
+  failed: "failed",
+  delayed: "delayed",
+  delivered: "delivered",
+  deliverable: "delivered",
+  relayed: "relayed",
+  expanded: "expanded",
+};
+
+/** RFC 3464 §2.3.3; where the field is missing, the class of the status says it. */
+function actionOf(value: string, status: string | undefined): ReportedAction {
+  const action = ACTIONS[/^[a-z]+/i.exec(value)?.[0]?.toLowerCase() ?? ""];
+  if (action !== undefined) return action;
+  return status?.startsWith("2") ? "delivered" : status?.startsWith("4") ? "delayed" : "failed";
+}
+
+const MAX_DIAGNOSTIC = 500;
+
+/** A reply on one line, of the length that is kept; undefined when there is nothing. */
+export function diagnosticOf(text: string): string | undefined {
+  const line = text
+    .replace(/[\s\p{Cc}]+/gu, " ")
+    .trim()
+    .slice(0, MAX_DIAGNOSTIC);
+  return line === "" ? undefined : line.trimEnd().toWellFormed();
+}
+
+/**
+ * The address in the value of a field: `rfc822; a@b.example`, the type left out, or of type utf-8 with its escapes (RFC
+ * 6533 §3). Undefined when there is none that mail could have been sent to.
+ */
+export function addressIn(value: string): string | undefined {
+  const typed = /^\s*[a-z0-9-]{1,40}\s*;(.*)$/is.exec(value)?.[1] ?? value;
+  const unescaped = typed.replace(/\\x\{([0-9a-f]{1,6})\}/gi, (escaped, hex: string) => {
+    const point = Number.parseInt(hex, 16);
+    return point <= 0x10ffff ? String.fromCodePoint(point) : escaped;
+  });
+  return parseAddressList(unescaped)
+    .map(({ email }) => email)
+    .find((email) => normalizeAddress(email) !== undefined);
+}

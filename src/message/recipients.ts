@@ -1,0 +1,39 @@
+/**
+ * Recipients as a request names them (spec: POST /send, ReplyRequest). Read strictly: a guess that is harmless in a
+ * header that came is, in one that goes out, mail to somebody else. Every entry becomes one address, or all are refused.
+ */
+import { AppError } from "../errors.ts";
+import { type EmailAddress, envelopeAddress, isAddressLiteral, readAddressEntries } from "./address.ts";
+
+/** More than these are not even read; how many a message may have is a setting. */
+const MAX_RECIPIENTS = 5_000;
+/** Characters of an entry that its refusal shows. */
+const SHOWN = 80;
+
+/**
+ * The addresses given, in order: a list with commas, or several such lists; groups give their members. `email` is the
+ * local part as typed and the domain in A-labels. Empty for nothing but white space and commas.
+ * @throws AppError `unprocessable`, naming the first entry that mail cannot be sent to.
+ */
+export function readRecipients(given: string | readonly string[] | undefined): EmailAddress[] {
+  const lists = typeof given === "string" ? [given] : (given ?? []);
+  const recipients: EmailAddress[] = [];
+  for (const list of lists) {
+    for (const { source, addresses, exact } of readAddressEntries(list)) {
+      if (recipients.length >= MAX_RECIPIENTS)
+        throw new AppError("unprocessable", `more than ${MAX_RECIPIENTS} recipients`);
+      const email = exact === undefined ? undefined : envelopeAddress(exact);
+      if (email === undefined) throw refusal(source, "is not an email address");
+      if (isAddressLiteral(email)) throw refusal(source, "names a host by its IP address, not by a domain");
+      const name = addresses[0]?.name;
+      recipients.push(name === undefined ? { email } : { email, name });
+    }
+  }
+  return recipients;
+}
+
+function refusal(source: string, why: string): AppError {
+  const oneLine = source.replace(/[\s\p{C}]+/gu, " ").trim();
+  const shown = oneLine.length > SHOWN ? `${oneLine.slice(0, SHOWN)}…` : oneLine;
+  return new AppError("unprocessable", `recipient "${shown.toWellFormed()}" ${why}`);
+}

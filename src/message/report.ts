@@ -1,0 +1,217 @@
+/**
+ * What a message that is a report says: delivery status notifications (RFC 3464), bounces that are written for people
+ * only, and feedback reports (RFC 5965).
+ *
+ * Reports come from strangers: what is read here is a claim, worth what it can be matched with (contract: Sending).
+ */
+import { normalizeAddress, parseAddressList, parseSender, splitAddress } from "./address.ts";
+import { MAX_RECIPIENTS, type NoticeText, readBounce, readNotice, withNotice } from "./bounce-text.ts";
+import { decodeOctets } from "./charset.ts";
+import { decodeFile, decodeText } from "./decode.ts";
+import { addressIn, type FieldGroup, fieldGroupsIn, recipientOf } from "./delivery-status.ts";
+import { decodeWords } from "./encoded-word.ts";
+import { type HeaderField, headerOf, headersOf, readHeaders } from "./headers.ts";
+import { firstMessageId } from "./message-id.ts";
+import { leavesOf, type Part, readStructure } from "./structure.ts";
+import { textOfHtml } from "./text.ts";
+
+/** What became of messages that were sent, by a server that tried. */
+export interface DeliveryReport {
+  kind: "delivery";
+  /** Of the returned message, with its angle brackets. */
+  messageId?: string;
+  /** The reverse-path that the returned message went out with, when its header tells. */
+  envelopeFrom?: string;
+  recipients: ReportedRecipient[];
+}
+
+export type ReportedAction = "failed" | "delayed" | "delivered" | "relayed" | "expanded";
+
+export interface ReportedRecipient {
+  /** Where delivery ended: after aliases and forwarding. */
+  recipient: string;
+  /** Whom the sender addressed, where the report tells and it differs. */
+  original?: string;
+  action: ReportedAction;
+  /** RFC 3463, as `5.1.1`. */
+  status?: string;
+  /** SMTP reply code in the diagnostic. */
+  code?: number;
+  /** What the server said, on one line, at most 500 characters. */
+  diagnostic?: string;
+}
+
+/** A complaint: the recipient's provider passes on what they said of a message. */
+export interface FeedbackReport {
+  kind: "feedback";
+  /** `abuse`, `fraud`, `opt-out`…, lower case (RFC 5965 §7.3). */
+  type: string;
+  messageId?: string;
+  envelopeFrom?: string;
+  /** Who complained; empty where the provider does not tell. */
+  recipients: string[];
+}
+
+export type Report = DeliveryReport | FeedbackReport;
+
+/** The report that a message is; undefined when it is none. Bounded time; never rejects. */
+export async function readReport(bytes: Uint8Array): Promise<Report | undefined> {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const { fields } = readHeaders(buffer);
+  if (!mayBeReport(fields)) return undefined;
+  try {
+    const message: Message = { buffer, fields, parts: [...leavesOf(readStructure(buffer))] };
+    return (await readFeedback(message)) ?? (await readDelivery(message));
+  } catch {
+    // Beyond what honest mail contains (structure.ts), or what the decoder takes: no report that anyone can read.
+    return undefined;
+  }
+}
+
+/** The message that is the report. */
+interface Message {
+  buffer: Buffer;
+  fields: readonly HeaderField[];
+  /** Its leaves. */
+  parts: readonly Part[];
+}
+
+const AGENT =
+  /^(?:mailer-?daemon|post-?_?master|(?:e?mail|mdaemon|system)?[._-]?(?:mail|delivery)[._-](?:delivery|system|subsystem).*)$/i;
+const SUBJECT =
+  /^\W*(?:(?:message |mail )?un-?deliver|non[- ]?deliver|(?:mail |message )?deliver[a-z]* (?:status|fail|has failed|notif|problem|error)|mail (?:system )?(?:fail|error)|fail(?:ed|ure) (?:notice|deliver)|returned (?:e?-?mail|message)|mail (?:could not|returned)|bounce[d]? (?:mail|message|notif)|e?mail bounce|delayed mail|warning: (?:message|could not)|there was an error sending|complaint about message from)/i;
+
+/** The test that ordinary mail fails at the cost of its header. */
+function mayBeReport(fields: readonly HeaderField[]): boolean {
+  const type = headerOf(fields, "content-type") ?? "";
+  if (/multipart\/report|report-type/i.test(type) || headerOf(fields, "x-failed-recipients") !== undefined) return true;
+  const from = (headerOf(fields, "from") ?? "").trim();
+  const local = splitAddress(parseSender(from)?.email ?? "").local;
+  return from === "<>" || AGENT.test(local) || SUBJECT.test(decodeWords(headerOf(fields, "subject") ?? ""));
+}
+
+const RETURNED = /^(?:message\/(?:rfc822|rfc822-headers?|global|global-headers|partial)|text\/rfc822-headers?)$/;
+/** Octets of a part that are read: of a returned message only the header matters. */
+const MAX_PART = 256 * 1024;
+
+/** RFC 5965; and the complaints of Outlook.com, which are only the message itself in another. */
+async function readFeedback({ buffer, fields, parts }: Message): Promise<FeedbackReport | undefined> {
+  const part = parts.find(({ type }) => type === "message/feedback-report");
+  const returned = parts.find(({ type }) => RETURNED.test(type));
+  const header = returned === undefined ? [] : await headerFieldsOf(buffer, returned);
+  if (part === undefined) {
+    const complainant = addressIn(headerOf(header, "x-hmxmroriginalrecipient") ?? "");
+    const isComplaint = /^complaint about message from /i.test(headerOf(fields, "subject") ?? "");
+    if (!isComplaint || complainant === undefined) return undefined;
+    return { kind: "feedback", type: "abuse", ...identityOf(header), recipients: [complainant] };
+  }
+  const groups = fieldGroupsIn(decodeOctets(await contentOf(buffer, part)));
+  const values = (name: string) => groups.flatMap((group) => group.get(name) ?? []);
+  const envelopeFrom = addressIn(values("original-mail-from")[0] ?? "");
+  const recipients = [...values("original-rcpt-to"), ...values("removal-recipient")].map(addressIn);
+  return {
+    kind: "feedback",
+    type: (values("feedback-type")[0] ?? "").toLowerCase().slice(0, 60) || "other",
+    ...(envelopeFrom === undefined ? {} : { envelopeFrom }),
+    ...identityOf(header),
+    recipients: [...new Set(recipients.filter((address) => address !== undefined))],
+  };
+}
+
+async function readDelivery({ buffer, fields, parts }: Message): Promise<DeliveryReport | undefined> {
+  const textPart = parts.find(({ type }) => type === "text/plain") ?? parts.find(({ type }) => type === "text/html");
+  const notice = readNotice(textPart === undefined ? "" : await textOf(buffer, textPart));
+  const header = await returnedHeader(buffer, parts, notice);
+  const status = parts.filter(({ type }) => /^message\/(?:global-)?delivery-status$/.test(type));
+  const groups: FieldGroup[] = [];
+  for (const part of status) groups.push(...fieldGroupsIn(decodeOctets(await contentOf(buffer, part))));
+  const reported = firstOfEach(groups.flatMap((group) => recipientOf(group) ?? []));
+  const recipients =
+    reported.length > 0
+      ? withNotice(reported, notice.lines)
+      : readBounce(notice, {
+          subject: decodeWords(headerOf(fields, "subject") ?? ""),
+          failed: headersOf(fields, "x-failed-recipients").flatMap((value) => value.split(",", MAX_RECIPIENTS)),
+          others: ["from", "to", "reply-to"].flatMap((name) => addressesIn(fields, name)),
+          addressed: addressesIn(header, "to"),
+        });
+  if (recipients.length === 0) return undefined;
+  const sender = groups.flatMap((group) => group.get("x-postfix-sender") ?? [])[0];
+  const envelopeFrom = addressIn(sender ?? "");
+  const named = groups.flatMap((group) => group.get("x-original-message-id") ?? [])[0];
+  const { messageId = firstMessageId(named ?? "") ?? idIn(notice), ...identity } = identityOf(header);
+  return {
+    kind: "delivery",
+    ...(messageId === undefined ? {} : { messageId }),
+    ...(envelopeFrom === undefined ? {} : { envelopeFrom }),
+    ...identity,
+    recipients,
+  };
+}
+
+/** Each recipient once: the same report may come twice in one message. */
+function firstOfEach(reported: readonly ReportedRecipient[]): ReportedRecipient[] {
+  const first = new Map<string, ReportedRecipient>();
+  for (const one of reported) {
+    const key = `${one.action} ${normalizeAddress(one.recipient)} ${normalizeAddress(one.original ?? "")}`;
+    if (!first.has(key)) first.set(key, one);
+  }
+  return [...first.values()];
+}
+
+/** What tells which message a header is of. */
+function identityOf(header: readonly HeaderField[]): Pick<DeliveryReport, "messageId" | "envelopeFrom"> {
+  const messageId = firstMessageId(headerOf(header, "message-id") ?? "");
+  const stamped = headersOf(header, "received").map(
+    (value) => /\(envelope-from\s{1,3}<?([^\s<>()]{1,320})/i.exec(value)?.[1],
+  );
+  const path = headerOf(header, "return-path") ?? stamped.find((address) => address !== undefined);
+  const envelopeFrom = addressIn(path ?? "");
+  return { ...(messageId === undefined ? {} : { messageId }), ...(envelopeFrom === undefined ? {} : { envelopeFrom }) };
+}
+
+/** A Message-ID that a notice names among what it tells of the message. */
+function idIn({ lines }: NoticeText): string | undefined {
+  for (const { text } of lines) {
+    const [, id] = /\bmessage-?id\s{0,3}:\s{0,3}(<[^<>\s]{1,998}>)/i.exec(text) ?? [];
+    if (id !== undefined) return id;
+  }
+  return undefined;
+}
+
+/** The header of the returned message: a part of its own, the end of the notice, or a text that is nothing else. */
+async function returnedHeader(buffer: Buffer, parts: readonly Part[], notice: NoticeText): Promise<HeaderField[]> {
+  const returned = parts.find(({ type }) => RETURNED.test(type));
+  if (returned !== undefined) return headerFieldsOf(buffer, returned);
+  if (notice.returnedHeader !== "") return readHeaders(Buffer.from(notice.returnedHeader)).fields;
+  const texts = parts.filter(({ type }) => type === "text/plain").slice(1, 3);
+  for (const part of texts) {
+    const header = readNotice(await textOf(buffer, part)).returnedHeader;
+    if (header !== "") return readHeaders(Buffer.from(header)).fields;
+  }
+  // The message stands in the report as if it were one of its parts.
+  return parts.slice(1).find(({ header }) => headerOf(header.fields, "message-id"))?.header.fields ?? [];
+}
+
+async function headerFieldsOf(buffer: Buffer, part: Part): Promise<HeaderField[]> {
+  const content = Buffer.from(await contentOf(buffer, part));
+  // An empty line too many before the message.
+  const start = content.findIndex((octet) => octet !== 0x0d && octet !== 0x0a);
+  return readHeaders(content, Math.max(0, start)).fields;
+}
+
+const addressesIn = (fields: readonly HeaderField[], name: string): string[] =>
+  parseAddressList(headerOf(fields, name) ?? "").map(({ email }) => email);
+
+/** The beginning of what a part contains, its transfer encoding undone. */
+async function contentOf(buffer: Buffer, part: Part): Promise<Uint8Array> {
+  const encoding = headerOf(part.header.fields, "content-transfer-encoding") ?? "";
+  const beginning = { ...part, end: Math.min(part.end, part.start + MAX_PART) };
+  if (/^\s*(?:quoted-printable|base64)\b/i.test(encoding)) return (await decodeFile(buffer, beginning)).content;
+  return buffer.subarray(beginning.start, beginning.end);
+}
+
+async function textOf(buffer: Buffer, part: Part): Promise<string> {
+  const text = await decodeText(buffer, { ...part, end: Math.min(part.end, part.start + MAX_PART) });
+  return part.type === "text/html" ? textOfHtml(text) : text;
+}

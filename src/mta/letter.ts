@@ -1,0 +1,33 @@
+/**
+ * What somebody wrote becomes the bytes of a message: HTML made safe, text beside it, the message that is answered
+ * quoted below. Heavy for large bodies: a worker does it.
+ */
+import { composeMessage } from "../message/compose.ts";
+import { type QuotedMessage, quotedHtml, quotedText } from "../message/quote.ts";
+import { sanitizeHtml } from "../message/sanitize.ts";
+import { textOfHtml } from "../message/text.ts";
+
+export interface Letter {
+  /** Boundaries are made of it: nothing that its writer knows. */
+  id: string;
+  /** [name, value] in order. */
+  headers: readonly (readonly [name: string, value: string])[];
+  /** Text, HTML or both as written; what is absent or empty is derived or left out. */
+  text?: string | undefined;
+  html?: string | undefined;
+  /** To be quoted below. */
+  quoted?: QuotedMessage | undefined;
+}
+
+/** HTML is never alone: its text goes beside it. The bytes, lines ended by CRLF. */
+export function composeLetter({ id, headers, text, html, quoted }: Letter): Promise<Uint8Array> {
+  const safeHtml = html ? sanitizeHtml(html) : undefined;
+  const ownText = text || textOfHtml(safeHtml ?? "");
+  return composeMessage({
+    id,
+    headers,
+    text: quoted ? `${ownText}\n\n${quotedText(quoted)}` : ownText,
+    ...(safeHtml !== undefined && { html: quoted ? `${safeHtml}\n<br>\n${quotedHtml(quoted)}` : safeHtml }),
+    attachments: [],
+  });
+}

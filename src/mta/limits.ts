@@ -1,0 +1,221 @@
+/**
+ * The guardrails of sending, all in one place (contract: Sending, Order of refusals; spec: Errors). Nothing here writes:
+ * what was accepted before is counted in outbound_messages, so no count can drift from what was sent.
+ *
+ * They are asked before a message is composed, to refuse early, and again in the transaction that accepts it, so that two
+ * messages at the edge of a limit cannot both pass.
+ */
+import { and, eq, gt, gte, sql } from "drizzle-orm";
+import { AppError, type ErrorCode } from "../errors.ts";
+import type { Usage } from "../mailbox/usage.ts";
+import { isAddressLiteral, normalizeAddress, splitAddress } from "../message/address.ts";
+import type { Options } from "../store/options.ts";
+import { prepared } from "../store/prepared.ts";
+import { domains, mailboxes, outboundMessages, workspaces } from "../store/schema.ts";
+import type { Db } from "../store/store.ts";
+import type { LocalDelivery } from "./local.ts";
+import type { Recipient } from "./recipient.ts";
+import { suppressedAmong } from "./suppression.ts";
+
+/** What somebody wants to send, as far as the limits go. */
+export interface Attempt {
+  mailboxId: string;
+  workspaceId: string;
+  /** Address of the From header; normalized. */
+  from: string;
+  recipients: readonly Recipient[];
+}
+
+/** Recipients waiting in the queue beyond which it takes no more. */
+export const LARGEST_QUEUE = 1_000_000;
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+const { acceptedAt, recipients, outsideRecipients } = outboundMessages;
+
+/** When the window has lost enough recipients; the messages of one instant leave it together. */
+const freedAt = (owner: "mailbox_id" | "workspace_id") =>
+  `SELECT accepted_at AS acceptedAt FROM (
+     SELECT accepted_at, sum(recipients) OVER (ORDER BY accepted_at) AS freed
+     FROM outbound_messages WHERE ${owner} = ?1 AND accepted_at > ?2
+   ) WHERE freed >= ?3 LIMIT 1`;
+
+const statements = prepared((db) => {
+  const total = sql<number>`coalesce(sum(${recipients}), 0)`;
+  const since = gt(acceptedAt, sql.placeholder("since"));
+  const ofMailbox = eq(outboundMessages.mailboxId, sql.placeholder("owner"));
+  const ofWorkspace = eq(outboundMessages.workspaceId, sql.placeholder("owner"));
+  const freed = (owner: Parameters<typeof freedAt>[0]) =>
+    db.$client.prepare<{ acceptedAt: number }, [string, number, number]>(freedAt(owner));
+  return {
+    domain: db
+      .select({ workspaceId: domains.workspaceId, verifiedAt: domains.verifiedAt })
+      .from(domains)
+      .where(eq(domains.name, sql.placeholder("name")))
+      .prepare(),
+    mailbox: db
+      .select({ address: mailboxes.address, paused: mailboxes.pausedReason, workspacePaused: workspaces.pausedReason })
+      .from(mailboxes)
+      .innerJoin(workspaces, eq(workspaces.id, mailboxes.workspaceId))
+      .where(eq(mailboxes.id, sql.placeholder("mailboxId")))
+      .prepare(),
+    takenOfMailbox: db.select({ total }).from(outboundMessages).where(and(ofMailbox, since)).prepare(),
+    takenOfWorkspace: db.select({ total }).from(outboundMessages).where(and(ofWorkspace, since)).prepare(),
+    freedOfMailbox: freed("mailbox_id"),
+    freedOfWorkspace: freed("workspace_id"),
+    outsideOfDomain: db
+      .select({ total: sql<number>`coalesce(sum(${outsideRecipients}), 0)` })
+      .from(outboundMessages)
+      .where(and(eq(outboundMessages.domain, sql.placeholder("domain")), gte(acceptedAt, sql.placeholder("midnight"))))
+      .prepare(),
+  };
+});
+
+export interface LimitsParts {
+  options: Pick<Options, "get">;
+  local: Pick<LocalDelivery, "isLocal">;
+}
+
+export interface Limits {
+  /**
+   * Passes a message that may be sent at `now` (epoch ms), but for room in queue and mailbox.
+   * @throws AppError unprocessable (sender, recipients), locked (paused), rate_limited (caps, with Retry-After)
+   */
+  requireAllowed(db: Db, attempt: Attempt, now: number): void;
+  /** Recipients that are not at this server. */
+  countOutside(attempt: Pick<Attempt, "workspaceId" | "recipients">): number;
+}
+
+export function createLimits({ options, local }: LimitsParts): Limits {
+  /** @throws AppError unprocessable */
+  function requireSender(db: Db, { from, workspaceId }: Attempt): { verifiedAt: number } {
+    const { domain: name } = splitAddress(from);
+    const domain = statements(db).domain.get({ name });
+    if (domain?.workspaceId !== workspaceId || domain.verifiedAt === null) {
+      throw new AppError("unprocessable", `The domain ${name} is not verified, so nothing can be sent from ${from}`);
+    }
+    return { verifiedAt: domain.verifiedAt };
+  }
+
+  /** @throws AppError unprocessable */
+  function requireRecipients(db: Db, { recipients, workspaceId }: Attempt): void {
+    const most = options.get("sending.maxRecipients");
+    if (recipients.length > most) {
+      throw new AppError(
+        "unprocessable",
+        `The message has ${recipients.length} recipients, Cc and Bcc included; ${most} is the most`,
+      );
+    }
+    const addresses = recipients.map(({ email }) => email);
+    const malformed = addresses.find((email) => normalizeAddress(email) === undefined || isAddressLiteral(email));
+    if (malformed !== undefined) {
+      throw new AppError("unprocessable", `Mail cannot be sent to "${malformed}": it is not an email address`);
+    }
+    const suppressed = suppressedAmong(db, workspaceId, addresses);
+    if (suppressed.length > 0) {
+      throw new AppError(
+        "unprocessable",
+        `On the suppression list, so nothing was sent: ${suppressed.join(", ")}. Leave it out, or have an admin remove it`,
+      );
+    }
+  }
+
+  /** @throws AppError locked */
+  function requireNotPaused(mailbox: { address: string; paused: string | null; workspacePaused: string | null }): void {
+    if (mailbox.paused !== null) {
+      throw new AppError("locked", `Sending from ${mailbox.address} is paused: ${mailbox.paused}`);
+    }
+    if (mailbox.workspacePaused !== null) {
+      throw new AppError("locked", `Sending is paused for the whole workspace: ${mailbox.workspacePaused}`);
+    }
+  }
+
+  /** @throws AppError rate_limited */
+  function requireHourlyCaps(db: Db, attempt: Attempt, address: string, now: number): void {
+    const { takenOfMailbox, takenOfWorkspace, freedOfMailbox, freedOfWorkspace } = statements(db);
+    const since = now - HOUR_MS;
+    const caps = [
+      [address, attempt.mailboxId, options.get("sending.mailboxPerHour"), takenOfMailbox, freedOfMailbox],
+      [
+        "this workspace",
+        attempt.workspaceId,
+        options.get("sending.workspacePerHour"),
+        takenOfWorkspace,
+        freedOfWorkspace,
+      ],
+    ] as const;
+    const count = attempt.recipients.length;
+    for (const [who, owner, cap, taken, freed] of caps) {
+      if (count > cap) {
+        throw limited(
+          `The message has ${count} recipients, more than the ${cap} that ${who} may send to within 60 minutes`,
+          HOUR_MS,
+        );
+      }
+      const total = taken.get({ owner, since })?.total ?? 0;
+      if (total + count <= cap) continue;
+      const leaves = freed.get(owner, since, total + count - cap)?.acceptedAt ?? now;
+      throw limited(
+        `The hourly limit of ${who} is ${cap} recipients; ${total} were sent to in the last 60 minutes, and this message has ${count}. It fits at ${shown(leaves + HOUR_MS)}`,
+        leaves + HOUR_MS - now,
+      );
+    }
+  }
+
+  /** spec: Limits, Warm-up daily ceiling. @throws AppError rate_limited */
+  function requireWarmup(db: Db, attempt: Attempt, verifiedAt: number, now: number): void {
+    const ceilings = options.get("sending.warmup");
+    const outside = countOutside(attempt);
+    if (ceilings === "off" || outside === 0) return;
+    const today = Math.floor(now / DAY_MS);
+    const day = Math.max(0, today - Math.floor(verifiedAt / DAY_MS));
+    const ceiling = ceilings[day];
+    if (ceiling === undefined) return;
+    const { domain } = splitAddress(attempt.from);
+    const total = statements(db).outsideOfDomain.get({ domain, midnight: today * DAY_MS })?.total ?? 0;
+    if (total + outside <= ceiling) return;
+    const tomorrow = (today + 1) * DAY_MS;
+    throw limited(
+      `The domain ${domain} is new: on day ${day + 1} it may reach ${ceiling} recipients outside this server, ${total} were sent to today (UTC), and this message has ${outside}. The limit rises at ${shown(tomorrow)}`,
+      tomorrow - now,
+    );
+  }
+
+  function countOutside({ workspaceId, recipients }: Pick<Attempt, "workspaceId" | "recipients">): number {
+    return recipients.filter(({ email }) => !local.isLocal(workspaceId, splitAddress(email).domain)).length;
+  }
+
+  return {
+    requireAllowed(db, attempt, now) {
+      const { verifiedAt } = requireSender(db, attempt);
+      const mailbox = statements(db).mailbox.get({ mailboxId: attempt.mailboxId });
+      if (!mailbox) throw new AppError("unprocessable", `${attempt.from} is no mailbox any more`);
+      requireRecipients(db, attempt);
+      requireNotPaused(mailbox);
+      requireHourlyCaps(db, attempt, mailbox.address, now);
+      requireWarmup(db, attempt, verifiedAt, now);
+    },
+    countOutside,
+  };
+}
+
+/** @throws AppError insufficient_storage, or `code`, when `bytes` more do not fit into the mailbox `address` */
+export function requireRoom(
+  usage: Usage,
+  bytes: number,
+  address: string,
+  code: ErrorCode = "insufficient_storage",
+): void {
+  if (usage.bytes + bytes <= usage.quotaBytes) return;
+  throw new AppError(
+    code,
+    `${address} is out of storage: ${usage.bytes} of ${usage.quotaBytes} bytes are in use, and the message does not fit`,
+  );
+}
+
+const limited = (message: string, waitMs: number): AppError =>
+  new AppError("rate_limited", message, { retryAfter: Math.max(1, Math.ceil(waitMs / 1_000)) });
+
+/** To the second, rounded up as Retry-After is. */
+const shown = (ms: number): string => new Date(Math.ceil(ms / 1_000) * 1_000).toISOString().replace(".000Z", "Z");

@@ -1,0 +1,30 @@
+/** What a listener asks of the role it plays, MX (mx.ts) or submission (submission.ts): what SMTP's commands mean. */
+import type { Envelope } from "./inbound.ts";
+
+export interface SmtpRole {
+  /** The parameters that MAIL may have: whatever other is an error (RFC 5321 §4.1.1.11). */
+  readonly mailParameters: readonly string[];
+  /** Somebody has to sign in, under TLS, before there is mail. */
+  readonly requiresAuth: boolean;
+  /** Recipients of one message that are taken; the next are put off. */
+  maxRecipients(): number;
+  /** Called once a connection. */
+  open(client: { trace: string; ip: string }): SmtpSession;
+}
+
+/** The commands of one connection. What they throw and is no Refusal is a fault of ours. */
+export interface SmtpSession {
+  /** AUTH. Resolves when it is them; absent where nobody signs in. @throws Refusal */
+  authenticate?(credentials: Credentials): Promise<void>;
+  /** MAIL. `reversePath` is empty for a bounce (RFC 5321 §4.5.5). @throws Refusal */
+  startMail(reversePath: string): void;
+  /** RCPT. `declaredSize` is that of MAIL, 0 when none was given. @throws Refusal */
+  admitRecipient(recipient: string, declaredSize: number): void;
+  /** DATA, to the last byte of `content`. Resolves with the text of the 250. @throws Refusal */
+  acceptMessage(envelope: Envelope, content: AsyncIterable<Uint8Array>): Promise<string>;
+}
+
+export interface Credentials {
+  username: string;
+  password: string;
+}

@@ -1,0 +1,289 @@
+/**
+ * What the API sends: the fields of a request become a message (spec: POST /send, POST /threads/{id}/reply and draft).
+ * Refusals come in the order of the contract: size, conversation, permission, then what is asked for.
+ */
+import { type Caller, type Reach, requireAccess } from "../access/caller.ts";
+import { AppError } from "../errors.ts";
+import type { Log } from "../log.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { AnsweredMessage } from "../mailbox/reply.ts";
+import { type EmailAddress, splitAddress } from "../message/address.ts";
+import { dateHeader, formatAddress } from "../message/compose.ts";
+import { readRecipients } from "../message/recipients.ts";
+import { type Runtime, randomToken } from "../runtime.ts";
+import type { Options } from "../store/options.ts";
+import type { Store, Tx } from "../store/store.ts";
+import { answerFrom, answerHeaders, answerSubject, answerTo } from "./answer.ts";
+import type { Letter } from "./letter.ts";
+import { requireRoom } from "./limits.ts";
+import type { ParserPool } from "./parser-pool.ts";
+import { type Recipient, recipientsOf } from "./recipient.ts";
+import { senderFor } from "./sender.ts";
+import { asRefusal, requireSize, type Sent, type Submit } from "./submit.ts";
+
+/** spec: SendRequest. */
+export interface SendRequest {
+  from: string;
+  to: string | string[];
+  cc?: string | string[] | undefined;
+  bcc?: string | string[] | undefined;
+  subject?: string | undefined;
+  /** `text` or `html`, or both. */
+  text?: string | undefined;
+  html?: string | undefined;
+}
+
+/** spec: ReplyRequest. */
+export interface ReplyRequest {
+  text?: string | undefined;
+  html?: string | undefined;
+  replyAll?: boolean | undefined;
+  from?: string | undefined;
+  /** Instead of everybody whom the answer would go to. Naming nobody, it counts as absent. */
+  to?: string | string[] | undefined;
+  cc?: string | string[] | undefined;
+  bcc?: string | string[] | undefined;
+  subject?: string | undefined;
+  quote?: boolean | undefined;
+}
+
+/** spec: SendResponse. */
+export interface SendView {
+  ok: true;
+  id: string;
+  messageId: string;
+  emailId: string | null;
+  threadId: string;
+  mailboxId: string;
+  from: string;
+}
+
+/** spec: DraftResponse. */
+export interface DraftView {
+  ok: true;
+  draftId: string;
+  replyToThreadId: string;
+  from: string;
+  /** As in a To header; empty when there is nobody to answer, for the person who opens it to fill in. */
+  to: string;
+  cc: string | null;
+  subject: string;
+}
+
+/** Writes the answer in the accepting transaction; may run twice, the first time rolled back. */
+export type RecordAnswer = (tx: Tx, response: SendView) => void;
+
+export interface Sending {
+  /**
+   * Accepts a new message. @throws AppError payload_too_large, forbidden, unprocessable, locked, rate_limited,
+   * upstream_failed, insufficient_storage; then nothing was stored
+   */
+  send(caller: Caller, request: SendRequest, record?: RecordAnswer): Promise<SendView>;
+  /** Accepts an answer to a conversation. @throws AppError the same, and not_found */
+  reply(caller: Caller, threadId: string, request: ReplyRequest, record?: RecordAnswer): Promise<SendView>;
+  /** Keeps an answer as a draft. @throws AppError payload_too_large, not_found, forbidden, unprocessable */
+  draft(caller: Caller, threadId: string, request: ReplyRequest): Promise<DraftView>;
+}
+
+export interface SendingParts {
+  store: Pick<Store, "db" | "enqueue">;
+  mailbox: Pick<Mailbox, "replyContext" | "file" | "usage">;
+  parser: Pick<ParserPool, "compose" | "prepare">;
+  submit: Submit;
+  options: Pick<Options, "get">;
+  runtime: Pick<Runtime, "now" | "randomBytes">;
+  log: Log;
+}
+
+/** Text and HTML together, UTF-8 (spec: Limits). */
+const LARGEST_BODY_BYTES = 1_048_576;
+const TOKEN_LENGTH = 22;
+
+/** A message before it is composed. */
+interface Outgoing {
+  mailbox: Reach["mailbox"];
+  from: string;
+  recipients: Recipient[];
+  messageId: string;
+  letter: Letter;
+}
+
+export function createSending({ store, mailbox, parser, submit, options, runtime, log }: SendingParts): Sending {
+  /** `more`: further headers. */
+  function outgoing(
+    { mailbox, from, recipients, subject }: Omit<Outgoing, "messageId" | "letter"> & { subject: string },
+    content: Pick<Letter, "text" | "html" | "quoted">,
+    more: Letter["headers"] = [],
+  ): Outgoing {
+    const messageId = `<${randomToken(runtime, TOKEN_LENGTH)}@${splitAddress(from).domain}>`;
+    const headers: Letter["headers"] = [
+      ["From", formatAddress({ email: from, name: mailbox.name })],
+      ...addressHeaders(recipients),
+      ...(subject === "" ? [] : [["Subject", subject] as const]),
+      ["Date", dateHeader(runtime.now())],
+      ["Message-ID", messageId],
+      ...more,
+    ];
+    const { text, html, quoted } = content;
+    const letter = { id: randomToken(runtime, TOKEN_LENGTH), headers, text, html, quoted };
+    return { mailbox, from, recipients, messageId, letter };
+  }
+
+  async function submitted(
+    caller: Caller,
+    { letter, ...message }: Outgoing,
+    threadId?: string,
+    record?: RecordAnswer,
+  ): Promise<SendView> {
+    const submission = {
+      caller,
+      ...message,
+      ...(threadId !== undefined && { threadId }),
+      compose: () => parser.compose(letter),
+    };
+    return sendView(await submit(submission, record && ((tx, sent) => record(tx, sendView(sent)))));
+  }
+
+  /** The answer that a request describes. @throws AppError payload_too_large, not_found, forbidden, unprocessable */
+  function answering(caller: Caller, threadId: string, request: ReplyRequest): Outgoing & { toNobody: boolean } {
+    requireBodySize(request);
+    const context = mailbox.replyContext(caller, threadId);
+    const { reach, answered } = context;
+    requireAccess(reach, "send");
+    if (!answered) {
+      throw new AppError("unprocessable", "There is nothing to answer: no message came or went in this conversation");
+    }
+    const from = answerFrom(context, answered, request.from);
+    const given = readRecipients(request.to);
+    const computed =
+      given.length > 0 ? { to: given, cc: [] } : answerTo(context, answered, { all: request.replyAll === true });
+    const recipients = recipientsOf({
+      to: computed.to,
+      cc: [...computed.cc, ...readRecipients(request.cc)],
+      bcc: readRecipients(request.bcc),
+    });
+    const subject = request.subject ?? answerSubject(answered.subject);
+    const quoted = request.quote === true ? quotable(answered) : undefined;
+    return {
+      ...outgoing(
+        { mailbox: reach.mailbox, from, recipients, subject },
+        { text: request.text, html: request.html, quoted },
+        answerHeaders(answered),
+      ),
+      toNobody: computed.to.length + computed.cc.length === 0,
+    };
+  }
+
+  return {
+    async send(caller, request, record) {
+      requireBodySize(request);
+      const { reach, address: from } = senderFor(store.db, caller, request.from, { alias: false });
+      const recipients = recipientsOf({
+        to: readRecipients(request.to),
+        cc: readRecipients(request.cc),
+        bcc: readRecipients(request.bcc),
+      });
+      if (recipients.length === 0) throw new AppError("bad_request", "to is empty: give an address");
+      const { text, html, subject = "" } = request;
+      return submitted(
+        caller,
+        outgoing({ mailbox: reach.mailbox, from, recipients, subject }, { text, html }),
+        undefined,
+        record,
+      );
+    },
+
+    async reply(caller, threadId, request, record) {
+      const { toNobody, ...message } = answering(caller, threadId, request);
+      if (toNobody) {
+        throw new AppError("unprocessable", "There is nobody to answer: the message names no address. Give `to`");
+      }
+      return submitted(caller, message, threadId, record);
+    },
+
+    async draft(caller, threadId, request) {
+      const { mailbox: box, from, recipients, letter } = answering(caller, threadId, request);
+      const message = await prepareDraft(letter);
+      const { threadId: draftId } = await store.enqueue((tx) => {
+        requireRoom(mailbox.usage(box.id), message.size, box.address, "unprocessable");
+        return mailbox.file(tx, {
+          kind: "draft",
+          mailboxId: box.id,
+          receivedOn: from,
+          message,
+          now: runtime.now(),
+          sentBy: caller.userId,
+          bcc: addressesIn(recipients, "bcc"),
+        });
+      });
+      const cc = addressesIn(recipients, "cc");
+      return {
+        ok: true,
+        draftId,
+        replyToThreadId: threadId,
+        from,
+        to: listed(addressesIn(recipients, "to")),
+        cc: cc.length === 0 ? null : listed(cc),
+        subject: message.subject,
+      };
+    },
+  };
+
+  /** @throws AppError payload_too_large, unprocessable, server_error 503 */
+  async function prepareDraft(letter: Letter) {
+    try {
+      const bytes = await parser.compose(letter);
+      requireSize(bytes, options.get("smtp.maxMessageBytes"));
+      return await parser.prepare(bytes, bytes.byteLength);
+    } catch (error) {
+      throw asRefusal(error, log);
+    }
+  }
+}
+
+/** @throws AppError payload_too_large */
+function requireBodySize({ text = "", html = "" }: Pick<SendRequest, "text" | "html">): void {
+  const bytes = Buffer.byteLength(text) + Buffer.byteLength(html);
+  if (bytes > LARGEST_BODY_BYTES) {
+    throw new AppError(
+      "payload_too_large",
+      `text and html have ${bytes} bytes together; ${LARGEST_BODY_BYTES} is the most`,
+    );
+  }
+}
+
+const addressesIn = (recipients: readonly Recipient[], field: Recipient["field"]): EmailAddress[] =>
+  recipients.filter((recipient) => recipient.field === field).map(({ field: _, ...address }) => address);
+
+/** To and Cc; never Bcc. A message to nobody but Bcc recipients says so, for some servers want a To (RFC 5322 §3.6.3). */
+function addressHeaders(recipients: readonly Recipient[]): [name: string, value: string][] {
+  const header = (name: string, field: "to" | "cc"): [string, string][] => {
+    const addresses = addressesIn(recipients, field);
+    return addresses.length === 0 ? [] : [[name, addresses.map(formatAddress).join(", ")]];
+  };
+  const headers = [...header("To", "to"), ...header("Cc", "cc")];
+  return headers.length === 0 && recipients.length > 0 ? [["To", "undisclosed-recipients:;"]] : headers;
+}
+
+/** For people: as in a header, names not encoded. */
+const listed = (addresses: readonly EmailAddress[]): string =>
+  addresses
+    .map(({ email, name }) => (name === undefined ? email : `"${name.replace(/["\\]/g, "\\$&")}" <${email}>`))
+    .join(", ");
+
+const quotable = ({ from, date, text, html }: AnsweredMessage): NonNullable<Letter["quoted"]> => ({
+  from,
+  date,
+  text,
+  ...(html !== undefined && { html }),
+});
+
+const sendView = ({ messageId, emailId, threadId, mailboxId, from }: Sent): SendView => ({
+  ok: true,
+  id: messageId,
+  messageId,
+  emailId,
+  threadId,
+  mailboxId,
+  from,
+});

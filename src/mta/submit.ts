@@ -1,0 +1,218 @@
+/**
+ * The one way out: what the API and mail apps send passes here (contract: Sending).
+ *
+ *   guardrails ─► compose ─► worker: parse, sign ─► one transaction {guardrails again, Sent copy, queue, event, answer}
+ *
+ * Invariant: a message is accepted whole, in one transaction that has committed, or refused and nothing of it stored.
+ */
+import { asc, desc, eq, sql } from "drizzle-orm";
+import type { Caller, Reach } from "../access/caller.ts";
+import { AppError } from "../errors.ts";
+import { emit } from "../events/outbox.ts";
+import type { Log } from "../log.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
+import { splitAddress } from "../message/address.ts";
+import { newId, type Runtime, randomToken } from "../runtime.ts";
+import type { Options } from "../store/options.ts";
+import { prepared } from "../store/prepared.ts";
+import { dkimKeys, domains } from "../store/schema.ts";
+import type { Store, Tx } from "../store/store.ts";
+import type { SigningKey } from "./dkim.ts";
+import { type Attempt, createLimits, LARGEST_QUEUE, requireRoom } from "./limits.ts";
+import type { LocalDelivery } from "./local.ts";
+import { waitingCount } from "./outbound.ts";
+import { type ParserPool, type PreparedOutbound, UnparseableError } from "./parser-pool.ts";
+import { addOutbound, LARGEST_ROW_CONTENT, type OutboundContent } from "./queue.ts";
+import type { Recipient } from "./recipient.ts";
+import type { Transport } from "./transport.ts";
+
+/** A message that somebody wants to send, known to be theirs to send from `from`. */
+export interface Submission {
+  caller: Caller;
+  mailbox: Reach["mailbox"];
+  /** Address of the From header; normalized. */
+  from: string;
+  /** One at least, each address once. */
+  recipients: readonly Recipient[];
+  /** Header value with its angle brackets. */
+  messageId: string;
+  /** The conversation it belongs to, where that is known and not to be found out. */
+  threadId?: string;
+  /** The bytes to transmit, lines ended by CRLF, without Bcc; asked for once the guardrails have let it pass. */
+  compose(): Promise<Uint8Array>;
+}
+
+/** A message that was accepted. */
+export interface Sent {
+  messageId: string;
+  /** Of the Sent copy. */
+  emailId: string;
+  threadId: string;
+  mailboxId: string;
+  from: string;
+}
+
+/**
+ * Accepts a message for delivery; resolves once that is durable. `record` writes the caller's answer in the accepting
+ * transaction; it may run twice, the first time rolled back.
+ * @throws AppError unprocessable, locked, rate_limited, upstream_failed, insufficient_storage, payload_too_large;
+ * server_error 503. Then nothing was stored.
+ */
+export type Submit = (submission: Submission, record?: (tx: Tx, sent: Sent) => void) => Promise<Sent>;
+
+export interface SubmitParts {
+  store: Pick<Store, "db" | "blobs" | "enqueue">;
+  mailbox: Pick<Mailbox, "file" | "usage">;
+  local: Pick<LocalDelivery, "isLocal">;
+  transport: Pick<Transport, "refusal">;
+  parser: Pick<ParserPool, "prepareOutbound">;
+  options: Pick<Options, "get">;
+  runtime: Pick<Runtime, "now" | "randomBytes">;
+  log: Log;
+}
+
+/** 133 bits: a report that comes back to it is about the message it was made for. */
+const RETURN_PATH_LENGTH = 26;
+
+const signingKeys = prepared((db) =>
+  db
+    .select({
+      domain: domains.name,
+      selector: dkimKeys.selector,
+      algorithm: dkimKeys.algorithm,
+      privateKey: dkimKeys.privateKey,
+    })
+    .from(dkimKeys)
+    .innerJoin(domains, eq(domains.id, dkimKeys.domainId))
+    .where(eq(domains.name, sql.placeholder("domain")))
+    // Every verifier knows RSA: it goes on top.
+    .orderBy(desc(dkimKeys.algorithm), asc(dkimKeys.selector))
+    .prepare(),
+);
+
+export function createSubmit(parts: SubmitParts): Submit {
+  const { store, mailbox: mail, transport, parser, options, runtime, log } = parts;
+  const limits = createLimits(parts);
+
+  /** @throws AppError upstream_failed */
+  async function requireQueue({ recipients }: Submission): Promise<void> {
+    if (waitingCount(store.db, runtime.now()) + recipients.length > LARGEST_QUEUE) {
+      log.error("the outbound queue is full", { recipients: LARGEST_QUEUE });
+      throw new AppError("upstream_failed", "The outbound queue is full, so nothing was sent; try again later");
+    }
+    const refusal = await transport.refusal();
+    if (refusal !== undefined) {
+      log.error("the smarthost refuses us", { refusal });
+      throw new AppError(
+        "upstream_failed",
+        "The outgoing mail server refuses this server's credentials, so nothing was sent; an admin has to correct them",
+      );
+    }
+  }
+
+  /** @throws AppError payload_too_large, unprocessable, server_error 503 */
+  async function prepare(submission: Submission): Promise<PreparedOutbound & { bytes: Uint8Array }> {
+    const { domain } = splitAddress(submission.from);
+    const keys: SigningKey[] = signingKeys(store.db).all({ domain });
+    if (keys.length === 0) log.warn("message leaves unsigned: its domain has no DKIM key", { domain });
+    try {
+      const bytes = await submission.compose();
+      requireSize(bytes, options.get("smtp.maxMessageBytes"));
+      return { bytes, ...(await parser.prepareOutbound(bytes, { keys, signedAt: runtime.now() })) };
+    } catch (error) {
+      throw asRefusal(error, log);
+    }
+  }
+
+  /** @throws what the file system says */
+  async function keepContent(bytes: Uint8Array): Promise<OutboundContent> {
+    if (bytes.byteLength <= LARGEST_ROW_CONTENT) return { bytes };
+    return { blob: await store.blobs.write(bytes), size: bytes.byteLength };
+  }
+
+  return async function submit(submission, record) {
+    const { caller, mailbox, from, recipients, messageId, threadId } = submission;
+    const attempt: Attempt = { mailboxId: mailbox.id, workspaceId: mailbox.workspaceId, from, recipients };
+    limits.requireAllowed(store.db, attempt, runtime.now());
+    await requireQueue(submission);
+    requireRoom(mail.usage(mailbox.id), 1, mailbox.address);
+    const { bytes, message, signatures } = await prepare(submission);
+    const content = await keepContent(Buffer.concat([Buffer.from(signatures, "latin1"), bytes]));
+    const { domain } = splitAddress(from);
+    const returnPath = `bounce+${randomToken(runtime, RETURN_PATH_LENGTH).toLowerCase()}@${domain}`;
+
+    const sent = await store.enqueue((tx) => {
+      const now = runtime.now();
+      limits.requireAllowed(tx, attempt, now);
+      requireRoom(mail.usage(mailbox.id), message.size, mailbox.address);
+      const filed = mail.file(tx, {
+        kind: "sent",
+        mailboxId: mailbox.id,
+        receivedOn: from,
+        message,
+        now,
+        sentBy: caller.userId,
+        bcc: recipients.filter(({ field }) => field === "bcc").map(({ field: _, ...address }) => address),
+        ...(threadId !== undefined && { threadId }),
+      });
+      const accepted: Sent = {
+        messageId,
+        emailId: filed.messageId,
+        threadId: filed.threadId,
+        mailboxId: mailbox.id,
+        from,
+      };
+      addOutbound(tx, {
+        id: accepted.emailId,
+        workspaceId: mailbox.workspaceId,
+        mailboxId: mailbox.id,
+        mailbox: mailbox.address,
+        threadId: accepted.threadId,
+        messageId,
+        subject: message.subject,
+        domain,
+        returnPath,
+        acceptedAt: now,
+        outsideRecipients: limits.countOutside(attempt),
+        recipients: recipients.map((recipient) => ({ ...recipient, id: newId(runtime, "que") })),
+        content,
+      });
+      emit(tx, {
+        id: newId(runtime, "evt"),
+        workspaceId: mailbox.workspaceId,
+        event: "message.outbound",
+        now,
+        data: {
+          emailId: accepted.emailId,
+          threadId: accepted.threadId,
+          messageId,
+          mailbox: mailbox.address,
+          from: message.from ?? { email: from },
+          to: message.to,
+          subject: message.subject,
+        },
+      });
+      record?.(tx, accepted);
+      return accepted;
+    });
+    log.info("message accepted for sending", {
+      emailId: sent.emailId,
+      recipients: recipients.length,
+      size: message.size,
+    });
+    return sent;
+  };
+}
+
+/** @throws AppError payload_too_large */
+export function requireSize({ byteLength }: Uint8Array, most: number): void {
+  if (byteLength <= most) return;
+  throw new AppError("payload_too_large", `The message has ${byteLength} bytes; ${most} is the most`);
+}
+
+/** A message that no worker gets through, as the refusal of it; anything else as it is. */
+export function asRefusal(error: unknown, log: Log): unknown {
+  if (!(error instanceof UnparseableError)) return error;
+  log.error("message to be sent cannot be processed", { error });
+  return new AppError("unprocessable", "The message cannot be processed, so nothing was done", { cause: error });
+}

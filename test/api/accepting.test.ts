@@ -1,0 +1,200 @@
+/** The API with the real pipeline behind it: refusals that leave nothing, and keys whose answer commits with the message. */
+import { expect, test } from "bun:test";
+import { events, idempotencyKeys, messages, outboundMessages, queueEntries } from "../../src/store/schema.ts";
+import { type Booted, boot } from "../harness/appliance.ts";
+import { zone } from "../harness/dns-server.ts";
+import { letter, mailer } from "../harness/mail.ts";
+
+const SEND = { from: "alice@example.test", to: "zoe@remote.example", subject: "Hello", text: "Lunch?" };
+const MIB = 1_048_576;
+
+async function start() {
+  // Mail to it waits in the queue.
+  const booted = await boot({}, zone({ "remote.example": "SERVFAIL" }));
+  const { store, people, options } = booted.appliance;
+  const { workspaceId, mailboxId } = booted.owner;
+  const send = (key: string, body: object = SEND) => booted.api.post("/send", body, { "idempotency-key": key });
+  const countOf = (table: typeof events | typeof idempotencyKeys | typeof messages | typeof outboundMessages) =>
+    store.db.select().from(table).all().length;
+  return {
+    ...booted,
+    workspaceId,
+    mailboxId,
+    store,
+    people,
+    send,
+    set: (name: string, value: string) => store.transact((tx) => options.set(tx, name, value)),
+    /** All that accepting a message leaves. */
+    stored: () => ({
+      messages: countOf(messages),
+      outbound: countOf(outboundMessages),
+      queued: store.db.select().from(queueEntries).all().length,
+      keys: countOf(idempotencyKeys),
+      announced: store.db
+        .select()
+        .from(events)
+        .all()
+        .filter(({ event }) => event === "message.outbound").length,
+    }),
+  };
+}
+
+const NOTHING = { messages: 0, outbound: 0, queued: 0, keys: 0, announced: 0 };
+const ONE = { messages: 1, outbound: 1, queued: 1, keys: 1, announced: 1 };
+
+/** A conversation in Alice's mailbox that she can answer. */
+async function receive({ mx, api }: Booted): Promise<string> {
+  const sender = mailer(mx);
+  await sender.send({ from: "carol@remote.example", to: "alice@example.test" }, letter());
+  sender.close();
+  const { body } = await api.get<{ threads: { id: string }[] }>("/threads");
+  const [thread] = body.threads;
+  if (!thread) throw new Error("nothing arrived");
+  return thread.id;
+}
+
+test("many requests at once with one key send one message", async () => {
+  const { send, stored } = await start();
+  const answers = await Promise.all(Array.from({ length: 12 }, () => send("k")));
+  const accepted = answers.filter(({ status }) => status === 202);
+  expect(new Set(accepted.map(({ body }) => body.emailId)).size).toBe(1);
+  expect(accepted.filter(({ headers }) => !headers.has("idempotency-replayed"))).toHaveLength(1);
+  expect(answers.filter(({ status }) => status === 409)).toHaveLength(12 - accepted.length);
+  expect(stored()).toEqual(ONE);
+  const replayed = await send("k");
+  expect(replayed).toMatchObject({ status: 202, body: accepted[0]?.body as object });
+  expect(replayed.headers.get("idempotency-replayed")).toBe("true");
+  expect(stored()).toEqual(ONE);
+});
+
+test("a replay does not ask whether it could be sent now", async () => {
+  const world = await start();
+  const { send, api, people, store, set, workspaceId, mailboxId, appliance } = world;
+  const threadId = await receive(world);
+  const first = await send("sent");
+  const answer = { text: "Yes" };
+  const replied = await api.post(`/threads/${threadId}/reply`, answer, { "idempotency-key": "replied" });
+  expect([first.status, replied.status]).toEqual([202, 202]);
+  const before = world.stored();
+
+  store.transact((tx) => people.pauseMailbox(tx, mailboxId, "Sent spam"));
+  store.transact((tx) => appliance.outbound.suppress(tx, { workspaceId, address: SEND.to, reason: "No" }));
+  set("sending.mailboxPerHour", "1");
+  set("smtp.maxMessageBytes", "1024");
+  await api.patch(`/threads/${threadId}`, { folder: "trash" });
+  expect((await send("new")).status).toBe(422);
+
+  const again = await send("sent");
+  expect(again).toMatchObject({ status: 202, body: first.body });
+  const repliedAgain = await api.post(`/threads/${threadId}/reply`, { ...answer, idempotencyKey: "replied" });
+  expect(repliedAgain).toMatchObject({ status: 202, body: replied.body });
+  expect([again, repliedAgain].map(({ headers }) => headers.get("idempotency-replayed"))).toEqual(["true", "true"]);
+  expect(world.stored()).toEqual(before);
+});
+
+test("every refusal leaves nothing behind, and frees the key", async () => {
+  const world = await start();
+  const { send, api, apiWith, appliance, people, store, set, workspaceId, mailboxId, stored } = world;
+  const pause = (reason: string | null) =>
+    store.transact((tx) => {
+      if (reason === null) people.resumeMailbox(tx, mailboxId);
+      else people.pauseMailbox(tx, mailboxId, reason);
+    });
+  const member = store.transact((tx) => {
+    const { userId } = people.addUser(tx, {
+      workspaceId,
+      email: "max@example.test",
+      name: "Max",
+      role: "member",
+      ownMailbox: true,
+    });
+    people.grant(tx, mailboxId, userId, "view");
+    people.addAlias(tx, mailboxId, "sales@example.test");
+    appliance.outbound.suppress(tx, { workspaceId, address: "gone@remote.example", reason: "Bounced" });
+    return appliance.developers.createKey(tx, { userId, name: "Max", scopes: ["send", "write"] }).key;
+  });
+
+  const refusals: [body: object, status: number, code: string, says: RegExp][] = [
+    [{ ...SEND, text: "x".repeat(MIB + 1) }, 413, "payload_too_large", /1048576/],
+    [{ ...SEND, text: "x".repeat(MIB), html: "é" }, 413, "payload_too_large", /1048576/],
+    [{ ...SEND, from: "nobody@example.test" }, 422, "unprocessable", /nobody@example\.test/],
+    [{ ...SEND, from: "sales@example.test" }, 422, "unprocessable", /alias/],
+    [{ ...SEND, to: "Zoe <zoe@remote.example>, nonsense" }, 422, "unprocessable", /nonsense/],
+    [{ ...SEND, bcc: "gone@remote.example" }, 422, "unprocessable", /gone@remote\.example/],
+    [{ ...SEND, cc: Array.from({ length: 100 }, (_, i) => `p${i}@remote.example`) }, 422, "unprocessable", /100/],
+  ];
+  for (const [body, status, code, says] of refusals) {
+    const refused = await send("k", body);
+    expect([refused.status, refused.body]).toEqual([
+      status,
+      { error: expect.stringMatching(says) as unknown as string, code },
+    ]);
+  }
+  const byMax = (path: string, body: object) => apiWith(member).post(path, body, { "idempotency-key": "k" });
+  expect(await byMax("/send", SEND)).toMatchObject({ status: 403, body: { code: "forbidden" } });
+  for (const path of ["/threads/thr_none/reply", "/threads/thr_none/draft"]) {
+    expect(await byMax(path, { text: "x" })).toMatchObject({ status: 404, body: { code: "not_found" } });
+  }
+  pause("Sent spam");
+  expect(await send("k")).toMatchObject({
+    status: 423,
+    body: { code: "locked", error: expect.stringContaining("Sent spam") as unknown as string },
+  });
+  pause(null);
+  store.transact((tx) => people.pauseWorkspace(tx, workspaceId, "Moving"));
+  expect(await send("k")).toMatchObject({
+    status: 423,
+    body: { error: expect.stringContaining("Moving") as unknown as string },
+  });
+  store.transact((tx) => people.resumeWorkspace(tx, workspaceId));
+  set("sending.mailboxPerHour", "0");
+  const capped = await send("k");
+  expect(capped).toMatchObject({ status: 429, body: { code: "rate_limited" } });
+  expect(Number(capped.headers.get("retry-after"))).toBeGreaterThan(0);
+  set("sending.mailboxPerHour", "100");
+  store.transact((tx) => people.setQuota(tx, mailboxId, 10));
+  expect(await send("k")).toMatchObject({ status: 507, body: { code: "insufficient_storage" } });
+  store.transact((tx) => people.setQuota(tx, mailboxId, null));
+  expect(stored()).toEqual(NOTHING);
+
+  expect(await api.post("/send", SEND, { "idempotency-key": "k" })).toMatchObject({ status: 202 });
+  expect(stored()).toEqual(ONE);
+});
+
+test("the answer and the message commit together, or neither does", async () => {
+  const { send, stored, store } = await start();
+  const sqlite = store.db.$client;
+  sqlite.exec("CREATE TRIGGER fail BEFORE INSERT ON idempotency_keys BEGIN SELECT RAISE(ABORT, 'no answer'); END");
+  expect(await send("k")).toMatchObject({ status: 500, body: { code: "server_error" } });
+  expect(stored()).toEqual(NOTHING);
+  sqlite.exec("DROP TRIGGER fail");
+  sqlite.exec("CREATE TRIGGER fail BEFORE INSERT ON queue_entries BEGIN SELECT RAISE(ABORT, 'no queue'); END");
+  expect((await send("k")).status).toBe(500);
+  expect(stored()).toEqual(NOTHING);
+  sqlite.exec("DROP TRIGGER fail");
+  const accepted = await send("k");
+  expect([accepted.status, accepted.headers.get("idempotency-replayed")]).toEqual([202, null]);
+  expect(stored()).toEqual(ONE);
+});
+
+test("a draft is kept for a person, in a conversation of its own, and goes nowhere", async () => {
+  const world = await start();
+  const threadId = await receive(world);
+  const drafted = await world.api.post<{ draftId: string }>(`/threads/${threadId}/draft`, { text: "Perhaps" });
+  expect(drafted).toMatchObject({
+    status: 201,
+    body: { ok: true, replyToThreadId: threadId, from: "alice@example.test", subject: "Re: Hello" },
+  });
+  const { body } = await world.api.get<{ thread: object }>(`/threads/${drafted.body.draftId}`);
+  expect(body.thread).toMatchObject({ folder: "drafts", messageCount: 1 });
+  expect(world.stored()).toMatchObject({ outbound: 0, queued: 0, announced: 0 });
+});
+
+test("keys are forgotten after their time, also in the database", async () => {
+  const { send, stored, advance } = await start();
+  await send("k");
+  await advance(24 * 3_600_000);
+  expect(stored().keys).toBe(1);
+  await advance(3_600_000);
+  expect(stored().keys).toBe(0);
+});

@@ -1,0 +1,60 @@
+/** Sending without mail: what was asked for, and an event in the store for each message that was accepted. */
+import type { Caller } from "../../src/access/caller.ts";
+import { emit } from "../../src/events/outbox.ts";
+import type { RecordAnswer, Sending, SendView } from "../../src/mta/sending.ts";
+import { newId } from "../../src/runtime.ts";
+import { events } from "../../src/store/schema.ts";
+import type { Store } from "../../src/store/store.ts";
+import type { FakeRuntime } from "../harness/runtime.ts";
+
+export interface FakeSending extends Sending {
+  /** Requests that came through, whatever became of them. */
+  asked: { operation: "send" | "reply" | "draft"; caller: Caller; threadId?: string; request: object }[];
+  /** Called before acceptance; what it throws refuses the request. */
+  beforeAccepting: () => void | Promise<void>;
+  /** Called in the accepting transaction, after everything else in it. */
+  atCommit: () => void;
+  /** Messages that were accepted. */
+  accepted(): number;
+}
+
+export function fakeSending({ store, runtime }: { store: Store; runtime: FakeRuntime }): FakeSending {
+  async function accept(threadId: string, record: RecordAnswer | undefined): Promise<SendView> {
+    await fake.beforeAccepting();
+    const emailId = newId(runtime, "msg");
+    const messageId = `<${emailId}@example.test>`;
+    const from = "olga@example.test";
+    const view: SendView = { ok: true, id: messageId, messageId, emailId, threadId, mailboxId: "mbx_olga", from };
+    return store.enqueue((tx) => {
+      const data = { emailId, threadId, messageId, mailbox: from, from: { email: from }, to: [], subject: "" };
+      const event = "message.outbound";
+      emit(tx, { id: newId(runtime, "evt"), workspaceId: "wsp_1", event, data, now: runtime.now() });
+      record?.(tx, view);
+      fake.atCommit();
+      return view;
+    });
+  }
+  const fake: FakeSending = {
+    asked: [],
+    beforeAccepting: () => {},
+    atCommit: () => {},
+    accepted: () => store.db.select().from(events).all().length,
+    send(caller, request, record) {
+      fake.asked.push({ operation: "send", caller, request });
+      return accept(newId(runtime, "thr"), record);
+    },
+    reply(caller, threadId, request, record) {
+      fake.asked.push({ operation: "reply", caller, threadId, request });
+      return accept(threadId, record);
+    },
+    async draft(caller, threadId, request) {
+      fake.asked.push({ operation: "draft", caller, threadId, request });
+      await fake.beforeAccepting();
+      const draftId = newId(runtime, "thr");
+      const from = "olga@example.test";
+      const to = "Zoe <zoe@remote.example>";
+      return { ok: true, draftId, replyToThreadId: threadId, from, to, cc: null, subject: "Re: x" };
+    },
+  };
+  return fake;
+}

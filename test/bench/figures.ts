@@ -1,0 +1,76 @@
+/** What every part of the benchmark uses: figures and how they are printed, timings, and a place to serve from. */
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Place, run, runJson } from "../harness/process.ts";
+
+export const ROOT = join(import.meta.dir, "../..");
+export const ADDRESS = "owner@example.test";
+const folder = mkdtempSync(join(tmpdir(), "mailroom-bench-"));
+process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+
+export interface Figure {
+  figure: string;
+  value: number;
+  unit: string;
+  /** The same work without Mailroom, and value / floor. */
+  floor?: number;
+  toReach?: string;
+}
+
+const round = (value: number): number => Number(value.toPrecision(4));
+
+export function print({ figure, value, unit, floor, toReach }: Figure): void {
+  const beside = floor === undefined ? {} : { floor: round(floor), ratio: round(value / floor) };
+  console.log(
+    JSON.stringify({ figure, value: round(value), unit, ...beside, ...(toReach === undefined ? {} : { toReach }) }),
+  );
+}
+
+export const percentile = (sorted: readonly number[], p: number): number =>
+  sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * p))] as number;
+export const median = (values: number[]): number =>
+  percentile(
+    [...values].sort((a, b) => a - b),
+    0.5,
+  );
+
+/** Runs `work` `times` times, warm, and returns [median, p99] in ms. */
+export async function timings(work: () => unknown, times = 500, warmUp = 50): Promise<[median: number, p99: number]> {
+  for (let i = 0; i < warmUp; i++) await work();
+  const taken: number[] = [];
+  for (let i = 0; i < times; i++) {
+    const started = performance.now();
+    await work();
+    taken.push(performance.now() - started);
+  }
+  taken.sort((a, b) => a - b);
+  return [percentile(taken, 0.5), percentile(taken, 0.99)];
+}
+
+export const residentMB = (pid: number): number => {
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024;
+};
+
+export async function newPlace(name: string): Promise<{ place: Place; apiKey: string; mailboxId: string }> {
+  const place: Place = {
+    data: join(folder, name),
+    cwd: folder,
+    env: { MAILROOM_LOG: "warn" },
+    program: [join(ROOT, "dist/mailroom")],
+  };
+  const made = await runJson<{ apiKey: string; mailboxId: string }>(
+    place,
+    ...["setup", "--domain", "example.test", "--email", ADDRESS, "--name", "Owner"],
+  );
+  for (const [name, value] of [
+    ["api.ipRequestsPerMinute", 1e9],
+    ["api.keyRequestsPerMinute", 1e9],
+    ["storage.mailboxBytes", 2 ** 40],
+  ]) {
+    const { exitCode, stderr } = await run(place, ["settings", "set", String(name), String(value)]);
+    if (exitCode !== 0) throw new Error(stderr);
+  }
+  return { place, ...made };
+}

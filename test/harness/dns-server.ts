@@ -1,0 +1,186 @@
+/**
+ * DNS from a description: a UDP server for a program that is told of it by MAILROOM_DNS, and a resolver inside the
+ * process for a fake runtime. Both read the description at every question, so a test may change it.
+ */
+import { afterAll } from "bun:test";
+import { createSocket } from "node:dgram";
+import { isIPv4 } from "node:net";
+import { canonicalAddress } from "../../src/network.ts";
+import type { DnsResolver } from "../../src/runtime.ts";
+
+/** The records of a name. Names without a final dot; `mx` may name "" for a null MX (RFC 7505). */
+export interface Records {
+  mx?: readonly (readonly [preference: number, exchange: string])[];
+  a?: readonly string[];
+  aaaa?: readonly string[];
+  /** Of any length: cut into strings of 255 bytes. */
+  txt?: readonly string[];
+  ns?: readonly string[];
+  cname?: string;
+  ptr?: readonly string[];
+}
+
+/** By name, lower case. A name that is not there does not exist; one with records of other types has no data. */
+export type Zone = Record<string, Records | "SERVFAIL" | "silence">;
+
+type Type = Exclude<keyof Records, "cname"> | "cname";
+
+const NUMBER_OF_TYPE: Record<Type, number> = { a: 1, ns: 2, cname: 5, ptr: 12, mx: 15, txt: 16, aaaa: 28 };
+const TYPE_OF_NUMBER = new Map(Object.entries(NUMBER_OF_TYPE).map(([type, number]) => [number, type as Type]));
+const NAME_ERROR = 3;
+const SERVER_FAILURE = 2;
+
+type Found = { name: string; type: Type; value: unknown }[];
+
+/** The answer to a question, CNAMEs followed. */
+function lookUp(zone: Zone, asked: string, type: Type | undefined): Found | "NXDOMAIN" | "SERVFAIL" | "silence" {
+  const found: Found = [];
+  let name = asked.toLowerCase();
+  for (let step = 0; step < 8; step++) {
+    const records = zone[name];
+    if (records === undefined) return "NXDOMAIN";
+    if (typeof records === "string") return records;
+    if (records.cname === undefined || type === "cname") {
+      const values = type === undefined ? [] : type === "cname" ? [records.cname ?? []].flat() : (records[type] ?? []);
+      return [...found, ...values.map((value) => ({ name, type: type as Type, value }))];
+    }
+    found.push({ name, type: "cname", value: records.cname });
+    name = records.cname.toLowerCase();
+  }
+  return "SERVFAIL";
+}
+
+/** A resolver that answers from the description. A silent name is a timeout at once. */
+export function zone(description: Zone): DnsResolver {
+  function ask(type: Type) {
+    return async (name: string): Promise<unknown[]> => {
+      const found = lookUp(description, name, type);
+      const values = typeof found === "string" ? [] : found.filter((record) => record.type === type);
+      const codes = { NXDOMAIN: "ENOTFOUND", SERVFAIL: "ESERVFAIL", silence: "ETIMEOUT" } as const;
+      const code = typeof found === "string" ? codes[found] : values.length === 0 ? "ENODATA" : undefined;
+      if (code) throw Object.assign(new Error(`query ${type} ${code} ${name}`), { code });
+      return values.map(({ value }) => value);
+    };
+  }
+  const askMx = ask("mx");
+  const askTxt = ask("txt");
+  return {
+    resolve4: ask("a"),
+    resolve6: ask("aaaa"),
+    resolveMx: async (name: string) =>
+      (await askMx(name)).map((record) => {
+        const [priority, exchange] = record as [number, string];
+        return { priority, exchange };
+      }),
+    resolveTxt: async (name: string) => (await askTxt(name)).map((text) => stringsOf(text as string)),
+    resolveCname: ask("cname"),
+    resolveNs: ask("ns"),
+    reverse: (ip: string) => ask("ptr")(reverseName(ip)),
+  } as unknown as DnsResolver;
+}
+
+export interface DnsServer {
+  /** `ip:port`, as MAILROOM_DNS takes it. */
+  readonly address: string;
+  /** What was asked, in order, such as `mx example.net`. */
+  readonly questions: string[];
+  close(): Promise<void>;
+}
+
+const running = new Set<DnsServer>();
+afterAll(async () => {
+  await Promise.all([...running].map((server) => server.close()));
+});
+
+/** Serves the description on a free port of 127.0.0.1. */
+export async function startDnsServer(description: Zone): Promise<DnsServer> {
+  const socket = createSocket("udp4");
+  const questions: string[] = [];
+  socket.on("message", (query, { port, address }) => {
+    const { name, type, end } = questionOf(query);
+    questions.push(`${type ?? "other"} ${name}`);
+    const found = lookUp(description, name, type);
+    if (found === "silence") return;
+    const answers = typeof found === "string" ? [] : found;
+    const header = Buffer.alloc(12);
+    query.copy(header, 0, 0, 2);
+    // Response, authoritative, recursion desired and available.
+    header.writeUInt16BE(0x8580 | (found === "NXDOMAIN" ? NAME_ERROR : found === "SERVFAIL" ? SERVER_FAILURE : 0), 2);
+    header.writeUInt16BE(1, 4);
+    header.writeUInt16BE(answers.length, 6);
+    socket.send(Buffer.concat([header, query.subarray(12, end), ...answers.map(encodeRecord)]), port, address);
+  });
+  await new Promise<void>((resolve, reject) => {
+    socket.once("error", reject);
+    socket.bind(0, "127.0.0.1", resolve);
+  });
+  const server: DnsServer = {
+    address: `127.0.0.1:${socket.address().port}`,
+    questions,
+    close() {
+      running.delete(server);
+      return new Promise((resolve) => socket.close(() => resolve()));
+    },
+  };
+  running.add(server);
+  return server;
+}
+
+function questionOf(query: Buffer): { name: string; type: Type | undefined; end: number } {
+  const labels: string[] = [];
+  let at = 12;
+  for (let length = query[at] ?? 0; length > 0; length = query[at] ?? 0) {
+    labels.push(query.subarray(at + 1, at + 1 + length).toString("latin1"));
+    at += 1 + length;
+  }
+  return { name: labels.join("."), type: TYPE_OF_NUMBER.get(query.readUInt16BE(at + 1)), end: at + 5 };
+}
+
+function encodeName(name: string): Buffer {
+  const labels = name.split(".").filter((label) => label !== "");
+  return Buffer.concat([
+    ...labels.map((label) => Buffer.concat([Buffer.from([label.length]), Buffer.from(label, "latin1")])),
+    Buffer.alloc(1),
+  ]);
+}
+
+/** RFC 1035 §3.2.1, valid for 0 seconds. */
+function encodeRecord({ name, type, value }: Found[number]): Buffer {
+  const data = encodeData(type, value);
+  const fixed = Buffer.alloc(10);
+  fixed.writeUInt16BE(NUMBER_OF_TYPE[type], 0);
+  fixed.writeUInt16BE(1, 2);
+  fixed.writeUInt16BE(data.length, 8);
+  return Buffer.concat([encodeName(name), fixed, data]);
+}
+
+function encodeData(type: Type, value: unknown): Buffer {
+  if (type === "mx") {
+    const [preference, exchange] = value as [number, string];
+    const number = Buffer.alloc(2);
+    number.writeUInt16BE(preference);
+    return Buffer.concat([number, encodeName(exchange)]);
+  }
+  const text = value as string;
+  if (type === "a") return Buffer.from(text.split(".").map(Number));
+  if (type === "aaaa") return Buffer.from(groupsOf(text).flatMap((group) => [group >> 8, group & 255]));
+  if (type !== "txt") return encodeName(text);
+  const strings = stringsOf(text).map((part) => Buffer.from(part));
+  return Buffer.concat(strings.map((part) => Buffer.concat([Buffer.from([part.length]), part])));
+}
+
+/** A text record as strings of at most 255 bytes; the records of mail are ASCII. */
+function stringsOf(text: string): string[] {
+  return text.match(/[\s\S]{1,255}/g) ?? [""];
+}
+
+/** The eight groups of an IPv6 address. */
+function groupsOf(ip: string): number[] {
+  return (canonicalAddress(ip) ?? "").split(":").map((group) => Number.parseInt(group, 16));
+}
+
+function reverseName(ip: string): string {
+  if (isIPv4(ip)) return `${ip.split(".").reverse().join(".")}.in-addr.arpa`;
+  const digits = groupsOf(ip).flatMap((group) => [...group.toString(16).padStart(4, "0")]);
+  return `${digits.reverse().join(".")}.ip6.arpa`;
+}

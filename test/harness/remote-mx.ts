@@ -1,0 +1,393 @@
+/**
+ * A mail server elsewhere, scripted: a raw SMTP server on any loopback address, which answers each command as the test
+ * says, keeps what it was sent, and can keep a client waiting.
+ */
+import { afterAll } from "bun:test";
+import { createServer, type Server, type Socket } from "node:net";
+import { createServer as createTlsServer, TLSSocket } from "node:tls";
+import { createLog } from "../../src/log.ts";
+import { type KeyPair, openCertificates } from "../../src/tls.ts";
+import { temporaryFolder } from "./folder.ts";
+import { fakeRuntime } from "./runtime.ts";
+
+/** What a command is about. */
+export interface About {
+  /** Of MAIL and RCPT, without angle brackets; the first accepted recipient for DATA and its end; else "". */
+  address: string;
+  /** How often the command came with that address, over all connections, this time included. */
+  attempt: number;
+  /** Number of the connection, from 1. */
+  connection: number;
+}
+
+/** Ends the connection instead of answering. */
+export const HANG_UP = "hang up";
+
+/**
+ * A reply, such as `450 4.2.0 later` or several lines with LF between them, each with its code; HANG_UP; or undefined for the usual reply.
+ * A promise keeps the client waiting until it is resolved. After a 421 the connection is closed (RFC 5321 §3.8).
+ */
+type Answer = string | undefined;
+export type Answers = Answer | ((about: About) => Answer | Promise<Answer>);
+
+export interface RemoteScript {
+  /** 127.0.0.1 */
+  host?: string;
+  /** 0 for a free one. */
+  port?: number;
+  /** Name it greets with. */
+  name?: string;
+  greeting?: Answers;
+  ehlo?: Answers;
+  mail?: Answers;
+  rcpt?: Answers;
+  /** The answer to DATA. */
+  data?: Answers;
+  /** The answer to the message. */
+  end?: Answers;
+  rset?: Answers;
+  quit?: Answers;
+  /** Offered unless false; `refused` answers 454, `broken` agrees and speaks no TLS, `silent` agrees and says nothing. Off by default. */
+  starttls?: boolean | "refused" | "broken" | "silent";
+  /** TLS from the first byte. */
+  implicitTls?: boolean;
+  pair?: KeyPair;
+  /** On by default. */
+  pipelining?: boolean;
+  eightBitMime?: boolean;
+  smtputf8?: boolean;
+  /** Bytes, offered as SIZE. */
+  size?: number;
+  /** AUTH PLAIN and LOGIN are offered, and MAIL needs them. */
+  auth?: { user: string; pass: string };
+}
+
+export interface RemoteMessage {
+  from: string;
+  to: string[];
+  /** Dots unstuffed, as UTF-8. */
+  content: string;
+  bytes: Uint8Array;
+  /** It came over TLS. */
+  secure: boolean;
+  /** The name the client asked for in the handshake. */
+  servername: string | undefined;
+  /** Number of the connection, from 1. */
+  connection: number;
+  /** Epoch ms of the real clock. */
+  at: number;
+}
+
+export interface RemoteMx {
+  readonly host: string;
+  readonly port: number;
+  /** The messages answered 2yz, in order. */
+  readonly messages: RemoteMessage[];
+  /** Command lines of all connections, in order. */
+  readonly commands: string[];
+  /** Connections accepted so far. */
+  readonly connections: number;
+  /** Connections open now. */
+  readonly open: number;
+  /** Changes what it answers from now on. */
+  script(changes: RemoteScript): void;
+  /** Resolves with the messages once there are that many. */
+  waitFor(count: number): Promise<RemoteMessage[]>;
+  /** Resolves once a command line that starts so has come. */
+  heard(start: string): Promise<void>;
+  /** Resolves when no connection is open any more. */
+  idle(): Promise<void>;
+  /** Stops listening and cuts every connection. */
+  close(): Promise<void>;
+}
+
+const running = new Set<RemoteMx>();
+afterAll(async () => {
+  await Promise.all([...running].map((remote) => remote.close()));
+});
+
+/** A self-signed pair that also names 127.0.0.1's usual host of these tests; made once a process. */
+let made: Promise<KeyPair> | undefined;
+function ownPair(): Promise<KeyPair> {
+  made ??= makePair("mx.example.net");
+  return made;
+}
+
+/** A new self-signed pair for a name or address. */
+export async function makePair(hostname: string): Promise<KeyPair> {
+  const runtime = { ...fakeRuntime(), now: Date.now };
+  const log = createLog("silent", runtime.now, () => {});
+  const setup = { mode: { mode: "self-signed" } as const, hostname, folder: temporaryFolder(), runtime, log };
+  return (await openCertificates(setup)).current();
+}
+
+/** Keeps a client waiting: `wait` is an answer that comes, as the usual one, once it is released. */
+export function gate() {
+  const reached = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<undefined>();
+  return {
+    wait: () => {
+      reached.resolve();
+      return released.promise;
+    },
+    /** Resolves when a client waits. */
+    reached: reached.promise,
+    release: () => released.resolve(undefined),
+  };
+}
+
+export async function startRemoteMx(first: RemoteScript = {}): Promise<RemoteMx> {
+  let script: RemoteScript = first;
+  const { host = "127.0.0.1", port: wanted = 0 } = first;
+  const pair = first.pair ?? (await ownPair());
+  const messages: RemoteMessage[] = [];
+  const commands: string[] = [];
+  const attempts = new Map<string, number>();
+  const sockets = new Set<Socket>();
+  let waiting: (() => boolean)[] = [];
+  let accepted = 0;
+
+  const notify = () => {
+    waiting = waiting.filter((check) => !check());
+  };
+  const until = (condition: () => boolean): Promise<void> =>
+    new Promise((resolve) => {
+      waiting.push(() => {
+        if (condition()) resolve();
+        return condition();
+      });
+      notify();
+    });
+
+  async function answer(to: CommandName, address: string, connection: number): Promise<Answer> {
+    const key = `${to} ${address}`;
+    const attempt = (attempts.get(key) ?? 0) + 1;
+    attempts.set(key, attempt);
+    const given = script[to];
+    return typeof given === "function" ? await given({ address, attempt, connection }) : given;
+  }
+
+  function receive(initial: Socket): void {
+    const connection = ++accepted;
+    sockets.add(initial);
+    let socket: Socket = initial;
+    let buffered = Buffer.alloc(0);
+    let busy = false;
+    let gone = false;
+    let readingMessage = false;
+    let authenticated = false;
+    let login: ((line: string) => string) | undefined;
+    let from: string | undefined;
+    let to: string[] = [];
+
+    function say(reply: string): void {
+      if (reply === HANG_UP) socket.destroy();
+      else socket.write(`${reply.split("\n").join("\r\n")}\r\n`);
+      if (reply.startsWith("421")) socket.end();
+    }
+    function forget(): void {
+      from = undefined;
+      to = [];
+    }
+
+    function offers(): string {
+      const { name = "mx.example.net", starttls, pipelining, eightBitMime, smtputf8, size, auth } = script;
+      const secure = socket instanceof TLSSocket;
+      const lines = [name, "ENHANCEDSTATUSCODES"];
+      if (pipelining !== false) lines.push("PIPELINING");
+      if (eightBitMime !== false) lines.push("8BITMIME");
+      if (smtputf8 !== false) lines.push("SMTPUTF8");
+      if (size !== undefined) lines.push(`SIZE ${size}`);
+      if (starttls && !secure) lines.push("STARTTLS");
+      if (auth) lines.push("AUTH PLAIN LOGIN");
+      return lines.map((line, i) => `250${i < lines.length - 1 ? "-" : " "}${line}`).join("\n");
+    }
+
+    function secure(): void {
+      const plain = socket;
+      plain.removeAllListeners("data");
+      buffered = Buffer.alloc(0);
+      if (script.starttls === "silent") return;
+      if (script.starttls === "broken") {
+        plain.once("data", () => plain.write("this is no TLS record\r\n"));
+        return;
+      }
+      const secured = new TLSSocket(plain, { isServer: true, cert: pair.cert, key: pair.key });
+      socket = secured;
+      attach(secured);
+    }
+
+    function checkPlain(response: string): string {
+      const [, user, pass] = Buffer.from(response, "base64").toString("utf8").split("\0");
+      authenticated = user === script.auth?.user && pass === script.auth?.pass;
+      return authenticated ? "235 2.7.0 welcome" : "535 5.7.8 credentials are invalid";
+    }
+
+    function authenticate(argument: string): string {
+      const [mechanism = "", initial] = argument.split(" ");
+      if (mechanism.toUpperCase() === "PLAIN") return checkPlain(initial ?? "");
+      let user = "";
+      const decode = (line: string) => Buffer.from(line, "base64").toString("utf8");
+      login = (line) => {
+        user = decode(line);
+        login = (second) => {
+          login = undefined;
+          return checkPlain(Buffer.from(`\0${user}\0${decode(second)}`).toString("base64"));
+        };
+        return "334 UGFzc3dvcmQ6";
+      };
+      return "334 VXNlcm5hbWU6";
+    }
+
+    async function handle(line: string): Promise<void> {
+      commands.push(line);
+      notify();
+      if (login) return say(login(line));
+      const [, verb = "", rest = ""] = /^(\S+) ?(.*)$/s.exec(line) ?? [];
+      const address = /<(.*)>/.exec(rest)?.[1] ?? "";
+      switch (verb.toUpperCase()) {
+        case "EHLO":
+        case "HELO":
+          forget();
+          return say((await answer("ehlo", "", connection)) ?? (verb === "HELO" ? "250 hello" : offers()));
+        case "STARTTLS":
+          if (script.starttls === "refused" || !script.starttls) return say("454 4.7.0 TLS is not available");
+          say("220 2.0.0 go ahead");
+          return secure();
+        case "AUTH":
+          return say(script.auth ? authenticate(rest) : "502 5.5.1 not here");
+        case "MAIL": {
+          const reply = await answer("mail", address, connection);
+          if (reply === undefined && script.auth && !authenticated) return say("530 5.7.0 Authentication required");
+          if (reply === undefined || reply.startsWith("2")) from = address;
+          return say(reply ?? "250 2.1.0 sender ok");
+        }
+        case "RCPT": {
+          if (from === undefined) return say("503 5.5.1 MAIL first");
+          const reply = (await answer("rcpt", address, connection)) ?? "250 2.1.5 recipient ok";
+          if (reply.startsWith("2")) to.push(address);
+          return say(reply);
+        }
+        case "DATA": {
+          if (to[0] === undefined) return say("554 5.5.1 no valid recipients");
+          const reply = (await answer("data", to[0], connection)) ?? "354 go on";
+          readingMessage = reply.startsWith("3");
+          return say(reply);
+        }
+        case "RSET":
+          forget();
+          return say((await answer("rset", "", connection)) ?? "250 2.0.0 reset");
+        case "QUIT":
+          say((await answer("quit", "", connection)) ?? "221 2.0.0 bye");
+          socket.end();
+          return;
+        default:
+          return say("500 5.5.2 unknown command");
+      }
+    }
+
+    async function take(body: Buffer): Promise<void> {
+      const text = body.toString("latin1").replace(/(^|\r\n)\./g, "$1");
+      const bytes = Buffer.from(text, "latin1");
+      const reply = (await answer("end", to[0] ?? "", connection)) ?? "250 2.0.0 queued as 4711";
+      if (reply.startsWith("2")) {
+        const servername = socket instanceof TLSSocket ? socket.servername || undefined : undefined;
+        messages.push({
+          from: from ?? "",
+          to,
+          content: bytes.toString("utf8"),
+          bytes,
+          secure: socket instanceof TLSSocket,
+          servername,
+          connection,
+          at: Date.now(),
+        });
+      }
+      forget();
+      say(reply);
+      notify();
+    }
+
+    /** The next line, or message, that is there whole. */
+    function next(): (() => Promise<void>) | undefined {
+      if (readingMessage) {
+        const found = buffered.indexOf("\r\n.\r\n");
+        const isEmpty = buffered.subarray(0, 3).equals(Buffer.from(".\r\n"));
+        if (found < 0 && !isEmpty) return undefined;
+        const body = isEmpty ? Buffer.alloc(0) : buffered.subarray(0, found + 2);
+        buffered = buffered.subarray(isEmpty ? 3 : found + 5);
+        readingMessage = false;
+        return () => take(body);
+      }
+      const end = buffered.indexOf("\r\n");
+      if (end < 0) return undefined;
+      const line = buffered.subarray(0, end).toString("utf8");
+      buffered = buffered.subarray(end + 2);
+      return () => handle(line);
+    }
+
+    async function work(): Promise<void> {
+      if (busy) return;
+      busy = true;
+      for (let step = next(); step && !gone; step = next()) await step();
+      busy = false;
+    }
+
+    function attach(on: Socket): void {
+      on.on("data", (chunk: Buffer) => {
+        buffered = Buffer.concat([buffered, chunk]);
+        void work();
+      });
+      on.on("error", () => {});
+    }
+
+    initial.on("close", () => {
+      gone = true;
+      sockets.delete(initial);
+      notify();
+    });
+    attach(initial);
+    void (async () => {
+      say((await answer("greeting", "", connection)) ?? `220 ${script.name ?? "mx.example.net"} ESMTP`);
+      notify();
+    })();
+  }
+
+  const server: Server = first.implicitTls ? createTlsServer(pair, receive) : createServer(receive);
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(wanted, host, resolve);
+  });
+  const address = server.address();
+  const remote: RemoteMx = {
+    host,
+    port: typeof address === "object" && address ? address.port : wanted,
+    messages,
+    commands,
+    get connections() {
+      return accepted;
+    },
+    get open() {
+      return sockets.size;
+    },
+    script(changes) {
+      script = { ...script, ...changes };
+    },
+    async waitFor(count) {
+      await until(() => messages.length >= count);
+      return messages;
+    },
+    heard: (start) => until(() => commands.some((line) => line.startsWith(start))),
+    idle: () => until(() => sockets.size === 0),
+    async close() {
+      running.delete(remote);
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      for (const socket of sockets) socket.destroy();
+      await closed;
+    },
+  };
+  running.add(remote);
+  return remote;
+}
+
+type CommandName = "greeting" | "ehlo" | "mail" | "rcpt" | "data" | "end" | "rset" | "quit";

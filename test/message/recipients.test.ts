@@ -1,0 +1,125 @@
+/** Recipients of a request: every entry is one address, as typed, or the request is refused naming it. */
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { AppError } from "../../src/errors.ts";
+import { normalizeAddress, parseAddressList, splitAddress } from "../../src/message/address.ts";
+import { formatAddress } from "../../src/message/compose.ts";
+import { readRecipients } from "../../src/message/recipients.ts";
+
+const refusalOf = (given: string | string[]): AppError => {
+  try {
+    return expect.unreachable(`read as ${JSON.stringify(readRecipients(given))}`);
+  } catch (error) {
+    if (error instanceof AppError) return error;
+    throw error;
+  }
+};
+
+describe("read", () => {
+  test.each<[string | string[] | undefined, unknown[]]>([
+    [undefined, []],
+    ["", []],
+    [" , ;\n", []],
+    [[], []],
+    [["", "  "], []],
+    ["a@b.example", [{ email: "a@b.example" }]],
+    [" a@b.example , c@d.example,", [{ email: "a@b.example" }, { email: "c@d.example" }]],
+    [["a@b.example", "c@d.example, e@f.example"], ["a", "c", "e"].map((x) => ({ email: expect.stringMatching(x) }))],
+    ["Ann B <a@b.example>", [{ email: "a@b.example", name: "Ann B" }]],
+    ['"B, Ann" <a@b.example>; c@d.example', [{ email: "a@b.example", name: "B, Ann" }, { email: "c@d.example" }]],
+    ["a@b.example (Ann)", [{ email: "a@b.example", name: "Ann" }]],
+    ["A\u0000n\nn\u0085 <a@b.example>", [{ email: "a@b.example", name: "An n" }]],
+    ["=?utf-8?q?J=C3=B6rg?= <a@b.example>", [{ email: "a@b.example", name: "Jörg" }]],
+    ["a@b.example <A@b.example>", [{ email: "A@b.example", name: "a@b.example" }]],
+    ['"c@d.example" <a@b.example>', [{ email: "a@b.example", name: "c@d.example" }]],
+    // Only the recipient's server may fold the local part; the domain is everybody's.
+    ["Ann.B+Tag@B.EXAMPLE", [{ email: "Ann.B+Tag@b.example" }]],
+    ["a@bücher.example", [{ email: "a@xn--bcher-kva.example" }]],
+    ["jörg@b.example", [{ email: "jörg@b.example" }]],
+    ['"Ann"@b.example', [{ email: "Ann@b.example" }]],
+    ['"Ann B"@b.example', [{ email: '"Ann B"@b.example' }]],
+    ['Ann <"a b"@b.example>', [{ email: '"a b"@b.example', name: "Ann" }]],
+    ["Team: a@b.example, C <c@d.example>;", [{ email: "a@b.example" }, { email: "c@d.example", name: "C" }]],
+    ["undisclosed-recipients:;", []],
+  ])("%j", (given, expected) => {
+    expect<unknown[]>(readRecipients(given)).toEqual(expected);
+  });
+});
+
+describe("refused", () => {
+  test.each<[string, string]>([
+    ["Ann", "Ann"],
+    ["a@b.example, Ann", "Ann"],
+    ["Ann <>", "Ann <>"],
+    ["a@", "a@"],
+    ["@b.example", "@b.example"],
+    ["a@b_.exa mple", "a@b_.exa mple"],
+    ["a@-b.example", "a@-b.example"],
+    ["a..b@b.example", "a..b@b.example"],
+    [`${"a".repeat(65)}@b.example`, "a".repeat(65)],
+    ["a@[192.0.2.1]", "IP address"],
+    ["a@[IPv6:2001:db8::1]", "IP address"],
+    ["mailto:a", "a"],
+    // What a lenient reader makes one address of, or drops.
+    ["a b@b.example", "a b@b.example"],
+    ["a@b.example c@d.example", "a@b.example c@d.example"],
+    ["c@d.example <a@b.example>", "c@d.example <a@b.example>"],
+    ["<a@b.example> <c@d.example>", "<a@b.example> <c@d.example>"],
+    ["Ann <a b@b.example>", "Ann <a b@b.example>"],
+    ["<@relay.example:a@b.example>", "<@relay.example:a@b.example>"],
+    ["<mailto:a@b.example>", "<mailto:a@b.example>"],
+    ["a@b.example (Ann, c@d.example", "a@b.example (Ann, c@d.example"],
+    ["a@b.example (Ann, c@d.example \\)", "a@b.example (Ann, c@d.example"],
+    ['a@b.example "Ann, c@d.example', "c@d.example"],
+    ["Ann <a@b.example", "Ann <a@b.example"],
+    ["Ann <a@b.example, c@d.example", "Ann <a@b.example"],
+    ["a@b.example: c@d.example", "a@b.example: c@d.example"],
+    ["a@b.example\u202e", "a@b.example"],
+  ])("%j", (given, named) => {
+    const error = refusalOf(given);
+    expect([error.code, error.status]).toEqual(["unprocessable", 422]);
+    expect(error.message).toContain(named);
+    expect(refusalOf(["fine@b.example", given]).message).toBe(error.message);
+  });
+
+  test("the message is short and on one line, whatever is named", () => {
+    const { message } = refusalOf(`a\r\n\u0000\u202e${"\u{1f600}".repeat(10_000)}`);
+    expect(message.length).toBeLessThan(140);
+    expect(message).toMatch(/^[^\p{C}]*$/u);
+  });
+});
+
+test("what we write into a header is what is read from it", () => {
+  fc.assert(
+    fc.property(fc.emailAddress(), fc.string({ unit: "binary", maxLength: 100 }), (email, text) => {
+      fc.pre(normalizeAddress(email) !== undefined);
+      const [named = expect.unreachable()] = readRecipients(`${JSON.stringify(text)} <${email}>`);
+      expect(splitAddress(named.email).local).toBe(splitAddress(email).local);
+      expect(readRecipients(formatAddress(named))).toEqual([named]);
+    }),
+  );
+});
+
+test("of any text: refused, or as many addresses as a lenient reader finds, each of them usable", () => {
+  const soup = fc
+    .array(fc.constantFrom("a@b.example", "c", "<", ">", ",", ";", ":", '"', "(", ")", "\\", " ", "@", "[", "]", "é"), {
+      maxLength: 14,
+    })
+    .map((pieces) => pieces.join(""));
+  fc.assert(
+    fc.property(fc.oneof(soup, fc.string({ unit: "binary" })), (text) => {
+      let read: ReturnType<typeof readRecipients>;
+      try {
+        read = readRecipients(text);
+      } catch (error) {
+        expect(error).toBeInstanceOf(AppError);
+        return;
+      }
+      expect(read.map(({ email }) => normalizeAddress(email))).toEqual(
+        parseAddressList(text).map(({ email }) => normalizeAddress(email)),
+      );
+      expect(read.every(({ email }) => normalizeAddress(email) !== undefined)).toBe(true);
+    }),
+    { numRuns: 2_000 },
+  );
+});

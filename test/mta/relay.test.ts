@@ -1,0 +1,518 @@
+/** The relay: who is attempted when, on which connection; and that nothing is lost, sent twice or kept waiting. */
+import { describe, expect, test } from "bun:test";
+import { unavailable } from "../../src/errors.ts";
+import { retryEntry } from "../../src/mta/queue.ts";
+import { outboundContents } from "../../src/store/schema.ts";
+import { START } from "../harness/runtime.ts";
+import { createRelayRig, FIRST_RETRY_MS, type Gate, gate, unreachable, verdict } from "./relay-rig.ts";
+
+const HOUR_MS = 3_600_000;
+
+describe("delivering", () => {
+  test("one message: one transaction with its bytes, recorded, and the connection closed when no more comes", async () => {
+    const { accept, run, sent, connections, outcomes, advance, contents, relay } = createRelayRig();
+    accept({ to: ["ann@a.example", "cc:bob@a.example"] });
+    await run();
+    expect(sent).toEqual([
+      { destination: "a.example", recipients: ["ann@a.example", "bob@a.example"], connection: 1, content: "message 1" },
+    ]);
+    expect(outcomes()).toEqual([
+      ["delivered", 1, "250 accepted"],
+      ["delivered", 1, "250 accepted"],
+    ]);
+    expect(contents()).toEqual([]);
+    await relay.idle();
+    await advance(3_999);
+    expect(connections).toEqual([{ destination: "a.example", open: true }]);
+    await advance(1);
+    expect(connections).toEqual([{ destination: "a.example", open: false }]);
+  });
+
+  test("a connection that idles is used for what comes next", async () => {
+    const { accept, run, wake, quiet, sent, states } = createRelayRig();
+    await run();
+    for (let i = 0; i < 4; i++) {
+      accept({ to: [`r${i}@a.example`] });
+      wake();
+      await quiet();
+    }
+    expect(sent.map(({ connection }) => connection)).toEqual([1, 1, 1, 1]);
+    expect(states()).toEqual(["delivered", "delivered", "delivered", "delivered"]);
+  });
+
+  test("many messages for one destination share at most 5 connections, and each leaves once", async () => {
+    const { accept, run, connections, recipients, states } = createRelayRig();
+    const all = Array.from({ length: 100 }, (_, i) => `r${String(i).padStart(3, "0")}@a.example`);
+    for (const to of all) accept({ to: [to] });
+    await run();
+    expect(recipients().sort()).toEqual(all);
+    expect(new Set(states())).toEqual(new Set(["delivered"]));
+    expect(connections.length).toBeLessThanOrEqual(5);
+  });
+
+  test("one that cannot keep its connection is sent each message over a new one", async () => {
+    const { accept, run, sent, states, connections } = createRelayRig({ script: { keeps: () => false } });
+    for (let i = 0; i < 6; i++) accept({ to: [`r${i}@a.example`] });
+    await run();
+    expect(sent.map(({ connection }) => connection)).toEqual([1, 2, 3, 4, 5, 6]);
+    expect(new Set(states())).toEqual(new Set(["delivered"]));
+    expect(connections.filter(({ open }) => open)).toEqual([]);
+  });
+
+  test("450, then later 250: attempted again when it is due, and not before", async () => {
+    const { accept, run, advance, outcomes, sent } = createRelayRig({
+      script: { send: (_, nth) => (nth === 1 ? "deferred" : "accepted") },
+    });
+    accept({ to: ["ann@a.example"] });
+    await run();
+    expect(outcomes()).toEqual([["waiting", 1, "450 deferred"]]);
+    await advance(FIRST_RETRY_MS - 1);
+    expect(sent).toHaveLength(1);
+    await advance(1);
+    expect(sent).toHaveLength(2);
+    expect(outcomes()).toEqual([["delivered", 2, "250 accepted"]]);
+  });
+
+  test("550: bounced, and never attempted again", async () => {
+    const { accept, run, advance, outcomes, sent } = createRelayRig({ script: { send: () => "refused" } });
+    accept({ to: ["ann@a.example"] });
+    await run();
+    await advance(48 * HOUR_MS);
+    expect(outcomes()).toEqual([["bounced", 1, "550 refused"]]);
+    expect(sent).toHaveLength(1);
+  });
+
+  test("the log names no recipient", async () => {
+    const { accept, run, lines } = createRelayRig();
+    accept({ to: ["ann@a.example", "bcc:bob@a.example"] });
+    await run();
+    expect(lines.filter(({ message }) => message === "delivery attempt")).toMatchObject([
+      { emailId: "msg_1", remote: "mx.a.example", recipients: 2, outcome: "accepted 2" },
+    ]);
+    expect(JSON.stringify(lines)).not.toMatch(/ann@|bob@/);
+  });
+});
+
+describe("who waits for whom", () => {
+  test("a destination that hangs from the start has one connection, and keeps nobody else waiting", async () => {
+    const stuck = gate();
+    const { accept, run, connections, states, sent } = createRelayRig({
+      script: {
+        send: ({ destination }) => (destination === "slow.example" ? stuck.opened.then(() => undefined) : undefined),
+      },
+    });
+    for (let i = 0; i < 20; i++) accept({ to: [`r${i}@slow.example`] });
+    for (let i = 0; i < 20; i++) accept({ to: [`r${i}@fast.example`] });
+    await run();
+    expect(connections.filter(({ destination }) => destination === "slow.example")).toHaveLength(1);
+    expect(states().slice(20)).toEqual(Array.from({ length: 20 }, () => "delivered"));
+    expect(sent.filter(({ destination }) => destination === "slow.example")).toHaveLength(1);
+  });
+
+  test("one that hangs later has 5", async () => {
+    const stuck = gate();
+    const { accept, run, connections, states } = createRelayRig({
+      script: {
+        send: ({ destination, recipients }) =>
+          destination === "slow.example" && recipients[0] !== "first@slow.example"
+            ? stuck.opened.then(() => undefined)
+            : undefined,
+      },
+    });
+    accept({ to: ["first@slow.example"] });
+    await run();
+    for (let i = 0; i < 20; i++) accept({ to: [`r${i}@slow.example`] });
+    for (let i = 0; i < 20; i++) accept({ to: [`r${i}@fast.example`] });
+    await run();
+    expect(connections.filter(({ destination }) => destination === "slow.example").length).toBeLessThanOrEqual(5);
+    expect(states().slice(21)).toEqual(Array.from({ length: 20 }, () => "delivered"));
+  });
+
+  test("50 connections in all; whoever waits gets the next place", async () => {
+    const gates = new Map<string, Gate>();
+    const { accept, run, connections, quiet } = createRelayRig({
+      script: {
+        send: ({ destination }) => {
+          const stuck = gate();
+          gates.set(destination, stuck);
+          return stuck.opened.then(() => undefined);
+        },
+      },
+    });
+    for (let i = 0; i < 60; i++) accept({ to: [`ann@d${String(i).padStart(2, "0")}.example`] });
+    await run();
+    expect(connections).toHaveLength(50);
+    gates.get("d07.example")?.open();
+    await quiet();
+    expect(connections.map(({ destination }) => destination).slice(50)).toEqual(["d50.example"]);
+    expect(connections.filter(({ open }) => open)).toHaveLength(50);
+  });
+
+  test("when all places are taken, a destination with much mail gives up its own in turn", async () => {
+    const stuck = gate();
+    const { accept, run, recipients, states } = createRelayRig({
+      script: {
+        send: ({ destination }) => (destination.startsWith("slow") ? stuck.opened.then(() => undefined) : undefined),
+      },
+    });
+    for (let i = 0; i < 49; i++) accept({ to: [`ann@slow${i}.example`] });
+    for (let i = 0; i < 60; i++) accept({ to: [`r${i}@much.example`] });
+    accept({ to: ["ann@zz.example"] });
+    await run();
+    expect(states().slice(49)).toEqual(Array.from({ length: 61 }, () => "delivered"));
+    const fast = recipients().filter((recipient) => !recipient.includes("slow"));
+    expect(fast.indexOf("ann@zz.example")).toBeLessThan(60);
+  });
+
+  test("mail to this server waits for no other, though all places are taken", async () => {
+    const stuck = gate();
+    const { accept, run, store, states } = createRelayRig({
+      script: { send: () => stuck.opened.then(() => undefined) },
+    });
+    for (let i = 0; i < 60; i++) accept({ to: [`ann@d${i}.example`] });
+    accept({ to: ["bob@here.example"] });
+    await run();
+    expect(states().at(-1)).toBe("delivered");
+    expect(states().filter((state) => state === "delivered")).toHaveLength(1);
+  });
+});
+
+describe("a destination that cannot be reached", () => {
+  test("is asked once for all that is due there; what comes meanwhile waits for the first retry", async () => {
+    const { accept, run, advance, connections, outcomes, wake, quiet, state, states } = createRelayRig({
+      script: {
+        connect: () => {
+          throw unreachable();
+        },
+      },
+    });
+    for (let i = 0; i < 30; i++) accept({ to: [`r${i}@a.example`] });
+    await run();
+    expect(connections).toHaveLength(1);
+    expect(outcomes()).toEqual(Array.from({ length: 30 }, () => ["waiting", 1, "deferred: no connection"]));
+    accept({ to: ["late@a.example"] });
+    wake();
+    await quiet();
+    await advance(FIRST_RETRY_MS - 1);
+    expect(connections).toHaveLength(1);
+    expect(outcomes().at(-1)).toEqual(["waiting", 0, null]);
+    state.script = {};
+    await advance(1);
+    expect(new Set(states())).toEqual(new Set(["delivered"]));
+  });
+
+  test("rests no longer than its first retry takes", async () => {
+    const { accept, run, advance, connections, store, options, wake } = createRelayRig({
+      script: {
+        connect: () => {
+          throw unreachable();
+        },
+      },
+    });
+    store.transact((tx) => options.set(tx, "smtp.retrySeconds", "2,2"));
+    accept({ to: ["ann@a.example"] });
+    await run();
+    accept({ to: ["bob@a.example"] });
+    wake();
+    await advance(1_999);
+    expect(connections).toHaveLength(1);
+    await advance(1);
+    expect(connections).toHaveLength(2);
+  });
+
+  test("keeps nobody else waiting", async () => {
+    const { accept, run, states } = createRelayRig({
+      script: {
+        connect: (destination) => {
+          if (destination === "dead.example") throw unreachable();
+        },
+      },
+    });
+    for (const domain of ["dead", "fine", "dead", "good"]) accept({ to: [`ann@${domain}.example`] });
+    await run();
+    expect(states()).toEqual(["waiting", "delivered", "waiting", "delivered"]);
+  });
+
+  test("for good: all that is due bounces, and what comes later is asked for anew", async () => {
+    const { accept, run, connections, states, wake, quiet } = createRelayRig({
+      script: {
+        connect: () => {
+          throw unreachable("refused");
+        },
+      },
+    });
+    for (let i = 0; i < 3; i++) accept({ to: [`r${i}@a.example`] });
+    await run();
+    expect([states(), connections.length]).toEqual([["bounced", "bounced", "bounced"], 1]);
+    accept({ to: ["late@a.example"] });
+    wake();
+    await quiet();
+    expect([states().at(-1), connections.length]).toEqual(["bounced", 2]);
+  });
+
+  test("over another connection, while one works: nobody is deferred for it", async () => {
+    const { accept, run, outcomes, connections } = createRelayRig({
+      script: {
+        connect: (_, nth) => {
+          if (nth > 1) throw unreachable();
+        },
+      },
+    });
+    for (let i = 0; i < 30; i++) accept({ to: [`r${i}@a.example`] });
+    await run();
+    expect(outcomes()).toEqual(Array.from({ length: 30 }, () => ["delivered", 1, "250 accepted"]));
+    expect(connections).toHaveLength(2);
+  });
+});
+
+describe("a smarthost", () => {
+  test("takes the recipients of a message at all domains in one transaction, on at most 5 connections", async () => {
+    const { accept, run, sent, connections } = createRelayRig({ grouped: true });
+    for (let i = 0; i < 40; i++) accept({ to: [`ann${i}@a${i}.example`, `bob@b.example`] });
+    await run();
+    expect(sent).toHaveLength(40);
+    expect(sent.every(({ recipients }) => recipients.length === 2)).toBe(true);
+    expect(connections.length).toBeLessThanOrEqual(5);
+  });
+
+  test("that hangs does not hold up mail to this server, even of the same message", async () => {
+    const stuck = gate();
+    const { accept, run, entries, sent } = createRelayRig({
+      grouped: true,
+      script: { send: () => stuck.opened.then(() => undefined) },
+    });
+    accept({ to: ["ann@a.example", "bob@here.example", "cy@c.example", "di@also.here.example"] });
+    await run();
+    expect(entries().map(({ state, leased }) => [state, leased])).toEqual([
+      ["waiting", true],
+      ["delivered", false],
+      ["waiting", true],
+      ["delivered", false],
+    ]);
+    expect(sent.map(({ recipients }) => recipients)).toEqual([["ann@a.example", "cy@c.example"]]);
+  });
+
+  test("that is down is asked once per retry, for everything", async () => {
+    const { accept, run, advance, connections, states } = createRelayRig({
+      grouped: true,
+      script: {
+        connect: () => {
+          throw unreachable();
+        },
+      },
+    });
+    for (let i = 0; i < 25; i++) accept({ to: [`ann@d${i}.example`] });
+    await run();
+    expect(connections).toHaveLength(1);
+    await advance(FIRST_RETRY_MS);
+    expect(connections).toHaveLength(2);
+    expect(new Set(states())).toEqual(new Set(["waiting"]));
+  });
+
+  test("set while mail waits: what is due goes there", async () => {
+    const { accept, run, advance, sent, state } = createRelayRig({
+      script: { send: (_, nth) => (nth === 1 ? "deferred" : undefined) },
+    });
+    accept({ to: ["ann@a.example", "bob@b.example"] });
+    await run();
+    state.grouped = true;
+    await advance(FIRST_RETRY_MS);
+    expect(sent.map(({ destination }) => destination)).toEqual(["a.example", "b.example", "smarthost"]);
+  });
+});
+
+describe("mail to this server", () => {
+  test("is filed in the transaction that records it, recipients of all its domains together", async () => {
+    const claims: string[][] = [];
+    const filed: string[] = [];
+    const { accept, run, connections, states } = createRelayRig({
+      local: {
+        deliver: async ({ entries }) => {
+          claims.push(entries.map(({ recipient }) => recipient));
+          return {
+            verdicts: entries.map(({ recipient }) => verdict(recipient.startsWith("no") ? "refused" : "accepted")),
+            file: () => void filed.push("filed"),
+          };
+        },
+      },
+    });
+    accept({ to: ["ann@here.example", "out@a.example", "no@also.here.example"] });
+    await run();
+    expect(claims).toEqual([["ann@here.example", "no@also.here.example"]]);
+    expect(filed).toEqual(["filed"]);
+    expect(connections).toHaveLength(1);
+    expect(states()).toEqual(["delivered", "delivered", "bounced"]);
+  });
+
+  test("that cannot be filed is deferred, not lost and not said to be delivered", async () => {
+    const { accept, run, outcomes, errors } = createRelayRig({
+      local: {
+        deliver: async ({ entries }) => ({
+          verdicts: entries.map(() => verdict("accepted")),
+          file: () => {
+            throw new Error("the mailbox is gone");
+          },
+        }),
+      },
+    });
+    accept({ to: ["ann@here.example"] });
+    await run();
+    expect(outcomes()).toEqual([["waiting", 1, "451 4.3.0 Local error, will try again later"]]);
+    expect(errors()).toHaveLength(1);
+  });
+});
+
+test("on hold nothing leaves: what would is held, and again when it is let go; mail to this server arrives", async () => {
+  const { accept, run, connections, states, outcomes, store, entries, runtime } = createRelayRig({ hold: true });
+  accept({ to: ["ann@a.example", "bob@here.example"] });
+  await run();
+  expect(states()).toEqual(["held", "delivered"]);
+  store.transact((tx) => retryEntry(tx, entries()[0]?.id ?? "", runtime.now()));
+  await run();
+  expect(outcomes()[0]).toEqual(["held", 0, null]);
+  expect(connections).toEqual([]);
+});
+
+describe("faults of ours", () => {
+  const fault = "451 4.3.0 Local error, will try again later";
+
+  test("an attempt that breaks is deferred and logged, and others go on", async () => {
+    const { accept, run, outcomes, errors } = createRelayRig({
+      script: {
+        send: ({ recipients }) => {
+          if (recipients[0] === "bad@a.example") throw new Error("a fault");
+          return "accepted";
+        },
+      },
+    });
+    for (const name of ["one", "bad", "two"]) accept({ to: [`${name}@a.example`] });
+    await run();
+    expect(outcomes()).toEqual([
+      ["delivered", 1, "250 accepted"],
+      ["waiting", 1, fault],
+      ["delivered", 1, "250 accepted"],
+    ]);
+    expect(errors()).toEqual(["delivery attempt failed for a fault of ours"]);
+  });
+
+  test("a message whose bytes are gone is deferred", async () => {
+    const { accept, run, outcomes, store, sent } = createRelayRig();
+    accept({ to: ["ann@a.example"] });
+    store.db.delete(outboundContents).run();
+    await run();
+    expect([outcomes(), sent]).toEqual([[["waiting", 1, fault]], []]);
+  });
+
+  test("when the outcome cannot be worked out, what was accepted is not sent again, and the rest is tried later", async () => {
+    const { accept, run, advance, states, sent, errors } = createRelayRig({
+      resolve: async () => {
+        throw new Error("a fault");
+      },
+      script: { send: ({ destination }) => (destination === "yes.example" ? "accepted" : "refused") },
+    });
+    accept({ to: ["ann@yes.example"] });
+    accept({ to: ["bob@no.example"] });
+    await run();
+    expect(states()).toEqual(["delivered", "waiting"]);
+    expect(errors()).toHaveLength(2);
+    await advance(HOUR_MS);
+    expect(sent.map(({ destination }) => destination).filter((each) => each === "yes.example")).toHaveLength(1);
+  });
+
+  test("the same when recording it breaks", async () => {
+    const { accept, run, advance, states, sent } = createRelayRig({
+      resolve: async () => () => {
+        throw new Error("a fault");
+      },
+    });
+    accept({ to: ["ann@a.example"] });
+    await run();
+    await advance(HOUR_MS);
+    expect([states(), sent.length]).toEqual([["delivered"], 1]);
+  });
+
+  test("while the store is unavailable, what a server accepted waits to be recorded and is not sent again", async () => {
+    let full = false;
+    const { accept, run, advance, states, sent, quiet } = createRelayRig({
+      script: {
+        send: () => {
+          full = true;
+          return "accepted";
+        },
+      },
+      enqueue: (store) => (work) => (full ? Promise.reject(unavailable("full")) : store.enqueue(work)),
+    });
+    accept({ to: ["ann@a.example"] });
+    await run();
+    await advance(500);
+    expect(states()).toEqual(["waiting"]);
+    full = false;
+    await advance(HOUR_MS);
+    await quiet();
+    expect([states(), sent.length]).toEqual([["delivered"], 1]);
+  });
+});
+
+describe("leases", () => {
+  test("what a process that ended had claimed is attempted again at start; what it had recorded is not", async () => {
+    const rig = createRelayRig();
+    const { accept, claimNext, run, sent, states, lines } = rig;
+    accept({ to: ["cut@a.example"] });
+    claimNext();
+    await run();
+    expect([states(), sent.length]).toEqual([["delivered"], 1]);
+    expect(lines.map(({ message }) => message)).toContain("took up delivery attempts that a stop had cut short");
+    const again = createRelayRig({ queue: rig });
+    await again.run();
+    expect(again.sent).toEqual([]);
+  });
+
+  test("an attempt that takes hours keeps its lease: nobody else makes the same", async () => {
+    const stuck = gate();
+    const { accept, run, advance, sent, states, wake, quiet } = createRelayRig({
+      script: { send: () => stuck.opened.then(() => undefined) },
+    });
+    accept({ to: ["ann@a.example"] });
+    await run();
+    for (let i = 0; i < 30; i++) await advance(10 * 60_000);
+    wake();
+    await quiet();
+    expect([states(), sent.length]).toEqual([["waiting"], 1]);
+    stuck.open();
+    await quiet();
+    expect([states(), sent.length]).toEqual([["delivered"], 1]);
+  });
+});
+
+describe("stopping", () => {
+  test("waits for what is under way, claims no more, and closes what idles", async () => {
+    const stuck = gate();
+    const { accept, run, relay, states, connections, entries } = createRelayRig({
+      script: { send: () => stuck.opened.then(() => undefined) },
+    });
+    for (let i = 0; i < 3; i++) accept({ to: [`r${i}@a.example`] });
+    await run();
+    const stopped = relay.stop(10_000);
+    stuck.open();
+    await stopped;
+    expect(states()).toEqual(["delivered", "waiting", "waiting"]);
+    expect(entries().some(({ leased }) => leased)).toBe(false);
+    expect(connections.filter(({ open }) => open)).toEqual([]);
+  });
+
+  test("after its time gives back what is still under way, and takes no word of it any more", async () => {
+    const stuck = gate();
+    const { accept, run, relay, runtime, entries, outcomes, quiet } = createRelayRig({
+      script: { send: () => stuck.opened.then(() => undefined) },
+    });
+    accept({ to: ["ann@a.example"] });
+    await run();
+    const stopped = relay.stop(10_000);
+    runtime.advanceTo(START + 10_000);
+    await stopped;
+    expect(entries()).toMatchObject([{ state: "waiting", leased: false, dueAt: START + 10_000, attempts: 0 }]);
+    stuck.open();
+    await quiet();
+    expect(outcomes()).toEqual([["waiting", 0, null]]);
+  });
+});
