@@ -56,6 +56,9 @@ const RETURN_PATH = /^bounce\+[0-9a-z]+@/i;
 /** Messages looked at that went out with one Message-ID, the newest; mail apps send the same one again. */
 const MOST_CANDIDATES = 20;
 
+/** Somebody says that it is no spam (RFC 6430); a program, that a signature does not hold (RFC 6591). */
+const NO_COMPLAINTS: ReadonlySet<string> = new Set(["not-spam", "auth-failure"]);
+
 /** A message that a mail is about, and the recipients that the mail names. */
 interface Subject {
   message: OutboundMessage;
@@ -126,8 +129,7 @@ export function createFeedback({ db, outcomes, local, runtime }: FeedbackParts):
   }
 
   function complaint({ message, named }: Subject, { type }: FeedbackReport): Finding {
-    // RFC 6430: somebody says that it is none.
-    if (type === "not-spam") return { record() {}, isFiled: () => true };
+    if (NO_COMPLAINTS.has(type)) return { record() {}, isFiled: () => true };
     const complainers = new Set(named.filter((entry) => wasSent(message, entry)).map(({ seq }) => seq));
 
     function record(tx: Tx): void {
@@ -180,7 +182,7 @@ function mayNameBcc({ message, entries, named, onlyThem }: Subject, mail: Prepar
   return mail.problem !== undefined || bccDetector(entries, message.domain)(wordsOf(mail));
 }
 
-const wordsOf = ({ subject, headers, text, html = "", attachments, report = {} }: PreparedMessage): string =>
-  [subject, ...headers.flat(), text, html, ...attachments.map(({ filename }) => filename), JSON.stringify(report)].join(
+const wordsOf = ({ subject, headers, text, html = "", attachments, report }: PreparedMessage): string =>
+  [subject, ...headers.flat(), text, html, ...attachments.map(({ filename }) => filename), JSON.stringify(report ?? {})].join(
     "\n",
   );

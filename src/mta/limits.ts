@@ -26,9 +26,6 @@ export interface Attempt {
   recipients: readonly Recipient[];
 }
 
-/** Recipients waiting in the queue beyond which it takes no more. */
-export const LARGEST_QUEUE = 1_000_000;
-
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 

@@ -7,8 +7,8 @@
  *      └───── due later ────────┘
  *
  * Invariants: an entry is attempted under a lease alone, so a crash repeats an attempt and never loses one. A domain with
- * waiting entries has a row in queue_domains, due no later than the earliest of them, or than the end of its rest. The
- * bytes of a message are kept for as long as an entry of it is waiting or held.
+ * waiting entries has a row in queue_domains, due no later than the earliest of them, or than the time it was put off to.
+ * The bytes of a message are kept for as long as an entry of it is waiting or held.
  */
 import { and, asc, eq, lte, type SQL, sql } from "drizzle-orm";
 import { AppError } from "../errors.ts";
@@ -320,6 +320,12 @@ export function nextDue(db: Db, { notBefore, own = false }: Pick<ClaimTerms, "no
     if (at < Number.POSITIVE_INFINITY) return at;
   }
   return undefined;
+}
+
+/** The domain's turn comes after that of the others due at `now` (epoch ms). */
+export function yieldTurn(tx: Tx, domain: string, now: number): undefined {
+  const first = scheduling(tx).first.get({ domain });
+  if (first) scheduling(tx).setDomain.run({ domain, dueAt: Math.max(first.dueAt ?? 0, now) });
 }
 
 /** The row of a domain says again when its earliest entry is due. */

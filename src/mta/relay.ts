@@ -26,6 +26,7 @@ import {
   type OutboundMessage,
   releaseEntries,
   releaseLeases,
+  yieldTurn,
 } from "./queue.ts";
 import type { Connection, Transport } from "./transport.ts";
 import { DeliveryFailure, type Verdict } from "./verdict.ts";
@@ -173,10 +174,12 @@ export function createRelay(parts: RelayParts): Relay {
   /** The next claim of a lane; undefined when there is none, or others are to have its place. */
   function claimFor(tx: Tx, { destination, failure, served }: Lane): Claim | undefined {
     const terms = termsAt(failure?.at ?? runtime.now());
-    if (stopped || (served >= TURN && lanesAtWork().length >= MOST_LANES)) return undefined;
+    if (stopped) return undefined;
     if (destination === SPARE) return claim(tx, { ...terms, own: true });
     if (transport.groupsByMessage() !== (destination === SMARTHOST)) return undefined;
-    return claim(tx, destination === SMARTHOST ? terms : { ...terms, domain: destination });
+    if (destination === SMARTHOST) return claim(tx, terms);
+    const othersWait = served >= TURN && lanesAtWork().length >= MOST_LANES;
+    return othersWait ? yieldTurn(tx, destination, runtime.now()) : claim(tx, { ...terms, domain: destination });
   }
 
   async function handOut(): Promise<void> {
@@ -219,7 +222,7 @@ export function createRelay(parts: RelayParts): Relay {
     lane.cancelIdle = undefined;
     lane.served = 0;
     try {
-      for (let current: Claim | undefined = first; current; lane.served++) current = await step(lane, current);
+      for (let current: Claim | undefined = first; current; ) current = await step(lane, current);
     } catch (error) {
       log.error("delivery attempt cannot be recorded; its lease will run out", { error });
     }
@@ -235,6 +238,7 @@ export function createRelay(parts: RelayParts): Relay {
   /** Attempts to deliver a claim, and returns the next. */
   async function step(lane: Lane, current: Claim): Promise<Claim | undefined> {
     working.set(current, current.leaseUntil);
+    lane.served++;
     try {
       const attempted = await attempt(current, () => connectionOf(lane, current.domain));
       if (cut) return undefined;

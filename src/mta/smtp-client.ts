@@ -51,7 +51,7 @@ export interface SmtpSession {
 
 const COMMAND_MS = 5 * 60_000;
 /** A whole transaction. nodemailer ends one in which nothing comes for 10 minutes (RFC 5321 §4.5.3.2.6). */
-export const TRANSACTION_MS = 20 * 60_000;
+const TRANSACTION_MS = 20 * 60_000;
 
 /** What the message asks of the remote (RFC 6152, RFC 6531). */
 interface Needs {

@@ -59,9 +59,9 @@ export interface SmtpConnection {
 }
 
 /** To an answer from TCP. */
-export const CONNECT_MS = 20_000;
+const CONNECT_MS = 20_000;
 /** Greeting, EHLO and TLS (RFC 5321 §4.5.3.2.1: 5 minutes for the greeting alone). */
-export const SETUP_MS = 5 * 60_000;
+const SETUP_MS = 5 * 60_000;
 const QUIT_MS = 5_000;
 
 /** nodemailer writes every command through this method, which its types leave out. */

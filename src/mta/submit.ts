@@ -18,7 +18,7 @@ import { prepared } from "../store/prepared.ts";
 import { dkimKeys, domains } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import type { SigningKey } from "./dkim.ts";
-import { type Attempt, createLimits, LARGEST_QUEUE, requireRoom } from "./limits.ts";
+import { type Attempt, createLimits, requireRoom } from "./limits.ts";
 import type { LocalDelivery } from "./local.ts";
 import { waitingCount } from "./outbound.ts";
 import { type ParserPool, type PreparedOutbound, UnparseableError } from "./parser-pool.ts";
@@ -69,8 +69,11 @@ export interface SubmitParts {
   options: Pick<Options, "get">;
   runtime: Pick<Runtime, "now" | "randomBytes">;
   log: Log;
+  /** Recipients waiting in the queue beyond which it takes no more. */
+  largestQueue?: number;
 }
 
+const LARGEST_QUEUE = 1_000_000;
 /** 133 bits: a report that comes back to it is about the message it was made for. */
 const RETURN_PATH_LENGTH = 26;
 
@@ -91,13 +94,13 @@ const signingKeys = prepared((db) =>
 );
 
 export function createSubmit(parts: SubmitParts): Submit {
-  const { store, mailbox: mail, transport, parser, options, runtime, log } = parts;
+  const { store, mailbox: mail, transport, parser, options, runtime, log, largestQueue = LARGEST_QUEUE } = parts;
   const limits = createLimits(parts);
 
   /** @throws AppError upstream_failed */
   async function requireQueue({ recipients }: Submission): Promise<void> {
-    if (waitingCount(store.db, runtime.now()) + recipients.length > LARGEST_QUEUE) {
-      log.error("the outbound queue is full", { recipients: LARGEST_QUEUE });
+    if (waitingCount(store.db, runtime.now()) + recipients.length > largestQueue) {
+      log.error("the outbound queue is full", { recipients: largestQueue });
       throw new AppError("upstream_failed", "The outbound queue is full, so nothing was sent; try again later");
     }
     const refusal = await transport.refusal();

@@ -123,10 +123,13 @@ function hasBareLineEnd(bytes: Uint8Array): boolean {
   return previous === CR;
 }
 
+/** Some apps write the address for the name as well, unquoted: every reader finds the same one in it. */
+const TWICE = /^\s*([^\s<>]+)\s*<\1>\s*$/i;
+
 /** Exactly one mailbox and nothing else: what one reader takes for the address must be so for every other. */
 function onlyAddress(name: string, value: string): string {
   const [only, another] = [...readAddressEntries(value)].filter(({ source }) => source.trim() !== "");
-  const address = envelopeAddress(only?.exact ?? "");
+  const address = envelopeAddress(TWICE.exec(value)?.[1] ?? only?.exact ?? "");
   if (address === undefined || another) throw new Refusal("notAccepted", undefined, `${name} must be one address`);
   return address;
 }

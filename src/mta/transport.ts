@@ -8,6 +8,7 @@
  *
  * Invariant: credentials go out over TLS to the host they are for, or to this machine, and nowhere else.
  */
+import { isIP } from "node:net";
 import { domainToASCII } from "node:url";
 import type { Log } from "../log.ts";
 import { canonicalAddress } from "../network.ts";
@@ -80,9 +81,9 @@ export interface Smarthost {
 export function readSmarthost(setting: string): Smarthost {
   const url = new URL(setting);
   const bare = decode(url.hostname).replace(/^\[|\]$/g, "");
-  const host = canonicalAddress(bare) ?? domainToASCII(bare);
+  const host = isIP(bare) ? bare : domainToASCII(bare);
   const credentials = url.username === "" ? undefined : { user: decode(url.username), pass: decode(url.password) };
-  const isHere = host === "localhost" || host.startsWith("127.") || host === "0:0:0:0:0:0:0:1";
+  const isHere = host === "localhost" || isLoopback(host);
   const isImplicit = url.protocol === "smtps:";
   const isProtected = credentials !== undefined && !isHere;
   return {
@@ -95,6 +96,11 @@ export function readSmarthost(setting: string): Smarthost {
       plainIfBroken: !isImplicit && credentials === undefined,
     },
   };
+}
+
+function isLoopback(host: string): boolean {
+  const address = canonicalAddress(host);
+  return address?.split(".")[0] === "127" || address === canonicalAddress("::1");
 }
 
 function decode(text: string): string {

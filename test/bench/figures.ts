@@ -6,7 +6,7 @@ import { type Place, run, runJson } from "../harness/process.ts";
 
 export const ROOT = join(import.meta.dir, "../..");
 export const ADDRESS = "owner@example.test";
-const folder = mkdtempSync(join(tmpdir(), "mailroom-bench-"));
+export const folder = mkdtempSync(join(tmpdir(), "mailroom-bench-"));
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 
 export interface Figure {
@@ -27,7 +27,7 @@ export function print({ figure, value, unit, floor, toReach }: Figure): void {
   );
 }
 
-export const percentile = (sorted: readonly number[], p: number): number =>
+const percentile = (sorted: readonly number[], p: number): number =>
   sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * p))] as number;
 export const median = (values: number[]): number =>
   percentile(

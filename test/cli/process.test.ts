@@ -37,20 +37,27 @@ test("setup reads the password from a pipe; commands work at once beside each ot
 test("a server says where it listens, stops when told, and refuses a port that is taken", async () => {
   const place = { data: temporaryFolder() };
   const server = await serve(place);
-  const { http = "", mx = "" } = server.ready as Record<string, string>;
-  expect(JSON.stringify(server.ready)).toBe(
-    JSON.stringify({ ready: true, http, mx, submission: "off", submissions: "off" }),
+  const { http = "", mx = "", submission = "", submissions = "" } = server.ready as Record<string, string>;
+  expect(JSON.stringify(server.ready)).toBe(JSON.stringify({ ready: true, http, mx, submission, submissions }));
+  for (const address of [http, mx, submission, submissions]) expect(address).toMatch(/^127\.0\.0\.1:[1-9]\d*$/);
+  await Promise.all(
+    [
+      ["MAILROOM_HTTP", http],
+      ["MAILROOM_MX", mx],
+      ["MAILROOM_SUBMISSION", submission],
+      ["MAILROOM_SUBMISSIONS", submissions],
+    ].map(async ([variable = "", taken = ""]) => {
+      const refused = await run({ data: temporaryFolder(), env: { [variable]: taken } }, ["serve"]);
+      expect(refused).toMatchObject({ exitCode: 1, stdout: "" });
+      expect(refused.stderr).toMatch(new RegExp(`^mailroom: .*${variable}:`, "m"));
+    }),
   );
-  expect(http).toMatch(/^127\.0\.0\.1:[1-9]\d*$/);
-  expect(mx).toMatch(/^127\.0\.0\.1:[1-9]\d*$/);
-  const [noHttp, noMx] = await Promise.all([
-    run({ data: temporaryFolder(), env: { MAILROOM_HTTP: http } }, ["serve"]),
-    run({ data: temporaryFolder(), env: { MAILROOM_MX: mx } }, ["serve"]),
-  ]);
-  expect(noHttp).toMatchObject({ exitCode: 1, stdout: "" });
-  expect(noHttp.stderr).toMatch(/^mailroom: .*MAILROOM_HTTP/m);
-  expect(noMx).toMatchObject({ exitCode: 1, stdout: "" });
-  expect(noMx.stderr).toMatch(/^mailroom: .*MAILROOM_MX/m);
+  const { ready, kill } = await serve({
+    data: temporaryFolder(),
+    env: { MAILROOM_SUBMISSION: "off", MAILROOM_SUBMISSIONS: "off" },
+  });
+  expect(ready).toMatchObject({ submission: "off", submissions: "off" });
+  await kill("SIGKILL");
   expect(await server.kill("SIGTERM")).toBe(0);
 });
 

@@ -1,7 +1,7 @@
 /** Where mail to an address goes (contract: Arrival). */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
-import { mailboxes, users } from "../../src/store/schema.ts";
+import { domains, mailboxes, users } from "../../src/store/schema.ts";
 import { createWorld } from "./world.ts";
 
 function office() {
@@ -126,4 +126,13 @@ test("a domain compares as A-labels", () => {
   for (const address of ["info@münchen.example", "info@MÜNCHEN.example", "INFO@XN--MNCHEN-3YA.example"]) {
     expect(world.mailbox.route(address)).toMatchObject({ mailboxId: box, receivedOn: "info@xn--mnchen-3ya.example" });
   }
+});
+
+test("a domain is ours whatever its case, and says whose it is and whether that is known", () => {
+  const { world, workspaceId } = office();
+  const { mailbox, store } = world;
+  expect(mailbox.localDomain("Example.TEST")).toEqual({ workspaceId, verified: false });
+  store.db.update(domains).set({ verifiedAt: 1 }).run();
+  expect(mailbox.localDomain("example.test")).toEqual({ workspaceId, verified: true });
+  for (const name of ["remote.example", "sub.example.test", ""]) expect(mailbox.localDomain(name)).toBeUndefined();
 });

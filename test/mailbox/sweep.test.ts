@@ -1,8 +1,8 @@
-/** Removing files that no attachment names: never one that a message has, never a fresh one. */
+/** Removing files that nothing names: never one that a message or the queue has, never a fresh one. */
 import { expect, test } from "bun:test";
 import { createLog } from "../../src/log.ts";
 import { sweepBlobs } from "../../src/mailbox/sweep.ts";
-import { attachments, mailboxes } from "../../src/store/schema.ts";
+import { attachments, mailboxes, outboundContents } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
 import { createAlice } from "./world.ts";
 
@@ -41,6 +41,22 @@ test("what no attachment names goes once it is an hour old; what one names stays
   expect([await has(kept), await has(orphan)]).toEqual([true, true]);
   await job.runDue(START + HOUR_MS + DAY_MS);
   expect([await has(kept), await has(orphan)]).toEqual([true, false]);
+});
+
+test("what is on its way out stays until it is settled", async () => {
+  const { job, orphan, has, store } = await office();
+  store.db.$client.run(
+    `INSERT INTO outbound_messages (id, workspace_id, mailbox_id, mailbox, thread_id, message_id, subject, domain,
+       return_path, accepted_at, recipients, outside_recipients)
+     VALUES ('msg_1', 'w', 'm', 'a@b', 't', '<1@b>', '', 'b', 'r@b', 0, 1, 1)`,
+  );
+  store.db.insert(outboundContents).values({ messageSeq: 1, size: 8, blob: orphan }).run();
+  await job.runDue(START);
+  await job.runDue(START + HOUR_MS + DAY_MS);
+  expect(await has(orphan)).toBe(true);
+  store.db.delete(outboundContents).run();
+  await job.runDue(START + HOUR_MS + 2 * DAY_MS);
+  expect(await has(orphan)).toBe(false);
 });
 
 test("the files of a deleted mailbox go", async () => {

@@ -1,7 +1,10 @@
 /** The guardrails, one by one, to the millisecond (contract: Sending, Order of refusals; spec: Limits). */
 import { describe, expect, test } from "bun:test";
+import { lt } from "drizzle-orm";
+import { addOutbound } from "../../src/mta/queue.ts";
+import { queueEntries } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
-import { createOffice, type Office, outsiders, refusal } from "./outgoing.ts";
+import { createOffice, LARGEST_QUEUE, type Office, outsiders, refusal } from "./outgoing.ts";
 
 const SECOND = 1_000;
 const HOUR = 3_600_000;
@@ -52,7 +55,7 @@ describe("refused is a message", () => {
       {},
       [423, "locked", /whole workspace: under attack/],
     ],
-    ["while the queue is full", fillQueue, {}, [502, "upstream_failed", /queue is full/]],
+    ["that the queue has no room for", fillQueue, { to: outsiders(2) }, [502, "upstream_failed", /queue is full/]],
     [
       "while the smarthost refuses our credentials",
       (office: Office) => {
@@ -119,14 +122,19 @@ describe("refused is a message", () => {
     office.store.db.$client.run("UPDATE domains SET verified_at = NULL");
   }
 
+  /** All but one of the places are taken, for `held` entries too are in the queue. */
   function fillQueue(office: Office): void {
-    // A count of the queue, not its rows: a million of them would take the test minutes.
-    office.store.db.$client.run(
-      "INSERT INTO outbound_messages (id, workspace_id, mailbox_id, mailbox, thread_id, message_id, subject, domain, return_path, accepted_at, recipients, outside_recipients) VALUES ('m', 'w', 'b', '', '', '', '', '', 'r', 0, 0, 0)",
-    );
-    office.store.db.$client.run(
-      "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) INSERT INTO queue_entries (id, message_seq, recipient, field, domain, state) SELECT i, 1, '', 'to', '', 'held' FROM n",
-    );
+    const { store, workspaceId, boxes } = office;
+    const names = Array.from({ length: LARGEST_QUEUE - 1 }, (_, i) => `r${i}@remote.example`);
+    store.transact((tx) => {
+      addOutbound(tx, {
+        ...{ id: "msg_full", workspaceId, mailboxId: boxes.alice, mailbox: ALICE, threadId: "thr_full" },
+        ...{ messageId: "<full@example.test>", subject: "", domain: "example.test", returnPath: "full@example.test" },
+        ...{ acceptedAt: START - DAY, outsideRecipients: 0, content: { bytes: new Uint8Array() } },
+        recipients: names.map((email, i) => ({ id: `que_${i}`, email, field: "to" })),
+      });
+    });
+    store.db.update(queueEntries).set({ state: "held" }).where(lt(queueEntries.seq, 500)).run();
   }
 });
 

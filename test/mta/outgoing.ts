@@ -18,6 +18,9 @@ import * as schema from "../../src/store/schema.ts";
 import { createWorld } from "../mailbox/world.ts";
 import { testLog } from "./rig.ts";
 
+/** Recipients that the queue takes. */
+export const LARGEST_QUEUE = 1_000;
+
 const madeKeys = makeDkimKeys();
 
 /**
@@ -68,7 +71,7 @@ export async function createOffice() {
   const local = createLocalDelivery({ db, mailbox, parser, runtime });
   const parts = { store, mailbox, parser, options, runtime, log: logged.log };
   const transport = { refusal: async () => smarthost.refusal };
-  const submit = createSubmit({ ...parts, local, transport });
+  const submit = createSubmit({ ...parts, local, transport, largestQueue: LARGEST_QUEUE });
   const sending = createSending({ ...parts, submit });
 
   /** How much of everything is stored: nothing of a refused message may be. */
@@ -83,7 +86,7 @@ export async function createOffice() {
     world,
     workspaceId,
     ...{ alice, bob, carl, boxes, options, parser, smarthost, submit, sending, stored, verify },
-    lines: logged.lines,
+    ...logged,
     set: (name: string, value: string) => store.transact((tx) => options.set(tx, name, value)),
     pauseMailbox: (id: string, pausedReason: string | null) =>
       db.update(schema.mailboxes).set({ pausedReason }).where(eq(schema.mailboxes.id, id)).run(),

@@ -3,7 +3,10 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isUnavailable } from "../../src/errors.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import { sign } from "../../src/mta/dkim.ts";
+import { composeLetter } from "../../src/mta/letter.ts";
 import { createParserPool, type ParserPool, UnparseableError } from "../../src/mta/parser-pool.ts";
+import { makeDkimKeys } from "../../src/settings/domains.ts";
 import { openBlobs } from "../../src/store/blobs.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
@@ -47,6 +50,31 @@ test("prepares in a worker what would be prepared here, attachments written", as
   const path = join(temporaryFolder(), "1.eml");
   writeFileSync(path, mail("one"));
   expect(await pool.prepare(path, mail("one").length)).toEqual(here);
+});
+
+test("composes, prepares and signs what is sent in a worker, as it would be done here", async () => {
+  const { pool } = openPool();
+  const [key] = (await makeDkimKeys()).filter(({ algorithm }) => algorithm === "ed25519");
+  const signing = {
+    keys: [{ domain: "example.test", selector: "s", algorithm: "ed25519" as const, privateKey: key?.privateKey ?? "" }],
+    signedAt: 1_767_600_000_000,
+  };
+  const written = { id: "x", headers: [["From", "a@example.test"]] as const, html: "<p>Hi</p>" };
+  const bytes = await pool.compose(written);
+  expect(Buffer.from(bytes)).toEqual(Buffer.from(await composeLetter(written)));
+  const { message, signatures } = await pool.prepareOutbound(bytes, signing);
+  expect(message).toEqual(await prepareMessage(bytes, openBlobs(temporaryFolder(), fakeRuntime())));
+  // Ed25519 signs the same data the same.
+  expect(signatures).toBe(await sign(bytes, signing.keys, signing.signedAt));
+  expect(await pool.prepareOutbound(bytes, { ...signing, keys: [] })).toEqual({ message, signatures: "" });
+});
+
+test("a signing key that does not work is not the message's fault", async () => {
+  const { pool } = openPool();
+  const keys = [{ domain: "example.test", selector: "s", algorithm: "rsa" as const, privateKey: "none" }];
+  const error = await pool.prepareOutbound(bytesOf(mail("one")), { keys, signedAt: 0 }).catch((error) => error);
+  expect(error).toBeInstanceOf(Error);
+  expect(error).not.toBeInstanceOf(UnparseableError);
 });
 
 test("starts workers when there is work, and no more than told", async () => {

@@ -15,17 +15,6 @@ const CODES = { accepted: 250, deferred: 450, refused: 550 } as const;
 
 export const verdict = (kind: Verdict["kind"]): Verdict => ({ kind, reply: `${CODES[kind]} ${kind}`, hard: false });
 
-/** Keeps whoever waits at it until it is opened. */
-export interface Gate {
-  readonly opened: Promise<void>;
-  open(): void;
-}
-
-export function gate(): Gate {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  return { opened: promise, open: resolve };
-}
-
 /** A transaction, as the server saw it. */
 export interface Sent {
   destination: string;

@@ -214,7 +214,7 @@ describe("a right that ends", () => {
 
   test("a changed password ends the sessions of the old one", async () => {
     const rig = await listenForSubmission();
-    const [byPassword, byKey] = [await rig.connectAs(rig.alice), await rig.connectAs(rig.alice, rig.keyOf(rig.alice))];
+    const [byPassword, byKey] = [await rig.connectAs(rig.alice, PASSWORD), await rig.connectAs(rig.alice)];
     await rig.setPassword(rig.alice, "another");
     expect(brief(await byPassword.command("MAIL FROM:<alice@example.test>"))).toBe("421 4.7.0");
     expect(brief(await byKey.command("MAIL FROM:<alice@example.test>"))).toBe("250 2.1.0");
@@ -290,7 +290,7 @@ describe("guessing", () => {
     const reply = authPlain(client, "alice@example.test", "the 21st");
     const delayed = await timerWithin(rig, 2_000);
     expect(delayed - rig.runtime.now()).toBe(100);
-    const alice = await rig.connectAs(rig.alice);
+    const alice = await rig.connectAs(rig.alice, PASSWORD);
     alice.destroy();
     rig.runtime.advanceTo(delayed);
     expect((await reply).code).toBe(535);

@@ -1,10 +1,11 @@
 /** A submission listener on a real socket, before a whole world of people and a fake of the pipeline behind it. */
+import { join } from "node:path";
 import { eq } from "drizzle-orm";
 import type { Caller } from "../../src/access/caller.ts";
 import { createKey, createKeyUse, hashPassword, revokeKey } from "../../src/access/credentials.ts";
 import { createSignIn } from "../../src/access/sign-in.ts";
 import { createSlowdown } from "../../src/access/slowdown.ts";
-import { openSpool, type Spool } from "../../src/mta/spool.ts";
+import { openSpool } from "../../src/mta/spool.ts";
 import { createSubmissionRole } from "../../src/mta/submission.ts";
 import type { Submission, Submit } from "../../src/mta/submit.ts";
 import { openOptions } from "../../src/store/options.ts";
@@ -35,7 +36,7 @@ export interface SubmissionRig extends Rig {
   /** Of another workspace: mallory@other.test, with a password. */
   mallory: Caller;
   submitted: Submitted[];
-  spool: Spool;
+  spoolFolder: string;
   /** Sets a setting, as the operator does. */
   set(name: string, value: string): void;
   keyOf(person: Caller, scopes?: Scope[]): string;
@@ -45,7 +46,7 @@ export interface SubmissionRig extends Rig {
   setPassword(person: Caller, password: string | null): Promise<void>;
   /** A session under TLS, after EHLO. */
   connect(): Promise<SmtpClient>;
-  /** The same, signed in. */
+  /** The same, signed in: with a new API key, unless told otherwise, which is quicker than a password. */
   connectAs(person: Caller, secret?: string): Promise<SmtpClient>;
 }
 
@@ -95,13 +96,13 @@ export async function listenForSubmission(
   };
   const logged = testLog(runtime);
   const { log } = logged;
-  const spool = openSpool(`${temporaryFolder()}/spool`);
+  const spoolFolder = join(temporaryFolder(), "spool");
   const role = createSubmissionRole({
     store,
     signIn: createSignIn({ db: store.db, slowdown: createSlowdown(runtime) }),
     touchKey: createKeyUse(store, log).touchKey,
     submit,
-    spool,
+    spool: openSpool(spoolFolder),
     hostname: "mail.example.test",
     options: settings,
     runtime,
@@ -115,6 +116,12 @@ export async function listenForSubmission(
   });
   const keyIds = new Map<string, string>();
 
+  function keyOf({ userId }: Caller, scopes: Scope[] = ["send"]): string {
+    const { id, key } = store.transact((tx) => createKey(tx, runtime, { userId, name: "app", scopes }));
+    keyIds.set(key, id);
+    return key;
+  }
+
   const connect = async (): Promise<SmtpClient> => {
     if (options.implicitTls) return connectSmtp(rig.address, { tls: true });
     const client = await connectSmtp(rig.address);
@@ -125,7 +132,7 @@ export async function listenForSubmission(
   };
   return {
     ...rig,
-    ...{ world, workspaceId, alice, bob, carol, mallory, submitted, spool, connect },
+    ...{ world, workspaceId, alice, bob, carol, mallory, submitted, spoolFolder, connect, keyOf },
     set: (name, value) => store.transact((tx) => settings.set(tx, name, value)),
     keyOf(person, scopes = ["send"]) {
       const { id, key } = store.transact((tx) =>
@@ -136,7 +143,7 @@ export async function listenForSubmission(
     },
     revoke: (key) => void store.transact((tx) => revokeKey(tx, keyIds.get(key) ?? "", runtime.now())),
     setPassword: async (person, password) => setHash(person, password === null ? null : await hashPassword(password)),
-    async connectAs(person, secret = PASSWORD) {
+    async connectAs(person, secret = keyOf(person)) {
       const client = await connect();
       const reply = await authPlain(client, person.email, secret);
       if (reply.code !== 235) throw new Error(`AUTH: ${reply.code} ${reply.lines.join(" / ")}`);

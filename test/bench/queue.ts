@@ -1,0 +1,73 @@
+/** What it takes to pick the next recipient out of 100,000, however they are spread over domains, and the memory for it. */
+
+import { mkdtempSync } from "node:fs";
+import { join } from "node:path";
+import { addOutbound, type Claim, claim } from "../../src/mta/queue.ts";
+import { newId, systemRuntime } from "../../src/runtime.ts";
+import { openStore, type Store } from "../../src/store/store.ts";
+import { folder, print, timings } from "./figures.ts";
+
+const ENTRIES = 100_000;
+const PER_TRANSACTION = 1_000;
+const LEASE_MS = 1_800_000;
+const CONTENT = new Uint8Array(1_000).fill(0x61);
+
+const SPREADS: readonly (readonly [label: string, domainOf: (n: number) => string])[] = [
+  ["of one domain", () => "one.example"],
+  ["of as many domains", (n) => `d${n}.example`],
+  ["behind 90,000 of a busy domain", (n) => (n < 90_000 ? "busy.example" : `d${n}.example`)],
+];
+
+function fill(store: Store, domainOf: (n: number) => string, now: number): void {
+  const runtime = systemRuntime();
+  for (let start = 0; start < ENTRIES; start += PER_TRANSACTION) {
+    store.transact((tx) => {
+      for (let n = start; n < start + PER_TRANSACTION; n++) {
+        const id = newId(runtime, "msg");
+        addOutbound(tx, {
+          id,
+          workspaceId: "wsp_1",
+          mailboxId: "mbx_1",
+          mailbox: "owner@example.test",
+          threadId: "thr_1",
+          messageId: `<${id}@example.test>`,
+          subject: "Bench",
+          domain: "example.test",
+          returnPath: `bounce+${id}@example.test`,
+          acceptedAt: now,
+          outsideRecipients: 1,
+          recipients: [{ id: newId(runtime, "que"), email: `reader@${domainOf(n)}`, field: "to" }],
+          content: { bytes: CONTENT },
+        });
+      }
+    });
+  }
+}
+
+export async function measureQueue(): Promise<void> {
+  for (const [label, domainOf] of SPREADS) {
+    const runtime = systemRuntime();
+    const store = openStore({ folder: mkdtempSync(join(folder, "queue-")), runtime });
+    const now = runtime.now();
+    fill(store, domainOf, now);
+    const terms = {
+      now: now + 1,
+      leaseUntil: now + LEASE_MS,
+      notBefore: (domain: string) => (domain === "busy.example" ? Number.POSITIVE_INFINITY : 0),
+    };
+    const pick = (): Claim => {
+      const picked = store.transact((tx) => claim(tx, terms));
+      if (!picked) throw new Error("nothing is due");
+      return picked;
+    };
+    const [middle, p99] = await timings(pick);
+    print({
+      figure: `picking one of ${ENTRIES} waiting, ${label}, committed, median`,
+      value: middle,
+      unit: "ms",
+      toReach: "2",
+    });
+    print({ figure: `picking one of ${ENTRIES} waiting, ${label}, committed, p99`, value: p99, unit: "ms" });
+    store.close();
+  }
+}

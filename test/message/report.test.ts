@@ -1,0 +1,314 @@
+/** Reports: what a delivery status notification, a bounce written for people, and a complaint say; and what is none. */
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { type DeliveryReport, type ReportedRecipient, readReport } from "../../src/message/report.ts";
+
+const crlf = (text: string) => new Uint8Array(Buffer.from(text.replaceAll("\n", "\r\n")));
+const read = (text: string) => readReport(crlf(text));
+
+/** A multipart/report of these parts, each with its own Content-Type line. */
+const multipart = (type: string, parts: readonly string[], header = "From: MAILER-DAEMON@mx.example") =>
+  `${header}
+MIME-Version: 1.0
+Content-Type: multipart/report; report-type=${type}; boundary="b"
+
+${parts.map((part) => `--b\n${part}\n`).join("")}--b--
+`;
+const status = (...groups: string[]) =>
+  `Content-Type: message/delivery-status\n\nReporting-MTA: dns; mx.example\n\n${groups.join("\n\n")}\n`;
+const RETURNED =
+  "Content-Type: text/rfc822-headers\n\nReturn-Path: <bounce+1@our.example>\nFrom: ann@our.example\nMessage-ID: <1@our.example>\n";
+const IDENTITY = { messageId: "<1@our.example>", envelopeFrom: "bounce+1@our.example" };
+
+const delivery = async (text: string): Promise<DeliveryReport> => {
+  const report = await read(text);
+  return report?.kind === "delivery" ? report : expect.unreachable(`read as ${JSON.stringify(report)}`);
+};
+
+describe("RFC 3464", () => {
+  const group = async (fields: string, notice = "") =>
+    (await delivery(multipart("delivery-status", [`\n${notice}`, status(fields), RETURNED]))).recipients;
+
+  test("recipients, outcomes and which message it was", async () => {
+    const report = await read(
+      multipart("delivery-status", [
+        "Content-Type: text/plain\n\nYour message could not be delivered.",
+        status(
+          "Original-Recipient: rfc822;team@remote.example\nFinal-Recipient: rfc822; bob@remote.example\nAction: failed\nStatus: 5.1.1\nDiagnostic-Code: smtp; 550 5.1.1\n <bob@remote.example> no such user",
+          "Final-Recipient: RFC822;carol@remote.example\nAction: delayed\nStatus: 4.4.1",
+        ),
+        RETURNED,
+      ]),
+    );
+    expect(report).toEqual({
+      kind: "delivery",
+      ...IDENTITY,
+      recipients: [
+        {
+          recipient: "bob@remote.example",
+          original: "team@remote.example",
+          action: "failed",
+          status: "5.1.1",
+          code: 550,
+          diagnostic: "550 5.1.1 <bob@remote.example> no such user",
+        },
+        { recipient: "carol@remote.example", action: "delayed", status: "4.4.1" },
+      ],
+    });
+  });
+
+  test.each<[string, Partial<ReportedRecipient>]>([
+    ["Final-Recipient: <bob@remote.example>\nAction: Failed (at last)", { action: "failed" }],
+    ["Final-Recipient: rfc822; bob@remote.example\nAction: relayed", { action: "relayed" }],
+    ["Final-Recipient: rfc822; bob@remote.example\nAction: expanded", { action: "expanded" }],
+    ["Final-Recipient: rfc822; bob@remote.example\nAction: delivered", { action: "delivered" }],
+    // Without an action, or with one that does not exist, the class of the status tells.
+    ["Final-Recipient: rfc822; bob@remote.example\nStatus: 2.1.5", { action: "delivered", status: "2.1.5" }],
+    ["Final-Recipient: rfc822; bob@remote.example\nAction: x\nStatus: 4.2.2", { action: "delayed", status: "4.2.2" }],
+    ["Final-Recipient: rfc822; bob@remote.example", { action: "failed" }],
+    ["Original-Recipient: rfc822; bob@remote.example\nFinal-Recipient: x-local; /var/mail/bob", { action: "failed" }],
+    ["Final-Recipient: rfc822; bob@remote.example\nStatus: 5.1.1 (bad mailbox)", { action: "failed", status: "5.1.1" }],
+    // The server that refused is more precise than the one that reports, unless they are at odds.
+    [
+      "Final-Recipient: rfc822; bob@remote.example\nStatus: 5.0.0\nDiagnostic-Code: smtp; 550-5.7.1 no",
+      { action: "failed", status: "5.7.1", code: 550, diagnostic: "550-5.7.1 no" },
+    ],
+    [
+      "Final-Recipient: rfc822; bob@remote.example\nStatus: 5.4.7\nDiagnostic-Code: smtp; 451 4.7.1 later",
+      { action: "failed", status: "5.4.7", code: 451, diagnostic: "451 4.7.1 later" },
+    ],
+    [
+      "Final-Recipient: rfc822; bob@remote.example\nDiagnostic-Code: x-local; host 192.0.2.5 said: 552 too much",
+      { action: "failed", code: 552, diagnostic: "host 192.0.2.5 said: 552 too much" },
+    ],
+  ])("%j", async (fields, expected) => {
+    expect<unknown>(await group(fields)).toEqual([{ recipient: "bob@remote.example", ...expected }]);
+  });
+
+  test("internationalised addresses (RFC 6533)", async () => {
+    expect(await group("Final-Recipient: utf-8; j\\x{F6}rg\\x{2B}x@remote.example")).toEqual([
+      { recipient: "jörg+x@remote.example", action: "failed" },
+    ]);
+  });
+
+  test("an empty line forgotten between recipients, and the same report twice", async () => {
+    const two = "Final-Recipient: rfc822; a@remote.example\nStatus: 5.1.1\nFinal-Recipient: rfc822; b@remote.example";
+    expect(await group(`${two}\n\n${two}`)).toEqual([
+      { recipient: "a@remote.example", action: "failed", status: "5.1.1" },
+      { recipient: "b@remote.example", action: "failed" },
+    ]);
+  });
+
+  test("what the fields leave out is taken from the text, of each recipient their own", async () => {
+    const notice =
+      "<a@remote.example>: host mx.remote.example said:\n    550 5.1.1 no a\n\n<b@remote.example>: mailbox gone\n";
+    const fields = ["a", "b"].map((name) => `Final-Recipient: rfc822; ${name}@remote.example\nStatus: 5.0.0`);
+    expect(await group(fields.join("\n\n"), notice)).toEqual([
+      { recipient: "a@remote.example", action: "failed", status: "5.1.1", code: 550, diagnostic: "550 5.1.1 no a" },
+      {
+        recipient: "b@remote.example",
+        action: "failed",
+        status: "5.0.0",
+        diagnostic: "<b@remote.example>: mailbox gone",
+      },
+    ]);
+  });
+
+  test("parts may be encoded, and the returned message whole", async () => {
+    const fields = "Final-Recipient: rfc822; bob@remote.example\nAction: failed\n";
+    const returned =
+      "Message-ID: <1@our.example>\nReceived: by mx (envelope-from <bounce+1@our.example>) id 1\n\nMessage-ID: <body@our.example>";
+    const encoded = (type: string, text: string) =>
+      `Content-Type: ${type}\nContent-Transfer-Encoding: base64\n\n${Buffer.from(text).toString("base64")}`;
+    expect(
+      await read(
+        multipart("delivery-status", [
+          "\nx",
+          encoded("message/delivery-status", fields),
+          encoded("message/rfc822", returned),
+        ]),
+      ),
+    ).toEqual({ kind: "delivery", ...IDENTITY, recipients: [{ recipient: "bob@remote.example", action: "failed" }] });
+  });
+});
+
+describe("bounces for people", () => {
+  const notice = (text: string, header = "From: MAILER-DAEMON@mx.example\nTo: ann@our.example") =>
+    `${header}\nSubject: failure notice\n\n${text}`;
+  const COPY =
+    "Return-Path: <bounce+1@our.example>\nFrom: ann@our.example\nTo: c@remote.example\nMessage-ID: <1@our.example>\n";
+
+  test("the returned header ends the notice and tells which message it was", async () => {
+    expect(
+      await read(
+        notice(`Sorry:\n\n<bob@remote.example>:\nRemote host said: 550 5.1.1 unknown\n\n--- copy:\n\n${COPY}`),
+      ),
+    ).toEqual({
+      kind: "delivery",
+      ...IDENTITY,
+      recipients: [
+        {
+          recipient: "bob@remote.example",
+          action: "failed",
+          status: "5.1.1",
+          code: 550,
+          diagnostic: "Remote host said: 550 5.1.1 unknown",
+        },
+      ],
+    });
+  });
+
+  test.each<[string, string, string[]]>([
+    ["at the beginning of lines", "These failed:\n  bob@remote.example\n  * carol@remote.example\n", ["bob", "carol"]],
+    ["in a transcript", "failed\n>>> RCPT TO:<bob@remote.example>\n<<< 550 no\n", ["bob"]],
+    ["in what was answered", "failed\n550 5.1.1 <bob@remote.example>... User unknown\n", ["bob"]],
+    ["in a sentence", "We could not deliver to bob@remote.example, sorry. Ask ann@our.example.\n", ["bob"]],
+    ["nowhere but in the returned message", `This failed for good.\n\n${COPY}`, ["c"]],
+    ["as the addressee of the notice, who wrote to herself", "<ann@our.example>:\nfailed\n", ["ann"]],
+  ])("recipients named %s", async (_, text, expected) => {
+    const { recipients } = await delivery(notice(text));
+    expect(recipients.map(({ recipient }) => recipient.replace(/@.*/, ""))).toEqual(expected);
+  });
+
+  test("X-Failed-Recipients comes first; where mail was forwarded, both addresses are told", async () => {
+    const text =
+      "failed:\n\n  fw@remote.example\n    (generated from bob@remote.example)\n    552 full\n\nother@remote.example is fine\n";
+    const { recipients } = await delivery(notice(text, "From: x@mx.example\nX-Failed-Recipients: fw@remote.example"));
+    expect(recipients).toEqual([
+      {
+        recipient: "fw@remote.example",
+        original: "bob@remote.example",
+        action: "failed",
+        code: 552,
+        diagnostic: "552 full",
+      },
+    ]);
+  });
+
+  test("a warning is no failure", async () => {
+    const text = "bob@remote.example: connection refused\nDelivery attempts will continue for 3 days.\n";
+    expect((await delivery(notice(text))).recipients[0]?.action).toBe("delayed");
+  });
+
+  test("an IP address is no status, a port, a size or a year no reply code", async () => {
+    const text = "<bob@remote.example>: failed at 5.1.1.3 port 587, 552 bytes, in 1995, v15.4.1\n";
+    expect((await delivery(notice(text))).recipients[0]).not.toContainAnyKeys(["code", "status"]);
+  });
+});
+
+describe("RFC 5965", () => {
+  const complaint = (fields: string, returned = RETURNED) =>
+    multipart(
+      "feedback-report",
+      ["\nThis is a complaint.", `Content-Type: message/feedback-report\n\n${fields}\n`, returned],
+      "From: fbl@remote.example",
+    );
+
+  test("what was complained of, and by whom", async () => {
+    const fields =
+      "Feedback-Type: Abuse\nVersion: 1\nOriginal-Rcpt-To: <bob@remote.example>\nOriginal-Rcpt-To: rfc822; carol@remote.example";
+    expect(await read(complaint(fields))).toEqual({
+      kind: "feedback",
+      type: "abuse",
+      ...IDENTITY,
+      recipients: ["bob@remote.example", "carol@remote.example"],
+    });
+  });
+
+  test("a redacted recipient is none; the reverse-path may stand among the fields", async () => {
+    const fields = "Feedback-Type: abuse\nOriginal-Rcpt-To: redacted\nOriginal-Mail-From: <bounce+2@our.example>";
+    expect(await read(complaint(fields, "Content-Type: message/rfc822\n\nSubject: x\n"))).toEqual({
+      kind: "feedback",
+      type: "abuse",
+      envelopeFrom: "bounce+2@our.example",
+      recipients: [],
+    });
+  });
+
+  test("no type is the type `other`", async () => {
+    expect(await read(complaint("Version: 1"))).toMatchObject({ type: "other", recipients: [] });
+  });
+
+  test("a complaint that is the message inside another, with a field for the complainant", async () => {
+    const report =
+      "From: staff@remote.example\nSubject: complaint about message from 192.0.2.1\nContent-Type: message/rfc822\n\n" +
+      "X-HmXmrOriginalRecipient: bob@remote.example\nReturn-Path: <bounce+1@our.example>\nMessage-ID: <1@our.example>\n\nhello\n";
+    expect(await read(report)).toEqual({
+      kind: "feedback",
+      type: "abuse",
+      ...IDENTITY,
+      recipients: ["bob@remote.example"],
+    });
+  });
+});
+
+describe("none", () => {
+  test.each<[string, string]>([
+    ["ordinary mail", "From: bob@remote.example\nSubject: hello\n\nbob@remote.example: 550 5.1.1 failed\n"],
+    [
+      "an answer about a bounce",
+      "From: bob@remote.example\nSubject: Re: failure notice\n\n> <carol@remote.example>: 550 5.1.1 failed\n",
+    ],
+    [
+      "a forwarded bounce",
+      `From: bob@remote.example\nContent-Type: multipart/mixed; boundary=m\n\n--m\nContent-Type: message/rfc822\n\n${multipart("delivery-status", [status("Final-Recipient: rfc822; x@remote.example")])}--m--\n`,
+    ],
+    ["an automatic answer", "From: bob@remote.example\nAuto-Submitted: auto-replied\nSubject: Away\n\nI am away.\n"],
+    [
+      "a postmaster who writes in person",
+      "From: postmaster@remote.example\nSubject: Peering\n\nCall bob@remote.example.\n",
+    ],
+    ["a report without recipients", multipart("delivery-status", ["\nfailed", status("Action: failed"), RETURNED])],
+    ["nothing", ""],
+  ])("%s", async (_, text) => {
+    expect(await read(text)).toBeUndefined();
+  });
+});
+
+test("of any text: read in bounds, and fit to be handed between threads", async () => {
+  const piece = fc.constantFrom(
+    ...["From: MAILER-DAEMON\n", "Subject: failure notice\n", "X-Failed-Recipients: a@b.example\n", "\n", "\n\n", " "],
+    ...["Content-Type: multipart/report; report-type=delivery-status; boundary=b\n", "--b\n", "--b--\n"],
+    ...["Content-Type: message/delivery-status\n\n", "Content-Type: message/feedback-report\n\n", "<", ">", ":", "("],
+    ...["Final-Recipient: rfc822; ", "Original-Rcpt-To: ", "Action: failed\n", "Status: 5.1.1\n", "Diagnostic-Code: "],
+    ...[
+      "a@b.example",
+      "550",
+      "-5.1.1 ",
+      "Message-ID: <1@b>\n",
+      "Return-Path: ",
+      "Received: x\n",
+      "\u0000",
+      "é",
+      "\ud83d",
+    ],
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.oneof(piece, fc.string({ maxLength: 5 })), { maxLength: 40 }), async (pieces) => {
+      const report = await readReport(new Uint8Array(Buffer.from(pieces.join(""))));
+      expect(structuredClone(report)).toEqual(report);
+      if (report?.kind !== "delivery") return;
+      expect(report.recipients.length).toBeGreaterThan(0);
+      for (const { recipient, status = "5.0.0", code = 550, diagnostic = "" } of report.recipients) {
+        expect(recipient).toMatch(/^[^\s\p{Cc}]+@[^\s\p{Cc}]+$/u);
+        expect(status).toMatch(/^[245]\.[0-7]\.\d{1,3}$/);
+        expect(code >= 200 && code < 600).toBe(true);
+        expect(diagnostic).toMatch(/^[^\p{Cc}]{0,500}$/u);
+      }
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test("what would take long is cut: many addresses, long lines, deep fields", async () => {
+  const agent = "From: MAILER-DAEMON\n\n";
+  const lines = Array.from({ length: 100_000 }, (_, index) => `a${index}@remote.example: 550 5.1.1 no`).join("\n");
+  expect((await delivery(agent + lines)).recipients).toHaveLength(100);
+  const groups = Array.from({ length: 10_000 }, (_, index) => `Final-Recipient: rfc822; a${index}@remote.example`);
+  const long = await delivery(multipart("delivery-status", [`\n${lines}`, status(...groups)]));
+  expect(long.recipients.length).toBeLessThanOrEqual(2_000);
+  for (const run of ["a", "@", "a@", "<", "550 ", "550:", "5.1.", "(generated from ", "a@b.example ", " ", "\n"]) {
+    const report = await read(agent + run.repeat(1_000_000));
+    expect(report === undefined || report.recipients.length <= 100).toBe(true);
+  }
+});

@@ -1,0 +1,140 @@
+/** The queue on the wire: relay, transport and outcomes together, to mail servers on sockets of their own. */
+import { expect, test } from "bun:test";
+import { createMailbox } from "../../src/mailbox/mailbox.ts";
+import { createLocalDelivery } from "../../src/mta/local.ts";
+import { createOutcomes } from "../../src/mta/outcome.ts";
+import { createRelay } from "../../src/mta/relay.ts";
+import { createTransport } from "../../src/mta/transport.ts";
+import { createScheduler } from "../../src/scheduler.ts";
+import { createFts5Engine } from "../../src/search/fts5.ts";
+import { openOptions } from "../../src/store/options.ts";
+import { events } from "../../src/store/schema.ts";
+import { type Zone, zone } from "../harness/dns-server.ts";
+import { gate, type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
+import { fakeRuntime, START } from "../harness/runtime.ts";
+import { createQueue } from "./queue-rig.ts";
+import { testLog } from "./rig.ts";
+
+/** The MX of each domain named, on an address of its own, and a queue before them. */
+async function createNet(scripts: Record<string, RemoteScript>) {
+  const remotes = new Map<string, RemoteMx>();
+  const description: Zone = {};
+  for (const [i, [domain, script]] of Object.entries(scripts).entries()) {
+    const port = [...remotes.values()][0]?.port ?? 0;
+    const remote = await startRemoteMx({ ...script, host: `127.0.0.${i + 1}`, port });
+    remotes.set(domain, remote);
+    description[domain] = { mx: [[10, `mx.${domain}`]] };
+    description[`mx.${domain}`] = { a: [remote.host] };
+  }
+  const runtime = fakeRuntime({ dns: zone(description) });
+  const { log, lines } = testLog(runtime);
+  const queue = createQueue(runtime);
+  const { store } = queue;
+  const options = openOptions(store);
+  store.transact((tx) => options.set(tx, "smtp.outboundPort", String([...remotes.values()][0]?.port)));
+  const mailbox = createMailbox({ store, engine: createFts5Engine(store), runtime, options, log });
+  const hostname = "us.test";
+  const relay = createRelay({
+    ...{ store, options, runtime, log },
+    transport: createTransport({ runtime, hostname, options, log }),
+    local: createLocalDelivery({
+      ...{ db: store.db, mailbox, runtime },
+      parser: { prepare: () => Promise.reject(new Error("nothing is delivered here")) },
+    }),
+    outcomes: createOutcomes({ store, mailbox, options, runtime, hostname, log }),
+    hold: false,
+    wake: () => scheduler.wake("relay"),
+  });
+  const scheduler = createScheduler(runtime, log, [relay.job]);
+  const settled = async (): Promise<void> => {
+    await scheduler.settled();
+    await relay.idle();
+  };
+  return {
+    ...queue,
+    ...{ relay, lines, settled },
+    remote(domain: string): RemoteMx {
+      const found = remotes.get(domain);
+      if (!found) throw new Error(`no server for ${domain}`);
+      return found;
+    },
+    start: () => scheduler.start(),
+    async advance(ms: number): Promise<void> {
+      runtime.advanceTo(runtime.now() + ms);
+      await settled();
+    },
+    states: () => queue.entries().map(({ recipient, state, attempts }) => `${recipient} ${state} ${attempts}`),
+    delivered: () =>
+      store.db
+        .select()
+        .from(events)
+        .all()
+        .map(({ event, data }) => [event, data.deliveredAt]),
+  };
+}
+
+test("450, tried again when it is due, 250: delivered once, and said so once", async () => {
+  const net = await createNet({
+    "a.example": { rcpt: ({ attempt }) => (attempt === 1 ? "450 4.2.0 busy" : undefined) },
+  });
+  net.accept({ to: ["ann@a.example"] });
+  net.start();
+  await net.settled();
+  expect([net.states(), net.delivered()]).toEqual([["ann@a.example waiting 1"], []]);
+  await net.advance(59_999);
+  expect(net.remote("a.example").messages).toEqual([]);
+  await net.advance(1);
+  expect(net.states()).toEqual(["ann@a.example delivered 2"]);
+  expect(net.delivered()).toEqual([["message.delivered", new Date(START + 60_000).toISOString()]]);
+  expect(net.remote("a.example").messages).toMatchObject([
+    { from: "bounce+1@example.test", to: ["ann@a.example"], content: expect.stringMatching(/^message 1/) },
+  ]);
+  await net.relay.stop(1_000);
+});
+
+test("many messages to one server share its connections, each there once; those that idle are closed", async () => {
+  const net = await createNet({ "a.example": {} });
+  for (let i = 0; i < 60; i++) net.accept({ to: [`r${i}@a.example`] });
+  net.start();
+  await net.settled();
+  const remote = net.remote("a.example");
+  expect(remote.messages.map(({ to }) => to[0]).sort()).toEqual(
+    Array.from({ length: 60 }, (_, i) => `r${i}@a.example`).sort(),
+  );
+  expect(remote.connections).toBeLessThanOrEqual(5);
+  await net.advance(4_000);
+  await remote.idle();
+  await net.relay.stop(1_000);
+});
+
+test("never more than 5 connections at once, and a slow server delays no other", async () => {
+  const stuck = gate();
+  const net = await createNet({
+    "slow.example": { end: ({ address }) => (address === "first@slow.example" ? undefined : stuck.wait()) },
+    "fast.example": {},
+  });
+  for (const name of ["first", ...Array.from({ length: 20 }, (_, i) => `r${i}`)])
+    net.accept({ to: [`${name}@slow.example`] });
+  for (let i = 0; i < 20; i++) net.accept({ to: [`r${i}@fast.example`] });
+  net.start();
+  await net.remote("fast.example").waitFor(20);
+  await stuck.reached;
+  expect(net.remote("slow.example").open).toBeLessThanOrEqual(5);
+  expect(net.remote("slow.example").messages).toHaveLength(1);
+  stuck.release();
+  await net.settled();
+  expect(net.remote("slow.example").messages).toHaveLength(21);
+  expect(net.remote("slow.example").connections).toBeLessThanOrEqual(5);
+  await net.relay.stop(1_000);
+});
+
+test("stopping cuts a server that does not answer: its recipients wait, due at once, and no attempt is counted", async () => {
+  const stuck = gate();
+  const net = await createNet({ "slow.example": { end: stuck.wait } });
+  net.accept({ to: ["ann@slow.example"] });
+  net.start();
+  await stuck.reached;
+  await net.relay.stop(0);
+  expect(net.entries()).toMatchObject([{ state: "waiting", leased: false, attempts: 0, dueAt: START }]);
+  await net.remote("slow.example").idle();
+});
