@@ -32,7 +32,7 @@ export const MAX_RECIPIENTS = 100;
 
 const HEADER_FIELD =
   /^(?:received|return-path|from|to|cc|subject|date|message-id|mime-version|content-type|reply-to|sender|dkim-signature|x-[a-z0-9-]{1,60}|[a-z]{2,30}-signature|authentication-results|references|in-reply-to)[ \t]*:/i;
-/** Of these any header has some, and of the next one at least. */
+/** Three of these make a header if one tells of its origin; beside Received one is enough. */
 const TELLING_FIELD = /^(received|from|to|subject|date|message-id)[ \t]*:/i;
 const ORIGIN_FIELD = ["received", "from", "message-id"];
 
@@ -98,16 +98,20 @@ export function readBounce({ lines }: NoticeText, context: NoticeContext): Repor
 export function withNotice(reported: readonly ReportedRecipient[], lines: readonly NoticeLine[]): ReportedRecipient[] {
   const isAlone = reported.length === 1;
   return reported.map((recipient, index) =>
-    index >= MAX_RECIPIENTS || (recipient.code !== undefined && !isUnspecific(recipient.status))
-      ? recipient
-      : completed(recipient, saidOf(recipient, lines, isAlone)),
+    index < MAX_RECIPIENTS && isIncomplete(recipient)
+      ? completed(recipient, saidOf(recipient, lines, isAlone))
+      : recipient,
   );
 }
+
+/** What a notice says at length is why it was not delivered. */
+const isIncomplete = ({ action, code, status }: ReportedRecipient): boolean =>
+  (action === "failed" || action === "delayed") && (code === undefined || isUnspecific(status));
 
 function completed(reported: ReportedRecipient, { origin, reply }: Said): ReportedRecipient {
   const said = replyCodesIn(reply ?? "");
   const code = reported.code ?? said.code;
-  const status = isUnspecific(reported.status) ? (said.status ?? reported.status) : reported.status;
+  const status = moreSpecific(reported.status, said.status);
   const diagnostic = reported.diagnostic ?? reply;
   return {
     ...reported,
@@ -116,6 +120,13 @@ function completed(reported: ReportedRecipient, { origin, reply }: Said): Report
     ...(code === undefined ? {} : { code }),
     ...(diagnostic === undefined ? {} : { diagnostic }),
   };
+}
+
+/** The status of the report, or the one that is found, where it says more and is of the same class. */
+function moreSpecific(reported: string | undefined, found: string | undefined): string | undefined {
+  return isUnspecific(reported) && (reported === undefined || found?.[0] === reported[0])
+    ? (found ?? reported)
+    : reported;
 }
 
 const FAILURE =

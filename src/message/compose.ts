@@ -153,7 +153,8 @@ function encodedValue(name: string, value: string): string {
 /** An address as it stands in a header: the display name quoted or encoded (RFC 5322 §3.4, RFC 2047 §5). */
 export function formatAddress({ email, name }: EmailAddress): string {
   const clean = name?.replace(/\p{Cc}+/gu, " ").trim() ?? "";
-  const address = email.replace(/[\s<>\p{Cc}]+/gu, "");
+  // Only a quoted local part may hold spaces and brackets.
+  const address = email.replace(/^("(?:[^"\\\p{Cc}]|\\[^\p{Cc}])*")?|[\s<>\p{Cc}]+/gu, "$1");
   if (clean === "") return address;
   if (/[^ -~]/.test(clean) || clean.includes("=?")) return `${encodeText(clean)} <${address}>`;
   const phrase = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~ -]+$/.test(clean) ? clean : `"${clean.replace(/["\\]/g, "\\$&")}"`;

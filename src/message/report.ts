@@ -76,6 +76,7 @@ interface Message {
   parts: readonly Part[];
 }
 
+/** Local parts that mail systems write from, and how the subjects of their notices begin. */
 const AGENT =
   /^(?:mailer-?daemon|post-?_?master|(?:e?mail|mdaemon|system)?[._-]?(?:mail|delivery)[._-](?:delivery|system|subsystem).*)$/i;
 const SUBJECT =

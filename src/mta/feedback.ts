@@ -59,13 +59,15 @@ const MOST_CANDIDATES = 20;
 /** Somebody says that it is no spam (RFC 6430); a program, that a signature does not hold (RFC 6591). */
 const NO_COMPLAINTS: ReadonlySet<string> = new Set(["not-spam", "auth-failure"]);
 
-/** A message that a mail is about, and the recipients that the mail names. */
+/** Recipients of a report that are looked at; of more than we write to, it is hardly a report. */
+const MOST_REPORTED = 5_000;
+
+/** A message that a mail may be about. */
 interface Subject {
   message: OutboundMessage;
   entries: QueueEntry[];
-  named: QueueEntry[];
-  /** The mail names nobody else. */
-  onlyThem: boolean;
+  /** Whom the report names, in its order; undefined for who is no recipient of the message. */
+  named: (QueueEntry | undefined)[];
 }
 
 export function createFeedback({ db, outcomes, local, runtime }: FeedbackParts): Feedback {
@@ -79,9 +81,14 @@ export function createFeedback({ db, outcomes, local, runtime }: FeedbackParts):
     const { report } = mail;
     const returned = envelope.recipients.flatMap((recipient) => sentWith(recipient) ?? []);
     if (report === undefined && returned.length === 0) return undefined;
-    const subjects = messagesOf(returned, report).map((message) => subjectOf(message, report));
+    const reported = report?.recipients.slice(0, MOST_REPORTED).map(spellingsOf) ?? [];
+    const subjects = messagesOf(returned, report).map((message) => subjectOf(message, report, reported));
     const isShown = !subjects.some((subject) => mayNameBcc(subject, mail, envelope));
-    const subject = subjects.find(({ message, named }) => named.some((entry) => wasSent(message, entry)));
+    const withNamed = (is: (entry: QueueEntry) => boolean) =>
+      subjects.find(({ message, named }) => named.some((entry) => entry && wasSent(message, entry) && is(entry)));
+    // Of those with one Message-ID the one that nothing was reported of yet.
+    const subject =
+      withNamed(({ state, complainedAt }) => state === "delivered" && complainedAt === null) ?? withNamed(() => true);
     if (report !== undefined && subject !== undefined) {
       const finding = report.kind === "delivery" ? await bounces(subject, report) : complaint(subject, report);
       return { ...finding, isFiled: (...to) => isShown && finding.isFiled(...to) };
@@ -100,23 +107,29 @@ export function createFeedback({ db, outcomes, local, runtime }: FeedbackParts):
   const wasSent = ({ workspaceId }: OutboundMessage, { state, domain }: QueueEntry): boolean =>
     (state === "delivered" || state === "bounced") && !local.isLocal(workspaceId, domain);
 
-  function subjectOf(message: OutboundMessage, report: PreparedMessage["report"]): Subject {
+  function subjectOf(
+    message: OutboundMessage,
+    report: PreparedMessage["report"],
+    reported: readonly (readonly string[])[],
+  ): Subject {
     const entries = entriesOf(db, message.seq);
     if (report?.kind === "feedback" && report.recipients.length === 0) {
       // The provider does not say who complained (RFC 5965 §3.2): of one recipient that is clear.
-      const isClear = entries.length === 1;
-      return { message, entries, named: isClear ? entries : [], onlyThem: isClear };
+      return { message, entries, named: entries.length === 1 ? entries : [undefined] };
     }
-    const found = (report?.recipients ?? []).map((reported) => entryOf(entries, reported));
-    const named = found.filter((entry) => entry !== undefined);
-    return { message, entries, named, onlyThem: named.length === found.length };
+    const byAddress = new Map(entries.map((entry) => [normalizeAddress(entry.recipient) ?? entry.recipient, entry]));
+    const named = reported.map((spellings) => {
+      const known = spellings.find((spelling) => byAddress.has(spelling));
+      return known === undefined ? undefined : byAddress.get(known);
+    });
+    return { message, entries, named };
   }
 
-  async function bounces({ message, entries }: Subject, report: DeliveryReport): Promise<Finding> {
+  async function bounces({ message, named }: Subject, report: DeliveryReport): Promise<Finding> {
     const failures = new Map<number, LateFailure>();
-    for (const reported of report.recipients) {
-      const entry = entryOf(entries, reported);
-      if (reported.action !== "failed" || entry === undefined || !wasSent(message, entry)) continue;
+    for (const [i, entry] of named.entries()) {
+      const reported = report.recipients[i];
+      if (reported?.action !== "failed" || entry === undefined || !wasSent(message, entry)) continue;
       const { status, code, diagnostic } = reported;
       const reply = diagnostic ?? [code, status, "delivery failed"].filter((part) => part !== undefined).join(" ");
       failures.set(entry.seq, { entry, hard: isHard({ code, status }), reply, status });
@@ -130,7 +143,7 @@ export function createFeedback({ db, outcomes, local, runtime }: FeedbackParts):
 
   function complaint({ message, named }: Subject, { type }: FeedbackReport): Finding {
     if (NO_COMPLAINTS.has(type)) return { record() {}, isFiled: () => true };
-    const complainers = new Set(named.filter((entry) => wasSent(message, entry)).map(({ seq }) => seq));
+    const complainers = new Set(named.map((entry) => entry && wasSent(message, entry) && entry.seq));
 
     function record(tx: Tx): void {
       const now = runtime.now();
@@ -153,17 +166,10 @@ export function createFeedback({ db, outcomes, local, runtime }: FeedbackParts):
   return { sentWith, consider };
 }
 
-/** The recipient that a report names, as it is known now or as it was addressed. */
-function entryOf(
-  entries: readonly QueueEntry[],
-  reported: string | { recipient: string; original?: string },
-): QueueEntry | undefined {
+/** What a recipient may be known by: as addressed, and as it was called where it failed. Normalized. */
+function spellingsOf(reported: string | { recipient: string; original?: string }): string[] {
   const { recipient, original } = typeof reported === "string" ? { recipient: reported } : reported;
-  const at = (address: string | undefined): QueueEntry | undefined => {
-    const normalized = address === undefined ? undefined : normalizeAddress(address);
-    return entries.find((entry) => normalized !== undefined && normalizeAddress(entry.recipient) === normalized);
-  };
-  return at(original) ?? at(recipient);
+  return [original, recipient].flatMap((address) => (address === undefined ? [] : (normalizeAddress(address) ?? [])));
 }
 
 /**
@@ -171,18 +177,27 @@ function entryOf(
  * recipients alone: it may name those that a Bcc recipient's mail is forwarded to. Other mail does when it is a bounce
  * that we cannot read; what recipients themselves write is theirs to send.
  */
-function mayNameBcc({ message, entries, named, onlyThem }: Subject, mail: PreparedMessage, envelope: ReportEnvelope) {
+function mayNameBcc({ message, entries, named }: Subject, mail: PreparedMessage, envelope: ReportEnvelope): boolean {
   if (!entries.some(({ field }) => field === "bcc")) return false;
   if (mail.report === undefined) {
     if (envelope.reversePath !== "") return false;
-    if (mail.from !== undefined && entryOf(entries, mail.from.email) !== undefined) return false;
-  } else if (!onlyThem || named.some(({ field }) => field === "bcc")) {
+    const from = mail.from && normalizeAddress(mail.from.email);
+    if (entries.some(({ recipient }) => normalizeAddress(recipient) === from)) return false;
+  } else if (
+    mail.report.recipients.length > named.length ||
+    named.some((entry) => entry?.field !== "to" && entry?.field !== "cc")
+  ) {
     return true;
   }
   return mail.problem !== undefined || bccDetector(entries, message.domain)(wordsOf(mail));
 }
 
 const wordsOf = ({ subject, headers, text, html = "", attachments, report }: PreparedMessage): string =>
-  [subject, ...headers.flat(), text, html, ...attachments.map(({ filename }) => filename), JSON.stringify(report ?? {})].join(
-    "\n",
-  );
+  [
+    subject,
+    ...headers.flat(),
+    text,
+    html,
+    ...attachments.map(({ filename }) => filename),
+    JSON.stringify(report ?? {}),
+  ].join("\n");

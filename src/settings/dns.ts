@@ -43,9 +43,15 @@ function satisfies(record: DnsRecord, published: readonly string[]): boolean {
   }
 }
 
-/** What is published at the name: hosts of MX records, texts of TXT records. */
-async function publishedAt(dns: DnsResolver, { type, name }: DnsRecord): Promise<string[]> {
-  if (type === "TXT") return (await dns.resolveTxt(name)).map((strings) => strings.join(""));
+/**
+ * What is published at the name: hosts of MX records, texts of TXT records. Bun's resolver gives each string of a text
+ * as a record of its own, so what they make together is a candidate too: a key is longer than a string can be.
+ */
+async function publishedAt(dns: DnsResolver, { type, name, purpose }: DnsRecord): Promise<string[]> {
+  if (type === "TXT") {
+    const texts = (await dns.resolveTxt(name)).map((strings) => strings.join(""));
+    return purpose === "dkim" && texts.length > 1 ? [...texts, texts.join("")] : texts;
+  }
   return (await dns.resolveMx(name)).map((mx) => mx.exchange.toLowerCase().replace(/\.$/, ""));
 }
 

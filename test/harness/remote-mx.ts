@@ -23,9 +23,12 @@ export interface About {
 /** Ends the connection instead of answering. */
 export const HANG_UP = "hang up";
 
+type CommandName = "greeting" | "ehlo" | "mail" | "rcpt" | "data" | "end" | "rset" | "quit";
+
 /**
- * A reply, such as `450 4.2.0 later` or several lines with LF between them, each with its code; HANG_UP; or undefined for the usual reply.
- * A promise keeps the client waiting until it is resolved. After a 421 the connection is closed (RFC 5321 §3.8).
+ * A reply, such as `450 4.2.0 later` or several lines with LF between them, each with its code; HANG_UP; or undefined
+ * for the usual reply. A promise keeps the client waiting until it is resolved. After a 421 the connection is closed
+ * (RFC 5321 §3.8).
  */
 type Answer = string | undefined;
 export type Answers = Answer | ((about: About) => Answer | Promise<Answer>);
@@ -47,7 +50,10 @@ export interface RemoteScript {
   end?: Answers;
   rset?: Answers;
   quit?: Answers;
-  /** Offered unless false; `refused` answers 454, `broken` agrees and speaks no TLS, `silent` agrees and says nothing. Off by default. */
+  /**
+   * Off by default; else offered: `refused` answers 454, `broken` agrees and then speaks no TLS, `silent` agrees and then
+   * says nothing.
+   */
   starttls?: boolean | "refused" | "broken" | "silent";
   /** TLS from the first byte. */
   implicitTls?: boolean;
@@ -106,7 +112,7 @@ afterAll(async () => {
   await Promise.all([...running].map((remote) => remote.close()));
 });
 
-/** A self-signed pair that also names 127.0.0.1's usual host of these tests; made once a process. */
+/** The pair of remotes that are not given one; made once a process. */
 let made: Promise<KeyPair> | undefined;
 function ownPair(): Promise<KeyPair> {
   made ??= makePair("mx.example.net");
@@ -389,5 +395,3 @@ export async function startRemoteMx(first: RemoteScript = {}): Promise<RemoteMx>
   running.add(remote);
   return remote;
 }
-
-type CommandName = "greeting" | "ehlo" | "mail" | "rcpt" | "data" | "end" | "rset" | "quit";

@@ -68,6 +68,18 @@ test("what comes out can be cloned between threads", async () => {
   expect(structuredClone(message)).toEqual(message);
 });
 
+test("a bounce says what it reports, ordinary mail does not", async () => {
+  const bounce = await prepare(
+    "From: MAILER-DAEMON@remote.example\nTo: alice@example.test\nSubject: failure notice\n\n<bob@remote.example>:\n550 5.1.1 unknown\n",
+  );
+  expect(bounce.report).toMatchObject({
+    kind: "delivery",
+    recipients: [{ recipient: "bob@remote.example", action: "failed", status: "5.1.1", code: 550 }],
+  });
+  expect(structuredClone(bounce)).toEqual(bounce);
+  expect(await prepare(HTML)).not.toHaveProperty("report");
+});
+
 test("a From without an address falls back to Sender; without both there is none", async () => {
   expect((await prepare("Sender: s@remote.example\nSubject: x\n\nhi\n")).from?.email).toBe("s@remote.example");
   expect(await prepare("Subject: x\n\nhi\n")).not.toHaveProperty("from");

@@ -1,6 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import {
+  envelopeAddress,
+  isAddressLiteral,
   normalizeAddress,
   parseAddressList,
   parseSender,
@@ -118,4 +120,44 @@ test("splitAddress and withoutTag", () => {
   expect(splitAddress("ann")).toEqual({ local: "ann", domain: "" });
   expect(withoutTag("ann+news+x")).toBe("ann");
   expect(withoutTag("+news")).toBe("+news");
+});
+
+describe("envelopeAddress", () => {
+  test.each<[string, string | undefined]>([
+    ["Ann.B+Tag@REMOTE.example", "Ann.B+Tag@remote.example"],
+    ["ann@bücher.example", "ann@xn--bcher-kva.example"],
+    ['"Ann"@remote.example', "Ann@remote.example"],
+    ['"Ann\\ B"@remote.example', '"Ann B"@remote.example'],
+    ["Jörg@remote.example", "Jörg@remote.example"],
+    ["ann@[192.0.2.1]", "ann@[192.0.2.1]"],
+    ["ann", undefined],
+    ["a b@remote.example", undefined],
+    ["ann@re mote.example", undefined],
+  ])("%j", (text, expected) => {
+    expect(envelopeAddress(text)).toBe(expected as string);
+  });
+
+  test("is another spelling of the same address, and its own envelope address", () => {
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.emailAddress(),
+          fc.string({ unit: "binary" }).map((local) => `${local}@b.example`),
+        ),
+        (text) => {
+          const address = envelopeAddress(text);
+          expect(address === undefined).toBe(normalizeAddress(text) === undefined);
+          if (address === undefined) return;
+          expect(normalizeAddress(address)).toBe(normalizeAddress(text) as string);
+          expect(envelopeAddress(address)).toBe(address);
+        },
+      ),
+    );
+  });
+
+  test("isAddressLiteral", () => {
+    expect(
+      ["a@[192.0.2.1]", "a@[ipv6:2001:db8::1]", "a@remote.example", '"]"@remote.example'].map(isAddressLiteral),
+    ).toEqual([true, true, false, false]);
+  });
 });

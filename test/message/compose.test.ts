@@ -1,8 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import PostalMime from "postal-mime";
-import { composeMessage, formatAddress, type MessageParts } from "../../src/message/compose.ts";
+import { composeMessage, dateHeader, formatAddress, type MessageParts } from "../../src/message/compose.ts";
+import { parseDate } from "../../src/message/date.ts";
 import { parseMessage } from "../../src/message/parse.ts";
+import { readRecipients } from "../../src/message/recipients.ts";
 
 const bytes = (text: string) => new Uint8Array(Buffer.from(text));
 const compose = async (parts: Partial<MessageParts>) =>
@@ -119,6 +121,16 @@ test("formatAddress", () => {
   );
 });
 
+test("dateHeader", () => {
+  expect(dateHeader(Date.UTC(2003, 6, 1, 8, 52, 37, 999))).toBe("Tue, 01 Jul 2003 08:52:37 +0000");
+  expect(dateHeader(0)).toBe("Thu, 01 Jan 1970 00:00:00 +0000");
+  fc.assert(
+    fc.property(fc.integer({ min: 0, max: 4_102_444_799 }), (seconds) => {
+      expect(parseDate(dateHeader(seconds * 1_000))).toBe(seconds * 1_000);
+    }),
+  );
+});
+
 describe("of any content", () => {
   const text = fc.string({ unit: "binary", maxLength: 300 });
   const attachment = fc
@@ -169,6 +181,57 @@ describe("of any content", () => {
         for (const name of names) expect(allowed).toContain(name);
         expect(names.length).toBeLessThanOrEqual(given.headers.length + 3);
         for (const line of head.split("\r\n")) expect(line.length).toBeLessThanOrEqual(998);
+      }),
+    );
+  });
+
+  test("every field is read back where it stood, and no other", async () => {
+    const injected = fc.constantFrom(
+      "x\r\nBcc: eve@evil.example",
+      "\r\n\r\nbody",
+      "a\rX: y",
+      "a\nX: y",
+      "\u0085X: y",
+      "\u2028X: y",
+    );
+    const names = fc.constantFrom("From", "To", "Cc", "Reply-To", "Subject", "In-Reply-To", "Date", "X-Custom");
+    const headers = fc.array(fc.tuple(names, fc.oneof(text, injected)), { maxLength: 8 });
+    await fc.assert(
+      fc.asyncProperty(headers, text, async (given, body) => {
+        const source = await composeMessage({ id: "msg_1", headers: given, text: body, attachments: [] });
+        const message = await parseMessage(source);
+        expect(message.headers.map(([name]) => name)).toEqual(given.map(([name]) => name));
+        const theirs = await PostalMime.parse(source);
+        expect(theirs.headers.map(({ key }) => key).filter((key) => !/^(?:content-|mime-)/.test(key))).toEqual(
+          given.map(([name]) => name.toLowerCase()),
+        );
+        expect(message.bcc).toEqual([]);
+      }),
+    );
+  });
+
+  test("addresses as they are sent: names come back, domains are ASCII, nobody is added", async () => {
+    const address = fc.oneof(
+      fc.emailAddress(),
+      fc.constantFrom("ann@bücher.example", "jörg@remote.example", '"a, b"@remote.example', '"a\\"b"@remote.example'),
+    );
+    const recipients = fc.array(
+      fc.tuple(address, fc.string({ unit: "binary", maxLength: 120 })).map(([email, name]) => {
+        const [recipient] = readRecipients(email);
+        return { email: recipient?.email ?? "", name };
+      }),
+      { minLength: 1, maxLength: 12 },
+    );
+    await fc.assert(
+      fc.asyncProperty(recipients, async (given) => {
+        const value = given.map(formatAddress).join(", ");
+        const source = await composeMessage({ id: "msg_1", headers: [["To", value]], text: "", attachments: [] });
+        const { to } = await parseMessage(source);
+        expect(to.map(({ email }) => email)).toEqual(given.map(({ email }) => email));
+        expect(to.every(({ email }) => /@[a-z0-9.-]+$/.test(email))).toBe(true);
+        const shown = ({ name, email }: { name?: string; email: string }) =>
+          (name ?? "").replace(/[\s\p{Cc}]+/gu, " ").trim() || email;
+        expect(to.map(shown)).toEqual(given.map(shown));
       }),
     );
   });

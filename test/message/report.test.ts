@@ -114,6 +114,15 @@ describe("RFC 3464", () => {
     ]);
   });
 
+  test("the text adds nothing to what was delivered, and no status of another class", async () => {
+    const notice = "<a@remote.example>: 550 5.1.1 no\n";
+    const fields = (outcome: string) => `Final-Recipient: rfc822; a@remote.example\n${outcome}`;
+    expect(await group(fields("Action: delivered"), notice)).toEqual([
+      { recipient: "a@remote.example", action: "delivered" },
+    ]);
+    expect(await group(fields("Action: delayed\nStatus: 4.0.0"), notice)).toMatchObject([{ status: "4.0.0" }]);
+  });
+
   test("parts may be encoded, and the returned message whole", async () => {
     const fields = "Final-Recipient: rfc822; bob@remote.example\nAction: failed\n";
     const returned =

@@ -8,7 +8,7 @@ import { createTransport } from "../../src/mta/transport.ts";
 import { createScheduler } from "../../src/scheduler.ts";
 import { createFts5Engine } from "../../src/search/fts5.ts";
 import { openOptions } from "../../src/store/options.ts";
-import { events } from "../../src/store/schema.ts";
+import { events, workspaces } from "../../src/store/schema.ts";
 import { type Zone, zone } from "../harness/dns-server.ts";
 import { gate, type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
@@ -31,6 +31,7 @@ async function createNet(scripts: Record<string, RemoteScript>) {
   const queue = createQueue(runtime);
   const { store } = queue;
   const options = openOptions(store);
+  store.db.insert(workspaces).values({ id: "wsp_1", name: "One", createdAt: START }).run();
   store.transact((tx) => options.set(tx, "smtp.outboundPort", String([...remotes.values()][0]?.port)));
   const mailbox = createMailbox({ store, engine: createFts5Engine(store), runtime, options, log });
   const hostname = "us.test";
@@ -89,6 +90,7 @@ test("450, tried again when it is due, 250: delivered once, and said so once", a
   expect(net.remote("a.example").messages).toMatchObject([
     { from: "bounce+1@example.test", to: ["ann@a.example"], content: expect.stringMatching(/^message 1/) },
   ]);
+  expect(net.lines.filter(({ level }) => level === "error")).toEqual([]);
   await net.relay.stop(1_000);
 });
 
