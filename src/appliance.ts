@@ -128,7 +128,7 @@ export function createAppliance(
     const outcomes = createOutcomes({ store, mailbox, options, runtime, hostname, log });
     const wake = () => scheduler?.wake(relay.job.name);
     const relay = createRelay({ store, transport, local, outcomes, options, runtime, log, hold, wake });
-    backs.push(relay);
+    fronts.push(relay);
     const accept = createSubmit({ store, mailbox, local, transport, parser, options, runtime, log });
     const submit: Submit = async (submission, record) => {
       const sent = await accept(submission, record);
@@ -250,7 +250,7 @@ export function createAppliance(
           relay.job,
           follow(store, () => {
             options.refresh();
-            scheduler?.wake(relay.job.name);
+            relay.endRests();
           }),
         ]);
         scheduler.start();

@@ -59,6 +59,20 @@ const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 30_000;
 
 export function createAttempts({ store, local, outcomes, runtime, log, hold }: AttemptParts): Attempts {
+  /** The bytes in use, by message: read once for all the destinations that it is sent to at the same time. */
+  const contents = new Map<number, { bytes: Promise<Uint8Array>; users: number }>();
+
+  async function withContent<T>(messageSeq: number, use: (bytes: Uint8Array) => Promise<T>): Promise<T> {
+    const shared = contents.get(messageSeq) ?? { bytes: readContent(store, messageSeq), users: 0 };
+    contents.set(messageSeq, shared);
+    shared.users++;
+    try {
+      return await use(await shared.bytes);
+    } finally {
+      if (--shared.users === 0) contents.delete(messageSeq);
+    }
+  }
+
   async function attempt(claim: Claim, open: () => Promise<Connection>): Promise<Attempted> {
     const { message, entries, domain } = claim;
     const startedAt = runtime.now();
@@ -67,15 +81,17 @@ export function createAttempts({ store, local, outcomes, runtime, log, hold }: A
     try {
       if (local.isLocal(message.workspaceId, domain)) {
         remote = "here";
-        attempted = { kind: "attempted", ...(await local.deliver(claim, await readContent(store, message.seq))) };
+        const delivery = await withContent(message.seq, (content) => local.deliver(claim, content));
+        attempted = { kind: "attempted", ...delivery };
       } else if (hold) {
         attempted = { kind: "held" };
       } else {
         const connection = await open();
         remote = connection.remote;
-        const content = await readContent(store, message.seq);
         const recipients = entries.map(({ recipient }) => recipient);
-        const verdicts = await connection.send({ reversePath: message.returnPath, recipients, content });
+        const verdicts = await withContent(message.seq, (content) =>
+          connection.send({ reversePath: message.returnPath, recipients, content }),
+        );
         attempted = { kind: "attempted", verdicts };
       }
     } catch (error) {

@@ -60,7 +60,10 @@ export interface Limits extends SessionLimits {
   connectionsPerSource: number;
   /** From 354 to the last byte of the message. */
   dataMs: number;
-  /** Where it takes signing in, as long as nobody has; `commandMs` also for the handshake of implicit TLS. */
+  /**
+   * Where it takes signing in, as long as nobody has: apps do it at once, and only strangers and guesses take longer.
+   * `commandMs` also for the handshake of implicit TLS.
+   */
   beforeAuth: SessionLimits;
 }
 

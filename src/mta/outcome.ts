@@ -41,7 +41,7 @@ export interface LateFailure {
 export interface Outcomes {
   /**
    * `verdicts`: one an entry, in order. Prepares what there is to tell; what it resolves with records all of it in the
-   * transaction given, and may run twice, the first time rolled back. Never rejects.
+   * transaction given, and may run twice, the first time rolled back. A notice that cannot be made is no reason to reject.
    */
   resolve(claim: Claim, verdicts: readonly Verdict[]): Promise<(tx: Tx) => void>;
   /** The same for failures that a report tells. Of those that have bounced meanwhile nothing is told again. */

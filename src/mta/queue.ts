@@ -313,13 +313,17 @@ function claimOf(tx: Tx, domain: string, { now, leaseUntil, together }: ClaimTer
   };
 }
 
-/** When something is due that may be attempted, or may be: epoch ms; undefined when nothing waits. */
-export function nextDue(db: Db, { notBefore, own = false }: Pick<ClaimTerms, "notBefore" | "own"> = {}) {
+/** When there may be something to claim on such terms: epoch ms; undefined while nothing waits that may be attempted. */
+export function nextDue(
+  db: Db,
+  { notBefore, own = false }: Pick<ClaimTerms, "notBefore" | "own"> = {},
+): number | undefined {
+  let earliest = Number.POSITIVE_INFINITY;
   for (const { domain, dueAt } of domainsByDue(db, own, Number.MAX_SAFE_INTEGER)) {
-    const at = Math.max(dueAt, notBefore?.(domain) ?? 0);
-    if (at < Number.POSITIVE_INFINITY) return at;
+    if (dueAt >= earliest) break;
+    earliest = Math.min(earliest, Math.max(dueAt, notBefore?.(domain) ?? 0));
   }
-  return undefined;
+  return Number.isFinite(earliest) ? earliest : undefined;
 }
 
 /** The domain's turn comes after that of the others due at `now` (epoch ms). */

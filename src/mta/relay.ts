@@ -36,6 +36,8 @@ export interface Relay {
   readonly job: Job;
   /** Resolves when nothing is being claimed or attempted; open connections may wait for more. */
   idle(): Promise<void>;
+  /** Attempts what is due at once, also at destinations that could not be reached just now: somebody asked for it. */
+  endRests(): void;
   /** Claims no more, gives attempts `graceMs` to end, and gives back the rest. */
   stop(graceMs: number): Promise<void>;
 }
@@ -173,8 +175,8 @@ export function createRelay(parts: RelayParts): Relay {
 
   /** The next claim of a lane; undefined when there is none, or others are to have its place. */
   function claimFor(tx: Tx, { destination, failure, served }: Lane): Claim | undefined {
-    const terms = termsAt(failure?.at ?? runtime.now());
     if (stopped) return undefined;
+    const terms = termsAt(failure?.at ?? runtime.now());
     if (destination === SPARE) return claim(tx, { ...terms, own: true });
     if (transport.groupsByMessage() !== (destination === SMARTHOST)) return undefined;
     if (destination === SMARTHOST) return claim(tx, terms);
@@ -327,6 +329,11 @@ export function createRelay(parts: RelayParts): Relay {
     }
   }
 
+  function endRests(): void {
+    rests.clear();
+    look();
+  }
+
   async function stop(graceMs: number): Promise<void> {
     stopped = true;
     for (const lane of lanes) if (isIdle(lane)) closeLane(lane);
@@ -345,5 +352,5 @@ export function createRelay(parts: RelayParts): Relay {
     }
   }
 
-  return { job: { name: "relay", runDue }, idle, stop };
+  return { job: { name: "relay", runDue }, idle, endRests, stop };
 }

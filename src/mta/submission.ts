@@ -99,7 +99,8 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
       }
     } catch (error) {
       const refusal = refusalOfSending(error);
-      outcome = `${refusal.responseCode} ${refusal.message}`;
+      // Not its text, which may name a Bcc recipient.
+      outcome = `${refusal.responseCode} ${refusal.reason}`;
       if (refusal.reason === "failed" || refusal.reason === "storeUnavailable") {
         log.error("submission not accepted", { trace: envelope.trace, error: refusal.cause });
       }

@@ -124,6 +124,17 @@ describe("claiming", () => {
     expect(claimed(claimNext())).toEqual(["ann@busy.example"]);
   });
 
+  test("what rests is in nobody's way, however early it is due", () => {
+    const { accept, claimNext, runtime, store } = createQueue();
+    accept({ to: ["ann@resting.example"] });
+    runtime.advanceTo(START + 5);
+    accept({ to: ["ann@free.example"] });
+    const notBefore = (domain: string) => (domain === "resting.example" ? START + MINUTE_MS : 0);
+    expect(nextDue(store.db, { notBefore })).toBe(START + 5);
+    expect(claimed(claimNext({ notBefore }))).toEqual(["ann@free.example"]);
+    expect(nextDue(store.db, { notBefore })).toBe(START + MINUTE_MS);
+  });
+
   test("however many are busy", () => {
     const { accept, claimNext, store } = createQueue();
     for (let i = 0; i < 60; i++) accept({ to: [`ann@busy${String(i).padStart(2, "0")}.example`] });

@@ -157,6 +157,10 @@ export function createRelayRig({ script = {}, hold = false, grouped = false, ...
     start: () => scheduler.start(),
     wake: () => scheduler.wake("relay"),
     quiet,
+    /** For what waits for the file system. */
+    async until(condition: () => boolean): Promise<void> {
+      while (!condition()) await new Promise((resolve) => setImmediate(resolve));
+    },
     /** Starts, or looks again, and waits until nothing goes on. */
     async run(): Promise<void> {
       scheduler.start();

@@ -5,6 +5,7 @@ import { retryEntry } from "../../src/mta/queue.ts";
 import { outboundContents } from "../../src/store/schema.ts";
 import { gate } from "../harness/remote-mx.ts";
 import { START } from "../harness/runtime.ts";
+import { createQueue } from "./queue-rig.ts";
 import { createRelayRig, FIRST_RETRY_MS, unreachable, verdict } from "./relay-rig.ts";
 
 const HOUR_MS = 3_600_000;
@@ -222,6 +223,42 @@ describe("a destination that cannot be reached", () => {
     expect(connections).toHaveLength(2);
   });
 
+  test("is asked again at once when somebody says so", async () => {
+    const { accept, run, connections, store, entries, runtime, relay, quiet, state, states } = createRelayRig({
+      script: {
+        connect: () => {
+          throw unreachable();
+        },
+      },
+    });
+    accept({ to: ["ann@a.example"] });
+    await run();
+    state.script = {};
+    store.transact((tx) => retryEntry(tx, entries()[0]?.id ?? "", runtime.now()));
+    await run();
+    expect([states(), connections.length]).toEqual([["waiting"], 1]);
+    relay.endRests();
+    await quiet();
+    expect(states()).toEqual(["delivered"]);
+  });
+
+  test("while it rests, mail for it that came first keeps nobody waiting", async () => {
+    const { accept, run, states, runtime } = createRelayRig({
+      script: {
+        connect: (destination) => {
+          if (destination === "dead.example") throw unreachable();
+        },
+      },
+    });
+    accept({ to: ["ann@dead.example"] });
+    await run();
+    accept({ to: ["bob@dead.example"] });
+    runtime.advanceTo(START + 5);
+    accept({ to: ["cy@fine.example"] });
+    await run();
+    expect(states()).toEqual(["waiting", "waiting", "delivered"]);
+  });
+
   test("keeps nobody else waiting", async () => {
     const { accept, run, states } = createRelayRig({
       script: {
@@ -373,6 +410,31 @@ test("on hold nothing leaves: what would is held, and again when it is let go; m
   await run();
   expect(outcomes()[0]).toEqual(["held", 0, null]);
   expect(connections).toEqual([]);
+});
+
+test("a large message to many domains is read once for all of them", async () => {
+  const queue = createQueue();
+  const blob = await queue.store.blobs.write(Buffer.from("large"));
+  const stuck = gate();
+  let reads = 0;
+  const blobs = {
+    ...queue.store.blobs,
+    read(name: string) {
+      reads++;
+      return queue.store.blobs.read(name);
+    },
+  };
+  const { accept, start, sent, states, until } = createRelayRig({
+    queue: { ...queue, store: { ...queue.store, blobs } },
+    script: { send: stuck.wait },
+  });
+  accept({ to: Array.from({ length: 20 }, (_, i) => `ann@d${i}.example`), content: { blob, size: 5 } });
+  start();
+  await until(() => sent.length === 20);
+  expect(reads).toBe(1);
+  expect(new Set(sent.map(({ content }) => content))).toEqual(new Set(["large"]));
+  stuck.release();
+  await until(() => states().every((state) => state === "delivered"));
 });
 
 describe("faults of ours", () => {

@@ -1,0 +1,241 @@
+/** Mail apps that others wrote, through the whole appliance to a server elsewhere; and apps that never heard our 250. */
+import { describe, expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createTransport } from "nodemailer";
+import { temporaryFolder } from "../harness/folder.ts";
+import type { SmtpClient } from "../harness/smtp-client.ts";
+import { PASSWORD } from "./submission-rig.ts";
+import { installed, run, sentMail, signedIn, world } from "./submission-world.ts";
+
+const LETTER =
+  "From: Alice <alice@example.test>\r\nTo: Bob <bob@remote.example>\r\nSubject: Plans\r\n" +
+  "Message-ID: <plans@app.example>\r\nDate: Mon, 05 Jan 2026 08:00:00 +0000\r\n\r\nLunch?";
+
+describe("a message", () => {
+  test("is filed, announced, signed and sent on, with its Bcc known to its sender alone", async () => {
+    const it = await world();
+    const client = await signedIn(it);
+    const reply = await client.deliver(
+      { from: "alice@example.test", to: ["bob@remote.example", "hidden@remote.example"] },
+      LETTER.replace("Subject", "Bcc: Hidden <hidden@remote.example>\r\nSubject"),
+    );
+    expect(reply.lines).toEqual([expect.stringMatching(/^2\.0\.0 msg_\w+ accepted for delivery$/)]);
+    await it.appliance.settled();
+    const [sent, ...others] = await sentMail(it);
+    expect(others).toEqual([]);
+    expect(reply.lines[0]).toContain(sent?.id as string);
+    expect(sent).toMatchObject({
+      direction: "outbound",
+      messageId: "<plans@app.example>",
+      subject: "Plans",
+      text: "Lunch?",
+      to: [{ email: "bob@remote.example", name: "Bob" }],
+      bcc: [{ email: "hidden@remote.example", name: "Hidden" }],
+    });
+    const messages = await it.remote.waitFor(1);
+    expect(messages.flatMap(({ to }) => to).sort()).toEqual(["bob@remote.example", "hidden@remote.example"]);
+    for (const { content, from } of messages) {
+      expect(from).toMatch(/^bounce\+\w{26}@example\.test$/);
+      expect(content).toMatch(/^DKIM-Signature: /);
+      expect(content).toContain("\r\nReceived: by localhost (Mailroom) with ESMTPSA id ");
+      expect(content).toEndWith(LETTER.slice(LETTER.indexOf("From:")).concat("\r\n"));
+      expect(content).not.toMatch(/hidden|127\.0\.0\.1/i);
+    }
+    client.destroy();
+  });
+
+  test("is refused as the guardrails say, with nothing filed", async () => {
+    const it = await world();
+    const { appliance, owner } = it;
+    const { store, people, options } = appliance;
+    const client = await signedIn(it);
+    const send = () => client.deliver({ from: "alice@example.test", to: "bob@remote.example" }, LETTER);
+    store.transact((tx) => people.pauseMailbox(tx, owner.mailboxId, "audit"));
+    expect((await send()).lines).toEqual(["4.7.1 Sending from alice@example.test is paused: audit"]);
+    store.transact((tx) => {
+      people.resumeMailbox(tx, owner.mailboxId);
+      options.set(tx, "sending.mailboxPerHour", "0");
+    });
+    expect((await send()).lines.join()).toMatch(/^4\.7\.1 .*alice@example\.test/);
+    expect(await sentMail(it)).toEqual([]);
+    store.transact((tx) => options.reset(tx, "sending.mailboxPerHour"));
+    expect((await send()).code).toBe(250);
+    client.destroy();
+  });
+});
+
+describe("a message handed in again", () => {
+  const send = (client: SmtpClient, to: string | string[], letter = LETTER) =>
+    client.deliver({ from: "alice@example.test", to }, letter);
+
+  test("is accepted as the same, and sent once", async () => {
+    const it = await world();
+    const client = await signedIn(it);
+    const first = await send(client, "bob@remote.example");
+    const again = await send(await signedIn(it), "BOB@Remote.Example");
+    expect(again).toEqual(first);
+    await it.appliance.settled();
+    expect(it.remote.messages).toHaveLength(1);
+    expect(await sentMail(it)).toHaveLength(1);
+    client.destroy();
+  });
+
+  test("while it is still being accepted, too", async () => {
+    const it = await world();
+    const clients = await Promise.all(Array.from({ length: 5 }, () => signedIn(it)));
+    const replies = await Promise.all(clients.map((client) => send(client, "bob@remote.example")));
+    expect(new Set(replies.map(({ lines }) => lines.join())).size).toBe(1);
+    expect(await sentMail(it)).toHaveLength(1);
+    for (const client of clients) client.destroy();
+  });
+
+  test("goes to those recipients alone who were not among its first", async () => {
+    const it = await world();
+    const client = await signedIn(it);
+    await send(client, ["bob@remote.example", "carol@remote.example"]);
+    expect((await send(client, ["carol@remote.example", "dave@remote.example"])).code).toBe(250);
+    await it.appliance.settled();
+    expect(it.remote.messages.flatMap(({ to }) => to).sort()).toEqual([
+      "bob@remote.example",
+      "carol@remote.example",
+      "dave@remote.example",
+    ]);
+    client.destroy();
+  });
+
+  test("with other content, without a Message-ID, or after an hour, is another", async () => {
+    const it = await world();
+    const client = await signedIn(it);
+    await send(client, "bob@remote.example");
+    await send(client, "bob@remote.example", LETTER.replace("Lunch?", "Dinner?"));
+    expect(await sentMail(it)).toHaveLength(2);
+    const nameless = LETTER.replace(/Message-ID: .*\r\n/, "");
+    await send(client, "bob@remote.example", nameless);
+    await send(client, "bob@remote.example", nameless);
+    expect(await sentMail(it)).toHaveLength(4);
+    client.destroy();
+    await it.advance(60 * 60_000);
+    const later = await signedIn(it);
+    await send(later, "bob@remote.example");
+    expect(await sentMail(it)).toHaveLength(5);
+    later.destroy();
+  });
+});
+
+describe("nodemailer", () => {
+  test.each<[string, "submission" | "submissions"]>([
+    ["STARTTLS", "submission"],
+    ["implicit TLS", "submissions"],
+  ])("over %s", async (_, listener) => {
+    const it = await world();
+    const transport = createTransport({
+      ...it[listener],
+      secure: listener === "submissions",
+      requireTLS: true,
+      tls: { rejectUnauthorized: false },
+      auth: { user: "alice@example.test", pass: it.owner.apiKey },
+    });
+    const { response } = await transport.sendMail({
+      from: "Alice <alice@example.test>",
+      to: "bob@remote.example",
+      bcc: "hidden@remote.example",
+      subject: "Grüße",
+      text: "Schöne Grüße\n.\n..\nEnde",
+      attachments: [{ filename: "ü.txt", content: "Anhang" }],
+    });
+    transport.close();
+    expect(response).toMatch(/^250 2\.0\.0 msg_/);
+    await it.appliance.settled();
+    expect(await sentMail(it)).toMatchObject([
+      { subject: "Grüße", text: "Schöne Grüße\n.\n..\nEnde", bcc: [{ email: "hidden@remote.example" }] },
+    ]);
+    expect(it.remote.messages.flatMap(({ to }) => to)).toHaveLength(2);
+  });
+
+  test("is told that its password is wrong", async () => {
+    const it = await world();
+    const transport = createTransport({
+      ...it.submission,
+      requireTLS: true,
+      tls: { rejectUnauthorized: false },
+      auth: { user: "alice@example.test", pass: "wrong" },
+    });
+    const refusal = await transport.verify().catch((error) => error);
+    transport.close();
+    expect(refusal).toMatchObject({ code: "EAUTH", responseCode: 535 });
+  });
+});
+
+const swaks = installed("swaks");
+describe.skipIf(swaks.absent)(swaks.named, () => {
+  const common = ["--from", "alice@example.test", "--to", "bob@remote.example", "--body", "from swaks"];
+  const auth = ["--auth-user", "alice@example.test", "--auth-password", PASSWORD];
+  const server = ({ host, port }: { host: string; port: number }) => ["--server", host, "--port", String(port)];
+
+  test.each<[listener: "submission" | "submissions", options: string[]]>([
+    ["submission", ["--tls", "--auth", "PLAIN"]],
+    ["submission", ["--tls", "--auth", "LOGIN"]],
+    ["submission", ["--tls", "--auth", "PLAIN", "--pipeline"]],
+    ["submissions", ["--tls-on-connect", "--auth", "LOGIN"]],
+  ])("%s %j", async (listener, options) => {
+    const it = await world();
+    const { exitCode, output } = await run([swaks.path, ...server(it[listener]), ...common, ...auth, ...options]);
+    expect({ exitCode, output }).toMatchObject({ exitCode: 0, output: expect.stringContaining("250 2.0.0 msg_") });
+    expect((await sentMail(it)).map(({ text }) => text.trim())).toEqual(["from swaks"]);
+  });
+
+  test("gets nowhere without TLS, and without signing in", async () => {
+    const it = await world();
+    const plain = await run([swaks.path, ...server(it.submission), ...common, ...auth, "--auth", "PLAIN"]);
+    expect({ ...plain }).toMatchObject({ exitCode: 28, output: expect.not.stringContaining("235 ") });
+    const stranger = await run([swaks.path, ...server(it.submission), ...common, "--tls"]);
+    expect({ ...stranger }).toMatchObject({ exitCode: 23, output: expect.stringContaining("530 5.7.0 Sign in first") });
+    expect(await sentMail(it)).toEqual([]);
+  });
+});
+
+const msmtp = installed("msmtp");
+describe.skipIf(msmtp.absent)(msmtp.named, () => {
+  test.each<[listener: "submission" | "submissions", starttls: string]>([
+    ["submission", "on"],
+    ["submissions", "off"],
+  ])("%s", async (listener, starttls) => {
+    const it = await world();
+    const { host, port } = it[listener];
+    const { exitCode, output } = await run(
+      [
+        msmtp.path,
+        ...["--file=/dev/null", `--host=${host}`, `--port=${port}`, "--tls=on", `--tls-starttls=${starttls}`],
+        ...["--tls-certcheck=off", "--auth=plain", "--user=alice@example.test", `--passwordeval=echo ${PASSWORD}`],
+        ...["--read-envelope-from", "--read-recipients"],
+      ],
+      "From: alice@example.test\nTo: bob@remote.example\nBcc: hidden@remote.example\nSubject: from msmtp\n\nhello\n",
+    );
+    expect({ exitCode, output }).toEqual({ exitCode: 0, output: "" });
+    await it.appliance.settled();
+    expect(await sentMail(it)).toMatchObject([{ subject: "from msmtp", bcc: [{ email: "hidden@remote.example" }] }]);
+    expect(it.remote.messages.flatMap(({ to }) => to)).toHaveLength(2);
+  });
+});
+
+const curl = installed("curl");
+describe.skipIf(curl.absent)(curl.named, () => {
+  test.each<[scheme: string, listener: "submission" | "submissions", options: string[]]>([
+    ["smtp", "submission", ["--ssl-reqd"]],
+    ["smtps", "submissions", []],
+  ])("%s, a file with bare LF", async (scheme, listener, options) => {
+    const it = await world();
+    const file = join(temporaryFolder(), "message.eml");
+    writeFileSync(file, LETTER.replaceAll("\r\n", "\n"));
+    const { host, port } = it[listener];
+    const { exitCode, output } = await run([
+      ...[curl.path, "--silent", "--show-error", "--insecure", `${scheme}://${host}:${port}`, ...options],
+      ...["--user", `alice@example.test:${it.owner.apiKey}`, "--upload-file", file],
+      ...["--mail-from", "alice@example.test", "--mail-rcpt", "bob@remote.example"],
+    ]);
+    expect({ exitCode, output }).toEqual({ exitCode: 0, output: "" });
+    await it.appliance.settled();
+    expect(it.remote.messages[0]?.content).toEndWith(`${LETTER}\r\n`);
+  });
+});

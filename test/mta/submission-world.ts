@@ -1,0 +1,68 @@
+/** A whole appliance that people's mail apps hand their mail to, and a server elsewhere that it goes to. */
+import { expect } from "bun:test";
+import { hashPassword } from "../../src/settings/people.ts";
+import { type Booted, boot } from "../harness/appliance.ts";
+import { zone } from "../harness/dns-server.ts";
+import { type RemoteMx, startRemoteMx } from "../harness/remote-mx.ts";
+import { connectSmtp, type SmtpClient } from "../harness/smtp-client.ts";
+import { authPlain, PASSWORD } from "./submission-rig.ts";
+
+const hash = hashPassword(PASSWORD);
+
+export interface World extends Booted {
+  remote: RemoteMx;
+}
+
+/** An appliance for which remote.example is at a scripted server; Alice has the password. */
+export async function world(): Promise<World> {
+  const remote = await startRemoteMx({});
+  const booted = await boot(
+    {},
+    zone({ "remote.example": { mx: [[10, "mx.remote.example"]] }, "mx.remote.example": { a: [remote.host] } }),
+  );
+  const { appliance, owner } = booted;
+  const passwordHash = await hash;
+  appliance.store.transact((tx) => {
+    appliance.options.set(tx, "smtp.outboundPort", String(remote.port));
+    appliance.people.setPassword(tx, owner.userId, passwordHash);
+  });
+  return { ...booted, remote };
+}
+
+interface Message {
+  id: string;
+  direction: string;
+  messageId: string;
+  subject: string;
+  text: string;
+  to: { email: string }[];
+  bcc?: { email: string; name?: string }[];
+}
+
+/** What is in Sent, newest first, as its sender sees it. */
+export async function sentMail({ api }: World): Promise<Message[]> {
+  const { body } = await api.get<{ messages: { id: string }[] }>("/messages?folder=sent");
+  const read = async (id: string) => (await api.get<{ message: Message }>(`/messages/${id}`)).body.message;
+  return Promise.all(body.messages.map(({ id }) => read(id)));
+}
+
+export async function signedIn({ submission }: World): Promise<SmtpClient> {
+  const client = await connectSmtp(submission);
+  await client.expect(220, "STARTTLS");
+  await client.secure();
+  await client.expect(250, "EHLO client.example");
+  expect((await authPlain(client, "alice@example.test", PASSWORD)).code).toBe(235);
+  return client;
+}
+
+/** Runs a program; `input` on its standard input. */
+export async function run(command: string[], input = ""): Promise<{ exitCode: number; output: string }> {
+  const child = Bun.spawn(command, { stdin: Buffer.from(input), stdout: "pipe", stderr: "pipe" });
+  const [stdout, stderr] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
+  return { exitCode: await child.exited, output: stdout + stderr };
+}
+
+export const installed = (program: string) => {
+  const path = Bun.which(program);
+  return { path: path ?? program, absent: path === null, named: `${program}${path ? "" : " (not installed)"}` };
+};
