@@ -19,6 +19,9 @@ export interface Letter {
   quoted?: QuotedMessage | undefined;
 }
 
+export const isLetter = (source: Letter | Uint8Array | string): source is Letter =>
+  typeof source === "object" && "headers" in source;
+
 /** HTML is never alone: its text goes beside it. The bytes, lines ended by CRLF. */
 export function composeLetter({ id, headers, text, html, quoted }: Letter): Promise<Uint8Array> {
   const safeHtml = html ? sanitizeHtml(html) : undefined;

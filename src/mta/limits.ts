@@ -5,7 +5,7 @@
  * They are asked before a message is composed, to refuse early, and again in the transaction that accepts it, so that two
  * messages at the edge of a limit cannot both pass.
  */
-import { and, eq, gt, gte, sql } from "drizzle-orm";
+import { and, eq, gte, sql } from "drizzle-orm";
 import { AppError, type ErrorCode } from "../errors.ts";
 import type { Usage } from "../mailbox/usage.ts";
 import { isAddressLiteral, normalizeAddress, splitAddress } from "../message/address.ts";
@@ -29,22 +29,29 @@ export interface Attempt {
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-const { acceptedAt, recipients, outsideRecipients } = outboundMessages;
+const { acceptedAt, outsideRecipients } = outboundMessages;
 
-/** When the window has lost enough recipients; the messages of one instant leave it together. */
-const freedAt = (owner: "mailbox_id" | "workspace_id") =>
-  `SELECT accepted_at AS acceptedAt FROM (
-     SELECT accepted_at, sum(recipients) OVER (ORDER BY accepted_at) AS freed
-     FROM outbound_messages WHERE ${owner} = ?1 AND accepted_at > ?2
-   ) WHERE freed >= ?3 LIMIT 1`;
+type Owner = "mailbox" | "workspace";
+
+/**
+ * What an owner sent to since a time: each message knows the owner's total with it, so the last message less what came
+ * before the first tells, however many lie between.
+ */
+const windowOf = (owner: Owner) =>
+  `SELECT before, (SELECT max(${owner}_total) FROM outbound_messages WHERE ${owner}_id = ?1) - before AS taken
+   FROM (SELECT ${owner}_total - recipients AS before FROM outbound_messages
+         WHERE ${owner}_id = ?1 AND accepted_at > ?2 ORDER BY accepted_at, ${owner}_total LIMIT 1)`;
+
+/** The message with which the owner's total reached a number; messages of one instant leave the window together. */
+const reachedAt = (owner: Owner) =>
+  `SELECT accepted_at AS acceptedAt FROM outbound_messages
+   WHERE ${owner}_id = ?1 AND ${owner}_total >= ?2 ORDER BY ${owner}_total LIMIT 1`;
 
 const statements = prepared((db) => {
-  const total = sql<number>`coalesce(sum(${recipients}), 0)`;
-  const since = gt(acceptedAt, sql.placeholder("since"));
-  const ofMailbox = eq(outboundMessages.mailboxId, sql.placeholder("owner"));
-  const ofWorkspace = eq(outboundMessages.workspaceId, sql.placeholder("owner"));
-  const freed = (owner: Parameters<typeof freedAt>[0]) =>
-    db.$client.prepare<{ acceptedAt: number }, [string, number, number]>(freedAt(owner));
+  const capOf = (owner: Owner) => ({
+    window: db.$client.prepare<{ before: number; taken: number }, [id: string, since: number]>(windowOf(owner)),
+    reached: db.$client.prepare<{ acceptedAt: number }, [id: string, total: number]>(reachedAt(owner)),
+  });
   return {
     domain: db
       .select({ workspaceId: domains.workspaceId, verifiedAt: domains.verifiedAt })
@@ -57,10 +64,8 @@ const statements = prepared((db) => {
       .innerJoin(workspaces, eq(workspaces.id, mailboxes.workspaceId))
       .where(eq(mailboxes.id, sql.placeholder("mailboxId")))
       .prepare(),
-    takenOfMailbox: db.select({ total }).from(outboundMessages).where(and(ofMailbox, since)).prepare(),
-    takenOfWorkspace: db.select({ total }).from(outboundMessages).where(and(ofWorkspace, since)).prepare(),
-    freedOfMailbox: freed("mailbox_id"),
-    freedOfWorkspace: freed("workspace_id"),
+    ofMailbox: capOf("mailbox"),
+    ofWorkspace: capOf("workspace"),
     outsideOfDomain: db
       .select({ total: sql<number>`coalesce(sum(${outsideRecipients}), 0)` })
       .from(outboundMessages)
@@ -130,31 +135,24 @@ export function createLimits({ options, local }: LimitsParts): Limits {
 
   /** @throws AppError rate_limited */
   function requireHourlyCaps(db: Db, attempt: Attempt, address: string, now: number): void {
-    const { takenOfMailbox, takenOfWorkspace, freedOfMailbox, freedOfWorkspace } = statements(db);
-    const since = now - HOUR_MS;
+    const { ofMailbox, ofWorkspace } = statements(db);
     const caps = [
-      [address, attempt.mailboxId, options.get("sending.mailboxPerHour"), takenOfMailbox, freedOfMailbox],
-      [
-        "this workspace",
-        attempt.workspaceId,
-        options.get("sending.workspacePerHour"),
-        takenOfWorkspace,
-        freedOfWorkspace,
-      ],
+      [address, attempt.mailboxId, options.get("sending.mailboxPerHour"), ofMailbox],
+      ["this workspace", attempt.workspaceId, options.get("sending.workspacePerHour"), ofWorkspace],
     ] as const;
     const count = attempt.recipients.length;
-    for (const [who, owner, cap, taken, freed] of caps) {
+    for (const [who, owner, cap, { window, reached }] of caps) {
       if (count > cap) {
         throw limited(
           `The message has ${count} recipients, more than the ${cap} that ${who} may send to within 60 minutes`,
           HOUR_MS,
         );
       }
-      const total = taken.get({ owner, since })?.total ?? 0;
-      if (total + count <= cap) continue;
-      const leaves = freed.get(owner, since, total + count - cap)?.acceptedAt ?? now;
+      const { before, taken } = window.get(owner, now - HOUR_MS) ?? { before: 0, taken: 0 };
+      if (taken + count <= cap) continue;
+      const leaves = reached.get(owner, before + taken + count - cap)?.acceptedAt ?? now;
       throw limited(
-        `The hourly limit of ${who} is ${cap} recipients; ${total} were sent to in the last 60 minutes, and this message has ${count}. It fits at ${shown(leaves + HOUR_MS)}`,
+        `The hourly limit of ${who} is ${cap} recipients; ${taken} were sent to in the last 60 minutes, and this message has ${count}. It fits at ${shown(leaves + HOUR_MS)}`,
         leaves + HOUR_MS - now,
       );
     }

@@ -12,7 +12,7 @@ import type { PreparedMessage } from "../mailbox/prepare.ts";
 import type { Runtime } from "../runtime.ts";
 import { asUnavailable } from "../store/store.ts";
 import type { SigningKey } from "./dkim.ts";
-import type { Letter } from "./letter.ts";
+import { isLetter, type Letter } from "./letter.ts";
 import type { Source } from "./spool.ts";
 
 /** How an outbound message is signed; without keys it is not. */
@@ -22,46 +22,37 @@ export interface Signing {
   signedAt: number;
 }
 
-/** What a worker is asked for. */
-type Job = PrepareJob | { kind: "compose"; letter: Letter };
-
-export interface PrepareJob {
-  kind: "prepare";
-  source: Source;
+/** What a worker is asked for: to prepare a message, composing it first when it is a letter. */
+export interface Job {
+  source: Source | Letter;
   blobFolder: string;
+  /** For a message that is sent. */
   signing?: Signing;
 }
 
-export interface PreparedOutbound {
-  message: PreparedMessage;
-  /** DKIM-Signature fields, each ended by CRLF, to be put before the message. */
-  signatures: string;
-}
-
 /** What it answers with. */
-interface Results {
-  prepare: PreparedOutbound;
-  compose: Uint8Array;
+export interface Prepared {
+  message: PreparedMessage;
+  /** The bytes to transmit of a message that is sent: its signatures, and then the message. */
+  content?: Uint8Array<ArrayBuffer>;
 }
-type Result = Results[keyof Results];
+export type PreparedOutbound = Required<Prepared>;
 
 export type ToWorker = Job & { id: number };
 
 export type FromWorker =
   | { ready: true }
-  | { id: number; result: Result }
+  | { id: number; result: Prepared }
   | { id: number; failure: { message: string; stack: string | undefined; code: string | undefined } };
 
 export interface ParserPool {
   /**
-   * Prepares a message of `size` bytes for filing.
+   * Prepares a message for filing. `size`: bytes, of one in a file.
    * @throws UnparseableError when it cannot be; AppError server_error 503 when the store is full or the pool stopped
    */
-  prepare(source: Source, size: number): Promise<PreparedMessage>;
-  /** The same for a message that is being sent, with its signatures. @throws also what dkim.ts says of a bad key */
-  prepareOutbound(bytes: Uint8Array, signing: Signing): Promise<PreparedOutbound>;
-  /** The bytes of a message that somebody wrote. @throws as prepare */
-  compose(letter: Letter): Promise<Uint8Array>;
+  prepare(source: Source | Letter, size?: number): Promise<PreparedMessage>;
+  /** The same for a message that is being sent, with what to transmit. @throws also what dkim.ts says of a bad key */
+  prepareOutbound(source: Uint8Array | Letter, signing: Signing): Promise<PreparedOutbound>;
   /** Ends the workers; what they had in hand rejects as unavailable. */
   stop(): void;
 }
@@ -93,7 +84,7 @@ interface Task {
   readonly id: number;
   readonly job: Job;
   readonly size: number;
-  resolve(result: Result): void;
+  resolve(result: Prepared): void;
   reject(error: unknown): void;
   cancelDeadline?: () => void;
 }
@@ -207,18 +198,21 @@ export function createParserPool({
     }
   }
 
-  function add<K extends keyof Results>(job: Extract<Job, { kind: K }>, size: number): Promise<Results[K]> {
+  function add(job: Omit<Job, "blobFolder">, size: number): Promise<Prepared> {
     if (stopped) return Promise.reject(unavailable("The service is stopping"));
-    return new Promise<Results[K]>((resolve, reject) => {
-      waiting.push({ id: ++count, job, size, resolve: resolve as Task["resolve"], reject });
+    return new Promise<Prepared>((resolve, reject) => {
+      waiting.push({ id: ++count, job: { ...job, blobFolder }, size, resolve, reject });
       dispatch();
     });
   }
 
   return {
-    prepare: async (source, size) => (await add({ kind: "prepare", source, blobFolder }, size)).message,
-    prepareOutbound: (source, signing) => add({ kind: "prepare", source, blobFolder, signing }, source.byteLength),
-    compose: (letter) => add({ kind: "compose", letter }, sizeOf(letter)),
+    prepare: async (source, size = sizeOf(source)) => (await add({ source }, size)).message,
+    prepareOutbound: async (source, signing) => {
+      const { message, content } = await add({ source, signing }, sizeOf(source));
+      if (!content) throw new Error("the parser prepared an outbound message without its content");
+      return { message, content };
+    },
     stop() {
       stopped = true;
       const left = [...waiting.splice(0), ...[...lanes].flatMap((lane) => [...lane.inHand.values(), ...lane.suspects])];
@@ -232,9 +226,12 @@ export function createParserPool({
   };
 }
 
-/** About the bytes it takes to compose it. */
-const sizeOf = ({ text = "", html = "", quoted }: Letter): number =>
-  text.length + html.length + (quoted ? quoted.text.length + (quoted.html?.length ?? 0) : 0);
+/** Bytes; of a letter about those it will have. */
+function sizeOf(source: Source | Letter): number {
+  if (!isLetter(source)) return source.length;
+  const { text = "", html = "", quoted } = source;
+  return text.length + html.length + (quoted ? quoted.text.length + (quoted.html?.length ?? 0) : 0);
+}
 
 /** What a worker said it could not do: write, which the message is not to blame for, or parse. */
 function failureOf({ message, stack, code }: Extract<FromWorker, { failure: unknown }>["failure"]): unknown {

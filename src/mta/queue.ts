@@ -10,7 +10,7 @@
  * waiting entries has a row in queue_domains, due no later than the earliest of them, or than the time it was put off to.
  * The bytes of a message are kept for as long as an entry of it is waiting or held.
  */
-import { and, asc, eq, lte, type SQL, sql } from "drizzle-orm";
+import { type AnyColumn, and, asc, eq, lte, type SQL, sql } from "drizzle-orm";
 import { AppError } from "../errors.ts";
 import { splitAddress } from "../message/address.ts";
 import { prepared } from "../store/prepared.ts";
@@ -35,7 +35,7 @@ export type OutboundContent = { bytes: Uint8Array } | { blob: string; size: numb
 export const LARGEST_ROW_CONTENT = 256 * 1024;
 
 /** A message that is being accepted: its row, to whom, and what. `recipients`: each with a new `que_` id. */
-export interface NewOutbound extends Omit<OutboundMessage, "seq" | "recipients"> {
+export interface NewOutbound extends Omit<OutboundMessage, "seq" | "recipients" | "mailboxTotal" | "workspaceTotal"> {
   recipients: readonly (Recipient & { id: string })[];
   content: OutboundContent;
 }
@@ -77,6 +77,10 @@ const isUnsettled = sql`${queueEntries.state} IN ('waiting', 'held')`;
 const bySeq = eq(queueEntries.seq, sql.placeholder("seq"));
 const endAttempt = { leased: false, attempts: sql`${queueEntries.attempts} + ${queueEntries.leased}` };
 
+/** The owner's total so far, with the recipients of the message that is being added. */
+const totalWith = (total: AnyColumn, owner: AnyColumn, ownerId: string): SQL =>
+  sql`(SELECT coalesce(max(${total}), 0) FROM ${outboundMessages} WHERE ${owner} = ${sql.placeholder(ownerId)}) + ${sql.placeholder("recipients")}`;
+
 const adding = prepared((db) => ({
   message: db
     .insert(outboundMessages)
@@ -93,6 +97,8 @@ const adding = prepared((db) => ({
       acceptedAt: sql.placeholder("acceptedAt"),
       recipients: sql.placeholder("recipients"),
       outsideRecipients: sql.placeholder("outsideRecipients"),
+      mailboxTotal: totalWith(outboundMessages.mailboxTotal, outboundMessages.mailboxId, "mailboxId"),
+      workspaceTotal: totalWith(outboundMessages.workspaceTotal, outboundMessages.workspaceId, "workspaceId"),
     })
     .returning({ seq: outboundMessages.seq })
     .prepare(),

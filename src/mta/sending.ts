@@ -88,7 +88,7 @@ export interface Sending {
 export interface SendingParts {
   store: Pick<Store, "db" | "enqueue">;
   mailbox: Pick<Mailbox, "replyContext" | "file" | "usage">;
-  parser: Pick<ParserPool, "compose" | "prepare">;
+  parser: Pick<ParserPool, "prepare">;
   submit: Submit;
   options: Pick<Options, "get">;
   runtime: Pick<Runtime, "now" | "randomBytes">;
@@ -139,7 +139,7 @@ export function createSending({ store, mailbox, parser, submit, options, runtime
       caller,
       ...message,
       ...(threadId !== undefined && { threadId }),
-      compose: () => parser.compose(letter),
+      compose: async () => letter,
     };
     return sendView(await submit(submission, record && ((tx, sent) => record(tx, sendView(sent)))));
   }
@@ -232,9 +232,9 @@ export function createSending({ store, mailbox, parser, submit, options, runtime
   /** @throws AppError payload_too_large, unprocessable, server_error 503 */
   async function prepareDraft(letter: Letter) {
     try {
-      const bytes = await parser.compose(letter);
-      requireSize(bytes, options.get("smtp.maxMessageBytes"));
-      return await parser.prepare(bytes, bytes.byteLength);
+      const message = await parser.prepare(letter);
+      requireSize(message, options.get("smtp.maxMessageBytes"));
+      return message;
     } catch (error) {
       throw asRefusal(error, log);
     }

@@ -1,7 +1,7 @@
 /**
  * The one way out: what the API and mail apps send passes here (contract: Sending).
  *
- *   guardrails ─► compose ─► worker: parse, sign ─► one transaction {guardrails again, Sent copy, queue, event, answer}
+ *   guardrails ─► worker: compose, sign, parse ─► one transaction {guardrails again, Sent copy, queue, event, answer}
  *
  * Invariant: a message is accepted whole, in one transaction that has committed, or refused and nothing of it stored.
  */
@@ -11,6 +11,7 @@ import { AppError } from "../errors.ts";
 import { emit } from "../events/outbox.ts";
 import type { Log } from "../log.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { splitAddress } from "../message/address.ts";
 import { newId, type Runtime, randomToken } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
@@ -18,6 +19,7 @@ import { prepared } from "../store/prepared.ts";
 import { dkimKeys, domains } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import type { SigningKey } from "./dkim.ts";
+import { isLetter, type Letter } from "./letter.ts";
 import { type Attempt, createLimits, requireRoom } from "./limits.ts";
 import type { LocalDelivery } from "./local.ts";
 import { waitingCount } from "./outbound.ts";
@@ -38,8 +40,11 @@ export interface Submission {
   messageId: string;
   /** The conversation it belongs to, where that is known and not to be found out. */
   threadId?: string;
-  /** The bytes to transmit, lines ended by CRLF, without Bcc; asked for once the guardrails have let it pass. */
-  compose(): Promise<Uint8Array>;
+  /**
+   * The message, without Bcc; asked for once the guardrails have let it pass. As a letter, which is composed then and has
+   * no more than smtp.maxMessageBytes, or as bytes, lines ended by CRLF.
+   */
+  compose(): Promise<Letter | Uint8Array>;
 }
 
 /** A message that was accepted. */
@@ -114,14 +119,15 @@ export function createSubmit(parts: SubmitParts): Submit {
   }
 
   /** @throws AppError payload_too_large, unprocessable, server_error 503 */
-  async function prepare(submission: Submission): Promise<PreparedOutbound & { bytes: Uint8Array }> {
+  async function prepare(submission: Submission): Promise<PreparedOutbound> {
     const { domain } = splitAddress(submission.from);
     const keys: SigningKey[] = signingKeys(store.db).all({ domain });
     if (keys.length === 0) log.warn("message leaves unsigned: its domain has no DKIM key", { domain });
     try {
-      const bytes = await submission.compose();
-      requireSize(bytes, options.get("smtp.maxMessageBytes"));
-      return { bytes, ...(await parser.prepareOutbound(bytes, { keys, signedAt: runtime.now() })) };
+      const source = await submission.compose();
+      const prepared = await parser.prepareOutbound(source, { keys, signedAt: runtime.now() });
+      if (isLetter(source)) requireSize(prepared.message, options.get("smtp.maxMessageBytes"));
+      return prepared;
     } catch (error) {
       throw asRefusal(error, log);
     }
@@ -139,8 +145,8 @@ export function createSubmit(parts: SubmitParts): Submit {
     limits.requireAllowed(store.db, attempt, runtime.now());
     await requireQueue(submission);
     requireRoom(mail.usage(mailbox.id), 1, mailbox.address);
-    const { bytes, message, signatures } = await prepare(submission);
-    const content = await keepContent(Buffer.concat([Buffer.from(signatures, "latin1"), bytes]));
+    const { message, content: bytes } = await prepare(submission);
+    const content = await keepContent(bytes);
     const { domain } = splitAddress(from);
     const returnPath = `bounce+${randomToken(runtime, RETURN_PATH_LENGTH).toLowerCase()}@${domain}`;
 
@@ -208,9 +214,9 @@ export function createSubmit(parts: SubmitParts): Submit {
 }
 
 /** @throws AppError payload_too_large */
-export function requireSize({ byteLength }: Uint8Array, most: number): void {
-  if (byteLength <= most) return;
-  throw new AppError("payload_too_large", `The message has ${byteLength} bytes; ${most} is the most`);
+export function requireSize({ size }: Pick<PreparedMessage, "size">, most: number): void {
+  if (size <= most) return;
+  throw new AppError("payload_too_large", `The message has ${size} bytes; ${most} is the most`);
 }
 
 /** A message that no worker gets through, as the refusal of it; anything else as it is. */

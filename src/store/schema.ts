@@ -401,11 +401,15 @@ export const outboundMessages = sqliteTable(
     recipients: integer("recipients").notNull(),
     /** Of them those that were not at this server when it was accepted. */
     outsideRecipients: integer("outside_recipients").notNull(),
+    /** Recipients that the mailbox, and the workspace, ever sent to, those of this message included: for the caps. */
+    mailboxTotal: integer("mailbox_total").notNull(),
+    workspaceTotal: integer("workspace_total").notNull(),
   },
   (table) => [
-    // The caps count in these, and read no row.
-    index("outbound_by_mailbox").on(table.mailboxId, table.acceptedAt, table.recipients),
-    index("outbound_by_workspace").on(table.workspaceId, table.acceptedAt, table.recipients),
+    index("outbound_by_mailbox").on(table.mailboxId, table.acceptedAt, table.mailboxTotal, table.recipients),
+    index("outbound_by_mailbox_total").on(table.mailboxId, table.mailboxTotal, table.acceptedAt),
+    index("outbound_by_workspace").on(table.workspaceId, table.acceptedAt, table.workspaceTotal, table.recipients),
+    index("outbound_by_workspace_total").on(table.workspaceId, table.workspaceTotal, table.acceptedAt),
     index("outbound_by_domain").on(table.domain, table.acceptedAt, table.outsideRecipients),
     index("outbound_by_message_id").on(table.messageId),
   ],

@@ -64,20 +64,21 @@ async function set(place: Place, name: string, value: string): Promise<void> {
 /** Sends `count` messages over the API on CONNECTIONS connections; returns how many were accepted per second. */
 async function accept(server: Served, apiKey: string, seed: number, count: number): Promise<number> {
   const source = words(seed);
-  let next = 0;
+  const bodies = Array.from({ length: count }, (_, n) =>
+    JSON.stringify({
+      from: ADDRESS,
+      to: `reader-${n}@sink.example`,
+      subject: source.text(40),
+      text: source.text(BYTES),
+    }),
+  );
   const started = performance.now();
   const lane = async (): Promise<void> => {
-    while (next < count) {
-      const n = next++;
+    for (let body = bodies.pop(); body !== undefined; body = bodies.pop()) {
       const response = await fetch(`${server.http}/api/v1/send`, {
         method: "POST",
         headers: { authorization: `Bearer ${apiKey}`, "content-type": "application/json" },
-        body: JSON.stringify({
-          from: ADDRESS,
-          to: `reader-${n}@sink.example`,
-          subject: source.text(40),
-          text: source.text(BYTES),
-        }),
+        body,
       });
       if (response.status !== 202) throw new Error(`/send answered ${response.status} ${await response.text()}`);
       await response.arrayBuffer();

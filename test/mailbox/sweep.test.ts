@@ -47,8 +47,8 @@ test("what is on its way out stays until it is settled", async () => {
   const { job, orphan, has, store } = await office();
   store.db.$client.run(
     `INSERT INTO outbound_messages (id, workspace_id, mailbox_id, mailbox, thread_id, message_id, subject, domain,
-       return_path, accepted_at, recipients, outside_recipients)
-     VALUES ('msg_1', 'w', 'm', 'a@b', 't', '<1@b>', '', 'b', 'r@b', 0, 1, 1)`,
+       return_path, accepted_at, recipients, outside_recipients, mailbox_total, workspace_total)
+     VALUES ('msg_1', 'w', 'm', 'a@b', 't', '<1@b>', '', 'b', 'r@b', 0, 1, 1, 1, 1)`,
   );
   store.db.insert(outboundContents).values({ messageSeq: 1, size: 8, blob: orphan }).run();
   await job.runDue(START);

@@ -4,12 +4,13 @@ import type { Caller } from "../../src/access/caller.ts";
 import { AppError } from "../../src/errors.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { sign } from "../../src/mta/dkim.ts";
-import { composeLetter } from "../../src/mta/letter.ts";
+import { composeLetter, isLetter, type Letter } from "../../src/mta/letter.ts";
 import { createLocalDelivery } from "../../src/mta/local.ts";
 import { readContent } from "../../src/mta/outbound.ts";
 import type { ParserPool } from "../../src/mta/parser-pool.ts";
 import type { Recipient } from "../../src/mta/recipient.ts";
 import { createSending } from "../../src/mta/sending.ts";
+import { readSource, type Source } from "../../src/mta/spool.ts";
 import { createSubmit, type Submission } from "../../src/mta/submit.ts";
 import { suppress } from "../../src/mta/suppression.ts";
 import { makeDkimKeys } from "../../src/settings/domains.ts";
@@ -58,13 +59,15 @@ export async function createOffice() {
   world.grant(boxes.team, bob, "view");
   world.grant(boxes.team, carl, "send");
 
-  const parser: Pick<ParserPool, "prepare" | "prepareOutbound" | "compose"> = {
-    prepare: (source) => prepareMessage(source as Uint8Array, store.blobs),
-    prepareOutbound: async (bytes, { keys, signedAt }) => ({
-      message: await prepareMessage(bytes, store.blobs),
-      signatures: await sign(bytes, keys, signedAt),
-    }),
-    compose: composeLetter,
+  const bytesIn = async (source: Source | Letter): Promise<Uint8Array> =>
+    isLetter(source) ? composeLetter(source) : readSource(source);
+  const parser: Pick<ParserPool, "prepare" | "prepareOutbound"> = {
+    prepare: async (source) => prepareMessage(await bytesIn(source), store.blobs),
+    async prepareOutbound(source, { keys, signedAt }) {
+      const bytes = await bytesIn(source);
+      const signatures = Buffer.from(await sign(bytes, keys, signedAt), "latin1");
+      return { message: await prepareMessage(bytes, store.blobs), content: Buffer.concat([signatures, bytes]) };
+    },
   };
   /** What the smarthost answers; changed by tests. */
   const smarthost: { refusal: string | undefined } = { refusal: undefined };

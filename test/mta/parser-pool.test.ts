@@ -60,13 +60,17 @@ test("composes, prepares and signs what is sent in a worker, as it would be done
     signedAt: 1_767_600_000_000,
   };
   const written = { id: "x", headers: [["From", "a@example.test"]] as const, html: "<p>Hi</p>" };
-  const bytes = await pool.compose(written);
-  expect(Buffer.from(bytes)).toEqual(Buffer.from(await composeLetter(written)));
-  const { message, signatures } = await pool.prepareOutbound(bytes, signing);
-  expect(message).toEqual(await prepareMessage(bytes, openBlobs(temporaryFolder(), fakeRuntime())));
+  const bytes = await composeLetter(written);
+  const message = await prepareMessage(bytes, openBlobs(temporaryFolder(), fakeRuntime()));
   // Ed25519 signs the same data the same.
-  expect(signatures).toBe(await sign(bytes, signing.keys, signing.signedAt));
-  expect(await pool.prepareOutbound(bytes, { ...signing, keys: [] })).toEqual({ message, signatures: "" });
+  const signatures = Buffer.from(await sign(bytes, signing.keys, signing.signedAt), "latin1");
+  const signed = new Uint8Array(Buffer.concat([signatures, bytes]));
+  for (const source of [written, bytes]) {
+    expect(await pool.prepareOutbound(source, signing)).toEqual({ message, content: signed });
+    const unsigned = { message, content: new Uint8Array(bytes) };
+    expect(await pool.prepareOutbound(source, { ...signing, keys: [] })).toEqual(unsigned);
+    expect(await pool.prepare(source)).toEqual(message);
+  }
 });
 
 test("a signing key that does not work is not the message's fault", async () => {

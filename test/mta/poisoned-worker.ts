@@ -6,9 +6,8 @@ declare const self: Worker;
 
 const handle = self.onmessage;
 self.onmessage = (event: MessageEvent<ToWorker>) => {
-  const { data } = event;
-  const isInMemory = data.kind === "prepare" && typeof data.source !== "string";
-  const text = isInMemory ? Buffer.from(data.source).toString("latin1") : "";
+  const { source } = event.data;
+  const text = source instanceof Uint8Array ? Buffer.from(source).toString("latin1") : "";
   if (text.includes("X-Poison: hang")) for (;;);
   if (text.includes("X-Poison: exit")) process.exit(3);
   if (text.includes("X-Poison: throw")) throw new Error("thrown outside of any promise");

@@ -88,7 +88,7 @@ export async function listenForSubmission(
   const submit: Submit = async (submission) => {
     await options.submit?.(submission);
     const { compose, ...known } = submission;
-    const content = Buffer.from(await compose()).toString("latin1");
+    const content = Buffer.from((await compose()) as Uint8Array).toString("latin1");
     submitted.push({ ...known, content });
     const emailId = `msg_${submitted.length}`;
     const { messageId, from, mailbox } = submission;

@@ -120,7 +120,11 @@ test("nothing is composed for a message that is refused anyway", async () => {
 test("larger than any message may be is 413", async () => {
   const office = await createOffice();
   office.set("smtp.maxMessageBytes", "2000");
-  const compose = async () => bytesOf(letter({ text: "x".repeat(2_000) }));
+  const compose = async () => ({
+    id: "x",
+    headers: [["From", "alice@example.test"]] as const,
+    text: "x".repeat(2_000),
+  });
   const before = office.stored();
   expect((await refusal(office.submit(office.submission([DAVE], { compose })))).code).toBe("payload_too_large");
   expect(office.stored()).toEqual(before);

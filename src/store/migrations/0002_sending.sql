@@ -27,11 +27,16 @@ CREATE TABLE outbound_messages (
   return_path TEXT NOT NULL UNIQUE,
   accepted_at INTEGER NOT NULL,
   recipients INTEGER NOT NULL,
-  outside_recipients INTEGER NOT NULL
+  outside_recipients INTEGER NOT NULL,
+  mailbox_total INTEGER NOT NULL,
+  workspace_total INTEGER NOT NULL
 );
--- The caps count in these, and read no row.
-CREATE INDEX outbound_by_mailbox ON outbound_messages(mailbox_id, accepted_at, recipients);
-CREATE INDEX outbound_by_workspace ON outbound_messages(workspace_id, accepted_at, recipients);
+-- The caps look up the first of a window, and the last, and read no row.
+CREATE INDEX outbound_by_mailbox ON outbound_messages(mailbox_id, accepted_at, mailbox_total, recipients);
+CREATE INDEX outbound_by_mailbox_total ON outbound_messages(mailbox_id, mailbox_total, accepted_at);
+CREATE INDEX outbound_by_workspace ON outbound_messages(workspace_id, accepted_at, workspace_total, recipients);
+CREATE INDEX outbound_by_workspace_total ON outbound_messages(workspace_id, workspace_total, accepted_at);
+-- Warm-up adds up, of a day and no more than its ceiling.
 CREATE INDEX outbound_by_domain ON outbound_messages(domain, accepted_at, outside_recipients);
 CREATE INDEX outbound_by_message_id ON outbound_messages(message_id);
 
