@@ -3,6 +3,7 @@
  * with a time limit for each step and an end for every call, which nodemailer leaves open when a connection is lost.
  */
 import { connect as connectTcp, isIP, type Socket } from "node:net";
+import type { Writable } from "node:stream";
 import SMTPConnection, { type SMTPConnectionOptions } from "nodemailer/lib/smtp-connection";
 import type { Log } from "../log.ts";
 import type { Runtime } from "../runtime.ts";
@@ -50,7 +51,11 @@ export interface SmtpConnection {
   readonly nodemailer: NodemailerConnection;
   /** EHLO keywords, upper case, with their parameters (RFC 5321 §4.1.1.1). */
   readonly offered: ReadonlyMap<string, string>;
-  /** One of nodemailer's calls. Rejects with an SmtpError, also when the connection ends or `ms` pass first. */
+  /**
+   * One of nodemailer's calls. Rejects with an SmtpError, also when the connection ends or `ms` pass first. A remote that
+   * says more than it is asked, or answers before it has the whole message, is left: which reply belongs to which command
+   * would be a guess from then on, and the next command would go into the message.
+   */
   exchange<T>(ms: number, call: (done: Done<T>) => void): Promise<T>;
   /** Nothing is under way and the remote is there, as far as we know. */
   usable(): boolean;
@@ -64,16 +69,45 @@ const CONNECT_MS = 20_000;
 const SETUP_MS = 5 * 60_000;
 const QUIT_MS = 5_000;
 
-/** nodemailer writes every command through this method, which its types leave out. */
-type Commanding = new (
-  options: SMTPConnectionOptions,
-) => SMTPConnection & { _sendCommand(line: string, logged?: string): void };
+/** Of nodemailer what its types leave out. */
+interface Inside {
+  /** Whole replies that no command has been answered with yet, and the beginning of another. */
+  readonly _responseQueue: readonly string[];
+  readonly _remainder: string;
+  readonly _socket: Socket | false;
+  /** The message, while it is being written; else false. */
+  readonly _currentDataStream: unknown;
+  /** Writes every command. */
+  _sendCommand(line: string, logged?: string): void;
+  /** Begins to write the message. */
+  _createSendStream(done: Done<string>): Writable;
+}
 
-class NodemailerConnection extends (SMTPConnection as unknown as Commanding) {
+class NodemailerConnection extends (SMTPConnection as unknown as new (
+  options: SMTPConnectionOptions,
+) => SMTPConnection & Inside) {
   /** Whether MAIL says SMTPUTF8 (RFC 6531 §3.4) for the sake of headers: nodemailer looks at addresses alone. */
   declaresUtf8 = false;
   /** STARTTLS was sent. */
   startedTls = false;
+  /** The answer to the message was there before the message. */
+  #answeredAhead = false;
+
+  /** The remote has said something that answers nothing it was asked. */
+  get hasUnasked(): boolean {
+    return [...this._responseQueue, this._remainder].some((reply) => reply.trim() !== "");
+  }
+
+  /** The remote was heard before all of the message had been written. */
+  get isInMessage(): boolean {
+    const unwritten = this._socket !== false && this._socket.writableLength > 0;
+    return this.#answeredAhead || this._currentDataStream !== false || unwritten;
+  }
+
+  override _createSendStream(done: Done<string>): Writable {
+    this.#answeredAhead = this.hasUnasked;
+    return super._createSendStream(done);
+  }
 
   override _sendCommand(line: string, logged?: string): void {
     this.startedTls ||= line === "STARTTLS";
@@ -134,14 +168,19 @@ async function open(target: Target, world: ClientWorld, withTls: boolean): Promi
   });
 
   async function exchange<T>(ms: number, call: (done: Done<T>) => void): Promise<T> {
+    if (nodemailer.hasUnasked) end("it said what it was not asked");
+    if (lost) throw lost;
     busy = true;
     const cancelTimer = runtime.setTimer(() => end("no answer in time"), ms);
     try {
-      return await new Promise<T>((resolve, reject) => {
+      const result = await new Promise<T>((resolve, reject) => {
         abandon = reject;
         call((error, result) => (error ? reject(error) : resolve(result as T)));
       });
+      if (nodemailer.isInMessage) throw new Error(TOO_EARLY);
+      return result;
     } finally {
+      if (nodemailer.isInMessage) end(TOO_EARLY);
       cancelTimer();
       busy = false;
     }
@@ -176,6 +215,7 @@ async function open(target: Target, world: ClientWorld, withTls: boolean): Promi
 }
 
 const STOPPING = "this server is stopping";
+const TOO_EARLY = "it answered before it had the whole message";
 
 /** @throws DeliveryFailure */
 function openSocket(target: Target, { runtime, signal }: ClientWorld): Promise<Socket> {
