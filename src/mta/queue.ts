@@ -10,7 +10,7 @@
  * waiting entries has a row in queue_domains, due no later than the earliest of them, or than the time it was put off to.
  * The bytes of a message are kept for as long as an entry of it is waiting or held.
  */
-import { type AnyColumn, and, asc, eq, lte, type SQL, sql } from "drizzle-orm";
+import { type AnyColumn, and, asc, eq, gt, lte, type SQL, sql } from "drizzle-orm";
 import { AppError } from "../errors.ts";
 import { splitAddress } from "../message/address.ts";
 import { prepared } from "../store/prepared.ts";
@@ -408,6 +408,26 @@ export function releaseLeases(tx: Tx, now: number): number {
     .all();
   for (const { seq, domain } of leased) release(tx, seq, domain, now);
   return leased.length;
+}
+
+/**
+ * Makes due at `now` what waits, under no lease, for a time after `latest` (epoch ms): nothing is put off that far but by a
+ * clock that was ahead. Returns how many. Reads all that waits.
+ */
+export function recallStrays(tx: Tx, latest: number, now: number): number {
+  const strays = tx
+    .select({ seq: queueEntries.seq, domain: queueEntries.domain })
+    .from(queueEntries)
+    .where(and(isWaiting, eq(queueEntries.leased, false), gt(queueEntries.dueAt, latest)))
+    .all();
+  for (const { seq, domain } of strays) release(tx, seq, domain, now);
+  const restingDomains = tx
+    .select({ domain: queueDomains.domain })
+    .from(queueDomains)
+    .where(gt(queueDomains.dueAt, latest))
+    .all();
+  for (const { domain } of restingDomains) correctDomain(tx, domain);
+  return strays.length;
 }
 
 function release(tx: Tx, seq: number, domain: string, now: number): void {

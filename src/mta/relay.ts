@@ -24,6 +24,7 @@ import {
   extendLeases,
   nextDue,
   type OutboundMessage,
+  recallStrays,
   releaseEntries,
   releaseLeases,
   yieldTurn,
@@ -66,6 +67,8 @@ const LEASE_MS = 30 * 60_000;
 const LEASE_LEFT_MS = LEASE_MS / 2;
 const IDLE_MS = 4_000;
 const LONGEST_REST_MS = 60_000;
+/** A clock is set back by more than what keeping time needs. */
+const CLOCK_SLACK_MS = 10_000;
 
 /** Destinations that are no domain. The spare lanes are for mail to this server. */
 const SMARTHOST = "@smarthost";
@@ -108,6 +111,8 @@ export function createRelay(parts: RelayParts): Relay {
   let busy = 0;
   let again = false;
   let started = false;
+  /** When the job last looked: epoch ms. */
+  let lookedAt = 0;
   let stopped = false;
   /** Stopped without waiting any longer: what ends now is not recorded, but has been given back. */
   let cut = false;
@@ -163,6 +168,7 @@ export function createRelay(parts: RelayParts): Relay {
 
   /** Claims for as many lanes as may have one, up to a portion. */
   function takeHands(tx: Tx, now: number): Hand[] {
+    keepLeases(tx);
     const hands: Hand[] = [];
     while (hands.length < PORTION && !stopped) {
       const open = openTerms(now, hands);
@@ -176,6 +182,7 @@ export function createRelay(parts: RelayParts): Relay {
   /** The next claim of a lane; undefined when there is none, or others are to have its place. */
   function claimFor(tx: Tx, { destination, failure, served }: Lane): Claim | undefined {
     if (stopped) return undefined;
+    keepLeases(tx);
     const terms = termsAt(failure?.at ?? runtime.now());
     if (destination === SPARE) return claim(tx, { ...terms, own: true });
     if (transport.groupsByMessage() !== (destination === SMARTHOST)) return undefined;
@@ -286,15 +293,36 @@ export function createRelay(parts: RelayParts): Relay {
     rests.set(destination, now + Math.min(firstRetryMs, LONGEST_REST_MS));
   }
 
-  /** What is attempted for long keeps its lease. */
+  const leasesEnding = (now: number): Claim[] =>
+    [...working].filter(([, until]) => until - now <= LEASE_LEFT_MS).map(([current]) => current);
+
+  /** What is attempted keeps its lease: also before every claim, for the clock may have leapt. Returns what it was kept for. */
+  function keepLeases(tx: Tx): Claim[] {
+    const now = runtime.now();
+    const ending = leasesEnding(now);
+    for (const { entries } of ending) extendLeases(tx, entries, now + LEASE_MS);
+    return ending;
+  }
+
   async function renewLeases(): Promise<void> {
     const now = runtime.now();
-    const ending = [...working].filter(([, until]) => until - now <= LEASE_LEFT_MS).map(([current]) => current);
-    if (ending.length === 0) return;
-    await store.enqueue((tx) => {
-      for (const { entries } of ending) extendLeases(tx, entries, now + LEASE_MS);
-    });
-    for (const current of ending) if (working.has(current)) working.set(current, now + LEASE_MS);
+    if (leasesEnding(now).length === 0) return;
+    for (const current of await store.enqueue(keepLeases)) {
+      if (working.has(current)) working.set(current, now + LEASE_MS);
+    }
+  }
+
+  /** Takes up what earlier attempts left: cut short by a stop, or put off by a clock that was ahead. */
+  async function takeUp(now: number): Promise<void> {
+    const longestWaitMs = 1_000 * Math.max(0, ...options.get("smtp.retrySeconds"));
+    const { released, recalled } = await store.enqueue((tx) => ({
+      released: started ? 0 : releaseLeases(tx, now),
+      recalled: recallStrays(tx, now + longestWaitMs, now),
+    }));
+    started = true;
+    rests.clear();
+    if (released > 0) log.info("took up delivery attempts that a stop had cut short", { recipients: released });
+    if (recalled > 0) log.warn("the clock was ahead: took up what it had put off too far", { recipients: recalled });
   }
 
   /** When the job has something to do, if nothing wakes it before: epoch ms. */
@@ -313,11 +341,9 @@ export function createRelay(parts: RelayParts): Relay {
     if (stopped) return null;
     busy++;
     try {
-      if (!started) {
-        const released = await store.enqueue((tx) => releaseLeases(tx, runtime.now()));
-        started = true;
-        if (released > 0) log.info("took up delivery attempts that a stop had cut short", { recipients: released });
-      }
+      const now = runtime.now();
+      if (!started || now < lookedAt - CLOCK_SLACK_MS) await takeUp(now);
+      lookedAt = now;
       await renewLeases();
       do {
         again = false;

@@ -58,9 +58,10 @@ export interface TransportParts {
   log: Log;
 }
 
-/** Addresses tried for one attempt. */
+/** Addresses tried for one attempt, and hosts of which they are asked for: a domain may name thousands. */
 const MOST_TRIES = 8;
-/** No address is tried any more when the ones before have taken that long. */
+const MOST_HOSTS = 16;
+/** No host or address is tried any more when the ones before have taken that long. */
 const CONNECT_WITHIN_MS = 5 * 60_000;
 const REMEMBER_MS = 60_000;
 const ASK_MS = 10_000;
@@ -133,7 +134,9 @@ export function createTransport({ runtime, hostname, options, log }: TransportPa
     const tried = new Set<string>();
     const latest = runtime.now() + CONNECT_WITHIN_MS;
     let isCut = false;
-    for (const { name, addresses } of hosts) {
+    for (const [i, { name, addresses }] of hosts.entries()) {
+      isCut ||= i >= MOST_HOSTS || runtime.now() > latest;
+      if (isCut) break;
       const untried = await addresses().catch((error: unknown) => {
         failures.push(verdictThrown(error));
         return [];
@@ -151,8 +154,7 @@ export function createTransport({ runtime, hostname, options, log }: TransportPa
         if (result.code !== undefined) break;
       }
     }
-    const telling = failures.find(({ kind }) => kind === "deferred") ?? failures.at(-1);
-    if (telling === undefined) throw unroutable(domain);
+    const telling = failures.find(({ kind }) => kind === "deferred") ?? failures.at(-1) ?? unroutable(domain).verdict;
     throw new DeliveryFailure(isCut ? asDeferred(telling) : telling);
   }
 
@@ -187,7 +189,8 @@ export function createTransport({ runtime, hostname, options, log }: TransportPa
   }
 
   const knownOf = (setting: string) =>
-    known?.setting === setting && runtime.now() - known.at < REMEMBER_MS ? known : undefined;
+    // For no longer either when the clock was set back meanwhile.
+    known?.setting === setting && Math.abs(runtime.now() - known.at) < REMEMBER_MS ? known : undefined;
 
   /** Asks the smarthost, unless someone does already; resolves in any case. */
   function ask(setting: string): Promise<void> {

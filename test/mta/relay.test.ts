@@ -4,9 +4,9 @@ import { unavailable } from "../../src/errors.ts";
 import { retryEntry } from "../../src/mta/queue.ts";
 import { outboundContents } from "../../src/store/schema.ts";
 import { gate } from "../harness/remote-mx.ts";
-import { START } from "../harness/runtime.ts";
+import { fakeRuntime, START } from "../harness/runtime.ts";
 import { createQueue } from "./queue-rig.ts";
-import { createRelayRig, FIRST_RETRY_MS, unreachable, verdict } from "./relay-rig.ts";
+import { createRelayRig, FIRST_RETRY_MS, type Script, unreachable, verdict } from "./relay-rig.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -545,6 +545,80 @@ describe("leases", () => {
     stuck.release();
     await quiet();
     expect([states(), sent.length]).toEqual([["delivered"], 1]);
+  });
+});
+
+describe("a clock", () => {
+  /** A relay whose clock can be set, without any timer noticing. */
+  function createSettable(script: Script = {}) {
+    const runtime = fakeRuntime();
+    let offset = 0;
+    const queue = createQueue({ ...runtime, now: () => runtime.now() + offset });
+    return {
+      ...createRelayRig({ script, queue }),
+      setBy(ms: number) {
+        offset += ms;
+      },
+    };
+  }
+  const DAY_MS = 24 * 3_600_000;
+
+  test("set forward during an attempt has nobody else make the same", async () => {
+    const [slow, quick] = [gate(), gate()];
+    const { accept, run, quiet, wake, setBy, recipients, states } = createSettable({
+      send: ({ recipients: [first] }) =>
+        first?.startsWith("slow") ? slow.wait() : first?.startsWith("quick") ? quick.wait() : undefined,
+    });
+    accept({ to: ["first@a.example"] });
+    await run();
+    for (const name of ["slow", "second", "quick"]) accept({ to: [`${name}@a.example`] });
+    wake();
+    await Promise.all([slow.reached, quick.reached]);
+    setBy(DAY_MS);
+    quick.release();
+    await quiet();
+    expect(recipients()).toEqual(["first@a.example", "slow@a.example", "second@a.example", "quick@a.example"]);
+    slow.release();
+    await quiet();
+    expect(states()).toEqual(["delivered", "delivered", "delivered", "delivered"]);
+  });
+
+  test.each(["while it runs", "while it is stopped"])(
+    "that was ahead and is set right %s delays nothing for long",
+    async (when) => {
+      const rig = createSettable({
+        connect: (domain, nth) => (domain === "b.example" && nth === 1 ? Promise.reject(unreachable()) : undefined),
+      });
+      rig.setBy(10 * DAY_MS);
+      await rig.run();
+      rig.accept({ to: ["ann@b.example"] });
+      rig.wake();
+      await rig.quiet();
+      expect(rig.outcomes()).toEqual([["waiting", 1, "deferred: no connection"]]);
+      if (when === "while it is stopped") await rig.relay.stop(0);
+      rig.setBy(-10 * DAY_MS);
+      const again = when === "while it is stopped" ? createRelayRig({ queue: rig }) : rig;
+      again.wake();
+      await again.run();
+      expect(again.states()).toEqual(["delivered"]);
+      expect(again.lines.map(({ message }) => message)).toContain(
+        "the clock was ahead: took up what it had put off too far",
+      );
+    },
+  );
+
+  test("set back a little leaves what waits to its time", async () => {
+    const rig = createSettable({ connect: (_, nth) => (nth === 1 ? Promise.reject(unreachable()) : undefined) });
+    rig.accept({ to: ["ann@b.example"] });
+    await rig.run();
+    rig.setBy(-3_600_000);
+    rig.wake();
+    await rig.quiet();
+    expect(rig.outcomes()).toEqual([["waiting", 1, "deferred: no connection"]]);
+    rig.setBy(3_600_000 + FIRST_RETRY_MS);
+    rig.wake();
+    await rig.quiet();
+    expect(rig.states()).toEqual(["delivered"]);
   });
 });
 

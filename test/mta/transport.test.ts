@@ -177,6 +177,29 @@ describe("to MX hosts", () => {
     expect(remotes.map(({ connections }) => connections)).toEqual([1, 1, 1, 1, 1, 1, 1, 1, 0]);
   });
 
+  test.each([
+    ["SERVFAIL", "ESERVFAIL"],
+    [{ txt: ["nothing"] }, "has an address"],
+  ])("sixteen hosts are looked up, however many a domain names: %j is not final then", async (records, said) => {
+    const { transport, description } = await createNet({});
+    const names = Array.from({ length: 40 }, (_, i) => `nowhere${i}.example.net`);
+    const asked: string[] = [];
+    Object.assign(description, { "example.net": { mx: names.map((name, i) => [i, name]) } });
+    for (const name of names) {
+      Object.defineProperty(description, name, {
+        get() {
+          asked.push(name);
+          return records;
+        },
+      });
+    }
+    expect(await failureOf(transport.connect("example.net"))).toMatchObject({
+      kind: "deferred",
+      reply: expect.stringContaining(said),
+    });
+    expect([...new Set(asked)]).toEqual(names.slice(0, 16));
+  });
+
   test("TLS is used unverified, and left where it is broken", async () => {
     for (const starttls of [true, "broken"] as const) {
       const { transport, remotes } = await createNet({ starttls });
@@ -323,6 +346,14 @@ describe("through a smarthost", () => {
     expect(await transport.refusal()).toBeUndefined();
     expect(remote.connections).toBe(2);
     expect(JSON.stringify(lines)).not.toMatch(/wrong|right/);
+  });
+
+  test("what it said is not remembered any longer when the clock is set back", async () => {
+    const { transport, remote, runtime } = await createSmarthost({ auth }, { pass: "wrong" });
+    expect(await transport.refusal()).toBeDefined();
+    remote.script({ auth: { user: "us", pass: "wrong" } });
+    runtime.advanceTo(runtime.now() - MINUTE);
+    expect(await transport.refusal()).toBeUndefined();
   });
 
   test("asked at once by many, the smarthost is asked once", async () => {
