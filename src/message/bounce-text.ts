@@ -108,17 +108,19 @@ export function withNotice(reported: readonly ReportedRecipient[], lines: readon
 const isIncomplete = ({ action, code, status }: ReportedRecipient): boolean =>
   (action === "failed" || action === "delayed") && (code === undefined || isUnspecific(status));
 
-function completed(reported: ReportedRecipient, { origin, reply }: Said): ReportedRecipient {
+function completed(reported: ReportedRecipient, { origin, reply, isAtRcpt }: Said): ReportedRecipient {
   const said = replyCodesIn(reply ?? "");
   const code = reported.code ?? said.code;
   const status = moreSpecific(reported.status, said.status);
   const diagnostic = reported.diagnostic ?? reply;
+  const isBare = isUnspecific(status) && replyCodesIn(diagnostic ?? "").status === undefined;
   return {
     ...reported,
     ...(reported.original === undefined && origin !== undefined ? { original: origin } : {}),
     ...(status === undefined ? {} : { status }),
     ...(code === undefined ? {} : { code }),
     ...(diagnostic === undefined ? {} : { diagnostic }),
+    ...(isAtRcpt && isBare && code !== undefined ? { bareAtRcpt: true } : {}),
   };
 }
 
@@ -187,7 +189,13 @@ const MAX_ABOUT = 30;
 interface Said {
   origin?: string;
   reply?: string;
+  /** The server said it in answer to RCPT. */
+  isAtRcpt: boolean;
 }
+
+/** The words of Postfix, Exim, sendmail's transcript, and qmail. */
+const AT_RCPT =
+  /\(in reply to RCPT TO command\)|\bafter RCPT TO:|>>> ?RCPT TO:\s?\S{1,320} <<< 5\d\d|\bdoes not like recipient\b/i;
 
 /** `isAlone`: with nobody else in the notice, whatever reply it gives is theirs. */
 function saidOf({ recipient }: ReportedRecipient, lines: readonly NoticeLine[], isAlone: boolean): Said {
@@ -201,7 +209,12 @@ function saidOf({ recipient }: ReportedRecipient, lines: readonly NoticeLine[], 
   const lower = recipient.toLowerCase();
   const mentions = lines.filter(({ text }) => text.toLowerCase().includes(lower));
   const reply = replyIn(about) ?? replyIn(mentions) ?? (isAlone ? replyIn(lines) : undefined) ?? wordsOf(about);
-  return { ...(origin === undefined ? {} : { origin }), ...(reply === undefined ? {} : { reply }) };
+  const told = (isAlone ? lines : about).map(({ text }) => text.trim()).join(" ");
+  return {
+    isAtRcpt: AT_RCPT.test(told),
+    ...(origin === undefined ? {} : { origin }),
+    ...(reply === undefined ? {} : { reply }),
+  };
 }
 
 /** Lines that a reply goes on for. */

@@ -39,6 +39,8 @@ export interface ReportedRecipient {
   code?: number;
   /** What the server said, on one line, at most 500 characters. */
   diagnostic?: string;
+  /** The notice tells that the server said so of the address: in answer to RCPT, without a status of its own. */
+  bareAtRcpt?: true;
 }
 
 /** A complaint: the recipient's provider passes on what they said of a message. */

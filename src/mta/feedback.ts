@@ -18,6 +18,7 @@ import type { LocalDelivery } from "./local.ts";
 import { entriesOf, findByMessageId, findByReturnPath } from "./outbound.ts";
 import { type LateFailure, namesOf, type Outcomes } from "./outcome.ts";
 import { type OutboundMessage, type QueueEntry, setComplained } from "./queue.ts";
+import { Refusal } from "./refusal.ts";
 import { suppress } from "./suppression.ts";
 import { isHard } from "./verdict.ts";
 
@@ -26,7 +27,7 @@ export interface Feedback {
   sentWith(recipient: string): OutboundMessage | undefined;
   /**
    * What mail from outside says of mail we sent; undefined for mail that is no report and is not addressed to a return
-   * path. Changes nothing yet.
+   * path. Changes nothing yet. @throws Refusal tooEarly while a recipient that it names is being attempted
    */
   consider(mail: PreparedMessage, envelope: ReportEnvelope): Promise<Finding | undefined>;
 }
@@ -83,6 +84,7 @@ export function createFeedback({ db, outcomes, local, runtime }: FeedbackParts):
     if (report === undefined && returned.length === 0) return undefined;
     const reported = report?.recipients.slice(0, MOST_REPORTED).map(spellingsOf) ?? [];
     const subjects = messagesOf(returned, report).map((message) => subjectOf(message, report, reported));
+    if (subjects.some(isBeingSent)) throw new Refusal("tooEarly");
     const isShown = !subjects.some((subject) => mayNameBcc(subject, mail, envelope));
     const withNamed = (is: (entry: QueueEntry) => boolean) =>
       subjects.find(({ message, named }) => named.some((entry) => entry && wasSent(message, entry) && is(entry)));
@@ -107,6 +109,13 @@ export function createFeedback({ db, outcomes, local, runtime }: FeedbackParts):
   const wasSent = ({ workspaceId }: OutboundMessage, { state, domain }: QueueEntry): boolean =>
     (state === "delivered" || state === "bounced") && !local.isLocal(workspaceId, domain);
 
+  /**
+   * Whether someone whom the report names is being attempted: a server that bounces at once may be heard before what it
+   * answered is recorded, and its report is to count.
+   */
+  const isBeingSent = ({ message, named }: Subject): boolean =>
+    named.some((entry) => entry?.leased && !local.isLocal(message.workspaceId, entry.domain));
+
   function subjectOf(
     message: OutboundMessage,
     report: PreparedMessage["report"],
@@ -130,9 +139,10 @@ export function createFeedback({ db, outcomes, local, runtime }: FeedbackParts):
     for (const [i, entry] of named.entries()) {
       const reported = report.recipients[i];
       if (reported?.action !== "failed" || entry === undefined || !wasSent(message, entry)) continue;
-      const { status, code, diagnostic } = reported;
+      const { status, code, diagnostic, bareAtRcpt } = reported;
       const reply = diagnostic ?? [code, status, "delivery failed"].filter((part) => part !== undefined).join(" ");
-      failures.set(entry.seq, { entry, hard: isHard({ code, status }), reply, status });
+      const hard = isHard(bareAtRcpt ? { command: "rcpt", code } : { code, status });
+      failures.set(entry.seq, { entry, hard, reply, status });
     }
     const fresh = [...failures.values()].filter(({ entry }) => entry.state === "delivered");
     const record = fresh.length === 0 ? () => {} : await outcomes.bounceLater(message, fresh);

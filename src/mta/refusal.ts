@@ -20,6 +20,7 @@ const REFUSALS = {
   lineTooLong: [500, "5.5.2", "Command line is too long"],
   aborted: [451, "4.4.2", "Connection was lost"],
   failed: [451, "4.3.0", "Local error, try again later"],
+  tooEarly: [451, "4.3.0", "What this reports on is still being sent, try again in a moment"],
 
   // Of mail apps. RFC 3207 §4, RFC 4954 §4 and §6.
   tlsFirst: [530, "5.7.0", "Must issue a STARTTLS command first"],

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
-import { readReport } from "../../src/message/report.ts";
+import { type ReportedRecipient, readReport } from "../../src/message/report.ts";
 import { createFeedback } from "../../src/mta/feedback.ts";
 import { createInbound, type Inbound } from "../../src/mta/inbound.ts";
 import { createLocalDelivery } from "../../src/mta/local.ts";
@@ -266,6 +266,54 @@ describe("a delivery report", () => {
     expect(told).toMatchObject([{ event: "message.bounced", data: { hard, detail: diagnostic } }]);
     expect(suppressed).toEqual(hard ? [["carol@remote.example", `hard bounce: ${diagnostic}`]] : []);
     expect(notices).toBe(1);
+  });
+
+  test.each<[reply: string, text: string, hard: boolean]>([
+    [
+      "550 no such user",
+      "<carol@remote.example>: host mx said: 550 no such user (in\n    reply to RCPT TO command)",
+      true,
+    ],
+    ["552 quota", "<carol@remote.example>: host mx said: 552 quota (in reply to RCPT TO\n    command)", false],
+    ["550 5.0.0 no", "<carol@remote.example>: host mx said: 550 5.0.0 no (in reply to RCPT TO command)", false],
+    ["550 spam", "<carol@remote.example>: host mx said: 550 spam (in reply to end of DATA command)", false],
+    ["450 later", "<carol@remote.example>: host mx said: 450 later (in reply to RCPT TO command)", false],
+    [
+      "550 no such user",
+      "  carol@remote.example\n    SMTP error from remote mail server after RCPT TO:<carol@remote.example>:\n    host mx: 550 no such user",
+      true,
+    ],
+    [
+      "550 no such user",
+      ">>> RCPT To:<carol@remote.example>\n<<< 550 no such user\n550 carol@remote.example... no",
+      true,
+    ],
+    ["550 spam", ">>> RCPT To:<carol@remote.example>\n<<< 250 ok\n>>> DATA\n<<< 550 spam", false],
+    [
+      "550 no such user",
+      "<carol@remote.example>:\n192.0.2.1 does not like recipient.\nRemote host said: 550 no such user",
+      true,
+    ],
+  ])("of a bare %s, told as %j", async (diagnostic, text, hard) => {
+    const { delivered, receive, traces } = createReceiver();
+    const message = await delivered({ to: "carol@remote.example" });
+    const recipients = [{ recipient: "carol@remote.example", status: "5.0.0", diagnostic }];
+    await receive(dsn({ recipients, text }), { to: [message.returnPath] });
+    expect(traces(message).told).toMatchObject([{ event: "message.bounced", data: { hard, detail: diagnostic } }]);
+  });
+
+  test("that comes before the server's word is recorded is asked for again, and counts then", async () => {
+    const { sent, lease, outcomes, receive, traces, store, came } = createReceiver();
+    const message = await sent({ to: "carol@remote.example" });
+    const leased = lease();
+    if (leased === undefined) throw new Error("nothing is due");
+    const report = dsn({ recipients: [{ recipient: "carol@remote.example" }] });
+    expect(await receive(report, { to: [message.returnPath] })).toMatch(/^451 4\.3\.0 /);
+    expect(came()).toEqual([]);
+    const conclude = await outcomes.resolve(leased, [said("250 2.0.0 queued")]);
+    store.transact((tx) => conclude(tx));
+    await receive(report, { to: [message.returnPath] });
+    expect(traces(message)).toMatchObject({ notices: 1, states: { "carol@remote.example": "bounced" } });
   });
 
   test("tells once what several say, each recipient when it is first named", async () => {
@@ -672,6 +720,8 @@ describe.skipIf(!corpusPresent)(`bounces of other servers${corpusNote}`, () => {
   }));
 
   const SENDABLE = /^[\w.+=-]+@[a-z0-9.-]+$/i;
+  const isHardFor = ({ bareAtRcpt, code, status }: ReportedRecipient) =>
+    isHard(bareAtRcpt ? { command: "rcpt", code } : { code, status });
 
   test("count for whom they name, by the return path, once", async () => {
     const { delivered, receive, states, told } = createReceiver();
@@ -682,7 +732,7 @@ describe.skipIf(!corpusPresent)(`bounces of other servers${corpusNote}`, () => {
       // Some are about what nothing can be sent to.
       const reported = report.recipients.filter(({ recipient }) => SENDABLE.test(recipient));
       const failed = new Map(
-        reported.flatMap((one) => (one.action === "failed" ? [[one.recipient, isHard(one)] as const] : [])),
+        reported.flatMap((one) => (one.action === "failed" ? [[one.recipient, isHardFor(one)] as const] : [])),
       );
       if (failed.size === 0) continue;
       const message = await delivered({ to: [...new Set(reported.map(({ recipient }) => recipient))].join(", ") });
