@@ -1,5 +1,8 @@
 /** The program as its users run it: child processes with nothing but the contract's environment and commands. */
 import { join } from "node:path";
+import { openOptions } from "../../src/store/options.ts";
+import { openStore } from "../../src/store/store.ts";
+import { fakeRuntime } from "./runtime.ts";
 
 const MAIN = join(import.meta.dir, "../../src/main.ts");
 
@@ -115,6 +118,16 @@ export async function run(place: Place, args: readonly string[], stdin = ""): Pr
     child.exited,
   ]);
   return { exitCode, stdout, stderr };
+}
+
+/** Sets settings, as so many commands would, at the cost of none. */
+export function settle({ data }: Place, settings: Record<string, string>): void {
+  const store = openStore({ folder: data, runtime: fakeRuntime() });
+  const options = openOptions(store);
+  store.transact((tx) => {
+    for (const [name, value] of Object.entries(settings)) options.set(tx, name, value);
+  });
+  store.close();
 }
 
 /** Runs a command with --json and returns its document. */

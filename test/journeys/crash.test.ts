@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { apiClient } from "../harness/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { mailer } from "../harness/mail.ts";
-import { endProcesses, run, runJson, serve } from "../harness/process.ts";
+import { endProcesses, runJson, serve, settle } from "../harness/process.ts";
 
 afterAll(endProcesses);
 
@@ -52,8 +52,7 @@ test("kill -9 under load loses nothing that was acknowledged and leaves nothing 
     place,
     ...["setup", "--domain", "example.test", "--email", "owner@example.test", "--name", "Owner"],
   );
-  await run(place, ["settings", "set", "api.ipRequestsPerMinute", "1000000"]);
-  await run(place, ["settings", "set", "api.keyRequestsPerMinute", "1000000"]);
+  settle(place, { "api.ipRequestsPerMinute": "1000000", "api.keyRequestsPerMinute": "1000000" });
 
   const acknowledged = new Set<string>();
   for (let round = 0; round < ROUNDS; round++) {

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { apiClient } from "../harness/api.ts";
 import { startDnsServer } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { endProcesses, run, runJson, serve } from "../harness/process.ts";
+import { endProcesses, run, runJson, serve, settle } from "../harness/process.ts";
 import { startRemoteMx } from "../harness/remote-mx.ts";
 
 afterAll(endProcesses);
@@ -30,17 +30,15 @@ test("kill -9 while sending: each accepted message arrives, and those recorded a
     ...["setup", "--domain", "example.test", "--email", "owner@example.test", "--name", "Owner"],
   );
   await run(place, ["domain", "verify", "example.test", "--skip-dns"]);
-  for (const [name, value] of [
-    ["api.ipRequestsPerMinute", "1000000"],
-    ["api.keyRequestsPerMinute", "1000000"],
-    ["sending.mailboxPerHour", "1000000"],
-    ["sending.workspacePerHour", "1000000"],
-    ["sending.warmup", "off"],
-    ["smtp.outboundPort", String(remote.port)],
-    ["smtp.retrySeconds", "0.1,0.1,0.1,0.1,0.1,0.1"],
-  ] as const) {
-    await run(place, ["settings", "set", name, value]);
-  }
+  settle(place, {
+    "api.ipRequestsPerMinute": "1000000",
+    "api.keyRequestsPerMinute": "1000000",
+    "sending.mailboxPerHour": "1000000",
+    "sending.workspacePerHour": "1000000",
+    "sending.warmup": "off",
+    "smtp.outboundPort": String(remote.port),
+    "smtp.retrySeconds": "0.1,0.1,0.1,0.1,0.1,0.1",
+  });
 
   /** By their number, the Message-ID each was answered with. */
   const accepted = new Map<string, string>();

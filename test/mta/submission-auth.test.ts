@@ -121,7 +121,7 @@ describe("AUTH", () => {
     ["a key with all scopes", (rig) => ["bob@example.test", rig.keyOf(rig.bob, ["read", "send", "write"])]],
     ["a key of somebody without a password", (rig) => ["carol@example.test", rig.keyOf(rig.carol)]],
   ];
-  test.each(good)("%s is taken", async (_, attempt) => {
+  test.concurrent.each(good)("%s is taken", async (_, attempt) => {
     const rig = await listenForSubmission();
     const client = await rig.connect();
     const [username, secret] = attempt(rig);
@@ -149,7 +149,7 @@ describe("AUTH", () => {
       },
     ],
   ];
-  test.each(bad)("%s is refused in the same words", async (_, attempt) => {
+  test.concurrent.each(bad)("%s is refused in the same words", async (_, attempt) => {
     const rig = await listenForSubmission();
     const client = await rig.connect();
     const [username, secret] = attempt(rig);
@@ -202,7 +202,7 @@ describe("a right that ends", () => {
         rig.world.store.db.update(users).set({ email: "al@example.test" }).where(eq(users.id, rig.alice.userId)).run(),
     ],
   ];
-  test.each(endings)("ends the session at MAIL: %s", async (_, end) => {
+  test.concurrent.each(endings)("ends the session at MAIL: %s", async (_, end) => {
     const rig = await listenForSubmission();
     const key = rig.keyOf(rig.alice);
     const client = await rig.connectAs(rig.alice, key);

@@ -6,23 +6,31 @@ import { createTransport } from "nodemailer";
 import { temporaryFolder } from "../harness/folder.ts";
 import type { SmtpClient } from "../harness/smtp-client.ts";
 import { PASSWORD } from "./submission-rig.ts";
-import { installed, run, sentMail, signedIn, world } from "./submission-world.ts";
+import { installed, run, signedIn, watch, world } from "./submission-world.ts";
+
+/** Started once: every test looks at what it sends itself. */
+const shared = world();
 
 const LETTER =
   "From: Alice <alice@example.test>\r\nTo: Bob <bob@remote.example>\r\nSubject: Plans\r\n" +
   "Message-ID: <plans@app.example>\r\nDate: Mon, 05 Jan 2026 08:00:00 +0000\r\n\r\nLunch?";
 
+let letters = 0;
+/** The same with a Message-ID of its own. */
+const letter = (): string => LETTER.replace("<plans@", `<plans-${++letters}@`);
+
 describe("a message", () => {
   test("is filed, announced, signed and sent on, with its Bcc known to its sender alone", async () => {
-    const it = await world();
+    const it = await shared;
+    const { sent: newSent, relayed } = await watch(it);
     const client = await signedIn(it);
     const reply = await client.deliver(
       { from: "alice@example.test", to: ["bob@remote.example", "hidden@remote.example"] },
       LETTER.replace("Subject", "Bcc: Hidden <hidden@remote.example>\r\nSubject"),
     );
     expect(reply.lines).toEqual([expect.stringMatching(/^2\.0\.0 msg_\w+ accepted for delivery$/)]);
-    await it.appliance.settled();
-    const [sent, ...others] = await sentMail(it);
+    const messages = await relayed();
+    const [sent, ...others] = await newSent();
     expect(others).toEqual([]);
     expect(reply.lines[0]).toContain(sent?.id as string);
     expect(sent).toMatchObject({
@@ -33,7 +41,6 @@ describe("a message", () => {
       to: [{ email: "bob@remote.example", name: "Bob" }],
       bcc: [{ email: "hidden@remote.example", name: "Hidden" }],
     });
-    const messages = await it.remote.waitFor(1);
     expect(messages.flatMap(({ to }) => to).sort()).toEqual(["bob@remote.example", "hidden@remote.example"]);
     for (const { content, from } of messages) {
       expect(from).toMatch(/^bounce\+\w{26}@example\.test$/);
@@ -46,11 +53,12 @@ describe("a message", () => {
   });
 
   test("is refused as the guardrails say, with nothing filed", async () => {
-    const it = await world();
+    const it = await shared;
+    const { sent } = await watch(it);
     const { appliance, owner } = it;
     const { store, people, options } = appliance;
     const client = await signedIn(it);
-    const send = () => client.deliver({ from: "alice@example.test", to: "bob@remote.example" }, LETTER);
+    const send = () => client.deliver({ from: "alice@example.test", to: "bob@remote.example" }, letter());
     store.transact((tx) => people.pauseMailbox(tx, owner.mailboxId, "audit"));
     expect((await send()).lines).toEqual(["4.7.1 Sending from alice@example.test is paused: audit"]);
     store.transact((tx) => {
@@ -58,7 +66,7 @@ describe("a message", () => {
       options.set(tx, "sending.mailboxPerHour", "0");
     });
     expect((await send()).lines.join()).toMatch(/^4\.7\.1 .*alice@example\.test/);
-    expect(await sentMail(it)).toEqual([]);
+    expect(await sent()).toEqual([]);
     store.transact((tx) => options.reset(tx, "sending.mailboxPerHour"));
     expect((await send()).code).toBe(250);
     client.destroy();
@@ -66,37 +74,41 @@ describe("a message", () => {
 });
 
 describe("a message handed in again", () => {
-  const send = (client: SmtpClient, to: string | string[], letter = LETTER) =>
-    client.deliver({ from: "alice@example.test", to }, letter);
+  const send = (client: SmtpClient, to: string | string[], text: string) =>
+    client.deliver({ from: "alice@example.test", to }, text);
 
   test("is accepted as the same, and sent once", async () => {
-    const it = await world();
+    const it = await shared;
+    const { sent, relayed } = await watch(it);
+    const plans = letter();
     const client = await signedIn(it);
-    const first = await send(client, "bob@remote.example");
-    const again = await send(await signedIn(it), "BOB@Remote.Example");
+    const first = await send(client, "bob@remote.example", plans);
+    const again = await send(await signedIn(it), "BOB@Remote.Example", plans);
     expect(again).toEqual(first);
-    await it.appliance.settled();
-    expect(it.remote.messages).toHaveLength(1);
-    expect(await sentMail(it)).toHaveLength(1);
+    expect(await relayed()).toHaveLength(1);
+    expect(await sent()).toHaveLength(1);
     client.destroy();
   });
 
   test("while it is still being accepted, too", async () => {
-    const it = await world();
+    const it = await shared;
+    const { sent } = await watch(it);
+    const plans = letter();
     const clients = await Promise.all(Array.from({ length: 5 }, () => signedIn(it)));
-    const replies = await Promise.all(clients.map((client) => send(client, "bob@remote.example")));
+    const replies = await Promise.all(clients.map((client) => send(client, "bob@remote.example", plans)));
     expect(new Set(replies.map(({ lines }) => lines.join())).size).toBe(1);
-    expect(await sentMail(it)).toHaveLength(1);
+    expect(await sent()).toHaveLength(1);
     for (const client of clients) client.destroy();
   });
 
   test("goes to those recipients alone who were not among its first", async () => {
-    const it = await world();
+    const it = await shared;
+    const { relayed } = await watch(it);
+    const plans = letter();
     const client = await signedIn(it);
-    await send(client, ["bob@remote.example", "carol@remote.example"]);
-    expect((await send(client, ["carol@remote.example", "dave@remote.example"])).code).toBe(250);
-    await it.appliance.settled();
-    expect(it.remote.messages.flatMap(({ to }) => to).sort()).toEqual([
+    await send(client, ["bob@remote.example", "carol@remote.example"], plans);
+    expect((await send(client, ["carol@remote.example", "dave@remote.example"], plans)).code).toBe(250);
+    expect((await relayed()).flatMap(({ to }) => to).sort()).toEqual([
       "bob@remote.example",
       "carol@remote.example",
       "dave@remote.example",
@@ -105,20 +117,22 @@ describe("a message handed in again", () => {
   });
 
   test("with other content, without a Message-ID, or after an hour, is another", async () => {
-    const it = await world();
+    const it = await shared;
+    const { sent } = await watch(it);
+    const plans = letter();
     const client = await signedIn(it);
-    await send(client, "bob@remote.example");
-    await send(client, "bob@remote.example", LETTER.replace("Lunch?", "Dinner?"));
-    expect(await sentMail(it)).toHaveLength(2);
-    const nameless = LETTER.replace(/Message-ID: .*\r\n/, "");
+    await send(client, "bob@remote.example", plans);
+    await send(client, "bob@remote.example", plans.replace("Lunch?", "Dinner?"));
+    expect(await sent()).toHaveLength(2);
+    const nameless = plans.replace(/Message-ID: .*\r\n/, "");
     await send(client, "bob@remote.example", nameless);
     await send(client, "bob@remote.example", nameless);
-    expect(await sentMail(it)).toHaveLength(4);
+    expect(await sent()).toHaveLength(4);
     client.destroy();
     await it.advance(60 * 60_000);
     const later = await signedIn(it);
-    await send(later, "bob@remote.example");
-    expect(await sentMail(it)).toHaveLength(5);
+    await send(later, "bob@remote.example", plans);
+    expect(await sent()).toHaveLength(5);
     later.destroy();
   });
 });
@@ -128,7 +142,8 @@ describe("nodemailer", () => {
     ["STARTTLS", "submission"],
     ["implicit TLS", "submissions"],
   ])("over %s", async (_, listener) => {
-    const it = await world();
+    const it = await shared;
+    const { sent, relayed } = await watch(it);
     const transport = createTransport({
       ...it[listener],
       secure: listener === "submissions",
@@ -146,15 +161,14 @@ describe("nodemailer", () => {
     });
     transport.close();
     expect(response).toMatch(/^250 2\.0\.0 msg_/);
-    await it.appliance.settled();
-    expect(await sentMail(it)).toMatchObject([
+    expect(await sent()).toMatchObject([
       { subject: "Grüße", text: "Schöne Grüße\n.\n..\nEnde", bcc: [{ email: "hidden@remote.example" }] },
     ]);
-    expect(it.remote.messages.flatMap(({ to }) => to)).toHaveLength(2);
+    expect((await relayed()).flatMap(({ to }) => to)).toHaveLength(2);
   });
 
   test("is told that its password is wrong", async () => {
-    const it = await world();
+    const it = await shared;
     const transport = createTransport({
       ...it.submission,
       requireTLS: true,
@@ -179,19 +193,21 @@ describe.skipIf(swaks.absent)(swaks.named, () => {
     ["submission", ["--tls", "--auth", "PLAIN", "--pipeline"]],
     ["submissions", ["--tls-on-connect", "--auth", "LOGIN"]],
   ])("%s %j", async (listener, options) => {
-    const it = await world();
+    const it = await shared;
+    const { sent } = await watch(it);
     const { exitCode, output } = await run([swaks.path, ...server(it[listener]), ...common, ...auth, ...options]);
     expect({ exitCode, output }).toMatchObject({ exitCode: 0, output: expect.stringContaining("250 2.0.0 msg_") });
-    expect((await sentMail(it)).map(({ text }) => text.trim())).toEqual(["from swaks"]);
+    expect((await sent()).map(({ text }) => text.trim())).toEqual(["from swaks"]);
   });
 
   test("gets nowhere without TLS, and without signing in", async () => {
-    const it = await world();
+    const it = await shared;
+    const { sent } = await watch(it);
     const plain = await run([swaks.path, ...server(it.submission), ...common, ...auth, "--auth", "PLAIN"]);
     expect({ ...plain }).toMatchObject({ exitCode: 28, output: expect.not.stringContaining("235 ") });
     const stranger = await run([swaks.path, ...server(it.submission), ...common, "--tls"]);
     expect({ ...stranger }).toMatchObject({ exitCode: 23, output: expect.stringContaining("530 5.7.0 Sign in first") });
-    expect(await sentMail(it)).toEqual([]);
+    expect(await sent()).toEqual([]);
   });
 });
 
@@ -201,7 +217,8 @@ describe.skipIf(msmtp.absent)(msmtp.named, () => {
     ["submission", "on"],
     ["submissions", "off"],
   ])("%s", async (listener, starttls) => {
-    const it = await world();
+    const it = await shared;
+    const { sent, relayed } = await watch(it);
     const { host, port } = it[listener];
     const { exitCode, output } = await run(
       [
@@ -213,9 +230,8 @@ describe.skipIf(msmtp.absent)(msmtp.named, () => {
       "From: alice@example.test\nTo: bob@remote.example\nBcc: hidden@remote.example\nSubject: from msmtp\n\nhello\n",
     );
     expect({ exitCode, output }).toEqual({ exitCode: 0, output: "" });
-    await it.appliance.settled();
-    expect(await sentMail(it)).toMatchObject([{ subject: "from msmtp", bcc: [{ email: "hidden@remote.example" }] }]);
-    expect(it.remote.messages.flatMap(({ to }) => to)).toHaveLength(2);
+    expect(await sent()).toMatchObject([{ subject: "from msmtp", bcc: [{ email: "hidden@remote.example" }] }]);
+    expect((await relayed()).flatMap(({ to }) => to)).toHaveLength(2);
   });
 });
 
@@ -225,9 +241,11 @@ describe.skipIf(curl.absent)(curl.named, () => {
     ["smtp", "submission", ["--ssl-reqd"]],
     ["smtps", "submissions", []],
   ])("%s, a file with bare LF", async (scheme, listener, options) => {
-    const it = await world();
+    const it = await shared;
+    const { relayed } = await watch(it);
     const file = join(temporaryFolder(), "message.eml");
-    writeFileSync(file, LETTER.replaceAll("\r\n", "\n"));
+    const plans = letter();
+    writeFileSync(file, plans.replaceAll("\r\n", "\n"));
     const { host, port } = it[listener];
     const { exitCode, output } = await run([
       ...[curl.path, "--silent", "--show-error", "--insecure", `${scheme}://${host}:${port}`, ...options],
@@ -235,7 +253,6 @@ describe.skipIf(curl.absent)(curl.named, () => {
       ...["--mail-from", "alice@example.test", "--mail-rcpt", "bob@remote.example"],
     ]);
     expect({ exitCode, output }).toEqual({ exitCode: 0, output: "" });
-    await it.appliance.settled();
-    expect(it.remote.messages[0]?.content).toEndWith(`${LETTER}\r\n`);
+    expect((await relayed())[0]?.content).toEndWith(`${plans}\r\n`);
   });
 });

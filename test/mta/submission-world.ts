@@ -1,13 +1,12 @@
 /** A whole appliance that people's mail apps hand their mail to, and a server elsewhere that it goes to. */
 import { expect } from "bun:test";
-import { hashPassword } from "../../src/settings/people.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { zone } from "../harness/dns-server.ts";
-import { type RemoteMx, startRemoteMx } from "../harness/remote-mx.ts";
+import { type RemoteMessage, type RemoteMx, startRemoteMx } from "../harness/remote-mx.ts";
 import { connectSmtp, type SmtpClient } from "../harness/smtp-client.ts";
-import { authPlain, PASSWORD } from "./submission-rig.ts";
+import { authPlain, PASSWORD, quickHash } from "./submission-rig.ts";
 
-const hash = hashPassword(PASSWORD);
+const hash = quickHash(PASSWORD);
 
 export interface World extends Booted {
   remote: RemoteMx;
@@ -27,6 +26,22 @@ export async function world(): Promise<World> {
     appliance.people.setPassword(tx, owner.userId, passwordHash);
   });
   return { ...booted, remote };
+}
+
+/** What is sent and relayed from now on, in an appliance that several tests share. */
+export async function watch(it: World) {
+  await it.appliance.settled();
+  const before = new Set((await sentMail(it)).map(({ id }) => id));
+  const relayed = it.remote.messages.length;
+  return {
+    /** In Sent, newest first. */
+    sent: async () => (await sentMail(it)).filter(({ id }) => !before.has(id)),
+    /** What has come to the server elsewhere, nothing being under way any more. */
+    async relayed(): Promise<RemoteMessage[]> {
+      await it.appliance.settled();
+      return it.remote.messages.slice(relayed);
+    },
+  };
 }
 
 interface Message {
