@@ -176,7 +176,9 @@ export function withoutTag(local: string): string {
 }
 
 const ATEXT = /^[^\s\p{Cc}()<>[\]:;@\\,."]+(?:\.[^\s\p{Cc}()<>[\]:;@\\,."]+)*$/u;
-const HOST = /^(?=.{1,255}$)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*$/;
+/** What a number ends is an IPv4 address, and no name (RFC 1123 §2.1). */
+const HOST =
+  /^(?=.{1,255}$)(?!(?:.*\.)?\d+$)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*$/;
 const ADDRESS_LITERAL = /^\[[0-9a-f.:]{2,45}\]$|^\[ipv6:[0-9a-f.:]{2,45}\]$/;
 
 const normalizeLocal = (local: string): string | undefined => unquoteLocal(local)?.toLowerCase();
@@ -187,7 +189,7 @@ function unquoteLocal(local: string): string | undefined {
   if (ATEXT.test(local)) return local;
   if (!/^"(?:[^"\\\p{Cc}]|\\[\u0020-\u007e])*"$/u.test(local)) return undefined;
   const content = local.slice(1, -1).replace(/\\(.)/gu, "$1");
-  return ATEXT.test(content) ? content : `"${content.replace(/["\\]/g, "\\$&")}"`;
+  return ATEXT.test(content) ? content : quotedString(content);
 }
 
 function normalizeDomain(domain: string): string | undefined {
@@ -208,9 +210,8 @@ function addWord(draft: Draft, text: string, quoted: boolean): void {
   if (draft.phrase.length >= MAX_WORDS || (last?.text.length ?? 0) > MAX_WORD_LENGTH) return;
   if (last !== undefined && !draft.spaced && draft.angle === undefined) {
     // Adjacent without space, as in "john smith"@example.com: one word.
-    const shown = (word: { text: string; quoted: boolean }) => (word.quoted ? JSON.stringify(word.text) : word.text);
     if (!quoted || last.text.endsWith(".")) {
-      last.text = last.quoted && /^[.@]/.test(text) ? shown(last) + text : last.text + text;
+      last.text = last.quoted && /^[.@]/.test(text) ? quotedString(last.text) + text : last.text + text;
       last.quoted = false;
       return;
     }
@@ -218,6 +219,9 @@ function addWord(draft: Draft, text: string, quoted: boolean): void {
   draft.phrase.push({ text, quoted });
   draft.spaced = false;
 }
+
+/** RFC 5322 §3.2.4. What may not stand in one stays, for whoever reads the address to refuse. */
+const quotedString = (content: string): string => `"${content.replace(/["\\]/g, "\\$&")}"`;
 
 /** The address an entry of the list turned out to be; several where the commas are missing. */
 function addressesOf(draft: Draft): EmailAddress[] {

@@ -38,6 +38,7 @@ describe("read", () => {
     ["jörg@b.example", [{ email: "jörg@b.example" }]],
     ['"Ann"@b.example', [{ email: "Ann@b.example" }]],
     ['"Ann B"@b.example', [{ email: '"Ann B"@b.example' }]],
+    ['"a\\\\\\"b c"@b.example', [{ email: '"a\\\\\\"b c"@b.example' }]],
     ['Ann <"a b"@b.example>', [{ email: '"a b"@b.example', name: "Ann" }]],
     ["Team: a@b.example, C <c@d.example>;", [{ email: "a@b.example" }, { email: "c@d.example", name: "C" }]],
     ["undisclosed-recipients:;", []],
@@ -75,6 +76,12 @@ describe("refused", () => {
     ["Ann <a@b.example, c@d.example", "Ann <a@b.example"],
     ["a@b.example: c@d.example", "a@b.example: c@d.example"],
     ["a@b.example\u202e", "a@b.example"],
+    ["a@127.0.0.1", "a@127.0.0.1"],
+    ["a@１２７.0.0.1", "a@"],
+    // A control character of a quoted local part is not spelled out as an escape.
+    ['"a\r\nb"@b.example', "b"],
+    ['"a\u0000b"@b.example', "b"],
+    ['"a\ud800b"@b.example', "b"],
   ])("%j", (given, named) => {
     const error = refusalOf(given);
     expect([error.code, error.status]).toEqual(["unprocessable", 422]);
