@@ -5,6 +5,7 @@
  */
 import { createHash } from "node:crypto";
 import { and, desc, eq, isNull, sql } from "drizzle-orm";
+import { AppError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import { newId, type Runtime, randomToken } from "../runtime.ts";
 import { prepared } from "../store/prepared.ts";
@@ -65,6 +66,23 @@ export function findCaller(db: Db, key: string): Caller | undefined {
   const row = callerByHash(db).get({ hash: hashOf(key) });
   if (!row || !KEY.test(key)) return undefined;
   return { ...row, scopes: new Set(row.scopes) };
+}
+
+const liveKey = prepared((db) =>
+  db
+    .select({ id: apiKeys.id })
+    .from(apiKeys)
+    .where(and(eq(apiKeys.id, sql.placeholder("id")), isNull(apiKeys.revokedAt)))
+    .prepare(),
+);
+
+/**
+ * For what takes its time and then happens at once: that the key a caller came with, if it was one, still acts for them.
+ * @throws AppError unauthorized when it was revoked, or its creator left, meanwhile (spec: Authentication 2, 4)
+ */
+export function requireLiveKey(db: Db, { keyId }: Caller): void {
+  if (keyId === undefined || liveKey(db).get({ id: keyId })) return;
+  throw new AppError("unauthorized", "This API key was revoked, or its creator left, before the request was done");
 }
 
 /** Revokes a key at once and for good. False when no live key has that id. */

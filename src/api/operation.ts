@@ -16,8 +16,8 @@ interface Context {
   caller: Caller;
   mailbox: Mailbox;
   sending: Sending;
-  /** For an idempotent operation, when the request has a key: to be called in the transaction that does what it asks. */
-  record?: RecordAnswer | undefined;
+  /** To be called by an idempotent operation, in the transaction that does what it asks. */
+  record: RecordAnswer;
 }
 
 /** Bytes under a name, the answer of an operation whose `response` is a MediaType. */

@@ -5,6 +5,7 @@
  * Invariant: a request that repeats an earlier one is answered without a look at the state of anything.
  */
 import { type Caller, requireScope } from "../access/caller.ts";
+import { requireLiveKey } from "../access/credentials.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { Sending } from "../mta/sending.ts";
 import { fingerprintOf, type Idempotency, type RecordAnswer, readKey } from "./idempotency.ts";
@@ -49,7 +50,7 @@ export function performerOf(operation: Operation, { mailbox, sending, idempotenc
     operation.checkBody?.(body);
   }
 
-  async function run(caller: Caller, input: Asked, record?: RecordAnswer): Promise<unknown> {
+  async function run(caller: Caller, input: Asked, record: RecordAnswer): Promise<unknown> {
     const answer = await operation.run({ caller, mailbox, sending, record }, input);
     const fault = isMediaType(operation.response) ? undefined : shape.faultOfAnswer(answer);
     if (fault !== undefined) throw new Error(`${operation.name} answered what its schema does not allow: ${fault}`);
@@ -71,11 +72,18 @@ export function performerOf(operation: Operation, { mailbox, sending, idempotenc
     check(input);
     const { success: status, idempotent } = operation;
     const key = idempotent && readKey(input.idempotencyKey, (input.body as { idempotencyKey?: string }).idempotencyKey);
+    // Asked in the accepting transaction: a message may take seconds to compose.
+    const requireKey: RecordAnswer = (tx) => requireLiveKey(tx, caller);
     // A session of the web app has no API key to scope one to.
     if (key === undefined || caller.keyId === undefined) {
-      return { status, answer: await run(caller, input), replayed: false };
+      return { status, answer: await run(caller, input, requireKey), replayed: false };
     }
     const request = { apiKeyId: caller.keyId, key, fingerprint: fingerprint(input), status };
-    return idempotency.once(request, (record) => run(caller, input, record));
+    return idempotency.once(request, (record) =>
+      run(caller, input, (tx, answer) => {
+        requireKey(tx, answer);
+        record(tx, answer);
+      }),
+    );
   };
 }

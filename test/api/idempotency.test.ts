@@ -222,6 +222,18 @@ test("but after key, scope and shape", async () => {
   expect(sending.asked).toHaveLength(1);
 });
 
+test.each([
+  ["revoked", "UPDATE api_keys SET revoked_at = 1"],
+  ["its creator's no more", "DELETE FROM users WHERE id = 'olga'"],
+])("an API key that is %s while its request runs sends nothing", async (_, meanwhile) => {
+  for (const key of ["k", undefined]) {
+    const { send, sending, store, rows } = await start();
+    sending.beforeAccepting = () => void store.db.$client.exec(meanwhile);
+    expect(await send(key)).toMatchObject({ status: 401, body: { code: "unauthorized" } });
+    expect([sending.accepted(), rows()]).toEqual([0, []]);
+  }
+});
+
 test("keys of different API keys have nothing to do with each other", async () => {
   const { send, keyOf, sending, rows } = await start();
   const second = { authorization: `Bearer ${keyOf("olga")}` };
