@@ -144,7 +144,7 @@ export function createLimits({ options, local }: LimitsParts): Limits {
     for (const [who, owner, cap, { window, reached }] of caps) {
       if (count > cap) {
         throw limited(
-          `The message has ${count} recipients, more than the ${cap} that ${who} may send to within 60 minutes`,
+          `The message has ${count} recipients, more than the ${cap} that ${who} may send to within 60 minutes: it never fits unless it is divided`,
           HOUR_MS,
         );
       }
@@ -170,10 +170,11 @@ export function createLimits({ options, local }: LimitsParts): Limits {
     const { domain } = splitAddress(attempt.from);
     const total = statements(db).outsideOfDomain.get({ domain, midnight: today * DAY_MS })?.total ?? 0;
     if (total + outside <= ceiling) return;
-    const tomorrow = (today + 1) * DAY_MS;
+    const fitting = ceilings.findIndex((later, i) => i > day && outside <= later);
+    const fits = (today - day + (fitting < 0 ? ceilings.length : fitting)) * DAY_MS;
     throw limited(
-      `The domain ${domain} is new: on day ${day + 1} it may reach ${ceiling} recipients outside this server, ${total} were sent to today (UTC), and this message has ${outside}. The limit rises at ${shown(tomorrow)}`,
-      tomorrow - now,
+      `The domain ${domain} is new: on day ${day + 1} it may reach ${ceiling} recipients outside this server, ${total} were sent to today (UTC), and this message has ${outside}. It fits at ${shown(fits)}`,
+      fits - now,
     );
   }
 

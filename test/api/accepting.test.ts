@@ -4,6 +4,7 @@ import { events, idempotencyKeys, messages, outboundMessages, queueEntries } fro
 import { type Booted, boot } from "../harness/appliance.ts";
 import { zone } from "../harness/dns-server.ts";
 import { letter, mailer } from "../harness/mail.ts";
+import { startRemoteMx } from "../harness/remote-mx.ts";
 
 const SEND = { from: "alice@example.test", to: "zoe@remote.example", subject: "Hello", text: "Lunch?" };
 const MIB = 1_048_576;
@@ -159,6 +160,44 @@ test("every refusal leaves nothing behind, and frees the key", async () => {
 
   expect(await api.post("/send", SEND, { "idempotency-key": "k" })).toMatchObject({ status: 202 });
   expect(stored()).toEqual(ONE);
+});
+
+test("upstream_failed while the smarthost refuses our credentials, and not any more once they are right", async () => {
+  const { send, stored, set } = await start();
+  const remote = await startRemoteMx({ auth: { user: "us", pass: "right" } });
+  set("smtp.relay", `smtp://us:wrong@${remote.host}:${remote.port}`);
+  const refused = await send("k");
+  expect(refused).toMatchObject({
+    status: 502,
+    body: { code: "upstream_failed", error: expect.stringContaining("credentials") as unknown as string },
+  });
+  expect([refused.headers.get("retry-after"), stored()]).toEqual([null, NOTHING]);
+  set("smtp.relay", `smtp://us:right@${remote.host}:${remote.port}`);
+  expect((await send("k")).status).toBe(202);
+  const [message] = await remote.waitFor(1);
+  expect(message?.to).toEqual([SEND.to]);
+});
+
+test("rate_limited by the warm-up of a new domain until the day on which the message fits", async () => {
+  const { send, stored, set, advance } = await start();
+  const threeOutside = { ...SEND, to: ["a", "b", "c"].map((name) => `${name}@remote.example`) };
+  set("sending.warmup", "1,3");
+  expect((await send("first")).status).toBe(202);
+  const before = stored();
+  const refused = await send("k", threeOutside);
+  // It is nine o'clock.
+  expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, String(15 * 3_600)]);
+  expect(refused.body).toEqual({
+    error: expect.stringMatching(
+      /example\.test is new: on day 1 it may reach 1 .* fits at 2026-01-06T00:00:00Z/,
+    ) as never,
+    code: "rate_limited",
+  });
+  // Nobody outside this server.
+  expect((await send("inside", { ...SEND, to: "alice@example.test" })).status).toBe(202);
+  expect(stored().outbound).toBe(before.outbound + 1);
+  await advance(15 * 3_600_000);
+  expect((await send("k", threeOutside)).status).toBe(202);
 });
 
 test("the answer and the message commit together, or neither does", async () => {

@@ -212,7 +212,9 @@ describe("recipients in 60 minutes", () => {
     expect(await refused(office, outsiders(4))).toMatchObject({
       status: 429,
       retryAfter: 3_600,
-      message: expect.stringMatching(/has 4 recipients, more than the 3 that alice@example\.test may/),
+      message: expect.stringMatching(
+        /has 4 recipients, more than the 3 that alice@example\.test may.*never fits unless it is divided/,
+      ),
     });
   });
 
@@ -253,7 +255,7 @@ describe("a new domain", () => {
       code: "rate_limited",
       retryAfter: 1,
       message: expect.stringMatching(
-        /example\.test is new: on day 1 it may reach 2 .*, 2 were sent to today.*rises at 2026-01-06T00:00:00Z/,
+        /example\.test is new: on day 1 it may reach 2 .*, 2 were sent to today.*It fits at 2026-01-06T00:00:00Z/,
       ),
     });
     office.runtime.advanceTo(MIDNIGHT);
@@ -269,6 +271,17 @@ describe("a new domain", () => {
     const office = await newDomain(Date.parse("2026-01-04T23:59:59.999Z"));
     await sendTo(office, outsiders(4));
     expect((await refused(office, outsiders(1))).status).toBe(429);
+  });
+
+  test("is told the day on which the message fits, however far that is", async () => {
+    const office = await newDomain(MIDNIGHT - DAY);
+    expect((await refused(office, outsiders(8))).message).toMatch(/fits at 2026-01-07T00:00:00Z/);
+    expect(await refused(office, outsiders(9))).toMatchObject({
+      message: expect.stringMatching(/fits at 2026-01-08T00:00:00Z/),
+      retryAfter: (MIDNIGHT + 2 * DAY - START) / SECOND,
+    });
+    office.runtime.advanceTo(MIDNIGHT + 2 * DAY);
+    await sendTo(office, outsiders(9));
   });
 
   test("writes to this server without limit, and that does not count", async () => {
