@@ -3,6 +3,7 @@
  * and the OpenAPI document come from these. A schema with `$id` is a component of the document, under that name.
  */
 import { LIST_FOLDERS } from "../mailbox/views.ts";
+import { LONGEST_SUBJECT } from "../message/compose.ts";
 import { FOLDERS } from "../store/schema.ts";
 import { LONGEST_KEY } from "./idempotency.ts";
 import { oneOf, type Schema, t } from "./json-schema.ts";
@@ -202,7 +203,7 @@ export const SendRequest = t.Object(
     to: addressList(`Recipients: ${LIST}`),
     cc: t.Optional(addressList(`Recipients of a copy: ${LIST}`)),
     bcc: t.Optional(addressList(`Recipients whom no other recipient sees: ${LIST}`)),
-    subject: t.Optional(t.String()),
+    subject: t.Optional(t.String({ maxLength: LONGEST_SUBJECT })),
     ...content,
     idempotencyKey,
   },
@@ -223,7 +224,9 @@ const reply = {
   to: t.Optional(addressList(`Instead of the computed recipients: ${LIST}`)),
   cc: t.Optional(addressList(`Added to the computed Cc: ${LIST}`)),
   bcc: t.Optional(addressList(`Recipients whom no other recipient sees: ${LIST}`)),
-  subject: t.Optional(t.String({ description: "Re: and the conversation's subject when it is left out" })),
+  subject: t.Optional(
+    t.String({ maxLength: LONGEST_SUBJECT, description: "Re: and the conversation's subject when it is left out" }),
+  ),
   quote: t.Optional(t.Boolean({ default: false, description: "Append the previous message, quoted" })),
 };
 

@@ -10,6 +10,12 @@ import MimeNode from "nodemailer/lib/mime-node";
 import { type EmailAddress, parseAddressList } from "./address.ts";
 import { decodeWords } from "./encoded-word.ts";
 
+/**
+ * Characters of a subject that is written here. A header too large is cut by those who read it, Postfix for one at
+ * 100 KiB, and what stands below the subject is lost to them.
+ */
+export const LONGEST_SUBJECT = 10_000;
+
 export interface ComposedAttachment {
   filename: string;
   contentType: string;

@@ -7,7 +7,7 @@ import { type EmailAddress, envelopeAddress, isAddressLiteral, readAddressEntrie
 
 /** More than these are not even read; how many a message may have is a setting. */
 const MAX_RECIPIENTS = 5_000;
-/** Characters of an entry that its refusal shows. */
+/** Characters that a refusal shows of what was given. */
 const SHOWN = 80;
 
 /**
@@ -32,8 +32,13 @@ export function readRecipients(given: string | readonly string[] | undefined): E
   return recipients;
 }
 
-function refusal(source: string, why: string): AppError {
-  const oneLine = source.replace(/[\s\p{C}]+/gu, " ").trim();
+const refusal = (source: string, why: string): AppError =>
+  new AppError("unprocessable", `recipient ${quoteGiven(source)} ${why}`);
+
+/** What a request gave, as its refusal shows it: in quotation marks, on one line, and no more than its beginning. */
+export function quoteGiven(given: string): string {
+  const beginning = given.trimStart().slice(0, 2 * SHOWN);
+  const oneLine = beginning.replace(/[\s\p{C}]+/gu, " ").trim();
   const shown = oneLine.length > SHOWN ? `${oneLine.slice(0, SHOWN)}…` : oneLine;
-  return new AppError("unprocessable", `recipient "${shown.toWellFormed()}" ${why}`);
+  return `"${shown.toWellFormed()}"`;
 }

@@ -3,6 +3,8 @@ import { AppError } from "../errors.ts";
 import { isAmong } from "../mailbox/addresses.ts";
 import type { AnsweredMessage, ReplyContext } from "../mailbox/reply.ts";
 import { type EmailAddress, envelopeAddress, isAnonymous, normalizeAddress } from "../message/address.ts";
+import { LONGEST_SUBJECT } from "../message/compose.ts";
+import { quoteGiven } from "../message/recipients.ts";
 
 /**
  * The address the answer is from; normalized. What was asked for must be the mailbox's, an alias of it, or where this
@@ -19,7 +21,7 @@ export function answerFrom(context: ReplyContext, answered: AnsweredMessage, giv
     const usable = [...new Set([reach.mailbox.address, ...own, ...arrivedOn])].join(", ");
     throw new AppError(
       "unprocessable",
-      `You cannot answer from ${given}: this conversation is answered from ${usable}`,
+      `You cannot answer from ${quoteGiven(given)}: this conversation is answered from ${usable}`,
     );
   }
   const address = answered.kind === "received" ? answered.receivedOn : normalizeAddress(answered.from.email);
@@ -35,13 +37,12 @@ export function answerTo(
   { kind, from, replyTo, to, cc }: AnsweredMessage,
   { all }: { all: boolean },
 ): { to: EmailAddress[]; cc: EmailAddress[] } {
-  if (kind === "sent") return { to: reachable(to), cc: all ? reachable(cc) : [] };
-  const asked = reachable(replyTo);
   const ours = new Set([...own, ...arrivedOn]);
-  return {
-    to: asked.length > 0 ? asked : reachable([from]),
-    cc: all ? reachable([...to, ...cc]).filter(({ email }) => !isAmong(ours, email)) : [],
-  };
+  const others = (addresses: readonly EmailAddress[]) =>
+    reachable(addresses).filter(({ email }) => !isAmong(ours, email));
+  if (kind === "sent") return { to: reachable(to), cc: all ? others(cc) : [] };
+  const asked = reachable(replyTo);
+  return { to: asked.length > 0 ? asked : reachable([from]), cc: all ? others([...to, ...cc]) : [] };
 }
 
 /** As they stand in an envelope. What is no address stays as it is: it is refused by name, not silently left out. */
@@ -53,9 +54,9 @@ const reachable = (addresses: readonly EmailAddress[]): EmailAddress[] =>
 /** `Re:` in any case, also with a count, as in `Re[2]:`. */
 const REPLY_PREFIX = /^\s*re\s*(?:\[\d{1,4}\]|\(\d{1,4}\)|\^\d{1,4}|\d{1,4})?\s*[:：]/i;
 
-/** The subject of an answer to a message of this subject: `Re:` stands there once. */
+/** The subject of an answer to a message of this subject: `Re:` stands there once. An endless one is cut. */
 export const answerSubject = (subject: string): string =>
-  REPLY_PREFIX.test(subject) ? subject : `Re: ${subject}`.trimEnd();
+  (REPLY_PREFIX.test(subject) ? subject : `Re: ${subject}`).slice(0, LONGEST_SUBJECT).toWellFormed().trimEnd();
 
 /** Most identifiers, and characters of them, in References: what is between the root and the newest is left out. */
 const MOST_REFERENCES = 50;

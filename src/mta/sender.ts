@@ -3,6 +3,7 @@ import { and, eq, ne, sql } from "drizzle-orm";
 import { type Caller, type Reach, reachTo, requireAccess } from "../access/caller.ts";
 import { AppError } from "../errors.ts";
 import { normalizeAddress } from "../message/address.ts";
+import { quoteGiven } from "../message/recipients.ts";
 import { prepared } from "../store/prepared.ts";
 import { addresses } from "../store/schema.ts";
 import type { Db } from "../store/store.ts";
@@ -32,7 +33,7 @@ export function senderFor(db: Db, caller: Caller, address: string, { alias }: { 
   const found = normalized === undefined ? undefined : statements(db).mailboxAt.get({ address: normalized });
   const reach = found && reachTo(db, caller, found.mailboxId);
   if (normalized === undefined || !found || !reach) {
-    throw new AppError("unprocessable", `You cannot send from ${address}: it is no mailbox that you reach`);
+    throw new AppError("unprocessable", `You cannot send from ${quoteGiven(address)}: it is no mailbox that you reach`);
   }
   if (found.kind === "alias" && !alias) {
     throw new AppError("unprocessable", `${normalized} is an alias: send from ${reach.mailbox.address} instead`);

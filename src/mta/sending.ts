@@ -183,7 +183,7 @@ export function createSending({ store, mailbox, parser, submit, options, runtime
         cc: readRecipients(request.cc),
         bcc: readRecipients(request.bcc),
       });
-      if (recipients.length === 0) throw new AppError("bad_request", "to is empty: give an address");
+      if (recipients.length === 0) throw new AppError("unprocessable", "There is nobody to send to: `to` names nobody");
       const { text, html, subject = "" } = request;
       return submitted(
         caller,

@@ -80,6 +80,13 @@ describe("goes to", () => {
       ["dave@x.example"],
       ["erin@x.example"],
     ],
+    [
+      "all whom we wrote to but ourselves",
+      { kind: "sent", to: [address("dave@x.example")], cc: [address("sales@example.test"), address("erin@x.example")] },
+      true,
+      ["dave@x.example"],
+      ["erin@x.example"],
+    ],
     ["nobody, when we wrote to Bcc recipients alone", { kind: "sent", to: [] }, true, [], []],
     [
       "the domain in A-labels, the local part as written",
@@ -126,6 +133,11 @@ describe("subject", () => {
       expect(answerSubject(subject)).toBe(expected);
     });
   }
+
+  test("of an endless one is its beginning", () => {
+    expect(answerSubject("é".repeat(20_000))).toBe(`Re: ${"é".repeat(9_996)}`);
+    expect(answerSubject(`Re: ${"x".repeat(9_995)}\u{1f600}`)).toBe(`Re: ${"x".repeat(9_995)}\ufffd`);
+  });
 
   test("is a reply's, of the same conversation, and answered again stays as it is", () => {
     fc.assert(

@@ -162,6 +162,12 @@ describe("from", () => {
   }
 });
 
+test("a `from` that is refused is named in a few words, whatever it is", async () => {
+  const it = await conversation();
+  const { message } = await refusal(it.reply({ from: `x\r\n${"x".repeat(1_000_000)}@example.test` }));
+  expect(message).toMatch(/^[^\p{C}]{1,220}$/u);
+});
+
 describe("quote", () => {
   const mail = {
     headers: ["MIME-Version: 1.0"],

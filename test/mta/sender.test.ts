@@ -43,6 +43,12 @@ describe("from", async () => {
     });
   }
 
+  test("names what was given in a few words, whatever it is", () => {
+    for (const address of [`${"x".repeat(1_000_000)}@example.test`, "alice@example.test\r\nBcc: x"]) {
+      expect(() => senderFor(office.store.db, alice, address, { alias: true })).toThrow(/^[^\p{C}]{1,160}$/u);
+    }
+  });
+
   test("says the same of an address that nobody has and one that is not reached", () => {
     const said = (address: string) => {
       try {

@@ -245,6 +245,13 @@ describe("Bcc", () => {
   });
 });
 
+test("a `to` that names nobody is no recipient", async () => {
+  const office = await createOffice();
+  const request = { from: ALICE, to: "undisclosed-recipients:;", text: "x" };
+  expect((await refusal(office.sending.send(office.alice, request))).code).toBe("unprocessable");
+  await office.sending.send(office.alice, { ...request, bcc: "bob@example.test" });
+});
+
 describe("no field becomes another", () => {
   const EVIL = "x\r\nBcc: eve@evil.example\r\n\r\nX-Evil: 1\n.\r\n";
 

@@ -19,7 +19,7 @@ function requireContent({ text = "", html = "" }: { text?: string; html?: string
 
 /** @throws AppError bad_request for a field that is there and says nothing. */
 function requireAddress(name: "from" | "to", given: string | string[]): void {
-  if ([given].flat().every((list) => /^[\s,]*$/.test(list))) {
+  if ([given].flat().every((list) => /^[\s,;]*$/.test(list))) {
     throw new AppError("bad_request", `${name} is empty: give an address`);
   }
 }
