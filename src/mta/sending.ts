@@ -2,7 +2,7 @@
  * What the API sends: the fields of a request become a message (spec: POST /send, POST /threads/{id}/reply and draft).
  * Refusals come in the order of the contract: size, conversation, permission, then what is asked for.
  */
-import { type Caller, type Reach, requireAccess } from "../access/caller.ts";
+import { type Caller, notFound, type Reach, reachTo, requireAccess } from "../access/caller.ts";
 import { AppError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
@@ -205,6 +205,8 @@ export function createSending({ store, mailbox, parser, submit, options, runtime
       const { mailbox: box, from, recipients, letter } = answering(caller, threadId, request);
       const message = await prepareDraft(letter);
       const { threadId: draftId } = await store.enqueue((tx) => {
+        // The mailbox, or the share of it, may be gone meanwhile.
+        if (!reachTo(tx, caller, box.id)) throw notFound("thread");
         requireRoom(mailbox.usage(box.id), message.size, box.address, "unprocessable");
         return mailbox.file(tx, {
           kind: "draft",

@@ -365,6 +365,16 @@ describe("a draft", () => {
     expect(it.stored()).toEqual(before);
   });
 
+  test("finds its mailbox gone when it is written", async () => {
+    const it = await conversation();
+    const { compose } = it.parser;
+    it.parser.compose = (letter) => {
+      it.store.db.$client.run("DELETE FROM mailboxes WHERE id = ?", [it.boxes.alice]);
+      return compose(letter);
+    };
+    expect((await refusal(it.draft({}))).code).toBe("not_found");
+  });
+
   test("to nobody is left for a person to address", async () => {
     const it = await conversation({ from: "(no address)" });
     expect(await it.draft({})).toMatchObject({ to: "", cc: null });
