@@ -367,10 +367,10 @@ describe("a draft", () => {
 
   test("finds its mailbox gone when it is written", async () => {
     const it = await conversation();
-    const { compose } = it.parser;
-    it.parser.compose = (letter) => {
+    const { prepare } = it.parser;
+    it.parser.prepare = (source) => {
       it.store.db.$client.run("DELETE FROM mailboxes WHERE id = ?", [it.boxes.alice]);
-      return compose(letter);
+      return prepare(source);
     };
     expect((await refusal(it.draft({}))).code).toBe("not_found");
   });
