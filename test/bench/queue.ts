@@ -1,15 +1,17 @@
 /** What it takes to pick the next recipient out of 100,000, however they are spread over domains, and the memory for it. */
-
 import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
 import { addOutbound, type Claim, claim } from "../../src/mta/queue.ts";
 import { newId, systemRuntime } from "../../src/runtime.ts";
 import { openStore, type Store } from "../../src/store/store.ts";
-import { folder, print, timings } from "./figures.ts";
+import { run, serve } from "../harness/process.ts";
+import { folder, newPlace, print, residentMB, timings } from "./figures.ts";
 
 const ENTRIES = 100_000;
 const PER_TRANSACTION = 1_000;
 const LEASE_MS = 1_800_000;
+/** Nobody listens there. */
+export const NOWHERE = "smtp://127.0.0.1:1";
 const CONTENT = new Uint8Array(1_000).fill(0x61);
 
 const SPREADS: readonly (readonly [label: string, domainOf: (n: number) => string])[] = [
@@ -70,4 +72,19 @@ export async function measureQueue(): Promise<void> {
     print({ figure: `picking one of ${ENTRIES} waiting, ${label}, committed, p99`, value: p99, unit: "ms" });
     store.close();
   }
+  await measureMemory();
+}
+
+/** Of a server with as many waiting for a smarthost that is away, once it has turned to it. */
+async function measureMemory(): Promise<void> {
+  const { place } = await newPlace("waiting");
+  const store = openStore({ folder: place.data, runtime: systemRuntime() });
+  fill(store, (n) => `d${n % 5_000}.example`, Date.now());
+  store.close();
+  const { exitCode, stderr } = await run(place, ["settings", "set", "smtp.relay", NOWHERE]);
+  if (exitCode !== 0) throw new Error(stderr);
+  const server = await serve(place);
+  while (!server.stderr().includes("smarthost cannot be used")) await Bun.sleep(100);
+  print({ figure: `resident with ${ENTRIES} recipients waiting`, value: residentMB(server.pid), unit: "MB" });
+  await server.kill("SIGTERM");
 }

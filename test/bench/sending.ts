@@ -7,15 +7,13 @@ import { SMTPServer } from "smtp-server";
 import { type Place, run, type Served, serve } from "../harness/process.ts";
 import { ADDRESS, median, newPlace, print, residentMB } from "./figures.ts";
 import { words } from "./generator.ts";
-import { measureQueue } from "./queue.ts";
+import { measureQueue, NOWHERE } from "./queue.ts";
 
 const MESSAGES = 3_000;
 const BYTES = 10_000;
 const CONNECTIONS = 20;
 /** As many as the queue opens to one destination. */
 const RELAY_CONNECTIONS = 5;
-/** Nobody listens there: what is accepted waits. */
-const NOWHERE = "smtp://127.0.0.1:1";
 
 interface Sink {
   port: number;
