@@ -7,9 +7,11 @@ import { WORKSPACE, workspaceIdOf, workspaceNames } from "./workspace.ts";
 
 function presenter(session: Session) {
   const names = workspaceNames(session);
-  return ({ id, recipient, state, attempting, attempts, reply, mailbox, ...rest }: Unsettled) => ({
+  return ({ id, recipient, field, state, attempting, attempts, reply, mailbox, ...rest }: Unsettled) => ({
     id,
     recipient,
+    // Whoever acts on an entry has to see whose it is, and that nobody else may learn of them.
+    field,
     state,
     attempting,
     attempts,
@@ -30,7 +32,7 @@ export const queueCommands = [
     name: "queue list",
     summary: "List the recipients of outbound mail that are not settled yet",
     options: WORKSPACE,
-    columns: ["id", "recipient", "state", "attempts", "nextAttemptAt", "mailbox", "reply"],
+    columns: ["id", "recipient", "field", "state", "attempts", "nextAttemptAt", "mailbox", "reply"],
     run: (session, { options }) =>
       Array.from(session.appliance.outbound.listQueue(workspaceIdOf(session, options.workspace)), presenter(session)),
   }),

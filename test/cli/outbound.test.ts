@@ -109,6 +109,7 @@ test("who is still waiting for mail is listed, retried and given up", async () =
   const waiting = {
     id: "que_1",
     recipient: "Zoe@remote.example",
+    field: "to",
     state: "waiting",
     attempting: false,
     attempts: 0,
@@ -120,10 +121,11 @@ test("who is still waiting for mail is listed, retried and given up", async () =
     workspace: "Acme",
     acceptedAt: ISO,
   };
-  const held = { ...waiting, id: "que_2", recipient: "secret@remote.example", state: "held", nextAttemptAt: null };
+  const hidden = { recipient: "secret@remote.example", field: "bcc" };
+  const held = { ...waiting, ...hidden, id: "que_2", state: "held", nextAttemptAt: null };
   expect(await ask<object[]>("queue", "list", "--workspace", "Acme")).toEqual([waiting, held]);
   expect((await say("queue", "list")).stdout).toMatch(
-    /\nque_2 {2}secret@remote\.example {2}held +0 +- +ada@acme\.test/,
+    /\nque_2 {2}secret@remote\.example {2}bcc +held +0 +- +ada@acme\.test/,
   );
 
   expect(await ask("queue", "retry", "que_2")).toEqual({ id: "que_2", state: "waiting" });
