@@ -8,8 +8,8 @@
  *
  * Invariants: a destination gets a second lane only once its lanes have shown that they can deliver, so one that hangs
  * keeps one lane waiting and nobody else. A destination that could not be reached is not asked again before its first
- * retry is due; what was due there already shares the failure. A claim is in `working` until what came of it is recorded:
- * what stopping cuts short is given back.
+ * retry is due; what was due there already shares the failure. A claim is held (leases.ts) until what came of it is
+ * recorded: what stopping cuts short is given back.
  */
 import type { Log } from "../log.ts";
 import type { Runtime } from "../runtime.ts";
@@ -17,16 +17,14 @@ import type { Job } from "../scheduler.ts";
 import type { Options } from "../store/options.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { type AttemptParts, createAttempts } from "./attempt.ts";
+import { createLeases } from "./leases.ts";
 import {
   type Claim,
   type ClaimTerms,
   claim,
-  extendLeases,
   nextDue,
   type OutboundMessage,
-  recallStrays,
   releaseEntries,
-  releaseLeases,
   yieldTurn,
 } from "./queue.ts";
 import type { Connection, Transport } from "./transport.ts";
@@ -62,13 +60,8 @@ const MOST_SPARE_LANES = 4;
 const TURN = 20;
 /** Claims in one commit of the job. */
 const PORTION = 10;
-const LEASE_MS = 30 * 60_000;
-/** A lease is prolonged when this much of it is left. */
-const LEASE_LEFT_MS = LEASE_MS / 2;
 const IDLE_MS = 4_000;
 const LONGEST_REST_MS = 60_000;
-/** A clock is set back by more than what keeping time needs. */
-const CLOCK_SLACK_MS = 10_000;
 
 /** Destinations that are no domain. The spare lanes are for mail to this server. */
 const SMARTHOST = "@smarthost";
@@ -103,16 +96,12 @@ export function createRelay(parts: RelayParts): Relay {
   const { store, transport, local, options, runtime, log, wake } = parts;
   const { attempt, record, commit } = createAttempts(parts);
   const lanes = new Set<Lane>();
-  /** What is being attempted, and the end of its lease (epoch ms). */
-  const working = new Map<Claim, number>();
+  const leases = createLeases(parts);
   /** Until when (epoch ms) a destination gets no new connection; in order of time. */
   const rests = new Map<string, number>();
   const waiters: (() => void)[] = [];
   let busy = 0;
   let again = false;
-  let started = false;
-  /** When the job last looked: epoch ms. */
-  let lookedAt = 0;
   let stopped = false;
   /** Stopped without waiting any longer: what ends now is not recorded, but has been given back. */
   let cut = false;
@@ -141,7 +130,7 @@ export function createRelay(parts: RelayParts): Relay {
     return (stays || transport.groupsByMessage()) && local.isLocal(workspaceId, other) === stays;
   }
 
-  const termsAt = (now: number): ClaimTerms => ({ now, leaseUntil: runtime.now() + LEASE_MS, together: goesAlong });
+  const termsAt = (now: number): ClaimTerms => ({ now, leaseUntil: leases.end(), together: goesAlong });
 
   /** When a destination takes a claim, besides those in `hands`: epoch ms, or 0; Infinity while its lanes are taken. */
   function notBefore(destination: string, hands: readonly Hand[]): number {
@@ -168,7 +157,7 @@ export function createRelay(parts: RelayParts): Relay {
 
   /** Claims for as many lanes as may have one, up to a portion. */
   function takeHands(tx: Tx, now: number): Hand[] {
-    keepLeases(tx);
+    leases.keep(tx);
     const hands: Hand[] = [];
     while (hands.length < PORTION && !stopped) {
       const open = openTerms(now, hands);
@@ -182,7 +171,7 @@ export function createRelay(parts: RelayParts): Relay {
   /** The next claim of a lane; undefined when there is none, or others are to have its place. */
   function claimFor(tx: Tx, { destination, failure, served }: Lane): Claim | undefined {
     if (stopped) return undefined;
-    keepLeases(tx);
+    leases.keep(tx);
     const terms = termsAt(failure?.at ?? runtime.now());
     if (destination === SPARE) return claim(tx, { ...terms, own: true });
     if (transport.groupsByMessage() !== (destination === SMARTHOST)) return undefined;
@@ -246,7 +235,7 @@ export function createRelay(parts: RelayParts): Relay {
 
   /** Attempts to deliver a claim, and returns the next. */
   async function step(lane: Lane, current: Claim): Promise<Claim | undefined> {
-    working.set(current, current.leaseUntil);
+    leases.hold(current);
     lane.served++;
     try {
       const attempted = await attempt(current, () => connectionOf(lane, current.domain));
@@ -265,7 +254,7 @@ export function createRelay(parts: RelayParts): Relay {
       }
       return await record(current, attempted, (tx) => claimFor(tx, lane));
     } finally {
-      working.delete(current);
+      leases.letGo(current);
     }
   }
 
@@ -293,43 +282,11 @@ export function createRelay(parts: RelayParts): Relay {
     rests.set(destination, now + Math.min(firstRetryMs, LONGEST_REST_MS));
   }
 
-  const leasesEnding = (now: number): Claim[] =>
-    [...working].filter(([, until]) => until - now <= LEASE_LEFT_MS).map(([current]) => current);
-
-  /** What is attempted keeps its lease: also before every claim, for the clock may have leapt. Returns what it was kept for. */
-  function keepLeases(tx: Tx): Claim[] {
-    const now = runtime.now();
-    const ending = leasesEnding(now);
-    for (const { entries } of ending) extendLeases(tx, entries, now + LEASE_MS);
-    return ending;
-  }
-
-  async function renewLeases(): Promise<void> {
-    const now = runtime.now();
-    if (leasesEnding(now).length === 0) return;
-    for (const current of await store.enqueue(keepLeases)) {
-      if (working.has(current)) working.set(current, now + LEASE_MS);
-    }
-  }
-
-  /** Takes up what earlier attempts left: cut short by a stop, or put off by a clock that was ahead. */
-  async function takeUp(now: number): Promise<void> {
-    const longestWaitMs = 1_000 * Math.max(0, ...options.get("smtp.retrySeconds"));
-    const { released, recalled } = await store.enqueue((tx) => ({
-      released: started ? 0 : releaseLeases(tx, now),
-      recalled: recallStrays(tx, now + longestWaitMs, now),
-    }));
-    started = true;
-    rests.clear();
-    if (released > 0) log.info("took up delivery attempts that a stop had cut short", { recipients: released });
-    if (recalled > 0) log.warn("the clock was ahead: took up what it had put off too far", { recipients: recalled });
-  }
-
   /** When the job has something to do, if nothing wakes it before: epoch ms. */
   function nextTime(): number | null {
     const now = runtime.now();
     const open = openTerms(now, []);
-    const times = [...working.values()].map((until) => until - LEASE_LEFT_MS);
+    const times = [leases.nextUpkeep()];
     if (open) times.push(nextDue(store.db, open.terms) ?? Number.POSITIVE_INFINITY);
     const rested = rests.get(SMARTHOST) ?? 0;
     if (rested > now) times.push(rested);
@@ -341,10 +298,7 @@ export function createRelay(parts: RelayParts): Relay {
     if (stopped) return null;
     busy++;
     try {
-      const now = runtime.now();
-      if (!started || now < lookedAt - CLOCK_SLACK_MS) await takeUp(now);
-      lookedAt = now;
-      await renewLeases();
+      if (await leases.upkeep()) rests.clear();
       do {
         again = false;
         await handOut();
@@ -368,14 +322,7 @@ export function createRelay(parts: RelayParts): Relay {
     }
     cut = true;
     transport.close();
-    if (working.size === 0) return;
-    try {
-      store.transact((tx) => {
-        for (const { entries } of working.keys()) releaseEntries(tx, entries, runtime.now());
-      });
-    } catch (error) {
-      log.warn("delivery attempts cut short will be taken up at the next start", { attempts: working.size, error });
-    }
+    leases.giveBack();
   }
 
   return { job: { name: "relay", runDue }, idle, endRests, stop };
