@@ -73,6 +73,23 @@ describe("a message", () => {
   });
 });
 
+test("smtp.maxMessageBytes is what an app may hand in, whatever we add to it", async () => {
+  const it = await shared;
+  const { store, options } = it.appliance;
+  const client = await signedIn(it);
+  const most = 2_000;
+  store.transact((tx) => options.set(tx, "smtp.maxMessageBytes", String(most)));
+  const header = "From: alice@example.test\r\n\r\n";
+  const send = (size: number) =>
+    client.deliver(
+      { from: "alice@example.test", to: "bob@remote.example" },
+      `${header}${"x".repeat(size - header.length - 2)}`,
+    );
+  expect([(await send(most)).code, (await send(most + 1)).code]).toEqual([250, 552]);
+  store.transact((tx) => options.reset(tx, "smtp.maxMessageBytes"));
+  client.destroy();
+});
+
 describe("a message handed in again", () => {
   const send = (client: SmtpClient, to: string | string[], text: string) =>
     client.deliver({ from: "alice@example.test", to }, text);
