@@ -304,6 +304,19 @@ describe("a new domain", () => {
     await sendTo(office, ["a@other.test", "b@other.test"]);
   });
 
+  test("writes to this server over the ceiling too", async () => {
+    const office = await newDomain(START, "5");
+    await sendTo(office, outsiders(5));
+    office.set("sending.warmup", "1");
+    await sendTo(office, "bob@example.test");
+    expect((await refused(office, outsiders(1))).status).toBe(429);
+  });
+
+  test("is on its first day when the clock was set back", async () => {
+    const office = await newDomain(START + 3 * DAY, "1");
+    expect((await refused(office, outsiders(2))).message).toMatch(/on day 1 it may reach 1/);
+  });
+
   test("is not held back when the ramp is off", async () => {
     const office = await newDomain(START, "off");
     await sendTo(office, outsiders(60));

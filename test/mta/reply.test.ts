@@ -88,6 +88,8 @@ describe("a reply", () => {
     const it = await conversation();
     await it.reply({ subject: "Dinner" });
     expect((await it.transmitted()).header("subject")).toBe("Dinner");
+    await it.reply({ subject: "" });
+    expect((await it.transmitted()).bytes).not.toMatch(/^subject:/im);
   });
 
   test("answers the newest that came, whatever we wrote or were told since", async () => {
@@ -114,6 +116,24 @@ describe("a reply", () => {
     expect(to).toEqual(["to dave@remote.example"]);
     expect(header("in-reply-to")).toBe("<2@remote.example>");
     expect(header("references")).toBe("<1@remote.example> <2@remote.example>");
+  });
+
+  test("answers the newest by its date, in whatever order they arrived", async () => {
+    const it = await conversation();
+    const late = {
+      from: "dave@remote.example",
+      headers: ["References: <1@remote.example>"],
+      date: "Mon, 05 Jan 2026 07:00:00 +0000",
+    };
+    expect((await it.world.file(it.boxes.alice, late)).threadId).toBe(it.first.threadId);
+    await it.reply({});
+    expect((await it.transmitted()).to).toEqual(["to carol@remote.example"]);
+  });
+
+  test("to all, where the sender gave no address, goes to the others", async () => {
+    const it = await conversation({ from: "(no address)", cc: "erin@remote.example" });
+    await it.reply({ replyAll: true });
+    expect((await it.transmitted()).to).toEqual(["cc erin@remote.example"]);
   });
 
   test("to a conversation of ours alone goes where that went, from what it was sent from", async () => {
@@ -145,7 +165,9 @@ describe("from", () => {
     it.world.alias(it.boxes.alice, "*@example.test");
     expect((await it.reply({})).from).toBe("shop@example.test");
     expect((await it.reply({ from: "shop@example.test" })).from).toBe("shop@example.test");
-    expect((await refusal(it.reply({ from: "other@example.test" }))).code).toBe("unprocessable");
+    for (const from of ["other@example.test", "*@example.test"]) {
+      expect((await refusal(it.reply({ from }))).code).toBe("unprocessable");
+    }
   });
 
   for (const from of ["bob@example.test", "team@example.test", "eve@evil.example", "alice", "*@example.test"]) {
@@ -217,6 +239,14 @@ describe("is refused", () => {
       expect(it.stored()).toEqual(before);
     });
   }
+
+  test("where the sender asks for answers to a host by its number", async () => {
+    const it = await conversation({ headers: ["Reply-To: carol@[192.0.2.1]"] });
+    expect(await refusal(it.reply({}))).toMatchObject({
+      code: "unprocessable",
+      message: expect.stringContaining("carol@[192.0.2.1]"),
+    });
+  });
 
   test("not a body of exactly 1 MiB", async () => {
     const it = await conversation();
