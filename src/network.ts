@@ -1,5 +1,5 @@
 /** IP addresses in one spelling, and whom a connection from one counts against, over HTTP and SMTP alike. */
-import { isIP } from "node:net";
+import { BlockList, isIP } from "node:net";
 
 /** The eight 16-bit groups of a valid IPv6 address. */
 function groupsOf(ip: string): number[] {
@@ -36,4 +36,17 @@ export function canonicalAddress(text: string): string | undefined {
 export function sourceOfAddress(address: string | undefined): string {
   if (address === undefined) return "unknown";
   return address.includes(":") ? `${address.split(":").slice(0, 4).join(":")}::/64` : address;
+}
+
+const familyOf = (address: string) => (address.includes(":") ? "ipv6" : "ipv4");
+
+/** Whether an address, as canonicalAddress gives it, lies in one of these networks: CIDRs or single addresses. */
+export function networkList(cidrs: readonly string[]): (address: string) => boolean {
+  const list = new BlockList();
+  for (const cidr of cidrs) {
+    const [network = "", bits] = cidr.split("/");
+    const family = familyOf(network);
+    list.addSubnet(network, bits === undefined ? (family === "ipv6" ? 128 : 32) : Number(bits), family);
+  }
+  return (address) => list.check(address, familyOf(address));
 }

@@ -9,7 +9,7 @@ import { dirname, join, relative } from "node:path";
 const root = join(import.meta.dir, "..");
 const src = join(root, "src");
 
-const BASE = ["runtime", "errors", "log", "network"];
+const BASE = ["runtime", "errors", "log", "network", "destination"];
 const MAY_IMPORT: Record<string, readonly string[]> = {
   runtime: [],
   network: [],
@@ -17,6 +17,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   config: ["errors"],
   message: ["errors"],
   log: ["runtime", "errors"],
+  destination: ["runtime", "errors", "network"],
   scheduler: BASE,
   tls: [...BASE, "config", "scheduler"],
   store: [...BASE, "message"],

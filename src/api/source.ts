@@ -4,25 +4,12 @@
  * Invariant: X-Forwarded-For is believed only as far as trusted proxies wrote it. What a client puts there itself never
  * changes what it counts as.
  */
-import { BlockList } from "node:net";
-import { canonicalAddress, sourceOfAddress } from "../network.ts";
+import { canonicalAddress, networkList, sourceOfAddress } from "../network.ts";
 
 /** What a hop of X-Forwarded-For names: an address, perhaps in brackets, perhaps with a port. */
 function addressOfHop(hop: string): string | undefined {
   const match = /^\s*(?:\[([^\]]+)\](?::\d+)?|([\d.]+):\d+|(\S+))\s*$/.exec(hop);
   return match ? canonicalAddress(match[1] ?? match[2] ?? match[3] ?? "") : undefined;
-}
-
-const familyOf = (address: string) => (address.includes(":") ? "ipv6" : "ipv4");
-
-function trustedList(cidrs: readonly string[]): BlockList {
-  const list = new BlockList();
-  for (const cidr of cidrs) {
-    const [network = "", bits] = cidr.split("/");
-    const family = familyOf(network);
-    list.addSubnet(network, bits === undefined ? (family === "ipv6" ? 128 : 32) : Number(bits), family);
-  }
-  return list;
 }
 
 /**
@@ -32,12 +19,12 @@ function trustedList(cidrs: readonly string[]): BlockList {
 export function createSourceReader(
   trustedProxies: readonly string[],
 ): (peer: string | undefined, forwardedFor: string | null) => string {
-  const trusted = trustedList(trustedProxies);
+  const isTrusted = networkList(trustedProxies);
 
   return (peer, forwardedFor) => {
     let address = canonicalAddress(peer ?? "");
     const hops = forwardedFor?.split(",") ?? [];
-    while (address !== undefined && hops.length > 0 && trusted.check(address, familyOf(address))) {
+    while (address !== undefined && hops.length > 0 && isTrusted(address)) {
       const nearer = addressOfHop(hops.pop() ?? "");
       if (nearer === undefined) break;
       address = nearer;
