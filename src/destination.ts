@@ -98,15 +98,18 @@ function checkAddress(text: string, isAllowed: (address: string) => boolean, sub
 
 /** What makes an address a special one; undefined for one that may be connected to. */
 function specialAddress(address: string, isAllowed: (address: string) => boolean): string | undefined {
-  if (isMetadata(address)) return METADATA;
+  const embedded = behindNat64(address);
+  if (isMetadata(embedded ?? address)) return METADATA;
   if (isAllowed(address)) return undefined;
-  // RFC 6052 §2.1: leads to the IPv4 address in its last 32 bits.
-  const [, high, low] = /^64:ff9b:0:0:0:0:([^:]+):([^:]+)$/.exec(address) ?? [];
-  const embedded = canonicalAddress(`::ffff:${high}:${low}`);
-  if (embedded !== undefined) return specialAddress(embedded, () => false);
-  const block = SPECIAL.find(({ contains }) => contains(address));
-  if (block) return block.reason;
+  if (embedded !== undefined) return specialAddress(embedded, isAllowed);
+  if (isSpecial(address)) return BLOCKS.find(({ contains }) => contains(address))?.reason;
   return address.includes(":") && !isGivenOut(address) ? "outside the public IPv6 addresses" : undefined;
+}
+
+/** The IPv4 address that one of NAT64's well-known prefix leads to: its last 32 bits (RFC 6052 §2.1). */
+function behindNat64(address: string): string | undefined {
+  const low = /^64:ff9b:0:0:0:0:(.+)$/.exec(address)?.[1];
+  return low === undefined ? undefined : canonicalAddress(`::ffff:${low}`);
 }
 
 /** IPv4 in IPv6's clothes (RFC 4291 §2.5.5.2) is for programming interfaces, and names no place on the network. */
@@ -168,7 +171,7 @@ const LOCAL_ZONES = ["localhost", "local", "internal", "home.arpa", "localdomain
 const isGivenOut = networkList(["2000::/3"]);
 
 /** IANA's IPv4 and IPv6 Special-Purpose Address Registries, and multicast; the first that contains an address counts. */
-const SPECIAL = Object.entries({
+const SPECIAL = {
   "the unspecified address": ["0.0.0.0/32", "::/128"],
   "a loopback address": ["127.0.0.0/8", "::1/128"],
   "a private address": ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"],
@@ -190,7 +193,10 @@ const SPECIAL = Object.entries({
     ...["0.0.0.0/8", "192.0.0.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.175.48.0/24", "240.0.0.0/4"],
     ...["100::/64", "100:0:0:1::/64", "2001::/23", "2620:4f:8000::/48", "5f00::/16"],
   ],
-}).map(([reason, networks]) => ({ reason, contains: networkList(networks) }));
+};
+
+const isSpecial = networkList(Object.values(SPECIAL).flat());
+const BLOCKS = Object.entries(SPECIAL).map(([reason, networks]) => ({ reason, contains: networkList(networks) }));
 
 /** Ports on which another protocol would listen to what we say (WHATWG Fetch §2.9, port blocking). */
 const BAD_PORTS = new Set([

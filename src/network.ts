@@ -40,13 +40,22 @@ export function sourceOfAddress(address: string | undefined): string {
 
 const familyOf = (address: string) => (address.includes(":") ? "ipv6" : "ipv4");
 
-/** Whether an address, as canonicalAddress gives it, lies in one of these networks: CIDRs or single addresses. */
+const lists = new WeakMap<readonly string[], (address: string) => boolean>();
+
+/**
+ * Whether an address, as canonicalAddress gives it, lies in one of these networks: CIDRs or single addresses. Made once
+ * for an array, which must not change.
+ */
 export function networkList(cidrs: readonly string[]): (address: string) => boolean {
+  const made = lists.get(cidrs);
+  if (made) return made;
   const list = new BlockList();
   for (const cidr of cidrs) {
     const [network = "", bits] = cidr.split("/");
     const family = familyOf(network);
     list.addSubnet(network, bits === undefined ? (family === "ipv6" ? 128 : 32) : Number(bits), family);
   }
-  return (address) => list.check(address, familyOf(address));
+  const contains = (address: string) => list.check(address, familyOf(address));
+  lists.set(cidrs, contains);
+  return contains;
 }
