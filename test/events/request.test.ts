@@ -1,0 +1,517 @@
+import { afterAll, describe, expect, test } from "bun:test";
+import { createServer } from "node:net";
+import { openRequests, type RequestOutcome, type RequestParts, type WebhookRequest } from "../../src/events/request.ts";
+import { createLog } from "../../src/log.ts";
+import type { DnsResolver } from "../../src/runtime.ts";
+import { type KeyPair, openCertificates } from "../../src/tls.ts";
+import { type Zone, zone } from "../harness/dns-server.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { type Answer, receive, receiveOnBoth, writeForever } from "../harness/raw-receiver.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
+
+const closers: (() => void)[] = [];
+afterAll(() => {
+  for (const close of closers) close();
+});
+
+const OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+const ok: Answer = (socket) => void socket.write(OK);
+
+/** DNS that gets the IPv4 addresses of any name from there. */
+function asking(resolve4: () => Promise<string[]>): DnsResolver {
+  return Object.assign(zone({}), { resolve4 });
+}
+
+function setUp(records: Zone = {}, parts: Partial<RequestParts> = {}) {
+  const runtime = fakeRuntime({ dns: zone(records) });
+  const requests = openRequests({ runtime, allow: () => ["127.0.0.0/8", "::1/128"], ...parts });
+  closers.push(requests.close);
+  const post = (url: string, request: Partial<WebhookRequest> = {}) =>
+    requests.post({ url, headers: {}, body: "{}", timeoutMs: 10_000, attempt: 1, ...request });
+  return { runtime, requests, post };
+}
+
+/** The outcome of one request to a server that answers like this. */
+async function outcomeOf(answer: Answer): Promise<RequestOutcome> {
+  const { port } = await receive(answer);
+  return setUp().post(`http://127.0.0.1:${port}/`);
+}
+
+describe("what is sent", () => {
+  test("is the body and headers given, for the name, to the address", async () => {
+    const receiver = await receive(ok);
+    const { post } = setUp({ "hook.example": { a: ["127.0.0.1"] } });
+    const headers = { "Content-Type": "application/json", "X-Service-Event": "message.inbound" };
+    const body = '{"subject":"Größe 🎈"}';
+    expect(await post(`http://hook.example:${receiver.port}/in?a=b%20c#d`, { headers, body })).toEqual({
+      ok: true,
+      status: 200,
+      response: "ok",
+      ms: 0,
+    });
+    const [head = "", sent] = (receiver.requests[0] ?? "").split("\r\n\r\n");
+    expect(head.split("\r\n")[0]).toBe("POST /in?a=b%20c HTTP/1.1");
+    expect(head.toLowerCase().split("\r\n").slice(1).sort()).toEqual([
+      "accept-encoding: identity",
+      "accept: */*",
+      "connection: keep-alive",
+      `content-length: ${Buffer.byteLength(body)}`,
+      "content-type: application/json",
+      `host: hook.example:${receiver.port}`,
+      "user-agent: mailroom",
+      "x-service-event: message.inbound",
+    ]);
+    expect(Buffer.from(sent ?? "", "latin1").toString()).toBe(body);
+  });
+
+  test("goes over IPv6 as well", async () => {
+    const receiver = await receive(ok, { host: "::1" });
+    const { post } = setUp({ "hook.example": { aaaa: ["::1"] } });
+    expect(await post(`http://hook.example:${receiver.port}/`)).toMatchObject({ ok: true });
+    expect(await post(`http://[::1]:${receiver.port}/`)).toMatchObject({ ok: true });
+    expect(receiver.requests.map((request) => /host: (.*)\r/i.exec(request)?.[1])).toEqual([
+      `hook.example:${receiver.port}`,
+      `[::1]:${receiver.port}`,
+    ]);
+  });
+});
+
+describe("an answer", () => {
+  const cases: [name: string, answer: string, outcome: Partial<RequestOutcome>][] = [
+    ["of 204", "HTTP/1.1 204 No Content\r\n\r\n", { ok: true, status: 204, response: "" }],
+    ["of 299", "HTTP/1.1 299 Fine\r\nContent-Length: 0\r\n\r\n", { ok: true, status: 299 }],
+    [
+      "in chunks",
+      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+      { ok: true, response: "ok" },
+    ],
+    ["after 100", `HTTP/1.1 100 Continue\r\n\r\n${OK}`, { ok: true, status: 200 }],
+    [
+      "of 500",
+      "HTTP/1.1 500 Oops\r\nContent-Length: 2\r\n\r\nno",
+      { status: 500, response: "no", error: "answered 500" },
+    ],
+    ["of 404", "HTTP/1.1 404 Gone\r\nContent-Length: 0\r\n\r\n", { status: 404, error: "answered 404" }],
+    ["of 410", "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n", { status: 410, error: "answered 410" }],
+    [
+      "of 304",
+      "HTTP/1.1 304 Not Modified\r\n\r\n",
+      { status: 304, error: "answered 304, and redirects are not followed" },
+    ],
+    ["of status 099", "HTTP/1.1 099 Early\r\nContent-Length: 0\r\n\r\n", { status: 99, error: "answered 99" }],
+    [
+      "that switches protocols",
+      "HTTP/1.1 101 Now\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",
+      NOT_HTTP("UnrequestedUpgrade"),
+    ],
+    ["of another protocol", "220 mail.example ESMTP\r\n", NOT_HTTP("Malformed_HTTP_Response")],
+    [
+      "with two lengths",
+      "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nContent-Length: 2\r\n\r\nok",
+      NOT_HTTP("InvalidContentLength"),
+    ],
+    ["with a long header", `HTTP/1.1 200 OK\r\nX: ${"x".repeat(100_000)}\r\nContent-Length: 0\r\n\r\n`, { ok: true }],
+    [
+      "with a chunk that has no size",
+      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nok",
+      { status: 200, ...NOT_HTTP("InvalidHTTPResponse") },
+    ],
+  ];
+  for (const [name, answer, outcome] of cases) {
+    test(name, async () => {
+      const found = await outcomeOf((socket) => void socket.write(answer));
+      expect(found).toMatchObject(outcome);
+      expect(found.ok).toBe(outcome.ok ?? false);
+      expect(found).not.toHaveProperty("refused");
+    });
+  }
+
+  function NOT_HTTP(code: string): Partial<RequestOutcome> {
+    return { error: `the answer is not valid HTTP (${code})` };
+  }
+
+  test("whose header never ends is cut off", async () => {
+    const outcome = await outcomeOf((socket) => {
+      socket.write("HTTP/1.1 200 OK\r\nX: ");
+      writeForever(socket, "x".repeat(65_536));
+    });
+    expect(outcome).toEqual({ ok: false, error: "the answer is not valid HTTP (ResponseHeadersTooLarge)", ms: 0 });
+  });
+
+  test("that redirects is not followed", async () => {
+    const elsewhere = await receive(ok);
+    for (const status of [301, 302, 303, 307, 308]) {
+      const location = `Location: http://127.0.0.1:${elsewhere.port}/`;
+      const outcome = await outcomeOf(
+        (socket) => void socket.write(`HTTP/1.1 ${status} X\r\n${location}\r\nContent-Length: 0\r\n\r\n`),
+      );
+      expect(outcome).toMatchObject({ ok: false, status, error: `answered ${status}, and redirects are not followed` });
+    }
+    expect(elsewhere.connections.made).toBe(0);
+  });
+
+  test("that breaks off is none", async () => {
+    const closed = "the connection was closed before the answer was complete";
+    expect(await outcomeOf((socket) => void socket.end())).toEqual({ ok: false, error: closed, ms: 0 });
+    expect(await outcomeOf((socket) => void socket.resetAndDestroy())).toEqual({ ok: false, error: closed, ms: 0 });
+    for (const head of ["Content-Length: 20", "Transfer-Encoding: chunked"]) {
+      const begin = `HTTP/1.1 200 OK\r\n${head}\r\n\r\n2\r\nok\r\n`;
+      expect(await outcomeOf((socket) => void socket.write(begin, () => socket.end()))).toMatchObject({
+        ok: false,
+        status: 200,
+        error: closed,
+      });
+    }
+  });
+
+  test("from a closed port is a connection refused", async () => {
+    const { port, close } = await receive(ok);
+    await close();
+    expect(await setUp().post(`http://127.0.0.1:${port}/`)).toEqual({ ok: false, error: "connection refused", ms: 0 });
+  });
+});
+
+describe("of the body", () => {
+  const bodyOf = (body: Uint8Array, head = `Content-Length: ${body.length}\r\n`) =>
+    outcomeOf((socket) => {
+      socket.write(`HTTP/1.1 200 OK\r\n${head}\r\n`);
+      socket.end(body);
+    });
+
+  test("4 KiB are kept, wherever it is cut", async () => {
+    for (const size of [0, 1, 4095, 4096, 4097, 8192, 1_000_000]) {
+      const body = Buffer.alloc(size, "x");
+      for (const head of [undefined, ""]) {
+        const outcome = await bodyOf(body, head);
+        expect(outcome).toEqual({ ok: true, status: 200, response: "x".repeat(Math.min(size, 4096)), ms: 0 });
+      }
+    }
+    expect((await bodyOf(Buffer.from(`${"x".repeat(4095)}é`))).response).toBe("x".repeat(4095));
+  });
+
+  test("what is no text does no harm", async () => {
+    const outcome = await bodyOf(Buffer.from([0x61, 0xff, 0x00, 0x1b, 0x5b, 0x09, 0x0d, 0x0a, 0xc2, 0x9b, 0x62]));
+    expect(outcome.response).toBe("a\ufffd\ufffd\ufffd[\t\r\n\ufffdb");
+  });
+
+  for (const head of ["", "Transfer-Encoding: chunked\r\n", "Transfer-Encoding: chunked\r\nContent-Length: 2\r\n"]) {
+    test(`what never ends is cut off, and costs nothing more: ${JSON.stringify(head)}`, async () => {
+      const receiver = await receive((socket) => {
+        socket.write(`HTTP/1.1 200 OK\r\n${head}\r\n`);
+        writeForever(socket, head === "" ? "x".repeat(4096) : `1000\r\n${"x".repeat(4096)}\r\n`);
+      });
+      const outcome = await setUp().post(`http://127.0.0.1:${receiver.port}/`);
+      expect(outcome).toMatchObject({ ok: true, response: "x".repeat(4096) });
+      await receiver.deserted();
+    });
+  }
+
+  test("what is compressed all the same stays compressed", async () => {
+    for (const size of [1_000_000, 100_000_000]) {
+      const bomb = Bun.gzipSync(Buffer.alloc(size, "x"));
+      const outcome = await bodyOf(bomb, `Content-Encoding: gzip\r\nContent-Length: ${bomb.length}\r\n`);
+      expect(outcome).toMatchObject({ ok: true, status: 200 });
+      expect(outcome.response).not.toContain("xxx");
+      expect(outcome.response?.length).toBeLessThanOrEqual(4096);
+    }
+  });
+});
+
+describe("the time limit", () => {
+  const HEAD = "HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n";
+  const begun: Record<string, Answer> = {
+    "there is no answer": () => {},
+    "headers do not end": (socket) => void socket.write(HEAD),
+    "interim answers do not end": (socket) => writeForever(socket, "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"),
+    "the body does not end": (socket) => void socket.write(`${HEAD}\r\nx`),
+    "the body does not end, nor says where": (socket) => void socket.write("HTTP/1.1 200 OK\r\n\r\nx"),
+  };
+  for (const [name, answer] of Object.entries(begun)) {
+    test(`ends the request when ${name}`, async () => {
+      const receiver = await receive(answer);
+      const { post, runtime } = setUp();
+      const outcome = post(`http://127.0.0.1:${receiver.port}/`);
+      await receiver.arrived(1);
+      runtime.advanceTo(runtime.now() + 9_999);
+      expect(await Promise.race([outcome, new Promise((resolve) => setImmediate(resolve, "waiting"))])).toBe("waiting");
+      runtime.advanceTo(runtime.now() + 1);
+      expect(await outcome).toMatchObject({ ok: false, error: "no complete answer within 10 seconds", ms: 10_000 });
+      await receiver.deserted();
+    });
+  }
+
+  test("covers DNS, and nothing is connected to afterwards", async () => {
+    const receiver = await receive(ok);
+    let answerDns: (addresses: string[]) => void = () => {};
+    const late = new Promise<string[]>((resolve) => {
+      answerDns = resolve;
+    });
+    const runtime = fakeRuntime({ dns: asking(() => late) });
+    const { post } = setUp({}, { runtime });
+    const outcome = post(`http://hook.example:${receiver.port}/`, { timeoutMs: 2_500 });
+    runtime.advanceTo(runtime.now() + 2_500);
+    expect(await outcome).toEqual({ ok: false, error: "no complete answer within 2.5 seconds", ms: 2_500 });
+    answerDns(["127.0.0.1"]);
+    await new Promise(setImmediate);
+    expect(receiver.connections.made).toBe(0);
+  });
+
+  test("leaves no timer behind", async () => {
+    const { port } = await receive(ok);
+    const { post, runtime } = setUp();
+    await post(`http://127.0.0.1:${port}/`);
+    expect(runtime.nextTimer()).toBeUndefined();
+  });
+
+  test("does not matter when we stop: requests end at once", async () => {
+    const receiver = await receive(() => {});
+    const { post, requests } = setUp();
+    const outcome = post(`http://127.0.0.1:${receiver.port}/`);
+    await receiver.arrived(1);
+    requests.close();
+    expect(await outcome).toMatchObject({ ok: false, error: "this server is stopping" });
+    await receiver.deserted();
+  });
+});
+
+describe("the destination", () => {
+  test("is refused without a connection", async () => {
+    const receiver = await receive(ok);
+    const { post } = setUp({ "hook.example": { a: ["127.0.0.1"] } }, { allow: () => [] });
+    for (const host of ["127.0.0.1", "0x7f.1", "localhost", "hook.example", "[::ffff:127.0.0.1]"]) {
+      const outcome = await post(`http://${host}:${receiver.port}/`);
+      expect(outcome).toMatchObject({ ok: false, refused: true });
+      expect(outcome.error).toContain("only public addresses");
+      expect(outcome).not.toHaveProperty("status");
+    }
+    expect(receiver.connections.made).toBe(0);
+  });
+
+  test("that DNS does not know may come, and is not refused", async () => {
+    expect(await setUp().post("http://missing.example/")).toEqual({
+      ok: false,
+      error: "missing.example has no address",
+      ms: 0,
+    });
+  });
+
+  test("follows the setting from one attempt to the next", async () => {
+    const receiver = await receive(ok);
+    let allow: string[] = [];
+    const { post } = setUp({}, { allow: () => allow });
+    const url = `http://127.0.0.1:${receiver.port}/`;
+    expect(await post(url)).toMatchObject({ refused: true });
+    allow = ["127.0.0.1/32"];
+    expect(await post(url)).toMatchObject({ ok: true });
+    allow = ["10.0.0.0/8"];
+    expect(await post(url)).toMatchObject({ refused: true });
+    expect(receiver.requests).toHaveLength(1);
+  });
+
+  /** 127.0.0.2 stands for a public address: it is excepted, and 127.0.0.1 is not. */
+  const PUBLIC = "127.0.0.2";
+  const onlyPublic = { allow: () => [`${PUBLIC}/32`] };
+
+  async function attackersView() {
+    const [receiver, victim] = await receiveOnBoth([ok, PUBLIC], [ok, "127.0.0.1"]);
+    return { receiver, victim, url: `http://rebind.example:${receiver.port}/` };
+  }
+
+  test("is looked up once an attempt, and the checked address is what is connected to", async () => {
+    const { receiver, victim, url } = await attackersView();
+    const answers = [[PUBLIC], ["127.0.0.1"], ["127.0.0.1"]];
+    let asked = 0;
+    const runtime = fakeRuntime({ dns: asking(async () => answers[asked++] ?? []) });
+    const { post } = setUp({}, { runtime, ...onlyPublic });
+    expect(await post(url)).toMatchObject({ ok: true });
+    expect(asked).toBe(1);
+    expect(receiver.requests).toHaveLength(1);
+    // The name leads inside now: the connection kept from before is of no use to it.
+    expect(await post(url, { attempt: 2 })).toMatchObject({ ok: false, refused: true });
+    expect(asked).toBe(2);
+    expect(receiver.requests).toHaveLength(1);
+    expect(victim.connections.made).toBe(0);
+  });
+
+  test("is refused when only one of several addresses is inside", async () => {
+    const { receiver, victim, url } = await attackersView();
+    const { post } = setUp({ "rebind.example": { a: [PUBLIC, "127.0.0.1"] } }, onlyPublic);
+    expect(await post(url)).toMatchObject({ ok: false, refused: true });
+    expect(receiver.connections.made + victim.connections.made).toBe(0);
+  });
+
+  test("keeps its own port and host when the answer names others", async () => {
+    const { receiver, victim, url } = await attackersView();
+    const hints = `Alt-Svc: h2="127.0.0.1:${victim.port}"; ma=9999\r\nRefresh: 0; url=http://127.0.0.1:${victim.port}/\r\n`;
+    const other = await receive((socket) => void socket.write(`HTTP/1.1 200 OK\r\n${hints}Content-Length: 0\r\n\r\n`), {
+      host: PUBLIC,
+    });
+    const { post } = setUp({ "rebind.example": { a: [PUBLIC] } }, onlyPublic);
+    const own = url.replace(`${receiver.port}`, `${other.port}`);
+    expect([(await post(own)).ok, (await post(own)).ok]).toEqual([true, true]);
+    expect(victim.connections.made).toBe(0);
+  });
+});
+
+describe("connections", () => {
+  test("are used again, and by the same destination only", async () => {
+    const [receiver, other] = await receiveOnBoth([ok, "127.0.0.1"], [ok, "127.0.0.3"]);
+    const records: Zone = { "hook.example": { a: ["127.0.0.1"] } };
+    const { post } = setUp(records);
+    const url = `http://hook.example:${receiver.port}/`;
+    await post(url);
+    await post(url);
+    expect(receiver.connections.made).toBe(1);
+    records["hook.example"] = { a: ["127.0.0.3"] };
+    expect(await post(url)).toMatchObject({ ok: true });
+    expect(receiver.requests).toHaveLength(2);
+    expect(other.requests).toHaveLength(1);
+  });
+
+  test("are closed when anything follows the answer", async () => {
+    const receiver = await receive((socket) => void socket.write(`${OK}${OK.replace("200", "500")}`));
+    const { post } = setUp();
+    const url = `http://127.0.0.1:${receiver.port}/`;
+    expect([(await post(url)).status, (await post(url)).status]).toEqual([200, 200]);
+    expect(receiver.connections.made).toBe(2);
+  });
+
+  test("that turn out to be closed are made anew, once", async () => {
+    const receiver = await receive((socket, nth) => (nth === 1 ? ok(socket, nth) : socket.resetAndDestroy()));
+    const { post } = setUp();
+    const url = `http://127.0.0.1:${receiver.port}/`;
+    // Two connections are kept, and neither takes another request.
+    await Promise.all([post(url), post(url)]);
+    expect(receiver.connections.made).toBe(2);
+    expect(await post(url)).toMatchObject({ ok: true });
+    expect(receiver.requests).toHaveLength(4);
+
+    const hostile = await receive((socket) =>
+      hostile.requests.length === 1 ? ok(socket, 1) : socket.resetAndDestroy(),
+    );
+    const there = `http://127.0.0.1:${hostile.port}/`;
+    expect(await post(there)).toMatchObject({ ok: true });
+    expect(await post(there)).toMatchObject({ ok: false });
+    expect(hostile.requests).toHaveLength(3);
+    expect(await post(there)).toMatchObject({ ok: false });
+    expect(hostile.requests).toHaveLength(4);
+  });
+
+  test("are tried to one address after the other, and each attempt begins with another", async () => {
+    const dead = "127.0.0.9";
+    const [receiver, second] = await receiveOnBoth([ok, "127.0.0.1"], [ok, "127.0.0.2"]);
+    const { post } = setUp({
+      "half.example": { a: [dead, "127.0.0.1"] },
+      "dead.example": { a: [dead] },
+      "both.example": { a: ["127.0.0.1", "127.0.0.2"] },
+      "six.example": { a: ["127.0.0.1"], aaaa: ["::1"] },
+    });
+    expect(await post(`http://half.example:${receiver.port}/`)).toMatchObject({ ok: true });
+    expect(await post(`http://dead.example:${receiver.port}/`)).toMatchObject({
+      ok: false,
+      error: "connection refused",
+    });
+    expect(receiver.requests).toHaveLength(1);
+    for (const attempt of [1, 2, 3]) await post(`http://both.example:${receiver.port}/`, { attempt });
+    expect([receiver.requests.length, second.requests.length]).toEqual([3, 1]);
+    expect(await post(`http://six.example:${receiver.port}/`, { attempt: 2 })).toMatchObject({ ok: true });
+  });
+
+  test("are not tried again elsewhere once a request is sent", async () => {
+    const [first, second] = await receiveOnBoth([(socket) => socket.resetAndDestroy(), "127.0.0.1"], [ok, "127.0.0.2"]);
+    const { post } = setUp({ "both.example": { a: ["127.0.0.1", "127.0.0.2"] } });
+    expect(await post(`http://both.example:${first.port}/`)).toMatchObject({ ok: false });
+    expect(second.requests).toHaveLength(0);
+  });
+});
+
+describe("over https", () => {
+  /** A certificate for this name alone, made at `now`; its own authority. */
+  async function certificate(hostname: string, now?: number): Promise<KeyPair> {
+    const runtime = fakeRuntime(now === undefined ? {} : { now: () => now });
+    const log = createLog("error", runtime.now, () => {});
+    const given = { mode: { mode: "self-signed" }, hostname, folder: temporaryFolder(), runtime, log } as const;
+    return (await openCertificates(given)).current();
+  }
+  const records: Zone = { "hook.example": { a: ["127.0.0.1"] }, "other.example": { a: ["127.0.0.1"] } };
+
+  test("the certificate is checked by the name, which the server is told", async () => {
+    const pair = await certificate("hook.example");
+    const receiver = await receive(ok, { tls: pair });
+    const { post } = setUp(records, { authorities: [pair.cert] });
+    expect(await post(`https://hook.example:${receiver.port}/`)).toMatchObject({ ok: true, response: "ok" });
+    expect(await post(`https://hook.example.:${receiver.port}/`)).toMatchObject({ ok: true });
+    expect(receiver.connections.made).toBe(1);
+    const wrongName = { ok: false, error: "the certificate is for another name", ms: 0 };
+    expect(await post(`https://other.example:${receiver.port}/`)).toEqual(wrongName);
+    expect(await post(`https://127.0.0.1:${receiver.port}/`)).toEqual(wrongName);
+    expect(receiver.requests).toHaveLength(2);
+  });
+
+  test("an address needs a certificate for it", async () => {
+    const pair = await certificate("127.0.0.1");
+    const receiver = await receive(ok, { tls: pair });
+    const { post } = setUp(records, { authorities: [pair.cert] });
+    expect(await post(`https://127.0.0.1:${receiver.port}/`)).toMatchObject({ ok: true });
+    expect(await post(`https://hook.example:${receiver.port}/`)).toMatchObject({ ok: false });
+  });
+
+  test("who nobody vouches for gets nothing", async () => {
+    const pair = await certificate("hook.example");
+    const receiver = await receive(ok, { tls: pair });
+    const outcome = await setUp(records).post(`https://hook.example:${receiver.port}/`);
+    expect(outcome).toEqual({
+      ok: false,
+      error: expect.stringMatching(/^the certificate cannot be trusted \(/),
+      ms: 0,
+    });
+    expect(receiver.requests).toHaveLength(0);
+  });
+
+  test("nor does an expired certificate", async () => {
+    const pair = await certificate("hook.example", Date.parse("2000-01-01"));
+    const receiver = await receive(ok, { tls: pair });
+    const { post } = setUp(records, { authorities: [pair.cert] });
+    expect(await post(`https://hook.example:${receiver.port}/`)).toMatchObject({
+      ok: false,
+      error: "the certificate cannot be trusted (CERT_HAS_EXPIRED)",
+    });
+    expect(receiver.requests).toHaveLength(0);
+  });
+
+  test("a server without TLS gets nothing", async () => {
+    const heard: string[] = [];
+    const server = createServer((socket) => {
+      socket.on("error", () => {});
+      socket.on("data", (data) => {
+        heard.push(data.toString("latin1"));
+        socket.end("HTTP/1.1 400 Bad Request\r\n\r\n");
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    closers.push(() => server.close());
+    const { port } = server.address() as { port: number };
+    const outcome = await setUp(records).post(`https://hook.example:${port}/`, { body: "secret" });
+    expect(outcome).toEqual({ ok: false, error: "the other side does not speak TLS as we do", ms: 0 });
+    expect(heard.join()).not.toMatch(/POST|secret/);
+    expect(heard).not.toBeEmpty();
+  });
+});
+
+test("no proxy comes between, whatever the environment says", async () => {
+  const proxy = await receive(ok);
+  const receiver = await receive(ok);
+  const script = `
+    import { openRequests } from ${JSON.stringify(`${import.meta.dir}/../../src/events/request.ts`)};
+    import { systemRuntime } from ${JSON.stringify(`${import.meta.dir}/../../src/runtime.ts`)};
+    const requests = openRequests({ runtime: systemRuntime(), allow: () => ["127.0.0.0/8"] });
+    const url = "http://127.0.0.1:${receiver.port}/";
+    console.log(JSON.stringify(await requests.post({ url, headers: {}, body: "{}", timeoutMs: 10_000, attempt: 1 })));
+    requests.close();`;
+  const address = `http://127.0.0.1:${proxy.port}`;
+  const env = { ...process.env, HTTP_PROXY: address, http_proxy: address, ALL_PROXY: address, NO_PROXY: "" };
+  const child = Bun.spawn([process.execPath, "-e", script], { env, stdout: "pipe", stderr: "inherit" });
+  expect(JSON.parse(await new Response(child.stdout).text())).toMatchObject({ ok: true, status: 200 });
+  expect(receiver.requests).toHaveLength(1);
+  expect(proxy.connections.made).toBe(0);
+});
