@@ -14,8 +14,13 @@ import { OPERATIONS } from "./api/operations/all.ts";
 import { API_PREFIX, createRest } from "./api/rest.ts";
 import { createSourceReader } from "./api/source.ts";
 import type { Config, Listen } from "./config.ts";
+import { createLogUpkeep } from "./events/log-upkeep.ts";
+import { createDisabledNotices } from "./events/notices.ts";
+import { openRequests } from "./events/request.ts";
+import { createWebhooks, type Webhooks } from "./events/webhooks.ts";
 import type { Log } from "./log.ts";
 import { createMailbox, type Mailbox } from "./mailbox/mailbox.ts";
+import { createAdminNotices, type NotifyAdmins } from "./mta/admin-notice.ts";
 import { createFeedback } from "./mta/feedback.ts";
 import { createInbound } from "./mta/inbound.ts";
 import { createSmtpListener } from "./mta/listener.ts";
@@ -23,7 +28,7 @@ import { createLocalDelivery } from "./mta/local.ts";
 import { createMxRole } from "./mta/mx.ts";
 import { createOutcomes } from "./mta/outcome.ts";
 import { createParserPool } from "./mta/parser-pool.ts";
-import { createRelay, type Relay } from "./mta/relay.ts";
+import { createRelay } from "./mta/relay.ts";
 import type { SmtpRole } from "./mta/role.ts";
 import { createSending, type Sending } from "./mta/sending.ts";
 import { openSpool } from "./mta/spool.ts";
@@ -106,7 +111,9 @@ export function createAppliance(
   const mailbox = createMailbox({ store, engine, runtime, options, log });
   const people = createPeople({ store, runtime });
   const domains = createDomains({ store, runtime, hostname: config.hostname });
-  const developers = createDevelopers({ store, runtime });
+  let webhooks: Webhooks | undefined;
+  const deliverSoon = (): void => webhooks?.deliverSoon();
+  const developers = createDevelopers({ store, options, runtime, deliverSoon });
   const outbound = createOutbound({ store, runtime });
 
   /** What takes in work; all of it stops at once, and has the same time to finish. */
@@ -137,13 +144,34 @@ export function createAppliance(
     };
     const feedback = createFeedback({ db: store.db, outcomes, local, runtime });
     const inbound = createInbound({ store, mailbox, parser, spool, feedback, options, runtime, log });
+    const notifyAdmins = createAdminNotices({ store, parser, runtime, hostname, log });
     return {
       spool,
       relay,
       submit,
       inbound,
+      notifyAdmins: async (...notice: Parameters<NotifyAdmins>) => {
+        await notifyAdmins(...notice);
+        wake();
+      },
       sending: createSending({ store, mailbox, parser, submit, options, runtime, log }),
     };
+  }
+
+  /** What tells receivers elsewhere of events, and the jobs beside it. */
+  function openWebhooks(notifyAdmins: NotifyAdmins) {
+    const allow = () => {
+      const networks = options.get("webhooks.allowNetworks");
+      return networks === "none" ? [] : networks;
+    };
+    const requests = openRequests({ runtime, allow });
+    const notices = createDisabledNotices({ store, notifyAdmins, baseUrl: config.baseUrl });
+    const wake = () => scheduler?.wake(opened.job.name);
+    const tell = () => scheduler?.wake(notices.name);
+    const opened = createWebhooks({ store, requests, options, runtime, log, wake, tell });
+    webhooks = opened;
+    fronts.push(opened);
+    return { ...opened, jobs: [opened.job, notices, createLogUpkeep(store, options, runtime)] };
   }
 
   /** Listens for SMTP on `listen`, the value of `variable`. */
@@ -223,7 +251,8 @@ export function createAppliance(
     async start({ hold = false } = {}) {
       try {
         backs.push({ stop: claimFolder(config.data) });
-        const { spool, relay, submit, inbound, sending } = openMta(hold);
+        const { spool, relay, submit, inbound, sending, notifyAdmins } = openMta(hold);
+        const events = openWebhooks(notifyAdmins);
         const certificates = await openTls();
         const slowdown = createSlowdown(runtime);
         const { touchKey } = createKeyUse(store, log);
@@ -248,14 +277,16 @@ export function createAppliance(
           ...(certificates ? [certificates.job] : []),
           idempotency.job,
           relay.job,
+          ...events.jobs,
           follow(store, () => {
             options.refresh();
             relay.endRests();
+            scheduler?.wake(events.job.name);
           }),
         ]);
         scheduler.start();
         fronts.push(scheduler);
-        settled = settledWith(scheduler, relay);
+        settled = settledWith(store, scheduler, [relay, events]);
         const { mx, submission, submissions } = listeners;
         const ready = { http, mx: mx.address, submission: submission.address, submissions: submissions.address };
         log.info("ready", ready);
@@ -271,12 +302,24 @@ export function createAppliance(
   };
 }
 
-/** Resolves when no job is due and nothing is being delivered: a delivery may make a job due, and a job deliver. */
-function settledWith(scheduler: Scheduler, relay: Relay): () => Promise<void> {
+/**
+ * Resolves when no job is due and nothing is being delivered: a delivery may make a job due, and a job deliver, so it
+ * takes a round in which nothing was written.
+ */
+function settledWith(
+  store: Store,
+  scheduler: Scheduler,
+  deliverers: readonly { idle(): Promise<void> }[],
+): () => Promise<void> {
+  let commits = 0;
+  store.onCommit(() => commits++);
   return async () => {
-    await scheduler.settled();
-    await relay.idle();
-    await scheduler.settled();
+    for (let before = -1; before !== commits; ) {
+      before = commits;
+      await scheduler.settled();
+      for (const deliverer of deliverers) await deliverer.idle();
+      await scheduler.settled();
+    }
   };
 }
 

@@ -42,8 +42,13 @@ export function systemRuntime(dnsServers: readonly string[] = []): Runtime {
 const BASE32 = "0123456789abcdefghjkmnpqrstvwxyz";
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/** The prefixes of public ids (contract: Names). Ours are `dom` domain, `que` queue entry and `sup` suppression. */
-export type IdPrefix = "wsp" | "usr" | "mbx" | "thr" | "msg" | "att" | "evt" | "whk" | "key" | "dom" | "que" | "sup";
+/**
+ * The prefixes of public ids (contract: Names). Ours are `dom` domain, `que` queue entry, `sup` suppression and `whd`
+ * webhook delivery.
+ */
+export type IdPrefix =
+  | ("wsp" | "usr" | "mbx" | "thr" | "msg" | "att" | "evt" | "whk" | "key")
+  | ("dom" | "que" | "sup" | "whd");
 
 /**
  * A new public id: 9 characters of time, so that indexes grow at their end, and 13 random ones (65 bits), so that it

@@ -23,7 +23,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   store: [...BASE, "message"],
   access: [...BASE, "store", "message"],
   search: [...BASE, "store", "message"],
-  events: [...BASE, "store", "message"],
+  events: [...BASE, "scheduler", "store", "message"],
   mailbox: [...BASE, "scheduler", "store", "message", "access", "search", "events"],
   mta: [...BASE, "scheduler", "tls", "store", "message", "access", "events", "mailbox"],
   settings: [...BASE, "store", "message", "access", "search", "events", "mailbox", "mta"],

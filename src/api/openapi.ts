@@ -9,6 +9,8 @@
 import { toOpenAPISchema } from "@elysiajs/openapi";
 import { Elysia } from "elysia";
 import { type ErrorCode, STATUS_OF_CODE } from "../errors.ts";
+import { EVENT_NAMES, type EventName } from "../events/outbox.ts";
+import { EVENT_SUMMARIES, eventSchema, schemaNameOf } from "./event-schemas.ts";
 import type { Schema } from "./json-schema.ts";
 import { isMediaType, type Operation } from "./operation.ts";
 import { Failure, IdempotencyKey } from "./schemas.ts";
@@ -142,6 +144,42 @@ function completeOperation(operation: Operation, made: JsonObject): JsonObject {
   };
 }
 
+/** Headers of a delivery (spec: Request headers), and those of Standard Webhooks. */
+const EVENT_HEADERS: [name: string, type: string, description: string][] = [
+  ["X-Service-Event", "string", "Name of the event"],
+  ["X-Service-Delivery", "string", "Id of the event, as in the body"],
+  ["X-Service-Attempt", "integer", "1 on the first try"],
+  ["X-Service-Timestamp", "integer", "Unix seconds when this attempt was signed"],
+  [
+    "X-Service-Signature",
+    "string",
+    "t=<unix>,v1=<hex>: HMAC-SHA256 of `<t>.<raw body>`, keyed with the endpoint's secret. Compare in constant time; refuse a t more than 5 minutes from your clock",
+  ],
+  ["webhook-id", "string", "Standard Webhooks: id of the event"],
+  ["webhook-timestamp", "string", "Standard Webhooks: unix seconds"],
+  ["webhook-signature", "string", "Standard Webhooks: v1,<base64>, two of them while the secret is being rotated"],
+];
+
+function describeEvent(event: EventName): JsonObject {
+  return {
+    post: {
+      operationId: `on${schemaNameOf(event)}`,
+      summary: EVENT_SUMMARIES[event],
+      description:
+        "Sent to the endpoints of the workspace that chose it. At least once, in any order: act on each id once.",
+      parameters: EVENT_HEADERS.map(([name, type, description]) => ({
+        ...{ name, in: "header", required: true, description, schema: { type } },
+      })),
+      requestBody: { required: true, content: json(plain(eventSchema(event))) },
+      responses: {
+        "2XX": { description: "Within 10 seconds: delivered" },
+        default: { description: "Anything else, a redirect too: tried again, 7 times in all over about 21 hours" },
+      },
+      security: [],
+    },
+  };
+}
+
 /** An application with the routes and their schemas, for the plugin to read. */
 function routesOf(operations: readonly Operation[]): Elysia {
   const app = new Elysia({ precompile: false });
@@ -193,6 +231,7 @@ export function describeApi(operations: readonly Operation[], baseUrl: string, p
     tags: groups.map((name) => ({ name })),
     security: [{ apiKey: [] }],
     paths: extractComponents(plain(completed), schemas),
+    webhooks: extractComponents(Object.fromEntries(EVENT_NAMES.map((event) => [event, describeEvent(event)])), schemas),
     components: {
       securitySchemes: {
         apiKey: { type: "http", scheme: "bearer", description: "A workspace API key, beginning with mr_" },

@@ -8,9 +8,9 @@ import { FOLDERS } from "../store/schema.ts";
 import { LONGEST_KEY } from "./idempotency.ts";
 import { oneOf, type Schema, t } from "./json-schema.ts";
 
-const email = (options: { description?: string } = {}) => t.String({ format: "email", ...options });
-const dateTime = (options: { description?: string } = {}) => t.String({ format: "date-time", ...options });
-const nullable = <T extends Schema>(schema: T, options: { description: string }) =>
+export const email = (options: { description?: string } = {}) => t.String({ format: "email", ...options });
+export const dateTime = (options: { description?: string } = {}) => t.String({ format: "date-time", ...options });
+export const nullable = <T extends Schema>(schema: T, options: { description: string }) =>
   t.Union([schema, t.Null()], options);
 
 export const Failure = t.Object(
@@ -21,7 +21,7 @@ export const Failure = t.Object(
   { $id: "Error" },
 );
 
-const EmailAddress = t.Object({ email: email(), name: t.Optional(t.String()) }, { $id: "EmailAddress" });
+export const EmailAddress = t.Object({ email: email(), name: t.Optional(t.String()) }, { $id: "EmailAddress" });
 
 export const Mailbox = t.Object(
   {

@@ -24,6 +24,7 @@ import { setup } from "./setup.ts";
 import { suppressionCommands } from "./suppression.ts";
 import { userCommands } from "./user.ts";
 import { version } from "./version.ts";
+import { webhookCommands } from "./webhook.ts";
 import { workspaceCommands } from "./workspace.ts";
 
 const COMMANDS: readonly Command[] = [
@@ -34,6 +35,7 @@ const COMMANDS: readonly Command[] = [
   ...userCommands,
   ...mailboxCommands,
   ...keyCommands,
+  ...webhookCommands,
   ...suppressionCommands,
   ...queueCommands,
   ...settingsCommands,

@@ -9,7 +9,7 @@ import { events } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 
 /** spec: data per event. Date-times are ISO 8601. */
-interface EventData {
+export interface EventData {
   "message.inbound": {
     emailId: string;
     threadId: string;
@@ -69,6 +69,15 @@ interface EventData {
 }
 
 export type EventName = keyof EventData;
+
+/** spec: Event kinds. */
+export const EVENT_NAMES = [
+  "message.inbound",
+  "message.outbound",
+  "message.delivered",
+  "message.bounced",
+  "message.complaint",
+] as const satisfies readonly EventName[];
 
 /** `id`: a new `evt_` id, which retries and resends repeat. `now`: epoch ms. */
 export interface NewEvent<E extends EventName> {

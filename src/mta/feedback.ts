@@ -161,7 +161,7 @@ export function createFeedback({ db, outcomes, local, runtime }: FeedbackParts):
       for (const entry of entriesOf(tx, messageSeq)) {
         if (!complainers.has(entry.seq) || entry.complainedAt !== null || entry.state !== "delivered") continue;
         setComplained(tx, entry, now);
-        if (entry.field !== "bcc") {
+        if (entry.field !== "bcc" && !message.notice) {
           const data = { ...namesOf(message), recipient: entry.recipient };
           emit(tx, { id: newId(runtime, "evt"), workspaceId, event: "message.complaint", data, now });
         }

@@ -8,7 +8,8 @@
  *                        suppressed
  *
  * Invariants: all of it happens in one transaction. A Bcc recipient is named by no event and no notice. A notice that
- * cannot be made or filed keeps nothing else from being recorded.
+ * cannot be made or filed keeps nothing else from being recorded. Of what the server itself wrote (admin-notice.ts) the
+ * queue alone keeps the outcome: no event, no notice and no suppression comes of it.
  */
 import { eq, sql } from "drizzle-orm";
 import { emit } from "../events/outbox.ts";
@@ -140,7 +141,7 @@ export function createOutcomes({ store, mailbox, options, runtime, hostname, log
       );
     }
     const to = delivered.filter(({ entry }) => entry.field !== "bcc").map(({ entry }) => addressOf(entry));
-    if (to.length === 0) return;
+    if (to.length === 0 || message.notice) return;
     mailbox.markDelivered(tx, message.id, now);
     const { workspaceId, subject } = message;
     const data = { ...namesOf(message), to, subject, deliveredAt: new Date(now).toISOString() };
@@ -158,6 +159,7 @@ export function createOutcomes({ store, mailbox, options, runtime, hostname, log
     for (const { entry, reply, failure } of bounced) {
       const { hard, detail } = failure;
       setBounced(tx, entry, now, reply);
+      if (message.notice) continue;
       if (entry.field !== "bcc") {
         const data = { ...namesOf(message), recipient: entry.recipient, hard, detail };
         emit(tx, { id: newId(runtime, "evt"), workspaceId, event: "message.bounced", data, now });
@@ -177,6 +179,10 @@ export function createOutcomes({ store, mailbox, options, runtime, hostname, log
     now: number,
   ): Promise<PreparedMessage | undefined> {
     if (bounced.length === 0) return undefined;
+    if (message.notice) {
+      log.error("a notice of the server did not arrive", { subject: message.subject, recipients: bounced.length });
+      return undefined;
+    }
     const failures = bounced.map(({ failure }) => failure);
     try {
       const sent = statements(store.db).sentCopy.get({ id: message.id });

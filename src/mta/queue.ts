@@ -35,7 +35,9 @@ export type OutboundContent = { bytes: Uint8Array } | { blob: string; size: numb
 export const LARGEST_ROW_CONTENT = 256 * 1024;
 
 /** A message that is being accepted: its row, to whom, and what. `recipients`: each with a new `que_` id. */
-export interface NewOutbound extends Omit<OutboundMessage, "seq" | "recipients" | "mailboxTotal" | "workspaceTotal"> {
+export interface NewOutbound
+  extends Omit<OutboundMessage, "seq" | "recipients" | "mailboxTotal" | "workspaceTotal" | "notice"> {
+  notice?: boolean;
   recipients: readonly (Recipient & { id: string })[];
   content: OutboundContent;
 }
@@ -99,6 +101,7 @@ const adding = prepared((db) => ({
       outsideRecipients: sql.placeholder("outsideRecipients"),
       mailboxTotal: totalWith(outboundMessages.mailboxTotal, outboundMessages.mailboxId, "mailboxId"),
       workspaceTotal: totalWith(outboundMessages.workspaceTotal, outboundMessages.workspaceId, "workspaceId"),
+      notice: sql.placeholder("notice"),
     })
     .returning({ seq: outboundMessages.seq })
     .prepare(),
@@ -244,8 +247,9 @@ const settling = prepared((db) => ({
 }));
 
 /** Takes a message into the queue, due at once; it is there when the transaction has committed. Returns its seq. */
-export function addOutbound(tx: Tx, { recipients, content, ...message }: NewOutbound): number {
-  const added = adding(tx).message.get({ ...message, recipients: recipients.length });
+export function addOutbound(tx: Tx, { recipients, content, notice = false, ...message }: NewOutbound): number {
+  const counted = notice ? 0 : recipients.length;
+  const added = adding(tx).message.get({ ...message, notice, recipients: counted });
   if (!added) throw new Error("inserting an outbound message returned no row");
   const messageSeq = added.seq;
   adding(tx).content.run(

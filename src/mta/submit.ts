@@ -82,7 +82,12 @@ const LARGEST_QUEUE = 1_000_000;
 /** 133 bits: a report that comes back to it is about the message it was made for. */
 const RETURN_PATH_LENGTH = 26;
 
-const signingKeys = prepared((db) =>
+/** A reverse-path of its own for a message from `domain`. */
+export const newReturnPath = (runtime: Pick<Runtime, "randomBytes">, domain: string): string =>
+  `bounce+${randomToken(runtime, RETURN_PATH_LENGTH).toLowerCase()}@${domain}`;
+
+/** The keys of a domain. */
+export const signingKeys = prepared((db) =>
   db
     .select({
       domain: domains.name,
@@ -148,7 +153,7 @@ export function createSubmit(parts: SubmitParts): Submit {
     const { message, content: bytes } = await prepare(submission);
     const content = await keepContent(bytes);
     const { domain } = splitAddress(from);
-    const returnPath = `bounce+${randomToken(runtime, RETURN_PATH_LENGTH).toLowerCase()}@${domain}`;
+    const returnPath = newReturnPath(runtime, domain);
 
     const sent = await store.enqueue((tx) => {
       const now = runtime.now();

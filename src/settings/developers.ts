@@ -1,18 +1,38 @@
-/** API keys as administration sees them (spec: Authentication 2). The keys themselves are access/credentials.ts's. */
+/**
+ * What developers set up: API keys (spec: Authentication 2; the keys themselves are access/credentials.ts's) and webhook
+ * endpoints with their deliveries (spec: Events). What asks for a delivery is done by the server: at once when it is this
+ * process, else when it notices or starts.
+ */
 import {
   createKey as createCredential,
   type KeyRecord,
   listKeys as listOf,
   revokeKey as revoke,
 } from "../access/credentials.ts";
+import { readDestination } from "../destination.ts";
 import { AppError } from "../errors.ts";
-import type { Runtime } from "../runtime.ts";
-import type { Scope } from "../store/schema.ts";
+import { type Delivery, listDeliveries, putTest, resend } from "../events/deliveries.ts";
+import {
+  type Endpoint,
+  listEndpoints,
+  putEndpoint,
+  requireEndpoint,
+  rotateSecret,
+  setEnabled,
+  setRemoved,
+} from "../events/endpoints.ts";
+import { EVENT_NAMES, type EventName } from "../events/outbox.ts";
+import { envelope, sampleOf } from "../events/payload.ts";
+import { newSecret } from "../events/signature.ts";
+import { newId, type Runtime } from "../runtime.ts";
+import type { Options } from "../store/options.ts";
+import type { DeliveryState, Scope } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { nameOf } from "./names.ts";
 
-export { SCOPES } from "../store/schema.ts";
-export type { KeyRecord };
+export { EVENT_NAMES } from "../events/outbox.ts";
+export { DELIVERY_STATES, SCOPES } from "../store/schema.ts";
+export type { Delivery, Endpoint, KeyRecord };
 
 export interface NewKey {
   userId: string;
@@ -20,9 +40,27 @@ export interface NewKey {
   scopes: readonly Scope[];
 }
 
+export interface NewWebhook {
+  workspaceId: string;
+  url: string;
+  /** Names of event kinds; one at least. */
+  events: readonly string[];
+}
+
+export interface DevelopersParts {
+  store: Store;
+  options: Pick<Options, "get">;
+  runtime: Pick<Runtime, "now" | "randomBytes">;
+  /** Says to the deliverer, if it runs in this process, that the transaction under way makes something due. */
+  deliverSoon(): void;
+}
+
+const HOUR_MS = 3_600_000;
+const LONGEST_OVERLAP_HOURS = 24 * 30;
+
 export type Developers = ReturnType<typeof createDevelopers>;
 
-export function createDevelopers({ store, runtime }: { store: Store; runtime: Pick<Runtime, "now" | "randomBytes"> }) {
+export function createDevelopers({ store, options, runtime, deliverSoon }: DevelopersParts) {
   return {
     /** `key` is seen here and never again. */
     createKey(tx: Tx, { userId, name, scopes }: NewKey): { id: string; key: string } {
@@ -39,5 +77,82 @@ export function createDevelopers({ store, runtime }: { store: Store; runtime: Pi
         throw new AppError("not_found", `there is no key ${id}, or it was revoked before`);
       }
     },
+
+    /**
+     * The destination is checked as far as that goes without asking DNS; every attempt checks it again.
+     * @throws AppError unprocessable for a destination that is refused, bad_request for the events, conflict
+     */
+    addWebhook(tx: Tx, { workspaceId, url, events }: NewWebhook): Endpoint {
+      const allowed = options.get("webhooks.allowNetworks");
+      readDestination(url, allowed === "none" ? [] : allowed);
+      const id = newId(runtime, "whk");
+      const chosen = eventsOf(events);
+      putEndpoint(tx, { id, workspaceId, url, events: chosen, secret: newSecret(runtime), now: runtime.now() });
+      return requireEndpoint(tx, id);
+    },
+    /** Of one workspace or of all, the oldest first. */
+    listWebhooks(workspaceId?: string): Endpoint[] {
+      return listEndpoints(store.db, workspaceId);
+    },
+    /** `workspaceId`: only one of that workspace. @throws AppError not_found */
+    webhook(id: string, workspaceId?: string): Endpoint {
+      return requireEndpoint(store.db, id, workspaceId);
+    },
+    /**
+     * Has a signed sample sent once, also to an endpoint that is disabled; `event`: by default the first it is told of.
+     * Returns the delivery's id. @throws AppError not_found, bad_request
+     */
+    testWebhook(tx: Tx, id: string, event?: string): { id: string; eventId: string; event: EventName } {
+      const endpoint = requireEndpoint(tx, id);
+      const [name = "message.inbound"] = eventsOf(event === undefined ? endpoint.events : [event]);
+      const [now, eventId, deliveryId] = [runtime.now(), newId(runtime, "evt"), newId(runtime, "whd")];
+      const data = JSON.stringify(sampleOf(name, now));
+      const sample = envelope({ eventId, event: name, createdAt: now, data });
+      putTest(tx, { id: deliveryId, endpointSeq: endpoint.seq, eventId, event: name, sample, now });
+      deliverSoon();
+      return { id: deliveryId, eventId, event: name };
+    },
+    /** Is told again, of what happens from now on. @throws AppError not_found */
+    enableWebhook(tx: Tx, id: string): Endpoint {
+      setEnabled(tx, requireEndpoint(tx, id));
+      return requireEndpoint(tx, id);
+    },
+    /** With its deliveries and their log. @throws AppError not_found */
+    removeWebhook(tx: Tx, id: string): void {
+      setRemoved(tx, requireEndpoint(tx, id));
+      deliverSoon();
+    },
+    /**
+     * Makes a new secret. For `overlapHours` the one before is good as well; with 0 the new one alone, at once.
+     * @throws AppError not_found, bad_request; conflict while an earlier rotation is under way
+     */
+    rotateWebhookSecret(tx: Tx, id: string, overlapHours: number): Endpoint {
+      if (!(overlapHours >= 0 && overlapHours <= LONGEST_OVERLAP_HOURS)) {
+        throw new AppError("bad_request", `give an overlap of 0 to ${LONGEST_OVERLAP_HOURS} hours`);
+      }
+      const now = runtime.now();
+      const until = overlapHours === 0 ? undefined : now + Math.round(overlapHours * HOUR_MS);
+      rotateSecret(tx, requireEndpoint(tx, id), newSecret(runtime), now, until);
+      return requireEndpoint(tx, id);
+    },
+    /** The log, newest first. @throws AppError not_found */
+    listDeliveries(id: string, filter: { state?: DeliveryState; limit: number }): Delivery[] {
+      return listDeliveries(store.db, requireEndpoint(store.db, id), filter);
+    },
+    /** One attempt more, now, with the same payload and event id. @throws AppError not_found, conflict */
+    resendDelivery(tx: Tx, id: string): Delivery {
+      deliverSoon();
+      return resend(tx, id, runtime.now());
+    },
   };
+}
+
+/** Each once, in the order of the specification. @throws AppError bad_request */
+function eventsOf(names: readonly string[]): EventName[] {
+  const unknown = names.find((name) => !EVENT_NAMES.some((known) => known === name));
+  if (unknown !== undefined || names.length === 0) {
+    const problem = unknown === undefined ? "no event is chosen" : `there is no event "${unknown}"`;
+    throw new AppError("bad_request", `${problem}: choose among ${EVENT_NAMES.join(", ")}`);
+  }
+  return EVENT_NAMES.filter((known) => names.includes(known));
 }

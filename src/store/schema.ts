@@ -14,10 +14,11 @@
  *   outbound_messages ─┬─ outbound_contents    what is being sent; without foreign keys to mail, which it outlives
  *                      └─ queue_entries ── queue_domains
  *   suppressions: whom a workspace may not write to.   idempotency_keys: answers to be replayed.
- *   events: the outbox.   options: the settings.
+ *   events: the outbox ── webhook_deliveries ── webhook_endpoints (a workspace's).   webhook_cursor: how far it is read.
+ *   options: the settings.
  *
  * Who writes what: options store/options.ts · api_keys access/credentials.ts · threads to sender_verdicts, and
- * mailbox_usage mailbox/ · message_index search/fts5.ts · events events/outbox.ts · outbound_* and queue_* mta/queue.ts ·
+ * mailbox_usage mailbox/ · message_index search/fts5.ts · events and webhook_* events/ · outbound_* and queue_* mta/queue.ts ·
  * suppressions mta/suppression.ts · idempotency_keys api/idempotency.ts · everything about people, domains and mailboxes
  * settings/.
  */
@@ -404,6 +405,8 @@ export const outboundMessages = sqliteTable(
     /** Recipients that the mailbox, and the workspace, ever sent to, those of this message included: for the caps. */
     mailboxTotal: integer("mailbox_total").notNull(),
     workspaceTotal: integer("workspace_total").notNull(),
+    /** Written by the server itself: without a Sent copy, without events, and no part of any cap (`recipients` is 0). */
+    notice: flag("notice").notNull().default(false),
   },
   (table) => [
     index("outbound_by_mailbox").on(table.mailboxId, table.acceptedAt, table.mailboxTotal, table.recipients),
@@ -495,3 +498,100 @@ export const suppressions = sqliteTable(
   },
   (table) => [primaryKey({ columns: [table.workspaceId, table.address] })],
 );
+
+export const ENDPOINT_STATES = ["active", "disabled", "removed"] as const;
+/** What an endpoint's answers have been like lately: how many attempts it may have at once (events/lanes.ts). */
+export const PACES = ["unproven", "proven", "slow", "failing"] as const;
+export type Pace = (typeof PACES)[number];
+
+/** A URL of a workspace's choosing that is told of the chosen events. */
+export const webhookEndpoints = sqliteTable(
+  "webhook_endpoints",
+  {
+    seq: integer("seq").primaryKey({ autoIncrement: true }),
+    id: text("id").notNull().unique(),
+    workspaceId: text("workspace_id").notNull(),
+    url: text("url").notNull(),
+    /** Names of the kinds chosen. */
+    events: json<string[]>("events").notNull(),
+    /** `whsec_` and base64. */
+    secret: text("secret").notNull(),
+    /** The one before, while both are good. */
+    previousSecret: text("previous_secret"),
+    /** When the overlap ends. */
+    previousUntil: integer("previous_until"),
+    /** `removed`: for everybody gone; the row goes once its deliveries have. */
+    state: text("state", { enum: ENDPOINT_STATES }).notNull(),
+    createdAt: integer("created_at").notNull(),
+    disabledAt: integer("disabled_at"),
+    /** Deliveries in a row that came to nothing. */
+    exhausted: integer("exhausted").notNull().default(0),
+    pace: text("pace", { enum: PACES }).notNull(),
+    /** events.seq: it is told of later ones only. */
+    afterEvent: integer("after_event").notNull(),
+    /** webhook_deliveries.seq: what was waiting up to here when it was disabled is not attempted again. */
+    voidThrough: integer("void_through").notNull().default(0),
+    /** Deliveries of it have to be failed, or, when it is removed, deleted. */
+    sweeping: flag("sweeping").notNull().default(false),
+    /** The admins have to be mailed that it is disabled. */
+    telling: flag("telling").notNull().default(false),
+    /** When the earliest of its deliveries is due, or before; null when none is. */
+    dueAt: integer("due_at"),
+  },
+  (table) => [
+    index("webhook_endpoints_by_workspace").on(table.workspaceId, table.seq),
+    index("webhook_endpoints_due").on(table.dueAt, table.seq).where(sql`due_at IS NOT NULL`),
+    index("webhook_endpoints_sweeping").on(table.seq).where(sql`sweeping = 1`),
+    index("webhook_endpoints_telling").on(table.seq).where(sql`telling = 1`),
+  ],
+);
+
+/** contract: Webhook delivery states. */
+export const DELIVERY_STATES = ["pending", "retrying", "delivered", "failed"] as const;
+export type DeliveryState = (typeof DELIVERY_STATES)[number];
+
+/** One event on its way to one endpoint, and afterwards the log of it. */
+export const webhookDeliveries = sqliteTable(
+  "webhook_deliveries",
+  {
+    seq: integer("seq").primaryKey({ autoIncrement: true }),
+    id: text("id").notNull().unique(),
+    endpointSeq: integer("endpoint_seq").notNull(),
+    /** Null for a test. */
+    eventSeq: integer("event_seq"),
+    eventId: text("event_id").notNull(),
+    event: text("event").notNull(),
+    /** Of a test: the body. */
+    sample: text("sample"),
+    /** `delivered` once it was; a replay that fails does not undo it. */
+    state: text("state", { enum: DELIVERY_STATES }).notNull(),
+    /** Attempts that have ended, replays too. */
+    attempts: integer("attempts").notNull().default(0),
+    /** When it is next attempted; while leased, when the lease ends. Also set for a replay of what is finished. */
+    dueAt: integer("due_at"),
+    /** An attempt is under way, or about to be. */
+    leased: flag("leased").notNull().default(false),
+    /** HTTP status of the last answer. */
+    status: integer("status"),
+    /** The start of the last answer. */
+    response: text("response"),
+    /** Why there was no answer, or none that will do; for people. */
+    error: text("error"),
+    createdAt: integer("created_at").notNull(),
+    /** When it was last settled. */
+    finishedAt: integer("finished_at"),
+  },
+  (table) => [
+    index("webhook_deliveries_by_endpoint").on(table.endpointSeq, table.seq),
+    index("webhook_deliveries_due").on(table.endpointSeq, table.dueAt).where(sql`due_at IS NOT NULL`),
+    index("webhook_deliveries_leased").on(table.seq).where(sql`leased = 1`),
+    index("webhook_deliveries_finished").on(table.finishedAt).where(sql`finished_at IS NOT NULL`),
+    index("webhook_deliveries_by_event").on(table.eventSeq).where(sql`event_seq IS NOT NULL`),
+  ],
+);
+
+/** How far the events have been fanned out to the endpoints. One row, with id 1. */
+export const webhookCursor = sqliteTable("webhook_cursor", {
+  id: integer("id").primaryKey(),
+  eventSeq: integer("event_seq").notNull(),
+});

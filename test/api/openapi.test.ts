@@ -272,6 +272,7 @@ describe("each operation of the specification", () => {
 });
 
 test("each resource has the specification's fields, required and not", () => {
+  const ENVELOPE = "id event createdAt data";
   const REQUIRED: Record<string, string> = {
     EmailAddress: "email",
     Mailbox: "id address displayName aliases source access unread",
@@ -289,6 +290,11 @@ test("each resource has the specification's fields, required and not", () => {
     DraftRequest: "",
     SendResponse: "ok id messageId emailId threadId mailboxId from",
     DraftResponse: "ok draftId replyToThreadId from to subject",
+    MessageInboundEvent: ENVELOPE,
+    MessageOutboundEvent: ENVELOPE,
+    MessageDeliveredEvent: ENVELOPE,
+    MessageBouncedEvent: ENVELOPE,
+    MessageComplaintEvent: ENVELOPE,
   };
   const OPTIONAL: Record<string, string> = {
     EmailAddress: "name",
@@ -313,6 +319,30 @@ test("each resource has the specification's fields, required and not", () => {
       name,
       [...words(REQUIRED[name]), ...words(OPTIONAL[name]), ...words(ADDED[name])].sort(),
     ]);
+  }
+});
+
+test("each event has the specification's data, all of it required", () => {
+  const named = "emailId threadId messageId mailbox";
+  const DATA: Record<string, string> = {
+    "message.inbound": `${named} mailboxId inReplyTo from to cc subject snippet hasAttachments attachmentCount isSpam receivedAt`,
+    "message.outbound": `${named} from to subject`,
+    "message.delivered": `${named} to subject deliveredAt`,
+    "message.bounced": `${named} recipient hard detail`,
+    "message.complaint": `${named} recipient`,
+  };
+  const webhooks = document.webhooks as Record<string, { post: JsonObject }>;
+  expect(Object.keys(webhooks)).toEqual(Object.keys(DATA));
+  for (const [event, { post }] of Object.entries(webhooks)) {
+    const { $ref } = (post.requestBody as { content: { "application/json": { schema: { $ref: string } } } }).content[
+      "application/json"
+    ].schema;
+    const { properties } = resolve(document, $ref) as { properties: { event: JsonObject; data: JsonObject } };
+    expect(properties.event.enum).toEqual([event]);
+    const { properties: fields, required } = properties.data as { properties: JsonObject; required: string[] };
+    expect([...required].sort()).toEqual(DATA[event]?.split(" ").sort() as string[]);
+    expect(Object.keys(fields).sort()).toEqual([...required].sort());
+    expect((post.parameters as JsonObject[]).map(({ name }) => name)).toContain("X-Service-Signature");
   }
 });
 

@@ -10,7 +10,7 @@ const WRONG_USAGE: [line: string, says: RegExp][] = [
   ["frobnicate", /there is no command "frobnicate"/],
   ["domain", /name a command:\n[\s\S]*mailroom domain add/],
   ["domain frobnicate", /there is no command "domain frobnicate"/],
-  ["webhook list", /there is no command "webhook"/],
+  ["frobnicate list", /there is no command "frobnicate"/],
   ["workspace rename Acme", /there is no command "workspace rename"/],
   ["workspace pause Acme", /--reason is missing\nusage: mailroom workspace pause NAME --reason REASON/],
   ["mailbox pause x@acme.test", /--reason is missing/],

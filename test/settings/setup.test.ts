@@ -4,6 +4,7 @@ import { createDevelopers } from "../../src/settings/developers.ts";
 import { createDomains } from "../../src/settings/domains.ts";
 import { createPeople } from "../../src/settings/people.ts";
 import { setUp } from "../../src/settings/setup.ts";
+import { openOptions } from "../../src/store/options.ts";
 import { openStore } from "../../src/store/store.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
@@ -15,7 +16,7 @@ function openEmpty() {
     store,
     people: createPeople({ store, runtime }),
     domains: createDomains({ store, runtime, hostname: "mail.acme.test" }),
-    developers: createDevelopers({ store, runtime }),
+    developers: createDevelopers({ store, options: openOptions(store), runtime, deliverSoon() {} }),
   };
 }
 

@@ -1,0 +1,422 @@
+/**
+ * Webhook deliveries: an event on its way to one endpoint, and the log of it afterwards (spec: States, Webhook delivery).
+ * The only writer of webhook_deliveries and webhook_cursor; keeps webhook_endpoints.due_at.
+ *
+ *   fan-out ──► pending ──claim──► leased ──┬──► delivered
+ *                  retrying ◄───────────────┼──► failed          a replay leaves the state of what is finished, but that
+ *                     └──────claim──────────┘                    it makes delivered of failed
+ *
+ * Invariants: an event is fanned out once, and the cursor moves in that transaction. An attempt is made under a lease, so
+ * a crash repeats one and never loses one. An endpoint with something due has its due_at at that time or before, or when
+ * its turn is put off to, so the next to attempt is found without reading the deliveries of an endpoint that is busy.
+ */
+import { and, asc, desc, eq, gt, lt, lte, type SQL, sql } from "drizzle-orm";
+import { AppError } from "../errors.ts";
+import { prepared } from "../store/prepared.ts";
+import { type DeliveryState, events, webhookCursor, webhookDeliveries, webhookEndpoints } from "../store/schema.ts";
+import type { Db, Tx } from "../store/store.ts";
+import type { Endpoint } from "./endpoints.ts";
+import { envelope } from "./payload.ts";
+
+export type Delivery = typeof webhookDeliveries.$inferSelect;
+
+/** A delivery under a lease, with what to send and where. */
+export interface Claimed {
+  delivery: Delivery;
+  endpoint: Endpoint;
+  /** The same bytes at every attempt. */
+  body: string;
+}
+
+/** Most rows that one transaction fans out, fails or deletes: it stays well under 50 ms. */
+const PORTION = 500;
+const ENDPOINTS_PAGE = 16;
+
+const param = (name: string): SQL => sql`${sql.placeholder(name)}`;
+const bySeq = eq(webhookDeliveries.seq, sql.placeholder("seq"));
+const ofEndpoint = eq(webhookDeliveries.endpointSeq, sql.placeholder("endpointSeq"));
+/** Written out: SQLite uses a partial index only where the query says its condition literally. */
+const isDue = sql`${webhookDeliveries.dueAt} IS NOT NULL`;
+const isFinished = sql`${webhookDeliveries.finishedAt} IS NOT NULL`;
+const endpointIsDue = sql`${webhookEndpoints.dueAt} IS NOT NULL`;
+
+const fanning = prepared((db) => ({
+  cursor: db.select({ eventSeq: webhookCursor.eventSeq }).from(webhookCursor).prepare(),
+  anybody: db.select({ seq: webhookEndpoints.seq }).from(webhookEndpoints).limit(1).prepare(),
+  newest: db.select({ seq: events.seq }).from(events).orderBy(desc(events.seq)).limit(1).prepare(),
+  events: db
+    .select({ seq: events.seq, id: events.id, workspaceId: events.workspaceId, event: events.event })
+    .from(events)
+    .where(gt(events.seq, sql.placeholder("after")))
+    .orderBy(asc(events.seq))
+    .limit(PORTION)
+    .prepare(),
+  endpoints: db
+    .select({ seq: webhookEndpoints.seq, events: webhookEndpoints.events, afterEvent: webhookEndpoints.afterEvent })
+    .from(webhookEndpoints)
+    .where(and(eq(webhookEndpoints.workspaceId, sql.placeholder("workspaceId")), eq(webhookEndpoints.state, "active")))
+    .orderBy(asc(webhookEndpoints.seq))
+    .prepare(),
+  insert: db
+    .insert(webhookDeliveries)
+    .values({
+      id: sql.placeholder("id"),
+      endpointSeq: sql.placeholder("endpointSeq"),
+      eventSeq: sql.placeholder("eventSeq"),
+      eventId: sql.placeholder("eventId"),
+      event: sql.placeholder("event"),
+      sample: sql.placeholder("sample"),
+      state: "pending",
+      dueAt: sql.placeholder("now"),
+      createdAt: sql.placeholder("now"),
+    })
+    .prepare(),
+  advance: db
+    .update(webhookCursor)
+    .set({ eventSeq: param("eventSeq") })
+    .prepare(),
+}));
+
+const claiming = prepared((db) => ({
+  dueEndpoints: db
+    .select({ seq: webhookEndpoints.seq, dueAt: webhookEndpoints.dueAt, pace: webhookEndpoints.pace })
+    .from(webhookEndpoints)
+    .where(
+      and(
+        endpointIsDue,
+        lte(webhookEndpoints.dueAt, sql.placeholder("upTo")),
+        sql`(${webhookEndpoints.dueAt}, ${webhookEndpoints.seq}) > (${sql.placeholder("dueAt")}, ${sql.placeholder("seq")})`,
+      ),
+    )
+    .orderBy(asc(webhookEndpoints.dueAt), asc(webhookEndpoints.seq))
+    .limit(ENDPOINTS_PAGE)
+    .prepare(),
+  endpoint: db
+    .select()
+    .from(webhookEndpoints)
+    .where(eq(webhookEndpoints.seq, sql.placeholder("seq")))
+    .prepare(),
+  sweeping: db
+    .select()
+    .from(webhookEndpoints)
+    .where(sql`${webhookEndpoints.sweeping} = 1`)
+    .orderBy(asc(webhookEndpoints.seq))
+    .limit(1)
+    .prepare(),
+  due: db
+    .select({ delivery: webhookDeliveries, createdAt: events.createdAt, data: sql<string | null>`${events.data}` })
+    .from(webhookDeliveries)
+    .leftJoin(events, eq(events.seq, webhookDeliveries.eventSeq))
+    .where(and(ofEndpoint, isDue, lte(webhookDeliveries.dueAt, sql.placeholder("now"))))
+    .orderBy(asc(webhookDeliveries.dueAt), asc(webhookDeliveries.seq))
+    .limit(sql.placeholder("count"))
+    .prepare(),
+  /** All up to the last of those just read. */
+  lease: db
+    .update(webhookDeliveries)
+    .set({ leased: true, dueAt: param("until") })
+    .where(
+      and(
+        ofEndpoint,
+        isDue,
+        sql`(${webhookDeliveries.dueAt}, ${webhookDeliveries.seq}) <= (${sql.placeholder("dueAt")}, ${sql.placeholder("seq")})`,
+      ),
+    )
+    .prepare(),
+  earliest: db
+    .select({ dueAt: webhookDeliveries.dueAt })
+    .from(webhookDeliveries)
+    .where(and(ofEndpoint, isDue))
+    .orderBy(asc(webhookDeliveries.dueAt))
+    .limit(1)
+    .prepare(),
+  setDue: db
+    .update(webhookEndpoints)
+    .set({ dueAt: param("dueAt") })
+    .where(eq(webhookEndpoints.seq, sql.placeholder("seq")))
+    .prepare(),
+  bringForward: db
+    .update(webhookEndpoints)
+    .set({ dueAt: param("dueAt") })
+    .where(
+      and(
+        eq(webhookEndpoints.seq, sql.placeholder("seq")),
+        sql`coalesce(${webhookEndpoints.dueAt} > ${sql.placeholder("dueAt")}, 1)`,
+      ),
+    )
+    .prepare(),
+  release: db
+    .update(webhookDeliveries)
+    .set({ leased: false, dueAt: param("now") })
+    .where(and(bySeq, eq(webhookDeliveries.leased, true)))
+    .prepare(),
+}));
+
+const settling = prepared((db) => ({
+  settle: db
+    .update(webhookDeliveries)
+    .set({
+      leased: false,
+      state: param("state"),
+      attempts: sql`${webhookDeliveries.attempts} + 1`,
+      dueAt: param("dueAt"),
+      status: param("status"),
+      response: param("response"),
+      error: param("error"),
+      finishedAt: param("finishedAt"),
+    })
+    .where(bySeq)
+    .prepare(),
+}));
+
+/** Whether there are events that have not been fanned out. */
+export const hasUnread = (db: Db): boolean => (fanning(db).newest.get()?.seq ?? 0) > cursorOf(db);
+
+/** The same, and somebody to be told. Cheap: asked after every commit. */
+export const hasNewEvents = (db: Db): boolean => fanning(db).anybody.get() !== undefined && hasUnread(db);
+
+const cursorOf = (db: Db): number => fanning(db).cursor.get()?.eventSeq ?? 0;
+
+/**
+ * Makes a delivery of the next events for every endpoint that wants them, due at `now` (epoch ms); returns the endpoints
+ * that got some, by seq. `newId`: gives a new `whd_` id.
+ */
+export function fanOut(tx: Tx, now: number, newId: () => string): Set<number> {
+  const reached = new Set<number>();
+  const wanting = new Map<string, ReturnType<ReturnType<typeof fanning>["endpoints"]["all"]>>();
+  const after = cursorOf(tx);
+  let made = 0;
+  let last = after;
+  for (const { seq, id, workspaceId, event } of fanning(tx).events.all({ after })) {
+    const endpoints = wanting.get(workspaceId) ?? fanning(tx).endpoints.all({ workspaceId });
+    wanting.set(workspaceId, endpoints);
+    if (made > 0 && made + endpoints.length > PORTION) break;
+    for (const endpoint of endpoints) {
+      if (seq <= endpoint.afterEvent || !endpoint.events.includes(event)) continue;
+      insert(tx, { id: newId(), endpointSeq: endpoint.seq, eventSeq: seq, eventId: id, event, sample: null, now });
+      reached.add(endpoint.seq);
+      made++;
+    }
+    last = seq;
+  }
+  if (last > after) fanning(tx).advance.run({ eventSeq: last });
+  for (const seq of reached) claiming(tx).bringForward.run({ seq, dueAt: now });
+  return reached;
+}
+
+interface NewDelivery extends Pick<Delivery, "id" | "endpointSeq" | "eventSeq" | "eventId" | "event" | "sample"> {
+  now: number;
+}
+
+const insert = (tx: Tx, row: NewDelivery): void => void fanning(tx).insert.run({ ...row });
+
+/** Sends `sample`, the body, to the endpoint once, at `now` (epoch ms), whether it is enabled or not. */
+export function putTest(tx: Tx, test: Omit<NewDelivery, "eventSeq">): void {
+  insert(tx, { ...test, eventSeq: null });
+  claiming(tx).bringForward.run({ seq: test.endpointSeq, dueAt: test.now });
+}
+
+/** Endpoints with something due by `upTo` (epoch ms), whose turn it is first. */
+export function* endpointsByDue(db: Db, upTo: number) {
+  let last = { dueAt: Number.MIN_SAFE_INTEGER, seq: 0 };
+  for (;;) {
+    const rows = claiming(db).dueEndpoints.all({ ...last, upTo });
+    for (const row of rows) {
+      last = { ...row, dueAt: row.dueAt ?? 0 };
+      yield last as typeof last & Pick<Endpoint, "pace">;
+    }
+    if (rows.length < ENDPOINTS_PAGE) return;
+  }
+}
+
+/** Leases to `leaseUntil` up to `count` deliveries of the endpoint that are due at `now` (epoch ms), the first first. */
+export function claim(tx: Tx, endpointSeq: number, count: number, now: number, leaseUntil: number): Claimed[] {
+  const endpoint = claiming(tx).endpoint.get({ seq: endpointSeq });
+  // What is to be swept is nobody's to attempt; its turn comes after.
+  if (!endpoint || endpoint.sweeping) return [];
+  const rows = claiming(tx).due.all({ endpointSeq, now, count });
+  const last = rows.at(-1)?.delivery;
+  if (last) claiming(tx).lease.run({ endpointSeq, until: leaseUntil, dueAt: last.dueAt, seq: last.seq });
+  correctDue(tx, endpointSeq);
+  return rows.map(({ delivery, createdAt, data }) => ({
+    delivery,
+    endpoint,
+    body: delivery.sample ?? envelope({ ...delivery, createdAt: createdAt ?? 0, data: data ?? "{}" }),
+  }));
+}
+
+/** The endpoint's turn comes after that of the others due at `now` (epoch ms). */
+export function yieldTurn(tx: Tx, endpointSeq: number, now: number): undefined {
+  const dueAt = claiming(tx).earliest.get({ endpointSeq })?.dueAt;
+  if (dueAt !== undefined && dueAt !== null) claiming(tx).setDue.run({ seq: endpointSeq, dueAt: Math.max(dueAt, now) });
+}
+
+/** The endpoint's row says again when its earliest delivery is due. */
+function correctDue(tx: Tx, endpointSeq: number): void {
+  const dueAt = claiming(tx).earliest.get({ endpointSeq })?.dueAt ?? null;
+  claiming(tx).setDue.run({ seq: endpointSeq, dueAt });
+}
+
+/** What an attempt came to. Times are epoch ms. */
+export interface Settled {
+  state: DeliveryState;
+  /** When it is attempted again; null when it is finished. */
+  dueAt: number | null;
+  status: number | null;
+  response: string | null;
+  error: string | null;
+  finishedAt: number | null;
+}
+
+/** Ends the lease. Of a delivery that is gone meanwhile nothing is recorded. */
+export function settle(tx: Tx, { seq, endpointSeq }: Delivery, settled: Settled): void {
+  settling(tx).settle.run({ seq, ...settled });
+  if (settled.dueAt !== null) claiming(tx).bringForward.run({ seq: endpointSeq, dueAt: settled.dueAt });
+}
+
+/** The endpoint as it is now; undefined when its row is gone. */
+export const endpointAt = (db: Db, seq: number): Endpoint | undefined => claiming(db).endpoint.get({ seq });
+
+/** Gives leases back, due at `now` (epoch ms), without an attempt counted. */
+export function release(tx: Tx, deliveries: readonly Delivery[], now: number): undefined {
+  for (const { seq, endpointSeq } of deliveries) {
+    claiming(tx).release.run({ seq, now });
+    claiming(tx).bringForward.run({ seq: endpointSeq, dueAt: now });
+  }
+}
+
+/** The same for every lease; returns how many. At start they belong to a process that has ended. */
+export function releaseLeases(tx: Tx, now: number): number {
+  const leased = tx.select().from(webhookDeliveries).where(sql`${webhookDeliveries.leased} = 1`).all();
+  release(tx, leased, now);
+  return leased.length;
+}
+
+/**
+ * Makes a delivery, in whatever state, due at `now` (epoch ms): one attempt more of what is finished, the next one of
+ * what waits.
+ * @throws AppError not_found; conflict while an attempt is under way
+ */
+export function resend(tx: Tx, id: string, now: number): Delivery {
+  const delivery = deliveryOf(tx, id);
+  if (delivery.leased && (delivery.dueAt ?? 0) > now) {
+    throw new AppError("conflict", `an attempt at delivery ${id} is under way; try again when it has ended`);
+  }
+  claiming(tx).bringForward.run({ seq: delivery.endpointSeq, dueAt: now });
+  tx.update(webhookDeliveries).set({ dueAt: now, leased: false }).where(eq(webhookDeliveries.seq, delivery.seq)).run();
+  return { ...delivery, dueAt: now, leased: false };
+}
+
+/** @throws AppError not_found */
+function deliveryOf(db: Db, id: string): Delivery {
+  const found = db
+    .select({ delivery: webhookDeliveries, state: webhookEndpoints.state })
+    .from(webhookDeliveries)
+    .innerJoin(webhookEndpoints, eq(webhookEndpoints.seq, webhookDeliveries.endpointSeq))
+    .where(eq(webhookDeliveries.id, id))
+    .get();
+  if (!found || found.state === "removed") throw new AppError("not_found", `there is no webhook delivery ${id}`);
+  return found.delivery;
+}
+
+/** The log of an endpoint, newest first, `limit` at most. */
+export function listDeliveries(
+  db: Db,
+  { seq }: Endpoint,
+  { state, limit }: { state?: DeliveryState; limit: number },
+): Delivery[] {
+  return db
+    .select()
+    .from(webhookDeliveries)
+    .where(
+      and(
+        eq(webhookDeliveries.endpointSeq, seq),
+        state === undefined ? undefined : sql`+${eq(webhookDeliveries.state, state)}`,
+      ),
+    )
+    .orderBy(desc(webhookDeliveries.seq))
+    .limit(limit)
+    .all();
+}
+
+/** Why a delivery failed that was waiting when its endpoint was disabled. */
+export const DISABLED = "the endpoint was disabled";
+
+/** Whether there is something for sweepEndpoints. */
+export const needsSweep = (db: Db): boolean => claiming(db).sweeping.get() !== undefined;
+
+/**
+ * Works off a portion of what disabling or removing endpoints left; returns whether there may be more. `now`: epoch ms.
+ */
+export function sweepEndpoints(tx: Tx, now: number): boolean {
+  const endpoint = claiming(tx).sweeping.get();
+  if (!endpoint) return false;
+  const { seq } = endpoint;
+  const handled = endpoint.state === "removed" ? deletePortion(tx, endpoint) : voidPortion(tx, endpoint, now);
+  if (handled < PORTION) {
+    if (endpoint.state === "removed") tx.delete(webhookEndpoints).where(eq(webhookEndpoints.seq, seq)).run();
+    else tx.update(webhookEndpoints).set({ sweeping: false }).where(eq(webhookEndpoints.seq, seq)).run();
+  }
+  return true;
+}
+
+function deletePortion(tx: Tx, { seq }: Endpoint): number {
+  const portion = sql`(SELECT seq FROM ${webhookDeliveries} WHERE ${webhookDeliveries.endpointSeq} = ${seq} LIMIT ${PORTION})`;
+  return deleted(tx, sql`${webhookDeliveries.seq} IN ${portion}`);
+}
+
+/** Tests and replays are attempted all the same; an attempt under way ends by itself. */
+function voidPortion(tx: Tx, { seq, voidThrough }: Endpoint, now: number): number {
+  const waiting = tx
+    .select({ seq: webhookDeliveries.seq })
+    .from(webhookDeliveries)
+    .where(
+      and(
+        eq(webhookDeliveries.endpointSeq, seq),
+        isDue,
+        sql`+${lte(webhookDeliveries.seq, voidThrough)}`,
+        sql`${webhookDeliveries.eventSeq} IS NOT NULL AND ${webhookDeliveries.finishedAt} IS NULL AND NOT ${webhookDeliveries.leased}`,
+      ),
+    )
+    .limit(PORTION)
+    .all();
+  for (const { seq } of waiting) {
+    tx.update(webhookDeliveries)
+      .set({ state: "failed", dueAt: null, error: DISABLED, finishedAt: now })
+      .where(eq(webhookDeliveries.seq, seq))
+      .run();
+  }
+  correctDue(tx, seq);
+  return waiting.length;
+}
+
+/** Deletes a portion of what was finished before `before` (epoch ms); returns whether there may be more. */
+export function deleteFinished(tx: Tx, before: number): boolean {
+  const portion = sql`(SELECT seq FROM ${webhookDeliveries} WHERE ${and(isFinished, lt(webhookDeliveries.finishedAt, before))} AND NOT ${isDue} LIMIT ${PORTION})`;
+  return deleted(tx, sql`${webhookDeliveries.seq} IN ${portion}`) === PORTION;
+}
+
+const deleted = (tx: Tx, which: SQL): number =>
+  tx.delete(webhookDeliveries).where(which).returning({ seq: webhookDeliveries.seq }).all().length;
+
+/**
+ * Deletes, of the next events after `after`, those from before `before` (epoch ms) that are fanned out and of which no
+ * delivery is kept. Returns the last one looked at; null at the end.
+ */
+export function deleteEvents(tx: Tx, after: number, before: number): number | null {
+  const next = tx
+    .select({
+      seq: events.seq,
+      createdAt: events.createdAt,
+      needed: sql<number>`EXISTS (SELECT 1 FROM ${webhookDeliveries} WHERE ${webhookDeliveries.eventSeq} = ${events.seq})`,
+    })
+    .from(events)
+    .where(and(gt(events.seq, after), lte(events.seq, cursorOf(tx))))
+    .orderBy(asc(events.seq))
+    .limit(PORTION)
+    .all();
+  const fresh = next.findIndex(({ createdAt }) => createdAt >= before);
+  const old = fresh < 0 ? next : next.slice(0, fresh);
+  for (const { seq, needed } of old) if (!needed) tx.delete(events).where(eq(events.seq, seq)).run();
+  return old.length === PORTION ? (old.at(-1)?.seq ?? null) : null;
+}

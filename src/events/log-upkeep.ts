@@ -1,0 +1,33 @@
+/**
+ * What the webhooks' past costs: finished deliveries go after retention.deliveryLogDays (spec: Delivery semantics 6), and
+ * then the events that no delivery is kept of. In portions, between which the event loop turns.
+ */
+import { newId, type Runtime } from "../runtime.ts";
+import type { Job } from "../scheduler.ts";
+import type { Options } from "../store/options.ts";
+import type { Store } from "../store/store.ts";
+import { deleteEvents, deleteFinished, fanOut, hasUnread } from "./deliveries.ts";
+
+const EVERY_MS = 60 * 60_000;
+const DAY_MS = 24 * 60 * 60_000;
+
+export function createLogUpkeep(
+  store: Pick<Store, "db" | "enqueue">,
+  options: Pick<Options, "get">,
+  runtime: Pick<Runtime, "now" | "randomBytes">,
+): Job {
+  return {
+    name: "webhook-log",
+    async runDue(now) {
+      const before = now - options.get("retention.deliveryLogDays") * DAY_MS;
+      while (await store.enqueue((tx) => deleteFinished(tx, before)));
+      // While there is no endpoint the deliverer leaves events alone, and each may go in its time.
+      while (hasUnread(store.db)) await store.enqueue((tx) => void fanOut(tx, now, () => newId(runtime, "whd")));
+      for (let after: number | null = 0; after !== null; ) {
+        const from: number = after;
+        after = await store.enqueue((tx) => deleteEvents(tx, from, before));
+      }
+      return now + EVERY_MS;
+    },
+  };
+}

@@ -1,0 +1,47 @@
+/**
+ * The one e-mail to the admins about an endpoint that was switched off (spec: Delivery semantics 5). That it is owed is
+ * written with the switching off, and that it was sent with the mail itself, so it is sent once whatever happens between.
+ */
+import type { Job } from "../scheduler.ts";
+import type { Store, Tx } from "../store/store.ts";
+import { type Endpoint, setTold, untold } from "./endpoints.ts";
+
+export interface DisabledNoticesParts {
+  store: Pick<Store, "db">;
+  /** Mails the owners and admins of a workspace; `record` is of the same transaction, and may run twice. */
+  notifyAdmins(notice: { workspaceId: string; subject: string; text: string }, record: (tx: Tx) => void): Promise<void>;
+  /** Where the settings are. */
+  baseUrl: string;
+}
+
+export function createDisabledNotices({ store, notifyAdmins, baseUrl }: DisabledNoticesParts): Job {
+  return {
+    name: "webhook-notices",
+    async runDue() {
+      for (const endpoint of untold(store.db)) {
+        const { workspaceId, exhausted, url } = endpoint;
+        const subject = `Webhook switched off: ${new URL(url).host}`;
+        const text = textOf(endpoint, exhausted, baseUrl);
+        await notifyAdmins({ workspaceId, subject, text }, (tx) => setTold(tx, endpoint));
+      }
+      return null;
+    },
+  };
+}
+
+const textOf = ({ id, url, events, disabledAt }: Endpoint, exhausted: number, baseUrl: string): string =>
+  [
+    `The webhook endpoint ${url} (${id}) was switched off on ${new Date(disabledAt ?? 0).toUTCString()}:`,
+    `${exhausted} deliveries in a row came to nothing, after all their attempts.`,
+    "",
+    `It was told of ${events.join(", ")}. While it is off, nothing is sent to it and nothing is kept for it; mail itself`,
+    "comes and goes as ever.",
+    "",
+    "When the receiver works again, send it a test and switch the endpoint on:",
+    "",
+    `    mailroom webhook test ${id}`,
+    `    mailroom webhook enable ${id}`,
+    "",
+    `What was not delivered can be sent again one by one (mailroom webhook deliveries ${id}, then resend), or read over the`,
+    `API at ${baseUrl}.`,
+  ].join("\n");

@@ -1,0 +1,98 @@
+/**
+ * What an attempt comes to, for its delivery and for its endpoint (spec: Delivery semantics; contract: Webhook delivery
+ * states).
+ *
+ *   2xx                          delivered; the endpoint counts from nought
+ *   refused destination          failed at once, and counts
+ *   any other failure            retried on the schedule; after its end failed, and counts
+ *   of a test, or a replay       nothing is retried, and no failure counts
+ *   of a disabled endpoint       nothing is retried, and no failure counts
+ */
+import type { Pace } from "../store/schema.ts";
+import type { Tx } from "../store/store.ts";
+import { type Claimed, type Delivery, DISABLED, endpointAt, type Settled, settle } from "./deliveries.ts";
+import { type Endpoint, setDisabled, setRecord } from "./endpoints.ts";
+import type { RequestOutcome } from "./request.ts";
+
+/** What is known when an attempt has ended, beside its outcome. */
+export interface OutcomeTerms {
+  /** Epoch ms. */
+  now: number;
+  /** Waits between attempts: one fewer than attempts. */
+  retrySeconds: readonly number[];
+  /** Exhausted deliveries in a row that disable an endpoint. */
+  disableAfter: number;
+}
+
+/** An answer that takes longer, in ms, is slow. */
+export const SLOW_MS = 1_000;
+
+export interface Fate {
+  settled: Settled;
+  /** The delivery came to nothing, and the endpoint's count goes up. */
+  counts: boolean;
+}
+
+/** `endpoint`: as it is now. */
+export function fateOf(
+  delivery: Delivery,
+  endpoint: Endpoint,
+  outcome: RequestOutcome,
+  { now, retrySeconds }: Pick<OutcomeTerms, "now" | "retrySeconds">,
+): Fate {
+  const { ok, refused } = outcome;
+  const error = outcome.error ?? null;
+  const answer = { status: outcome.status ?? null, response: outcome.response ?? null, error };
+  const finish = (state: Settled["state"], counts = false, why = error): Fate => ({
+    settled: { ...answer, error: why, state, dueAt: null, finishedAt: now },
+    counts,
+  });
+  if (ok) return finish("delivered");
+  if (delivery.finishedAt !== null) return finish(delivery.state);
+  if (isTest(delivery)) return finish("failed");
+  const isVoid = endpoint.state !== "active" || delivery.seq <= endpoint.voidThrough;
+  if (refused) return finish("failed", !isVoid);
+  // delivery.attempts is without this one.
+  const wait = retrySeconds[delivery.attempts];
+  if (wait === undefined) return finish("failed", !isVoid);
+  if (isVoid) return finish("failed", false, [error, DISABLED].filter(Boolean).join("; "));
+  return {
+    settled: { ...answer, state: "retrying", dueAt: now + Math.round(wait * 1_000), finishedAt: null },
+    counts: false,
+  };
+}
+
+/** Attempts of a test concern nobody's count. */
+export const isTest = ({ eventSeq }: Delivery): boolean => eventSeq === null;
+
+export function paceOf({ ok, status, ms }: RequestOutcome, before: Pace, timeoutMs: number): Pace {
+  if (status === undefined || ms >= timeoutMs) return "failing";
+  if (ms > SLOW_MS) return "slow";
+  // An answer that is quick and bad proves nothing, and harms nobody.
+  return ok ? "proven" : before;
+}
+
+/** What became of the endpoint. */
+export interface Recorded {
+  pace: Pace;
+  disabled: boolean;
+}
+
+/** Records an attempt. Of what is gone meanwhile nothing is. */
+export function recordOutcome(
+  tx: Tx,
+  { delivery }: Claimed,
+  outcome: RequestOutcome,
+  { timeoutMs, ...terms }: OutcomeTerms & { timeoutMs: number },
+): Recorded {
+  const endpoint = endpointAt(tx, delivery.endpointSeq);
+  if (!endpoint) return { pace: "failing", disabled: true };
+  const { settled, counts } = fateOf(delivery, endpoint, outcome, terms);
+  settle(tx, delivery, settled);
+  const pace = outcome.refused ? endpoint.pace : paceOf(outcome, endpoint.pace, timeoutMs);
+  const exhausted =
+    isTest(delivery) || !(counts || outcome.ok) ? endpoint.exhausted : counts ? endpoint.exhausted + 1 : 0;
+  if (exhausted !== endpoint.exhausted || pace !== endpoint.pace) setRecord(tx, endpoint, { exhausted, pace });
+  const disabled = exhausted >= terms.disableAfter && counts && setDisabled(tx, endpoint, terms.now);
+  return { pace, disabled: disabled || endpoint.state !== "active" };
+}

@@ -1,0 +1,50 @@
+/** An appliance that tells receivers on this host of events, and what a test of that needs at hand. */
+import { EVENT_NAMES, type EventData, type EventName, emit } from "../../src/events/outbox.ts";
+import { sampleOf } from "../../src/events/payload.ts";
+import { newId } from "../../src/runtime.ts";
+import { type Booted, boot } from "../harness/appliance.ts";
+import { letter, mailer } from "../harness/mail.ts";
+import { type Receiver, startReceiver } from "../harness/receiver.ts";
+
+export type WebhookRig = Awaited<ReturnType<typeof openRig>>;
+
+export async function openRig(settings: Record<string, string> = {}, env: Record<string, string> = {}) {
+  const booted: Booted = await boot(env);
+  const { appliance, owner, runtime, mx } = booted;
+  const { store, developers, options } = appliance;
+  store.transact((tx) => {
+    const all = { "webhooks.allowNetworks": "127.0.0.0/8", ...settings };
+    for (const [name, value] of Object.entries(all)) options.set(tx, name, value);
+  });
+
+  function add(url: string, events: readonly EventName[] = EVENT_NAMES, workspaceId = owner.workspaceId) {
+    return store.transact((tx) => developers.addWebhook(tx, { workspaceId, url, events }));
+  }
+
+  return {
+    ...booted,
+    add,
+    /** A receiver, and an endpoint that leads to it. */
+    receive(events?: readonly EventName[]): Receiver & ReturnType<typeof add> {
+      const receiver = startReceiver();
+      return Object.assign(receiver, add(receiver.url, events));
+    },
+    /** Puts an event into the outbox as mail does; returns its id. */
+    happen<E extends EventName>(event: E, data?: Partial<EventData[E]>): string {
+      const id = newId(runtime, "evt");
+      const now = runtime.now();
+      const whole = { ...sampleOf(event, now), ...data } as EventData[E];
+      store.transact((tx) => emit(tx, { id, workspaceId: owner.workspaceId, event, data: whole, now }));
+      return id;
+    },
+    /** Mail from elsewhere to alice@example.test arrives. */
+    async arrive(subject = "Hello"): Promise<void> {
+      const sender = mailer(mx);
+      await sender.send({ from: "carol@remote.example", to: "alice@example.test" }, letter({ subject }));
+      sender.close();
+    },
+    /** The log of an endpoint, oldest first. */
+    log: (id: string) => developers.listDeliveries(id, { limit: 1_000 }).reverse(),
+    settled: () => appliance.settled(),
+  };
+}

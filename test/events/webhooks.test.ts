@@ -1,0 +1,563 @@
+/** Webhooks from outside: receivers on sockets, and a clock that stands until moved (spec: Events). */
+import { describe, expect, test } from "bun:test";
+import { type Hook, startReceiver } from "../harness/receiver.ts";
+import { START } from "../harness/runtime.ts";
+import { openRig } from "./webhook-rig.ts";
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+
+const FAILS = () => new Response("not now", { status: 503 });
+const bodyOf = (hook: Hook | undefined) => JSON.parse(hook?.body ?? "null");
+const attemptsOf = (hooks: readonly Hook[]) => hooks.map(({ headers }) => headers.get("x-service-attempt"));
+
+describe("what is told", () => {
+  test("mail that arrives, at once, in the specification's envelope and with its headers", async () => {
+    const { receive, arrive, settled, log, owner } = await openRig();
+    const receiver = receive(["message.inbound"]);
+    await arrive("Hello");
+    await settled();
+    const [hook, ...more] = receiver.hooks;
+    expect(more).toEqual([]);
+    const { id, ...envelope } = bodyOf(hook);
+    expect(envelope).toEqual({
+      event: "message.inbound",
+      createdAt: "2026-01-05T09:00:00.000Z",
+      data: expect.objectContaining({ mailboxId: owner.mailboxId, subject: "Hello", cc: [], inReplyTo: null }),
+    });
+    expect(Object.fromEntries(hook?.headers ?? [])).toMatchObject({
+      "content-type": "application/json",
+      "x-service-event": "message.inbound",
+      "x-service-delivery": id,
+      "x-service-attempt": "1",
+      "x-service-timestamp": String(START / 1_000),
+      "x-service-signature": expect.stringMatching(new RegExp(`^t=${START / 1_000},v1=[0-9a-f]{64}$`)),
+      "webhook-id": id,
+      "webhook-timestamp": String(START / 1_000),
+      "webhook-signature": expect.stringMatching(/^v1,[A-Za-z0-9+/]{43}=$/),
+    });
+    expect(log(receiver.id)).toMatchObject([
+      { eventId: id, state: "delivered", attempts: 1, status: 200, response: "ok", error: null, finishedAt: START },
+    ]);
+  });
+
+  test("to each endpoint of the workspace the kinds it chose, from the time it was added", async () => {
+    const { receive, happen, settled, appliance, add, owner } = await openRig();
+    happen("message.inbound");
+    const [all, bounces] = [receive(), receive(["message.bounced", "message.complaint"])];
+    const elsewhere = startReceiver();
+    const other = appliance.store.transact((tx) => appliance.people.addWorkspace(tx, "Other").id);
+    add(elsewhere.url, undefined, other);
+    expect(other).not.toBe(owner.workspaceId);
+    for (const event of ["message.outbound", "message.bounced", "message.delivered"] as const) happen(event);
+    await settled();
+    const told = (hooks: Hook[]) => hooks.map(({ headers }) => headers.get("x-service-event")).sort();
+    expect(told(all.hooks)).toEqual(["message.bounced", "message.delivered", "message.outbound"]);
+    expect(told(bounces.hooks)).toEqual(["message.bounced"]);
+    expect(elsewhere.hooks).toEqual([]);
+  });
+
+  test("what a command adds beside the server is followed within two seconds", async () => {
+    const { receive, happen, advance } = await openRig();
+    const receiver = receive();
+    happen("message.inbound");
+    await advance(2_000);
+    expect(receiver.hooks).toHaveLength(1);
+  });
+});
+
+describe("the schedule", () => {
+  test("seven attempts at 0, 1, 5, 30 minutes, 2, 6 and 12 hours after one another, to the second", async () => {
+    const { receive, happen, advance, settled, log, runtime, appliance } = await openRig();
+    const receiver = receive();
+    receiver.answer = FAILS;
+    const id = happen("message.outbound");
+    await settled();
+    expect(log(receiver.id)).toMatchObject([{ state: "retrying", attempts: 1, dueAt: START + MINUTE_MS, status: 503 }]);
+    for (const [i, seconds] of [60, 300, 1_800, 7_200, 21_600, 43_200].entries()) {
+      await advance(seconds * 1_000 - 1);
+      expect(receiver.hooks).toHaveLength(i + 1);
+      await advance(1);
+      expect(receiver.hooks).toHaveLength(i + 2);
+    }
+    const last = { state: "failed", attempts: 7, dueAt: null, error: "answered 503", finishedAt: runtime.now() };
+    expect(log(receiver.id)).toMatchObject([last]);
+    await advance(7 * DAY_MS);
+    expect(attemptsOf(receiver.hooks)).toEqual(["1", "2", "3", "4", "5", "6", "7"]);
+
+    // The same bytes under the same id, each signed afresh.
+    expect(new Set(receiver.hooks.map(({ body }) => body)).size).toBe(1);
+    expect(new Set(receiver.hooks.map(({ headers }) => headers.get("x-service-delivery")))).toEqual(new Set([id]));
+    expect(new Set(receiver.hooks.map(({ headers }) => headers.get("x-service-signature"))).size).toBe(7);
+    const first = START / 1_000;
+    const sums = [0, 60, 360, 2_160, 9_360, 30_960, 74_160].map((seconds) => String(first + seconds));
+    expect(receiver.hooks.map(({ headers }) => headers.get("x-service-timestamp"))).toEqual(sums);
+    expect(appliance.developers.webhook(receiver.id).exhausted).toBe(1);
+  });
+
+  test("another one, if the setting says so, in fractions of seconds too", async () => {
+    const { receive, happen, advance, settled, log } = await openRig({ "webhooks.retrySeconds": "0.5,2" });
+    const receiver = receive();
+    receiver.answer = FAILS;
+    happen("message.outbound");
+    await settled();
+    await advance(500);
+    await advance(2_000);
+    await advance(DAY_MS);
+    expect(attemptsOf(receiver.hooks)).toEqual(["1", "2", "3"]);
+    expect(log(receiver.id)).toMatchObject([{ state: "failed" }]);
+  });
+
+  test("any 2xx ends it", async () => {
+    const { receive, happen, advance, settled, log } = await openRig();
+    const receiver = receive();
+    receiver.answer = (_, nth) => new Response(null, { status: nth === 1 ? 500 : 204 });
+    happen("message.outbound");
+    await settled();
+    await advance(MINUTE_MS);
+    expect(log(receiver.id)).toMatchObject([
+      { state: "delivered", attempts: 2, status: 204, response: "", error: null },
+    ]);
+  });
+
+  const FAILURES: [name: string, answer: () => Response, row: object][] = [
+    ["404", () => new Response("gone", { status: 404 }), { status: 404, response: "gone", error: "answered 404" }],
+    [
+      "a redirect, which is not followed",
+      () => new Response(null, { status: 302, headers: { location: "/elsewhere" } }),
+      { status: 302, error: "answered 302, and redirects are not followed" },
+    ],
+  ];
+  for (const [name, answer, row] of FAILURES) {
+    test(`${name} is retried`, async () => {
+      const { receive, happen, settled, log } = await openRig();
+      const receiver = receive();
+      receiver.answer = answer;
+      happen("message.outbound");
+      await settled();
+      expect(log(receiver.id)).toMatchObject([{ state: "retrying", attempts: 1, ...row }]);
+      expect(receiver.hooks.map(({ path }) => path)).toEqual(["/hook"]);
+    });
+  }
+
+  test("no connection is retried", async () => {
+    const { receive, happen, settled, log } = await openRig();
+    const receiver = receive();
+    receiver.stop();
+    happen("message.outbound");
+    await settled();
+    expect(log(receiver.id)).toMatchObject([
+      { state: "retrying", attempts: 1, status: null, response: null, error: "connection refused" },
+    ]);
+  });
+
+  test("an answer that is not whole after ten seconds is retried", async () => {
+    const { receive, happen, settled, log, runtime } = await openRig();
+    const receiver = receive();
+    receiver.answer = () => new Promise(() => {});
+    happen("message.outbound");
+    await receiver.waitFor(1);
+    runtime.advanceTo(START + 9_999);
+    expect(log(receiver.id)).toMatchObject([{ state: "pending", leased: true, attempts: 0 }]);
+    runtime.advanceTo(START + 10_000);
+    await settled();
+    const error = "no complete answer within 10 seconds";
+    expect(log(receiver.id)).toMatchObject([
+      { state: "retrying", attempts: 1, error, dueAt: START + 10_000 + MINUTE_MS },
+    ]);
+  });
+
+  test("a destination that is refused fails at once", async () => {
+    const { receive, happen, settled, log, appliance } = await openRig();
+    const receiver = receive();
+    appliance.store.transact((tx) => appliance.options.set(tx, "webhooks.allowNetworks", "none"));
+    happen("message.outbound");
+    await settled();
+    const [row] = log(receiver.id);
+    expect(row).toMatchObject({ state: "failed", attempts: 1, status: null, finishedAt: START });
+    expect(row?.error).toContain("loopback");
+    expect(receiver.hooks).toEqual([]);
+    expect(appliance.developers.webhook(receiver.id).exhausted).toBe(1);
+  });
+
+  test("4 KiB of the answer are kept", async () => {
+    const { receive, happen, settled, log } = await openRig();
+    const receiver = receive();
+    receiver.answer = () => new Response("é".repeat(10_000));
+    happen("message.outbound");
+    await settled();
+    expect(log(receiver.id)).toMatchObject([{ state: "delivered", response: "é".repeat(2_048) }]);
+  });
+});
+
+describe("an endpoint that fails", () => {
+  const ONE_ATTEMPT = { "webhooks.retrySeconds": "1" };
+
+  /** Lets `count` deliveries come to nothing, or to something. */
+  async function exhaust(rig: Awaited<ReturnType<typeof openRig>>, count: number): Promise<void> {
+    for (let i = 0; i < count; i++) rig.happen("message.outbound");
+    await rig.settled();
+    await rig.advance(1_000);
+  }
+
+  test("is disabled after 15 deliveries in a row, and its admins are mailed once", async () => {
+    const rig = await openRig({ ...ONE_ATTEMPT, "sending.mailboxPerHour": "0", "sending.workspacePerHour": "0" });
+    const { appliance, receive, owner, api, advance, log } = rig;
+    const { people, developers, store } = appliance;
+    store.transact((tx) => {
+      const added = { workspaceId: owner.workspaceId, name: "Somebody", ownMailbox: true } as const;
+      people.addUser(tx, { ...added, email: "bob@example.test", role: "admin" });
+      people.addUser(tx, { ...added, email: "max@example.test", role: "member" });
+      people.pauseWorkspace(tx, owner.workspaceId, "Nothing leaves");
+    });
+    const receiver = receive();
+    receiver.answer = FAILS;
+    await exhaust(rig, 14);
+    expect(developers.webhook(receiver.id)).toMatchObject({ state: "active", exhausted: 14 });
+    await exhaust(rig, 1);
+    expect(developers.webhook(receiver.id)).toMatchObject({ state: "disabled", exhausted: 15 });
+    // Nothing is told while it is disabled, the mail about it neither.
+    await exhaust(rig, 3);
+    await advance(DAY_MS);
+    expect(log(receiver.id)).toHaveLength(15);
+    expect(receiver.hooks).toHaveLength(30);
+
+    const { body } = await api.get<{ threads: { mailbox: string; id: string; subject: string }[] }>("/threads");
+    expect(body.threads.map(({ mailbox }) => mailbox).sort()).toEqual(["alice@example.test", "bob@example.test"]);
+    const detail = await api.get<{ messages: Record<string, unknown>[] }>(`/threads/${body.threads[0]?.id}`);
+    expect(detail.body.messages).toMatchObject([
+      {
+        from: { email: "postmaster@example.test" },
+        to: [{ email: "alice@example.test" }, { email: "bob@example.test" }],
+        subject: expect.stringContaining("Webhook switched off: 127.0.0.1"),
+        text: expect.stringContaining(`mailroom webhook enable ${receiver.id}`),
+      },
+    ]);
+    // It has no Sent copy, and no event says that it was sent or that it arrived at a server.
+    const names = store.db.$client.query("SELECT DISTINCT event FROM events ORDER BY event").values().flat();
+    expect(names).toEqual(["message.inbound", "message.outbound"]);
+    const counted = store.db.$client.query("SELECT sum(recipients) FROM outbound_messages").values().flat();
+    expect(counted).toEqual([0]);
+  });
+
+  test("waiting deliveries of it fail, uncounted, and stay so when it is enabled", async () => {
+    const rig = await openRig({ "webhooks.disableAfter": "1" });
+    const { receive, happen, settled, log, appliance, advance, runtime } = rig;
+    const receiver = receive();
+    receiver.answer = FAILS;
+    const first = happen("message.outbound");
+    await settled();
+    for (const seconds of [60, 300, 1_800, 7_200, 21_600]) await advance(seconds * 1_000);
+    happen("message.inbound");
+    happen("message.inbound");
+    await settled();
+    await advance(43_200_000 - 1);
+    expect(log(receiver.id).map(({ state }) => state)).toEqual(["retrying", "retrying", "retrying"]);
+    await advance(1);
+    const disabledAt = runtime.now();
+    expect(appliance.developers.webhook(receiver.id)).toMatchObject({ state: "disabled", disabledAt, exhausted: 1 });
+    expect(log(receiver.id)).toMatchObject([
+      { eventId: first, state: "failed", error: "answered 503" },
+      { state: "failed", error: "the endpoint was disabled", dueAt: null, finishedAt: disabledAt },
+      { state: "failed", error: "the endpoint was disabled", dueAt: null, finishedAt: disabledAt },
+    ]);
+    const attempts = receiver.hooks.length;
+    appliance.store.transact((tx) => appliance.developers.enableWebhook(tx, receiver.id));
+    expect(appliance.developers.webhook(receiver.id)).toMatchObject({
+      state: "active",
+      exhausted: 0,
+      disabledAt: null,
+    });
+    await advance(7 * DAY_MS);
+    expect(receiver.hooks).toHaveLength(attempts);
+    // And it is told again of what happens from now on.
+    receiver.answer = () => new Response("ok");
+    happen("message.complaint");
+    await settled();
+    expect(log(receiver.id).at(-1)).toMatchObject({ event: "message.complaint", state: "delivered" });
+  });
+
+  test("counts from nought after a success, and after it was enabled", async () => {
+    const rig = await openRig({ ...ONE_ATTEMPT, "webhooks.disableAfter": "3" });
+    const { receive, appliance } = rig;
+    const receiver = receive();
+    const exhausted = () => appliance.developers.webhook(receiver.id).exhausted;
+    receiver.answer = FAILS;
+    await exhaust(rig, 2);
+    expect(exhausted()).toBe(2);
+    receiver.answer = () => new Response("ok");
+    await exhaust(rig, 1);
+    expect(exhausted()).toBe(0);
+    receiver.answer = FAILS;
+    await exhaust(rig, 2);
+    expect(appliance.developers.webhook(receiver.id)).toMatchObject({ state: "active", exhausted: 2 });
+    await exhaust(rig, 1);
+    expect(appliance.developers.webhook(receiver.id)).toMatchObject({ state: "disabled", exhausted: 3 });
+    appliance.store.transact((tx) => appliance.developers.enableWebhook(tx, receiver.id));
+    await exhaust(rig, 2);
+    expect(appliance.developers.webhook(receiver.id)).toMatchObject({ state: "active", exhausted: 2 });
+  });
+
+  test("an admin without a mailbox here is written to where they are; a notice that bounces tells nobody", async () => {
+    const rig = await openRig({ ...ONE_ATTEMPT, "webhooks.disableAfter": "1", "smtp.relay": "smtp://127.0.0.1:1" });
+    const { appliance, receive, owner, advance } = rig;
+    const { store, people } = appliance;
+    store.transact((tx) => {
+      const far = { workspaceId: owner.workspaceId, email: "far@remote.example", name: "Far", role: "admin" } as const;
+      people.addUser(tx, { ...far, ownMailbox: false });
+      appliance.options.set(tx, "smtp.retrySeconds", "1");
+    });
+    receive().answer = FAILS;
+    await exhaust(rig, 1);
+    const [waiting] = [...appliance.outbound.listQueue()];
+    expect(waiting).toMatchObject({ recipient: "far@remote.example", mailbox: "postmaster@example.test" });
+    await advance(10_000);
+    expect([...appliance.outbound.listQueue()]).toEqual([]);
+    const bounced = store.db.$client.query("SELECT count(*) FROM events WHERE event = 'message.bounced'").values();
+    expect(bounced.flat()).toEqual([0]);
+    expect(appliance.outbound.listSuppressions()).toEqual([]);
+  });
+});
+
+describe("isolation", () => {
+  test("an endpoint that hangs keeps no other waiting, and one attempt at a time", async () => {
+    const { receive, happen, runtime, log, settled } = await openRig();
+    const [hanging, working] = [receive(), receive()];
+    hanging.answer = () => new Promise(() => {});
+    for (let i = 0; i < 100; i++) happen("message.outbound");
+    await working.waitFor(100);
+    await hanging.waitFor(1);
+    runtime.advanceTo(runtime.now() + 10_000);
+    await hanging.waitFor(2);
+    expect(hanging.hooks).toHaveLength(2);
+    expect(log(hanging.id).filter(({ leased }) => leased).length).toBeLessThan(4);
+    hanging.stop();
+    await settled();
+  });
+
+  test("more endpoints that hang than there are lanes delay one that works by a second, and only the first time", async () => {
+    const { add, receive, happen, runtime, settled } = await openRig();
+    const hanging = startReceiver();
+    hanging.answer = () => new Promise(() => {});
+    // In one workspace at most 100; 64 lanes.
+    for (let i = 0; i < 90; i++) add(hanging.url);
+    const working = receive();
+    happen("message.outbound");
+    await hanging.waitFor(64);
+    expect(working.hooks).toEqual([]);
+    runtime.advanceTo(START + 1_000);
+    await working.waitFor(1);
+    // Once they have shown what they are, they are in nobody's way.
+    runtime.advanceTo(START + 20_000);
+    await hanging.waitFor(90);
+    for (let i = 2; i < 10; i++) {
+      happen("message.outbound");
+      await working.waitFor(i);
+    }
+    hanging.stop();
+    await settled();
+  });
+
+  test("at most eight attempts at a time for an endpoint that works", async () => {
+    const { receive, happen, settled, log } = await openRig();
+    const receiver = receive();
+    let [now, most] = [0, 0];
+    receiver.answer = async () => {
+      most = Math.max(most, ++now);
+      await new Promise((resolve) => setImmediate(resolve));
+      now--;
+      return new Response("ok");
+    };
+    for (let i = 0; i < 300; i++) happen("message.outbound");
+    await settled();
+    expect(most).toBe(8);
+    expect(new Set(receiver.hooks.map(({ headers }) => headers.get("webhook-id"))).size).toBe(300);
+    expect(receiver.hooks).toHaveLength(300);
+    expect(log(receiver.id).every(({ state, attempts }) => state === "delivered" && attempts === 1)).toBeTrue();
+  });
+});
+
+describe("by hand", () => {
+  test("a delivery is resent once, with the same payload and id, whatever became of it", async () => {
+    const { receive, happen, settled, log, appliance, advance, runtime } = await openRig({
+      "webhooks.retrySeconds": "60",
+      "webhooks.disableAfter": "2",
+    });
+    const { store, developers } = appliance;
+    const receiver = receive();
+    happen("message.outbound");
+    await settled();
+    const [{ id }] = log(receiver.id) as [{ id: string }, ...unknown[]];
+    const resend = async () => {
+      store.transact((tx) => developers.resendDelivery(tx, id));
+      await settled();
+    };
+    await resend();
+    expect(attemptsOf(receiver.hooks)).toEqual(["1", "2"]);
+    expect(receiver.hooks[1]?.body).toBe(receiver.hooks[0]?.body as string);
+    expect(log(receiver.id)).toMatchObject([{ state: "delivered", attempts: 2 }]);
+
+    // A replay that fails is not repeated, counts nothing, and undoes nothing.
+    receiver.answer = FAILS;
+    await advance(1_000);
+    await resend();
+    await advance(DAY_MS);
+    expect(attemptsOf(receiver.hooks)).toEqual(["1", "2", "3"]);
+    expect(log(receiver.id)).toMatchObject([{ state: "delivered", attempts: 3, status: 503, dueAt: null }]);
+    expect(developers.webhook(receiver.id).exhausted).toBe(0);
+
+    // Of one that failed, a replay that succeeds makes one that was delivered, and the endpoint counts from nought.
+    happen("message.inbound");
+    await settled();
+    await advance(60_000);
+    const failed = log(receiver.id).at(-1);
+    expect([failed?.state, failed?.attempts]).toEqual(["failed", 2]);
+    expect(developers.webhook(receiver.id).exhausted).toBe(1);
+    receiver.answer = () => new Response("ok");
+    store.transact((tx) => developers.resendDelivery(tx, failed?.id ?? ""));
+    await settled();
+    expect(log(receiver.id).at(-1)).toMatchObject({ state: "delivered", attempts: 3, finishedAt: runtime.now() });
+    expect(developers.webhook(receiver.id).exhausted).toBe(0);
+  });
+
+  test("of a delivery that waits, resending makes the next attempt now; under way it is refused", async () => {
+    const { receive, happen, settled, log, appliance, advance, runtime } = await openRig();
+    const { store, developers } = appliance;
+    const receiver = receive();
+    receiver.answer = FAILS;
+    happen("message.outbound");
+    await settled();
+    await advance(5_000);
+    const [{ id }] = log(receiver.id) as [{ id: string }, ...unknown[]];
+    store.transact((tx) => developers.resendDelivery(tx, id));
+    await settled();
+    expect(log(receiver.id)).toMatchObject([{ state: "retrying", attempts: 2, dueAt: runtime.now() + 300_000 }]);
+
+    receiver.answer = () => new Promise(() => {});
+    runtime.advanceTo(runtime.now() + 300_000);
+    await receiver.waitFor(3);
+    expect(() => store.transact((tx) => void developers.resendDelivery(tx, id))).toThrow("is under way");
+    receiver.stop();
+    await settled();
+  });
+
+  test("a test is a signed sample, sent once, that touches no count, and reaches a disabled endpoint", async () => {
+    const { receive, settled, log, appliance, advance, happen } = await openRig({ "webhooks.disableAfter": "1" });
+    const { store, developers } = appliance;
+    const receiver = receive(["message.bounced", "message.delivered"]);
+    const send = async (event?: string) => {
+      store.transact((tx) => developers.testWebhook(tx, receiver.id, event));
+      await settled();
+    };
+    await send();
+    await send("message.inbound");
+    expect(receiver.hooks.map(({ headers }) => headers.get("x-service-event"))).toEqual([
+      "message.delivered",
+      "message.inbound",
+    ]);
+    expect(bodyOf(receiver.hooks[1])).toMatchObject({
+      id: receiver.hooks[1]?.headers.get("x-service-delivery"),
+      event: "message.inbound",
+      data: { cc: [] },
+    });
+    receiver.answer = FAILS;
+    await send();
+    await advance(DAY_MS);
+    expect(receiver.hooks).toHaveLength(3);
+    expect(log(receiver.id).at(-1)).toMatchObject({ state: "failed", attempts: 1, error: "answered 503" });
+    expect(developers.webhook(receiver.id)).toMatchObject({ state: "active", exhausted: 0 });
+
+    happen("message.delivered");
+    await settled();
+    for (const seconds of [60, 300, 1_800, 7_200, 21_600, 43_200]) await advance(seconds * 1_000);
+    expect(developers.webhook(receiver.id)).toMatchObject({ state: "disabled", exhausted: 1 });
+    receiver.answer = () => new Response("ok");
+    await send();
+    expect(log(receiver.id).at(-1)).toMatchObject({ state: "delivered", status: 200 });
+    expect(developers.webhook(receiver.id)).toMatchObject({ state: "disabled", exhausted: 1 });
+    expect(() => store.transact((tx) => void developers.testWebhook(tx, receiver.id, "mail"))).toThrow("no event");
+  });
+
+  test("an endpoint that is removed is gone with its deliveries", async () => {
+    const { receive, happen, settled, appliance, advance } = await openRig();
+    const { store, developers } = appliance;
+    const [removed, kept] = [receive(), receive()];
+    removed.answer = FAILS;
+    happen("message.outbound");
+    await settled();
+    store.transact((tx) => developers.removeWebhook(tx, removed.id));
+    expect(() => developers.webhook(removed.id)).toThrow("no webhook endpoint");
+    expect(developers.listWebhooks().map(({ id }) => id)).toEqual([kept.id]);
+    await settled();
+    await advance(DAY_MS);
+    expect(removed.hooks).toHaveLength(1);
+    const left = store.db.$client.query("SELECT count(*) FROM webhook_deliveries").values().flat();
+    expect([left, store.db.$client.query("SELECT count(*) FROM webhook_endpoints").values().flat()]).toEqual([
+      [1],
+      [1],
+    ]);
+  });
+
+  test("a workspace has at most 100 endpoints, which may be alike", async () => {
+    const { add } = await openRig();
+    for (let i = 0; i < 100; i++) add("https://example.com/hook");
+    expect(() => add("https://example.com/hook")).toThrow("at most 100");
+  });
+});
+
+describe("what is kept", () => {
+  test("finished deliveries for 30 days, and the events behind them", async () => {
+    const { receive, happen, settled, log, advance, appliance, runtime } = await openRig();
+    const count = () => appliance.store.db.$client.query("SELECT count(*) FROM events").values().flat()[0];
+    happen("message.inbound");
+    const receiver = receive();
+    receiver.answer = (_, nth) => new Response(null, { status: nth === 1 ? 500 : 200 });
+    happen("message.outbound");
+    await settled();
+    await advance(MINUTE_MS);
+    const finishedAt = runtime.now();
+    expect(log(receiver.id)).toMatchObject([{ state: "delivered", finishedAt }]);
+    await advance(30 * DAY_MS - HOUR_MS);
+    expect([log(receiver.id).length, count()]).toEqual([1, 2]);
+    await advance(2 * HOUR_MS);
+    expect([log(receiver.id).length, count()]).toEqual([0, 0]);
+  });
+
+  test("what is not finished stays, however old", async () => {
+    const { receive, happen, settled, log, advance, appliance } = await openRig({
+      "webhooks.retrySeconds": "864000",
+      "retention.deliveryLogDays": "1",
+    });
+    const receiver = receive();
+    receiver.answer = (_, nth) => new Response(null, { status: nth === 1 ? 500 : 200 });
+    happen("message.outbound");
+    await settled();
+    await advance(9 * DAY_MS);
+    expect(log(receiver.id)).toMatchObject([{ state: "retrying" }]);
+    await advance(DAY_MS);
+    expect(receiver.hooks[1]?.body).toBe(receiver.hooks[0]?.body as string);
+    await advance(2 * DAY_MS);
+    expect(log(receiver.id)).toEqual([]);
+    expect(appliance.store.db.$client.query("SELECT count(*) FROM events").values().flat()).toEqual([0]);
+  });
+
+  test("a backlog of 100,000 takes no memory to speak of, and delays no other endpoint", async () => {
+    const { receive, happen, appliance, runtime, owner } = await openRig();
+    const { store } = appliance;
+    const [dead, working] = [receive(["message.inbound"]), receive(["message.outbound"])];
+    dead.answer = () => new Promise(() => {});
+    const backlog = store.db.$client.prepare(
+      `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)
+       INSERT INTO events (id, workspace_id, event, created_at, data)
+       SELECT 'evt_' || i, ?, 'message.inbound', ?, '{}' FROM n`,
+    );
+    store.transact(() => void backlog.run(owner.workspaceId, runtime.now()));
+    await dead.waitFor(1);
+    happen("message.outbound");
+    await working.waitFor(1);
+    const leased = store.db.$client.query("SELECT count(*) FROM webhook_deliveries WHERE leased = 1").values().flat();
+    expect(leased[0]).toBeLessThan(4);
+    dead.stop();
+  });
+});
