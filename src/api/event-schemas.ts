@@ -2,7 +2,7 @@
  * What webhooks deliver (spec: Events), as schemas: the envelope with the data of each kind, under `webhooks` of the
  * OpenAPI document. That what is emitted has this shape is tested with events of real mail.
  */
-import { EVENT_NAMES, type EventName } from "../events/outbox.ts";
+import type { EventName } from "../events/outbox.ts";
 import { type Schema, t } from "./json-schema.ts";
 import { dateTime, EmailAddress, email, nullable } from "./schemas.ts";
 

@@ -1,15 +1,19 @@
 /** An appliance that tells receivers on this host of events, and what a test of that needs at hand. */
 import { EVENT_NAMES, type EventData, type EventName, emit } from "../../src/events/outbox.ts";
 import { sampleOf } from "../../src/events/payload.ts";
-import { newId } from "../../src/runtime.ts";
+import { type DnsResolver, newId } from "../../src/runtime.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { letter, mailer } from "../harness/mail.ts";
 import { type Receiver, startReceiver } from "../harness/receiver.ts";
 
 export type WebhookRig = Awaited<ReturnType<typeof openRig>>;
 
-export async function openRig(settings: Record<string, string> = {}, env: Record<string, string> = {}) {
-  const booted: Booted = await boot(env);
+export async function openRig(
+  settings: Record<string, string> = {},
+  env: Record<string, string> = {},
+  dns?: DnsResolver,
+) {
+  const booted: Booted = await boot(env, dns);
   const { appliance, owner, runtime, mx } = booted;
   const { store, developers, options } = appliance;
   store.transact((tx) => {

@@ -1,0 +1,101 @@
+/**
+ * Events of real mail as a receiver gets them: all five kinds of one appliance, with the shape that the published schemas
+ * say, and never a body or a Bcc recipient (spec: Events; contract: Bcc).
+ */
+import { expect, test } from "bun:test";
+import { describeApi } from "../../src/api/openapi.ts";
+import { OPERATIONS } from "../../src/api/operations/all.ts";
+import { EVENT_NAMES } from "../../src/events/outbox.ts";
+import { faults, type JsonObject, resolve } from "../api/validate.ts";
+import { openRig } from "../events/webhook-rig.ts";
+import { zone } from "../harness/dns-server.ts";
+import { letter, mailer } from "../harness/mail.ts";
+import { startRemoteMx } from "../harness/remote-mx.ts";
+
+const document = describeApi(OPERATIONS, "https://mail.example.test", "/api/v1") as JsonObject;
+const BODY = "The body, which nobody is told";
+
+/** An ARF report (RFC 5965) about a message of ours. */
+const complaint = (messageId: string, recipient: string): string =>
+  [
+    "From: feedback@remote.example",
+    "To: alice@example.test",
+    "Subject: Complaint",
+    "Message-ID: <arf@remote.example>",
+    "MIME-Version: 1.0",
+    'Content-Type: multipart/report; report-type=feedback-report; boundary="b"',
+    "",
+    "--b",
+    "Content-Type: text/plain",
+    "",
+    "A complaint.",
+    "--b",
+    "Content-Type: message/feedback-report",
+    "",
+    "Feedback-Type: abuse",
+    "User-Agent: Test/1",
+    "Version: 1",
+    `Original-Rcpt-To: ${recipient}`,
+    "",
+    "--b",
+    "Content-Type: text/rfc822-headers",
+    "",
+    `Message-ID: ${messageId}`,
+    "",
+    "--b--",
+    "",
+  ].join("\n");
+
+test("all five kinds", async () => {
+  const remote = await startRemoteMx({
+    rcpt: ({ address }) => (address.startsWith("nobody") ? "550 5.1.1 no such user" : undefined),
+  });
+  const dns = zone({
+    "remote.example": { mx: [[10, "mx.remote.example"]] },
+    "mx.remote.example": { a: [remote.host] },
+  });
+  const { receive, api, settled, mx, appliance } = await openRig({ "smtp.outboundPort": String(remote.port) }, {}, dns);
+  const receiver = receive();
+  const { status, body: sent } = await api.post<{ messageId: string; emailId: string }>("/send", {
+    from: "alice@example.test",
+    to: "Bob <bob@remote.example>, nobody@remote.example",
+    cc: "Zoë <zoe@remote.example>",
+    bcc: "secret@remote.example",
+    subject: "Grüße",
+    text: BODY,
+  });
+  expect(status).toBe(202);
+  await settled();
+  const sender = mailer(mx);
+  const from = { from: "carol@remote.example", to: "alice@example.test" };
+  await sender.send(from, letter({ cc: "dan@remote.example", text: BODY, headers: ["Bcc: secret@remote.example"] }));
+  await sender.send({ ...from, from: "" }, complaint(sent.messageId, "bob@remote.example"));
+  sender.close();
+  await settled();
+
+  const told = receiver.hooks.map(({ body }) => JSON.parse(body) as JsonObject & { event: string; data: JsonObject });
+  expect(new Set(told.map(({ event }) => event))).toEqual(new Set(EVENT_NAMES));
+  for (const event of told) {
+    const { post } = (document.webhooks as Record<string, { post: JsonObject }>)[event.event] as { post: JsonObject };
+    const { content } = post.requestBody as { content: Record<string, { schema: JsonObject }> };
+    const schema = content["application/json"]?.schema as JsonObject;
+    expect([event, faults(document, resolve(document, String(schema.$ref)), event)]).toEqual([event, []]);
+    expect(Object.keys(event)).toEqual(["id", "event", "createdAt", "data"]);
+  }
+  const dataOf = (name: string) => told.filter(({ event }) => event === name).map(({ data }) => data);
+  const bob = { email: "bob@remote.example", name: "Bob" };
+  const zoe = { email: "zoe@remote.example", name: "Zoë" };
+  expect(dataOf("message.outbound")).toMatchObject([{ emailId: sent.emailId, subject: "Grüße", to: [bob, {}] }]);
+  expect(dataOf("message.delivered")).toMatchObject([{ to: [bob, zoe] }]);
+  expect(dataOf("message.bounced")).toMatchObject([{ recipient: "nobody@remote.example", hard: true }]);
+  expect(dataOf("message.complaint")).toMatchObject([{ recipient: "bob@remote.example" }]);
+  expect(dataOf("message.inbound")[0]).toMatchObject({ cc: [{ email: "dan@remote.example" }], isSpam: false });
+
+  const all = receiver.hooks.map(({ body, headers }) => body + JSON.stringify([...headers])).join("\n");
+  expect(all).not.toContain("secret");
+  // The snippet of mail that arrives is in the specification; what was written here is not told at all.
+  for (const event of told) if (event.event !== "message.inbound") expect(JSON.stringify(event)).not.toContain(BODY);
+  expect(Object.keys(dataOf("message.inbound")[0] ?? {})).not.toContain("text");
+  const states = appliance.developers.listDeliveries(receiver.id, { limit: 100 }).map(({ state }) => state);
+  expect(new Set(states)).toEqual(new Set(["delivered"]));
+});
