@@ -47,6 +47,7 @@ const lists = new WeakMap<readonly string[], (address: string) => boolean>();
  * for an array, which must not change.
  */
 export function networkList(cidrs: readonly string[]): (address: string) => boolean {
+  if (cidrs.length === 0) return () => false;
   const made = lists.get(cidrs);
   if (made) return made;
   const list = new BlockList();
