@@ -3,7 +3,7 @@
  * compared between machines. It builds the executable and measures it from outside, as a child process, over loopback.
  *
  *   bun run bench                 everything (about five minutes, most of it making 100,000 messages)
- *   bun run bench ingest read     only the named parts: ingest, sending, read, start
+ *   bun run bench ingest read     only the named parts: ingest, sending, webhooks, read, start
  */
 import { Database } from "bun:sqlite";
 import { join } from "node:path";
@@ -14,6 +14,7 @@ import { messageMaker } from "./generator.ts";
 import { COMMON_WORD, MESSAGES, PHRASE, RARE_WORD, seedMailbox } from "./seed.ts";
 import { sending } from "./sending.ts";
 import { pump } from "./smtp-load.ts";
+import { webhooks } from "./webhooks.ts";
 
 /** The same load into smtp-server alone, which throws it away. */
 async function discardRate(connections: number, messages: number, bytes: number): Promise<number> {
@@ -183,7 +184,7 @@ if (
 ) {
   process.exit(1);
 }
-const parts = { ingest, sending, read, start };
+const parts = { ingest, sending, webhooks, read, start };
 const chosen = process.argv.slice(2);
 for (const [name, part] of Object.entries(parts)) {
   if (chosen.length === 0 || chosen.includes(name)) await part();

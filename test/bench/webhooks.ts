@@ -1,0 +1,164 @@
+/**
+ * Webhooks: how fast one receiver is told of a backlog, durably recorded, beside bare fetch with as many requests at a
+ * time; and how long after the filing of mail a receiver that works is told of it, alone and beside 50 that never answer.
+ */
+import { Database } from "bun:sqlite";
+import { join } from "node:path";
+import { letter, mailer } from "../harness/mail.ts";
+import { type Place, run, runJson, serve } from "../harness/process.ts";
+import { ADDRESS, median, newPlace, print, residentMB } from "./figures.ts";
+
+const DELIVERIES = 20_000;
+/** As many as one endpoint gets (events/webhooks.ts). */
+const CONCURRENCY = 8;
+const DEAD = 50;
+const MAILS = 200;
+const BACKLOG = 100_000;
+
+interface Stats {
+  count: number;
+  first: number;
+  last: number;
+  delay: number;
+}
+
+interface Sink {
+  url(path: string): string;
+  /** Resolves with what is known once `count` requests have come since the last reset. */
+  take(count: number): Promise<Stats>;
+  reset(): Promise<unknown>;
+  close(): void;
+}
+
+async function openSink(): Promise<Sink> {
+  const child = Bun.spawn([process.execPath, join(import.meta.dir, "receiver.ts")], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const { value } = await child.stdout.getReader().read();
+  const url = (path: string) => `http://127.0.0.1:${new TextDecoder().decode(value).trim()}${path}`;
+  return {
+    url,
+    async take(count) {
+      for (;;) {
+        const stats = (await (await fetch(url("/stats"))).json()) as Stats;
+        if (stats.count >= count) return stats;
+        await Bun.sleep(50);
+      }
+    },
+    reset: () => fetch(url("/reset")),
+    close: () => child.kill(),
+  };
+}
+
+const rateOf = ({ count, first, last }: Stats): number => (count - 1) / ((last - first) / 1_000);
+
+async function fetchRate(sink: Sink, body: string): Promise<number> {
+  await sink.reset();
+  const client = [join(import.meta.dir, "fetch-client.ts"), sink.url("/hook"), String(DELIVERIES), String(CONCURRENCY)];
+  const child = Bun.spawn([process.execPath, ...client], { stdio: [new Blob([body]), "ignore", "inherit"] });
+  await child.exited;
+  return rateOf(await sink.take(DELIVERIES));
+}
+
+async function hookPlace(name: string): Promise<{ place: Place; add(url: string): Promise<unknown> }> {
+  const { place } = await newPlace(name);
+  const { exitCode, stderr } = await run(place, ["settings", "set", "webhooks.allowNetworks", "127.0.0.0/8"]);
+  if (exitCode !== 0) throw new Error(stderr);
+  return { place, add: (url) => runJson(place, "webhook", "add", "--url", url, "--events", "message.inbound") };
+}
+
+/** Events such as mail leaves behind; returns the data of one. */
+function putEvents(place: Place, count: number): string {
+  const sqlite = new Database(join(place.data, "mailroom.db"));
+  const people = Array.from({ length: 3 }, (_, i) => ({ email: `person-${i}@remote.example`, name: `Person ${i}` }));
+  const data = JSON.stringify({
+    ...{ emailId: "msg_x".padEnd(26, "x"), threadId: "thr_x".padEnd(26, "x"), mailboxId: "mbx_x".padEnd(26, "x") },
+    ...{
+      mailbox: ADDRESS,
+      messageId: "<0123456789@remote.example>",
+      inReplyTo: null,
+      from: people[0],
+      to: people,
+      cc: people,
+    },
+    ...{ subject: "A subject of usual length", snippet: "word ".repeat(30), hasAttachments: false, attachmentCount: 0 },
+    ...{ isSpam: false, receivedAt: new Date().toISOString() },
+  });
+  const insert = sqlite.prepare(
+    `INSERT INTO events (id, workspace_id, event, created_at, data)
+     SELECT ?1 || '_' || ?2, (SELECT id FROM workspaces), 'message.inbound', ?3, ?4`,
+  );
+  sqlite.transaction(() => {
+    for (let i = 0; i < count; i++) insert.run("evt", `${Math.random()}-${i}`, Date.now(), data);
+  })();
+  sqlite.close();
+  return data;
+}
+
+async function throughput(sink: Sink): Promise<void> {
+  const { place, add } = await hookPlace("webhooks");
+  await add(sink.url("/hook"));
+  const rates: number[] = [];
+  const floors: number[] = [];
+  for (let i = 0; i < 3; i++) {
+    const data = putEvents(place, DELIVERIES);
+    await sink.reset();
+    const server = await serve(place);
+    rates.push(rateOf(await sink.take(DELIVERIES)));
+    await server.kill("SIGTERM");
+    floors.push(await fetchRate(sink, `{"id":"evt","event":"message.inbound","createdAt":"","data":${data}}`));
+  }
+  print({
+    figure: `webhook deliveries to one receiver, recorded, ${CONCURRENCY} at a time`,
+    value: median(rates),
+    unit: "deliveries/s",
+    floor: median(floors),
+    toReach: "0.6 of bare fetch",
+  });
+}
+
+async function delay(sink: Sink): Promise<void> {
+  const { place, add } = await hookPlace("webhooks-delay");
+  await add(sink.url("/hook"));
+  const server = await serve(place);
+  const measure = async (): Promise<number> => {
+    await sink.reset();
+    const sender = mailer(server.mx);
+    for (let i = 0; i < MAILS; i++)
+      await sender.send({ from: "a@remote.example", to: ADDRESS }, letter({ to: ADDRESS }));
+    sender.close();
+    return (await sink.take(MAILS)).delay;
+  };
+  await measure();
+  const alone = await measure();
+  for (let i = 0; i < DEAD; i++) await add(sink.url("/dead"));
+  const beside = await measure();
+  print({
+    figure: `from filing to the receiver's door, median, beside ${DEAD} receivers that never answer`,
+    value: beside,
+    unit: "ms",
+    floor: alone,
+    toReach: "2x of alone",
+  });
+  await server.kill("SIGKILL");
+}
+
+async function backlog(sink: Sink): Promise<void> {
+  const { place, add } = await hookPlace("webhooks-backlog");
+  await add(sink.url("/dead"));
+  putEvents(place, BACKLOG);
+  const server = await serve(place);
+  const sqlite = new Database(join(place.data, "mailroom.db"), { readonly: true });
+  const waiting = sqlite.query("SELECT count(*) AS n FROM webhook_deliveries");
+  while ((waiting.get() as { n: number }).n < BACKLOG) await Bun.sleep(50);
+  print({ figure: `resident with ${BACKLOG} webhook deliveries waiting`, value: residentMB(server.pid), unit: "MB" });
+  await server.kill("SIGKILL");
+}
+
+export async function webhooks(): Promise<void> {
+  const sink = await openSink();
+  await throughput(sink);
+  await delay(sink);
+  await backlog(sink);
+  sink.close();
+}
