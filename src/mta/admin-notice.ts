@@ -7,7 +7,7 @@
  */
 import { and, asc, desc, eq, inArray, isNotNull } from "drizzle-orm";
 import type { Log } from "../log.ts";
-import { composeMessage, dateHeader, formatAddress } from "../message/compose.ts";
+import { dateHeader, formatAddress } from "../message/compose.ts";
 import { newId, type Runtime, randomToken } from "../runtime.ts";
 import { domains, users } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
@@ -85,8 +85,8 @@ export function createAdminNotices({ store, parser, runtime, hostname, log }: Ad
     const now = runtime.now();
     const from = `postmaster@${domain}`;
     const messageId = `<${randomToken(runtime, 24)}@${domain}>`;
-    const bytes = await composeMessage({
-      id: messageId,
+    const letter = {
+      id: randomToken(runtime, 24),
       headers: [
         ["From", formatAddress({ email: from, name: SENDER_NAME })],
         ["To", recipients.map((recipient) => formatAddress(recipient)).join(", ")],
@@ -95,12 +95,11 @@ export function createAdminNotices({ store, parser, runtime, hostname, log }: Ad
         ["Message-ID", messageId],
         // RFC 3834 §5: nobody's vacation message answers it.
         ["Auto-Submitted", "auto-generated"],
-      ],
+      ] as const,
       text: `${text}\n\nThis message was written by the mail server ${hostname}.\n`,
-      attachments: [],
-    });
+    };
     const keys = signingKeys(store.db).all({ domain });
-    const { signatures } = await parser.prepareOutbound(bytes, { keys, signedAt: now });
+    const { content } = await parser.prepareOutbound(letter, { keys, signedAt: now });
     await store.enqueue((tx) => {
       addOutbound(tx, {
         ...{ workspaceId, subject, domain, messageId, notice: true },
@@ -109,7 +108,7 @@ export function createAdminNotices({ store, parser, runtime, hostname, log }: Ad
         acceptedAt: runtime.now(),
         outsideRecipients: 0,
         recipients: recipients.map((recipient) => ({ ...recipient, id: newId(runtime, "que") })),
-        content: { bytes: Buffer.concat([Buffer.from(signatures, "latin1"), bytes]) },
+        content: { bytes: content },
       });
       record(tx);
     });

@@ -85,18 +85,23 @@ test("a secret is shown, and rotated with an overlap or without", async () => {
   const { ask, say } = await openAcme();
   const { id, secret } = await ask<Added>(...ADD);
   expect(await ask("webhook", "secret", id)).toEqual({ id, secret });
-  const rotated = await ask<Added & { previousUntil: string }>("webhook", "secret", id, "--rotate");
+  const rotated = await ask<Added & { previousSecret: string; previousUntil: string }>(
+    "webhook",
+    "secret",
+    id,
+    "--rotate",
+  );
   const hours = (Date.parse(rotated.previousUntil) - Date.now()) / 3_600_000;
   expect(rotated).toEqual({
     id,
     secret: rotated.secret,
     previousSecret: secret,
     previousUntil: rotated.previousUntil,
-  } as never);
+  });
   expect(rotated.secret).not.toBe(secret);
   expect(hours).toBeGreaterThan(23.9);
   expect(hours).toBeLessThanOrEqual(24);
-  expect(await ask("webhook", "secret", id)).toEqual(rotated);
+  expect(await ask<typeof rotated>("webhook", "secret", id)).toEqual(rotated);
   expect((await say("webhook", "secret", id, "--rotate", "--overlap", "0.5")).stderr).toContain(
     "is being rotated until",
   );
