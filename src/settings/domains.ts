@@ -55,6 +55,9 @@ export interface DomainsParts {
 
 export type Domains = ReturnType<typeof createDomains>;
 
+/** The records that show that a domain is ours to send from. */
+const VERIFYING: ReadonlySet<DnsRecord["purpose"]> = new Set(["ownership", "dkim"]);
+
 export function createDomains({ store, runtime, hostname }: DomainsParts) {
   /** `keys` from makeDkimKeys. @throws AppError conflict when some workspace has the domain. */
   function addDomain(tx: Tx, workspaceId: string, text: string, keys: readonly DkimKey[]): DomainEntry {
@@ -136,10 +139,14 @@ export function createDomains({ store, runtime, hostname }: DomainsParts) {
     ];
   }
 
-  /** Looks the records up. When all are there the domain is verified; records gone missing do not undo it. */
+  /**
+   * Looks the records up. With those of ownership and DKIM the domain is verified: mail may come in elsewhere. Records
+   * gone missing do not undo it.
+   */
   async function verifyDomain(domainId: string): Promise<FoundRecord[]> {
     const records = await lookUp(runtime.dns, recordsOf(domainId));
-    if (records.every((record) => record.state === "found")) store.transact((tx) => markVerified(tx, domainId));
+    const isMissing = ({ purpose, state }: FoundRecord) => VERIFYING.has(purpose) && state !== "found";
+    if (!records.some(isMissing)) store.transact((tx) => markVerified(tx, domainId));
     return records;
   }
 

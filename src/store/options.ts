@@ -163,7 +163,12 @@ export const SETTINGS = {
     numbers(RECIPIENTS, WARMUP, "Outside recipients a new domain may reach on day 1, 2, … from its verification"),
     WARMUP,
   ),
-  "sending.maxRecipients": number({ ...RECIPIENTS, min: 1 }, 100, "Recipients of one message, Cc and Bcc included"),
+  "sending.maxRecipients": number(
+    // A header names no more of them, when their names are long.
+    { ...RECIPIENTS, min: 1, max: 2_000 },
+    100,
+    "Recipients of one message, Cc and Bcc included",
+  ),
   "smtp.relay": orWord(
     "none",
     relay("Smarthost that takes all outbound mail; none sends directly to MX hosts"),
