@@ -55,7 +55,7 @@ interface Message {
 }
 
 /** What is in Sent, newest first, as its sender sees it. */
-export async function sentMail({ api }: World): Promise<Message[]> {
+async function sentMail({ api }: World): Promise<Message[]> {
   const { body } = await api.get<{ messages: { id: string }[] }>("/messages?folder=sent");
   const read = async (id: string) => (await api.get<{ message: Message }>(`/messages/${id}`)).body.message;
   return Promise.all(body.messages.map(({ id }) => read(id)));
