@@ -1,7 +1,9 @@
 /**
  * Loaded before the tests: in a fresh clone, `bun test` first installs what is pinned, as `npm test` does. Bun has by then
- * looked for packages and found none, so a second process runs the tests, all of them.
+ * looked for packages and found none, so a second process runs the tests, all of them. Then what the harness leaves behind
+ * is tidied up at the end of each file.
  */
+import { afterAll } from "bun:test";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 
@@ -20,3 +22,5 @@ if (!existsSync(join(root, "node_modules"))) {
   run("test");
   process.exit(0);
 }
+
+afterAll((await import("./harness/end.ts")).endFile);

@@ -13,6 +13,8 @@ const run = Bun.spawn(
     process.execPath,
     "test",
     "--parallel",
+    // Loading the program anew for every file would take as long as the tests do.
+    "--no-isolate",
     "--timeout=30000",
     "--reporter=junit",
     `--reporter-outfile=${report}`,

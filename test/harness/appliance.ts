@@ -1,5 +1,4 @@
 /** A whole appliance inside the test's process: database in memory, fake clock, real sockets on free ports. */
-import { afterAll } from "bun:test";
 import { type Appliance, createAppliance } from "../../src/appliance.ts";
 import { readConfig } from "../../src/config.ts";
 import { createLog } from "../../src/log.ts";
@@ -7,6 +6,7 @@ import type { DnsResolver } from "../../src/runtime.ts";
 import { makeDkimKeys } from "../../src/settings/domains.ts";
 import { SCOPES } from "../../src/store/schema.ts";
 import { apiClient, type Client } from "./api.ts";
+import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
 import { type FakeRuntime, fakeRuntime } from "./runtime.ts";
 
@@ -40,7 +40,7 @@ export interface Booted {
 const dkimKeys = makeDkimKeys();
 
 const running = new Set<Appliance>();
-afterAll(async () => {
+atEndOfFile(async () => {
   await Promise.all([...running].map((appliance) => appliance.stop(0)));
   running.clear();
 });

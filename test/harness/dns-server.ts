@@ -2,11 +2,11 @@
  * DNS from a description: a UDP server for a program that is told of it by MAILROOM_DNS, and a resolver inside the
  * process for a fake runtime. Both read the description at every question, so a test may change it.
  */
-import { afterAll } from "bun:test";
 import { createSocket } from "node:dgram";
 import { isIPv4 } from "node:net";
 import { canonicalAddress } from "../../src/network.ts";
 import type { DnsResolver } from "../../src/runtime.ts";
+import { atEndOfFile } from "./end.ts";
 
 /** The records of a name. Names without a final dot; `mx` may name "" for a null MX (RFC 7505). */
 export interface Records {
@@ -88,7 +88,7 @@ export interface DnsServer {
 }
 
 const running = new Set<DnsServer>();
-afterAll(async () => {
+atEndOfFile(async () => {
   await Promise.all([...running].map((server) => server.close()));
 });
 

@@ -1,7 +1,7 @@
-import { afterAll } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { atEndOfFile } from "./end.ts";
 
 /** A new empty folder, removed when the test file ends. */
 export function temporaryFolder(): string {
@@ -11,6 +11,6 @@ export function temporaryFolder(): string {
 }
 
 const made: string[] = [];
-afterAll(() => {
+atEndOfFile(() => {
   for (const folder of made.splice(0)) rmSync(folder, { recursive: true, force: true });
 });

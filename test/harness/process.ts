@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { openOptions } from "../../src/store/options.ts";
 import { openStore } from "../../src/store/store.ts";
+import { atEndOfFile } from "./end.ts";
 import { fakeRuntime } from "./runtime.ts";
 
 const MAIN = join(import.meta.dir, "../../src/main.ts");
@@ -49,12 +50,11 @@ function environment(place: Place): Record<string, string> {
 
 const running = new Set<Bun.Subprocess>();
 
-/** Ends what still runs: for afterAll. */
-export async function endProcesses(): Promise<void> {
+atEndOfFile(async () => {
   for (const child of running) child.kill("SIGKILL");
   await Promise.all([...running].map((child) => child.exited));
   running.clear();
-}
+});
 
 /** Starts `mailroom serve` and waits for its ready line. */
 export async function serve(place: Place, ...args: string[]): Promise<Served> {

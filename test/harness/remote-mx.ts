@@ -2,11 +2,11 @@
  * A mail server elsewhere, scripted: a raw SMTP server on any loopback address, which answers each command as the test
  * says, keeps what it was sent, and can keep a client waiting.
  */
-import { afterAll } from "bun:test";
 import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, TLSSocket } from "node:tls";
 import { createLog } from "../../src/log.ts";
 import { type KeyPair, openCertificates } from "../../src/tls.ts";
+import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
 import { fakeRuntime } from "./runtime.ts";
 
@@ -108,7 +108,7 @@ export interface RemoteMx {
 }
 
 const running = new Set<RemoteMx>();
-afterAll(async () => {
+atEndOfFile(async () => {
   await Promise.all([...running].map((remote) => remote.close()));
 });
 

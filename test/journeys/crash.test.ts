@@ -3,15 +3,13 @@
  * is killed at random points while mail pours in, and what the senders were told is compared with what the API serves.
  */
 import { Database } from "bun:sqlite";
-import { afterAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { apiClient } from "../harness/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { mailer } from "../harness/mail.ts";
-import { endProcesses, runJson, serve, settle } from "../harness/process.ts";
-
-afterAll(endProcesses);
+import { runJson, serve, settle } from "../harness/process.ts";
 
 interface Page {
   threads: { id: string; subject: string }[];

@@ -1,13 +1,11 @@
 /** `npm run build` makes one executable that runs from any folder with no file beside it. */
-import { afterAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { copyFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { apiClient } from "../harness/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { letter, mailer } from "../harness/mail.ts";
-import { endProcesses, type Place, runJson, serve } from "../harness/process.ts";
-
-afterAll(endProcesses);
+import { type Place, runJson, serve } from "../harness/process.ts";
 
 const root = join(import.meta.dir, "../..");
 

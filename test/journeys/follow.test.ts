@@ -2,13 +2,11 @@
  * Commands work beside a running server, which follows within 2 s (contract: Processes and settings), and a first day:
  * people, mailboxes, shares and keys come and go, mail arrives, and the API tells each key what its person may see.
  */
-import { afterAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { apiClient } from "../harness/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { letter, mailer } from "../harness/mail.ts";
-import { endProcesses, run, runJson, serve } from "../harness/process.ts";
-
-afterAll(endProcesses);
+import { run, runJson, serve } from "../harness/process.ts";
 
 /** Asks until `accept` is content or 2 s have passed; returns the last answer. */
 async function within2s<T>(ask: () => Promise<T>, accept: (answer: T) => boolean): Promise<T> {

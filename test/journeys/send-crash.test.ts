@@ -3,15 +3,13 @@
  * accepted and we recorded is not sent again: counted on both sides.
  */
 import { Database } from "bun:sqlite";
-import { afterAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { apiClient } from "../harness/api.ts";
 import { startDnsServer } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { endProcesses, run, runJson, serve, settle } from "../harness/process.ts";
+import { run, runJson, serve, settle } from "../harness/process.ts";
 import { startRemoteMx } from "../harness/remote-mx.ts";
-
-afterAll(endProcesses);
 
 const ROUNDS = 3;
 const LANES = 8;

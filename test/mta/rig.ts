@@ -1,5 +1,4 @@
 /** An MX listener on a real socket: before a fake of what files mail, or before a whole mailbox. */
-import { afterAll } from "bun:test";
 import { join } from "node:path";
 import { createLog } from "../../src/log.ts";
 import { createMailbox } from "../../src/mailbox/mailbox.ts";
@@ -17,6 +16,7 @@ import { openOptions } from "../../src/store/options.ts";
 import * as schema from "../../src/store/schema.ts";
 import { openStore } from "../../src/store/store.ts";
 import { type Certificates, type KeyPair, openCertificates } from "../../src/tls.ts";
+import { atEndOfFile } from "../harness/end.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { type FakeRuntime, fakeRuntime, START } from "../harness/runtime.ts";
 import type { Address } from "../harness/smtp-client.ts";
@@ -24,7 +24,7 @@ import type { Address } from "../harness/smtp-client.ts";
 type LogLine = Record<string, unknown> & { level: string; message: string };
 
 const cleanups: (() => unknown)[] = [];
-afterAll(async () => {
+atEndOfFile(async () => {
   for (const clean of cleanups.splice(0).reverse()) await clean();
 });
 
