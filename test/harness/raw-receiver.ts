@@ -1,8 +1,9 @@
 /** A server on a real socket that takes HTTP requests and answers by hand, wrongly if need be. */
-import { afterAll, expect } from "bun:test";
+import { expect } from "bun:test";
 import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import type { KeyPair } from "../../src/tls.ts";
+import { atEndOfFile } from "./end.ts";
 
 export interface Receiver {
   readonly port: number;
@@ -22,7 +23,7 @@ export interface Receiver {
 export type Answer = (socket: Socket, nth: number) => void;
 
 const servers = new Set<Server>();
-afterAll(() => {
+atEndOfFile(() => {
   for (const server of servers) server.close();
   servers.clear();
 });

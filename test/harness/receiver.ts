@@ -1,5 +1,5 @@
 /** A receiver of webhooks, over a real socket: it keeps what arrives and answers as the test says. */
-import { afterAll } from "bun:test";
+import { atEndOfFile } from "./end.ts";
 
 export interface Hook {
   headers: Headers;
@@ -21,7 +21,7 @@ export interface Receiver {
 }
 
 const running = new Set<Receiver>();
-afterAll(() => {
+atEndOfFile(() => {
   for (const receiver of running) receiver.stop();
 });
 

@@ -3,14 +3,12 @@
  * while it tells (contract: Arrival, Webhook delivery states): counted at the receiver.
  */
 import { Database } from "bun:sqlite";
-import { afterAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { temporaryFolder } from "../harness/folder.ts";
 import { letter, mailer } from "../harness/mail.ts";
-import { endProcesses, run, runJson, serve } from "../harness/process.ts";
+import { run, runJson, serve } from "../harness/process.ts";
 import { startReceiver } from "../harness/receiver.ts";
-
-afterAll(endProcesses);
 
 const ROUNDS = 2;
 const LANES = 6;
