@@ -74,6 +74,44 @@ const statements = prepared((db) => {
   };
 });
 
+type From = Pick<Attempt, "mailboxId" | "workspaceId" | "from">;
+
+/** @throws AppError unprocessable */
+function requireSender(db: Db, { from, workspaceId }: From): { verifiedAt: number } {
+  const { domain: name } = splitAddress(from);
+  const domain = statements(db).domain.get({ name });
+  if (domain?.workspaceId !== workspaceId || domain.verifiedAt === null) {
+    throw new AppError("unprocessable", `The domain ${name} is not verified, so nothing can be sent from ${from}`);
+  }
+  return { verifiedAt: domain.verifiedAt };
+}
+
+/** @throws AppError locked */
+function requireNotPaused(mailbox: { address: string; paused: string | null; workspacePaused: string | null }): void {
+  if (mailbox.paused !== null) {
+    throw new AppError("locked", `Sending from ${mailbox.address} is paused: ${mailbox.paused}`);
+  }
+  if (mailbox.workspacePaused !== null) {
+    throw new AppError("locked", `Sending is paused for the whole workspace: ${mailbox.workspacePaused}`);
+  }
+}
+
+/** @throws AppError unprocessable */
+function mailboxOf(db: Db, { mailboxId, from }: From) {
+  const mailbox = statements(db).mailbox.get({ mailboxId });
+  if (!mailbox) throw new AppError("unprocessable", `${from} is no mailbox any more`);
+  return mailbox;
+}
+
+/**
+ * Passes a sender from whom something may be sent now, to whomever: asked before there is a message.
+ * @throws AppError unprocessable, locked (paused)
+ */
+export function requireMaySend(db: Db, from: From): void {
+  requireSender(db, from);
+  requireNotPaused(mailboxOf(db, from));
+}
+
 export interface LimitsParts {
   options: Pick<Options, "get">;
   local: Pick<LocalDelivery, "isLocal">;
@@ -90,16 +128,6 @@ export interface Limits {
 }
 
 export function createLimits({ options, local }: LimitsParts): Limits {
-  /** @throws AppError unprocessable */
-  function requireSender(db: Db, { from, workspaceId }: Attempt): { verifiedAt: number } {
-    const { domain: name } = splitAddress(from);
-    const domain = statements(db).domain.get({ name });
-    if (domain?.workspaceId !== workspaceId || domain.verifiedAt === null) {
-      throw new AppError("unprocessable", `The domain ${name} is not verified, so nothing can be sent from ${from}`);
-    }
-    return { verifiedAt: domain.verifiedAt };
-  }
-
   /** @throws AppError unprocessable */
   function requireRecipients(db: Db, { recipients, workspaceId }: Attempt): void {
     const most = options.get("sending.maxRecipients");
@@ -120,16 +148,6 @@ export function createLimits({ options, local }: LimitsParts): Limits {
         "unprocessable",
         `On the suppression list, so nothing was sent: ${suppressed.join(", ")}. Leave it out, or have an admin remove it`,
       );
-    }
-  }
-
-  /** @throws AppError locked */
-  function requireNotPaused(mailbox: { address: string; paused: string | null; workspacePaused: string | null }): void {
-    if (mailbox.paused !== null) {
-      throw new AppError("locked", `Sending from ${mailbox.address} is paused: ${mailbox.paused}`);
-    }
-    if (mailbox.workspacePaused !== null) {
-      throw new AppError("locked", `Sending is paused for the whole workspace: ${mailbox.workspacePaused}`);
     }
   }
 
@@ -185,8 +203,7 @@ export function createLimits({ options, local }: LimitsParts): Limits {
   return {
     requireAllowed(db, attempt, now) {
       const { verifiedAt } = requireSender(db, attempt);
-      const mailbox = statements(db).mailbox.get({ mailboxId: attempt.mailboxId });
-      if (!mailbox) throw new AppError("unprocessable", `${attempt.from} is no mailbox any more`);
+      const mailbox = mailboxOf(db, attempt);
       requireRecipients(db, attempt);
       requireNotPaused(mailbox);
       requireHourlyCaps(db, attempt, mailbox.address, now);

@@ -23,6 +23,7 @@ import { type Runtime, randomToken } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
 import type { Store } from "../store/store.ts";
 import { type Envelope, MOST_HOPS } from "./inbound.ts";
+import { requireMaySend } from "./limits.ts";
 import { type Recipient, recipientsOf } from "./recipient.ts";
 import { Refusal, refusalOfSending } from "./refusal.ts";
 import { createResubmission } from "./resubmission.ts";
@@ -55,6 +56,15 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
 
   const acceptOnce = createResubmission(store.db, runtime.now);
   const sender = (caller: Caller, address: string): Sender => senderFor(store.db, caller, address, { alias: true });
+
+  /** @throws Refusal notYourReversePath */
+  function reversePathOf(caller: Caller, reversePath: string): Sender {
+    try {
+      return sender(caller, reversePath);
+    } catch (error) {
+      throw error instanceof AppError ? new Refusal("notYourReversePath", error, error.message) : error;
+    }
+  }
 
   /** Resolves with the emailId of the Sent copy. @throws Refusal, AppError */
   async function send(caller: Caller, envelope: Envelope, message: SubmittedMessage): Promise<string> {
@@ -146,10 +156,12 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
         startMail(reversePath) {
           const present = caller();
           if (reversePath === "") return;
+          const { reach, address: from } = reversePathOf(present, reversePath);
           try {
-            sender(present, reversePath);
+            // Before the message is on its way: it may be large.
+            requireMaySend(store.db, { from, mailboxId: reach.mailbox.id, workspaceId: reach.mailbox.workspaceId });
           } catch (error) {
-            throw error instanceof AppError ? new Refusal("notYourReversePath", error, error.message) : error;
+            throw refusalOfSending(error);
           }
         },
 

@@ -9,7 +9,7 @@ import { openSpool } from "../../src/mta/spool.ts";
 import { createSubmissionRole } from "../../src/mta/submission.ts";
 import type { Submission, Submit } from "../../src/mta/submit.ts";
 import { openOptions } from "../../src/store/options.ts";
-import { type Scope, users } from "../../src/store/schema.ts";
+import { domains, type Scope, users } from "../../src/store/schema.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { connectSmtp, type Reply, type SmtpClient } from "../harness/smtp-client.ts";
 import { createWorld, type World } from "../mailbox/world.ts";
@@ -80,6 +80,7 @@ export async function listenForSubmission(
   world.grant(world.box(workspaceId, "shared@example.test"), bob, "send");
   world.grant(world.box(workspaceId, "view@example.test"), bob, "view");
   const elsewhere = world.workspace("Elsewhere", "other.test");
+  store.db.update(domains).set({ verifiedAt: 0 }).run();
   const mallory = world.user(elsewhere, "mallory@other.test", "owner");
   world.box(elsewhere, mallory.email, mallory);
 

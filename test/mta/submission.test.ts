@@ -3,8 +3,10 @@ import { describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { connect, type Socket } from "node:net";
+import { eq } from "drizzle-orm";
 import { AppError, type ErrorCode, unavailable } from "../../src/errors.ts";
 import { suppress } from "../../src/mta/suppression.ts";
+import { domains, mailboxes, workspaces } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
 import { connectSmtp } from "../harness/smtp-client.ts";
 import { makePair, replaceableCertificates } from "./rig.ts";
@@ -51,6 +53,43 @@ describe("MAIL", () => {
     const rig = await listenForSubmission();
     const client = await rig.connectAs(rig.bob);
     expect(brief(await client.command(`MAIL FROM:<bob@example.test> ${parameters}`))).toBe(reply);
+    client.destroy();
+  });
+});
+
+describe("MAIL says at once that nothing can be sent", () => {
+  test.each<[string, (rig: SubmissionRig) => unknown, reply: string, text: string]>([
+    [
+      "while the mailbox is paused",
+      ({ world }) =>
+        world.store.db
+          .update(mailboxes)
+          .set({ pausedReason: "audit" })
+          .where(eq(mailboxes.address, "bob@example.test"))
+          .run(),
+      "450 4.7.1",
+      "Sending from bob@example.test is paused: audit",
+    ],
+    [
+      "while the workspace is",
+      ({ world }) => world.store.db.update(workspaces).set({ pausedReason: "audit" }).run(),
+      "450 4.7.1",
+      "Sending is paused for the whole workspace: audit",
+    ],
+    [
+      "before the domain is verified",
+      ({ world }) => world.store.db.update(domains).set({ verifiedAt: null }).run(),
+      "550 5.7.1",
+      "The domain example.test is not verified, so nothing can be sent from bob@example.test",
+    ],
+  ])("%s", async (_, change, reply, text) => {
+    const rig = await listenForSubmission();
+    const client = await rig.connectAs(rig.bob);
+    await client.expect(250, "MAIL FROM:<bob@example.test>");
+    await client.expect(250, "RSET");
+    change(rig);
+    const refused = await client.command("MAIL FROM:<bob@example.test>");
+    expect([brief(refused), refused.lines]).toEqual([reply, [`${refused.status} ${text}`]]);
     client.destroy();
   });
 });
