@@ -57,20 +57,11 @@ const fanning = prepared((db) => ({
     .where(and(eq(webhookEndpoints.workspaceId, sql.placeholder("workspaceId")), eq(webhookEndpoints.state, "active")))
     .orderBy(asc(webhookEndpoints.seq))
     .prepare(),
-  insert: db
-    .insert(webhookDeliveries)
-    .values({
-      id: sql.placeholder("id"),
-      endpointSeq: sql.placeholder("endpointSeq"),
-      eventSeq: sql.placeholder("eventSeq"),
-      eventId: sql.placeholder("eventId"),
-      event: sql.placeholder("event"),
-      sample: sql.placeholder("sample"),
-      state: "pending",
-      dueAt: sql.placeholder("now"),
-      createdAt: sql.placeholder("now"),
-    })
-    .prepare(),
+  // As text, here and below: there is one for every delivery, and drizzle's part is half of what it costs.
+  insert: db.$client.prepare(
+    `INSERT INTO webhook_deliveries (id, endpoint_seq, event_seq, event_id, event, sample, state, due_at, created_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?7, ?7)`,
+  ),
   advance: db
     .update(webhookCursor)
     .set({ eventSeq: param("eventSeq") })
@@ -153,20 +144,11 @@ const claiming = prepared((db) => ({
 }));
 
 const settling = prepared((db) => ({
-  settle: db
-    .update(webhookDeliveries)
-    .set({
-      leased: false,
-      state: param("state"),
-      attempts: sql`${webhookDeliveries.attempts} + 1`,
-      dueAt: param("dueAt"),
-      status: param("status"),
-      response: param("response"),
-      error: param("error"),
-      finishedAt: param("finishedAt"),
-    })
-    .where(bySeq)
-    .prepare(),
+  settle: db.$client.prepare(
+    `UPDATE webhook_deliveries
+     SET leased = 0, attempts = attempts + 1, state = ?2, due_at = ?3, status = ?4, response = ?5, error = ?6, finished_at = ?7
+     WHERE seq = ?1`,
+  ),
 }));
 
 /** Whether there are events that have not been fanned out. */
@@ -208,7 +190,9 @@ interface NewDelivery extends Pick<Delivery, "id" | "endpointSeq" | "eventSeq" |
   now: number;
 }
 
-const insert = (tx: Tx, row: NewDelivery): void => void fanning(tx).insert.run({ ...row });
+function insert(tx: Tx, { id, endpointSeq, eventSeq, eventId, event, sample, now }: NewDelivery): void {
+  fanning(tx).insert.run(id, endpointSeq, eventSeq, eventId, event, sample, now);
+}
 
 /** Sends `sample`, the body, to the endpoint once, at `now` (epoch ms), whether it is enabled or not. */
 export function putTest(tx: Tx, test: Omit<NewDelivery, "eventSeq">): void {
@@ -270,8 +254,9 @@ export interface Settled {
 
 /** Ends the lease. Of a delivery that is gone meanwhile nothing is recorded. */
 export function settle(tx: Tx, { seq, endpointSeq }: Delivery, settled: Settled): void {
-  settling(tx).settle.run({ seq, ...settled });
-  if (settled.dueAt !== null) claiming(tx).bringForward.run({ seq: endpointSeq, dueAt: settled.dueAt });
+  const { state, dueAt, status, response, error, finishedAt } = settled;
+  settling(tx).settle.run(seq, state, dueAt, status, response, error, finishedAt);
+  if (dueAt !== null) claiming(tx).bringForward.run({ seq: endpointSeq, dueAt });
 }
 
 /** The endpoint as it is now; undefined when its row is gone. */
@@ -285,9 +270,15 @@ export function release(tx: Tx, deliveries: readonly Delivery[], now: number): u
   }
 }
 
-/** The same for every lease; returns how many. At start they belong to a process that has ended. */
+/**
+ * The same for every lease; returns how many. At start they belong to a process that has ended. Reads all that waits.
+ */
 export function releaseLeases(tx: Tx, now: number): number {
-  const leased = tx.select().from(webhookDeliveries).where(sql`${webhookDeliveries.leased} = 1`).all();
+  const leased = tx
+    .select()
+    .from(webhookDeliveries)
+    .where(and(isDue, sql`${webhookDeliveries.leased} = 1`))
+    .all();
   release(tx, leased, now);
   return leased.length;
 }

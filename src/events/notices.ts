@@ -19,29 +19,21 @@ export function createDisabledNotices({ store, notifyAdmins, baseUrl }: Disabled
     name: "webhook-notices",
     async runDue() {
       for (const endpoint of untold(store.db)) {
-        const { workspaceId, exhausted, url } = endpoint;
+        const { workspaceId, url } = endpoint;
         const subject = `Webhook switched off: ${new URL(url).host}`;
-        const text = textOf(endpoint, exhausted, baseUrl);
-        await notifyAdmins({ workspaceId, subject, text }, (tx) => setTold(tx, endpoint));
+        await notifyAdmins({ workspaceId, subject, text: textOf(endpoint, baseUrl) }, (tx) => setTold(tx, endpoint));
       }
       return null;
     },
   };
 }
 
-const textOf = ({ id, url, events, disabledAt }: Endpoint, exhausted: number, baseUrl: string): string =>
+/** Paragraphs are one line each: who reads it knows the width. */
+const textOf = ({ id, url, events, disabledAt, exhausted }: Endpoint, baseUrl: string): string =>
   [
-    `The webhook endpoint ${url} (${id}) was switched off on ${new Date(disabledAt ?? 0).toUTCString()}:`,
-    `${exhausted} deliveries in a row came to nothing, after all their attempts.`,
-    "",
-    `It was told of ${events.join(", ")}. While it is off, nothing is sent to it and nothing is kept for it; mail itself`,
-    "comes and goes as ever.",
-    "",
+    `The webhook endpoint ${url} (${id}) was switched off on ${new Date(disabledAt ?? 0).toUTCString()}: ${exhausted} deliveries in a row came to nothing, after all their attempts.`,
+    `It was told of ${events.join(", ")}. While it is off, nothing is sent to it and nothing is kept for it; mail itself comes and goes as ever.`,
     "When the receiver works again, send it a test and switch the endpoint on:",
-    "",
-    `    mailroom webhook test ${id}`,
-    `    mailroom webhook enable ${id}`,
-    "",
-    `What was not delivered can be sent again one by one (mailroom webhook deliveries ${id}, then resend), or read over the`,
-    `API at ${baseUrl}.`,
-  ].join("\n");
+    `    mailroom webhook test ${id}\n    mailroom webhook enable ${id}`,
+    `What was not delivered can be sent again one by one (mailroom webhook deliveries ${id}, then resend), or read over the API at ${baseUrl}.`,
+  ].join("\n\n");

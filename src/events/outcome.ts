@@ -72,27 +72,39 @@ export function paceOf({ ok, status, ms }: RequestOutcome, before: Pace, timeout
   return ok ? "proven" : before;
 }
 
+/** An attempt that has ended. */
+export interface Attempted {
+  claimed: Claimed;
+  outcome: RequestOutcome;
+}
+
 /** What became of the endpoint. */
 export interface Recorded {
   pace: Pace;
-  disabled: boolean;
+  /** It is not active: disabled just now or before, or removed. */
+  off: boolean;
 }
 
-/** Records an attempt. Of what is gone meanwhile nothing is. */
-export function recordOutcome(
+/** Records attempts of one endpoint, in the order in which they ended. Of what is gone meanwhile nothing is recorded. */
+export function recordAttempts(
   tx: Tx,
-  { delivery }: Claimed,
-  outcome: RequestOutcome,
+  endpointSeq: number,
+  attempts: readonly Attempted[],
   { timeoutMs, ...terms }: OutcomeTerms & { timeoutMs: number },
 ): Recorded {
-  const endpoint = endpointAt(tx, delivery.endpointSeq);
-  if (!endpoint) return { pace: "failing", disabled: true };
-  const { settled, counts } = fateOf(delivery, endpoint, outcome, terms);
-  settle(tx, delivery, settled);
-  const pace = outcome.refused ? endpoint.pace : paceOf(outcome, endpoint.pace, timeoutMs);
-  const exhausted =
-    isTest(delivery) || !(counts || outcome.ok) ? endpoint.exhausted : counts ? endpoint.exhausted + 1 : 0;
+  let endpoint = endpointAt(tx, endpointSeq);
+  if (!endpoint) return { pace: "failing", off: true };
+  let { exhausted, pace } = endpoint;
+  for (const { claimed, outcome } of attempts) {
+    const { delivery } = claimed;
+    const { settled, counts } = fateOf(delivery, endpoint, outcome, terms);
+    settle(tx, delivery, settled);
+    if (!outcome.refused) pace = paceOf(outcome, pace, timeoutMs);
+    if (!isTest(delivery) && (counts || outcome.ok)) exhausted = counts ? exhausted + 1 : 0;
+    if (counts && exhausted >= terms.disableAfter && setDisabled(tx, endpoint, terms.now)) {
+      endpoint = endpointAt(tx, endpointSeq) ?? endpoint;
+    }
+  }
   if (exhausted !== endpoint.exhausted || pace !== endpoint.pace) setRecord(tx, endpoint, { exhausted, pace });
-  const disabled = exhausted >= terms.disableAfter && counts && setDisabled(tx, endpoint, terms.now);
-  return { pace, disabled: disabled || endpoint.state !== "active" };
+  return { pace, off: endpoint.state !== "active" };
 }

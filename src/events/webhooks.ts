@@ -1,8 +1,9 @@
 /**
  * The deliverer: fans new events out to the endpoints that want them, and sends what is due (spec: Events).
  *
- *   commit ──► runDue: fan out, claim ──► course of an endpoint: lanes ──attempt──► outcome, one commit for many
- *                 ▲                            └──────────── claims more ◄──────────────┘
+ *   commit ──► runDue: fan out, claim ──► course of an endpoint: lanes ──attempt──► outcomes, and more claimed,
+ *                 ▲                            ▲                                      in one commit for many
+ *                 │                            └────────────────────────────────────────────┘
  *                 └── wake: the course ends, or there is room again
  *
  * A course delivers to one endpoint: it holds some claimed deliveries, and as many lanes as the endpoint has earned.
@@ -29,7 +30,7 @@ import {
   sweepEndpoints,
   yieldTurn,
 } from "./deliveries.ts";
-import { type Recorded, recordOutcome, SLOW_MS } from "./outcome.ts";
+import { type Attempted, type Recorded, recordAttempts, SLOW_MS } from "./outcome.ts";
 import type { RequestOutcome, Requests } from "./request.ts";
 import { signedHeaders } from "./signature.ts";
 
@@ -63,15 +64,18 @@ const MOST_BRISK_LANES = 64;
 const MOST_SLOW_LANES = 64;
 /** All lanes: a slow one starts out as brisk. */
 const MOST_LANES = 256;
-/** Deliveries claimed ahead for an endpoint that works. */
-const CLAIMED_AHEAD = 48;
+/** Deliveries claimed ahead for an endpoint that works, so that its lanes need not wait for a commit. */
+const CLAIMED_AHEAD = 96;
+/** Outcomes of one endpoint that share a commit, and how long, in ms, they wait for it while the next are attempted. */
+const RECORDED_TOGETHER = 32;
+const RECORD_MS = 20;
+/** Outcomes of one endpoint beyond which its lanes wait for the store. */
+const MOST_UNRECORDED = 128;
 /** Courses begun in one commit of the job. */
 const PORTION = 16;
 /** Attempts before a course makes room when others like it wait. */
 const TURN = 64;
 const SLOW_TURN = 1;
-/** Outcomes on their way to the store beyond which lanes wait for it. */
-const MOST_UNRECORDED = 256;
 const LEASE_MS = 10 * 60_000;
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 30_000;
@@ -82,14 +86,18 @@ interface Course {
   /** Claimed, and not yet attempted. */
   readonly ahead: Claimed[];
   readonly lanes: Set<Lane>;
+  /** Attempted, and not yet recorded. */
+  readonly ended: Attempted[];
+  /** While outcomes wait for company: when the first of them ended is a matter of this timer. */
+  cancelTimer: (() => void) | undefined;
+  /** Outcomes are being recorded, or more is being claimed. */
+  committing: Promise<void> | undefined;
   /** Attempts since it began. */
   served: number;
-  /** More is being claimed. */
-  claiming: boolean;
   /** The last time there was nothing more to claim; newer deliveries are the job's to notice. */
   drained: boolean;
   /** What is ahead goes back, and nothing more is claimed. */
-  ended: boolean;
+  over: boolean;
 }
 
 interface Lane {
@@ -107,7 +115,6 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
   const waiters: (() => void)[] = [];
   /** Attempts, claims and records under way. */
   let busy = 0;
-  let unrecorded = 0;
   let asked = false;
   let started = false;
   /** An endpoint that is slow, or one that is not, has something due and finds no lane. */
@@ -209,8 +216,8 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
     }
     for (const [endpointSeq, { pace, claimed }] of taken) {
       const course: Course = {
-        ...{ endpointSeq, pace, ahead: [], lanes: new Set<Lane>(), served: 0 },
-        ...{ claiming: false, drained: false, ended: false },
+        ...{ endpointSeq, pace, ahead: [], lanes: new Set<Lane>(), ended: [], served: 0 },
+        ...{ cancelTimer: undefined, committing: undefined, drained: false, over: false },
       };
       courses.set(endpointSeq, course);
       hold(course, claimed);
@@ -223,58 +230,84 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
     course.ahead.push(...claimed);
   }
 
-  /** Opens the lanes that a course may have, claims ahead, and ends it when there is nothing more. */
+  /** Opens the lanes that a course may have, has its outcomes recorded, and ends it when there is nothing more. */
   function proceed(course: Course): void {
-    if (stopped || (course.ended && course.ahead.length > 0)) giveBack(course);
-    if (
-      !stopped &&
-      !course.ended &&
-      !course.drained &&
-      !course.claiming &&
-      course.ahead.length < aheadOf(course.pace) / 2
-    ) {
-      void claimMore(course);
+    const { ahead, lanes, ended } = course;
+    if ((stopped || course.over) && ahead.length > 0) giveBack(course);
+    if (!course.committing && !cut) {
+      const count = countToClaim(course);
+      const ripe = ended.length >= RECORDED_TOGETHER || ahead.length === 0 || ended.some(({ outcome }) => !outcome.ok);
+      if (count > 0 || (ended.length > 0 && ripe)) course.committing = commitCourse(course, count);
+      else if (ended.length > 0) course.cancelTimer ??= runtime.setTimer(() => void commitNow(course), RECORD_MS);
     }
-    const most = MOST_LANES_OF_ONE[course.pace];
-    while (
-      course.ahead.length > 0 &&
-      course.lanes.size < most &&
-      (course.lanes.size === 0 || room(isSlow(course.pace)) > 0)
-    ) {
+    while (ahead.length > 0 && lanes.size < MOST_LANES_OF_ONE[course.pace]) {
+      if (lanes.size > 0 && room(isSlow(course.pace)) <= 0) break;
       void run(course);
     }
-    if (course.lanes.size > 0 || course.claiming || course.ahead.length > 0) return;
+    if (lanes.size > 0 || course.committing || ahead.length > 0 || (ended.length > 0 && !cut)) return;
     if (courses.get(course.endpointSeq) === course) courses.delete(course.endpointSeq);
     if (!stopped) wake();
   }
 
-  async function claimMore(course: Course): Promise<void> {
-    course.claiming = true;
+  function countToClaim({ pace, ahead, drained, over }: Course): number {
+    if (stopped || over || drained || ahead.length >= aheadOf(pace) / 2) return 0;
+    return aheadOf(pace) - ahead.length;
+  }
+
+  function commitNow(course: Course): void {
+    course.cancelTimer = undefined;
+    if (!course.committing && !cut) course.committing = commitCourse(course, countToClaim(course));
+  }
+
+  /** Records what has ended, and claims up to `count` more. */
+  async function commitCourse(course: Course, count: number): Promise<void> {
+    const { endpointSeq } = course;
+    course.cancelTimer?.();
+    course.cancelTimer = undefined;
+    const ended = course.ended.splice(0);
+    const terms = {
+      now: runtime.now(),
+      retrySeconds: options.get("webhooks.retrySeconds"),
+      disableAfter: options.get("webhooks.disableAfter"),
+      timeoutMs: timeoutMs(),
+    };
     enter();
     try {
-      const count = aheadOf(course.pace) - course.ahead.length;
-      const claimed = await commit((tx) => claim(tx, course.endpointSeq, count, runtime.now(), leaseUntil()));
-      course.drained = claimed.length < count;
+      const { recorded, claimed } = await commit((tx) => ({
+        recorded: ended.length === 0 ? undefined : recordAttempts(tx, endpointSeq, ended, terms),
+        claimed: count === 0 ? [] : claim(tx, endpointSeq, count, runtime.now(), leaseUntil()),
+      }));
+      if (count > 0) course.drained = claimed.length < count;
       hold(course, claimed);
+      if (recorded) follow(course, recorded);
     } catch (error) {
-      course.ended = true;
-      log.error("webhook deliveries cannot be claimed", { error });
+      course.over = true;
+      log.error("webhook attempts cannot be recorded; their leases will run out", { attempts: ended.length, error });
     } finally {
-      course.claiming = false;
+      for (const { claimed } of ended) inHand.delete(claimed);
+      course.committing = undefined;
       proceed(course);
       leave();
     }
   }
 
+  function follow(course: Course, { pace, off }: Recorded): void {
+    if (pace === "failing" && course.pace !== "failing") giveBack(course);
+    course.pace = pace;
+    if (!off) return;
+    course.over = true;
+    tell();
+  }
+
   /** What is ahead, and will not be attempted by this course, goes back. */
   function giveBack(course: Course): void {
     const back = course.ahead.splice(0);
-    if (cut || (back.length === 0 && !course.ended)) return;
+    if (cut || (back.length === 0 && !course.over)) return;
     const deliveries = back.map(({ delivery }) => delivery);
     enter();
     void commit((tx) => {
       release(tx, deliveries, runtime.now());
-      return course.ended ? yieldTurn(tx, course.endpointSeq, runtime.now()) : undefined;
+      return course.over ? yieldTurn(tx, course.endpointSeq, runtime.now()) : undefined;
     })
       .catch((error) => log.error("webhook deliveries cannot be given back; their leases will run out", { error }))
       .finally(() => {
@@ -294,10 +327,12 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
       lane.since = runtime.now();
       course.served++;
       const outcome = await attempt(next);
-      const recorded = record(course, next, outcome);
-      if (!outcome.ok || unrecorded > MOST_UNRECORDED) await recorded;
-      if (course.lanes.size > MOST_LANES_OF_ONE[course.pace] || makesRoom(course)) break;
+      course.ended.push({ claimed: next, outcome });
       proceed(course);
+      // A failure may change what the endpoint gets.
+      const waits = !outcome.ok || course.ended.length > MOST_UNRECORDED;
+      while (waits && course.committing && inHand.has(next)) await course.committing;
+      if (course.lanes.size > MOST_LANES_OF_ONE[course.pace] || makesRoom(course)) break;
     }
     course.lanes.delete(lane);
     proceed(course);
@@ -309,9 +344,9 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
   function makesRoom(course: Course): boolean {
     const slow = isSlow(course.pace);
     if (!(slow ? crowded.slow : crowded.brisk)) return false;
-    if (course.lanes.size > 1 || course.ended) return true;
+    if (course.lanes.size > 1 || course.over) return true;
     if (course.served < (slow ? SLOW_TURN : TURN)) return false;
-    course.ended = true;
+    course.over = true;
     giveBack(course);
     return true;
   }
@@ -326,37 +361,6 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
       ...{ ok: outcome.ok, status: outcome.status, error: outcome.error, ms: outcome.ms },
     });
     return outcome;
-  }
-
-  async function record(course: Course, claimed: Claimed, outcome: RequestOutcome): Promise<void> {
-    if (cut) return;
-    enter();
-    unrecorded++;
-    const terms = {
-      now: runtime.now(),
-      retrySeconds: options.get("webhooks.retrySeconds"),
-      disableAfter: options.get("webhooks.disableAfter"),
-      timeoutMs: timeoutMs(),
-    };
-    try {
-      const recorded = await commit<Recorded>((tx) => recordOutcome(tx, claimed, outcome, terms));
-      follow(course, recorded);
-    } catch (error) {
-      log.error("webhook attempt cannot be recorded; its lease will run out", { delivery: claimed.delivery.id, error });
-    } finally {
-      inHand.delete(claimed);
-      unrecorded--;
-      leave();
-    }
-  }
-
-  function follow(course: Course, { pace, disabled }: Recorded): void {
-    if (pace === "failing" && course.pace !== "failing") giveBack(course);
-    course.pace = pace;
-    if (!disabled) return;
-    course.ended = true;
-    tell();
-    proceed(course);
   }
 
   /** When the job has something to do, if nothing wakes it before: epoch ms. */
@@ -395,7 +399,7 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
   async function stop(graceMs: number): Promise<void> {
     stopped = true;
     stopListening();
-    for (const course of courses.values()) giveBack(course);
+    for (const course of [...courses.values()]) proceed(course);
     if (busy > 0 && graceMs > 0) await Promise.race([idle(), pause(graceMs)]);
     cut = true;
     requests.close();

@@ -58,7 +58,7 @@ export function createAdminNotices({ store, parser, runtime, hostname, log }: Ad
       .select({ email: users.email, name: users.name })
       .from(users)
       .where(and(eq(users.workspaceId, workspaceId), inArray(users.role, ["owner", "admin"])))
-      .orderBy(asc(users.createdAt), asc(users.id))
+      .orderBy(asc(users.email))
       .all();
     const recipients = recipientsOf({ to: admins, cc: [], bcc: [] });
     const suppressed = new Set(

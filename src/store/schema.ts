@@ -584,7 +584,6 @@ export const webhookDeliveries = sqliteTable(
   (table) => [
     index("webhook_deliveries_by_endpoint").on(table.endpointSeq, table.seq),
     index("webhook_deliveries_due").on(table.endpointSeq, table.dueAt).where(sql`due_at IS NOT NULL`),
-    index("webhook_deliveries_leased").on(table.seq).where(sql`leased = 1`),
     index("webhook_deliveries_finished").on(table.finishedAt).where(sql`finished_at IS NOT NULL`),
     index("webhook_deliveries_by_event").on(table.eventSeq).where(sql`event_seq IS NOT NULL`),
   ],

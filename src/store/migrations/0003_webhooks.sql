@@ -46,7 +46,6 @@ CREATE TABLE webhook_deliveries (
 );
 CREATE INDEX webhook_deliveries_by_endpoint ON webhook_deliveries(endpoint_seq, seq);
 CREATE INDEX webhook_deliveries_due ON webhook_deliveries(endpoint_seq, due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX webhook_deliveries_leased ON webhook_deliveries(seq) WHERE leased = 1;
 CREATE INDEX webhook_deliveries_finished ON webhook_deliveries(finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX webhook_deliveries_by_event ON webhook_deliveries(event_seq) WHERE event_seq IS NOT NULL;
 
