@@ -1,6 +1,6 @@
 /**
  * Webhook deliveries: an event on its way to one endpoint, and the log of it afterwards (spec: States, Webhook delivery).
- * The only writer of webhook_deliveries and webhook_cursor; keeps webhook_endpoints.due_at.
+ * With delivery-log.ts the only writer of webhook_deliveries and webhook_cursor; keeps webhook_endpoints.due_at.
  *
  *   fan-out ──► pending ──claim──► leased ──┬──► delivered
  *                  retrying ◄───────────────┼──► failed          a replay leaves the state of what is finished, but that
@@ -10,8 +10,7 @@
  * a crash repeats one and never loses one. An endpoint with something due has its due_at at that time or before, or when
  * its turn is put off to, so the next to attempt is found without reading the deliveries of an endpoint that is busy.
  */
-import { and, asc, desc, eq, gt, lt, lte, type SQL, sql } from "drizzle-orm";
-import { AppError } from "../errors.ts";
+import { and, asc, desc, eq, gt, lte, type SQL, sql } from "drizzle-orm";
 import { prepared } from "../store/prepared.ts";
 import { type DeliveryState, events, webhookCursor, webhookDeliveries, webhookEndpoints } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
@@ -29,15 +28,14 @@ export interface Claimed {
 }
 
 /** Most rows that one transaction fans out, fails or deletes: it stays well under 50 ms. */
-const PORTION = 500;
+export const PORTION = 500;
 const ENDPOINTS_PAGE = 16;
 
 const param = (name: string): SQL => sql`${sql.placeholder(name)}`;
 const bySeq = eq(webhookDeliveries.seq, sql.placeholder("seq"));
 const ofEndpoint = eq(webhookDeliveries.endpointSeq, sql.placeholder("endpointSeq"));
 /** Written out: SQLite uses a partial index only where the query says its condition literally. */
-const isDue = sql`${webhookDeliveries.dueAt} IS NOT NULL`;
-const isFinished = sql`${webhookDeliveries.finishedAt} IS NOT NULL`;
+export const isDue = sql`${webhookDeliveries.dueAt} IS NOT NULL`;
 const endpointIsDue = sql`${webhookEndpoints.dueAt} IS NOT NULL`;
 
 const fanning = prepared((db) => ({
@@ -86,13 +84,6 @@ const claiming = prepared((db) => ({
     .select()
     .from(webhookEndpoints)
     .where(eq(webhookEndpoints.seq, sql.placeholder("seq")))
-    .prepare(),
-  sweeping: db
-    .select()
-    .from(webhookEndpoints)
-    .where(sql`${webhookEndpoints.sweeping} = 1`)
-    .orderBy(asc(webhookEndpoints.seq))
-    .limit(1)
     .prepare(),
   due: db
     .select({ delivery: webhookDeliveries, createdAt: events.createdAt, data: sql<string | null>`${events.data}` })
@@ -157,7 +148,7 @@ export const hasUnread = (db: Db): boolean => (fanning(db).newest.get()?.seq ?? 
 /** The same, and somebody to be told. Cheap: asked after every commit. */
 export const hasNewEvents = (db: Db): boolean => fanning(db).anybody.get() !== undefined && hasUnread(db);
 
-const cursorOf = (db: Db): number => fanning(db).cursor.get()?.eventSeq ?? 0;
+export const cursorOf = (db: Db): number => fanning(db).cursor.get()?.eventSeq ?? 0;
 
 /**
  * Makes a delivery of the next events for every endpoint that wants them, due at `now` (epoch ms); returns the endpoints
@@ -182,7 +173,7 @@ export function fanOut(tx: Tx, now: number, newId: () => string): Set<number> {
     last = seq;
   }
   if (last > after) fanning(tx).advance.run({ eventSeq: last });
-  for (const seq of reached) claiming(tx).bringForward.run({ seq, dueAt: now });
+  for (const seq of reached) bringForward(tx, seq, now);
   return reached;
 }
 
@@ -197,7 +188,7 @@ function insert(tx: Tx, { id, endpointSeq, eventSeq, eventId, event, sample, now
 /** Sends `sample`, the body, to the endpoint once, at `now` (epoch ms), whether it is enabled or not. */
 export function putTest(tx: Tx, test: Omit<NewDelivery, "eventSeq">): void {
   insert(tx, { ...test, eventSeq: null });
-  claiming(tx).bringForward.run({ seq: test.endpointSeq, dueAt: test.now });
+  bringForward(tx, test.endpointSeq, test.now);
 }
 
 /** Endpoints with something due by `upTo` (epoch ms), whose turn it is first. */
@@ -236,10 +227,14 @@ export function yieldTurn(tx: Tx, endpointSeq: number, now: number): undefined {
 }
 
 /** The endpoint's row says again when its earliest delivery is due. */
-function correctDue(tx: Tx, endpointSeq: number): void {
+export function correctDue(tx: Tx, endpointSeq: number): void {
   const dueAt = claiming(tx).earliest.get({ endpointSeq })?.dueAt ?? null;
   claiming(tx).setDue.run({ seq: endpointSeq, dueAt });
 }
+
+/** Something of the endpoint is due at `dueAt` (epoch ms). */
+export const bringForward = (tx: Tx, endpointSeq: number, dueAt: number): void =>
+  void claiming(tx).bringForward.run({ seq: endpointSeq, dueAt });
 
 /** What an attempt came to. Times are epoch ms. */
 export interface Settled {
@@ -256,7 +251,7 @@ export interface Settled {
 export function settle(tx: Tx, { seq, endpointSeq }: Delivery, settled: Settled): void {
   const { state, dueAt, status, response, error, finishedAt } = settled;
   settling(tx).settle.run(seq, state, dueAt, status, response, error, finishedAt);
-  if (dueAt !== null) claiming(tx).bringForward.run({ seq: endpointSeq, dueAt });
+  if (dueAt !== null) bringForward(tx, endpointSeq, dueAt);
 }
 
 /** The endpoint as it is now; undefined when its row is gone. */
@@ -266,7 +261,7 @@ export const endpointAt = (db: Db, seq: number): Endpoint | undefined => claimin
 export function release(tx: Tx, deliveries: readonly Delivery[], now: number): undefined {
   for (const { seq, endpointSeq } of deliveries) {
     claiming(tx).release.run({ seq, now });
-    claiming(tx).bringForward.run({ seq: endpointSeq, dueAt: now });
+    bringForward(tx, endpointSeq, now);
   }
 }
 
@@ -281,133 +276,4 @@ export function releaseLeases(tx: Tx, now: number): number {
     .all();
   release(tx, leased, now);
   return leased.length;
-}
-
-/**
- * Makes a delivery, in whatever state, due at `now` (epoch ms): one attempt more of what is finished, the next one of
- * what waits.
- * @throws AppError not_found; conflict while an attempt is under way
- */
-export function resend(tx: Tx, id: string, now: number): Delivery {
-  const delivery = deliveryOf(tx, id);
-  if (delivery.leased && (delivery.dueAt ?? 0) > now) {
-    throw new AppError("conflict", `an attempt at delivery ${id} is under way; try again when it has ended`);
-  }
-  claiming(tx).bringForward.run({ seq: delivery.endpointSeq, dueAt: now });
-  tx.update(webhookDeliveries).set({ dueAt: now, leased: false }).where(eq(webhookDeliveries.seq, delivery.seq)).run();
-  return { ...delivery, dueAt: now, leased: false };
-}
-
-/** @throws AppError not_found */
-function deliveryOf(db: Db, id: string): Delivery {
-  const found = db
-    .select({ delivery: webhookDeliveries, state: webhookEndpoints.state })
-    .from(webhookDeliveries)
-    .innerJoin(webhookEndpoints, eq(webhookEndpoints.seq, webhookDeliveries.endpointSeq))
-    .where(eq(webhookDeliveries.id, id))
-    .get();
-  if (!found || found.state === "removed") throw new AppError("not_found", `there is no webhook delivery ${id}`);
-  return found.delivery;
-}
-
-/** The log of an endpoint, newest first, `limit` at most. */
-export function listDeliveries(
-  db: Db,
-  { seq }: Endpoint,
-  { state, limit }: { state?: DeliveryState; limit: number },
-): Delivery[] {
-  return db
-    .select()
-    .from(webhookDeliveries)
-    .where(
-      and(
-        eq(webhookDeliveries.endpointSeq, seq),
-        state === undefined ? undefined : sql`+${eq(webhookDeliveries.state, state)}`,
-      ),
-    )
-    .orderBy(desc(webhookDeliveries.seq))
-    .limit(limit)
-    .all();
-}
-
-/** Why a delivery failed that was waiting when its endpoint was disabled. */
-export const DISABLED = "the endpoint was disabled";
-
-/** Whether there is something for sweepEndpoints. */
-export const needsSweep = (db: Db): boolean => claiming(db).sweeping.get() !== undefined;
-
-/**
- * Works off a portion of what disabling or removing endpoints left; returns whether there may be more. `now`: epoch ms.
- */
-export function sweepEndpoints(tx: Tx, now: number): boolean {
-  const endpoint = claiming(tx).sweeping.get();
-  if (!endpoint) return false;
-  const { seq } = endpoint;
-  const handled = endpoint.state === "removed" ? deletePortion(tx, endpoint) : voidPortion(tx, endpoint, now);
-  if (handled < PORTION) {
-    if (endpoint.state === "removed") tx.delete(webhookEndpoints).where(eq(webhookEndpoints.seq, seq)).run();
-    else tx.update(webhookEndpoints).set({ sweeping: false }).where(eq(webhookEndpoints.seq, seq)).run();
-  }
-  return true;
-}
-
-function deletePortion(tx: Tx, { seq }: Endpoint): number {
-  const portion = sql`(SELECT seq FROM ${webhookDeliveries} WHERE ${webhookDeliveries.endpointSeq} = ${seq} LIMIT ${PORTION})`;
-  return deleted(tx, sql`${webhookDeliveries.seq} IN ${portion}`);
-}
-
-/** Tests and replays are attempted all the same; an attempt under way ends by itself. */
-function voidPortion(tx: Tx, { seq, voidThrough }: Endpoint, now: number): number {
-  const waiting = tx
-    .select({ seq: webhookDeliveries.seq })
-    .from(webhookDeliveries)
-    .where(
-      and(
-        eq(webhookDeliveries.endpointSeq, seq),
-        isDue,
-        sql`+${lte(webhookDeliveries.seq, voidThrough)}`,
-        sql`${webhookDeliveries.eventSeq} IS NOT NULL AND ${webhookDeliveries.finishedAt} IS NULL AND NOT ${webhookDeliveries.leased}`,
-      ),
-    )
-    .limit(PORTION)
-    .all();
-  for (const { seq } of waiting) {
-    tx.update(webhookDeliveries)
-      .set({ state: "failed", dueAt: null, error: DISABLED, finishedAt: now })
-      .where(eq(webhookDeliveries.seq, seq))
-      .run();
-  }
-  correctDue(tx, seq);
-  return waiting.length;
-}
-
-/** Deletes a portion of what was finished before `before` (epoch ms); returns whether there may be more. */
-export function deleteFinished(tx: Tx, before: number): boolean {
-  const portion = sql`(SELECT seq FROM ${webhookDeliveries} WHERE ${and(isFinished, lt(webhookDeliveries.finishedAt, before))} AND NOT ${isDue} LIMIT ${PORTION})`;
-  return deleted(tx, sql`${webhookDeliveries.seq} IN ${portion}`) === PORTION;
-}
-
-const deleted = (tx: Tx, which: SQL): number =>
-  tx.delete(webhookDeliveries).where(which).returning({ seq: webhookDeliveries.seq }).all().length;
-
-/**
- * Deletes, of the next events after `after`, those from before `before` (epoch ms) that are fanned out and of which no
- * delivery is kept. Returns the last one looked at; null at the end.
- */
-export function deleteEvents(tx: Tx, after: number, before: number): number | null {
-  const next = tx
-    .select({
-      seq: events.seq,
-      createdAt: events.createdAt,
-      needed: sql<number>`EXISTS (SELECT 1 FROM ${webhookDeliveries} WHERE ${webhookDeliveries.eventSeq} = ${events.seq})`,
-    })
-    .from(events)
-    .where(and(gt(events.seq, after), lte(events.seq, cursorOf(tx))))
-    .orderBy(asc(events.seq))
-    .limit(PORTION)
-    .all();
-  const fresh = next.findIndex(({ createdAt }) => createdAt >= before);
-  const old = fresh < 0 ? next : next.slice(0, fresh);
-  for (const { seq, needed } of old) if (!needed) tx.delete(events).where(eq(events.seq, seq)).run();
-  return old.length === PORTION ? (old.at(-1)?.seq ?? null) : null;
 }

@@ -27,7 +27,7 @@ export interface NewEndpoint {
 }
 
 /** Each event of a workspace makes a row for each of them: no more than this in one workspace. */
-export const MOST_ENDPOINTS = 100;
+const MOST_ENDPOINTS = 100;
 
 const isThere = ne(webhookEndpoints.state, "removed");
 /** What has happened so far. */

@@ -6,7 +6,8 @@ import { newId, type Runtime } from "../runtime.ts";
 import type { Job } from "../scheduler.ts";
 import type { Options } from "../store/options.ts";
 import type { Store } from "../store/store.ts";
-import { deleteEvents, deleteFinished, fanOut, hasUnread } from "./deliveries.ts";
+import { fanOut, hasUnread } from "./deliveries.ts";
+import { deleteEvents, deleteFinished } from "./delivery-log.ts";
 
 const EVERY_MS = 60 * 60_000;
 const DAY_MS = 24 * 60 * 60_000;

@@ -10,7 +10,8 @@
  */
 import type { Pace } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
-import { type Claimed, type Delivery, DISABLED, endpointAt, type Settled, settle } from "./deliveries.ts";
+import { type Claimed, type Delivery, endpointAt, type Settled, settle } from "./deliveries.ts";
+import { DISABLED } from "./delivery-log.ts";
 import { type Endpoint, setDisabled, setRecord } from "./endpoints.ts";
 import type { RequestOutcome } from "./request.ts";
 
@@ -63,7 +64,7 @@ export function fateOf(
 }
 
 /** Attempts of a test concern nobody's count. */
-export const isTest = ({ eventSeq }: Delivery): boolean => eventSeq === null;
+const isTest = ({ eventSeq }: Delivery): boolean => eventSeq === null;
 
 export function paceOf({ ok, status, ms }: RequestOutcome, before: Pace, timeoutMs: number): Pace {
   if (status === undefined || ms >= timeoutMs) return "failing";

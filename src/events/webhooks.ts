@@ -24,12 +24,11 @@ import {
   endpointsByDue,
   fanOut,
   hasNewEvents,
-  needsSweep,
   release,
   releaseLeases,
-  sweepEndpoints,
   yieldTurn,
 } from "./deliveries.ts";
+import { needsSweep, sweepEndpoints } from "./delivery-log.ts";
 import { type Attempted, type Recorded, recordAttempts, SLOW_MS } from "./outcome.ts";
 import type { RequestOutcome, Requests } from "./request.ts";
 import { signedHeaders } from "./signature.ts";
@@ -65,12 +64,12 @@ const MOST_SLOW_LANES = 64;
 /** All lanes: a slow one starts out as brisk. */
 const MOST_LANES = 256;
 /** Deliveries claimed ahead for an endpoint that works, so that its lanes need not wait for a commit. */
-const CLAIMED_AHEAD = 96;
+const CLAIMED_AHEAD = 256;
 /** Outcomes of one endpoint that share a commit, and how long, in ms, they wait for it while the next are attempted. */
-const RECORDED_TOGETHER = 32;
+const RECORDED_TOGETHER = 128;
 const RECORD_MS = 20;
 /** Outcomes of one endpoint beyond which its lanes wait for the store. */
-const MOST_UNRECORDED = 128;
+const MOST_UNRECORDED = 256;
 /** Courses begun in one commit of the job. */
 const PORTION = 16;
 /** Attempts before a course makes room when others like it wait. */

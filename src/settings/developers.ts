@@ -11,7 +11,8 @@ import {
 } from "../access/credentials.ts";
 import { readDestination } from "../destination.ts";
 import { AppError } from "../errors.ts";
-import { type Delivery, listDeliveries, putTest, resend } from "../events/deliveries.ts";
+import { type Delivery, putTest } from "../events/deliveries.ts";
+import { listDeliveries, resend } from "../events/delivery-log.ts";
 import {
   type Endpoint,
   listEndpoints,

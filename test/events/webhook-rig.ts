@@ -6,8 +6,6 @@ import { type Booted, boot } from "../harness/appliance.ts";
 import { letter, mailer } from "../harness/mail.ts";
 import { type Receiver, startReceiver } from "../harness/receiver.ts";
 
-export type WebhookRig = Awaited<ReturnType<typeof openRig>>;
-
 export async function openRig(
   settings: Record<string, string> = {},
   env: Record<string, string> = {},

@@ -363,9 +363,11 @@ describe("isolation", () => {
     const { receive, happen, settled, log } = await openRig();
     const receiver = receive();
     let [now, most] = [0, 0];
-    receiver.answer = async () => {
+    // The first answer proves that it works; the next eight wait for one another.
+    const eight = receiver.waitFor(9);
+    receiver.answer = async (_, nth) => {
       most = Math.max(most, ++now);
-      await new Promise((resolve) => setImmediate(resolve));
+      if (nth > 1) await eight;
       now--;
       return new Response("ok");
     };

@@ -1,0 +1,152 @@
+/**
+ * The log that deliveries are: reading it, sending one again, and getting rid of what is not needed any more, in portions
+ * (spec: Delivery semantics 6; contract: Webhook delivery states).
+ */
+import { and, asc, desc, eq, gt, lt, lte, type SQL, sql } from "drizzle-orm";
+import { AppError } from "../errors.ts";
+import { prepared } from "../store/prepared.ts";
+import { type DeliveryState, events, webhookDeliveries, webhookEndpoints } from "../store/schema.ts";
+import type { Db, Tx } from "../store/store.ts";
+import { bringForward, correctDue, cursorOf, type Delivery, isDue, PORTION } from "./deliveries.ts";
+import type { Endpoint } from "./endpoints.ts";
+
+const isFinished = sql`${webhookDeliveries.finishedAt} IS NOT NULL`;
+
+const sweeping = prepared((db) =>
+  db
+    .select()
+    .from(webhookEndpoints)
+    .where(sql`${webhookEndpoints.sweeping} = 1`)
+    .orderBy(asc(webhookEndpoints.seq))
+    .limit(1)
+    .prepare(),
+);
+
+/**
+ * Makes a delivery, in whatever state, due at `now` (epoch ms): one attempt more of what is finished, the next one of
+ * what waits.
+ * @throws AppError not_found; conflict while an attempt is under way
+ */
+export function resend(tx: Tx, id: string, now: number): Delivery {
+  const delivery = deliveryOf(tx, id);
+  if (delivery.leased && (delivery.dueAt ?? 0) > now) {
+    throw new AppError("conflict", `an attempt at delivery ${id} is under way; try again when it has ended`);
+  }
+  bringForward(tx, delivery.endpointSeq, now);
+  tx.update(webhookDeliveries).set({ dueAt: now, leased: false }).where(eq(webhookDeliveries.seq, delivery.seq)).run();
+  return { ...delivery, dueAt: now, leased: false };
+}
+
+/** @throws AppError not_found */
+function deliveryOf(db: Db, id: string): Delivery {
+  const found = db
+    .select({ delivery: webhookDeliveries, state: webhookEndpoints.state })
+    .from(webhookDeliveries)
+    .innerJoin(webhookEndpoints, eq(webhookEndpoints.seq, webhookDeliveries.endpointSeq))
+    .where(eq(webhookDeliveries.id, id))
+    .get();
+  if (!found || found.state === "removed") throw new AppError("not_found", `there is no webhook delivery ${id}`);
+  return found.delivery;
+}
+
+/** The log of an endpoint, newest first, `limit` at most. */
+export function listDeliveries(
+  db: Db,
+  { seq }: Endpoint,
+  { state, limit }: { state?: DeliveryState; limit: number },
+): Delivery[] {
+  return db
+    .select()
+    .from(webhookDeliveries)
+    .where(
+      and(
+        eq(webhookDeliveries.endpointSeq, seq),
+        state === undefined ? undefined : sql`+${eq(webhookDeliveries.state, state)}`,
+      ),
+    )
+    .orderBy(desc(webhookDeliveries.seq))
+    .limit(limit)
+    .all();
+}
+
+/** Why a delivery failed that was waiting when its endpoint was disabled. */
+export const DISABLED = "the endpoint was disabled";
+
+/** Whether there is something for sweepEndpoints. */
+export const needsSweep = (db: Db): boolean => sweeping(db).get() !== undefined;
+
+/**
+ * Works off a portion of what disabling or removing endpoints left; returns whether there may be more. `now`: epoch ms.
+ */
+export function sweepEndpoints(tx: Tx, now: number): boolean {
+  const endpoint = sweeping(tx).get();
+  if (!endpoint) return false;
+  const { seq } = endpoint;
+  const handled = endpoint.state === "removed" ? deletePortion(tx, endpoint) : voidPortion(tx, endpoint, now);
+  if (handled < PORTION) {
+    if (endpoint.state === "removed") tx.delete(webhookEndpoints).where(eq(webhookEndpoints.seq, seq)).run();
+    else tx.update(webhookEndpoints).set({ sweeping: false }).where(eq(webhookEndpoints.seq, seq)).run();
+  }
+  return true;
+}
+
+function deletePortion(tx: Tx, { seq }: Endpoint): number {
+  const portion = sql`(SELECT seq FROM ${webhookDeliveries} WHERE ${webhookDeliveries.endpointSeq} = ${seq} LIMIT ${PORTION})`;
+  return deleted(tx, sql`${webhookDeliveries.seq} IN ${portion}`);
+}
+
+/** Tests and replays are attempted all the same; an attempt under way ends by itself. */
+function voidPortion(tx: Tx, { seq, voidThrough }: Endpoint, now: number): number {
+  const waiting = tx
+    .select({ seq: webhookDeliveries.seq })
+    .from(webhookDeliveries)
+    .where(
+      and(
+        eq(webhookDeliveries.endpointSeq, seq),
+        isDue,
+        sql`+${lte(webhookDeliveries.seq, voidThrough)}`,
+        sql`${webhookDeliveries.eventSeq} IS NOT NULL AND ${webhookDeliveries.finishedAt} IS NULL AND NOT ${webhookDeliveries.leased}`,
+      ),
+    )
+    .limit(PORTION)
+    .all();
+  for (const { seq } of waiting) {
+    tx.update(webhookDeliveries)
+      .set({ state: "failed", dueAt: null, error: DISABLED, finishedAt: now })
+      .where(eq(webhookDeliveries.seq, seq))
+      .run();
+  }
+  correctDue(tx, seq);
+  return waiting.length;
+}
+
+/** Deletes a portion of what was finished before `before` (epoch ms); returns whether there may be more. */
+export function deleteFinished(tx: Tx, before: number): boolean {
+  const portion = sql`(SELECT seq FROM ${webhookDeliveries} WHERE ${and(isFinished, lt(webhookDeliveries.finishedAt, before))} AND NOT ${isDue} LIMIT ${PORTION})`;
+  return deleted(tx, sql`${webhookDeliveries.seq} IN ${portion}`) === PORTION;
+}
+
+const deleted = (tx: Tx, which: SQL): number =>
+  tx.delete(webhookDeliveries).where(which).returning({ seq: webhookDeliveries.seq }).all().length;
+
+/**
+ * Deletes, of the next events after `after`, those from before `before` (epoch ms) that are fanned out and of which no
+ * delivery is kept. Returns the last one looked at; null at the end.
+ */
+export function deleteEvents(tx: Tx, after: number, before: number): number | null {
+  const next = tx
+    .select({
+      seq: events.seq,
+      createdAt: events.createdAt,
+      needed: sql<number>`EXISTS (SELECT 1 FROM ${webhookDeliveries} WHERE ${webhookDeliveries.eventSeq} = ${events.seq})`,
+    })
+    .from(events)
+    .where(and(gt(events.seq, after), lte(events.seq, cursorOf(tx))))
+    .orderBy(asc(events.seq))
+    .limit(PORTION)
+    .all();
+  const fresh = next.findIndex(({ createdAt }) => createdAt >= before);
+  const old = fresh < 0 ? next : next.slice(0, fresh);
+  for (const { seq, needed } of old) if (!needed) tx.delete(events).where(eq(events.seq, seq)).run();
+  return old.length === PORTION ? (old.at(-1)?.seq ?? null) : null;
+}

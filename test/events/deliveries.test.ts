@@ -1,0 +1,167 @@
+/** Deliveries on a real store: whose turn it is, what a stop leaves, and what the queries cost. */
+import { Database } from "bun:sqlite";
+import { expect, spyOn, test } from "bun:test";
+import {
+  claim,
+  endpointsByDue,
+  fanOut,
+  hasNewEvents,
+  putTest,
+  release,
+  releaseLeases,
+  settle,
+  yieldTurn,
+} from "../../src/events/deliveries.ts";
+import { deleteEvents, deleteFinished, listDeliveries, resend, sweepEndpoints } from "../../src/events/delivery-log.ts";
+import { listEndpoints, putEndpoint, requireEndpoint, setDisabled, setEnabled } from "../../src/events/endpoints.ts";
+import { EVENT_NAMES, emit } from "../../src/events/outbox.ts";
+import { sampleOf } from "../../src/events/payload.ts";
+import { webhookDeliveries } from "../../src/store/schema.ts";
+import { START } from "../harness/runtime.ts";
+import { createWorld } from "../mailbox/world.ts";
+
+const LEASE = START + 60_000;
+
+function openStore(endpoints = 2) {
+  const { store, workspace } = createWorld();
+  const workspaceId = workspace("W", "example.test");
+  store.transact((tx) => {
+    for (let i = 1; i <= endpoints; i++) {
+      const url = `https://example.com/${i}`;
+      putEndpoint(tx, { id: `whk_${i}`, workspaceId, url, events: EVENT_NAMES, secret: "whsec_", now: START });
+    }
+  });
+  let [event, made] = [0, 0];
+  const newId = () => `whd_${++made}`;
+  return {
+    store,
+    workspaceId,
+    newId,
+    happen(count = 1) {
+      store.transact((tx) => {
+        for (let i = 0; i < count; i++) {
+          const data = sampleOf("message.outbound", START);
+          const id = `evt_${++event}`;
+          emit(tx, { id, workspaceId, event: "message.outbound", now: START, data: data as never });
+        }
+      });
+    },
+    fan: (now = START) => store.transact((tx) => ({ reached: fanOut(tx, now, newId) })).reached,
+    claim: (seq: number, count: number, now = START) =>
+      store.transact((tx) => ({ claimed: claim(tx, seq, count, now, LEASE) })).claimed,
+    due: (upTo = START) => [...endpointsByDue(store.db, upTo)].map(({ seq }) => seq),
+    rows: () => store.db.select().from(webhookDeliveries).orderBy(webhookDeliveries.seq).all(),
+  };
+}
+
+test("every event is fanned out once, in portions, however many there are", () => {
+  const { happen, fan, rows, store } = openStore();
+  happen(1_200);
+  let portions = 0;
+  for (; hasNewEvents(store.db); portions++) expect(fan()).toEqual(new Set([1, 2]));
+  expect(portions).toBe(5);
+  expect(rows()).toHaveLength(2_400);
+  expect(new Set(rows().map(({ endpointSeq, eventId }) => `${endpointSeq} ${eventId}`)).size).toBe(2_400);
+  expect(fan()).toEqual(new Set());
+});
+
+test("what is claimed is leased, first due first, and an endpoint's turn is known without its deliveries", () => {
+  const { happen, fan, claim, due, rows } = openStore();
+  happen(3);
+  fan();
+  expect(due()).toEqual([1, 2]);
+  expect(claim(1, 2).map(({ delivery }) => delivery.eventId)).toEqual(["evt_1", "evt_2"]);
+  expect(claim(1, 2).map(({ delivery }) => delivery.eventId)).toEqual(["evt_3"]);
+  expect(claim(1, 2)).toEqual([]);
+  expect([due(), due(LEASE)]).toEqual([[2], [2, 1]]);
+  expect(
+    rows()
+      .filter(({ leased }) => leased)
+      .map(({ dueAt }) => dueAt),
+  ).toEqual([LEASE, LEASE, LEASE]);
+  // A lease that has run out is claimed again.
+  expect(claim(1, 9, LEASE)).toHaveLength(3);
+});
+
+test("leases are given back, one by one or all together", () => {
+  const { happen, fan, claim, due, store } = openStore(1);
+  happen(3);
+  fan();
+  const [first] = claim(1, 3);
+  if (!first) throw new Error("nothing was claimed");
+  expect(due()).toEqual([]);
+  store.transact((tx) => release(tx, [first.delivery], START));
+  expect(due()).toEqual([1]);
+  expect(claim(1, 3)).toHaveLength(1);
+  expect(store.transact((tx) => releaseLeases(tx, START))).toBe(3);
+  expect(claim(1, 3).map(({ delivery }) => delivery.attempts)).toEqual([0, 0, 0]);
+});
+
+test("a turn that is yielded comes after those of the others", () => {
+  const { happen, fan, due, store } = openStore();
+  happen(1);
+  fan();
+  store.transact((tx) => yieldTurn(tx, 1, START + 5));
+  expect([due(), due(START + 5)]).toEqual([[2], [2, 1]]);
+});
+
+test("no query reads its way through a table, however long the log", () => {
+  const prepare = spyOn(Database.prototype, "prepare");
+  try {
+    const { store, happen, fan, claim, due, newId } = openStore();
+    happen(6);
+    prepare.mockClear();
+    expect(hasNewEvents(store.db)).toBeTrue();
+    fan();
+    due();
+    const claimed = claim(1, 3);
+    store.transact((tx) => {
+      const [one, two, three] = claimed.map(({ delivery }) => delivery);
+      if (!one || !two || !three) throw new Error("three were to be claimed");
+      const answer = { status: 200, response: "", error: null };
+      settle(tx, one, { ...answer, state: "delivered", dueAt: null, finishedAt: START });
+      settle(tx, two, { ...answer, state: "retrying", dueAt: LEASE, finishedAt: null });
+      release(tx, [three], START);
+      yieldTurn(tx, 1, START);
+      resend(tx, one.id, START);
+      const endpoint = requireEndpoint(tx, "whk_1");
+      putTest(tx, {
+        id: newId(),
+        endpointSeq: 1,
+        eventId: "evt_t",
+        event: "message.inbound",
+        sample: "{}",
+        now: START,
+      });
+      listDeliveries(tx, endpoint, { limit: 10, state: "failed" });
+      listEndpoints(tx, endpoint.workspaceId);
+      setDisabled(tx, endpoint, START);
+      sweepEndpoints(tx, START);
+      setEnabled(tx, endpoint);
+      deleteFinished(tx, START + 1);
+      deleteEvents(tx, 0, START + 1);
+    });
+    const statements = prepare.mock.calls
+      .map(([statement]) => String(statement))
+      .filter((text) => /webhook|events/.test(text));
+    expect(statements.length).toBeGreaterThanOrEqual(25);
+    for (const statement of new Set(statements)) {
+      // The first row of a table, in the order of its key.
+      if (/limit \?$/.test(statement) && !/where/.test(statement)) continue;
+      const count = Math.max(
+        statement.split(/\?(?!\d)/).length - 1,
+        ...[...statement.matchAll(/\?(\d)/g)].map(([, n]) => Number(n)),
+        0,
+      );
+      const plan = store.db.$client
+        .query(`EXPLAIN QUERY PLAN ${statement}`)
+        .all(...Array.from({ length: count }, () => null)) as { detail: string }[];
+      const long = plan
+        .map(({ detail }) => detail)
+        .filter((detail) => /^SCAN (webhook_(deliveries|endpoints)|events)(?! USING)|TEMP B-TREE/.test(detail));
+      expect([statement, long]).toEqual([statement, []]);
+    }
+  } finally {
+    prepare.mockRestore();
+  }
+});
