@@ -1,10 +1,8 @@
 /** The webhook commands, as documents, beside a server that is stopped and then runs (contract: Commands). */
-import { afterAll, expect, test } from "bun:test";
-import { endProcesses, serve } from "../harness/process.ts";
+import { expect, test } from "bun:test";
+import { serve } from "../harness/process.ts";
 import { startReceiver } from "../harness/receiver.ts";
 import { openTerminal, SETUP } from "./terminal.ts";
-
-afterAll(endProcesses);
 
 const ISO = expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/);
 const URL = "https://hooks.example.com/mail";
