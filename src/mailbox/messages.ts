@@ -80,6 +80,12 @@ const statements = prepared((db) => {
       .from(messageBodies)
       .where(eq(messageBodies.messageSeq, sql.placeholder("seq")))
       .prepare(),
+    htmlSource: db
+      .select({ mailboxId: messages.mailboxId, htmlSource: messageBodies.htmlSource })
+      .from(messages)
+      .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
+      .where(eq(messages.id, sql.placeholder("id")))
+      .prepare(),
     summaries: db
       .select({
         message: messages,
@@ -176,6 +182,12 @@ export function createMessages(store: Store) {
         attachments: statements(db).attachments.all({ from: message.seq, to: message.seq }),
         bcc: bccReader(db, caller)(message),
       });
+    },
+
+    getHtmlSource(caller: Caller, id: string): string | undefined {
+      const found = statements(db).htmlSource.get({ id });
+      if (!found || !reachTo(db, caller, found.mailboxId)) throw notFound("message");
+      return found.htmlSource ? decompressHtml(found.htmlSource) : undefined;
     },
 
     async getRawMessage(caller: Caller, id: string): Promise<Uint8Array> {

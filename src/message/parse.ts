@@ -16,6 +16,7 @@ import { firstMessageId, referencesOf } from "./message-id.ts";
 import { withoutBcc } from "./original.ts";
 import { type Part, readStructure, TooComplex } from "./structure.ts";
 import { htmlOfText, textOfHtml, trimLineBreaks } from "./text.ts";
+import { visibleHtml } from "./visible.ts";
 
 interface ParsedAttachment {
   filename: string;
@@ -48,7 +49,7 @@ export interface ParsedMessage {
   bcc: EmailAddress[];
   replyTo: EmailAddress[];
   subject: string;
-  /** Plain text, derived from the HTML where there is no text part; lines end in \n. */
+  /** Plain text, derived from what is seen of the HTML where there is no text part; lines end in \n. */
   text: string;
   /** As received, decoded: not sanitised. */
   html?: string;
@@ -144,7 +145,7 @@ async function contentOf(
       )
     : undefined;
   const text = join(
-    body.text.map((part) => (isHtml(part) ? textOfHtml(textOf(part)) : textOf(part))),
+    body.text.map((part) => (isHtml(part) ? textOfHtml(visibleHtml(textOf(part)).html) : textOf(part))),
     "\n\n",
   );
 

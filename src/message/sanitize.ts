@@ -100,12 +100,17 @@ const OPTIONS: sanitize.IOptions = {
 
 /** HTML that is safe to show beside other content. Bounded time; never throws. */
 export function sanitizeHtml(html: string): string {
-  if (html.length > MAX_LENGTH || hasTooManyTags(html)) return shownAsText(html);
+  if (isShownAsText(html)) return shownAsText(html);
   try {
     return sanitize(html.replaceAll("\u0000", ""), OPTIONS);
   } catch {
     return shownAsText(html);
   }
+}
+
+/** Whether HTML is beyond what is shown as such. */
+export function isShownAsText(html: string): boolean {
+  return html.length > MAX_LENGTH || hasTooManyTags(html);
 }
 
 function shownAsText(html: string): string {

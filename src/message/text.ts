@@ -163,6 +163,9 @@ export function subjectKeyOf(subject: string): { key: string; isReply: boolean }
   return { key: rest.replace(/\s*\(fwd\)$/i, "").toLowerCase(), isReply };
 }
 
+/** Whether a subject has a forward prefix before all others. */
+export const isForward = (subject: string): boolean => FORWARD_PREFIX.test(subject.trimStart().slice(0, 100));
+
 /** `text` without the line breaks at its end. */
 export function trimLineBreaks(text: string): string {
   let end = text.length;

@@ -1,0 +1,232 @@
+/**
+ * What CSS hides text with, read from declarations (stylesheet.ts, visible.ts). Generous on what counts as hidden: a
+ * reader who must guess at text of 1 px or of almost the colour of its ground does not read it.
+ */
+
+/** Declarations by property, lower case. */
+export type Declarations = ReadonlyMap<string, string>;
+
+/** What text inherits and an element below may set otherwise. */
+export interface Ink {
+  /** Pixels. */
+  fontSize: number;
+  /** `visibility` is not hidden. */
+  visible: boolean;
+  /** Undefined where it cannot be told, as over an image. */
+  color: Color | undefined;
+  ground: Color | undefined;
+}
+
+type Color = readonly [red: number, green: number, blue: number];
+
+const WHITE: Color = [255, 255, 255];
+export const DEFAULT_INK: Ink = { fontSize: 16, visible: true, color: [0, 0, 0], ground: WHITE };
+
+/** Smallest type that is read, in pixels. */
+const SMALLEST_TYPE = 2;
+/** Colours that differ by no more in each channel look alike. */
+const ALIKE = 16;
+/** Further away than any window shows, in pixels. */
+const OFF_SCREEN = 500;
+const FAR_OFF_SCREEN = 3_000;
+
+/** Longest style attribute or rule that is read. */
+const MAX_STYLE = 10_000;
+
+/** Reads declarations into `into`, later ones over earlier ones, and those marked important over all others. */
+export function readDeclarations(style: string, into: Map<string, string>, important: Set<string>): void {
+  for (const declaration of style
+    .slice(0, MAX_STYLE)
+    .replace(/\/\*[^*]*(?:\*(?!\/)[^*]*)*\*\//g, " ")
+    .split(";")) {
+    const colon = declaration.indexOf(":");
+    if (colon < 0) continue;
+    const property = unescapeCss(declaration.slice(0, colon)).trim().toLowerCase();
+    const [value = "", mark] = unescapeCss(declaration.slice(colon + 1))
+      .toLowerCase()
+      .split("!", 2);
+    const isImportant = mark?.trim() === "important";
+    if (important.has(property) && !isImportant) continue;
+    if (isImportant) important.add(property);
+    into.set(property, value.trim());
+  }
+}
+
+/** CSS Syntax 3 §4.3.7. */
+function unescapeCss(text: string): string {
+  if (!text.includes("\\")) return text;
+  return text.replace(/\\([0-9a-f]{1,6})\s?|\\(.)/gi, (_, hex: string | undefined, character: string | undefined) => {
+    if (hex === undefined) return character ?? "";
+    const point = Number.parseInt(hex, 16);
+    return point > 0 && point <= 0x10ffff ? String.fromCodePoint(point) : "";
+  });
+}
+
+/** Whether nothing inside the element is seen, whatever is set below. */
+export function hidesAll(style: Declarations): boolean {
+  const is = (property: string, pattern: RegExp) => pattern.test(style.get(property) ?? "");
+  const size = (property: string) => pixels(style.get(property));
+  return (
+    is("display", /^none$/) ||
+    is("mso-hide", /^all$/) ||
+    is("content-visibility", /^hidden$/) ||
+    Number.parseFloat(style.get("opacity") ?? "1") < (is("opacity", /%$/) ? 5 : 0.05) ||
+    (size("max-height") ?? 9) <= 1 ||
+    (size("max-width") ?? 9) <= 1 ||
+    (/hidden|clip|scroll|auto/.test(style.get("overflow") ?? "") &&
+      ((size("height") ?? 9) <= 1 || (size("width") ?? 9) <= 1)) ||
+    (size("text-indent") ?? 0) <= -OFF_SCREEN / 2 ||
+    isOffScreen(style) ||
+    isClipped(style) ||
+    is("filter", /opacity\(\s*0*(?:\.0+)?%?\s*\)/)
+  );
+}
+
+function isOffScreen(style: Declarations): boolean {
+  const edges = ["left", "top", "right", "bottom"];
+  const placed = /^(?:absolute|fixed|relative)$/.test(style.get("position") ?? "");
+  const margins = edges.map((edge) => pixels(style.get(`margin-${edge}`)) ?? 0);
+  const shorthand = (style.get("margin") ?? "").split(/\s+/, 4).map((value) => pixels(value) ?? 0);
+  if ([...margins, ...shorthand].some((margin) => margin <= -OFF_SCREEN)) return true;
+  const moved = (style.get("transform") ?? "").matchAll(/translate[xy3d]*\(([^)]{0,100})\)/g);
+  const shifts = [...moved].flatMap(([, values = ""]) => values.split(",").map((value) => pixels(value.trim()) ?? 0));
+  const places = placed ? edges.map((edge) => pixels(style.get(edge)) ?? 0) : [];
+  return [...places, ...shifts].some((place) => place <= -OFF_SCREEN || place >= FAR_OFF_SCREEN);
+}
+
+function isClipped(style: Declarations): boolean {
+  const clip = style.get("clip") ?? "";
+  const path = style.get("clip-path") ?? style.get("-webkit-clip-path") ?? "";
+  if (/scale[xy3d]*\(\s*0*(?:\.0+)?\s*[,)]/.test(style.get("transform") ?? "")) return true;
+  if (/^(?:circle|ellipse)\(\s*0(?:px|%)?[\s)]/.test(path)) return true;
+  const inset = /^inset\(\s*(\d{1,3})(?:\.\d+)?%/.exec(path);
+  if (inset !== null && Number(inset[1]) >= 50) return true;
+  const numbers = /^rect\(([^)]{0,100})\)$/
+    .exec(clip)?.[1]
+    ?.split(/[\s,]+/)
+    .filter((edge) => edge !== "");
+  const [top, right, bottom, left] = (numbers ?? []).map((edge) => pixels(edge));
+  const isThin = (from: number | undefined, to: number | undefined) =>
+    from !== undefined && to !== undefined && Math.abs(to - from) <= 1;
+  return isThin(top, bottom) || isThin(left, right);
+}
+
+/** A length in pixels; undefined for what is none, or depends on the window. */
+function pixels(value: string | undefined): number | undefined {
+  const match = /^([+-]?(?:\d{1,9}(?:\.\d{0,9})?|\.\d{1,9}))(px|pt|pc|em|rem|ex|ch|in|cm|mm|%|vw|vh)?$/.exec(
+    value ?? "",
+  );
+  if (match === null) return undefined;
+  const number = Number(match[1]);
+  // A hundred per cent of nothing known: only zero and far away say something.
+  const factor = { pt: 4 / 3, pc: 16, em: 16, rem: 16, ex: 8, ch: 8, in: 96, cm: 37.8, mm: 3.78, "%": 8, vw: 8, vh: 8 };
+  return number * (factor[(match[2] ?? "") as keyof typeof factor] ?? 1);
+}
+
+/** The ink inside an element with these declarations. */
+export function inkInside(outer: Ink, style: Declarations): Ink {
+  const visibility = style.get("visibility");
+  const ground = groundOf(style);
+  return {
+    fontSize: fontSizeOf(style, outer.fontSize),
+    visible: visibility === undefined || visibility === "inherit" ? outer.visible : visibility === "visible",
+    color: colorOf(style.get("-webkit-text-fill-color") ?? style.get("color"), outer),
+    ground: ground === "inherited" ? outer.ground : ground,
+  };
+}
+
+/** Whether text in this ink is seen. */
+export function isReadable({ fontSize, visible, color, ground }: Ink): boolean {
+  if (!visible || fontSize < SMALLEST_TYPE) return false;
+  return color === undefined || ground === undefined || !areAlike(color, ground);
+}
+
+const areAlike = (one: Color, other: Color): boolean =>
+  one.every((channel, index) => Math.abs(channel - (other[index] as number)) <= ALIKE);
+
+const TYPE_SIZES: Record<string, number> = { "xx-small": 9, "x-small": 10, small: 13, medium: 16, large: 18 };
+
+function fontSizeOf(style: Declarations, outer: number): number {
+  // font: italic bold 0/0 Arial
+  const shorthand = /(?:^|\s)([\d.]{1,10}(?:px|pt|em|rem|ex|%)?)\s*(?:\/|\s|$)/.exec(style.get("font") ?? "")?.[1];
+  const value = style.get("font-size") ?? shorthand;
+  if (value === undefined) return outer;
+  const relative = /^([\d.]{1,10})(em|%)$/.exec(value);
+  if (relative !== null) return (outer * Number(relative[1])) / (relative[2] === "%" ? 100 : 1);
+  return TYPE_SIZES[value] ?? pixels(value) ?? (value === "inherit" ? outer : 16);
+}
+
+function colorOf(value: string | undefined, outer: Ink): Color | undefined {
+  if (value === undefined || value === "inherit") return outer.color;
+  const color = parseColor(value);
+  // Text that lets through what is behind it.
+  return color === "transparent" ? (outer.ground ?? WHITE) : color;
+}
+
+function groundOf(style: Declarations): Color | undefined | "inherited" {
+  const background = style.get("background") ?? "";
+  const image = style.get("background-image") ?? background;
+  if (/url\(|gradient\(/.test(image)) return undefined;
+  const value =
+    style.get("background-color") ?? /#[0-9a-f]{3,8}|[a-z]{3,4}\([^)]{0,60}\)|[a-z]{3,25}/.exec(background)?.[0];
+  if (value === undefined || /^(?:inherit|initial|unset|none)$/.test(value)) return "inherited";
+  const color = parseColor(value);
+  return color === "transparent" ? "inherited" : color;
+}
+
+const NAMED: Record<string, Color> = {
+  white: WHITE,
+  snow: [255, 250, 250],
+  ivory: [255, 255, 240],
+  azure: [240, 255, 255],
+  mintcream: [245, 255, 250],
+  ghostwhite: [248, 248, 255],
+  floralwhite: [255, 250, 240],
+  whitesmoke: [245, 245, 245],
+  black: [0, 0, 0],
+  red: [255, 0, 0],
+  green: [0, 128, 0],
+  lime: [0, 255, 0],
+  blue: [0, 0, 255],
+  navy: [0, 0, 128],
+  yellow: [255, 255, 0],
+  gray: [128, 128, 128],
+  grey: [128, 128, 128],
+  silver: [192, 192, 192],
+  lightgray: [211, 211, 211],
+  lightgrey: [211, 211, 211],
+};
+
+/** Colour of a value in lower case; undefined for one that is not known. */
+function parseColor(value: string): Color | "transparent" | undefined {
+  if (value === "transparent") return "transparent";
+  if (Object.hasOwn(NAMED, value)) return NAMED[value];
+  const hex = /^#?([0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})$/.exec(value)?.[1];
+  if (hex !== undefined) {
+    const digits = hex.length < 6 ? [...hex].map((digit) => digit + digit).join("") : hex;
+    if (digits.length === 8 && Number.parseInt(digits.slice(6), 16) < 16) return "transparent";
+    return [0, 2, 4].map((at) => Number.parseInt(digits.slice(at, at + 2), 16)) as unknown as Color;
+  }
+  const call = /^(rgb|hsl)a?\(([^)]{1,60})\)$/.exec(value);
+  if (call === null) return undefined;
+  const parts = (call[2] ?? "").split(/[\s,/]+/).filter((part) => part !== "");
+  const share = (part: string | undefined, whole: number) =>
+    part?.endsWith("%") ? (Number.parseFloat(part) * whole) / 100 : Number.parseFloat(part ?? "");
+  if (parts.length > 3 && share(parts[3], 1) < 0.06) return "transparent";
+  const numbers =
+    call[1] === "rgb"
+      ? parts.slice(0, 3).map((part) => share(part, 255))
+      : rgbOfHsl(Number.parseFloat(parts[0] ?? ""), share(parts[1], 1), share(parts[2], 1));
+  return numbers.length === 3 && numbers.every(Number.isFinite) ? (numbers as unknown as Color) : undefined;
+}
+
+/** CSS Color 4 §7.1. */
+function rgbOfHsl(hue: number, saturation: number, lightness: number): number[] {
+  const channel = (n: number) => {
+    const k = (((n + hue / 30) % 12) + 12) % 12;
+    return (
+      255 * (lightness - saturation * Math.min(lightness, 1 - lightness) * Math.max(-1, Math.min(k - 3, 9 - k, 1)))
+    );
+  };
+  return [channel(0), channel(8), channel(4)];
+}

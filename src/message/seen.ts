@@ -1,0 +1,47 @@
+/**
+ * What a message says to its reader, as text for a model. People are shown the HTML where there is one, so the text part
+ * is taken only while it says the same: hidden text, or a text part that tells another story, does not get past people
+ * to a model.
+ */
+import { textOfHtml } from "./text.ts";
+import { visibleHtml } from "./visible.ts";
+
+export interface SeenText {
+  text: string;
+  /** Characters of the HTML that its reader does not see, and that are left out. */
+  hidden: number;
+  /** The text part was passed over for the HTML: it lacks its links, or says what the HTML does not show. */
+  fromHtml: boolean;
+}
+
+/** Share of the words of a text part, and how many at least, that its HTML may lack: wrappings, "view in browser". */
+const OTHER_WORDS = 0.1;
+const FEW_WORDS = 8;
+
+/** `text`: as stored. `html`: as received, if there is any. Link targets stand as `text <https://…>`. */
+export function seenText(text: string, html: string | undefined): SeenText {
+  if (html === undefined) return { text, hidden: 0, fromHtml: false };
+  const visible = visibleHtml(html);
+  const shown = textOfHtml(visible.html);
+  const isEmpty = shown.trim() === "";
+  if (visible.hidden === 0 && (isEmpty || saysNoMore(text, shown))) return { text, hidden: 0, fromHtml: false };
+  return { text: shown, hidden: visible.hidden, fromHtml: text !== shown };
+}
+
+/** Whether `text` has the links of `shown` and, but for a few, only its words. */
+function saysNoMore(text: string, shown: string): boolean {
+  if (text === shown) return true;
+  const links = linksIn(text);
+  for (const link of linksIn(shown)) if (!links.has(link)) return false;
+  const seen = wordsIn(shown);
+  const words = wordsIn(text);
+  let others = 0;
+  for (const word of words) if (!seen.has(word)) others++;
+  return others < FEW_WORDS || others <= words.size * OTHER_WORDS;
+}
+
+const linksIn = (text: string): Set<string> =>
+  new Set(Array.from(text.matchAll(/https?:\/\/[^\s<>"]+/gi), ([link]) => link.replace(/[/.,;:!?)\]]+$/, "")));
+
+const wordsIn = (text: string): Set<string> =>
+  new Set(Array.from(text.toLowerCase().matchAll(/[\p{L}\p{N}]+/gu), ([word]) => word));

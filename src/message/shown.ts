@@ -1,0 +1,47 @@
+/**
+ * Text of mail as characters that a reader sees: without controls, without what turns the direction of text, and
+ * without characters that take no room, in which instructions are smuggled past people to models (tags, variation
+ * selectors, zero-width ones). Linear time.
+ *
+ * A single joiner stays between letters of scripts without case and between emoji, a single VARIATION SELECTOR-15 or
+ * -16 behind a symbol: there they change what is seen.
+ */
+
+/** Line breaks of every kind. */
+const LINE_BREAK = /\r\n|[\r\v\f\u0085\u2028\u2029]/g;
+/** What is ignorable by default (UAX #44), annotations, what is no character, and controls but tab and line feed. */
+const UNSEEN = /(?:(?![\t\n])[\p{DI}\uFFF9-\uFFFB\p{Noncharacter_Code_Point}\p{Cc}])+/gu;
+const BEFORE_JOINER = /(?:[\p{Lo}\p{M}\p{Extended_Pictographic}\p{Emoji_Modifier}]|\ufe0f)$/u;
+const BEHIND_JOINER = /^[\p{Lo}\p{Extended_Pictographic}]/u;
+const BEFORE_SELECTOR = /[\p{Extended_Pictographic}\p{So}\p{Sm}0-9#*]$/u;
+/** Looks at the character before, so that a long run is walked once. */
+const SPACE_AT_LINE_END = /(?<![ \t\u00a0\u2800])[ \t\u00a0\u2800]+(?=\n)/g;
+const EMPTY_LINES = /\n{4,}/g;
+
+/** `text` without the characters that nobody sees; lines end in \n. */
+export function shownText(text: string): string {
+  return text
+    .toWellFormed()
+    .replace(LINE_BREAK, "\n")
+    .replace(UNSEEN, changesWhatIsSeen)
+    .replace(SPACE_AT_LINE_END, "")
+    .replace(EMPTY_LINES, "\n\n\n");
+}
+
+/** The same on one line, spaces folded: a subject, a name or a header cannot begin a line of its own. */
+export function shownLine(text: string): string {
+  return shownText(text)
+    .replace(/[\s\u2800]+/gu, " ")
+    .trim();
+}
+
+/** Of a run of unseen characters, what is to stay. */
+function changesWhatIsSeen(run: string, position: number, text: string): string {
+  if (run.length > 2) return "";
+  const before = text.slice(Math.max(0, position - 2), position);
+  const behind = text.slice(position + run.length, position + run.length + 2);
+  const selector = /^[\ufe0e\ufe0f]/.test(run) && BEFORE_SELECTOR.test(before) ? run.slice(0, 1) : "";
+  const joiner = run.slice(selector.length);
+  const joins = (joiner === "\u200c" || joiner === "\u200d") && BEHIND_JOINER.test(behind);
+  return joins && (selector === "\ufe0f" || BEFORE_JOINER.test(before)) ? run : selector;
+}
