@@ -1,0 +1,102 @@
+/**
+ * The size of a result: how much of a text or a list fits, counted in characters of the text and, apart from it, of the
+ * structured content as JSON, whose escapes take more. Pure arithmetic; render*.ts say what was cut.
+ */
+import { AppError } from "../../errors.ts";
+import { fencedText } from "./fence.ts";
+import { DEFAULT_CHARS, LEAST_CHARS, MOST_CHARS, type RenderArguments } from "./rendering.ts";
+
+/** Characters left in the text and in the JSON. */
+export interface Room {
+  text: number;
+  json: number;
+}
+
+export const jsonLength = (value: unknown): number => JSON.stringify(value)?.length ?? 0;
+
+/** The budget of a result. Out of range is pulled into it: the schema of the tools has refused it before. */
+export const budgetOf = ({ maxChars = DEFAULT_CHARS }: Pick<RenderArguments, "maxChars">): number =>
+  Math.min(MOST_CHARS, Math.max(LEAST_CHARS, maxChars));
+
+export const fits = (room: Room, text: string, json: unknown): boolean =>
+  text.length <= room.text && jsonLength(json) <= room.json;
+
+/** As many of the first items as have room in both forms, each with two characters between. */
+export function takeThatFit<T>(items: readonly T[], chars: number, textOf: (item: T) => string): T[] {
+  let left = chars;
+  const taken: T[] = [];
+  for (const item of items) {
+    left -= Math.max(textOf(item).length, jsonLength(item)) + 2;
+    if (left < 0) break;
+    taken.push(item);
+  }
+  return taken;
+}
+
+/** A piece of a text. */
+export interface Piece {
+  /** Made fit for a fence. */
+  shown: string;
+  /** Of the whole, in UTF-16 units; `end` is where the next piece starts. */
+  start: number;
+  end: number;
+}
+
+/** Pieces end where a line does if that costs no more than this share of them. */
+const FOR_A_LINE = 0.25;
+/** A piece looks at no more than this many times the room: text of which little is shown is gone through in steps. */
+const MOST_LOOKED_AT = 4;
+
+/**
+ * The piece of `whole` from `offset` that has room. Pieces one after another make up the whole, whatever the room of
+ * each: no unit between them is lost. At least one code point each, so that they come to an end.
+ * @throws AppError bad_request for an offset beyond the end
+ */
+export function pieceOf(whole: string, offset: number, room: Room): Piece {
+  if (offset > whole.length) {
+    throw new AppError("bad_request", `offset ${offset} is beyond the end: there are ${whole.length} characters`);
+  }
+  const start = isInsidePair(whole, offset) ? offset - 1 : offset;
+  const shownTo = (end: number) => fencedText(whole.slice(start, end));
+  const hasRoom = (shown: string) => shown.length <= room.text && jsonLength(shown) - 2 <= room.json;
+  const size = Math.max(1, Math.min(room.text, room.json));
+
+  let high = start;
+  for (let step = 1; step <= MOST_LOOKED_AT; step++) {
+    high = Math.min(whole.length, start + step * size);
+    if (shownTo(high).length > size * (1 - FOR_A_LINE) || high === whole.length) break;
+  }
+  let shown = shownTo(high);
+  if (high === whole.length && hasRoom(shown)) return { shown, start, end: high };
+
+  // What is shown grows with what is looked at, but for folded spaces: the search ends on something that has room.
+  let low = start;
+  if (hasRoom(shown)) low = high;
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (hasRoom(shownTo(middle))) low = middle;
+    else high = middle;
+  }
+  let end = lineEndBefore(whole, start, low);
+  shown = shownTo(end);
+  if (!hasRoom(shown)) {
+    end = low;
+    shown = shownTo(end);
+  }
+  if (end > start) return { shown, start, end };
+  end = start + (isInsidePair(whole, start + 1) ? 2 : 1);
+  return { shown: shownTo(end), start, end };
+}
+
+const isInsidePair = (text: string, at: number): boolean =>
+  at > 0 && /[\ud800-\udbff]/.test(text[at - 1] ?? "") && /[\udc00-\udfff]/.test(text[at] ?? "");
+
+/** The last good place for a cut between `start` and `end`: behind a line, a word, or at least a code point. */
+function lineEndBefore(text: string, start: number, end: number): number {
+  const least = end - (end - start) * FOR_A_LINE;
+  const line = text.lastIndexOf("\n", end - 1) + 1;
+  if (line > least) return line;
+  const space = text.lastIndexOf(" ", end - 1) + 1;
+  if (space > least) return space;
+  return isInsidePair(text, end) ? end - 1 : end;
+}

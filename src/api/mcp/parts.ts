@@ -1,0 +1,123 @@
+/**
+ * Parts of results that several tools have: addresses, attachments, rows of conversations. Each as text and as
+ * structured content, cleaned and cut in the same way.
+ */
+
+import type { AttachmentView, ThreadView } from "../../mailbox/views.ts";
+import type { EmailAddress } from "../../message/address.ts";
+import { takeThatFit } from "./budget.ts";
+import { fencedLine } from "./fence.ts";
+import type { RenderContext } from "./rendering.ts";
+
+const LONGEST_ADDRESS = 128;
+const LONGEST_NAME = 80;
+const LONGEST_SUBJECT = 250;
+const LONGEST_SNIPPET = 200;
+const LONGEST_FILENAME = 120;
+const LONGEST_TYPE = 80;
+const LONGEST_MESSAGE_ID = 250;
+const LONGEST_LABEL = 60;
+/** Share of a result's budget that one list inside of it may take. */
+const SHARE_OF_A_LIST = 1 / 20;
+
+export const subjectLine = (subject: string): string => fencedLine(subject, LONGEST_SUBJECT);
+export const snippetLine = (snippet: string): string => fencedLine(snippet, LONGEST_SNIPPET);
+export const messageIdLine = (id: string): string => fencedLine(id, LONGEST_MESSAGE_ID);
+export const typeLine = (type: string): string => fencedLine(type, LONGEST_TYPE);
+export const filenameLine = (name: string): string => fencedLine(name, LONGEST_FILENAME);
+
+export function shownAddress({ email, name }: EmailAddress): EmailAddress {
+  const shown = fencedLine(name ?? "", LONGEST_NAME);
+  return { email: fencedLine(email, LONGEST_ADDRESS), ...(shown === "" ? {} : { name: shown }) };
+}
+
+/** `Ann Example <ann@remote.example>`; a name that looks like an address cannot pose as one. */
+export const addressText = ({ email, name }: EmailAddress): string =>
+  name === undefined ? email : `"${name.replace(/["<>]+/g, "'")}" <${email}>`;
+
+/** A list as far as it has room, and how many more there are. */
+export interface Shortened<T> {
+  items: T[];
+  more: number;
+}
+
+export function shorten<T>(items: readonly T[], budget: number, textOf: (item: T) => string): Shortened<T> {
+  const taken = takeThatFit(items, Math.floor(budget * SHARE_OF_A_LIST), textOf);
+  return { items: taken, more: items.length - taken.length };
+}
+
+export const shortenAddresses = (addresses: readonly EmailAddress[], budget: number): Shortened<EmailAddress> =>
+  shorten(firstShown(addresses, shownAddress), budget, addressText);
+
+/** `shown` only of items that could have room: there may be thousands. */
+const firstShown = <T>(items: readonly T[], shown: (item: T) => T): T[] =>
+  items.map((item, index) => (index < 1_000 ? shown(item) : item));
+
+/** `a, b, +280 more` */
+export const listText = (items: readonly string[], more: number): string =>
+  [...items, ...(more > 0 ? [`+${more} more`] : [])].join(", ");
+
+export function shownAttachment(attachment: AttachmentView, { baseUrl }: Pick<RenderContext, "baseUrl">) {
+  const { id, filename, contentType, size, inline, contentId, url } = attachment;
+  return {
+    id,
+    filename: filenameLine(filename),
+    contentType: typeLine(contentType),
+    size,
+    inline,
+    ...(contentId === undefined ? {} : { contentId: fencedLine(contentId, LONGEST_NAME) }),
+    url: `${baseUrl}${url}`,
+  };
+}
+
+export type ShownAttachment = ReturnType<typeof shownAttachment>;
+
+export const attachmentText = ({ id, filename, contentType, size, inline }: ShownAttachment): string =>
+  `${id} "${filename}" ${contentType}, ${size} bytes${inline ? ", inline" : ""}`;
+
+/** A conversation in a list: as listed by REST, without its participants and what follows from the mailbox's address. */
+export function shownThread(thread: ThreadView, budget: number) {
+  const labels = shorten(
+    thread.labels.map((label) => fencedLine(label, LONGEST_LABEL)),
+    budget,
+    (label) => label,
+  );
+  return {
+    id: thread.id,
+    mailbox: thread.mailbox,
+    ...(thread.receivedOn === thread.mailbox ? {} : { receivedOn: fencedLine(thread.receivedOn, LONGEST_ADDRESS) }),
+    subject: subjectLine(thread.subject),
+    snippet: snippetLine(thread.snippet),
+    from: shownAddress(thread.from),
+    folder: thread.folder,
+    unread: thread.unread,
+    starred: thread.starred,
+    labels: labels.items,
+    ...(labels.more > 0 ? { moreLabels: labels.more } : {}),
+    lastMessageAt: thread.lastMessageAt,
+    ...(thread.snoozedUntil === undefined ? {} : { snoozedUntil: thread.snoozedUntil }),
+    hasAttachments: thread.hasAttachments,
+    messageCount: thread.messageCount,
+  };
+}
+
+export type ShownThread = ReturnType<typeof shownThread>;
+
+/** Two or three lines; the first begins with the id, what others wrote follows behind names of ours. */
+export function threadText(thread: ShownThread): string {
+  const flags = [
+    thread.folder,
+    ...(thread.unread ? ["unread"] : []),
+    ...(thread.starred ? ["starred"] : []),
+    ...(thread.hasAttachments ? ["attachments"] : []),
+    ...(thread.messageCount === 1 ? [] : [`${thread.messageCount} messages`]),
+    ...(thread.snoozedUntil === undefined ? [] : [`snoozed until ${thread.snoozedUntil}`]),
+    ...(thread.labels.length === 0 ? [] : [`labels: ${listText(thread.labels, thread.moreLabels ?? 0)}`]),
+  ];
+  const on = thread.receivedOn ?? thread.mailbox;
+  return [
+    `${thread.id} | ${thread.lastMessageAt} | ${on} | ${flags.join(", ")}`,
+    `  ${addressText(thread.from)}: ${thread.subject}`,
+    ...(thread.snippet === "" ? [] : [`  ${thread.snippet}`]),
+  ].join("\n");
+}

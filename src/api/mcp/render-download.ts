@@ -1,0 +1,106 @@
+/**
+ * Attachments and messages as files: what is text as text, piece by piece; what is not, as an embedded blob that the
+ * caller of this adds while it is small, else as a link. Bytes in base64 are of no use to a model.
+ */
+import { decodeOctets } from "../../message/charset.ts";
+import { textOfHtml } from "../../message/text.ts";
+import { visibleHtml } from "../../message/visible.ts";
+import { budgetOf, jsonLength, type Piece, pieceOf } from "./budget.ts";
+import { drawNonce, fence, NOTICE } from "./fence.ts";
+import { filenameLine, typeLine } from "./parts.ts";
+import type { RenderArguments, RenderContext, Rendered, RenderedDownload } from "./rendering.ts";
+
+const TEXT_TYPE =
+  /^(?:text\/(?!rtf)|message\/|application\/(?:(?:[\w.-]+\+)?(?:json|xml|yaml)|x-yaml|toml|sql|csv|javascript|ecmascript|x-sh|x-ndjson|ics|pgp-signature)$)/i;
+const TEXT_NAME =
+  /\.(?:txt|text|md|csv|tsv|json|ndjson|jsonl|xml|ya?ml|toml|ini|log|ics|vcf|eml|html?|css|js|ts|py|rb|go|rs|java|c|h|cpp|sh|sql|diff|patch|srt|tex)$/i;
+/** Types that say nothing: the name decides. */
+const ANY_TYPE = /^application\/(?:octet-stream|x-download|force-download|unknown)$/i;
+
+/** Bytes of text that are decoded to be read piece by piece; a larger file is for programs. */
+const LARGEST_TEXT = 25 * 1024 * 1024;
+
+const isTextLike = ({ contentType, filename }: Pick<RenderedDownload, "contentType" | "filename">): boolean =>
+  TEXT_TYPE.test(contentType) || (ANY_TYPE.test(contentType) && TEXT_NAME.test(filename));
+
+/**
+ * What is to be done with the bytes: `text`: hand them to the rendering; `blob`: embed them beside it; `link`: they are
+ * not read at all. base64 of a blob is no longer than the budget.
+ */
+export function wantsBytes(
+  download: Pick<RenderedDownload, "contentType" | "filename" | "size"> & Pick<RenderArguments, "maxChars">,
+): "text" | "blob" | "link" {
+  if (isTextLike(download) && download.size <= LARGEST_TEXT) return "text";
+  return Math.ceil(download.size / 3) * 4 <= budgetOf(download) ? "blob" : "link";
+}
+
+export function renderDownload(tool: "get_attachment" | "get_raw_message") {
+  const path = tool === "get_attachment" ? (id: string) => `attachments/${id}` : (id: string) => `messages/${id}/raw`;
+  return (download: RenderedDownload, args: RenderArguments, context: RenderContext): Rendered => {
+    const file = {
+      id: download.id,
+      filename: filenameLine(download.filename),
+      contentType: typeLine(download.contentType),
+      size: download.size,
+      url: `${context.baseUrl}/api/v1/${path(encodeURIComponent(download.id))}`,
+    };
+    const text = download.content === undefined ? undefined : decode(download, download.content);
+    if (text === undefined) return renderFile(file, wantsBytes({ ...download, maxChars: args.maxChars }), context);
+    return renderText(tool, file, text, args, context);
+  };
+}
+
+type File = Omit<RenderedDownload, "content"> & { url: string };
+
+const titleOf = (file: File, nonce: string): string =>
+  `${file.id}, ${file.size} bytes\n${fence(nonce, `"${file.filename}" ${file.contentType}`)}`;
+
+function renderFile(file: File, wants: "text" | "blob" | "link", { nonce }: RenderContext): Rendered {
+  const how =
+    wants === "blob"
+      ? "Its bytes come as an embedded resource."
+      : `Cut: it is not shown here, as it is too large or no text. Download it with the same key:\ncurl -H "Authorization: Bearer $KEY" -o FILE ${file.url}`;
+  const structured = { notice: NOTICE, ...file, ...(wants === "blob" ? {} : { cut: [how] }) };
+  return { text: `${titleOf(file, drawNonce(nonce, `${file.filename} ${file.contentType}`))}\n${how}`, structured };
+}
+
+function renderText(tool: string, file: File, whole: string, args: RenderArguments, context: RenderContext): Rendered {
+  const budget = budgetOf(args);
+  const assemble = ({ shown, start, end }: Piece): Rendered => {
+    const content = `"${file.filename}" ${file.contentType}\n\n${shown}`;
+    const cut = `Cut: characters ${start} to ${end} of ${whole.length}; go on with ${tool}, id ${file.id}, offset ${end}; or download ${file.url} with the same key.`;
+    const isCut = end !== whole.length;
+    return {
+      text: [
+        `${file.id}, ${file.size} bytes`,
+        fence(drawNonce(context.nonce, content), content),
+        ...(isCut ? [cut] : []),
+      ].join("\n"),
+      structured: {
+        notice: NOTICE,
+        ...file,
+        text: shown,
+        ...(start === 0 ? {} : { offset: start }),
+        ...(isCut ? { nextOffset: end, cut: [cut] } : {}),
+        textLength: whole.length,
+      },
+    };
+  };
+  const frame = assemble({ shown: "", start: 999_999_999, end: 999_999_999 });
+  const room = { text: budget - frame.text.length, json: budget - jsonLength(frame.structured) };
+  return assemble(pieceOf(whole, args.offset ?? 0, room));
+}
+
+/** Text of a file's bytes; undefined for what claims to be text and is not. HTML as its reader sees it. */
+function decode({ contentType, filename }: RenderedDownload, content: Uint8Array): string | undefined {
+  const text = decodeText(content);
+  if (text === undefined) return undefined;
+  const isHtml = /^text\/html$/i.test(contentType) || (ANY_TYPE.test(contentType) && /\.html?$/i.test(filename));
+  return isHtml ? textOfHtml(visibleHtml(text).html) : text;
+}
+
+function decodeText(content: Uint8Array): string | undefined {
+  if (content[0] === 0xff && content[1] === 0xfe) return new TextDecoder("utf-16le").decode(content);
+  if (content[0] === 0xfe && content[1] === 0xff) return new TextDecoder("utf-16be").decode(content);
+  return content.subarray(0, 4_096).includes(0) ? undefined : decodeOctets(content);
+}

@@ -1,0 +1,190 @@
+/** Lists and single conversations: rows with snippets, never bodies. */
+import type { MailboxView, MessageSummaryView, ThreadListView, ThreadView } from "../../mailbox/views.ts";
+import { budgetOf, jsonLength } from "./budget.ts";
+import { drawNonce, fence, fencedLine, NOTICE } from "./fence.ts";
+import {
+  addressText,
+  listText,
+  messageIdLine,
+  shortenAddresses,
+  shownAddress,
+  shownThread,
+  snippetLine,
+  subjectLine,
+  threadText,
+} from "./parts.ts";
+import type { RenderArguments, RenderContext, Rendered } from "./rendering.ts";
+
+/** Characters kept for what stands around the rows: counts, the fence, a cursor, how to go on. */
+const AROUND = 1_200;
+
+/** The first rows that have room in both forms. */
+function takeRows<T>(rows: readonly T[], budget: number, textOf: (row: T) => string): T[] {
+  const room = { text: budget - AROUND, json: budget - AROUND };
+  const taken: T[] = [];
+  for (const row of rows) {
+    room.text -= textOf(row).length + 1;
+    room.json -= jsonLength(row) + 1;
+    if (Math.min(room.text, room.json) < 0) break;
+    taken.push(row);
+  }
+  return taken;
+}
+
+const fenceRows = (rows: readonly string[], { nonce }: RenderContext): string => {
+  const content = rows.join("\n");
+  return content === "" ? "" : fence(drawNonce(nonce, content), content);
+};
+
+const joinParts = (parts: readonly string[]): string => parts.filter((part) => part !== "").join("\n");
+
+export function renderThreads(tool: "list_threads" | "search_mail") {
+  return (answer: ThreadListView, args: RenderArguments, context: RenderContext): Rendered => {
+    const budget = budgetOf(args);
+    const threads = answer.threads.map((thread) => shownThread(thread, budget));
+    const rows = takeRows(threads, budget, threadText);
+    const left = threads.length - rows.length;
+    const cut =
+      left === 0
+        ? undefined
+        : `Cut: ${left} of these ${threads.length} conversations had no room. Ask again with limit ${rows.length}, whose cursor follows the last one shown, or with a larger maxChars.`;
+    const next =
+      answer.nextCursor === null
+        ? left === 0
+          ? "No more."
+          : ""
+        : left === 0
+          ? `More: ${tool} with the same arguments and cursor ${answer.nextCursor}`
+          : "";
+    return {
+      text: joinParts([
+        `${rows.length} conversations, newest first; ${answer.unread} unread match on all pages. Rows: id | last message | received on | state; sender: subject; snippet.`,
+        fenceRows(rows.map(threadText), context),
+        cut ?? "",
+        next,
+      ]),
+      structured: {
+        notice: NOTICE,
+        threads: rows,
+        nextCursor: left === 0 ? answer.nextCursor : null,
+        unread: answer.unread,
+        ...(cut === undefined ? {} : { cut: [cut] }),
+      },
+      ...(left === 0 ? {} : { askAgain: { limit: rows.length } }),
+    };
+  };
+}
+
+export function renderUpdated(
+  { thread }: { thread: ThreadView },
+  args: RenderArguments,
+  context: RenderContext,
+): Rendered {
+  const shown = shownThread(thread, budgetOf(args));
+  return {
+    text: `Changed. The conversation is now:\n${fenceRows([threadText(shown)], context)}`,
+    structured: { notice: NOTICE, thread: shown },
+  };
+}
+
+function shownSummary(message: MessageSummaryView, budget: number) {
+  const to = shortenAddresses(message.to, budget);
+  const cc = shortenAddresses(message.cc ?? [], budget);
+  const more = to.more + cc.more;
+  return {
+    id: message.id,
+    threadId: message.threadId,
+    mailbox: message.mailbox,
+    folder: message.folder,
+    direction: message.direction,
+    from: shownAddress(message.from),
+    to: to.items,
+    ...(cc.items.length === 0 ? {} : { cc: cc.items }),
+    ...(more === 0 ? {} : { moreRecipients: more }),
+    subject: subjectLine(message.subject),
+    snippet: snippetLine(message.snippet),
+    date: message.date,
+    read: message.read,
+    ...(message.headerMessageId === undefined ? {} : { headerMessageId: messageIdLine(message.headerMessageId) }),
+  };
+}
+
+function summaryText(message: ReturnType<typeof shownSummary>): string {
+  const to = listText([...message.to, ...(message.cc ?? [])].map(addressText), message.moreRecipients ?? 0);
+  return [
+    `${message.id} | ${message.threadId} | ${message.date} | ${message.mailbox} | ${message.folder}, ${message.direction}${message.read ? "" : ", unread"}`,
+    `  ${addressText(message.from)} to ${to}: ${message.subject}`,
+    ...(message.snippet === "" ? [] : [`  ${message.snippet}`]),
+  ].join("\n");
+}
+
+/** Share of a row's recipients in the budget of a list is small: this is what it is taken of. */
+const RECIPIENTS_OF_A_ROW = 6_000;
+
+/** REST has no cursor here: `offset` goes on in the same answer. */
+export function renderMessages(
+  answer: { messages: MessageSummaryView[]; count: number },
+  args: RenderArguments,
+  context: RenderContext,
+): Rendered {
+  const budget = budgetOf(args);
+  const offset = Math.min(args.offset ?? 0, answer.messages.length);
+  const messages = answer.messages.slice(offset).map((message) => shownSummary(message, RECIPIENTS_OF_A_ROW));
+  const rows = takeRows(messages, budget, summaryText);
+  const left = messages.length - rows.length;
+  const nextOffset = offset + rows.length;
+  const cut =
+    left === 0
+      ? undefined
+      : `Cut: ${left} of these ${answer.messages.length} messages had no room. Go on with list_messages, the same arguments and offset ${nextOffset}.`;
+  return {
+    text: joinParts([
+      `${rows.length} messages, newest first. Rows: id | conversation | date | mailbox | state; sender to recipients: subject; snippet. get_message has the text.`,
+      fenceRows(rows.map(summaryText), context),
+      cut ?? "",
+    ]),
+    structured: {
+      notice: NOTICE,
+      messages: rows,
+      count: rows.length,
+      ...(cut === undefined ? {} : { nextOffset, cut: [cut] }),
+    },
+  };
+}
+
+const LONGEST_DISPLAY_NAME = 80;
+const ALIASES_SHOWN = 20;
+
+/** Mailboxes are the workspace's own: no fence. */
+export function renderMailboxes(answer: { mailboxes: MailboxView[] }, args: RenderArguments): Rendered {
+  const mailboxes = answer.mailboxes.map(({ displayName, aliases, ...mailbox }) => ({
+    ...mailbox,
+    displayName: fencedLine(displayName, LONGEST_DISPLAY_NAME),
+    aliases: aliases.slice(0, ALIASES_SHOWN),
+    ...(aliases.length > ALIASES_SHOWN ? { moreAliases: aliases.length - ALIASES_SHOWN } : {}),
+  }));
+  const textOf = ({
+    id,
+    address,
+    displayName,
+    aliases,
+    moreAliases = 0,
+    source,
+    access,
+    unread,
+  }: (typeof mailboxes)[number]) => {
+    const may = Object.entries(access).flatMap(([what, allowed]) => (allowed ? [what] : []));
+    const others = aliases.length === 0 ? "" : `; aliases ${listText(aliases, moreAliases)}`;
+    return `${id} | ${address} "${displayName}" | ${source}: ${may.join(", ")} | ${unread} unread${others}`;
+  };
+  const rows = takeRows(mailboxes, budgetOf(args), textOf);
+  const left = mailboxes.length - rows.length;
+  const cut =
+    left === 0
+      ? undefined
+      : `Cut: ${left} of ${mailboxes.length} mailboxes had no room. Ask again with a larger maxChars.`;
+  return {
+    text: joinParts([`${rows.length} mailboxes:`, ...rows.map(textOf), cut ?? ""]),
+    structured: { mailboxes: rows, ...(cut === undefined ? {} : { cut: [cut] }) },
+  };
+}

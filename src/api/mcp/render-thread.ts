@@ -1,0 +1,122 @@
+/**
+ * get_thread: a conversation, its newest messages first to be kept. The newest has a third of what room there is, or
+ * its whole length, then the one before, until there is no room for another; older ones are counted.
+ */
+import { AppError } from "../../errors.ts";
+import type { MessageView, ThreadDetailView } from "../../mailbox/views.ts";
+import { budgetOf, jsonLength, type Piece, pieceOf, type Room } from "./budget.ts";
+import { drawNonce, fence, NOTICE } from "./fence.ts";
+import { bodyOf, headOf, messageStructured, messageText } from "./message-parts.ts";
+import { addressText, listText, shortenAddresses, shownThread, threadText } from "./parts.ts";
+import type { RenderArguments, RenderContext, Rendered } from "./rendering.ts";
+
+/** Share of the remaining room that a message may take when it does not fit whole, and how much at least. */
+const SHARE = 1 / 3;
+const LEAST_PIECE = 400;
+/** Characters kept for how many older ones there are. */
+const AROUND = 450;
+/** Of the budget of get_message for lists inside of it, what a message of a conversation has. */
+const SHARE_OF_LISTS = 1 / 4;
+
+export function renderThread(answer: ThreadDetailView, args: RenderArguments, context: RenderContext): Rendered {
+  const budget = budgetOf(args);
+  const end = args.before === undefined ? answer.messages.length : indexOf(answer.messages, args.before);
+  const thread = {
+    ...shownThread(answer.thread, budget),
+    ...participantsOf(answer.thread.participants, budget),
+  };
+  const others = listText(thread.participants.map(addressText), thread.moreParticipants ?? 0);
+  const headContent = `${threadText(thread)}\n  Between: ${others}`;
+  const head = fence(drawNonce(context.nonce, headContent), headContent);
+  const { send, manage } = answer.permissions;
+  const rights = `You may ${[...(send ? ["send"] : []), ...(manage ? ["manage"] : [])].join(" and ") || "only read"}.`;
+  const basis = { notice: NOTICE, thread, messages: [], permissions: answer.permissions };
+
+  const room: Room = {
+    text: budget - AROUND - head.length - rights.length,
+    json: budget - AROUND - jsonLength(basis),
+  };
+  const shown: ShownMessage[] = [];
+  for (let index = end - 1; index >= 0; index--) {
+    const message = showMessage(answer.messages[index] as MessageView, room, budget, args, context);
+    // The newest is shown whatever it takes of its share.
+    if (message === undefined) break;
+    room.text -= message.text.length + 2;
+    room.json -= jsonLength(message.structured) + 1;
+    shown.unshift(message);
+  }
+
+  const older = end - shown.length;
+  const nextBefore = shown[0]?.structured.id;
+  const count = `${shown.length} of ${answer.messages.length} messages, oldest first. ${rights}`;
+  const cut = `Cut: ${older} older messages; get_thread with id ${answer.thread.id} and before ${nextBefore ?? ""} goes on with them.`;
+  const hasOlder = older > 0 && nextBefore !== undefined;
+  return {
+    text: [head, count, ...(hasOlder ? [cut] : []), ...shown.map(({ text }) => text)].join("\n"),
+    structured: {
+      notice: NOTICE,
+      thread,
+      messages: shown.map(({ structured }) => structured),
+      permissions: answer.permissions,
+      older,
+      ...(hasOlder ? { nextBefore, cut: [cut] } : {}),
+    },
+  };
+}
+
+function indexOf(messages: readonly MessageView[], id: string): number {
+  const index = messages.findIndex((message) => message.id === id);
+  if (index < 0) throw new AppError("bad_request", "before is not the id of a message of this conversation");
+  return index;
+}
+
+function participantsOf(participants: ThreadDetailView["thread"]["participants"], budget: number) {
+  const { items, more } = shortenAddresses(participants, budget);
+  return { participants: items, ...(more === 0 ? {} : { moreParticipants: more }) };
+}
+
+interface ShownMessage {
+  text: string;
+  structured: ReturnType<typeof messageStructured> & { notes?: string[] };
+}
+
+/** The message, cut to its share of `room`; undefined when it has none. */
+function showMessage(
+  message: MessageView,
+  room: Room,
+  budget: number,
+  args: RenderArguments,
+  context: RenderContext,
+): ShownMessage | undefined {
+  const newTextOnly = args.newTextOnly ?? true;
+  const head = headOf(message, budget * SHARE_OF_LISTS, context);
+  const frameOf = (notes: string[], piece: Piece, body = { kind: "text" as const, whole: "", notes }): ShownMessage => {
+    const nonce = drawNonce(context.nonce, [...head.lines, piece.shown].join("\n"));
+    return {
+      text: [messageText(message, head, piece.shown, nonce), ...notes].join("\n"),
+      structured: { ...messageStructured(head, body, piece), ...(notes.length === 0 ? {} : { notes }) },
+    };
+  };
+  const far = { shown: "", start: 0, end: 999_999_999 };
+  const least = frameOf([...head.notes, cutNote(message, 999_999_999, 999_999_999, newTextOnly)], far);
+  if (least.text.length + LEAST_PIECE > room.text || jsonLength(least.structured) + LEAST_PIECE > room.json) {
+    return undefined;
+  }
+  const body = bodyOf(message, { newTextOnly }, context);
+  const notes = [...body.notes, ...head.notes];
+  const worst = frameOf([...notes, cutNote(message, 999_999_999, 999_999_999, newTextOnly)], far);
+  const left = { text: room.text - worst.text.length, json: room.json - jsonLength(worst.structured) };
+  if (Math.min(left.text, left.json) < 0) return undefined;
+  const share = {
+    text: Math.min(left.text, Math.max(LEAST_PIECE, Math.floor(left.text * SHARE))),
+    json: Math.min(left.json, Math.max(LEAST_PIECE, Math.floor(left.json * SHARE))),
+  };
+  const piece = pieceOf(body.whole, 0, share);
+  const isCut = piece.end !== body.whole.length;
+  if (message.truncated) notes.push(`Cut: only its beginning; get_message with id ${message.id} has the whole.`);
+  else if (isCut) notes.push(cutNote(message, piece.end, body.whole.length, newTextOnly));
+  return frameOf(notes, piece, { kind: "text", whole: body.whole, notes });
+}
+
+const cutNote = (message: MessageView, end: number, length: number, newTextOnly: boolean): string =>
+  `Cut: characters 0 to ${end} of ${length}; go on with get_message, id ${message.id}${newTextOnly ? ", newTextOnly true" : ""}, offset ${end}.`;

@@ -1,0 +1,66 @@
+/** What a tool's answer is rendered from and into; render.ts does it. */
+import type { ErrorCode } from "../../errors.ts";
+
+/** Characters that a result may have, as text and again as structured content: about four make a token. */
+export const DEFAULT_CHARS = 24_000;
+export const LEAST_CHARS = 4_000;
+export const MOST_CHARS = 100_000;
+
+/** The arguments of tools that shape a result rather than choose what it is about. */
+export interface RenderArguments {
+  /** LEAST_CHARS to MOST_CHARS. */
+  maxChars?: number | undefined;
+  /**
+   * Where to go on: a character of the text (get_message, get_raw_message, get_attachment), or an item of what is
+   * listed (list_messages; get_message with `list`). A result that is cut names the next one.
+   */
+  offset?: number | undefined;
+  /** get_thread: only messages older than this one, by id. A result that is cut names it. */
+  before?: string | undefined;
+  /** Without the quoted history of replies. Default: get_thread true, get_message false. */
+  newTextOnly?: boolean | undefined;
+  /** get_message: the HTML instead of the text. Default false. */
+  html?: boolean | undefined;
+  /** get_message: all recipients, or all attachments, instead of the text. */
+  list?: "recipients" | "attachments" | undefined;
+}
+
+/** What the world provides to the rendering. */
+export interface RenderContext {
+  /** Sixteen or more random hexadecimal digits; asked again should mail contain them. */
+  nonce(): string;
+  /** Public origin, for links that work outside: `https://mail.example.com`. */
+  baseUrl: string;
+  /** HTML of a message as it was received, if it has any; asked only for messages that are shown. */
+  htmlSource(messageId: string): string | undefined;
+}
+
+export interface Rendered {
+  text: string;
+  /** As JSON no longer than `maxChars` either. What comes from mail in it is cut and cleaned as in the text. */
+  structured: Record<string, unknown>;
+  /**
+   * Of a list with a cursor: fewer rows fit than were asked for. Perform again with this `limit` and render that
+   * answer instead, so that its cursor follows the last row shown.
+   */
+  askAgain?: { limit: number };
+}
+
+/** Answer of getRawMessage and getAttachment, with its bytes if they are wanted (see `wantsBytes`). */
+export interface RenderedDownload {
+  /** As asked for. */
+  id: string;
+  filename: string;
+  contentType: string;
+  /** Bytes. */
+  size: number;
+  content?: Uint8Array | undefined;
+}
+
+/** A refusal: as AppError. */
+export interface Refusal {
+  code: ErrorCode;
+  message: string;
+  /** Seconds. */
+  retryAfter?: number | undefined;
+}
