@@ -9,6 +9,7 @@ import { createSignIn } from "./access/sign-in.ts";
 import { createSlowdown, type Slowdown } from "./access/slowdown.ts";
 import { createGate } from "./api/gate.ts";
 import { createIdempotency, type Idempotency } from "./api/idempotency.ts";
+import { createMcp } from "./api/mcp.ts";
 import { describeApi } from "./api/openapi.ts";
 import { OPERATIONS } from "./api/operations/all.ts";
 import { API_PREFIX, createRest } from "./api/rest.ts";
@@ -213,14 +214,16 @@ export function createAppliance(
       options,
       now: runtime.now,
     });
+    const { baseUrl } = config;
+    const performing = { operations: OPERATIONS, mailbox, sending, idempotency };
+    const mcp = createMcp({ ...performing, gate, store, runtime, baseUrl, log });
+    fronts.push(mcp);
     const rest = createRest({
-      operations: OPERATIONS,
-      document: describeApi(OPERATIONS, config.baseUrl, API_PREFIX),
+      ...performing,
+      document: describeApi(OPERATIONS, baseUrl, API_PREFIX),
       gate,
+      mcp,
       sourceOf: createSourceReader(config.trustedProxies),
-      mailbox,
-      sending,
-      idempotency,
       runtime,
       log,
     });

@@ -22,6 +22,11 @@ export interface Gate {
    * @throws AppError rate_limited, unauthorized.
    */
   admit(source: string, authorization: string | null, tell: (rate: Rate) => void): Promise<Caller>;
+  /**
+   * The person again, as they are by now, for a request that was admitted and has waited since; counts nothing.
+   * @throws AppError unauthorized when the key has become invalid.
+   */
+  readmit(authorization: string | null): Caller;
 }
 
 export interface GateParts {
@@ -60,6 +65,9 @@ function refuseOver(rate: RateVerdict, what: string): void {
   );
 }
 
+const invalidKey = () =>
+  new AppError("unauthorized", "This API key is not valid: it is wrong or revoked, or its creator left");
+
 export function createGate({ findCaller, touchKey, slowdown, options, now }: GateParts): Gate {
   const cooldownSeconds = () => options.get("api.cooldownSeconds");
   const sources = createRateLimit(() => options.get("api.ipRequestsPerMinute"), cooldownSeconds);
@@ -78,12 +86,17 @@ export function createGate({ findCaller, touchKey, slowdown, options, now }: Gat
       const caller = findCaller(readKey(authorization));
       if (caller?.keyId === undefined) {
         await slowdown.failed(source);
-        throw new AppError("unauthorized", "This API key is not valid: it is wrong or revoked, or its creator left");
+        throw invalidKey();
       }
       const rate = keys.take(caller.keyId, now());
       tell(rate);
       refuseOver(rate, "with this API key");
       touchKey(caller.keyId, now());
+      return caller;
+    },
+    readmit(authorization) {
+      const caller = findCaller(readKey(authorization));
+      if (caller === undefined) throw invalidKey();
       return caller;
     },
   };

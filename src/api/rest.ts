@@ -1,5 +1,6 @@
 /**
- * The operations as REST (spec: Endpoints): routes, headers, and every failure as `{error, code}`.
+ * Everything under /api/: the operations as REST (spec: Endpoints) with their routes, headers, and every failure as
+ * `{error, code}`; and the way through the same gate to MCP (mcp.ts).
  *
  * Invariant: refusals come in the order of the contract. The gate runs in onRequest, before Elysia looks for a route, so
  * that an unknown path is 401 without a key; the rest follows in the handler (perform.ts).
@@ -9,10 +10,11 @@ import type { Caller } from "../access/caller.ts";
 import { AppError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { Runtime } from "../runtime.ts";
-import { asUnavailable } from "../store/store.ts";
 import { readJson } from "./body.ts";
 import { answerDownload } from "./download.ts";
+import { createFailures } from "./failure.ts";
 import type { Gate } from "./gate.ts";
+import type { Mcp } from "./mcp.ts";
 import { type Download, isMediaType, type Operation } from "./operation.ts";
 import { type Performed, type Performing, performerOf } from "./perform.ts";
 import type { Rate } from "./rate.ts";
@@ -22,8 +24,7 @@ import { pathOf, queryOf } from "./target.ts";
 export const API_PREFIX = "/api/v1";
 const DOCUMENT_PATH = `${API_PREFIX}/openapi.json`;
 
-/** Of the id that a failure is logged and shown with. */
-const TRACE_BYTES = 8;
+const MCP_PATH = "/api/mcp";
 
 /** Of an operation that does not say. Far above any PATCH that the labels' limits allow. */
 const MOST_BODY_BYTES = 1_048_576;
@@ -33,9 +34,10 @@ export interface RestParts extends Performing {
   /** The OpenAPI document. */
   document: unknown;
   gate: Gate;
+  mcp: Mcp;
   /** Whom a request counts against. `peer`: the address its connection came from. */
   sourceOf(peer: string | undefined, forwardedFor: string | null): string;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
+  runtime: Pick<Runtime, "randomBytes">;
   log: Log;
 }
 
@@ -66,15 +68,6 @@ function handlerOf(operation: Operation, performing: Performing): Handler {
     });
 }
 
-/** The refusal that was thrown; undefined for a failure that nobody foresaw. */
-function refusalOf(error: unknown): AppError | undefined {
-  if (error instanceof NotFoundError) {
-    return new AppError("not_found", `There is nothing here: ${DOCUMENT_PATH} lists what there is`);
-  }
-  const known = asUnavailable(error);
-  return known instanceof AppError ? known : undefined;
-}
-
 function headersOf({ code, retryAfter }: AppError): Record<string, string> {
   return {
     ...(retryAfter !== undefined && { "retry-after": String(Math.max(1, Math.ceil(retryAfter))) }),
@@ -83,23 +76,25 @@ function headersOf({ code, retryAfter }: AppError): Record<string, string> {
   };
 }
 
+function admitted(caller: Caller | undefined): Caller {
+  if (!caller) throw new Error("a request came past the gate");
+  return caller;
+}
+
 /** On every answer. What is somebody's mail is kept by no cache, and taken for nothing but what it says it is. */
 const HEADERS = { "cache-control": "private, no-store", "x-content-type-options": "nosniff" };
 
 export function createRest(parts: RestParts): Rest {
-  const { operations, document, gate, sourceOf, runtime, log } = parts;
+  const { operations, document, gate, mcp, sourceOf, log } = parts;
+  const readFailure = createFailures(parts);
   const peers = new WeakMap<Request, string>();
   const documentText = JSON.stringify(document);
 
   function answerFailure(error: unknown, { method, url }: Request): Response {
-    const trace = Buffer.from(runtime.randomBytes(TRACE_BYTES)).toString("hex");
-    const request = { trace, method, path: pathOf(url) };
-    const foreseen = refusalOf(error);
-    if (!foreseen) log.error("a request to the API failed", { ...request, error });
-    else if (foreseen.status >= 500) log.warn("a request to the API could not be served", { ...request, error });
     const refusal =
-      foreseen ??
-      new AppError("server_error", `Something failed on our side. It is safe to try again. Trace: ${trace}`);
+      error instanceof NotFoundError
+        ? new AppError("not_found", `There is nothing here: ${DOCUMENT_PATH} lists what there is`)
+        : readFailure(error, { method, path: pathOf(url) });
     return Response.json(
       { error: refusal.message, code: refusal.code },
       { status: refusal.status, headers: headersOf(refusal) },
@@ -122,7 +117,8 @@ export function createRest(parts: RestParts): Rest {
       else context.caller = await gate.admit(source, request.headers.get("authorization"), tell);
     })
     .onError(({ error, request }) => answerFailure(error, request))
-    .get(DOCUMENT_PATH, () => new Response(documentText, { headers: { "content-type": "application/json" } }));
+    .get(DOCUMENT_PATH, () => new Response(documentText, { headers: { "content-type": "application/json" } }))
+    .all(MCP_PATH, ({ request, caller }) => mcp.answer(request, admitted(caller)), { parse: "none" });
 
   for (const operation of operations) {
     const handle = handlerOf(operation, parts);
@@ -130,9 +126,9 @@ export function createRest(parts: RestParts): Rest {
       operation.method,
       API_PREFIX + operation.path,
       async ({ request, params, caller, set }) => {
-        if (!caller) throw new Error("a request came past the gate");
-        // Elysia gives none to a route without parameters.
-        const { status, answer, replayed } = await handle({ request, params: params ?? {}, caller });
+        // Elysia gives no params to a route without parameters.
+        const asked = { request, params: params ?? {}, caller: admitted(caller) };
+        const { status, answer, replayed } = await handle(asked);
         if (isMediaType(operation.response)) return answerDownload(answer as Download);
         set.status = status;
         if (replayed) set.headers["idempotency-replayed"] = "true";

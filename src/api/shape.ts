@@ -66,20 +66,25 @@ function refusalOf({ kind, path, schema }: Fault, root: Schema): AppError {
   }
 }
 
+/** Compiles the check of values against a schema. It throws AppError bad_request. */
+export function checkOf(schema: Schema): (value: unknown) => void {
+  const faultOf = compile(schema);
+  return (value) => {
+    const fault = faultOf(value);
+    if (fault) throw refusalOf(fault, schema);
+  };
+}
+
 export function shapeOf(operation: Operation): Shape {
-  const checked = (schema: Schema) => ({ schema, faultOf: compile(schema) });
   const places = {
-    params: checked(operation.params),
-    query: checked(operation.query),
-    body: operation.body && checked(operation.body),
+    params: checkOf(operation.params),
+    query: checkOf(operation.query),
+    body: operation.body && checkOf(operation.body),
   };
   const faultOf = isMediaType(operation.response) ? undefined : compile(operation.response);
 
   return {
-    checkInput(place, value) {
-      const fault = places[place]?.faultOf(value);
-      if (fault) throw refusalOf(fault, places[place]?.schema ?? fault.schema);
-    },
+    checkInput: (place, value) => places[place]?.(value),
     faultOfAnswer(answer) {
       const fault = faultOf?.(answer);
       // Never the value itself: it is somebody's mail.

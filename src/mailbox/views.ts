@@ -147,11 +147,12 @@ export interface ThreadFilters {
   limit: number;
 }
 
-/** What GET /messages can be asked. */
+/** What GET /messages can be asked, and which messages alone are looked at, by id, when only some are. */
 export interface MessageFilters {
   mailbox?: string | undefined;
   folder?: Folder | undefined;
   direction?: Direction | undefined;
+  among?: readonly string[] | undefined;
   /** 1 to 100. */
   limit: number;
 }

@@ -210,15 +210,17 @@ export function selectAmong(
 export function newestMessages(
   db: Db,
   mailboxIds: readonly string[],
-  { folder, direction, limit }: MessageFilters,
+  { folder, direction, among, limit }: MessageFilters,
 ): number[] {
+  const index = folder ? "messages_by_folder" : "messages_by_date";
   const statement = statements(db)<Position>(
-    `SELECT date AS at, seq FROM messages INDEXED BY ${folder ? "messages_by_folder" : "messages_by_date"}
-     WHERE mailbox_id = ?${folder ? ` AND folder = '${folder}'` : ""}${direction ? ` AND kind ${direction === "inbound" ? "=" : "<>"} 'received'` : ""}
+    `SELECT date AS at, seq FROM messages ${among ? "" : `INDEXED BY ${index}`}
+     WHERE mailbox_id = ?${among ? " AND id IN (SELECT value FROM json_each(?))" : ""}${folder ? ` AND folder = '${folder}'` : ""}${direction ? ` AND kind ${direction === "inbound" ? "=" : "<>"} 'received'` : ""}
      ORDER BY date DESC, seq DESC LIMIT ?`,
   );
+  const chosen = among ? [JSON.stringify(among)] : [];
   return mailboxIds
-    .flatMap((id) => statement.all(id, limit))
+    .flatMap((id) => statement.all(id, ...chosen, limit))
     .sort((a, b) => (isNewer(a, b) ? -1 : 1))
     .slice(0, limit)
     .map(({ seq }) => seq);

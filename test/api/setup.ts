@@ -8,6 +8,7 @@ import { createKey, createKeyUse, findCaller } from "../../src/access/credential
 import { createSlowdown } from "../../src/access/slowdown.ts";
 import { createGate } from "../../src/api/gate.ts";
 import { createIdempotency } from "../../src/api/idempotency.ts";
+import { createMcp } from "../../src/api/mcp.ts";
 import { describeApi } from "../../src/api/openapi.ts";
 import type { Operation } from "../../src/api/operation.ts";
 import { OPERATIONS } from "../../src/api/operations/all.ts";
@@ -71,7 +72,9 @@ export async function startApi(given: Given = {}) {
   const sourceOf = createSourceReader(trustedProxies ?? []);
   const sending = (given.sending ?? fakeSending)({ store, runtime });
   const idempotency = createIdempotency({ store, options, runtime });
-  const rest = createRest({ operations, document, gate, sourceOf, mailbox, sending, idempotency, runtime, log });
+  const performing = { operations, mailbox, sending, idempotency };
+  const mcp = createMcp({ ...performing, gate, store, runtime, baseUrl: "http://mail.example.test", log });
+  const rest = createRest({ ...performing, document, gate, mcp, sourceOf, runtime, log });
   const server = createHttpServer({
     listen: { host: "127.0.0.1", port: 0 },
     rest,
@@ -80,6 +83,7 @@ export async function startApi(given: Given = {}) {
     log,
   });
   running.push(async () => {
+    await mcp.stop();
     await server.stop(0);
     store.close();
   });

@@ -1,0 +1,28 @@
+/**
+ * What a client is told of a failure, whichever face it came to (spec: Errors): a refusal as it is, and anything else as
+ * `server_error`, with a trace under which it stands in the log, whole.
+ */
+import { AppError } from "../errors.ts";
+import type { Log } from "../log.ts";
+import type { Runtime } from "../runtime.ts";
+import { asUnavailable } from "../store/store.ts";
+
+/** Of the id that a failure is logged and shown with. */
+const TRACE_BYTES = 8;
+
+/** The refusal to answer with. `request`: what the log says of the request; never mail, never a key. */
+export type ReadFailure = (error: unknown, request: Record<string, unknown>) => AppError;
+
+export function createFailures({ runtime, log }: { runtime: Pick<Runtime, "randomBytes">; log: Log }): ReadFailure {
+  return (error, request) => {
+    const known = asUnavailable(error);
+    if (known instanceof AppError && known.status < 500) return known;
+    const trace = Buffer.from(runtime.randomBytes(TRACE_BYTES)).toString("hex");
+    if (known instanceof AppError) {
+      log.warn("a request to the API could not be served", { trace, ...request, error });
+      return known;
+    }
+    log.error("a request to the API failed", { trace, ...request, error });
+    return new AppError("server_error", `Something failed on our side. It is safe to try again. Trace: ${trace}`);
+  };
+}

@@ -1,0 +1,181 @@
+/**
+ * A tool call: the operation is performed as for REST (perform.ts), and its answer rendered for a model.
+ *
+ * Invariant: whatever goes wrong is a result that says what to do next, since a model sees results and nothing else.
+ * Only a tool that does not exist is a fault of the protocol, which mcp.ts answers.
+ */
+import type { Caller } from "../../access/caller.ts";
+import type { Log } from "../../log.ts";
+import type { Runtime } from "../../runtime.ts";
+import type { Store } from "../../store/store.ts";
+import { createFailures } from "../failure.ts";
+import type { Download } from "../operation.ts";
+import { type Perform, type Performed, type Performing, performerOf } from "../perform.ts";
+import { type Arrived, createArrivals } from "./arrivals.ts";
+import { RENDERERS } from "./render.ts";
+import { wantsBytes } from "./render-download.ts";
+import { renderError } from "./render-error.ts";
+import type { RenderArguments, RenderContext, Rendered, RenderedDownload } from "./rendering.ts";
+import { DEFAULT_CHARS } from "./rendering.ts";
+import type { Arguments, Tool } from "./tools.ts";
+import type { Waiting } from "./waiting.ts";
+
+/** Bytes beside the text of a result, base64. */
+type Blob =
+  | { type: "image"; data: string; mimeType: string }
+  | { type: "resource"; resource: { uri: string; mimeType: string; blob: string } };
+
+export interface CallResult {
+  [key: string]: unknown;
+  content: ({ type: "text"; text: string } | Blob)[];
+  structuredContent: Record<string, unknown>;
+  isError?: true;
+}
+
+/** Who calls, and how to know whether they still may after they have waited. */
+export interface Call {
+  caller: Caller;
+  /** @throws AppError unauthorized */
+  readmit(): Caller;
+  /** Aborted when the client has gone. */
+  signal: AbortSignal;
+}
+
+export interface CallParts extends Performing {
+  store: Pick<Store, "db">;
+  waiting: Waiting;
+  runtime: Pick<Runtime, "randomBytes">;
+  /** Public origin. */
+  baseUrl: string;
+  log: Log;
+}
+
+type Render = (answer: unknown, args: RenderArguments, context: RenderContext) => Rendered;
+
+const NONCE_BYTES = 8;
+
+/** What models are shown as a picture; anything else that is not text is a resource. */
+const IMAGE = /^image\/(png|jpeg|gif|webp)$/;
+
+const base64 = (bytes: Uint8Array): string =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64");
+
+async function bytesOf({ content }: Download): Promise<Uint8Array> {
+  if (content instanceof Uint8Array) return content;
+  if (!(await content.exists())) throw new Error(`the blob ${content.name} is gone`);
+  return content.bytes();
+}
+
+export function createCalls(parts: CallParts) {
+  const { mailbox, runtime, baseUrl } = parts;
+  const readFailure = createFailures(parts);
+  const arrivals = createArrivals(parts);
+  const performers = new Map<string, Perform>();
+
+  function performerFor({ operation }: Tool): Perform {
+    let perform = performers.get(operation.name);
+    if (!perform) {
+      perform = performerOf(operation, parts);
+      performers.set(operation.name, perform);
+    }
+    return perform;
+  }
+
+  const contextFor = (caller: Caller): RenderContext => ({
+    nonce: () => Buffer.from(runtime.randomBytes(NONCE_BYTES)).toString("hex"),
+    baseUrl,
+    htmlSource: (id) => mailbox.getHtmlSource(caller, id),
+  });
+
+  /** Bytes go to the renderer if they are text, beside what it renders if they are few, and nowhere if they are many. */
+  async function renderDownload(
+    render: Render,
+    download: Download,
+    { params, shaping }: Arguments,
+    context: RenderContext,
+  ): Promise<CallResult> {
+    const { filename, contentType, content } = download;
+    const size = content instanceof Uint8Array ? content.byteLength : content.size;
+    const kind = wantsBytes({ filename, contentType, size, maxChars: shaping.maxChars ?? DEFAULT_CHARS });
+    const bytes = kind === "link" ? undefined : await bytesOf(download);
+    const id = String(params.id);
+    const answer: RenderedDownload = { id, filename, contentType, size, content: kind === "text" ? bytes : undefined };
+    const { text, structured } = render(answer, shaping, context);
+    const result = resultOf(text, structured);
+    if (kind === "blob" && bytes) {
+      const uri = `${baseUrl}/api/v1/attachments/${id}`;
+      result.content.push(
+        IMAGE.test(contentType)
+          ? { type: "image", data: base64(bytes), mimeType: contentType }
+          : { type: "resource", resource: { uri, mimeType: contentType, blob: base64(bytes) } },
+      );
+    }
+    return result;
+  }
+
+  async function perform(tool: Tool, given: Record<string, unknown>, call: Call): Promise<CallResult> {
+    const { caller } = call;
+    const performer = performerFor(tool);
+    const read: { args?: Arguments } = {};
+    const ask = (limit?: number): Promise<Performed> =>
+      performer(caller, () => {
+        const args = tool.readArguments(given);
+        read.args = args;
+        return {
+          params: args.params,
+          // Bodies as HTML are for renderers of pages; what a model reads is made from the source (RenderContext).
+          query: {
+            ...args.query,
+            ...(tool.operation.query.properties.html && { html: false }),
+            ...(limit && { limit }),
+          },
+          body: args.body,
+        };
+      });
+
+    const from = arrivals.position();
+    const { answer, replayed } = await ask();
+    const args = read.args as Arguments;
+    const context = contextFor(caller);
+    // The one place where types are forgotten: the operation of that name answers what its renderer takes.
+    const render = RENDERERS[tool.operation.name as keyof typeof RENDERERS] as Render;
+    if (tool.operation.name === "getAttachment" || tool.operation.name === "getRawMessage") {
+      return renderDownload(render, answer as Download, args, context);
+    }
+    if (tool.operation.name === "listMessages") {
+      const arrived = await arrivals.read(answer as Arrived["answer"], args, from, call);
+      const { text, structured } = render(arrived.answer, args.shaping, context);
+      return resultOf(`${text}\n${arrived.note}`, { ...structured, nextAfter: arrived.nextAfter });
+    }
+    let rendered = render(answer, args.shaping, context);
+    if (rendered.askAgain) {
+      const again = await ask(rendered.askAgain.limit);
+      rendered = render(again.answer, args.shaping, context);
+    }
+    return replayed
+      ? resultOf(
+          `${rendered.text}\nThis is the answer to an earlier call with this idempotencyKey: nothing was done again.`,
+          {
+            ...rendered.structured,
+            replayed: true,
+          },
+        )
+      : resultOf(rendered.text, rendered.structured);
+  }
+
+  /** Performs a call. Never rejects. */
+  return async (tool: Tool, given: Record<string, unknown>, call: Call): Promise<CallResult> => {
+    try {
+      return await perform(tool, given, call);
+    } catch (error) {
+      const { code, message, retryAfter } = readFailure(error, { tool: tool.name });
+      const { text, structured } = renderError({ code, message, retryAfter });
+      return { ...resultOf(text, structured), isError: true };
+    }
+  };
+}
+
+const resultOf = (text: string, structuredContent: Record<string, unknown>): CallResult => ({
+  content: [{ type: "text", text }],
+  structuredContent,
+});

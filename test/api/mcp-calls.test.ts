@@ -1,0 +1,318 @@
+/**
+ * Every tool, called on mail that came over SMTP, by both clients, beside REST's answer for the same operation. What a
+ * result looks like is mcp-render.test.ts; here it must be the same mail, the same rights and the same refusals.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { makeDkimKeys } from "../../src/settings/domains.ts";
+import { type Booted, boot } from "../harness/appliance.ts";
+import { letter, mailer } from "../harness/mail.ts";
+import { connectMcp, ERAS, type Era, type Structured, type ToolClient } from "./mcp-client.ts";
+
+const ALICE = "alice@example.test";
+const CAROL = "carol@remote.example";
+const PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+const part = (type: string, name: string, base64: string): string =>
+  [
+    `Content-Type: ${type}; name="${name}"`,
+    `Content-Disposition: attachment; filename="${name}"`,
+    "Content-Transfer-Encoding: base64",
+    "",
+    base64.replaceAll(/.{76}/g, "$&\n"),
+  ].join("\n");
+
+/** A text, a picture, a small file and one that no model should be handed. */
+const withFiles = (): string => {
+  const parts = [
+    "Content-Type: text/plain; charset=utf-8\n\nThe figures are attached.",
+    part("text/csv", "figures.csv", Buffer.from("month,sum\nMay,Grüße 17\n").toString("base64")),
+    part("image/png", "dot.png", PNG),
+    part("application/zip", "small.zip", Buffer.from("PK small").toString("base64")),
+    part("application/zip", "large.zip", Buffer.alloc(300_000, 7).toString("base64")),
+  ];
+  return [
+    `From: Carol <${CAROL}>`,
+    `To: ${ALICE}`,
+    "Subject: Figures for May",
+    "Message-ID: <figures@remote.example>",
+    "Date: Mon, 05 Jan 2026 08:30:00 +0000",
+    "MIME-Version: 1.0",
+    'Content-Type: multipart/mixed; boundary="b"',
+    "",
+    ...parts.map((each) => `--b\n${each}`),
+    "--b--",
+    "",
+  ].join("\n");
+};
+
+let it: Booted;
+let clients: Record<Era, ToolClient>;
+const mcp = (era: Era = "2026"): ToolClient => clients[era];
+
+beforeAll(async () => {
+  it = await boot();
+  const sender = mailer(it.mx);
+  const envelope = { from: CAROL, to: ALICE };
+  await sender.send(
+    envelope,
+    letter({ subject: "Lunch", text: "Shall we have lunch?", messageId: "<l@remote.example>" }),
+  );
+  await sender.send(envelope, withFiles());
+  sender.close();
+  clients = {
+    "2025": await connectMcp(it.http, it.owner.apiKey, "2025"),
+    "2026": await connectMcp(it.http, it.owner.apiKey, "2026"),
+  };
+});
+
+afterAll(async () => {
+  for (const client of Object.values(clients)) await client.close();
+});
+
+const rest = async (path: string): Promise<Structured> => (await it.api.get<Structured>(path)).body;
+const ids = (list: { id: string }[]): string[] => list.map(({ id }) => id);
+const threadCalled = async (subject: string): Promise<Structured> =>
+  (await rest("/threads")).threads.find((thread: Structured) => thread.subject === subject);
+
+describe.each(ERAS)("reading with the client of %s", (era) => {
+  test("list_mailboxes", async () => {
+    const { structured, text } = await mcp(era).call("list_mailboxes");
+    const { mailboxes } = await rest("/mailboxes");
+    expect(ids(structured.mailboxes)).toEqual(ids(mailboxes));
+    expect(structured.mailboxes[0]).toMatchObject({ address: ALICE, unread: mailboxes[0].unread });
+    expect(text).toContain(ALICE);
+  });
+
+  test("list_threads, page by page", async () => {
+    const whole = await rest("/threads");
+    const seen: string[] = [];
+    let cursor: string | null | undefined;
+    do {
+      const { structured } = await mcp(era).call("list_threads", { limit: 1, ...(cursor && { cursor }) });
+      expect(structured.unread).toBe(whole.unread);
+      seen.push(...ids(structured.threads));
+      cursor = structured.nextCursor;
+    } while (cursor);
+    expect(seen).toEqual(ids(whole.threads));
+  });
+
+  test("get_thread and get_message", async () => {
+    const { id } = await threadCalled("Lunch");
+    const detail = await rest(`/threads/${id}`);
+    const { structured, text } = await mcp(era).call("get_thread", { id });
+    expect(structured.thread.id).toBe(id);
+    expect(ids(structured.messages)).toEqual(ids(detail.messages));
+    expect(structured.permissions).toEqual(detail.permissions);
+    expect(text).toContain("Shall we have lunch?");
+    const message = await mcp(era).call("get_message", { id: detail.messages[0].id });
+    expect(message.structured.message).toMatchObject({
+      id: detail.messages[0].id,
+      text: expect.stringContaining("lunch?"),
+    });
+    expect((await rest(`/threads/${id}`)).thread.unread).toBe(true);
+  });
+
+  test("list_messages", async () => {
+    const { messages } = await rest("/messages?direction=inbound&limit=1");
+    const { structured } = await mcp(era).call("list_messages", { direction: "inbound", limit: 1 });
+    expect(ids(structured.messages)).toEqual(ids(messages));
+    expect(structured.messages[0]).not.toHaveProperty("bodyText");
+  });
+
+  test("search_mail", async () => {
+    const q = "from:carol has:attachment";
+    const { threads } = await rest(`/search?q=${encodeURIComponent(q)}`);
+    const { structured } = await mcp(era).call("search_mail", { q });
+    expect(threads).toHaveLength(1);
+    expect(ids(structured.threads)).toEqual(ids(threads));
+  });
+
+  test("get_raw_message", async () => {
+    const { messages } = await rest("/messages?limit=2");
+    const { id } = messages.find(({ subject }: Structured) => subject === "Lunch");
+    const file = new TextDecoder().decode((await it.api.bytes(`/messages/${id}/raw`)).body);
+    const { structured, text } = await mcp(era).call("get_raw_message", { id });
+    expect(structured.size).toBe(file.length);
+    expect(text).toContain("Message-ID: <l@remote.example>");
+    expect(file).toContain("Message-ID: <l@remote.example>");
+  });
+
+  test("get_attachment: text as text, pictures and small files embedded, large ones as a link that works", async () => {
+    const { id } = await threadCalled("Figures for May");
+    const { messages } = await rest(`/threads/${id}`);
+    const files = Object.fromEntries(
+      messages[0].attachments.map((file: Structured) => [file.filename, file]),
+    ) as Structured;
+
+    const csv = await mcp(era).call("get_attachment", { id: files["figures.csv"].id });
+    expect(csv.structured).toMatchObject({ filename: "figures.csv", contentType: "text/csv" });
+    expect(csv.structured.text).toContain("May,Grüße 17");
+    expect(csv.content).toHaveLength(1);
+
+    const png = await mcp(era).call("get_attachment", { id: files["dot.png"].id });
+    expect(png.content[1]).toEqual({ type: "image", data: PNG, mimeType: "image/png" });
+
+    const zip = await mcp(era).call("get_attachment", { id: files["small.zip"].id });
+    expect(zip.content[1]).toMatchObject({
+      type: "resource",
+      resource: { mimeType: "application/zip", blob: Buffer.from("PK small").toString("base64") },
+    });
+
+    const large = await mcp(era).call("get_attachment", { id: files["large.zip"].id });
+    expect(large.content).toHaveLength(1);
+    expect(large.structured).toMatchObject({ size: 300_000 });
+    expect(large.text.length).toBeLessThan(2_000);
+    const { pathname } = new URL(large.structured.url);
+    expect((await it.api.bytes(pathname)).body).toHaveLength(300_000);
+  });
+});
+
+describe.each(ERAS)("changing and sending with the client of %s", (era) => {
+  test("update_thread", async () => {
+    const { id } = await threadCalled("Lunch");
+    const { structured } = await mcp(era).call("update_thread", { id, starred: true, addLabels: [era] });
+    expect(structured.thread).toMatchObject({ id, starred: true });
+    const { thread } = await rest(`/threads/${id}`);
+    expect([thread.starred, thread.labels]).toEqual([true, expect.arrayContaining([era])]);
+    const nothing = await mcp(era).call("update_thread", { id });
+    expect(nothing).toMatchObject({ isError: true, structured: { code: "bad_request" } });
+  });
+
+  test("draft_reply sends nothing", async () => {
+    const { id } = await threadCalled("Lunch");
+    const { structured } = await mcp(era).call("draft_reply", { id, text: "Gladly." });
+    expect(structured).toMatchObject({ replyToThreadId: id, from: ALICE });
+    expect((await rest(`/threads/${structured.draftId}`)).thread.folder).toBe("drafts");
+  });
+
+  test("reply_to_thread", async () => {
+    const { id } = await threadCalled("Lunch");
+    const { structured } = await mcp(era).call("reply_to_thread", { id, text: `Gladly, ${era}.`, to: [ALICE] });
+    const { message } = await rest(`/messages/${structured.emailId}`);
+    expect(message).toMatchObject({ threadId: id, messageId: structured.messageId, subject: "Re: Lunch" });
+  });
+
+  test("send_email, once for each idempotencyKey, whichever face asks", async () => {
+    const mail = {
+      from: ALICE,
+      to: [ALICE],
+      subject: `Note ${era}`,
+      text: "Keep this.",
+      idempotencyKey: `note-${era}`,
+    };
+    const first = await mcp(era).call("send_email", mail);
+    expect(first.structured.replayed).toBeUndefined();
+    const again = await mcp(era).call("send_email", mail);
+    expect(again.structured).toEqual({ ...first.structured, replayed: true });
+    const byRest = await it.api.post("/send", mail);
+    expect([byRest.status, byRest.headers.get("idempotency-replayed")]).toEqual([202, "true"]);
+    expect(byRest.body.emailId).toBe(first.structured.emailId);
+    const other = await mcp(era).call("send_email", { ...mail, text: "Something else." });
+    expect(other).toMatchObject({ isError: true, structured: { code: "idempotency_key_reused" } });
+    const { threads } = await rest(`/search?q=${encodeURIComponent(`"Note ${era}"`)}`);
+    expect(threads.map(({ messageCount }: Structured) => messageCount)).toEqual([2]);
+  });
+});
+
+test("a refusal carries REST's code and message, and when to try again", async () => {
+  const asked = { from: ALICE, to: [ALICE], text: "x" };
+  it.appliance.store.transact((tx) => it.appliance.options.set(tx, "sending.mailboxPerHour", "0"));
+  const { structured, text, isError } = await mcp().call("send_email", asked);
+  const { status, headers, body } = await it.api.post("/send", asked);
+  it.appliance.store.transact((tx) => it.appliance.options.reset(tx, "sending.mailboxPerHour"));
+  expect(status).toBe(429);
+  expect([isError, structured.code, structured.error]).toEqual([true, "rate_limited", body.error]);
+  expect(structured.retryAfter).toBe(Number(headers.get("retry-after")));
+  expect(text).toContain(String(structured.retryAfter));
+});
+
+test.each([
+  ["get_thread", { id: "thr_0000000000" }, "not_found"],
+  ["get_message", { id: "msg_0000000000" }, "not_found"],
+  ["get_raw_message", { id: "msg_0000000000" }, "not_found"],
+  ["get_attachment", { id: "att_0000000000" }, "not_found"],
+  ["list_threads", { cursor: "x" }, "bad_request"],
+  ["list_threads", { limit: 101 }, "bad_request"],
+  ["list_messages", { after: "x" }, "bad_request"],
+  ["list_messages", { mailbox: "nobody@example.test" }, "not_found"],
+  ["search_mail", {}, "bad_request"],
+  ["send_email", { from: "eve@example.test", to: [ALICE], text: "x" }, "unprocessable"],
+  ["send_email", { from: ALICE, to: [ALICE] }, "bad_request"],
+])("%s %p is refused: %s", async (name, args, code) => {
+  const refused = await mcp().call(name, args);
+  expect([refused.isError, refused.structured.code]).toEqual([true, code]);
+});
+
+test("another workspace's mail does not exist", async () => {
+  const { people, domains, developers, store } = it.appliance;
+  const keys = await makeDkimKeys();
+  const key = store.transact((tx) => {
+    const { id: workspaceId } = people.addWorkspace(tx, "Other");
+    domains.markVerified(tx, domains.addDomain(tx, workspaceId, "other.test", keys).id);
+    const eve = { workspaceId, email: "eve@other.test", name: "Eve", role: "owner", ownMailbox: true } as const;
+    const { userId } = people.addUser(tx, eve);
+    return developers.createKey(tx, { userId, name: "Eve's", scopes: ["read", "send", "write"] }).key;
+  });
+  const eve = await connectMcp(it.http, key);
+  const { id } = await threadCalled("Figures for May");
+  const [message] = (await rest(`/threads/${id}`)).messages;
+  for (const [name, args] of [
+    ["get_thread", { id }],
+    ["get_message", { id: message.id }],
+    ["get_raw_message", { id: message.id }],
+    ["get_attachment", { id: message.attachments[0].id }],
+    ["update_thread", { id, starred: true }],
+    ["draft_reply", { id, text: "x" }],
+    ["reply_to_thread", { id, text: "x" }],
+    ["list_messages", { mailbox: ALICE }],
+  ] as const) {
+    expect([name, (await eve.call(name, args)).structured.code]).toEqual([name, "not_found"]);
+  }
+  expect((await eve.call("list_messages")).structured.messages).toEqual([]);
+  expect((await eve.call("search_mail", { q: "figures" })).structured.threads).toEqual([]);
+  await eve.close();
+});
+
+test("Bcc is shown to who sent the message and to nobody else", async () => {
+  const { people, developers, store } = it.appliance;
+  const admin = store.transact((tx) => {
+    const { workspaceId } = it.owner;
+    const ann = { workspaceId, email: "ann@example.test", name: "Ann", role: "admin", ownMailbox: true } as const;
+    return developers.createKey(tx, { userId: people.addUser(tx, ann).userId, name: "Ann's", scopes: ["read"] }).key;
+  });
+  const secret = "hidden@example.test";
+  store.transact((tx) =>
+    people.addUser(tx, {
+      workspaceId: it.owner.workspaceId,
+      ...{ email: secret, name: "H", role: "member", ownMailbox: true },
+    }),
+  );
+  const sent = await mcp().call("send_email", { from: ALICE, to: [ALICE], bcc: [secret], subject: "Quiet", text: "x" });
+  const { emailId: id, threadId } = sent.structured;
+  const all = await mcp().call("get_message", { id });
+  expect(all.text).toContain(secret);
+  const ann = await connectMcp(it.http, admin);
+  for (const [name, args] of [
+    ["get_message", { id }],
+    ["get_message", { id, list: "recipients" }],
+    ["get_raw_message", { id }],
+    ["get_thread", { id: threadId }],
+    ["list_messages", { mailbox: ALICE }],
+    ["list_threads", { mailbox: ALICE, folder: "all" }],
+    ["search_mail", { q: "Quiet", mailbox: ALICE }],
+  ] as const) {
+    const result = await ann.call(name, args);
+    expect([name, result.isError]).toEqual([name, false]);
+    expect(JSON.stringify([result.content, result.structured])).not.toContain(secret);
+  }
+  await ann.close();
+});
+
+test("calls at the same time do not mix", async () => {
+  const threads: Structured[] = (await rest("/threads?folder=all")).threads;
+  const wanted = Array.from({ length: 60 }, (_, i) => threads[i % threads.length]?.id as string);
+  const results = await Promise.all(
+    wanted.map((id, i) => mcp(i % 2 === 0 ? "2025" : "2026").call("get_thread", { id })),
+  );
+  expect(results.map(({ structured }) => structured.thread.id)).toEqual(wanted);
+});

@@ -1,0 +1,259 @@
+/** The endpoint: who may come in, which revisions it speaks, and what it answers to what is no message. */
+import { describe, expect, test } from "bun:test";
+import { connectMcp, ERAS } from "./mcp-client.ts";
+import { startApi, type TestApi } from "./setup.ts";
+
+const MODERN = "2026-07-28";
+const META = {
+  "io.modelcontextprotocol/protocolVersion": MODERN,
+  "io.modelcontextprotocol/clientInfo": { name: "test", version: "1" },
+  "io.modelcontextprotocol/clientCapabilities": {},
+};
+const ACCEPT = { accept: "application/json, text/event-stream" };
+
+const message = (method: string, params: object = {}) => ({ jsonrpc: "2.0", id: 1, method, params });
+
+/** A request of the 2025 era, unless headers say otherwise. */
+const post = (api: TestApi, body: unknown, headers: Record<string, string> = {}) =>
+  api.ask("/api/mcp", {
+    method: "POST",
+    body: typeof body === "string" ? body : JSON.stringify(body),
+    headers: { "content-type": "application/json", ...ACCEPT, ...headers },
+  });
+
+const postModern = (api: TestApi, method: string, params: Record<string, unknown> = {}) =>
+  post(api, message(method, { ...params, _meta: META }), {
+    "mcp-protocol-version": MODERN,
+    "mcp-method": method,
+    ...(typeof params.name === "string" && { "mcp-name": params.name }),
+  });
+
+const LIST = message("tools/list");
+
+describe("the gate", () => {
+  test("401 with the scheme, for whatever has no valid key", async () => {
+    const api = await startApi();
+    for (const authorization of ["", "Bearer nonsense", "Basic eDp5"]) {
+      const { status, headers, body } = await post(api, LIST, { authorization });
+      expect([status, body.code]).toEqual([401, "unauthorized"]);
+      expect(headers.get("www-authenticate")).toBe('Bearer realm="mailroom"');
+    }
+    expect((await api.ask("/api/mcp", { headers: { authorization: "" } })).status).toBe(401);
+    const withoutKey = connectMcp(api.origin, "mr_wrong", "2025");
+    expect(withoutKey).rejects.toThrow();
+    await withoutKey.catch(() => undefined);
+  });
+
+  test("rates are those of REST, and shared with it", async () => {
+    const api = await startApi({ settings: { "api.ipRequestsPerMinute": "1000", "api.keyRequestsPerMinute": "3" } });
+    const first = await post(api, LIST);
+    expect(first.headers.get("x-ratelimit-limit")).toBe("3");
+    expect(first.headers.get("x-ratelimit-remaining")).toBe("2");
+    await api.ask("/mailboxes");
+    expect((await postModern(api, "tools/list")).headers.get("x-ratelimit-remaining")).toBe("0");
+    const over = await post(api, LIST);
+    expect([over.status, over.body.code, over.headers.get("retry-after")]).toEqual([429, "rate_limited", "60"]);
+  });
+
+  test("the rate of the source comes before the key", async () => {
+    const api = await startApi({ settings: { "api.ipRequestsPerMinute": "1" } });
+    expect((await post(api, LIST, { authorization: "" })).status).toBe(401);
+    expect((await post(api, LIST)).status).toBe(429);
+  });
+
+  test("a key without the scope does not see the tool, and hears of the scope when it calls it", async () => {
+    const api = await startApi();
+    for (const era of ERAS) {
+      const reader = await connectMcp(api.origin, api.keyOf("olga", ["read"]), era);
+      const { tools } = await reader.client.listTools();
+      expect(tools.map(({ name }) => name)).not.toContain("send_email");
+      const refused = await reader.call("send_email", { nonsense: true });
+      expect(refused).toMatchObject({ isError: true, structured: { code: "missing_scope" } });
+      expect(refused.text).toContain("missing_scope");
+      await reader.close();
+    }
+  });
+});
+
+describe("Origin and Host", () => {
+  // startApi's base URL is http://mail.example.test.
+  test.each([
+    [{}, 200],
+    [{ origin: "http://mail.example.test" }, 200],
+    [{ origin: "http://localhost:6274" }, 200],
+    [{ origin: "http://127.0.0.1:3000" }, 200],
+    [{ origin: "http://[::1]:3000" }, 200],
+    [{ origin: "https://mail.example.test" }, 403],
+    [{ origin: "http://mail.example.test.evil.example" }, 403],
+    [{ origin: "http://evil.example" }, 403],
+    [{ origin: "null" }, 403],
+    [{ origin: "" }, 403],
+    [{ host: "mail.example.test" }, 200],
+    [{ host: "mail.example.test:443" }, 200],
+    [{ host: "localhost:8025" }, 200],
+    [{ host: "192.168.1.5:8025" }, 200],
+    [{ host: "[2001:db8::5]:8025" }, 200],
+    [{ host: "evil.example" }, 403],
+    [{ host: "localhost.evil.example" }, 403],
+    [{ host: "mail.example.test", origin: "http://evil.example" }, 403],
+  ] as [Record<string, string>, number][])("%p: %i", async (headers, status) => {
+    const api = await startApi();
+    const answer = await post(api, LIST, headers);
+    expect([answer.status, answer.body.code]).toEqual([status, status === 403 ? "forbidden" : undefined]);
+  });
+
+  test("without a key they make no difference: 401", async () => {
+    const api = await startApi();
+    expect((await post(api, LIST, { authorization: "", origin: "http://evil.example" })).status).toBe(401);
+  });
+});
+
+describe("what is no message", () => {
+  test.each([
+    ["", 400, -32700],
+    ["{", 400, -32700],
+    ["\ufffd", 400, -32700],
+    ["[]", 400, -32600],
+    [JSON.stringify([LIST, LIST]), 400, -32600],
+    ["5", 400, undefined],
+    ["null", 400, undefined],
+    ['{"jsonrpc":"1.0","id":1,"method":"tools/list"}', 400, undefined],
+  ] as [string, number, number | undefined][])("%p", async (body, status, code) => {
+    const api = await startApi();
+    const answer = await post(api, body);
+    const { error, jsonrpc } = answer.body as { error: { code: number; message: string }; jsonrpc: string };
+    expect([answer.status, jsonrpc]).toEqual([status, "2.0"]);
+    expect(error.code).toBe(code ?? error.code);
+    expect(error.code).toBeLessThan(-32000);
+  });
+
+  test("a body beyond the largest of REST is not read", async () => {
+    const api = await startApi();
+    const big = await post(
+      api,
+      message("tools/call", { name: "send_email", arguments: { text: "x".repeat(9 << 20) } }),
+    );
+    expect([big.status, big.body.code]).toEqual([413, "payload_too_large"]);
+  });
+
+  test("other methods: there is no session and no stream of our own", async () => {
+    const api = await startApi();
+    for (const method of ["GET", "DELETE", "PUT"]) {
+      const answer = await api.ask("/api/mcp", { method, headers: { accept: "text/event-stream" } });
+      expect([answer.status, answer.headers.get("allow")]).toEqual([405, "POST"]);
+    }
+  });
+
+  test("a notification is acknowledged with 202 and no body", async () => {
+    const api = await startApi();
+    const answer = await post(api, { jsonrpc: "2.0", method: "notifications/initialized" });
+    expect([answer.status, answer.text]).toEqual([202, ""]);
+  });
+});
+
+describe("the revisions of 2025", () => {
+  test.each(["2025-03-26", "2025-06-18", "2025-11-25"])("initialize with %s", async (protocolVersion) => {
+    const api = await startApi();
+    const params = { protocolVersion, capabilities: {}, clientInfo: { name: "test", version: "1" } };
+    const { status, headers, body } = await post(api, message("initialize", params));
+    expect(status).toBe(200);
+    expect(headers.get("mcp-session-id")).toBeNull();
+    expect(body.result).toMatchObject({
+      protocolVersion,
+      capabilities: { tools: {} },
+      serverInfo: { name: "mailroom", version: expect.any(String) },
+      instructions: expect.stringContaining("<<<mail"),
+    });
+  });
+
+  test("a version nobody knows is answered with one that is served", async () => {
+    const api = await startApi();
+    const params = { protocolVersion: "1999-01-01", capabilities: {}, clientInfo: { name: "test", version: "1" } };
+    expect((await post(api, message("initialize", params))).body.result).toMatchObject({
+      protocolVersion: "2025-11-25",
+    });
+    expect((await post(api, LIST, { "mcp-protocol-version": "1999-01-01" })).status).toBe(400);
+  });
+
+  test("calls need no initialize before them: nothing is kept between requests", async () => {
+    const api = await startApi();
+    const { body } = await post(api, message("tools/call", { name: "list_mailboxes", arguments: {} }));
+    expect(body.result).toMatchObject({ structuredContent: { mailboxes: expect.any(Array) } });
+    expect(body.result).not.toHaveProperty("resultType");
+  });
+});
+
+describe("the revision of 2026", () => {
+  test("server/discover", async () => {
+    const api = await startApi();
+    const { status, body } = await postModern(api, "server/discover");
+    expect(status).toBe(200);
+    expect(body.result).toMatchObject({
+      resultType: "complete",
+      supportedVersions: [MODERN],
+      capabilities: { tools: {} },
+      instructions: expect.stringContaining("<<<mail"),
+      ttlMs: 3_600_000,
+      cacheScope: "private",
+    });
+  });
+
+  test("the list says how long it may be kept, and by whom; a call's result does not", async () => {
+    const api = await startApi();
+    const { body } = await postModern(api, "tools/list");
+    expect(body.result).toMatchObject({ resultType: "complete", ttlMs: 3_600_000, cacheScope: "private" });
+    const called = await postModern(api, "tools/call", { name: "list_mailboxes", arguments: {} });
+    expect(called.body.result).toMatchObject({ resultType: "complete", structuredContent: {} });
+    expect(called.body.result).not.toHaveProperty("ttlMs");
+  });
+
+  test("a version that is not served is refused with those that are", async () => {
+    const api = await startApi();
+    const version = "2099-01-01";
+    const _meta = { ...META, "io.modelcontextprotocol/protocolVersion": version };
+    const headers = { "mcp-protocol-version": version, "mcp-method": "tools/list" };
+    const { status, body } = await post(api, message("tools/list", { _meta }), headers);
+    expect([status, body.error]).toMatchObject([400, { code: -32022, data: { supported: [MODERN] } }]);
+  });
+
+  test("headers that contradict the message are refused", async () => {
+    const api = await startApi();
+    const params = { name: "list_mailboxes", arguments: {}, _meta: META };
+    const headers = { "mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": "send_email" };
+    const { status, body } = await post(api, message("tools/call", params), headers);
+    expect([status, body.error]).toMatchObject([400, { code: -32020 }]);
+  });
+});
+
+test.each(ERAS)("an unknown tool is a fault of the protocol (%s)", async (era) => {
+  const api = await startApi();
+  const mcp = await connectMcp(api.origin, api.key, era);
+  const call = mcp.call("delete_everything");
+  await expect(call).rejects.toMatchObject({ code: -32602 });
+  await mcp.close();
+});
+
+test("answers are kept by no cache and no log line names what was asked for", async () => {
+  const api = await startApi();
+  const { headers } = await postModern(api, "tools/call", { name: "search_mail", arguments: { q: "secretword" } });
+  expect(headers.get("cache-control")).toBe("private, no-store");
+  expect(JSON.stringify(api.lines)).not.toContain("secretword");
+  expect(JSON.stringify(api.lines)).toContain("/api/mcp");
+});
+
+test("what breaks inside is logged under the trace that the result shows", async () => {
+  const api = await startApi({
+    mailbox: {
+      listMailboxes() {
+        throw new Error("broken inside");
+      },
+    },
+  });
+  const mcp = await connectMcp(api.origin, api.key);
+  const { isError, structured, text } = await mcp.call("list_mailboxes");
+  expect([isError, structured.code]).toEqual([true, "server_error"]);
+  expect(text).not.toContain("broken inside");
+  const trace = /Trace: ([0-9a-f]{16})/.exec(text)?.[1];
+  expect(api.lines).toContainEqual(expect.objectContaining({ level: "error", trace, tool: "list_mailboxes" }));
+  await mcp.close();
+});
