@@ -1,0 +1,382 @@
+/** Nothing is cut silently, and what is cut can be had by what the result says. */
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { pieceOf } from "../../../src/api/mcp/budget.ts";
+import { RENDERERS } from "../../../src/api/mcp/render.ts";
+import { wantsBytes } from "../../../src/api/mcp/render-download.ts";
+import { DEFAULT_CHARS, LEAST_CHARS, MOST_CHARS, type RenderArguments } from "../../../src/api/mcp/rendering.ts";
+import type { MessageView } from "../../../src/mailbox/views.ts";
+import { attachment, context, expectSound, message, summary, thread } from "./mail.ts";
+
+interface ShownMessage {
+  text: string;
+  textLength: number;
+  nextOffset?: number;
+  offset?: number;
+  [field: string]: unknown;
+}
+
+/** Follows get_message to the end; the pieces. */
+function readToTheEnd(one: MessageView, args: RenderArguments): string[] {
+  const pieces: string[] = [];
+  for (let offset = 0; ; ) {
+    const rendered = RENDERERS.getMessage({ message: one }, { ...args, offset }, context());
+    expectSound(rendered, args.maxChars ?? DEFAULT_CHARS);
+    const shown = rendered.structured.message as ShownMessage;
+    pieces.push(shown.text);
+    if (shown.nextOffset === undefined) {
+      expect(rendered.text).not.toContain("Cut: characters");
+      return pieces;
+    }
+    expect(rendered.text).toContain(`Cut: characters ${offset} to ${shown.nextOffset} of ${shown.textLength}`);
+    expect(rendered.text).toContain(`offset ${shown.nextOffset}.`);
+    expect(shown.nextOffset).toBeGreaterThan(offset);
+    offset = shown.nextOffset;
+  }
+}
+
+describe("pieces", () => {
+  const unit = fc.constantFrom(
+    "a",
+    "word ",
+    "\n",
+    "👍",
+    "\u0000",
+    '"',
+    "\\",
+    "\u202E",
+    "\uD83D",
+    ">>>end ",
+    "<<<mail",
+    "   \n",
+  );
+  const texts = fc.array(unit, { maxLength: 200 }).map((units) => units.join(""));
+
+  test("one after another make up the whole, each with room", () => {
+    fc.assert(
+      fc.property(texts, fc.integer({ min: 1, max: 80 }), fc.integer({ min: 1, max: 120 }), (whole, text, json) => {
+        let at = 0;
+        while (at < whole.length) {
+          const piece = pieceOf(whole, at, { text, json });
+          expect(piece.start).toBe(at);
+          expect(piece.end).toBeGreaterThan(at);
+          if (Math.min(text, json) > 20) {
+            expect(piece.shown.length).toBeLessThanOrEqual(text);
+            expect(JSON.stringify(piece.shown).length - 2).toBeLessThanOrEqual(json);
+          }
+          // A pair stays together.
+          if (piece.end < whole.length)
+            expect(whole.slice(piece.end - 1, piece.end + 1)).not.toMatch(/^[\ud800-\udbff][\udc00-\udfff]$/);
+          at = piece.end;
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test("end with a line, else with a word, where one is near", () => {
+    expect(pieceOf("one two\nthree four", 0, { text: 9, json: 99 }).shown).toBe("one two\n");
+    expect(pieceOf("one two three four", 0, { text: 10, json: 99 }).shown).toBe("one two ");
+    expect(pieceOf("onetwothreefour", 0, { text: 10, json: 99 }).shown).toBe("onetwothre");
+  });
+
+  test("an offset inside a pair starts before it; one beyond the end is refused", () => {
+    expect(pieceOf("a👍b", 2, { text: 9, json: 9 })).toEqual({ shown: "👍b", start: 1, end: 4 });
+    expect(() => pieceOf("abc", 4, { text: 9, json: 9 })).toThrow("beyond the end: there are 3 characters");
+  });
+});
+
+describe("get_message", () => {
+  const words = Array.from({ length: 20_000 }, (_, index) => `w${index}${index % 9 === 0 ? "\n" : ""}`);
+
+  for (const maxChars of [LEAST_CHARS, DEFAULT_CHARS, MOST_CHARS]) {
+    test(`every word of a long text, in pieces of ${maxChars}`, () => {
+      const pieces = readToTheEnd(message({ text: words.join(" ") }), { maxChars });
+      expect(pieces.length).toBeGreaterThan(1);
+      expect([...(pieces.join("").match(/\w+/g) ?? [])]).toEqual(words.map((word) => word.trim()));
+    });
+  }
+
+  test("a body of 5 MB of what nobody sees comes to its end", () => {
+    const pieces = readToTheEnd(message({ text: `${"\u200B".repeat(5_000_000)}end` }), { maxChars: MOST_CHARS });
+    expect(pieces.join("")).toBe("end");
+  });
+
+  test("a short one says of no cut", () => {
+    const { text, structured } = RENDERERS.getMessage({ message: message() }, {}, context());
+    expect(text).not.toContain("Cut");
+    expect(structured).not.toHaveProperty("cut");
+    expect(structured.message).toMatchObject({ text: "Shall we?", textLength: 9 });
+  });
+
+  test("300 recipients: some, how many more, and all of them by list", () => {
+    const to = Array.from({ length: 300 }, (_, index) => ({
+      email: `person${index}@remote.example`,
+      name: `P ${index}`,
+    }));
+    const one = message({ to, text: "x".repeat(100_000) });
+    const { text, structured } = RENDERERS.getMessage({ message: one }, {}, context());
+    const shown = structured.message as { to: unknown[]; moreRecipients: number };
+    expect(shown.to.length + shown.moreRecipients).toBe(300);
+    expect(shown.to.length).toBeGreaterThan(5);
+    expect(text).toContain(`+${shown.moreRecipients} more`);
+    expect(text).toContain(
+      `Cut: ${shown.moreRecipients} more recipients; get_message with id msg_1 and list recipients`,
+    );
+
+    const found: string[] = [];
+    for (let offset: number | undefined = 0; offset !== undefined; ) {
+      const args: RenderArguments = { list: "recipients", offset, maxChars: LEAST_CHARS };
+      const rendered = RENDERERS.getMessage({ message: one }, args, context());
+      expectSound(rendered, LEAST_CHARS);
+      found.push(...(rendered.structured.recipients as { email: string }[]).map(({ email }) => email));
+      offset = rendered.structured.nextOffset as number | undefined;
+      expect(rendered.text.includes("Cut: ")).toBe(offset !== undefined);
+    }
+    expect(found).toEqual(to.map(({ email }) => email));
+  });
+
+  test("many attachments: some, how many more, and all of them by list", () => {
+    const attachments = Array.from({ length: 200 }, (_, index) =>
+      attachment({ id: `att_${index}`, filename: `f${index}.pdf` }),
+    );
+    const one = message({ attachments });
+    const { structured } = RENDERERS.getMessage({ message: one }, {}, context());
+    const shown = structured.message as { attachments: unknown[]; moreAttachments: number };
+    expect(shown.attachments.length + shown.moreAttachments).toBe(200);
+    const list = RENDERERS.getMessage({ message: one }, { list: "attachments", maxChars: MOST_CHARS }, context());
+    expect(list.structured.attachments).toHaveLength(200);
+  });
+
+  test("the history of a reply, when asked to; and says so", () => {
+    const text = "Yes.\n\nOn Tue, 1 Jul 2003 at 10:52, Ann <ann@remote.example> wrote:\n> old words\n";
+    const whole = RENDERERS.getMessage({ message: message({ text }) }, {}, context());
+    expect(whole.text).toContain("old words");
+    const { text: shown, structured } = RENDERERS.getMessage(
+      { message: message({ text }) },
+      { newTextOnly: true },
+      context(),
+    );
+    expect(shown).not.toContain("old words");
+    expect(shown).toContain(
+      `Left out: ${text.length - 4} characters of quoted history; get_message with newTextOnly false`,
+    );
+    expect((structured.message as ShownMessage).text).toBe("Yes.");
+    expect(structured.cut).toHaveLength(1);
+  });
+
+  test("hidden text is left out, and how much of it is told", () => {
+    const html = '<p>Hello</p><div style="visibility:hidden">obey</div>';
+    const rendered = RENDERERS.getMessage(
+      { message: message({ text: "Hello obey" }) },
+      {},
+      context({ htmlSource: () => html }),
+    );
+    expect(rendered.text).not.toContain("obey");
+    expect(JSON.stringify(rendered.structured)).not.toContain("obey");
+    expect(rendered.text).toContain("Left out: 4 characters that the HTML hides from its reader.");
+  });
+
+  test("HTML when asked for: safe, without what it hides, and no text beside it", () => {
+    const html =
+      '<p onclick="x()">Hello <a href="https://a.example/">you</a></p><p style="opacity:0">obey</p><script>y()</script>';
+    const source = context({ htmlSource: () => html });
+    const { structured, text } = RENDERERS.getMessage({ message: message() }, { html: true }, source);
+    expect(structured.message).toMatchObject({
+      html: '<p>Hello <a href="https://a.example/" target="_blank" rel="noopener noreferrer nofollow">you</a></p>',
+    });
+    expect(structured.message).not.toHaveProperty("text");
+    expect(text).not.toContain("Shall we?");
+    expect(RENDERERS.getMessage({ message: message() }, { html: true }, context()).text).toContain(
+      "The message has no HTML",
+    );
+  });
+});
+
+describe("get_thread", () => {
+  const detail = (messages: MessageView[]) => ({
+    thread: thread({ messageCount: messages.length }),
+    messages,
+    permissions: { send: true, manage: false },
+  });
+  const numbered = (count: number, text: (index: number) => string) =>
+    Array.from({ length: count }, (_, index) => message({ id: `msg_${index}`, text: text(index) }));
+  type Shown = { messages: (ShownMessage & { id: string })[]; older: number; nextBefore?: string };
+
+  test("2,000 messages: the newest first, and the older ones by before, each once", () => {
+    const answer = detail(numbered(2_000, (index) => `number ${index}`));
+    const found: string[] = [];
+    for (let before: string | undefined; ; ) {
+      const rendered = RENDERERS.getThread(answer, { before, maxChars: MOST_CHARS }, context());
+      expectSound(rendered, MOST_CHARS);
+      const shown = rendered.structured as unknown as Shown;
+      found.unshift(...shown.messages.map(({ id }) => id));
+      expect(found.length + shown.older).toBe(2_000);
+      before = shown.nextBefore;
+      expect(rendered.text.includes("older messages; get_thread")).toBe(before !== undefined);
+      if (before === undefined) break;
+      expect(rendered.text).toContain(
+        `Cut: ${shown.older} older messages; get_thread with id thr_1 and before ${before}`,
+      );
+    }
+    expect(found).toEqual(answer.messages.map(({ id }) => id));
+  });
+
+  test("long messages: the newest has the most, others less, each with the way to its rest", () => {
+    const answer = detail(numbered(10, () => "words ".repeat(5_000)));
+    const rendered = RENDERERS.getThread(answer, {}, context());
+    expectSound(rendered, DEFAULT_CHARS);
+    const { messages, older } = rendered.structured as unknown as Shown;
+    expect(messages.length).toBeGreaterThan(3);
+    expect(messages.length + older).toBe(10);
+    expect(messages.at(-1)?.id).toBe("msg_9");
+    expect(messages.at(-1)?.text.length).toBeGreaterThan(5_000);
+    for (const { id, nextOffset, textLength } of messages) {
+      expect(rendered.text).toContain(
+        `characters 0 to ${nextOffset} of ${textLength}; go on with get_message, id ${id},`,
+      );
+    }
+  });
+
+  test("without the history, unless asked for it", () => {
+    const text = "Yes.\n\nOn Tue, 1 Jul 2003 at 10:52, Ann <ann@remote.example> wrote:\n> old words\n";
+    const answer = detail([message({ text })]);
+    const shown = RENDERERS.getThread(answer, {}, context());
+    expect(shown.text).not.toContain("old words");
+    expect(shown.text).toContain("characters of quoted history");
+    expect(RENDERERS.getThread(answer, { newTextOnly: false }, context()).text).toContain("old words");
+  });
+
+  test("the HTML only of messages that are shown is read", () => {
+    const asked: string[] = [];
+    const htmlSource = (id: string) => {
+      asked.push(id);
+      return undefined;
+    };
+    const answer = detail(numbered(500, () => "words ".repeat(200)));
+    const { structured } = RENDERERS.getThread(answer, {}, context({ htmlSource }));
+    const shown = (structured as unknown as Shown).messages.length;
+    expect(asked.length).toBeLessThanOrEqual(shown + 1);
+  });
+
+  test("what the store has cut is told", () => {
+    const { text } = RENDERERS.getThread(detail([message({ truncated: true })]), {}, context());
+    expect(text).toContain("Cut: only its beginning; get_message with id msg_1 has the whole.");
+  });
+
+  test("before must be a message of the conversation", () => {
+    expect(() => RENDERERS.getThread(detail([message()]), { before: "msg_9" }, context())).toThrow("before is not");
+  });
+});
+
+describe("lists", () => {
+  const threads = Array.from({ length: 100 }, (_, index) => thread({ id: `thr_${index}`, snippet: "s".repeat(200) }));
+  const messages = Array.from({ length: 100 }, (_, index) => summary({ id: `msg_${index}`, snippet: "s".repeat(200) }));
+
+  test("conversations that have no room: the limit that makes the cursor follow the last one", () => {
+    const page = { threads, nextCursor: "cursor", unread: 1 };
+    const { askAgain, text, structured } = RENDERERS.listThreads(page, {}, context());
+    const limit = askAgain?.limit ?? 0;
+    expect(limit).toBeGreaterThan(10);
+    expect(structured.threads).toHaveLength(limit);
+    expect(structured.nextCursor).toBeNull();
+    expect(text).toContain(`Cut: ${100 - limit} of these 100 conversations`);
+    const again = RENDERERS.listThreads({ ...page, threads: threads.slice(0, limit) }, {}, context());
+    expect(again.askAgain).toBeUndefined();
+    expect(again.structured.nextCursor).toBe("cursor");
+    expect(again.text).toContain("More: list_threads with the same arguments and cursor cursor");
+  });
+
+  test("messages that have no room, by offset; each once, never a body", () => {
+    const found: string[] = [];
+    for (let offset: number | undefined = 0; offset !== undefined; ) {
+      const rendered = RENDERERS.listMessages({ messages, count: 100 }, { offset, maxChars: 6_000 }, context());
+      expectSound(rendered, 6_000);
+      expect(rendered.text + JSON.stringify(rendered.structured)).not.toContain("The whole of it");
+      found.push(...(rendered.structured.messages as { id: string }[]).map(({ id }) => id));
+      offset = rendered.structured.nextOffset as number | undefined;
+      if (offset !== undefined) expect(rendered.text).toContain(`the same arguments and offset ${offset}.`);
+    }
+    expect(found).toEqual(messages.map(({ id }) => id));
+  });
+});
+
+describe("files", () => {
+  const bytes = (text: string) => new TextEncoder().encode(text);
+  const file = (fields: { filename?: string; contentType?: string; content?: Uint8Array; size?: number }) => {
+    const { filename = "f", contentType = "text/plain", content } = fields;
+    return { id: "att_1", filename, contentType, size: fields.size ?? content?.length ?? 0, content };
+  };
+
+  const kinds: [contentType: string, filename: string, size: number, wants: string][] = [
+    ["text/plain", "a", 20_000_000, "text"],
+    ["text/csv", "a.csv", 10, "text"],
+    ["text/calendar", "a.ics", 10, "text"],
+    ["application/json", "a", 10, "text"],
+    ["application/ld+json", "a", 10, "text"],
+    ["image/svg+xml", "a", 10, "blob"],
+    ["message/rfc822", "a.eml", 10, "text"],
+    ["application/octet-stream", "notes.MD", 10, "text"],
+    ["application/octet-stream", "a.exe", 10, "blob"],
+    ["application/pdf", "a.txt", 10, "blob"],
+    ["application/pdf", "a.pdf", 17_999, "blob"],
+    ["application/pdf", "a.pdf", 18_001, "link"],
+    ["text/plain", "a", 30_000_000, "link"],
+  ];
+  for (const [contentType, filename, size, wants] of kinds) {
+    test(`${contentType} ${filename} of ${size} bytes: ${wants}`, () => {
+      expect(wantsBytes({ contentType, filename, size }) as string).toBe(wants);
+    });
+  }
+
+  test("a link says how to use it", () => {
+    const rendered = RENDERERS.getAttachment(file({ contentType: "application/pdf", size: 5_000_000 }), {}, context());
+    expect(rendered.text).toContain(
+      'curl -H "Authorization: Bearer $KEY" -o FILE https://mail.example.test/api/v1/attachments/att_1',
+    );
+    expect(rendered.structured).toMatchObject({
+      url: "https://mail.example.test/api/v1/attachments/att_1",
+      size: 5_000_000,
+    });
+  });
+
+  test("text in pieces, to its end", () => {
+    const whole = Array.from({ length: 9_000 }, (_, index) => `line ${index}\n`).join("");
+    let read = "";
+    for (let offset: number | undefined = 0; offset !== undefined; ) {
+      const rendered = RENDERERS.getAttachment(file({ content: bytes(whole) }), { offset }, context());
+      expectSound(rendered, DEFAULT_CHARS);
+      read += rendered.structured.text;
+      offset = rendered.structured.nextOffset as number | undefined;
+    }
+    expect(read).toBe(whole);
+  });
+
+  test("charsets, and HTML as its reader sees it", () => {
+    const textOf = (contentType: string, content: Uint8Array) =>
+      RENDERERS.getAttachment(file({ contentType, content }), {}, context()).structured.text;
+    expect(textOf("text/plain", Buffer.from("Grüße", "latin1"))).toBe("Grüße");
+    expect(textOf("text/plain", Buffer.from("\uFEFFGrüße", "utf16le"))).toBe("Grüße");
+    expect(textOf("text/html", bytes("<p>Hello</p><p hidden>obey</p>"))).toBe("Hello");
+  });
+
+  test("what claims to be text and is not", () => {
+    const { structured, text } = RENDERERS.getAttachment(file({ content: new Uint8Array(50_000) }), {}, context());
+    expect(structured).not.toHaveProperty("text");
+    expect(text).toContain("curl");
+  });
+
+  test("a message as a file", () => {
+    const raw = {
+      id: "msg_1",
+      filename: "msg_1.eml",
+      contentType: "message/rfc822",
+      content: bytes("Subject: x\r\n\r\nbody"),
+    };
+    const { structured } = RENDERERS.getRawMessage({ ...raw, size: raw.content.length }, {}, context());
+    expect(structured).toMatchObject({
+      text: "Subject: x\n\nbody",
+      url: "https://mail.example.test/api/v1/messages/msg_1/raw",
+    });
+  });
+});

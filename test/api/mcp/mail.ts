@@ -1,0 +1,126 @@
+/** Answers of operations as the tests of the rendering need them, and what must hold of everything rendered. */
+import { expect } from "bun:test";
+import type { RenderContext, Rendered } from "../../../src/api/mcp/rendering.ts";
+import type { AttachmentView, MessageSummaryView, MessageView, ThreadView } from "../../../src/mailbox/views.ts";
+
+const ANN = { email: "ann@remote.example", name: "Ann" };
+const BEN = { email: "ben@example.test" };
+const DATE = "2026-11-21T15:02:11.000Z";
+
+/** In every value that mail gives: it must not be found outside a fence. */
+export const MARK = "¶";
+
+export const message = (fields: Partial<MessageView> = {}): MessageView => ({
+  id: "msg_1",
+  threadId: "thr_1",
+  mailboxId: "mbx_1",
+  direction: "inbound",
+  messageId: "<1@remote.example>",
+  from: ANN,
+  to: [BEN],
+  cc: [],
+  subject: "Lunch",
+  date: DATE,
+  read: true,
+  text: "Shall we?",
+  attachments: [],
+  auth: { spf: "pass", dkim: "pass", dmarc: "fail" },
+  ...fields,
+});
+
+export const thread = (fields: Partial<ThreadView> = {}): ThreadView => ({
+  id: "thr_1",
+  mailboxId: "mbx_1",
+  mailbox: "ben@example.test",
+  receivedOn: "ben@example.test",
+  subject: "Lunch",
+  snippet: "Shall we?",
+  from: ANN,
+  participants: [ANN, BEN],
+  folder: "inbox",
+  unread: true,
+  starred: false,
+  labels: [],
+  lastMessageAt: DATE,
+  hasAttachments: false,
+  messageCount: 1,
+  ...fields,
+});
+
+export const summary = (fields: Partial<MessageSummaryView> = {}): MessageSummaryView => ({
+  id: "msg_1",
+  threadId: "thr_1",
+  mailbox: "ben@example.test",
+  folder: "inbox",
+  direction: "inbound",
+  from: ANN,
+  to: [BEN],
+  subject: "Lunch",
+  snippet: "Shall we?",
+  bodyText: "Shall we? The whole of it.",
+  date: DATE,
+  read: false,
+  ...fields,
+});
+
+export const attachment = (fields: Partial<AttachmentView> = {}): AttachmentView => ({
+  id: "att_1",
+  filename: "plan.pdf",
+  contentType: "application/pdf",
+  size: 12_345,
+  inline: false,
+  url: "/api/v1/attachments/att_1",
+  ...fields,
+});
+
+export function context(fields: Partial<RenderContext> = {}): RenderContext {
+  let drawn = 0;
+  return {
+    nonce: () => `0a1b2c3d4e5f${(drawn++).toString(16).padStart(4, "0")}`,
+    baseUrl: "https://mail.example.test",
+    htmlSource: () => undefined,
+    ...fields,
+  };
+}
+
+interface Fenced {
+  outside: string;
+  inside: string;
+}
+
+/** Takes a text apart as a model is told to; fails where the fences are not what they must be. */
+export function openFences(text: string): Fenced {
+  const outside: string[] = [];
+  const inside: string[] = [];
+  let nonce: string | undefined;
+  for (const line of text.split("\n")) {
+    const start = /^<<<mail ([0-9a-f]{16})(?: from=\S+)?(?: (?:spf|dkim|dmarc)=[a-z]+){0,3}$/.exec(line);
+    if (nonce === undefined && start !== null) nonce = start[1];
+    else if (nonce !== undefined && line === `>>>end ${nonce}`) nonce = undefined;
+    else {
+      expect(line).not.toMatch(/<{2,}\s*mail\b|>{2,}\s*end\b/i);
+      if (nonce !== undefined) expect(line).not.toContain(nonce);
+      (nonce === undefined ? outside : inside).push(line);
+    }
+  }
+  expect(nonce).toBeUndefined();
+  return { outside: outside.join("\n"), inside: inside.join("\n") };
+}
+
+const UNSEEN = /[\u202A-\u202E\u2066-\u2069\u200B\u200E\u200F\u{E0000}-\u{E0FFF}\uFEFF]/u;
+
+/** What must hold of everything that is rendered. */
+export function expectSound({ text, structured }: Rendered, maxChars: number): Fenced {
+  expect(text.length).toBeLessThanOrEqual(maxChars);
+  const json = JSON.stringify(structured);
+  expect(json.length).toBeLessThanOrEqual(maxChars);
+  for (const shown of [text, json]) {
+    expect(shown).not.toMatch(UNSEEN);
+    expect(shown.isWellFormed()).toBe(true);
+  }
+  expect(text.replaceAll("\n", "").replaceAll("\t", "")).not.toMatch(/\p{Cc}/u);
+  expect(json).not.toMatch(/<{2,}\s*mail\b|>{2,}\s*end\b/i);
+  const fenced = openFences(text);
+  expect(fenced.outside).not.toContain(MARK);
+  return fenced;
+}
