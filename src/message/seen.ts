@@ -17,6 +17,8 @@ export interface SeenText {
 /** Share of the words of a text part, and how many at least, that its HTML may lack: wrappings, "view in browser". */
 const OTHER_WORDS = 0.1;
 const FEW_WORDS = 8;
+/** Characters up to which a text part is compared with its HTML; beyond, the HTML speaks. */
+const MAX_COMPARED = 256 * 1024;
 
 /** `text`: as stored. `html`: as received, if there is any. Link targets stand as `text <https://…>`. */
 export function seenText(text: string, html: string | undefined): SeenText {
@@ -31,6 +33,7 @@ export function seenText(text: string, html: string | undefined): SeenText {
 /** Whether `text` has the links of `shown` and, but for a few, only its words. */
 function saysNoMore(text: string, shown: string): boolean {
   if (text === shown) return true;
+  if (text.length > MAX_COMPARED || shown.length > MAX_COMPARED) return false;
   const links = linksIn(text);
   for (const link of linksIn(shown)) if (!links.has(link)) return false;
   const seen = wordsIn(shown);

@@ -13,6 +13,8 @@ import type { RenderArguments, RenderContext, Rendered } from "./rendering.ts";
 /** Share of the remaining room that a message may take when it does not fit whole, and how much at least. */
 const SHARE = 1 / 3;
 const LEAST_PIECE = 400;
+/** An offset longer than any, to measure what stands around a piece. */
+const FAR = 999_999_999;
 /** Characters kept for how many older ones there are. */
 const AROUND = 450;
 /** Of the budget of get_message for lists inside of it, what a message of a conversation has. */
@@ -39,7 +41,6 @@ export function renderThread(answer: ThreadDetailView, args: RenderArguments, co
   const shown: ShownMessage[] = [];
   for (let index = end - 1; index >= 0; index--) {
     const message = showMessage(answer.messages[index] as MessageView, room, budget, args, context);
-    // The newest is shown whatever it takes of its share.
     if (message === undefined) break;
     room.text -= message.text.length + 2;
     room.json -= jsonLength(message.structured) + 1;
@@ -88,25 +89,21 @@ function showMessage(
   args: RenderArguments,
   context: RenderContext,
 ): ShownMessage | undefined {
+  if (Math.min(room.text, room.json) < LEAST_PIECE) return undefined;
   const newTextOnly = args.newTextOnly ?? true;
   const head = headOf(message, budget * SHARE_OF_LISTS, context);
-  const frameOf = (notes: string[], piece: Piece, body = { kind: "text" as const, whole: "", notes }): ShownMessage => {
-    const nonce = drawNonce(context.nonce, [...head.lines, piece.shown].join("\n"));
-    return {
-      text: [messageText(message, head, piece.shown, nonce), ...notes].join("\n"),
-      structured: { ...messageStructured(head, body, piece), ...(notes.length === 0 ? {} : { notes }) },
-    };
-  };
-  const far = { shown: "", start: 0, end: 999_999_999 };
-  const least = frameOf([...head.notes, cutNote(message, 999_999_999, 999_999_999, newTextOnly)], far);
-  if (least.text.length + LEAST_PIECE > room.text || jsonLength(least.structured) + LEAST_PIECE > room.json) {
-    return undefined;
-  }
   const body = bodyOf(message, { newTextOnly }, context);
   const notes = [...body.notes, ...head.notes];
-  const worst = frameOf([...notes, cutNote(message, 999_999_999, 999_999_999, newTextOnly)], far);
-  const left = { text: room.text - worst.text.length, json: room.json - jsonLength(worst.structured) };
-  if (Math.min(left.text, left.json) < 0) return undefined;
+  const withPiece = (told: string[], piece: Piece): ShownMessage => {
+    const nonce = drawNonce(context.nonce, [...head.lines, piece.shown].join("\n"));
+    return {
+      text: [messageText(message, head, piece.shown, nonce), ...told].join("\n"),
+      structured: { ...messageStructured(head, body, piece), ...(told.length === 0 ? {} : { notes: told }) },
+    };
+  };
+  const frame = withPiece([...notes, cutNote(message, FAR, FAR, newTextOnly)], { shown: "", start: 0, end: FAR });
+  const left = { text: room.text - frame.text.length, json: room.json - jsonLength(frame.structured) };
+  if (Math.min(left.text, left.json) < Math.min(LEAST_PIECE, body.whole.length)) return undefined;
   const share = {
     text: Math.min(left.text, Math.max(LEAST_PIECE, Math.floor(left.text * SHARE))),
     json: Math.min(left.json, Math.max(LEAST_PIECE, Math.floor(left.json * SHARE))),
@@ -115,7 +112,7 @@ function showMessage(
   const isCut = piece.end !== body.whole.length;
   if (message.truncated) notes.push(`Cut: only its beginning; get_message with id ${message.id} has the whole.`);
   else if (isCut) notes.push(cutNote(message, piece.end, body.whole.length, newTextOnly));
-  return frameOf(notes, piece, { kind: "text", whole: body.whole, notes });
+  return withPiece(notes, piece);
 }
 
 const cutNote = (message: MessageView, end: number, length: number, newTextOnly: boolean): string =>

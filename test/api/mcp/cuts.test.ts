@@ -238,6 +238,13 @@ describe("get_thread", () => {
     }
   });
 
+  test("the budget holds wherever the last message ends", () => {
+    const answer = detail(numbered(60, (index) => "words ".repeat(30 + index)));
+    for (let maxChars = LEAST_CHARS; maxChars < LEAST_CHARS + 900; maxChars += 7) {
+      expectSound(RENDERERS.getThread(answer, { maxChars }, context()), maxChars);
+    }
+  });
+
   test("without the history, unless asked for it", () => {
     const text = "Yes.\n\nOn Tue, 1 Jul 2003 at 10:52, Ann <ann@remote.example> wrote:\n> old words\n";
     const answer = detail([message({ text })]);
