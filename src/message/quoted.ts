@@ -111,6 +111,8 @@ function startsHeaders(lines: readonly Line[], index: number): boolean {
   let first = index;
   if (RULE.test(lines[index]?.text ?? "")) first = nextFull(lines, index + 1) ?? index;
   if (!FROM.test(lines[first]?.text ?? "")) return false;
+  // Amid other headers it is the header of a message that is shown whole, as in a bounce.
+  if (OTHER_HEADER.test(lines[index - 1]?.text ?? "")) return false;
   const block = lines.slice(first + 1, first + 1 + HEADER_LINES);
   return block.filter(({ text }) => OTHER_HEADER.test(text)).length >= 2;
 }

@@ -108,6 +108,7 @@ for (const who of PEOPLE) {
             () => mailbox.getMessage(caller, "msg_none", { html: false }),
           ],
           [() => mailbox.getRawMessage(caller, messageId), () => mailbox.getRawMessage(caller, "msg_none")],
+          [() => mailbox.getHtmlSource(caller, messageId), () => mailbox.getHtmlSource(caller, "msg_none")],
           [() => mailbox.getAttachment(caller, attachmentId), () => mailbox.getAttachment(caller, "att_none")],
           [
             () => mailbox.update(caller, threadId, { read: true }),

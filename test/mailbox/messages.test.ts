@@ -42,6 +42,14 @@ const RICH = [
 ].join("\n");
 
 describe("a message", () => {
+  test("has its HTML as it was received, to be read", async () => {
+    const { receive, mailbox, alice } = createAlice();
+    const rich = await receive(RICH);
+    expect(mailbox.getHtmlSource(alice, rich.messageId)).toContain('<p onclick="steal()">');
+    const plain = await receive("From: carol@remote.example\nTo: alice@example.test\nSubject: Plain\n\nx\n");
+    expect(mailbox.getHtmlSource(alice, plain.messageId)).toBeUndefined();
+  });
+
   test("has every field that applies", async () => {
     const { receive, mailbox, alice, box } = createAlice();
     const auth = { spf: "pass", dkim: "pass", dmarc: "pass" };

@@ -69,6 +69,7 @@ describe("nothing new is lost", () => {
       "FYI\n\n---------- Forwarded message ---------\nFrom: Ann\nDate: x\nTo: y\nSubject: z\n\nwords",
     ],
     ["a forward by its subject", "FYI\n\nFrom: Ann\nSent: x\nTo: y\nSubject: z\n\nwords", "Fwd: x"],
+    ["headers of a bounced message", "It did not arrive:\n\nDate: x\nFrom: Ann\nTo: y\nSubject: z"],
     ["nothing but history", QUOTE],
     ["headers only", "From: Ann\nSent: x\nTo: y\nSubject: z\n\nwords"],
     ["empty", ""],

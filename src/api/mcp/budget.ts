@@ -18,9 +18,6 @@ export const jsonLength = (value: unknown): number => JSON.stringify(value)?.len
 export const budgetOf = ({ maxChars = DEFAULT_CHARS }: Pick<RenderArguments, "maxChars">): number =>
   Math.min(MOST_CHARS, Math.max(LEAST_CHARS, maxChars));
 
-export const fits = (room: Room, text: string, json: unknown): boolean =>
-  text.length <= room.text && jsonLength(json) <= room.json;
-
 /** As many of the first items as have room in both forms, each with two characters between. */
 export function takeThatFit<T>(items: readonly T[], chars: number, textOf: (item: T) => string): T[] {
   let left = chars;

@@ -113,7 +113,7 @@ export function headOf(message: MessageView, budget: number, context: RenderCont
 export type Head = ReturnType<typeof headOf>;
 
 /** The line of ours above a message's fence. */
-export const titleOf = ({ id, direction, date, read, deliveredAt }: MessageView): string =>
+const titleOf = ({ id, direction, date, read, deliveredAt }: MessageView): string =>
   [
     id,
     direction,
