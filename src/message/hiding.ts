@@ -37,7 +37,7 @@ const MAX_STYLE = 10_000;
 export function readDeclarations(style: string, into: Map<string, string>, important: Set<string>): void {
   for (const declaration of style
     .slice(0, MAX_STYLE)
-    .replace(/\/\*[^*]*(?:\*(?!\/)[^*]*)*\*\//g, " ")
+    .replace(/\/\*.*?(?:\*\/|$)/gs, " ")
     .split(";")) {
     const colon = declaration.indexOf(":");
     if (colon < 0) continue;

@@ -85,7 +85,7 @@ function sheetsOf(html: string): string[] {
 }
 
 function rulesOf(sheet: string): Rule[] {
-  const css = sheet.replace(/<!--|-->/g, " ").replace(/\/\*[^*]*(?:\*(?!\/)[^*]*)*\*\//g, " ");
+  const css = sheet.replace(/<!--|-->/g, " ").replace(/\/\*.*?(?:\*\/|$)/gs, " ");
   const rules: Rule[] = [];
   const open: boolean[] = [];
   let position = 0;
