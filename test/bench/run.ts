@@ -3,7 +3,7 @@
  * compared between machines. It builds the executable and measures it from outside, as a child process, over loopback.
  *
  *   bun run bench                 everything (about five minutes, most of it making 100,000 messages)
- *   bun run bench ingest read     only the named parts: ingest, sending, webhooks, read, start
+ *   bun run bench ingest read     only the named parts: ingest, sending, webhooks, read, start, mcp
  */
 import { Database } from "bun:sqlite";
 import { join } from "node:path";
@@ -11,6 +11,7 @@ import { apiClient } from "../harness/api.ts";
 import { type Place, type Served, serve } from "../harness/process.ts";
 import { ADDRESS, median, newPlace, print, ROOT, residentMB, timings } from "./figures.ts";
 import { messageMaker } from "./generator.ts";
+import { mcp } from "./mcp.ts";
 import { COMMON_WORD, MESSAGES, PHRASE, RARE_WORD, seedMailbox } from "./seed.ts";
 import { sending } from "./sending.ts";
 import { pump } from "./smtp-load.ts";
@@ -184,7 +185,7 @@ if (
 ) {
   process.exit(1);
 }
-const parts = { ingest, sending, webhooks, read, start };
+const parts = { ingest, sending, webhooks, read, start, mcp };
 const chosen = process.argv.slice(2);
 for (const [name, part] of Object.entries(parts)) {
   if (chosen.length === 0 || chosen.includes(name)) await part();

@@ -133,7 +133,7 @@ export function createCalls(parts: CallParts) {
         };
       });
 
-    const from = arrivals.position();
+    const from = tool.operation.name === "listMessages" ? arrivals.position() : 0;
     const { answer, replayed } = await ask();
     const args = read.args as Arguments;
     const context = contextFor(caller);
