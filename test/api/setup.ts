@@ -163,7 +163,11 @@ export async function startApi(given: Given = {}) {
       socket.on("error", reject);
     });
 
-  return { origin, runtime, store, options, set, mailbox, server, lines, key, keyOf, ask, file, raw, idempotency };
+  const stopMcp = () => mcp.stop();
+  return {
+    ...{ origin, runtime, store, options, set, mailbox, server, lines, key, keyOf, ask, file, raw, idempotency },
+    stopMcp,
+  };
 }
 
 export type TestApi = Awaited<ReturnType<typeof startApi>>;

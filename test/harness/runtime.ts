@@ -7,6 +7,8 @@ export interface FakeRuntime extends Runtime {
   advanceTo(at: number): void;
   /** Epoch ms of the earliest timer, or undefined. */
   nextTimer(): number | undefined;
+  /** Epoch ms of every timer. */
+  timers(): number[];
 }
 
 /** When every fake clock starts. */
@@ -50,5 +52,6 @@ export function fakeRuntime(overrides: Partial<Runtime> = {}): FakeRuntime {
       now = at;
     },
     nextTimer: () => earliest()?.at,
+    timers: () => [...timers].map(({ at }) => at),
   };
 }

@@ -36,24 +36,19 @@ export function createWaiting(parts: {
   const waiting = new Map<{ look(): void; end(): void }, string>();
   let seen = latest();
   let rests = false;
-  let isMissed = false;
   let stopped = false;
 
   function lookAll(): void {
-    const now = latest();
-    if (now === seen) return;
-    seen = now;
+    seen = latest();
     for (const { look } of waiting.keys()) look();
   }
 
   function committed(): void {
-    if (waiting.size === 0) return;
-    isMissed = rests;
-    if (rests) return;
+    if (waiting.size === 0 || rests || latest() === seen) return;
     rests = true;
     runtime.setTimer(() => {
       rests = false;
-      if (isMissed) committed();
+      committed();
     }, LOOK_MS);
     // Not within the commit: what waits reads, and may fail.
     queueMicrotask(lookAll);

@@ -1,0 +1,165 @@
+/** Waiting for mail: list_messages with `waitSeconds` and `after`, on a clock that moves when told. */
+import { expect, test } from "bun:test";
+import { connectMcp, type ToolClient, type ToolResult } from "./mcp-client.ts";
+import { startApi, type TestApi } from "./setup.ts";
+
+let counter = 0;
+const mail = (subject: string, date = "Mon, 05 Jan 2026 08:00:00 +0000") =>
+  [
+    "From: Carol <carol@remote.example>",
+    "To: olga@example.test",
+    `Subject: ${subject}`,
+    `Message-ID: <wait-${++counter}@remote.example>`,
+    `Date: ${date}`,
+    "",
+    "Hello",
+    "",
+  ].join("\n");
+
+const subjects = ({ structured }: ToolResult): string[] =>
+  structured.messages.map(({ subject }: { subject: string }) => subject);
+
+async function start(): Promise<{ api: TestApi; mcp: ToolClient }> {
+  const api = await startApi();
+  return { api, mcp: await connectMcp(api.origin, api.key) };
+}
+
+const SECOND = 1_000;
+
+/** Resolves once so many calls wait: their timers are the ones far ahead. */
+async function waiting(api: TestApi, calls = 1): Promise<void> {
+  const { timers, now } = api.runtime;
+  const held = () => timers().filter((at) => at - now() > 10 * SECOND).length;
+  while (held() !== calls) await new Promise((resolve) => setImmediate(resolve));
+}
+
+test("a call that waits is woken by the mail that comes", async () => {
+  const { api, mcp } = await start();
+  await api.file(mail("Before"));
+  const waits = mcp.call("list_messages", { waitSeconds: 30 });
+  await waiting(api);
+  await api.file(mail("Awaited"));
+  expect(subjects(await waits)).toEqual(["Awaited"]);
+});
+
+test("when nothing comes it is told so, and where to go on", async () => {
+  const { api, mcp } = await start();
+  await api.file(mail("Before"));
+  const waits = mcp.call("list_messages", { waitSeconds: 30 });
+  await waiting(api);
+  let isDone = false;
+  void waits.then(() => {
+    isDone = true;
+  });
+  api.runtime.advanceTo(api.runtime.now() + 30 * SECOND - 1);
+  await mcp.call("list_mailboxes");
+  expect(isDone).toBe(false);
+  api.runtime.advanceTo(api.runtime.now() + 1);
+  const nothing = await waits;
+  expect([nothing.isError, subjects(nothing), nothing.structured.count]).toEqual([false, [], 0]);
+  expect(nothing.text).toContain("No new mail");
+  expect(nothing.text).toContain(nothing.structured.nextAfter);
+
+  await api.file(mail("Between"));
+  const next = await mcp.call("list_messages", { waitSeconds: 30, after: nothing.structured.nextAfter });
+  expect(subjects(next)).toEqual(["Between"]);
+});
+
+test("from answer to answer nothing is missed and nothing comes twice, however old its Date", async () => {
+  const { api, mcp } = await start();
+  await api.file(mail("Old"));
+  let { nextAfter: after } = (await mcp.call("list_messages")).structured;
+  for (const n of [1, 2, 3, 4, 5]) await api.file(mail(`New ${n}`, `Mon, 0${6 - n} Jan 2020 08:00:00 +0000`));
+  const seen: string[] = [];
+  for (;;) {
+    const page = await mcp.call("list_messages", { after, limit: 2 });
+    if (page.structured.count === 0) break;
+    seen.push(...subjects(page));
+    after = page.structured.nextAfter;
+  }
+  expect(seen.sort()).toEqual(["New 1", "New 2", "New 3", "New 4", "New 5"]);
+});
+
+test("mail that the filters or the rights leave out wakes nobody", async () => {
+  const { api, mcp } = await start();
+  const max = await connectMcp(api.origin, api.keyOf("max"));
+  const { nextAfter } = (await mcp.call("list_messages")).structured;
+  const ofMax = mcp.call("list_messages", { waitSeconds: 50, mailbox: "max@example.test" });
+  await waiting(api, 1);
+  const ofOutbound = mcp.call("list_messages", { waitSeconds: 50, direction: "outbound" });
+  await waiting(api, 2);
+  await api.file(mail("For Olga"));
+  api.runtime.advanceTo(api.runtime.now() + SECOND);
+  await api.file(mail("For Max"), "mbx_max");
+  expect(subjects(await ofMax)).toEqual(["For Max"]);
+  // Max has a share of Olga's mailbox, and reads what came there too.
+  expect(subjects(await max.call("list_messages", { after: nextAfter }))).toEqual(["For Max", "For Olga"]);
+  api.runtime.advanceTo(api.runtime.now() + 50 * SECOND);
+  expect(subjects(await ofOutbound)).toEqual([]);
+});
+
+test("a key that is revoked while its call waits gets no mail", async () => {
+  const { api } = await start();
+  const max = await connectMcp(api.origin, api.keyOf("max"));
+  const waits = max.call("list_messages", { waitSeconds: 30 });
+  await waiting(api);
+  api.store.db.$client.run("UPDATE api_keys SET revoked_at = 1 WHERE user_id = 'max'");
+  await api.file(mail("Not for Max any more"));
+  const refused = await waits;
+  expect([refused.isError, refused.structured.code]).toEqual([true, "unauthorized"]);
+  expect(refused.text).not.toContain("Not for Max");
+});
+
+test("only so many calls of one key wait; the next is refused, and other keys are not", async () => {
+  const { api, mcp } = await start();
+  const held = Array.from({ length: 4 }, () => mcp.call("list_messages", { waitSeconds: 50 }));
+  await waiting(api, 4);
+  const refused = await mcp.call("list_messages", { waitSeconds: 50 });
+  expect([refused.isError, refused.structured.code, refused.structured.retryAfter]).toEqual([true, "rate_limited", 50]);
+  const max = await connectMcp(api.origin, api.keyOf("max"));
+  const other = max.call("list_messages", { waitSeconds: 50 });
+  await waiting(api, 5);
+  await api.file(mail("For all"));
+  for (const result of await Promise.all([...held, other])) expect(subjects(result)).toEqual(["For all"]);
+});
+
+test("a client that goes away gives its place back", async () => {
+  const { api, mcp } = await start();
+  for (let i = 0; i < 4; i++) {
+    const leaver = await connectMcp(api.origin, api.key);
+    const gone = leaver.call("list_messages", { waitSeconds: 50 }).catch((error: unknown) => error);
+    await waiting(api);
+    await leaver.close();
+    await gone;
+    await waiting(api, 0);
+  }
+  const waits = mcp.call("list_messages", { waitSeconds: 50 });
+  await waiting(api);
+  await api.file(mail("Still served"));
+  expect(subjects(await waits)).toEqual(["Still served"]);
+});
+
+test("stopping answers who waits", async () => {
+  const { api, mcp } = await start();
+  const waits = mcp.call("list_messages", { waitSeconds: 50 });
+  await waiting(api);
+  await api.stopMcp();
+  expect(subjects(await waits)).toEqual([]);
+});
+
+test("many commits cost a waiting call few looks", async () => {
+  let looks = 0;
+  const { api, mcp } = await start();
+  const waits = mcp.call("list_messages", { waitSeconds: 50, mailbox: "max@example.test" });
+  await waiting(api);
+  const { listMessages } = api.mailbox;
+  api.mailbox.listMessages = (...args) => {
+    looks++;
+    return listMessages(...args);
+  };
+  for (let i = 0; i < 40; i++) await api.file(mail(`Noise ${i}`));
+  expect(looks).toBeLessThanOrEqual(1);
+  await api.file(mail("For Max"), "mbx_max");
+  api.runtime.advanceTo(api.runtime.now() + SECOND);
+  expect(subjects(await waits)).toEqual(["For Max"]);
+});
