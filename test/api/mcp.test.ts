@@ -225,6 +225,58 @@ describe("the revision of 2026", () => {
   });
 });
 
+describe("the short way through a long-lived server", () => {
+  const CALL = { name: "list_mailboxes", arguments: {} };
+
+  test("answers what the SDK's own way does", async () => {
+    const api = await startApi();
+    // A name in Base64 (SEP-2243) goes the SDK's way.
+    const encoded = `=?base64?${Buffer.from(CALL.name).toString("base64")}?=`;
+    const headers = { "mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": encoded };
+    const long = await post(api, message("tools/call", { ...CALL, _meta: META }), headers);
+    const short = await postModern(api, "tools/call", CALL);
+    expect(long.status).toBe(200);
+    expect(short.body).toEqual(long.body);
+    expect(short.headers.get("content-type")).toStartWith("application/json");
+  });
+
+  test("gives each request its own id back, of whatever type", async () => {
+    const api = await startApi();
+    const ids = [1, "1", 0, "a b", 1];
+    const answers = await Promise.all(
+      ids.flatMap((id) => [
+        post(api, { ...LIST, id }),
+        post(api, { ...message("tools/call", CALL), id }),
+        post(
+          api,
+          { ...message("tools/list", { _meta: META }), id },
+          {
+            "mcp-protocol-version": MODERN,
+            "mcp-method": "tools/list",
+          },
+        ),
+      ]),
+    );
+    expect(answers.map(({ body }) => body.id)).toEqual(ids.flatMap((id) => [id, id, id]));
+    expect(answers.every(({ body }) => body.result !== undefined)).toBe(true);
+  });
+
+  test("takes nobody's cancellation for another's request", async () => {
+    const api = await startApi();
+    const mcp = await connectMcp(api.origin, api.key, "2025");
+    const waits = mcp.call("list_messages", { waitSeconds: 50 });
+    while (api.runtime.timers().length === 0) await new Promise((resolve) => setImmediate(resolve));
+    const stranger = { authorization: `Bearer ${api.keyOf("max")}` };
+    for (let requestId = 0; requestId < 20; requestId++) {
+      const cancelled = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId } };
+      expect((await post(api, cancelled, stranger)).status).toBe(202);
+    }
+    api.runtime.advanceTo(api.runtime.now() + 50_000);
+    expect((await waits).structured.messages).toEqual([]);
+    await mcp.close();
+  });
+});
+
 test.each(ERAS)("an unknown tool is a fault of the protocol (%s)", async (era) => {
   const api = await startApi();
   const mcp = await connectMcp(api.origin, api.key, era);
