@@ -22,7 +22,10 @@ import { createWebhooks, type Webhooks } from "./events/webhooks.ts";
 import type { Log } from "./log.ts";
 import { createMailbox, type Mailbox } from "./mailbox/mailbox.ts";
 import { createAdminNotices, type NotifyAdmins } from "./mta/admin-notice.ts";
+import { createBlocklists } from "./mta/dnsbl.ts";
+import { createDoor } from "./mta/door.ts";
 import { createFeedback } from "./mta/feedback.ts";
+import { createGreylist } from "./mta/greylist.ts";
 import { createInbound } from "./mta/inbound.ts";
 import { createSmtpListener } from "./mta/listener.ts";
 import { createLocalDelivery } from "./mta/local.ts";
@@ -145,12 +148,16 @@ export function createAppliance(
     };
     const feedback = createFeedback({ db: store.db, outcomes, local, runtime });
     const inbound = createInbound({ store, mailbox, parser, spool, feedback, options, runtime, log });
+    const greylist = createGreylist({ store, runtime });
+    const blocklists = createBlocklists({ runtime, log });
+    const mx = createMxRole(inbound, createDoor({ options, blocklists, greylist, runtime }));
     const notifyAdmins = createAdminNotices({ store, parser, runtime, hostname, log });
     return {
       spool,
       relay,
       submit,
-      inbound,
+      mx,
+      greylist,
       notifyAdmins: async (...notice: Parameters<NotifyAdmins>) => {
         await notifyAdmins(...notice);
         wake();
@@ -254,7 +261,7 @@ export function createAppliance(
     async start({ hold = false } = {}) {
       try {
         backs.push({ stop: claimFolder(config.data) });
-        const { spool, relay, submit, inbound, sending, notifyAdmins } = openMta(hold);
+        const { spool, relay, submit, mx: mxRole, greylist, sending, notifyAdmins } = openMta(hold);
         const events = openWebhooks(notifyAdmins);
         const certificates = await openTls();
         const slowdown = createSlowdown(runtime);
@@ -266,7 +273,7 @@ export function createAppliance(
           ...{ store, signIn, touchKey, submit, spool, hostname, options, runtime, log },
         });
         const listeners = {
-          mx: await startSmtp("MAILROOM_MX", config.mx, { role: createMxRole(inbound), certificates }),
+          mx: await startSmtp("MAILROOM_MX", config.mx, { role: mxRole, certificates }),
           submission: await startSmtp("MAILROOM_SUBMISSION", config.submission, { role, certificates }),
           submissions: await startSmtp("MAILROOM_SUBMISSIONS", config.submissions, {
             ...{ role, certificates, implicitTls: true },
@@ -280,6 +287,7 @@ export function createAppliance(
           ...(certificates ? [certificates.job] : []),
           idempotency.job,
           relay.job,
+          greylist.job,
           ...events.jobs,
           follow(store, () => {
             options.refresh();

@@ -38,6 +38,16 @@ export function sourceOfAddress(address: string | undefined): string {
   return address.includes(":") ? `${address.split(":").slice(0, 4).join(":")}::/64` : address;
 }
 
+/**
+ * What several sources of one operator have in common: the /24 of an IPv4 address, or the /48 of an IPv6 one, the usual
+ * size of a site (RFC 6177 §2). `address` as above.
+ */
+export function networkOfAddress(address: string | undefined): string {
+  if (address === undefined) return "unknown";
+  if (address.includes(":")) return `${address.split(":").slice(0, 3).join(":")}::/48`;
+  return `${address.split(".").slice(0, 3).join(".")}.0/24`;
+}
+
 const familyOf = (address: string) => (address.includes(":") ? "ipv6" : "ipv4");
 
 const lists = new WeakMap<readonly string[], (address: string) => boolean>();

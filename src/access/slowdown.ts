@@ -1,6 +1,6 @@
 /**
- * Guessing is slow (contract: Sign-in failures): the more attempts of one source, or on one account, have failed of late,
- * the longer the next failure takes to be told. What succeeds is never delayed.
+ * Guessing is slow (contract: Sign-in failures; recipients, mta/door.ts): the more attempts of one source, or on one
+ * account, have failed of late, the longer the next failure takes to be told. What succeeds is never delayed.
  */
 import type { Runtime } from "../runtime.ts";
 
@@ -9,12 +9,18 @@ export interface Slowdown {
   failed(...names: string[]): Promise<void>;
 }
 
-/** Failures that anybody may have: a mistyped password, a program with an old key. */
-const FREE_FAILURES = 20;
-const FIRST_DELAY_MS = 100;
-const LONGEST_DELAY_MS = 2_000;
-/** A quiet time after which failures are forgotten. */
-const FORGOTTEN_AFTER_MS = 60_000;
+export interface Pace {
+  /** Failures told at once. */
+  freeFailures: number;
+  /** Of the first that is not; each next one takes twice as long. */
+  firstDelayMs: number;
+  longestDelayMs: number;
+  /** A quiet time after which failures are forgotten. */
+  forgottenAfterMs: number;
+}
+
+/** Of signing in. Free are failures that anybody may have: a mistyped password, a program with an old key. */
+const SIGN_IN: Pace = { freeFailures: 20, firstDelayMs: 100, longestDelayMs: 2_000, forgottenAfterMs: 60_000 };
 /** Names remembered; beyond it the longest quiet are forgotten. */
 const MOST_REMEMBERED = 10_000;
 
@@ -23,7 +29,8 @@ interface Failures {
   lastAt: number;
 }
 
-export function createSlowdown(runtime: Pick<Runtime, "now" | "setTimer">): Slowdown {
+export function createSlowdown(runtime: Pick<Runtime, "now" | "setTimer">, pace = SIGN_IN): Slowdown {
+  const { freeFailures, firstDelayMs, longestDelayMs, forgottenAfterMs } = pace;
   // In the order of their last failure.
   const failures = new Map<string, Failures>();
 
@@ -31,7 +38,7 @@ export function createSlowdown(runtime: Pick<Runtime, "now" | "setTimer">): Slow
   function note(name: string): number {
     const now = runtime.now();
     const known = failures.get(name);
-    const quiet = known !== undefined && now - known.lastAt >= FORGOTTEN_AFTER_MS;
+    const quiet = known !== undefined && now - known.lastAt >= forgottenAfterMs;
     const count = known === undefined || quiet ? 1 : known.count + 1;
     failures.delete(name);
     failures.set(name, { count, lastAt: now });
@@ -39,8 +46,8 @@ export function createSlowdown(runtime: Pick<Runtime, "now" | "setTimer">): Slow
       if (failures.size <= MOST_REMEMBERED) break;
       failures.delete(oldest);
     }
-    if (count <= FREE_FAILURES) return 0;
-    return Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** Math.min(count - FREE_FAILURES - 1, 10));
+    if (count <= freeFailures) return 0;
+    return Math.min(longestDelayMs, firstDelayMs * 2 ** Math.min(count - freeFailures - 1, 10));
   }
 
   return {

@@ -5,10 +5,10 @@
  * Invariant: nothing is asked of the store, and no key is read, for a source that is over its rate.
  */
 import type { Caller } from "../access/caller.ts";
+import { createRateLimit, type Rate, type RateVerdict } from "../access/rate.ts";
 import type { Slowdown } from "../access/slowdown.ts";
 import { AppError } from "../errors.ts";
 import type { Options } from "../store/options.ts";
-import { createRateLimit, type Rate, type RateVerdict } from "./rate.ts";
 
 export interface Gate {
   /**

@@ -7,6 +7,7 @@
  */
 import { Elysia, NotFoundError } from "elysia";
 import type { Caller } from "../access/caller.ts";
+import type { Rate } from "../access/rate.ts";
 import { AppError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { Runtime } from "../runtime.ts";
@@ -17,7 +18,6 @@ import type { Gate } from "./gate.ts";
 import type { Mcp } from "./mcp.ts";
 import { type Download, isMediaType, type Operation } from "./operation.ts";
 import { type Performed, type Performing, performerOf } from "./perform.ts";
-import type { Rate } from "./rate.ts";
 import { readQuery } from "./shape.ts";
 import { pathOf, queryOf } from "./target.ts";
 

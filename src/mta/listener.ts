@@ -1,7 +1,8 @@
 /**
  * An SMTP listener (RFC 5321), with STARTTLS or implicit TLS, 8BITMIME, SMTPUTF8, SIZE and PIPELINING. What the
  * commands mean is its role's (role.ts). The only user of smtp-server, which parses commands and DATA; what it does not
- * bound is bounded here: connections, refused commands, commands that lead nowhere, and the time a client takes.
+ * bound is bounded here: connections, refused commands, commands that lead nowhere, and the time a client takes. A client
+ * that speaks before its turn is refused.
  *
  * Invariant: only CRLF . CRLF ends a message, and nothing sent before TLS is read after it. Both are smtp-server's
  * doing, and tested here byte by byte. AUTH exists under TLS only.
@@ -10,13 +11,14 @@ import type { Socket } from "node:net";
 import { SMTPServer, type SMTPServerOptions, type SMTPServerSession } from "smtp-server";
 import { SMTPConnection } from "smtp-server/lib/smtp-connection.js";
 import type { Log } from "../log.ts";
-import { canonicalAddress, sourceOfAddress } from "../network.ts";
+import { canonicalAddress, networkOfAddress, sourceOfAddress } from "../network.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
 import type { Certificates, KeyPair } from "../tls.ts";
 import type { Envelope } from "./inbound.ts";
 import { Refusal, type RefusalName, refusalOf } from "./refusal.ts";
-import type { Credentials, SmtpRole } from "./role.ts";
+import { createRefusalLog } from "./refusal-log.ts";
+import type { Credentials, SmtpRole, SmtpSession } from "./role.ts";
 
 export interface SmtpListener {
   /** Resolves with where it listens once it does. @throws what the operating system says, such as EADDRINUSE */
@@ -39,7 +41,7 @@ export interface SmtpListenerParts {
   certificates: Pick<Certificates, "current" | "onChange">;
   role: SmtpRole;
   options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "setTimer" | "randomBytes">;
+  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
   log: Log;
   limits?: Partial<Limits>;
 }
@@ -56,10 +58,14 @@ interface SessionLimits {
 
 export interface Limits extends SessionLimits {
   connections: number;
-  /** From one source: an IPv4 address, or an IPv6 /64. */
+  /** From one source: an IPv4 address, or an IPv6 /64. Whom the role trusts has no limit, here and in the next. */
   connectionsPerSource: number;
+  /** From one network: an IPv4 /24, or an IPv6 /48. */
+  connectionsPerNetwork: number;
   /** From 354 to the last byte of the message. */
   dataMs: number;
+  /** How long who spoke out of turn waits for the refusal. */
+  outOfTurnMs: number;
   /**
    * Where it takes signing in, as long as nobody has: apps do it at once, and only strangers and guesses take longer.
    * `commandMs` also for the handshake of implicit TLS.
@@ -70,10 +76,12 @@ export interface Limits extends SessionLimits {
 const LIMITS: Limits = {
   connections: 1_000,
   connectionsPerSource: 100,
+  connectionsPerNetwork: 400,
   refusals: 100,
   replies: 1_000,
   commandMs: 5 * 60_000,
   dataMs: 30 * 60_000,
+  outOfTurnMs: 5_000,
   beforeAuth: { refusals: 5, replies: 30, commandMs: 60_000 },
 };
 
@@ -96,6 +104,8 @@ const ENHANCED_STATUS = /^[245]\.\d{1,3}\.\d{1,3} /;
 export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
   const { listen, implicitTls = false, hostname, certificates, role, options, runtime, log } = parts;
   const limits = { ...LIMITS, ...parts.limits };
+  const reworded = new Map([...REWORDED, [`${hostname} You talk too soon`, "outOfTurn" as const]]);
+  const note = createRefusalLog(log, runtime.now);
   const connectionOf = new WeakMap<SMTPServerSession, Connection>();
   /** Connections whose message is being received or dealt with. */
   const busy = new Set<Connection>();
@@ -103,17 +113,35 @@ export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
 
   /** A connection with deadlines and counts. Everything it is told goes through `send`. */
   class Connection extends SMTPConnection {
-    readonly commands = role.open({ trace: this.id, ip: this.remoteAddress });
+    readonly origin = originOf(this.remoteAddress);
+    readonly #isTrusted = role.isTrusted(this.remoteAddress);
+    /** Mail apps, which say nothing before they have signed in, and whom we trust. */
+    readonly #mayInterrupt = role.requiresAuth || this.#isTrusted;
+    #commands: SmtpSession | undefined;
+    #spokeOutOfTurn = false;
+    /** EHLO was answered in this turn of the event loop: what else it holds was sent before the answer could be read. */
+    #justGreeted = false;
     #cancelDeadline: (() => void) | undefined;
     #refusals = 0;
     #replies = 0;
 
+    /** @throws Error before `enter` */
+    get commands(): SmtpSession {
+      if (!this.#commands) throw new Error("a connection that was not let in");
+      return this.#commands;
+    }
+
+    /** @throws Refusal */
+    enter(): void {
+      if (server.isCrowded(this.origin, this.#isTrusted)) throw new Refusal("tooManyConnections");
+      this.#commands = role.open({ trace: this.id, ip: this.remoteAddress });
+    }
+
     override send(code: number, data?: string | string[] | null, context?: string | false): void {
-      const reworded = typeof data === "string" ? REWORDED.get(data) : undefined;
-      if (reworded) {
-        this.refuse(reworded);
-        return;
-      }
+      const reason = typeof data === "string" ? reworded.get(data) : undefined;
+      if (reason === "outOfTurn") this.#refuseOutOfTurn();
+      else if (reason) this.refuse(reason);
+      if (reason) return;
       if (context === "DATA_OK" || code === 235) this.#refusals = this.#replies = 0;
       this.#replies++;
       if (code >= 500) this.#refusals++;
@@ -132,16 +160,54 @@ export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
     /** Ends the session with a refusal. */
     refuse(reason: RefusalName): void {
       const { responseCode, message } = new Refusal(reason);
+      note(reason, { trace: this.id, ip: this.remoteAddress });
       super.send(responseCode, message, false);
       this.close();
     }
 
-    /** Gives the client that long for what is awaited of it; undefined: it awaits us. */
-    setDeadline(ms: number | undefined): void {
+    /** Nothing more is read of it: smtp-server is not called back. Who does not wait is gone when it is told. */
+    #refuseOutOfTurn(): void {
+      this.#spokeOutOfTurn = true;
+      if (this.#mayInterrupt) this.refuse("outOfTurn");
+      else this.setDeadline(limits.outOfTurnMs, "outOfTurn");
+    }
+
+    /** Called when it is time to greet. smtp-server notices only whole lines that came before. */
+    override connectionReady(next?: () => void): void {
+      const isEarly = !this.#mayInterrupt && this._socket.bytesRead > 0;
+      if (isEarly && !this.#spokeOutOfTurn) this.#refuseOutOfTurn();
+      if (!this.#spokeOutOfTurn) super.connectionReady(next);
+    }
+
+    override handler_EHLO(command: Buffer, callback: () => void): void {
+      this.#greeted();
+      super.handler_EHLO(command, callback);
+    }
+
+    override handler_HELO(command: Buffer, callback: () => void): void {
+      this.#greeted();
+      super.handler_HELO(command, callback);
+    }
+
+    #greeted(): void {
+      this.#justGreeted = true;
+      queueMicrotask(() => {
+        this.#justGreeted = false;
+      });
+    }
+
+    /** RFC 2920 §3.1: EHLO ends a group of commands; what mail may hold is known only from its reply. */
+    override handler_MAIL(command: Buffer, callback: () => void): void {
+      if (this.#justGreeted && !this.#mayInterrupt) this.#refuseOutOfTurn();
+      else super.handler_MAIL(command, callback);
+    }
+
+    /** Gives the client that long, then refuses it; undefined: it awaits us. */
+    setDeadline(ms: number | undefined, reason: RefusalName = "tooSlow"): void {
       this.#cancelDeadline?.();
       // A reply to who has left meanwhile is awaited by nobody.
       const over = ms === undefined || this._closing || this._closed;
-      this.#cancelDeadline = over ? undefined : runtime.setTimer(() => this.refuse("tooSlow"), ms);
+      this.#cancelDeadline = over ? undefined : runtime.setTimer(() => this.refuse(reason), ms);
     }
 
     override close(): void {
@@ -174,23 +240,24 @@ export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
 
   class Server extends SMTPServer {
     /** Whether there are too many, or too many from where this one comes. */
-    isCrowded(ip: string | undefined): boolean {
-      const sourceOf = (address: string | undefined) => sourceOfAddress(canonicalAddress(address ?? ""));
-      const sources = [
-        ...[...this.connections].map(({ remoteAddress }) => sourceOf(remoteAddress)),
-        ...[...this._pendingSockets.keys()].map(({ remoteAddress }) => sourceOf(remoteAddress)),
-      ];
-      const source = sourceOf(ip);
-      const crowded =
-        sources.length >= limits.connections ||
-        sources.filter((other) => other === source).length >= limits.connectionsPerSource;
-      if (crowded) log.warn("connection refused", { ip, connections: sources.length });
-      return crowded;
+    isCrowded({ source, network }: Origin, isTrusted: boolean): boolean {
+      const origins = [...this._pendingSockets.keys()].map(({ remoteAddress }) => originOf(remoteAddress));
+      for (const connection of this.connections) {
+        if (connection instanceof Connection) origins.push(connection.origin);
+      }
+      if (origins.length >= limits.connections) return true;
+      return (
+        !isTrusted &&
+        (origins.filter((other) => other.source === source).length >= limits.connectionsPerSource ||
+          origins.filter((other) => other.network === network).length >= limits.connectionsPerNetwork)
+      );
     }
 
     /** With implicit TLS, smtp-server counts a client only after its handshake, and lets it take its time over that. */
     override _acceptSocket(socket: Socket, handshake: boolean): (() => void) | false {
-      if (handshake && this.isCrowded(socket.remoteAddress)) {
+      const { remoteAddress: ip = "" } = socket;
+      if (handshake && this.isCrowded(originOf(ip), role.isTrusted(ip))) {
+        note("tooManyConnections", { ip });
         socket.on("error", () => {});
         socket.destroy();
         return false;
@@ -210,9 +277,11 @@ export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
       const connection = new Connection(this, socket, {
         id: Buffer.from(runtime.randomBytes(9)).toString("base64url"),
       });
-      if (this.isCrowded(connection.remoteAddress)) {
+      try {
+        connection.enter();
+      } catch (error) {
         socket.on("error", () => {});
-        connection.refuse("tooManyConnections");
+        connection.refuse(refusalOf(error).reason);
         return;
       }
       connectionOf.set(connection.session, connection);
@@ -278,12 +347,19 @@ export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
     },
 
     onRcptTo(address, session, callback) {
+      const refuse = (error: unknown) => callback(said(error, session, "recipient not checked"));
       try {
         if (address.args) throw new Refusal("unknownParameter");
-        connectionOf.get(session)?.commands.admitRecipient(address.address, declaredSize(session));
-        callback();
+        const connection = connectionOf.get(session);
+        const admitted = connection?.commands.admitRecipient(address.address, declaredSize(session));
+        if (admitted) {
+          connection?.setDeadline(undefined);
+          admitted.then(() => callback(), refuse);
+        } else {
+          callback();
+        }
       } catch (error) {
-        callback(said(error, session, "recipient not checked"));
+        refuse(error);
       }
     },
 
@@ -309,7 +385,9 @@ export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
   /** The refusal for what a command threw; `fault` is logged when it is one of ours. */
   function said(error: unknown, session: SMTPServerSession, fault: string): Refusal {
     const refusal = refusalOf(error);
-    if (refusal.reason === "failed") log.error(fault, { trace: session.id, error });
+    const { id: trace, remoteAddress: ip } = session;
+    if (refusal.reason === "failed") log.error(fault, { trace, error });
+    else note(refusal.reason, { trace, ip });
     return refusal;
   }
 
@@ -345,6 +423,17 @@ export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
       await closed;
     },
   };
+}
+
+/** Where a connection comes from, for the limits. */
+interface Origin {
+  source: string;
+  network: string;
+}
+
+function originOf(ip: string | undefined): Origin {
+  const address = canonicalAddress(ip ?? "");
+  return { source: sourceOfAddress(address), network: networkOfAddress(address) };
 }
 
 const tlsOptions = ({ cert, key }: KeyPair) => ({ cert, key, minVersion: "TLSv1.2" }) as const;

@@ -18,9 +18,19 @@ const REFUSALS = {
   tooManyErrors: [421, "4.7.0", "Too many refused or unproductive commands"],
   tooSlow: [421, "4.4.2", "Took too long"],
   lineTooLong: [500, "5.5.2", "Command line is too long"],
+  outOfTurn: [554, "5.5.1", "Spoke out of turn: wait for the greeting, and for the reply to EHLO"],
   aborted: [451, "4.4.2", "Connection was lost"],
   failed: [451, "4.3.0", "Local error, try again later"],
   tooEarly: [451, "4.3.0", "What this reports on is still being sent, try again in a moment"],
+
+  // Of strangers (door.ts). RFC 5321 §4.3.2 has 451 for MAIL and 450 for RCPT; RFC 3463 §3.8 X.7.1 for policy.
+  tooMuchMail: [451, "4.7.1", "Too much mail from your network, try again later"],
+  tooManyRecipients: [450, "4.7.1", "Too many recipients from your network, try again later"],
+  tooManyGuesses: [421, "4.7.0", "Too many unknown recipients, try again later"],
+  blocklisted: [550, "5.7.1", "Your address is on a blocklist"],
+  greylisted: [450, "4.7.1", "First mail from you to this recipient, try again in a while"],
+  // RFC 5321 §4.5.3.1.10: the client sends to the others in another transaction.
+  oneReportEach: [452, "4.5.3", "One recipient at a time when there is no return path"],
 
   // Of mail apps. RFC 3207 §4, RFC 4954 §4 and §6.
   tlsFirst: [530, "5.7.0", "Must issue a STARTTLS command first"],

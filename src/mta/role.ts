@@ -8,7 +8,9 @@ export interface SmtpRole {
   readonly requiresAuth: boolean;
   /** Recipients of one message that are taken; the next are put off. */
   maxRecipients(): number;
-  /** Called once a connection. */
+  /** Whether a client may do what strangers may not: take more than its share, and speak out of turn. */
+  isTrusted(ip: string): boolean;
+  /** Called once a connection. @throws Refusal when it is not let in */
   open(client: { trace: string; ip: string }): SmtpSession;
 }
 
@@ -18,8 +20,8 @@ export interface SmtpSession {
   authenticate?(credentials: Credentials): Promise<void>;
   /** MAIL. `reversePath` is empty for a bounce (RFC 5321 §4.5.5). @throws Refusal */
   startMail(reversePath: string): void;
-  /** RCPT. `declaredSize` is that of MAIL, 0 when none was given. @throws Refusal */
-  admitRecipient(recipient: string, declaredSize: number): void;
+  /** RCPT, of which a refusal may take a while. `declaredSize` is that of MAIL, 0 when none was given. @throws Refusal */
+  admitRecipient(recipient: string, declaredSize: number): void | Promise<void>;
   /** DATA, to the last byte of `content`. Resolves with the text of the 250. @throws Refusal */
   acceptMessage(envelope: Envelope, content: AsyncIterable<Uint8Array>): Promise<string>;
 }

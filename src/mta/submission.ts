@@ -127,6 +127,7 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
     mailParameters: ["SIZE", "BODY", "SMTPUTF8", "AUTH"],
     requiresAuth: true,
     maxRecipients: () => options.get("sending.maxRecipients"),
+    isTrusted: () => false,
 
     open({ trace, ip }) {
       let who: SignedIn | undefined;

@@ -125,6 +125,25 @@ function networks(description: string): Setting<readonly string[]> {
   };
 }
 
+const ZONE = /^(?=.{1,150}$)[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)+$/;
+const MOST_ZONES = 8;
+
+/** Names of DNS zones, lower case. */
+function zones(description: string): Setting<readonly string[]> {
+  return {
+    default: [],
+    description,
+    parse(text) {
+      const list = text.split(",").map((entry) => entry.trim().toLowerCase().replace(/\.$/, ""));
+      if (list.length > MOST_ZONES || !list.every((zone) => ZONE.test(zone))) {
+        throw new ConfigError(`give up to ${MOST_ZONES} DNS zones, such as zen.spamhaus.org, separated by commas`);
+      }
+      return [...new Set(list)];
+    },
+    format: (list) => list.join(),
+  };
+}
+
 const ENGINES = ["fts5"] as const;
 
 function engine(description: string): Setting<(typeof ENGINES)[number]> {
@@ -145,6 +164,10 @@ const RECIPIENTS: Bounds = { unit: "recipients", min: 0, max: 1_000_000_000, int
 const SECONDS: Bounds = { unit: "seconds", min: 0, max: TEN_YEARS_OF_SECONDS };
 const HOURS: Bounds = { unit: "hours", min: 0, max: TEN_YEARS_OF_HOURS };
 const DAYS: Bounds = { unit: "days", min: 0, max: TEN_YEARS_OF_DAYS };
+
+const COUNT: Bounds = { unit: "a minute", min: 1, max: 1_000_000_000, integer: true };
+
+const LOOPBACK = ["127.0.0.0/8", "::1/128"];
 
 const WARMUP = [50, 100, 200, 400, 800, 1600, 3200];
 
@@ -184,6 +207,32 @@ export const SETTINGS = {
     SECONDS,
     [60, 300, 900, 1800, 3600, 7200, 14_400, 28_800, 57_600],
     "Waits between delivery attempts after a temporary failure; after the last, the recipient bounces",
+  ),
+  "mx.trustedNetworks": orWord(
+    "none",
+    networks("Networks whose mail meets no limit, list or wait of the mx settings: this host, another MX of yours"),
+    LOOPBACK,
+  ),
+  "mx.connectionsPerMinute": number(
+    COUNT,
+    300,
+    "Connections one source may open a minute; its network four times that",
+  ),
+  "mx.messagesPerMinute": number(
+    COUNT,
+    300,
+    "Messages one source may send a minute; 20 times that an hour, its network four times either",
+  ),
+  "mx.recipientsPerMinute": number(
+    COUNT,
+    1_500,
+    "Recipients one source may name a minute; 20 times that an hour, its network four times either",
+  ),
+  "mx.dnsbl": orWord("none", zones("DNS blocklists asked about every client; one that is listed is refused"), "none"),
+  "mx.greylistSeconds": orWord(
+    "off",
+    number({ unit: "seconds", min: 0.1, max: 3_600 }, 300, "How long a new sender waits before a retry is taken"),
+    "off",
   ),
   "webhooks.retrySeconds": numbers(
     SECONDS,

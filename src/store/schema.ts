@@ -15,12 +15,12 @@
  *                      └─ queue_entries ── queue_domains
  *   suppressions: whom a workspace may not write to.   idempotency_keys: answers to be replayed.
  *   events: the outbox ── webhook_deliveries ── webhook_endpoints (a workspace's).   webhook_cursor: how far it is read.
- *   options: the settings.
+ *   options: the settings.   greylist: senders of first mail, who wait or have waited.
  *
  * Who writes what: options store/options.ts · api_keys access/credentials.ts · threads to sender_verdicts, and
  * mailbox_usage mailbox/ · message_index search/fts5.ts · events and webhook_* events/ · outbound_* and queue_* mta/queue.ts ·
- * suppressions mta/suppression.ts · idempotency_keys api/idempotency.ts · everything about people, domains and mailboxes
- * settings/.
+ * suppressions mta/suppression.ts · greylist mta/greylist.ts · idempotency_keys api/idempotency.ts · everything about
+ * people, domains and mailboxes settings/.
  */
 import { sql } from "drizzle-orm";
 import { blob, index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
@@ -594,3 +594,16 @@ export const webhookCursor = sqliteTable("webhook_cursor", {
   id: integer("id").primaryKey(),
   eventSeq: integer("event_seq").notNull(),
 });
+
+/** Who sent first mail to whom, told to come back. */
+export const greylist = sqliteTable(
+  "greylist",
+  {
+    /** SHA-256 of network, reverse-path and recipient: bounded, and no list of who writes to whom. */
+    key: blob("key", { mode: "buffer" }).primaryKey(),
+    firstAt: integer("first_at").notNull(),
+    /** When it is forgotten: soon while it has not come back, much later once it has. */
+    expiresAt: integer("expires_at").notNull(),
+  },
+  (table) => [index("greylist_by_expiry").on(table.expiresAt)],
+);

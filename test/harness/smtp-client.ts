@@ -34,20 +34,20 @@ export interface Address {
   port: number;
 }
 
-/** Connects and waits for the greeting and EHLO, unless told to leave them. `tls`: from the first byte. */
+/** Connects and waits for the greeting and EHLO, unless told to leave them. `tls`: from the first byte. `from`: our end. */
 export async function connectSmtp(
   address: Address,
-  { greet = true, ehlo = true, tls = false } = {},
+  { greet = true, ehlo = true, tls = false, from = "127.0.0.1" } = {},
 ): Promise<SmtpClient> {
-  const client = await openSmtp(address);
+  const client = await openSmtp(address, from);
   if (tls) await client.secure();
   if (greet) await client.expect(220);
   if (greet && ehlo) await client.expect(250, "EHLO client.example");
   return client;
 }
 
-async function openSmtp({ host, port }: Address): Promise<SmtpClient> {
-  let socket: Socket | TLSSocket = connect(port, host);
+async function openSmtp({ host, port }: Address, localAddress: string): Promise<SmtpClient> {
+  let socket: Socket | TLSSocket = connect({ port, host, localAddress });
   await new Promise<void>((resolve, reject) => {
     socket.once("connect", resolve);
     socket.once("error", reject);

@@ -5,7 +5,7 @@ import { createMxRole } from "../../src/mta/mx.ts";
 import { Refusal } from "../../src/mta/refusal.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 import { connectSmtp, type Reply } from "../harness/smtp-client.ts";
-import { listenAndKeep, makePair, replaceableCertificates, testLog } from "./rig.ts";
+import { listenAndKeep, makePair, openDoor, replaceableCertificates, testLog } from "./rig.ts";
 
 const brief = ({ code, status }: Reply): string => (status === "" ? String(code) : `${code} ${status}`);
 const MESSAGE = "Subject: hello\r\n\r\nHow are you?";
@@ -237,7 +237,10 @@ describe("limits", () => {
   });
 
   test("connections from one source, and of all", async () => {
-    const { address } = await listenAndKeep({ limits: { connectionsPerSource: 2, connections: 100 } });
+    const { address } = await listenAndKeep({
+      limits: { connectionsPerSource: 2, connections: 100 },
+      settings: { "mx.trustedNetworks": "none" },
+    });
     const first = await connectSmtp(address);
     const second = await connectSmtp(address);
     const third = await connectSmtp(address, { greet: false });
@@ -449,14 +452,18 @@ describe("stopping", () => {
     const { address } = await listenAndKeep();
     const { certificates } = await replaceableCertificates();
     const runtime = fakeRuntime();
+    const { log } = testLog(runtime);
     const other = createSmtpListener({
       listen: address,
       hostname: "mx.example.test",
       certificates,
-      role: createMxRole({ admit() {}, accept: async () => [] }),
+      role: createMxRole(
+        { admit() {}, accept: async () => [] },
+        openDoor({ get: (() => "none") as never }, runtime, log),
+      ),
       options: { get: (() => 1) as never },
       runtime,
-      log: testLog(runtime).log,
+      log,
     });
     expect(await other.start().catch((error) => error.code)).toBe("EADDRINUSE");
   });

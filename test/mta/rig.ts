@@ -1,7 +1,9 @@
 /** An MX listener on a real socket: before a fake of what files mail, or before a whole mailbox. */
 import { join } from "node:path";
-import { createLog } from "../../src/log.ts";
+import { createLog, type Log } from "../../src/log.ts";
 import { createMailbox } from "../../src/mailbox/mailbox.ts";
+import { createBlocklists } from "../../src/mta/dnsbl.ts";
+import { createDoor } from "../../src/mta/door.ts";
 import { createFeedback } from "../../src/mta/feedback.ts";
 import { createInbound, type Envelope, type Inbound } from "../../src/mta/inbound.ts";
 import { createSmtpListener, type Limits, type SmtpListener } from "../../src/mta/listener.ts";
@@ -12,7 +14,7 @@ import { createParserPool, type ParserPool } from "../../src/mta/parser-pool.ts"
 import type { SmtpRole } from "../../src/mta/role.ts";
 import { openSpool, type Spool } from "../../src/mta/spool.ts";
 import { createFts5Engine } from "../../src/search/fts5.ts";
-import { openOptions } from "../../src/store/options.ts";
+import { type Options, openOptions, SETTINGS } from "../../src/store/options.ts";
 import * as schema from "../../src/store/schema.ts";
 import { openStore } from "../../src/store/store.ts";
 import { type Certificates, type KeyPair, openCertificates } from "../../src/tls.ts";
@@ -70,6 +72,8 @@ export interface Rig {
 }
 
 export interface ListenerOptions {
+  /** Settings of the MX listener that differ from their defaults. */
+  settings?: Partial<Record<`mx.${string}`, unknown>>;
   implicitTls?: boolean;
   limits?: Partial<Limits>;
   maxBytes?: () => number;
@@ -121,7 +125,22 @@ export async function listenAndKeep(options: ListenerOptions & Partial<Inbound> 
         return [`msg_${accepted.length}`];
       }),
   };
-  return { ...(await listenAs(createMxRole(inbound), options)), accepted };
+  const runtime = options.runtime ?? fakeRuntime();
+  const logged = options.logged ?? testLog(runtime);
+  const get = ((name: keyof typeof SETTINGS & `mx.${string}`) =>
+    options.settings?.[name] ?? SETTINGS[name].default) as Options["get"];
+  const door = openDoor({ get }, runtime, logged.log);
+  return { ...(await listenAs(createMxRole(inbound, door), { ...options, runtime, logged })), accepted };
+}
+
+/** A door without a greylist, which takes a store. */
+export function openDoor(options: Pick<Options, "get">, runtime: FakeRuntime, log: Log) {
+  return createDoor({
+    options,
+    blocklists: createBlocklists({ runtime, log }),
+    greylist: { admit: async () => {} },
+    runtime,
+  });
 }
 
 export interface MailboxRig extends Rig {
@@ -160,7 +179,7 @@ export async function listenForMailbox(options: MailboxOptions = {}): Promise<Ma
   const local = createLocalDelivery({ db: store.db, mailbox, parser, runtime });
   const feedback = createFeedback({ db: store.db, outcomes, local, runtime });
   const inbound = createInbound({ store, mailbox, parser, spool, feedback, options: settings, runtime, log });
-  const rig = await listenAs(createMxRole(inbound), {
+  const rig = await listenAs(createMxRole(inbound, openDoor(settings, runtime, log)), {
     ...options,
     runtime,
     logged,

@@ -367,7 +367,7 @@ describe("implicit TLS", () => {
     const rig = await listenForSubmission({ implicitTls: true, limits: { connectionsPerSource: 2 } });
     const idle = [await openSocket(rig), await openSocket(rig)];
     await closing(await openSocket(rig));
-    expect(rig.lines.at(-1)).toMatchObject({ message: "connection refused", ip: "127.0.0.1" });
+    expect(rig.lines.at(-1)).toMatchObject({ message: "refused", reason: "tooManyConnections", ip: "127.0.0.1" });
     const gone = Promise.all(idle.map(closing));
     rig.runtime.advanceTo(START + 60_000);
     await gone;

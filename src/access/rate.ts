@@ -1,6 +1,6 @@
 /**
- * Request rates in fixed one-minute windows, each beginning at the first request in it (spec: Limits). Whoever goes over
- * is refused for a cooldown, counted from the request that went over, and then begins a new window.
+ * Rates in fixed windows, each beginning at the first request in it (spec: Limits; over SMTP, mta/door.ts). Whoever goes
+ * over is refused for a cooldown, counted from the request that went over, and then begins a new window.
  *
  * Invariants: what is remembered is bounded, however many names ask; limits are read at each use, so that a changed
  * setting holds at once; a clock set back costs nobody more than one cooldown.
@@ -35,18 +35,19 @@ const WINDOW_MS = 60_000;
 /** About 10 MB at most. Past it the longest-standing names are forgotten: a flood of that many is not one client's. */
 const MOST_REMEMBERED = 50_000;
 
-/** `perMinute` and `cooldownSeconds` are asked at each use. A cooldown of 0 refuses for the rest of the window. */
+/** `mostInWindow` and `cooldownSeconds` are asked at each use. A cooldown of 0 refuses for the rest of the window. */
 export function createRateLimit(
-  perMinute: () => number,
+  mostInWindow: () => number,
   cooldownSeconds: () => number,
   capacity = MOST_REMEMBERED,
+  windowMs = WINDOW_MS,
 ): RateLimit {
   // In the order in which windows and cooldowns began: what is over is found at the front.
   const windows = new Map<string, Window>();
 
   const endOf = ({ since, exceededAt }: Window): number => {
     const cooldownMs = cooldownSeconds() * 1000;
-    return exceededAt === undefined || cooldownMs === 0 ? since + WINDOW_MS : exceededAt + cooldownMs;
+    return exceededAt === undefined || cooldownMs === 0 ? since + windowMs : exceededAt + cooldownMs;
   };
 
   function put(name: string, window: Window): void {
@@ -84,7 +85,7 @@ export function createRateLimit(
 
   return {
     take(name, now) {
-      const limit = perMinute();
+      const limit = mostInWindow();
       const window = current(name, now);
       if (window.exceededAt === undefined && window.taken < limit) {
         window.taken++;

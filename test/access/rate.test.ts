@@ -1,7 +1,7 @@
 /** The counting of requests, on a clock of our own. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { createRateLimit } from "../../src/api/rate.ts";
+import { createRateLimit } from "../../src/access/rate.ts";
 
 const START = Date.parse("2026-01-05T09:00:00Z");
 const limitOf = (limit: number, cooldown: number, capacity?: number) =>
