@@ -137,7 +137,13 @@ describe("the session", () => {
     for (const line of ["MAIL FROM:<a@remote.example>", "RCPT TO:<alice@example.test>", "DATA"]) {
       expect(brief(await client.command(line))).toBe("503 5.5.1");
     }
+    // RFC 5321 §4.1.4: what is no mail needs none.
+    const others = ["NOOP", "RSET", "HELP", "VRFY alice", "EXPN staff"];
+    for (const [i, code] of [250, 250, 214, 252, 502].entries()) await client.expect(code, others[i]);
     expect((await client.command("EHLO")).code).toBe(501);
+    // Nor does a name that is none keep anybody out.
+    await client.expect(250, "EHLO not_a..name");
+    await client.expect(250, "MAIL FROM:<a@remote.example>");
     client.destroy();
   });
 
