@@ -31,3 +31,13 @@ test("Biome", async () => {
 test("knip: nothing unused", async () => {
   expect(await run("knip")).toEqual(PASSED);
 }, 60_000);
+
+test("the benchmark loads, and says which parts it has", async () => {
+  const child = Bun.spawn([process.execPath, join(root, "test/bench/run.ts"), "nothing"], {
+    env: { PATH: process.env.PATH ?? "" },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  expect(await new Response(child.stderr).text()).toBe(
+    "no part is called nothing: ingest, sending, webhooks, read, start, mcp\n",
+  );
+});

@@ -179,14 +179,15 @@ async function read(): Promise<void> {
   await server.kill("SIGTERM");
 }
 
-if (
-  Bun.spawnSync([process.execPath, "run", "build"], { cwd: ROOT, stdio: ["ignore", "ignore", "inherit"] }).exitCode !==
-  0
-) {
-  process.exit(1);
-}
 const parts = { ingest, sending, webhooks, read, start, mcp };
 const chosen = process.argv.slice(2);
+const unknown = chosen.find((name) => !Object.hasOwn(parts, name));
+if (unknown !== undefined) {
+  console.error(`no part is called ${unknown}: ${Object.keys(parts).join(", ")}`);
+  process.exit(2);
+}
+const build = Bun.spawnSync([process.execPath, "run", "build"], { cwd: ROOT, stdio: ["ignore", "ignore", "inherit"] });
+if (build.exitCode !== 0) process.exit(1);
 for (const [name, part] of Object.entries(parts)) {
   if (chosen.length === 0 || chosen.includes(name)) await part();
 }

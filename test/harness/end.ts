@@ -16,5 +16,5 @@ export async function endFile(): Promise<void> {
   for (const end of ends) await end();
 }
 
-// For files that share nothing, as with `bun test --isolate`.
-afterAll(endFile);
+// For files that share nothing, as with `bun test --isolate`. The benchmark uses the harness without a test runner.
+if (process.env.NODE_ENV === "test") afterAll(endFile);
