@@ -24,6 +24,7 @@ import { createMailbox, type Mailbox } from "./mailbox/mailbox.ts";
 import { createAdminNotices, type NotifyAdmins } from "./mta/admin-notice.ts";
 import { createBlocklists } from "./mta/dnsbl.ts";
 import { createDoor } from "./mta/door.ts";
+import { createDnsCache } from "./mta/dns-cache.ts";
 import { createFeedback } from "./mta/feedback.ts";
 import { createGreylist } from "./mta/greylist.ts";
 import { createInbound } from "./mta/inbound.ts";
@@ -131,7 +132,8 @@ export function createAppliance(
   function openMta(hold: boolean) {
     const { data: folder, hostname } = config;
     const workers = Math.min(MOST_PARSERS, Math.max(1, availableParallelism() - 1));
-    const parser = createParserPool({ blobFolder: join(folder, "blobs"), runtime, log, workers });
+    const names = createDnsCache(runtime);
+    const parser = createParserPool({ blobFolder: join(folder, "blobs"), names, runtime, log, workers });
     backs.push(parser);
     const spool = openSpool(join(folder, "spool"));
     const transport = createTransport({ runtime, hostname, options, log });
@@ -147,7 +149,7 @@ export function createAppliance(
       return sent;
     };
     const feedback = createFeedback({ db: store.db, outcomes, local, runtime });
-    const inbound = createInbound({ store, mailbox, parser, spool, feedback, options, runtime, log });
+    const inbound = createInbound({ store, mailbox, parser, spool, feedback, options, runtime, hostname, log });
     const greylist = createGreylist({ store, runtime });
     const blocklists = createBlocklists({ runtime, log });
     const mx = createMxRole(inbound, createDoor({ options, blocklists, greylist, runtime }));

@@ -8,7 +8,7 @@ import { Resolver } from "node:dns/promises";
 /** The questions the appliance asks of DNS. Rejects with node's `ENOTFOUND`, `ENODATA`, `ETIMEOUT`, … in `code`. */
 export type DnsResolver = Pick<
   Resolver,
-  "resolve4" | "resolve6" | "resolveMx" | "resolveTxt" | "resolveCname" | "resolveNs" | "reverse"
+  "resolve4" | "resolve6" | "resolveMx" | "resolveTxt" | "resolveCname" | "resolveNs" | "resolvePtr"
 >;
 
 export interface Runtime {

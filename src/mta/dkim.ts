@@ -1,9 +1,8 @@
 /**
- * DKIM signatures of what leaves (RFC 6376, RFC 8463): relaxed/relaxed, for the domain of the From address. The only user
- * of mailauth, which takes long to load: only the workers do, when there is something to sign.
+ * DKIM signatures of what leaves (RFC 6376, RFC 8463): relaxed/relaxed, for the domain of the From address.
  */
 import { finished } from "node:stream/promises";
-import { DkimSigner, type HeaderLine } from "mailauth/lib/dkim/dkim-signer.js";
+import { DkimSigner, type HeaderLine } from "./mailauth.ts";
 
 /** A key of a domain, from dkim_keys. */
 export interface SigningKey {

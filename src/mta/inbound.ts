@@ -2,14 +2,18 @@
  * Mail from other servers, from RCPT to filed: which recipients are taken, and what a message goes through before the
  * 250 (contract: Arrival).
  *
- *   receive (spool.ts) ─► refuse what is too large or loops ─► prepare (parser-pool.ts) ─► file, all mailboxes at once
- *                                                                                       └► reports: feedback.ts
+ *   receive (spool.ts) ─► refuse what is too large or loops ─► prepare, authenticate (parser-pool.ts)
+ *     ─► disposition.ts: refuse what fails DMARC ─► reports: feedback.ts ─► file, all mailboxes at once
+ *
+ * Only what other servers hand in is authenticated: what comes by submission or is delivered here (local.ts) is from people
+ * who have signed in, and has no verdicts.
  *
  * Invariant: a message is either filed in every mailbox it reaches, in one transaction that has committed, or refused
  * whole; the sender is told which. One log line says what became of it; never a body, never the recipients.
  */
 import { createHash } from "node:crypto";
 import type { Log } from "../log.ts";
+import type { Filing } from "../mailbox/filing.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { splitAddress } from "../message/address.ts";
@@ -17,9 +21,12 @@ import { withoutBcc } from "../message/original.ts";
 import { SANITIZER_VERSION } from "../message/sanitize.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
+import type { AuthVerdicts } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
+import { dispositionOf } from "./disposition.ts";
+import type { Authentication } from "./dmarc.ts";
 import type { Feedback, Finding } from "./feedback.ts";
-import { type ParserPool, UnparseableError } from "./parser-pool.ts";
+import { type ParserPool, type PreparedInbound, UnparseableError } from "./parser-pool.ts";
 import { Refusal, refusalOf } from "./refusal.ts";
 import { type Received, readSource, type Spool } from "./spool.ts";
 
@@ -54,19 +61,24 @@ export interface Inbound {
 export interface InboundParts {
   store: Pick<Store, "enqueue" | "blobs">;
   mailbox: Pick<Mailbox, "route" | "usage" | "file">;
-  parser: Pick<ParserPool, "prepare">;
+  parser: Pick<ParserPool, "prepareInbound">;
   spool: Spool;
   feedback: Feedback;
   options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "now">;
+  runtime: Pick<Runtime, "now" | "randomBytes">;
+  /** Ours, as in Authentication-Results. */
+  hostname: string;
   log: Log;
 }
+
+/** A message to be filed; without an authentication where no parser can read it. */
+type Prepared = Partial<PreparedInbound> & Pick<PreparedInbound, "message">;
 
 /** RFC 5321 §6.3: at least 100, so that no honest path is cut. */
 export const MOST_HOPS = 100;
 
 export function createInbound(parts: InboundParts): Inbound {
-  const { store, mailbox, parser, spool, feedback, options, runtime, log } = parts;
+  const { store, mailbox, parser, spool, feedback, options, runtime, hostname, log } = parts;
 
   function admit(recipient: string, declaredSize: number): void {
     // What comes of mail we sent is heard, whatever became of the mailbox.
@@ -91,6 +103,7 @@ export function createInbound(parts: InboundParts): Inbound {
     const startedAt = runtime.now();
     let size: number | undefined;
     let problem: string | undefined;
+    let auth: AuthVerdicts | undefined;
     let outcome = "";
     try {
       const received = await spool.receive(content, options.get("smtp.maxMessageBytes"));
@@ -98,12 +111,14 @@ export function createInbound(parts: InboundParts): Inbound {
       try {
         if (received.tooLarge) throw new Refusal("tooLarge");
         if (received.hops > MOST_HOPS) throw new Refusal("loop");
-        const message = await prepare(received, envelope);
+        const { message, authentication } = await prepare(received, envelope);
         problem = message.problem;
+        auth = authentication?.verdicts;
+        const spam = authentication !== undefined && failsDmarc(authentication, envelope.recipients);
         const finding = await feedback.consider(message, envelope);
         const filed = await store.enqueue((tx) => {
           finding?.record(tx);
-          return fileAll(tx, envelope.recipients, message, finding);
+          return fileAll(tx, envelope.recipients, { message, spam, ...(auth && { auth }) }, finding);
         });
         outcome = filed.length === 0 ? "report" : filed.every(({ duplicate }) => duplicate) ? "duplicate" : "filed";
         return filed.map(({ messageId }) => messageId);
@@ -123,6 +138,7 @@ export function createInbound(parts: InboundParts): Inbound {
         recipients: envelope.recipients.length,
         size,
         problem,
+        auth,
         outcome,
         ms: runtime.now() - startedAt,
       });
@@ -130,19 +146,46 @@ export function createInbound(parts: InboundParts): Inbound {
   }
 
   /** Parsed, or, when no parser can, with nothing but its original attached: nothing accepted is lost. */
-  async function prepare(received: Received, envelope: Envelope): Promise<PreparedMessage> {
+  async function prepare(received: Received, envelope: Envelope): Promise<Prepared> {
+    const { ip, helo, reversePath } = envelope;
+    const forwarders = options.get("spam.trustedForwarders");
+    const trustedForwarders = forwarders === "none" ? [] : forwarders;
+    const arrival = { ip, helo, reversePath, hostname, trustedForwarders, now: runtime.now() };
     try {
-      return await parser.prepare(received.source, received.size);
+      return await parser.prepareInbound(received.source, received.size, arrival);
     } catch (error) {
       if (!(error instanceof UnparseableError)) throw error;
       log.error("message cannot be parsed", { trace: envelope.trace, size: received.size, error });
       const bytes = withoutBcc(await readSource(received.source));
-      return originalOnly(bytes, envelope.reversePath, await store.blobs.write(bytes), error.message);
+      return { message: originalOnly(bytes, reversePath, await store.blobs.write(bytes), error.message) };
     }
   }
 
+  /**
+   * Whether what the author's domain asks for makes the message spam. DATA has one answer for all: one recipient that must
+   * hear everything, postmaster (contract: Arrival) or the return path of what we sent, since bounces are seldom signed,
+   * has it accepted for all of them. @throws Refusal dmarc when it asks for refusal and we comply
+   */
+  function failsDmarc(authentication: Authentication, recipients: readonly string[]): boolean {
+    const disposition = dispositionOf(authentication, runtime);
+    if (disposition === "reject" && options.get("spam.rejectDmarc") && !recipients.some(hearsEverything)) {
+      throw new Refusal("dmarc");
+    }
+    return disposition !== "none";
+  }
+
+  function hearsEverything(recipient: string): boolean {
+    const route = mailbox.route(recipient);
+    return (route.kind === "mailbox" && route.exempt) || feedback.sentWith(recipient) !== undefined;
+  }
+
   /** One message a mailbox, on the first recipient that reached it. Asks again who is there: MAIL may be minutes ago. */
-  function fileAll(tx: Tx, recipients: readonly string[], message: PreparedMessage, finding: Finding | undefined) {
+  function fileAll(
+    tx: Tx,
+    recipients: readonly string[],
+    arrived: Pick<Filing, "message" | "spam" | "auth">,
+    finding: Finding | undefined,
+  ) {
     const reached = new Map<string, { address: string; exempt: boolean }>();
     let isTold = false;
     for (const recipient of recipients) {
@@ -165,10 +208,11 @@ export function createInbound(parts: InboundParts): Inbound {
       throw new Refusal("unknownRecipient");
     }
     // DATA has one answer for all: who has room must not lose the message to who has not, who then keeps it as well.
-    if (!mailboxes.some(([id, { exempt }]) => exempt || fits(id, message.size))) throw new Refusal("mailboxFull");
+    if (!mailboxes.some(([id, { exempt }]) => exempt || fits(id, arrived.message.size)))
+      throw new Refusal("mailboxFull");
     const now = runtime.now();
     return mailboxes.map(([mailboxId, { address }]) =>
-      mailbox.file(tx, { mailboxId, receivedOn: address, message, now }),
+      mailbox.file(tx, { ...arrived, mailboxId, receivedOn: address, now }),
     );
   }
 

@@ -1,9 +1,11 @@
 /**
- * Prepares messages in workers: parsing, composing, sanitising, attachments and signatures never stall the event loop,
- * and a message that a parser hangs on or dies of costs that message its parsing and no other message anything but time.
+ * Prepares messages in workers: parsing, composing, sanitising, authentication, attachments and signatures never stall the
+ * event loop, and a message that a parser hangs on or dies of costs that message its parsing and no other message anything
+ * but time. Answers what the workers ask DNS.
  *
- * Invariant: a message is blamed only when it was alone. A worker that hangs or dies with several messages is replaced,
- * and the replacement runs each of them by itself before it takes others.
+ * Invariants: a message is blamed only when it was alone. A worker that hangs or dies with several messages is replaced,
+ * and the replacement runs each of them by itself before it takes others. A message that waits for DNS waits no longer
+ * than its stages may take, and takes no other message's place meanwhile.
  */
 
 import { unavailable } from "../errors.ts";
@@ -11,7 +13,10 @@ import type { Log } from "../log.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import type { Runtime } from "../runtime.ts";
 import { asUnavailable } from "../store/store.ts";
+import type { Arrival } from "./authenticate.ts";
 import type { SigningKey } from "./dkim.ts";
+import type { Authentication } from "./dmarc.ts";
+import { type Answer, answerWithin, type DnsCache, type RecordType } from "./dns-cache.ts";
 import { isLetter, type Letter } from "./letter.ts";
 import type { Source } from "./spool.ts";
 
@@ -26,6 +31,8 @@ export interface Signing {
 export interface Job {
   source: Source | Letter;
   blobFolder: string;
+  /** For a message that arrives, to be authenticated. */
+  arrival?: Arrival;
   /** For a message that is sent. */
   signing?: Signing;
 }
@@ -33,15 +40,33 @@ export interface Job {
 /** What it answers with. */
 export interface Prepared {
   message: PreparedMessage;
+  /** Of a message that arrives. */
+  authentication?: Authentication;
   /** The bytes to transmit of a message that is sent: its signatures, and then the message. */
   content?: Uint8Array<ArrayBuffer>;
 }
-export type PreparedOutbound = Required<Prepared>;
+export type PreparedInbound = Required<Pick<Prepared, "message" | "authentication">>;
+export type PreparedOutbound = Required<Pick<Prepared, "message" | "content">>;
 
-export type ToWorker = Job & { id: number };
+/**
+ * What a question is asked for. Each stage has its own time, so that a sender whose own DNS hangs cannot use up what it
+ * takes to ask what the domain wants done that stands in From.
+ */
+export type Stage = "evidence" | "policy";
+
+interface Question {
+  /** Of this worker. */
+  number: number;
+  name: string;
+  type: RecordType;
+  stage: Stage;
+}
+
+export type ToWorker = (Job & { id: number }) | { number: number; answer: Answer };
 
 export type FromWorker =
   | { ready: true }
+  | { id: number; question: Question }
   | { id: number; result: Prepared }
   | { id: number; failure: { message: string; stack: string | undefined; code: string | undefined } };
 
@@ -51,6 +76,8 @@ export interface ParserPool {
    * @throws UnparseableError when it cannot be; AppError server_error 503 when the store is full or the pool stopped
    */
   prepare(source: Source | Letter, size?: number): Promise<PreparedMessage>;
+  /** The same for a message that arrives, authenticated, which its topmost header field says. */
+  prepareInbound(source: Source, size: number, arrival: Arrival): Promise<PreparedInbound>;
   /** The same for a message that is being sent, with what to transmit. @throws also what dkim.ts says of a bad key */
   prepareOutbound(source: Uint8Array | Letter, signing: Signing): Promise<PreparedOutbound>;
   /** Ends the workers; what they had in hand rejects as unavailable. */
@@ -65,7 +92,8 @@ export class UnparseableError extends Error {
 export interface ParserPoolParts {
   /** Folder of the blobs. */
   blobFolder: string;
-  runtime: Pick<Runtime, "setTimer">;
+  names: DnsCache;
+  runtime: Pick<Runtime, "now" | "setTimer">;
   log: Log;
   /** Most workers; they start when there is work for them. */
   workers: number;
@@ -77,6 +105,11 @@ export interface ParserPoolParts {
 const DEADLINE_MS = 20_000;
 /** What a worker has in hand at once: enough to parse one while another's attachments are written. */
 const MOST_IN_HAND = 4;
+/** For what DNS is asked in a stage: with two of them a message is held up for ten seconds at most. */
+const STAGE_MS = 5_000;
+/** Messages that wait for DNS, and their bytes, that do not count as in hand; further ones do. */
+const MOST_PARKED = 100;
+const MOST_BYTES_PARKED = 64 * 1024 * 1024;
 /** Beyond it, a message is alone in its worker, so that a few large ones do not fill the memory. */
 const MOST_BYTES_IN_HAND = 4 * 1024 * 1024;
 
@@ -87,6 +120,12 @@ interface Task {
   resolve(result: Prepared): void;
   reject(error: unknown): void;
   cancelDeadline?: () => void;
+  /** Epoch ms at which a stage that has begun ends. */
+  readonly ends: Map<Stage, number>;
+  /** Questions that it waits for. */
+  questions: number;
+  /** It waits, and its place is free for another. */
+  parked: boolean;
 }
 
 interface Lane {
@@ -102,6 +141,7 @@ interface Lane {
 
 export function createParserPool({
   blobFolder,
+  names,
   runtime,
   log,
   workers,
@@ -110,6 +150,8 @@ export function createParserPool({
 }: ParserPoolParts): ParserPool {
   const lanes = new Set<Lane>();
   const waiting: Task[] = [];
+  const parked = new Set<Task>();
+  let bytesParked = 0;
   let count = 0;
   let stopped = false;
 
@@ -121,6 +163,8 @@ export function createParserPool({
       if ("ready" in event.data) {
         lane.ran = true;
         log.debug("parser worker started");
+      } else if ("question" in event.data) {
+        void answer(lane, event.data.id, event.data.question);
       } else settle(lane, event.data);
     });
     worker.addEventListener("error", (event: ErrorEvent) => {
@@ -138,10 +182,39 @@ export function createParserPool({
     lane.worker.postMessage({ ...task.job, id: task.id } satisfies ToWorker);
   }
 
-  function settle(lane: Lane, reply: Exclude<FromWorker, { ready: true }>): void {
+  async function answer(lane: Lane, id: number, { number, name, type, stage }: Question): Promise<void> {
+    let answer = names.ask(name, type);
+    const task = lane.inHand.get(id);
+    if (answer instanceof Promise && task) {
+      task.questions++;
+      park(task);
+      const ends = task.ends.get(stage) ?? runtime.now() + STAGE_MS;
+      task.ends.set(stage, ends);
+      answer = await answerWithin(answer, ends - runtime.now(), runtime);
+      if (--task.questions === 0) unpark(task);
+    }
+    if (lanes.has(lane)) lane.worker.postMessage({ number, answer: await answer } satisfies ToWorker);
+  }
+
+  function park(task: Task): void {
+    if (task.parked || parked.size >= MOST_PARKED || bytesParked + task.size > MOST_BYTES_PARKED) return;
+    task.parked = true;
+    parked.add(task);
+    bytesParked += task.size;
+    dispatch();
+  }
+
+  function unpark(task: Task): void {
+    if (!parked.delete(task)) return;
+    task.parked = false;
+    bytesParked -= task.size;
+  }
+
+  function settle(lane: Lane, reply: Extract<FromWorker, { result: unknown } | { failure: unknown }>): void {
     const task = lane.inHand.get(reply.id);
     if (!task) return;
     lane.inHand.delete(reply.id);
+    unpark(task);
     task.cancelDeadline?.();
     if ("result" in reply) task.resolve(reply.result);
     else task.reject(failureOf(reply.failure));
@@ -154,7 +227,10 @@ export function createParserPool({
     if (!lanes.delete(lane)) return;
     lane.worker.terminate();
     const inHand = [...lane.inHand.values()];
-    for (const task of inHand) task.cancelDeadline?.();
+    for (const task of inHand) {
+      task.cancelDeadline?.();
+      unpark(task);
+    }
     if (!lane.ran) {
       log.error("parser worker did not start", { error });
       const left = [...inHand, ...lane.suspects, ...waiting.splice(0)];
@@ -174,11 +250,12 @@ export function createParserPool({
     let best: Lane | undefined;
     let fewest = MOST_IN_HAND;
     for (const lane of lanes) {
-      if (lane.quarantine || lane.inHand.size >= fewest) continue;
-      const bytes = [...lane.inHand.values()].reduce((sum, task) => sum + task.size, size);
-      if (lane.inHand.size > 0 && bytes > MOST_BYTES_IN_HAND) continue;
+      const busyWith = [...lane.inHand.values()].filter((task) => !task.parked);
+      if (lane.quarantine || busyWith.length >= fewest) continue;
+      const bytes = busyWith.reduce((sum, task) => sum + task.size, size);
+      if (busyWith.length > 0 && bytes > MOST_BYTES_IN_HAND) continue;
       best = lane;
-      fewest = lane.inHand.size;
+      fewest = busyWith.length;
     }
     if (fewest > 0 && lanes.size < workers) return openLane([]);
     return best;
@@ -201,13 +278,19 @@ export function createParserPool({
   function add(job: Omit<Job, "blobFolder">, size: number): Promise<Prepared> {
     if (stopped) return Promise.reject(unavailable("The service is stopping"));
     return new Promise<Prepared>((resolve, reject) => {
-      waiting.push({ id: ++count, job: { ...job, blobFolder }, size, resolve, reject });
+      const task = { id: ++count, job: { ...job, blobFolder }, size, resolve, reject };
+      waiting.push({ ...task, ends: new Map(), questions: 0, parked: false });
       dispatch();
     });
   }
 
   return {
     prepare: async (source, size = sizeOf(source)) => (await add({ source }, size)).message,
+    prepareInbound: async (source, size, arrival) => {
+      const { message, authentication } = await add({ source, arrival }, size);
+      if (!authentication) throw new Error("the parser prepared an inbound message without authenticating it");
+      return { message, authentication };
+    },
     prepareOutbound: async (source, signing) => {
       const { message, content } = await add({ source, signing }, sizeOf(source));
       if (!content) throw new Error("the parser prepared an outbound message without its content");

@@ -13,6 +13,8 @@ const REFUSALS = {
   storeUnavailable: [452, "4.3.1", "Mail store is briefly unavailable, try again"],
   stopping: [421, "4.3.2", "Service is stopping, try again in a moment"],
   loop: [554, "5.4.6", "Mail loop: too many Received headers"],
+  // RFC 7489 §10.3; the status that the contract names.
+  dmarc: [550, "5.7.1", "Message fails DMARC, and the domain in its From asks to refuse such mail"],
   unknownParameter: [555, "5.5.4", "Parameter is not supported"],
   tooManyConnections: [421, "4.7.0", "Too many connections, try again in a moment"],
   tooManyErrors: [421, "4.7.0", "Too many refused or unproductive commands"],

@@ -3,6 +3,7 @@
  * description and a clear refusal. What is kept is the text of `format`, which `parse` always takes back.
  */
 import { isIP } from "node:net";
+import { domainToASCII } from "node:url";
 import { eq } from "drizzle-orm";
 import { ConfigError } from "../errors.ts";
 import * as schema from "./schema.ts";
@@ -125,18 +126,17 @@ function networks(description: string): Setting<readonly string[]> {
   };
 }
 
-const ZONE = /^(?=.{1,150}$)[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)+$/;
-const MOST_ZONES = 8;
+const DNS_NAME = /^(?=.{1,150}$)[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)+$/;
 
-/** Names of DNS zones, lower case. */
-function zones(description: string): Setting<readonly string[]> {
+/** Names in DNS, as A-labels. `what`: of what, such as "DNS zones, such as zen.example". */
+function dnsNames(description: string, what: string, most: number): Setting<readonly string[]> {
   return {
     default: [],
     description,
     parse(text) {
-      const list = text.split(",").map((entry) => entry.trim().toLowerCase().replace(/\.$/, ""));
-      if (list.length > MOST_ZONES || !list.every((zone) => ZONE.test(zone))) {
-        throw new ConfigError(`give up to ${MOST_ZONES} DNS zones, such as zen.spamhaus.org, separated by commas`);
+      const list = text.split(",").map((entry) => domainToASCII(entry.trim().replace(/\.$/, "")));
+      if (list.length > most || !list.every((name) => DNS_NAME.test(name))) {
+        throw new ConfigError(`give up to ${most} ${what}, separated by commas`);
       }
       return [...new Set(list)];
     },
@@ -228,7 +228,7 @@ export const SETTINGS = {
     1_500,
     "Recipients one source may name a minute; 20 times that an hour, its network four times either",
   ),
-  "mx.dnsbl": orWord("none", zones("DNS blocklists asked about every client; one that is listed is refused"), "none"),
+  "mx.dnsbl": orWord("none", dnsNames("DNS blocklists asked about every client; one that is listed is refused", "DNS zones, such as zen.spamhaus.org", 8), "none"),
   "mx.greylistSeconds": orWord(
     "off",
     number({ unit: "seconds", min: 0.1, max: 3_600 }, 300, "How long a new sender waits before a retry is taken"),
@@ -258,6 +258,11 @@ export const SETTINGS = {
   "spam.rejectDmarc": boolean(
     true,
     "Refuse mail that fails a published DMARC policy of reject; false files it to spam instead",
+  ),
+  "spam.trustedForwarders": orWord(
+    "none",
+    dnsNames("Forwarders, mailing lists among them, whose ARC seal excuses a failed DMARC check", "domains, such as lists.example.org", 100),
+    "none",
   ),
   "retention.deliveryLogDays": number(DAYS, 30, "Days that finished webhook deliveries are kept"),
   "retention.idempotencyHours": number(HOURS, 24, "Hours that an idempotency key is remembered"),

@@ -3,7 +3,6 @@
  * process for a fake runtime. Both read the description at every question, so a test may change it.
  */
 import { createSocket } from "node:dgram";
-import { isIPv4 } from "node:net";
 import { canonicalAddress } from "../../src/network.ts";
 import type { DnsResolver } from "../../src/runtime.ts";
 import { atEndOfFile } from "./end.ts";
@@ -75,7 +74,7 @@ export function zone(description: Zone): DnsResolver {
     resolveTxt: async (name: string) => (await askTxt(name)).map((text) => stringsOf(text as string)),
     resolveCname: ask("cname"),
     resolveNs: ask("ns"),
-    reverse: (ip: string) => ask("ptr")(reverseName(ip)),
+    resolvePtr: ask("ptr"),
   } as unknown as DnsResolver;
 }
 
@@ -177,10 +176,4 @@ function stringsOf(text: string): string[] {
 /** The eight groups of an IPv6 address. */
 function groupsOf(ip: string): number[] {
   return (canonicalAddress(ip) ?? "").split(":").map((group) => Number.parseInt(group, 16));
-}
-
-function reverseName(ip: string): string {
-  if (isIPv4(ip)) return `${ip.split(".").reverse().join(".")}.in-addr.arpa`;
-  const digits = groupsOf(ip).flatMap((group) => [...group.toString(16).padStart(4, "0")]);
-  return `${digits.reverse().join(".")}.ip6.arpa`;
 }

@@ -25,7 +25,7 @@ const NO_DNS = {
   resolveTxt: refuse,
   resolveCname: refuse,
   resolveNs: refuse,
-  reverse: refuse,
+  resolvePtr: refuse,
 } as DnsResolver;
 
 export function fakeRuntime(overrides: Partial<Runtime> = {}): FakeRuntime {

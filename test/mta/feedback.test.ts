@@ -121,17 +121,31 @@ interface Arriving {
   reversePath?: string;
 }
 
+/** What authentication finds where DNS knows nothing. */
+const UNCHECKED = {
+  verdicts: { spf: "none", dkim: "none", dmarc: "none" },
+  policy: "none",
+  percent: 100,
+  results: "mx.example.test; none",
+} as const;
+
 function createReceiver() {
   const sender = createSender();
   const { store, mailbox, runtime, options, outcomes } = sender;
   const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
   const parser = {
     prepare: async (source: Uint8Array | string) => prepareMessage(await readSource(source), store.blobs),
+    prepareInbound: async (source: Uint8Array | string) => ({
+      message: await parser.prepare(source),
+      authentication: UNCHECKED,
+    }),
   };
   const local = createLocalDelivery({ db: store.db, mailbox, parser, runtime });
   const feedback = createFeedback({ db: store.db, outcomes, local, runtime });
   const spool = openSpool(temporaryFolder());
-  const inbound: Inbound = createInbound({ store, mailbox, parser, spool, feedback, options, runtime, log });
+  const hostname = "mx.example.test";
+  const parts = { store, mailbox, parser, spool, feedback, options, runtime, hostname, log };
+  const inbound: Inbound = createInbound(parts);
   const bob = sender.user(sender.workspaceId, "bob@example.test", "admin");
   sender.world.box(sender.workspaceId, "bob@example.test", bob);
 

@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { eq } from "drizzle-orm";
+import { createDnsCache } from "../../src/mta/dns-cache.ts";
 import { createParserPool } from "../../src/mta/parser-pool.ts";
 import { openSpool, type Received } from "../../src/mta/spool.ts";
 import { addresses, mailboxes } from "../../src/store/schema.ts";
@@ -236,6 +237,7 @@ describe("filing", () => {
         reversePath: "sender@remote.example",
         recipients: 2,
         size: message.length + 2,
+        auth: { spf: "none", dkim: "none", dmarc: "none" },
         outcome: "filed",
         ms: 0,
       },
@@ -289,7 +291,14 @@ describe("when something fails", () => {
     const rig = await open({
       parser: ({ blobFolder, runtime }) => {
         const script = new URL("./poisoned-worker.ts", import.meta.url).href;
-        return createParserPool({ blobFolder, runtime, log: testLog(runtime).log, workers: 1, script });
+        return createParserPool({
+          blobFolder,
+          names: createDnsCache(runtime),
+          runtime,
+          log: testLog(runtime).log,
+          workers: 1,
+          script,
+        });
       },
     });
     expect((await rig.client.deliver({ to: "alice@example.test" }, mail("fine"))).code).toBe(250);

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { isUnavailable } from "../../src/errors.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { sign } from "../../src/mta/dkim.ts";
+import { createDnsCache } from "../../src/mta/dns-cache.ts";
 import { composeLetter } from "../../src/mta/letter.ts";
 import { createParserPool, type ParserPool, UnparseableError } from "../../src/mta/parser-pool.ts";
 import { makeDkimKeys } from "../../src/settings/domains.ts";
@@ -23,7 +24,15 @@ function openPool({ script, workers = 1 }: { script?: string; workers?: number }
   const runtime = fakeRuntime();
   const { log, lines } = testLog(runtime);
   const blobFolder = temporaryFolder();
-  const pool = createParserPool({ blobFolder, runtime, log, workers, ...(script === undefined ? {} : { script }) });
+  const names = createDnsCache(runtime);
+  const pool = createParserPool({
+    blobFolder,
+    names,
+    runtime,
+    log,
+    workers,
+    ...(script === undefined ? {} : { script }),
+  });
   pools.push(pool);
   const said = (message: string) => lines.filter((line) => line.message === message);
   return { pool, runtime, said, blobFolder, prepare: (text: string) => pool.prepare(bytesOf(text), text.length) };

@@ -6,7 +6,7 @@ declare const self: Worker;
 
 const handle = self.onmessage;
 self.onmessage = (event: MessageEvent<ToWorker>) => {
-  const { source } = event.data;
+  const source = "source" in event.data ? event.data.source : undefined;
   const text = source instanceof Uint8Array ? Buffer.from(source).toString("latin1") : "";
   if (text.includes("X-Poison: hang")) for (;;);
   if (text.includes("X-Poison: exit")) process.exit(3);

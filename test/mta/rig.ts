@@ -4,6 +4,7 @@ import { createLog, type Log } from "../../src/log.ts";
 import { createMailbox } from "../../src/mailbox/mailbox.ts";
 import { createBlocklists } from "../../src/mta/dnsbl.ts";
 import { createDoor } from "../../src/mta/door.ts";
+import { createDnsCache } from "../../src/mta/dns-cache.ts";
 import { createFeedback } from "../../src/mta/feedback.ts";
 import { createInbound, type Envelope, type Inbound } from "../../src/mta/inbound.ts";
 import { createSmtpListener, type Limits, type SmtpListener } from "../../src/mta/listener.ts";
@@ -172,13 +173,14 @@ export async function listenForMailbox(options: MailboxOptions = {}): Promise<Ma
   const mailbox = createMailbox({ store, engine: createFts5Engine(store), runtime, options: settings, log });
   const blobFolder = join(folder, "blobs");
   const parser =
-    options.parser?.({ blobFolder, runtime }) ?? createParserPool({ blobFolder, runtime, log, workers: 1 });
+    options.parser?.({ blobFolder, runtime }) ??
+    createParserPool({ blobFolder, names: createDnsCache(runtime), runtime, log, workers: 1 });
   const spool = openSpool(join(folder, "spool"));
   const hostname = "mx.example.test";
   const outcomes = createOutcomes({ store, mailbox, options: settings, runtime, hostname, log });
   const local = createLocalDelivery({ db: store.db, mailbox, parser, runtime });
   const feedback = createFeedback({ db: store.db, outcomes, local, runtime });
-  const inbound = createInbound({ store, mailbox, parser, spool, feedback, options: settings, runtime, log });
+  const inbound = createInbound({ store, mailbox, parser, spool, feedback, options: settings, runtime, hostname, log });
   const rig = await listenAs(createMxRole(inbound, openDoor(settings, runtime, log)), {
     ...options,
     runtime,

@@ -1,0 +1,11 @@
+/**
+ * The door to mailauth: what signs (dkim.ts) and what checks mail (authenticate.ts, dmarc.ts). It takes some tenths of a
+ * second to load, so only the workers do, when there is something to sign or to check. Everything is checked as strictly as
+ * the standards have it; all DNS questions go through the resolver that is handed in.
+ */
+export type { ARCChainEntry, DMARCResult, DNSResolver } from "mailauth";
+export { arc } from "mailauth/lib/arc/index.js";
+export { DkimSigner, type HeaderLine } from "mailauth/lib/dkim/dkim-signer.js";
+export { DkimVerifier, type ParsedHeaders } from "mailauth/lib/dkim/dkim-verifier.js";
+export { evaluateDmarc } from "mailauth/lib/dmarc/index.js";
+export { spf } from "mailauth/lib/spf/index.js";

@@ -1,0 +1,38 @@
+/** Authentication inside the test's process: what a worker does, its questions put to a resolver. */
+import { type Arrival, gatherEvidence } from "../../src/mta/authenticate.ts";
+import { type Authentication, judge } from "../../src/mta/dmarc.ts";
+import { createDnsCache, type RecordType } from "../../src/mta/dns-cache.ts";
+import type { DNSResolver } from "../../src/mta/mailauth.ts";
+import type { DnsResolver } from "../../src/runtime.ts";
+import { START } from "../harness/runtime.ts";
+
+/** Asks `dns` as the workers do, through the cache. */
+export function askerOf(dns: DnsResolver): DNSResolver {
+  const cache = createDnsCache({ dns, now: () => START });
+  return async (name, type) => {
+    const answer = await cache.ask(name, type as RecordType);
+    if ("records" in answer) return answer.records as string[];
+    throw Object.assign(new Error(answer.code), { code: answer.code });
+  };
+}
+
+export const ARRIVAL: Arrival = {
+  ip: "192.0.2.1",
+  helo: "mail.remote.example",
+  reversePath: "carol@remote.example",
+  hostname: "mx.example.test",
+  trustedForwarders: [],
+  now: START,
+};
+
+/** `shown`: the address that our parser takes for the author. */
+export async function authenticate(
+  message: string,
+  dns: DnsResolver,
+  { shown, ...arrival }: Partial<Arrival> & { shown?: string } = {},
+): Promise<Authentication> {
+  const complete = { ...ARRIVAL, ...arrival };
+  const ask = askerOf(dns);
+  const evidence = await gatherEvidence(Buffer.from(message, "latin1"), complete, ask);
+  return await judge(evidence, shown, complete, ask);
+}
