@@ -7,6 +7,7 @@ import { emit } from "../events/outbox.ts";
 import { type EmailAddress, NOBODY } from "../message/address.ts";
 import { newId, type Runtime } from "../runtime.ts";
 import type { SearchEngine } from "../search/engine.ts";
+import type { Options } from "../store/options.ts";
 import { prepared } from "../store/prepared.ts";
 import {
   type AuthVerdicts,
@@ -21,8 +22,11 @@ import {
 } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { folderOfMessage, moveMessages } from "./folders.ts";
+import { judge } from "./judgement.ts";
+import { recordJudgement, teachAnswered } from "./junk/training.ts";
+import { writeLabels } from "./labels.ts";
 import type { PreparedMessage } from "./prepare.ts";
-import { isTrainedAsSpam } from "./senders.ts";
+import { noteAnswered } from "./senders.ts";
 import { continued, type FilingKind, started, THREAD_STATE, type ThreadState } from "./thread-state.ts";
 import { type Arrival, findThread, type ThreadRow, threadToJoin } from "./threading.ts";
 import { addUsage } from "./usage.ts";
@@ -43,7 +47,7 @@ export interface Filing {
   threadId?: string;
   /** Instead of the Bcc that stands in the message. */
   bcc?: readonly EmailAddress[];
-  /** Judged spam for a reason of the arrival, such as DMARC; trained senders are known here. */
+  /** Judged spam for a reason of the arrival, such as DMARC; what the mailbox has learned is known here. */
   spam?: boolean;
   auth?: AuthVerdicts;
   /** The user who sent it, or wrote the draft: who sees all of its Bcc. */
@@ -57,6 +61,9 @@ export interface Filed {
   /** It was there already: nothing was filed or announced. */
   duplicate: boolean;
 }
+
+/** Of a conversation that is a report between mail systems. */
+const REPORT_LABEL = "Reports";
 
 type Placeholder = ReturnType<typeof sql.placeholder>;
 
@@ -151,9 +158,11 @@ const statements = prepared(prepareStatements);
 
 export function createFiling({
   engine,
+  options,
   runtime,
 }: {
   engine: Pick<SearchEngine, "add">;
+  options: Pick<Options, "get">;
   runtime: Pick<Runtime, "now" | "randomBytes">;
 }): (tx: Tx, filing: Filing) => Filed {
   return function file(tx, filing) {
@@ -166,20 +175,29 @@ export function createFiling({
 
     const from = message.from ?? NOBODY;
     const date = message.date !== undefined && message.date <= now ? message.date : now;
-    const spam = kind === "received" && (filing.spam === true || isTrainedAsSpam(tx, mailboxId, from.email));
+    const judgement = kind === "received" ? judge(tx, filing, from, options) : {};
+    const spam = judgement.filedFor !== undefined;
     const joined = kind === "draft" ? undefined : threadFor(tx, filing, { mailboxId, receivedOn, message, date, spam });
     const addition = { message: { ...message, from }, kind, date } as const;
-    const state = joined ? continued(tx, joined, addition) : started(addition, spam);
+    // A report answers nothing: one that does is read as any mail is.
+    const isReport = kind === "received" && message.aggregateReport !== undefined && !joined && !spam;
+    const state = joined
+      ? continued(tx, joined, addition)
+      : { ...started(addition, spam), ...(isReport && { unread: false }) };
     const thread = joined ?? startThread(tx, { ...state, id: newId(runtime, "thr"), mailboxId, receivedOn });
     if (joined) {
       statements(tx).updateThread.run({ ...state, seq: joined.seq });
       if (state.folder !== joined.folder) moveMessages(tx, joined.seq, state.folder);
     }
+    if (isReport) writeLabels(tx, thread.seq, [REPORT_LABEL]);
     if (kind !== "draft") addReferences(tx, filing, thread.seq);
 
     const id = newId(runtime, "msg");
     const seq = thread.seq * MESSAGES_PER_THREAD + state.nextOrdinal - 1;
-    insertMessage(tx, filing, { id, seq, threadSeq: thread.seq, kind, from, date, folder: state.folder });
+    const read = kind !== "received" || isReport;
+    insertMessage(tx, filing, { id, seq, threadSeq: thread.seq, kind, from, date, folder: state.folder, read });
+    recordJudgement(tx, seq, judgement);
+    if (kind === "sent" && joined) learnAnswered(tx, filing, joined);
     engine.add(tx, seq, { workspaceId: mailbox.workspaceId, mailboxId }, message.index);
     addUsage(tx, mailboxId, message.size);
     if (kind === "received") {
@@ -221,6 +239,7 @@ export function createFiling({
       from: EmailAddress;
       date: number;
       folder: Folder;
+      read: boolean;
     },
   ): void {
     const kind = row.kind === "notice" ? "received" : row.kind;
@@ -229,7 +248,6 @@ export function createFiling({
       mailboxId,
       kind,
       folder: folderOfMessage(kind, row.folder),
-      read: kind !== "received",
       filedAt: now,
       messageId: message.messageId ?? null,
       inReplyTo: message.inReplyTo ?? null,
@@ -270,6 +288,14 @@ function startThread(tx: Tx, row: ThreadState & Pick<ThreadRow, "id" | "mailboxI
   const inserted = statements(tx).insertThread.get(row);
   if (!inserted) throw new Error("inserting a conversation returned no row");
   return { id: row.id, seq: inserted.seq };
+}
+
+/** What somebody answers is wanted, and so is who wrote it. What a program answers by itself says nothing of either. */
+function learnAnswered(tx: Tx, { mailboxId, message: { inReplyTo, headers }, now }: Filing, thread: ThreadRow): void {
+  const isAutomatic = headers.some(([name, value]) => /^auto-submitted$/i.test(name) && !/^no\b/i.test(value));
+  if (inReplyTo === undefined || isAutomatic || thread.folder === "spam") return;
+  const sender = teachAnswered(tx, thread, inReplyTo);
+  if (sender) noteAnswered(tx, mailboxId, sender, now);
 }
 
 /** The same message received before. One without a Message-ID is never taken for another. */

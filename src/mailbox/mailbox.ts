@@ -83,7 +83,7 @@ export interface MailboxParts {
 
 export function createMailbox({ store, engine, runtime, options, log }: MailboxParts): Mailbox {
   return {
-    file: createFiling({ engine, runtime }),
+    file: createFiling({ engine, options, runtime }),
     route: (address) => routeOf(store.db, address),
     usage: (mailboxId) => usageOf(store.db, options, mailboxId),
     localDomain: (domain) => localDomain(store.db, domain),

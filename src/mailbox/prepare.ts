@@ -2,6 +2,7 @@
  * From the bytes of a message to everything that filing it needs: all the CPU-heavy work and the durable attachments,
  * and no database, so that it can run in a worker. What comes out is plain data that can be cloned between threads.
  */
+import { type AggregateReport, aggregateReportIn } from "../message/aggregate-report.ts";
 import { fingerprintOf } from "../message/fingerprint.ts";
 import { type ParsedMessage, parseMessage } from "../message/parse.ts";
 import { type Report, readReport } from "../message/report.ts";
@@ -9,6 +10,7 @@ import { SANITIZER_VERSION, sanitizeHtml } from "../message/sanitize.ts";
 import { snippetOf, subjectKeyOf } from "../message/text.ts";
 import { foldDocument, type IndexDocument } from "../search/fold.ts";
 import type { Blobs } from "../store/blobs.ts";
+import { tokensOf } from "./junk/tokens.ts";
 
 /** A message ready to be filed, into one mailbox or several. */
 export interface PreparedMessage extends Omit<ParsedMessage, "sender" | "html" | "attachments" | "autoSubmitted"> {
@@ -30,6 +32,10 @@ export interface PreparedMessage extends Omit<ParsedMessage, "sender" | "html" |
   index: IndexDocument;
   /** What it says of mail that was sent, when it is a bounce or a complaint. */
   report?: Report;
+  /** What the junk filter knows it by, parted by single spaces; absent where no parser could read it. */
+  junkTokens?: string;
+  /** It is a report between mail systems, for no person to read. */
+  aggregateReport?: AggregateReport;
 }
 
 interface PreparedAttachment extends Omit<ParsedMessage["attachments"][number], "content"> {
@@ -51,6 +57,7 @@ export async function prepareMessage(bytes: Uint8Array, blobs: Pick<Blobs, "writ
   }
   const { key, isReply } = subjectKeyOf(parsed.subject);
   const report = await readReport(bytes);
+  const aggregateReport = aggregateReportIn({ ...parsed, attachments });
   return {
     ...parsed,
     subjectKey: key,
@@ -70,5 +77,7 @@ export async function prepareMessage(bytes: Uint8Array, blobs: Pick<Blobs, "writ
       filenames: attachments.map(({ filename }) => filename),
     }),
     ...(report === undefined ? {} : { report }),
+    ...(aggregateReport === undefined ? {} : { aggregateReport }),
+    junkTokens: tokensOf({ ...parsed, attachments, size: bytes.byteLength, html: () => html }),
   };
 }

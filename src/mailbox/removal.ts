@@ -2,6 +2,7 @@
 import { eq, inArray, sum } from "drizzle-orm";
 import { messages, threads } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
+import { deleteLearned } from "./junk/filter.ts";
 import { addUsage } from "./usage.ts";
 
 /** Conversations looked at for one portion; each has a message at least. */
@@ -9,7 +10,8 @@ const MOST_THREADS = 500;
 
 /**
  * Deletes conversations of the mailbox until about `limit` messages are gone, one conversation at least. Bodies,
- * attachments, labels and index rows follow by foreign key and trigger; blobs are swept later. False when none was left.
+ * attachments, labels and index rows follow by foreign key and trigger; blobs are swept later. What the mailbox has
+ * learned goes last. False when nothing was left.
  */
 export function deleteMail(tx: Tx, mailboxId: string, limit: number): boolean {
   const candidates = tx
@@ -18,7 +20,7 @@ export function deleteMail(tx: Tx, mailboxId: string, limit: number): boolean {
     .where(eq(threads.mailboxId, mailboxId))
     .limit(Math.min(limit, MOST_THREADS))
     .all();
-  if (candidates.length === 0) return false;
+  if (candidates.length === 0) return deleteLearned(tx, mailboxId);
   let count = 0;
   const portion: number[] = [];
   for (const thread of candidates) {

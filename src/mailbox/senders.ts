@@ -2,56 +2,96 @@
  * What a mailbox has learned of senders (contract: Spam): one trained as spam is filed to spam from then on, until
  * forgiven. Mail that names no sender teaches nothing and is judged by nothing learned. The only writer of
  * sender_verdicts.
+ *
+ * A From that fails DMARC is not that sender's: what is learned of it neither harms the sender nor gains their trust.
  */
 import { and, eq, sql } from "drizzle-orm";
-import { isAnonymous } from "../message/address.ts";
+import { type EmailAddress, isAnonymous } from "../message/address.ts";
 import { prepared } from "../store/prepared.ts";
-import { senderVerdicts } from "../store/schema.ts";
+import { type AuthVerdicts, type SENDER_VERDICTS, senderVerdicts } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 
-const statements = prepared((db) => ({
-  verdict: db
-    .select({ verdict: senderVerdicts.verdict })
-    .from(senderVerdicts)
-    .where(
-      and(
-        eq(senderVerdicts.mailboxId, sql.placeholder("mailboxId")),
-        eq(senderVerdicts.sender, sql.placeholder("sender")),
-      ),
-    )
-    .prepare(),
-}));
-
-const keyOf = (sender: string): string => sender.toLowerCase();
-
-/** `sender`: an address in any case, here and below. */
-export function isTrainedAsSpam(tx: Tx, mailboxId: string, sender: string): boolean {
-  if (isAnonymous(sender)) return false;
-  return statements(tx).verdict.get({ mailboxId, sender: keyOf(sender) })?.verdict === "spam";
+/** Whom a message shows as its author, and whether that is known to be untrue. */
+export interface Sender {
+  /** Lower case. */
+  address: string;
+  spoofed: boolean;
+  /** DMARC could not be evaluated: nothing speaks against the sender, and nothing for them. */
+  unknown: boolean;
 }
+
+export type SenderVerdict = (typeof SENDER_VERDICTS)[number];
+
+const statements = prepared((db) => {
+  const values = {
+    mailboxId: sql.placeholder("mailboxId"),
+    sender: sql.placeholder("sender"),
+    spoofed: sql.placeholder("spoofed"),
+    verdict: sql.placeholder("verdict"),
+    trainedAt: sql.placeholder("now"),
+  };
+  return {
+    verdicts: db
+      .select({ spoofed: senderVerdicts.spoofed, verdict: senderVerdicts.verdict })
+      .from(senderVerdicts)
+      .where(
+        and(
+          eq(senderVerdicts.mailboxId, sql.placeholder("mailboxId")),
+          eq(senderVerdicts.sender, sql.placeholder("sender")),
+        ),
+      )
+      .prepare(),
+    set: db
+      .insert(senderVerdicts)
+      .values(values)
+      .onConflictDoUpdate({
+        target: [senderVerdicts.mailboxId, senderVerdicts.sender, senderVerdicts.spoofed],
+        set: { verdict: sql`excluded.verdict`, trainedAt: sql`excluded.trained_at` },
+      })
+      .prepare(),
+    setIfNone: db.insert(senderVerdicts).values(values).onConflictDoNothing().prepare(),
+  };
+});
+
+/** `auth`: absent for mail that nobody authenticated, such as that of the server's own people. */
+export function senderOf(from: EmailAddress, auth: AuthVerdicts | null | undefined): Sender {
+  const dmarc = auth?.dmarc;
+  return {
+    address: from.email.toLowerCase(),
+    spoofed: dmarc === "fail",
+    unknown: dmarc === "temperror" || dmarc === "permerror",
+  };
+}
+
+/** Undefined when nothing was learned. Who shows another's address is also judged by what is known against the other. */
+export function verdictOn(tx: Tx, mailboxId: string, { address, spoofed }: Sender): SenderVerdict | undefined {
+  if (isAnonymous(address)) return undefined;
+  const learned = statements(tx).verdicts.all({ mailboxId, sender: address });
+  const own = learned.find((one) => one.spoofed === spoofed)?.verdict;
+  if (own !== undefined || !spoofed) return own;
+  return learned.some(({ verdict }) => verdict === "spam") ? "spam" : undefined;
+}
+
+/** Whether the verdict on a sender keeps their mail from being taken for junk. */
+export const isTrusted = ({ spoofed, unknown }: Sender, verdict: SenderVerdict | undefined): boolean =>
+  !spoofed && !unknown && (verdict === "forgiven" || verdict === "answered");
 
 /** `now`: epoch ms, here and below. */
-export function trainAsSpam(tx: Tx, mailboxId: string, sender: string, now: number): void {
-  if (isAnonymous(sender)) return;
-  tx.insert(senderVerdicts)
-    .values({ mailboxId, sender: keyOf(sender), verdict: "spam", trainedAt: now })
-    .onConflictDoUpdate({
-      target: [senderVerdicts.mailboxId, senderVerdicts.sender],
-      set: { verdict: "spam", trainedAt: now },
-    })
-    .run();
+export function trainAsSpam(tx: Tx, mailboxId: string, sender: Sender, now: number): void {
+  learn(tx, mailboxId, sender, "spam", now);
 }
 
-/** Forgives a sender who was trained as spam; of others nothing is learned. */
-export function forgive(tx: Tx, mailboxId: string, sender: string, now: number): void {
-  tx.update(senderVerdicts)
-    .set({ verdict: "forgiven", trainedAt: now })
-    .where(
-      and(
-        eq(senderVerdicts.mailboxId, mailboxId),
-        eq(senderVerdicts.sender, keyOf(sender)),
-        eq(senderVerdicts.verdict, "spam"),
-      ),
-    )
-    .run();
+export function forgive(tx: Tx, mailboxId: string, sender: Sender, now: number): void {
+  learn(tx, mailboxId, sender, "forgiven", now);
+}
+
+function learn(tx: Tx, mailboxId: string, { address, spoofed }: Sender, verdict: SenderVerdict, now: number): void {
+  if (isAnonymous(address)) return;
+  statements(tx).set.run({ mailboxId, sender: address, spoofed, verdict, now });
+}
+
+/** Somebody wrote back to the sender. What was said of them in so many words stands. */
+export function noteAnswered(tx: Tx, mailboxId: string, { address, spoofed }: Sender, now: number): void {
+  if (isAnonymous(address)) return;
+  statements(tx).setIfNone.run({ mailboxId, sender: address, spoofed, verdict: "answered", now });
 }

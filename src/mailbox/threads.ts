@@ -8,10 +8,11 @@ import { prepared } from "../store/prepared.ts";
 import { type Folder, messages, threads } from "../store/schema.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { moveMessages } from "./folders.ts";
+import { teachConversation } from "./junk/training.ts";
 import { labelsOf, patchedLabels, requireLabels, writeLabels } from "./labels.ts";
 import { messagesOfThread } from "./messages.ts";
 import { markRead, markUnread } from "./read-state.ts";
-import { forgive, trainAsSpam } from "./senders.ts";
+import { forgive, type Sender, senderOf, trainAsSpam } from "./senders.ts";
 import { threadView } from "./thread-view.ts";
 import { isDraft, type ThreadRow } from "./threading.ts";
 import type { ThreadDetailView, ThreadPatch, ThreadView } from "./views.ts";
@@ -87,21 +88,31 @@ function move(tx: Tx, thread: ThreadRow, folder: Folder, now: number): void {
   if (folder === "spam") {
     const [sender] = inboundSenders(tx, thread);
     if (sender !== undefined) trainAsSpam(tx, thread.mailboxId, sender, now);
-  }
-  if (folder === "inbox" && thread.folder === "spam") {
+    teachConversation(tx, thread, "spam");
+  } else if (folder === "inbox" && thread.folder === "spam") {
     for (const sender of inboundSenders(tx, thread)) forgive(tx, thread.mailboxId, sender, now);
+    teachConversation(tx, thread, "ham");
+  } else if (folder === "archive" && thread.folder !== "archive") {
+    // Out of spam it is less than forgiven: what was learned is taken back, and nothing else learned.
+    teachConversation(tx, thread, thread.folder === "spam" ? undefined : "ham");
   }
   tx.update(threads).set({ folder, snoozedUntil: null }).where(eq(threads.seq, thread.seq)).run();
   if (folder !== thread.folder) moveMessages(tx, thread.seq, folder);
 }
 
 /** Who wrote to us in it, the latest first; without our own notices. */
-function inboundSenders(tx: Tx, thread: ThreadRow): Set<string> {
+function inboundSenders(tx: Tx, thread: ThreadRow): Sender[] {
   const rows = tx
-    .select({ from: messages.from })
+    .select({ from: messages.from, auth: messages.auth })
     .from(messages)
     .where(and(eq(messages.threadSeq, thread.seq), eq(messages.kind, "received"), isNotNull(messages.receivedOn)))
     .orderBy(desc(messages.date), desc(messages.seq))
     .all();
-  return new Set(rows.map(({ from }) => from.email.toLowerCase()));
+  const senders = new Map<string, Sender>();
+  for (const { from, auth } of rows) {
+    const sender = senderOf(from, auth);
+    const key = `${sender.address} ${sender.spoofed}`;
+    if (!senders.has(key)) senders.set(key, sender);
+  }
+  return [...senders.values()];
 }

@@ -5,6 +5,7 @@
 import mail from "./migrations/0001_mail.sql" with { type: "text" };
 import sending from "./migrations/0002_sending.sql" with { type: "text" };
 import webhooks from "./migrations/0003_webhooks.sql" with { type: "text" };
+import junk from "./migrations/0004_junk.sql" with { type: "text" };
 import greylist from "./migrations/0005_greylist.sql" with { type: "text" };
 
-export const MIGRATIONS: readonly string[] = [mail, sending, webhooks, greylist];
+export const MIGRATIONS: readonly string[] = [mail, sending, webhooks, junk, greylist];

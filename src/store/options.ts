@@ -163,6 +163,7 @@ const REQUESTS: Bounds = { unit: "requests", min: 1, max: 1_000_000_000, integer
 const RECIPIENTS: Bounds = { unit: "recipients", min: 0, max: 1_000_000_000, integer: true };
 const SECONDS: Bounds = { unit: "seconds", min: 0, max: TEN_YEARS_OF_SECONDS };
 const HOURS: Bounds = { unit: "hours", min: 0, max: TEN_YEARS_OF_HOURS };
+const SCORE: Bounds = { unit: "score", min: 0.5, max: 1 };
 const DAYS: Bounds = { unit: "days", min: 0, max: TEN_YEARS_OF_DAYS };
 
 const COUNT: Bounds = { unit: "a minute", min: 1, max: 1_000_000_000, integer: true };
@@ -258,6 +259,11 @@ export const SETTINGS = {
   "spam.rejectDmarc": boolean(
     true,
     "Refuse mail that fails a published DMARC policy of reject; false files it to spam instead",
+  ),
+  "spam.junkThreshold": orWord(
+    "off",
+    number(SCORE, 0.999, "Score from which a mailbox's trained junk filter files mail to spam"),
+    0.999,
   ),
   "spam.trustedForwarders": orWord(
     "none",

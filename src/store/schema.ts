@@ -7,8 +7,9 @@
  *               └─ mailboxes ┬─ addresses        (the mailbox's own, aliases, catch-alls)
  *                            ├─ mailbox_usage
  *                            ├─ sender_verdicts  (spam training)
+ *                            ├─ junk_filters ── junk_tokens
  *                            └─ threads ─┬─ thread_labels, thread_references
- *                                        └─ messages ─┬─ message_bodies
+ *                                        └─ messages ─┬─ message_bodies, message_judgements
  *                                                     ├─ attachments ── blobs (files)
  *                                                     └─ message_index  (FTS5)
  *   outbound_messages ─┬─ outbound_contents    what is being sent; without foreign keys to mail, which it outlives
@@ -17,13 +18,13 @@
  *   events: the outbox ── webhook_deliveries ── webhook_endpoints (a workspace's).   webhook_cursor: how far it is read.
  *   options: the settings.   greylist: senders of first mail, who wait or have waited.
  *
- * Who writes what: options store/options.ts · api_keys access/credentials.ts · threads to sender_verdicts, and
+ * Who writes what: options store/options.ts · api_keys access/credentials.ts · threads to message_judgements, and
  * mailbox_usage mailbox/ · message_index search/fts5.ts · events and webhook_* events/ · outbound_* and queue_* mta/queue.ts ·
  * suppressions mta/suppression.ts · greylist mta/greylist.ts · idempotency_keys api/idempotency.ts · everything about
  * people, domains and mailboxes settings/.
  */
 import { sql } from "drizzle-orm";
-import { blob, index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { blob, index, integer, primaryKey, real, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import type { EmailAddress } from "../message/address.ts";
 
 /** SPF, DKIM and DMARC verdicts of an inbound message (spec: Message.auth). */
@@ -338,17 +339,65 @@ export const attachments = sqliteTable(
   ],
 );
 
+export const SENDER_VERDICTS = ["spam", "forgiven", "answered"] as const;
+
 /** What a mailbox has learned of a sender (lower-case address). */
 export const senderVerdicts = sqliteTable(
   "sender_verdicts",
   {
     mailboxId: text("mailbox_id").notNull(),
     sender: text("sender").notNull(),
-    verdict: text("verdict", { enum: ["spam", "forgiven"] }).notNull(),
+    /** Learned of mail that failed DMARC, and so is not the sender's own. */
+    spoofed: flag("spoofed").notNull(),
+    verdict: text("verdict", { enum: SENDER_VERDICTS }).notNull(),
     trainedAt: integer("trained_at").notNull(),
   },
-  (table) => [primaryKey({ columns: [table.mailboxId, table.sender] })],
+  (table) => [primaryKey({ columns: [table.mailboxId, table.sender, table.spoofed] })],
 );
+
+/** The junk filter of a mailbox: how many messages of either kind it was trained with. */
+export const junkFilters = sqliteTable("junk_filters", {
+  seq: integer("seq").primaryKey(),
+  mailboxId: text("mailbox_id").notNull().unique(),
+  spam: integer("spam").notNull(),
+  ham: integer("ham").notNull(),
+});
+
+/** In how many of them a token stood. */
+export const junkTokens = sqliteTable(
+  "junk_tokens",
+  {
+    filterSeq: integer("filter_seq").notNull(),
+    /** XXH32 of the token, signed. */
+    token: integer("token").notNull(),
+    spam: integer("spam").notNull(),
+    ham: integer("ham").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.filterSeq, table.token] })],
+);
+
+/** A token and how likely a message with it is spam in this mailbox, 0 to 1. */
+export interface JunkClue {
+  token: string;
+  probability: number;
+}
+
+/** `sender`: trained as spam. `arrival`: for a reason of the arrival, such as DMARC. `junk`: the score. */
+export const FILED_FOR = ["sender", "arrival", "junk"] as const;
+export const JUNK_KINDS = ["spam", "ham"] as const;
+
+/** What was thought of a message when it came, and what its mailbox was taught by it. Messages without either have none. */
+export const messageJudgements = sqliteTable("message_judgements", {
+  messageSeq: integer("message_seq").primaryKey(),
+  /** Why it was filed to spam; null when it was not. */
+  filedFor: text("filed_for", { enum: FILED_FOR }),
+  /** How much it is like the mailbox's junk, 0 to 1; null while the filter has no opinion. */
+  score: real("score"),
+  /** What the score comes from, the strongest first. */
+  clues: json<JunkClue[]>("clues"),
+  /** What the filter was trained with it as; null when it was not. */
+  trained: text("trained", { enum: JUNK_KINDS }),
+});
 
 /** Events as they happened, written in the transaction of their cause (spec: Events). */
 export const events = sqliteTable("events", {

@@ -105,7 +105,10 @@ describe("of mail that names no sender nothing is learned", () => {
   test("and nothing that was learned of it before counts", async () => {
     const { receive, thread, store, box } = createAlice();
     const sender = "unknown@unknown.invalid";
-    store.db.insert(senderVerdicts).values({ mailboxId: box, sender, verdict: "spam", trainedAt: 0 }).run();
+    store.db
+      .insert(senderVerdicts)
+      .values({ mailboxId: box, sender, spoofed: false, verdict: "spam", trainedAt: 0 })
+      .run();
     const { threadId } = await receive(letter().replace(/^From:.*\n/m, ""));
     expect(thread(threadId)).toMatchObject({ folder: "inbox", from: { email: sender } });
   });

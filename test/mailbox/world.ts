@@ -9,7 +9,7 @@ import type { ThreadFilters } from "../../src/mailbox/views.ts";
 import { splitAddress } from "../../src/message/address.ts";
 import { newId } from "../../src/runtime.ts";
 import { createFts5Engine } from "../../src/search/fts5.ts";
-import { openOptions } from "../../src/store/options.ts";
+import { type Options, openOptions } from "../../src/store/options.ts";
 import {
   addresses,
   domains,
@@ -31,6 +31,7 @@ export interface World {
   store: Store;
   runtime: FakeRuntime;
   mailbox: Mailbox;
+  options: Options;
   workspace(name: string, domain: string): string;
   user(workspaceId: string, email: string, role: Role): Caller;
   /** A mailbox; of a person, if `owner` is given. */
@@ -52,13 +53,8 @@ export function createWorld(): World {
   const runtime = fakeRuntime();
   const store = openStore({ folder: temporaryFolder(), file: ":memory:", runtime });
   const log = createLog("silent", runtime.now, () => {});
-  const mailbox = createMailbox({
-    store,
-    engine: createFts5Engine(store),
-    runtime,
-    options: openOptions(store),
-    log,
-  });
+  const options = openOptions(store);
+  const mailbox = createMailbox({ store, engine: createFts5Engine(store), runtime, options, log });
   const { db } = store;
   const domainOf = new Map<string, string>();
   const workspaceOf = new Map<string, string>();
@@ -71,6 +67,7 @@ export function createWorld(): World {
     store,
     runtime,
     mailbox,
+    options,
     workspace(name, domain) {
       const id = newId(runtime, "wsp");
       db.insert(workspaces).values({ id, name, createdAt: runtime.now() }).run();

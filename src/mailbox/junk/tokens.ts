@@ -1,0 +1,197 @@
+/**
+ * What the junk filter knows a message by: words of subject and text as search folds them, and traits of its header,
+ * links, HTML and attachments, each a token with its kind before a colon, which no word contains.
+ *
+ * Pure, and bounded whatever the message: at most MOST_TOKENS, of a limited beginning of it. The same stored message
+ * always gives the same tokens, since what was learned of it is unlearned by making them again.
+ */
+import { type EmailAddress, splitAddress } from "../../message/address.ts";
+import { fold } from "../../search/fold.ts";
+import type { AuthVerdicts } from "../../store/schema.ts";
+import type { Sender } from "../senders.ts";
+
+/** What of a message is looked at: prepared, or read back from the store. */
+export interface JunkSource {
+  /** As stored: without trace, authentication and Content-* fields. */
+  headers: readonly (readonly [name: string, value: string])[];
+  from?: EmailAddress | undefined;
+  replyTo: readonly EmailAddress[];
+  messageId?: string | undefined;
+  subject: string;
+  text: string;
+  attachments: readonly { filename: string; contentType: string }[];
+  /** Bytes as received. */
+  size: number;
+  /** As received; asked for only where the message is small enough for it to be looked at. */
+  html(): string | undefined;
+}
+
+/** Tokens of one message, those of senderTokens apart. */
+const MOST_TOKENS = 400;
+/** Traits, of all kinds, and words of the subject: they come first, and leave room for the text. */
+const MOST_TRAITS = 120;
+const MOST_SUBJECT_WORDS = 40;
+const MOST_HOSTS = 30;
+const MOST_FILES = 20;
+/** Characters looked at. */
+const LONGEST_SUBJECT = 1_000;
+const LONGEST_TEXT = 32_768;
+const LONGEST_HTML = 65_536;
+const LONGEST_VALUE = 200;
+/** Bytes of a message whose HTML is looked at: it is decompressed to be learned from. */
+const LARGEST_WITH_HTML = 1_048_576;
+/** Characters of a word; what is longer is encoded data, mostly. */
+const LONGEST_WORD = 24;
+
+/** Header fields that tell something by being there. A closed list: invented ones would fill the table. */
+const TELLING = new Set([
+  "auto-submitted",
+  "comments",
+  "disposition-notification-to",
+  "errors-to",
+  "feedback-id",
+  "in-reply-to",
+  "list-id",
+  "list-post",
+  "list-unsubscribe",
+  "list-unsubscribe-post",
+  "organization",
+  "references",
+  "return-receipt-to",
+  "sender",
+  "x-originating-ip",
+]);
+/** Fields whose first words tell something. */
+const DESCRIBED = new Set(["importance", "list-id", "precedence", "user-agent", "x-mailer", "x-priority"]);
+/** Fields that honest mail programs write. */
+const EXPECTED = ["date", "from", "message-id", "subject", "to"];
+
+const HTML_TRAITS: readonly (readonly [name: string, pattern: RegExp])[] = [
+  ["form", /<form\b/i],
+  ["frame", /<i?frame\b/i],
+  ["script", /<script\b|\bon(?:load|click|error)\s*=/i],
+  ["hidden", /display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*[01](?:px|pt)?\s*[;"']/i],
+  ["white", /color\s*[:=]\s*["']?\s*(?:#fff(?:fff)?\b|white\b)/i],
+  ["huge", /<font[^>]{0,100}\bsize\s*=\s*["']?\+?[4-9]/i],
+  ["image", /<img\b[^>]{0,500}https?:/i],
+  ["pixel", /<img\b[^>]{0,500}\b(?:width|height)\s*=\s*["']?[01]\b/i],
+  ["data", /\bsrc\s*=\s*["']?data:/i],
+  ["comment", /[a-z]<!--[^>]{0,200}-->[a-z]/i],
+  ["table", /<table\b/i],
+  ["style", /<style\b/i],
+];
+
+/** The tokens, parted by single spaces. */
+export function tokensOf(source: JunkSource): string {
+  const html = source.size <= LARGEST_WITH_HTML ? source.html()?.slice(0, LONGEST_HTML) : undefined;
+  const text = source.text.slice(0, LONGEST_TEXT);
+  const traits = new Set<string>();
+  addHeader(traits, source);
+  addLinks(traits, text, html ?? "");
+  for (const { filename, contentType } of source.attachments.slice(0, MOST_FILES)) {
+    traits.add(`file:${contentType.slice(0, 60)}`);
+    const [, extension] = /\.([a-z0-9]{1,8})$/i.exec(filename) ?? [];
+    if (extension !== undefined) traits.add(`file:.${extension.toLowerCase()}`);
+  }
+  if (html !== undefined) {
+    traits.add("html");
+    for (const [name, pattern] of HTML_TRAITS) if (pattern.test(html)) traits.add(`html:${name}`);
+  }
+  traits.add(`length:${Math.ceil(Math.log2(text.length + 1))}`);
+  const tokens = new Set([...traits].slice(0, MOST_TRAITS));
+  for (const word of first(wordsOf(source.subject.slice(0, LONGEST_SUBJECT)), MOST_SUBJECT_WORDS)) {
+    tokens.add(`subject:${word}`);
+  }
+  for (const word of chosen(wordsOf(text), MOST_TOKENS - tokens.size)) tokens.add(word);
+  return [...tokens].join(" ");
+}
+
+/**
+ * Who it is from, as far as the server can tell: what is learned of a spoofed From is told from the sender's own mail.
+ * Made where the verdicts are known, which is not where the message is parsed.
+ */
+export function senderTokens({ address, spoofed }: Sender, auth: AuthVerdicts | null | undefined): string[] {
+  const shown = address.slice(0, LONGEST_VALUE).replaceAll(/\s/g, "");
+  const kind = spoofed ? "spoofed" : "from";
+  const verdicts = auth ? [`spf:${auth.spf}`, `dkim:${auth.dkim}`, `dmarc:${auth.dmarc}`] : [];
+  return [`${kind}:${shown}`, `${kind}:@${splitAddress(shown).domain}`, ...verdicts];
+}
+
+function addHeader(traits: Set<string>, { headers, from, replyTo, messageId, subject }: JunkSource): void {
+  const names = new Set<string>();
+  for (const [written, value] of headers) {
+    const name = written.toLowerCase();
+    names.add(name);
+    if (TELLING.has(name)) traits.add(`header:${name}`);
+    if (DESCRIBED.has(name)) {
+      for (const word of first(wordsOf(value.slice(0, LONGEST_VALUE)), 4)) traits.add(`${name}:${word}`);
+    }
+  }
+  for (const name of EXPECTED) if (!names.has(name)) traits.add(`without:${name}`);
+  const domain = splitAddress(from?.email ?? "").domain.toLowerCase();
+  for (const word of first(wordsOf(from?.name?.slice(0, LONGEST_VALUE) ?? ""), 6)) traits.add(`name:${word}`);
+  const answered = replyTo[0] && splitAddress(replyTo[0].email).domain.toLowerCase();
+  if (answered !== undefined) traits.add(answered === domain ? "reply-to:same" : `reply-to:${answered.slice(0, 100)}`);
+  if (messageId !== undefined && domain !== "") {
+    traits.add(messageId.toLowerCase().includes(domain) ? "message-id:same" : "message-id:other");
+  }
+  if (subject.length >= 8 && subject === subject.toUpperCase() && subject !== subject.toLowerCase()) {
+    traits.add("subject:CAPITALS");
+  }
+  for (const sign of ["!", "?", "$", "%", "€"]) if (subject.includes(sign)) traits.add(`subject:${sign}`);
+  if (/\s{4,}\S+$/.test(headers.find(([name]) => name.toLowerCase() === "subject")?.[1].slice(-100) ?? "")) {
+    traits.add("subject:gap");
+  }
+}
+
+/** Hosts that text and HTML link to, each with the domains above it. */
+function addLinks(traits: Set<string>, text: string, html: string): void {
+  const hosts = new Set<string>();
+  for (const from of [text, html]) {
+    for (const [, authority = ""] of from.matchAll(/\bhttps?:\/\/([^\s/?#"'<>()\\]{1,253})/gi)) {
+      if (hosts.size >= MOST_HOSTS) return;
+      hosts.add(authority.toLowerCase());
+      const host = authority.slice(authority.lastIndexOf("@") + 1).toLowerCase();
+      if (host.length < authority.length) traits.add("link:@");
+      if (/:\d+$/.test(host)) traits.add("link::port");
+      const labels = host.replace(/[.:]*\d*$/, (end) => (end.startsWith(":") ? "" : end)).split(".");
+      if (/^\d+$/.test(labels.at(-1) ?? "")) traits.add("link:address");
+      else for (const count of [2, 3]) traits.add(`link:${labels.slice(-count).join(".")}`);
+    }
+  }
+}
+
+/** Words in their order; where a script has no spaces, its characters by twos. */
+function* wordsOf(text: string): Generator<string> {
+  let before = "";
+  for (const word of fold(text).split(" ")) {
+    const alone = word.length === 1 && word > "\x7f";
+    if (alone && before !== "") yield before + word;
+    before = alone ? word : "";
+    if (word.length > 1 && word.length <= LONGEST_WORD) yield word;
+  }
+}
+
+function first(words: Iterable<string>, most: number): Set<string> {
+  const taken = new Set<string>();
+  for (const word of words) {
+    if (taken.size >= most) break;
+    taken.add(word);
+  }
+  return taken;
+}
+
+/**
+ * `most` of the words. Where there are more, half are the first ones and half are chosen by their hash, the same in
+ * every message: nobody hides what comes later behind a long beginning.
+ */
+function chosen(words: Iterable<string>, most: number): Iterable<string> {
+  const all = [...new Set(words)];
+  if (all.length <= most) return all;
+  const half = most >> 1;
+  const rest = all
+    .slice(half)
+    .map((word) => [Bun.hash.xxHash32(word), word] as const)
+    .sort(([a], [b]) => a - b);
+  return [...all.slice(0, half), ...rest.slice(0, most - half).map(([, word]) => word)];
+}

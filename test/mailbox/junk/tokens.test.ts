@@ -1,0 +1,131 @@
+/** What the junk filter looks at in a message, and that it looks at a bounded part of it, whatever the message. */
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { type JunkSource, senderTokens, tokensOf } from "../../../src/mailbox/junk/tokens.ts";
+import { senderOf } from "../../../src/mailbox/senders.ts";
+
+const COMPLETE: JunkSource["headers"] = [
+  ["From", "x"],
+  ["To", "y"],
+  ["Date", "z"],
+  ["Message-ID", "<1@shop.example>"],
+  ["Subject", "s"],
+];
+
+function tokens(message: Partial<Omit<JunkSource, "html">> & { html?: string } = {}): string[] {
+  const { html, ...parts } = message;
+  return tokensOf({
+    headers: COMPLETE,
+    from: { email: "offers@shop.example" },
+    replyTo: [],
+    subject: "",
+    text: "",
+    attachments: [],
+    size: 1_000,
+    ...parts,
+    html: () => html,
+  }).split(" ");
+}
+
+const CASES: [name: string, message: Parameters<typeof tokens>[0], expected: string[]][] = [
+  ["words as search folds them", { text: "Grüße, ＷＯＲＬＤ!" }, ["grusse", "world"]],
+  ["words of the subject apart", { subject: "Free money" }, ["subject:free", "subject:money"]],
+  ["a script without spaces, by twos", { text: "发票代开" }, ["发票", "票代", "代开"]],
+  ["a subject that shouts", { subject: "BUY NOW!" }, ["subject:CAPITALS", "subject:!"]],
+  ["a subject with something far behind it", { headers: [["Subject", "Offer        xk3"]] }, ["subject:gap"]],
+  ["a mailing list", { headers: [["List-Id", "<dev.lists.example>"]] }, ["header:list-id", "list-id:dev"]],
+  ["the program that wrote it", { headers: [["X-Mailer", "MassMail 3"]] }, ["x-mailer:massmail"]],
+  ["what honest mail has", { headers: [] }, ["without:date", "without:from", "without:message-id", "without:to"]],
+  ["the name it shows", { from: { email: "a@b.example", name: "PayPal Support" } }, ["name:paypal", "name:support"]],
+  ["an answer to elsewhere", { replyTo: [{ email: "x@other.example" }] }, ["reply-to:other.example"]],
+  ["an answer to the same", { replyTo: [{ email: "x@SHOP.example" }] }, ["reply-to:same"]],
+  ["whose Message-ID it has", { messageId: "<1@shop.example>" }, ["message-id:same"]],
+  ["a foreign Message-ID", { messageId: "<1@bulk.example>" }, ["message-id:other"]],
+  ["domains of links", { text: "http://go.pills.example/x?y" }, ["link:pills.example", "link:go.pills.example"]],
+  ["links of the HTML", { html: '<a href="https://A.example/">x</a>' }, ["html", "link:a.example"]],
+  ["a link to an address", { text: "http://192.0.2.7:8080/" }, ["link:address", "link::port"]],
+  ["a link that pretends", { text: "http://bank.example@evil.example/" }, ["link:@", "link:evil.example"]],
+  ["a form", { html: "<form action=x>" }, ["html:form"]],
+  ["what is hidden", { html: '<p style="display:none">' }, ["html:hidden"]],
+  ["a tracking pixel", { html: '<img src="https://t.example/1.gif" width="1">' }, ["html:image", "html:pixel"]],
+  [
+    "attachments",
+    { attachments: [{ filename: "invoice.PDF.Exe", contentType: "application/x-msdownload" }] },
+    ["file:application/x-msdownload", "file:.exe"],
+  ],
+];
+
+test.each(CASES)("%s", (_, message, expected) => {
+  expect(tokens(message)).toEqual(expect.arrayContaining(expected));
+});
+
+test("ordinary mail has none of those traits", () => {
+  const plain = tokens({ subject: "Lunch tomorrow", text: "At noon?", messageId: "<1@shop.example>" });
+  expect(plain.toSorted()).toEqual(
+    ["at", "length:4", "message-id:same", "noon", "subject:lunch", "subject:tomorrow"].toSorted(),
+  );
+});
+
+describe("the sender", () => {
+  const from = { email: "Ann@Shop.Example" };
+  test("of whom nothing is known", () => {
+    expect(senderTokens(senderOf(from, undefined), undefined)).toEqual(["from:ann@shop.example", "from:@shop.example"]);
+  });
+
+  test("who is not the one shown", () => {
+    const auth = { spf: "fail", dkim: "none", dmarc: "fail" };
+    expect(senderTokens(senderOf(from, auth), auth)).toEqual([
+      ...["spoofed:ann@shop.example", "spoofed:@shop.example"],
+      ...["spf:fail", "dkim:none", "dmarc:fail"],
+    ]);
+  });
+});
+
+describe("bounded, whatever the message", () => {
+  const words = (count: number, from = 0) => Array.from({ length: count }, (_, i) => `w${i + from}x`).join(" ");
+
+  test("a million distinct words in 8 MB, subject and header as long, ten thousand links and files", () => {
+    const text = words(1_000_000);
+    const found = tokens({
+      text,
+      subject: words(10_000),
+      headers: Array.from({ length: 1_000 }, (_, i) => ["List-Id", words(100, i * 100)] as const),
+      html: Array.from({ length: 10_000 }, (_, i) => `<a href=http://h${i}.d${i}.example/>`).join(""),
+      attachments: Array.from({ length: 10_000 }, (_, i) => ({ filename: `a.x${i}`, contentType: `a/b${i}` })),
+    });
+    expect(found.length).toBeLessThanOrEqual(400);
+    expect(found.filter((token) => /^w\d+x$/.test(token)).length).toBeGreaterThan(200);
+  });
+
+  test("the HTML of a large message is not even asked for", () => {
+    const source = { headers: COMPLETE, replyTo: [], subject: "", text: "", attachments: [] };
+    const html = () => {
+      throw new Error("asked for");
+    };
+    expect(tokensOf({ ...source, size: 1_048_577, html })).toBe("length:0");
+    expect(() => tokensOf({ ...source, size: 1_048_576, html })).toThrow("asked for");
+  });
+
+  test("what stands behind a long beginning is seen all the same", () => {
+    const spam = tokens({ text: `${words(1_000)} ${words(1_000, 5_000)}` });
+    expect(spam.filter((token) => /^w[5-9]\d{3}x$/.test(token)).length).toBeGreaterThan(50);
+  });
+
+  test("what is chosen of a long text is the same beside other words", () => {
+    const late = (found: string[]) => new Set(found.filter((token) => /^w9\d{3}x$/.test(token)));
+    const one = late(tokens({ text: `${words(500)} ${words(500, 9_000)}` }));
+    const other = late(tokens({ text: `${words(500, 2_000)} ${words(500, 9_000)}` }));
+    expect(one.intersection(other).size).toBeGreaterThan(one.size / 2);
+  });
+
+  test("any text: no token twice, none empty, none with a space, none that a word of the text could forge", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: "binary" }), fc.string({ unit: "binary" }), (text, html) => {
+        const found = tokens({ text, html });
+        expect(new Set(found).size).toBe(found.length);
+        expect(found).not.toContain("");
+        expect(tokens({ text: `spoofed:x from:y html:form ${text}` })).not.toContain("html:form");
+      }),
+    );
+  });
+});

@@ -1,0 +1,290 @@
+/**
+ * The junk filter of a mailbox as people teach it: by moving conversations, archiving and answering; what mail it then
+ * files to spam, and what it never does.
+ */
+import { describe, expect, test } from "bun:test";
+import { eq } from "drizzle-orm";
+import { senderTokens } from "../../../src/mailbox/junk/tokens.ts";
+import { prepareMessage } from "../../../src/mailbox/prepare.ts";
+import { senderOf } from "../../../src/mailbox/senders.ts";
+import { junkFilters, junkTokens, messageJudgements, messages } from "../../../src/store/schema.ts";
+import type { Letter } from "../../harness/mail.ts";
+import { createAlice } from "../world.ts";
+
+const JUNK = "Cheap pills and watches, guaranteed: order now, limited offer, discount pharmacy, no prescription";
+const WANTED = "The quarterly report is attached, please review the budget figures before the meeting on Thursday";
+const PASS = { spf: "pass", dkim: "pass", dmarc: "pass" };
+const FAIL = { spf: "fail", dkim: "none", dmarc: "fail" };
+
+function createReader() {
+  const alice = createAlice();
+  const { db } = alice.store;
+  let count = 0;
+  const junk = (more: Letter = {}): Letter => ({
+    from: `Pills <offer${++count}@junk${count}.example>`,
+    subject: `Pills ${count}`,
+    text: `${JUNK} ${count}`,
+    ...more,
+  });
+  const wanted = (more: Letter = {}): Letter => ({
+    from: `Ben <ben${++count}@work${count}.example>`,
+    subject: `Report ${count}`,
+    text: `${WANTED} ${count}`,
+    ...more,
+  });
+  const move = (threadId: string, folder: "inbox" | "archive" | "trash" | "spam") =>
+    alice.mailbox.update(alice.alice, threadId, { folder });
+  return {
+    ...alice,
+    db,
+    junk,
+    wanted,
+    move,
+    async teach(spam: number, ham: number) {
+      for (let i = 0; i < spam; i++) move((await alice.receive(junk())).threadId, "spam");
+      for (let i = 0; i < ham; i++) move((await alice.receive(wanted())).threadId, "archive");
+    },
+    trained: () => {
+      const filter = db.select().from(junkFilters).where(eq(junkFilters.mailboxId, alice.box)).get();
+      return [filter?.spam ?? 0, filter?.ham ?? 0];
+    },
+    learned: () => db.select().from(junkTokens).orderBy(junkTokens.filterSeq, junkTokens.token).all(),
+    judgement: (messageId: string) =>
+      db
+        .select({ judgement: messageJudgements })
+        .from(messageJudgements)
+        .innerJoin(messages, eq(messages.seq, messageJudgements.messageSeq))
+        .where(eq(messages.id, messageId))
+        .get()?.judgement,
+  };
+}
+
+test("taught 20 messages of either kind, it files to spam what is like the spam, and says so", async () => {
+  const { teach, receive, junk, wanted, thread, judgement, events } = createReader();
+  await teach(20, 20);
+  const bad = await receive(junk());
+  expect(thread(bad.threadId)).toMatchObject({ folder: "spam", unread: true });
+  expect(events().at(-1)?.data.isSpam).toBe(true);
+  const stored = judgement(bad.messageId);
+  expect(stored).toMatchObject({ filedFor: "junk", trained: null });
+  expect(stored?.score).toBeGreaterThan(0.999);
+  expect(stored?.clues).toHaveLength(10);
+  expect(stored?.clues?.map(({ token }) => token)).toContain("cheap");
+  const good = await receive(wanted());
+  expect(thread(good.threadId).folder).toBe("inbox");
+  expect(events().at(-1)?.data.isSpam).toBe(false);
+  expect(judgement(good.messageId)).toMatchObject({ filedFor: null, trained: null });
+  expect(judgement(good.messageId)?.score).toBeLessThan(0.01);
+});
+
+test("taught any less, it has no opinion", async () => {
+  for (const [spam, ham] of [
+    [19, 25],
+    [25, 19],
+  ] as const) {
+    const { teach, receive, junk, thread, judgement } = createReader();
+    await teach(spam, ham);
+    const { threadId, messageId } = await receive(junk());
+    expect(thread(threadId).folder).toBe("inbox");
+    expect(judgement(messageId)).toBeUndefined();
+  }
+});
+
+test("what one mailbox was taught touches no other", async () => {
+  const { teach, world, workspaceId, file, junk, events } = createReader();
+  const bob = world.box(workspaceId, "bob@example.test");
+  await teach(20, 20);
+  await file(bob, junk());
+  expect(events().at(-1)?.data).toMatchObject({ mailboxId: bob, isSpam: false });
+});
+
+test("the threshold is a setting, and off switches the filter off", async () => {
+  const { teach, store, options, receive, junk, thread, judgement } = createReader();
+  await teach(20, 20);
+  store.transact((tx) => options.set(tx, "spam.junkThreshold", "off"));
+  const off = await receive(junk());
+  expect(thread(off.threadId).folder).toBe("inbox");
+  expect(judgement(off.messageId)).toBeUndefined();
+  store.transact((tx) => options.set(tx, "spam.junkThreshold", "0.5"));
+  expect(thread((await receive(junk())).threadId).folder).toBe("spam");
+});
+
+describe("a message counts", () => {
+  const MOVES: [name: string, moves: ("inbox" | "archive" | "trash" | "spam")[], spam: number, ham: number][] = [
+    ["as spam, moved to spam", ["spam"], 1, 0],
+    ["once, moved to spam twice", ["spam", "spam"], 1, 0],
+    ["as ham, moved from spam to the inbox", ["spam", "inbox"], 0, 1],
+    ["as spam again", ["spam", "inbox", "spam"], 1, 0],
+    ["as ham, archived", ["archive"], 0, 1],
+    ["once, archived twice", ["archive", "inbox", "archive"], 0, 1],
+    ["as spam, archived by mistake", ["archive", "spam"], 1, 0],
+    ["as nothing, archived out of spam", ["spam", "archive"], 0, 0],
+    ["as what it was, moved to trash", ["spam", "trash"], 1, 0],
+    ["as nothing, moved to trash", ["trash", "inbox"], 0, 0],
+  ];
+  test.each(MOVES)("%s", async (_, moves, spam, ham) => {
+    const { receive, wanted, move, trained, learned } = createReader();
+    const { threadId } = await receive(wanted());
+    for (const folder of moves) move(threadId, folder);
+    expect(trained()).toEqual([spam, ham]);
+    const rows = learned();
+    expect(rows.every((row) => row.spam === spam && row.ham === ham)).toBe(true);
+    expect(rows.length > 0).toBe(spam + ham > 0);
+  });
+
+  test("and is unlearned without a trace", async () => {
+    const { receive, wanted, move, teach, learned, trained } = createReader();
+    await teach(3, 3);
+    const before = learned();
+    const { threadId } = await receive(wanted({ text: `${WANTED} ${JUNK} unheard of` }), { auth: PASS });
+    move(threadId, "spam");
+    expect(learned().length).toBeGreaterThan(before.length);
+    move(threadId, "archive");
+    expect(learned()).toEqual(before);
+    expect(trained()).toEqual([3, 3]);
+  });
+});
+
+test("what is learned of a stored message is what is seen of it as it arrives", async () => {
+  const { receive, move, learned, store } = createReader();
+  const html = '<p style="display:none">x</p><a href="http://pills.example/">ü 发票代开</a>';
+  const raw = [
+    "From: =?utf-8?q?M=C3=BCller?= <m@new.example>\nTo: alice@example.test\nSubject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=",
+    "Message-ID: <odd@new.example>\nReply-To: x@else.example\nX-Mailer: Odd 1\nMIME-Version: 1.0",
+    "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: text/html; charset=utf-8\n",
+    `${html}\n${Array.from({ length: 9_000 }, (_, i) => `wörd${i} 😀`).join(" ")}`,
+    "--b\nContent-Type: application/pdf; name=a.pdf\nContent-Disposition: attachment\n\nx\n--b--\n",
+  ].join("\n");
+  const { threadId } = await receive(raw, { auth: PASS });
+  move(threadId, "spam");
+  const { junkTokens: seen = "" } = await prepareMessage(Buffer.from(raw.replaceAll("\n", "\r\n")), store.blobs);
+  const tokens = [...seen.split(" "), ...senderTokens(senderOf({ email: "m@new.example" }, PASS), PASS)];
+  expect(tokens).toEqual(expect.arrayContaining(["html:hidden", "link:pills.example", "file:.pdf", "x-mailer:odd"]));
+  const hashes = tokens.map((token) => Bun.hash.xxHash32(token) | 0).sort((x, y) => x - y);
+  expect(learned().map(({ token }) => token)).toEqual(hashes);
+  move(threadId, "archive");
+  expect(learned()).toEqual([]);
+});
+
+describe("an answer", () => {
+  const answerTo = (messageId: string, headers: string[] = []): Letter => ({
+    subject: "Re: Report",
+    headers: [`In-Reply-To: ${messageId}`, ...headers],
+  });
+
+  test("teaches that the message was wanted, once", async () => {
+    const { receive, wanted, send, trained } = createReader();
+    await receive(wanted({ messageId: "<q@x>" }));
+    await send(answerTo("<q@x>"));
+    await send(answerTo("<q@x>"));
+    expect(trained()).toEqual([0, 1]);
+  });
+
+  test("keeps the sender's mail from being taken for junk", async () => {
+    const { teach, receive, junk, send, thread, judgement, store, options } = createReader();
+    await teach(20, 20);
+    store.transact((tx) => options.set(tx, "spam.junkThreshold", "0.9"));
+    const from = "Ann <ann@friend.example>";
+    await receive({ from, messageId: "<q@x>", text: "Hello" }, { auth: PASS });
+    await send(answerTo("<q@x>"));
+    const known = await receive(junk({ from }), { auth: PASS });
+    expect(thread(known.threadId).folder).toBe("inbox");
+    expect(judgement(known.messageId)?.score).toBeGreaterThan(0.9);
+    const spoofed = await receive(junk({ from }), { auth: FAIL });
+    expect(thread(spoofed.threadId).folder).toBe("spam");
+  });
+
+  test.each([
+    ["that a program wrote", "Auto-Submitted: auto-replied"],
+    ["that a program generated", "auto-submitted: auto-generated; x=y"],
+  ])("%s teaches nothing", async (_, header) => {
+    const { receive, wanted, send, trained } = createReader();
+    await receive(wanted({ messageId: "<q@x>" }));
+    await send(answerTo("<q@x>", [header]));
+    expect(trained()).toEqual([0, 0]);
+  });
+
+  test("to what lies in spam, or is not there, and a message that answers nothing, teach nothing", async () => {
+    const { receive, wanted, send, move, trained } = createReader();
+    const { threadId } = await receive(wanted({ messageId: "<q@x>" }));
+    move(threadId, "spam");
+    await send(answerTo("<q@x>"));
+    await send(answerTo("<unknown@x>"));
+    await send({ subject: "New" });
+    expect(trained()).toEqual([1, 0]);
+  });
+
+  test("a draft teaches nothing", async () => {
+    const { receive, wanted, send, trained } = createReader();
+    await receive(wanted({ messageId: "<q@x>" }));
+    await send(answerTo("<q@x>"), { kind: "draft" });
+    expect(trained()).toEqual([0, 0]);
+  });
+});
+
+test("moved out of spam to the inbox, a sender's mail is not taken for junk again", async () => {
+  const { teach, receive, junk, move, thread } = createReader();
+  await teach(20, 20);
+  const from = "News <news@paper.example>";
+  const { threadId } = await receive(junk({ from, subject: "One" }));
+  expect(thread(threadId).folder).toBe("spam");
+  move(threadId, "inbox");
+  expect(thread((await receive(junk({ from, subject: "Two" }))).threadId).folder).toBe("inbox");
+});
+
+test("what the arrival says and what was said of the sender come before the score, and are told apart", async () => {
+  const { receive, wanted, move, judgement } = createReader();
+  const from = "bad@bad.example";
+  const { threadId } = await receive(wanted({ from }));
+  move(threadId, "spam");
+  expect(judgement((await receive(wanted(), { spam: true })).messageId)?.filedFor).toBe("arrival");
+  expect(judgement((await receive(wanted({ from }), { spam: true })).messageId)?.filedFor).toBe("sender");
+});
+
+test("mail taken for junk joins no conversation that is not in spam", async () => {
+  const { teach, receive, wanted, junk, thread } = createReader();
+  await teach(20, 20);
+  const first = await receive(wanted({ messageId: "<talk@x>", from: "x@talk.example" }));
+  const second = await receive(junk({ headers: ["In-Reply-To: <talk@x>"] }));
+  expect(second.threadId).not.toBe(first.threadId);
+  expect(thread(first.threadId).folder).toBe("inbox");
+  expect(thread(second.threadId).folder).toBe("spam");
+});
+
+test("a move of a long conversation teaches its newest 20 messages, and moving back takes all of it back", async () => {
+  const { receive, move, trained, learned } = createReader();
+  const { threadId } = await receive({ messageId: "<m0@x>" });
+  for (let i = 1; i < 25; i++) {
+    await receive({ messageId: `<m${i}@x>`, headers: ["In-Reply-To: <m0@x>"], text: `unique${i}` });
+  }
+  move(threadId, "spam");
+  expect(trained()).toEqual([20, 0]);
+  move(threadId, "archive");
+  expect(trained()).toEqual([0, 0]);
+  expect(learned()).toEqual([]);
+});
+
+test("poisoning: words of wanted mail around the junk weaken the score, and cost the spammer their recognition", async () => {
+  const { teach, receive, junk, thread, judgement } = createReader();
+  await teach(40, 40);
+  const padded = await receive(junk({ text: `${WANTED} ${JUNK}` }));
+  expect(thread(padded.threadId).folder).toBe("inbox");
+  expect(judgement(padded.messageId)?.score).toBeGreaterThan(0.1);
+  const random = Array.from({ length: 3_000 }, (_, i) => `random${i}`).join(" ");
+  const padding = await receive(junk({ text: `${JUNK} ${random}` }));
+  expect(thread(padding.threadId).folder).toBe("spam");
+});
+
+describe("removing a mailbox", () => {
+  test("removes what it has learned, in portions", async () => {
+    const { teach, learned, store, box, db } = createReader();
+    const { deleteMail } = await import("../../../src/mailbox/removal.ts");
+    await teach(2, 2);
+    expect(learned().length).toBeGreaterThan(0);
+    let portions = 0;
+    while (store.transact((tx) => deleteMail(tx, box, 100))) portions++;
+    expect(portions).toBeGreaterThan(1);
+    expect(learned()).toEqual([]);
+    expect(db.select().from(messageJudgements).all()).toEqual([]);
+  });
+});
