@@ -62,6 +62,8 @@ const MOST_SIGNATURES = 10;
 const MOST_HEADER_LINES = 4_000;
 const MOST_HEADER_BYTES = 256 * 1024;
 
+const SIGNED = /^(?:dkim|arc)-/im;
+
 /** What the checks of identifiers say. Never rejects. `ask` rejects with the codes of node:dns. */
 export async function gatherEvidence(message: Uint8Array, arrival: Arrival, ask: DNSResolver): Promise<Evidence> {
   const [checked, rest] = await Promise.all([checkSpf(arrival, ask), checkSignatures(message, arrival, ask)]);
@@ -78,7 +80,8 @@ async function checkSpf({ ip, helo, reversePath, hostname }: Arrival, ask: DNSRe
     resolver: ask,
     strict: true,
   });
-  return { verdict: status.result as Verdict, domain, info };
+  // The comment repeats the sender's words, which not every reader of the field can tell from ours.
+  return { verdict: status.result as Verdict, domain, info: info.replace(/ \((?:[^()\\]|\\.)*\)/, "") };
 }
 
 class BoundedVerifier extends DkimVerifier {
@@ -103,14 +106,16 @@ async function checkSignatures(message: Uint8Array, arrival: Arrival, ask: DNSRe
     authors: [],
     fromFields: 1,
   });
-  if (!hasOrdinaryHeader(message)) return failed("header is too large to check");
+  const header = headerOf(message);
+  if (header === undefined) return failed("header is too large to check");
   const verifier = new BoundedVerifier({ resolver: ask, strict: true, curTime: new Date(arrival.now) });
   const { trustedForwarders } = arrival;
   const isTrusted = (domain: string | undefined): domain is string =>
     domain !== undefined && trustedForwarders.some((name) => domain === name || domain.endsWith(`.${name}`));
   verifier.isTrusted = (chain) => isTrusted(sealerOf(chain.at(-1)));
   try {
-    verifier.end(message);
+    // Without signatures nobody needs the body.
+    verifier.end(SIGNED.test(Buffer.from(header).toString("latin1")) ? message : header);
     await finished(verifier);
   } catch {
     // No signature is known to hold: DMARC must not be kept from failing by mail that the verifier fails at.
@@ -160,13 +165,15 @@ function sealerOf(set: ARCChainEntry | undefined): string | undefined {
   return typeof domain === "string" ? domain.toLowerCase() : undefined;
 }
 
-function hasOrdinaryHeader(message: Uint8Array): boolean {
+/** Up to the empty line; undefined for one that is too large. */
+function headerOf(message: Uint8Array): Uint8Array | undefined {
   let lineStart = 0;
   for (let lines = 0; lines < MOST_HEADER_LINES && lineStart < MOST_HEADER_BYTES; lines++) {
     const end = message.indexOf(0x0a, lineStart);
-    if (end < 0) return message.byteLength <= MOST_HEADER_BYTES;
-    if (end === lineStart || (end === lineStart + 1 && message[lineStart] === 0x0d)) return true;
+    if (end < 0) return message.byteLength <= MOST_HEADER_BYTES ? message : undefined;
+    const isEmpty = end === lineStart || (end === lineStart + 1 && message[lineStart] === 0x0d);
     lineStart = end + 1;
+    if (isEmpty) return message.subarray(0, lineStart);
   }
-  return false;
+  return undefined;
 }

@@ -60,7 +60,7 @@ function tagsOf(value: string): Record<string, string> {
 }
 
 /** RFC 6376 §5.4.2: of several fields of a name the last one first; a name without one gives nothing. */
-function pick(fields: readonly string[], names: readonly string[]): string[] {
+export function pick(fields: readonly string[], names: readonly string[]): string[] {
   const left = fields.filter((field) => !/^dkim-signature:/i.test(field));
   return names.flatMap((name) => {
     const at = left.findLastIndex((field) => field.slice(0, field.indexOf(":")).trim().toLowerCase() === name);
@@ -69,7 +69,7 @@ function pick(fields: readonly string[], names: readonly string[]): string[] {
 }
 
 /** RFC 6376 §3.4.2. */
-function relaxedField(field: string): string {
+export function relaxedField(field: string): string {
   const at = field.indexOf(":");
   const value = field
     .slice(at + 1)
@@ -80,7 +80,7 @@ function relaxedField(field: string): string {
 }
 
 /** RFC 6376 §3.4.4. */
-function relaxedBody(body: string): string {
+export function relaxedBody(body: string): string {
   const lines = body.split("\r\n").map((line) => line.replace(/[ \t]+/g, " ").replace(/ $/, ""));
   while (lines.at(-1) === "") lines.pop();
   return lines.map((line) => `${line}\r\n`).join("");
