@@ -143,21 +143,29 @@ async function checkForwarding(
   isTrusted: (domain: string | undefined) => domain is string,
   ask: DNSResolver,
 ): Promise<Forwarding | undefined> {
-  if (data.error === undefined && !isTrusted(sealerOf(data.chain ? data.chain.at(-1) : undefined))) return undefined;
+  const chain = data.chain || [];
+  if (data.error === undefined && !isTrusted(sealerOf(chain.at(-1)))) return undefined;
+  // Before arc, which takes the results apart.
+  const sets = chain.map((set) => ({ by: sealerOf(set), ...sawPass(set) })).toReversed();
   const { status, info = "" } = await arc(data, { resolver: ask, strict: true });
   if (status.result !== "pass") return { info };
-  for (const set of data.chain.toReversed()) {
-    const by = sealerOf(set);
+  for (const { by, passed, author } of sets) {
     if (!isTrusted(by)) break;
-    const dmarc = set["arc-authentication-results"]?.parsed?.dmarc as
-      | { value?: unknown; result?: unknown; header?: { from?: unknown } }
-      | undefined;
-    // mailauth renames it in the newest set.
-    if ((dmarc?.value ?? dmarc?.result) !== "pass") continue;
-    const author = dmarc?.header?.from;
-    return { info, vouched: { by, author: typeof author === "string" ? author.toLowerCase() : undefined } };
+    if (passed) return { info, vouched: { by, author } };
   }
   return { info };
+}
+
+/** Whether the forwarder says that DMARC passed, and for which From domain, should it say so. */
+function sawPass(set: ARCChainEntry): { passed: boolean; author: string | undefined } {
+  const results = set["arc-authentication-results"]?.parsed as
+    | { dmarc?: { value?: unknown; header?: { from?: unknown } } }
+    | undefined;
+  const author = results?.dmarc?.header?.from;
+  return {
+    passed: results?.dmarc?.value === "pass",
+    author: typeof author === "string" ? author.toLowerCase() : undefined,
+  };
 }
 
 function sealerOf(set: ARCChainEntry | undefined): string | undefined {

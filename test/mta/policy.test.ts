@@ -32,7 +32,7 @@ async function world(description: Zone = ZONE) {
 
   /** The reply to DATA, without its text. */
   async function deliver(
-    given: Letter & { to?: string | string[]; from: string; reversePath?: string },
+    given: Omit<Letter, "to"> & { to?: string | string[]; from: string; reversePath?: string },
     make: (message: string) => string = (message) => message,
   ): Promise<string> {
     const { reversePath = "list@unknown.example", to = "alice@example.test", ...fields } = given;

@@ -1,0 +1,104 @@
+import { expect, test } from "bun:test";
+import { type Answer, answerWithin, createDnsCache } from "../../src/mta/dns-cache.ts";
+import type { DnsResolver } from "../../src/runtime.ts";
+import { type Zone, zone } from "../harness/dns-server.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
+
+function open(description: Zone) {
+  const asked: string[] = [];
+  const answers = zone(description);
+  const counted = Object.entries(answers).map(([method, ask]) => [
+    method,
+    (name: string) => {
+      asked.push(`${method} ${name}`);
+      return (ask as (name: string) => Promise<unknown>)(name);
+    },
+  ]);
+  const runtime = fakeRuntime({ dns: Object.fromEntries(counted) as DnsResolver });
+  return { cache: createDnsCache(runtime), asked, runtime };
+}
+
+test("asks every type, by its method", async () => {
+  const { cache, asked } = open({
+    "all.example": {
+      txt: ["one"],
+      a: ["192.0.2.1"],
+      aaaa: ["2001:db8::1"],
+      mx: [[10, "mx.example"]],
+      ptr: ["p.example"],
+    },
+    "alias.example": { cname: "all.example" },
+  });
+  const answers: [string, Answer][] = [];
+  for (const type of ["TXT", "A", "AAAA", "MX", "PTR"] as const)
+    answers.push([type, await cache.ask("all.example", type)]);
+  expect(answers).toEqual([
+    ["TXT", { records: [["one"]] }],
+    ["A", { records: ["192.0.2.1"] }],
+    ["AAAA", { records: ["2001:db8::1"] }],
+    ["MX", { records: [{ priority: 10, exchange: "mx.example" }] }],
+    ["PTR", { records: ["p.example"] }],
+  ]);
+  expect(await cache.ask("alias.example", "CNAME")).toEqual({ records: ["all.example"] });
+  expect(asked.length).toBe(6);
+});
+
+test("asks once for all who wait, whatever the case, and knows the answer at once then", async () => {
+  const { cache, asked } = open({ "one.example": { txt: ["v=spf1 -all"] } });
+  const [first, second] = [cache.ask("one.example", "TXT"), cache.ask("ONE.example", "TXT")];
+  expect(await first).toEqual(await second);
+  expect(cache.ask("One.Example", "TXT")).toEqual({ records: [["v=spf1 -all"]] });
+  expect(asked).toEqual(["resolveTxt one.example"]);
+});
+
+test.each<[string, Zone, Answer, number]>([
+  ["records", { "one.example": { txt: ["text"] } }, { records: [["text"]] }, 300_000],
+  ["no such name", {}, { code: "ENOTFOUND" }, 60_000],
+  ["no such records", { "one.example": {} }, { code: "ENODATA" }, 60_000],
+  ["a failure", { "one.example": "SERVFAIL" }, { code: "ESERVFAIL" }, 15_000],
+  ["a timeout", { "one.example": "silence" }, { code: "ETIMEOUT" }, 15_000],
+  ["an answer nobody publishes", { "one.example": { txt: ["x".repeat(100_000)] } }, { code: "EBADRESP" }, 15_000],
+])("%s are kept for a while", async (_, description, answer, kept) => {
+  const { cache, asked, runtime } = open(description);
+  expect(await cache.ask("one.example", "TXT")).toEqual(answer);
+  runtime.advanceTo(runtime.now() + kept - 1);
+  expect(cache.ask("one.example", "TXT")).toEqual(answer);
+  expect(asked.length).toBe(1);
+  runtime.advanceTo(runtime.now() + 1);
+  expect(await cache.ask("one.example", "TXT")).toEqual(answer);
+  expect(asked.length).toBe(2);
+});
+
+test("what is kept is bounded: the oldest goes", async () => {
+  const many = Array.from({ length: 1_000 }, (_, i) => `n${i}.example`);
+  const { cache, asked } = open(Object.fromEntries(many.map((name) => [name, { txt: ["x".repeat(15_000)] }])));
+  for (const name of many) await cache.ask(name, "TXT");
+  expect(cache.ask("n999.example", "TXT")).not.toBeInstanceOf(Promise);
+  expect(cache.ask("n600.example", "TXT")).not.toBeInstanceOf(Promise);
+  await cache.ask("n0.example", "TXT");
+  expect(asked.length).toBe(1_001);
+});
+
+test("a resolver that throws is one that fails", async () => {
+  const runtime = fakeRuntime({
+    dns: {
+      resolveTxt() {
+        throw new Error("bad name");
+      },
+    } as unknown as DnsResolver,
+  });
+  const cache = createDnsCache(runtime);
+  expect(await cache.ask("..", "TXT")).toEqual({ code: "ESERVFAIL" });
+  expect(cache.ask("..", "TXT")).toEqual({ code: "ESERVFAIL" });
+});
+
+test("waits no longer than it is told", async () => {
+  const runtime = fakeRuntime();
+  const late = answerWithin(new Promise(() => {}), 5_000, runtime);
+  const early = answerWithin(Promise.resolve({ records: [] }), 5_000, runtime);
+  expect(await early).toEqual({ records: [] });
+  runtime.advanceTo(runtime.now() + 5_000);
+  expect(await late).toEqual({ code: "ETIMEOUT" });
+  expect(await answerWithin(Promise.resolve({ records: [] }), 0, runtime)).toEqual({ code: "ETIMEOUT" });
+  expect(runtime.nextTimer()).toBeUndefined();
+});
