@@ -19,6 +19,9 @@ const TLS_TYPE = /^application\/tlsrpt\+(?:gzip|json)$/;
 /** Characters of text beside the report: it may say what it is. */
 const LONGEST_TEXT = 4_000;
 
+/** Characters of a subject that are looked at. */
+const LONGEST_SUBJECT = 1_000;
+
 /** Which of the two a message is; undefined for anything else. */
 export function aggregateReportIn({
   headers,
@@ -34,7 +37,7 @@ export function aggregateReportIn({
     return isHeaded && (isGzip(report.content) || begins(report.content, "{")) ? "tls" : undefined;
   }
   const [, named] = DMARC_FILE.exec(report.filename) ?? [];
-  const [, told] = DMARC_SUBJECT.exec(subject) ?? [];
+  const [, told] = DMARC_SUBJECT.exec(subject.slice(0, LONGEST_SUBJECT)) ?? [];
   if (named === undefined || named.toLowerCase() !== told?.toLowerCase()) return undefined;
   return isGzip(report.content) || begins(report.content, "PK\x03\x04") || begins(report.content, "<")
     ? "dmarc"

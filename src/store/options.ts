@@ -262,8 +262,8 @@ export const SETTINGS = {
   ),
   "spam.junkThreshold": orWord(
     "off",
-    number(SCORE, 0.999, "Score from which a mailbox's trained junk filter files mail to spam"),
-    0.999,
+    number(SCORE, 0.9999, "Score from which a mailbox's trained junk filter files mail to spam"),
+    0.9999,
   ),
   "spam.trustedForwarders": orWord(
     "none",

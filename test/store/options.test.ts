@@ -45,7 +45,7 @@ test("every setting of the contract, with its default", () => {
     "storage.mailboxBytes": "5368709120",
     "spam.rejectDmarc": "true",
     "spam.trustedForwarders": "none",
-    "spam.junkThreshold": "0.999",
+    "spam.junkThreshold": "0.9999",
     "retention.deliveryLogDays": "30",
     "retention.idempotencyHours": "24",
     "retention.trashDays": "off",

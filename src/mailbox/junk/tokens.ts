@@ -27,15 +27,15 @@ export interface JunkSource {
 }
 
 /** Tokens of one message, those of senderTokens apart. */
-const MOST_TOKENS = 400;
+const MOST_TOKENS = 250;
 /** Traits, of all kinds, and words of the subject: they come first, and leave room for the text. */
-const MOST_TRAITS = 120;
-const MOST_SUBJECT_WORDS = 40;
+const MOST_TRAITS = 80;
+const MOST_SUBJECT_WORDS = 30;
 const MOST_HOSTS = 30;
 const MOST_FILES = 20;
 /** Characters looked at. */
 const LONGEST_SUBJECT = 1_000;
-const LONGEST_TEXT = 32_768;
+export const LONGEST_TEXT = 16_384;
 const LONGEST_HTML = 65_536;
 const LONGEST_VALUE = 200;
 /** Bytes of a message whose HTML is looked at: it is decompressed to be learned from. */
@@ -162,36 +162,34 @@ function addLinks(traits: Set<string>, text: string, html: string): void {
 }
 
 /** Words in their order; where a script has no spaces, its characters by twos. */
-function* wordsOf(text: string): Generator<string> {
+function wordsOf(text: string): string[] {
+  const words: string[] = [];
   let before = "";
   for (const word of fold(text).split(" ")) {
-    const alone = word.length === 1 && word > "\x7f";
-    if (alone && before !== "") yield before + word;
-    before = alone ? word : "";
-    if (word.length > 1 && word.length <= LONGEST_WORD) yield word;
+    if (word.length > 1) {
+      before = "";
+      if (word.length <= LONGEST_WORD) words.push(word);
+    } else if (word > "\x7f") {
+      if (before !== "") words.push(before + word);
+      before = word;
+    } else {
+      before = "";
+    }
   }
+  return words;
 }
 
-function first(words: Iterable<string>, most: number): Set<string> {
-  const taken = new Set<string>();
-  for (const word of words) {
-    if (taken.size >= most) break;
-    taken.add(word);
-  }
-  return taken;
-}
+const first = (words: Iterable<string>, most: number): string[] => [...new Set(words)].slice(0, most);
 
 /**
- * `most` of the words. Where there are more, half are the first ones and half are chosen by their hash, the same in
- * every message: nobody hides what comes later behind a long beginning.
+ * At most `most` of the words. Where there are more, half are the first ones, and about half are chosen by their hash,
+ * the same in every message: nobody hides what comes later behind a long beginning.
  */
-function chosen(words: Iterable<string>, most: number): Iterable<string> {
+function chosen(words: Iterable<string>, most: number): string[] {
   const all = [...new Set(words)];
   if (all.length <= most) return all;
-  const half = most >> 1;
-  const rest = all
-    .slice(half)
-    .map((word) => [Bun.hash.xxHash32(word), word] as const)
-    .sort(([a], [b]) => a - b);
-  return [...all.slice(0, half), ...rest.slice(0, most - half).map(([, word]) => word)];
+  const early = all.splice(0, most >> 1);
+  const room = most - early.length;
+  const below = (room / all.length) * 2 ** 32;
+  return [...early, ...all.filter((word) => Bun.hash.xxHash32(word) < below).slice(0, room)];
 }

@@ -5,7 +5,7 @@
  *
  * What a message was learned as is remembered, so that it counts once, and counts no more when its conversation is
  * moved back. Its tokens are not kept but made again from the stored message, which is the same as they are of a limited
- * beginning of it; 1.6 kB a message are worth more than the fraction of a millisecond.
+ * beginning of it; a kilobyte a message would cost more than the millisecond that takes.
  */
 import { prepared } from "../../store/prepared.ts";
 import type { AuthVerdicts, FILED_FOR } from "../../store/schema.ts";
@@ -14,7 +14,7 @@ import { decompressHtml } from "../message-view.ts";
 import { type Sender, senderOf } from "../senders.ts";
 import { type JunkKind, learn, unlearn } from "./filter.ts";
 import type { Scored } from "./score.ts";
-import { senderTokens, tokensOf } from "./tokens.ts";
+import { LONGEST_TEXT, senderTokens, tokensOf } from "./tokens.ts";
 
 /** What is thought of a message when it comes. */
 export interface Judgement {
@@ -24,7 +24,7 @@ export interface Judgement {
 }
 
 /** Messages of a conversation that one move teaches: as long as they take, the event loop stands. */
-const MOST_MESSAGES = 20;
+const MOST_MESSAGES = 10;
 /** Clues kept with a message. */
 const MOST_CLUES = 10;
 
@@ -45,7 +45,7 @@ const statements = prepared(({ $client: sqlite }) => {
   // substr counts characters, of which a string has as many code units at least: the limit of tokens.ts cuts the same.
   const stored = `SELECT messages.seq, messages."from", messages.reply_to AS replyTo, messages.auth,
       messages.message_id AS messageId, messages.subject, messages.size,
-      message_bodies.headers, substr(message_bodies.text, 1, 32768) AS text, message_judgements.trained
+      message_bodies.headers, substr(message_bodies.text, 1, ${LONGEST_TEXT}) AS text, message_judgements.trained
     FROM messages JOIN message_bodies ON message_bodies.message_seq = messages.seq
       LEFT JOIN message_judgements ON message_judgements.message_seq = messages.seq
     WHERE messages.kind = 'received' AND messages.received_on IS NOT NULL`;

@@ -1,0 +1,50 @@
+/** Reports between mail systems are filed without counting as unread noise, and nothing else is. */
+import { expect, test } from "bun:test";
+import { gzipSync } from "node:zlib";
+import { createAlice } from "./world.ts";
+
+function report(headers: string[] = []): string {
+  const name = "receiver.example!example.test!1700000000!1700086399.xml.gz";
+  return [
+    "From: noreply@receiver.example",
+    "To: alice@example.test",
+    "Subject: Report Domain: example.test Submitter: receiver.example Report-ID: <1@receiver.example>",
+    ...headers,
+    "MIME-Version: 1.0",
+    `Content-Type: application/gzip; name="${name}"`,
+    `Content-Disposition: attachment; filename="${name}"`,
+    "Content-Transfer-Encoding: base64",
+    "",
+    gzipSync("<feedback/>").toString("base64"),
+    "",
+  ].join("\n");
+}
+
+test("a report arrives read, in the inbox, with a label, and is announced", async () => {
+  const { receive, thread, messages, mailbox, alice, events } = createAlice();
+  const { threadId, messageId } = await receive(report());
+  expect(thread(threadId)).toMatchObject({ folder: "inbox", unread: false, labels: ["Reports"] });
+  expect(messages(threadId)[0]?.read).toBe(true);
+  expect(mailbox.listMailboxes(alice)[0]?.unread).toBe(0);
+  expect(events()).toMatchObject([{ event: "message.inbound", data: { emailId: messageId, isSpam: false } }]);
+});
+
+test("one that answers a conversation is read as any mail is", async () => {
+  const { receive, thread } = createAlice();
+  const { threadId } = await receive({ messageId: "<talk@x>" });
+  expect((await receive(report(["In-Reply-To: <talk@x>"]))).threadId).toBe(threadId);
+  expect(thread(threadId)).toMatchObject({ unread: true, labels: [] });
+});
+
+test("one that is judged spam is spam like any other", async () => {
+  const { receive, thread } = createAlice();
+  const { threadId } = await receive(report(), { spam: true });
+  expect(thread(threadId)).toMatchObject({ folder: "spam", unread: true, labels: [] });
+});
+
+test("an answer in its conversation is unread", async () => {
+  const { receive, thread } = createAlice();
+  const { threadId } = await receive(report(["Message-ID: <report@x>"]));
+  await receive({ headers: ["In-Reply-To: <report@x>"] });
+  expect(thread(threadId)).toMatchObject({ unread: true, labels: ["Reports"] });
+});
