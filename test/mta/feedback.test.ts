@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { type ReportedRecipient, readReport } from "../../src/message/report.ts";
+import type { Authentication } from "../../src/mta/dmarc.ts";
 import { createFeedback } from "../../src/mta/feedback.ts";
 import { createInbound, type Inbound } from "../../src/mta/inbound.ts";
 import { createLocalDelivery } from "../../src/mta/local.ts";
@@ -122,14 +123,14 @@ interface Arriving {
 }
 
 /** What authentication finds where DNS knows nothing. */
-const UNCHECKED = {
+const UNCHECKED: Authentication = {
   verdicts: { spf: "none", dkim: "none", dmarc: "none" },
   policy: "none",
   percent: 100,
   results: "mx.example.test; none",
-} as const;
+};
 
-function createReceiver() {
+function createReceiver(authentication = UNCHECKED) {
   const sender = createSender();
   const { store, mailbox, runtime, options, outcomes } = sender;
   const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
@@ -137,7 +138,7 @@ function createReceiver() {
     prepare: async (source: Uint8Array | string) => prepareMessage(await readSource(source), store.blobs),
     prepareInbound: async (source: Uint8Array | string) => ({
       message: await parser.prepare(source),
-      authentication: UNCHECKED,
+      authentication,
     }),
   };
   const local = createLocalDelivery({ db: store.db, mailbox, parser, runtime });
@@ -600,6 +601,33 @@ describe("mail to a return path that is no report", () => {
       await receive(dsn({ recipients: [{ recipient: "carol@remote.example" }] }), { to: [message.returnPath] }),
     ).toEqual([]);
     expect(came()).toEqual([]);
+  });
+});
+
+describe("what fails DMARC, as unsigned bounces do", () => {
+  const refused: Authentication = { ...UNCHECKED, policy: "reject" };
+  const report = (messageId: string) => dsn({ messageId, recipients: [{ recipient: "carol@remote.example" }] });
+
+  test("is heard at the return path, which only who has our mail knows", async () => {
+    const { delivered, receive, states, came } = createReceiver(refused);
+    const message = await delivered({ to: "carol@remote.example" });
+    expect(await receive(report(message.messageId), { to: [message.returnPath] })).toEqual([]);
+    expect(states(message)).toEqual({ "carol@remote.example": "bounced" });
+    expect(came()).toEqual([]);
+  });
+
+  test("goes to spam there when it reports nothing", async () => {
+    const { delivered, receive, events } = createReceiver(refused);
+    const message = await delivered({ to: "carol@remote.example" });
+    expect(await receive("From: x@remote.example\n\nAway.\n", { to: [message.returnPath] })).toHaveLength(1);
+    expect(events().at(-1)?.data).toMatchObject({ mailbox: "alice@example.test", isSpam: true });
+  });
+
+  test("is refused at an address, and changes nothing", async () => {
+    const { delivered, receive, traces } = createReceiver(refused);
+    const message = await delivered({ to: "carol@remote.example" });
+    expect(await receive(report(message.messageId), { to: ["alice@example.test"] })).toStartWith("550 5.7.1");
+    expect(traces(message)).toMatchObject(UNTOUCHED);
   });
 });
 

@@ -1,4 +1,4 @@
-import { afterAll, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isUnavailable } from "../../src/errors.ts";
@@ -7,10 +7,11 @@ import { sign } from "../../src/mta/dkim.ts";
 import { createDnsCache } from "../../src/mta/dns-cache.ts";
 import { composeLetter } from "../../src/mta/letter.ts";
 import { createParserPool, type ParserPool, UnparseableError } from "../../src/mta/parser-pool.ts";
+import type { DnsResolver } from "../../src/runtime.ts";
 import { makeDkimKeys } from "../../src/settings/domains.ts";
 import { openBlobs } from "../../src/store/blobs.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { fakeRuntime } from "../harness/runtime.ts";
+import { fakeRuntime, START } from "../harness/runtime.ts";
 import { testLog } from "./rig.ts";
 
 const pools: ParserPool[] = [];
@@ -20,8 +21,8 @@ afterAll(() => {
 
 const POISONED = new URL("./poisoned-worker.ts", import.meta.url).href;
 
-function openPool({ script, workers = 1 }: { script?: string; workers?: number } = {}) {
-  const runtime = fakeRuntime();
+function openPool({ script, workers = 1, dns }: { script?: string; workers?: number; dns?: DnsResolver } = {}) {
+  const runtime = fakeRuntime(dns && { dns });
   const { log, lines } = testLog(runtime);
   const blobFolder = temporaryFolder();
   const names = createDnsCache(runtime);
@@ -154,4 +155,80 @@ test("stopping rejects what is in hand and what comes", async () => {
     expect(isUnavailable(error)).toBe(true);
   }
   expect(runtime.nextTimer()).toBeUndefined();
+});
+
+describe("a message that waits for DNS", () => {
+  const ARRIVAL = {
+    ip: "192.0.2.1",
+    helo: "mail.remote.example",
+    reversePath: "a@remote.example",
+    hostname: "mx.example.test",
+    trustedForwarders: [],
+    now: START,
+  };
+  /** Of everything, silent until told. */
+  function openSilent(script?: string) {
+    let asked = 0;
+    const answers: (() => void)[] = [];
+    const ask = () => {
+      asked++;
+      return new Promise((_, reject) =>
+        answers.push(() => reject(Object.assign(new Error("no such name"), { code: "ENOTFOUND" }))),
+      );
+    };
+    const dns = Object.fromEntries(Object.keys(fakeRuntime().dns).map((method) => [method, ask])) as never;
+    const opened = openPool({ dns, ...(script === undefined ? {} : { script }) });
+    const arrive = (subject: string, reversePath: string) =>
+      opened.pool.prepareInbound(bytesOf(mail(subject)), 1_000, { ...ARRIVAL, reversePath });
+    const answer = () => {
+      for (const give of answers.splice(0)) give();
+    };
+    return { ...opened, arrive, answer, asked: () => asked };
+  }
+
+  test("takes no other's place", async () => {
+    const { arrive, asked, prepare, answer } = openSilent();
+    let done = 0;
+    const waiting = Array.from({ length: 10 }, (_, i) =>
+      arrive(`waiting ${i}`, `a@slow${i}.example`).then(({ message }) => {
+        done++;
+        return message.subject;
+      }),
+    );
+    await until(() => asked() === 10);
+    expect((await prepare(mail("other"))).subject).toBe("other");
+    expect(done).toBe(0);
+    while (done < 10) {
+      answer();
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(await Promise.all(waiting)).toEqual(waiting.map((_, i) => `waiting ${i}`));
+  });
+
+  test("waits five seconds for what was found out and five for what is wanted", async () => {
+    const { arrive, asked, runtime } = openSilent();
+    const prepared = arrive("late", "a@slow.example");
+    await until(() => asked() === 1);
+    runtime.advanceTo(START + 5_000);
+    await until(() => asked() === 2);
+    runtime.advanceTo(START + 10_000);
+    expect((await prepared).authentication.verdicts).toEqual({ spf: "temperror", dkim: "none", dmarc: "temperror" });
+    expect(runtime.nextTimer()).toBeUndefined();
+  });
+
+  test("is prepared by itself when another kills the worker, and not blamed", async () => {
+    const { arrive, asked, prepare, answer, said } = openSilent(POISONED);
+    let done = 0;
+    const innocent = arrive("innocent", "a@slow.example").finally(() => done++);
+    await until(() => asked() === 1);
+    const guilty = prepare(mail("guilty", "X-Poison: exit")).catch((error) => error);
+    void guilty.finally(() => done++);
+    while (done < 2) {
+      answer();
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(await guilty).toBeInstanceOf(UnparseableError);
+    expect((await innocent).message.subject).toBe("innocent");
+    expect(said("parser worker replaced").map(({ inHand }) => inHand)).toEqual([2, 1]);
+  }, 20_000);
 });
