@@ -40,11 +40,13 @@ export const isTrained = ({ spam, ham }: Trained): boolean => spam >= LEAST_TRAI
 /** Undefined while too little is known, of the mailbox's mail or of this message. The order of `tokens` does not count. */
 export function scoreOf(trained: Trained, tokens: readonly TokenCounts[]): Scored | undefined {
   if (!isTrained(trained)) return undefined;
-  const clues = tokens
-    .map(({ token, ...counts }) => ({ token, probability: probabilityOf(trained, counts) }))
-    .filter(({ probability }) => Math.abs(probability - 0.5) >= LEAST_STRENGTH)
-    .sort((a, b) => strength(b) - strength(a) || (a.token < b.token ? -1 : 1))
-    .slice(0, MOST_CLUES);
+  const clues: JunkClue[] = [];
+  for (const counts of tokens) {
+    const probability = probabilityOf(trained, counts);
+    if (Math.abs(probability - 0.5) >= LEAST_STRENGTH) clues.push({ token: counts.token, probability });
+  }
+  clues.sort((a, b) => strength(b) - strength(a) || (a.token < b.token ? -1 : 1));
+  clues.splice(MOST_CLUES);
   if (clues.length < LEAST_CLUES) return undefined;
   const sum = (of: (probability: number) => number) =>
     clues.reduce((total, { probability }) => total - 2 * Math.log(of(probability)), 0);

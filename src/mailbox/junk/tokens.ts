@@ -5,7 +5,7 @@
  * Pure, and bounded whatever the message: at most MOST_TOKENS, of a limited beginning of it. The same stored message
  * always gives the same tokens, since what was learned of it is unlearned by making them again.
  */
-import { type EmailAddress, splitAddress } from "../../message/address.ts";
+import { type EmailAddress, isAnonymous, splitAddress } from "../../message/address.ts";
 import { fold } from "../../search/fold.ts";
 import type { AuthVerdicts } from "../../store/schema.ts";
 import type { Sender } from "../senders.ts";
@@ -27,10 +27,10 @@ export interface JunkSource {
 }
 
 /** Tokens of one message, those of senderTokens apart. */
-const MOST_TOKENS = 250;
+const MOST_TOKENS = 160;
 /** Traits, of all kinds, and words of the subject: they come first, and leave room for the text. */
-const MOST_TRAITS = 80;
-const MOST_SUBJECT_WORDS = 30;
+const MOST_TRAITS = 50;
+const MOST_SUBJECT_WORDS = 20;
 const MOST_HOSTS = 30;
 const MOST_FILES = 20;
 /** Characters looked at. */
@@ -128,7 +128,8 @@ function addHeader(traits: Set<string>, { headers, from, replyTo, messageId, sub
     }
   }
   for (const name of EXPECTED) if (!names.has(name)) traits.add(`without:${name}`);
-  const domain = splitAddress(from?.email ?? "").domain.toLowerCase();
+  // Stored mail without a From has a stand-in for it.
+  const domain = from === undefined || isAnonymous(from.email) ? "" : splitAddress(from.email).domain.toLowerCase();
   for (const word of first(wordsOf(from?.name?.slice(0, LONGEST_VALUE) ?? ""), 6)) traits.add(`name:${word}`);
   const answered = replyTo[0] && splitAddress(replyTo[0].email).domain.toLowerCase();
   if (answered !== undefined) traits.add(answered === domain ? "reply-to:same" : `reply-to:${answered.slice(0, 100)}`);

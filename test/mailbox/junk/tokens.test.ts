@@ -93,8 +93,8 @@ describe("bounded, whatever the message", () => {
       html: Array.from({ length: 10_000 }, (_, i) => `<a href=http://h${i}.d${i}.example/>`).join(""),
       attachments: Array.from({ length: 10_000 }, (_, i) => ({ filename: `a.x${i}`, contentType: `a/b${i}` })),
     });
-    expect(found.length).toBeLessThanOrEqual(250);
-    expect(found.filter((token) => /^w\d+x$/.test(token)).length).toBeGreaterThan(100);
+    expect(found.length).toBeLessThanOrEqual(160);
+    expect(found.filter((token) => /^w\d+x$/.test(token)).length).toBeGreaterThan(70);
   });
 
   test("the HTML of a large message is not even asked for", () => {
@@ -108,7 +108,7 @@ describe("bounded, whatever the message", () => {
 
   test("what stands behind a long beginning is seen all the same", () => {
     const spam = tokens({ text: `${words(1_000)} ${words(1_000, 5_000)}` });
-    expect(spam.filter((token) => /^w[5-9]\d{3}x$/.test(token)).length).toBeGreaterThan(40);
+    expect(spam.filter((token) => /^w[5-9]\d{3}x$/.test(token)).length).toBeGreaterThan(25);
   });
 
   test("what is chosen of a long text is the same beside other words", () => {

@@ -7,6 +7,7 @@ import { eq } from "drizzle-orm";
 import { senderTokens } from "../../../src/mailbox/junk/tokens.ts";
 import { prepareMessage } from "../../../src/mailbox/prepare.ts";
 import { senderOf } from "../../../src/mailbox/senders.ts";
+import { NOBODY } from "../../../src/message/address.ts";
 import { junkFilters, junkTokens, messageJudgements, messages } from "../../../src/store/schema.ts";
 import type { Letter } from "../../harness/mail.ts";
 import { createAlice } from "../world.ts";
@@ -145,25 +146,40 @@ describe("a message counts", () => {
   });
 });
 
-test("what is learned of a stored message is what is seen of it as it arrives", async () => {
-  const { receive, move, learned, store } = createReader();
-  const html = '<p style="display:none">x</p><a href="http://pills.example/">ü 发票代开</a>';
-  const raw = [
-    "From: =?utf-8?q?M=C3=BCller?= <m@new.example>\nTo: alice@example.test\nSubject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=",
-    "Message-ID: <odd@new.example>\nReply-To: x@else.example\nX-Mailer: Odd 1\nMIME-Version: 1.0",
-    "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: text/html; charset=utf-8\n",
-    `${html}\n${Array.from({ length: 9_000 }, (_, i) => `wörd${i} 😀`).join(" ")}`,
-    "--b\nContent-Type: application/pdf; name=a.pdf\nContent-Disposition: attachment\n\nx\n--b--\n",
-  ].join("\n");
-  const { threadId } = await receive(raw, { auth: PASS });
-  move(threadId, "spam");
-  const { junkTokens: seen = "" } = await prepareMessage(Buffer.from(raw.replaceAll("\n", "\r\n")), store.blobs);
-  const tokens = [...seen.split(" "), ...senderTokens(senderOf({ email: "m@new.example" }, PASS), PASS)];
-  expect(tokens).toEqual(expect.arrayContaining(["html:hidden", "link:pills.example", "file:.pdf", "x-mailer:odd"]));
-  const hashes = tokens.map((token) => Bun.hash.xxHash32(token) | 0).sort((x, y) => x - y);
-  expect(learned().map(({ token }) => token)).toEqual(hashes);
-  move(threadId, "archive");
-  expect(learned()).toEqual([]);
+describe("what is learned of a stored message is what is seen of it as it arrives", () => {
+  const MESSAGES: [name: string, from: string, lines: string[]][] = [
+    [
+      "with HTML beyond what is looked at, an attachment and characters of two code units",
+      "=?utf-8?q?M=C3=BCller?= <m@new.example>",
+      [
+        "Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\nMessage-ID: <odd@new.example>\nReply-To: x@else.example\nX-Mailer: Odd 1",
+        "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: text/html; charset=utf-8\n",
+        '<p style="display:none">x</p><a href="http://pills.example/">ü 发票代开</a>',
+        Array.from({ length: 9_000 }, (_, i) => `wörd${i} 😀`).join(" "),
+        "--b\nContent-Type: application/pdf; name=a.pdf\nContent-Disposition: attachment\n\nx\n--b--\n",
+      ],
+    ],
+    ["without a From", "", ["Message-ID: <odd@new.example>", "", "Anonymous words"]],
+    [
+      "too large for its HTML to be looked at",
+      "m@new.example",
+      ["Content-Type: text/html", "", "<form>x".repeat(200_000)],
+    ],
+    ["without anything", "m@new.example", ["", ""]],
+  ];
+  test.each(MESSAGES)("%s", async (_, from, lines) => {
+    const { receive, move, learned, store } = createReader();
+    const raw = [...(from === "" ? [] : [`From: ${from}`]), "To: alice@example.test", ...lines].join("\n");
+    const { threadId } = await receive(raw, { auth: PASS });
+    move(threadId, "spam");
+    const message = await prepareMessage(Buffer.from(raw.replaceAll("\n", "\r\n")), store.blobs);
+    const seen = message.junkTokens?.split(" ") ?? [];
+    const tokens = [...seen, ...senderTokens(senderOf(message.from ?? NOBODY, PASS), PASS)];
+    const hashes = tokens.map((token) => Bun.hash.xxHash32(token) | 0).sort((x, y) => x - y);
+    expect(learned().map(({ token }) => token)).toEqual(hashes);
+    move(threadId, "archive");
+    expect(learned()).toEqual([]);
+  });
 });
 
 describe("an answer", () => {
