@@ -53,6 +53,16 @@ export const residentMB = (pid: number): number => {
   return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024;
 };
 
+/** What a process has used of the processors, in steps of 10 ms. */
+export function cpuMs(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+  const [user, system] = stat
+    .slice(stat.lastIndexOf(")") + 2)
+    .split(" ")
+    .slice(11, 13);
+  return (Number(user) + Number(system)) * 10;
+}
+
 export async function newPlace(name: string): Promise<{ place: Place; apiKey: string; mailboxId: string }> {
   const place: Place = {
     data: join(folder, name),

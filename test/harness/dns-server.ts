@@ -5,7 +5,6 @@
 import { createSocket } from "node:dgram";
 import { canonicalAddress } from "../../src/network.ts";
 import type { DnsResolver } from "../../src/runtime.ts";
-import { atEndOfFile } from "./end.ts";
 
 /** The records of a name. Names without a final dot; `mx` may name "" for a null MX (RFC 7505). */
 export interface Records {
@@ -86,12 +85,7 @@ export interface DnsServer {
   close(): Promise<void>;
 }
 
-const running = new Set<DnsServer>();
-atEndOfFile(async () => {
-  await Promise.all([...running].map((server) => server.close()));
-});
-
-/** Serves the description on a free port of 127.0.0.1. */
+/** Serves the description on a free port of 127.0.0.1, as long as the process runs. */
 export async function startDnsServer(description: Zone): Promise<DnsServer> {
   const socket = createSocket("udp4");
   const questions: string[] = [];
@@ -113,16 +107,12 @@ export async function startDnsServer(description: Zone): Promise<DnsServer> {
     socket.once("error", reject);
     socket.bind(0, "127.0.0.1", resolve);
   });
-  const server: DnsServer = {
+  socket.unref();
+  return {
     address: `127.0.0.1:${socket.address().port}`,
     questions,
-    close() {
-      running.delete(server);
-      return new Promise((resolve) => socket.close(() => resolve()));
-    },
+    close: () => new Promise((resolve) => socket.close(() => resolve())),
   };
-  running.add(server);
-  return server;
 }
 
 function questionOf(query: Buffer): { name: string; type: Type | undefined; end: number } {
