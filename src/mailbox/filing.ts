@@ -194,7 +194,7 @@ export function createFiling({
 
     const id = newId(runtime, "msg");
     const seq = thread.seq * MESSAGES_PER_THREAD + state.nextOrdinal - 1;
-    const read = kind !== "received" || isReport;
+    const read = kind === "sent" || kind === "draft" || isReport;
     insertMessage(tx, filing, { id, seq, threadSeq: thread.seq, kind, from, date, folder: state.folder, read });
     recordJudgement(tx, seq, judgement);
     if (kind === "sent" && joined) learnAnswered(tx, filing, joined);
