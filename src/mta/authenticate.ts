@@ -9,7 +9,15 @@
  * made, costs more than a bounded number of questions and of passes over its body.
  */
 import { finished } from "node:stream/promises";
-import { type ARCChainEntry, arc, DkimVerifier, type DNSResolver, type ParsedHeaders, spf } from "./mailauth.ts";
+import {
+  type ARCChainEntry,
+  arc,
+  DkimVerifier,
+  type DNSResolver,
+  type HeaderLine,
+  type ParsedHeaders,
+  spf,
+} from "./mailauth.ts";
 
 /** What is known of a message beside its bytes. */
 export interface Arrival {
@@ -57,6 +65,9 @@ interface Forwarding {
 
 /** Further signatures are not looked at: honest mail has three or four. */
 const MOST_SIGNATURES = 10;
+/** Of them, with `l=`: each has its own pass over the body. */
+const MOST_PARTIAL = 2;
+const PARTIAL = /[:;]\s*l\s*=/i;
 
 /** Of a header that is checked: parsing it costs more than in proportion. Honest ones have a tenth of it. */
 const MOST_HEADER_LINES = 4_000;
@@ -89,9 +100,11 @@ class BoundedVerifier extends DkimVerifier {
   isTrusted: (chain: readonly ARCChainEntry[]) => boolean = () => false;
 
   protected override async messageHeaders(headers: ParsedHeaders): Promise<void> {
-    let signatures = 0;
-    const parsed = headers.parsed.filter(({ key }) => key !== "dkim-signature" || ++signatures <= MOST_SIGNATURES);
-    await super.messageHeaders({ ...headers, parsed });
+    let [signatures, partial] = [0, 0];
+    const isLookedAt = ({ key, line }: HeaderLine): boolean =>
+      key !== "dkim-signature" ||
+      (++signatures <= MOST_SIGNATURES && (!PARTIAL.test(line.toString("latin1")) || ++partial <= MOST_PARTIAL));
+    await super.messageHeaders({ ...headers, parsed: headers.parsed.filter(isLookedAt) });
     if (!this.isTrusted(this.arc.chain || [])) {
       this.signatureHeaders = this.signatureHeaders.filter(({ type }) => type === "DKIM");
     }

@@ -184,6 +184,19 @@ describe("DKIM", () => {
     expect(results.match(/dkim=/g)?.length).toBe(10);
   });
 
+  test("of signatures with l= two are looked at, whichever way it is written", async () => {
+    const fields = ["l", " l ", "\r\n\tl", "l"].map((name, i) => {
+      const text = signed(LETTER, { ...ed25519, selector: "ed" }, { [name]: String(i) });
+      return text.slice(0, text.indexOf("\r\nFrom:") + 2);
+    });
+    const { results } = await check(fields.join("") + signed(LETTER, rsa), ELSEWHERE);
+    expect(results.match(/header\.a=[\w-]+/g)).toEqual([
+      "header.a=ed25519-sha256",
+      "header.a=ed25519-sha256",
+      "header.a=rsa-sha256",
+    ]);
+  });
+
   test("a header of 5,000 lines is not checked, and does not escape DMARC", async () => {
     const message = signed(LETTER, rsa).replace("\r\nTo:", `\r\n${"X-Line: x\r\n".repeat(5_000)}To:`);
     const { verdicts, policy } = await check(message, { ...ELSEWHERE, shown: "carol@remote.example" });

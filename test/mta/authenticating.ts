@@ -7,7 +7,7 @@ import type { DnsResolver } from "../../src/runtime.ts";
 import { START } from "../harness/runtime.ts";
 
 /** Asks `dns` as the workers do, through the cache. */
-export function askerOf(dns: DnsResolver): DNSResolver {
+function askerOf(dns: DnsResolver): DNSResolver {
   const cache = createDnsCache({ dns, now: () => START });
   return async (name, type) => {
     const answer = await cache.ask(name, type as RecordType);
@@ -16,7 +16,7 @@ export function askerOf(dns: DnsResolver): DNSResolver {
   };
 }
 
-export const ARRIVAL: Arrival = {
+const ARRIVAL: Arrival = {
   ip: "192.0.2.1",
   helo: "mail.remote.example",
   reversePath: "carol@remote.example",
