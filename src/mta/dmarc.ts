@@ -3,7 +3,7 @@
  * domain by walking the tree; `pct` as in RFC 7489 §6.3), and what we say of it all: the Authentication-Results field.
  *
  * Invariants: `fail` needs every identifier that could align to have been checked; while DNS does not say, it is
- * `temperror`. A message with several authors passes only as none of RFC 9989 §5.3.1: never.
+ * `temperror`. A message with several From fields, or From domains that do not all publish nothing, never passes.
  */
 import type { AuthVerdicts } from "../store/schema.ts";
 import type { Arrival, Check, Evidence, Verdict } from "./authenticate.ts";
