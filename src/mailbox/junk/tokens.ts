@@ -36,7 +36,7 @@ const MOST_FILES = 20;
 /** Characters looked at. */
 const LONGEST_SUBJECT = 1_000;
 export const LONGEST_TEXT = 16_384;
-const LONGEST_HTML = 65_536;
+const LONGEST_HTML = 32_768;
 const LONGEST_VALUE = 200;
 /** Bytes of a message whose HTML is looked at: it is decompressed to be learned from. */
 const LARGEST_WITH_HTML = 1_048_576;
@@ -66,16 +66,20 @@ const DESCRIBED = new Set(["importance", "list-id", "precedence", "user-agent", 
 /** Fields that honest mail programs write. */
 const EXPECTED = ["date", "from", "message-id", "subject", "to"];
 
+/** Every repetition is bounded, so that no HTML takes long. */
 const HTML_TRAITS: readonly (readonly [name: string, pattern: RegExp])[] = [
   ["form", /<form\b/i],
   ["frame", /<i?frame\b/i],
-  ["script", /<script\b|\bon(?:load|click|error)\s*=/i],
-  ["hidden", /display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*[01](?:px|pt)?\s*[;"']/i],
-  ["white", /color\s*[:=]\s*["']?\s*(?:#fff(?:fff)?\b|white\b)/i],
-  ["huge", /<font[^>]{0,100}\bsize\s*=\s*["']?\+?[4-9]/i],
-  ["image", /<img\b[^>]{0,500}https?:/i],
-  ["pixel", /<img\b[^>]{0,500}\b(?:width|height)\s*=\s*["']?[01]\b/i],
-  ["data", /\bsrc\s*=\s*["']?data:/i],
+  ["script", /<script\b|\bon(?:load|click|error)\s{0,9}=/i],
+  [
+    "hidden",
+    /display\s{0,9}:\s{0,9}none|visibility\s{0,9}:\s{0,9}hidden|font-size\s{0,9}:\s{0,9}[01](?:px|pt)?\s{0,9}[;"']/i,
+  ],
+  ["white", /color\s{0,9}[:=]\s{0,9}["']?\s{0,9}(?:#fff(?:fff)?\b|white\b)/i],
+  ["huge", /<font[^>]{0,100}\bsize\s{0,9}=\s{0,9}["']?\+?[4-9]/i],
+  ["image", /<img\b[^>]{0,150}https?:/i],
+  ["pixel", /<img\b[^>]{0,150}\b(?:width|height)\s{0,9}=\s{0,9}["']?[01]\b/i],
+  ["data", /\bsrc\s{0,9}=\s{0,9}["']?data:/i],
   ["comment", /[a-z]<!--[^>]{0,200}-->[a-z]/i],
   ["table", /<table\b/i],
   ["style", /<style\b/i],

@@ -106,6 +106,17 @@ describe("bounded, whatever the message", () => {
     expect(() => tokensOf({ ...source, size: 1_048_576, html })).toThrow("asked for");
   });
 
+  const REPEATED = ["<img ", "<img width ", "<font ", "a<!--", "http://", `color:${" ".repeat(300)}`, "<a href=", ". "];
+  test.each(REPEATED)("%p over and over takes no time that a test would notice", (piece) => {
+    const html = piece.repeat(1_000_000 / piece.length);
+    for (let i = 0; i < 20; i++) expect(tokens({ html, text: html, subject: html }).length).toBeLessThan(100);
+  });
+
+  test.each(["color:", "display:", "src=", "<form", "http:"])("and so do %p and a million spaces", (piece) => {
+    const text = piece + " ".repeat(1_000_000);
+    expect(tokens({ html: text, text, subject: text }).length).toBeLessThan(100);
+  });
+
   test("what stands behind a long beginning is seen all the same", () => {
     const spam = tokens({ text: `${words(1_000)} ${words(1_000, 5_000)}` });
     expect(spam.filter((token) => /^w[5-9]\d{3}x$/.test(token)).length).toBeGreaterThan(25);
