@@ -26,7 +26,6 @@ import { judge } from "./judgement.ts";
 import { recordJudgement, teachAnswered } from "./junk/training.ts";
 import { writeLabels } from "./labels.ts";
 import type { PreparedMessage } from "./prepare.ts";
-import { noteAnswered } from "./senders.ts";
 import { continued, type FilingKind, started, THREAD_STATE, type ThreadState } from "./thread-state.ts";
 import { type Arrival, findThread, type ThreadRow, threadToJoin } from "./threading.ts";
 import { addUsage } from "./usage.ts";
@@ -197,7 +196,7 @@ export function createFiling({
     const read = kind === "sent" || kind === "draft" || isReport;
     insertMessage(tx, filing, { id, seq, threadSeq: thread.seq, kind, from, date, folder: state.folder, read });
     recordJudgement(tx, seq, judgement);
-    if (kind === "sent" && joined) learnAnswered(tx, filing, joined);
+    if (kind === "sent" && joined && joined.folder !== "spam") teachAnswered(tx, joined, message, now);
     engine.add(tx, seq, { workspaceId: mailbox.workspaceId, mailboxId }, message.index);
     addUsage(tx, mailboxId, message.size);
     if (kind === "received") {
@@ -288,14 +287,6 @@ function startThread(tx: Tx, row: ThreadState & Pick<ThreadRow, "id" | "mailboxI
   const inserted = statements(tx).insertThread.get(row);
   if (!inserted) throw new Error("inserting a conversation returned no row");
   return { id: row.id, seq: inserted.seq };
-}
-
-/** What somebody answers is wanted, and so is who wrote it. What a program answers by itself says nothing of either. */
-function learnAnswered(tx: Tx, { mailboxId, message: { inReplyTo, headers }, now }: Filing, thread: ThreadRow): void {
-  const isAutomatic = headers.some(([name, value]) => /^auto-submitted$/i.test(name) && !/^no\b/i.test(value));
-  if (inReplyTo === undefined || isAutomatic || thread.folder === "spam") return;
-  const sender = teachAnswered(tx, thread, inReplyTo);
-  if (sender) noteAnswered(tx, mailboxId, sender, now);
 }
 
 /** The same message received before. One without a Message-ID is never taken for another. */

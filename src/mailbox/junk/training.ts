@@ -11,7 +11,8 @@ import { prepared } from "../../store/prepared.ts";
 import type { AuthVerdicts, FILED_FOR } from "../../store/schema.ts";
 import type { Tx } from "../../store/store.ts";
 import { decompressHtml } from "../message-view.ts";
-import { type Sender, senderOf } from "../senders.ts";
+import type { PreparedMessage } from "../prepare.ts";
+import { noteAnswered, senderOf } from "../senders.ts";
 import { type JunkKind, learn, unlearn } from "./filter.ts";
 import type { Scored } from "./score.ts";
 import { LONGEST_TEXT, senderTokens, tokensOf } from "./tokens.ts";
@@ -93,12 +94,21 @@ export function teachConversation(tx: Tx, { seq, mailboxId }: Conversation, kind
   for (const row of statements(tx).untaught.all(seq, kind ?? null)) teach(tx, mailboxId, row, kind);
 }
 
-/** Teaches the filter that the message of that id was worth an answer, and tells who sent it; undefined without one. */
-export function teachAnswered(tx: Tx, { seq, mailboxId }: Conversation, messageId: string): Sender | undefined {
-  const row = statements(tx).answered.get(mailboxId, messageId, seq);
-  if (!row) return undefined;
+/**
+ * What somebody answers is wanted, and so is who wrote it. What a program answers by itself says nothing of either.
+ * `now`: epoch ms.
+ */
+export function teachAnswered(
+  tx: Tx,
+  { seq, mailboxId }: Conversation,
+  { inReplyTo, headers }: Pick<PreparedMessage, "inReplyTo" | "headers">,
+  now: number,
+): void {
+  const isAutomatic = headers.some(([name, value]) => /^auto-submitted$/i.test(name) && !/^no\b/i.test(value));
+  const row = isAutomatic || inReplyTo === undefined ? null : statements(tx).answered.get(mailboxId, inReplyTo, seq);
+  if (!row) return;
   if (row.trained !== "ham") teach(tx, mailboxId, row, "ham");
-  return senderOf(JSON.parse(row.from), authOf(row));
+  noteAnswered(tx, mailboxId, senderOf(JSON.parse(row.from), authOf(row)), now);
 }
 
 function teach(tx: Tx, mailboxId: string, row: StoredRow, kind: JunkKind | undefined): void {
