@@ -229,7 +229,15 @@ export const SETTINGS = {
     1_500,
     "Recipients one source may name a minute; 20 times that an hour, its network four times either",
   ),
-  "mx.dnsbl": orWord("none", dnsNames("DNS blocklists asked about every client; one that is listed is refused", "DNS zones, such as zen.spamhaus.org", 8), "none"),
+  "mx.dnsbl": orWord(
+    "none",
+    dnsNames(
+      "DNS blocklists asked about every client; one that is listed is refused",
+      "DNS zones, such as zen.spamhaus.org",
+      8,
+    ),
+    "none",
+  ),
   "mx.greylistSeconds": orWord(
     "off",
     number({ unit: "seconds", min: 0.1, max: 3_600 }, 300, "How long a new sender waits before a retry is taken"),
@@ -267,7 +275,11 @@ export const SETTINGS = {
   ),
   "spam.trustedForwarders": orWord(
     "none",
-    dnsNames("Forwarders, mailing lists among them, whose ARC seal excuses a failed DMARC check", "domains, such as lists.example.org", 100),
+    dnsNames(
+      "Forwarders, mailing lists among them, whose ARC seal excuses a failed DMARC check",
+      "domains, such as lists.example.org",
+      100,
+    ),
     "none",
   ),
   "retention.deliveryLogDays": number(DAYS, 30, "Days that finished webhook deliveries are kept"),

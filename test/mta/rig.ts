@@ -2,9 +2,9 @@
 import { join } from "node:path";
 import { createLog, type Log } from "../../src/log.ts";
 import { createMailbox } from "../../src/mailbox/mailbox.ts";
+import { createDnsCache } from "../../src/mta/dns-cache.ts";
 import { createBlocklists } from "../../src/mta/dnsbl.ts";
 import { createDoor } from "../../src/mta/door.ts";
-import { createDnsCache } from "../../src/mta/dns-cache.ts";
 import { createFeedback } from "../../src/mta/feedback.ts";
 import { createInbound, type Envelope, type Inbound } from "../../src/mta/inbound.ts";
 import { createSmtpListener, type Limits, type SmtpListener } from "../../src/mta/listener.ts";
