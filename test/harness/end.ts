@@ -16,5 +16,6 @@ export async function endFile(): Promise<void> {
   for (const end of ends) await end();
 }
 
-// For files that share nothing, as with `bun test --isolate`. The benchmark uses the harness without a test runner.
+// For files that share nothing, as with `bun test --isolate`; and for the benchmark, which is no test.
 if (process.env.NODE_ENV === "test") afterAll(endFile);
+else process.on("exit", () => void endFile());
