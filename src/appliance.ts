@@ -294,7 +294,7 @@ export function createAppliance(
           follow(store, () => {
             options.refresh();
             relay.endRests();
-            scheduler?.wake(events.job.name);
+            for (const { name } of events.jobs) scheduler?.wake(name);
           }),
         ]);
         scheduler.start();

@@ -8,7 +8,6 @@ import { WORKSPACE, workspaceFor, workspaceIdOf, workspaceNames } from "./worksp
 
 const ENDPOINT = { id: "ID" } as const;
 const DEFAULT_OVERLAP_HOURS = 24;
-const DEFAULT_DELIVERIES = 1_000;
 
 function presenter(session: Session) {
   const names = workspaceNames(session);
@@ -137,13 +136,13 @@ export const webhookCommands = [
     arguments: ENDPOINT,
     options: {
       state: { value: DELIVERY_STATES, summary: "Only these" },
-      limit: { value: "N", summary: `At most so many; ${DEFAULT_DELIVERIES} unless told` },
+      limit: { value: "N", summary: "At most so many" },
     },
     columns: ["id", "event", "state", "attempts", "status", "error", "nextAttemptAt", "createdAt"],
-    run({ appliance }, { arguments: { id }, options: { state, limit = String(DEFAULT_DELIVERIES) } }) {
+    run({ appliance }, { arguments: { id }, options: { state, limit } }) {
       const isCount = (value: number) => Number.isInteger(value) && value > 0;
-      const most = numberOf("limit", limit, isCount, "a whole number above 0");
-      const filter = { limit: most, ...(state !== undefined && { state }) };
+      const most = limit === undefined ? undefined : numberOf("limit", limit, isCount, "a whole number above 0");
+      const filter = { ...(most !== undefined && { limit: most }), ...(state !== undefined && { state }) };
       return appliance.developers.listDeliveries(id, filter).map(presentDelivery);
     },
   }),

@@ -10,7 +10,7 @@
  * a crash repeats one and never loses one. An endpoint with something due has its due_at at that time or before, or when
  * its turn is put off to, so the next to attempt is found without reading the deliveries of an endpoint that is busy.
  */
-import { and, asc, desc, eq, gt, lte, type SQL, sql } from "drizzle-orm";
+import { and, asc, desc, eq, gt, gte, lte, type SQL, sql } from "drizzle-orm";
 import { prepared } from "../store/prepared.ts";
 import { type DeliveryState, events, webhookCursor, webhookDeliveries, webhookEndpoints } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
@@ -131,6 +131,16 @@ const claiming = prepared((db) => ({
     .update(webhookDeliveries)
     .set({ leased: false, dueAt: param("now") })
     .where(and(bySeq, eq(webhookDeliveries.leased, true)))
+    .prepare(),
+  sweepAgain: db
+    .update(webhookEndpoints)
+    .set({ sweeping: true })
+    .where(
+      and(
+        eq(webhookEndpoints.seq, sql.placeholder("endpointSeq")),
+        gte(webhookEndpoints.voidThrough, sql.placeholder("seq")),
+      ),
+    )
     .prepare(),
 }));
 
@@ -257,10 +267,14 @@ export function settle(tx: Tx, { seq, endpointSeq }: Delivery, settled: Settled)
 /** The endpoint as it is now; undefined when its row is gone. */
 export const endpointAt = (db: Db, seq: number): Endpoint | undefined => claiming(db).endpoint.get({ seq });
 
-/** Gives leases back, due at `now` (epoch ms), without an attempt counted. */
-export function release(tx: Tx, deliveries: readonly Delivery[], now: number): undefined {
+/**
+ * Gives leases back, due at `now` (epoch ms), without an attempt counted. Of what was waiting when its endpoint was
+ * disabled the sweep, which passes over leases, may be over: it has to come again.
+ */
+export function release(tx: Tx, deliveries: readonly Pick<Delivery, "seq" | "endpointSeq">[], now: number): undefined {
   for (const { seq, endpointSeq } of deliveries) {
     claiming(tx).release.run({ seq, now });
+    claiming(tx).sweepAgain.run({ endpointSeq, seq });
     bringForward(tx, endpointSeq, now);
   }
 }

@@ -49,11 +49,11 @@ function deliveryOf(db: Db, id: string): Delivery {
   return found.delivery;
 }
 
-/** The log of an endpoint, newest first, `limit` at most. */
+/** The log of an endpoint, newest first; `limit` at most, or all of it. */
 export function listDeliveries(
   db: Db,
   { seq }: Endpoint,
-  { state, limit }: { state?: DeliveryState; limit: number },
+  { state, limit = -1 }: { state?: DeliveryState; limit?: number },
 ): Delivery[] {
   return db
     .select()

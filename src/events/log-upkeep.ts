@@ -9,8 +9,11 @@ import type { Store } from "../store/store.ts";
 import { fanOut, hasUnread } from "./deliveries.ts";
 import { deleteEvents, deleteFinished } from "./delivery-log.ts";
 
-const EVERY_MS = 60 * 60_000;
 const DAY_MS = 24 * 60 * 60_000;
+/** Between two looks: a small part of what is kept, which an hour is of 30 days. */
+const SELDOM_MS = 60 * 60_000;
+const OFTEN_MS = 1_000;
+const LOOKS = 24;
 
 export function createLogUpkeep(
   store: Pick<Store, "db" | "enqueue">,
@@ -20,7 +23,8 @@ export function createLogUpkeep(
   return {
     name: "webhook-log",
     async runDue(now) {
-      const before = now - options.get("retention.deliveryLogDays") * DAY_MS;
+      const kept = options.get("retention.deliveryLogDays") * DAY_MS;
+      const before = now - kept;
       while (await store.enqueue((tx) => deleteFinished(tx, before)));
       // While there is no endpoint the deliverer leaves events alone, and each may go in its time.
       while (hasUnread(store.db)) await store.enqueue((tx) => void fanOut(tx, now, () => newId(runtime, "whd")));
@@ -28,7 +32,7 @@ export function createLogUpkeep(
         const from: number = after;
         after = await store.enqueue((tx) => deleteEvents(tx, from, before));
       }
-      return now + EVERY_MS;
+      return now + Math.max(OFTEN_MS, Math.min(kept / LOOKS, SELDOM_MS));
     },
   };
 }

@@ -18,11 +18,17 @@ export function createDisabledNotices({ store, notifyAdmins, baseUrl }: Disabled
   return {
     name: "webhook-notices",
     async runDue() {
+      let failure: unknown;
       for (const endpoint of untold(store.db)) {
         const { workspaceId, url } = endpoint;
         const subject = `Webhook switched off: ${new URL(url).host}`;
-        await notifyAdmins({ workspaceId, subject, text: textOf(endpoint, baseUrl) }, (tx) => setTold(tx, endpoint));
+        const notice = { workspaceId, subject, text: textOf(endpoint, baseUrl) };
+        // What fails in one workspace keeps no other's admins waiting; it is tried again.
+        await notifyAdmins(notice, (tx) => setTold(tx, endpoint)).catch((error) => {
+          failure ??= error;
+        });
       }
+      if (failure !== undefined) throw failure;
       return null;
     },
   };
@@ -31,7 +37,9 @@ export function createDisabledNotices({ store, notifyAdmins, baseUrl }: Disabled
 /** Paragraphs are one line each: who reads it knows the width. */
 const textOf = ({ id, url, events, disabledAt, exhausted }: Endpoint, baseUrl: string): string =>
   [
-    `The webhook endpoint ${url} (${id}) was switched off on ${new Date(disabledAt ?? 0).toUTCString()}: ${exhausted} deliveries in a row came to nothing, after all their attempts.`,
+    disabledAt === null
+      ? `The webhook endpoint ${url} (${id}) was switched off: too many deliveries in a row came to nothing, after all their attempts. It has been switched on again since.`
+      : `The webhook endpoint ${url} (${id}) was switched off on ${new Date(disabledAt).toUTCString()}: ${exhausted} deliveries in a row came to nothing, after all their attempts.`,
     `It was told of ${events.join(", ")}. While it is off, nothing is sent to it and nothing is kept for it; mail itself comes and goes as ever.`,
     "When the receiver works again, send it a test and switch the endpoint on:",
     `    mailroom webhook test ${id}\n    mailroom webhook enable ${id}`,

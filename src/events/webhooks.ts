@@ -93,7 +93,7 @@ interface Course {
   committing: Promise<void> | undefined;
   /** Attempts since it began. */
   served: number;
-  /** The last time there was nothing more to claim; newer deliveries are the job's to notice. */
+  /** The last time there was nothing more to claim; what is due since is the job's to notice. */
   drained: boolean;
   /** What is ahead goes back, and nothing more is claimed. */
   over: boolean;
@@ -183,7 +183,11 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
     const full = { slow: false, brisk: false };
     for (const { seq, pace } of endpointsByDue(tx, now)) {
       if (taken.size >= PORTION) break;
-      if (courses.has(seq)) continue;
+      const course = courses.get(seq);
+      if (course) {
+        if (course.drained) reached.add(seq);
+        continue;
+      }
       const kind = isSlow(pace) ? "slow" : "brisk";
       if (rooms[kind] <= 0) {
         full[kind] = true;
@@ -198,7 +202,7 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
     return { reached, taken, full };
   }
 
-  /** Whether there are events to fan out, or an endpoint without a course has something due and finds a lane. */
+  /** Whether there are events to fan out, or something is due that no course is about to claim and that finds a lane. */
   function hasWork(): boolean {
     return hasNewEvents(store.db) || (nextTime() ?? Number.POSITIVE_INFINITY) <= runtime.now();
   }
@@ -277,6 +281,8 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
         claimed: count === 0 ? [] : claim(tx, endpointSeq, count, runtime.now(), leaseUntil()),
       }));
       if (count > 0) course.drained = claimed.length < count;
+      // While an attempt takes its time, what was retried falls due.
+      if (course.drained && course.lanes.size > 0 && !stopped) wake();
       hold(course, claimed);
       if (recorded) follow(course, recorded);
     } catch (error) {
@@ -367,7 +373,7 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
     const now = runtime.now();
     const times: number[] = [];
     for (const { seq, dueAt, pace } of endpointsByDue(store.db, Number.MAX_SAFE_INTEGER)) {
-      if (courses.has(seq)) continue;
+      if (courses.get(seq)?.drained === false) continue;
       // What finds no lane waits for one to end, which wakes the job, or to become slow.
       const waits = dueAt <= now && crowded[isSlow(pace) ? "slow" : "brisk"];
       times.push(waits ? now + SLOW_MS : dueAt);

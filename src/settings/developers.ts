@@ -137,7 +137,7 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
       return requireEndpoint(tx, id);
     },
     /** The log, newest first. @throws AppError not_found */
-    listDeliveries(id: string, filter: { state?: DeliveryState; limit: number }): Delivery[] {
+    listDeliveries(id: string, filter: { state?: DeliveryState; limit?: number }): Delivery[] {
       return listDeliveries(store.db, requireEndpoint(store.db, id), filter);
     },
     /** One attempt more, now, with the same payload and event id. @throws AppError not_found, conflict */

@@ -97,6 +97,38 @@ test("leases are given back, one by one or all together", () => {
   expect(claim(1, 3).map(({ delivery }) => delivery.attempts)).toEqual([0, 0, 0]);
 });
 
+test("a lease on what an endpoint was disabled with is not attempted when it is given back, however late", () => {
+  for (const giveBack of ["release", "releaseLeases"] as const) {
+    const { happen, fan, claim, due, rows, store } = openStore(1);
+    happen(2);
+    fan();
+    const claimed = claim(1, 1);
+    store.transact((tx) => {
+      setDisabled(tx, { seq: 1 }, START);
+      while (sweepEndpoints(tx, START));
+    });
+    expect(rows().map(({ state }) => state)).toEqual(["pending", "failed"]);
+    store.transact((tx) => {
+      if (giveBack === "releaseLeases") releaseLeases(tx, START);
+      else
+        release(
+          tx,
+          claimed.map(({ delivery }) => delivery),
+          START,
+        );
+    });
+    expect(claim(1, 9)).toEqual([]);
+    store.transact((tx) => {
+      while (sweepEndpoints(tx, START));
+    });
+    expect(rows().map(({ state, attempts }) => [state, attempts])).toEqual([
+      ["failed", 0],
+      ["failed", 0],
+    ]);
+    expect(due(Number.MAX_SAFE_INTEGER)).toEqual([]);
+  }
+});
+
 test("a turn that is yielded comes after those of the others", () => {
   const { happen, fan, due, store } = openStore();
   happen(1);

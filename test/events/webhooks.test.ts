@@ -109,6 +109,25 @@ describe("the schedule", () => {
     expect(log(receiver.id)).toMatchObject([{ state: "failed" }]);
   });
 
+  test("and what hangs meanwhile delays no retry of the same endpoint", async () => {
+    const { receive, happen, advance, settled, runtime } = await openRig();
+    const receiver = receive();
+    const answers = [FAILS, () => new Response("ok"), () => new Promise<Response>(() => {})];
+    receiver.answer = (_, nth) => answers[nth - 1]?.() ?? new Response("ok");
+    happen("message.outbound");
+    await settled();
+    await advance(MINUTE_MS - 5_000);
+    happen("message.outbound");
+    happen("message.outbound");
+    await receiver.waitFor(3);
+    runtime.advanceTo(START + MINUTE_MS);
+    await receiver.waitFor(4);
+    expect(runtime.now()).toBe(START + MINUTE_MS);
+    expect(attemptsOf(receiver.hooks)).toEqual(["1", "1", "1", "2"]);
+    receiver.stop();
+    await settled();
+  });
+
   test("any 2xx ends it", async () => {
     const { receive, happen, advance, settled, log } = await openRig();
     const receiver = receive();
@@ -524,6 +543,18 @@ describe("what is kept", () => {
     expect([log(receiver.id).length, count()]).toEqual([1, 2]);
     await advance(2 * HOUR_MS);
     expect([log(receiver.id).length, count()]).toEqual([0, 0]);
+  });
+
+  test("or as long as the setting says, in fractions of days too", async () => {
+    const { receive, happen, settled, log, advance } = await openRig({ "retention.deliveryLogDays": "0.0001" });
+    await advance(HOUR_MS);
+    const receiver = receive();
+    happen("message.outbound");
+    await settled();
+    await advance(8_000);
+    expect(log(receiver.id)).toHaveLength(1);
+    await advance(2_000);
+    expect(log(receiver.id)).toEqual([]);
   });
 
   test("what is not finished stays, however old", async () => {
