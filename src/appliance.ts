@@ -170,9 +170,10 @@ export function createAppliance(
 
   /** What tells receivers elsewhere of events, and the jobs beside it. */
   function openWebhooks(notifyAdmins: NotifyAdmins) {
+    const none: readonly string[] = [];
     const allow = () => {
       const networks = options.get("webhooks.allowNetworks");
-      return networks === "none" ? [] : networks;
+      return networks === "none" ? none : networks;
     };
     const requests = openRequests({ runtime, allow });
     const notices = createDisabledNotices({ store, notifyAdmins, baseUrl: config.baseUrl });

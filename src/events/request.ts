@@ -46,7 +46,7 @@ export interface Requests {
 
 export interface RequestParts {
   runtime: Pick<Runtime, "dns" | "now" | "setTimer">;
-  /** Excepted networks, asked for at each request (contract: webhooks.allowNetworks). */
+  /** Excepted networks, asked for at each request (contract: webhooks.allowNetworks); the same array while they are. */
   allow(): readonly string[];
   /** Certificate authorities (PEM) that are trusted instead of the built-in ones. */
   authorities?: readonly string[];
@@ -58,6 +58,15 @@ const MOST_TRIES = 8;
 /** Below the 5 seconds after which common servers close an idle connection. */
 const IDLE_SECONDS = 4;
 const MOST_IDLE = 256;
+/** URLs kept as they were read. */
+const MOST_PLACES = 1_000;
+
+/** What a URL comes to while the excepted networks stay the same; what a name leads to is asked at every attempt. */
+interface Place {
+  destination: Destination;
+  /** Checked, if the URL spells one out. */
+  addresses: string[] | undefined;
+}
 
 export function openRequests({ runtime, allow, authorities }: RequestParts): Requests {
   const session = new Bun.FetchSession({
@@ -68,13 +77,38 @@ export function openRequests({ runtime, allow, authorities }: RequestParts): Req
   /** Whom a connection may be kept to. */
   const answered = new Set<string>();
   const underWay = new Set<AbortController>();
+  const places = new Map<string, Place>();
+  let placesFor: readonly string[] = [];
+
+  /** @throws RefusedDestination */
+  function placeOf(url: string, excepted: readonly string[]): Place {
+    if (excepted !== placesFor || places.size >= MOST_PLACES) places.clear();
+    placesFor = excepted;
+    let place = places.get(url);
+    if (!place) {
+      place = { destination: readDestination(url, excepted), addresses: undefined };
+      places.set(url, place);
+    }
+    return place;
+  }
+
+  async function lookUp(place: Place, signal: AbortSignal): Promise<string[]> {
+    const { destination } = place;
+    const asked = resolveDestination(destination, { dns: runtime.dns, allow: allow() });
+    const ended = new Promise<never>((_, reject) => {
+      signal.addEventListener("abort", () => reject(signal.reason));
+    });
+    const addresses = await Promise.race([asked, ended]);
+    if (isIP(destination.host)) place.addresses = addresses;
+    return addresses;
+  }
 
   async function exchange(request: WebhookRequest, signal: AbortSignal, outcome: RequestOutcome): Promise<void> {
-    const destination = readDestination(request.url, allow());
-    const addresses = await resolveDestination(destination, { dns: runtime.dns, allow: allow() });
+    const place = placeOf(request.url, allow());
+    const addresses = place.addresses ?? (await lookUp(place, signal));
     const first = (request.attempt - 1) % addresses.length;
     const inTurn = [...addresses.slice(first), ...addresses.slice(0, first)].slice(0, MOST_TRIES);
-    const response = await firstToConnect(inTurn, (address) => send(request, destination, address, signal));
+    const response = await firstToConnect(inTurn, (address) => send(request, place.destination, address, signal));
     outcome.status = response.status;
     outcome.response = await startOf(response);
     outcome.ok = response.ok;
@@ -121,12 +155,9 @@ export function openRequests({ runtime, allow, authorities }: RequestParts): Req
         () => limit.abort(new Error(`no complete answer within ${request.timeoutMs / 1000} seconds`)),
         request.timeoutMs,
       );
-      const ended = new Promise<never>((_, reject) => {
-        limit.signal.addEventListener("abort", () => reject(limit.signal.reason));
-      });
       const outcome: RequestOutcome = { ok: false, ms: 0 };
       try {
-        await Promise.race([exchange(request, limit.signal, outcome), ended]);
+        await exchange(request, limit.signal, outcome);
       } catch (error) {
         outcome.error = describeError(error as Error);
         if (error instanceof RefusedDestination) outcome.refused = true;
