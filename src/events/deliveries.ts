@@ -19,9 +19,15 @@ import { envelope } from "./payload.ts";
 
 export type Delivery = typeof webhookDeliveries.$inferSelect;
 
+/** What an attempt at a delivery, and what becomes of it, depends on. */
+export type Attemptable = Pick<
+  Delivery,
+  "seq" | "id" | "endpointSeq" | "eventSeq" | "eventId" | "event" | "state" | "attempts" | "finishedAt"
+>;
+
 /** A delivery under a lease, with what to send and where. */
 export interface Claimed {
-  delivery: Delivery;
+  delivery: Attemptable;
   endpoint: Endpoint;
   /** The same bytes at every attempt. */
   body: string;
@@ -30,6 +36,8 @@ export interface Claimed {
 /** Most rows that one transaction fans out, fails or deletes: it stays well under 50 ms. */
 export const PORTION = 500;
 const ENDPOINTS_PAGE = 16;
+/** Characters of bodies beyond which one claim takes no more: whoever writes to thousands makes large ones. */
+const LARGEST_CLAIM = 1_000_000;
 
 const param = (name: string): SQL => sql`${sql.placeholder(name)}`;
 const bySeq = eq(webhookDeliveries.seq, sql.placeholder("seq"));
@@ -66,6 +74,14 @@ const fanning = prepared((db) => ({
     .prepare(),
 }));
 
+interface DueRow extends Attemptable {
+  sample: string | null;
+  dueAt: number;
+  /** Of the event, if it is not a test. */
+  createdAt: number | null;
+  data: string | null;
+}
+
 const claiming = prepared((db) => ({
   dueEndpoints: db
     .select({ seq: webhookEndpoints.seq, dueAt: webhookEndpoints.dueAt, pace: webhookEndpoints.pace })
@@ -85,26 +101,21 @@ const claiming = prepared((db) => ({
     .from(webhookEndpoints)
     .where(eq(webhookEndpoints.seq, sql.placeholder("seq")))
     .prepare(),
-  due: db
-    .select({ delivery: webhookDeliveries, createdAt: events.createdAt, data: sql<string | null>`${events.data}` })
-    .from(webhookDeliveries)
-    .leftJoin(events, eq(events.seq, webhookDeliveries.eventSeq))
-    .where(and(ofEndpoint, isDue, lte(webhookDeliveries.dueAt, sql.placeholder("now"))))
-    .orderBy(asc(webhookDeliveries.dueAt), asc(webhookDeliveries.seq))
-    .limit(sql.placeholder("count"))
-    .prepare(),
-  /** All up to the last of those just read. */
-  lease: db
-    .update(webhookDeliveries)
-    .set({ leased: true, dueAt: param("until") })
-    .where(
-      and(
-        ofEndpoint,
-        isDue,
-        sql`(${webhookDeliveries.dueAt}, ${webhookDeliveries.seq}) <= (${sql.placeholder("dueAt")}, ${sql.placeholder("seq")})`,
-      ),
-    )
-    .prepare(),
+  due: db.$client.prepare<DueRow, [number, number, number]>(
+    `SELECT d.seq, d.id, d.endpoint_seq AS endpointSeq, d.event_seq AS eventSeq, d.event_id AS eventId, d.event, d.sample,
+       d.state, d.attempts, d.due_at AS dueAt, d.finished_at AS finishedAt, e.created_at AS createdAt, e.data
+     FROM webhook_deliveries d LEFT JOIN events e ON e.seq = d.event_seq
+     WHERE d.endpoint_seq = ?1 AND d.due_at IS NOT NULL AND d.due_at <= ?2
+     ORDER BY d.due_at, d.seq LIMIT ?3`,
+  ),
+  // All up to the last of those just read. Of those due in its moment only the first are: one comparison of the pair would
+  // read all of them, which after a burst is all that waits.
+  leaseBefore: db.$client.prepare(
+    "UPDATE webhook_deliveries SET leased = 1, due_at = ?2 WHERE endpoint_seq = ?1 AND due_at < ?3",
+  ),
+  leaseThrough: db.$client.prepare(
+    "UPDATE webhook_deliveries SET leased = 1, due_at = ?2 WHERE endpoint_seq = ?1 AND due_at = ?3 AND seq <= ?4",
+  ),
   earliest: db
     .select({ dueAt: webhookDeliveries.dueAt })
     .from(webhookDeliveries)
@@ -214,20 +225,38 @@ export function* endpointsByDue(db: Db, upTo: number) {
   }
 }
 
-/** Leases to `leaseUntil` up to `count` deliveries of the endpoint that are due at `now` (epoch ms), the first first. */
-export function claim(tx: Tx, endpointSeq: number, count: number, now: number, leaseUntil: number): Claimed[] {
+export interface Claim {
+  claimed: Claimed[];
+  /** There may be more that is due. */
+  more: boolean;
+}
+
+/**
+ * Leases to `leaseUntil` up to `count` deliveries of the endpoint that are due at `now` (epoch ms), the first first; fewer
+ * if their bodies are large.
+ */
+export function claim(tx: Tx, endpointSeq: number, count: number, now: number, leaseUntil: number): Claim {
   const endpoint = claiming(tx).endpoint.get({ seq: endpointSeq });
   // What is to be swept is nobody's to attempt; its turn comes after.
-  if (!endpoint || endpoint.sweeping) return [];
-  const rows = claiming(tx).due.all({ endpointSeq, now, count });
-  const last = rows.at(-1)?.delivery;
-  if (last) claiming(tx).lease.run({ endpointSeq, until: leaseUntil, dueAt: last.dueAt, seq: last.seq });
+  if (!endpoint || endpoint.sweeping) return { claimed: [], more: false };
+  const claimed: Claimed[] = [];
+  let last: DueRow | undefined;
+  let [size, more] = [0, false];
+  for (const row of claiming(tx).due.iterate(endpointSeq, now, count)) {
+    const { eventId, event, createdAt, data } = row;
+    const body = row.sample ?? envelope({ eventId, event, createdAt: createdAt ?? 0, data: data ?? "{}" });
+    size += body.length;
+    more = claimed.length + 1 >= count || size > LARGEST_CLAIM;
+    if (last && size > LARGEST_CLAIM) break;
+    claimed.push({ delivery: row, endpoint, body });
+    last = row;
+  }
+  if (last) {
+    claiming(tx).leaseBefore.run(endpointSeq, leaseUntil, last.dueAt);
+    claiming(tx).leaseThrough.run(endpointSeq, leaseUntil, last.dueAt, last.seq);
+  }
   correctDue(tx, endpointSeq);
-  return rows.map(({ delivery, createdAt, data }) => ({
-    delivery,
-    endpoint,
-    body: delivery.sample ?? envelope({ ...delivery, createdAt: createdAt ?? 0, data: data ?? "{}" }),
-  }));
+  return { claimed, more };
 }
 
 /** The endpoint's turn comes after that of the others due at `now` (epoch ms). */
@@ -258,7 +287,7 @@ export interface Settled {
 }
 
 /** Ends the lease. Of a delivery that is gone meanwhile nothing is recorded. */
-export function settle(tx: Tx, { seq, endpointSeq }: Delivery, settled: Settled): void {
+export function settle(tx: Tx, { seq, endpointSeq }: Attemptable, settled: Settled): void {
   const { state, dueAt, status, response, error, finishedAt } = settled;
   settling(tx).settle.run(seq, state, dueAt, status, response, error, finishedAt);
   if (dueAt !== null) bringForward(tx, endpointSeq, dueAt);

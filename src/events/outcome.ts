@@ -10,7 +10,7 @@
  */
 import type { Pace } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
-import { type Claimed, type Delivery, endpointAt, type Settled, settle } from "./deliveries.ts";
+import { type Attemptable, type Claimed, endpointAt, type Settled, settle } from "./deliveries.ts";
 import { DISABLED } from "./delivery-log.ts";
 import { type Endpoint, setDisabled, setRecord } from "./endpoints.ts";
 import type { RequestOutcome } from "./request.ts";
@@ -36,7 +36,7 @@ export interface Fate {
 
 /** `endpoint`: as it is now. */
 export function fateOf(
-  delivery: Delivery,
+  delivery: Attemptable,
   endpoint: Endpoint,
   outcome: RequestOutcome,
   { now, retrySeconds }: Pick<OutcomeTerms, "now" | "retrySeconds">,
@@ -64,7 +64,7 @@ export function fateOf(
 }
 
 /** Attempts of a test concern nobody's count. */
-const isTest = ({ eventSeq }: Delivery): boolean => eventSeq === null;
+const isTest = ({ eventSeq }: Attemptable): boolean => eventSeq === null;
 
 export function paceOf({ ok, status, ms }: RequestOutcome, before: Pace, timeoutMs: number): Pace {
   if (status === undefined || ms >= timeoutMs) return "failing";

@@ -194,7 +194,7 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
         if (full.slow && full.brisk) break;
         continue;
       }
-      const claimed = claim(tx, seq, MOST_LANES_OF_ONE.unproven, now, leaseUntil());
+      const { claimed } = claim(tx, seq, MOST_LANES_OF_ONE.unproven, now, leaseUntil());
       if (claimed.length === 0) continue;
       rooms[kind]--;
       taken.set(seq, { pace: pace === "proven" ? "unproven" : pace, claimed });
@@ -276,14 +276,16 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
     };
     enter();
     try {
-      const { recorded, claimed } = await commit((tx) => ({
+      const { recorded, taken } = await commit((tx) => ({
         recorded: ended.length === 0 ? undefined : recordAttempts(tx, endpointSeq, ended, terms),
-        claimed: count === 0 ? [] : claim(tx, endpointSeq, count, runtime.now(), leaseUntil()),
+        taken: count === 0 ? undefined : claim(tx, endpointSeq, count, runtime.now(), leaseUntil()),
       }));
-      if (count > 0) course.drained = claimed.length < count;
+      if (taken) {
+        course.drained = !taken.more;
+        hold(course, taken.claimed);
+      }
       // While an attempt takes its time, what was retried falls due.
       if (course.drained && course.lanes.size > 0 && !stopped) wake();
-      hold(course, claimed);
       if (recorded) follow(course, recorded);
     } catch (error) {
       course.over = true;
