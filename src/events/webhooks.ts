@@ -1,37 +1,21 @@
 /**
- * The deliverer: fans new events out to the endpoints that want them, and sends what is due (spec: Events).
+ * The deliverer: fans new events out to the endpoints that want them, and has what is due sent (spec: Events).
  *
  *   commit ──► runDue: fan out, claim ──► course of an endpoint: lanes ──attempt──► outcomes, and more claimed,
  *                 ▲                            ▲                                      in one commit for many
  *                 │                            └────────────────────────────────────────────┘
  *                 └── wake: the course ends, or there is room again
  *
- * A course delivers to one endpoint: it holds some claimed deliveries, and as many lanes as the endpoint has earned.
- * Invariants: what one endpoint does delays no other, since lanes that are slow do not count against those of the rest;
- * of a backlog only what is about to be attempted is in memory; a claim is in `inHand` until its outcome is recorded, and
- * what stopping cuts short is given back.
+ * This is the job, which begins the courses; what they do is in courses.ts.
  */
-import { isUnavailable } from "../errors.ts";
-import type { Log } from "../log.ts";
 import { newId, type Runtime } from "../runtime.ts";
 import type { Job } from "../scheduler.ts";
-import type { Options } from "../store/options.ts";
 import type { Pace } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
-import {
-  type Claimed,
-  claim,
-  endpointsByDue,
-  fanOut,
-  hasNewEvents,
-  release,
-  releaseLeases,
-  yieldTurn,
-} from "./deliveries.ts";
+import { type CoursesParts, createCourses, isSlow, leaseUntil } from "./courses.ts";
+import { type Claimed, claim, endpointsByDue, fanOut, hasNewEvents, releaseLeases } from "./deliveries.ts";
 import { needsSweep, sweepEndpoints } from "./delivery-log.ts";
-import { type Attempted, type Recorded, recordAttempts, SLOW_MS } from "./outcome.ts";
-import type { RequestOutcome, Requests } from "./request.ts";
-import { signedHeaders } from "./signature.ts";
+import { SLOW_MS } from "./outcome.ts";
 
 export interface Webhooks {
   /** Woken by commits of this process that emit events or ask for a delivery, and by the deliverer itself. */
@@ -44,83 +28,22 @@ export interface Webhooks {
   stop(graceMs: number): Promise<void>;
 }
 
-export interface WebhooksParts {
+export interface WebhooksParts extends CoursesParts {
   store: Pick<Store, "db" | "enqueue" | "transact" | "onCommit">;
-  requests: Requests;
-  options: Pick<Options, "get">;
   runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
-  log: Log;
-  /** Asks the scheduler to run the job now. */
-  wake(): void;
-  /** Asks for the admins of endpoints just disabled to be told. */
-  tell(): void;
 }
 
-/** Lanes of one endpoint, by what its answers have been like: one that is not known to work keeps one waiting at most. */
-const MOST_LANES_OF_ONE: Record<Pace, number> = { unproven: 1, proven: 8, slow: 8, failing: 1 };
-/** Lanes whose attempt has not taken long yet, of endpoints that are not known to be slow; and of those that are. */
-const MOST_BRISK_LANES = 64;
-const MOST_SLOW_LANES = 64;
-/** All lanes: a slow one starts out as brisk. */
-const MOST_LANES = 256;
-/** Deliveries claimed ahead for an endpoint that works, so that its lanes need not wait for a commit. */
-const CLAIMED_AHEAD = 256;
-/** Outcomes of one endpoint that share a commit, and how long, in ms, they wait for it while the next are attempted. */
-const RECORDED_TOGETHER = 128;
-const RECORD_MS = 20;
-/** Outcomes of one endpoint beyond which its lanes wait for the store. */
-const MOST_UNRECORDED = 256;
 /** Courses begun in one commit of the job. */
 const PORTION = 16;
-/** Attempts before a course makes room when others like it wait. */
-const TURN = 64;
-const SLOW_TURN = 1;
-const LEASE_MS = 10 * 60_000;
-const FIRST_WAIT_MS = 500;
-const LONGEST_WAIT_MS = 30_000;
-
-interface Course {
-  readonly endpointSeq: number;
-  pace: Pace;
-  /** Claimed, and not yet attempted. */
-  readonly ahead: Claimed[];
-  readonly lanes: Set<Lane>;
-  /** Attempted, and not yet recorded. */
-  readonly ended: Attempted[];
-  /** While outcomes wait for company: when the first of them ended is a matter of this timer. */
-  cancelTimer: (() => void) | undefined;
-  /** Outcomes are being recorded, or more is being claimed. */
-  committing: Promise<void> | undefined;
-  /** Attempts since it began. */
-  served: number;
-  /** The last time there was nothing more to claim; what is due since is the job's to notice. */
-  drained: boolean;
-  /** What is ahead goes back, and nothing more is claimed. */
-  over: boolean;
-}
-
-interface Lane {
-  /** When its attempt began, epoch ms. */
-  since: number;
-}
-
-const isSlow = (pace: Pace): boolean => pace === "slow" || pace === "failing";
 
 export function createWebhooks(parts: WebhooksParts): Webhooks {
-  const { store, requests, options, runtime, log, wake, tell } = parts;
-  const courses = new Map<number, Course>();
-  /** What is claimed, until its outcome is recorded. */
-  const inHand = new Set<Claimed>();
-  const waiters: (() => void)[] = [];
-  /** Attempts, claims and records under way. */
-  let busy = 0;
+  const { store, options, runtime, log, wake } = parts;
+  const courses = createCourses(parts);
   let asked = false;
   let started = false;
+  let stopped = false;
   /** An endpoint that is slow, or one that is not, has something due and finds no lane. */
   let crowded = { slow: false, brisk: false };
-  let stopped = false;
-  /** Stopped without waiting any longer: what ends now is not recorded, but has been given back. */
-  let cut = false;
 
   const stopListening = store.onCommit(() => {
     if (!started || stopped || !(asked || hasNewEvents(store.db))) return;
@@ -128,75 +51,30 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
     wake();
   });
 
-  function enter(): void {
-    busy++;
-  }
-
-  function leave(): void {
-    if (--busy > 0) return;
-    for (const resolve of waiters.splice(0)) resolve();
-  }
-
-  const idle = (): Promise<void> =>
-    busy === 0 ? Promise.resolve() : new Promise<void>((resolve) => waiters.push(resolve));
-
-  const pause = (ms: number): Promise<void> => new Promise((resolve) => void runtime.setTimer(resolve, ms));
-
-  /** Commits, however long the store takes to become available. */
-  async function commit<T>(work: (tx: Tx) => T extends PromiseLike<unknown> ? never : T): Promise<T> {
-    for (let wait = FIRST_WAIT_MS; ; wait = Math.min(2 * wait, LONGEST_WAIT_MS)) {
-      try {
-        return await store.enqueue<T>(work);
-      } catch (error) {
-        if (!isUnavailable(error) || cut) throw error;
-        log.warn("the store cannot record webhook deliveries", { retryInMs: wait, error });
-        await pause(wait);
-      }
-    }
-  }
-
-  /** How many more lanes may begin, for endpoints that are slow or for the others. */
-  function room(slow: boolean): number {
-    const now = runtime.now();
-    let all = 0;
-    let alike = 0;
-    for (const { lanes, pace } of courses.values()) {
-      for (const { since } of lanes) {
-        all++;
-        if (slow ? isSlow(pace) : !isSlow(pace) && now - since < SLOW_MS) alike++;
-      }
-    }
-    return Math.min(MOST_LANES - all, (slow ? MOST_SLOW_LANES : MOST_BRISK_LANES) - alike);
-  }
-
-  const timeoutMs = (): number => options.get("webhooks.timeoutSeconds") * 1_000;
-  const leaseUntil = (): number => runtime.now() + LEASE_MS + timeoutMs();
-  /** To be claimed ahead: for a course that works enough to keep its lanes busy over a commit. */
-  const aheadOf = (pace: Pace): number => (pace === "proven" ? CLAIMED_AHEAD : MOST_LANES_OF_ONE[pace]);
-
   /** Fans out a portion, and claims for endpoints without a course as far as there is room. */
   function take(tx: Tx) {
     const now = runtime.now();
     const reached = fanOut(tx, now, () => newId(runtime, "whd"));
-    const rooms = { slow: room(true), brisk: room(false) };
     const taken = new Map<number, { pace: Pace; claimed: Claimed[] }>();
+    const begun = { slow: 0, brisk: 0 };
     const full = { slow: false, brisk: false };
     for (const { seq, pace } of endpointsByDue(tx, now)) {
       if (taken.size >= PORTION) break;
-      const course = courses.get(seq);
+      const course = courses.find(seq);
       if (course) {
         if (course.drained) reached.add(seq);
         continue;
       }
       const kind = isSlow(pace) ? "slow" : "brisk";
-      if (rooms[kind] <= 0) {
+      if (!courses.hasRoom(kind === "slow", begun[kind])) {
         full[kind] = true;
         if (full.slow && full.brisk) break;
         continue;
       }
-      const { claimed } = claim(tx, seq, MOST_LANES_OF_ONE.unproven, now, leaseUntil());
+      const { claimed } = claim(tx, seq, 1, now, leaseUntil(now, options));
       if (claimed.length === 0) continue;
-      rooms[kind]--;
+      begun[kind]++;
+      // Whether it still works shows with the first.
       taken.set(seq, { pace: pace === "proven" ? "unproven" : pace, claimed });
     }
     return { reached, taken, full };
@@ -210,164 +88,14 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
   /** A portion of the work. */
   async function handOut(): Promise<void> {
     const { reached, taken, full } = await store.enqueue(take);
-    crowded = full;
-    for (const seq of reached) {
-      const course = courses.get(seq);
-      if (!course) continue;
-      course.drained = false;
-      proceed(course);
-    }
-    for (const [endpointSeq, { pace, claimed }] of taken) {
-      const course: Course = {
-        ...{ endpointSeq, pace, ahead: [], lanes: new Set<Lane>(), ended: [], served: 0 },
-        ...{ cancelTimer: undefined, committing: undefined, drained: false, over: false },
-      };
-      courses.set(endpointSeq, course);
-      hold(course, claimed);
-      proceed(course);
-    }
+    setCrowded(full);
+    for (const seq of reached) courses.spur(seq);
+    for (const [seq, { pace, claimed }] of taken) courses.begin(seq, pace, claimed);
   }
 
-  function hold(course: Course, claimed: readonly Claimed[]): void {
-    for (const one of claimed) inHand.add(one);
-    course.ahead.push(...claimed);
-  }
-
-  /** Opens the lanes that a course may have, has its outcomes recorded, and ends it when there is nothing more. */
-  function proceed(course: Course): void {
-    const { ahead, lanes, ended } = course;
-    if ((stopped || course.over) && ahead.length > 0) giveBack(course);
-    if (!course.committing && !cut) {
-      const count = countToClaim(course);
-      const ripe = ended.length >= RECORDED_TOGETHER || ahead.length === 0 || ended.some(({ outcome }) => !outcome.ok);
-      if (count > 0 || (ended.length > 0 && ripe)) course.committing = commitCourse(course, count);
-      else if (ended.length > 0) course.cancelTimer ??= runtime.setTimer(() => void commitNow(course), RECORD_MS);
-    }
-    while (ahead.length > 0 && lanes.size < MOST_LANES_OF_ONE[course.pace]) {
-      if (lanes.size > 0 && room(isSlow(course.pace)) <= 0) break;
-      void run(course);
-    }
-    if (lanes.size > 0 || course.committing || ahead.length > 0 || (ended.length > 0 && !cut)) return;
-    if (courses.get(course.endpointSeq) === course) courses.delete(course.endpointSeq);
-    if (!stopped) wake();
-  }
-
-  function countToClaim({ pace, ahead, drained, over }: Course): number {
-    if (stopped || over || drained || ahead.length >= aheadOf(pace) / 2) return 0;
-    return aheadOf(pace) - ahead.length;
-  }
-
-  function commitNow(course: Course): void {
-    course.cancelTimer = undefined;
-    if (!course.committing && !cut) course.committing = commitCourse(course, countToClaim(course));
-  }
-
-  /** Records what has ended, and claims up to `count` more. */
-  async function commitCourse(course: Course, count: number): Promise<void> {
-    const { endpointSeq } = course;
-    course.cancelTimer?.();
-    course.cancelTimer = undefined;
-    const ended = course.ended.splice(0);
-    const terms = {
-      now: runtime.now(),
-      retrySeconds: options.get("webhooks.retrySeconds"),
-      disableAfter: options.get("webhooks.disableAfter"),
-      timeoutMs: timeoutMs(),
-    };
-    enter();
-    try {
-      const { recorded, taken } = await commit((tx) => ({
-        recorded: ended.length === 0 ? undefined : recordAttempts(tx, endpointSeq, ended, terms),
-        taken: count === 0 ? undefined : claim(tx, endpointSeq, count, runtime.now(), leaseUntil()),
-      }));
-      if (taken) {
-        course.drained = !taken.more;
-        hold(course, taken.claimed);
-      }
-      // While an attempt takes its time, what was retried falls due.
-      if (course.drained && course.lanes.size > 0 && !stopped) wake();
-      if (recorded) follow(course, recorded);
-    } catch (error) {
-      course.over = true;
-      log.error("webhook attempts cannot be recorded; their leases will run out", { attempts: ended.length, error });
-    } finally {
-      for (const { claimed } of ended) inHand.delete(claimed);
-      course.committing = undefined;
-      proceed(course);
-      leave();
-    }
-  }
-
-  function follow(course: Course, { pace, off }: Recorded): void {
-    if (pace === "failing" && course.pace !== "failing") giveBack(course);
-    course.pace = pace;
-    if (!off) return;
-    course.over = true;
-    tell();
-  }
-
-  /** What is ahead, and will not be attempted by this course, goes back. */
-  function giveBack(course: Course): void {
-    const back = course.ahead.splice(0);
-    if (cut || (back.length === 0 && !course.over)) return;
-    const deliveries = back.map(({ delivery }) => delivery);
-    enter();
-    void commit((tx) => {
-      release(tx, deliveries, runtime.now());
-      return course.over ? yieldTurn(tx, course.endpointSeq, runtime.now()) : undefined;
-    })
-      .catch((error) => log.error("webhook deliveries cannot be given back; their leases will run out", { error }))
-      .finally(() => {
-        for (const one of back) inHand.delete(one);
-        course.drained = false;
-        if (!stopped) wake();
-        leave();
-      });
-  }
-
-  /** A lane: attempts one delivery after another. */
-  async function run(course: Course): Promise<void> {
-    const lane: Lane = { since: runtime.now() };
-    course.lanes.add(lane);
-    enter();
-    for (let next = course.ahead.shift(); next; next = course.ahead.shift()) {
-      lane.since = runtime.now();
-      course.served++;
-      const outcome = await attempt(next);
-      course.ended.push({ claimed: next, outcome });
-      proceed(course);
-      // A failure may change what the endpoint gets.
-      const waits = !outcome.ok || course.ended.length > MOST_UNRECORDED;
-      while (waits && course.committing && inHand.has(next)) await course.committing;
-      if (course.lanes.size > MOST_LANES_OF_ONE[course.pace] || makesRoom(course)) break;
-    }
-    course.lanes.delete(lane);
-    proceed(course);
-    if (!stopped && (crowded.slow || crowded.brisk)) wake();
-    leave();
-  }
-
-  /** Whether a lane ends because others wait for one. */
-  function makesRoom(course: Course): boolean {
-    const slow = isSlow(course.pace);
-    if (!(slow ? crowded.slow : crowded.brisk)) return false;
-    if (course.lanes.size > 1 || course.over) return true;
-    if (course.served < (slow ? SLOW_TURN : TURN)) return false;
-    course.over = true;
-    giveBack(course);
-    return true;
-  }
-
-  async function attempt({ delivery, endpoint, body }: Claimed): Promise<RequestOutcome> {
-    const { eventId, event } = delivery;
-    const number = delivery.attempts + 1;
-    const headers = signedHeaders({ eventId, event, body, number, now: runtime.now() }, endpoint);
-    const outcome = await requests.post({ url: endpoint.url, headers, body, timeoutMs: timeoutMs(), attempt: number });
-    log.info("webhook attempt", {
-      ...{ delivery: delivery.id, endpoint: endpoint.id, event, attempt: number },
-      ...{ ok: outcome.ok, status: outcome.status, error: outcome.error, ms: outcome.ms },
-    });
-    return outcome;
+  function setCrowded(now: typeof crowded): void {
+    crowded = now;
+    courses.setCrowded(now);
   }
 
   /** When the job has something to do, if nothing wakes it before: epoch ms. */
@@ -375,7 +103,7 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
     const now = runtime.now();
     const times: number[] = [];
     for (const { seq, dueAt, pace } of endpointsByDue(store.db, Number.MAX_SAFE_INTEGER)) {
-      if (courses.get(seq)?.drained === false) continue;
+      if (courses.find(seq)?.drained === false) continue;
       // What finds no lane waits for one to end, which wakes the job, or to become slow.
       const waits = dueAt <= now && crowded[isSlow(pace) ? "slow" : "brisk"];
       times.push(waits ? now + SLOW_MS : dueAt);
@@ -384,47 +112,29 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
     return times.length === 0 ? null : Math.min(...times);
   }
 
-  async function runDue(): Promise<number | null> {
-    if (stopped) return null;
-    enter();
-    try {
-      if (!started) {
-        const released = await store.enqueue((tx) => releaseLeases(tx, runtime.now()));
-        if (released > 0) log.info("took up webhook attempts that a stop had cut short", { deliveries: released });
-        started = true;
-      }
-      // Each portion is a transaction of its own, and the event loop turns between two.
-      while (!stopped && needsSweep(store.db)) await store.enqueue((tx) => sweepEndpoints(tx, runtime.now()));
-      crowded = { slow: false, brisk: false };
-      while (!stopped && hasWork()) await handOut();
-      return stopped ? null : nextTime();
-    } finally {
-      leave();
+  async function work(): Promise<number | null> {
+    if (!started) {
+      const released = await store.enqueue((tx) => releaseLeases(tx, runtime.now()));
+      if (released > 0) log.info("took up webhook attempts that a stop had cut short", { deliveries: released });
+      started = true;
     }
-  }
-
-  async function stop(graceMs: number): Promise<void> {
-    stopped = true;
-    stopListening();
-    for (const course of [...courses.values()]) proceed(course);
-    if (busy > 0 && graceMs > 0) await Promise.race([idle(), pause(graceMs)]);
-    cut = true;
-    requests.close();
-    if (inHand.size === 0) return;
-    try {
-      const left = [...inHand].map(({ delivery }) => delivery);
-      store.transact((tx) => release(tx, left, runtime.now()));
-    } catch (error) {
-      log.warn("webhook attempts cut short will be taken up at the next start", { attempts: inHand.size, error });
-    }
+    // Each portion is a transaction of its own, and the event loop turns between two.
+    while (!stopped && needsSweep(store.db)) await store.enqueue((tx) => sweepEndpoints(tx, runtime.now()));
+    setCrowded({ slow: false, brisk: false });
+    while (!stopped && hasWork()) await handOut();
+    return stopped ? null : nextTime();
   }
 
   return {
-    job: { name: "webhooks", runDue },
+    job: { name: "webhooks", runDue: async () => (stopped ? null : courses.during(work)) },
     deliverSoon() {
       asked = true;
     },
-    idle,
-    stop,
+    idle: courses.idle,
+    stop(graceMs) {
+      stopped = true;
+      stopListening();
+      return courses.stop(graceMs);
+    },
   };
 }

@@ -13,7 +13,7 @@ import { startReceiver } from "../harness/receiver.ts";
 const ROUNDS = 2;
 const LANES = 6;
 /** Attempts that may be under way or not yet recorded at once: what a crash can repeat. */
-const REPEATED = 128;
+const REPEATED = 256;
 
 test("kill -9 between acceptance and delivery: each accepted message is told of, and again only what a crash cut", async () => {
   const receiver = startReceiver();
