@@ -6,12 +6,16 @@ import { type Booted, boot } from "../harness/appliance.ts";
 import { letter, mailer } from "../harness/mail.ts";
 import { type Receiver, startReceiver } from "../harness/receiver.ts";
 
+/** Mail by SMTP is not of interest here, and its listeners take time to start. */
+const NO_SMTP = { MAILROOM_MX: "off", MAILROOM_SUBMISSION: "off", MAILROOM_SUBMISSIONS: "off" };
+export const WITH_MX = { MAILROOM_MX: "127.0.0.1:0" };
+
 export async function openRig(
   settings: Record<string, string> = {},
   env: Record<string, string> = {},
   dns?: DnsResolver,
 ) {
-  const booted: Booted = await boot(env, dns);
+  const booted: Booted = await boot({ ...NO_SMTP, ...env }, dns);
   const { appliance, owner, runtime, mx } = booted;
   const { store, developers, options } = appliance;
   store.transact((tx) => {
@@ -39,7 +43,7 @@ export async function openRig(
       store.transact((tx) => emit(tx, { id, workspaceId: owner.workspaceId, event, data: whole, now }));
       return id;
     },
-    /** Mail from elsewhere to alice@example.test arrives. */
+    /** Mail from elsewhere to alice@example.test arrives; for a rig with WITH_MX. */
     async arrive(subject = "Hello"): Promise<void> {
       const sender = mailer(mx);
       await sender.send({ from: "carol@remote.example", to: "alice@example.test" }, letter({ subject }));

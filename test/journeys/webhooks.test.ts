@@ -7,7 +7,7 @@ import { describeApi } from "../../src/api/openapi.ts";
 import { OPERATIONS } from "../../src/api/operations/all.ts";
 import { EVENT_NAMES } from "../../src/events/outbox.ts";
 import { faults, type JsonObject, resolve } from "../api/validate.ts";
-import { openRig } from "../events/webhook-rig.ts";
+import { openRig, WITH_MX } from "../events/webhook-rig.ts";
 import { zone } from "../harness/dns-server.ts";
 import { letter, mailer } from "../harness/mail.ts";
 import { startRemoteMx } from "../harness/remote-mx.ts";
@@ -54,7 +54,11 @@ test("all five kinds", async () => {
     "remote.example": { mx: [[10, "mx.remote.example"]] },
     "mx.remote.example": { a: [remote.host] },
   });
-  const { receive, api, settled, mx, appliance } = await openRig({ "smtp.outboundPort": String(remote.port) }, {}, dns);
+  const { receive, api, settled, mx, appliance } = await openRig(
+    { "smtp.outboundPort": String(remote.port) },
+    WITH_MX,
+    dns,
+  );
   const receiver = receive();
   const { status, body: sent } = await api.post<{ messageId: string; emailId: string }>("/send", {
     from: "alice@example.test",
