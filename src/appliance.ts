@@ -226,7 +226,7 @@ export function createAppliance(
     });
     const { baseUrl } = config;
     const performing = { operations: OPERATIONS, mailbox, sending, idempotency };
-    const mcp = await createMcp({ ...performing, gate, store, runtime, baseUrl, log });
+    const mcp = createMcp({ ...performing, gate, store, runtime, baseUrl, log });
     fronts.push(mcp);
     const rest = createRest({
       ...performing,

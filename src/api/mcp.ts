@@ -48,7 +48,7 @@ const ENVELOPE_BYTES = 64 * 1024;
 
 const SERVER = { name: "mailroom", title: "Mailroom", version };
 
-export async function createMcp(parts: McpParts): Promise<Mcp> {
+export function createMcp(parts: McpParts): Mcp {
   const { operations, gate, store, runtime, baseUrl } = parts;
   const checkOrigin = createOriginCheck(baseUrl);
   const tools = createTools(operations);
@@ -63,7 +63,7 @@ export async function createMcp(parts: McpParts): Promise<Mcp> {
     return caller;
   }
 
-  const protocol = await createProtocol({
+  const protocol = createProtocol({
     server: SERVER,
     instructions: INSTRUCTIONS,
     listTools: (request) => tools.listFor(callerOf(request).scopes),

@@ -225,19 +225,75 @@ describe("the revision of 2026", () => {
   });
 });
 
-describe("the short way through a long-lived server", () => {
+describe("the short way past the SDK", () => {
   const CALL = { name: "list_mailboxes", arguments: {} };
+  const HEADERS = { "mcp-protocol-version": MODERN };
 
   test("answers what the SDK's own way does", async () => {
     const api = await startApi();
-    // A name in Base64 (SEP-2243) goes the SDK's way.
+    // What goes the SDK's way: meta data of others, and a name in Base64 (SEP-2243).
+    const others = { "example.test/x": 1 };
     const encoded = `=?base64?${Buffer.from(CALL.name).toString("base64")}?=`;
-    const headers = { "mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": encoded };
-    const long = await post(api, message("tools/call", { ...CALL, _meta: META }), headers);
-    const short = await postModern(api, "tools/call", CALL);
-    expect(long.status).toBe(200);
-    expect(short.body).toEqual(long.body);
-    expect(short.headers.get("content-type")).toStartWith("application/json");
+    for (const [method, params, ofLong] of [
+      ["tools/list", {}, { cursor: "" }],
+      ["tools/call", CALL, {}],
+      ["tools/call", { name: "get_message", arguments: { id: "msg_0" } }, {}],
+    ] as const) {
+      const long = await post(api, message(method, { ...params, ...ofLong, _meta: others }));
+      expect(long.body.result).toBeObject();
+      expect((await post(api, message(method, params))).body).toEqual(long.body);
+    }
+    for (const [method, params, headers, ofLong] of [
+      ["tools/list", {}, {}, { cursor: "" }],
+      ["tools/call", CALL, { "mcp-name": encoded }, {}],
+    ] as const) {
+      const sent = message(method, { ...params, ...ofLong, _meta: META });
+      const long = await post(api, sent, { ...HEADERS, "mcp-method": method, ...headers });
+      expect(long.body.result).toBeObject();
+      const short = await postModern(api, method, params);
+      expect(short.body).toEqual(long.body);
+      expect(short.headers.get("content-type")).toStartWith("application/json");
+    }
+  });
+
+  test("is not for what the SDK refuses", async () => {
+    const api = await startApi();
+    const call = (params: object) => message("tools/call", { ...CALL, ...params });
+    const refused: [body: object, status: number, code: number][] = [
+      [{ ...LIST, extra: 1 }, 400, -32600],
+      [{ ...LIST, id: null }, 400, -32600],
+      [{ ...LIST, id: 1.5 }, 400, -32600],
+      [{ ...LIST, id: 2 ** 53 }, 400, -32600],
+      [{ ...LIST, id: {} }, 400, -32600],
+      [{ ...LIST, params: [] }, 400, -32600],
+      [call({ name: 1 }), 200, -32602],
+      [call({ arguments: [] }), 200, -32602],
+      [call({ arguments: "{}" }), 200, -32602],
+      [call({ arguments: null }), 200, -32602],
+      [call({ _meta: [] }), 400, -32600],
+      [call({ _meta: { progressToken: {} } }), 400, -32600],
+    ];
+    for (const [body, status, code] of refused) {
+      const answer = await post(api, body);
+      expect([body, answer.status, answer.body]).toMatchObject([body, status, { error: { code } }]);
+    }
+    for (const accept of ["application/json", "text/event-stream", "*/*"]) {
+      expect((await post(api, LIST, { accept })).status).toBe(406);
+    }
+    const good = { ...HEADERS, "mcp-method": "tools/call", "mcp-name": CALL.name };
+    const modern: [params: object, headers: Record<string, string>, code: number][] = [
+      [{}, { "mcp-method": "tools/list" }, -32020],
+      [{}, { "mcp-name": "send_email" }, -32020],
+      [{ _meta: { ...META, "io.modelcontextprotocol/clientCapabilities": 5 } }, {}, -32602],
+      [{ _meta: { ...META, "io.modelcontextprotocol/clientInfo": {} } }, {}, -32602],
+      [{ _meta: { ...META, "io.modelcontextprotocol/protocolVersion": "2025-11-25" } }, {}, -32020],
+      [{ _meta: undefined }, {}, -32602],
+      [{ arguments: [] }, {}, -32602],
+    ];
+    for (const [params, headers, code] of modern) {
+      const answer = await post(api, call({ _meta: META, ...params }), { ...good, ...headers });
+      expect([params, answer.body]).toMatchObject([params, { error: { code } }]);
+    }
   });
 
   test("gives each request its own id back, of whatever type", async () => {

@@ -73,7 +73,7 @@ export async function startApi(given: Given = {}) {
   const sending = (given.sending ?? fakeSending)({ store, runtime });
   const idempotency = createIdempotency({ store, options, runtime });
   const performing = { operations, mailbox, sending, idempotency };
-  const mcp = await createMcp({ ...performing, gate, store, runtime, baseUrl: "http://mail.example.test", log });
+  const mcp = createMcp({ ...performing, gate, store, runtime, baseUrl: "http://mail.example.test", log });
   const rest = createRest({ ...performing, document, gate, mcp, sourceOf, runtime, log });
   const server = createHttpServer({
     listen: { host: "127.0.0.1", port: 0 },

@@ -2,30 +2,21 @@
  * The Model Context Protocol over stateless Streamable HTTP, by its own SDK; the only file that knows it.
  *
  * One endpoint serves two eras. In revision 2026-07-28 every request names its version; in those of 2025 a client begins
- * with `initialize`. Nothing is kept between requests in either. The SDK makes a server for each request, which costs
- * several times what the request itself does. So the two methods that agents live by go to one long-lived server an era,
- * in which they leave no trace, when nothing about them needs to be refused; everything else, and every refusal, takes
- * the SDK's way.
+ * with `initialize`. Nothing is kept between requests in either. The SDK makes a server for each request and reads every
+ * message and result against a schema several times, which costs more than most calls do. So the two methods that agents
+ * live by are answered here, when nothing about them could need a refusal; everything else takes the SDK's way.
  *
- * Invariant: no message of a client but those requests, under ids of ours, ever reaches a long-lived server: a
- * cancellation or an `initialize` would concern other clients.
+ * Invariant: such a request is answered as by the SDK, and none that the SDK would refuse is.
  */
 import {
   classifyInboundRequest,
   createMcpHandler,
-  isJSONRPCRequest,
   isLegacyRequest,
-  type JSONRPCMessage,
-  type JSONRPCRequest,
-  type MessageClassification,
-  PerRequestHTTPServerTransport,
-  PROTOCOL_VERSION_META_KEY,
   ProtocolError,
   ProtocolErrorCode,
+  SERVER_INFO_META_KEY,
   Server,
-  type ServerContext,
   type Tool,
-  type Transport,
   WebStandardStreamableHTTPServerTransport,
 } from "@modelcontextprotocol/server";
 
@@ -49,7 +40,6 @@ export interface Protocol {
 
 const REVISION_2026 = "2026-07-28";
 const REVISIONS_2025 = new Set<string | null>([null, "2025-03-26", "2025-06-18", "2025-11-25"]);
-const COMMON_METHODS = new Set(["tools/call", "tools/list"]);
 
 /** The list depends on the key's scopes and this version alone; a client may keep it so long, in ms. */
 const KEEP_MS = 3_600_000;
@@ -58,118 +48,100 @@ const KEEP = { ttlMs: KEEP_MS, cacheScope: "private" } as const;
 /** Streams of `subscriptions/listen`: there is nothing to subscribe to, so few are needed. */
 const MOST_SUBSCRIPTIONS = 32;
 
-/** Requests on their way through a long-lived server, by the ids that they have there. */
-class Exchange {
-  #last = 0;
-  readonly #open = new Map<unknown, (message: JSONRPCMessage) => void>();
-
-  /** Hands a request on under an id of its own; resolves with the answer to it, under the client's. */
-  async pass(request: JSONRPCRequest, hand: (request: JSONRPCRequest) => void): Promise<object> {
-    const id = ++this.#last;
-    const answer = await new Promise<JSONRPCMessage>((resolve) => {
-      this.#open.set(id, resolve);
-      hand({ ...request, id });
-    });
-    return { ...answer, id: request.id };
-  }
-
-  settle(message: JSONRPCMessage): void {
-    if (!("id" in message) || "method" in message) return;
-    this.#open.get(message.id)?.(message);
-    this.#open.delete(message.id);
-  }
-}
-
-/** A way into a server of the 2025 era that stays open. */
-class Way2025 implements Transport {
-  readonly #exchange = new Exchange();
-  onmessage?: NonNullable<Transport["onmessage"]>;
-  async start(): Promise<void> {}
-  async close(): Promise<void> {}
-  async send(message: JSONRPCMessage): Promise<void> {
-    this.#exchange.settle(message);
-  }
-  pass = (message: JSONRPCRequest, request: Request): Promise<object> =>
-    this.#exchange.pass(message, (own) => this.onmessage?.(own, { request }));
-}
-
-/** The same in the era of 2026, to which the SDK binds a server by the class of its transport. */
-class Way2026 extends PerRequestHTTPServerTransport {
-  readonly #exchange = new Exchange();
-  override async send(message: JSONRPCMessage): Promise<void> {
-    this.#exchange.settle(message);
-  }
-  pass = (message: JSONRPCRequest, request: Request, classification: MessageClassification): Promise<object> =>
-    this.#exchange.pass(message, (own) => this.onmessage?.(own, { request, classification }));
-}
-
 const faultOf = (code: number, message: string): Response =>
   Response.json({ jsonrpc: "2.0", error: { code, message }, id: null }, { status: 400 });
 
-/** A request for one of the common methods that says of itself what the revisions of 2025 want said, all of it right. */
-function isPlain2025({ headers }: Request, message: unknown): message is JSONRPCRequest {
-  const accept = headers.get("accept") ?? "";
-  return (
-    REVISIONS_2025.has(headers.get("mcp-protocol-version")) &&
-    accept.includes("application/json") &&
-    accept.includes("text/event-stream") &&
-    isJSONRPCRequest(message) &&
-    COMMON_METHODS.has(message.method) &&
-    message.params?._meta?.[PROTOCOL_VERSION_META_KEY] === undefined
-  );
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+const hasOnly = (value: object, names: readonly string[]): boolean =>
+  Object.keys(value).every((name) => names.includes(name));
+
+/** A request for one of the two common methods, with nothing in it that could need a refusal. */
+interface Plain {
+  id: string | number;
+  era: 2025 | 2026;
+  /** Undefined for tools/list. */
+  call: { name: string; args: Record<string, unknown> } | undefined;
+  method: string;
 }
 
-/** The same for the revision of 2026: the request with its classification. */
-function plain2026({ headers }: Request, body: unknown) {
-  const mcpMethodHeader = headers.get("mcp-method") ?? "";
+/** The message as one, whatever its `_meta` says. */
+function readPlain(message: unknown): (Omit<Plain, "era"> & { meta: unknown }) | undefined {
+  if (!isObject(message) || !hasOnly(message, ["jsonrpc", "id", "method", "params"])) return undefined;
+  const { jsonrpc, id, method, params = {} } = message;
+  if (jsonrpc !== "2.0" || !(typeof id === "string" || Number.isSafeInteger(id)) || !isObject(params)) return undefined;
+  const basis = { id: id as string | number, meta: params._meta };
+  if (method === "tools/list") return hasOnly(params, ["_meta"]) ? { ...basis, method, call: undefined } : undefined;
+  if (method !== "tools/call" || !hasOnly(params, ["name", "arguments", "_meta"])) return undefined;
+  const { name, arguments: args = {} } = params;
+  return typeof name === "string" && isObject(args) ? { ...basis, method, call: { name, args } } : undefined;
+}
+
+/** In the revisions of 2025 `_meta` may name a token for reports of progress; here there are none. */
+const isPlainMeta = (meta: unknown): boolean =>
+  meta === undefined ||
+  (isObject(meta) &&
+    hasOnly(meta, ["progressToken"]) &&
+    (typeof meta.progressToken === "string" || Number.isSafeInteger(meta.progressToken)));
+
+/** The request if it is a plain one: its headers say what its revision wants said, all of it right. */
+function plainRequest({ headers }: Request, body: unknown): Plain | undefined {
+  const message = readPlain(body);
+  if (!message) return undefined;
+  const { id, method, call, meta } = message;
   const protocolVersionHeader = headers.get("mcp-protocol-version");
-  if (protocolVersionHeader !== REVISION_2026 || !COMMON_METHODS.has(mcpMethodHeader)) return undefined;
-  const route = classifyInboundRequest({ httpMethod: "POST", protocolVersionHeader, mcpMethodHeader, body });
-  if (route.kind !== "modern" || route.messageKind !== "request") return undefined;
-  const { message, classification } = route;
-  const named = message.method !== "tools/call" || headers.get("mcp-name") === message.params?.name;
-  return named && classification.revision === REVISION_2026 ? { message, classification } : undefined;
+  if (REVISIONS_2025.has(protocolVersionHeader)) {
+    const accept = headers.get("accept") ?? "";
+    const isPlain = accept.includes("application/json") && accept.includes("text/event-stream") && isPlainMeta(meta);
+    return isPlain ? { id, method, call, era: 2025 } : undefined;
+  }
+  if (protocolVersionHeader !== REVISION_2026 || headers.get("mcp-method") !== method) return undefined;
+  if (call && headers.get("mcp-name") !== call.name) return undefined;
+  const route = classifyInboundRequest({ httpMethod: "POST", protocolVersionHeader, mcpMethodHeader: method, body });
+  return route.kind === "modern" && route.classification.revision === REVISION_2026
+    ? { id, method, call, era: 2026 }
+    : undefined;
 }
 
-export async function createProtocol(served: Served): Promise<Protocol> {
+export function createProtocol(served: Served): Protocol {
   const { server: info, instructions } = served;
 
-  /** `requestOf`: the HTTP request that a message came with. */
-  function makeServer(requestOf: (context: ServerContext) => Request | undefined, versions?: string[]): Server {
+  function makeServer(request: Request): Server {
     const server = new Server(info, {
       capabilities: { tools: {} },
       instructions,
       cacheHints: { "tools/list": KEEP, "server/discover": KEEP },
-      ...(versions && { supportedProtocolVersions: versions }),
     });
-    const given = (context: ServerContext): Request => {
-      const request = requestOf(context);
-      if (!request) throw new Error("a message came without its request");
-      return request;
-    };
-    server.setRequestHandler("tools/list", (_message, context) => ({ tools: served.listTools(given(context)) }));
-    server.setRequestHandler("tools/call", async ({ params }, context) => {
-      const result = await served.callTool(params.name, params.arguments ?? {}, given(context));
+    server.setRequestHandler("tools/list", () => ({ tools: served.listTools(request) }));
+    server.setRequestHandler("tools/call", async ({ params }) => {
+      const result = await served.callTool(params.name, params.arguments ?? {}, request);
       if (result) return { content: [], ...result };
       throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${params.name.slice(0, 80)}`);
     });
     return server;
   }
 
-  const requestOfContext = ({ http }: ServerContext) => http?.req;
-  const way2025 = new Way2025();
-  await makeServer(requestOfContext).connect(way2025);
-  const way2026 = new Way2026({ classification: { era: "modern", revision: REVISION_2026 } });
-  await makeServer(requestOfContext, [REVISION_2026]).connect(way2026);
+  /** The answer to a plain request; undefined when there is no such tool. */
+  async function answerPlain({ id, era, call }: Plain, request: Request): Promise<object | undefined> {
+    const result = call
+      ? await served.callTool(call.name, call.args, request)
+      : { tools: served.listTools(request), ...(era === 2026 && KEEP) };
+    if (!result) return undefined;
+    const ofEra = era === 2026 && { resultType: "complete", _meta: { [SERVER_INFO_META_KEY]: info } };
+    return { jsonrpc: "2.0", id, result: { ...result, ...ofEra } };
+  }
 
-  const modern = createMcpHandler(({ requestInfo }) => makeServer(() => requestInfo), {
-    legacy: "reject",
-    maxSubscriptions: MOST_SUBSCRIPTIONS,
-  });
+  function makeModern({ requestInfo }: { requestInfo?: Request }): Server {
+    if (!requestInfo) throw new Error("a message came without its request");
+    return makeServer(requestInfo);
+  }
+
+  const modern = createMcpHandler(makeModern, { legacy: "reject", maxSubscriptions: MOST_SUBSCRIPTIONS });
 
   /** As the SDK's own stateless fallback, but answered in JSON: a stream for one message costs more than the message. */
   async function answer2025(request: Request, parsedBody: unknown): Promise<Response> {
-    const server = makeServer(() => request);
+    const server = makeServer(request);
     const transport = new WebStandardStreamableHTTPServerTransport({
       sessionIdGenerator: undefined,
       enableJsonResponse: true,
@@ -184,9 +156,9 @@ export async function createProtocol(served: Served): Promise<Protocol> {
 
   return {
     async answer(request, message) {
-      const plain = plain2026(request, message);
-      if (plain) return way2026.pass(plain.message, request, plain.classification);
-      if (isPlain2025(request, message)) return way2025.pass(message, request);
+      const plain = plainRequest(request, message);
+      const answer = plain && (await answerPlain(plain, request));
+      if (answer) return answer;
       return (await isLegacyRequest(request, message))
         ? answer2025(request, message)
         : modern.fetch(request, { parsedBody: message });
