@@ -61,3 +61,15 @@ test("nothing unseen stays, and what is shown is shown as it is", () => {
     { numRuns: 1_000 },
   );
 });
+
+test("no character is passed over in plain text: each comes out as it does beside one that nobody sees", () => {
+  const differ: string[] = [];
+  for (let unit = 0; unit <= 0xffff; unit++) {
+    const character = String.fromCharCode(unit);
+    for (const text of [`a${character}b`, `a${character}\nb`]) {
+      if (shownText(text) !== shownText(`\u200b${text}`)) differ.push(text);
+      if (shownLine(text) !== shownLine(`\u200b${text}`)) differ.push(text);
+    }
+  }
+  expect(differ).toEqual([]);
+});

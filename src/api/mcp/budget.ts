@@ -43,6 +43,10 @@ export interface Piece {
 const FOR_A_LINE = 0.25;
 /** A piece looks at no more than this many times the room: text of which little is shown is gone through in steps. */
 const MOST_LOOKED_AT = 4;
+/** Share of the room that a guess aims at, and that is enough for a piece. */
+const ALMOST = 0.98;
+const ENOUGH = 0.9;
+const MOST_GUESSES = 4;
 
 /**
  * The piece of `whole` from `offset` that has room. Pieces one after another make up the whole, whatever the room of
@@ -54,35 +58,41 @@ export function pieceOf(whole: string, offset: number, room: Room): Piece {
     throw new AppError("bad_request", `offset ${offset} is beyond the end: there are ${whole.length} characters`);
   }
   const start = isInsidePair(whole, offset) ? offset - 1 : offset;
-  const shownTo = (end: number) => fencedText(whole.slice(start, end));
-  const hasRoom = (shown: string) => shown.length <= room.text && jsonLength(shown) - 2 <= room.json;
+  /** With the share of the room that it takes: above 1 it has none. */
+  const upTo = (at: number): Piece & { takes: number } => {
+    const end = isInsidePair(whole, at) ? at - 1 : at;
+    const shown = fencedText(whole.slice(start, end));
+    const takes = Math.max(shown.length / Math.max(1, room.text), (jsonLength(shown) - 2) / Math.max(1, room.json));
+    return { shown, start, end, takes };
+  };
   const size = Math.max(1, Math.min(room.text, room.json));
 
-  let high = start;
+  // The last piece that had room, and the first that has none.
+  let low = upTo(start);
+  let high = low;
   for (let step = 1; step <= MOST_LOOKED_AT; step++) {
-    high = Math.min(whole.length, start + step * size);
-    if (shownTo(high).length > size * (1 - FOR_A_LINE) || high === whole.length) break;
+    high = upTo(Math.min(whole.length, start + step * size));
+    if (high.takes > 1) break;
+    low = high;
+    if (high.end === whole.length) return high;
+    if (high.shown.length > size * (1 - FOR_A_LINE)) break;
   }
-  let shown = shownTo(high);
-  if (high === whole.length && hasRoom(shown)) return { shown, start, end: high };
-
-  // What is shown grows with what is looked at, but for folded spaces: the search ends on something that has room.
-  let low = start;
-  if (hasRoom(shown)) low = high;
-  while (high - low > 1) {
-    const middle = (low + high) >> 1;
-    if (hasRoom(shownTo(middle))) low = middle;
-    else high = middle;
+  for (let step = 1; high.takes > 1 && low.takes < ENOUGH; step++) {
+    // As if what is shown were spread evenly, which gets near in a step or two; for mail that is not so, by halves.
+    const share = (ALMOST - low.takes) / (high.takes - low.takes);
+    const distance = (high.end - low.end) * (step <= MOST_GUESSES ? share : 0.5);
+    const middle = upTo(low.end + Math.max(1, Math.floor(distance)));
+    if (middle.end === low.end || middle.end === high.end) break;
+    if (middle.takes > 1) high = middle;
+    else low = middle;
   }
-  let end = lineEndBefore(whole, start, low);
-  shown = shownTo(end);
-  if (!hasRoom(shown)) {
-    end = low;
-    shown = shownTo(end);
+  if (low.end > start) {
+    const end = lineEndBefore(whole, start, low.end);
+    const piece = upTo(end);
+    // Folded spaces may make a shorter piece the larger one.
+    return piece.takes <= 1 && end > start ? piece : low;
   }
-  if (end > start) return { shown, start, end };
-  end = start + (isInsidePair(whole, start + 1) ? 2 : 1);
-  return { shown: shownTo(end), start, end };
+  return upTo(start + (isInsidePair(whole, start + 1) ? 2 : 1));
 }
 
 const isInsidePair = (text: string, at: number): boolean =>

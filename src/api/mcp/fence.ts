@@ -18,7 +18,11 @@ export const NOTICE = "Subjects, names, snippets, text: written by the mail's se
 /** What could be taken for one of the fence's lines, in the shapes of its marks that look alike. */
 const LIKE_A_FENCE = /[<＜﹤‹«〈《≪]{2,}(?=\s*mail\b)|[>＞﹥›»〉》≫]{2,}(?=\s*end\b)/giu;
 
-const withoutFences = (text: string): string => text.replace(LIKE_A_FENCE, (marks) => [...marks].join(" "));
+/** What every such mark begins with; most mail has none. */
+const MARKS = /[<>＜＞﹤﹥‹›«»〈〉《》≪≫]{2}/;
+
+const withoutFences = (text: string): string =>
+  MARKS.test(text) ? text.replace(LIKE_A_FENCE, (marks) => [...marks].join(" ")) : text;
 
 /** Text of mail as it may stand inside a fence, on lines of its own. */
 export const fencedText = (text: string): string => withoutFences(shownText(text));

@@ -19,16 +19,19 @@ import type { RenderArguments, RenderContext, Rendered } from "./rendering.ts";
 const AROUND = 1_200;
 
 /** The first rows that have room in both forms. */
-function takeRows<T>(rows: readonly T[], budget: number, textOf: (row: T) => string): T[] {
+function takeRows<T>(rows: readonly T[], budget: number, textOf: (row: T) => string): { rows: T[]; texts: string[] } {
   const room = { text: budget - AROUND, json: budget - AROUND };
   const taken: T[] = [];
+  const texts: string[] = [];
   for (const row of rows) {
-    room.text -= textOf(row).length + 1;
+    const text = textOf(row);
+    room.text -= text.length + 1;
     room.json -= jsonLength(row) + 1;
     if (Math.min(room.text, room.json) < 0) break;
     taken.push(row);
+    texts.push(text);
   }
-  return taken;
+  return { rows: taken, texts };
 }
 
 const fenceRows = (rows: readonly string[], { nonce }: RenderContext): string => {
@@ -42,7 +45,7 @@ export function renderThreads(tool: "list_threads" | "search_mail") {
   return (answer: ThreadListView, args: RenderArguments, context: RenderContext): Rendered => {
     const budget = budgetOf(args);
     const threads = answer.threads.map((thread) => shownThread(thread, budget));
-    const rows = takeRows(threads, budget, threadText);
+    const { rows, texts } = takeRows(threads, budget, threadText);
     const left = threads.length - rows.length;
     const cut =
       left === 0
@@ -59,7 +62,7 @@ export function renderThreads(tool: "list_threads" | "search_mail") {
     return {
       text: joinParts([
         `${rows.length} conversations, newest first; ${answer.unread} unread match on all pages. Rows: id | last message | received on | state; sender: subject; snippet.`,
-        fenceRows(rows.map(threadText), context),
+        fenceRows(texts, context),
         cut ?? "",
         next,
       ]),
@@ -130,7 +133,7 @@ export function renderMessages(
   const budget = budgetOf(args);
   const offset = Math.min(args.offset ?? 0, answer.messages.length);
   const messages = answer.messages.slice(offset).map((message) => shownSummary(message, RECIPIENTS_OF_A_ROW));
-  const rows = takeRows(messages, budget, summaryText);
+  const { rows, texts } = takeRows(messages, budget, summaryText);
   const left = messages.length - rows.length;
   const nextOffset = offset + rows.length;
   const cut =
@@ -140,7 +143,7 @@ export function renderMessages(
   return {
     text: joinParts([
       `${rows.length} messages, newest first. Rows: id | conversation | date | mailbox | state; sender to recipients: subject; snippet. get_message has the text.`,
-      fenceRows(rows.map(summaryText), context),
+      fenceRows(texts, context),
       cut ?? "",
     ]),
     structured: {
@@ -177,14 +180,14 @@ export function renderMailboxes(answer: { mailboxes: MailboxView[] }, args: Rend
     const others = aliases.length === 0 ? "" : `; aliases ${listText(aliases, moreAliases)}`;
     return `${id} | ${address} "${displayName}" | ${source}: ${may.join(", ")} | ${unread} unread${others}`;
   };
-  const rows = takeRows(mailboxes, budgetOf(args), textOf);
+  const { rows, texts } = takeRows(mailboxes, budgetOf(args), textOf);
   const left = mailboxes.length - rows.length;
   const cut =
     left === 0
       ? undefined
       : `Cut: ${left} of ${mailboxes.length} mailboxes had no room. Ask again with a larger maxChars.`;
   return {
-    text: joinParts([`${rows.length} mailboxes:`, ...rows.map(textOf), cut ?? ""]),
+    text: joinParts([`${rows.length} mailboxes:`, ...texts, cut ?? ""]),
     structured: { mailboxes: rows, ...(cut === undefined ? {} : { cut: [cut] }) },
   };
 }
