@@ -61,7 +61,7 @@ export interface Mailbox {
   /** @throws AppError not_found */
   getMessage(caller: Caller, id: string, options: { html: boolean }): MessageView;
   /** The HTML of a message as it was received, not sanitised: to read, never to show. Undefined also out of reach. */
-  getHtmlSource(caller: Caller, id: string): string | undefined;
+  getHtmlSource(caller: Caller, message: Pick<MessageView, "id">): string | undefined;
   /** The message as an RFC 5322 file, rebuilt. @throws AppError not_found */
   getRawMessage(caller: Caller, id: string): Promise<Uint8Array>;
   /** @throws AppError not_found */

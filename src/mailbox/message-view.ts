@@ -81,6 +81,12 @@ export function servedHtml(store: Store, body: BodyRow): string | null {
 
 export const directionOf = (kind: MessageRow["kind"]): Direction => (kind === "received" ? "inbound" : "outbound");
 
+/** Views of messages without HTML, so that the store need not be asked for it. */
+const withoutHtml = new WeakSet<object>();
+
+/** Whether it is known of a view that its message has no HTML. */
+export const hasNoHtml = (message: Pick<MessageView, "id">): boolean => withoutHtml.has(message);
+
 export function messageView(
   row: MessageRow,
   parts: {
@@ -89,11 +95,13 @@ export function messageView(
     truncated: boolean;
     text: string;
     html: string | null;
+    /** There is HTML, also when it was not asked for. */
+    hasHtml: boolean;
     attachments: readonly AttachmentRow[];
     bcc: EmailAddress[];
   },
 ): MessageView {
-  return {
+  const view: MessageView = {
     id: row.id,
     threadId: parts.threadId,
     mailboxId: row.mailboxId,
@@ -113,6 +121,8 @@ export function messageView(
     ...(row.auth === null ? {} : { auth: row.auth }),
     ...(row.deliveredAt === null ? {} : { deliveredAt: new Date(row.deliveredAt).toISOString() }),
   };
+  if (!parts.hasHtml) withoutHtml.add(view);
+  return view;
 }
 
 const attachmentView = (row: AttachmentRow): AttachmentView => ({

@@ -7,7 +7,7 @@ import { prepared } from "../store/prepared.ts";
 import { attachments, MESSAGES_PER_THREAD, messageBodies, messages, threads } from "../store/schema.ts";
 import type { Db, Store } from "../store/store.ts";
 import { mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
-import { bccReader, decompressHtml, directionOf, messageView, servedHtml } from "./message-view.ts";
+import { bccReader, decompressHtml, directionOf, hasNoHtml, messageView, servedHtml } from "./message-view.ts";
 import type { AttachmentContent, MessageFilters, MessageSummaryView, MessageView } from "./views.ts";
 import { newestMessages } from "./walk.ts";
 
@@ -33,6 +33,7 @@ const statements = prepared((db) => {
           text: sql<string>`iif(${isCut}, ${messages.snippet}, ${messageBodies.text})`,
           html: html ? sql<string | null>`iif(${isCut}, null, ${messageBodies.html})` : sql<string | null>`null`,
           sanitizer: messageBodies.sanitizer,
+          hasHtml: sql<boolean>`${messageBodies.htmlSource} is not null`.mapWith(Boolean),
         },
       })
       .from(messages)
@@ -138,6 +139,7 @@ export function messagesOfThread(
       truncated: cut,
       text: body.text,
       html: servedHtml(store, body),
+      hasHtml: body.hasHtml,
       attachments: attachmentsOf.get(message.seq) ?? [],
       bcc: readBcc(message),
     }),
@@ -179,14 +181,15 @@ export function createMessages(store: Store) {
         truncated: false,
         text: body.text,
         html: servedHtml(store, body),
+        hasHtml: body.hasHtml,
         attachments: statements(db).attachments.all({ from: message.seq, to: message.seq }),
         bcc: bccReader(db, caller)(message),
       });
     },
 
-    getHtmlSource(caller: Caller, id: string): string | undefined {
-      const found = statements(db).htmlSource.get({ id });
-      // Asked for every message of a conversation, most of which have none.
+    getHtmlSource(caller: Caller, message: Pick<MessageView, "id">): string | undefined {
+      if (hasNoHtml(message)) return undefined;
+      const found = statements(db).htmlSource.get({ id: message.id });
       if (!found?.htmlSource || !reachTo(db, caller, found.mailboxId)) return undefined;
       return decompressHtml(found.htmlSource);
     },

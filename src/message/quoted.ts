@@ -74,6 +74,9 @@ function linesOf(text: string): Line[] {
   return lines;
 }
 
+/** Without any of these at its place no line starts a history, but for one that forwards. */
+const MAY_START_HISTORY = /[:：]|^[-_*]/;
+
 const isQuoted = (line: string): boolean => line.startsWith(">");
 
 /** Index of the first line of the history at the end. */
@@ -81,6 +84,7 @@ function startOfHistory(lines: readonly Line[]): number | undefined {
   for (const [index, { text }] of lines.entries()) {
     if (text === "" || isQuoted(text)) continue;
     if (FORWARDED.test(text)) return undefined;
+    if (!MAY_START_HISTORY.test(text)) continue;
     if (SEPARATOR.test(text) || startsHeaders(lines, index)) return index;
     const attribution = attributionBefore(lines, index);
     // Quoted without marks, by a program: nobody writes date and address into a sentence.

@@ -45,9 +45,19 @@ describe("a message", () => {
   test("has its HTML as it was received, to be read", async () => {
     const { receive, mailbox, alice } = createAlice();
     const rich = await receive(RICH);
-    expect(mailbox.getHtmlSource(alice, rich.messageId)).toContain('<p onclick="steal()">');
+    expect(mailbox.getHtmlSource(alice, { id: rich.messageId })).toContain('<p onclick="steal()">');
     const plain = await receive("From: carol@remote.example\nTo: alice@example.test\nSubject: Plain\n\nx\n");
-    expect(mailbox.getHtmlSource(alice, plain.messageId)).toBeUndefined();
+    expect(mailbox.getHtmlSource(alice, { id: plain.messageId })).toBeUndefined();
+    for (const { messageId: id, threadId } of [rich, plain]) {
+      const views = [
+        mailbox.getMessage(alice, id, { html: false }),
+        ...mailbox.getThread(alice, threadId, { html: false }).messages,
+      ];
+      expect(views.map((view) => mailbox.getHtmlSource(alice, view))).toEqual([
+        mailbox.getHtmlSource(alice, { id }),
+        mailbox.getHtmlSource(alice, { id }),
+      ]);
+    }
   });
 
   test("has every field that applies", async () => {

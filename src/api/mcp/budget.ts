@@ -14,6 +14,15 @@ export interface Room {
 
 export const jsonLength = (value: unknown): number => JSON.stringify(value)?.length ?? 0;
 
+/** The same of a text that is fit for a fence (shownText), quotes left out: these are all the characters it escapes. */
+export function jsonLengthOfShown(text: string): number {
+  let length = text.length;
+  for (const character of ["\n", '"', "\\", "\t"]) {
+    for (let at = text.indexOf(character); at >= 0; at = text.indexOf(character, at + 1)) length++;
+  }
+  return length;
+}
+
 /** The budget of a result. Out of range is pulled into it: the schema of the tools has refused it before. */
 export const budgetOf = ({ maxChars = DEFAULT_CHARS }: Pick<RenderArguments, "maxChars">): number =>
   Math.min(MOST_CHARS, Math.max(LEAST_CHARS, maxChars));
@@ -62,7 +71,7 @@ export function pieceOf(whole: string, offset: number, room: Room): Piece {
   const upTo = (at: number): Piece & { takes: number } => {
     const end = isInsidePair(whole, at) ? at - 1 : at;
     const shown = fencedText(whole.slice(start, end));
-    const takes = Math.max(shown.length / Math.max(1, room.text), (jsonLength(shown) - 2) / Math.max(1, room.json));
+    const takes = Math.max(shown.length / Math.max(1, room.text), jsonLengthOfShown(shown) / Math.max(1, room.json));
     return { shown, start, end, takes };
   };
   const size = Math.max(1, Math.min(room.text, room.json));

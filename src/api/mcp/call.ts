@@ -84,7 +84,7 @@ export function createCalls(parts: CallParts) {
   const contextFor = (caller: Caller): RenderContext => ({
     nonce: () => Buffer.from(runtime.randomBytes(NONCE_BYTES)).toString("hex"),
     baseUrl,
-    htmlSource: (id) => mailbox.getHtmlSource(caller, id),
+    htmlSource: (message) => mailbox.getHtmlSource(caller, message),
   });
 
   /** Bytes go to the renderer if they are text, beside what it renders if they are few, and nowhere if they are many. */

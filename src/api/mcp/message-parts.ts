@@ -35,7 +35,7 @@ export function bodyOf(
 ): Body {
   // Of a conversation too large to be given whole: this is the snippet.
   if (message.truncated) return { kind: "text", whole: message.text, notes: [] };
-  const source = context.htmlSource(message.id);
+  const source = context.htmlSource(message);
   if (html) {
     if (source === undefined) return { kind: "html", whole: "", notes: ["The message has no HTML; ask without html."] };
     const visible = visibleHtml(source);

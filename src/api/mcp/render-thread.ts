@@ -4,7 +4,7 @@
  */
 import { AppError } from "../../errors.ts";
 import type { MessageView, ThreadDetailView } from "../../mailbox/views.ts";
-import { budgetOf, jsonLength, type Piece, pieceOf, type Room } from "./budget.ts";
+import { budgetOf, jsonLength, jsonLengthOfShown, type Piece, pieceOf, type Room } from "./budget.ts";
 import { drawNonce, fence, NOTICE } from "./fence.ts";
 import { bodyOf, headOf, messageStructured, messageText } from "./message-parts.ts";
 import { addressText, listText, shortenAddresses, shownThread, threadText } from "./parts.ts";
@@ -43,7 +43,7 @@ export function renderThread(answer: ThreadDetailView, args: RenderArguments, co
     const message = showMessage(answer.messages[index] as MessageView, room, budget, args, context);
     if (message === undefined) break;
     room.text -= message.text.length + 2;
-    room.json -= jsonLength(message.structured) + 1;
+    room.json -= message.json + 1;
     shown.unshift(message);
   }
 
@@ -79,6 +79,8 @@ function participantsOf(participants: ThreadDetailView["thread"]["participants"]
 interface ShownMessage {
   text: string;
   structured: ReturnType<typeof messageStructured> & { notes?: string[] };
+  /** Length of `structured` as JSON. */
+  json: number;
 }
 
 /** The message, cut to its share of `room`; undefined when it has none. */
@@ -96,13 +98,17 @@ function showMessage(
   const notes = [...body.notes, ...head.notes];
   const withPiece = (told: string[], piece: Piece): ShownMessage => {
     const nonce = drawNonce(context.nonce, [...head.lines, piece.shown].join("\n"));
+    const notes = told.length === 0 ? {} : { notes: told };
     return {
       text: [messageText(message, head, piece.shown, nonce), ...told].join("\n"),
-      structured: { ...messageStructured(head, body, piece), ...(told.length === 0 ? {} : { notes: told }) },
+      structured: { ...messageStructured(head, body, piece), ...notes },
+      json:
+        jsonLength({ ...messageStructured(head, body, { ...piece, shown: "" }), ...notes }) +
+        jsonLengthOfShown(piece.shown),
     };
   };
   const frame = withPiece([...notes, cutNote(message, FAR, FAR, newTextOnly)], { shown: "", start: 0, end: FAR });
-  const left = { text: room.text - frame.text.length, json: room.json - jsonLength(frame.structured) };
+  const left = { text: room.text - frame.text.length, json: room.json - frame.json };
   if (Math.min(left.text, left.json) < Math.min(LEAST_PIECE, body.whole.length)) return undefined;
   const share = {
     text: Math.min(left.text, Math.max(LEAST_PIECE, Math.floor(left.text * SHARE))),

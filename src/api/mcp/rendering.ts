@@ -1,5 +1,6 @@
 /** What a tool's answer is rendered from and into; render.ts does it. */
 import type { ErrorCode } from "../../errors.ts";
+import type { MessageView } from "../../mailbox/views.ts";
 
 /** Characters that a result may have, as text and again as structured content: about four make a token. */
 export const DEFAULT_CHARS = 24_000;
@@ -32,7 +33,7 @@ export interface RenderContext {
   /** Public origin, for links that work outside: `https://mail.example.com`. */
   baseUrl: string;
   /** HTML of a message as it was received, if it has any; asked only for messages that are shown. */
-  htmlSource(messageId: string): string | undefined;
+  htmlSource(message: MessageView): string | undefined;
 }
 
 export interface Rendered {

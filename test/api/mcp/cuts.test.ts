@@ -1,7 +1,8 @@
 /** Nothing is cut silently, and what is cut can be had by what the result says. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { pieceOf } from "../../../src/api/mcp/budget.ts";
+import { jsonLengthOfShown, pieceOf } from "../../../src/api/mcp/budget.ts";
+import { fencedText } from "../../../src/api/mcp/fence.ts";
 import { RENDERERS } from "../../../src/api/mcp/render.ts";
 import { wantsBytes } from "../../../src/api/mcp/render-download.ts";
 import { DEFAULT_CHARS, LEAST_CHARS, MOST_CHARS, type RenderArguments } from "../../../src/api/mcp/rendering.ts";
@@ -69,6 +70,16 @@ describe("pieces", () => {
             expect(whole.slice(piece.end - 1, piece.end + 1)).not.toMatch(/^[\ud800-\udbff][\udc00-\udfff]$/);
           at = piece.end;
         }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test("are measured as JSON without making it", () => {
+    fc.assert(
+      fc.property(fc.oneof(texts, fc.string({ unit: "binary" }), fc.stringMatching(/^["\\\n\t/a-c]*$/)), (text) => {
+        const shown = fencedText(text);
+        expect(jsonLengthOfShown(shown)).toBe(JSON.stringify(shown).length - 2);
       }),
       { numRuns: 500 },
     );
@@ -256,7 +267,7 @@ describe("get_thread", () => {
 
   test("the HTML only of messages that are shown is read", () => {
     const asked: string[] = [];
-    const htmlSource = (id: string) => {
+    const htmlSource = ({ id }: MessageView) => {
       asked.push(id);
       return undefined;
     };
