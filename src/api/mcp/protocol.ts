@@ -85,6 +85,25 @@ const isPlainMeta = (meta: unknown): boolean =>
     hasOnly(meta, ["progressToken"]) &&
     (typeof meta.progressToken === "string" || Number.isSafeInteger(meta.progressToken)));
 
+/** Envelopes that the SDK found right, as JSON: a client sends the same with each request. */
+const rightEnvelopes = new Set<string>();
+const MOST_ENVELOPES = 64;
+const LONGEST_ENVELOPE = 4_000;
+
+/** Whether the SDK takes the request for one of the revision of 2026. */
+function isRight2026(method: string, meta: unknown, body: unknown): boolean {
+  const envelope = JSON.stringify(meta) ?? "";
+  if (rightEnvelopes.has(envelope)) return true;
+  const headers = { httpMethod: "POST", protocolVersionHeader: REVISION_2026, mcpMethodHeader: method };
+  const route = classifyInboundRequest({ ...headers, body });
+  if (route.kind !== "modern" || route.classification.revision !== REVISION_2026) return false;
+  if (envelope.length <= LONGEST_ENVELOPE) {
+    if (rightEnvelopes.size >= MOST_ENVELOPES) rightEnvelopes.clear();
+    rightEnvelopes.add(envelope);
+  }
+  return true;
+}
+
 /** The request if it is a plain one: its headers say what its revision wants said, all of it right. */
 function plainRequest({ headers }: Request, body: unknown): Plain | undefined {
   const message = readPlain(body);
@@ -98,10 +117,7 @@ function plainRequest({ headers }: Request, body: unknown): Plain | undefined {
   }
   if (protocolVersionHeader !== REVISION_2026 || headers.get("mcp-method") !== method) return undefined;
   if (call && headers.get("mcp-name") !== call.name) return undefined;
-  const route = classifyInboundRequest({ httpMethod: "POST", protocolVersionHeader, mcpMethodHeader: method, body });
-  return route.kind === "modern" && route.classification.revision === REVISION_2026
-    ? { id, method, call, era: 2026 }
-    : undefined;
+  return isRight2026(method, meta, body) ? { id, method, call, era: 2026 } : undefined;
 }
 
 export function createProtocol(served: Served): Protocol {

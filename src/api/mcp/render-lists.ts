@@ -21,10 +21,12 @@ const AROUND = 1_200;
 /** The first rows that have room in both forms. */
 function takeRows<T>(rows: readonly T[], budget: number, textOf: (row: T) => string): { rows: T[]; texts: string[] } {
   const room = { text: budget - AROUND, json: budget - AROUND };
+  const all = rows.map(textOf);
+  if (Math.max(all.join("\n").length, jsonLength(rows)) <= budget - AROUND) return { rows: [...rows], texts: all };
   const taken: T[] = [];
   const texts: string[] = [];
-  for (const row of rows) {
-    const text = textOf(row);
+  for (const [index, row] of rows.entries()) {
+    const text = all[index] as string;
     room.text -= text.length + 1;
     room.json -= jsonLength(row) + 1;
     if (Math.min(room.text, room.json) < 0) break;
