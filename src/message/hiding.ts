@@ -30,6 +30,9 @@ const ALIKE = 16;
 const OFF_SCREEN = 500;
 const FAR_OFF_SCREEN = 3_000;
 
+/** Less than a tenth of the size. */
+const NOTHING = /^(?=[\d.])(?:0*(?:\.0\d*)?|\d(?:\.\d*)?%|\de-\d+)(?:\s|$)/;
+
 /** Longest style attribute or rule that is read. */
 const MAX_STYLE = 10_000;
 
@@ -53,7 +56,7 @@ export function readDeclarations(style: string, into: Map<string, string>, impor
 }
 
 /** CSS Syntax 3 §4.3.7. */
-function unescapeCss(text: string): string {
+export function unescapeCss(text: string): string {
   if (!text.includes("\\")) return text;
   return text.replace(/\\([0-9a-f]{1,6})\s?|\\(.)/gi, (_, hex: string | undefined, character: string | undefined) => {
     if (hex === undefined) return character ?? "";
@@ -73,8 +76,11 @@ export function hidesAll(style: Declarations): boolean {
     Number.parseFloat(style.get("opacity") ?? "1") < (is("opacity", /%$/) ? 5 : 0.05) ||
     (size("max-height") ?? 9) <= 1 ||
     (size("max-width") ?? 9) <= 1 ||
-    (/hidden|clip|scroll|auto/.test(style.get("overflow") ?? "") &&
+    (["overflow", "overflow-x", "overflow-y"].some((property) => is(property, /hidden|clip|scroll|auto/)) &&
       ((size("height") ?? 9) <= 1 || (size("width") ?? 9) <= 1)) ||
+    is("scale", NOTHING) ||
+    is("zoom", NOTHING) ||
+    (size("letter-spacing") ?? 0) <= -SMALLEST_TYPE * 4 ||
     (size("text-indent") ?? 0) <= -OFF_SCREEN / 2 ||
     isOffScreen(style) ||
     isClipped(style) ||
@@ -89,15 +95,19 @@ function isOffScreen(style: Declarations): boolean {
   const shorthand = (style.get("margin") ?? "").split(/\s+/, 4).map((value) => pixels(value) ?? 0);
   if ([...margins, ...shorthand].some((margin) => margin <= -OFF_SCREEN)) return true;
   const moved = (style.get("transform") ?? "").matchAll(/translate[xy3d]*\(([^)]{0,100})\)/g);
+  const translated = (style.get("translate") ?? "").split(/\s+/, 3).map((value) => pixels(value) ?? 0);
+  const inset = placed ? (style.get("inset") ?? "").split(/\s+/, 4).map((value) => pixels(value) ?? 0) : [];
   const shifts = [...moved].flatMap(([, values = ""]) => values.split(",").map((value) => pixels(value.trim()) ?? 0));
   const places = placed ? edges.map((edge) => pixels(style.get(edge)) ?? 0) : [];
-  return [...places, ...shifts].some((place) => place <= -OFF_SCREEN || place >= FAR_OFF_SCREEN);
+  return [...places, ...inset, ...shifts, ...translated].some(
+    (place) => place <= -OFF_SCREEN || place >= FAR_OFF_SCREEN,
+  );
 }
 
 function isClipped(style: Declarations): boolean {
   const clip = style.get("clip") ?? "";
   const path = style.get("clip-path") ?? style.get("-webkit-clip-path") ?? "";
-  if (/scale[xy3d]*\(\s*0*(?:\.0+)?\s*[,)]/.test(style.get("transform") ?? "")) return true;
+  if (/scale[xy3d]*\(\s*(?:0*(?:\.0\d*)?|\de-\d+)%?\s*[,)]/.test(style.get("transform") ?? "")) return true;
   if (/^(?:circle|ellipse)\(\s*0(?:px|%)?[\s)]/.test(path)) return true;
   const inset = /^inset\(\s*(\d{1,3})(?:\.\d+)?%/.exec(path);
   if (inset !== null && Number(inset[1]) >= 50) return true;
@@ -174,59 +184,15 @@ function groundOf(style: Declarations): Color | undefined | "inherited" {
   return color === "transparent" ? "inherited" : color;
 }
 
-const NAMED: Record<string, Color> = {
-  white: WHITE,
-  snow: [255, 250, 250],
-  ivory: [255, 255, 240],
-  azure: [240, 255, 255],
-  mintcream: [245, 255, 250],
-  ghostwhite: [248, 248, 255],
-  floralwhite: [255, 250, 240],
-  whitesmoke: [245, 245, 245],
-  black: [0, 0, 0],
-  red: [255, 0, 0],
-  green: [0, 128, 0],
-  lime: [0, 255, 0],
-  blue: [0, 0, 255],
-  navy: [0, 0, 128],
-  yellow: [255, 255, 0],
-  gray: [128, 128, 128],
-  grey: [128, 128, 128],
-  silver: [192, 192, 192],
-  lightgray: [211, 211, 211],
-  lightgrey: [211, 211, 211],
-};
+/** What they are where nobody has chosen dark colours, as mail is tested. */
+const OF_THE_SYSTEM: Record<string, Color> = { canvas: WHITE, window: WHITE, field: WHITE };
 
-/** Colour of a value in lower case; undefined for one that is not known. */
+/** Colour of a value in lower case; undefined for one that cannot be told without the rest of the page. */
 function parseColor(value: string): Color | "transparent" | undefined {
-  if (value === "transparent") return "transparent";
-  if (Object.hasOwn(NAMED, value)) return NAMED[value];
-  const hex = /^#?([0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})$/.exec(value)?.[1];
-  if (hex !== undefined) {
-    const digits = hex.length < 6 ? [...hex].map((digit) => digit + digit).join("") : hex;
-    if (digits.length === 8 && Number.parseInt(digits.slice(6), 16) < 16) return "transparent";
-    return [0, 2, 4].map((at) => Number.parseInt(digits.slice(at, at + 2), 16)) as unknown as Color;
-  }
-  const call = /^(rgb|hsl)a?\(([^)]{1,60})\)$/.exec(value);
-  if (call === null) return undefined;
-  const parts = (call[2] ?? "").split(/[\s,/]+/).filter((part) => part !== "");
-  const share = (part: string | undefined, whole: number) =>
-    part?.endsWith("%") ? (Number.parseFloat(part) * whole) / 100 : Number.parseFloat(part ?? "");
-  if (parts.length > 3 && share(parts[3], 1) < 0.06) return "transparent";
-  const numbers =
-    call[1] === "rgb"
-      ? parts.slice(0, 3).map((part) => share(part, 255))
-      : rgbOfHsl(Number.parseFloat(parts[0] ?? ""), share(parts[1], 1), share(parts[2], 1));
-  return numbers.length === 3 && numbers.every(Number.isFinite) ? (numbers as unknown as Color) : undefined;
-}
-
-/** CSS Color 4 §7.1. */
-function rgbOfHsl(hue: number, saturation: number, lightness: number): number[] {
-  const channel = (n: number) => {
-    const k = (((n + hue / 30) % 12) + 12) % 12;
-    return (
-      255 * (lightness - saturation * Math.min(lightness, 1 - lightness) * Math.max(-1, Math.min(k - 3, 9 - k, 1)))
-    );
-  };
-  return [channel(0), channel(8), channel(4)];
+  if (Object.hasOwn(OF_THE_SYSTEM, value)) return OF_THE_SYSTEM[value];
+  // Attributes may leave out the number sign (HTML §2.3.6).
+  const color = Bun.color(/^[0-9a-f]{3,8}$/.test(value) ? `#${value}` : value, "[rgba]");
+  if (!Array.isArray(color)) return undefined;
+  const [red, green, blue, alpha] = color;
+  return alpha < 16 ? "transparent" : [red, green, blue];
 }

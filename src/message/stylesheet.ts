@@ -3,7 +3,7 @@
  * and attributes, as descendants. Others are passed over. Bounded: a sheet that costs more than mail has a right to is
  * an attempt to get past us, and matching it throws.
  */
-import { type Declarations, readDeclarations } from "./hiding.ts";
+import { type Declarations, readDeclarations, unescapeCss } from "./hiding.ts";
 
 /** An element as selectors see it. */
 export interface Styled {
@@ -117,7 +117,13 @@ function rulesOf(sheet: string): Rule[] {
 const SIMPLE =
   /([.#]?)((?:[\w\u0080-\uffff-]|\\.)+)|(\*)|\[\s*([\w-]+)\s*(?:([~|^$*]?=)\s*(?:"([^"]*)"|'([^']*)'|([^\]\s]+))\s*i?\s*)?\]/gy;
 
-function parseSelector(selector: string): Compound[] | undefined {
+/** Conditions on where an element stands or what it is not: taken as met, or they would be a way past. */
+const TAKEN_AS_MET =
+  /:(?:root|link|any-link|(?:first|last|only)-(?:child|of-type)|nth-(?:last-)?(?:child|of-type)\([^()]*\)|not\([^()]*\))/gi;
+const IS_ONE = /:(?:is|where)\(\s*([.#][\w-]+)\s*\)/gi;
+
+function parseSelector(given: string): Compound[] | undefined {
+  const selector = given.replace(TAKEN_AS_MET, "").replace(IS_ONE, "$1").trim() || (given === "" ? "" : "*");
   if (selector === "" || selector.length > 500 || /[+~:](?![^[]*\])/.test(selector)) return undefined;
   const compounds: Compound[] = [];
   for (const part of selector.split(/\s*>\s*|\s+(?![^[]*\])/)) {
@@ -127,7 +133,7 @@ function parseSelector(selector: string): Compound[] | undefined {
       const match = SIMPLE.exec(part);
       if (match === null) return undefined;
       const [, kind, word = "", , attribute, operator = "", ...values] = match;
-      const name = word.replaceAll("\\", "");
+      const name = unescapeCss(word);
       if (attribute !== undefined) {
         const value = values.slice(0, 3).find((one) => one !== undefined) ?? "";
         compound.attributes.push({ name: attribute.toLowerCase(), operator, value });

@@ -34,6 +34,8 @@ const NO_TEXT = new Set([
   "svg",
   "math",
 ]);
+/** Elements whose content is for programs that know nothing better, or is not shown before somebody acts. */
+const NOT_SHOWN = new Set(["video", "audio", "canvas", "datalist", "noembed", "noframes", "dialog"]);
 const NOT_COUNTED = /[\s\p{DI}\u2800]+/gu;
 /** Images this small are there to be fetched, not to be seen; so is their description. */
 const SMALLEST_IMAGE = 2;
@@ -86,10 +88,10 @@ function startWalk(html: string) {
       const outer = path.at(-1)?.ink ?? DEFAULT_INK;
       const element: Open = { name, attributes, classes, ink: outer };
       path.push(element);
-      if (sheet === undefined && isPlain(attributes) && name !== "a") return;
+      if (sheet === undefined && isPlain(attributes) && name !== "a" && !NOT_SHOWN.has(name)) return;
       const style = new Map([...hintsOf(name, attributes), ...declarationsOf(sheet, path)]);
       element.ink = inkInside(outer, style);
-      if (Object.hasOwn(attributes, "hidden") || hidesAll(style) || (name === "img" && isTiny(attributes, style))) {
+      if (hidesItself(name, attributes) || hidesAll(style) || (name === "img" && isTiny(attributes, style))) {
         depth = 1;
         hiddenFrom = from;
         if (name === "img") hidden += (attributes.alt ?? "").replace(NOT_COUNTED, "").length;
@@ -120,6 +122,11 @@ function startWalk(html: string) {
   };
 }
 
+const hidesItself = (name: string, attributes: Record<string, string>): boolean =>
+  Object.hasOwn(attributes, "hidden") ||
+  Object.hasOwn(attributes, "popover") ||
+  (NOT_SHOWN.has(name) && !(name === "dialog" && Object.hasOwn(attributes, "open")));
+
 const isPlain = (attributes: Record<string, string>): boolean =>
   attributes.style === undefined &&
   attributes.color === undefined &&
@@ -127,6 +134,7 @@ const isPlain = (attributes: Record<string, string>): boolean =>
   attributes.background === undefined &&
   attributes.text === undefined &&
   attributes.hidden === undefined &&
+  attributes.popover === undefined &&
   attributes.width === undefined;
 
 /** What attributes say of looks, which any declaration overrides (HTML §15.3). */
