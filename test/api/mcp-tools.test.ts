@@ -84,7 +84,7 @@ test("arguments go where the operation expects them", () => {
 });
 
 test.each([
-  ["list_mailboxes", { folder: "inbox" }, "folder is no argument of list_mailboxes: it takes no arguments"],
+  ["list_mailboxes", { folder: "inbox" }, "folder is no argument of list_mailboxes: it takes offset"],
   ["list_messages", { query: "x" }, /^query is no argument of list_messages: it takes mailbox, folder, .*maxChars$/],
   ["get_thread", { id: "thr_1", html: true }, /^html is no argument of get_thread/],
   ["get_message", { id: "msg_1", maxChars: 1 }, "maxChars must be a whole number from 4000 to 100000"],

@@ -80,6 +80,31 @@ test("from answer to answer nothing is missed and nothing comes twice, however o
   expect(seen.sort()).toEqual(["New 1", "New 2", "New 3", "New 4", "New 5"]);
 });
 
+test("what has no room is not passed over: a cut answer's nextAfter follows what it shows", async () => {
+  const { api, mcp } = await start();
+  let { nextAfter: after } = (await mcp.call("list_messages")).structured;
+  const sent = Array.from({ length: 30 }, (_, n) => `${"Long subject ".repeat(15)}${n}`);
+  for (const subject of sent.slice(0, 29)) await api.file(mail(subject));
+  const seen: string[] = [];
+  for (let page = 0; ; page++) {
+    const result = await mcp.call("list_messages", { after, limit: 100, maxChars: 4_000, waitSeconds: 0 });
+    if (result.structured.count === 0) break;
+    expect(result.structured.nextOffset).toBeUndefined();
+    if (page === 0) await api.file(mail(sent[29] as string));
+    seen.push(...subjects(result).reverse());
+    after = result.structured.nextAfter;
+  }
+  expect(seen).toEqual(sent);
+
+  const cut = await mcp.call("list_messages", { limit: 100, maxChars: 4_000 });
+  const { nextOffset: offset } = cut.structured;
+  expect(cut.text).toContain(`the same arguments and offset ${offset}.`);
+  const rest = await mcp.call("list_messages", { limit: 100, maxChars: 4_000, offset });
+  expect(rest.structured).not.toHaveProperty("nextAfter");
+  const both = await mcp.call("list_messages", { after, offset });
+  expect([both.isError, both.structured.code]).toEqual([true, "bad_request"]);
+});
+
 test("mail that the filters or the rights leave out wakes nobody", async () => {
   const { api, mcp } = await start();
   const max = await connectMcp(api.origin, api.keyOf("max"));

@@ -17,9 +17,12 @@ import type { Waiting } from "./waiting.ts";
 
 export interface Arrived {
   answer: { messages: MessageSummaryView[]; count: number };
-  nextAfter: string;
+  /** Undefined for what `offset` goes on with: arrivals are followed from the answer that it goes on from. */
+  nextAfter?: string;
   /** For the model: what `nextAfter` is for. */
   note: string;
+  /** Of arrivals: the same with at most so many messages, so that `nextAfter` follows those. */
+  again?(limit: number): Arrived;
 }
 
 /** Pages of arrivals that one look goes through: what a filter leaves out costs as much as what it lets through. */
@@ -48,17 +51,19 @@ export function createArrivals(parts: { store: Pick<Store, "db">; mailbox: Mailb
      * @throws AppError bad_request (after), rate_limited (too many wait), unauthorized (the key died meanwhile)
      */
     async read(answer: Arrived["answer"], { query, shaping }: Arguments, from: number, call: Call): Promise<Arrived> {
-      const { after, waitSeconds = 0 } = shaping;
+      const { after, waitSeconds = 0, offset = 0 } = shaping;
       if (after === undefined && waitSeconds === 0) {
+        if (offset > 0) return { answer, note: "" };
         const nextAfter = encode(from);
         return { answer, nextAfter, note: `To wait for newer mail: after: "${nextAfter}", waitSeconds: 50.` };
       }
       const filters = query as Omit<MessageFilters, "limit"> & { limit?: number };
-      const limit = filters.limit ?? DEFAULT_LIMIT;
-      let position = after === undefined ? from : decode(after);
+      if (offset > 0) throw new AppError("bad_request", "offset does not go with after or waitSeconds: pass nextAfter");
+      const start = after === undefined ? from : decode(after);
+      let position = start;
 
       /** The next page with anything in it; empty when it has looked far enough for once. */
-      function next(caller: Caller): MessageSummaryView[] | undefined {
+      function next(caller: Caller, limit = filters.limit ?? DEFAULT_LIMIT): MessageSummaryView[] | undefined {
         for (let page = 0; page < MOST_PAGES; page++) {
           const arrivals = arrivalsSince(store.db, caller.workspaceId, position, limit);
           const last = arrivals.at(-1);
@@ -83,12 +88,19 @@ export function createArrivals(parts: { store: Pick<Store, "db">; mailbox: Mailb
         waitSeconds === 0
           ? next(call.caller)
           : await waiting.wait(look, { ms: waitSeconds * 1000, key, signal: call.signal });
-      const nextAfter = encode(position);
-      return {
-        answer: { messages: messages ?? [], count: messages?.length ?? 0 },
-        nextAfter,
-        note: `${messages === undefined ? "No new mail so far. " : ""}For mail after this: after: "${nextAfter}".`,
+      const arrivedNow = (found: MessageSummaryView[] | undefined): Arrived => {
+        const nextAfter = encode(position);
+        return {
+          answer: { messages: found ?? [], count: found?.length ?? 0 },
+          nextAfter,
+          note: `${found === undefined ? "No new mail so far. " : ""}For mail after this: after: "${nextAfter}".`,
+          again(limit) {
+            position = start;
+            return arrivedNow(next(call.readmit(), limit));
+          },
+        };
       };
+      return arrivedNow(messages);
     },
   };
 }

@@ -8,6 +8,7 @@ import type { Caller } from "../../access/caller.ts";
 import type { Log } from "../../log.ts";
 import type { Runtime } from "../../runtime.ts";
 import type { Store } from "../../store/store.ts";
+import { mediaTypeOf } from "../download.ts";
 import { createFailures } from "../failure.ts";
 import type { Download } from "../operation.ts";
 import { type Perform, type Performed, type Performing, performerOf } from "../perform.ts";
@@ -107,7 +108,7 @@ export function createCalls(parts: CallParts) {
       result.content.push(
         IMAGE.test(contentType)
           ? { type: "image", data: base64(bytes), mimeType: contentType }
-          : { type: "resource", resource: { uri, mimeType: contentType, blob: base64(bytes) } },
+          : { type: "resource", resource: { uri, mimeType: mediaTypeOf(contentType), blob: base64(bytes) } },
       );
     }
     return result;
@@ -143,9 +144,17 @@ export function createCalls(parts: CallParts) {
       return renderDownload(render, answer as Download, args, context);
     }
     if (tool.operation.name === "listMessages") {
-      const arrived = await arrivals.read(answer as Arrived["answer"], args, from, call);
-      const { text, structured } = render(arrived.answer, args.shaping, context);
-      return resultOf(`${text}\n${arrived.note}`, { ...structured, nextAfter: arrived.nextAfter });
+      let arrived = await arrivals.read(answer as Arrived["answer"], args, from, call);
+      let rendered = render(arrived.answer, args.shaping, context);
+      while (rendered.askAgain && arrived.again) {
+        arrived = arrived.again(rendered.askAgain.limit);
+        rendered = render(arrived.answer, args.shaping, context);
+      }
+      const { nextAfter, note } = arrived;
+      return resultOf([rendered.text, ...(note === "" ? [] : [note])].join("\n"), {
+        ...rendered.structured,
+        ...(nextAfter !== undefined && { nextAfter }),
+      });
     }
     let rendered = render(answer, args.shaping, context);
     if (rendered.askAgain) {
@@ -169,7 +178,7 @@ export function createCalls(parts: CallParts) {
       return await perform(tool, given, call);
     } catch (error) {
       const { code, message, retryAfter } = readFailure(error, { tool: tool.name });
-      const { text, structured } = renderError({ code, message, retryAfter });
+      const { text, structured } = renderError({ code, message, retryAfter }, contextFor(call.caller));
       return { ...resultOf(text, structured), isError: true };
     }
   };

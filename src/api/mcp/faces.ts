@@ -50,7 +50,9 @@ export const FACES: Record<string, Face> = {
   listMailboxes: {
     description: "Mailboxes you can read, with your access to each.",
     annotations: { readOnlyHint: true, openWorldHint: false },
-    result: { mailboxes: "array" },
+    about: { offset: GO_ON },
+    shaping: t.Object({ offset }),
+    result: { mailboxes: "array", nextOffset: "integer" },
   },
   listThreads: {
     description: "Conversations, newest first, as snippets.",
@@ -84,7 +86,8 @@ export const FACES: Record<string, Face> = {
     result: { thread: "object" },
   },
   replyToThread: {
-    description: "Send a reply, threaded, to the newest sender. text or html is required.",
+    description:
+      "Send a reply to the newest sender, or all; subject and threading headers are set. text or html is required.",
     annotations: SENDS,
     about: { ...REPLY_ABOUT, idempotencyKey: ONCE },
     result: { emailId: "string|null", messageId: "string", threadId: "string", from: "string" },

@@ -11,9 +11,9 @@ import { filenameLine, typeLine } from "./parts.ts";
 import type { RenderArguments, RenderContext, Rendered, RenderedDownload } from "./rendering.ts";
 
 const TEXT_TYPE =
-  /^(?:text\/(?!rtf)|message\/|application\/(?:(?:[\w.-]+\+)?(?:json|xml|yaml)|x-yaml|toml|sql|csv|javascript|ecmascript|x-sh|x-ndjson|ics|pgp-signature)$)/i;
+  /^(?:text\/(?!rtf)|message\/|image\/svg\+xml$|application\/(?:(?:[\w.-]+\+)?(?:json|xml|yaml)|x-yaml|toml|sql|csv|javascript|ecmascript|x-sh|x-ndjson|ics|pgp-signature)$)/i;
 const TEXT_NAME =
-  /\.(?:txt|text|md|csv|tsv|json|ndjson|jsonl|xml|ya?ml|toml|ini|log|ics|vcf|eml|html?|css|js|ts|py|rb|go|rs|java|c|h|cpp|sh|sql|diff|patch|srt|tex)$/i;
+  /\.(?:txt|text|md|csv|tsv|json|ndjson|jsonl|xml|ya?ml|toml|ini|log|ics|vcf|eml|svg|x?html?|css|js|ts|py|rb|go|rs|java|c|h|cpp|sh|sql|diff|patch|srt|tex)$/i;
 /** Types that say nothing: the name decides. */
 const ANY_TYPE = /^application\/(?:octet-stream|x-download|force-download|unknown)$/i;
 
@@ -95,7 +95,9 @@ function renderText(tool: string, file: File, whole: string, args: RenderArgumen
 function decode({ contentType, filename }: RenderedDownload, content: Uint8Array): string | undefined {
   const text = decodeText(content);
   if (text === undefined) return undefined;
-  const isHtml = /^text\/html$/i.test(contentType) || (ANY_TYPE.test(contentType) && /\.html?$/i.test(filename));
+  const isHtml =
+    /^(?:text\/html|application\/xhtml\+xml)$/i.test(contentType) ||
+    (ANY_TYPE.test(contentType) && /\.x?html?$/i.test(filename));
   return isHtml ? textOfHtml(visibleHtml(text).html) : text;
 }
 

@@ -1,7 +1,7 @@
 /** Refusals (spec: Errors), each with what to do next: a model that knows it does not try at random. */
 import type { ErrorCode } from "../../errors.ts";
-import { fencedLine } from "./fence.ts";
-import type { Refusal, Rendered } from "./rendering.ts";
+import { drawNonce, fence, fencedLine, NOTICE } from "./fence.ts";
+import type { Refusal, RenderContext, Rendered } from "./rendering.ts";
 
 const NEXT: Record<ErrorCode, string> = {
   bad_request: "Correct the argument that the message names, then call again. Start a list over without cursor.",
@@ -26,13 +26,24 @@ const NEXT: Record<ErrorCode, string> = {
 
 const LONGEST_MESSAGE = 1_000;
 
-/** A message may quote what mail said: it stands on one line, without a fence of its own making. */
-export function renderError({ code, message, retryAfter }: Refusal): Rendered {
+/** Codes whose message may quote mail: a reply is refused for the address that its Reply-To names. */
+const QUOTES_MAIL = new Set<ErrorCode>(["unprocessable"]);
+
+/** The message stands on one line, and inside a fence where it may quote mail. */
+export function renderError({ code, message, retryAfter }: Refusal, { nonce }: Pick<RenderContext, "nonce">): Rendered {
   const error = fencedLine(message, LONGEST_MESSAGE);
   const seconds = retryAfter === undefined ? undefined : Math.ceil(retryAfter);
   const next = seconds === undefined ? NEXT[code] : `Wait ${seconds} seconds. ${NEXT[code]}`;
+  const quotes = QUOTES_MAIL.has(code);
+  const shown = quotes ? `\n${fence(drawNonce(nonce, error), error)}` : ` ${error}`;
   return {
-    text: `Error ${code}: ${error}\nNext: ${next}`,
-    structured: { code, error, next, ...(seconds === undefined ? {} : { retryAfter: seconds }) },
+    text: `Error ${code}:${shown}\nNext: ${next}`,
+    structured: {
+      ...(quotes && { notice: NOTICE }),
+      code,
+      error,
+      next,
+      ...(seconds === undefined ? {} : { retryAfter: seconds }),
+    },
   };
 }

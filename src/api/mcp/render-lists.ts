@@ -126,7 +126,7 @@ function summaryText(message: ReturnType<typeof shownSummary>): string {
 /** Share of a row's recipients in the budget of a list is small: this is what it is taken of. */
 const RECIPIENTS_OF_A_ROW = 6_000;
 
-/** REST has no cursor here: `offset` goes on in the same answer. */
+/** REST has no cursor here: `offset` goes on in the same answer. Arrivals have one, and are asked for again. */
 export function renderMessages(
   answer: { messages: MessageSummaryView[]; count: number },
   args: RenderArguments,
@@ -154,6 +154,7 @@ export function renderMessages(
       count: rows.length,
       ...(cut === undefined ? {} : { nextOffset, cut: [cut] }),
     },
+    ...(left === 0 || offset > 0 ? {} : { askAgain: { limit: Math.max(1, rows.length) } }),
   };
 }
 
@@ -162,7 +163,8 @@ const ALIASES_SHOWN = 20;
 
 /** Mailboxes are the workspace's own: no fence. */
 export function renderMailboxes(answer: { mailboxes: MailboxView[] }, args: RenderArguments): Rendered {
-  const mailboxes = answer.mailboxes.map(({ displayName, aliases, ...mailbox }) => ({
+  const offset = Math.min(args.offset ?? 0, answer.mailboxes.length);
+  const mailboxes = answer.mailboxes.slice(offset).map(({ displayName, aliases, ...mailbox }) => ({
     ...mailbox,
     displayName: fencedLine(displayName, LONGEST_DISPLAY_NAME),
     aliases: aliases.slice(0, ALIASES_SHOWN),
@@ -184,12 +186,13 @@ export function renderMailboxes(answer: { mailboxes: MailboxView[] }, args: Rend
   };
   const { rows, texts } = takeRows(mailboxes, budgetOf(args), textOf);
   const left = mailboxes.length - rows.length;
+  const nextOffset = offset + rows.length;
   const cut =
     left === 0
       ? undefined
-      : `Cut: ${left} of ${mailboxes.length} mailboxes had no room. Ask again with a larger maxChars.`;
+      : `Cut: ${left} of ${answer.mailboxes.length} mailboxes had no room. Go on with list_mailboxes, offset ${nextOffset}.`;
   return {
     text: joinParts([`${rows.length} mailboxes:`, ...texts, cut ?? ""]),
-    structured: { mailboxes: rows, ...(cut === undefined ? {} : { cut: [cut] }) },
+    structured: { mailboxes: rows, ...(cut === undefined ? {} : { nextOffset, cut: [cut] }) },
   };
 }

@@ -42,7 +42,7 @@ export interface Rendered {
   structured: Record<string, unknown>;
   /**
    * Of a list with a cursor: fewer rows fit than were asked for. Perform again with this `limit` and render that
-   * answer instead, so that its cursor follows the last row shown.
+   * answer instead, so that its cursor follows the last row shown. For list_messages, where it has one: of arrivals.
    */
   askAgain?: { limit: number };
 }

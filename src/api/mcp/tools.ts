@@ -121,8 +121,10 @@ function toolOf(operation: Operation): Tool {
       // REST ignores what it does not know. A model that made an argument up believes that it works: it is told.
       const unknown = Object.keys(there).find((argument) => !known.includes(argument));
       if (unknown !== undefined) {
-        const takes = known.length === 0 ? "no arguments" : known.join(", ");
-        throw new AppError("bad_request", `${unknown.slice(0, 80)} is no argument of ${name}: it takes ${takes}`);
+        throw new AppError(
+          "bad_request",
+          `${unknown.slice(0, 80)} is no argument of ${name}: it takes ${known.join(", ")}`,
+        );
       }
       const shapingValues = pick(there, shapes);
       checkShaping(shapingValues);

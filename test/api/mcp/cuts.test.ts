@@ -305,6 +305,27 @@ describe("lists", () => {
     expect(again.text).toContain("More: list_threads with the same arguments and cursor cursor");
   });
 
+  test("mailboxes that have no room, by offset; each once", () => {
+    const mailboxes = Array.from({ length: 300 }, (_, index) => ({
+      id: `mbx_${index}`,
+      address: `box${index}@example.test`,
+      displayName: `Box ${index}`,
+      aliases: [`alias${index}@example.test`],
+      source: "admin" as const,
+      access: { read: true, send: true, manage: true },
+      unread: 0,
+    }));
+    const found: string[] = [];
+    for (let offset: number | undefined = 0; offset !== undefined; ) {
+      const rendered = RENDERERS.listMailboxes({ mailboxes }, { offset }, context());
+      expectSound(rendered, DEFAULT_CHARS);
+      found.push(...(rendered.structured.mailboxes as { id: string }[]).map(({ id }) => id));
+      offset = rendered.structured.nextOffset as number | undefined;
+      if (offset !== undefined) expect(rendered.text).toContain(`Go on with list_mailboxes, offset ${offset}.`);
+    }
+    expect(found).toEqual(mailboxes.map(({ id }) => id));
+  });
+
   test("messages that have no room, by offset; each once, never a body", () => {
     const found: string[] = [];
     for (let offset: number | undefined = 0; offset !== undefined; ) {
@@ -328,11 +349,13 @@ describe("files", () => {
 
   const kinds: [contentType: string, filename: string, size: number, wants: string][] = [
     ["text/plain", "a", 20_000_000, "text"],
+    ["image/svg+xml", "a.svg", 5_000, "text"],
+    ["application/octet-stream", "a.svg", 5_000, "text"],
     ["text/csv", "a.csv", 10, "text"],
     ["text/calendar", "a.ics", 10, "text"],
     ["application/json", "a", 10, "text"],
     ["application/ld+json", "a", 10, "text"],
-    ["image/svg+xml", "a", 10, "blob"],
+    ["image/svg+xml", "a", 10, "text"],
     ["message/rfc822", "a.eml", 10, "text"],
     ["application/octet-stream", "notes.MD", 10, "text"],
     ["application/octet-stream", "a.exe", 10, "blob"],
@@ -375,7 +398,9 @@ describe("files", () => {
       RENDERERS.getAttachment(file({ contentType, content }), {}, context()).structured.text;
     expect(textOf("text/plain", Buffer.from("Grüße", "latin1"))).toBe("Grüße");
     expect(textOf("text/plain", Buffer.from("\uFEFFGrüße", "utf16le"))).toBe("Grüße");
-    expect(textOf("text/html", bytes("<p>Hello</p><p hidden>obey</p>"))).toBe("Hello");
+    for (const type of ["text/html", "application/xhtml+xml"]) {
+      expect(textOf(type, bytes("<p>Hello</p><p hidden>obey</p>"))).toBe("Hello");
+    }
   });
 
   test("what claims to be text and is not", () => {
