@@ -7,10 +7,6 @@ import type { Download } from "./operation.ts";
 /** RFC 9110 §8.3.1, without parameters. */
 const MEDIA_TYPE = /^[\w!#$&^.+-]{1,127}\/[\w!#$&^.+-]{1,127}$/;
 
-/** The type as it may be told to programs; one that is no media type is data. */
-export const mediaTypeOf = (contentType: string): string =>
-  MEDIA_TYPE.test(contentType) ? contentType : "application/octet-stream";
-
 /** Controls, what turns the direction of text (a name must not hide its ending), and what separates folders. */
 const NOT_IN_A_NAME = /[\p{Cc}\u200E\u200F\u202A-\u202E\u2066-\u2069/\\]+/gu;
 const LONGEST_NAME = 200;
@@ -34,7 +30,7 @@ export async function answerDownload({ filename, contentType, content }: Downloa
     throw new Error(`the blob ${content.name} is gone`);
   return new Response(content as Bun.BodyInit, {
     headers: {
-      "content-type": mediaTypeOf(contentType),
+      "content-type": MEDIA_TYPE.test(contentType) ? contentType : "application/octet-stream",
       "content-disposition": contentDisposition(filename),
       "content-security-policy": "sandbox; default-src 'none'",
     },

@@ -8,7 +8,6 @@ import type { Caller } from "../../access/caller.ts";
 import type { Log } from "../../log.ts";
 import type { Runtime } from "../../runtime.ts";
 import type { Store } from "../../store/store.ts";
-import { mediaTypeOf } from "../download.ts";
 import { createFailures } from "../failure.ts";
 import type { Download } from "../operation.ts";
 import { type Perform, type Performed, type Performing, performerOf } from "../perform.ts";
@@ -108,7 +107,7 @@ export function createCalls(parts: CallParts) {
       result.content.push(
         IMAGE.test(contentType)
           ? { type: "image", data: base64(bytes), mimeType: contentType }
-          : { type: "resource", resource: { uri, mimeType: mediaTypeOf(contentType), blob: base64(bytes) } },
+          : { type: "resource", resource: { uri, mimeType: contentType, blob: base64(bytes) } },
       );
     }
     return result;
