@@ -81,7 +81,7 @@ describe("pieces", () => {
         const shown = fencedText(text);
         expect(jsonLengthOfShown(shown)).toBe(JSON.stringify(shown).length - 2);
       }),
-      { numRuns: 500 },
+      { numRuns: 100 },
     );
   });
 
