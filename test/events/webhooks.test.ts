@@ -1,5 +1,6 @@
 /** Webhooks from outside: receivers on sockets, and a clock that stands until moved (spec: Events). */
-import { describe, expect, test } from "bun:test";
+import { describe, expect, spyOn, test } from "bun:test";
+import { unavailable } from "../../src/errors.ts";
 import { type Hook, startReceiver } from "../harness/receiver.ts";
 import { START } from "../harness/runtime.ts";
 import { openRig, WITH_MX } from "./webhook-rig.ts";
@@ -397,6 +398,31 @@ describe("isolation", () => {
     expect(receiver.hooks).toHaveLength(300);
     expect(log(receiver.id).every(({ state, attempts }) => state === "delivered" && attempts === 1)).toBeTrue();
   });
+});
+
+test("what a full disk keeps from being recorded is recorded later, and not attempted again", async () => {
+  const { receive, happen, settled, log, appliance, runtime } = await openRig();
+  const { store } = appliance;
+  const enqueue = spyOn(store, "enqueue");
+  const receiver = receive();
+  const full = Promise.withResolvers<void>();
+  receiver.answer = () => {
+    enqueue.mockImplementation(async () => {
+      full.resolve();
+      throw unavailable("The disk is full");
+    });
+    return new Response("ok");
+  };
+  happen("message.outbound");
+  await full.promise;
+  expect(log(receiver.id)).toMatchObject([{ state: "pending", leased: true, attempts: 0 }]);
+  enqueue.mockRestore();
+  // Let the refusal get through, which sets the timer that the clock is then moved past.
+  await new Promise(setImmediate);
+  runtime.advanceTo(START + 1_000);
+  await settled();
+  expect(log(receiver.id)).toMatchObject([{ state: "delivered", attempts: 1 }]);
+  expect(receiver.hooks).toHaveLength(1);
 });
 
 describe("by hand", () => {
