@@ -1,18 +1,18 @@
 /**
  * Webhook deliveries: an event on its way to one endpoint, and the log of it afterwards (spec: States, Webhook delivery).
- * With delivery-log.ts the only writer of webhook_deliveries and webhook_cursor; keeps webhook_endpoints.due_at.
+ * With delivery-log.ts the only writer of webhook_deliveries; keeps webhook_endpoints.due_at.
  *
  *   fan-out ──► pending ──claim──► leased ──┬──► delivered
  *                  retrying ◄───────────────┼──► failed          a replay leaves the state of what is finished, but that
  *                     └──────claim──────────┘                    it makes delivered of failed
  *
- * Invariants: an event is fanned out once, and the cursor moves in that transaction. An attempt is made under a lease, so
- * a crash repeats one and never loses one. An endpoint with something due has its due_at at that time or before, or when
- * its turn is put off to, so the next to attempt is found without reading the deliveries of an endpoint that is busy.
+ * Invariants: an attempt is made under a lease, so a crash repeats one and never loses one. An endpoint with something due
+ * has its due_at at that time or before, or when its turn is put off to, so the next to attempt is found without reading
+ * the deliveries of an endpoint that is busy.
  */
-import { and, asc, desc, eq, gt, gte, lte, type SQL, sql } from "drizzle-orm";
+import { and, asc, eq, gte, lte, type SQL, sql } from "drizzle-orm";
 import { prepared } from "../store/prepared.ts";
-import { type DeliveryState, events, webhookCursor, webhookDeliveries, webhookEndpoints } from "../store/schema.ts";
+import { type DeliveryState, webhookDeliveries, webhookEndpoints } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
 import type { Endpoint } from "./endpoints.ts";
 import { envelope } from "./payload.ts";
@@ -46,34 +46,6 @@ const ofEndpoint = eq(webhookDeliveries.endpointSeq, sql.placeholder("endpointSe
 export const isDue = sql`${webhookDeliveries.dueAt} IS NOT NULL`;
 const endpointIsDue = sql`${webhookEndpoints.dueAt} IS NOT NULL`;
 
-const fanning = prepared((db) => ({
-  cursor: db.select({ eventSeq: webhookCursor.eventSeq }).from(webhookCursor).prepare(),
-  anybody: db.select({ seq: webhookEndpoints.seq }).from(webhookEndpoints).limit(1).prepare(),
-  newest: db.select({ seq: events.seq }).from(events).orderBy(desc(events.seq)).limit(1).prepare(),
-  events: db
-    .select({ seq: events.seq, id: events.id, workspaceId: events.workspaceId, event: events.event })
-    .from(events)
-    .where(gt(events.seq, sql.placeholder("after")))
-    .orderBy(asc(events.seq))
-    .limit(PORTION)
-    .prepare(),
-  endpoints: db
-    .select({ seq: webhookEndpoints.seq, events: webhookEndpoints.events, afterEvent: webhookEndpoints.afterEvent })
-    .from(webhookEndpoints)
-    .where(and(eq(webhookEndpoints.workspaceId, sql.placeholder("workspaceId")), eq(webhookEndpoints.state, "active")))
-    .orderBy(asc(webhookEndpoints.seq))
-    .prepare(),
-  // As text, here and below: there is one for every delivery, and drizzle's part is half of what it costs.
-  insert: db.$client.prepare(
-    `INSERT INTO webhook_deliveries (id, endpoint_seq, event_seq, event_id, event, sample, state, due_at, created_at)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?7, ?7)`,
-  ),
-  advance: db
-    .update(webhookCursor)
-    .set({ eventSeq: param("eventSeq") })
-    .prepare(),
-}));
-
 interface DueRow extends Attemptable {
   sample: string | null;
   dueAt: number;
@@ -83,6 +55,11 @@ interface DueRow extends Attemptable {
 }
 
 const claiming = prepared((db) => ({
+  // As text, as others below: there is one for every delivery, and drizzle's part is half of what it costs.
+  insert: db.$client.prepare(
+    `INSERT INTO webhook_deliveries (id, endpoint_seq, event_seq, event_id, event, sample, state, due_at, created_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?7, ?7)`,
+  ),
   dueEndpoints: db
     .select({ seq: webhookEndpoints.seq, dueAt: webhookEndpoints.dueAt, pace: webhookEndpoints.pace })
     .from(webhookEndpoints)
@@ -163,52 +140,19 @@ const settling = prepared((db) => ({
   ),
 }));
 
-/** Whether there are events that have not been fanned out. */
-export const hasUnread = (db: Db): boolean => (fanning(db).newest.get()?.seq ?? 0) > cursorOf(db);
-
-/** The same, and somebody to be told. Cheap: asked after every commit. */
-export const hasNewEvents = (db: Db): boolean => fanning(db).anybody.get() !== undefined && hasUnread(db);
-
-export const cursorOf = (db: Db): number => fanning(db).cursor.get()?.eventSeq ?? 0;
-
-/**
- * Makes a delivery of the next events for every endpoint that wants them, due at `now` (epoch ms); returns the endpoints
- * that got some, by seq. `newId`: gives a new `whd_` id.
- */
-export function fanOut(tx: Tx, now: number, newId: () => string): Set<number> {
-  const reached = new Set<number>();
-  const wanting = new Map<string, ReturnType<ReturnType<typeof fanning>["endpoints"]["all"]>>();
-  const after = cursorOf(tx);
-  let made = 0;
-  let last = after;
-  for (const { seq, id, workspaceId, event } of fanning(tx).events.all({ after })) {
-    const endpoints = wanting.get(workspaceId) ?? fanning(tx).endpoints.all({ workspaceId });
-    wanting.set(workspaceId, endpoints);
-    if (made > 0 && made + endpoints.length > PORTION) break;
-    for (const endpoint of endpoints) {
-      if (seq <= endpoint.afterEvent || !endpoint.events.includes(event)) continue;
-      insert(tx, { id: newId(), endpointSeq: endpoint.seq, eventSeq: seq, eventId: id, event, sample: null, now });
-      reached.add(endpoint.seq);
-      made++;
-    }
-    last = seq;
-  }
-  if (last > after) fanning(tx).advance.run({ eventSeq: last });
-  for (const seq of reached) bringForward(tx, seq, now);
-  return reached;
-}
-
+/** `now`: epoch ms. */
 interface NewDelivery extends Pick<Delivery, "id" | "endpointSeq" | "eventSeq" | "eventId" | "event" | "sample"> {
   now: number;
 }
 
-function insert(tx: Tx, { id, endpointSeq, eventSeq, eventId, event, sample, now }: NewDelivery): void {
-  fanning(tx).insert.run(id, endpointSeq, eventSeq, eventId, event, sample, now);
+/** Due at `now`. The endpoint's turn is not brought forward. */
+export function insertDelivery(tx: Tx, { id, endpointSeq, eventSeq, eventId, event, sample, now }: NewDelivery): void {
+  claiming(tx).insert.run(id, endpointSeq, eventSeq, eventId, event, sample, now);
 }
 
 /** Sends `sample`, the body, to the endpoint once, at `now` (epoch ms), whether it is enabled or not. */
 export function putTest(tx: Tx, test: Omit<NewDelivery, "eventSeq">): void {
-  insert(tx, { ...test, eventSeq: null });
+  insertDelivery(tx, { ...test, eventSeq: null });
   bringForward(tx, test.endpointSeq, test.now);
 }
 

@@ -7,8 +7,9 @@ import { AppError } from "../errors.ts";
 import { prepared } from "../store/prepared.ts";
 import { type DeliveryState, events, webhookDeliveries, webhookEndpoints } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
-import { bringForward, correctDue, cursorOf, type Delivery, isDue, PORTION } from "./deliveries.ts";
+import { bringForward, correctDue, type Delivery, isDue, PORTION } from "./deliveries.ts";
 import type { Endpoint } from "./endpoints.ts";
+import { cursorOf } from "./fan-out.ts";
 
 const isFinished = sql`${webhookDeliveries.finishedAt} IS NOT NULL`;
 

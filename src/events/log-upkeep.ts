@@ -6,8 +6,8 @@ import { newId, type Runtime } from "../runtime.ts";
 import type { Job } from "../scheduler.ts";
 import type { Options } from "../store/options.ts";
 import type { Store } from "../store/store.ts";
-import { fanOut, hasUnread } from "./deliveries.ts";
 import { deleteEvents, deleteFinished } from "./delivery-log.ts";
+import { fanOut, hasUnread } from "./fan-out.ts";
 
 const DAY_MS = 24 * 60 * 60_000;
 /** Between two looks: a small part of what is kept, which an hour is of 30 days. */

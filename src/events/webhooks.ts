@@ -13,8 +13,9 @@ import type { Job } from "../scheduler.ts";
 import type { Pace } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { type CoursesParts, createCourses, isSlow, leaseUntil } from "./courses.ts";
-import { type Claimed, claim, endpointsByDue, fanOut, hasNewEvents, releaseLeases } from "./deliveries.ts";
+import { type Claimed, claim, endpointsByDue, releaseLeases } from "./deliveries.ts";
 import { needsSweep, sweepEndpoints } from "./delivery-log.ts";
+import { fanOut, hasNewEvents } from "./fan-out.ts";
 import { SLOW_MS } from "./outcome.ts";
 
 export interface Webhooks {

@@ -4,8 +4,6 @@ import { expect, spyOn, test } from "bun:test";
 import {
   claim,
   endpointsByDue,
-  fanOut,
-  hasNewEvents,
   putTest,
   release,
   releaseLeases,
@@ -14,6 +12,7 @@ import {
 } from "../../src/events/deliveries.ts";
 import { deleteEvents, deleteFinished, listDeliveries, resend, sweepEndpoints } from "../../src/events/delivery-log.ts";
 import { listEndpoints, putEndpoint, requireEndpoint, setDisabled, setEnabled } from "../../src/events/endpoints.ts";
+import { fanOut, hasNewEvents } from "../../src/events/fan-out.ts";
 import { EVENT_NAMES, emit } from "../../src/events/outbox.ts";
 import { sampleOf } from "../../src/events/payload.ts";
 import { webhookDeliveries } from "../../src/store/schema.ts";
