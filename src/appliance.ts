@@ -151,7 +151,7 @@ export function createAppliance(
     const feedback = createFeedback({ db: store.db, outcomes, local, runtime });
     const inbound = createInbound({ store, mailbox, parser, spool, feedback, options, runtime, hostname, log });
     const greylist = createGreylist({ store, runtime });
-    const blocklists = createBlocklists({ runtime, log });
+    const blocklists = createBlocklists({ names, runtime, log });
     const mx = createMxRole(inbound, createDoor({ options, blocklists, greylist, runtime }));
     const notifyAdmins = createAdminNotices({ store, parser, runtime, hostname, log });
     return {

@@ -1,5 +1,6 @@
 /**
- * What DNS said, kept for a while: the questions that authentication asks (authenticate.ts), from whichever worker.
+ * What DNS said, kept for a while: the questions that authentication asks (authenticate.ts), from whichever worker, and
+ * those of blocklists (dnsbl.ts).
  *
  * Invariants: a question is asked once, however many wait for its answer. No answer is an exception: what failed is an
  * answer too, and kept for less long. What is kept is bounded in size, whatever strangers make us ask.
@@ -8,8 +9,11 @@ import type { DnsResolver, Runtime } from "../runtime.ts";
 
 export type RecordType = "TXT" | "A" | "AAAA" | "MX" | "PTR" | "CNAME";
 
-/** Records as node:dns gives them, or why there are none: `ENOTFOUND`, `ENODATA`, `ETIMEOUT`, … Can be cloned. */
-export type Answer = { records: unknown[] } | { code: string };
+/** Records as node:dns gives them, or why there are none: `ENOTFOUND`, `ENODATA`, `ETIMEOUT`, … */
+type Found = { records: unknown[] } | { code: string };
+
+/** Holds until then (epoch ms), wherever it is taken. Can be cloned. */
+export type Answer = Found & { until: number };
 
 export interface DnsCache {
   /** At once when it is known. Never rejects. */
@@ -32,7 +36,7 @@ const ENTRY_SIZE = 200;
 
 export function createDnsCache({ dns, now }: Pick<Runtime, "dns" | "now">): DnsCache {
   /** In the order they were put in: the oldest goes first. */
-  const kept = new Map<string, { answer: Answer; until: number; size: number }>();
+  const kept = new Map<string, { answer: Answer; size: number }>();
   const open = new Map<string, Promise<Answer>>();
   let keptSize = 0;
 
@@ -44,7 +48,7 @@ export function createDnsCache({ dns, now }: Pick<Runtime, "dns" | "now">): DnsC
   function keep(key: string, answer: Answer, textSize: number): void {
     forget(key);
     const size = ENTRY_SIZE + key.length + textSize;
-    kept.set(key, { answer, until: now() + lifetimeOf(answer), size });
+    kept.set(key, { answer, size });
     keptSize += size;
     for (const oldest of kept.keys()) {
       if (keptSize <= MOST_KEPT) break;
@@ -53,16 +57,17 @@ export function createDnsCache({ dns, now }: Pick<Runtime, "dns" | "now">): DnsC
   }
 
   async function lookUp(key: string, name: string, type: RecordType): Promise<Answer> {
-    let answer: Answer;
+    let found: Found;
     let size = 0;
     try {
       const records: unknown[] = await resolve(dns, name, type);
       size = JSON.stringify(records).length;
-      answer = size > LARGEST_ANSWER ? { code: "EBADRESP" } : { records };
+      found = size > LARGEST_ANSWER ? { code: "EBADRESP" } : { records };
     } catch (error) {
-      answer = { code: (error as NodeJS.ErrnoException).code ?? "ESERVFAIL" };
+      found = { code: (error as NodeJS.ErrnoException).code ?? "ESERVFAIL" };
     }
-    keep(key, answer, "records" in answer ? size : 0);
+    const answer = { ...found, until: now() + lifetimeOf(found) };
+    keep(key, answer, "records" in found ? size : 0);
     return answer;
   }
 
@@ -70,7 +75,7 @@ export function createDnsCache({ dns, now }: Pick<Runtime, "dns" | "now">): DnsC
     ask(name, type) {
       const key = `${type} ${name.toLowerCase()}`;
       const known = kept.get(key);
-      if (known !== undefined && known.until > now()) return known.answer;
+      if (known !== undefined && known.answer.until > now()) return known.answer;
       const others = open.get(key);
       if (others !== undefined) return others;
       const asked = lookUp(key, name, type).finally(() => open.delete(key));
@@ -80,10 +85,13 @@ export function createDnsCache({ dns, now }: Pick<Runtime, "dns" | "now">): DnsC
   };
 }
 
-function lifetimeOf(answer: Answer): number {
-  if ("records" in answer) return KEPT_MS;
-  return ["ENOTFOUND", "ENODATA", "EBADNAME"].includes(answer.code) ? ABSENCE_KEPT_MS : FAILURE_KEPT_MS;
+function lifetimeOf(found: Found): number {
+  if ("records" in found) return KEPT_MS;
+  return isAbsence(found.code) ? ABSENCE_KEPT_MS : FAILURE_KEPT_MS;
 }
+
+/** Whether it says that there are no such records, and not that nobody could tell. */
+export const isAbsence = (code: string): boolean => ["ENOTFOUND", "ENODATA", "EBADNAME"].includes(code);
 
 function resolve(dns: DnsResolver, name: string, type: RecordType): Promise<unknown[]> {
   switch (type) {
@@ -102,11 +110,12 @@ function resolve(dns: DnsResolver, name: string, type: RecordType): Promise<unkn
   }
 }
 
-/** The answer, or a timeout once `ms` have passed. */
+/** The answer, or a timeout once `ms` have passed, which holds for nobody else. */
 export function answerWithin(answer: Promise<Answer>, ms: number, runtime: Pick<Runtime, "setTimer">): Promise<Answer> {
-  if (ms <= 0) return Promise.resolve({ code: "ETIMEOUT" });
+  const late: Answer = { code: "ETIMEOUT", until: 0 };
+  if (ms <= 0) return Promise.resolve(late);
   return new Promise((resolve) => {
-    const cancel = runtime.setTimer(() => resolve({ code: "ETIMEOUT" }), ms);
+    const cancel = runtime.setTimer(() => resolve(late), ms);
     void answer.then((given) => {
       cancel();
       resolve(given);

@@ -4,6 +4,7 @@
  */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { createDnsCache } from "../../src/mta/dns-cache.ts";
 import { createBlocklists } from "../../src/mta/dnsbl.ts";
 import { createDoor } from "../../src/mta/door.ts";
 import { Refusal } from "../../src/mta/refusal.ts";
@@ -279,7 +280,7 @@ describe("what is remembered", () => {
   test("an hour holds twenty minutes at full rate", () => {
     const runtime = fakeRuntime();
     const { log } = testLog(runtime);
-    const blocklists = createBlocklists({ runtime, log });
+    const blocklists = createBlocklists({ names: createDnsCache(runtime), runtime, log });
     const get = ((name: keyof typeof SETTINGS) =>
       name === "mx.messagesPerMinute" ? 5 : options.get(name as never)) as Options["get"];
     const door = createDoor({ options: { get }, blocklists, greylist: { admit: async () => {} }, runtime });
@@ -304,7 +305,7 @@ describe("what is remembered", () => {
       fc.property(fc.array(fc.oneof(fc.ipV4(), ipv6, fc.string()), { maxLength: 50 }), (addresses) => {
         const runtime = fakeRuntime();
         const { log } = testLog(runtime);
-        const blocklists = createBlocklists({ runtime, log });
+        const blocklists = createBlocklists({ names: createDnsCache(runtime), runtime, log });
         const door = createDoor({ options, blocklists, greylist: { admit: async () => {} }, runtime });
         for (const address of addresses) {
           expect(door.isTrusted(address)).toBe(false);
@@ -318,7 +319,7 @@ describe("what is remembered", () => {
   test("a source is an IPv4 address or an IPv6 /64, a network four times as much", () => {
     const runtime = fakeRuntime();
     const { log } = testLog(runtime);
-    const blocklists = createBlocklists({ runtime, log });
+    const blocklists = createBlocklists({ names: createDnsCache(runtime), runtime, log });
     const door = createDoor({ options, blocklists, greylist: { admit: async () => {} }, runtime });
     const opened = (addressOf: (i: number) => string): number => {
       let count = 0;

@@ -138,7 +138,7 @@ export async function listenAndKeep(options: ListenerOptions & Partial<Inbound> 
 export function openDoor(options: Pick<Options, "get">, runtime: FakeRuntime, log: Log) {
   return createDoor({
     options,
-    blocklists: createBlocklists({ runtime, log }),
+    blocklists: createBlocklists({ names: createDnsCache(runtime), runtime, log }),
     greylist: { admit: async () => {} },
     runtime,
   });
