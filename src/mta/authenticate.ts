@@ -9,6 +9,7 @@
  * made, costs more than a bounded number of questions and of passes over its body.
  */
 import { finished } from "node:stream/promises";
+import { isAbsence } from "./dns-cache.ts";
 import {
   type ARCChainEntry,
   arc,
@@ -73,6 +74,9 @@ const PARTIAL = /[:;]\s*l\s*=/i;
 const MOST_HEADER_LINES = 4_000;
 const MOST_HEADER_BYTES = 256 * 1024;
 
+/** What SPF says of who is not among those that the domain names. */
+const NO_MATCH: ReadonlySet<string> = new Set(["fail", "softfail", "neutral"]);
+
 const SIGNED = /^(?:dkim|arc)-/im;
 
 /** What the checks of identifiers say. Never rejects. `ask` rejects with the codes of node:dns. */
@@ -83,16 +87,25 @@ export async function gatherEvidence(message: Uint8Array, arrival: Arrival, ask:
 
 /** Of MAIL FROM, or of HELO for a bounce (RFC 7208 §2.4). */
 async function checkSpf({ ip, helo, reversePath, hostname }: Arrival, ask: DNSResolver): Promise<Check> {
-  const { status, domain, info } = await spf({
-    sender: reversePath,
-    ip,
-    helo,
-    mta: hostname,
-    resolver: ask,
-    strict: true,
-  });
+  let isUnknown = false;
+  const noted: DNSResolver = async (name, type) => {
+    try {
+      return await ask(name, type);
+    } catch (error) {
+      // Records of SPF itself are accounted for already, and an explanation ("exp") changes nothing.
+      isUnknown ||= type !== "TXT" && !isAbsence((error as NodeJS.ErrnoException).code ?? "");
+      throw error;
+    }
+  };
+  const sender = { sender: reversePath, ip, helo, mta: hostname };
+  const { status, domain, info } = await spf({ ...sender, resolver: noted, strict: true });
   // The comment repeats the sender's words, which not every reader of the field can tell from ours.
-  return { verdict: status.result as Verdict, domain, info: info.replace(/ \((?:[^()\\]|\\.)*\)/, "") };
+  const told = info.replace(/ \((?:[^()\\]|\\.)*\)/, "");
+  // What DNS does not tell is no match to the mechanism "ptr" (RFC 7208 §5.5); to us it is not known.
+  if (isUnknown && NO_MATCH.has(status.result)) {
+    return { verdict: "temperror", domain, info: told.replace(/^spf=\w+/, "spf=temperror") };
+  }
+  return { verdict: status.result as Verdict, domain, info: told };
 }
 
 class BoundedVerifier extends DkimVerifier {

@@ -80,6 +80,21 @@ describe("SPF", () => {
       { "deep.example": { txt: ["v=spf1 include:x.example -all"] }, "x.example": "silence" as const },
       "temperror",
     ],
+    [
+      "ptr, and reverse DNS that fails",
+      { "deep.example": { txt: ["v=spf1 ptr -all"] }, "1.2.0.192.in-addr.arpa": "SERVFAIL" as const },
+      "temperror",
+    ],
+    [
+      "ptr, and a name whose address is not told",
+      {
+        "deep.example": { txt: ["v=spf1 ptr -all"] },
+        "1.2.0.192.in-addr.arpa": { ptr: ["mail.deep.example"] },
+        "mail.deep.example": "SERVFAIL" as const,
+      },
+      "temperror",
+    ],
+    ["ptr, and no reverse DNS", { "deep.example": { txt: ["v=spf1 ptr -all"] } }, "fail"],
   ])("%s", async (_, more: Zone, verdict) => {
     const { verdicts } = await check(LETTER, { reversePath: "a@deep.example" }, more);
     expect(verdicts).toEqual({ spf: verdict, dkim: "none", dmarc: "fail" });
