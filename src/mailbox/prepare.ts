@@ -58,6 +58,14 @@ export async function prepareMessage(bytes: Uint8Array, blobs: Pick<Blobs, "writ
   const { key, isReply } = subjectKeyOf(parsed.subject);
   const report = await readReport(bytes);
   const aggregateReport = aggregateReportIn({ ...parsed, attachments });
+  const index = foldDocument({
+    subject: parsed.subject,
+    text: parsed.text,
+    from: parsed.from === undefined ? [] : [parsed.from],
+    to: parsed.to,
+    cc: parsed.cc,
+    filenames: attachments.map(({ filename }) => filename),
+  });
   return {
     ...parsed,
     subjectKey: key,
@@ -68,16 +76,9 @@ export async function prepareMessage(bytes: Uint8Array, blobs: Pick<Blobs, "writ
     attachments: stored,
     size: bytes.byteLength,
     fingerprint: fingerprintOf(bytes),
-    index: foldDocument({
-      subject: parsed.subject,
-      text: parsed.text,
-      from: parsed.from === undefined ? [] : [parsed.from],
-      to: parsed.to,
-      cc: parsed.cc,
-      filenames: attachments.map(({ filename }) => filename),
-    }),
+    index,
     ...(report === undefined ? {} : { report }),
     ...(aggregateReport === undefined ? {} : { aggregateReport }),
-    junkTokens: tokensOf({ ...parsed, attachments, size: bytes.byteLength, html: () => html }),
+    junkTokens: tokensOf({ ...parsed, attachments, folded: index.body, size: bytes.byteLength, html: () => html }),
   };
 }

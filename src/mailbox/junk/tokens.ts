@@ -20,6 +20,8 @@ export interface JunkSource {
   subject: string;
   text: string;
   attachments: readonly { filename: string; contentType: string }[];
+  /** The text as search folds it, where that is known already. */
+  folded?: string | undefined;
   /** Bytes as received. */
   size: number;
   /** As received; asked for only where the message is small enough for it to be looked at. */
@@ -102,11 +104,12 @@ export function tokensOf(source: JunkSource): string {
     for (const [name, pattern] of HTML_TRAITS) if (pattern.test(html)) traits.add(`html:${name}`);
   }
   traits.add(`length:${Math.ceil(Math.log2(text.length + 1))}`);
+  const folded = source.text.length === text.length && source.folded !== undefined ? source.folded : fold(text);
   const tokens = new Set([...traits].slice(0, MOST_TRAITS));
-  for (const word of first(wordsOf(source.subject.slice(0, LONGEST_SUBJECT)), MOST_SUBJECT_WORDS)) {
+  for (const word of first(wordsOf(fold(source.subject.slice(0, LONGEST_SUBJECT))), MOST_SUBJECT_WORDS)) {
     tokens.add(`subject:${word}`);
   }
-  for (const word of chosen(wordsOf(text), MOST_TOKENS - tokens.size)) tokens.add(word);
+  for (const word of chosen(wordsOf(folded), MOST_TOKENS - tokens.size)) tokens.add(word);
   return [...tokens].join(" ");
 }
 
@@ -128,13 +131,13 @@ function addHeader(traits: Set<string>, { headers, from, replyTo, messageId, sub
     names.add(name);
     if (TELLING.has(name)) traits.add(`header:${name}`);
     if (DESCRIBED.has(name)) {
-      for (const word of first(wordsOf(value.slice(0, LONGEST_VALUE)), 4)) traits.add(`${name}:${word}`);
+      for (const word of first(wordsOf(fold(value.slice(0, LONGEST_VALUE))), 4)) traits.add(`${name}:${word}`);
     }
   }
   for (const name of EXPECTED) if (!names.has(name)) traits.add(`without:${name}`);
   // Stored mail without a From has a stand-in for it.
   const domain = from === undefined || isAnonymous(from.email) ? "" : splitAddress(from.email).domain.toLowerCase();
-  for (const word of first(wordsOf(from?.name?.slice(0, LONGEST_VALUE) ?? ""), 6)) traits.add(`name:${word}`);
+  for (const word of first(wordsOf(fold(from?.name?.slice(0, LONGEST_VALUE) ?? "")), 6)) traits.add(`name:${word}`);
   const answered = replyTo[0] && splitAddress(replyTo[0].email).domain.toLowerCase();
   if (answered !== undefined) traits.add(answered === domain ? "reply-to:same" : `reply-to:${answered.slice(0, 100)}`);
   if (messageId !== undefined && domain !== "") {
@@ -166,11 +169,11 @@ function addLinks(traits: Set<string>, text: string, html: string): void {
   }
 }
 
-/** Words in their order; where a script has no spaces, its characters by twos. */
-function wordsOf(text: string): string[] {
+/** The words of folded text in their order; where a script has no spaces, its characters by twos. */
+function wordsOf(folded: string): string[] {
   const words: string[] = [];
   let before = "";
-  for (const word of fold(text).split(" ")) {
+  for (const word of folded.split(" ")) {
     if (word.length > 1) {
       before = "";
       if (word.length <= LONGEST_WORD) words.push(word);
