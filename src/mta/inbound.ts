@@ -23,6 +23,7 @@ import type { Runtime } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
 import type { AuthVerdicts } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
+import type { Arrival } from "./authenticate.ts";
 import { dispositionOf } from "./disposition.ts";
 import type { Authentication } from "./dmarc.ts";
 import type { Feedback, Finding } from "./feedback.ts";
@@ -61,7 +62,7 @@ export interface Inbound {
 export interface InboundParts {
   store: Pick<Store, "enqueue" | "blobs">;
   mailbox: Pick<Mailbox, "route" | "usage" | "file">;
-  parser: Pick<ParserPool, "prepareInbound">;
+  parser: Pick<ParserPool, "prepareInbound" | "authenticate">;
   spool: Spool;
   feedback: Feedback;
   options: Pick<Options, "get">;
@@ -70,9 +71,6 @@ export interface InboundParts {
   hostname: string;
   log: Log;
 }
-
-/** A message to be filed; without an authentication where no parser can read it. */
-type Prepared = Partial<PreparedInbound> & Pick<PreparedInbound, "message">;
 
 /** RFC 5321 §6.3: at least 100, so that no honest path is cut. */
 export const MOST_HOPS = 100;
@@ -113,12 +111,12 @@ export function createInbound(parts: InboundParts): Inbound {
         if (received.hops > MOST_HOPS) throw new Refusal("loop");
         const { message, authentication } = await prepare(received, envelope);
         problem = message.problem;
-        auth = authentication?.verdicts;
-        const spam = authentication !== undefined && failsDmarc(authentication, envelope.recipients);
+        auth = authentication.verdicts;
+        const spam = failsDmarc(authentication, envelope.recipients);
         const finding = await feedback.consider(message, envelope);
         const filed = await store.enqueue((tx) => {
           finding?.record(tx);
-          return fileAll(tx, envelope.recipients, { message, spam, ...(auth && { auth }) }, finding);
+          return fileAll(tx, envelope.recipients, { message, spam, auth: authentication.verdicts }, finding);
         });
         outcome = filed.length === 0 ? "report" : filed.every(({ duplicate }) => duplicate) ? "duplicate" : "filed";
         return filed.map(({ messageId }) => messageId);
@@ -145,8 +143,11 @@ export function createInbound(parts: InboundParts): Inbound {
     }
   }
 
-  /** Parsed, or, when no parser can, with nothing but its original attached: nothing accepted is lost. */
-  async function prepare(received: Received, envelope: Envelope): Promise<Prepared> {
+  /**
+   * Parsed, or, when no parser can, with nothing but its original attached: nothing accepted is lost. Who sent that one is
+   * found out all the same, lest mail be made unreadable to get in.
+   */
+  async function prepare(received: Received, envelope: Envelope): Promise<PreparedInbound> {
     const { ip, helo, reversePath } = envelope;
     const forwarders = options.get("spam.trustedForwarders");
     const trustedForwarders = forwarders === "none" ? [] : forwarders;
@@ -156,8 +157,20 @@ export function createInbound(parts: InboundParts): Inbound {
     } catch (error) {
       if (!(error instanceof UnparseableError)) throw error;
       log.error("message cannot be parsed", { trace: envelope.trace, size: received.size, error });
+      const authentication = await authenticate(received, arrival);
       const bytes = withoutBcc(await readSource(received.source));
-      return { message: originalOnly(bytes, reversePath, await store.blobs.write(bytes), error.message) };
+      const message = originalOnly(bytes, reversePath, await store.blobs.write(bytes), error.message);
+      return { message: { ...message, headers: [["Authentication-Results", authentication.results]] }, authentication };
+    }
+  }
+
+  /** Of a message that no parser can read. Shown as from its reverse-path, it is judged by that as well. */
+  async function authenticate({ source, size }: Received, arrival: Arrival): Promise<Authentication> {
+    try {
+      return await parser.authenticate(source, size, arrival, arrival.reversePath);
+    } catch (error) {
+      if (!(error instanceof UnparseableError)) throw error;
+      return unreadable(hostname);
     }
   }
 
@@ -217,6 +230,17 @@ export function createInbound(parts: InboundParts): Inbound {
   }
 
   return { admit, accept };
+}
+
+/** Of a message that nothing can be found out about: spam, and nobody's word is taken for who sent it. */
+function unreadable(hostname: string): Authentication {
+  const verdict = "permerror";
+  return {
+    verdicts: { spf: verdict, dkim: verdict, dmarc: verdict },
+    policy: "quarantine",
+    percent: 100,
+    results: `${hostname}; dmarc=${verdict} (message cannot be read)`,
+  };
 }
 
 /** A message of which only the bytes are known, already the blob named `blob`. */

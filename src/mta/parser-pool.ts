@@ -33,13 +33,16 @@ export interface Job {
   blobFolder: string;
   /** For a message that arrives, to be authenticated. */
   arrival?: Arrival;
+  /** Not to be parsed, since that was tried: the address that readers are shown as its author. */
+  shownFrom?: string;
   /** For a message that is sent. */
   signing?: Signing;
 }
 
 /** What it answers with. */
 export interface Prepared {
-  message: PreparedMessage;
+  /** Unless it was not to be parsed. */
+  message?: PreparedMessage;
   /** Of a message that arrives. */
   authentication?: Authentication;
   /** The bytes to transmit of a message that is sent: its signatures, and then the message. */
@@ -78,7 +81,9 @@ export interface ParserPool {
   prepare(source: Source | Letter, size?: number): Promise<PreparedMessage>;
   /** The same for a message that arrives, authenticated, which its topmost header field says. */
   prepareInbound(source: Source, size: number, arrival: Arrival): Promise<PreparedInbound>;
-  /** The same for a message that is being sent, with what to transmit. @throws also what dkim.ts says of a bad key */
+  /** Who sent a message that cannot be prepared, and is shown as from that address; "" for nobody. @throws as prepare */
+  authenticate(source: Source, size: number, arrival: Arrival, shownFrom: string): Promise<Authentication>;
+  /** The same as `prepare` for a message that is being sent, with what to transmit. @throws also what dkim.ts says of a bad key */
   prepareOutbound(source: Uint8Array | Letter, signing: Signing): Promise<PreparedOutbound>;
   /** Ends the workers; what they had in hand rejects as unavailable. */
   stop(): void;
@@ -285,17 +290,13 @@ export function createParserPool({
   }
 
   return {
-    prepare: async (source, size = sizeOf(source)) => (await add({ source }, size)).message,
-    prepareInbound: async (source, size, arrival) => {
-      const { message, authentication } = await add({ source, arrival }, size);
-      if (!authentication) throw new Error("the parser prepared an inbound message without authenticating it");
-      return { message, authentication };
-    },
-    prepareOutbound: async (source, signing) => {
-      const { message, content } = await add({ source, signing }, sizeOf(source));
-      if (!content) throw new Error("the parser prepared an outbound message without its content");
-      return { message, content };
-    },
+    prepare: async (source, size = sizeOf(source)) => given(await add({ source }, size), "message").message,
+    prepareInbound: async (source, size, arrival) =>
+      given(await add({ source, arrival }, size), "message", "authentication"),
+    authenticate: async (source, size, arrival, shownFrom) =>
+      given(await add({ source, arrival, shownFrom }, size), "authentication").authentication,
+    prepareOutbound: async (source, signing) =>
+      given(await add({ source, signing }, sizeOf(source)), "message", "content"),
     stop() {
       stopped = true;
       const left = [...waiting.splice(0), ...[...lanes].flatMap((lane) => [...lane.inHand.values(), ...lane.suspects])];
@@ -307,6 +308,13 @@ export function createParserPool({
       }
     },
   };
+}
+
+/** What a worker answers with when asked for these. */
+function given<K extends keyof Prepared>(prepared: Prepared, ...parts: K[]): Required<Pick<Prepared, K>> {
+  const missing = parts.find((part) => prepared[part] === undefined);
+  if (missing !== undefined) throw new Error(`the parser prepared a message without its ${missing}`);
+  return prepared as Required<Pick<Prepared, K>>;
 }
 
 /** Bytes; of a letter about those it will have. */

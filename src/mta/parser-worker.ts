@@ -3,7 +3,7 @@
  * what arrives and signs what is sent, off the main thread. Knows no database, and asks the main thread what it has to ask
  * DNS. An entry of its own in the single executable.
  */
-import { prepareMessage } from "../mailbox/prepare.ts";
+import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
 import { systemRuntime } from "../runtime.ts";
 import { openBlobs } from "../store/blobs.ts";
 import type { Arrival } from "./authenticate.ts";
@@ -18,6 +18,10 @@ declare const self: Worker;
 
 const runtime = systemRuntime();
 let blobs: ReturnType<typeof openBlobs> | undefined;
+
+/** What DNS has said, as long as it holds: mail of one time asks much the same, and asking costs both threads. */
+const said = new Map<string, Answer>();
+const MOST_SAID = 500;
 
 /** Questions on their way, by number. */
 const asked = new Map<number, (answer: Answer) => void>();
@@ -34,47 +38,70 @@ async function answer({ id, ...job }: Job & { id: number }): Promise<void> {
   self.postMessage(reply, "result" in reply && reply.result.content ? [reply.result.content.buffer] : []);
 }
 
-async function prepare(id: number, { source, blobFolder, arrival, signing }: Job): Promise<Prepared> {
+async function prepare(id: number, { source, blobFolder, arrival, shownFrom, signing }: Job): Promise<Prepared> {
   blobs ??= openBlobs(blobFolder, runtime);
   const bytes = isLetter(source) ? await composeLetter(source) : await readSource(source);
+  if (arrival && shownFrom !== undefined) {
+    const { authentication } = await authenticate(id, bytes, arrival, async () => ({ from: { email: shownFrom } }));
+    return { authentication };
+  }
   if (arrival) return await prepareInbound(id, bytes, arrival, blobs);
   const content = signing && joined(await signaturesOf(bytes, signing), bytes);
   return { message: await prepareMessage(bytes, blobs), ...(content && { content }) };
 }
 
-/** While DNS is asked, the message is parsed. What we say of it goes on top of its header (RFC 8601 §4.1). */
+/** Loads what authenticates with the first message that arrives. `read` gives the message, while DNS is asked. */
+async function authenticate<M extends Pick<PreparedMessage, "from">>(
+  id: number,
+  bytes: Uint8Array,
+  arrival: Arrival,
+  read: () => Promise<M>,
+): Promise<{ message: M; authentication: Authentication }> {
+  const { gatherEvidence } = await import("./authenticate.ts");
+  const { judge } = await import("./dmarc.ts");
+  const ask = (stage: Stage) => resolver(id, stage, arrival.now);
+  const [evidence, message] = await Promise.all([gatherEvidence(bytes, arrival, ask("evidence")), read()]);
+  return { message, authentication: await judge(evidence, message.from?.email, arrival, ask("policy")) };
+}
+
+/** What we say of the message goes on top of its header (RFC 8601 §4.1). */
 async function prepareInbound(
   id: number,
   bytes: Uint8Array,
   arrival: Arrival,
   attachments: ReturnType<typeof openBlobs>,
 ): Promise<Prepared> {
-  const { gatherEvidence } = await import("./authenticate.ts");
-  const { judge } = await import("./dmarc.ts");
-  const [evidence, message] = await Promise.all([
-    gatherEvidence(bytes, arrival, resolver(id, "evidence")),
-    prepareMessage(bytes, attachments),
-  ]);
-  const authentication: Authentication = await judge(evidence, message.from?.email, arrival, resolver(id, "policy"));
-  message.headers.unshift(["Authentication-Results", authentication.results]);
-  return { message, authentication };
+  const prepared = await authenticate(id, bytes, arrival, () => prepareMessage(bytes, attachments));
+  prepared.message.headers.unshift(["Authentication-Results", prepared.authentication.results]);
+  return prepared;
 }
 
-/** Asks the main thread, each question once a message. Rejects as node:dns does. */
-function resolver(id: number, stage: Stage): DNSResolver {
+/** Asks the main thread what is not known at `now`, each question once a message. Rejects as node:dns does. */
+function resolver(id: number, stage: Stage, now: number): DNSResolver {
   const known = new Map<string, Promise<string[]>>();
-  const ask = async (name: string, type: string): Promise<string[]> => {
+  const askMain = async (key: string, name: string, type: RecordType): Promise<Answer> => {
     const number = ++questions;
     const answered = new Promise<Answer>((resolve) => asked.set(number, resolve));
-    self.postMessage({ id, question: { number, name, type: type as RecordType, stage } } satisfies FromWorker);
+    self.postMessage({ id, question: { number, name, type, stage } } satisfies FromWorker);
     const answer = await answered;
+    said.delete(key);
+    if (answer.until > now) said.set(key, answer);
+    for (const oldest of said.keys()) {
+      if (said.size <= MOST_SAID) break;
+      said.delete(oldest);
+    }
+    return answer;
+  };
+  const ask = async (key: string, name: string, type: string): Promise<string[]> => {
+    const before = said.get(key);
+    const answer = before && before.until > now ? before : await askMain(key, name, type as RecordType);
     // mailauth takes any records, and has a type for some.
     if ("records" in answer) return answer.records as string[];
     throw Object.assign(new Error(`${type} of ${name}: ${answer.code}`), { code: answer.code });
   };
   return (name, type) => {
     const key = `${type} ${name}`;
-    const first = known.get(key) ?? ask(name, type);
+    const first = known.get(key) ?? ask(key, name, type);
     known.set(key, first);
     return first;
   };

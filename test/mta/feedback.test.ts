@@ -140,6 +140,7 @@ function createReceiver(authentication = UNCHECKED) {
       message: await parser.prepare(source),
       authentication,
     }),
+    authenticate: async () => authentication,
   };
   const local = createLocalDelivery({ db: store.db, mailbox, parser, runtime });
   const feedback = createFeedback({ db: store.db, outcomes, local, runtime });

@@ -7,7 +7,9 @@ import { createDnsCache } from "../../src/mta/dns-cache.ts";
 import { createParserPool } from "../../src/mta/parser-pool.ts";
 import { openSpool, type Received } from "../../src/mta/spool.ts";
 import { addresses, mailboxes } from "../../src/store/schema.ts";
+import { type Zone, zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
 import { connectSmtp, type Reply, type SmtpClient } from "../harness/smtp-client.ts";
 import { listenForMailbox, type MailboxRig, testLog } from "./rig.ts";
 
@@ -287,43 +289,79 @@ describe("when something fails", () => {
     expect(rig.filed()).toEqual([]);
   });
 
-  test("what no parser can take apart is filed with its original attached", async () => {
-    const rig = await open({
-      parser: ({ blobFolder, runtime }) => {
-        const script = new URL("./poisoned-worker.ts", import.meta.url).href;
-        return createParserPool({
-          blobFolder,
-          names: createDnsCache(runtime),
-          runtime,
-          log: testLog(runtime).log,
-          workers: 1,
-          script,
+  describe("what no parser can take apart", () => {
+    const ZONE: Zone = {
+      "_dmarc.strict.example": { txt: ["v=DMARC1; p=reject"] },
+      "_dmarc.careful.example": { txt: ["v=DMARC1; p=quarantine"] },
+    };
+    const openPoisoned = () =>
+      open({
+        runtime: fakeRuntime({ dns: zone(ZONE) }),
+        parser: ({ blobFolder, runtime }) => {
+          const script = new URL("./poisoned-worker.ts", import.meta.url).href;
+          const { log } = testLog(runtime);
+          return createParserPool({ blobFolder, names: createDnsCache(runtime), runtime, log, workers: 1, script });
+        },
+      });
+    const last = ({ store }: MailboxRig) => store.db.query.messages.findMany().sync().at(-1);
+
+    test("is filed with its original attached, and authenticated", async () => {
+      const rig = await openPoisoned();
+      expect((await rig.client.deliver({ to: "alice@example.test" }, mail("fine"))).code).toBe(250);
+      for (const poison of ["hang", "exit"]) {
+        const message = mail(poison, "evil", `X-Poison: ${poison}`);
+        const reply = rig.client.deliver({ from: "evil@remote.example", to: "bob@example.test" }, message);
+        if (poison === "hang") {
+          const deadline = rig.runtime.now() + 20_000;
+          await until(() => rig.runtime.nextTimer() === deadline);
+          rig.runtime.advanceTo(deadline);
+        }
+        expect((await reply).code).toBe(250);
+        const filed = rig.filed().at(-1);
+        expect(filed).toMatchObject({
+          mailbox: "bob@example.test",
+          text: expect.stringContaining("could not be read"),
         });
-      },
-    });
-    expect((await rig.client.deliver({ to: "alice@example.test" }, mail("fine"))).code).toBe(250);
-    for (const poison of ["hang", "exit"]) {
-      const message = mail(poison, "evil", `X-Poison: ${poison}`);
-      const reply = rig.client.deliver({ from: "evil@remote.example", to: "bob@example.test" }, message);
-      if (poison === "hang") {
-        const deadline = rig.runtime.now() + 20_000;
-        await until(() => rig.runtime.nextTimer() === deadline);
-        rig.runtime.advanceTo(deadline);
+        const row = last(rig);
+        const all = rig.store.db.query.attachments.findMany().sync();
+        const [attachment, ...others] = all.filter(({ messageSeq }) => messageSeq === row?.seq);
+        expect(others).toEqual([]);
+        expect(attachment).toMatchObject({ filename: "original.eml", contentType: "message/rfc822", inline: false });
+        expect(await rig.store.blobs.file(attachment?.blob ?? "").text()).toBe(`${message}\r\n`);
+        expect(row).toMatchObject({
+          from: { email: "evil@remote.example" },
+          folder: "inbox",
+          auth: { spf: "none", dkim: "none", dmarc: "none" },
+        });
+        if (poison === "hang")
+          expect((await rig.client.deliver({ to: "bob@example.test" }, mail("next"))).code).toBe(250);
       }
-      expect((await reply).code).toBe(250);
-      const filed = rig.filed().at(-1);
-      expect(filed).toMatchObject({ mailbox: "bob@example.test", text: expect.stringContaining("could not be read") });
-      const row = rig.store.db.query.messages.findMany().sync().at(-1);
-      const all = rig.store.db.query.attachments.findMany().sync();
-      const [attachment, ...others] = all.filter(({ messageSeq }) => messageSeq === row?.seq);
-      expect(others).toEqual([]);
-      expect(attachment).toMatchObject({ filename: "original.eml", contentType: "message/rfc822", inline: false });
-      expect(await rig.store.blobs.file(attachment?.blob ?? "").text()).toBe(`${message}\r\n`);
-      expect(row?.from).toEqual({ email: "evil@remote.example" });
-      if (poison === "hang")
-        expect((await rig.client.deliver({ to: "bob@example.test" }, mail("next"))).code).toBe(250);
-    }
-    rig.client.destroy();
+      rig.client.destroy();
+    });
+
+    test("does not escape DMARC, neither by its From nor by the reverse-path it is shown as from", async () => {
+      const rig = await openPoisoned();
+      const send = async (from: string, shown: string) => {
+        const message = mail("evil", "evil", "X-Poison: exit").replace("zoe@remote.example", shown);
+        return brief(await rig.client.deliver({ from, to: "bob@example.test" }, message));
+      };
+      expect(await send("evil@remote.example", "ceo@strict.example")).toBe("550 5.7.1");
+      expect(await send("ceo@strict.example", "zoe@remote.example")).toBe("550 5.7.1");
+      expect(rig.filed()).toEqual([]);
+      expect(await send("evil@remote.example", "ceo@careful.example")).toBe("250 2.6.0");
+      expect(last(rig)).toMatchObject({ folder: "spam", auth: { dmarc: "fail" } });
+      rig.client.destroy();
+    });
+
+    test("is spam when nobody can tell who sent it either", async () => {
+      const rig = await openPoisoned();
+      const message = mail("evil", "evil", "X-Poison: always");
+      expect((await rig.client.deliver({ from: "a@remote.example", to: "bob@example.test" }, message)).code).toBe(250);
+      const verdicts = { spf: "permerror", dkim: "permerror", dmarc: "permerror" };
+      expect(last(rig)).toMatchObject({ folder: "spam", auth: verdicts });
+      expect(events(rig).map(({ data }) => data)).toMatchObject([{ isSpam: true }]);
+      rig.client.destroy();
+    });
   });
 });
 

@@ -10,6 +10,7 @@ import { createParserPool, type ParserPool, UnparseableError } from "../../src/m
 import type { DnsResolver } from "../../src/runtime.ts";
 import { makeDkimKeys } from "../../src/settings/domains.ts";
 import { openBlobs } from "../../src/store/blobs.ts";
+import { type Zone, zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 import { testLog } from "./rig.ts";
@@ -25,7 +26,14 @@ function openPool({ script, workers = 1, dns }: { script?: string; workers?: num
   const runtime = fakeRuntime(dns && { dns });
   const { log, lines } = testLog(runtime);
   const blobFolder = temporaryFolder();
-  const names = createDnsCache(runtime);
+  const cache = createDnsCache(runtime);
+  let questions = 0;
+  const names: typeof cache = {
+    ask(name, type) {
+      questions++;
+      return cache.ask(name, type);
+    },
+  };
   const pool = createParserPool({
     blobFolder,
     names,
@@ -36,7 +44,8 @@ function openPool({ script, workers = 1, dns }: { script?: string; workers?: num
   });
   pools.push(pool);
   const said = (message: string) => lines.filter((line) => line.message === message);
-  return { pool, runtime, said, blobFolder, prepare: (text: string) => pool.prepare(bytesOf(text), text.length) };
+  const prepare = (text: string) => pool.prepare(bytesOf(text), text.length);
+  return { pool, runtime, said, blobFolder, prepare, questions: () => questions };
 }
 
 const bytesOf = (text: string): Uint8Array => new Uint8Array(Buffer.from(text));
@@ -203,6 +212,23 @@ describe("a message that waits for DNS", () => {
       await new Promise((resolve) => setImmediate(resolve));
     }
     expect(await Promise.all(waiting)).toEqual(waiting.map((_, i) => `waiting ${i}`));
+  });
+
+  test("asks what is known already no more, as long as it holds", async () => {
+    const description: Zone = { "remote.example": { txt: ["v=spf1 -all"] } };
+    const { pool, runtime, questions } = openPool({ dns: zone(description) });
+    const arrive = async () => {
+      const arrival = { ...ARRIVAL, now: runtime.now() };
+      return (await pool.prepareInbound(bytesOf(mail("x")), 1_000, arrival)).authentication.verdicts.spf;
+    };
+    expect(await arrive()).toBe("fail");
+    const asked = questions();
+    delete description["remote.example"];
+    expect(await arrive()).toBe("fail");
+    expect(questions()).toBe(asked);
+    runtime.advanceTo(runtime.now() + 300_000);
+    expect(await arrive()).toBe("none");
+    expect(questions()).toBe(2 * asked);
   });
 
   test("waits five seconds for what was found out and five for what is wanted", async () => {
