@@ -109,10 +109,19 @@ const HISTORY =
 export function snippetOf(text: string): string {
   const lines = text.slice(0, SNIPPET_SOURCE).split(/\r?\n/);
   const own: string[] = [];
+  let length = 0;
+  /** Characters from which on it is worth looking whether there are enough. */
+  let enough = 2 * SNIPPET_LENGTH;
   for (const line of lines) {
     const trimmed = line.trim();
-    if (HISTORY.test(trimmed.slice(0, 300)) && own.some((kept) => kept !== "")) break;
-    if (!trimmed.startsWith(">") && !HISTORY.test(trimmed.slice(0, 300))) own.push(trimmed);
+    const isHistory = HISTORY.test(trimmed.slice(0, 300));
+    if (isHistory && length > 0) break;
+    if (isHistory || trimmed.startsWith(">")) continue;
+    own.push(trimmed);
+    length += trimmed.length;
+    if (length < enough) continue;
+    if (oneLine(own.join(" ")).length > SNIPPET_LENGTH) break;
+    enough = 2 * length;
   }
   return shorten(oneLine(own.join(" "))) || shorten(oneLine(lines.join(" ")));
 }

@@ -169,16 +169,16 @@ function addLinks(traits: Set<string>, text: string, html: string): void {
   }
 }
 
-/** The words of folded text in their order; where a script has no spaces, its characters by twos. */
-function wordsOf(folded: string): string[] {
-  const words: string[] = [];
+/** The words of folded text, each once, in their order; where a script has no spaces, its characters by twos. */
+function wordsOf(folded: string): Set<string> {
+  const words = new Set<string>();
   let before = "";
   for (const word of folded.split(" ")) {
     if (word.length > 1) {
       before = "";
-      if (word.length <= LONGEST_WORD) words.push(word);
+      if (word.length <= LONGEST_WORD) words.add(word);
     } else if (word > "\x7f") {
-      if (before !== "") words.push(before + word);
+      if (before !== "") words.add(before + word);
       before = word;
     } else {
       before = "";
@@ -187,14 +187,14 @@ function wordsOf(folded: string): string[] {
   return words;
 }
 
-const first = (words: Iterable<string>, most: number): string[] => [...new Set(words)].slice(0, most);
+const first = (words: ReadonlySet<string>, most: number): string[] => [...words].slice(0, most);
 
 /**
  * At most `most` of the words. Where there are more, half are the first ones, and about half are chosen by their hash,
  * the same in every message: nobody hides what comes later behind a long beginning.
  */
-function chosen(words: Iterable<string>, most: number): string[] {
-  const all = [...new Set(words)];
+function chosen(words: ReadonlySet<string>, most: number): string[] {
+  const all = [...words];
   if (all.length <= most) return all;
   const early = all.splice(0, most >> 1);
   const room = most - early.length;
