@@ -290,9 +290,13 @@ function startThread(tx: Tx, row: ThreadState & Pick<ThreadRow, "id" | "mailboxI
 }
 
 /** The same message received before. One without a Message-ID is never taken for another. */
-function findSame(tx: Tx, { mailboxId, message: { messageId, fingerprint } }: Filing) {
-  return messageId === undefined ? undefined : statements(tx).same.get({ mailboxId, messageId, fingerprint });
+function findSame(db: Db, { mailboxId, message: { messageId, fingerprint } }: Pick<Filing, "mailboxId" | "message">) {
+  return messageId === undefined ? undefined : statements(db).same.get({ mailboxId, messageId, fingerprint });
 }
+
+/** Whether the mailbox has received the message before: filing it would change nothing (contract: Arrival). */
+export const holds = (db: Db, mailboxId: string, message: PreparedMessage): boolean =>
+  findSame(db, { mailboxId, message }) !== undefined;
 
 const threadFor = (tx: Tx, { threadId }: Filing, arrival: Arrival): ThreadRow | undefined =>
   (threadId === undefined ? undefined : threadToJoin(tx, arrival.mailboxId, threadId)) ?? findThread(tx, arrival);

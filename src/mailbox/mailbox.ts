@@ -12,10 +12,11 @@ import type { Options } from "../store/options.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { type LocalDomain, localDomain, type Route, routeOf } from "./addresses.ts";
 import { markDelivered } from "./delivery.ts";
-import { createFiling, type Filed, type Filing } from "./filing.ts";
+import { createFiling, type Filed, type Filing, holds } from "./filing.ts";
 import { createListing } from "./listing.ts";
 import { listMailboxes } from "./mailboxes.ts";
 import { createMessages } from "./messages.ts";
+import type { PreparedMessage } from "./prepare.ts";
 import { type ReplyContext, readReplyContext } from "./reply.ts";
 import { snooze, wakeSnoozed } from "./snooze.ts";
 import { sweepBlobs } from "./sweep.ts";
@@ -37,6 +38,8 @@ import type {
 export interface Mailbox {
   /** Files a message into a mailbox: conversation, index, usage and message.inbound, all in the transaction given. */
   file(tx: Tx, filing: Filing): Filed;
+  /** Whether the mailbox has received the message before: filing it would change nothing. */
+  holds(mailboxId: string, message: PreparedMessage): boolean;
   /** Where mail to an address goes. `address` as in RCPT TO, without the angle brackets. */
   route(address: string): Route;
   usage(mailboxId: string): Usage;
@@ -84,6 +87,7 @@ export interface MailboxParts {
 export function createMailbox({ store, engine, runtime, options, log }: MailboxParts): Mailbox {
   return {
     file: createFiling({ engine, options, runtime }),
+    holds: (mailboxId, message) => holds(store.db, mailboxId, message),
     route: (address) => routeOf(store.db, address),
     usage: (mailboxId) => usageOf(store.db, options, mailboxId),
     localDomain: (domain) => localDomain(store.db, domain),

@@ -61,7 +61,7 @@ export interface Inbound {
 
 export interface InboundParts {
   store: Pick<Store, "enqueue" | "blobs">;
-  mailbox: Pick<Mailbox, "route" | "usage" | "file">;
+  mailbox: Pick<Mailbox, "route" | "usage" | "file" | "holds">;
   parser: Pick<ParserPool, "prepareInbound" | "authenticate">;
   spool: Spool;
   feedback: Feedback;
@@ -112,7 +112,7 @@ export function createInbound(parts: InboundParts): Inbound {
         const { message, authentication } = await prepare(received, envelope);
         problem = message.problem;
         auth = authentication.verdicts;
-        const spam = failsDmarc(authentication, envelope.recipients);
+        const spam = failsDmarc(message, authentication, envelope.recipients);
         const finding = await feedback.consider(message, envelope);
         const filed = await store.enqueue((tx) => {
           finding?.record(tx);
@@ -177,14 +177,24 @@ export function createInbound(parts: InboundParts): Inbound {
   /**
    * Whether what the author's domain asks for makes the message spam. DATA has one answer for all: one recipient that must
    * hear everything, postmaster (contract: Arrival) or the return path of what we sent, since bounces are seldom signed,
-   * has it accepted for all of them. @throws Refusal dmarc when it asks for refusal and we comply
+   * has it accepted for all of them. So has a retry of what is filed already, which may meet other verdicts than the first
+   * did. @throws Refusal dmarc when it asks for refusal and we comply
    */
-  function failsDmarc(authentication: Authentication, recipients: readonly string[]): boolean {
+  function failsDmarc(
+    message: PreparedMessage,
+    authentication: Authentication,
+    recipients: readonly string[],
+  ): boolean {
     const disposition = dispositionOf(authentication, runtime);
     if (disposition === "reject" && options.get("spam.rejectDmarc") && !recipients.some(hearsEverything)) {
-      throw new Refusal("dmarc");
+      if (!recipients.every((recipient) => hasReceived(recipient, message))) throw new Refusal("dmarc");
     }
     return disposition !== "none";
+  }
+
+  function hasReceived(recipient: string, message: PreparedMessage): boolean {
+    const route = mailbox.route(recipient);
+    return route.kind === "mailbox" && mailbox.holds(route.mailboxId, message);
   }
 
   function hearsEverything(recipient: string): boolean {

@@ -162,6 +162,15 @@ test("the same message with other verdicts is the same message", async () => {
   expect(isSpam()).toEqual([false]);
 });
 
+test("a retry of what is filed is accepted, though by now it would be refused; another message is", async () => {
+  const { deliver, isSpam } = await world();
+  const first = { from: "a@good.example", messageId: "<1@good.example>" };
+  expect(await deliver({ ...first, reversePath: "a@good.example" })).toBe("250 2.6.0");
+  expect(await deliver(first)).toBe("250 2.6.0");
+  expect(await deliver({ ...first, subject: "Another" })).toBe("550 5.7.1");
+  expect(isSpam()).toEqual([false]);
+});
+
 test("what our own people send here is not authenticated", async () => {
   const { api, newest, advance } = await world();
   const sent = await api.post("/send", {
