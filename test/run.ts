@@ -5,9 +5,12 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { buildExecutable, withExecutable } from "./harness/executable.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "mailroom-test-"));
 const report = join(folder, "junit.xml");
+// Of some tests, the few programs that they start may as well run from source.
+const executable = process.argv.length > 2 ? undefined : await buildExecutable(join(folder, "mailroom"));
 const run = Bun.spawn(
   [
     process.execPath,
@@ -20,7 +23,11 @@ const run = Bun.spawn(
     `--reporter-outfile=${report}`,
     ...process.argv.slice(2),
   ],
-  { cwd: join(import.meta.dir, ".."), stdio: ["ignore", "inherit", "inherit"] },
+  {
+    cwd: join(import.meta.dir, ".."),
+    env: executable === undefined ? process.env : withExecutable(executable),
+    stdio: ["ignore", "inherit", "inherit"],
+  },
 );
 const exitCode = await run.exited;
 

@@ -3,7 +3,7 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { version } from "../../package.json" with { type: "json" };
 import { apiClient } from "../harness/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { run, runJson, serve } from "../harness/process.ts";
+import { FROM_SOURCE, run, runJson, serve } from "../harness/process.ts";
 
 setDefaultTimeout(60_000);
 
@@ -62,7 +62,8 @@ test("a server says where it listens, stops when told, and refuses a port that i
 });
 
 test("the demo is served, and served again with a key of its own", async () => {
-  const place = { data: temporaryFolder() };
+  // As `npm start` does.
+  const place = { data: temporaryFolder(), program: FROM_SOURCE };
   const keyOf = (text: string): string => /mr_[A-Za-z0-9]{40,}/.exec(text)?.[0] ?? "";
   const first = await serve(place, "--demo");
   const line = /^ +Try +(curl .*)$/m.exec(first.stderr())?.[1] ?? "";

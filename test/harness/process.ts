@@ -3,13 +3,16 @@ import { join } from "node:path";
 import { openOptions } from "../../src/store/options.ts";
 import { openStore } from "../../src/store/store.ts";
 import { atEndOfFile } from "./end.ts";
+import { builtExecutable } from "./executable.ts";
 import { fakeRuntime } from "./runtime.ts";
 
 const MAIN = join(import.meta.dir, "../../src/main.ts");
 
 /** How the program is started: from source, or as the built executable. */
 export type Program = readonly string[];
-const FROM_SOURCE: Program = [process.execPath, MAIN];
+export const FROM_SOURCE: Program = [process.execPath, MAIN];
+/** The executable starts in a third of the time that the source takes. */
+const PROGRAM: Program = builtExecutable === undefined ? FROM_SOURCE : [builtExecutable];
 
 export interface Served {
   readonly pid: number;
@@ -58,7 +61,7 @@ atEndOfFile(async () => {
 
 /** Starts `mailroom serve` and waits for its ready line. */
 export async function serve(place: Place, ...args: string[]): Promise<Served> {
-  const child = Bun.spawn([...(place.program ?? FROM_SOURCE), "serve", ...args], {
+  const child = Bun.spawn([...(place.program ?? PROGRAM), "serve", ...args], {
     env: environment(place),
     cwd: place.cwd ?? place.data,
     stdio: ["ignore", "pipe", "pipe"],
@@ -107,7 +110,7 @@ export interface Ran {
 
 /** Runs a command to its end. `stdin` is given to it whole. */
 export async function run(place: Place, args: readonly string[], stdin = ""): Promise<Ran> {
-  const child = Bun.spawn([...(place.program ?? FROM_SOURCE), ...args], {
+  const child = Bun.spawn([...(place.program ?? PROGRAM), ...args], {
     env: environment(place),
     cwd: place.cwd ?? place.data,
     stdio: [new Blob([stdin]), "pipe", "pipe"],
