@@ -32,7 +32,7 @@ import { createSmtpListener } from "./mta/listener.ts";
 import { createLocalDelivery } from "./mta/local.ts";
 import { createMxRole } from "./mta/mx.ts";
 import { createOutcomes } from "./mta/outcome.ts";
-import { createParserPool } from "./mta/parser-pool.ts";
+import { createParserPool, type StartWorker } from "./mta/parser-pool.ts";
 import { createRelay } from "./mta/relay.ts";
 import type { SmtpRole } from "./mta/role.ts";
 import { createSending, type Sending } from "./mta/sending.ts";
@@ -91,6 +91,8 @@ export interface ApplianceOptions {
   file?: string;
   /** How long a write waits for another process's, ms. */
   busyTimeoutMs?: number;
+  /** How a parser's worker is started. */
+  startWorker?: StartWorker;
 }
 
 /** contract: a running server follows within 2 s. */
@@ -108,9 +110,9 @@ export function createAppliance(
   config: Config,
   runtime: Runtime,
   log: Log,
-  applianceOptions: ApplianceOptions = {},
+  { startWorker, ...storeOptions }: ApplianceOptions = {},
 ): Appliance {
-  const store = openStore({ folder: config.data, runtime, ...applianceOptions });
+  const store = openStore({ folder: config.data, runtime, ...storeOptions });
   const options = openOptions(store);
   const engine = createFts5Engine(store);
   const mailbox = createMailbox({ store, engine, runtime, options, log });
@@ -133,7 +135,8 @@ export function createAppliance(
     const { data: folder, hostname } = config;
     const workers = Math.min(MOST_PARSERS, Math.max(1, availableParallelism() - 1));
     const names = createDnsCache(runtime);
-    const parser = createParserPool({ blobFolder: join(folder, "blobs"), names, runtime, log, workers });
+    const blobFolder = join(folder, "blobs");
+    const parser = createParserPool({ blobFolder, names, runtime, log, workers, ...(startWorker && { startWorker }) });
     backs.push(parser);
     const spool = openSpool(join(folder, "spool"));
     const transport = createTransport({ runtime, hostname, options, log });

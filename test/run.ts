@@ -9,8 +9,10 @@ import { buildExecutable, withExecutable } from "./harness/executable.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "mailroom-test-"));
 const report = join(folder, "junit.xml");
-// Of some tests, the few programs that they start may as well run from source.
-const executable = process.argv.length > 2 ? undefined : await buildExecutable(join(folder, "mailroom"));
+const args = process.argv.slice(2);
+// Of some files, the few programs that they start may as well run from source.
+const isWhole = args.every((arg) => arg.startsWith("-"));
+const executable = isWhole ? await buildExecutable(join(folder, "mailroom")) : undefined;
 const run = Bun.spawn(
   [
     process.execPath,
@@ -21,7 +23,7 @@ const run = Bun.spawn(
     "--timeout=30000",
     "--reporter=junit",
     `--reporter-outfile=${report}`,
-    ...process.argv.slice(2),
+    ...args,
   ],
   {
     cwd: join(import.meta.dir, ".."),

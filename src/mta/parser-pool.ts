@@ -104,7 +104,13 @@ export interface ParserPoolParts {
   workers: number;
   /** The worker's script. */
   script?: string;
+  /** Starts a worker on it. */
+  startWorker?: StartWorker;
 }
+
+/** What the pool asks of a worker. */
+export type ParserWorker = Pick<Worker, "addEventListener" | "postMessage" | "terminate" | "unref">;
+export type StartWorker = (script: string) => ParserWorker;
 
 /** For one message; the slowest of honest ones take a tenth of it. */
 const DEADLINE_MS = 20_000;
@@ -134,7 +140,7 @@ interface Task {
 }
 
 interface Lane {
-  worker: Worker;
+  worker: ParserWorker;
   /** It has run: dying before that is not the doing of a message. */
   ran: boolean;
   inHand: Map<number, Task>;
@@ -152,6 +158,7 @@ export function createParserPool({
   workers,
   // In the single executable the worker's file lies beside the main one (entry naming [name]), hence the same address.
   script = new URL("./parser-worker.ts", import.meta.url).href,
+  startWorker = (script) => new Worker(script),
 }: ParserPoolParts): ParserPool {
   const lanes = new Set<Lane>();
   const waiting: Task[] = [];
@@ -161,7 +168,7 @@ export function createParserPool({
   let stopped = false;
 
   function openLane(suspects: Task[]): Lane {
-    const worker = new Worker(script);
+    const worker = startWorker(script);
     worker.unref();
     const lane: Lane = { worker, ran: false, inHand: new Map(), suspects, quarantine: suspects.length > 0 };
     worker.addEventListener("message", (event: MessageEvent<FromWorker>) => {

@@ -5,7 +5,7 @@
  */
 import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
 import { systemRuntime } from "../runtime.ts";
-import { openBlobs } from "../store/blobs.ts";
+import { type Blobs, openBlobs } from "../store/blobs.ts";
 import type { Arrival } from "./authenticate.ts";
 import type { Authentication } from "./dmarc.ts";
 import type { Answer, RecordType } from "./dns-cache.ts";
@@ -17,7 +17,13 @@ import { readSource } from "./spool.ts";
 declare const self: Worker;
 
 const runtime = systemRuntime();
-let blobs: ReturnType<typeof openBlobs> | undefined;
+let opened: { folder: string; blobs: Blobs } | undefined;
+
+/** Those of a folder, opened once. */
+function blobsIn(folder: string): Blobs {
+  if (opened?.folder !== folder) opened = { folder, blobs: openBlobs(folder, runtime) };
+  return opened.blobs;
+}
 
 /** What DNS has said, as long as it holds: mail of one time asks much the same, and asking costs both threads. */
 const said = new Map<string, Answer>();
@@ -39,7 +45,7 @@ async function answer({ id, ...job }: Job & { id: number }): Promise<void> {
 }
 
 async function prepare(id: number, { source, blobFolder, arrival, shownFrom, signing }: Job): Promise<Prepared> {
-  blobs ??= openBlobs(blobFolder, runtime);
+  const blobs = blobsIn(blobFolder);
   const bytes = isLetter(source) ? await composeLetter(source) : await readSource(source);
   if (arrival && shownFrom !== undefined) {
     const { authentication } = await authenticate(id, bytes, arrival, async () => ({ from: { email: shownFrom } }));
@@ -69,7 +75,7 @@ async function prepareInbound(
   id: number,
   bytes: Uint8Array,
   arrival: Arrival,
-  attachments: ReturnType<typeof openBlobs>,
+  attachments: Blobs,
 ): Promise<Prepared> {
   const prepared = await authenticate(id, bytes, arrival, () => prepareMessage(bytes, attachments));
   prepared.message.headers.unshift(["Authentication-Results", prepared.authentication.results]);

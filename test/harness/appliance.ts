@@ -8,6 +8,7 @@ import { SCOPES } from "../../src/store/schema.ts";
 import { apiClient, type Client } from "./api.ts";
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
+import { shareWorker } from "./parser-worker.ts";
 import { type FakeRuntime, fakeRuntime } from "./runtime.ts";
 
 /** Where a listener is. */
@@ -59,7 +60,7 @@ export async function boot(env: Record<string, string> = {}, dns?: DnsResolver):
   });
   const keys = await dkimKeys;
   const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
-  const appliance = createAppliance(config, runtime, log, { file: ":memory:" });
+  const appliance = createAppliance(config, runtime, log, { file: ":memory:", startWorker: shareWorker });
   running.add(appliance);
   const { people, domains, developers } = appliance;
   const owner = appliance.store.transact((tx) => {

@@ -21,6 +21,7 @@ import { openStore } from "../../src/store/store.ts";
 import { type Certificates, type KeyPair, openCertificates } from "../../src/tls.ts";
 import { atEndOfFile } from "../harness/end.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { shareWorker } from "../harness/parser-worker.ts";
 import { type FakeRuntime, fakeRuntime, START } from "../harness/runtime.ts";
 import type { Address } from "../harness/smtp-client.ts";
 
@@ -174,7 +175,14 @@ export async function listenForMailbox(options: MailboxOptions = {}): Promise<Ma
   const blobFolder = join(folder, "blobs");
   const parser =
     options.parser?.({ blobFolder, runtime }) ??
-    createParserPool({ blobFolder, names: createDnsCache(runtime), runtime, log, workers: 1 });
+    createParserPool({
+      blobFolder,
+      names: createDnsCache(runtime),
+      runtime,
+      log,
+      workers: 1,
+      startWorker: shareWorker,
+    });
   const spool = openSpool(join(folder, "spool"));
   const hostname = "mx.example.test";
   const outcomes = createOutcomes({ store, mailbox, options: settings, runtime, hostname, log });
