@@ -21,6 +21,7 @@ afterAll(() => {
 });
 
 const POISONED = new URL("./poisoned-worker.ts", import.meta.url).href;
+const STAND_IN = new URL("./stand-in-worker.ts", import.meta.url).href;
 
 function openPool({ script, workers = 1, dns }: { script?: string; workers?: number; dns?: DnsResolver } = {}) {
   const runtime = fakeRuntime(dns && { dns });
@@ -111,7 +112,7 @@ test("starts workers when there is work, and no more than told", async () => {
 });
 
 test.each(["hang", "exit", "throw"])("a message to %s on is named, alone or among others", async (poison) => {
-  const { prepare, runtime, said } = openPool({ script: POISONED });
+  const { prepare, runtime, said } = openPool({ script: STAND_IN });
   const started = () => said("parser worker started").length;
   const outcome = (text: string) =>
     prepare(text).then(
@@ -157,7 +158,7 @@ test("attachments that cannot be written are not the message's fault", async () 
 });
 
 test("stopping rejects what is in hand and what comes", async () => {
-  const { prepare, pool, runtime } = openPool({ script: POISONED });
+  const { prepare, pool, runtime } = openPool({ script: STAND_IN });
   const inHand = Array.from({ length: 6 }, () => prepare(mail("stuck", "X-Poison: hang")).catch((error) => error));
   pool.stop();
   for (const error of await Promise.all([...inHand, prepare(mail("late")).catch((error) => error)])) {

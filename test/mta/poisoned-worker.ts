@@ -1,6 +1,7 @@
 /** The parser worker, with messages that it hangs on or dies of when it is to parse them, or whatever it is to do. */
 import "../../src/mta/parser-worker.ts";
 import type { ToWorker } from "../../src/mta/parser-pool.ts";
+import { obeyPoison } from "./poison.ts";
 
 declare const self: Worker;
 
@@ -9,8 +10,7 @@ self.onmessage = (event: MessageEvent<ToWorker>) => {
   const source = "source" in event.data ? event.data.source : undefined;
   const text = source instanceof Uint8Array ? Buffer.from(source).toString("latin1") : "";
   const isParsed = "source" in event.data && event.data.shownFrom === undefined;
-  if (text.includes("X-Poison: always") || (isParsed && text.includes("X-Poison: exit"))) process.exit(3);
-  if (isParsed && text.includes("X-Poison: hang")) for (;;);
-  if (text.includes("X-Poison: throw")) throw new Error("thrown outside of any promise");
+  if (isParsed || text.includes("X-Poison: throw")) obeyPoison(text);
+  if (text.includes("X-Poison: always")) process.exit(3);
   handle?.call(self, event);
 };
