@@ -118,8 +118,11 @@ const DEADLINE_MS = 20_000;
 const MOST_IN_HAND = 4;
 /** For what DNS is asked in a stage: with two of them a message is held up for ten seconds at most. */
 const STAGE_MS = 5_000;
-/** Messages that wait for DNS, and their bytes, that do not count as in hand; further ones do. */
-const MOST_PARKED = 100;
+/**
+ * Messages that wait for DNS, and their bytes, that do not count as in hand; further ones do, and hold up others. As many as
+ * there are connections.
+ */
+const MOST_PARKED = 1_000;
 const MOST_BYTES_PARKED = 64 * 1024 * 1024;
 /** Beyond it, a message is alone in its worker, so that a few large ones do not fill the memory. */
 const MOST_BYTES_IN_HAND = 4 * 1024 * 1024;
