@@ -233,7 +233,7 @@ export function createAppliance(
     fronts.push(mcp);
     const rest = createRest({
       ...performing,
-      document: describeApi(OPERATIONS, baseUrl, API_PREFIX),
+      describe: () => describeApi(OPERATIONS, baseUrl, API_PREFIX),
       gate,
       mcp,
       sourceOf: createSourceReader(config.trustedProxies),

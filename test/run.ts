@@ -20,9 +20,11 @@ const run = Bun.spawn(
     "--parallel",
     // Loading the program anew for every file would take as long as the tests do.
     "--no-isolate",
-    "--timeout=30000",
+    "--timeout=120000",
     "--reporter=junit",
     `--reporter-outfile=${report}`,
+    // The files that take longest start first, so that none of them is what the others are waited for.
+    `--timings=${join(import.meta.dir, "timings.json")}`,
     ...args,
   ],
   {

@@ -55,16 +55,27 @@ const KIND_OF_FAULT: Partial<Record<ValueErrorType, Fault["kind"]>> = {
 const isShortEnough = ({ type, schema, value }: ValueError): boolean =>
   type === ValueErrorType.StringMaxLength && [...(value as string)].length <= schema.maxLength;
 
-/** Compiles a check: what is wrong with a value, or undefined. */
-export function compile(schema: Schema): (value: unknown) => Fault | undefined {
-  const check = TypeCompiler.Compile(withoutFormats(schema));
-  return (value) => {
-    if (check.Check(value)) return undefined;
-    for (const error of check.Errors(value)) {
+type Check = (value: unknown) => Fault | undefined;
+
+/** Schemas are constants: each is compiled once, and only when something is there to be checked. */
+const compiled = new WeakMap<Schema, Check>();
+
+/** A check: what is wrong with a value, or undefined. */
+export function compile(schema: Schema): Check {
+  return (value) => (compiled.get(schema) ?? compileCheck(schema))(value);
+}
+
+function compileCheck(schema: Schema): Check {
+  const typeCheck = TypeCompiler.Compile(withoutFormats(schema));
+  const check: Check = (value) => {
+    if (typeCheck.Check(value)) return undefined;
+    for (const error of typeCheck.Errors(value)) {
       if (isShortEnough(error)) continue;
       const [, ...path] = error.path.split("/").map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
       return { kind: KIND_OF_FAULT[error.type] ?? "wrong", path, schema: error.schema, message: error.message };
     }
     return undefined;
   };
+  compiled.set(schema, check);
+  return check;
 }

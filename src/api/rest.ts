@@ -31,8 +31,8 @@ const MOST_BODY_BYTES = 1_048_576;
 
 export interface RestParts extends Performing {
   operations: readonly Operation[];
-  /** The OpenAPI document. */
-  document: unknown;
+  /** The OpenAPI document; made when somebody first asks for it. */
+  describe(): unknown;
   gate: Gate;
   mcp: Mcp;
   /** Whom a request counts against. `peer`: the address its connection came from. */
@@ -85,10 +85,10 @@ function admitted(caller: Caller | undefined): Caller {
 const HEADERS = { "cache-control": "private, no-store", "x-content-type-options": "nosniff" };
 
 export function createRest(parts: RestParts): Rest {
-  const { operations, document, gate, mcp, sourceOf, log } = parts;
+  const { operations, describe, gate, mcp, sourceOf, log } = parts;
   const readFailure = createFailures(parts);
   const peers = new WeakMap<Request, string>();
-  const documentText = JSON.stringify(document);
+  let documentText: string | undefined;
 
   function answerFailure(error: unknown, { method, url }: Request): Response {
     const refusal =
@@ -117,7 +117,10 @@ export function createRest(parts: RestParts): Rest {
       else context.caller = await gate.admit(source, request.headers.get("authorization"), tell);
     })
     .onError(({ error, request }) => answerFailure(error, request))
-    .get(DOCUMENT_PATH, () => new Response(documentText, { headers: { "content-type": "application/json" } }))
+    .get(DOCUMENT_PATH, () => {
+      documentText ??= JSON.stringify(describe());
+      return new Response(documentText, { headers: { "content-type": "application/json" } });
+    })
     .all(MCP_PATH, ({ request, caller }) => mcp.answer(request, admitted(caller)), { parse: "none" });
 
   for (const operation of operations) {

@@ -100,7 +100,7 @@ describe("conformance", () => {
         expect([scenario, idsOf("FAILURE")]).toEqual([scenario, NOT_OURS[scenario] ?? []]);
       }
     },
-    60_000,
+    300_000,
   );
 });
 
@@ -116,10 +116,10 @@ describe.skipIf(!inspector)("inspector (npm install -g @modelcontextprotocol/ins
 
   test("lists the tools", async () => {
     expect((await inspect("--method", "tools/list")).tools).toHaveLength(12);
-  }, 60_000);
+  }, 300_000);
 
   test("calls one", async () => {
     const called = await inspect("--method", "tools/call", "--tool-name", "list_mailboxes");
     expect(called).toMatchObject({ structuredContent: { mailboxes: [{ address: "alice@example.test" }] } });
-  }, 60_000);
+  }, 300_000);
 });

@@ -68,13 +68,13 @@ export async function startApi(given: Given = {}) {
     options,
     now: runtime.now,
   });
-  const document = describeApi(operations, "http://mail.example.test", API_PREFIX);
+  const describe = () => describeApi(operations, "http://mail.example.test", API_PREFIX);
   const sourceOf = createSourceReader(trustedProxies ?? []);
   const sending = (given.sending ?? fakeSending)({ store, runtime });
   const idempotency = createIdempotency({ store, options, runtime });
   const performing = { operations, mailbox, sending, idempotency };
   const mcp = createMcp({ ...performing, gate, store, runtime, baseUrl: "http://mail.example.test", log });
-  const rest = createRest({ ...performing, document, gate, mcp, sourceOf, runtime, log });
+  const rest = createRest({ ...performing, describe, gate, mcp, sourceOf, runtime, log });
   const server = createHttpServer({
     listen: { host: "127.0.0.1", port: 0 },
     rest,

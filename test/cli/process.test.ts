@@ -5,7 +5,7 @@ import { apiClient } from "../harness/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { FROM_SOURCE, run, runJson, serve } from "../harness/process.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(300_000);
 
 test("only the result is on stdout, and exit codes reach the shell", async () => {
   const place = { data: temporaryFolder() };

@@ -1,4 +1,6 @@
 /** A whole appliance inside the test's process: database in memory, fake clock, real sockets on free ports. */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { type Appliance, createAppliance } from "../../src/appliance.ts";
 import { readConfig } from "../../src/config.ts";
 import { createLog } from "../../src/log.ts";
@@ -40,6 +42,9 @@ export interface Booted {
 /** Made once a process: an RSA key takes some tenths of a second. */
 const dkimKeys = makeDkimKeys();
 
+/** The first certificate made in this process, which appliances of the same name then find in their folders. */
+let certificate: Buffer | undefined;
+
 const running = new Set<Appliance>();
 atEndOfFile(async () => {
   await Promise.all([...running].map((appliance) => appliance.stop(0)));
@@ -75,7 +80,13 @@ export async function boot(env: Record<string, string> = {}, dns?: DnsResolver):
     appliance.options.set(tx, "api.ipRequestsPerMinute", "1000000");
     appliance.options.set(tx, "api.keyRequestsPerMinute", "1000000");
   });
+  const certificatePath = join(config.data, "tls", "self-signed.pem");
+  if (certificate) {
+    mkdirSync(dirname(certificatePath), { recursive: true });
+    writeFileSync(certificatePath, certificate);
+  }
   const ready = await appliance.start();
+  if (!certificate && existsSync(certificatePath)) certificate = readFileSync(certificatePath);
   const addressOf = (listener: string): Address => {
     const [host = "", port = ""] = listener.split(":");
     return { host, port: Number(port) };

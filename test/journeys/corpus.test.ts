@@ -62,5 +62,5 @@ describe.skipIf(!corpusPresent)(`the corpus, over SMTP and through the API${corp
           .digest("hex"),
       ).toBe(blob);
     }
-  }, 120_000);
+  }, 300_000);
 });

@@ -30,4 +30,4 @@ test("the executable stands alone: it sets up, serves, takes mail and gives it o
   expect(body.threads.map((thread) => thread.subject)).toEqual(["To the executable"]);
   expect(await server.kill("SIGTERM")).toBe(0);
   expect(readdirSync(folder).sort()).toEqual(["data", "mailroom"]);
-}, 60_000);
+}, 300_000);

@@ -98,4 +98,4 @@ test("kill -9 while sending: each accepted message arrives, and those recorded a
   expect(count("SELECT count(*) AS n FROM messages WHERE kind = 'sent' AND delivered_at IS NOT NULL")).toBe(stored);
   expect(count("SELECT count(*) AS n FROM outbound_contents")).toBe(0);
   expect(sqlite.query("PRAGMA integrity_check").get()).toEqual({ integrity_check: "ok" });
-}, 60_000);
+}, 300_000);

@@ -300,7 +300,7 @@ describe("guessing", () => {
     await rig.listener.stop(10_000);
     expect(brief(await interrupted)).toBe("421 4.3.2");
     await client.closed;
-  }, 15_000);
+  }, 300_000);
 });
 
 /** The first timer of at most `ms`, once there is one: of a delayed answer, not of a session. */

@@ -69,7 +69,7 @@ test("made-up mail: nothing wanted is taken for junk, and most junk is found", a
   expect(measured.ham).toBeGreaterThan(1_200);
   expect(measured.falsePositives).toBe(0);
   expect(measured.found / measured.spam).toBeGreaterThan(0.8);
-}, 60_000);
+}, 300_000);
 
 test.skipIf(!labelledPresent)(
   `real mail, the SpamAssassin public corpus${labelledNote}`,
