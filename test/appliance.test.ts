@@ -1,6 +1,12 @@
 import { expect, test } from "bun:test";
 import { connect } from "node:net";
+import { createAppliance } from "../src/appliance.ts";
+import { readConfig } from "../src/config.ts";
+import { createLog } from "../src/log.ts";
 import { boot } from "./harness/appliance.ts";
+import { temporaryFolder } from "./harness/folder.ts";
+import { settle } from "./harness/process.ts";
+import { fakeRuntime } from "./harness/runtime.ts";
 
 /** Connects and says whether anybody listens. */
 const answers = (port: number): Promise<boolean> =>
@@ -36,4 +42,19 @@ test("stopping, no listener accepts while another finishes what is in flight", a
     await new Promise(setImmediate);
   }
   await stopped;
+});
+
+test("what a command writes beside the server is followed within 2 s", async () => {
+  const runtime = fakeRuntime();
+  const data = temporaryFolder();
+  const off = { MAILROOM_HTTP: "off", MAILROOM_MX: "off", MAILROOM_SUBMISSION: "off", MAILROOM_SUBMISSIONS: "off" };
+  const log = createLog("silent", runtime.now, () => {});
+  const appliance = createAppliance(readConfig({ MAILROOM_DATA: data, ...off }), runtime, log);
+  await appliance.start();
+  settle({ data }, { "api.keyRequestsPerMinute": "4711" });
+  expect(appliance.options.get("api.keyRequestsPerMinute")).not.toBe(4711);
+  runtime.advanceTo(runtime.now() + 2_000);
+  await appliance.settled();
+  expect(appliance.options.get("api.keyRequestsPerMinute")).toBe(4711);
+  await appliance.stop(0);
 });
