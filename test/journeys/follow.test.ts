@@ -13,6 +13,8 @@ async function until<T>(ask: () => Promise<T>, accept: (answer: T) => boolean): 
   for (;;) {
     const answer = await ask();
     if (accept(answer)) return answer;
+    // So that asking does not use up the rate.
+    await Bun.sleep(20);
   }
 }
 
