@@ -17,17 +17,23 @@ import { readSource } from "./spool.ts";
 declare const self: Worker;
 
 const runtime = systemRuntime();
-let opened: { folder: string; blobs: Blobs } | undefined;
 
-/** Those of a folder, opened once. */
-function blobsIn(folder: string): Blobs {
-  if (opened?.folder !== folder) opened = { folder, blobs: openBlobs(folder, runtime) };
-  return opened.blobs;
+/** What is kept from one job to the next of the same appliance. */
+interface Kept {
+  blobFolder: string;
+  blobs: Blobs;
+  /** What DNS has said, as long as it holds: mail of one time asks much the same, and asking costs both threads. */
+  said: Map<string, Answer>;
 }
-
-/** What DNS has said, as long as it holds: mail of one time asks much the same, and asking costs both threads. */
-const said = new Map<string, Answer>();
 const MOST_SAID = 500;
+let kept: Kept | undefined;
+
+function keptFor(blobFolder: string): Kept {
+  if (kept?.blobFolder !== blobFolder) {
+    kept = { blobFolder, blobs: openBlobs(blobFolder, runtime), said: new Map() };
+  }
+  return kept;
+}
 
 /** Questions on their way, by number. */
 const asked = new Map<number, (answer: Answer) => void>();
@@ -45,13 +51,18 @@ async function answer({ id, ...job }: Job & { id: number }): Promise<void> {
 }
 
 async function prepare(id: number, { source, blobFolder, arrival, shownFrom, signing }: Job): Promise<Prepared> {
-  const blobs = blobsIn(blobFolder);
+  const { blobs, said } = keptFor(blobFolder);
   const bytes = isLetter(source) ? await composeLetter(source) : await readSource(source);
   if (arrival && shownFrom !== undefined) {
-    const { authentication } = await authenticate(id, bytes, arrival, async () => ({ from: { email: shownFrom } }));
-    return { authentication };
+    const shown = async () => ({ from: { email: shownFrom } });
+    return { authentication: (await authenticate(id, said, bytes, arrival, shown)).authentication };
   }
-  if (arrival) return await prepareInbound(id, bytes, arrival, blobs);
+  if (arrival) {
+    const prepared = await authenticate(id, said, bytes, arrival, () => prepareMessage(bytes, blobs));
+    // What we say of a message goes on top of its header (RFC 8601 §4.1).
+    prepared.message.headers.unshift(["Authentication-Results", prepared.authentication.results]);
+    return prepared;
+  }
   const content = signing && joined(await signaturesOf(bytes, signing), bytes);
   return { message: await prepareMessage(bytes, blobs), ...(content && { content }) };
 }
@@ -59,31 +70,20 @@ async function prepare(id: number, { source, blobFolder, arrival, shownFrom, sig
 /** Loads what authenticates with the first message that arrives. `read` gives the message, while DNS is asked. */
 async function authenticate<M extends Pick<PreparedMessage, "from">>(
   id: number,
+  said: Kept["said"],
   bytes: Uint8Array,
   arrival: Arrival,
   read: () => Promise<M>,
 ): Promise<{ message: M; authentication: Authentication }> {
   const { gatherEvidence } = await import("./authenticate.ts");
   const { judge } = await import("./dmarc.ts");
-  const ask = (stage: Stage) => resolver(id, stage, arrival.now);
+  const ask = (stage: Stage) => resolver(id, said, stage, arrival.now);
   const [evidence, message] = await Promise.all([gatherEvidence(bytes, arrival, ask("evidence")), read()]);
   return { message, authentication: await judge(evidence, message.from?.email, arrival, ask("policy")) };
 }
 
-/** What we say of the message goes on top of its header (RFC 8601 §4.1). */
-async function prepareInbound(
-  id: number,
-  bytes: Uint8Array,
-  arrival: Arrival,
-  attachments: Blobs,
-): Promise<Prepared> {
-  const prepared = await authenticate(id, bytes, arrival, () => prepareMessage(bytes, attachments));
-  prepared.message.headers.unshift(["Authentication-Results", prepared.authentication.results]);
-  return prepared;
-}
-
 /** Asks the main thread what is not known at `now`, each question once a message. Rejects as node:dns does. */
-function resolver(id: number, stage: Stage, now: number): DNSResolver {
+function resolver(id: number, said: Kept["said"], stage: Stage, now: number): DNSResolver {
   const known = new Map<string, Promise<string[]>>();
   const askMain = async (key: string, name: string, type: RecordType): Promise<Answer> => {
     const number = ++questions;
