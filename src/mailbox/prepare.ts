@@ -46,18 +46,21 @@ interface PreparedAttachment extends Omit<ParsedMessage["attachments"][number], 
 }
 
 /**
- * Parses a message and writes its attachments. Resolves for whatever mail contains (`problem` says what was wrong with
+ * Parses a message and writes its attachments. What it may report, and what tells junk, is looked for unless `written`
+ * here. Resolves for whatever mail contains (`problem` says what was wrong with
  * it); rejects only when the attachments cannot be written.
  */
-export async function prepareMessage(bytes: Uint8Array, blobs: Pick<Blobs, "write">): Promise<PreparedMessage> {
+export async function prepareMessage(
+  bytes: Uint8Array,
+  blobs: Pick<Blobs, "write">,
+  { written = false } = {},
+): Promise<PreparedMessage> {
   const { html, attachments, autoSubmitted: _, sender: __, ...parsed } = await parseMessage(bytes);
   const stored: PreparedAttachment[] = [];
   for (const { content, ...attachment } of attachments) {
     stored.push({ ...attachment, size: content.byteLength, blob: await blobs.write(content) });
   }
   const { key, isReply } = subjectKeyOf(parsed.subject);
-  const report = await readReport(bytes);
-  const aggregateReport = aggregateReportIn({ ...parsed, attachments });
   const index = foldDocument({
     subject: parsed.subject,
     text: parsed.text,
@@ -66,7 +69,7 @@ export async function prepareMessage(bytes: Uint8Array, blobs: Pick<Blobs, "writ
     cc: parsed.cc,
     filenames: attachments.map(({ filename }) => filename),
   });
-  return {
+  const message = {
     ...parsed,
     subjectKey: key,
     isReply,
@@ -77,6 +80,12 @@ export async function prepareMessage(bytes: Uint8Array, blobs: Pick<Blobs, "writ
     size: bytes.byteLength,
     fingerprint: fingerprintOf(bytes),
     index,
+  };
+  if (written) return message;
+  const report = await readReport(bytes);
+  const aggregateReport = aggregateReportIn({ ...parsed, attachments });
+  return {
+    ...message,
     ...(report === undefined ? {} : { report }),
     ...(aggregateReport === undefined ? {} : { aggregateReport }),
     junkTokens: tokensOf({ ...parsed, attachments, folded: index.body, size: bytes.byteLength, html: () => html }),

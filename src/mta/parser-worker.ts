@@ -64,7 +64,8 @@ async function prepare(id: number, { source, blobFolder, arrival, shownFrom, sig
     return prepared;
   }
   const content = signing && joined(await signaturesOf(bytes, signing), bytes);
-  return { message: await prepareMessage(bytes, blobs), ...(content && { content }) };
+  const written = signing !== undefined || isLetter(source);
+  return { message: await prepareMessage(bytes, blobs, { written }), ...(content && { content }) };
 }
 
 /** Loads what authenticates with the first message that arrives. `read` gives the message, while DNS is asked. */

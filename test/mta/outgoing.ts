@@ -62,11 +62,14 @@ export async function createOffice() {
   const bytesIn = async (source: Source | Letter): Promise<Uint8Array> =>
     isLetter(source) ? composeLetter(source) : readSource(source);
   const parser: Pick<ParserPool, "prepare" | "prepareOutbound"> = {
-    prepare: async (source) => prepareMessage(await bytesIn(source), store.blobs),
+    prepare: async (source) => prepareMessage(await bytesIn(source), store.blobs, { written: isLetter(source) }),
     async prepareOutbound(source, { keys, signedAt }) {
       const bytes = await bytesIn(source);
       const signatures = Buffer.from(await sign(bytes, keys, signedAt), "latin1");
-      return { message: await prepareMessage(bytes, store.blobs), content: Buffer.concat([signatures, bytes]) };
+      return {
+        message: await prepareMessage(bytes, store.blobs, { written: true }),
+        content: Buffer.concat([signatures, bytes]),
+      };
     },
   };
   /** What the smarthost answers; changed by tests. */

@@ -81,7 +81,7 @@ test("composes, prepares and signs what is sent in a worker, as it would be done
   };
   const written = { id: "x", headers: [["From", "a@example.test"]] as const, html: "<p>Hi</p>" };
   const bytes = await composeLetter(written);
-  const message = await prepareMessage(bytes, openBlobs(temporaryFolder(), fakeRuntime()));
+  const message = await prepareMessage(bytes, openBlobs(temporaryFolder(), fakeRuntime()), { written: true });
   // Ed25519 signs the same data the same.
   const signatures = Buffer.from(await sign(bytes, signing.keys, signing.signedAt), "latin1");
   const signed = new Uint8Array(Buffer.concat([signatures, bytes]));
