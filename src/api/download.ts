@@ -12,16 +12,16 @@ const NOT_IN_A_NAME = /[\p{Cc}\u200E\u200F\u202A-\u202E\u2066-\u2069/\\]+/gu;
 const LONGEST_NAME = 200;
 
 /** RFC 6266 §4.3, appendix D: a plain name for everybody, and beside it the full one as RFC 8187 encodes it. */
-function contentDisposition(filename: string): string {
+export function contentDisposition(type: "attachment" | "inline", filename: string): string {
   const name = [...filename.toWellFormed().replaceAll(NOT_IN_A_NAME, "_")].slice(0, LONGEST_NAME).join("").trim();
   const full = name === "" ? "attachment" : name;
   const plain = full.replaceAll(/[^\x20-\x7e]|["%]/g, "_");
-  if (plain === full) return `attachment; filename="${plain}"`;
+  if (plain === full) return `${type}; filename="${plain}"`;
   const encoded = encodeURIComponent(full).replaceAll(
     /['()*]/g,
     (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
   );
-  return `attachment; filename="${plain}"; filename*=UTF-8''${encoded}`;
+  return `${type}; filename="${plain}"; filename*=UTF-8''${encoded}`;
 }
 
 /** The download as an answer; a file is streamed, and its ranges can be asked for. */
@@ -31,7 +31,7 @@ export async function answerDownload({ filename, contentType, content }: Downloa
   return new Response(content as Bun.BodyInit, {
     headers: {
       "content-type": MEDIA_TYPE.test(contentType) ? contentType : "application/octet-stream",
-      "content-disposition": contentDisposition(filename),
+      "content-disposition": contentDisposition("attachment", filename),
       "content-security-policy": "sandbox; default-src 'none'",
     },
   });

@@ -54,6 +54,17 @@ export function newTextOf(text: string, subject: string): NewText {
   return { text: kept, leftOut: text.length - kept.length };
 }
 
+/** Whether the last line of a text says who wrote what follows, and when. */
+export function endsInAttribution(text: string): boolean {
+  const lines = linesOf(text.trimEnd());
+  return attributionBefore(lines, lines.length - 1) !== undefined;
+}
+
+/** Whether a text begins with the headers of an older message, as Outlook puts them above what it quotes. */
+export function beginsWithHeaders(text: string): boolean {
+  return startsHeaders(linesOf(text.trimStart()), 0);
+}
+
 interface Line {
   start: number;
   /** Trimmed and cut: enough to tell what it is. */

@@ -1,0 +1,141 @@
+/**
+ * The document in which one message's HTML is shown, inside an iframe of the app. Mail is hostile, so three walls stand
+ * one behind the other, and each holds alone: message/sanitize.ts lets through nothing that runs or loads; the sandbox,
+ * in the answer's own header and on the iframe, allows no script, form or navigation of the app; the policy allows no
+ * source but inline styles and images from this server.
+ *
+ * The sandbox allows the document its origin: the app measures its height, takes its keys and reads its links, which a
+ * foreign origin would need a script inside for. It grants mail nothing, since only a script could use it, and neither
+ * the sandbox nor the policy lets one run.
+ *
+ * Invariant: a request leaves the browser for an image of ours only, or because somebody followed a link.
+ */
+import { newTextOf } from "../message/quoted.ts";
+import { htmlOfText, isForward } from "../message/text.ts";
+import { findHistory } from "./frame-quote.ts";
+
+/** What the app's iframe says as well, for browsers to hold from the first byte on. */
+export const FRAME_SANDBOX = "allow-same-origin allow-popups allow-popups-to-escape-sandbox";
+
+export const FRAME_HEADERS = {
+  "content-type": "text/html; charset=utf-8",
+  "content-security-policy": [
+    "default-src 'none'",
+    "img-src 'self' data:",
+    "style-src 'unsafe-inline'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'self'",
+    `sandbox ${FRAME_SANDBOX}`,
+  ].join("; "),
+  "referrer-policy": "no-referrer",
+  "x-content-type-options": "nosniff",
+  "x-dns-prefetch-control": "off",
+  "cross-origin-resource-policy": "same-origin",
+  "cache-control": "no-store",
+};
+
+export interface FramedMessage {
+  subject: string;
+  text: string;
+  /** Sanitised. */
+  html?: string;
+  attachments: readonly { id: string; contentId?: string }[];
+}
+
+export interface ImageAddresses {
+  attachment(id: string): string;
+  /** Of a remote image; undefined while they are blocked. */
+  remote: ((url: string) => string) | undefined;
+}
+
+/** Whether sanitised HTML has images that are only shown when asked for. */
+export const hasRemoteImages = (html: string): boolean => /<img [^>]*?\bsrc="https?:/i.test(html);
+
+/** The whole document of a message. */
+export function frameDocument(message: FramedMessage, images: ImageAddresses): string {
+  const body = message.html === undefined ? bodyOfText(message) : bodyOfHtml(message.html, message, images);
+  const scheme = message.html !== undefined && BRINGS_COLORS.test(message.html) ? "only light" : "light dark";
+  return (
+    `<!doctype html><html lang="und"><head><meta charset="utf-8"><title>Message</title>` +
+    `<style>:root{color-scheme:${scheme}}${STYLE}</style></head>` +
+    `<body dir="auto"><main>${body}</main></body></html>`
+  );
+}
+
+/** What is coloured for white paper is shown on it: on a dark ground, half of such mail could not be read. */
+const BRINGS_COLORS = /<[a-z][^>]*[\s";](?:bgcolor=|color[=:]|background-color:)/i;
+
+const STYLE = [
+  "html{background:Canvas;color:CanvasText;font:15px/1.5 system-ui,sans-serif;-webkit-text-size-adjust:100%}",
+  "body{margin:0}",
+  // Hidden, so that floats and margins of mail count for the height that the app measures.
+  "main{padding:4px;overflow:auto hidden;overflow-wrap:break-word}",
+  "img{max-width:100%}img:not([height]){height:auto}",
+  "pre{white-space:pre-wrap}",
+  "blockquote{margin:0 0 0 .5em;padding-left:.75em;border-left:2px solid GrayText}",
+  "a{color:LinkText}",
+  "details>summary{cursor:pointer;width:fit-content;margin:.5em 0;padding:0 .6em;border:1px solid GrayText;",
+  "border-radius:1em;font-size:13px;color:CanvasText}",
+].join("");
+
+const OPENING = "<details><summary>Quoted text</summary>";
+const CLOSING = "</details>";
+
+function bodyOfHtml(html: string, { subject, attachments }: FramedMessage, images: ImageAddresses): string {
+  const history = isForward(subject) ? undefined : findHistory(html);
+  const attached = new Map(attachments.flatMap(({ id, contentId }) => (contentId ? [[contentId, id] as const] : [])));
+  let index = -1;
+  const body = new HTMLRewriter()
+    .on("*", {
+      element(element) {
+        index++;
+        if (element.tagName === "img") placeImage(element, attached, images);
+        if (index === history?.first) element.before(OPENING, { html: true });
+        if (index === history?.parent) element.onEndTag((tag) => void tag.before(CLOSING, { html: true }));
+      },
+    })
+    .transform(html);
+  return history && history.parent === undefined ? body + CLOSING : body;
+}
+
+/** Gives an image an address of ours; a remote one that is blocked, and what is not attached, lose theirs. */
+function placeImage(
+  element: HTMLRewriterTypes.Element,
+  attached: ReadonlyMap<string, string>,
+  { attachment, remote }: ImageAddresses,
+): void {
+  const src = readValue(element.getAttribute("src") ?? "");
+  if (/^data:/i.test(src)) return;
+  const id = /^cid:/i.test(src) ? (attached.get(src.slice(4)) ?? attached.get(decode(src.slice(4)))) : undefined;
+  const address = id !== undefined ? attachment(id) : /^https?:/i.test(src) ? remote?.(src) : undefined;
+  if (address === undefined) element.removeAttribute("src");
+  // The rewriter itself escapes quotes, and nothing else.
+  else element.setAttribute("src", address.replaceAll("&", "&amp;").replaceAll("<", "&lt;"));
+}
+
+/** RFC 2392: the id in the URL may be percent-encoded. */
+function decode(contentId: string): string {
+  try {
+    return decodeURIComponent(contentId);
+  } catch {
+    return contentId;
+  }
+}
+
+/** The value of an attribute as the sanitiser wrote it. */
+const readValue = (value: string): string =>
+  value.replaceAll("&quot;", '"').replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
+
+function bodyOfText({ text, subject }: FramedMessage): string {
+  const { text: recent, leftOut } = newTextOf(text, subject);
+  if (leftOut === 0) return linked(htmlOfText(text));
+  return linked(htmlOfText(recent)) + OPENING + linked(htmlOfText(text.slice(recent.length).trimStart())) + CLOSING;
+}
+
+/** URLs in escaped text become links; what ends a sentence or closes a bracket is no part of them. */
+const linked = (html: string): string =>
+  html.replaceAll(
+    /\bhttps?:\/\/(?:[^\s<>"'&]|&amp;)+(?<![.,;:!?)\]}])/gi,
+    (url) => `<a href="${url}" target="_blank" rel="noopener noreferrer nofollow">${url}</a>`,
+  );

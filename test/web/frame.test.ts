@@ -1,0 +1,186 @@
+/** The document that a message is shown in: images, colours, folded history, text. */
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { sanitizeHtml } from "../../src/message/sanitize.ts";
+import { type FramedMessage, frameDocument, hasRemoteImages } from "../../src/web/frame.ts";
+import { dangersIn } from "../harness/dangers.ts";
+
+const addresses = {
+  attachment: (id: string) => `/content/attachments/${id}`,
+  remote: (url: string) => `/content/images?url=${encodeURIComponent(url)}&signature=s`,
+};
+const blocked = { ...addresses, remote: undefined };
+
+/** What stands inside of main. */
+function bodyOf(message: Partial<FramedMessage>, images: Parameters<typeof frameDocument>[1] = blocked): string {
+  const document = frameDocument({ subject: "Hello", text: "", attachments: [], ...message }, images);
+  return /<main>(.*)<\/main>/s.exec(document)?.[1] ?? "none";
+}
+
+const bodyOfHtml = (html: string, images = blocked as Parameters<typeof frameDocument>[1]): string =>
+  bodyOf({ html: sanitizeHtml(html) }, images);
+
+describe("images", () => {
+  const attachments = [{ id: "att_1", contentId: "logo@a" }, { id: "att_2", contentId: "100% & <b>" }, { id: "att_3" }];
+  const cases: [name: string, html: string, shown: string][] = [
+    ["an attached one", '<img src="cid:logo@a">', '<img src="/content/attachments/att_1" />'],
+    ["an attached one, escaped", '<img src="cid:100%25%20&amp;%20<b>">', '<img src="/content/attachments/att_2" />'],
+    ["one not attached", '<img src="cid:other" alt="Logo">', '<img alt="Logo" />'],
+    ["of no valid escape", '<img src="cid:%E0%A4%A">', "<img/>"],
+    ["a small one in the mail", '<img src="data:image/gif;base64,R0lG">', '<img src="data:image/gif;base64,R0lG" />'],
+  ];
+  for (const [name, html, shown] of cases) {
+    test(name, () => expect(bodyOf({ html: sanitizeHtml(html), attachments })).toBe(shown));
+  }
+
+  const REMOTE = '<p>a</p><img alt="A" src="https://x.example/p.png?a=1&amp;sig=%20&quot;<">';
+
+  test("remote ones are not there until asked for", () => {
+    expect(bodyOfHtml(REMOTE)).toBe('<p>a</p><img alt="A" />');
+  });
+
+  test("remote ones are asked of this server then, by their whole address", () => {
+    const src = /src="([^"]*)"/.exec(bodyOfHtml(REMOTE, addresses))?.[1]?.replaceAll("&amp;", "&") ?? "";
+    expect(src).toEndWith("&signature=s");
+    expect(new URLSearchParams(src.replace(/.*\?/, "")).get("url")).toBe('https://x.example/p.png?a=1&sig=%20"<');
+  });
+
+  test("whether any is remote is known", () => {
+    const found = [REMOTE, '<img src="HTTP://x.example/">', '<img src="cid:a" alt="src=&quot;https:">', "https://x"];
+    expect(found.map((html) => hasRemoteImages(sanitizeHtml(html)))).toEqual([true, true, false, false]);
+  });
+});
+
+describe("colours", () => {
+  const cases: [html: string, scheme: string][] = [
+    ["<p>plain, of any color: red</p>", "light dark"],
+    ['<p style="border-color:red;font-size:9px">x</p>', "light dark"],
+    ['<p style="font-size:9px;color:#222">x</p>', "only light"],
+    ['<td bgcolor="#ffffff">x</td>', "only light"],
+    ['<font color="red">x</font>', "only light"],
+    ['<div style="background:#fff url(x)">x</div>', "only light"],
+  ];
+  for (const [html, scheme] of cases) {
+    test(html, () => {
+      const document = frameDocument({ subject: "", text: "", html: sanitizeHtml(html), attachments: [] }, blocked);
+      expect(document).toContain(`{color-scheme:${scheme}}`);
+    });
+  }
+});
+
+const OPEN = "<details><summary>Quoted text</summary>";
+const CLOSED = "</details>";
+const BORDER = "margin:0 0 0 .8ex;border-left:1px #ccc solid;padding-left:1ex";
+
+describe("history is folded", () => {
+  const cases: [name: string, html: string, shown: string][] = [
+    [
+      "of Gmail",
+      `<div>New</div><div><div>On Mon, Jan 5, 2026 at 9:00 AM Ann &lt;ann@a.example&gt; wrote:<br /></div><blockquote style="${BORDER}">Old</blockquote></div>`,
+      `<div>New</div><div><div>On Mon, Jan 5, 2026 at 9:00 AM Ann &lt;ann@a.example&gt; wrote:<br /></div>${OPEN}<blockquote style="${BORDER}">Old</blockquote>${CLOSED}</div>`,
+    ],
+    [
+      "of Thunderbird",
+      "<p>New</p><div>Am 05.01.26 um 09:00 schrieb Ann:<br /></div><blockquote>Old<blockquote>Older</blockquote></blockquote><p>\u00a0</p>",
+      `<p>New</p><div>Am 05.01.26 um 09:00 schrieb Ann:<br /></div>${OPEN}<blockquote>Old<blockquote>Older</blockquote></blockquote><p>\u00a0</p>${CLOSED}`,
+    ],
+    [
+      "of Apple, with what holds it",
+      "New<div><br /><blockquote><div>On 5 Jan 2026, at 09:00, Ann wrote:</div><div>Old</div></blockquote></div>",
+      `New${OPEN}<div><br /><blockquote><div>On 5 Jan 2026, at 09:00, Ann wrote:</div><div>Old</div></blockquote></div>${CLOSED}`,
+    ],
+    [
+      "of Outlook, to the end of its part",
+      '<div><p>New</p><div><div style="border:none;border-top:solid #E1E1E1 1.0pt"><p><b>From:</b> Ann<br /><b>Sent:</b> Monday<br /><b>To:</b> Ben<br /><b>Subject:</b> Hello</p></div></div><p>Old</p></div><p>List</p>',
+      `<div><p>New</p>${OPEN}<div><div style="border:none;border-top:solid #E1E1E1 1.0pt"><p><b>From:</b> Ann<br /><b>Sent:</b> Monday<br /><b>To:</b> Ben<br /><b>Subject:</b> Hello</p></div></div><p>Old</p>${CLOSED}</div><p>List</p>`,
+    ],
+    [
+      "of Outlook on the web",
+      "<div>New</div><hr /><div><font><b>Von:</b> Ann<br /><b>Gesendet:</b> Montag<br /><b>An:</b> Ben</font></div><div>Old</div>",
+      `<div>New</div><hr />${OPEN}<div><font><b>Von:</b> Ann<br /><b>Gesendet:</b> Montag<br /><b>An:</b> Ben</font></div><div>Old</div>${CLOSED}`,
+    ],
+    [
+      "inside a cell, and the table stays whole",
+      `<table><tbody><tr><td>New</td><td><blockquote style="${BORDER}">Old</blockquote></td></tr></tbody></table>`,
+      `<table><tbody><tr><td>New</td><td>${OPEN}<blockquote style="${BORDER}">Old</blockquote>${CLOSED}</td></tr></tbody></table>`,
+    ],
+  ];
+  for (const [name, html, shown] of cases) {
+    test(name, () => {
+      expect(sanitizeHtml(html)).toBe(html);
+      expect(bodyOf({ html })).toBe(shown);
+    });
+  }
+});
+
+describe("stays open", () => {
+  const quotation = `<blockquote style="${BORDER}">Old</blockquote>`;
+  const cases: [name: string, html: string, subject?: string][] = [
+    ["what is all there is", `<p>\u00a0</p>${quotation}`],
+    ["what is answered below", `<p>New</p>${quotation}<p>Answer</p>`],
+    ["what has an image below", `<p>New</p>${quotation}<img />`],
+    ["a quotation of a poem", "<p>As the poet says</p><blockquote>Roses</blockquote>"],
+    ["a line before a signature", "<p>New</p><hr /><div>From: the team</div>"],
+    ["a forwarded message", `<p>See below</p>${quotation}`, "Fwd: Hello"],
+    ["nothing", ""],
+  ];
+  for (const [name, html, subject = "Re: Hello"] of cases) {
+    test(name, () => expect(bodyOf({ html, subject })).toBe(html));
+  }
+});
+
+describe("plain text", () => {
+  test("is escaped, its addresses are links, its history is folded", () => {
+    const text = "See <https://x.example/?a=1&b=2>, (http://y.example/z).\n\nOn 5 Jan 2026, Ann wrote:\n> Old";
+    const link = (url: string) => `<a href="${url}" target="_blank" rel="noopener noreferrer nofollow">${url}</a>`;
+    const pre = (html: string) => `<div style="white-space:pre-wrap">${html}</div>`;
+    expect(bodyOf({ text })).toBe(
+      pre(`See &lt;${link("https://x.example/?a=1&amp;b=2")}&gt;, (${link("http://y.example/z")}).`) +
+        `${OPEN}${pre("On 5 Jan 2026, Ann wrote:\n&gt; Old")}${CLOSED}`,
+    );
+  });
+});
+
+test("of any markup and text nothing dangerous comes, and the text stays", () => {
+  const piece = fc.constantFrom(
+    ...["<p>", "</p>", "<div>", "</div>", "<blockquote style='border-left:1px solid'>", "</blockquote>", "<hr>"],
+    ...[
+      "<table><tr><td>",
+      "</table>",
+      "<img src='https://x.example/?&quot;&gt;",
+      "'>",
+      "<img src='cid:a\"b'>",
+      "</main>",
+    ],
+    ...[
+      "From: a<br>Sent: b<br>To: c",
+      "On 5 Jan 2026 Ann wrote:",
+      "</details>",
+      "<a href='https://x.example/'>",
+      "é&lt;x",
+    ],
+    ...[
+      "<script>alert(1)</script>",
+      "<img src=x onerror=alert(1)>",
+      "\"'><svg onload=x>",
+      'https://x.example/"onclick=x',
+    ],
+  );
+  fc.assert(
+    fc.property(fc.array(piece, { maxLength: 25 }), fc.boolean(), fc.boolean(), (pieces, isText, shown) => {
+      const source = pieces.join("");
+      const html = sanitizeHtml(source);
+      const parts = isText ? { text: source } : { html, attachments: [{ id: "att_1", contentId: 'a"b' }] };
+      const body = bodyOf(parts, shown ? addresses : blocked);
+      const foreign = dangersIn(body).filter(
+        (danger) => !/^img src=\/content\/(?:images\?|attachments\/att_1$)/.test(danger),
+      );
+      expect(foreign).toEqual([]);
+      expect(body.includes('src="http')).toBe(false);
+      expect(body.split(OPEN)).toHaveLength(body.split(CLOSED).length);
+      if (!isText) expect(textOf(body.replace(OPEN, ""))).toBe(textOf(html));
+    }),
+  );
+});
+
+const textOf = (html: string): string => html.replaceAll(/<[^>]*>/g, "");
