@@ -5,7 +5,8 @@
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { createKeyUse, findCaller } from "./access/credentials.ts";
-import { createSignIn } from "./access/sign-in.ts";
+import { createSessionSweep, createSessionUse } from "./access/sessions.ts";
+import { createSignIn, type TrySignIn } from "./access/sign-in.ts";
 import { createSlowdown, type Slowdown } from "./access/slowdown.ts";
 import { createGate } from "./api/gate.ts";
 import { createIdempotency, type Idempotency } from "./api/idempotency.ts";
@@ -53,6 +54,7 @@ import { type Options, openOptions } from "./store/options.ts";
 import { openStore, type Store } from "./store/store.ts";
 import { type Certificates, openCertificates } from "./tls.ts";
 import { createHttpServer } from "./web/server.ts";
+import { createWeb, type Web } from "./web/web.ts";
 
 /** Where the listeners are, as `host:port`; `off` for those that did not start. */
 export interface Ready {
@@ -128,6 +130,7 @@ export function createAppliance(
   /** What they work with; ended after them, in reverse. */
   const backs: Started[] = [];
   let scheduler: Scheduler | undefined;
+  let web: Web | undefined;
   let settled = async (): Promise<void> => {};
 
   /** The way of the mail, in and out, without its listeners. */
@@ -214,12 +217,13 @@ export function createAppliance(
       sending: Sending;
       idempotency: Idempotency;
       slowdown: Slowdown;
+      trySignIn: TrySignIn;
       touchKey(keyId: string, now: number): void;
       smtpWorks(): boolean;
     },
   ): Promise<string> {
     if (listen === "off") return "off";
-    const { sending, idempotency, slowdown, touchKey, smtpWorks } = parts;
+    const { sending, idempotency, slowdown, trySignIn, touchKey, smtpWorks } = parts;
     const gate = createGate({
       findCaller: (key) => findCaller(store.db, key),
       touchKey,
@@ -231,18 +235,27 @@ export function createAppliance(
     const performing = { operations: OPERATIONS, mailbox, sending, idempotency };
     const mcp = createMcp({ ...performing, gate, store, runtime, baseUrl, log });
     fronts.push(mcp);
+    const sourceOf = createSourceReader(config.trustedProxies);
     const rest = createRest({
       ...performing,
       describe: () => describeApi(OPERATIONS, baseUrl, API_PREFIX),
       gate,
       mcp,
-      sourceOf: createSourceReader(config.trustedProxies),
+      sourceOf,
       runtime,
       log,
     });
+    const opened = createWeb({
+      ...performing,
+      ...{ store, trySignIn, sourceOf, baseUrl, runtime, log },
+      touchSession: createSessionUse(store, log),
+      snoozed: () => scheduler?.wake("wake-snoozed"),
+    });
+    web = opened;
+    fronts.push(opened);
     const health = { store: () => store.works(), smtp: smtpWorks };
     return bound("MAILROOM_HTTP", () => {
-      const http = createHttpServer({ listen, rest, health, runtime, log });
+      const http = createHttpServer({ listen, rest, web: opened, health, runtime, log });
       fronts.push(http);
       return http.address;
     });
@@ -273,10 +286,10 @@ export function createAppliance(
         const slowdown = createSlowdown(runtime);
         const { touchKey } = createKeyUse(store, log);
         const idempotency = createIdempotency({ store, options, runtime });
-        const signIn = createSignIn({ db: store.db, slowdown });
+        const trySignIn = createSignIn({ db: store.db, slowdown });
         const { hostname } = config;
         const role = createSubmissionRole({
-          ...{ store, signIn, touchKey, submit, spool, hostname, options, runtime, log },
+          ...{ store, signIn: trySignIn, touchKey, submit, spool, hostname, options, runtime, log },
         });
         const listeners = {
           mx: await startSmtp("MAILROOM_MX", config.mx, { role: mxRole, certificates }),
@@ -286,18 +299,22 @@ export function createAppliance(
           }),
         };
         const smtpWorks = () => Object.values(listeners).every((listener) => listener.works());
-        const http = await startHttp(config.http, { sending, idempotency, slowdown, touchKey, smtpWorks });
+        const http = await startHttp(config.http, {
+          ...{ sending, idempotency, slowdown, trySignIn, touchKey, smtpWorks },
+        });
         scheduler = createScheduler(runtime, log, [
           ...mailbox.jobs,
           indexUpkeep(store, engine),
           ...(certificates ? [certificates.job] : []),
           idempotency.job,
+          createSessionSweep(store),
           relay.job,
           greylist.job,
           ...events.jobs,
           follow(store, () => {
             options.refresh();
             relay.endRests();
+            web?.look();
             for (const { name } of events.jobs) scheduler?.wake(name);
           }),
         ]);

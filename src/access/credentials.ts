@@ -9,7 +9,7 @@ import { AppError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import { newId, type Runtime, randomToken } from "../runtime.ts";
 import { prepared } from "../store/prepared.ts";
-import { apiKeys, type Scope, users } from "../store/schema.ts";
+import { apiKeys, SCOPES, type Scope, users } from "../store/schema.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import type { Caller } from "./caller.ts";
 
@@ -197,12 +197,13 @@ const personByEmail = prepared((db) =>
 
 /**
  * Who signs in as `email` (normalized) with that secret: their password, or an API key of theirs that has the scope. The
- * caller has the scope; a key's has all of its own. Whatever fails takes the time of a wrong password.
+ * caller has the scope; a key's has all of its own. Without a scope no key counts, and the caller has every scope.
+ * Whatever fails takes the time of a wrong password.
  */
-export async function signIn(db: Db, email: string, secret: string, scope: Scope): Promise<SignedIn | undefined> {
+export async function signIn(db: Db, email: string, secret: string, scope?: Scope): Promise<SignedIn | undefined> {
   const byKey = signedIn(() => {
-    const caller = findCaller(db, secret);
-    return caller?.email === email && caller.scopes.has(scope) ? caller : undefined;
+    const caller = scope && findCaller(db, secret);
+    return scope && caller?.email === email && caller.scopes.has(scope) ? caller : undefined;
   });
   if (byKey) return byKey;
   const hash = personByEmail(db).get({ email })?.passwordHash ?? null;
@@ -211,7 +212,7 @@ export async function signIn(db: Db, email: string, secret: string, scope: Scope
     const row = personByEmail(db).get({ email });
     if (row?.passwordHash !== hash) return undefined;
     const { passwordHash: _, ...person } = row;
-    return { ...person, scopes: new Set([scope]) };
+    return { ...person, scopes: new Set(scope === undefined ? SCOPES : [scope]) };
   });
 }
 

@@ -14,8 +14,8 @@ export interface SignInAttempt {
   username: string;
   /** Their password, or an API key of theirs. */
   secret: string;
-  /** What they are going to do. */
-  scope: Scope;
+  /** What they are going to do; absent where only their password counts, and lets them do everything. */
+  scope?: Scope;
   /** As sourceOfAddress gives it. */
   source: string;
 }

@@ -70,6 +70,13 @@ export interface Mailbox {
   /** @throws AppError not_found */
   getAttachment(caller: Caller, id: string): AttachmentContent;
 
+  /** Snoozes for somebody. @throws AppError not_found, forbidden, conflict */
+  snoozeFor(caller: Caller, id: string, until: number): ThreadView;
+  /** Deletes a draft, or a conversation in trash or spam, for good. @throws AppError not_found, forbidden, conflict */
+  deleteThread(caller: Caller, id: string): void;
+  /** Deletes all that is in trash or spam for good, in portions; how many. @throws AppError not_found, forbidden */
+  emptyFolder(caller: Caller, mailbox: string, folder: "trash" | "spam"): Promise<number>;
+
   /** Takes a conversation out of the inbox until `until` (epoch ms). @throws AppError not_found, conflict */
   snooze(tx: Tx, threadId: string, until: number): void;
   /** For the scheduler: snoozed conversations return, blobs that no attachment names are removed. */

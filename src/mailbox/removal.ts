@@ -1,6 +1,9 @@
-/** Deleting the mail of a mailbox that is being removed, in portions: whole conversations, so that none is seen half. */
-import { eq, inArray, sum } from "drizzle-orm";
-import { messages, threads } from "../store/schema.ts";
+/**
+ * Deleting mail for good, in portions: whole conversations, so that none is seen half. Bodies, attachments, labels and
+ * index rows follow by foreign key and trigger; blobs are swept later.
+ */
+import { and, eq, inArray, sum } from "drizzle-orm";
+import { type Folder, messages, threads } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import { deleteLearned } from "./junk/filter.ts";
 import { addUsage } from "./usage.ts";
@@ -9,18 +12,20 @@ import { addUsage } from "./usage.ts";
 const MOST_THREADS = 500;
 
 /**
- * Deletes conversations of the mailbox until about `limit` messages are gone, one conversation at least. Bodies,
- * attachments, labels and index rows follow by foreign key and trigger; blobs are swept later. What the mailbox has
- * learned goes last. False when nothing was left.
+ * Deletes all that a mailbox holds until about `limit` messages are gone, one conversation at least. What the mailbox
+ * has learned goes last. False when nothing was left.
  */
-export function deleteMail(tx: Tx, mailboxId: string, limit: number): boolean {
+export const deleteMail = (tx: Tx, mailboxId: string, limit: number): boolean =>
+  deletePortion(tx, mailboxId, limit) > 0 || deleteLearned(tx, mailboxId);
+
+/** The same of one folder, and how many conversations went: 0 when it is empty. */
+export function deletePortion(tx: Tx, mailboxId: string, limit: number, folder?: Folder): number {
   const candidates = tx
     .select({ seq: threads.seq, messageCount: threads.messageCount })
     .from(threads)
-    .where(eq(threads.mailboxId, mailboxId))
+    .where(and(eq(threads.mailboxId, mailboxId), folder === undefined ? undefined : eq(threads.folder, folder)))
     .limit(Math.min(limit, MOST_THREADS))
     .all();
-  if (candidates.length === 0) return deleteLearned(tx, mailboxId);
   let count = 0;
   const portion: number[] = [];
   for (const thread of candidates) {
@@ -28,6 +33,13 @@ export function deleteMail(tx: Tx, mailboxId: string, limit: number): boolean {
     portion.push(thread.seq);
     count += thread.messageCount;
   }
+  deleteConversations(tx, mailboxId, portion);
+  return portion.length;
+}
+
+/** Conversations of one mailbox, by threads.seq. */
+export function deleteConversations(tx: Tx, mailboxId: string, portion: readonly number[]): void {
+  if (portion.length === 0) return;
   const freed = tx
     .select({ bytes: sum(messages.size).mapWith(Number) })
     .from(messages)
@@ -35,5 +47,4 @@ export function deleteMail(tx: Tx, mailboxId: string, limit: number): boolean {
     .get();
   tx.delete(threads).where(inArray(threads.seq, portion)).run();
   addUsage(tx, mailboxId, -(freed?.bytes ?? 0));
-  return true;
 }

@@ -10,9 +10,12 @@ import type { Db, Store, Tx } from "../store/store.ts";
 import { moveMessages } from "./folders.ts";
 import { teachConversation } from "./junk/training.ts";
 import { labelsOf, patchedLabels, requireLabels, writeLabels } from "./labels.ts";
+import { mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
 import { messagesOfThread } from "./messages.ts";
 import { markRead, markUnread } from "./read-state.ts";
+import { deleteConversations, deletePortion } from "./removal.ts";
 import { forgive, type Sender, senderOf, trainAsSpam } from "./senders.ts";
+import { snooze } from "./snooze.ts";
 import { threadView } from "./thread-view.ts";
 import { isDraft, type ThreadRow } from "./threading.ts";
 import type { ThreadDetailView, ThreadPatch, ThreadView } from "./views.ts";
@@ -27,6 +30,11 @@ const threadById = prepared((db) =>
 
 export function createThreads(store: Store, runtime: Pick<Runtime, "now">) {
   const { db } = store;
+
+  const shown = (tx: Tx, caller: Caller, id: string): ThreadView => {
+    const { thread, reach } = reachedThread(tx, caller, id);
+    return threadView(thread, reach, labelsOf(tx, [thread.seq]).get(thread.seq) ?? []);
+  };
 
   return {
     getThread(caller: Caller, id: string, options: { html: boolean }): ThreadDetailView {
@@ -55,11 +63,51 @@ export function createThreads(store: Store, runtime: Pick<Runtime, "now">) {
         if (!isDeepStrictEqual(patched, labels)) writeLabels(tx, thread.seq, patched);
         if (unread === true && !thread.unread) markUnread(tx, thread.seq);
         if (unread === false) markRead(tx, thread.seq);
-        return threadView(reachedThread(tx, caller, id).thread, reach, patched);
+        return shown(tx, caller, id);
       });
+    },
+
+    snoozeFor(caller: Caller, id: string, until: number): ThreadView {
+      return store.transact((tx) => {
+        requireAccess(reachedThread(tx, caller, id).reach, "manage");
+        snooze(tx, id, until);
+        return shown(tx, caller, id);
+      });
+    },
+
+    deleteThread(caller: Caller, id: string): void {
+      store.transact((tx) => {
+        const { thread, reach } = reachedThread(tx, caller, id);
+        requireAccess(reach, "manage");
+        if (thread.folder !== "trash" && thread.folder !== "spam" && !isDraft(tx, thread.seq)) {
+          throw new AppError(
+            "conflict",
+            "Only drafts, and what is in trash or spam, can be deleted: move it there first",
+          );
+        }
+        deleteConversations(tx, thread.mailboxId, [thread.seq]);
+      });
+    },
+
+    async emptyFolder(caller: Caller, mailbox: string, folder: "trash" | "spam"): Promise<number> {
+      let deleted = 0;
+      for (;;) {
+        const portion = await store.enqueue((tx) => {
+          // Each time: the share of the mailbox may end meanwhile.
+          const [reach] = mailboxesToList(tx, caller, mailboxIdOf(tx, mailbox)).values();
+          if (!reach) throw notFound("mailbox");
+          requireAccess(reach, "manage");
+          return deletePortion(tx, reach.mailbox.id, EMPTIED_AT_ONCE, folder);
+        });
+        if (portion === 0) return deleted;
+        deleted += portion;
+      }
     },
   };
 }
+
+/** Messages deleted in one transaction. */
+const EMPTIED_AT_ONCE = 200;
 
 /** Everything but the read state (spec: PATCH /threads/{id}). */
 const NEEDS_MANAGE: ReadonlySet<string> = new Set(["starred", "folder", "labels", "addLabels", "removeLabels"]);

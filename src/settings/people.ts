@@ -6,6 +6,7 @@
  */
 import { and, asc, eq, ne } from "drizzle-orm";
 import { hashPassword as hashOf } from "../access/credentials.ts";
+import { endSessions } from "../access/sessions.ts";
 import { AppError } from "../errors.ts";
 import { newId } from "../runtime.ts";
 import type { Role } from "../store/schema.ts";
@@ -185,7 +186,9 @@ export function createPeople(parts: MailboxesParts) {
   }
 
   /** `passwordHash`: from hashPassword here. */
+  /** Ends the sessions that the former one began. */
   function setPassword(tx: Tx, userId: string, passwordHash: string): void {
+    endSessions(tx, userId);
     tx.update(schema.users).set({ passwordHash }).where(eq(schema.users.id, userId)).run();
   }
 

@@ -7,5 +7,6 @@ import sending from "./migrations/0002_sending.sql" with { type: "text" };
 import webhooks from "./migrations/0003_webhooks.sql" with { type: "text" };
 import junk from "./migrations/0004_junk.sql" with { type: "text" };
 import greylist from "./migrations/0005_greylist.sql" with { type: "text" };
+import sessions from "./migrations/0006_sessions.sql" with { type: "text" };
 
-export const MIGRATIONS: readonly string[] = [mail, sending, webhooks, junk, greylist];
+export const MIGRATIONS: readonly string[] = [mail, sending, webhooks, junk, greylist, sessions];

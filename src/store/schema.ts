@@ -2,7 +2,7 @@
  * Every table, one picture. The tables themselves are made by migrations/*.sql; test/store/schema.test.ts holds the two
  * together. Times are epoch milliseconds.
  *
- *   workspaces ─┬─ users ──┬─ api_keys
+ *   workspaces ─┬─ users ──┬─ api_keys, sessions
  *               ├─ domains ┼─ dkim_keys          grants: a mailbox shared with a user
  *               └─ mailboxes ┬─ addresses        (the mailbox's own, aliases, catch-alls)
  *                            ├─ mailbox_usage
@@ -18,7 +18,8 @@
  *   events: the outbox ── webhook_deliveries ── webhook_endpoints (a workspace's).   webhook_cursor: how far it is read.
  *   options: the settings.   greylist: senders of first mail, who wait or have waited.
  *
- * Who writes what: options store/options.ts · api_keys access/credentials.ts · threads to message_judgements, and
+ * Who writes what: options store/options.ts · api_keys access/credentials.ts · sessions
+ * access/sessions.ts · threads to message_judgements, and
  * mailbox_usage mailbox/ · message_index search/fts5.ts · events and webhook_* events/ · outbound_* and queue_* mta/queue.ts ·
  * suppressions mta/suppression.ts · greylist mta/greylist.ts · idempotency_keys api/idempotency.ts · everything about
  * people, domains and mailboxes settings/.
@@ -163,6 +164,23 @@ export const apiKeys = sqliteTable(
     revokedAt: integer("revoked_at"),
   },
   (table) => [index("api_keys_by_user").on(table.userId)],
+);
+
+/** Browsers in which somebody is signed in. */
+export const sessions = sqliteTable(
+  "sessions",
+  {
+    id: text("id").primaryKey(),
+    userId: text("user_id").notNull(),
+    /** SHA-256, hex, of the token in the cookie, which has 256 bits of its own. */
+    hash: text("hash").notNull().unique(),
+    /** As the browser names itself, so that people can tell their sessions apart. */
+    userAgent: text("user_agent").notNull(),
+    createdAt: integer("created_at").notNull(),
+    lastUsedAt: integer("last_used_at").notNull(),
+    expiresAt: integer("expires_at").notNull(),
+  },
+  (table) => [index("sessions_by_user").on(table.userId), index("sessions_by_expiry").on(table.expiresAt)],
 );
 
 /** Bytes of mail kept in a mailbox: the sum of its messages' sizes, in step with every filing and deletion. */

@@ -1,12 +1,13 @@
 /**
- * The HTTP listener: one Bun.serve for /healthz and everything under /api/.
+ * The HTTP listener: one Bun.serve for /healthz, everything under /api/, and the web app (web.ts).
  *
  * Invariant: whatever arrives is answered, and what arrived before `stop` is finished.
  */
-import { API_PREFIX, type Rest } from "../api/rest.ts";
+import type { Rest } from "../api/rest.ts";
 import { pathOf } from "../api/target.ts";
 import type { Log } from "../log.ts";
 import type { Runtime } from "../runtime.ts";
+import type { Web } from "./web.ts";
 
 /** Whether a part of the appliance works; throwing is no. */
 type HealthCheck = () => boolean | Promise<boolean>;
@@ -21,6 +22,7 @@ export interface HttpServer {
 export interface HttpServerParts {
   listen: { host: string; port: number };
   rest: Rest;
+  web: Pick<Web, "answer">;
   /** By name; /healthz says which of them fail (contract: Web). */
   health: Readonly<Record<string, HealthCheck>>;
   runtime: Pick<Runtime, "setTimer">;
@@ -31,10 +33,6 @@ export interface HttpServerParts {
 const IDLE_SECONDS = 75;
 /** How often `stop` looks whether anything is still in flight, ms. */
 const STOP_POLL_MS = 20;
-
-const WELCOME = `Mailroom: a workspace's mail over HTTPS, for code and AI agents.
-API description: ${API_PREFIX}/openapi.json
-`;
 
 const text = (body: string, status: number): Response =>
   new Response(body, { status, headers: { "x-content-type-options": "nosniff" } });
@@ -54,20 +52,18 @@ async function answerHealth(checks: HttpServerParts["health"]): Promise<Response
 }
 
 /** Starts listening. @throws when the address cannot be bound. */
-export function createHttpServer({ listen, rest, health, runtime, log }: HttpServerParts): HttpServer {
-  function answer(request: Request, peer: string | undefined): Response | Promise<Response> {
+export function createHttpServer({ listen, rest, web, health, runtime, log }: HttpServerParts): HttpServer {
+  async function answer(request: Request, peer: string | undefined): Promise<Response> {
     const path = pathOf(request.url);
     // Bun leaves the origin out when the Host header names none. HTTP/1.0 needs no such header (RFC 9112 §3.2).
     const isNamed = !request.url.startsWith("/");
     if (!isNamed && request.headers.has("host")) {
       return Response.json({ error: "The Host header is not a host name", code: "bad_request" }, { status: 400 });
     }
-    if (path.startsWith("/api/")) {
-      return rest(isNamed ? request : new Request(`http://localhost${request.url}`, request), peer);
-    }
-    if (request.method !== "GET" && request.method !== "HEAD") return text("Not found\n", 404);
-    if (path === "/healthz") return answerHealth(health);
-    return path === "/" ? text(WELCOME, 200) : text("Not found\n", 404);
+    const named = isNamed ? request : new Request(`http://localhost${request.url}`, request);
+    if (path.startsWith("/api/")) return rest(named, peer);
+    if (path === "/healthz" && (request.method === "GET" || request.method === "HEAD")) return answerHealth(health);
+    return (await web.answer(named, path, peer)) ?? text("Not found\n", 404);
   }
 
   const server = Bun.serve({

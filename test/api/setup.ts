@@ -78,6 +78,7 @@ export async function startApi(given: Given = {}) {
   const server = createHttpServer({
     listen: { host: "127.0.0.1", port: 0 },
     rest,
+    web: { answer: async () => undefined },
     health: { store: () => true },
     runtime,
     log,

@@ -18,6 +18,7 @@ function start({ rest, health = {} }: Partial<Pick<Parts, "rest" | "health">> = 
   const server = createHttpServer({
     listen: { host: "127.0.0.1", port: 0 },
     rest: rest ?? (async (request, peer) => Response.json({ url: request.url, peer })),
+    web: { answer: async (_request, path) => (path === "/" ? new Response("the app") : undefined) },
     health,
     runtime,
     log: createLog("debug", runtime.now, (line) => lines.push(line)),
@@ -65,10 +66,9 @@ describe("/healthz", () => {
   });
 });
 
-test("/ says what this is, /api/ is the API, and there is nothing else", async () => {
+test("/api/ is the API, the web app answers what is its own, and there is nothing else", async () => {
   const { origin } = start();
-  const welcome = await fetch(origin);
-  expect([welcome.status, await welcome.text()]).toEqual([200, expect.stringContaining("/api/v1/openapi.json")]);
+  expect(await (await fetch(origin)).text()).toBe("the app");
   expect(await (await fetch(`${origin}/api/anything?x=1`)).json()).toEqual({
     url: `${origin}/api/anything?x=1`,
     peer: "127.0.0.1",
@@ -164,6 +164,7 @@ describe("stopping", () => {
       createHttpServer({
         listen: server.address,
         rest: async () => new Response(),
+        web: { answer: async () => undefined },
         health: {},
         runtime,
         log: createLog("silent", runtime.now, () => {}),

@@ -1,0 +1,157 @@
+/**
+ * Sessions of the web app: a browser in which somebody signed in with their password. The only writer of sessions. Of the
+ * token in the cookie only its SHA-256 is kept.
+ *
+ * Invariant: a session acts for its person as they are now. It ends when they leave (by foreign key), when their password
+ * changes, when it has been idle for two weeks, and after three months whatever is done in it.
+ */
+import { createHash } from "node:crypto";
+import { and, desc, eq, gt, lte, ne, sql } from "drizzle-orm";
+import type { Log } from "../log.ts";
+import { newId, type Runtime, randomToken } from "../runtime.ts";
+import { prepared } from "../store/prepared.ts";
+import { SCOPES, sessions, users } from "../store/schema.ts";
+import type { Db, Store, Tx } from "../store/store.ts";
+import type { Caller } from "./caller.ts";
+
+/** 256 bits. */
+const TOKEN_LENGTH = 43;
+const DAY_MS = 86_400_000;
+const LONGEST_IDLE_MS = 14 * DAY_MS;
+/** How long a session lasts at most, ms: what its cookie says. */
+export const LONGEST_SESSION_MS = 90 * DAY_MS;
+const LONGEST_USER_AGENT = 300;
+/** The time of last use is kept to so many ms: writing it at every request would cost more than it tells. */
+const USE_GRANULARITY_MS = 300_000;
+
+export interface Session {
+  id: string;
+  /** The person's name. */
+  name: string;
+  caller: Caller;
+  /** Epoch ms; kept to some minutes. */
+  lastUsedAt: number;
+  createdAt: number;
+}
+
+const hashOf = (token: string): string => createHash("sha256").update(token).digest("hex");
+
+const expiryOf = (createdAt: number, lastUsedAt: number): number =>
+  Math.min(createdAt + LONGEST_SESSION_MS, lastUsedAt + LONGEST_IDLE_MS);
+
+/** A new session for somebody who has just proved who they are. `token` is seen here and never again. */
+export function startSession(
+  tx: Tx,
+  runtime: Pick<Runtime, "now" | "randomBytes">,
+  { userId, userAgent }: { userId: string; userAgent: string },
+): { id: string; token: string } {
+  const id = newId(runtime, "ses");
+  const token = randomToken(runtime, TOKEN_LENGTH);
+  const now = runtime.now();
+  tx.insert(sessions)
+    .values({
+      id,
+      userId,
+      hash: hashOf(token),
+      userAgent: userAgent.slice(0, LONGEST_USER_AGENT),
+      createdAt: now,
+      lastUsedAt: now,
+      expiresAt: expiryOf(now, now),
+    })
+    .run();
+  return { id, token };
+}
+
+const statements = prepared((db) => ({
+  byHash: db
+    .select({
+      id: sessions.id,
+      createdAt: sessions.createdAt,
+      lastUsedAt: sessions.lastUsedAt,
+      name: users.name,
+      userId: users.id,
+      workspaceId: users.workspaceId,
+      role: users.role,
+      email: users.email,
+    })
+    .from(sessions)
+    .innerJoin(users, eq(users.id, sessions.userId))
+    .where(and(eq(sessions.hash, sql.placeholder("hash")), gt(sessions.expiresAt, sql.placeholder("now"))))
+    .prepare(),
+}));
+
+/** The session of that token, if it goes on; a wrong token costs what a right one does. */
+export function findSession(db: Db, token: string, now: number): Session | undefined {
+  const row = statements(db).byHash.get({ hash: hashOf(token), now });
+  if (!row) return undefined;
+  const { id, name, createdAt, lastUsedAt, ...person } = row;
+  return { id, name, createdAt, lastUsedAt, caller: { ...person, scopes: new Set(SCOPES) } };
+}
+
+/** A session as its person sees it in a list. */
+export interface SessionRecord {
+  id: string;
+  userAgent: string;
+  createdAt: number;
+  lastUsedAt: number;
+}
+
+/** Somebody's sessions that go on, the latest used first. */
+export function listSessions(db: Db, userId: string, now: number): SessionRecord[] {
+  return db
+    .select({
+      id: sessions.id,
+      userAgent: sessions.userAgent,
+      createdAt: sessions.createdAt,
+      lastUsedAt: sessions.lastUsedAt,
+    })
+    .from(sessions)
+    .where(and(eq(sessions.userId, userId), gt(sessions.expiresAt, now)))
+    .orderBy(desc(sessions.lastUsedAt), desc(sessions.id))
+    .all();
+}
+
+/** Ends one session of somebody's. False when they have none of that id. */
+export function endSession(tx: Tx, userId: string, id: string): boolean {
+  const ended = tx
+    .delete(sessions)
+    .where(and(eq(sessions.id, id), eq(sessions.userId, userId)))
+    .returning({ id: sessions.id })
+    .all();
+  return ended.length > 0;
+}
+
+/** Ends all of somebody's sessions, but for the one they keep. */
+export function endSessions(tx: Tx, userId: string, keep?: string): void {
+  tx.delete(sessions)
+    .where(and(eq(sessions.userId, userId), keep === undefined ? undefined : ne(sessions.id, keep)))
+    .run();
+}
+
+/** Notes that a session is in use, and so goes on. A write that fails is logged; no request fails by it. */
+export function createSessionUse(store: Pick<Store, "enqueue">, log: Log) {
+  return (session: Session, now: number): void => {
+    if (now - session.lastUsedAt < USE_GRANULARITY_MS) return;
+    store
+      .enqueue((tx) => {
+        tx.update(sessions)
+          .set({ lastUsedAt: now, expiresAt: expiryOf(session.createdAt, now) })
+          .where(eq(sessions.id, session.id))
+          .run();
+      })
+      .catch((error) => log.warn("the last use of a session was not recorded", { sessionId: session.id, error }));
+  };
+}
+
+/** For the scheduler: removes sessions that have ended, once a day; none of them is found meanwhile. */
+export function createSessionSweep(store: Pick<Store, "transact">) {
+  return {
+    name: "sweep-sessions",
+    runDue(now: number): number {
+      store.transact((tx) => {
+        tx.delete(sessions).where(lte(sessions.expiresAt, now)).run();
+      });
+      return now + DAY_MS;
+    },
+  };
+}

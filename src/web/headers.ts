@@ -1,0 +1,38 @@
+/**
+ * What every answer to a browser carries. The policy is strict: scripts and styles only from files of ours, never inline,
+ * and nothing is fetched from elsewhere, so that mail which found a way into a page would still run and load nothing.
+ */
+
+/** Of the app's pages. Messages are shown in frames of their own, which have a stricter policy still. */
+const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data: blob:",
+  "font-src 'self'",
+  "connect-src 'self'",
+  "frame-src 'self'",
+  "manifest-src 'self'",
+  "base-uri 'none'",
+  "form-action 'self'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+  "trusted-types 'none'",
+].join("; ");
+
+/** Of pages, files and data alike. `secure`: the public origin is https. */
+export function commonHeaders({ secure }: { secure: boolean }): Record<string, string> {
+  return {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    ...(secure && { "strict-transport-security": "max-age=31536000" }),
+  };
+}
+
+export const PAGE_HEADERS: Record<string, string> = {
+  "content-security-policy": CONTENT_SECURITY_POLICY,
+  "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+  "x-frame-options": "DENY",
+};

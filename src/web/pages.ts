@@ -1,0 +1,90 @@
+/**
+ * The pages of the browser app: one document, whatever the path, with its script and its styles. They hold nothing of
+ * anybody's: what is shown is asked for under /app. Files are named by their content and kept by browsers for good.
+ */
+import { createHash } from "node:crypto";
+import { PAGE_HEADERS } from "./headers.ts";
+import { ICON } from "./icon.ts";
+
+/** First parts of the paths that the app's router knows (app/router.tsx). */
+const PAGES = /^\/(?:$|sign-in$|mail(?:\/|$)|settings(?:\/|$))/;
+
+interface File {
+  type: string;
+  bytes: Uint8Array<ArrayBuffer>;
+  gzip: Uint8Array<ArrayBuffer>;
+}
+
+interface Files {
+  document: File;
+  /** By path. */
+  assets: Map<string, File>;
+}
+
+const fileOf = (type: string, text: string): File => {
+  const bytes = new TextEncoder().encode(text);
+  return { type, bytes, gzip: Bun.gzipSync(bytes, { level: 9 }) };
+};
+
+async function readFiles(): Promise<Files> {
+  const { script, style } = await import("./app-files.ts");
+  const assets = new Map<string, File>();
+  const add = (ending: string, type: string, text: string): string => {
+    const hash = createHash("sha256").update(text).digest("base64url").slice(0, 12);
+    const path = `/assets/${hash}.${ending}`;
+    assets.set(path, fileOf(type, text));
+    return path;
+  };
+  const paths = {
+    script: add("js", "text/javascript; charset=utf-8", script),
+    style: add("css", "text/css; charset=utf-8", style),
+    icon: add("svg", "image/svg+xml", ICON),
+  };
+  const document = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="theme-color" content="#f6f5f2" media="(prefers-color-scheme: light)">
+<meta name="theme-color" content="#161718" media="(prefers-color-scheme: dark)">
+<title>Mailroom</title>
+<link rel="icon" href="${paths.icon}" type="image/svg+xml">
+<link rel="stylesheet" href="${paths.style}">
+<script type="module" src="${paths.script}"></script>
+</head>
+<body>
+<div id="root"></div>
+<noscript>Mailroom needs JavaScript. Programs use the API: /api/v1/openapi.json</noscript>
+</body>
+</html>
+`;
+  return { document: fileOf("text/html; charset=utf-8", document), assets };
+}
+
+/** Answers a GET or HEAD for a page or one of its files; undefined for any other path. `headers` go on every answer. */
+export type Pages = (request: Request, path: string) => Promise<Response | undefined>;
+
+export function createPages(headers: Readonly<Record<string, string>>): Pages {
+  let files: Promise<Files> | undefined;
+
+  return async (request, path) => {
+    const isPage = PAGES.test(path);
+    if (!isPage && !path.startsWith("/assets/")) return undefined;
+    files ??= readFiles();
+    const { document, assets } = await files;
+    const file = isPage ? document : assets.get(path);
+    if (!file) return undefined;
+    const gzips = /\bgzip\b/.test(request.headers.get("accept-encoding") ?? "");
+    return new Response(gzips ? file.gzip : file.bytes, {
+      headers: {
+        ...headers,
+        ...PAGE_HEADERS,
+        "content-type": file.type,
+        "cache-control": isPage ? "no-cache" : "public, max-age=31536000, immutable",
+        vary: "accept-encoding",
+        ...(gzips && { "content-encoding": "gzip" }),
+      },
+    });
+  };
+}

@@ -1,0 +1,99 @@
+/**
+ * Mail, for somebody in a browser: every operation of the API under /app instead of /api/v1, performed by the same
+ * functions (api/perform.ts), and what the app alone has: snoozing and deleting for good.
+ */
+import { readJson } from "../../api/body.ts";
+import { answerDownload } from "../../api/download.ts";
+import { t } from "../../api/json-schema.ts";
+import { type Download, isMediaType, type Operation } from "../../api/operation.ts";
+import { OPERATIONS } from "../../api/operations/all.ts";
+import { type Performing, performerOf } from "../../api/perform.ts";
+import { dateTime } from "../../api/schemas.ts";
+import { checkOf, readQuery } from "../../api/shape.ts";
+import { queryOf } from "../../api/target.ts";
+import { AppError } from "../../errors.ts";
+import type { Runtime } from "../../runtime.ts";
+import type { Route } from "../route.ts";
+
+/** Of an operation that does not say. */
+const MOST_BODY_BYTES = 1_048_576;
+const YEAR_MS = 366 * 86_400_000;
+
+export interface MailParts extends Performing {
+  runtime: Pick<Runtime, "now">;
+  /** A conversation was snoozed: something may be due sooner than was known. */
+  snoozed(): void;
+}
+
+function routeOf(operation: Operation, performing: Performing): Route {
+  const { method, path, query, body, largestBody = MOST_BODY_BYTES } = operation;
+  const perform = performerOf(operation, performing);
+  return {
+    method,
+    path,
+    async run({ request, params, session }) {
+      const { status, answer } = await perform(session.caller, async () => ({
+        params,
+        query: readQuery(queryOf(request.url), query),
+        body: body && (await readJson(request, largestBody)),
+      }));
+      if (isMediaType(operation.response)) return answerDownload(answer as Download);
+      return Response.json(answer, { status });
+    },
+  };
+}
+
+const checkSnooze = checkOf(t.Object({ until: dateTime() }));
+const checkEmpty = checkOf(t.Object({ mailbox: t.String() }));
+
+export function mailRoutes(parts: MailParts): Route[] {
+  const { mailbox, runtime, snoozed } = parts;
+
+  /** @throws AppError bad_request */
+  function readUntil(text: string): number {
+    const until = Date.parse(text);
+    const now = runtime.now();
+    if (!(until > now && until < now + YEAR_MS)) {
+      throw new AppError("bad_request", "until must be a time within the year to come");
+    }
+    return until;
+  }
+
+  return [
+    ...OPERATIONS.map((operation) => routeOf(operation, parts)),
+    {
+      // Body {until}: ISO 8601. PATCH folder "inbox" takes it back.
+      method: "POST",
+      path: "/threads/:id/snooze",
+      async run({ request, params: { id = "" }, session }) {
+        const given = await readJson(request, MOST_BODY_BYTES);
+        checkSnooze(given);
+        const thread = mailbox.snoozeFor(session.caller, id, readUntil((given as { until: string }).until));
+        snoozed();
+        return { thread };
+      },
+    },
+    {
+      // For good: of trash, spam, or a draft.
+      method: "DELETE",
+      path: "/threads/:id",
+      run({ params: { id = "" }, session }) {
+        mailbox.deleteThread(session.caller, id);
+        return new Response(null, { status: 204 });
+      },
+    },
+    ...(["trash", "spam"] as const).map(
+      (folder): Route => ({
+        // Body {mailbox}: id, address or alias address.
+        method: "POST",
+        path: `/${folder}/empty`,
+        async run({ request, session }) {
+          const given = await readJson(request, MOST_BODY_BYTES);
+          checkEmpty(given);
+          const deleted = await mailbox.emptyFolder(session.caller, (given as { mailbox: string }).mailbox, folder);
+          return { deleted };
+        },
+      }),
+    ),
+  ];
+}

@@ -1,0 +1,100 @@
+/** Signing in and out, who one is, and the browsers one is signed in with. */
+import { endSession, endSessions, listSessions, startSession } from "../../access/sessions.ts";
+import type { TrySignIn } from "../../access/sign-in.ts";
+import { readJson } from "../../api/body.ts";
+import { t } from "../../api/json-schema.ts";
+import { checkOf } from "../../api/shape.ts";
+import { AppError } from "../../errors.ts";
+import type { Runtime } from "../../runtime.ts";
+import type { Store } from "../../store/store.ts";
+import type { Asked, Route } from "../route.ts";
+import type { SessionCookie } from "../session-cookie.ts";
+import type { Person, SessionView } from "../views.ts";
+
+export interface SessionParts {
+  store: Pick<Store, "db" | "transact">;
+  cookie: SessionCookie;
+  trySignIn: TrySignIn;
+  runtime: Pick<Runtime, "now" | "randomBytes">;
+}
+
+const MOST_SIGN_IN_BYTES = 16_384;
+
+const SignInRequest = t.Object({ email: t.String({ maxLength: 320 }), password: t.String({ maxLength: 1_024 }) });
+const checkSignIn = checkOf(SignInRequest);
+
+const iso = (ms: number): string => new Date(ms).toISOString();
+
+/**
+ * POST /app/sign-in `{email, password}`: 204 with the cookie; 401 says nothing of what was wrong (contract: Sign-in
+ * failures). A browser that was signed in gets a new session, whoever it is: a token planted in it is worth nothing.
+ */
+export function createSignInRoute({ store, cookie, trySignIn, runtime }: SessionParts) {
+  return async (request: Request, source: string): Promise<Response> => {
+    const given = await readJson(request, MOST_SIGN_IN_BYTES);
+    checkSignIn(given);
+    const { email, password } = given as { email: string; password: string };
+    const signedIn = await trySignIn({ username: email, secret: password, source });
+    const { token } = store.transact((tx) => {
+      // The password may have changed, and the person left, while it was being looked at.
+      const caller = signedIn?.present();
+      if (!caller) throw new AppError("unauthorized", "Email address and password do not match");
+      const userAgent = request.headers.get("user-agent") ?? "";
+      return startSession(tx, runtime, { userId: caller.userId, userAgent });
+    });
+    return new Response(null, { status: 204, headers: { "set-cookie": cookie.keep(token) } });
+  };
+}
+
+export function sessionRoutes({ store, cookie, runtime }: SessionParts): Route[] {
+  const signedOut = () => new Response(null, { status: 204, headers: { "set-cookie": cookie.drop() } });
+  return [
+    {
+      method: "GET",
+      path: "/me",
+      run({ session: { name, caller } }: Asked): Person {
+        return { id: caller.userId, name, email: caller.email, role: caller.role };
+      },
+    },
+    {
+      method: "POST",
+      path: "/sign-out",
+      run({ session }) {
+        store.transact((tx) => endSession(tx, session.caller.userId, session.id));
+        return signedOut();
+      },
+    },
+    {
+      method: "GET",
+      path: "/sessions",
+      run({ session }): { sessions: SessionView[] } {
+        const sessions = listSessions(store.db, session.caller.userId, runtime.now());
+        return {
+          sessions: sessions.map(({ id, userAgent, createdAt, lastUsedAt }) => ({
+            ...{ id, userAgent, current: id === session.id },
+            ...{ createdAt: iso(createdAt), lastUsedAt: iso(lastUsedAt) },
+          })),
+        };
+      },
+    },
+    {
+      method: "DELETE",
+      path: "/sessions/:id",
+      run({ session, params }) {
+        if (!store.transact((tx) => endSession(tx, session.caller.userId, params.id ?? ""))) {
+          throw new AppError("not_found", "There is no such session of yours");
+        }
+        return params.id === session.id ? signedOut() : new Response(null, { status: 204 });
+      },
+    },
+    {
+      // Of all but this one.
+      method: "DELETE",
+      path: "/sessions",
+      run({ session }) {
+        store.transact((tx) => endSessions(tx, session.caller.userId, session.id));
+        return new Response(null, { status: 204 });
+      },
+    },
+  ];
+}

@@ -1,0 +1,58 @@
+/** The web app's side of the server: its pages, and its own API with sessions, sign-in and news. */
+import type { Session } from "../access/sessions.ts";
+import type { TrySignIn } from "../access/sign-in.ts";
+import type { Log } from "../log.ts";
+import type { Runtime } from "../runtime.ts";
+import type { Store } from "../store/store.ts";
+import { APP_PREFIX, createAppApi } from "./app-api.ts";
+import { commonHeaders } from "./headers.ts";
+import { createLive } from "./live.ts";
+import { createPages } from "./pages.ts";
+import { type MailParts, mailRoutes } from "./routes/mail.ts";
+import { createSignInRoute, sessionRoutes } from "./routes/session.ts";
+import { createSessionCookie } from "./session-cookie.ts";
+
+export interface WebParts extends Omit<MailParts, "runtime"> {
+  store: Pick<Store, "db" | "transact" | "onCommit">;
+  trySignIn: TrySignIn;
+  touchSession(session: Session, now: number): void;
+  sourceOf(peer: string | undefined, forwardedFor: string | null): string;
+  /** Public origin. */
+  baseUrl: string;
+  runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer">;
+  log: Log;
+}
+
+export interface Web {
+  /** Answers pages, their files, and what is under /app/; undefined for any other path. */
+  answer(request: Request, path: string, peer: string | undefined): Promise<Response | undefined>;
+  /** Looks for what another process wrote. */
+  look(): void;
+  /** Ends the streams of open pages. */
+  stop(): void;
+}
+
+export function createWeb(parts: WebParts): Web {
+  const secure = parts.baseUrl.startsWith("https:");
+  const headers = commonHeaders({ secure });
+  const cookie = createSessionCookie({ secure });
+  const live = createLive({ ...parts, cookie });
+  const pages = createPages(headers);
+  const api = createAppApi({
+    ...parts,
+    cookie,
+    headers,
+    signIn: createSignInRoute({ ...parts, cookie }),
+    routes: [...sessionRoutes({ ...parts, cookie }), ...mailRoutes(parts), live.route],
+  });
+
+  return {
+    async answer(request, path, peer) {
+      if (path.startsWith(`${APP_PREFIX}/`)) return api(request, peer);
+      if (request.method !== "GET" && request.method !== "HEAD") return undefined;
+      return pages(request, path);
+    },
+    look: live.look,
+    stop: live.stop,
+  };
+}

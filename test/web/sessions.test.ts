@@ -1,0 +1,279 @@
+/** Signing in and out over HTTP, what ends a session, and what a request without one, or from elsewhere, is answered. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { sessions } from "../../src/store/schema.ts";
+import { type Booted, boot } from "../harness/appliance.ts";
+import { PASSWORD, page, setPassword, signIn } from "../harness/browser-session.ts";
+
+const ALICE = "alice@example.test";
+const DAY = 86_400_000;
+let booted: Booted;
+beforeAll(async () => {
+  booted = await boot();
+  await setPassword(booted, booted.owner.userId);
+});
+
+const tryIn = (given: unknown, headers: Record<string, string> = {}) =>
+  page(booted).fetch("/sign-in", {
+    method: "POST",
+    headers: { "content-type": "application/json", ...headers },
+    body: JSON.stringify(given),
+  });
+
+describe("signing in", () => {
+  test("gives a cookie that scripts and other sites cannot use, and keeps only a hash of it", async () => {
+    const answer = await tryIn({ email: " Alice@Example.test", password: PASSWORD });
+    expect(answer.status).toBe(204);
+    const [pair = "", ...attributes] = (answer.headers.get("set-cookie") ?? "").split("; ");
+    expect(pair).toMatch(/^mailroom=[A-Za-z0-9]{43}$/);
+    expect(attributes.sort()).toEqual(["HttpOnly", "Max-Age=7776000", "Path=/", "SameSite=Strict"]);
+    expect(JSON.stringify(booted.appliance.store.db.select().from(sessions).all())).not.toContain(pair.slice(9));
+    expect(await page(booted, pair).get("/me")).toMatchObject({
+      status: 200,
+      body: { id: booted.owner.userId, name: "Alice", email: ALICE, role: "owner" },
+    });
+  });
+
+  test("under https the cookie is bound to this host and to TLS", async () => {
+    const secure = await boot({ MAILROOM_BASE_URL: "https://mail.example.test" });
+    await setPassword(secure, secure.owner.userId);
+    const answer = await page(secure).fetch("/sign-in", {
+      method: "POST",
+      headers: { "content-type": "application/json", origin: "https://mail.example.test" },
+      body: JSON.stringify({ email: ALICE, password: PASSWORD }),
+    });
+    expect(answer.headers.get("set-cookie")).toMatch(/^__Host-mailroom=\S+; .*Path=\/; .*; Secure$/);
+    expect(answer.headers.get("strict-transport-security")).toMatch(/^max-age=\d+/);
+  });
+
+  test("says nothing of which part was wrong, and takes no API key for a password", async () => {
+    const { userId } = booted.appliance.store.transact((tx) =>
+      booted.appliance.people.addUser(tx, {
+        workspaceId: booted.owner.workspaceId,
+        email: "nopassword@example.test",
+        name: "No",
+        role: "member",
+        ownMailbox: false,
+      }),
+    );
+    expect(userId).toStartWith("usr_");
+    const answers = await Promise.all(
+      [
+        { email: ALICE, password: "wrong" },
+        { email: ALICE, password: "" },
+        { email: ALICE, password: booted.owner.apiKey },
+        { email: "nobody@example.test", password: PASSWORD },
+        { email: "not an address", password: PASSWORD },
+        { email: "nopassword@example.test", password: "" },
+      ].map(async (given) => {
+        const answer = await tryIn(given);
+        return [answer.status, answer.headers.get("set-cookie"), await answer.text()];
+      }),
+    );
+    const refusal = JSON.stringify({ error: "Email address and password do not match", code: "unauthorized" });
+    expect(new Set(answers.map((answer) => JSON.stringify(answer)))).toEqual(
+      new Set([JSON.stringify([401, null, refusal])]),
+    );
+  });
+
+  test.each([
+    [{}, 400],
+    [{ email: ALICE }, 400],
+    [{ email: ALICE, password: 1 }, 400],
+    [{ email: ALICE, password: "x".repeat(1_025) }, 400],
+    [{ email: ALICE, password: "x".repeat(20_000) }, 413],
+  ])("of %j is %d", async (given, status) => {
+    expect((await tryIn(given)).status).toBe(status);
+  });
+
+  test("is slowed for who guesses", async () => {
+    const slow = await boot();
+    const guess = () =>
+      page(slow)
+        .send("POST", "/sign-in", { email: ALICE, password: "guess" })
+        .then(({ status }) => status);
+    for (let i = 0; i < 20; i++) expect(await guess()).toBe(401);
+    const before = slow.runtime.timers().length;
+    let told = false;
+    const last = guess().then((status) => {
+      told = true;
+      return status;
+    });
+    while (slow.runtime.timers().length === before) await new Promise(setImmediate);
+    expect(told).toBe(false);
+    await slow.advance(2_000);
+    expect(await last).toBe(401);
+  });
+});
+
+describe("a session", () => {
+  const status = async (one: { get(path: string): Promise<{ status: number }> }) => (await one.get("/me")).status;
+
+  test("ends by signing out, and only it", async () => {
+    const [one, other] = [await signIn(booted, ALICE), await signIn(booted, ALICE)];
+    const answer = await one.send("POST", "/sign-out");
+    expect([answer.status, answer.headers.get("set-cookie")]).toEqual([
+      204,
+      "mailroom=; Max-Age=0; Path=/; HttpOnly; SameSite=Strict",
+    ]);
+    expect([await status(one), await status(other)]).toEqual([401, 200]);
+  });
+
+  test("is listed with the others, and each can be ended", async () => {
+    const fresh = await boot();
+    await setPassword(fresh, fresh.owner.userId);
+    const [one, other, third] = [await signIn(fresh, ALICE), await signIn(fresh, ALICE), await signIn(fresh, ALICE)];
+    type Listed = { sessions: { id: string; current: boolean; userAgent: string }[] };
+    const { body } = await one.get<Listed>("/sessions");
+    expect(body.sessions.map(({ current }) => current).sort()).toEqual([false, false, true]);
+    const theirs = (await other.get<Listed>("/sessions")).body.sessions.find(({ current }) => current);
+    expect((await one.send("DELETE", `/sessions/${theirs?.id}`)).status).toBe(204);
+    expect([await status(one), await status(other), await status(third)]).toEqual([200, 401, 200]);
+    expect((await one.send("DELETE", "/sessions")).status).toBe(204);
+    expect([await status(one), await status(third)]).toEqual([200, 401]);
+    expect((await one.send("DELETE", "/sessions/ses_none")).status).toBe(404);
+  });
+
+  test("of somebody else cannot be ended", async () => {
+    const fresh = await boot();
+    const bob = fresh.appliance.store.transact((tx) =>
+      fresh.appliance.people.addUser(tx, {
+        workspaceId: fresh.owner.workspaceId,
+        email: "bob@example.test",
+        name: "Bob",
+        role: "member",
+        ownMailbox: true,
+      }),
+    );
+    for (const id of [fresh.owner.userId, bob.userId]) await setPassword(fresh, id);
+    const [alice, his] = [await signIn(fresh, ALICE), await signIn(fresh, "bob@example.test")];
+    const { body } = await his.get<{ sessions: { id: string }[] }>("/sessions");
+    expect((await alice.send("DELETE", `/sessions/${body.sessions[0]?.id}`)).status).toBe(404);
+    expect(await status(his)).toBe(200);
+  });
+
+  test("ends when the password changes, and when the person is removed", async () => {
+    const fresh = await boot();
+    const { people, store } = fresh.appliance;
+    const { userId } = store.transact((tx) =>
+      people.addUser(tx, {
+        workspaceId: fresh.owner.workspaceId,
+        email: "carol@example.test",
+        name: "Carol",
+        role: "admin",
+        ownMailbox: true,
+      }),
+    );
+    await setPassword(fresh, userId);
+    const before = await signIn(fresh, "carol@example.test");
+    await setPassword(fresh, userId);
+    const after = await signIn(fresh, "carol@example.test");
+    expect([await status(before), await status(after)]).toEqual([401, 200]);
+    store.transact((tx) => people.removeUser(tx, userId));
+    expect(await status(after)).toBe(401);
+  });
+
+  test("goes on while it is used, for 90 days at most, and ends after 14 idle ones", async () => {
+    const fresh = await boot();
+    await setPassword(fresh, fresh.owner.userId);
+    const [used, idle] = [await signIn(fresh, ALICE), await signIn(fresh, ALICE)];
+    for (let day = 0; day < 88; day += 8) {
+      await fresh.advance(8 * DAY);
+      expect([day, await status(used)]).toEqual([day, 200]);
+      // That it is in use is written after the answer.
+      await fresh.appliance.store.enqueue(() => undefined);
+    }
+    expect(await status(idle)).toBe(401);
+    await fresh.advance(2 * DAY);
+    expect(await status(used)).toBe(401);
+    await fresh.advance(DAY);
+    expect(fresh.appliance.store.db.select().from(sessions).all()).toEqual([]);
+  });
+
+  test("is the person with the role they have now", async () => {
+    const fresh = await boot();
+    const { people, store } = fresh.appliance;
+    const { userId } = store.transact((tx) =>
+      people.addUser(tx, {
+        workspaceId: fresh.owner.workspaceId,
+        email: "dan@example.test",
+        name: "Dan",
+        role: "admin",
+        ownMailbox: true,
+      }),
+    );
+    await setPassword(fresh, userId);
+    const dan = await signIn(fresh, "dan@example.test");
+    const reached = async () =>
+      (await dan.get<{ mailboxes: { address: string }[] }>("/mailboxes")).body.mailboxes.map(({ address }) => address);
+    expect(await reached()).toEqual([ALICE, "dan@example.test"]);
+    store.transact((tx) => people.setRole(tx, userId, "member"));
+    expect(await reached()).toEqual(["dan@example.test"]);
+  });
+});
+
+describe("without a session", () => {
+  test.each([
+    ["GET", "/me"],
+    ["GET", "/mailboxes"],
+    ["GET", "/threads"],
+    ["GET", "/live"],
+    ["POST", "/send"],
+    ["POST", "/sign-out"],
+  ])("%s %s is 401", async (method, path) => {
+    for (const cookie of ["", "mailroom=", `mailroom=${"A".repeat(43)}`, `other=${"A".repeat(43)}`]) {
+      const answer = await page(booted, cookie).fetch(path, { method });
+      expect([answer.status, await answer.json()]).toEqual([401, { error: "Sign in to go on", code: "unauthorized" }]);
+    }
+  });
+
+  test("an API key is none, nor is a session's token a key", async () => {
+    const { apiKey } = booted.owner;
+    const byKey = await page(booted).fetch("/me", { headers: { authorization: `Bearer ${apiKey}` } });
+    expect(byKey.status).toBe(401);
+    const { cookie } = await signIn(booted, ALICE);
+    expect((await booted.apiWith(cookie.split("=")[1]).get("/mailboxes")).status).toBe(401);
+    expect((await fetch(`${booted.http}/api/v1/mailboxes`, { headers: { cookie } })).status).toBe(401);
+  });
+});
+
+describe("from elsewhere", () => {
+  const table: [what: string, headers: Record<string, string>, status: number][] = [
+    ["our origin", {}, 204],
+    ["our origin, as browsers say it", { "sec-fetch-site": "same-origin" }, 204],
+    ["another origin", { origin: "https://evil.example" }, 403],
+    ["another port", { origin: "http://127.0.0.1:1" }, 403],
+    ["a sandboxed frame", { origin: "null" }, 403],
+    ["another host of our site", { "sec-fetch-site": "same-site" }, 403],
+    ["another site", { "sec-fetch-site": "cross-site" }, 403],
+  ];
+  test.each(table)("%s: a change", async (_, headers, status) => {
+    const { cookie } = await signIn(booted, ALICE);
+    const answer = await page(booted, cookie).fetch("/sign-out", { method: "POST", headers });
+    expect(answer.status).toBe(status);
+    expect((await page(booted, cookie).get("/me")).status).toBe(status === 204 ? 401 : 200);
+  });
+
+  test("what says nothing of where it comes from changes nothing, and may read", async () => {
+    const { cookie } = await signIn(booted, ALICE);
+    expect((await fetch(`${booted.http}/app/sign-out`, { method: "POST", headers: { cookie } })).status).toBe(403);
+    expect((await fetch(`${booted.http}/app/me`, { headers: { cookie } })).status).toBe(200);
+    const crossSite = { cookie, "sec-fetch-site": "cross-site" };
+    expect((await fetch(`${booted.http}/app/me`, { headers: crossSite })).status).toBe(403);
+  });
+
+  test("nobody can be signed in by another site's form", async () => {
+    const given = { email: ALICE, password: PASSWORD };
+    expect((await tryIn(given, { origin: "https://evil.example" })).status).toBe(403);
+    expect((await tryIn(given, { "content-type": "text/plain" })).status).toBe(400);
+  });
+
+  test("a body that is not JSON is refused", async () => {
+    const { cookie } = await signIn(booted, ALICE);
+    const answer = await page(booted, cookie).fetch("/send", {
+      method: "POST",
+      headers: { "content-type": "application/x-www-form-urlencoded" },
+      body: "from=alice%40example.test",
+    });
+    expect(answer.status).toBe(400);
+  });
+});
