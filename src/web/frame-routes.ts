@@ -1,79 +1,61 @@
 /**
- * What came by mail, for the app to show: a message in its frame, its attached images and PDFs, and remote images. All
- * of it lies under CONTENT_PREFIX, apart from the app's own files and its API, and is answered to a signed-in caller
- * who reaches the message.
+ * What came by mail, for the app to show: a message in its frame, attached images and PDFs, and remote images. Everything
+ * is answered to somebody signed in who reaches the message, under a policy of its own.
  */
 import type { Caller } from "../access/caller.ts";
 import { answerDownload, contentDisposition } from "../api/download.ts";
-import { pathOf, queryOf } from "../api/target.ts";
-import { AppError } from "../errors.ts";
+import { queryOf } from "../api/target.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { AttachmentContent } from "../mailbox/views.ts";
 import { FRAME_HEADERS, frameDocument } from "./frame.ts";
-import { CONTENT_HEADERS, IMAGES_PATH, type ImageProxy, rasterTypeOf, SIGNATURE_BYTES } from "./images.ts";
+import { CONTENT_HEADERS, type ImageProxy, rasterTypeOf, SIGNATURE_BYTES } from "./images.ts";
+import type { Route } from "./route.ts";
 
-/** Of the paths answered here: messages/{id}, which shows remote images with ?images=1; attachments/{id}; images. */
-export const CONTENT_PREFIX = "/content/";
-
-const PDF = "application/pdf";
-
-export interface ContentParts {
+export interface FrameParts {
   mailbox: Pick<Mailbox, "getMessage" | "getAttachment">;
   images: ImageProxy;
 }
 
-/** Answers a GET under CONTENT_PREFIX, for the person who is signed in. */
-export type AnswerContent = (request: Request, caller: Caller) => Promise<Response>;
+const PDF = "application/pdf";
+/** Chromium shows no PDF in a sandbox. Its viewer, as Firefox's, runs in an origin of its own. */
+const PDF_POLICY = "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'self'";
 
-export function createContent({ mailbox, images }: ContentParts): AnswerContent {
-  function frame(request: Request, caller: Caller, id: string): Response {
-    const message = mailbox.getMessage(caller, id, { html: true });
-    const isAsked = new URLSearchParams(queryOf(request.url)).get("images") === "1";
-    const document = frameDocument(message, {
-      attachment: (attachmentId) => `${CONTENT_PREFIX}attachments/${attachmentId}`,
+/**
+ * `/messages/{id}/frame`, with remote images if asked for with `?images=1`; `/attachments/{id}/preview`, a download when
+ * the attachment is nothing to look at; and `/images`, to whose addresses the frame leads.
+ */
+export function frameRoutes({ mailbox, images }: FrameParts): Route[] {
+  function frame(caller: Caller, id: string, query: string): Response {
+    const isAsked = new URLSearchParams(query).get("images") === "1";
+    const document = frameDocument(mailbox.getMessage(caller, id, { html: true }), {
+      attachment: (attachmentId) => `/app/attachments/${attachmentId}/preview`,
       remote: isAsked ? (url) => images.addressOf(caller, url) : undefined,
     });
     return new Response(document, { headers: FRAME_HEADERS });
   }
 
-  return async (request, caller) => {
-    const path = pathOf(request.url);
-    if (request.method !== "GET" && request.method !== "HEAD") return refuse(405, { allow: "GET, HEAD" });
-    if (path === IMAGES_PATH) return images.answer(request, caller);
-    const [kind, id = "", ...rest] = path.slice(CONTENT_PREFIX.length).split("/");
-    try {
-      if (rest.length > 0) return refuse(404);
-      if (kind === "messages") return frame(request, caller, id);
-      if (kind === "attachments") return await preview(mailbox.getAttachment(caller, id));
-    } catch (error) {
-      if (error instanceof AppError && error.status === 404) return refuse(404);
-      throw error;
-    }
-    return refuse(404);
-  };
+  return [
+    {
+      method: "GET",
+      path: "/messages/:id/frame",
+      run: ({ request, params, session }) => frame(session.caller, params.id ?? "", queryOf(request.url)),
+    },
+    {
+      method: "GET",
+      path: "/attachments/:id/preview",
+      run: ({ params, session }) => preview(mailbox.getAttachment(session.caller, params.id ?? "")),
+    },
+    { method: "GET", path: "/images", run: ({ request, session }) => images.answer(request, session.caller) },
+  ];
 }
 
-const refuse = (status: number, headers: Record<string, string> = {}): Response =>
-  new Response(status === 404 ? "There is no such content, or you do not reach it\n" : null, {
-    status,
-    headers: { ...CONTENT_HEADERS, "content-type": "text/plain", "cache-control": "no-store", ...headers },
-  });
-
-/** An attachment to look at, if its bytes are what a browser shows without running anything; else a download. */
 async function preview(attachment: AttachmentContent): Promise<Response> {
-  const { content, contentType, filename } = attachment;
-  const type = typeOfShown(
-    await content
-      .slice(0, SIGNATURE_BYTES)
-      .bytes()
-      .catch(() => new Uint8Array()),
-    contentType,
-  );
+  const { content, filename } = attachment;
+  const type = typeOfShown(await content.slice(0, SIGNATURE_BYTES).bytes(), attachment.contentType);
   if (type === undefined) return answerDownload(attachment);
   return new Response(content, {
     headers: {
       ...CONTENT_HEADERS,
-      // Chromium shows no PDF in a sandbox; its viewer, as Firefox's, runs in an origin of its own.
       ...(type === PDF && { "content-security-policy": PDF_POLICY }),
       "content-type": type,
       "content-disposition": contentDisposition("inline", filename),
@@ -82,10 +64,8 @@ async function preview(attachment: AttachmentContent): Promise<Response> {
   });
 }
 
-const PDF_POLICY = "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'self'";
-
+/** The media type under which a browser may show the bytes, if what they are is an image or the PDF they pose as. */
 function typeOfShown(start: Uint8Array, contentType: string): string | undefined {
-  if (contentType.toLowerCase() === PDF)
-    return new TextDecoder("latin1").decode(start).startsWith("%PDF-") ? PDF : undefined;
-  return rasterTypeOf(start);
+  const isPdf = contentType.toLowerCase() === PDF && start.toHex().startsWith("255044462d");
+  return isPdf ? PDF : rasterTypeOf(start);
 }

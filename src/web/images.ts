@@ -16,7 +16,7 @@ import type { Runtime } from "../runtime.ts";
 import { createLanes } from "./images-lanes.ts";
 
 /** Where images of mail are asked for. */
-export const IMAGES_PATH = "/content/images";
+const IMAGES_PATH = "/app/images";
 
 /** Bytes of an image; more is refused. */
 export const LARGEST_IMAGE = 10_000_000;

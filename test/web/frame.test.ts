@@ -6,8 +6,8 @@ import { type FramedMessage, frameDocument, hasRemoteImages } from "../../src/we
 import { dangersIn } from "../harness/dangers.ts";
 
 const addresses = {
-  attachment: (id: string) => `/content/attachments/${id}`,
-  remote: (url: string) => `/content/images?url=${encodeURIComponent(url)}&signature=s`,
+  attachment: (id: string) => `/app/attachments/${id}/preview`,
+  remote: (url: string) => `/app/images?url=${encodeURIComponent(url)}&signature=s`,
 };
 const blocked = { ...addresses, remote: undefined };
 
@@ -23,8 +23,12 @@ const bodyOfHtml = (html: string, images = blocked as Parameters<typeof frameDoc
 describe("images", () => {
   const attachments = [{ id: "att_1", contentId: "logo@a" }, { id: "att_2", contentId: "100% & <b>" }, { id: "att_3" }];
   const cases: [name: string, html: string, shown: string][] = [
-    ["an attached one", '<img src="cid:logo@a">', '<img src="/content/attachments/att_1" />'],
-    ["an attached one, escaped", '<img src="cid:100%25%20&amp;%20<b>">', '<img src="/content/attachments/att_2" />'],
+    ["an attached one", '<img src="cid:logo@a">', '<img src="/app/attachments/att_1/preview" />'],
+    [
+      "an attached one, escaped",
+      '<img src="cid:100%25%20&amp;%20<b>">',
+      '<img src="/app/attachments/att_2/preview" />',
+    ],
     ["one not attached", '<img src="cid:other" alt="Logo">', '<img alt="Logo" />'],
     ["of no valid escape", '<img src="cid:%E0%A4%A">', "<img/>"],
     ["a small one in the mail", '<img src="data:image/gif;base64,R0lG">', '<img src="data:image/gif;base64,R0lG" />'],
@@ -173,7 +177,7 @@ test("of any markup and text nothing dangerous comes, and the text stays", () =>
       const parts = isText ? { text: source } : { html, attachments: [{ id: "att_1", contentId: 'a"b' }] };
       const body = bodyOf(parts, shown ? addresses : blocked);
       const foreign = dangersIn(body).filter(
-        (danger) => !/^img src=\/content\/(?:images\?|attachments\/att_1$)/.test(danger),
+        (danger) => !/^img src=\/app\/(?:images\?|attachments\/att_1\/preview$)/.test(danger),
       );
       expect(foreign).toEqual([]);
       expect(body.includes('src="http')).toBe(false);
