@@ -1,0 +1,63 @@
+/**
+ * Debian's Chromium, headless. What its pages ask of anything but loopback goes to a proxy that notes it and lets nothing
+ * out. A machine may lack the browser: tests that need it are then skipped, and say so.
+ */
+import { existsSync } from "node:fs";
+import { createServer } from "node:net";
+import { type BrowserContext, chromium } from "playwright-core";
+import { atEndOfFile } from "./end.ts";
+
+const EXECUTABLE = "/usr/bin/chromium";
+
+export const chromiumPresent = existsSync(EXECUTABLE);
+
+/** Why a test in the browser is skipped: part of its title. */
+export const chromiumNote = chromiumPresent ? "" : " (skipped: no /usr/bin/chromium, Debian's package chromium)";
+
+export interface Watched {
+  /** A browser's profile of its own. */
+  newContext(): Promise<BrowserContext>;
+  /** What pages asked of other hosts so far: the first line of each request. */
+  foreign: string[];
+}
+
+let launched: Promise<Watched & { close(): Promise<void> }> | undefined;
+atEndOfFile(async () => {
+  const browser = launched;
+  launched = undefined;
+  await (await browser)?.close();
+});
+
+async function launch() {
+  const foreign: string[] = [];
+  const proxy = createServer((socket) => {
+    socket.on("error", () => {});
+    socket.once("data", (data) => {
+      foreign.push(data.toString("latin1").split("\r\n", 1)[0] ?? "");
+      socket.destroy();
+    });
+  });
+  await new Promise<void>((resolve) => proxy.listen(0, "127.0.0.1", resolve));
+  const { port } = proxy.address() as { port: number };
+  const browser = await chromium.launch({
+    executablePath: EXECUTABLE,
+    args: [
+      ...["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"],
+      ...["--disable-background-networking", "--disable-component-update"],
+      // What it asks on its own account.
+      "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    ],
+  });
+  const close = async () => {
+    await browser.close();
+    proxy.close();
+  };
+  const proxied = { server: `http://127.0.0.1:${port}`, bypass: "127.0.0.1" };
+  return { newContext: () => browser.newContext({ proxy: proxied }), foreign, close };
+}
+
+/** The browser of this test file, started at the first call. */
+export function openBrowser(): Promise<Watched> {
+  launched ??= launch();
+  return launched;
+}
