@@ -17,8 +17,6 @@ export interface FrameParts {
 }
 
 const PDF = "application/pdf";
-/** Chromium shows no PDF in a sandbox. Its viewer, as Firefox's, runs in an origin of its own. */
-const PDF_POLICY = "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'self'";
 
 /**
  * `/messages/{id}/frame`, with remote images if asked for with `?images=1`; `/attachments/{id}/preview`, a download when
@@ -56,7 +54,6 @@ async function preview(attachment: AttachmentContent): Promise<Response> {
   return new Response(content, {
     headers: {
       ...CONTENT_HEADERS,
-      ...(type === PDF && { "content-security-policy": PDF_POLICY }),
       "content-type": type,
       "content-disposition": contentDisposition("inline", filename),
       "cache-control": "private, max-age=3600",

@@ -4,8 +4,8 @@
  * in the answer's own header and on the iframe, allows no script, form or navigation of the app; the policy allows no
  * source but inline styles and images from this server.
  *
- * The sandbox allows the document its origin: the app measures its height, takes its keys and reads its links, which a
- * foreign origin would need a script inside for. It grants mail nothing, since only a script could use it, and neither
+ * The sandbox allows the document its origin: the app measures its height (that of main), takes its keys and reads its links,
+ * for which a foreign origin would need a script inside. It grants mail nothing, since only a script could use it, and neither
  * the sandbox nor the policy lets one run.
  *
  * Invariant: a request leaves the browser for an image of ours only, or because somebody followed a link.
@@ -72,6 +72,8 @@ const STYLE = [
   // Hidden, so that floats and margins of mail count for the height that the app measures.
   "main{padding:4px;overflow:auto hidden;overflow-wrap:break-word}",
   "img{max-width:100%}img:not([height]){height:auto}",
+  // On a phone an image is narrower than it says, and keeps its shape.
+  "@media(max-width:600px){img[width][height]{height:auto}}",
   "pre{white-space:pre-wrap}",
   "blockquote{margin:0 0 0 .5em;padding-left:.75em;border-left:2px solid GrayText}",
   "a{color:LinkText}",

@@ -71,7 +71,7 @@ export function rasterTypeOf(bytes: Uint8Array): string | undefined {
 
 /** Headers of everything that came by mail and is shown as a file of its own: it stays where it is and runs nothing. */
 export const CONTENT_HEADERS = {
-  "content-security-policy": "default-src 'none'; sandbox",
+  "content-security-policy": "default-src 'none'; frame-ancestors 'self'; sandbox",
   "x-content-type-options": "nosniff",
   "cross-origin-resource-policy": "same-origin",
   "referrer-policy": "no-referrer",
@@ -117,7 +117,7 @@ export function openImageProxy({ runtime, allow = () => [] }: ImageProxyParts): 
           );
         });
         const headers = { ...CONTENT_HEADERS, "content-type": contentType, "cache-control": "private, max-age=86400" };
-        return new Response(bytes as Bun.BodyInit, { headers });
+        return new Response(bytes as Uint8Array<ArrayBuffer>, { headers });
       } catch {
         return refuse(502);
       }

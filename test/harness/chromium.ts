@@ -34,7 +34,7 @@ async function launch() {
     socket.on("error", () => {});
     socket.once("data", (data) => {
       foreign.push(data.toString("latin1").split("\r\n", 1)[0] ?? "");
-      socket.destroy();
+      socket.end("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     });
   });
   await new Promise<void>((resolve) => proxy.listen(0, "127.0.0.1", resolve));

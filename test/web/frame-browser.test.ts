@@ -13,6 +13,10 @@ import { corpusJson, corpusNote, corpusPresent } from "../harness/corpus.ts";
 const IN_A_FRAME = 25;
 const NO_IMAGES = { attachment: () => "", remote: undefined };
 const HTML = { "content-type": "text/html" };
+const PNG = Buffer.from(
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
+  "base64",
+);
 const SCRIPT_RAN = '<script>alert("ran")</script>';
 
 /** Paths that nothing but a message can have asked for. */
@@ -31,6 +35,7 @@ const server = Bun.serve({
         headers: { "content-type": "text/html" },
       });
     }
+    if (pathname === "/image") return new Response(PNG, { headers: { "content-type": "image/png" } });
     if (!/^\/frame\/\d+$/.test(pathname)) strays.push(pathname);
     const found = pathname.startsWith("/frame/") ? documents[Number(pathname.slice(7))] : undefined;
     return found ? new Response(found.html, { headers: found.headers }) : new Response(null, { status: 404 });
@@ -203,4 +208,37 @@ describe.skipIf(!chromiumPresent)(`in Chromium${chromiumNote}`, () => {
     },
     60_000,
   );
+
+  test("a letter is shown whole: attached images, folded history, links that open elsewhere, a height to measure", async () => {
+    const { foreign } = await openBrowser();
+    const quotation = `<blockquote style="border-left:1px solid">${"<p>Old</p>".repeat(50)}</blockquote>`;
+    const html = sanitizeHtml(
+      `<a href="http://elsewhere.example/a">Link</a><img src="cid:logo"><img src="http://elsewhere.example/b.png">${quotation}`,
+    );
+    const letter = { subject: "Re: Hello", text: "", html, attachments: [{ id: "att_1", contentId: "logo" }] };
+    const shell = framed("");
+    documents = [{ ...shell, html: frameDocument(letter, { attachment: () => "/image", remote: undefined }) }];
+    foreign.length = 0;
+    const { page, seen } = await openPage();
+    await page.goto(`${origin}/`);
+    const measure = () =>
+      page.evaluate(() => {
+        const shown = document.querySelector("iframe")?.contentDocument;
+        const height = shown?.querySelector("main")?.offsetHeight ?? 0;
+        return { height, images: [...(shown?.images ?? [])].map(({ naturalWidth }) => naturalWidth) };
+      });
+    const before = await measure();
+    expect(before.images).toEqual([1, 0]);
+    await page.frameLocator("iframe").locator("summary").click();
+    expect((await measure()).height).toBeGreaterThan(before.height + 500);
+    expect([seen.said, foreign]).toEqual([[], []]);
+
+    const opened = page.context().waitForEvent("page");
+    await page.frameLocator("iframe").getByText("Link").click();
+    const elsewhere = await opened;
+    await elsewhere.waitForLoadState();
+    expect(foreign).toEqual(["GET http://elsewhere.example/a HTTP/1.1"]);
+    expect(page.url()).toBe(`${origin}/`);
+    await page.context().close();
+  });
 });

@@ -96,21 +96,16 @@ describe("the frame", () => {
 });
 
 describe("a preview", () => {
-  const RASTER = "default-src 'none'; sandbox";
-  const VIEWER = "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'self'";
-  const shown: [name: string, type: string, policy: string, disposition: string][] = [
-    ["logo.png", "image/png", RASTER, 'inline; filename="logo.png"'],
-    ["räder.png", "image/png", RASTER, "inline; filename=\"r_der.png\"; filename*=UTF-8''r%C3%A4der.png"],
-    ["a.pdf", "application/pdf", VIEWER, 'inline; filename="a.pdf"'],
+  const shown: [name: string, type: string, disposition: string][] = [
+    ["logo.png", "image/png", 'inline; filename="logo.png"'],
+    ["räder.png", "image/png", "inline; filename=\"r_der.png\"; filename*=UTF-8''r%C3%A4der.png"],
+    ["a.pdf", "application/pdf", 'inline; filename="a.pdf"'],
   ];
-  for (const [name, type, policy, disposition] of shown) {
+  for (const [name, type, disposition] of shown) {
     test(`of ${name} is shown`, async () => {
       const { status, headers } = await preview(name);
-      expect([status, headers.get("content-type"), headers.get("content-security-policy")]).toEqual([
-        200,
-        type,
-        policy,
-      ]);
+      expect([status, headers.get("content-type")]).toEqual([200, type]);
+      expect(headers.get("content-security-policy")).toBe("default-src 'none'; frame-ancestors 'self'; sandbox");
       expect(headers.get("content-disposition")).toBe(disposition);
       expect([headers.get("x-content-type-options"), headers.get("cache-control")]).toEqual([
         "nosniff",

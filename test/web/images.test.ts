@@ -62,7 +62,7 @@ describe("an image", () => {
       200,
       {
         "cache-control": "private, max-age=86400",
-        "content-security-policy": "default-src 'none'; sandbox",
+        "content-security-policy": "default-src 'none'; frame-ancestors 'self'; sandbox",
         "content-type": "image/png",
         "cross-origin-resource-policy": "same-origin",
         "referrer-policy": "no-referrer",
