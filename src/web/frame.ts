@@ -4,9 +4,9 @@
  * in the answer's own header and on the iframe, allows no script, form or navigation of the app; the policy allows no
  * source but inline styles and images from this server.
  *
- * The sandbox allows the document its origin: the app measures its height (that of main), takes its keys and reads its links,
- * for which a foreign origin would need a script inside. It grants mail nothing, since only a script could use it, and neither
- * the sandbox nor the policy lets one run.
+ * The sandbox allows the document its origin: the app measures its height (that of main), takes its keys and reads its
+ * links, for which a foreign origin would need a script inside. It grants mail nothing, since only a script could use it,
+ * and neither the sandbox nor the policy lets one run.
  *
  * Invariant: a request leaves the browser for an image of ours only, or because somebody followed a link.
  */
@@ -81,6 +81,9 @@ const STYLE = [
   "border-radius:1em;font-size:13px;color:CanvasText}",
 ].join("");
 
+/** Characters of a plain message that are shown; a longer one can be downloaded. */
+const LONGEST_TEXT = 1_000_000;
+
 const OPENING = "<details><summary>Quoted text</summary>";
 const CLOSING = "</details>";
 
@@ -129,7 +132,8 @@ function decode(contentId: string): string {
 const readValue = (value: string): string =>
   value.replaceAll("&quot;", '"').replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
 
-function bodyOfText({ text, subject }: FramedMessage): string {
+function bodyOfText({ text: whole, subject }: FramedMessage): string {
+  const text = whole.length > LONGEST_TEXT ? `${whole.slice(0, LONGEST_TEXT).toWellFormed()}…` : whole;
   const { text: recent, leftOut } = newTextOf(text, subject);
   if (leftOut === 0) return linked(htmlOfText(text));
   return linked(htmlOfText(recent)) + OPENING + linked(htmlOfText(text.slice(recent.length).trimStart())) + CLOSING;
@@ -138,6 +142,6 @@ function bodyOfText({ text, subject }: FramedMessage): string {
 /** URLs in escaped text become links; what ends a sentence or closes a bracket is no part of them. */
 const linked = (html: string): string =>
   html.replaceAll(
-    /\bhttps?:\/\/(?:[^\s<>"'&]|&amp;)+(?<![.,;:!?)\]}])/gi,
+    /\bhttps?:\/\/(?:[^\s<>"'&]|&amp;){1,2000}(?<![.,;:!?)\]}])/gi,
     (url) => `<a href="${url}" target="_blank" rel="noopener noreferrer nofollow">${url}</a>`,
   );

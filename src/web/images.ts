@@ -56,7 +56,7 @@ export interface ImageProxyParts {
 }
 
 interface Image {
-  bytes: Uint8Array;
+  bytes: Uint8Array<ArrayBuffer>;
   contentType: string;
 }
 
@@ -117,7 +117,7 @@ export function openImageProxy({ runtime, allow = () => [] }: ImageProxyParts): 
           );
         });
         const headers = { ...CONTENT_HEADERS, "content-type": contentType, "cache-control": "private, max-age=86400" };
-        return new Response(bytes as Uint8Array<ArrayBuffer>, { headers });
+        return new Response(bytes, { headers });
       } catch {
         return refuse(502);
       }

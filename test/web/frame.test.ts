@@ -145,6 +145,11 @@ describe("plain text", () => {
   });
 });
 
+test("of a long text the beginning is shown", () => {
+  const shown = bodyOf({ text: `${"x".repeat(999_999)}\u{1f600}${"y".repeat(1_000_000)}` });
+  expect(shown).toBe(`<div style="white-space:pre-wrap">${"x".repeat(999_999)}\ufffd…</div>`);
+});
+
 test("of any markup and text nothing dangerous comes, and the text stays", () => {
   const piece = fc.constantFrom(
     ...["<p>", "</p>", "<div>", "</div>", "<blockquote style='border-left:1px solid'>", "</blockquote>", "<hr>"],
