@@ -13,9 +13,7 @@
 import { newTextOf } from "../message/quoted.ts";
 import { htmlOfText, isForward } from "../message/text.ts";
 import { findHistory } from "./frame-quote.ts";
-
-/** What the app's iframe says as well, for browsers to hold from the first byte on. */
-export const FRAME_SANDBOX = "allow-same-origin allow-popups allow-popups-to-escape-sandbox";
+import { BLOCKED_ATTRIBUTE, FRAME_SANDBOX } from "./frame-sandbox.ts";
 
 export const FRAME_HEADERS = {
   "content-type": "text/html; charset=utf-8",
@@ -48,9 +46,6 @@ export interface ImageAddresses {
   /** Of a remote image; undefined while they are blocked. */
   remote: ((url: string) => string) | undefined;
 }
-
-/** Whether sanitised HTML has images that are only shown when asked for. */
-export const hasRemoteImages = (html: string): boolean => /<img [^>]*?\bsrc="https?:/i.test(html);
 
 /** The whole document of a message. */
 export function frameDocument(message: FramedMessage, images: ImageAddresses): string {
@@ -113,10 +108,14 @@ function placeImage(
   const src = readValue(element.getAttribute("src") ?? "");
   if (/^data:/i.test(src)) return;
   const id = /^cid:/i.test(src) ? (attached.get(src.slice(4)) ?? attached.get(decode(src.slice(4)))) : undefined;
-  const address = id !== undefined ? attachment(id) : /^https?:/i.test(src) ? remote?.(src) : undefined;
-  if (address === undefined) element.removeAttribute("src");
+  const isRemote = /^https?:/i.test(src);
+  const address = id !== undefined ? attachment(id) : isRemote ? remote?.(src) : undefined;
   // The rewriter itself escapes quotes, and nothing else.
-  else element.setAttribute("src", address.replaceAll("&", "&amp;").replaceAll("<", "&lt;"));
+  if (address !== undefined) element.setAttribute("src", address.replaceAll("&", "&amp;").replaceAll("<", "&lt;"));
+  else {
+    element.removeAttribute("src");
+    if (isRemote) element.setAttribute(BLOCKED_ATTRIBUTE, "");
+  }
 }
 
 /** RFC 2392: the id in the URL may be percent-encoded. */

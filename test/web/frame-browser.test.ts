@@ -5,7 +5,8 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
-import { FRAME_HEADERS, FRAME_SANDBOX, frameDocument } from "../../src/web/frame.ts";
+import { FRAME_HEADERS, frameDocument } from "../../src/web/frame.ts";
+import { FRAME_SANDBOX } from "../../src/web/frame-sandbox.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
 import { corpusJson, corpusNote, corpusPresent } from "../harness/corpus.ts";
 

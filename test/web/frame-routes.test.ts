@@ -69,7 +69,7 @@ describe("the frame", () => {
     const answer = await alice.fetch(`/messages/${message.id}/frame`);
     const logo = message.attachments[0]?.id;
     expect(await answer.text()).toContain(
-      `<main><h1>Hello</h1><img src="/app/attachments/${logo}/preview" /><img/></main>`,
+      `<main><h1>Hello</h1><img src="/app/attachments/${logo}/preview" /><img data-blocked="" /></main>`,
     );
     expect(Object.fromEntries(answer.headers)).toMatchObject({
       "content-type": "text/html; charset=utf-8",
