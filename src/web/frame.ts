@@ -36,7 +36,7 @@ export const FRAME_HEADERS = {
 export interface FramedMessage {
   subject: string;
   text: string;
-  /** Sanitised. */
+  /** Sanitised; the text is shown where nothing is left of it. */
   html?: string;
   attachments: readonly { id: string; contentId?: string }[];
 }
@@ -49,8 +49,9 @@ export interface ImageAddresses {
 
 /** The whole document of a message. */
 export function frameDocument(message: FramedMessage, images: ImageAddresses): string {
-  const body = message.html === undefined ? bodyOfText(message) : bodyOfHtml(message.html, message, images);
-  const scheme = message.html !== undefined && BRINGS_COLORS.test(message.html) ? "only light" : "light dark";
+  const { html = "" } = message;
+  const body = html === "" ? bodyOfText(message) : bodyOfHtml(html, message, images);
+  const scheme = BRINGS_COLORS.test(html) ? "only light" : "light dark";
   return (
     `<!doctype html><html lang="und"><head><meta charset="utf-8"><title>Message</title>` +
     `<style>:root{color-scheme:${scheme}}${STYLE}</style></head>` +

@@ -140,6 +140,10 @@ describe("plain text", () => {
   });
 });
 
+test("HTML of which nothing is left gives way to the text", () => {
+  expect(bodyOf({ html: sanitizeHtml("<style>p{}</style>"), text: "Hello" })).toContain(">Hello</div>");
+});
+
 test("of a long text the beginning is shown", () => {
   const shown = bodyOf({ text: `${"x".repeat(999_999)}\u{1f600}${"y".repeat(1_000_000)}` });
   expect(shown).toBe(`<div style="white-space:pre-wrap">${"x".repeat(999_999)}\ufffd…</div>`);
