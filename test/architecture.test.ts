@@ -40,7 +40,14 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 const EVERYWHERE = new Set(["elysia", "drizzle-orm", "bun", "nodemailer"]);
 
 /** The same of the code that runs in the browser, and nowhere else. */
-const IN_BROWSER = new Set(["react", "react-dom", "@tanstack/react-router", "@tanstack/react-query", "radix-ui"]);
+const IN_BROWSER = new Set([
+  "react",
+  "react-dom",
+  "@tanstack/react-router",
+  "@tanstack/react-query",
+  "radix-ui",
+  "lucide-react",
+]);
 const isBrowserCode = (file: string): boolean => file.startsWith("web/app/");
 
 interface Import {
@@ -62,7 +69,9 @@ function importsOf(file: string): Import[] {
 const moduleOf = (path: string): string =>
   path.includes("/") ? path.slice(0, path.indexOf("/")) : path.replace(/\.ts$/, "");
 
-const files = [...new Bun.Glob("**/*.{ts,tsx}").scanSync({ cwd: src })].filter((file) => !file.endsWith(".d.ts")).sort();
+const files = [...new Bun.Glob("**/*.{ts,tsx}").scanSync({ cwd: src })]
+  .filter((file) => !file.endsWith(".d.ts"))
+  .sort();
 const imports = files.flatMap(importsOf);
 const isLocal = ({ specifier }: Import): boolean => specifier.startsWith(".");
 const packageOf = (specifier: string): string => specifier.split("/", specifier.startsWith("@") ? 2 : 1).join("/");

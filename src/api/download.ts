@@ -28,7 +28,7 @@ export function contentDisposition(type: "attachment" | "inline", filename: stri
 export async function answerDownload({ filename, contentType, content }: Download): Promise<Response> {
   if (!(content instanceof Uint8Array) && !(await content.exists()))
     throw new Error(`the blob ${content.name} is gone`);
-  return new Response(content as Bun.BodyInit, {
+  return new Response(content as Uint8Array<ArrayBuffer> | Blob, {
     headers: {
       "content-type": MEDIA_TYPE.test(contentType) ? contentType : "application/octet-stream",
       "content-disposition": contentDisposition("attachment", filename),

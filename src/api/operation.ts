@@ -6,7 +6,7 @@
  */
 import type { Caller } from "../access/caller.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import type { Sending } from "../mta/sending.ts";
+import type { ApiSending } from "../mta/sending.ts";
 import type { Scope } from "../store/schema.ts";
 import type { RecordAnswer } from "./idempotency.ts";
 import { type ObjectSchema, type Schema, type Static, t } from "./json-schema.ts";
@@ -15,7 +15,7 @@ import { type ObjectSchema, type Schema, type Static, t } from "./json-schema.ts
 interface Context {
   caller: Caller;
   mailbox: Mailbox;
-  sending: Sending;
+  sending: ApiSending;
   /** To be called by an idempotent operation, in the transaction that does what it asks. */
   record: RecordAnswer;
 }

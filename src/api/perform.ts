@@ -7,7 +7,7 @@
 import { type Caller, requireScope } from "../access/caller.ts";
 import { requireLiveKey } from "../access/credentials.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import type { Sending } from "../mta/sending.ts";
+import type { ApiSending } from "../mta/sending.ts";
 import { fingerprintOf, type Idempotency, type RecordAnswer, readKey } from "./idempotency.ts";
 import { isMediaType, type Operation } from "./operation.ts";
 import { shapeOf } from "./shape.ts";
@@ -15,7 +15,7 @@ import { shapeOf } from "./shape.ts";
 /** What operations work with. */
 export interface Performing {
   mailbox: Mailbox;
-  sending: Sending;
+  sending: ApiSending;
   idempotency: Idempotency;
 }
 

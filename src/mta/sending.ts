@@ -73,6 +73,15 @@ export interface DraftView {
 /** Writes the answer in the accepting transaction; may run twice, the first time rolled back. */
 export type RecordAnswer = (tx: Tx, response: SendView) => void;
 
+/** What an answer to a conversation would be, before anybody has written it. */
+export interface AnswerView {
+  from: string;
+  /** Empty when there is nobody to answer. */
+  to: EmailAddress[];
+  cc: EmailAddress[];
+  subject: string;
+}
+
 export interface Sending {
   /**
    * Accepts a new message. @throws AppError payload_too_large, forbidden, unprocessable, locked, rate_limited,
@@ -81,9 +90,14 @@ export interface Sending {
   send(caller: Caller, request: SendRequest, record?: RecordAnswer): Promise<SendView>;
   /** Accepts an answer to a conversation. @throws AppError the same, and not_found */
   reply(caller: Caller, threadId: string, request: ReplyRequest, record?: RecordAnswer): Promise<SendView>;
+  /** For who is about to write one: whom it would go to. @throws AppError not_found, forbidden, unprocessable */
+  answerTo(caller: Caller, threadId: string, options: { all: boolean }): AnswerView;
   /** Keeps an answer as a draft. @throws AppError payload_too_large, not_found, forbidden, unprocessable */
   draft(caller: Caller, threadId: string, request: ReplyRequest): Promise<DraftView>;
 }
+
+/** What the API has of it. */
+export type ApiSending = Pick<Sending, "send" | "reply" | "draft">;
 
 export interface SendingParts {
   store: Pick<Store, "db" | "enqueue">;
@@ -144,15 +158,22 @@ export function createSending({ store, mailbox, parser, submit, options, runtime
     return sendView(await submit(submission, record && ((tx, sent) => record(tx, sendView(sent)))));
   }
 
-  /** The answer that a request describes. @throws AppError payload_too_large, not_found, forbidden, unprocessable */
-  function answering(caller: Caller, threadId: string, request: ReplyRequest): Outgoing & { toNobody: boolean } {
-    requireBodySize(request);
+  /** @throws AppError not_found, forbidden, unprocessable */
+  function answerable(caller: Caller, threadId: string) {
     const context = mailbox.replyContext(caller, threadId);
     const { reach, answered } = context;
     requireAccess(reach, "send");
     if (!answered) {
       throw new AppError("unprocessable", "There is nothing to answer: no message came or went in this conversation");
     }
+    return { context, answered };
+  }
+
+  /** The answer that a request describes. @throws AppError payload_too_large, not_found, forbidden, unprocessable */
+  function answering(caller: Caller, threadId: string, request: ReplyRequest): Outgoing & { toNobody: boolean } {
+    requireBodySize(request);
+    const { context, answered } = answerable(caller, threadId);
+    const { reach } = context;
     const from = answerFrom(context, answered, request.from);
     const given = readRecipients(request.to);
     const computed =
@@ -175,6 +196,12 @@ export function createSending({ store, mailbox, parser, submit, options, runtime
   }
 
   return {
+    answerTo(caller, threadId, options) {
+      const { context, answered } = answerable(caller, threadId);
+      const { to, cc } = answerTo(context, answered, options);
+      return { from: answerFrom(context, answered, undefined), to, cc, subject: answerSubject(answered.subject) };
+    },
+
     async send(caller, request, record) {
       requireBodySize(request);
       const { reach, address: from } = senderFor(store.db, caller, request.from, { alias: false });

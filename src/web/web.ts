@@ -5,7 +5,11 @@ import type { Log } from "../log.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Store } from "../store/store.ts";
 import { APP_PREFIX, createAppApi } from "./app-api.ts";
+import { createFailureAnswer } from "./failure.ts";
+import { frameRoutes } from "./frame-routes.ts";
+import { createPageGate } from "./gate.ts";
 import { commonHeaders } from "./headers.ts";
+import { openImageProxy } from "./images.ts";
 import { createLive } from "./live.ts";
 import { createPages } from "./pages.ts";
 import { type MailParts, mailRoutes } from "./routes/mail.ts";
@@ -19,7 +23,7 @@ export interface WebParts extends Omit<MailParts, "runtime"> {
   sourceOf(peer: string | undefined, forwardedFor: string | null): string;
   /** Public origin. */
   baseUrl: string;
-  runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer">;
+  runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer" | "dns">;
   log: Log;
 }
 
@@ -28,7 +32,7 @@ export interface Web {
   answer(request: Request, path: string, peer: string | undefined): Promise<Response | undefined>;
   /** Looks for what another process wrote. */
   look(): void;
-  /** Ends the streams of open pages. */
+  /** Ends the streams of open pages, and the images that are being fetched. */
   stop(): void;
 }
 
@@ -36,14 +40,21 @@ export function createWeb(parts: WebParts): Web {
   const secure = parts.baseUrl.startsWith("https:");
   const headers = commonHeaders({ secure });
   const cookie = createSessionCookie({ secure });
+  const gate = createPageGate({ ...parts, cookie });
+  const images = openImageProxy({ runtime: parts.runtime });
   const live = createLive({ ...parts, cookie });
   const pages = createPages(headers);
   const api = createAppApi({
     ...parts,
-    cookie,
-    headers,
+    ...{ gate, headers },
+    answerFailure: createFailureAnswer(parts),
     signIn: createSignInRoute({ ...parts, cookie }),
-    routes: [...sessionRoutes({ ...parts, cookie }), ...mailRoutes(parts), live.route],
+    routes: [
+      ...sessionRoutes({ ...parts, cookie }),
+      ...mailRoutes(parts),
+      ...frameRoutes({ mailbox: parts.mailbox, images }),
+      live.route,
+    ],
   });
 
   return {
@@ -53,6 +64,9 @@ export function createWeb(parts: WebParts): Web {
       return pages(request, path);
     },
     look: live.look,
-    stop: live.stop,
+    stop() {
+      live.stop();
+      images.close();
+    },
   };
 }

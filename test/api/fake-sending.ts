@@ -1,13 +1,13 @@
 /** Sending without mail: what was asked for, and an event in the store for each message that was accepted. */
 import type { Caller } from "../../src/access/caller.ts";
 import { emit } from "../../src/events/outbox.ts";
-import type { RecordAnswer, Sending, SendView } from "../../src/mta/sending.ts";
+import type { ApiSending, RecordAnswer, SendView } from "../../src/mta/sending.ts";
 import { newId } from "../../src/runtime.ts";
 import { events } from "../../src/store/schema.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { FakeRuntime } from "../harness/runtime.ts";
 
-export interface FakeSending extends Sending {
+export interface FakeSending extends ApiSending {
   /** Requests that came through, whatever became of them. */
   asked: { operation: "send" | "reply" | "draft"; caller: Caller; threadId?: string; request: object }[];
   /** Called before acceptance; what it throws refuses the request. */

@@ -17,7 +17,7 @@ import { createSourceReader } from "../../src/api/source.ts";
 import { createLog } from "../../src/log.ts";
 import { createMailbox, type Mailbox } from "../../src/mailbox/mailbox.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
-import type { Sending } from "../../src/mta/sending.ts";
+import type { ApiSending } from "../../src/mta/sending.ts";
 import { createFts5Engine } from "../../src/search/fts5.ts";
 import { openOptions } from "../../src/store/options.ts";
 import * as schema from "../../src/store/schema.ts";
@@ -44,7 +44,7 @@ interface Given {
   operations?: readonly Operation[];
   /** Replaces functions of the mailbox. */
   mailbox?: Partial<Mailbox>;
-  sending?: (world: { store: Store; runtime: FakeRuntime }) => Sending;
+  sending?: (world: { store: Store; runtime: FakeRuntime }) => ApiSending;
   trustedProxies?: string[];
   settings?: Record<string, string>;
 }

@@ -12,6 +12,7 @@ import { dateTime } from "../../api/schemas.ts";
 import { checkOf, readQuery } from "../../api/shape.ts";
 import { queryOf } from "../../api/target.ts";
 import { AppError } from "../../errors.ts";
+import type { Sending } from "../../mta/sending.ts";
 import type { Runtime } from "../../runtime.ts";
 import type { Route } from "../route.ts";
 
@@ -20,6 +21,7 @@ const MOST_BODY_BYTES = 1_048_576;
 const YEAR_MS = 366 * 86_400_000;
 
 export interface MailParts extends Performing {
+  sending: Sending;
   runtime: Pick<Runtime, "now">;
   /** A conversation was snoozed: something may be due sooner than was known. */
   snoozed(): void;
@@ -47,7 +49,7 @@ const checkSnooze = checkOf(t.Object({ until: dateTime() }));
 const checkEmpty = checkOf(t.Object({ mailbox: t.String() }));
 
 export function mailRoutes(parts: MailParts): Route[] {
-  const { mailbox, runtime, snoozed } = parts;
+  const { mailbox, sending, runtime, snoozed } = parts;
 
   /** @throws AppError bad_request */
   function readUntil(text: string): number {
@@ -72,6 +74,13 @@ export function mailRoutes(parts: MailParts): Route[] {
         snoozed();
         return { thread };
       },
+    },
+    {
+      // Whom an answer would go to; ?all=true: one to everybody.
+      method: "GET",
+      path: "/threads/:id/answer",
+      run: ({ request, params: { id = "" }, session }) =>
+        sending.answerTo(session.caller, id, { all: new URLSearchParams(queryOf(request.url)).get("all") === "true" }),
     },
     {
       // For good: of trash, spam, or a draft.

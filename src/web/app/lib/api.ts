@@ -1,0 +1,99 @@
+/**
+ * Asking the server, with the types that it answers with. Every address of the app's API that the browser uses stands
+ * here, and nowhere else.
+ */
+import type { MailboxView, ThreadDetailView, ThreadListView, ThreadPatch, ThreadView } from "../../../mailbox/views.ts";
+import type { AnswerView, ReplyRequest, SendRequest, SendView } from "../../../mta/sending.ts";
+import type { Person } from "../../views.ts";
+
+export type {
+  MailboxView,
+  MessageView,
+  ThreadDetailView,
+  ThreadListView,
+  ThreadPatch,
+  ThreadView,
+} from "../../../mailbox/views.ts";
+export type { ReplyRequest, SendRequest } from "../../../mta/sending.ts";
+export type { Person } from "../../views.ts";
+
+/** A refusal, in words for people. */
+export class Refusal extends Error {
+  override readonly name = "Refusal";
+  /** HTTP status; 0 when no answer came. */
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+const OFFLINE = "The server does not answer. Check your connection, then try again.";
+
+async function ask<T>(method: string, path: string, body?: unknown): Promise<T> {
+  const answer = await fetch(`/app${path}`, {
+    method,
+    ...(body !== undefined && { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
+  }).catch(() => {
+    throw new Refusal(0, OFFLINE);
+  });
+  const text = await answer.text();
+  if (answer.ok) return (text === "" ? undefined : JSON.parse(text)) as T;
+  throw new Refusal(answer.status, refusalIn(text) ?? "Something failed on the server. Try again.");
+}
+
+function refusalIn(text: string): string | undefined {
+  try {
+    return (JSON.parse(text) as { error?: string }).error;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What a list of conversations is asked for. */
+export interface ListFilters {
+  mailbox?: string | undefined;
+  folder?: string | undefined;
+  q?: string | undefined;
+  unread?: boolean | undefined;
+  cursor?: string | undefined;
+  limit?: number | undefined;
+}
+
+function queryOf(filters: ListFilters): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(filters)) {
+    if (value !== undefined && value !== "") query.set(name, String(value));
+  }
+  return query.size === 0 ? "" : `?${query}`;
+}
+
+const idOf = (id: string): string => encodeURIComponent(id);
+
+export const api = {
+  me: () => ask<Person>("GET", "/me"),
+  signIn: (given: { email: string; password: string }) => ask<void>("POST", "/sign-in", given),
+  signOut: () => ask<void>("POST", "/sign-out", {}),
+  mailboxes: () => ask<{ mailboxes: MailboxView[] }>("GET", "/mailboxes"),
+  threads: (filters: ListFilters) => ask<ThreadListView>("GET", `/threads${queryOf(filters)}`),
+  thread: (id: string) => ask<ThreadDetailView>("GET", `/threads/${idOf(id)}?html=false`),
+  update: (id: string, patch: ThreadPatch) => ask<{ thread: ThreadView }>("PATCH", `/threads/${idOf(id)}`, patch),
+  snooze: (id: string, until: string) => ask<{ thread: ThreadView }>("POST", `/threads/${idOf(id)}/snooze`, { until }),
+  deleteThread: (id: string) => ask<void>("DELETE", `/threads/${idOf(id)}`),
+  empty: (folder: "trash" | "spam", mailbox: string) =>
+    ask<{ deleted: number }>("POST", `/${folder}/empty`, { mailbox }),
+  send: (message: SendRequest) => ask<SendView>("POST", "/send", message),
+  answerTo: (id: string, all: boolean) => ask<AnswerView>("GET", `/threads/${idOf(id)}/answer?all=${all}`),
+  reply: (id: string, message: ReplyRequest) => ask<SendView>("POST", `/threads/${idOf(id)}/reply`, message),
+};
+
+/** Where a message is shown in its frame. */
+export const frameOf = (messageId: string, images: boolean): string =>
+  `/app/messages/${idOf(messageId)}/frame${images ? "?images=1" : ""}`;
+/** An attachment to look at, if it is an image or a PDF; else a download. */
+export const previewOf = (attachmentId: string): string => `/app/attachments/${idOf(attachmentId)}/preview`;
+/** An attachment as a download. */
+export const downloadOf = (attachmentId: string): string => `/app/attachments/${idOf(attachmentId)}`;
+/** News of mail, as server-sent events. */
+export const LIVE = "/app/live";

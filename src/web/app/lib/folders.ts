@@ -1,0 +1,17 @@
+/** The folders of a mailbox as the app lists them. */
+import { Archive, Clock, FileText, Inbox, Layers, OctagonAlert, Send, Star, Trash2 } from "lucide-react";
+
+export const FOLDERS = [
+  { id: "inbox", name: "Inbox", icon: Inbox, empty: "Nothing waits for you here." },
+  { id: "starred", name: "Starred", icon: Star, empty: "Star a conversation to keep it at hand." },
+  { id: "snoozed", name: "Snoozed", icon: Clock, empty: "What you snooze comes back when you said." },
+  { id: "drafts", name: "Drafts", icon: FileText, empty: "Drafts of yours, and of agents for you to review." },
+  { id: "sent", name: "Sent", icon: Send, empty: "What you send, and nobody answered yet." },
+  { id: "archive", name: "Archive", icon: Archive, empty: "What is done with, and still to be found." },
+  { id: "all", name: "All mail", icon: Layers, empty: "No mail yet." },
+  { id: "spam", name: "Spam", icon: OctagonAlert, empty: "No spam. Good." },
+  { id: "trash", name: "Trash", icon: Trash2, empty: "The trash is empty." },
+] as const;
+
+export const folderOf = (id: string): (typeof FOLDERS)[number] | undefined =>
+  FOLDERS.find((folder) => folder.id === id);

@@ -1,0 +1,5 @@
+/** Which mailbox is shown: the one that the address asks for, else one's own, else the first. */
+import type { MailboxView } from "./api.ts";
+
+export const chosenMailbox = (mailboxes: readonly MailboxView[], asked: string | undefined): MailboxView | undefined =>
+  mailboxes.find(({ id }) => id === asked) ?? mailboxes.find(({ source }) => source === "owner") ?? mailboxes[0];

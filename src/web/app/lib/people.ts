@@ -1,0 +1,37 @@
+/** Names of people and sizes of files, as they are shown. */
+import type { ThreadView } from "./api.ts";
+
+interface Address {
+  email: string;
+  name?: string;
+}
+
+/** A name, or what stands before the @. */
+export const nameOf = ({ name, email }: Address): string => name?.trim() || email.split("@")[0] || email;
+
+/** As in a header; a name with anything but letters is quoted (RFC 5322 §3.2.4). */
+export function fullNameOf({ name, email }: Address): string {
+  if (!name) return email;
+  const plain = /^[\p{L}\p{N} '-]+$/u.test(name);
+  return `${plain ? name : `"${name.replace(/["\\]/g, "\\$&")}"`} <${email}>`;
+}
+
+export const namesOf = (addresses: readonly Address[]): string => addresses.map(nameOf).join(", ");
+
+export const initialsOf = (address: Address): string => {
+  const [first = "", ...rest] = nameOf(address)
+    .split(/[\s._-]+/)
+    .filter(Boolean);
+  const last = rest.at(-1) ?? "";
+  return `${[...first][0] ?? "?"}${[...last][0] ?? ""}`.toUpperCase();
+};
+
+/** Whom a conversation in a list is with. */
+export const otherOf = (thread: ThreadView): string =>
+  thread.folder === "sent" || thread.folder === "drafts" ? `To ${nameOf(thread.from)}` : nameOf(thread.from);
+
+export function sizeOf(bytes: number): string {
+  if (bytes < 1_000) return `${bytes} B`;
+  if (bytes < 1_000_000) return `${Math.round(bytes / 1_000)} kB`;
+  return `${(bytes / 1_000_000).toFixed(1)} MB`;
+}

@@ -1,0 +1,107 @@
+/** One conversation: its messages, oldest first, what can be done with it, and answering. Opening it marks it read. */
+import { useQuery } from "@tanstack/react-query";
+import { Link, useParams } from "@tanstack/react-router";
+import { ArrowLeft, ReplyAll, Reply as ReplyIcon } from "lucide-react";
+import { use, useEffect, useState } from "react";
+import { useShortcuts } from "../lib/keys.ts";
+import { ListContext } from "../lib/list-context.ts";
+import { threadQuery, useThreadActions } from "../lib/queries.ts";
+import { Button } from "../parts/button.tsx";
+import { MessageCard } from "../parts/message-card.tsx";
+import { Failed, Skeleton } from "../parts/notice.tsx";
+import { ReplyBox } from "../parts/reply-box.tsx";
+import { ThreadActions } from "../parts/thread-actions.tsx";
+
+export function ConversationPage() {
+  const { folder, threadId } = useParams({ from: "/mail/$folder/$threadId" });
+  // What is being written in one conversation does not follow into the next.
+  return <Conversation key={threadId} folder={folder} threadId={threadId} />;
+}
+
+function Conversation({ folder, threadId }: { folder: string; threadId: string }) {
+  const query = useQuery(threadQuery(threadId));
+  const actions = useThreadActions();
+  const { left } = use(ListContext);
+  const [answering, setAnswering] = useState<"sender" | "all">();
+  const detail = query.data;
+  const unread = detail?.thread.unread ?? false;
+  const isDraft = detail?.thread.folder === "drafts";
+  const maySend = detail?.permissions.send === true && !isDraft;
+
+  // Once, when it is opened: who then marks it unread means it.
+  const [seen, setSeen] = useState(false);
+  useEffect(() => {
+    if (!detail || seen) return;
+    setSeen(true);
+    if (unread) actions.markUnread(detail.thread, false);
+  }, [detail, seen, unread, actions]);
+  const subject = detail?.thread.subject;
+  useEffect(() => {
+    if (subject !== undefined) document.title = `${subject || "(no subject)"} · Mailroom`;
+  }, [subject]);
+  useShortcuts(maySend ? { r: () => setAnswering("sender"), a: () => setAnswering("all") } : {});
+
+  if (query.isError) return <Failed error={query.error} retry={() => query.refetch()} />;
+  if (!detail) return <Skeleton what="the conversation" />;
+  const { thread, messages, permissions } = detail;
+  const newest = messages.at(-1);
+
+  return (
+    <article aria-labelledby="subject" className="flex h-full flex-col">
+      <header className="flex items-center gap-1 border-b border-line bg-panel px-3 py-1.5 max-md:px-1">
+        <Link
+          to="/mail/$folder"
+          params={{ folder }}
+          search={true}
+          aria-label="Back to the list"
+          className="grid size-10 place-items-center rounded-md text-muted hover:bg-hover md:hidden"
+        >
+          <ArrowLeft size={18} aria-hidden />
+        </Link>
+        <div className="ml-auto md:ml-0">
+          <ThreadActions thread={thread} manage={permissions.manage} actions={actions} left={left} />
+        </div>
+      </header>
+      <div className="min-h-0 grow overflow-y-auto">
+        <div className="mx-auto max-w-208 px-4 pt-5 pb-16 md:px-8">
+          <h1 id="subject" className="mb-1 text-xl leading-snug font-semibold tracking-tight text-pretty">
+            {thread.subject || "(no subject)"}
+          </h1>
+          <p className="mb-4 flex flex-wrap items-center gap-x-2 gap-y-1 text-sm text-muted">
+            {thread.mailbox}
+            {thread.labels.map((label) => (
+              <span key={label} className="rounded bg-hover px-1.5 text-xs text-soft">
+                {label}
+              </span>
+            ))}
+          </p>
+          <ol className="space-y-3">
+            {messages.map((message) => (
+              <li key={message.id}>
+                <MessageCard message={message} folder={thread.folder} open={message === newest || !message.read} />
+              </li>
+            ))}
+          </ol>
+          {maySend &&
+            (answering ? (
+              <ReplyBox
+                key={answering}
+                thread={thread}
+                all={answering === "all"}
+                close={() => setAnswering(undefined)}
+              />
+            ) : (
+              <div className="mt-4 flex gap-2">
+                <Button onClick={() => setAnswering("sender")} title="Reply (r)">
+                  <ReplyIcon size={15} aria-hidden /> Reply
+                </Button>
+                <Button onClick={() => setAnswering("all")} title="Reply to all (a)">
+                  <ReplyAll size={15} aria-hidden /> Reply to all
+                </Button>
+              </div>
+            ))}
+        </div>
+      </div>
+    </article>
+  );
+}

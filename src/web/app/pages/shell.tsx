@@ -1,0 +1,44 @@
+/** What stands around every page of mail: mailboxes and folders beside it, what is being written above it. */
+import { useQuery } from "@tanstack/react-query";
+import { Outlet } from "@tanstack/react-router";
+import { useState } from "react";
+import { startMessage } from "../lib/compose.ts";
+import { useShortcuts } from "../lib/keys.ts";
+import { useLiveMail } from "../lib/live.ts";
+import { mailboxesQuery } from "../lib/queries.ts";
+import { undoLatest } from "../lib/toast.ts";
+import { NewMessageWindow } from "../parts/new-message.tsx";
+import { Failed, Skeleton } from "../parts/notice.tsx";
+import { ShortcutHelp } from "../parts/shortcut-help.tsx";
+import { Sidebar } from "../parts/sidebar.tsx";
+import { Toaster } from "../parts/toaster.tsx";
+
+export function Shell() {
+  const mailboxes = useQuery(mailboxesQuery);
+  const [helps, setHelps] = useState(false);
+  useLiveMail();
+  useShortcuts({ "?": () => setHelps(true), c: () => startMessage(), z: undoLatest });
+
+  if (mailboxes.isError) return <Failed error={mailboxes.error} retry={() => mailboxes.refetch()} />;
+  return (
+    <div className="flex h-full">
+      <a
+        href="#content"
+        className="sr-only focus:not-sr-only focus:absolute focus:top-2 focus:left-2 focus:z-50 focus:rounded-md focus:bg-raised focus:px-3 focus:py-2"
+      >
+        Skip to mail
+      </a>
+      {mailboxes.data ? (
+        <>
+          <Sidebar mailboxes={mailboxes.data} showHelp={() => setHelps(true)} />
+          <Outlet />
+        </>
+      ) : (
+        <Skeleton what="mailboxes" />
+      )}
+      {mailboxes.data && <NewMessageWindow mailboxes={mailboxes.data} />}
+      <ShortcutHelp open={helps} close={() => setHelps(false)} />
+      <Toaster />
+    </div>
+  );
+}

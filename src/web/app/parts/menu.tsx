@@ -1,0 +1,33 @@
+/** A menu under a button (Radix: keys, focus and names as ARIA has them). Not modal, so that nothing needs inline styles. */
+import { DropdownMenu } from "radix-ui";
+import type { ReactNode } from "react";
+
+export function Menu({ trigger, children }: { trigger: ReactNode; children: ReactNode }) {
+  return (
+    <DropdownMenu.Root modal={false}>
+      <DropdownMenu.Trigger asChild>{trigger}</DropdownMenu.Trigger>
+      <DropdownMenu.Portal>
+        <DropdownMenu.Content
+          align="end"
+          sideOffset={4}
+          collisionPadding={8}
+          className="z-40 min-w-48 rounded-lg border border-line bg-raised p-1 text-sm shadow-lg"
+        >
+          {children}
+        </DropdownMenu.Content>
+      </DropdownMenu.Portal>
+    </DropdownMenu.Root>
+  );
+}
+
+export function MenuItem({ onSelect, children, hint }: { onSelect: () => void; children: ReactNode; hint?: string }) {
+  return (
+    <DropdownMenu.Item
+      onSelect={onSelect}
+      className="flex cursor-pointer items-center justify-between gap-6 rounded-md px-2.5 py-1.5 outline-none data-highlighted:bg-hover"
+    >
+      <span className="flex items-center gap-2">{children}</span>
+      {hint !== undefined && <span className="text-xs text-muted">{hint}</span>}
+    </DropdownMenu.Item>
+  );
+}

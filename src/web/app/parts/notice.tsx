@@ -1,0 +1,43 @@
+/** What stands in place of content: nothing there, not there yet, or a failure with a way to try again. */
+import type { LucideIcon } from "lucide-react";
+import { CircleAlert } from "lucide-react";
+import type { ReactNode } from "react";
+import { Button } from "./button.tsx";
+
+export function Notice({ icon: Icon, title, children }: { icon: LucideIcon; title: string; children?: ReactNode }) {
+  return (
+    <div className="flex h-full flex-col items-center justify-center gap-2 px-8 py-16 text-center">
+      <Icon size={26} strokeWidth={1.4} className="text-muted" aria-hidden />
+      <p className="text-lg font-medium">{title}</p>
+      <div className="max-w-72 text-sm text-balance text-muted">{children}</div>
+    </div>
+  );
+}
+
+export function Failed({ error, retry }: { error: Error; retry: () => void }) {
+  return (
+    <div role="alert" className="h-full">
+      <Notice icon={CircleAlert} title="This could not be shown">
+        <p className="mb-4">{error.message}</p>
+        <Button onClick={retry}>Try again</Button>
+      </Notice>
+    </div>
+  );
+}
+
+const ROWS = ["w-3/5", "w-2/5", "w-1/2", "w-2/3", "w-2/5", "w-3/5", "w-1/2"];
+
+/** `what` is told to screen readers. */
+export function Skeleton({ what }: { what: string }) {
+  return (
+    <div role="status" aria-label={`Loading ${what}`} className="space-y-5 motion-safe:animate-pulse p-4">
+      {ROWS.map((width, row) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: they never change places
+        <div key={row} className="space-y-2">
+          <div className={`h-3 rounded bg-line ${width}`} />
+          <div className="h-2.5 w-11/12 rounded bg-hover" />
+        </div>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,171 @@
+/** Mailboxes and their folders. On a phone it lies over the list, and is opened from there. */
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { ChevronsUpDown, Keyboard, LogOut, PenLine } from "lucide-react";
+import { useEffect } from "react";
+import { api, type MailboxView } from "../lib/api.ts";
+import { startMessage } from "../lib/compose.ts";
+import { FOLDERS } from "../lib/folders.ts";
+import { chosenMailbox } from "../lib/mailbox.ts";
+import { meQuery, queryClient, unreadQuery } from "../lib/queries.ts";
+import { closeSidebar, useSidebar } from "../lib/sidebar.ts";
+import { Avatar } from "./avatar.tsx";
+import { Button } from "./button.tsx";
+import { Mark } from "./mark.tsx";
+import { Menu, MenuItem } from "./menu.tsx";
+
+export function Sidebar({ mailboxes, showHelp }: { mailboxes: readonly MailboxView[]; showHelp: () => void }) {
+  const open = useSidebar();
+  const { folder } = useParams({ strict: false });
+  const { mailbox: asked } = useSearch({ strict: false });
+  const chosen = chosenMailbox(mailboxes, asked);
+  useEffect(() => {
+    const closeOnEscape = ({ key }: KeyboardEvent) => key === "Escape" && closeSidebar();
+    document.addEventListener("keydown", closeOnEscape);
+    return () => document.removeEventListener("keydown", closeOnEscape);
+  }, []);
+
+  return (
+    <>
+      {open && (
+        <button
+          type="button"
+          aria-label="Close folders"
+          onClick={closeSidebar}
+          className="fixed inset-0 z-20 bg-black/40 md:hidden"
+        />
+      )}
+      <aside
+        className={`flex w-56 shrink-0 flex-col border-r border-line bg-ground max-md:fixed max-md:inset-y-0 max-md:left-0 max-md:z-30 max-md:w-72 max-md:shadow-xl ${open ? "" : "max-md:hidden"}`}
+      >
+        <div className="flex items-center gap-2 px-4 pt-4 pb-3">
+          <Mark className="size-6" />
+          <span className="font-semibold tracking-tight">Mailroom</span>
+        </div>
+        <div className="px-3 pb-3">
+          <Button
+            kind="primary"
+            className="w-full"
+            title="Compose (c)"
+            onClick={() => {
+              closeSidebar();
+              startMessage(chosen?.address);
+            }}
+          >
+            <PenLine size={15} aria-hidden />
+            Compose
+          </Button>
+        </div>
+        <nav aria-label="Mail" className="min-h-0 grow overflow-y-auto px-2 pb-4">
+          {chosen && <Folders mailbox={chosen} folder={folder} asked={asked} />}
+          {mailboxes.length > 1 && (
+            <section className="mt-5" aria-labelledby="mailboxes">
+              <h2 id="mailboxes" className="px-2 pb-1 text-xs font-medium text-muted">
+                Mailboxes
+              </h2>
+              <ul>
+                {mailboxes.map((mailbox) => (
+                  <li key={mailbox.id}>
+                    <Link
+                      to="/mail/$folder"
+                      params={{ folder: "inbox" }}
+                      search={{ mailbox: mailbox.id }}
+                      onClick={closeSidebar}
+                      aria-current={mailbox.id === chosen?.id || undefined}
+                      title={mailbox.address}
+                      className={`flex h-8 items-center gap-2 rounded-md px-2 max-md:h-10 ${mailbox.id === chosen?.id ? "font-medium text-ink" : "text-soft hover:bg-hover"}`}
+                    >
+                      <span className="min-w-0 truncate">{mailbox.displayName}</span>
+                      <Count of={mailbox.unread} />
+                    </Link>
+                  </li>
+                ))}
+              </ul>
+            </section>
+          )}
+        </nav>
+        <Account showHelp={showHelp} />
+      </aside>
+    </>
+  );
+}
+
+function Folders({
+  mailbox,
+  folder,
+  asked,
+}: {
+  mailbox: MailboxView;
+  folder: string | undefined;
+  asked: string | undefined;
+}) {
+  const spam = useQuery(unreadQuery(mailbox.id, "spam"));
+  const counts: Record<string, number | undefined> = { inbox: mailbox.unread, spam: spam.data };
+  return (
+    <ul aria-label={`Folders of ${mailbox.displayName}`}>
+      {FOLDERS.map(({ id, name, icon: Icon }) => (
+        <li key={id}>
+          <Link
+            to="/mail/$folder"
+            params={{ folder: id }}
+            search={asked === undefined ? {} : { mailbox: asked }}
+            onClick={closeSidebar}
+            aria-current={id === folder ? "page" : undefined}
+            className={`flex h-8 items-center gap-2.5 rounded-md px-2 max-md:h-10 ${id === folder ? "bg-chosen font-medium text-ink" : "text-soft hover:bg-hover"}`}
+          >
+            <Icon size={16} strokeWidth={1.8} aria-hidden className="text-muted" />
+            {name}
+            <Count of={counts[id]} />
+          </Link>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Count({ of }: { of: number | undefined }) {
+  if (!of) return null;
+  return (
+    <span className="ml-auto text-xs font-medium text-accent tabular-nums">
+      {of > 999 ? "999+" : of}
+      <span className="sr-only"> unread</span>
+    </span>
+  );
+}
+
+function Account({ showHelp }: { showHelp: () => void }) {
+  const { data: me } = useQuery(meQuery);
+  const navigate = useNavigate();
+  if (!me) return null;
+  const signOut = async () => {
+    await api.signOut().catch(() => undefined);
+    await navigate({ to: "/sign-in" });
+    queryClient.clear();
+  };
+  return (
+    <div className="border-t border-line p-2">
+      <Menu
+        trigger={
+          <button type="button" className="flex w-full items-center gap-2.5 rounded-md p-1.5 text-left hover:bg-hover">
+            <Avatar of={me} />
+            <span className="min-w-0 grow">
+              <span className="block truncate text-sm font-medium">
+                <span className="sr-only">Account of </span>
+                {me.name}
+              </span>
+              <span className="block truncate text-xs text-muted">{me.email}</span>
+            </span>
+            <ChevronsUpDown size={14} className="text-muted" aria-hidden />
+          </button>
+        }
+      >
+        <MenuItem onSelect={showHelp} hint="?">
+          <Keyboard size={15} aria-hidden /> Keyboard shortcuts
+        </MenuItem>
+        <MenuItem onSelect={signOut}>
+          <LogOut size={15} aria-hidden /> Sign out
+        </MenuItem>
+      </Menu>
+    </div>
+  );
+}

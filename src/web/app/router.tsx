@@ -1,0 +1,91 @@
+/** The addresses of the app. A new page: a component in pages/, a route here, and its path in src/web/pages.ts. */
+import { createRootRoute, createRoute, createRouter, Outlet, redirect } from "@tanstack/react-router";
+import { MailOpen, SearchX } from "lucide-react";
+import { Refusal } from "./lib/api.ts";
+import { meQuery, queryClient } from "./lib/queries.ts";
+import { ConversationPage } from "./pages/conversation.tsx";
+import { FolderPage } from "./pages/folder.tsx";
+import { Shell } from "./pages/shell.tsx";
+import { SignIn } from "./pages/sign-in.tsx";
+import { Failed, Notice } from "./parts/notice.tsx";
+
+const root = createRootRoute({
+  component: Outlet,
+  errorComponent: ({ error, reset }) => (
+    <Failed error={error instanceof Error ? error : new Error(String(error))} retry={reset} />
+  ),
+  notFoundComponent: () => (
+    <Notice icon={SearchX} title="There is no such page">
+      <a href="/" className="text-accent underline">
+        To your mail
+      </a>
+    </Notice>
+  ),
+});
+
+const home = createRoute({
+  getParentRoute: () => root,
+  path: "/",
+  beforeLoad: () => {
+    throw redirect({ to: "/mail/$folder", params: { folder: "inbox" }, search: {} });
+  },
+});
+
+const signIn = createRoute({ getParentRoute: () => root, path: "/sign-in", component: SignIn });
+
+/** Everything below is for who is signed in. */
+const mail = createRoute({
+  getParentRoute: () => root,
+  path: "/mail",
+  component: Shell,
+  beforeLoad: async () => {
+    try {
+      await queryClient.ensureQueryData(meQuery);
+    } catch (error) {
+      if (error instanceof Refusal && error.status === 401) throw redirect({ to: "/sign-in" });
+      throw error;
+    }
+  },
+});
+
+interface FolderSearch {
+  /** Id of a mailbox; absent: one's own. */
+  mailbox?: string;
+  /** What is searched for. */
+  q?: string;
+}
+
+const folder = createRoute({
+  getParentRoute: () => mail,
+  path: "$folder",
+  component: FolderPage,
+  validateSearch: ({ mailbox, q }: Record<string, unknown>): FolderSearch => ({
+    ...(typeof mailbox === "string" && { mailbox }),
+    ...(q !== undefined && q !== "" && { q: String(q) }),
+  }),
+});
+
+const nothingOpen = createRoute({
+  getParentRoute: () => folder,
+  path: "/",
+  component: () => (
+    <Notice icon={MailOpen} title="No conversation is open">
+      <p className="max-md:hidden">
+        <kbd>j</kbd> and <kbd>k</kbd> go through the list, <kbd>Enter</kbd> opens, <kbd>?</kbd> shows the rest.
+      </p>
+    </Notice>
+  ),
+});
+
+const conversation = createRoute({ getParentRoute: () => folder, path: "$threadId", component: ConversationPage });
+
+export const router = createRouter({
+  routeTree: root.addChildren([home, signIn, mail.addChildren([folder.addChildren([nothingOpen, conversation])])]),
+  scrollRestoration: false,
+});
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: typeof router;
+  }
+}

@@ -1,0 +1,23 @@
+/** A failure as an answer to a page: `{error, code}`, as the REST API says it (spec: Errors). */
+import { NotFoundError } from "elysia";
+import { createFailures } from "../api/failure.ts";
+import { pathOf } from "../api/target.ts";
+import { AppError } from "../errors.ts";
+import type { Log } from "../log.ts";
+import type { Runtime } from "../runtime.ts";
+
+export type AnswerFailure = (error: unknown, request: Request) => Response;
+
+export function createFailureAnswer(parts: { runtime: Pick<Runtime, "randomBytes">; log: Log }): AnswerFailure {
+  const readFailure = createFailures(parts);
+  return (error, { method, url }) => {
+    const { status, message, code, retryAfter } =
+      error instanceof NotFoundError
+        ? new AppError("not_found", "There is nothing here")
+        : readFailure(error, { method, path: pathOf(url) });
+    return Response.json(
+      { error: message, code },
+      { status, ...(retryAfter !== undefined && { headers: { "retry-after": String(Math.ceil(retryAfter)) } }) },
+    );
+  };
+}

@@ -1,0 +1,42 @@
+/**
+ * The way in for whatever a page asks (contract: Web): from this origin, and with a session that goes on.
+ */
+import { findSession, type Session } from "../access/sessions.ts";
+import { AppError } from "../errors.ts";
+import type { Runtime } from "../runtime.ts";
+import type { Store } from "../store/store.ts";
+import { createSameOriginCheck } from "./same-origin.ts";
+import type { SessionCookie } from "./session-cookie.ts";
+
+export interface PageGate {
+  /** @throws AppError forbidden */
+  requireSameOrigin(request: Request): void;
+  /** @throws AppError forbidden, unauthorized */
+  admit(request: Request): Session;
+}
+
+export interface PageGateParts {
+  store: Pick<Store, "db">;
+  cookie: SessionCookie;
+  /** Notes that a session is in use. */
+  touchSession(session: Session, now: number): void;
+  /** Public origin. */
+  baseUrl: string;
+  runtime: Pick<Runtime, "now">;
+}
+
+export function createPageGate({ store, cookie, touchSession, baseUrl, runtime }: PageGateParts): PageGate {
+  const requireSameOrigin = createSameOriginCheck(baseUrl);
+  return {
+    requireSameOrigin,
+    admit(request) {
+      requireSameOrigin(request);
+      const token = cookie.read(request);
+      const now = runtime.now();
+      const session = token === undefined ? undefined : findSession(store.db, token, now);
+      if (!session) throw new AppError("unauthorized", "Sign in to go on");
+      touchSession(session, now);
+      return session;
+    },
+  };
+}

@@ -1,0 +1,80 @@
+/** The app's pages and files over HTTP: what is served where, under which policy, and how much of it there is. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { type Booted, boot } from "../harness/appliance.ts";
+
+/** Compressed bytes that the first page may take, all files together. */
+const MOST_BYTES = 250_000;
+
+let booted: Booted;
+beforeAll(async () => {
+  booted = await boot();
+}, 60_000);
+
+const get = (path: string, init: RequestInit = {}) => fetch(booted.http + path, init);
+
+describe("pages", () => {
+  test.each(["/", "/sign-in", "/mail/inbox", "/mail/spam/thr_1?q=x", "/settings"])("%s is the app", async (path) => {
+    const answer = await get(path);
+    expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
+    expect(await answer.text()).toContain('<div id="root">');
+  });
+
+  test.each(["/mailbox", "/assets/", "/assets/nothing.js", "/sign-in/x", "/app.js"])(
+    "%s is not there",
+    async (path) => {
+      expect((await get(path)).status).toBe(404);
+    },
+  );
+
+  test("run nothing but files of ours, in no frame, and say nothing of where links are followed from", async () => {
+    const { headers } = await get("/");
+    const policy = headers.get("content-security-policy") ?? "";
+    expect(policy).not.toMatch(/unsafe|https?:|\*/);
+    for (const directive of [
+      "default-src 'none'",
+      "script-src 'self'",
+      "style-src 'self'",
+      "base-uri 'none'",
+      "frame-ancestors 'none'",
+      "require-trusted-types-for 'script'",
+    ]) {
+      expect(policy.split("; ")).toContain(directive);
+    }
+    expect(Object.fromEntries(headers)).toMatchObject({
+      "x-content-type-options": "nosniff",
+      "referrer-policy": "no-referrer",
+      "cross-origin-opener-policy": "same-origin",
+      "x-frame-options": "DENY",
+      "cache-control": "no-cache",
+    });
+    expect(headers.has("strict-transport-security")).toBe(false);
+  });
+
+  test("hold no script or style of their own", async () => {
+    const html = await (await get("/")).text();
+    expect(html).not.toMatch(/<script(?![^>]* src=)|<style|\son\w+=|\sstyle=/i);
+  });
+});
+
+test("the first page takes less than 250 kB compressed, and its files are kept by their content", async () => {
+  const gzip = { headers: { "accept-encoding": "gzip" }, decompress: false } as RequestInit;
+  const html = await (await get("/")).text();
+  const paths = ["/", ...[...html.matchAll(/(?:src|href)="(\/assets\/[^"]+)"/g)].map(([, path = ""]) => path)];
+  expect(paths).toHaveLength(4);
+  let bytes = 0;
+  for (const path of paths) {
+    const answer = await get(path, gzip);
+    expect([path, answer.headers.get("content-encoding")]).toEqual([path, "gzip"]);
+    bytes += (await answer.arrayBuffer()).byteLength;
+    if (path !== "/") expect(answer.headers.get("cache-control")).toBe("public, max-age=31536000, immutable");
+  }
+  expect(bytes).toBeGreaterThan(50_000);
+  expect(bytes).toBeLessThan(MOST_BYTES);
+});
+
+test("a browser that takes nothing compressed gets the same", async () => {
+  const path = /src="([^"]+)"/.exec(await (await get("/")).text())?.[1] ?? "";
+  const plain = await get(path, { headers: { "accept-encoding": "identity" } });
+  expect(plain.headers.has("content-encoding")).toBe(false);
+  expect(await plain.text()).toBe(await (await get(path)).text());
+});
