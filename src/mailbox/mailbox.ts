@@ -12,6 +12,7 @@ import type { Options } from "../store/options.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { type LocalDomain, localDomain, type Route, routeOf } from "./addresses.ts";
 import { markDelivered } from "./delivery.ts";
+import { type Draft, readDraft, removeDraft } from "./drafts.ts";
 import { createFiling, type Filed, type Filing, holds } from "./filing.ts";
 import { createListing } from "./listing.ts";
 import { listMailboxes } from "./mailboxes.ts";
@@ -59,6 +60,10 @@ export interface Mailbox {
   update(caller: Caller, id: string, patch: ThreadPatch): ThreadView;
   /** What an answer to a conversation starts from. @throws AppError not_found */
   replyContext(caller: Caller, threadId: string): ReplyContext;
+  /** What a draft says, for who may send it. @throws AppError not_found, forbidden, conflict (it is no draft) */
+  readDraft(caller: Caller, threadId: string): Draft;
+  /** Removes a draft that has become something else in this transaction. @throws AppError the same */
+  removeDraft(tx: Tx, caller: Caller, threadId: string): void;
   /** Newest first. @throws AppError not_found (mailbox) */
   listMessages(caller: Caller, filters: MessageFilters): MessageSummaryView[];
   /** @throws AppError not_found */
@@ -100,6 +105,8 @@ export function createMailbox({ store, engine, runtime, options, log }: MailboxP
     localDomain: (domain) => localDomain(store.db, domain),
     markDelivered,
     replyContext: (caller, threadId) => readReplyContext(store, caller, threadId),
+    readDraft: (caller, threadId) => readDraft(store.db, caller, threadId),
+    removeDraft,
     listMailboxes: (caller) => listMailboxes(store.db, caller),
     ...createListing({ store, engine }),
     ...createThreads(store, runtime),

@@ -14,6 +14,7 @@ import { type Runtime, randomToken } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { answerFrom, answerHeaders, answerSubject, answerTo } from "./answer.ts";
+import { createDrafts, type Drafts, type FiledDraft } from "./drafts.ts";
 import type { Letter } from "./letter.ts";
 import { requireRoom } from "./limits.ts";
 import type { ParserPool } from "./parser-pool.ts";
@@ -82,7 +83,7 @@ export interface AnswerView {
   subject: string;
 }
 
-export interface Sending {
+export interface Sending extends Drafts {
   /**
    * Accepts a new message. @throws AppError payload_too_large, forbidden, unprocessable, locked, rate_limited,
    * upstream_failed, insufficient_storage; then nothing was stored
@@ -101,7 +102,7 @@ export type ApiSending = Pick<Sending, "send" | "reply" | "draft">;
 
 export interface SendingParts {
   store: Pick<Store, "db" | "enqueue">;
-  mailbox: Pick<Mailbox, "replyContext" | "file" | "usage">;
+  mailbox: Pick<Mailbox, "replyContext" | "file" | "usage" | "readDraft" | "removeDraft">;
   parser: Pick<ParserPool, "prepare">;
   submit: Submit;
   options: Pick<Options, "get">;
@@ -114,7 +115,7 @@ const LARGEST_BODY_BYTES = 1_048_576;
 const TOKEN_LENGTH = 22;
 
 /** A message before it is composed. */
-interface Outgoing {
+export interface Outgoing {
   mailbox: Reach["mailbox"];
   from: string;
   recipients: Recipient[];
@@ -195,7 +196,34 @@ export function createSending({ store, mailbox, parser, submit, options, runtime
     };
   }
 
+  /** Keeps a message as a draft. @throws AppError not_found, payload_too_large, unprocessable, server_error 503 */
+  async function fileDraft(
+    caller: Caller,
+    { mailbox: box, from, recipients, letter }: Outgoing,
+    record?: (tx: Tx) => void,
+  ): Promise<FiledDraft> {
+    const message = await prepareDraft(letter);
+    const filed = await store.enqueue((tx) => {
+      // The mailbox, or the share of it, may be gone meanwhile.
+      if (!reachTo(tx, caller, box.id)) throw notFound("thread");
+      record?.(tx);
+      requireRoom(mailbox.usage(box.id), message.size, box.address, "unprocessable");
+      return mailbox.file(tx, {
+        kind: "draft",
+        mailboxId: box.id,
+        receivedOn: from,
+        message,
+        now: runtime.now(),
+        sentBy: caller.userId,
+        bcc: addressesIn(recipients, "bcc"),
+      });
+    });
+    return { draftId: filed.threadId, subject: message.subject };
+  }
+
   return {
+    ...createDrafts({ db: store.db, mailbox, outgoing, submitted, fileDraft, requireBodySize }),
+
     answerTo(caller, threadId, options) {
       const { context, answered } = answerable(caller, threadId);
       const { to, cc } = answerTo(context, answered, options);
@@ -229,22 +257,9 @@ export function createSending({ store, mailbox, parser, submit, options, runtime
     },
 
     async draft(caller, threadId, request) {
-      const { mailbox: box, from, recipients, letter } = answering(caller, threadId, request);
-      const message = await prepareDraft(letter);
-      const { threadId: draftId } = await store.enqueue((tx) => {
-        // The mailbox, or the share of it, may be gone meanwhile.
-        if (!reachTo(tx, caller, box.id)) throw notFound("thread");
-        requireRoom(mailbox.usage(box.id), message.size, box.address, "unprocessable");
-        return mailbox.file(tx, {
-          kind: "draft",
-          mailboxId: box.id,
-          receivedOn: from,
-          message,
-          now: runtime.now(),
-          sentBy: caller.userId,
-          bcc: addressesIn(recipients, "bcc"),
-        });
-      });
+      const answer = answering(caller, threadId, request);
+      const { draftId, subject } = await fileDraft(caller, answer);
+      const { from, recipients } = answer;
       const cc = addressesIn(recipients, "cc");
       return {
         ok: true,
@@ -253,7 +268,7 @@ export function createSending({ store, mailbox, parser, submit, options, runtime
         from,
         to: listed(addressesIn(recipients, "to")),
         cc: cc.length === 0 ? null : listed(cc),
-        subject: message.subject,
+        subject,
       };
     },
   };

@@ -63,7 +63,7 @@ export function frameDocument(message: FramedMessage, images: ImageAddresses): s
 const BRINGS_COLORS = /<[a-z][^>]*[\s";](?:bgcolor=|color[=:]|background-color:)/i;
 
 const STYLE = [
-  "html{background:Canvas;color:CanvasText;font:15px/1.5 system-ui,sans-serif;-webkit-text-size-adjust:100%}",
+  "html{color:CanvasText;font:15px/1.5 system-ui,sans-serif;-webkit-text-size-adjust:100%}",
   "body{margin:0}",
   // Hidden, so that floats and margins of mail count for the height that the app measures.
   "main{padding:4px;overflow:auto hidden;overflow-wrap:break-word}",

@@ -121,6 +121,27 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     expect(body.messages[0]?.bodyText).toStartWith("Friday it is.");
   }, 30_000);
 
+  test("an agent's draft is reviewed, with its Bcc, changed and sent", async () => {
+    const { body: found } = await booted.api.get<{ threads: { id: string }[] }>("/search?q=lamps");
+    await booted.api.post(`/threads/${found.threads[0]?.id}/draft`, {
+      text: "We do.",
+      to: ALICE,
+      bcc: "boss@example.test",
+    });
+    await folderLink("Drafts").click();
+    await conversations().getByRole("link", { name: "Re: Lamps" }).click();
+    const draft = page.getByRole("region", { name: "Draft" });
+    expect(await draft.getByLabel("Bcc").inputValue()).toBe("boss@example.test");
+    await draft.getByLabel("Bcc").fill("");
+    await draft.getByLabel("Message").fill("We do, on oak.");
+    expect(await barriers()).toEqual([]);
+    await draft.getByRole("button", { name: "Send" }).click();
+    await page.getByText("Nothing here").waitFor();
+    const { body } = await booted.api.get<{ messages: { bodyText: string }[] }>("/messages?direction=outbound");
+    expect(body.messages[0]?.bodyText).toStartWith("We do, on oak.");
+    await folderLink("Inbox").click();
+  }, 30_000);
+
   test("new mail appears without reloading", async () => {
     await page.keyboard.press("u");
     await deliver("News of the lamps", "They are done.");

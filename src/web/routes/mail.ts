@@ -8,16 +8,19 @@ import { t } from "../../api/json-schema.ts";
 import { type Download, isMediaType, type Operation } from "../../api/operation.ts";
 import { OPERATIONS } from "../../api/operations/all.ts";
 import { type Performing, performerOf } from "../../api/perform.ts";
-import { dateTime } from "../../api/schemas.ts";
+import { dateTime, SendRequest } from "../../api/schemas.ts";
 import { checkOf, readQuery } from "../../api/shape.ts";
 import { queryOf } from "../../api/target.ts";
 import { AppError } from "../../errors.ts";
+import type { DraftRequest } from "../../mta/drafts.ts";
 import type { Sending } from "../../mta/sending.ts";
 import type { Runtime } from "../../runtime.ts";
 import type { Route } from "../route.ts";
 
 /** Of an operation that does not say. */
 const MOST_BODY_BYTES = 1_048_576;
+/** JSON may write a text of 1 MiB in six times as many bytes (RFC 8259 §7). */
+const LARGEST_LETTER = 8 * MOST_BODY_BYTES;
 const YEAR_MS = 366 * 86_400_000;
 
 export interface MailParts extends Performing {
@@ -43,6 +46,16 @@ function routeOf(operation: Operation, performing: Performing): Route {
       return Response.json(answer, { status });
     },
   };
+}
+
+/** As spec: SendRequest, of text alone. */
+const { from, to, cc, bcc, subject } = SendRequest.properties;
+const checkDraft = checkOf(t.Object({ from, to, cc, bcc, subject, text: t.String() }));
+
+async function readDraftRequest(request: Request): Promise<DraftRequest> {
+  const given = await readJson(request, LARGEST_LETTER);
+  checkDraft(given);
+  return given as DraftRequest;
 }
 
 const checkSnooze = checkOf(t.Object({ until: dateTime() }));
@@ -81,6 +94,24 @@ export function mailRoutes(parts: MailParts): Route[] {
       path: "/threads/:id/answer",
       run: ({ request, params: { id = "" }, session }) =>
         sending.answerTo(session.caller, id, { all: new URLSearchParams(queryOf(request.url)).get("all") === "true" }),
+    },
+    {
+      // With every recipient, for who may send it.
+      method: "GET",
+      path: "/drafts/:id",
+      run: ({ params: { id = "" }, session }) => sending.openDraft(session.caller, id),
+    },
+    {
+      method: "PATCH",
+      path: "/drafts/:id",
+      run: async ({ request, params: { id = "" }, session }) =>
+        sending.saveDraft(session.caller, id, await readDraftRequest(request)),
+    },
+    {
+      method: "POST",
+      path: "/drafts/:id/send",
+      run: async ({ request, params: { id = "" }, session }) =>
+        sending.sendDraft(session.caller, id, await readDraftRequest(request)),
     },
     {
       // For good: of trash, spam, or a draft.

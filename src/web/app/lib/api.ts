@@ -3,6 +3,7 @@
  * here, and nowhere else.
  */
 import type { MailboxView, ThreadDetailView, ThreadListView, ThreadPatch, ThreadView } from "../../../mailbox/views.ts";
+import type { DraftContent, DraftRequest } from "../../../mta/drafts.ts";
 import type { AnswerView, ReplyRequest, SendRequest, SendView } from "../../../mta/sending.ts";
 import type { Person } from "../../views.ts";
 
@@ -85,6 +86,9 @@ export const api = {
     ask<{ deleted: number }>("POST", `/${folder}/empty`, { mailbox }),
   send: (message: SendRequest) => ask<SendView>("POST", "/send", message),
   answerTo: (id: string, all: boolean) => ask<AnswerView>("GET", `/threads/${idOf(id)}/answer?all=${all}`),
+  draft: (id: string) => ask<DraftContent>("GET", `/drafts/${idOf(id)}`),
+  saveDraft: (id: string, draft: DraftRequest) => ask<{ draftId: string }>("PATCH", `/drafts/${idOf(id)}`, draft),
+  sendDraft: (id: string, draft: DraftRequest) => ask<SendView>("POST", `/drafts/${idOf(id)}/send`, draft),
   reply: (id: string, message: ReplyRequest) => ask<SendView>("POST", `/threads/${idOf(id)}/reply`, message),
 };
 

@@ -54,6 +54,14 @@ export const unreadQuery = (mailbox: string, folder: string) =>
 
 export const threadQuery = (id: string) => queryOptions({ queryKey: ["thread", id], queryFn: () => api.thread(id) });
 
+export const draftQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["draft", id],
+    queryFn: () => api.draft(id),
+    staleTime: Number.POSITIVE_INFINITY,
+    gcTime: 0,
+  });
+
 /** Whom an answer would go to. Asked anew each time: mail may have come meanwhile. */
 export const answerQuery = (id: string, all: boolean) =>
   queryOptions({ queryKey: ["answer", id, all], queryFn: () => api.answerTo(id, all), staleTime: 0, gcTime: 0 });

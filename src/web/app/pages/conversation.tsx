@@ -7,6 +7,7 @@ import { useShortcuts } from "../lib/keys.ts";
 import { ListContext } from "../lib/list-context.ts";
 import { threadQuery, useThreadActions } from "../lib/queries.ts";
 import { Button } from "../parts/button.tsx";
+import { DraftBox } from "../parts/draft-box.tsx";
 import { MessageCard } from "../parts/message-card.tsx";
 import { Failed, Skeleton } from "../parts/notice.tsx";
 import { ReplyBox } from "../parts/reply-box.tsx";
@@ -75,13 +76,17 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
               </span>
             ))}
           </p>
-          <ol className="space-y-3">
-            {messages.map((message) => (
-              <li key={message.id}>
-                <MessageCard message={message} folder={thread.folder} open={message === newest || !message.read} />
-              </li>
-            ))}
-          </ol>
+          {isDraft && permissions.send ? (
+            <DraftBox thread={thread} folder={folder} left={left} />
+          ) : (
+            <ol className="space-y-3">
+              {messages.map((message) => (
+                <li key={message.id}>
+                  <MessageCard message={message} folder={thread.folder} open={message === newest || !message.read} />
+                </li>
+              ))}
+            </ol>
+          )}
           {maySend &&
             (answering ? (
               <ReplyBox

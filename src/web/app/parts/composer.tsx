@@ -20,7 +20,7 @@ export function Composer({
   asksSubject,
   send,
   discard,
-  children,
+  save,
 }: {
   /** Addresses that it may come from. */
   senders: readonly string[];
@@ -29,8 +29,8 @@ export function Composer({
   /** Rejects with the refusal. */
   send: (written: Written) => Promise<unknown>;
   discard: () => void;
-  /** Beside the buttons. */
-  children?: ReactNode;
+  /** Keeps it as it is, for later. Rejects with the refusal. */
+  save?: (written: Written) => Promise<unknown>;
 }) {
   const [written, setWritten] = useState(initial);
   const [copies, setCopies] = useState(initial.cc !== "" || initial.bcc !== "");
@@ -38,17 +38,21 @@ export function Composer({
   const [busy, setBusy] = useState(false);
   const set = (name: keyof Written) => (value: string) => setWritten((before) => ({ ...before, [name]: value }));
 
-  async function submit(event: FormEvent): Promise<void> {
-    event.preventDefault();
+  async function attempt(what: (written: Written) => Promise<unknown>): Promise<void> {
     setBusy(true);
     setRefusal(undefined);
     try {
-      await send(written);
+      await what(written);
     } catch (error) {
       setRefusal((error as Error).message);
     } finally {
       setBusy(false);
     }
+  }
+
+  function submit(event: FormEvent): void {
+    event.preventDefault();
+    void attempt(send);
   }
 
   return (
@@ -113,10 +117,14 @@ export function Composer({
         <Button kind="primary" type="submit" disabled={busy} title="Send (Ctrl+Enter)">
           {busy ? "Sending…" : "Send"}
         </Button>
+        {save && (
+          <Button disabled={busy} onClick={() => void attempt(save)}>
+            Save
+          </Button>
+        )}
         <Button kind="quiet" onClick={discard}>
           Discard
         </Button>
-        {children}
       </div>
     </form>
   );

@@ -1,0 +1,315 @@
+/** The app's mail over HTTP: the operations of the API for a session, who reaches what, drafts, snoozing, deleting, news. */
+import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { threads } from "../../src/store/schema.ts";
+import { type Booted, boot } from "../harness/appliance.ts";
+import { type Page, setPassword, signIn } from "../harness/browser-session.ts";
+import { mailer, type Sender } from "../harness/mail.ts";
+
+const ALICE = "alice@example.test";
+const BOB = "bob@example.test";
+const HOUR = 3_600_000;
+let booted: Booted;
+let sender: Sender;
+let alice: Page;
+let bob: Page;
+let bobBox: string;
+let count = 0;
+
+beforeAll(async () => {
+  booted = await boot();
+  const { people, store } = booted.appliance;
+  const person = { workspaceId: booted.owner.workspaceId, role: "member", ownMailbox: true } as const;
+  const { userId, mailboxId = "" } = store.transact((tx) => people.addUser(tx, { ...person, email: BOB, name: "Bob" }));
+  bobBox = mailboxId;
+  for (const id of [booted.owner.userId, userId]) await setPassword(booted, id);
+  sender = mailer(booted.mx);
+});
+beforeEach(async () => {
+  alice = await signIn(booted, ALICE);
+  bob = await signIn(booted, BOB);
+});
+
+interface Row {
+  id: string;
+  subject: string;
+  folder: string;
+  snoozedUntil?: string;
+  unread: boolean;
+}
+
+/** Mail from outside; the conversation it is filed in. */
+async function arrive(to = ALICE): Promise<Row> {
+  const subject = `Subject ${++count}`;
+  await sender.send(
+    { from: "bea@remote.example", to },
+    `From: Bea <bea@remote.example>\nTo: ${to}\nSubject: ${subject}\nMessage-ID: <${count}@remote.example>\nDate: Mon, 05 Jan 2026 08:00:00 +0000\n\nText\n`,
+  );
+  const { body } = await booted.api.get<{ threads: Row[] }>(`/threads?mailbox=${to}&limit=100`);
+  const row = body.threads.find((thread) => thread.subject === subject);
+  if (!row) throw new Error("it was not filed");
+  return row;
+}
+
+const statusOf = async (asked: Promise<{ status: number }>) => (await asked).status;
+
+test("a session performs the operations of the API: the same answers", async () => {
+  const { id } = await arrive();
+  for (const path of ["/mailboxes", "/threads", `/threads/${id}`, "/messages", "/search?q=subject"]) {
+    expect((await alice.get(path)).body).toEqual((await booted.api.get(path)).body);
+  }
+  expect(await alice.send("PATCH", `/threads/${id}`, { starred: true })).toMatchObject({
+    status: 200,
+    body: { thread: { starred: true } },
+  });
+  expect(await statusOf(alice.send("PATCH", `/threads/${id}`, { folder: "nowhere" }))).toBe(400);
+  expect(await statusOf(alice.get("/threads?limit=1000"))).toBe(400);
+});
+
+test("what a person does not reach does not exist for them, by any road", async () => {
+  const { id } = await arrive();
+  const until = new Date(booted.runtime.now() + HOUR).toISOString();
+  const { body } = await alice.get<{ messages: { id: string }[] }>(`/threads/${id}`);
+  const answers = await Promise.all([
+    bob.get(`/threads/${id}`),
+    bob.get(`/messages/${body.messages[0]?.id}`),
+    bob.get(`/messages/${body.messages[0]?.id}/frame`),
+    bob.get(`/threads?mailbox=${ALICE}`),
+    bob.get(`/threads/${id}/answer`),
+    bob.get(`/drafts/${id}`),
+    bob.send("PATCH", `/threads/${id}`, { folder: "trash" }),
+    bob.send("POST", `/threads/${id}/snooze`, { until }),
+    bob.send("POST", `/threads/${id}/reply`, { text: "x" }),
+    bob.send("DELETE", `/threads/${id}`),
+    bob.send("POST", "/trash/empty", { mailbox: ALICE }),
+  ]);
+  expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 404));
+  expect((await alice.get<{ thread: Row }>(`/threads/${id}`)).body.thread.folder).toBe("inbox");
+});
+
+describe("snoozing", () => {
+  test("takes a conversation out of the inbox, and it returns on time, unread", async () => {
+    const { id } = await arrive();
+    await alice.send("PATCH", `/threads/${id}`, { read: true });
+    const until = new Date(booted.runtime.now() + HOUR).toISOString();
+    const snoozed = await alice.send<{ thread: Row }>("POST", `/threads/${id}/snooze`, { until });
+    expect([snoozed.status, snoozed.body.thread.snoozedUntil]).toEqual([200, until]);
+    await booted.advance(HOUR);
+    const { thread } = (await alice.get<{ thread: Row }>(`/threads/${id}`)).body;
+    expect([thread.folder, thread.unread, thread.snoozedUntil]).toEqual(["inbox", true, undefined]);
+  });
+
+  test.each(["", "tomorrow", "2020-01-01T00:00:00Z", "2999-01-01T00:00:00Z"])("until %j is refused", async (until) => {
+    const { id } = await arrive();
+    expect(await statusOf(alice.send("POST", `/threads/${id}/snooze`, { until }))).toBe(400);
+  });
+
+  test("needs manage access", async () => {
+    const { appliance, owner } = booted;
+    const { id } = await arrive();
+    const bobId = (await bob.get<{ id: string }>("/me")).body.id;
+    appliance.store.transact((tx) => appliance.people.grant(tx, booted.owner.mailboxId, bobId, "send"));
+    const until = new Date(booted.runtime.now() + HOUR).toISOString();
+    expect(await statusOf(bob.send("POST", `/threads/${id}/snooze`, { until }))).toBe(403);
+    expect(await statusOf(bob.send("DELETE", `/threads/${id}`))).toBe(403);
+    expect(await statusOf(bob.send("POST", "/spam/empty", { mailbox: owner.mailboxId }))).toBe(403);
+    appliance.store.transact((tx) => appliance.people.revokeGrant(tx, booted.owner.mailboxId, bobId));
+  });
+});
+
+describe("deleting for good", () => {
+  test("is for what lies in trash or spam, and frees the room it took", async () => {
+    const before = booted.appliance.mailbox.usage(booted.owner.mailboxId).bytes;
+    const { id } = await arrive();
+    expect(booted.appliance.mailbox.usage(booted.owner.mailboxId).bytes).toBeGreaterThan(before);
+    expect(await statusOf(alice.send("DELETE", `/threads/${id}`))).toBe(409);
+    await alice.send("PATCH", `/threads/${id}`, { folder: "trash" });
+    expect(await statusOf(alice.send("DELETE", `/threads/${id}`))).toBe(204);
+    expect(await statusOf(alice.get(`/threads/${id}`))).toBe(404);
+    expect(booted.appliance.mailbox.usage(booted.owner.mailboxId).bytes).toBe(before);
+  });
+
+  test("empties a folder of one mailbox, and no other", async () => {
+    const [one, two, kept, bobs] = [await arrive(), await arrive(), await arrive(), await arrive(BOB)];
+    for (const { id } of [one, two, bobs]) await alice.send("PATCH", `/threads/${id}`, { folder: "trash" });
+    expect(await alice.send("POST", "/trash/empty", { mailbox: ALICE })).toMatchObject({
+      status: 200,
+      body: { deleted: 2 },
+    });
+    const left = booted.appliance.store.db.select({ id: threads.id }).from(threads).all();
+    const ids = left.map(({ id }) => id);
+    expect([one, two, kept, bobs].map(({ id }) => ids.includes(id))).toEqual([false, false, true, true]);
+    expect((await bob.get<{ threads: Row[] }>("/threads?folder=trash")).body.threads).toHaveLength(1);
+  });
+});
+
+describe("drafts", () => {
+  // Sent within the server: no name of another exists here, so an address there would be suppressed.
+  /** As an agent makes one with its key. */
+  async function drafted(more: object = {}): Promise<{ draftId: string; threadId: string }> {
+    const { id: threadId } = await arrive(BOB);
+    const given = { text: "Dear Bea", bcc: "boss@remote.example", ...more };
+    const { body } = await booted.api.post<{ draftId: string }>(`/threads/${threadId}/draft`, given);
+    return { draftId: body.draftId, threadId };
+  }
+
+  test("show who opens them to send every recipient, Bcc too, and what they answer", async () => {
+    const { draftId, threadId } = await drafted();
+    expect((await bob.get(`/drafts/${draftId}`)).body).toEqual({
+      from: BOB,
+      to: [{ email: "bea@remote.example", name: "Bea" }],
+      cc: [],
+      bcc: [{ email: "boss@remote.example" }],
+      subject: expect.stringMatching(/^Re: Subject/),
+      text: expect.stringMatching(/^Dear Bea/),
+      answers: threadId,
+    });
+  });
+
+  test("are sent as changed, in the conversation they answer, and are gone then", async () => {
+    const { draftId, threadId } = await drafted();
+    const change = {
+      from: BOB,
+      to: `${ALICE}, sue@other.example`,
+      subject: "Re: changed",
+      text: "Hello Bea",
+    };
+    const sent = await bob.send<{ threadId: string; emailId: string }>("POST", `/drafts/${draftId}/send`, change);
+    expect([sent.status, sent.body.threadId]).toEqual([200, threadId]);
+    expect(await statusOf(bob.get(`/drafts/${draftId}`))).toBe(404);
+    const { body } = await bob.get<{ message: Record<string, unknown> }>(`/messages/${sent.body.emailId}`);
+    expect(body.message).toMatchObject({
+      subject: "Re: changed",
+      to: [{ email: ALICE }, { email: "sue@other.example" }],
+    });
+    expect(body.message).not.toHaveProperty("bcc");
+    expect(body.message.text).toStartWith("Hello Bea");
+    const raw = await bob.fetch(`/messages/${sent.body.emailId}/raw`);
+    expect(await raw.text()).toMatch(/^In-Reply-To: <\d+@remote\.example>/im);
+  });
+
+  test("keep their HTML when the text is sent as it was", async () => {
+    const { draftId } = await drafted({ html: "<p>Dear <b>Bea</b></p>" });
+    const { text } = (await bob.get<{ text: string }>(`/drafts/${draftId}`)).body;
+    const request = { from: BOB, to: ALICE, subject: "x", text };
+    const sent = await bob.send<{ emailId: string }>("POST", `/drafts/${draftId}/send`, request);
+    const { body } = await bob.get<{ message: { html?: string } }>(`/messages/${sent.body.emailId}`);
+    expect(body.message.html).toContain("<b>Bea</b>");
+  });
+
+  test("are sent once, although two send them at the same time", async () => {
+    const { draftId } = await drafted();
+    const request = { from: BOB, to: ALICE, subject: "once", text: "x" };
+    const send = () => statusOf(bob.send("POST", `/drafts/${draftId}/send`, request));
+    expect((await Promise.all([send(), send()])).sort()).toEqual([200, 404]);
+    const { body } = await bob.get<{ messages: { subject: string }[] }>("/messages?direction=outbound&limit=100");
+    expect(body.messages.filter(({ subject }) => subject === "once")).toHaveLength(1);
+  });
+
+  test("are kept as changed, by whoever changed them", async () => {
+    const { draftId, threadId } = await drafted();
+    const request = { from: BOB, to: "cy@remote.example", bcc: "", subject: "Re: later", text: "Not yet" };
+    const { body } = await bob.send<{ draftId: string }>("PATCH", `/drafts/${draftId}`, request);
+    expect(await statusOf(bob.get(`/drafts/${draftId}`))).toBe(404);
+    expect((await bob.get(`/drafts/${body.draftId}`)).body).toMatchObject({
+      to: [{ email: "cy@remote.example" }],
+      bcc: [],
+      subject: "Re: later",
+      answers: threadId,
+    });
+  });
+
+  test.each<[string, object, number]>([
+    ["to nobody", { to: "" }, 422],
+    ["to no address", { to: "nobody" }, 422],
+    ["from somebody else", { from: "carol@example.test" }, 422],
+    ["without text", { text: undefined }, 400],
+  ])("%s are refused, and stay", async (_, wrong, status) => {
+    const { draftId } = await drafted();
+    const request = { from: BOB, to: ALICE, subject: "x", text: "x", ...wrong };
+    expect(await statusOf(bob.send("POST", `/drafts/${draftId}/send`, request))).toBe(status);
+    expect(await statusOf(bob.get(`/drafts/${draftId}`))).toBe(200);
+  });
+
+  test("are nothing else: any other conversation is none", async () => {
+    const { id } = await arrive(BOB);
+    expect(await statusOf(bob.get(`/drafts/${id}`))).toBe(409);
+  });
+
+  test("need send access", async () => {
+    const { appliance } = booted;
+    const { id } = await arrive();
+    const { body } = await booted.api.post<{ draftId: string }>(`/threads/${id}/draft`, { text: "x" });
+    const bobId = (await bob.get<{ id: string }>("/me")).body.id;
+    appliance.store.transact((tx) => appliance.people.grant(tx, booted.owner.mailboxId, bobId, "view"));
+    expect(await statusOf(bob.get(`/drafts/${body.draftId}`))).toBe(403);
+    appliance.store.transact((tx) => appliance.people.revokeGrant(tx, booted.owner.mailboxId, bobId));
+  });
+});
+
+test("an answer's recipients are told before it is written", async () => {
+  const { id } = await arrive();
+  expect((await alice.get(`/threads/${id}/answer?all=true`)).body).toEqual({
+    from: ALICE,
+    to: [{ email: "bea@remote.example", name: "Bea" }],
+    cc: [],
+    subject: expect.stringMatching(/^Re: Subject \d+$/),
+  });
+});
+
+describe("news", () => {
+  /** What a stream has said so far, and a way to wait until it says something. */
+  async function listen(page: Page) {
+    const answer = await page.fetch("/live");
+    const reader = (answer.body as ReadableStream<Uint8Array>).getReader();
+    let said = "";
+    return {
+      answer,
+      async until(pattern: RegExp): Promise<string> {
+        while (!pattern.test(said)) {
+          const { value, done } = await reader.read();
+          if (done) throw new Error(`the stream ended after ${said}`);
+          said += new TextDecoder().decode(value);
+        }
+        return said;
+      },
+      async end(): Promise<string> {
+        for (;;) {
+          const { value, done } = await reader.read();
+          if (done) return said;
+          said += new TextDecoder().decode(value);
+        }
+      },
+      close: () => reader.cancel(),
+    };
+  }
+
+  test("name conversations with new mail, to who reaches it, with a heartbeat between", async () => {
+    const [hers, his] = [await listen(alice), await listen(bob)];
+    expect(hers.answer.headers.get("content-type")).toBe("text/event-stream");
+    const { id } = await arrive();
+    await booted.advance(1_000);
+    expect(await hers.until(/event: mail/)).toContain(JSON.stringify({ threadIds: [id] }));
+    const own = await arrive(BOB);
+    await booted.advance(1_000);
+    const heard = await his.until(/event: mail/);
+    expect(heard).toContain(own.id);
+    expect(heard).not.toContain(id);
+    await booted.advance(25_000);
+    await his.until(/: still here/);
+    await Promise.all([hers.close(), his.close()]);
+  });
+
+  test("end with the session", async () => {
+    const stream = await listen(bob);
+    await bob.send("POST", "/sign-out");
+    await booted.advance(25_000);
+    expect(await stream.end()).not.toContain("still here");
+  });
+
+  test("are bounded by person", async () => {
+    const streams = await Promise.all(Array.from({ length: 12 }, () => listen(bob)));
+    expect(await statusOf(bob.get("/live"))).toBe(429);
+    await Promise.all(streams.map(({ close }) => close()));
+    expect(bobBox).toStartWith("mbx_");
+  });
+});
