@@ -8,7 +8,7 @@ const sameDay = (a: Date, b: Date): boolean => a.toDateString() === b.toDateStri
 export function shortTime(iso: string): string {
   const date = new Date(iso);
   const today = now();
-  if (sameDay(date, today)) return date.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
+  if (sameDay(date, today)) return date.toLocaleTimeString(undefined, { hour: "numeric", minute: "2-digit" });
   if (date.getFullYear() === today.getFullYear()) {
     return date.toLocaleDateString(undefined, { day: "numeric", month: "short" });
   }

@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { ArrowLeft, ReplyAll, Reply as ReplyIcon } from "lucide-react";
-import { use, useEffect, useState } from "react";
+import { use, useEffect, useRef, useState } from "react";
 import { useShortcuts } from "../lib/keys.ts";
 import { ListContext } from "../lib/list-context.ts";
 import { threadQuery, useThreadActions } from "../lib/queries.ts";
@@ -31,9 +31,13 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
 
   // Once, when it is opened: who then marks it unread means it.
   const [seen, setSeen] = useState(false);
+  /** The message that was the first unread one then; absent: the newest. */
+  const [beginning, setBeginning] = useState<string>();
+  const showFirst = useShownOnce(seen);
   useEffect(() => {
     if (!detail || seen) return;
     setSeen(true);
+    setBeginning(detail.messages.find(({ read }) => !read)?.id);
     if (unread) actions.markUnread(detail.thread, false);
   }, [detail, seen, unread, actions]);
   const subject = detail?.thread.subject;
@@ -46,6 +50,7 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
   if (!detail) return <Skeleton what="the conversation" />;
   const { thread, messages, permissions } = detail;
   const newest = messages.at(-1);
+  const begin = beginning ?? newest?.id;
 
   return (
     <article aria-labelledby="subject" className="flex h-full flex-col">
@@ -81,7 +86,11 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
           ) : (
             <ol className="space-y-3">
               {messages.map((message) => (
-                <li key={message.id}>
+                <li
+                  key={message.id}
+                  ref={message.id === begin && messages.length > 1 ? showFirst : undefined}
+                  className="scroll-mt-3"
+                >
                   <MessageCard message={message} folder={thread.folder} open={message === newest || !message.read} />
                 </li>
               ))}
@@ -109,4 +118,13 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
       </div>
     </article>
   );
+}
+
+/** A ref whose element is brought to the top once it is `ready`, and not again. */
+function useShownOnce(ready: boolean) {
+  const element = useRef<HTMLLIElement>(null);
+  useEffect(() => {
+    if (ready) element.current?.scrollIntoView({ block: "start" });
+  }, [ready]);
+  return element;
 }

@@ -65,7 +65,7 @@ export function Composer({
                 id={id}
                 value={written.from}
                 onChange={(event) => set("from")(event.target.value)}
-                className="h-9 w-full bg-transparent outline-offset-0"
+                className="h-8 w-full rounded bg-transparent px-0.5 -outline-offset-1 focus-visible:outline-1"
               >
                 {senders.map((sender) => (
                   <option key={sender} className="bg-raised">
@@ -106,7 +106,7 @@ export function Composer({
         // biome-ignore lint/a11y/noAutofocus: who asks to answer wants to write
         autoFocus={initial.to !== ""}
         required
-        className="min-h-44 w-full grow resize-none bg-transparent px-4 py-3 text-base leading-relaxed -outline-offset-2"
+        className="min-h-44 w-full grow resize-none bg-transparent px-4 py-3 text-base leading-relaxed -outline-offset-1 focus-visible:outline-1"
       />
       {refusal !== undefined && (
         <p role="alert" className="px-4 pb-2 text-sm text-danger">
@@ -133,7 +133,7 @@ export function Composer({
 function Row({ label, children }: { label: string; children: (id: string) => ReactNode }) {
   const id = useId();
   return (
-    <div className="flex min-w-0 grow items-center gap-2">
+    <div className="flex min-w-0 grow items-center gap-2 py-0.5">
       <label htmlFor={id} className="w-14 shrink-0 text-sm text-muted">
         {label}
       </label>
@@ -163,7 +163,7 @@ function Line({
           // biome-ignore lint/a11y/noAutofocus: who asks to write begins with whom to
           autoFocus={autoFocus}
           autoComplete="off"
-          className="h-9 min-w-0 grow bg-transparent -outline-offset-1"
+          className="h-8 min-w-0 grow rounded bg-transparent px-1.5 -outline-offset-1 focus-visible:outline-1"
         />
       )}
     </Row>
