@@ -109,7 +109,7 @@ export interface ParserPoolParts {
 }
 
 /** What the pool asks of a worker. */
-export type ParserWorker = Pick<Worker, "addEventListener" | "postMessage" | "terminate" | "unref">;
+export type ParserWorker = Pick<Worker, "addEventListener" | "postMessage" | "terminate"> & { unref(): void };
 export type StartWorker = (script: string) => ParserWorker;
 
 /** For one message; the slowest of honest ones take a tenth of it. */
@@ -161,7 +161,8 @@ export function createParserPool({
   workers,
   // In the single executable the worker's file lies beside the main one (entry naming [name]), hence the same address.
   script = new URL("./parser-worker.ts", import.meta.url).href,
-  startWorker = (script) => new Worker(script),
+  // Bun's; a browser's, whose types have precedence, has no `unref`.
+  startWorker = (script) => new Worker(script) as Worker & ParserWorker,
 }: ParserPoolParts): ParserPool {
   const lanes = new Set<Lane>();
   const waiting: Task[] = [];

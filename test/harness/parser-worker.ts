@@ -20,7 +20,7 @@ let count = 0;
 const say = (pool: EventTarget, data: FromWorker): boolean => pool.dispatchEvent(new MessageEvent("message", { data }));
 
 function start(script: string): Shared {
-  const worker = new Worker(script);
+  const worker = new Worker(script) as Worker & { unref(): void };
   worker.unref();
   const started: Shared = { worker, pools: new Set(), inHand: new Map() };
   worker.addEventListener("message", ({ data }: MessageEvent<FromWorker>) => {
