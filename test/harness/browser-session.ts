@@ -1,10 +1,9 @@
 /** What a page in a browser asks of the server: a session's cookie, and where the request comes from. */
-
-import { hashPassword } from "../../src/access/credentials.ts";
 import type { Booted } from "./appliance.ts";
+import { quickHash } from "./quick-hash.ts";
 
 export const PASSWORD = "correct horse battery staple";
-const passwordHash = hashPassword(PASSWORD);
+const passwordHash = quickHash(PASSWORD);
 
 /** Gives somebody the PASSWORD. */
 export async function setPassword({ appliance }: Booted, userId: string): Promise<void> {

@@ -11,14 +11,12 @@ import type { Submission, Submit } from "../../src/mta/submit.ts";
 import { openOptions } from "../../src/store/options.ts";
 import { domains, type Scope, users } from "../../src/store/schema.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { quickHash } from "../harness/quick-hash.ts";
 import { connectSmtp, type Reply, type SmtpClient } from "../harness/smtp-client.ts";
 import { createWorld, type World } from "../mailbox/world.ts";
 import { type ListenerOptions, listenAs, type Rig, testLog } from "./rig.ts";
 
 export const PASSWORD = "correct horse battery";
-/** The cheapest hash there is: what it costs to check a real one is no matter of these tests. */
-export const quickHash = (password: string): Promise<string> =>
-  Bun.password.hash(password, { algorithm: "argon2id", memoryCost: 8, timeCost: 1 });
 const hash = quickHash(PASSWORD);
 
 /** What reached the pipeline. */

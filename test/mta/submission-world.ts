@@ -2,9 +2,10 @@
 import { expect } from "bun:test";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { zone } from "../harness/dns-server.ts";
+import { quickHash } from "../harness/quick-hash.ts";
 import { type RemoteMessage, type RemoteMx, startRemoteMx } from "../harness/remote-mx.ts";
 import { connectSmtp, type SmtpClient } from "../harness/smtp-client.ts";
-import { authPlain, PASSWORD, quickHash } from "./submission-rig.ts";
+import { authPlain, PASSWORD } from "./submission-rig.ts";
 
 const hash = quickHash(PASSWORD);
 
