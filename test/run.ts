@@ -3,7 +3,7 @@
  * `N passed, N failed` that any continuous integration can read. Arguments are passed on to `bun test`.
  */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { buildExecutable, withExecutable } from "./harness/executable.ts";
 
@@ -18,7 +18,8 @@ const run = Bun.spawn(
   [
     process.execPath,
     "test",
-    "--parallel",
+    // One more than there are cores: tests of mail servers wait as much as they work.
+    `--parallel=${availableParallelism() + 1}`,
     // Loading the program anew for every file would take as long as the tests do.
     "--no-isolate",
     "--timeout=120000",
