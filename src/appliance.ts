@@ -43,8 +43,8 @@ import { createSubmit, type Submit } from "./mta/submit.ts";
 import { createTransport } from "./mta/transport.ts";
 import type { Runtime } from "./runtime.ts";
 import { createScheduler, type Job, type Scheduler } from "./scheduler.ts";
-import type { SearchEngine } from "./search/engine.ts";
 import { createFts5Engine } from "./search/fts5.ts";
+import { createIndexUpkeep } from "./search/upkeep.ts";
 import { createDevelopers, type Developers } from "./settings/developers.ts";
 import { createDomains, type Domains } from "./settings/domains.ts";
 import { createOutbound, type Outbound } from "./settings/outbound.ts";
@@ -304,7 +304,7 @@ export function createAppliance(
         });
         scheduler = createScheduler(runtime, log, [
           ...mailbox.jobs,
-          indexUpkeep(store, engine),
+          createIndexUpkeep(store, engine),
           ...(certificates ? [certificates.job] : []),
           idempotency.job,
           createSessionSweep(store),
@@ -369,30 +369,6 @@ function follow(store: Store, changed: () => void): Job {
         changed();
       }
       return now + FOLLOW_MS;
-    },
-  };
-}
-
-/** Between two steps while there is something to merge, and looks while there is nothing. */
-const UPKEEP_STEP_MS = 50;
-const UPKEEP_LOOK_MS = 10_000;
-/** Commits a second above which upkeep stands back; FTS5 then merges by itself what it must. */
-const UPKEEP_YIELDS_TO = 20;
-const UPKEEP_YIELD_MS = 1_000;
-
-/** Merges the search index in short steps while the appliance has little else to do. */
-function indexUpkeep(store: Store, engine: SearchEngine): Job {
-  let commits = 0;
-  let lookedAt = 0;
-  store.onCommit(() => commits++);
-  return {
-    name: "index-upkeep",
-    runDue(now) {
-      const busy = (commits * 1_000) / Math.max(1, now - lookedAt) > UPKEEP_YIELDS_TO;
-      commits = 0;
-      lookedAt = now;
-      if (busy) return now + UPKEEP_YIELD_MS;
-      return now + (engine.maintain() ? UPKEEP_STEP_MS : UPKEEP_LOOK_MS);
     },
   };
 }

@@ -23,7 +23,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   tls: [...BASE, "config", "scheduler"],
   store: [...BASE, "message"],
   access: [...BASE, "store", "message"],
-  search: [...BASE, "store", "message"],
+  search: [...BASE, "scheduler", "store", "message"],
   events: [...BASE, "http-client", "scheduler", "store", "message"],
   mailbox: [...BASE, "scheduler", "store", "message", "access", "search", "events"],
   mta: [...BASE, "scheduler", "tls", "store", "message", "access", "events", "mailbox"],
