@@ -247,7 +247,7 @@ export function createAppliance(
     });
     const opened = createWeb({
       ...performing,
-      ...{ store, trySignIn, sourceOf, baseUrl, runtime, log },
+      ...{ store, people, developers, trySignIn, sourceOf, baseUrl, runtime, log },
       touchSession: createSessionUse(store, log),
       snoozed: () => scheduler?.wake("wake-snoozed"),
     });

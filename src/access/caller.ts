@@ -71,7 +71,7 @@ type Row = NonNullable<ReturnType<ReturnType<typeof statements>["one"]["get"]>>;
 
 function reachBy(caller: Caller, { grant, ...mailbox }: Row): Reach | undefined {
   if (mailbox.ownerId === caller.userId) return { mailbox, source: "owner", access: EVERYTHING };
-  if (caller.role === "owner" || caller.role === "admin") return { mailbox, source: "admin", access: EVERYTHING };
+  if (isAdmin(caller)) return { mailbox, source: "admin", access: EVERYTHING };
   return grant === null ? undefined : { mailbox, source: "grant", access: ACCESS_OF_GRANT[grant] };
 }
 
@@ -80,7 +80,7 @@ export function reachOf(db: Db, caller: Caller): Map<string, Reach> {
   const rows = statements(db).all.all({
     userId: caller.userId,
     workspaceId: caller.workspaceId,
-    everything: caller.role === "member" ? 0 : 1,
+    everything: isAdmin(caller) ? 1 : 0,
   });
   const reached = new Map<string, Reach>();
   for (const row of rows) {
@@ -110,6 +110,13 @@ const REFUSAL: Record<keyof Access, string> = {
 /** @throws AppError forbidden when the caller sees the mailbox but may not do this in it (spec: Authentication 6). */
 export function requireAccess(reach: Reach, access: keyof Access): void {
   if (!reach.access[access]) throw new AppError("forbidden", REFUSAL[access]);
+}
+
+const isAdmin = ({ role }: Caller): boolean => role === "owner" || role === "admin";
+
+/** @throws AppError forbidden for who is neither owner nor admin of their workspace. */
+export function requireAdmin(caller: Caller): void {
+  if (!isAdmin(caller)) throw new AppError("forbidden", "That takes an owner or an admin of the workspace");
 }
 
 /** @throws AppError missing_scope when the key was not given the scope (spec: Authentication 7). */

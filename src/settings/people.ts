@@ -185,10 +185,17 @@ export function createPeople(parts: MailboxesParts) {
     tx.update(schema.users).set({ role }).where(eq(schema.users.id, userId)).run();
   }
 
-  /** `passwordHash`: from hashPassword here. */
-  /** Ends the sessions that the former one began. */
-  function setPassword(tx: Tx, userId: string, passwordHash: string): void {
-    endSessions(tx, userId);
+  /** The name a person is shown by; their mailboxes keep theirs. @throws AppError bad_request */
+  function setName(tx: Tx, userId: string, text: string): void {
+    tx.update(schema.users)
+      .set({ name: nameOf("the user", text) })
+      .where(eq(schema.users.id, userId))
+      .run();
+  }
+
+  /** `passwordHash`: from hashPassword here. Ends the sessions that the former one began, but for the one they keep. */
+  function setPassword(tx: Tx, userId: string, passwordHash: string, keepSession?: string): void {
+    endSessions(tx, userId, keepSession);
     tx.update(schema.users).set({ passwordHash }).where(eq(schema.users.id, userId)).run();
   }
 
@@ -208,6 +215,7 @@ export function createPeople(parts: MailboxesParts) {
     listUsers,
     userAt,
     setRole,
+    setName,
     setPassword,
     removeUser,
     ...mailboxes,

@@ -32,6 +32,8 @@ export type AppApi = (request: Request, peer: string | undefined) => Promise<Res
 export function createAppApi(parts: AppApiParts): AppApi {
   const { gate, signIn, routes, sourceOf, headers, answerFailure, log } = parts;
   const peers = new WeakMap<Request, string>();
+  const requestSource = (request: Request): string =>
+    sourceOf(peers.get(request), request.headers.get("x-forwarded-for"));
 
   const app = new Elysia({ prefix: APP_PREFIX, strictPath: true, handler: { standardHostname: false } })
     .onError(({ error, request }) => answerFailure(error, request))
@@ -39,7 +41,7 @@ export function createAppApi(parts: AppApiParts): AppApi {
       "/sign-in",
       ({ request }) => {
         gate.requireSameOrigin(request);
-        return signIn(request, sourceOf(peers.get(request), request.headers.get("x-forwarded-for")));
+        return signIn(request, requestSource(request));
       },
       { parse: "none" },
     );
@@ -53,7 +55,8 @@ export function createAppApi(parts: AppApiParts): AppApi {
         // Elysia gives no params to a route without parameters, and null for what cannot be decoded.
         const given: Record<string, string | null> = params ?? {};
         if (Object.values(given).includes(null)) throw new NotFoundError();
-        const answer = await run({ request, params: given as Record<string, string>, session });
+        const source = requestSource(request);
+        const answer = await run({ request, params: given as Record<string, string>, session, source });
         return answer instanceof Response ? answer : Response.json(answer);
       },
       { parse: "none" },

@@ -7,6 +7,8 @@ export interface Asked {
   /** Of the path, decoded. */
   params: Record<string, string>;
   session: Session;
+  /** Where the request comes from, as sign-ins are counted. */
+  source: string;
 }
 
 export interface Route {

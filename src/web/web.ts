@@ -14,9 +14,10 @@ import { createLive } from "./live.ts";
 import { createPages } from "./pages.ts";
 import { type MailParts, mailRoutes } from "./routes/mail.ts";
 import { createSignInRoute, sessionRoutes } from "./routes/session.ts";
+import { type SettingsParts, settingsRoutes } from "./routes/settings.ts";
 import { createSessionCookie } from "./session-cookie.ts";
 
-export interface WebParts extends Omit<MailParts, "runtime"> {
+export interface WebParts extends Omit<MailParts, "runtime">, Omit<SettingsParts, "store"> {
   store: Pick<Store, "db" | "transact" | "onCommit">;
   trySignIn: TrySignIn;
   touchSession(session: Session, now: number): void;
@@ -52,6 +53,7 @@ export function createWeb(parts: WebParts): Web {
     routes: [
       ...sessionRoutes({ ...parts, cookie }),
       ...mailRoutes(parts),
+      ...settingsRoutes(parts),
       ...frameRoutes({ mailbox: parts.mailbox, images }),
       live.route,
     ],

@@ -1,10 +1,14 @@
 /** The addresses of the app. A new page: a component in pages/, a route here, and its path in src/web/pages.ts. */
 import { createRootRoute, createRoute, createRouter, Outlet, redirect } from "@tanstack/react-router";
 import { MailOpen, SearchX } from "lucide-react";
-import { Refusal } from "./lib/api.ts";
+import { Refusal } from "./lib/ask.ts";
 import { meQuery, queryClient } from "./lib/queries.ts";
+import { administers } from "./lib/settings.ts";
 import { ConversationPage } from "./pages/conversation.tsx";
 import { FolderPage } from "./pages/folder.tsx";
+import { KeysPage } from "./pages/settings/keys.tsx";
+import { SettingsLayout } from "./pages/settings/layout.tsx";
+import { ProfilePage } from "./pages/settings/profile.tsx";
 import { Shell } from "./pages/shell.tsx";
 import { SignIn } from "./pages/sign-in.tsx";
 import { Failed, Notice } from "./parts/notice.tsx";
@@ -33,19 +37,21 @@ const home = createRoute({
 
 const signIn = createRoute({ getParentRoute: () => root, path: "/sign-in", component: SignIn });
 
-/** Everything below is for who is signed in. */
+/** Who is signed in; who is not is sent to do so. */
+async function requireMe() {
+  try {
+    return await queryClient.ensureQueryData(meQuery);
+  } catch (error) {
+    if (error instanceof Refusal && error.status === 401) throw redirect({ to: "/sign-in" });
+    throw error;
+  }
+}
+
 const mail = createRoute({
   getParentRoute: () => root,
   path: "/mail",
   component: Shell,
-  beforeLoad: async () => {
-    try {
-      await queryClient.ensureQueryData(meQuery);
-    } catch (error) {
-      if (error instanceof Refusal && error.status === 401) throw redirect({ to: "/sign-in" });
-      throw error;
-    }
-  },
+  beforeLoad: async () => void (await requireMe()),
 });
 
 interface FolderSearch {
@@ -79,8 +85,41 @@ const nothingOpen = createRoute({
 
 const conversation = createRoute({ getParentRoute: () => folder, path: "$threadId", component: ConversationPage });
 
+const settings = createRoute({
+  getParentRoute: () => root,
+  path: "/settings",
+  component: SettingsLayout,
+  beforeLoad: async () => void (await requireMe()),
+});
+
+const settingsHome = createRoute({
+  getParentRoute: () => settings,
+  path: "/",
+  beforeLoad: () => {
+    throw redirect({ to: "/settings/profile" });
+  },
+});
+
+const profile = createRoute({ getParentRoute: () => settings, path: "profile", component: ProfilePage });
+
+/** What concerns the workspace: others are shown their profile. */
+const adminSettings = createRoute({
+  getParentRoute: () => settings,
+  id: "admin",
+  beforeLoad: async () => {
+    if (!administers(await requireMe())) throw redirect({ to: "/settings/profile" });
+  },
+});
+
+const keys = createRoute({ getParentRoute: () => adminSettings, path: "keys", component: KeysPage });
+
 export const router = createRouter({
-  routeTree: root.addChildren([home, signIn, mail.addChildren([folder.addChildren([nothingOpen, conversation])])]),
+  routeTree: root.addChildren([
+    home,
+    signIn,
+    mail.addChildren([folder.addChildren([nothingOpen, conversation])]),
+    settings.addChildren([settingsHome, profile, adminSettings.addChildren([keys])]),
+  ]),
   scrollRestoration: false,
 });
 

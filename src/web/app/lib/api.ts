@@ -1,11 +1,12 @@
 /**
  * Asking the server, with the types that it answers with. Every address of the app's API that the browser uses stands
- * here, and nowhere else.
+ * here, or for settings in settings-*.ts beside it, and nowhere else.
  */
 import type { MailboxView, ThreadDetailView, ThreadListView, ThreadPatch, ThreadView } from "../../../mailbox/views.ts";
 import type { DraftContent, DraftRequest } from "../../../mta/drafts.ts";
 import type { AnswerView, ReplyRequest, SendRequest, SendView } from "../../../mta/sending.ts";
 import type { Person } from "../../views.ts";
+import { ask, idOf } from "./ask.ts";
 
 export type {
   MailboxView,
@@ -17,40 +18,6 @@ export type {
 } from "../../../mailbox/views.ts";
 export type { ReplyRequest, SendRequest } from "../../../mta/sending.ts";
 export type { Person } from "../../views.ts";
-
-/** A refusal, in words for people. */
-export class Refusal extends Error {
-  override readonly name = "Refusal";
-  /** HTTP status; 0 when no answer came. */
-  readonly status: number;
-
-  constructor(status: number, message: string) {
-    super(message);
-    this.status = status;
-  }
-}
-
-const OFFLINE = "The server does not answer. Check your connection, then try again.";
-
-async function ask<T>(method: string, path: string, body?: unknown): Promise<T> {
-  const answer = await fetch(`/app${path}`, {
-    method,
-    ...(body !== undefined && { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
-  }).catch(() => {
-    throw new Refusal(0, OFFLINE);
-  });
-  const text = await answer.text();
-  if (answer.ok) return (text === "" ? undefined : JSON.parse(text)) as T;
-  throw new Refusal(answer.status, refusalIn(text) ?? "Something failed on the server. Try again.");
-}
-
-function refusalIn(text: string): string | undefined {
-  try {
-    return (JSON.parse(text) as { error?: string }).error;
-  } catch {
-    return undefined;
-  }
-}
 
 /** What a list of conversations is asked for. */
 export interface ListFilters {
@@ -69,8 +36,6 @@ function queryOf(filters: ListFilters): string {
   }
   return query.size === 0 ? "" : `?${query}`;
 }
-
-const idOf = (id: string): string => encodeURIComponent(id);
 
 export const api = {
   me: () => ask<Person>("GET", "/me"),

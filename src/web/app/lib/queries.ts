@@ -10,12 +10,12 @@ import {
 import {
   api,
   type ListFilters,
-  Refusal,
   type ThreadDetailView,
   type ThreadListView,
   type ThreadPatch,
   type ThreadView,
 } from "./api.ts";
+import { Refusal } from "./ask.ts";
 import { type Toast, toast } from "./toast.ts";
 
 const PAGE = 40;

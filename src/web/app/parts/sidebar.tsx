@@ -1,7 +1,7 @@
 /** Mailboxes and their folders. On a phone it lies over the list, and is opened from there. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { ChevronsUpDown, Keyboard, LogOut, PenLine } from "lucide-react";
+import { ChevronsUpDown, Keyboard, LogOut, PenLine, Settings } from "lucide-react";
 import { useEffect } from "react";
 import { api, type MailboxView } from "../lib/api.ts";
 import { startMessage } from "../lib/compose.ts";
@@ -159,6 +159,9 @@ function Account({ showHelp }: { showHelp: () => void }) {
           </button>
         }
       >
+        <MenuItem onSelect={() => void navigate({ to: "/settings/profile" })}>
+          <Settings size={15} aria-hidden /> Settings
+        </MenuItem>
         <MenuItem onSelect={showHelp} hint="?">
           <Keyboard size={15} aria-hidden /> Keyboard shortcuts
         </MenuItem>

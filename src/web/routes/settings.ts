@@ -1,0 +1,27 @@
+/**
+ * Settings, for somebody in a browser: under /app/settings what concerns the workspace, beside it their own profile.
+ *
+ * Invariant: what concerns the workspace is for its owners and admins, and of their own workspace only. A member is
+ * refused before the request is looked at: that is decided here, once for all of it.
+ */
+import { requireAdmin } from "../../access/caller.ts";
+import type { Route } from "../route.ts";
+import { type ProfileParts, profileRoutes } from "./profile.ts";
+import { type DeveloperParts, developerRoutes } from "./settings-developers.ts";
+
+export interface SettingsParts extends ProfileParts, DeveloperParts {}
+
+const forAdmins = (routes: readonly Route[]): Route[] =>
+  routes.map(({ method, path, run }) => ({
+    method,
+    path: `/settings${path}`,
+    run(asked) {
+      requireAdmin(asked.session.caller);
+      return run(asked);
+    },
+  }));
+
+export const settingsRoutes = (parts: SettingsParts): Route[] => [
+  ...profileRoutes(parts),
+  ...forAdmins(developerRoutes(parts)),
+];
