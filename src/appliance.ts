@@ -123,7 +123,8 @@ export function createAppliance(
   let webhooks: Webhooks | undefined;
   const deliverSoon = (): void => webhooks?.deliverSoon();
   const developers = createDevelopers({ store, options, runtime, deliverSoon });
-  const outbound = createOutbound({ store, runtime });
+  let endRests = (): void => {};
+  const outbound = createOutbound({ store, runtime, sendSoon: () => endRests() });
 
   /** What takes in work; all of it stops at once, and has the same time to finish. */
   const fronts: Started[] = [];
@@ -148,6 +149,7 @@ export function createAppliance(
     const wake = () => scheduler?.wake(relay.job.name);
     const relay = createRelay({ store, transport, local, outcomes, options, runtime, log, hold, wake });
     fronts.push(relay);
+    endRests = relay.endRests;
     const accept = createSubmit({ store, mailbox, local, transport, parser, options, runtime, log });
     const submit: Submit = async (submission, record) => {
       const sent = await accept(submission, record);
@@ -247,7 +249,7 @@ export function createAppliance(
     });
     const opened = createWeb({
       ...performing,
-      ...{ store, people, developers, trySignIn, sourceOf, baseUrl, runtime, log },
+      ...{ store, people, domains, developers, outbound, options, trySignIn, sourceOf, baseUrl, runtime, log },
       touchSession: createSessionUse(store, log),
       snoozed: () => scheduler?.wake("wake-snoozed"),
     });

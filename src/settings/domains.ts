@@ -108,6 +108,13 @@ export function createDomains({ store, runtime, hostname }: DomainsParts) {
     return domain;
   }
 
+  /** @throws AppError not_found when the workspace has no domain of that id. */
+  function domainIn(workspaceId: string, id: string): DomainEntry {
+    const domain = listDomains(workspaceId).find((known) => known.id === id);
+    if (!domain) throw new AppError("not_found", "there is no such domain");
+    return domain;
+  }
+
   /**
    * What the zone of the domain must say, for mail to come here and for mail from here to be believed.
    * @throws AppError not_found
@@ -175,5 +182,5 @@ export function createDomains({ store, runtime, hostname }: DomainsParts) {
     tx.delete(schema.domains).where(eq(schema.domains.id, domainId)).run();
   }
 
-  return { addDomain, listDomains, domainNamed, recordsOf, verifyDomain, markVerified, removeDomain };
+  return { addDomain, listDomains, domainNamed, domainIn, recordsOf, verifyDomain, markVerified, removeDomain };
 }

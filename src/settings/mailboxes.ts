@@ -268,6 +268,13 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     );
   }
 
+  /** @throws AppError not_found when the workspace has no mailbox of that id. */
+  function mailboxIn(workspaceId: string, id: string): MailboxEntry {
+    const mailbox = listMailboxes(workspaceId).find((entry) => entry.id === id);
+    if (!mailbox) throw new AppError("not_found", "there is no such mailbox");
+    return mailbox;
+  }
+
   return {
     addMailbox,
     addAlias,
@@ -280,5 +287,6 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     removeMailbox,
     listMailboxes,
     mailboxAt,
+    mailboxIn,
   };
 }

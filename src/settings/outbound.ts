@@ -1,4 +1,6 @@
 /** Outbound mail as administration sees it: who is still waiting for it, and who may not be written to. */
+import { and, eq } from "drizzle-orm";
+import { AppError } from "../errors.ts";
 import { listUnsettled, type Unsettled } from "../mta/outbound.ts";
 import { cancelEntry, retryEntry } from "../mta/queue.ts";
 import {
@@ -8,6 +10,7 @@ import {
   type Suppression,
 } from "../mta/suppression.ts";
 import { newId, type Runtime } from "../runtime.ts";
+import { outboundMessages, queueEntries } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { addressOf, reasonOf } from "./names.ts";
 
@@ -22,18 +25,48 @@ export interface NewSuppression {
 
 export type Outbound = ReturnType<typeof createOutbound>;
 
-export function createOutbound({ store, runtime }: { store: Store; runtime: Pick<Runtime, "now" | "randomBytes"> }) {
+export interface OutboundParts {
+  store: Store;
+  runtime: Pick<Runtime, "now" | "randomBytes">;
+  /** Says to the relay, if it runs in this process, that something is due. */
+  sendSoon(): void;
+}
+
+export function createOutbound({ store, runtime, sendSoon }: OutboundParts) {
+  let retried = false;
+  // Not before: the relay reads what is committed.
+  store.onCommit(() => {
+    if (!retried) return;
+    retried = false;
+    sendSoon();
+  });
+
+  /** @throws AppError not_found when the entry is of another workspace. */
+  function requireIn(tx: Tx, id: string, workspaceId: string | undefined): void {
+    if (workspaceId === undefined) return;
+    const found = tx
+      .select({ id: queueEntries.id })
+      .from(queueEntries)
+      .innerJoin(outboundMessages, eq(outboundMessages.seq, queueEntries.messageSeq))
+      .where(and(eq(queueEntries.id, id), eq(outboundMessages.workspaceId, workspaceId)))
+      .get();
+    if (!found) throw new AppError("not_found", `there is no queue entry ${id}`);
+  }
+
   return {
     /** Recipients waiting or held, of one workspace or of all; read as they are asked for. */
     listQueue(workspaceId?: string): Iterable<Unsettled> {
       return listUnsettled(store.db, workspaceId);
     },
-    /** Attempts it again now; one that is held goes out. @throws AppError not_found, conflict */
-    retry(tx: Tx, id: string): void {
+    /** Attempts it again now; one that is held goes out. `workspaceId`: only of that one. @throws AppError not_found, conflict */
+    retry(tx: Tx, id: string, workspaceId?: string): void {
+      requireIn(tx, id, workspaceId);
       retryEntry(tx, id, runtime.now());
+      retried = true;
     },
-    /** Gives it up; nobody is told. @throws AppError not_found, conflict */
-    cancel(tx: Tx, id: string): void {
+    /** Gives it up; nobody is told. `workspaceId`: only of that one. @throws AppError not_found, conflict */
+    cancel(tx: Tx, id: string, workspaceId?: string): void {
+      requireIn(tx, id, workspaceId);
       cancelEntry(tx, id, runtime.now());
     },
     /** Of one workspace or of all, the oldest first. */

@@ -20,6 +20,12 @@ export type { MailboxEntry };
 
 const LONGEST_PASSWORD = 1024;
 
+/**
+ * What writes about people takes `by`, the id of who does it. Left out, it is the operator at the command line, who may do
+ * anything that leaves the workspace an owner.
+ */
+type By = string | undefined;
+
 export interface Workspace {
   id: string;
   name: string;
@@ -112,11 +118,46 @@ export function createPeople(parts: MailboxesParts) {
     if (!changed) throw new AppError("not_found", "there is no such workspace");
   }
 
+  /** Who acts, as they are now. @throws AppError forbidden when they administer that workspace no more. */
+  function actorIn(tx: Tx, by: string, workspaceId: string) {
+    const actor = tx.select().from(schema.users).where(eq(schema.users.id, by)).get();
+    if (actor?.workspaceId !== workspaceId || actor.role === "member") {
+      throw new AppError("forbidden", "that takes an owner or an admin of the workspace");
+    }
+    return actor;
+  }
+
+  /** @throws AppError forbidden where an admin would make an owner: that would give more than they have. */
+  function refuseMaking(tx: Tx, by: By, workspaceId: string, role: Role): void {
+    if (by === undefined) return;
+    if (actorIn(tx, by, workspaceId).role !== "owner" && role === "owner") {
+      throw new AppError("forbidden", "only an owner makes somebody an owner");
+    }
+  }
+
+  /** @throws AppError not_found; forbidden for oneself, and for an owner unless an owner does it. */
+  function refuseChanging(tx: Tx, by: By, userId: string): void {
+    if (by === undefined) return;
+    const user = tx.select().from(schema.users).where(eq(schema.users.id, userId)).get();
+    if (!user) throw new AppError("not_found", "there is no such user");
+    const actor = actorIn(tx, by, user.workspaceId);
+    if (user.id === actor.id) {
+      throw new AppError(
+        "forbidden",
+        "your own role, password and place here are not yours to change: ask another admin",
+      );
+    }
+    if (user.role === "owner" && actor.role !== "owner") {
+      throw new AppError("forbidden", `${user.email} is an owner: only another owner may do that`);
+    }
+  }
+
   /**
    * `mailboxId` is that of their own mailbox, if they were to get one.
-   * @throws AppError bad_request, conflict for an address that is taken, and what addMailbox refuses.
+   * @throws AppError bad_request, conflict for an address that is taken, forbidden, and what addMailbox refuses.
    */
-  function addUser(tx: Tx, user: NewUser): { userId: string; mailboxId?: string } {
+  function addUser(tx: Tx, user: NewUser, by?: By): { userId: string; mailboxId?: string } {
+    refuseMaking(tx, by, user.workspaceId, user.role);
     const email = addressOf(user.email);
     const name = nameOf("the user", user.name);
     if (tx.select().from(schema.users).where(eq(schema.users.email, email)).get()) {
@@ -158,6 +199,25 @@ export function createPeople(parts: MailboxesParts) {
     return user;
   }
 
+  /** @throws AppError not_found when the workspace has nobody of that id. */
+  function userIn(workspaceId: string, id: string): UserEntry {
+    const user = listUsers(workspaceId).find((known) => known.id === id);
+    if (!user) throw new AppError("not_found", "there is no such user");
+    return user;
+  }
+
+  /**
+   * The settings of the server are for all its workspaces, so the first one's admins have them.
+   * @throws AppError forbidden for any other workspace.
+   */
+  function requireOperator(workspaceId: string): void {
+    if (listWorkspaces()[0]?.id === workspaceId) return;
+    throw new AppError(
+      "forbidden",
+      "these settings hold for every workspace: the first workspace's admins change them",
+    );
+  }
+
   /** @throws AppError not_found, conflict when the workspace would be left without an owner. */
   function refuseLastOwner(tx: Tx, userId: string, deed: string): void {
     const user = tx.select().from(schema.users).where(eq(schema.users.id, userId)).get();
@@ -179,8 +239,11 @@ export function createPeople(parts: MailboxesParts) {
     }
   }
 
-  /** @throws AppError not_found, conflict for the last owner of the workspace. */
-  function setRole(tx: Tx, userId: string, role: Role): void {
+  /** @throws AppError not_found, conflict for the last owner of the workspace, forbidden */
+  function setRole(tx: Tx, userId: string, role: Role, by?: By): void {
+    const user = tx.select().from(schema.users).where(eq(schema.users.id, userId)).get();
+    refuseChanging(tx, by, userId);
+    if (user) refuseMaking(tx, by, user.workspaceId, role);
     if (role !== "owner") refuseLastOwner(tx, userId, `made ${role}`);
     tx.update(schema.users).set({ role }).where(eq(schema.users.id, userId)).run();
   }
@@ -199,8 +262,15 @@ export function createPeople(parts: MailboxesParts) {
     tx.update(schema.users).set({ passwordHash }).where(eq(schema.users.id, userId)).run();
   }
 
+  /** For somebody else, who lost theirs or never had one. `passwordHash`: from hashPassword here. @throws AppError as setRole */
+  function replacePassword(tx: Tx, userId: string, passwordHash: string, by: string): void {
+    refuseChanging(tx, by, userId);
+    setPassword(tx, userId, passwordHash);
+  }
+
   /** Keys and grants go with the person, by foreign key; their mailboxes stay, without an owner. @throws AppError as setRole */
-  function removeUser(tx: Tx, userId: string): void {
+  function removeUser(tx: Tx, userId: string, by?: By): void {
+    refuseChanging(tx, by, userId);
     refuseLastOwner(tx, userId, "removed");
     tx.delete(schema.users).where(eq(schema.users.id, userId)).run();
   }
@@ -214,6 +284,9 @@ export function createPeople(parts: MailboxesParts) {
     addUser,
     listUsers,
     userAt,
+    userIn,
+    requireOperator,
+    replacePassword,
     setRole,
     setName,
     setPassword,

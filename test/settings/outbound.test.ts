@@ -8,7 +8,7 @@ import { openOffice } from "./office.ts";
 function openOutbound() {
   const office = openOffice();
   const { store, runtime, acme, beta, write } = office;
-  const outbound = createOutbound({ store, runtime });
+  const outbound = createOutbound({ store, runtime, sendSoon() {} });
   const put = (id: string, workspaceId: string, recipient: string) =>
     write((tx) =>
       addOutbound(tx, {

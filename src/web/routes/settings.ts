@@ -8,8 +8,11 @@ import { requireAdmin } from "../../access/caller.ts";
 import type { Route } from "../route.ts";
 import { type ProfileParts, profileRoutes } from "./profile.ts";
 import { type DeveloperParts, developerRoutes } from "./settings-developers.ts";
+import { type WorkspaceParts, workspaceRoutes } from "./settings-workspace.ts";
 
-export interface SettingsParts extends ProfileParts, DeveloperParts {}
+export interface SettingsParts extends ProfileParts, DeveloperParts, Omit<WorkspaceParts, "people"> {
+  people: ProfileParts["people"] & WorkspaceParts["people"];
+}
 
 const forAdmins = (routes: readonly Route[]): Route[] =>
   routes.map(({ method, path, run }) => ({
@@ -23,5 +26,5 @@ const forAdmins = (routes: readonly Route[]): Route[] =>
 
 export const settingsRoutes = (parts: SettingsParts): Route[] => [
   ...profileRoutes(parts),
-  ...forAdmins(developerRoutes(parts)),
+  ...forAdmins([...developerRoutes(parts), ...workspaceRoutes(parts)]),
 ];

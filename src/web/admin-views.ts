@@ -1,0 +1,53 @@
+/** What the routes of administration answer; the browser code reads these types too. Times are ISO 8601. */
+import type { DnsRecord, FoundRecord } from "../settings/dns.ts";
+import type { MailboxEntry, UserEntry } from "../settings/people.ts";
+import type { SettingRow } from "../store/options.ts";
+
+export interface SuppressionView {
+  address: string;
+  reason: string;
+  createdAt: string;
+}
+
+/** A recipient who is not settled. */
+export interface QueueEntryView {
+  id: string;
+  recipient: string;
+  /** Which header names them; Bcc recipients are known to nobody but the sender. */
+  field: "to" | "cc" | "bcc";
+  state: string;
+  attempts: number;
+  /** An attempt is under way. */
+  attempting: boolean;
+  /** What the other server said last. */
+  reply: string | null;
+  mailbox: string;
+  nextAttemptAt: string | null;
+  acceptedAt: string;
+}
+
+export interface QueueView {
+  entries: QueueEntryView[];
+  /** There are more than these. */
+  more: boolean;
+}
+
+/** Of a domain whose records were just looked up, with the state of each. */
+export interface DomainView {
+  id: string;
+  name: string;
+  verifiedAt: string | null;
+  records: (DnsRecord & Partial<Pick<FoundRecord, "state">>)[];
+}
+
+export type UserView = Pick<UserEntry, "id" | "email" | "name" | "role" | "canSignIn">;
+
+export type MailboxAdminView = Omit<MailboxEntry, "workspaceId" | "ownerId" | "createdAt">;
+
+export interface MailboxesView {
+  mailboxes: MailboxAdminView[];
+  /** Of a mailbox without a quota of its own. */
+  defaultQuotaBytes: number;
+}
+
+export type SettingView = Pick<SettingRow, "name" | "value" | "default" | "description">;

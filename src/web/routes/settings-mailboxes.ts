@@ -1,0 +1,110 @@
+/** Administration of mailboxes: aliases, shares, quota, pauses. */
+import { oneOf, t } from "../../api/json-schema.ts";
+import { nullable } from "../../api/schemas.ts";
+import { GRANT_ACCESS, type MailboxEntry, type People } from "../../settings/people.ts";
+import type { Options } from "../../store/options.ts";
+import type { Store, Tx } from "../../store/store.ts";
+import type { MailboxAdminView, MailboxesView } from "../admin-views.ts";
+import type { Asked, Route } from "../route.ts";
+import { bodyOf, done, workspaceOf } from "./settings-asked.ts";
+
+export interface MailboxesParts {
+  store: Pick<Store, "transact">;
+  people: People;
+  options: Pick<Options, "get">;
+}
+
+const readMailbox = bodyOf(t.Object({ address: t.String(), name: t.String(), owner: t.Optional(t.String()) }));
+const readChange = bodyOf(
+  t.Object({
+    quotaBytes: t.Optional(nullable(t.Number(), { description: "Null: the setting storage.mailboxBytes" })),
+    pausedReason: t.Optional(nullable(t.String(), { description: "Null: it goes on" })),
+  }),
+);
+const readAlias = bodyOf(t.Object({ alias: t.String() }));
+const readGrant = bodyOf(t.Object({ user: t.String(), access: oneOf(GRANT_ACCESS) }));
+
+const viewOf = ({ workspaceId, ownerId, createdAt, ...shown }: MailboxEntry): MailboxAdminView => shown;
+
+export function mailboxesRoutes({ store, people, options }: MailboxesParts): Route[] {
+  const mailboxOf = (asked: Asked): MailboxEntry => people.mailboxIn(workspaceOf(asked), asked.params.id ?? "");
+
+  /** Does it to the mailbox that the path names. */
+  function change(asked: Asked, work: (tx: Tx, id: string) => void): MailboxAdminView {
+    const { id } = mailboxOf(asked);
+    store.transact((tx) => {
+      work(tx, id);
+    });
+    return viewOf(mailboxOf(asked));
+  }
+
+  return [
+    {
+      method: "GET",
+      path: "/mailboxes",
+      run: (asked): MailboxesView => ({
+        mailboxes: people.listMailboxes(workspaceOf(asked)).map(viewOf),
+        defaultQuotaBytes: options.get("storage.mailboxBytes"),
+      }),
+    },
+    {
+      // `owner`: the address of a person of the workspace; nobody's without.
+      method: "POST",
+      path: "/mailboxes",
+      async run(asked): Promise<MailboxAdminView> {
+        const { address, name, owner } = await readMailbox(asked);
+        const workspaceId = workspaceOf(asked);
+        const ownerId = owner === undefined ? undefined : people.userAt(owner, workspaceId).id;
+        const id = store.transact((tx) => people.addMailbox(tx, { workspaceId, address, name, ownerId }));
+        return viewOf(people.mailboxIn(workspaceId, id));
+      },
+    },
+    {
+      method: "PATCH",
+      path: "/mailboxes/:id",
+      async run(asked) {
+        const { quotaBytes, pausedReason } = await readChange(asked);
+        return change(asked, (tx, id) => {
+          if (quotaBytes !== undefined) people.setQuota(tx, id, quotaBytes);
+          if (pausedReason === null) people.resumeMailbox(tx, id);
+          else if (pausedReason !== undefined) people.pauseMailbox(tx, id, pausedReason);
+        });
+      },
+    },
+    {
+      method: "POST",
+      path: "/mailboxes/:id/aliases",
+      async run(asked) {
+        const { alias } = await readAlias(asked);
+        return change(asked, (tx, id) => people.addAlias(tx, id, alias));
+      },
+    },
+    {
+      method: "DELETE",
+      path: "/mailboxes/:id/aliases/:alias",
+      run(asked) {
+        change(asked, (tx, id) => people.removeAlias(tx, id, asked.params.alias ?? ""));
+        return done();
+      },
+    },
+    {
+      // `user`: their address.
+      method: "POST",
+      path: "/mailboxes/:id/grants",
+      async run(asked) {
+        const { user, access } = await readGrant(asked);
+        const userId = people.userAt(user, workspaceOf(asked)).id;
+        return change(asked, (tx, id) => people.grant(tx, id, userId, access));
+      },
+    },
+    {
+      method: "DELETE",
+      path: "/mailboxes/:id/grants/:user",
+      run(asked) {
+        const userId = people.userAt(asked.params.user ?? "", workspaceOf(asked)).id;
+        change(asked, (tx, id) => people.revokeGrant(tx, id, userId));
+        return done();
+      },
+    },
+  ];
+}

@@ -1,0 +1,72 @@
+/** Administration of people: who is in the workspace, as what. Who may change whom is settings/people.ts's. */
+import { oneOf, t } from "../../api/json-schema.ts";
+import { hashPassword, type People, ROLES, type UserEntry } from "../../settings/people.ts";
+import type { Store } from "../../store/store.ts";
+import type { UserView } from "../admin-views.ts";
+import type { Route } from "../route.ts";
+import { bodyOf, done, workspaceOf } from "./settings-asked.ts";
+
+export interface PeopleParts {
+  store: Pick<Store, "transact">;
+  people: People;
+}
+
+const readUser = bodyOf(
+  t.Object({
+    email: t.String(),
+    name: t.String(),
+    role: oneOf(ROLES),
+    ownMailbox: t.Boolean(),
+    password: t.Optional(t.String()),
+  }),
+);
+const readChange = bodyOf(t.Object({ role: t.Optional(oneOf(ROLES)), password: t.Optional(t.String()) }));
+
+const viewOf = ({ id, email, name, role, canSignIn }: UserEntry): UserView => ({ id, email, name, role, canSignIn });
+
+export function peopleRoutes({ store, people }: PeopleParts): Route[] {
+  return [
+    {
+      method: "GET",
+      path: "/people",
+      run: (asked): { people: UserView[] } => ({ people: people.listUsers(workspaceOf(asked)).map(viewOf) }),
+    },
+    {
+      // Without a password they cannot sign in until they are given one.
+      method: "POST",
+      path: "/people",
+      async run(asked): Promise<UserView> {
+        const { password, ...given } = await readUser(asked);
+        const workspaceId = workspaceOf(asked);
+        const passwordHash = password === undefined ? undefined : await hashPassword(password);
+        const by = asked.session.caller.userId;
+        const { userId } = store.transact((tx) => people.addUser(tx, { ...given, workspaceId, passwordHash }, by));
+        return viewOf(people.userIn(workspaceId, userId));
+      },
+    },
+    {
+      method: "PATCH",
+      path: "/people/:id",
+      async run(asked): Promise<UserView> {
+        const { role, password } = await readChange(asked);
+        const { id } = people.userIn(workspaceOf(asked), asked.params.id ?? "");
+        const by = asked.session.caller.userId;
+        const passwordHash = password === undefined ? undefined : await hashPassword(password);
+        store.transact((tx) => {
+          if (role !== undefined) people.setRole(tx, id, role, by);
+          if (passwordHash !== undefined) people.replacePassword(tx, id, passwordHash, by);
+        });
+        return viewOf(people.userIn(workspaceOf(asked), id));
+      },
+    },
+    {
+      method: "DELETE",
+      path: "/people/:id",
+      run(asked) {
+        const { id } = people.userIn(workspaceOf(asked), asked.params.id ?? "");
+        store.transact((tx) => people.removeUser(tx, id, asked.session.caller.userId));
+        return done();
+      },
+    },
+  ];
+}

@@ -1,0 +1,61 @@
+/** The settings of the server, with their defaults and meaning: for the admins of its first workspace. */
+import { t } from "../../api/json-schema.ts";
+import { AppError, ConfigError } from "../../errors.ts";
+import type { People } from "../../settings/people.ts";
+import type { Options, SettingRow } from "../../store/options.ts";
+import type { Store, Tx } from "../../store/store.ts";
+import type { SettingView } from "../admin-views.ts";
+import type { Asked, Route } from "../route.ts";
+import { bodyOf, workspaceOf } from "./settings-asked.ts";
+
+export interface ServerParts {
+  store: Pick<Store, "transact">;
+  people: Pick<People, "requireOperator">;
+  options: Pick<Options, "list" | "find" | "set" | "reset">;
+}
+
+const readValue = bodyOf(t.Object({ value: t.String() }));
+
+const viewOf = ({ name, value, default: preset, description }: SettingRow): SettingView => ({
+  ...{ name, value, description },
+  default: preset,
+});
+
+export function serverRoutes({ store, people, options }: ServerParts): Route[] {
+  function change(asked: Asked, work: (tx: Tx, name: string) => void): SettingView {
+    const name = asked.params.name ?? "";
+    people.requireOperator(workspaceOf(asked));
+    try {
+      store.transact((tx) => work(tx, name));
+      return viewOf(options.find(name));
+    } catch (error) {
+      throw error instanceof ConfigError ? new AppError("bad_request", error.message) : error;
+    }
+  }
+
+  return [
+    {
+      method: "GET",
+      path: "/server",
+      run(asked): { settings: SettingView[] } {
+        people.requireOperator(workspaceOf(asked));
+        return { settings: options.list().map(viewOf) };
+      },
+    },
+    {
+      // `value`: as `mailroom settings set` takes it.
+      method: "PATCH",
+      path: "/server/:name",
+      async run(asked) {
+        const { value } = await readValue(asked);
+        return change(asked, (tx, name) => options.set(tx, name, value));
+      },
+    },
+    {
+      // Brings its default back.
+      method: "DELETE",
+      path: "/server/:name",
+      run: (asked) => change(asked, (tx, name) => options.reset(tx, name)),
+    },
+  ];
+}

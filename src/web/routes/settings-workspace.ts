@@ -1,0 +1,19 @@
+/** All that settings have for running a workspace, beside what is for developers. For owners and admins; see settings.ts. */
+import type { Route } from "../route.ts";
+import { type DomainsParts, domainsRoutes } from "./settings-domains.ts";
+import { type MailboxesParts, mailboxesRoutes } from "./settings-mailboxes.ts";
+import { type OutboundParts, outboundRoutes } from "./settings-outbound.ts";
+import { type PeopleParts, peopleRoutes } from "./settings-people.ts";
+import { type ServerParts, serverRoutes } from "./settings-server.ts";
+
+export interface WorkspaceParts extends DomainsParts, MailboxesParts, OutboundParts, PeopleParts {
+  options: MailboxesParts["options"] & ServerParts["options"];
+}
+
+export const workspaceRoutes = (parts: WorkspaceParts): Route[] => [
+  ...peopleRoutes(parts),
+  ...mailboxesRoutes(parts),
+  ...domainsRoutes(parts),
+  ...outboundRoutes(parts),
+  ...serverRoutes(parts),
+];
