@@ -25,11 +25,11 @@ const sweeping = prepared((db) =>
 
 /**
  * Makes a delivery, in whatever state, due at `now` (epoch ms): one attempt more of what is finished, the next one of
- * what waits.
+ * what waits. `workspaceId`: only of an endpoint of that workspace.
  * @throws AppError not_found; conflict while an attempt is under way
  */
-export function resend(tx: Tx, id: string, now: number): Delivery {
-  const delivery = deliveryOf(tx, id);
+export function resend(tx: Tx, id: string, now: number, workspaceId?: string): Delivery {
+  const delivery = deliveryOf(tx, id, workspaceId);
   if (delivery.leased && (delivery.dueAt ?? 0) > now) {
     throw new AppError("conflict", `an attempt at delivery ${id} is under way; try again when it has ended`);
   }
@@ -39,14 +39,20 @@ export function resend(tx: Tx, id: string, now: number): Delivery {
 }
 
 /** @throws AppError not_found */
-function deliveryOf(db: Db, id: string): Delivery {
+function deliveryOf(db: Db, id: string, workspaceId?: string): Delivery {
   const found = db
-    .select({ delivery: webhookDeliveries, state: webhookEndpoints.state })
+    .select({
+      delivery: webhookDeliveries,
+      state: webhookEndpoints.state,
+      workspaceId: webhookEndpoints.workspaceId,
+    })
     .from(webhookDeliveries)
     .innerJoin(webhookEndpoints, eq(webhookEndpoints.seq, webhookDeliveries.endpointSeq))
     .where(eq(webhookDeliveries.id, id))
     .get();
-  if (!found || found.state === "removed") throw new AppError("not_found", `there is no webhook delivery ${id}`);
+  const isReached = workspaceId === undefined || found?.workspaceId === workspaceId;
+  if (!found || !isReached || found.state === "removed")
+    throw new AppError("not_found", `there is no webhook delivery ${id}`);
   return found.delivery;
 }
 

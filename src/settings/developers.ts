@@ -140,10 +140,13 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
     listDeliveries(id: string, filter: { state?: DeliveryState; limit?: number }): Delivery[] {
       return listDeliveries(store.db, requireEndpoint(store.db, id), filter);
     },
-    /** One attempt more, now, with the same payload and event id. @throws AppError not_found, conflict */
-    resendDelivery(tx: Tx, id: string): Delivery {
+    /**
+     * One attempt more, now, with the same payload and event id. `workspaceId`: only of an endpoint of that workspace.
+     * @throws AppError not_found, conflict
+     */
+    resendDelivery(tx: Tx, id: string, workspaceId?: string): Delivery {
       deliverSoon();
-      return resend(tx, id, runtime.now());
+      return resend(tx, id, runtime.now(), workspaceId);
     },
   };
 }

@@ -1,7 +1,8 @@
-/** Settings over HTTP: who is let in, one's own profile, API keys. */
+/** Settings over HTTP: who is let in, one's own profile, API keys, webhooks with their log. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { type Page, page, setPassword, signIn } from "../harness/browser-session.ts";
+import { startReceiver } from "../harness/receiver.ts";
 
 const ALICE = "alice@example.test";
 const BOB = "bob@example.test";
@@ -14,8 +15,11 @@ let carol: Page;
 
 beforeAll(async () => {
   booted = await boot();
-  const { people, store } = booted.appliance;
+  const { people, store, options } = booted.appliance;
   const ids = store.transact((tx) => {
+    options.set(tx, "webhooks.allowNetworks", "127.0.0.0/8");
+    options.set(tx, "webhooks.disableAfter", "1");
+    options.set(tx, "webhooks.retrySeconds", "60");
     const other = people.addWorkspace(tx, "Other").id;
     const add = (workspaceId: string, email: string, name: string, role: "member" | "owner") =>
       people.addUser(tx, { workspaceId, email, name, role, ownMailbox: false }).userId;
@@ -32,6 +36,16 @@ test.each<[string, string, object]>([
   ["POST", "/settings/keys", { name: "x", scopes: ["read"] }],
   ["POST", "/settings/keys", { malformed: true }],
   ["DELETE", "/settings/keys/key_1", {}],
+  ["GET", "/settings/webhooks", {}],
+  ["POST", "/settings/webhooks", {}],
+  ["GET", "/settings/webhooks/whk_1", {}],
+  ["DELETE", "/settings/webhooks/whk_1", {}],
+  ["GET", "/settings/webhooks/whk_1/secret", {}],
+  ["POST", "/settings/webhooks/whk_1/secret", {}],
+  ["POST", "/settings/webhooks/whk_1/test", {}],
+  ["POST", "/settings/webhooks/whk_1/enable", {}],
+  ["GET", "/settings/webhooks/whk_1/deliveries", {}],
+  ["POST", "/settings/deliveries/whd_1/resend", {}],
 ])("%s %s takes an owner or an admin, and a session", async (method, path, body) => {
   const ask = (as: Page) => statusOf(method === "GET" ? as.get(path) : as.send(method, path, body));
   expect([await ask(bob), await ask(page(booted))]).toEqual([403, 401]);
@@ -116,5 +130,126 @@ describe("API keys", () => {
     { scopes: ["read"] },
   ])("%j is no key", async (given) => {
     expect(await statusOf(alice.send("POST", "/settings/keys", given))).toBe(400);
+  });
+});
+
+interface Webhook {
+  id: string;
+  url: string;
+  disabled: boolean;
+}
+interface Delivered {
+  id: string;
+  state: string;
+  attempts: number;
+  nextAttemptAt: string | null;
+}
+
+describe("webhooks", () => {
+  async function register(events = ["message.inbound"]) {
+    const receiver = startReceiver();
+    const { status, body } = await alice.send<Webhook>("POST", "/settings/webhooks", { url: receiver.url, events });
+    expect(status).toBe(200);
+    const at = `/settings/webhooks/${body.id}`;
+    const log = async () => (await alice.get<{ deliveries: Delivered[] }>(`${at}/deliveries`)).body.deliveries;
+    return { receiver, webhook: body, at, log };
+  }
+
+  test("are added with events, and listed to their workspace alone, without a secret", async () => {
+    const { webhook, receiver } = await register(["message.bounced", "message.inbound"]);
+    const { body } = await alice.get<{ webhooks: Webhook[]; events: string[] }>("/settings/webhooks");
+    expect(body.events).toContain("message.delivered");
+    expect(body.webhooks.find(({ id }) => id === webhook.id)).toEqual({
+      ...{ id: webhook.id, url: receiver.url, disabled: false },
+      ...{ events: ["message.inbound", "message.bounced"], disabledAt: null, exhausted: 0 },
+      createdAt: new Date(booted.runtime.now()).toISOString(),
+    } as Webhook);
+    expect(JSON.stringify(body)).not.toContain("whsec_");
+    expect((await carol.get<{ webhooks: Webhook[] }>("/settings/webhooks")).body.webhooks).toEqual([]);
+  });
+
+  test.each<[string, object, number]>([
+    ["no event", { url: "https://hooks.example", events: [] }, 400],
+    ["an event there is none of", { url: "https://hooks.example", events: ["message.read"] }, 400],
+    ["no URL", { url: "", events: ["message.inbound"] }, 422],
+    ["a private address", { url: "http://10.0.0.1/", events: ["message.inbound"] }, 422],
+  ])("with %s are refused", async (_, given, status) => {
+    expect(await statusOf(alice.send("POST", "/settings/webhooks", given))).toBe(status);
+  });
+
+  test("are sent a test, whose course the log tells, and which is sent again on demand", async () => {
+    const { receiver, at, log } = await register();
+    receiver.answer = (_, nth) => new Response("as you say", { status: nth === 1 ? 200 : 503 });
+    expect(await statusOf(alice.send("POST", `${at}/test`))).toBe(200);
+    await booted.advance(0);
+    const [sent] = await log();
+    expect(sent).toMatchObject({
+      ...{ event: "message.inbound", test: true, state: "delivered", attempts: 1, attempting: false },
+      ...{ nextAttemptAt: null, status: 200, response: "as you say", error: null },
+    });
+    const resent = await alice.send<Delivered>("POST", `/settings/deliveries/${sent?.id}/resend`);
+    expect(resent).toMatchObject({
+      status: 200,
+      body: { id: sent?.id, nextAttemptAt: new Date(booted.runtime.now()).toISOString() },
+    });
+    await booted.advance(0);
+    expect(await log()).toMatchObject([{ id: sent?.id, state: "delivered", attempts: 2, status: 503 }]);
+    expect(receiver.hooks.map(({ headers }) => headers.get("webhook-id"))).toEqual(
+      Array(2).fill((sent as unknown as { eventId: string }).eventId),
+    );
+  });
+
+  test("that came to nothing are disabled, and enabled again", async () => {
+    const { receiver, at, log } = await register();
+    receiver.answer = () => new Response("", { status: 500 });
+    const { status } = await booted.api.post("/send", { from: ALICE, to: ALICE, subject: "x", text: "x" });
+    expect(status).toBe(202);
+    await booted.advance(0);
+    const [first] = await log();
+    expect(first).toMatchObject({ state: "retrying", attempts: 1, status: 500 });
+    expect(first?.nextAttemptAt).toBeString();
+    await booted.advance(120_000);
+    expect(await log()).toMatchObject([{ state: "failed", attempts: 2, nextAttemptAt: null }]);
+    expect((await alice.get(at)).body).toMatchObject({ disabled: true, exhausted: 1, disabledAt: expect.any(String) });
+    expect((await alice.send("POST", `${at}/enable`)).body).toMatchObject({ disabled: false, exhausted: 0 });
+  });
+
+  test("have a secret that is rotated, both good for a while", async () => {
+    const { at } = await register();
+    const before = (await alice.get<{ secret: string }>(`${at}/secret`)).body;
+    expect(before).toEqual({ secret: expect.stringMatching(/^whsec_/) });
+    const rotate = (overlapHours: unknown) => alice.send<{ secret: string }>("POST", `${at}/secret`, { overlapHours });
+    const { body } = await rotate(2);
+    const until = new Date(booted.runtime.now() + 7_200_000).toISOString();
+    expect(body).toEqual({ secret: expect.any(String), previous: { secret: before.secret, until } } as typeof body);
+    expect(body.secret).not.toBe(before.secret);
+    expect([await statusOf(rotate(2)), await statusOf(rotate(-1)), await statusOf(rotate("2"))]).toEqual([
+      409, 400, 400,
+    ]);
+    await booted.advance(7_200_000);
+    expect((await alice.get(`${at}/secret`)).body).toEqual({ secret: body.secret });
+  });
+
+  test("of another workspace do not exist", async () => {
+    const { at, log } = await register();
+    await alice.send("POST", `${at}/test`);
+    await booted.advance(0);
+    const [sent] = await log();
+    const answers = await Promise.all([
+      ...[at, `${at}/secret`, `${at}/deliveries`].map((path) => carol.get(path)),
+      ...[`${at}/test`, `${at}/enable`, `/settings/deliveries/${sent?.id}/resend`].map((path) =>
+        carol.send("POST", path),
+      ),
+      carol.send("POST", `${at}/secret`, { overlapHours: 0 }),
+      carol.send("DELETE", at),
+    ]);
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 404));
+    expect(await log()).toHaveLength(1);
+  });
+
+  test("are removed with their log", async () => {
+    const { at } = await register();
+    expect(await statusOf(alice.send("DELETE", at))).toBe(204);
+    expect([await statusOf(alice.get(at)), await statusOf(alice.get(`${at}/deliveries`))]).toEqual([404, 404]);
   });
 });

@@ -9,6 +9,8 @@ import { FolderPage } from "./pages/folder.tsx";
 import { KeysPage } from "./pages/settings/keys.tsx";
 import { SettingsLayout } from "./pages/settings/layout.tsx";
 import { ProfilePage } from "./pages/settings/profile.tsx";
+import { WebhookPage } from "./pages/settings/webhook.tsx";
+import { WebhooksPage } from "./pages/settings/webhooks.tsx";
 import { Shell } from "./pages/shell.tsx";
 import { SignIn } from "./pages/sign-in.tsx";
 import { Failed, Notice } from "./parts/notice.tsx";
@@ -112,13 +114,15 @@ const adminSettings = createRoute({
 });
 
 const keys = createRoute({ getParentRoute: () => adminSettings, path: "keys", component: KeysPage });
+const webhooks = createRoute({ getParentRoute: () => adminSettings, path: "webhooks", component: WebhooksPage });
+const webhook = createRoute({ getParentRoute: () => adminSettings, path: "webhooks/$id", component: WebhookPage });
 
 export const router = createRouter({
   routeTree: root.addChildren([
     home,
     signIn,
     mail.addChildren([folder.addChildren([nothingOpen, conversation])]),
-    settings.addChildren([settingsHome, profile, adminSettings.addChildren([keys])]),
+    settings.addChildren([settingsHome, profile, adminSettings.addChildren([keys, webhooks, webhook])]),
   ]),
   scrollRestoration: false,
 });

@@ -7,10 +7,11 @@
 import { requireAdmin } from "../../access/caller.ts";
 import type { Route } from "../route.ts";
 import { type ProfileParts, profileRoutes } from "./profile.ts";
-import { type DeveloperParts, developerRoutes } from "./settings-developers.ts";
+import { type KeyParts, keyRoutes } from "./settings-keys.ts";
+import { type WebhookParts, webhookRoutes } from "./settings-webhooks.ts";
 import { type WorkspaceParts, workspaceRoutes } from "./settings-workspace.ts";
 
-export interface SettingsParts extends ProfileParts, DeveloperParts, Omit<WorkspaceParts, "people"> {
+export interface SettingsParts extends ProfileParts, KeyParts, WebhookParts, Omit<WorkspaceParts, "people"> {
   people: ProfileParts["people"] & WorkspaceParts["people"];
 }
 
@@ -26,5 +27,5 @@ const forAdmins = (routes: readonly Route[]): Route[] =>
 
 export const settingsRoutes = (parts: SettingsParts): Route[] => [
   ...profileRoutes(parts),
-  ...forAdmins([...developerRoutes(parts), ...workspaceRoutes(parts)]),
+  ...forAdmins([...keyRoutes(parts), ...webhookRoutes(parts), ...workspaceRoutes(parts)]),
 ];

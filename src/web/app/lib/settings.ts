@@ -1,6 +1,6 @@
 /** The sections of settings, who sees them, and how a page of them changes something. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { KeyRound, type LucideIcon, UserRound } from "lucide-react";
+import { KeyRound, type LucideIcon, UserRound, Webhook } from "lucide-react";
 import type { Person } from "./api.ts";
 import { toast } from "./toast.ts";
 
@@ -8,6 +8,7 @@ import { toast } from "./toast.ts";
 export const SECTIONS = [
   { to: "/settings/profile", name: "Profile", icon: UserRound, everybody: true },
   { to: "/settings/keys", name: "API keys", icon: KeyRound, everybody: false },
+  { to: "/settings/webhooks", name: "Webhooks", icon: Webhook, everybody: false },
 ] as const satisfies readonly { to: string; name: string; icon: LucideIcon; everybody: boolean }[];
 
 /** Whether to show what is for owners and admins; the server decides (routes/settings.ts). */

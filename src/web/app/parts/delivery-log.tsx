@@ -1,0 +1,72 @@
+/** What was sent to a webhook endpoint, newest first: how it went, what was answered, and sending it again. */
+import { useQuery } from "@tanstack/react-query";
+import { useChange } from "../lib/settings.ts";
+import { type DeliveryView, deliveriesQuery, developerApi, WEBHOOKS } from "../lib/settings-developers.ts";
+import { fullTime } from "../lib/time.ts";
+import { Button } from "./button.tsx";
+import { Failed, Skeleton } from "./notice.tsx";
+import { Badge, Panel } from "./settings.tsx";
+
+const TONES = { pending: "quiet", retrying: "quiet", delivered: "good", failed: "bad" } as const;
+
+export function DeliveryLog({ webhookId }: { webhookId: string }) {
+  const log = useQuery(deliveriesQuery(webhookId));
+  return (
+    <Panel title="Deliveries">
+      {log.isError && <Failed error={log.error} retry={() => log.refetch()} />}
+      {log.isPending && <Skeleton what="deliveries" />}
+      {log.data?.length === 0 && <p className="text-sm text-muted">Nothing was sent to it yet.</p>}
+      <ul aria-label="Deliveries" className="divide-y divide-line">
+        {log.data?.map((delivery) => (
+          <Entry key={delivery.id} of={delivery} webhookId={webhookId} />
+        ))}
+      </ul>
+    </Panel>
+  );
+}
+
+/** What comes next, in words; undefined when nothing does. */
+function nextOf({ attempting, nextAttemptAt }: DeliveryView): string | undefined {
+  if (attempting) return "an attempt is under way";
+  return nextAttemptAt === null ? undefined : `next attempt ${fullTime(nextAttemptAt)}`;
+}
+
+function Entry({ of, webhookId }: { of: DeliveryView; webhookId: string }) {
+  const resend = useChange(developerApi.resend, { key: [...WEBHOOKS, webhookId], told: "It is sent again" });
+  const { id, event, eventId, test, state, attempts, attempting, status, response, error, createdAt } = of;
+  const facts = [
+    status === null ? undefined : `HTTP ${status}`,
+    attempts === 1 ? "1 attempt" : `${attempts} attempts`,
+    nextOf(of),
+    fullTime(createdAt),
+  ];
+  return (
+    <li className="flex items-start gap-3 py-3 first:pt-0 last:pb-0">
+      <div className="min-w-0 grow text-sm">
+        <p className="flex flex-wrap items-center gap-2">
+          <Badge tone={TONES[state]}>{state}</Badge>
+          <span className="font-medium">{event}</span>
+          {test && <Badge tone="quiet">test</Badge>}
+        </p>
+        <p className="mt-1 text-xs text-muted">{facts.filter((fact) => fact !== undefined).join(" · ")}</p>
+        {error !== null && <p className="mt-1 text-xs break-words text-danger">{error}</p>}
+        <details className="mt-1 text-xs">
+          <summary className="text-soft">Answer and ids</summary>
+          <p className="mt-1 break-all text-muted">
+            Event {eventId}, delivery {id}
+          </p>
+          <pre className="mt-1 rounded-md bg-ground p-2 break-all whitespace-pre-wrap">
+            {response === null || response === "" ? "No answer was kept." : response}
+          </pre>
+        </details>
+      </div>
+      <Button
+        onClick={() => resend.mutate(id)}
+        disabled={resend.isPending || attempting}
+        aria-label={`Resend ${event}`}
+      >
+        Resend
+      </Button>
+    </li>
+  );
+}
