@@ -1,22 +1,11 @@
 /** The app in a real browser, as people use it: signing in, reading, searching, moving with undo, answering, new mail. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import axe from "axe-core";
 import type { Page } from "playwright-core";
 import { type Booted, boot } from "../harness/appliance.ts";
+import { barriers } from "../harness/barriers.ts";
 import { PASSWORD, setPassword } from "../harness/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
 import { mailer, type Sender } from "../harness/mail.ts";
-
-/** What axe calls serious or worse, of the page as it is. */
-async function barriers(): Promise<string[]> {
-  await page.evaluate(axe.source);
-  const { violations } = (await page.evaluate("axe.run()")) as {
-    violations: { id: string; impact: string; nodes: { html: string }[] }[];
-  };
-  return violations
-    .filter(({ impact }) => impact === "serious" || impact === "critical")
-    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
-}
 
 const ALICE = "alice@example.test";
 let booted: Booted;
@@ -55,7 +44,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
   test("a wrong password is told, the right one opens the inbox", async () => {
     await page.goto(`${booted.http}/mail/inbox`);
     await page.getByLabel("Email address").fill(ALICE);
-    expect(await barriers()).toEqual([]);
+    expect(await barriers(page)).toEqual([]);
     await page.getByLabel("Password").fill("wrong");
     await page.getByRole("button", { name: "Sign in" }).click();
     expect(await page.getByRole("alert").textContent()).toBe("Email address and password do not match");
@@ -107,7 +96,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     await box.getByLabel("Message").waitFor();
     for (const colorScheme of ["dark", "light"] as const) {
       await page.emulateMedia({ colorScheme });
-      expect(await barriers()).toEqual([]);
+      expect(await barriers(page)).toEqual([]);
     }
     expect(await box.getByLabel("To").inputValue()).toBe("Bea Brand <bea@remote.example>");
     await box.getByLabel("Message").fill("Friday it is.");
@@ -134,7 +123,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     expect(await draft.getByLabel("Bcc").inputValue()).toBe("boss@example.test");
     await draft.getByLabel("Bcc").fill("");
     await draft.getByLabel("Message").fill("We do, on oak.");
-    expect(await barriers()).toEqual([]);
+    expect(await barriers(page)).toEqual([]);
     await draft.getByRole("button", { name: "Send" }).click();
     await page.getByText("Nothing here").waitFor();
     const { body } = await booted.api.get<{ messages: { bodyText: string }[] }>("/messages?direction=outbound");
@@ -165,10 +154,10 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
   test("on a phone, list and conversation take turns, and folders lie over the list", async () => {
     await page.setViewportSize({ width: 390, height: 780 });
     await page.getByRole("link", { name: "Back to the list" }).click();
-    expect(await barriers()).toEqual([]);
+    expect(await barriers(page)).toEqual([]);
     expect(await folderLink("Starred").isVisible()).toBe(false);
     await page.getByRole("button", { name: "Folders" }).click();
-    expect(await barriers()).toEqual([]);
+    expect(await barriers(page)).toEqual([]);
     await folderLink("Starred").click();
     await page.getByRole("heading", { name: "Starred" }).waitFor();
     expect(await folderLink("Inbox").isVisible()).toBe(false);

@@ -1,0 +1,141 @@
+/** Settings in a real browser: a key is made and used, a webhook registered, tested, read of and sent again; who sees what. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import type { Page } from "playwright-core";
+import { type Booted, boot } from "../harness/appliance.ts";
+import { barriers } from "../harness/barriers.ts";
+import { PASSWORD, setPassword } from "../harness/browser-session.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
+import { type Receiver, startReceiver } from "../harness/receiver.ts";
+
+const ALICE = "alice@example.test";
+const BOB = "bob@example.test";
+let booted: Booted;
+let page: Page;
+let receiver: Receiver;
+/** What the browser complained of: errors of scripts, and what the policy refused. */
+const complaints: string[] = [];
+
+async function signIn(email: string): Promise<Page> {
+  const opened = await (await (await openBrowser()).newContext()).newPage();
+  opened.setDefaultTimeout(10_000);
+  opened.on("pageerror", (error) => complaints.push(error.message));
+  opened.on("console", (message) => {
+    if (/Content.Security|Trusted|violates/i.test(message.text())) complaints.push(message.text());
+  });
+  opened.on("dialog", (dialog) => void dialog.accept());
+  await opened.goto(`${booted.http}/sign-in`);
+  await opened.getByLabel("Email address").fill(email);
+  await opened.getByLabel("Password").fill(PASSWORD);
+  await opened.getByLabel("Password").press("Enter");
+  await opened.getByRole("navigation", { name: "Mail" }).waitFor();
+  return opened;
+}
+
+const section = (name: string) => page.getByRole("navigation", { name: "Settings" }).getByRole("link", { name });
+const log = () => page.getByRole("list", { name: "Deliveries" }).getByRole("listitem");
+
+describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
+  beforeAll(async () => {
+    booted = await boot();
+    receiver = startReceiver();
+    receiver.answer = (_, nth) =>
+      new Response(nth === 1 ? "not today" : "thank you", { status: nth === 1 ? 503 : 200 });
+    const { people, options, store } = booted.appliance;
+    const bobId = store.transact((tx) => {
+      options.set(tx, "webhooks.allowNetworks", "127.0.0.0/8");
+      const { workspaceId } = booted.owner;
+      return people.addUser(tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: true }).userId;
+    });
+    for (const id of [booted.owner.userId, bobId]) await setPassword(booted, id);
+    page = await signIn(ALICE);
+  }, 60_000);
+
+  test("are reached from the mail, and show who one is", async () => {
+    await page.getByRole("button", { name: /^Account of Alice/ }).click();
+    await page.getByRole("menuitem", { name: "Settings" }).click();
+    await page.getByRole("heading", { name: "Profile" }).waitFor();
+    expect(await barriers(page)).toEqual([]);
+    await page.getByLabel("Name shown to others here").fill("Alice Archer");
+    await page.getByRole("button", { name: "Save name" }).click();
+    await page.getByText("Name changed").waitFor();
+    expect((await booted.appliance.people.listUsers()).map(({ name }) => name)).toContain("Alice Archer");
+  }, 30_000);
+
+  test("a wrong present password is told", async () => {
+    await page.getByLabel("Present password").fill("wrong");
+    await page.getByLabel("New password").fill("something else");
+    await page.getByRole("button", { name: "Change password" }).click();
+    await page.getByText("The present password is not right").waitFor();
+  }, 30_000);
+
+  test("an API key is made, shown once, used and revoked", async () => {
+    await section("API keys").click();
+    await page.getByLabel("Name", { exact: true }).fill("Agent");
+    await page.getByRole("checkbox", { name: "write" }).uncheck();
+    await page.getByRole("button", { name: "Create key" }).click();
+    const key = await page.getByLabel("New API key", { exact: true }).inputValue();
+    const used = async () => (await booted.apiWith(key).get("/mailboxes")).status;
+    expect(await used()).toBe(200);
+    expect(await barriers(page)).toEqual([]);
+    await page.reload();
+    const row = page.getByRole("list", { name: "API keys" }).getByRole("listitem").filter({ hasText: "Agent" });
+    await row.getByText(/last used/).waitFor();
+    expect(await row.textContent()).not.toContain("write");
+    expect(await page.content()).not.toContain(key);
+    await row.getByRole("button", { name: "Revoke Agent" }).click();
+    await row.getByText("revoked", { exact: true }).waitFor();
+    expect(await used()).toBe(401);
+  }, 30_000);
+
+  test("a webhook is registered, a test sent, its log read, and sent again", async () => {
+    await section("Webhooks").click();
+    await page.getByLabel("URL").fill(receiver.url);
+    await page.getByRole("button", { name: "Add endpoint" }).click();
+    await page.getByRole("button", { name: "Send a test" }).click();
+    await receiver.waitFor(1);
+    await booted.advance(0);
+    await log().getByText("failed", { exact: true }).waitFor();
+    expect(await log().textContent()).toContain("HTTP 503 · 1 attempt");
+    await log().getByText("Answer and ids").click();
+    await log().getByText("not today").waitFor();
+    expect(await barriers(page)).toEqual([]);
+    await log().getByRole("button", { name: "Resend message.inbound" }).click();
+    await receiver.waitFor(2);
+    await booted.advance(0);
+    await log().getByText("delivered", { exact: true }).waitFor();
+    expect(await log().textContent()).toContain("HTTP 200 · 2 attempts");
+  }, 30_000);
+
+  test("its secret is shown when asked for, and rotated", async () => {
+    await page.getByRole("button", { name: "Show secret" }).click();
+    const secret = page.getByLabel("Signing secret", { exact: true }).and(page.locator("input"));
+    const before = await secret.inputValue();
+    await page.getByRole("button", { name: "Rotate, both good for a day" }).click();
+    expect(await page.getByLabel("Secret before", { exact: true }).inputValue()).toBe(before);
+    expect(await secret.inputValue()).not.toBe(before);
+    await page.getByRole("button", { name: "Remove" }).click();
+    await page.getByText("There is none yet.").waitFor();
+  }, 30_000);
+
+  test("fit a phone, and the dark", async () => {
+    await page.setViewportSize({ width: 390, height: 780 });
+    await page.emulateMedia({ colorScheme: "dark" });
+    for (const name of ["Webhooks", "API keys", "Profile"]) {
+      await section(name).click();
+      await page.getByRole("heading", { level: 1, name }).waitFor();
+      expect(await barriers(page)).toEqual([]);
+      expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(390);
+    }
+  }, 30_000);
+
+  test("a member has their profile alone", async () => {
+    page = await signIn(BOB);
+    await page.goto(`${booted.http}/settings/keys`);
+    await page.getByRole("heading", { name: "Profile" }).waitFor();
+    expect(await page.getByRole("navigation", { name: "Settings" }).getByRole("link").count()).toBe(1);
+  }, 30_000);
+
+  test("and in all that nothing failed, nor tried what the policy forbids", () => {
+    expect(complaints).toEqual([]);
+  });
+});
