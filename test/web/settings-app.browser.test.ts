@@ -75,6 +75,10 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     await page.getByRole("button", { name: "Create key" }).click();
     const key = await page.getByLabel("New API key", { exact: true }).inputValue();
     const used = async () => (await booted.apiWith(key).get("/mailboxes")).status;
+    await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+    await page.getByRole("button", { name: "Copy: New API key" }).click();
+    await page.getByText("Copied").waitFor();
+    expect(await page.evaluate<string>("navigator.clipboard.readText()")).toBe(key);
     expect(await used()).toBe(200);
     expect(await barriers(page)).toEqual([]);
     await page.reload();
@@ -126,6 +130,10 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
       expect(await barriers(page)).toEqual([]);
       expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(390);
     }
+    await page.goto(`${booted.http}/settings/webhooks`);
+    await page.getByRole("heading", { level: 1, name: "Webhooks" }).waitFor();
+    const { x = 0, width = 0 } = (await section("Webhooks").boundingBox()) ?? {};
+    expect(x + width).toBeWithin(1, 391);
   }, 30_000);
 
   test("a member has their profile alone", async () => {

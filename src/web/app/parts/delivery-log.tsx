@@ -52,9 +52,8 @@ function Entry({ of, webhookId }: { of: DeliveryView; webhookId: string }) {
         {error !== null && <p className="mt-1 text-xs break-words text-danger">{error}</p>}
         <details className="mt-1 text-xs">
           <summary className="text-soft">Answer and ids</summary>
-          <p className="mt-1 break-all text-muted">
-            Event {eventId}, delivery {id}
-          </p>
+          <p className="mt-1 break-words text-muted">Event {eventId}</p>
+          <p className="break-words text-muted">Delivery {id}</p>
           <pre className="mt-1 rounded-md bg-ground p-2 break-all whitespace-pre-wrap">
             {response === null || response === "" ? "No answer was kept." : response}
           </pre>

@@ -19,7 +19,7 @@ export function Panel({ title, children }: { title: string; children: ReactNode 
   const id = useId();
   return (
     <section aria-labelledby={id} className="rounded-xl border border-line bg-raised p-5 max-md:p-4">
-      <h2 id={id} className="mb-3 text-base font-semibold">
+      <h2 id={id} className="mb-3 text-base font-semibold break-words">
         {title}
       </h2>
       {children}
@@ -36,6 +36,7 @@ export function Badge({ tone, children }: { tone: keyof typeof TONES; children: 
 /** A value to be taken elsewhere. `label` says what it is. */
 export function CopyValue({ label, value }: { label: string; value: string }) {
   const [copied, setCopied] = useState(false);
+  const told = copied ? "Copied" : "Copy";
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(value);
@@ -54,9 +55,9 @@ export function CopyValue({ label, value }: { label: string; value: string }) {
         onFocus={(event) => event.currentTarget.select()}
         className="h-8 min-w-0 grow rounded-md border border-line bg-ground px-2.5 font-mono text-sm"
       />
-      <Button onClick={copy} aria-label={`Copy: ${label}`}>
+      <Button onClick={copy} aria-label={`${told}: ${label}`}>
         {copied ? <Check size={15} aria-hidden /> : <Copy size={15} aria-hidden />}
-        {copied ? "Copied" : "Copy"}
+        {told}
       </Button>
     </div>
   );

@@ -1,7 +1,8 @@
 /** What stands around every page of settings: its sections, beside the page or, on a phone, above it. */
 import { useQuery } from "@tanstack/react-query";
-import { Link, Outlet } from "@tanstack/react-router";
+import { Link, Outlet, useLocation } from "@tanstack/react-router";
 import { ArrowLeft } from "lucide-react";
+import { useEffect, useRef } from "react";
 import { meQuery } from "../../lib/queries.ts";
 import { administers, SECTIONS } from "../../lib/settings.ts";
 import { Toaster } from "../../parts/toaster.tsx";
@@ -9,6 +10,13 @@ import { Toaster } from "../../parts/toaster.tsx";
 export function SettingsLayout() {
   const { data: me } = useQuery(meQuery);
   const shown = SECTIONS.filter(({ everybody }) => everybody || (me && administers(me)));
+  const nav = useRef<HTMLElement>(null);
+  const { pathname } = useLocation();
+  // On a phone the sections are a row that is longer than it is wide.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: whenever another section, or who sees it, is shown
+  useEffect(() => {
+    nav.current?.querySelector('[aria-current="page"]')?.scrollIntoView({ block: "nearest", inline: "center" });
+  }, [pathname, shown.length]);
   return (
     <div className="flex h-full max-md:flex-col">
       <div className="flex w-56 shrink-0 flex-col border-r border-line bg-ground max-md:w-full max-md:border-r-0 max-md:border-b">
@@ -21,7 +29,7 @@ export function SettingsLayout() {
           <ArrowLeft size={16} aria-hidden />
           To your mail
         </Link>
-        <nav aria-label="Settings" className="min-h-0 overflow-auto px-2 pb-2">
+        <nav ref={nav} aria-label="Settings" className="min-h-0 overflow-auto px-2 pb-2">
           <ul className="max-md:flex max-md:gap-1">
             {shown.map(({ to, name, icon: Icon }) => (
               <li key={to} className="shrink-0">
