@@ -6,9 +6,14 @@ import { meQuery, queryClient } from "./lib/queries.ts";
 import { administers } from "./lib/settings.ts";
 import { ConversationPage } from "./pages/conversation.tsx";
 import { FolderPage } from "./pages/folder.tsx";
+import { DomainsPage } from "./pages/settings/domains.tsx";
 import { KeysPage } from "./pages/settings/keys.tsx";
 import { SettingsLayout } from "./pages/settings/layout.tsx";
+import { MailboxesPage } from "./pages/settings/mailboxes.tsx";
+import { OutboundPage } from "./pages/settings/outbound.tsx";
+import { PeoplePage } from "./pages/settings/people.tsx";
 import { ProfilePage } from "./pages/settings/profile.tsx";
+import { ServerPage } from "./pages/settings/server.tsx";
 import { WebhookPage } from "./pages/settings/webhook.tsx";
 import { WebhooksPage } from "./pages/settings/webhooks.tsx";
 import { Shell } from "./pages/shell.tsx";
@@ -116,13 +121,20 @@ const adminSettings = createRoute({
 const keys = createRoute({ getParentRoute: () => adminSettings, path: "keys", component: KeysPage });
 const webhooks = createRoute({ getParentRoute: () => adminSettings, path: "webhooks", component: WebhooksPage });
 const webhook = createRoute({ getParentRoute: () => adminSettings, path: "webhooks/$id", component: WebhookPage });
+const workspace = [
+  createRoute({ getParentRoute: () => adminSettings, path: "people", component: PeoplePage }),
+  createRoute({ getParentRoute: () => adminSettings, path: "mailboxes", component: MailboxesPage }),
+  createRoute({ getParentRoute: () => adminSettings, path: "domains", component: DomainsPage }),
+  createRoute({ getParentRoute: () => adminSettings, path: "outbound", component: OutboundPage }),
+  createRoute({ getParentRoute: () => adminSettings, path: "server", component: ServerPage }),
+] as const;
 
 export const router = createRouter({
   routeTree: root.addChildren([
     home,
     signIn,
     mail.addChildren([folder.addChildren([nothingOpen, conversation])]),
-    settings.addChildren([settingsHome, profile, adminSettings.addChildren([keys, webhooks, webhook])]),
+    settings.addChildren([settingsHome, profile, adminSettings.addChildren([keys, webhooks, webhook, ...workspace])]),
   ]),
   scrollRestoration: false,
 });

@@ -1,12 +1,17 @@
 /** The sections of settings, who sees them, and how a page of them changes something. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { KeyRound, type LucideIcon, UserRound, Webhook } from "lucide-react";
+import { AtSign, Gauge, Globe, KeyRound, type LucideIcon, Send, UserRound, Users, Webhook } from "lucide-react";
 import type { Person } from "./api.ts";
 import { toast } from "./toast.ts";
 
 /** A section: its route stands in router.tsx, below `adminSettings` unless it is for everybody. */
 export const SECTIONS = [
   { to: "/settings/profile", name: "Profile", icon: UserRound, everybody: true },
+  { to: "/settings/people", name: "People", icon: Users, everybody: false },
+  { to: "/settings/mailboxes", name: "Mailboxes", icon: AtSign, everybody: false },
+  { to: "/settings/domains", name: "Domains", icon: Globe, everybody: false },
+  { to: "/settings/outbound", name: "Outbound mail", icon: Send, everybody: false },
+  { to: "/settings/server", name: "Limits and server", icon: Gauge, everybody: false },
   { to: "/settings/keys", name: "API keys", icon: KeyRound, everybody: false },
   { to: "/settings/webhooks", name: "Webhooks", icon: Webhook, everybody: false },
 ] as const satisfies readonly { to: string; name: string; icon: LucideIcon; everybody: boolean }[];
