@@ -1,10 +1,18 @@
 /** Settings of a workspace in a real browser: each page does its work, and has no barrier for a screen reader. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
+import type { DnsResolver } from "../../src/runtime.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { barriers } from "../harness/barriers.ts";
 import { PASSWORD, setPassword } from "../harness/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
+
+/** Nobody answers about remote.example; no other name exists. */
+const dns = new Proxy({} as DnsResolver, {
+  get: () => async (name: string) => {
+    throw Object.assign(new Error("no DNS"), { code: name === "remote.example" ? "ETIMEOUT" : "ENOTFOUND" });
+  },
+});
 
 let booted: Booted;
 let page: Page;
@@ -19,7 +27,7 @@ const row = (list: string, text: string) =>
 
 describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () => {
   beforeAll(async () => {
-    booted = await boot();
+    booted = await boot({}, dns);
     await setPassword(booted, booted.owner.userId);
     page = await (await (await openBrowser()).newContext()).newPage();
     page.setDefaultTimeout(10_000);
@@ -100,6 +108,22 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     expect(await barriers(page)).toEqual([]);
     await press("Remove max@remote.example");
     await page.getByText("Nobody is on it").waitFor();
+  }, 30_000);
+
+  test("the queue: tried again now, and given up", async () => {
+    const mail = { from: "alice@example.test", to: ["zoe@remote.example"], subject: "Hello", text: "Hello" };
+    expect((await booted.api.post("/send", mail)).status).toBe(202);
+    await booted.advance(0);
+    await page.reload();
+    await row("Queue", "1 attempt, next").waitFor();
+    expect(await barriers(page)).toEqual([]);
+    await press("Try again: zoe@remote.example");
+    await page.getByText("It is being tried again").waitFor();
+    await booted.advance(0);
+    await page.reload();
+    await row("Queue", "2 attempts").waitFor();
+    await press("Give up zoe@remote.example");
+    await page.getByText("Nothing waits").waitFor();
   }, 30_000);
 
   test("limits: changed, refused in words, and brought back", async () => {
