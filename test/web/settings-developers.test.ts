@@ -84,6 +84,25 @@ describe("one's own profile", () => {
   }, 20_000);
 });
 
+test("guessing the present password is slowed, as at the door", async () => {
+  const slow = await boot();
+  await setPassword(slow, slow.owner.userId);
+  const guesser = await signIn(slow, ALICE);
+  const guess = () => statusOf(guesser.send("POST", "/me/password", { present: "guess", next: "x" }));
+  const none = { email: "nobody@example.test", password: "guess" };
+  const atTheDoor = Array.from({ length: 20 }, () => statusOf(page(slow).send("POST", "/sign-in", none)));
+  expect(new Set(await Promise.all(atTheDoor))).toEqual(new Set([401]));
+  const before = slow.runtime.timers().length;
+  let told = false;
+  const last = guess().finally(() => {
+    told = true;
+  });
+  while (slow.runtime.timers().length === before && !told) await new Promise(setImmediate);
+  expect(told).toBe(false);
+  await slow.advance(2_000);
+  expect(await last).toBe(403);
+}, 30_000);
+
 interface Keys {
   scopes: string[];
   keys: Record<string, unknown>[];
