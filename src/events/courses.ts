@@ -6,12 +6,12 @@
  * of a backlog only what is about to be attempted is in memory; a claim is in `inHand` until its outcome is recorded, and
  * what stopping cuts short is given back.
  */
-import { isUnavailable } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
+import { createPatientCommit } from "../store/patience.ts";
 import type { Pace } from "../store/schema.ts";
-import type { Store, Tx } from "../store/store.ts";
+import type { Store } from "../store/store.ts";
 import { type Claimed, claim, release, yieldTurn } from "./deliveries.ts";
 import { type Attempted, type Recorded, recordAttempts, SLOW_MS } from "./outcome.ts";
 import type { RequestOutcome, Requests } from "./request.ts";
@@ -71,8 +71,6 @@ const MOST_UNRECORDED = 512;
 const TURN = 64;
 const SLOW_TURN = 1;
 const LEASE_MS = 10 * 60_000;
-const FIRST_WAIT_MS = 500;
-const LONGEST_WAIT_MS = 30_000;
 
 interface Course {
   readonly endpointSeq: number;
@@ -134,18 +132,10 @@ export function createCourses(parts: CoursesParts): Courses {
 
   const pause = (ms: number): Promise<void> => new Promise((resolve) => void runtime.setTimer(resolve, ms));
 
-  /** Commits, however long the store takes to become available. */
-  async function commit<T>(work: (tx: Tx) => T extends PromiseLike<unknown> ? never : T): Promise<T> {
-    for (let wait = FIRST_WAIT_MS; ; wait = Math.min(2 * wait, LONGEST_WAIT_MS)) {
-      try {
-        return await store.enqueue<T>(work);
-      } catch (error) {
-        if (!isUnavailable(error) || cut) throw error;
-        log.warn("the store cannot record webhook deliveries", { retryInMs: wait, error });
-        await pause(wait);
-      }
-    }
-  }
+  const commit = createPatientCommit({
+    ...{ store, runtime, log, warning: "the store cannot record webhook deliveries" },
+    isOver: () => cut,
+  });
 
   /** How many more lanes may begin, for endpoints that are slow or for the others. */
   function room(slow: boolean): number {

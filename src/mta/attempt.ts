@@ -5,9 +5,9 @@
  * attempt that breaks for a fault of ours defers its recipients; one whose outcome cannot be worked out is still recorded,
  * so that what was accepted is not sent again.
  */
-import { isUnavailable } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { Runtime } from "../runtime.ts";
+import { createPatientCommit } from "../store/patience.ts";
 import type { Store, Tx } from "../store/store.ts";
 import type { LocalDelivery } from "./local.ts";
 import { readContent } from "./outbound.ts";
@@ -55,10 +55,9 @@ const FAULT: Verdict = {
 };
 /** For what could not even be scheduled. */
 const AFTER_FAULT_MS = 15 * 60_000;
-const FIRST_WAIT_MS = 500;
-const LONGEST_WAIT_MS = 30_000;
 
 export function createAttempts({ store, local, outcomes, runtime, log, hold }: AttemptParts): Attempts {
+  const commit = createPatientCommit({ store, runtime, log, warning: "the store cannot record a delivery attempt" });
   /** The bytes in use, by message: read once for all the destinations that it is sent to at the same time. */
   const contents = new Map<number, { bytes: Promise<Uint8Array>; users: number }>();
 
@@ -137,18 +136,6 @@ export function createAttempts({ store, local, outcomes, runtime, log, hold }: A
       // What was to be filed here has not been.
       if (file) return record(claim, { kind: "attempted", verdicts: entries.map(() => FAULT) }, next);
       return commit((tx) => recordFacts(tx, claim, verdicts, runtime.now()));
-    }
-  }
-
-  async function commit(work: NextClaim): Promise<Claim | undefined> {
-    for (let wait = FIRST_WAIT_MS; ; wait = Math.min(2 * wait, LONGEST_WAIT_MS)) {
-      try {
-        return await store.enqueue(work);
-      } catch (error) {
-        if (!isUnavailable(error)) throw error;
-        log.warn("the store cannot record a delivery attempt", { retryInMs: wait, error });
-        await new Promise<void>((resolve) => runtime.setTimer(resolve, wait));
-      }
     }
   }
 
