@@ -9,13 +9,14 @@ import { type Download, isMediaType, type Operation } from "../../api/operation.
 import { OPERATIONS } from "../../api/operations/all.ts";
 import { type Performing, performerOf } from "../../api/perform.ts";
 import { dateTime, SendRequest } from "../../api/schemas.ts";
-import { checkOf, readQuery } from "../../api/shape.ts";
+import { readQuery } from "../../api/shape.ts";
 import { queryOf } from "../../api/target.ts";
 import { AppError } from "../../errors.ts";
 import type { DraftRequest } from "../../mta/drafts.ts";
 import type { Sending } from "../../mta/sending.ts";
 import type { Runtime } from "../../runtime.ts";
-import type { Route } from "../route.ts";
+import type { Asked, Route } from "../route.ts";
+import { bodyOf, done } from "./asked.ts";
 
 /** Of an operation that does not say. */
 const MOST_BODY_BYTES = 1_048_576;
@@ -50,16 +51,13 @@ function routeOf(operation: Operation, performing: Performing): Route {
 
 /** As spec: SendRequest, of text alone. */
 const { from, to, cc, bcc, subject } = SendRequest.properties;
-const checkDraft = checkOf(t.Object({ from, to, cc, bcc, subject, text: t.String() }));
+const readDraftRequest: (asked: Asked) => Promise<DraftRequest> = bodyOf(
+  t.Object({ from, to, cc, bcc, subject, text: t.String() }),
+  LARGEST_LETTER,
+);
 
-async function readDraftRequest(request: Request): Promise<DraftRequest> {
-  const given = await readJson(request, LARGEST_LETTER);
-  checkDraft(given);
-  return given as DraftRequest;
-}
-
-const checkSnooze = checkOf(t.Object({ until: dateTime() }));
-const checkEmpty = checkOf(t.Object({ mailbox: t.String() }));
+const readSnooze = bodyOf(t.Object({ until: dateTime() }), MOST_BODY_BYTES);
+const readEmpty = bodyOf(t.Object({ mailbox: t.String() }), MOST_BODY_BYTES);
 
 export function mailRoutes(parts: MailParts): Route[] {
   const { mailbox, sending, runtime, snoozed } = parts;
@@ -80,10 +78,9 @@ export function mailRoutes(parts: MailParts): Route[] {
       // Body {until}: ISO 8601. PATCH folder "inbox" takes it back.
       method: "POST",
       path: "/threads/:id/snooze",
-      async run({ request, params: { id = "" }, session }) {
-        const given = await readJson(request, MOST_BODY_BYTES);
-        checkSnooze(given);
-        const thread = mailbox.snoozeFor(session.caller, id, readUntil((given as { until: string }).until));
+      async run(asked) {
+        const { until } = await readSnooze(asked);
+        const thread = mailbox.snoozeFor(asked.session.caller, asked.params.id ?? "", readUntil(until));
         snoozed();
         return { thread };
       },
@@ -104,14 +101,14 @@ export function mailRoutes(parts: MailParts): Route[] {
     {
       method: "PATCH",
       path: "/drafts/:id",
-      run: async ({ request, params: { id = "" }, session }) =>
-        sending.saveDraft(session.caller, id, await readDraftRequest(request)),
+      run: async (asked) =>
+        sending.saveDraft(asked.session.caller, asked.params.id ?? "", await readDraftRequest(asked)),
     },
     {
       method: "POST",
       path: "/drafts/:id/send",
-      run: async ({ request, params: { id = "" }, session }) =>
-        sending.sendDraft(session.caller, id, await readDraftRequest(request)),
+      run: async (asked) =>
+        sending.sendDraft(asked.session.caller, asked.params.id ?? "", await readDraftRequest(asked)),
     },
     {
       // For good: of trash, spam, or a draft.
@@ -119,7 +116,7 @@ export function mailRoutes(parts: MailParts): Route[] {
       path: "/threads/:id",
       run({ params: { id = "" }, session }) {
         mailbox.deleteThread(session.caller, id);
-        return new Response(null, { status: 204 });
+        return done();
       },
     },
     ...(["trash", "spam"] as const).map(
@@ -127,11 +124,9 @@ export function mailRoutes(parts: MailParts): Route[] {
         // Body {mailbox}: id, address or alias address.
         method: "POST",
         path: `/${folder}/empty`,
-        async run({ request, session }) {
-          const given = await readJson(request, MOST_BODY_BYTES);
-          checkEmpty(given);
-          const deleted = await mailbox.emptyFolder(session.caller, (given as { mailbox: string }).mailbox, folder);
-          return { deleted };
+        async run(asked) {
+          const { mailbox: of } = await readEmpty(asked);
+          return { deleted: await mailbox.emptyFolder(asked.session.caller, of, folder) };
         },
       }),
     ),

@@ -5,7 +5,7 @@ import { AppError } from "../../errors.ts";
 import { hashPassword, type People } from "../../settings/people.ts";
 import type { Store } from "../../store/store.ts";
 import type { Route } from "../route.ts";
-import { bodyOf, done } from "./settings-asked.ts";
+import { bodyOf, done } from "./asked.ts";
 
 export interface ProfileParts {
   store: Pick<Store, "transact">;

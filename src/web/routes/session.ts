@@ -1,15 +1,14 @@
 /** Signing in and out, who one is, and the browsers one is signed in with. */
 import { endSession, endSessions, listSessions, startSession } from "../../access/sessions.ts";
 import type { TrySignIn } from "../../access/sign-in.ts";
-import { readJson } from "../../api/body.ts";
 import { t } from "../../api/json-schema.ts";
-import { checkOf } from "../../api/shape.ts";
 import { AppError } from "../../errors.ts";
 import type { Runtime } from "../../runtime.ts";
 import type { Store } from "../../store/store.ts";
 import type { Asked, Route } from "../route.ts";
 import type { SessionCookie } from "../session-cookie.ts";
 import type { Person, SessionView } from "../views.ts";
+import { bodyOf, done, isoOf } from "./asked.ts";
 
 export interface SessionParts {
   store: Pick<Store, "db" | "transact">;
@@ -20,10 +19,10 @@ export interface SessionParts {
 
 const MOST_SIGN_IN_BYTES = 16_384;
 
-const SignInRequest = t.Object({ email: t.String({ maxLength: 320 }), password: t.String({ maxLength: 1_024 }) });
-const checkSignIn = checkOf(SignInRequest);
-
-const iso = (ms: number): string => new Date(ms).toISOString();
+const readSignIn = bodyOf(
+  t.Object({ email: t.String({ maxLength: 320 }), password: t.String({ maxLength: 1_024 }) }),
+  MOST_SIGN_IN_BYTES,
+);
 
 /**
  * POST /app/sign-in `{email, password}`: 204 with the cookie; 401 says nothing of what was wrong (contract: Sign-in
@@ -31,9 +30,7 @@ const iso = (ms: number): string => new Date(ms).toISOString();
  */
 export function createSignInRoute({ store, cookie, trySignIn, runtime }: SessionParts) {
   return async (request: Request, source: string): Promise<Response> => {
-    const given = await readJson(request, MOST_SIGN_IN_BYTES);
-    checkSignIn(given);
-    const { email, password } = given as { email: string; password: string };
+    const { email, password } = await readSignIn({ request });
     const signedIn = await trySignIn({ username: email, secret: password, source });
     const { token } = store.transact((tx) => {
       // The password may have changed, and the person left, while it was being looked at.
@@ -72,7 +69,7 @@ export function sessionRoutes({ store, cookie, runtime }: SessionParts): Route[]
         return {
           sessions: sessions.map(({ id, userAgent, createdAt, lastUsedAt }) => ({
             ...{ id, userAgent, current: id === session.id },
-            ...{ createdAt: iso(createdAt), lastUsedAt: iso(lastUsedAt) },
+            ...{ createdAt: isoOf(createdAt), lastUsedAt: isoOf(lastUsedAt) },
           })),
         };
       },
@@ -84,7 +81,7 @@ export function sessionRoutes({ store, cookie, runtime }: SessionParts): Route[]
         if (!store.transact((tx) => endSession(tx, session.caller.userId, params.id ?? ""))) {
           throw new AppError("not_found", "There is no such session of yours");
         }
-        return params.id === session.id ? signedOut() : new Response(null, { status: 204 });
+        return params.id === session.id ? signedOut() : done();
       },
     },
     {
@@ -93,7 +90,7 @@ export function sessionRoutes({ store, cookie, runtime }: SessionParts): Route[]
       path: "/sessions",
       run({ session }) {
         store.transact((tx) => endSessions(tx, session.caller.userId, session.id));
-        return new Response(null, { status: 204 });
+        return done();
       },
     },
   ];

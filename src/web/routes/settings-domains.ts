@@ -5,7 +5,7 @@ import { type DomainEntry, type Domains, makeDkimKeys } from "../../settings/dom
 import type { Store } from "../../store/store.ts";
 import type { DomainView } from "../admin-views.ts";
 import type { Route } from "../route.ts";
-import { bodyOf, done, isoOf, workspaceOf } from "./settings-asked.ts";
+import { bodyOf, done, isoOf, workspaceOf } from "./asked.ts";
 
 export interface DomainsParts {
   store: Pick<Store, "transact">;

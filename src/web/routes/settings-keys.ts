@@ -4,7 +4,7 @@ import { type Developers, type KeyRecord, SCOPES } from "../../settings/develope
 import type { Store } from "../../store/store.ts";
 import type { KeyListView, KeyView, NewKeyView } from "../developer-views.ts";
 import type { Route } from "../route.ts";
-import { bodyOf, done, isoOf, workspaceOf } from "./settings-asked.ts";
+import { bodyOf, done, isoOf, workspaceOf } from "./asked.ts";
 
 export interface KeyParts {
   store: Pick<Store, "transact">;

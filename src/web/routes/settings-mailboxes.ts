@@ -6,7 +6,7 @@ import type { Options } from "../../store/options.ts";
 import type { Store, Tx } from "../../store/store.ts";
 import type { MailboxAdminView, MailboxesView } from "../admin-views.ts";
 import type { Asked, Route } from "../route.ts";
-import { bodyOf, done, workspaceOf } from "./settings-asked.ts";
+import { bodyOf, done, workspaceOf } from "./asked.ts";
 
 export interface MailboxesParts {
   store: Pick<Store, "transact">;

@@ -4,7 +4,7 @@ import type { Outbound, Unsettled } from "../../settings/outbound.ts";
 import type { Store } from "../../store/store.ts";
 import type { QueueEntryView, QueueView, SuppressionView } from "../admin-views.ts";
 import type { Route } from "../route.ts";
-import { bodyOf, done, isoOf, workspaceOf } from "./settings-asked.ts";
+import { bodyOf, done, isoOf, workspaceOf } from "./asked.ts";
 
 export interface OutboundParts {
   store: Pick<Store, "transact">;

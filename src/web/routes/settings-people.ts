@@ -4,7 +4,7 @@ import { hashPassword, type People, ROLES, type UserEntry } from "../../settings
 import type { Store } from "../../store/store.ts";
 import type { UserView } from "../admin-views.ts";
 import type { Route } from "../route.ts";
-import { bodyOf, done, workspaceOf } from "./settings-asked.ts";
+import { bodyOf, done, workspaceOf } from "./asked.ts";
 
 export interface PeopleParts {
   store: Pick<Store, "transact">;

@@ -6,7 +6,7 @@ import type { Options, SettingRow } from "../../store/options.ts";
 import type { Store, Tx } from "../../store/store.ts";
 import type { SettingView } from "../admin-views.ts";
 import type { Asked, Route } from "../route.ts";
-import { bodyOf, workspaceOf } from "./settings-asked.ts";
+import { bodyOf, workspaceOf } from "./asked.ts";
 
 export interface ServerParts {
   store: Pick<Store, "transact">;

@@ -4,7 +4,7 @@ import { type Delivery, type Developers, type Endpoint, EVENT_NAMES } from "../.
 import type { Store } from "../../store/store.ts";
 import type { DeliveryView, SecretView, WebhookListView, WebhookView } from "../developer-views.ts";
 import type { Asked, Route } from "../route.ts";
-import { bodyOf, done, isoOf, workspaceOf } from "./settings-asked.ts";
+import { bodyOf, done, isoOf, workspaceOf } from "./asked.ts";
 
 export interface WebhookParts {
   store: Pick<Store, "transact">;

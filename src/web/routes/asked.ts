@@ -1,4 +1,4 @@
-/** What routes of settings read from a request, and how they answer. */
+/** What the app's routes read from a request, and how they answer. */
 import { readJson } from "../../api/body.ts";
 import type { ObjectSchema, Static } from "../../api/json-schema.ts";
 import { checkOf } from "../../api/shape.ts";
@@ -6,11 +6,14 @@ import type { Asked } from "../route.ts";
 
 const MOST_BODY_BYTES = 65_536;
 
-/** Reads a body as the schema has it. It throws AppError bad_request. */
-export function bodyOf<S extends ObjectSchema>(schema: S): (asked: Asked) => Promise<Static<S>> {
+/** Reads a body as the schema has it. It throws AppError bad_request, payload_too_large. */
+export function bodyOf<S extends ObjectSchema>(
+  schema: S,
+  mostBytes = MOST_BODY_BYTES,
+): (asked: Pick<Asked, "request">) => Promise<Static<S>> {
   const check = checkOf(schema);
   return async ({ request }) => {
-    const given = await readJson(request, MOST_BODY_BYTES);
+    const given = await readJson(request, mostBytes);
     check(given);
     return given as Static<S>;
   };
