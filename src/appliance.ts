@@ -29,13 +29,15 @@ import { createPeople, type People } from "./settings/people.ts";
 import { claimFolder } from "./store/claim.ts";
 import { type Options, openOptions } from "./store/options.ts";
 import { openStore, type Store } from "./store/store.ts";
-import { type Certificates, openCertificates } from "./tls.ts";
-import { createHttpServer, type HttpServerParts } from "./web/server.ts";
+import { type Certificates, openCertificates } from "./tls/certificates.ts";
+import { type StartParts, startHttp } from "./web/start.ts";
 import { createWeb } from "./web/web.ts";
 
 /** Where the listeners are, as `host:port`; `off` for those that did not start. */
 export interface Ready {
   http: string;
+  /** Only when it is on. */
+  https?: string;
   mx: string;
   submission: string;
   submissions: string;
@@ -126,17 +128,21 @@ export function createAppliance(
   }
 
   async function openTls(): Promise<Certificates | undefined> {
-    if ([config.mx, config.submission, config.submissions].every((listen) => listen === "off")) return undefined;
+    const { https, mx, submission, submissions } = config;
+    if ([https, mx, submission, submissions].every((listen) => listen === "off")) return undefined;
     return openCertificates({ mode: config.tls, hostname: config.hostname, folder: config.data, runtime, log });
   }
 
-  async function startHttp(parts: Pick<HttpServerParts, "rest" | "web" | "health">): Promise<string> {
-    const listen = config.http;
-    if (listen === "off") return "off";
-    return bound("MAILROOM_HTTP", () => {
-      const http = createHttpServer({ ...parts, listen, runtime, log });
-      fronts.push(http);
-      return http.address;
+  function startWeb(parts: Pick<StartParts, "rest" | "web" | "health" | "certificates">) {
+    const { http, https, baseUrl } = config;
+    return startHttp({
+      ...{ ...parts, http, https, baseUrl, runtime, log },
+      bound: (variable, start) =>
+        bound(variable, async () => {
+          const server = await start();
+          fronts.push(server);
+          return server.address;
+        }),
     });
   }
 
@@ -196,7 +202,7 @@ export function createAppliance(
         fronts.push(api, web);
         const smtpWorks = () => Object.values(listeners).every((listener) => listener.works());
         const health = { store: () => store.works(), smtp: smtpWorks };
-        const http = await startHttp({ rest: api.rest, web, health });
+        const addresses = await startWeb({ rest: api.rest, web, health, certificates });
 
         scheduler = createScheduler(runtime, log, [
           ...mailbox.jobs,
@@ -217,7 +223,12 @@ export function createAppliance(
         fronts.push(scheduler);
         settled = settledWith(store, scheduler, [relay, opened]);
         const { mx, submission, submissions } = listeners;
-        const ready = { http, mx: mx.address, submission: submission.address, submissions: submissions.address };
+        const ready = {
+          ...addresses,
+          mx: mx.address,
+          submission: submission.address,
+          submissions: submissions.address,
+        };
         log.info("ready", ready);
         return ready;
       } catch (error) {

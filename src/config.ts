@@ -15,6 +15,8 @@ export interface Config {
   /** Public origin, without a trailing slash. */
   readonly baseUrl: string;
   readonly http: Listen;
+  /** With it, `http` answers little more than where to go. */
+  readonly https: Listen;
   readonly mx: Listen;
   /** For mail apps: STARTTLS before AUTH. */
   readonly submission: Listen;
@@ -100,16 +102,8 @@ function parseLogLevel(value: string): Config["log"] {
   return level;
 }
 
-/** What the contract names and no feature reads yet is refused rather than left out in silence. */
-function checkUnbuilt(env: Environment): void {
-  if ((env.MAILROOM_HTTPS || "off") !== "off") {
-    throw new ConfigError("MAILROOM_HTTPS is not built yet: leave it off and put a TLS proxy before MAILROOM_HTTP");
-  }
-}
-
 /** Reads the environment. An empty variable counts as not set. */
 export function readConfig(env: Environment): Config {
-  checkUnbuilt(env);
   const baseUrl = parseBaseUrl(env.MAILROOM_BASE_URL || "http://localhost:8025");
   const hostname = env.MAILROOM_HOSTNAME || new URL(baseUrl).hostname;
   if (
@@ -123,6 +117,7 @@ export function readConfig(env: Environment): Config {
     data: env.MAILROOM_DATA || "./data",
     baseUrl,
     http: parseListen("MAILROOM_HTTP", env.MAILROOM_HTTP || "127.0.0.1:8025"),
+    https: parseListen("MAILROOM_HTTPS", env.MAILROOM_HTTPS || "off"),
     mx: parseListen("MAILROOM_MX", env.MAILROOM_MX || "127.0.0.1:2525"),
     submission: parseListen("MAILROOM_SUBMISSION", env.MAILROOM_SUBMISSION || "127.0.0.1:2587"),
     submissions: parseListen("MAILROOM_SUBMISSIONS", env.MAILROOM_SUBMISSIONS || "127.0.0.1:2465"),

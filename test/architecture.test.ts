@@ -29,7 +29,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   mta: [...BASE, "scheduler", "tls", "store", "message", "access", "events", "mailbox"],
   settings: [...BASE, "store", "message", "access", "search", "events", "mailbox", "mta"],
   api: [...BASE, "scheduler", "store", "message", "access", "events", "mailbox", "mta"],
-  web: [...BASE, "http-client", "store", "message", "access", "events", "settings", "mailbox", "mta", "api"],
+  web: [...BASE, "http-client", "tls", "store", "message", "access", "events", "settings", "mailbox", "mta", "api"],
   demo: [...BASE, "store", "message", "access", "mailbox", "mta", "settings"],
   appliance: ["*"],
   cli: [...BASE, "config", "settings", "demo", "appliance"],

@@ -10,7 +10,7 @@ import type { Socket } from "node:net";
 import type { Log } from "../log.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
-import type { Certificates, KeyPair } from "../tls.ts";
+import type { Certificates, KeyPair } from "../tls/certificates.ts";
 import type { Envelope } from "./inbound.ts";
 import { Connection, type ConnectionParts, LIMITS, type Limits, type Origin, originOf } from "./listener-connection.ts";
 import { Refusal, refusalOf } from "./refusal.ts";

@@ -20,6 +20,9 @@ const CONTENT_SECURITY_POLICY = [
   "trusted-types 'none'",
 ].join("; ");
 
+/** RFC 6797. Not for subdomains, which may be of others. */
+export const STRICT_TRANSPORT_SECURITY = "max-age=31536000";
+
 /** Of pages, files and data alike. `secure`: the public origin is https. */
 export function commonHeaders({ secure }: { secure: boolean }): Record<string, string> {
   return {
@@ -27,7 +30,7 @@ export function commonHeaders({ secure }: { secure: boolean }): Record<string, s
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
-    ...(secure && { "strict-transport-security": "max-age=31536000" }),
+    ...(secure && { "strict-transport-security": STRICT_TRANSPORT_SECURITY }),
   };
 }
 

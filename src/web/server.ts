@@ -1,43 +1,42 @@
 /**
- * The HTTP listener: one Bun.serve for /healthz, everything under /api/, and the web app (web.ts).
- *
- * Invariant: whatever arrives is answered, and what arrived before `stop` is finished.
+ * What the HTTP listeners answer. The one with the app: /healthz, everything under /api/, and the web app (web.ts). The
+ * one beside an HTTPS listener: /healthz, and where else to go. Either answers the challenges of a certificate authority.
  */
 import type { Rest } from "../api/rest.ts";
-import { pathOf } from "../api/target.ts";
-import type { Log } from "../log.ts";
-import type { Runtime } from "../runtime.ts";
+import { pathOf, queryOf } from "../api/target.ts";
+import { STRICT_TRANSPORT_SECURITY } from "./headers.ts";
+import { type HttpListenerParts, type HttpServer, listenHttp } from "./listener.ts";
 import type { Web } from "./web.ts";
 
 /** Whether a part of the appliance works; throwing is no. */
 type HealthCheck = () => boolean | Promise<boolean>;
 
-export interface HttpServer {
-  /** As bound: `port` is the one that was picked for port 0. */
-  readonly address: { host: string; port: number };
-  /** Takes no new connections and resolves when what is in flight has ended, or after `graceMs` has been cut off. */
-  stop(graceMs: number): Promise<void>;
-}
-
-export interface HttpServerParts {
-  listen: { host: string; port: number };
-  rest: Rest;
-  web: Pick<Web, "answer">;
+/** What anybody is told, over HTTP and HTTPS alike. */
+export interface OpenParts {
   /** By name; /healthz says which of them fail (contract: Web). */
   health: Readonly<Record<string, HealthCheck>>;
-  runtime: Pick<Runtime, "setTimer">;
-  log: Log;
+  /** What to show the certificate authority that asks for `token` (RFC 8555 §8.3); undefined for one that is not ours. */
+  challenge?: (token: string) => string | undefined;
 }
 
-/** Seconds that a connection may be silent: longer than clients keep them open, so that they close first. */
-const IDLE_SECONDS = 75;
-/** How often `stop` looks whether anything is still in flight, ms. */
-const STOP_POLL_MS = 20;
+export interface HttpServerParts extends OpenParts, Omit<HttpListenerParts, "answer"> {
+  rest: Rest;
+  web: Pick<Web, "answer">;
+  /** It is behind TLS of ours: whatever it answers says to come by HTTPS only from now on. */
+  secure?: boolean;
+}
 
-const text = (body: string, status: number): Response =>
-  new Response(body, { status, headers: { "x-content-type-options": "nosniff" } });
+export interface RedirectorParts extends OpenParts, Omit<HttpListenerParts, "answer" | "originOf"> {
+  /** Where everything else is: an origin of https. */
+  target: string;
+}
 
-async function answerHealth(checks: HttpServerParts["health"]): Promise<Response> {
+const CHALLENGE = "/.well-known/acme-challenge/";
+
+const text = (body: string, status: number, headers: Record<string, string> = {}): Response =>
+  new Response(body, { status, headers: { "x-content-type-options": "nosniff", ...headers } });
+
+async function answerHealth(checks: OpenParts["health"]): Promise<Response> {
   const results = await Promise.all(
     Object.entries(checks).map(async ([name, check]) => {
       const works = await Promise.try(check).catch(() => false);
@@ -51,9 +50,26 @@ async function answerHealth(checks: HttpServerParts["health"]): Promise<Response
   );
 }
 
-/** Starts listening. @throws when the address cannot be bound. */
-export function createHttpServer({ listen, rest, web, health, runtime, log }: HttpServerParts): HttpServer {
+/** Undefined for what is not for anybody. */
+async function answerOpenly(request: Request, path: string, parts: OpenParts): Promise<Response | undefined> {
+  if (request.method !== "GET" && request.method !== "HEAD") return undefined;
+  if (path === "/healthz") return answerHealth(parts.health);
+  if (!path.startsWith(CHALLENGE)) return undefined;
+  const proof = parts.challenge?.(path.slice(CHALLENGE.length));
+  return proof === undefined
+    ? text("Not found\n", 404)
+    : text(proof, 200, { "content-type": "application/octet-stream", "cache-control": "no-store" });
+}
+
+/** Starts listening with the app. @throws when the address cannot be bound. */
+export function createHttpServer({ rest, web, secure = false, ...parts }: HttpServerParts): HttpServer {
   async function answer(request: Request, peer: string | undefined): Promise<Response> {
+    const response = await find(request, peer);
+    if (secure) response.headers.set("strict-transport-security", STRICT_TRANSPORT_SECURITY);
+    return response;
+  }
+
+  async function find(request: Request, peer: string | undefined): Promise<Response> {
     const path = pathOf(request.url);
     // Bun leaves the origin out when the Host header names none. HTTP/1.0 needs no such header (RFC 9112 §3.2).
     const isNamed = !request.url.startsWith("/");
@@ -62,38 +78,23 @@ export function createHttpServer({ listen, rest, web, health, runtime, log }: Ht
     }
     const named = isNamed ? request : new Request(`http://localhost${request.url}`, request);
     if (path.startsWith("/api/")) return rest(named, peer);
-    if (path === "/healthz" && (request.method === "GET" || request.method === "HEAD")) return answerHealth(health);
-    return (await web.answer(named, path, peer)) ?? text("Not found\n", 404);
+    return (
+      (await answerOpenly(named, path, parts)) ?? (await web.answer(named, path, peer)) ?? text("Not found\n", 404)
+    );
   }
+  return listenHttp({ ...parts, answer });
+}
 
-  const server = Bun.serve({
-    hostname: listen.host,
-    port: listen.port,
-    idleTimeout: IDLE_SECONDS,
-    // Bun's own refusal would have no body; the API counts what it reads, and unread bytes are not kept.
-    maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-    development: false,
-    // Without development mode Bun shares the port: a second server would silently take half of the requests.
-    reusePort: false,
-    fetch: (request, server) => answer(request, server.requestIP(request)?.address),
-    error(error) {
-      log.error("an HTTP request failed", { error });
-      return Response.json(
-        { error: "Something failed on our side. It is safe to try again.", code: "server_error" },
-        { status: 500 },
-      );
-    },
-  });
-
-  return {
-    address: { host: listen.host, port: server.port ?? listen.port },
-    async stop(graceMs) {
-      void server.stop();
-      // Not its promise: it also waits for connections on which Bun answered before the request's body was whole.
-      for (let waited = 0; server.pendingRequests > 0 && waited < graceMs; waited += STOP_POLL_MS) {
-        await new Promise<void>((resolve) => runtime.setTimer(resolve, STOP_POLL_MS));
-      }
-      await server.stop(true);
-    },
-  };
+/**
+ * Starts listening with nothing but what is open, and a redirect that keeps method and body (RFC 9110 §15.4.9).
+ * @throws when the address cannot be bound.
+ */
+export function createRedirector({ target, ...parts }: RedirectorParts): HttpServer {
+  async function answer(request: Request): Promise<Response> {
+    const path = pathOf(request.url);
+    const query = queryOf(request.url);
+    const location = `${target}${path}${query === "" ? "" : `?${query}`}`;
+    return (await answerOpenly(request, path, parts)) ?? text(`Use ${target}\n`, 308, { location });
+  }
+  return listenHttp({ ...parts, answer });
 }

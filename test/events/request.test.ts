@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import { openRequests, type RequestOutcome, type RequestParts, type WebhookRequest } from "../../src/events/request.ts";
 import { createLog } from "../../src/log.ts";
 import type { DnsResolver } from "../../src/runtime.ts";
-import { type KeyPair, openCertificates } from "../../src/tls.ts";
+import { type KeyPair, openCertificates } from "../../src/tls/certificates.ts";
 import { type Zone, zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { type Answer, receive, receiveOnBoth, writeForever } from "../harness/raw-receiver.ts";

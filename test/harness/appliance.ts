@@ -1,7 +1,7 @@
 /** A whole appliance inside the test's process: database in memory, fake clock, real sockets on free ports. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { type Appliance, createAppliance } from "../../src/appliance.ts";
+import { type Appliance, createAppliance, type Ready } from "../../src/appliance.ts";
 import { readConfig } from "../../src/config.ts";
 import { createLog } from "../../src/log.ts";
 import type { DnsResolver } from "../../src/runtime.ts";
@@ -33,6 +33,8 @@ export interface Booted {
   submissions: Address;
   /** `http://host:port` */
   http: string;
+  /** What `start` said. */
+  ready: Ready;
   /** Log lines so far. */
   lines: Record<string, unknown>[];
   /** Moves the clock, runs what falls due, and waits for it. */
@@ -102,6 +104,7 @@ export async function boot(env: Record<string, string> = {}, dns?: DnsResolver):
     submission: addressOf(ready.submission),
     submissions: addressOf(ready.submissions),
     http: `http://${ready.http}`,
+    ready,
     lines,
     async advance(ms) {
       runtime.advanceTo(runtime.now() + ms);

@@ -2,7 +2,7 @@
 import { expect } from "bun:test";
 import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
-import type { KeyPair } from "../../src/tls.ts";
+import type { KeyPair } from "../../src/tls/certificates.ts";
 import { atEndOfFile } from "./end.ts";
 
 export interface Receiver {

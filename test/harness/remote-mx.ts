@@ -5,7 +5,7 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, TLSSocket } from "node:tls";
 import { createLog } from "../../src/log.ts";
-import { type KeyPair, openCertificates } from "../../src/tls.ts";
+import { type KeyPair, openCertificates } from "../../src/tls/certificates.ts";
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
 import { fakeRuntime } from "./runtime.ts";

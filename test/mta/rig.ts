@@ -19,7 +19,7 @@ import { createFts5Engine } from "../../src/search/fts5.ts";
 import { type Options, openOptions, SETTINGS } from "../../src/store/options.ts";
 import * as schema from "../../src/store/schema.ts";
 import { openStore } from "../../src/store/store.ts";
-import { type Certificates, type KeyPair, openCertificates } from "../../src/tls.ts";
+import { type Certificates, type KeyPair, openCertificates } from "../../src/tls/certificates.ts";
 import { atEndOfFile } from "../harness/end.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { shareWorker } from "../harness/parser-worker.ts";

@@ -2,7 +2,8 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
 import { createLog } from "../../src/log.ts";
-import { createHttpServer, type HttpServer } from "../../src/web/server.ts";
+import type { HttpServer } from "../../src/web/listener.ts";
+import { createHttpServer } from "../../src/web/server.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
 const running: HttpServer[] = [];

@@ -3,11 +3,11 @@ import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { connect, createServer, type TLSSocket } from "node:tls";
-import { ConfigError } from "../src/errors.ts";
-import { createLog } from "../src/log.ts";
-import { type Certificates, type KeyPair, openCertificates } from "../src/tls.ts";
-import { temporaryFolder } from "./harness/folder.ts";
-import { fakeRuntime, START } from "./harness/runtime.ts";
+import { ConfigError } from "../../src/errors.ts";
+import { createLog } from "../../src/log.ts";
+import { type Certificates, type KeyPair, openCertificates } from "../../src/tls/certificates.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { fakeRuntime, START } from "../harness/runtime.ts";
 
 const DAY_MS = 24 * 60 * 60_000;
 

@@ -1,0 +1,62 @@
+/**
+ * The certificate of the TLS listeners (contract: MAILROOM_TLS), wherever it comes from. A pair handed out always works;
+ * listeners are given a later one while they run.
+ */
+import type { TlsMode } from "../config.ts";
+import type { Log } from "../log.ts";
+import type { Runtime } from "../runtime.ts";
+import type { Job } from "../scheduler.ts";
+import { fileSource } from "./files.ts";
+import type { KeyPair } from "./pair.ts";
+import { selfSignedSource } from "./self-signed.ts";
+
+export type { KeyPair };
+
+export interface Certificates {
+  current(): KeyPair;
+  /** `listener` gets every later pair. Returns what removes it. */
+  onChange(listener: (pair: KeyPair) => void): () => void;
+  /** For the scheduler: looks whether there is a later pair. */
+  job: Job;
+}
+
+export interface CertificateSetup {
+  mode: TlsMode;
+  /** The name in the self-signed certificate: a host name, or an address in brackets. */
+  hostname: string;
+  /** The data folder. */
+  folder: string;
+  runtime: Pick<Runtime, "now" | "randomBytes">;
+  log: Log;
+}
+
+/** Where pairs come from. */
+export interface Source {
+  /** @throws ConfigError when there is no usable pair */
+  first(): Promise<KeyPair>;
+  /** Calls `replace` with the pair in force from now on, if it is another. Resolves with when to look again, epoch ms. */
+  look(replace: (pair: KeyPair) => void): Promise<number>;
+}
+
+/** Opens the certificate. @throws ConfigError for files that cannot be read or do not belong together. */
+export async function openCertificates(setup: CertificateSetup): Promise<Certificates> {
+  const { mode } = setup;
+  const source = mode.mode === "files" ? fileSource(mode, setup) : selfSignedSource(setup);
+  const listeners = new Set<(pair: KeyPair) => void>();
+  let pair = await source.first();
+  return {
+    current: () => pair,
+    onChange(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    job: {
+      name: "certificates",
+      runDue: () =>
+        source.look((next) => {
+          pair = next;
+          for (const listener of listeners) listener(pair);
+        }),
+    },
+  };
+}

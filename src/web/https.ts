@@ -1,0 +1,108 @@
+/**
+ * TLS before an HTTP listener, with a certificate that changes while it runs.
+ *
+ * Bun.serve keeps the certificate that it was started with, and a second one in its place, on the same port, loses
+ * connections that are being opened just then; a server of node:tls takes another certificate for the handshakes to come.
+ * So TLS ends here, and each connection is carried on to a listener on loopback, which knows by its port whose it is.
+ *
+ * Invariant: what did not come through here is not answered there.
+ */
+import { connect, type Socket } from "node:net";
+import { createServer, type TLSSocket } from "node:tls";
+import type { Certificates, KeyPair } from "../tls/certificates.ts";
+import type { HttpListenerParts, HttpServer, Peer } from "./listener.ts";
+
+export interface HttpsServerParts extends Pick<HttpListenerParts, "listen" | "runtime" | "log"> {
+  certificates: Pick<Certificates, "current" | "onChange">;
+  /** Starts the HTTP listener behind. */
+  behind(parts: Required<Pick<HttpListenerParts, "listen" | "originOf">>): HttpServer;
+}
+
+const HANDSHAKE_MS = 20_000;
+const LINGER_MS = 30_000;
+const LAST_WORDS_MS = 500;
+const STOP_POLL_MS = 20;
+
+const tlsOptions = ({ cert, key }: KeyPair) => ({ cert, key, minVersion: "TLSv1.2" }) as const;
+
+/** Starts listening. Rejects when the address cannot be bound. */
+export async function createHttpsServer({
+  listen,
+  certificates,
+  behind,
+  runtime,
+  log,
+}: HttpsServerParts): Promise<HttpServer> {
+  /** By the port from which a connection reaches the listener behind: where it comes from. */
+  const origins = new Map<number, string | undefined>();
+  const open = new Set<Socket>();
+  const http = behind({
+    listen: { host: "127.0.0.1", port: 0 },
+    originOf(peer: Peer | null) {
+      if (!peer || !origins.has(peer.port)) throw new Error("a connection that did not come by HTTPS");
+      return origins.get(peer.port);
+    },
+  });
+
+  function carryOn(outer: TLSSocket): void {
+    const inner = connect({ host: http.address.host, port: http.address.port, noDelay: true });
+    outer.setNoDelay(true);
+    open.add(outer);
+    let port: number | undefined;
+    let cancelTimer = () => {};
+    inner.once("connect", () => {
+      port = inner.localPort;
+      if (port === undefined || outer.destroyed) return inner.destroy();
+      origins.set(port, outer.remoteAddress);
+      outer.pipe(inner);
+      return inner.pipe(outer);
+    });
+    inner.once("close", () => {
+      if (port !== undefined) origins.delete(port);
+      if (outer.destroyed) return;
+      // The last answer may still be on its way; a client that does not take it is not waited for.
+      outer.end();
+      cancelTimer = runtime.setTimer(() => outer.destroy(), LINGER_MS);
+    });
+    inner.on("error", () => outer.destroy());
+    outer.on("error", () => inner.destroy());
+    outer.once("close", () => {
+      cancelTimer();
+      open.delete(outer);
+      inner.destroy();
+    });
+  }
+
+  const server = createServer({ ...tlsOptions(certificates.current()), handshakeTimeout: HANDSHAKE_MS }, carryOn);
+  server.on("tlsClientError", (error, socket) => {
+    log.debug("TLS handshake failed", { error });
+    socket.destroy();
+  });
+  const forget = certificates.onChange((pair) => server.setSecureContext(tlsOptions(pair)));
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject);
+      server.listen(listen.port, listen.host, resolve);
+    });
+  } catch (error) {
+    forget();
+    await http.stop(0);
+    throw error;
+  }
+  server.on("error", (error) => log.debug("HTTPS listener", { error }));
+  const bound = server.address();
+
+  return {
+    address: { host: listen.host, port: typeof bound === "object" && bound ? bound.port : listen.port },
+    async stop(graceMs) {
+      forget();
+      server.close();
+      await http.stop(graceMs);
+      // Their last answers have been read from behind; those who take them too slowly are cut off.
+      for (let waited = 0; open.size > 0 && waited < Math.min(graceMs, LAST_WORDS_MS); waited += STOP_POLL_MS) {
+        await new Promise<void>((resolve) => runtime.setTimer(resolve, STOP_POLL_MS));
+      }
+      for (const socket of open) socket.destroy();
+    },
+  };
+}

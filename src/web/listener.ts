@@ -1,0 +1,69 @@
+/**
+ * A listener for HTTP: one Bun.serve.
+ *
+ * Invariant: whatever arrives is answered, and what arrived before `stop` is finished.
+ */
+import type { Log } from "../log.ts";
+import type { Runtime } from "../runtime.ts";
+
+export interface HttpServer {
+  /** As bound: `port` is the one that was picked for port 0. */
+  readonly address: { host: string; port: number };
+  /** Takes no new connections and resolves when what is in flight has ended, or after `graceMs` has been cut off. */
+  stop(graceMs: number): Promise<void>;
+}
+
+export interface Peer {
+  address: string;
+  port: number;
+}
+
+export interface HttpListenerParts {
+  listen: { host: string; port: number };
+  /** `peer`: the address the connection came from; undefined when the system does not tell it. */
+  answer(request: Request, peer: string | undefined): Promise<Response>;
+  /** Where the connection from `peer` really came from. By default from there. */
+  originOf?: (peer: Peer | null) => string | undefined;
+  runtime: Pick<Runtime, "setTimer">;
+  log: Log;
+}
+
+/** Seconds that a connection may be silent: longer than clients keep them open, so that they close first. */
+const IDLE_SECONDS = 75;
+/** How often `stop` looks whether anything is still in flight, ms. */
+const STOP_POLL_MS = 20;
+
+/** Starts listening. @throws when the address cannot be bound. */
+export function listenHttp({ listen, answer, originOf, runtime, log }: HttpListenerParts): HttpServer {
+  const originOfPeer = originOf ?? ((peer) => peer?.address);
+  const server = Bun.serve({
+    hostname: listen.host,
+    port: listen.port,
+    idleTimeout: IDLE_SECONDS,
+    // Bun's own refusal would have no body; the API counts what it reads, and unread bytes are not kept.
+    maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+    development: false,
+    // Without development mode Bun shares the port: a second server would silently take half of the requests.
+    reusePort: false,
+    fetch: (request, server) => answer(request, originOfPeer(server.requestIP(request))),
+    error(error) {
+      log.error("an HTTP request failed", { error });
+      return Response.json(
+        { error: "Something failed on our side. It is safe to try again.", code: "server_error" },
+        { status: 500 },
+      );
+    },
+  });
+
+  return {
+    address: { host: listen.host, port: server.port ?? listen.port },
+    async stop(graceMs) {
+      void server.stop();
+      // Not its promise: it also waits for connections on which Bun answered before the request's body was whole.
+      for (let waited = 0; server.pendingRequests > 0 && waited < graceMs; waited += STOP_POLL_MS) {
+        await new Promise<void>((resolve) => runtime.setTimer(resolve, STOP_POLL_MS));
+      }
+      await server.stop(true);
+    },
+  };
+}
