@@ -6,12 +6,13 @@
  */
 import { Database, SQLiteError } from "bun:sqlite";
 import { closeSync, mkdirSync, openSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { drizzle } from "drizzle-orm/bun-sqlite";
 import { AppError, isUnavailable, unavailable } from "../errors.ts";
 import type { Runtime } from "../runtime.ts";
 import { type Blobs, openBlobs } from "./blobs.ts";
-import { MIGRATIONS } from "./migrations.ts";
+import { claimFolder } from "./claim.ts";
+import { migrate } from "./migrate.ts";
 import * as schema from "./schema.ts";
 
 export type Db = ReturnType<typeof drizzle<typeof schema, Database>>;
@@ -91,31 +92,6 @@ export function asUnavailable(error: unknown): unknown {
 const isBusy = (error: unknown): boolean =>
   error instanceof AppError && error.cause instanceof SQLiteError && /^SQLITE_BUSY/.test(error.cause.code ?? "");
 
-/** Brings the schema up to date. A data folder from a newer version is refused. */
-function migrate(sqlite: Database): void {
-  const version = (): number => (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
-  if (version() > MIGRATIONS.length) {
-    throw new Error(
-      `The data folder was written by a newer Mailroom (schema ${version()}, this one knows ${MIGRATIONS.length}): start that version, or restore a backup`,
-    );
-  }
-  if (version() === MIGRATIONS.length) return;
-  // Two processes may start at once: the second finds the work done once it holds the lock.
-  sqlite.exec("BEGIN EXCLUSIVE");
-  try {
-    for (const [index, sql] of MIGRATIONS.entries()) {
-      if (index < version()) continue;
-      sqlite.exec(sql);
-      sqlite.exec(`PRAGMA user_version = ${index + 1}`);
-    }
-    sqlite.exec("COMMIT");
-  } catch (error) {
-    // A full disk makes SQLite roll back by itself.
-    if (sqlite.inTransaction) sqlite.exec("ROLLBACK");
-    throw error;
-  }
-}
-
 function openDatabase(path: string, busyTimeoutMs: number): Database {
   // Private from its first moment, as SQLite then makes the files beside it: it holds mail, and the keys of domains.
   if (path !== ":memory:") closeSync(openSync(path, "a", 0o600));
@@ -128,7 +104,7 @@ function openDatabase(path: string, busyTimeoutMs: number): Database {
     sqlite.exec("PRAGMA foreign_keys = ON");
     sqlite.exec("PRAGMA cache_size = -32768");
     sqlite.exec("PRAGMA temp_store = MEMORY");
-    migrate(sqlite);
+    migrate(sqlite, { claim: () => claimFolder(dirname(path)) });
     return sqlite;
   } catch (error) {
     sqlite.close();

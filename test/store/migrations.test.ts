@@ -1,25 +1,159 @@
-/** A database that an older version wrote is brought up to date, and keeps what it knew. */
+/**
+ * A database that an older version wrote is brought up to date from every schema there ever was, and keeps what it knew;
+ * an upgrade that fails leaves it as it was; and going back is refused.
+ */
 import { Database } from "bun:sqlite";
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
+import { is } from "drizzle-orm";
+import { SQLiteTable } from "drizzle-orm/sqlite-core";
+import { claimFolder } from "../../src/store/claim.ts";
+import { migrate } from "../../src/store/migrate.ts";
 import { MIGRATIONS } from "../../src/store/migrations.ts";
-import { senderVerdicts } from "../../src/store/schema.ts";
-import { openStore } from "../../src/store/store.ts";
+import * as schema from "../../src/store/schema.ts";
+import { openStore, type Store } from "../../src/store/store.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { run } from "../harness/process.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
+import { fillTables, rowsOf, schemaOf, tablesOf } from "./rows.ts";
+
+const LATEST = MIGRATIONS.length;
+const open = (folder: string): Store => openStore({ folder, runtime: fakeRuntime() });
+
+/** A data folder as the version with that schema left it; `fill` writes what it knew. */
+function folderOf(version: number, fill: (sqlite: Database) => void = fillTables): string {
+  const folder = temporaryFolder();
+  const sqlite = new Database(join(folder, "mailroom.db"), { create: true });
+  sqlite.exec("PRAGMA foreign_keys = ON");
+  sqlite.transaction(() => {
+    for (const sql of MIGRATIONS.slice(0, version)) sqlite.exec(sql);
+    sqlite.exec(`PRAGMA user_version = ${version}`);
+    fill(sqlite);
+  })();
+  sqlite.close();
+  return folder;
+}
+
+function peek<T>(folder: string, look: (sqlite: Database) => T): T {
+  const sqlite = new Database(join(folder, "mailroom.db"));
+  try {
+    return look(sqlite);
+  } finally {
+    sqlite.close();
+  }
+}
+
+/** The upgrade of `folder` from its schema by that list. */
+const upgrade = (folder: string, migrations: readonly string[]): void =>
+  peek(folder, (sqlite) => {
+    sqlite.exec("PRAGMA foreign_keys = ON");
+    migrate(sqlite, { claim: () => claimFolder(folder), migrations });
+  });
+
+const fresh = schemaOf(open(temporaryFolder()).db.$client);
+
+describe.each(MIGRATIONS.map((_, index) => index + 1))("from schema %i", (version) => {
+  test("every row is kept, in the schema of a new folder, and the program reads it", () => {
+    const folder = folderOf(version);
+    const before = peek(folder, rowsOf);
+    for (const [table, rows] of Object.entries(before)) expect([table, rows.length]).toEqual([table, 1]);
+
+    const store = open(folder);
+    const { $client } = store.db;
+    expect(schemaOf($client)).toEqual(fresh);
+    expect($client.query("PRAGMA integrity_check").all()).toEqual([{ integrity_check: "ok" }]);
+    expect($client.query("PRAGMA foreign_key_check").all()).toEqual([]);
+    const after = rowsOf($client);
+    for (const [table, [row]] of Object.entries(before)) expect([table, after[table]]).toMatchObject([table, [row]]);
+    // The words of a message are found by the row that the index names.
+    expect($client.query("SELECT rowid FROM message_index WHERE message_index MATCH 'body'").all()).toEqual([
+      { rowid: 1 },
+    ]);
+    const tables = Object.values(schema).filter((value) => is(value, SQLiteTable));
+    for (const table of tables) expect(() => store.db.select().from(table).all()).not.toThrow();
+    store.close();
+    expect(schemaOf(open(folder).db.$client)).toEqual(fresh);
+  });
+});
+
+test("the rows that are to be kept are in every table", () => {
+  const folder = folderOf(LATEST);
+  expect(peek(folder, (sqlite) => tablesOf(sqlite).length)).toBeGreaterThan(20);
+});
 
 test("what was learned of senders before spoofed ones were told apart is about the senders themselves", () => {
-  const folder = temporaryFolder();
-  const old = new Database(join(folder, "mailroom.db"), { create: true });
-  for (const sql of MIGRATIONS.slice(0, 2)) old.exec(sql);
-  old.exec(`PRAGMA user_version = 2;
-    INSERT INTO workspaces (id, name, created_at) VALUES ('wsp_1', 'One', 1);
-    INSERT INTO mailboxes (id, workspace_id, address, name, created_at) VALUES ('mbx_1', 'wsp_1', 'a@b.example', 'A', 1);
-    INSERT INTO sender_verdicts VALUES ('mbx_1', 'bad@x.example', 'spam', 2), ('mbx_1', 'good@x.example', 'forgiven', 3)`);
-  old.close();
-  const { db } = openStore({ folder, runtime: fakeRuntime() });
-  expect(db.select().from(senderVerdicts).all()).toEqual([
+  const folder = folderOf(3, (sqlite) => {
+    sqlite.exec(`
+      INSERT INTO workspaces (id, name, created_at) VALUES ('wsp_1', 'One', 1);
+      INSERT INTO mailboxes (id, workspace_id, address, name, created_at) VALUES ('mbx_1', 'wsp_1', 'a@b.example', 'A', 1);
+      INSERT INTO sender_verdicts VALUES ('mbx_1', 'bad@x.example', 'spam', 2), ('mbx_1', 'good@x.example', 'forgiven', 3)`);
+  });
+  expect(open(folder).db.select().from(schema.senderVerdicts).all()).toEqual([
     { mailboxId: "mbx_1", sender: "bad@x.example", spoofed: false, verdict: "spam", trainedAt: 2 },
     { mailboxId: "mbx_1", sender: "good@x.example", spoofed: false, verdict: "forgiven", trainedAt: 3 },
   ]);
+});
+
+test("a webhook made after an upgrade is not told of what happened before it", () => {
+  const folder = folderOf(2);
+  expect(open(folder).db.select().from(schema.webhookCursor).all()).toEqual([{ id: 1, eventSeq: 1 }]);
+});
+
+describe("a migration that fails", () => {
+  const refused: [what: string, sql: string, reason: string][] = [
+    ["half-way through its statements", "CREATE TABLE half (x); INSERT INTO nowhere VALUES (1);", "no such table"],
+    ["by leaving rows that refer to nothing", "DELETE FROM workspaces", "a row of"],
+  ];
+  test.each(refused)("%s, leaves everything as it was and says which it is", (_, sql, reason) => {
+    const folder = folderOf(LATEST - 1);
+    const image = (): unknown => peek(folder, (sqlite) => [schemaOf(sqlite), rowsOf(sqlite)]);
+    const before = image();
+    const attempt = (): void => upgrade(folder, [...MIGRATIONS, sql]);
+    expect(attempt).toThrow(
+      `from ${LATEST - 1} to ${LATEST + 1}, and is as it was (migration ${LATEST + 1}: ${reason}`,
+    );
+    expect(image()).toEqual(before);
+    open(folder).close();
+  });
+
+  test("a table that others refer to can be rebuilt without losing their rows", () => {
+    const folder = folderOf(LATEST);
+    const { workspaces: _, ...others } = peek(folder, rowsOf);
+    upgrade(folder, [
+      ...MIGRATIONS,
+      `CREATE TABLE rebuilt (id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, created_at INTEGER NOT NULL) WITHOUT ROWID;
+       INSERT INTO rebuilt SELECT id, name, created_at FROM workspaces;
+       DROP TABLE workspaces;
+       ALTER TABLE rebuilt RENAME TO workspaces;`,
+    ]);
+    expect(peek(folder, rowsOf)).toMatchObject(others);
+  });
+});
+
+describe("refused, with exit code 1 and the data as it was", () => {
+  test("a folder that a newer version wrote, whatever the command", async () => {
+    const folder = folderOf(LATEST);
+    peek(folder, (sqlite) => sqlite.exec(`PRAGMA user_version = ${LATEST + 1}`));
+    const before = peek(folder, rowsOf);
+    for (const command of [["serve"], ["user", "list"]]) {
+      const { exitCode, stdout, stderr } = await run({ data: folder }, command);
+      expect([exitCode, stdout]).toEqual([1, ""]);
+      expect(stderr).toContain(
+        `written by a newer Mailroom (schema ${LATEST + 1}, this one knows ${LATEST}): start that version, or restore a backup`,
+      );
+    }
+    expect(peek(folder, rowsOf)).toEqual(before);
+  });
+
+  test("an upgrade beneath a server of the version before", async () => {
+    const folder = folderOf(LATEST - 1);
+    const before = peek(folder, schemaOf);
+    const stopped = claimFolder(folder);
+    const { exitCode, stderr } = await run({ data: folder }, ["user", "list"]);
+    expect([exitCode, stderr]).toEqual([1, expect.stringContaining("another server runs on the data folder")]);
+    expect(peek(folder, schemaOf)).toEqual(before);
+    stopped();
+    expect((await run({ data: folder }, ["user", "list"])).exitCode).toBe(0);
+    expect(peek(folder, schemaOf)).toEqual(fresh);
+  });
 });

@@ -1,0 +1,67 @@
+/**
+ * Bringing a database to this program's schema: forward only, all of it or nothing, and never beneath a running server.
+ * Going back is restoring a backup: an older program refuses what a newer one wrote.
+ */
+import type { Database } from "bun:sqlite";
+import { MIGRATIONS } from "./migrations.ts";
+
+export interface Migrating {
+  /**
+   * Claims the data folder for as long as its schema is changed; returns what gives it back. A server of the version
+   * before would go on with statements for tables that are gone. @throws when a server has it
+   */
+  claim(): () => void;
+  /** The whole list, oldest first. */
+  migrations?: readonly string[];
+}
+
+const versionOf = (sqlite: Database): number =>
+  (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
+
+/** @throws Error that says what a newer version wrote, which migration failed, or who has the folder; then nothing was changed */
+export function migrate(sqlite: Database, { claim, migrations = MIGRATIONS }: Migrating): void {
+  const known = migrations.length;
+  const found = versionOf(sqlite);
+  if (found > known) {
+    throw new Error(
+      `The data folder was written by a newer Mailroom (schema ${found}, this one knows ${known}): start that version, or restore a backup`,
+    );
+  }
+  if (found === known) return;
+  const release = found === 0 ? undefined : claim();
+  try {
+    applyMissing(sqlite, migrations);
+  } finally {
+    release?.();
+  }
+}
+
+function applyMissing(sqlite: Database, migrations: readonly string[]): void {
+  // A table is rebuilt by dropping it, which would delete the rows that refer to it; the pragma only works out here.
+  sqlite.exec("PRAGMA foreign_keys = OFF");
+  // Two processes may start at once: the second finds the work done once it holds the lock.
+  sqlite.exec("BEGIN EXCLUSIVE");
+  const from = versionOf(sqlite);
+  let reached = from;
+  try {
+    for (const sql of migrations.slice(from)) {
+      sqlite.exec(sql);
+      reached++;
+    }
+    const orphan = sqlite.query("PRAGMA foreign_key_check").get() as { table: string; parent: string } | null;
+    if (orphan) throw new Error(`a row of ${orphan.table} would refer to a row of ${orphan.parent} that is gone`);
+    sqlite.exec(`PRAGMA user_version = ${migrations.length}`);
+    sqlite.exec("COMMIT");
+  } catch (error) {
+    // A full disk makes SQLite roll back by itself.
+    if (sqlite.inTransaction) sqlite.exec("ROLLBACK");
+    const reason = error instanceof Error ? error.message : String(error);
+    const step = Math.min(reached + 1, migrations.length);
+    throw new Error(
+      `its schema could not be brought from ${from} to ${migrations.length}, and is as it was (migration ${step}: ${reason})`,
+      { cause: error },
+    );
+  } finally {
+    sqlite.exec("PRAGMA foreign_keys = ON");
+  }
+}

@@ -1,0 +1,82 @@
+/**
+ * A row in every table of a database, whatever its schema: what an upgrade must not lose. The values come from the
+ * schema itself (types, words that a CHECK allows, the rows that a key refers to), so that a new table needs nothing
+ * here.
+ */
+import type { Database } from "bun:sqlite";
+
+type Value = string | number | Uint8Array;
+
+interface Column {
+  name: string;
+  type: string;
+}
+
+/** Tables with rows of their own: none of SQLite's, and none that a virtual table keeps for itself. */
+export function tablesOf(sqlite: Database): string[] {
+  const tables = sqlite.query("PRAGMA table_list").all() as { schema: string; name: string; type: string }[];
+  return tables
+    .filter(({ schema, name, type }) => schema === "main" && type !== "shadow" && !name.startsWith("sqlite_"))
+    .map(({ name }) => name)
+    .sort();
+}
+
+const columnsOf = (sqlite: Database, table: string): Column[] =>
+  sqlite.query("SELECT name, type FROM pragma_table_info(?)").all(table) as Column[];
+
+/** By column, the table and column that it refers to. */
+function parentsOf(sqlite: Database, table: string): Map<string, { table: string; to: string }> {
+  const rows = sqlite.query('SELECT "table", "from", "to" FROM pragma_foreign_key_list(?)').all(table);
+  return new Map((rows as { table: string; from: string; to: string }[]).map((row) => [row.from, row]));
+}
+
+function valueFor(table: string, { name, type }: Column, definition: string): Value {
+  const word = new RegExp(`CHECK \\(${name} IN \\('([^']*)'`).exec(definition)?.[1];
+  if (word !== undefined) return word;
+  const only = new RegExp(`CHECK \\(${name} = (\\d+)\\)`).exec(definition)?.[1];
+  if (only !== undefined) return Number(only);
+  if (type === "INTEGER") return 1;
+  if (type === "REAL") return 0.5;
+  if (type === "BLOB") return new TextEncoder().encode(`${table}.${name}`);
+  // Read as JSON or as text, it is what was written.
+  return `["${table}.${name}"]`;
+}
+
+/** Fills every table that is empty, those first that others refer to. @throws what SQLite says of a row that cannot be */
+export function fillTables(sqlite: Database): void {
+  const filled = new Set<string>();
+  const fill = (table: string): void => {
+    if (filled.has(table)) return;
+    filled.add(table);
+    const parents = parentsOf(sqlite, table);
+    for (const parent of parents.values()) fill(parent.table);
+    if (sqlite.query(`SELECT 1 FROM "${table}"`).get() !== null) return;
+    const definition = sqlite.query("SELECT sql FROM sqlite_schema WHERE name = ?").get(table) as { sql: string };
+    const values = columnsOf(sqlite, table).map((column): [string, Value] => {
+      const parent = parents.get(column.name);
+      if (!parent) return [column.name, valueFor(table, column, definition.sql)];
+      const row = sqlite.query(`SELECT "${parent.to}" AS value FROM "${parent.table}"`).get() as { value: Value };
+      return [column.name, row.value];
+    });
+    const names = values.map(([name]) => `"${name}"`).join(", ");
+    const places = values.map(() => "?").join(", ");
+    sqlite.query(`INSERT INTO "${table}" (${names}) VALUES (${places})`).run(...values.map(([, value]) => value));
+  };
+  for (const table of tablesOf(sqlite)) fill(table);
+}
+
+/** Every row of every table. */
+export function rowsOf(sqlite: Database): Record<string, Record<string, unknown>[]> {
+  return Object.fromEntries(
+    tablesOf(sqlite).map((table) => [
+      table,
+      sqlite.query(`SELECT * FROM "${table}"`).all() as Record<string, unknown>[],
+    ]),
+  );
+}
+
+/** Every table, index and trigger as it was declared, and the number of the schema. */
+export const schemaOf = (sqlite: Database): unknown => [
+  sqlite.query("PRAGMA user_version").get(),
+  sqlite.query("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name").all(),
+];
