@@ -9,9 +9,9 @@ import type { EmailAddress } from "../message/address.ts";
 import { prepared } from "../store/prepared.ts";
 import { messageBodies, messages, threads } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
+import { reachedThread } from "./change.ts";
 import { decompressHtml } from "./message-view.ts";
 import { deleteConversations } from "./removal.ts";
-import { reachedThread } from "./threads.ts";
 
 export interface Draft {
   reach: Reach;

@@ -5,7 +5,7 @@
 import { asc, eq, inArray, sql } from "drizzle-orm";
 import { AppError } from "../errors.ts";
 import { prepared } from "../store/prepared.ts";
-import { threadLabels } from "../store/schema.ts";
+import { mailboxLabels, threadLabels } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
 
 /** What a conversation may gather by addLabels; what one request may set is in the specification (spec: Limits). */
@@ -27,7 +27,20 @@ const statements = prepared((db) => ({
     .where(eq(threadLabels.labelKey, sql.placeholder("key")))
     .orderBy(asc(threadLabels.threadSeq))
     .prepare(),
+  inUse: db
+    .select({ label: mailboxLabels.label, threads: mailboxLabels.threads })
+    .from(mailboxLabels)
+    .where(eq(mailboxLabels.mailboxId, sql.placeholder("mailboxId")))
+    .orderBy(asc(mailboxLabels.labelKey))
+    .limit(sql.placeholder("limit"))
+    .prepare(),
 }));
+
+/** A label, and how many conversations of the mailbox have it. */
+export interface LabelInUse {
+  label: string;
+  threads: number;
+}
 
 /** The labels of each of the conversations that has any. */
 export function labelsOf(db: Db, threadSeqs: readonly number[]): Map<number, string[]> {
@@ -71,6 +84,10 @@ export function writeLabels(tx: Tx, threadSeq: number, labels: readonly string[]
     .values(labels.map((label, position) => ({ threadSeq, labelKey: labelKey(label), label, position })))
     .run();
 }
+
+/** The first `limit` labels that conversations of a mailbox have, by name. */
+export const labelsInUse = (db: Db, mailboxId: string, limit: number): LabelInUse[] =>
+  statements(db).inUse.all({ mailboxId, limit });
 
 /** The conversations with a label, ascending, of whatever mailbox: reach is the caller's to ask. */
 export function threadsLabelled(db: Db, label: string): number[] {

@@ -3,19 +3,25 @@
  * demo) takes the transaction; what reads or changes it for somebody takes the Caller, whose reach every query starts
  * from. The only writer of threads, messages and what belongs to them.
  */
-import type { Caller } from "../access/caller.ts";
+import { type Caller, notFound } from "../access/caller.ts";
 import type { Log } from "../log.ts";
+import type { EmailAddress } from "../message/address.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Job } from "../scheduler.ts";
 import type { SearchEngine } from "../search/engine.ts";
 import type { Options } from "../store/options.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { type LocalDomain, localDomain, type Route, routeOf } from "./addresses.ts";
+import { type BulkResult, createBulk, type Refused } from "./bulk.ts";
+import type { ThreadChange } from "./change.ts";
+import { findCorrespondents } from "./correspondents.ts";
 import { markDelivered } from "./delivery.ts";
 import { type Draft, readDraft, removeDraft } from "./drafts.ts";
 import { createFiling, type Filed, type Filing, holds } from "./filing.ts";
+import type { JudgementView } from "./judged.ts";
+import { type LabelInUse, labelsInUse } from "./labels.ts";
 import { createListing } from "./listing.ts";
-import { listMailboxes } from "./mailboxes.ts";
+import { listMailboxes, mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
 import { createMessages } from "./messages.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import { type ReplyContext, readReplyContext } from "./reply.ts";
@@ -82,6 +88,21 @@ export interface Mailbox {
   /** Deletes all that is in trash or spam for good, in portions; how many. @throws AppError not_found, forbidden */
   emptyFolder(caller: Caller, mailbox: string, folder: "trash" | "spam"): Promise<number>;
 
+  /** Changes several, all in one transaction; what is refused is told, and stays. @throws AppError bad_request (labels) */
+  changeThreads(caller: Caller, ids: readonly string[], change: ThreadChange): BulkResult;
+  /** Takes such a change back, where nothing else changed the same since. @throws AppError not_found */
+  undoChange(caller: Caller, undo: string): Omit<BulkResult, "undo">;
+  /** Deletes several as `deleteThread` does, in portions; what is refused is told, and stays. */
+  deleteThreads(caller: Caller, ids: readonly string[]): Promise<{ deleted: string[]; refused: Refused[] }>;
+
+  /** What a person is offered while they search or label, of one mailbox. @throws AppError not_found (mailbox) */
+  listLabels(caller: Caller, mailbox: string, limit: number): LabelInUse[];
+  findCorrespondents(caller: Caller, mailbox: string, text: string, limit: number): EmailAddress[];
+  /** What a mailbox keeps and may keep. @throws AppError not_found (mailbox) */
+  usageFor(caller: Caller, mailbox: string): Usage;
+  /** Why a message is in spam, or is not. @throws AppError not_found */
+  getJudgement(caller: Caller, id: string): JudgementView;
+
   /** Takes a conversation out of the inbox until `until` (epoch ms). @throws AppError not_found, conflict */
   snooze(tx: Tx, threadId: string, until: number): void;
   /** For the scheduler: snoozed conversations return, blobs that no attachment names are removed. */
@@ -97,6 +118,12 @@ export interface MailboxParts {
 }
 
 export function createMailbox({ store, engine, runtime, options, log }: MailboxParts): Mailbox {
+  /** The id of the one that an id or address names. @throws AppError not_found */
+  function reachedMailbox(caller: Caller, mailbox: string): string {
+    const [id] = mailboxesToList(store.db, caller, mailboxIdOf(store.db, mailbox)).keys();
+    if (id === undefined) throw notFound("mailbox");
+    return id;
+  }
   return {
     file: createFiling({ engine, options, runtime }),
     holds: (mailboxId, message) => holds(store.db, mailboxId, message),
@@ -111,6 +138,11 @@ export function createMailbox({ store, engine, runtime, options, log }: MailboxP
     ...createListing({ store, engine }),
     ...createThreads(store, runtime),
     ...createMessages(store),
+    ...createBulk({ store, runtime }),
+    listLabels: (caller, mailbox, limit) => labelsInUse(store.db, reachedMailbox(caller, mailbox), limit),
+    findCorrespondents: (caller, mailbox, text, limit) =>
+      findCorrespondents(store.db, reachedMailbox(caller, mailbox), text, limit),
+    usageFor: (caller, mailbox) => usageOf(store.db, options, reachedMailbox(caller, mailbox)),
     snooze,
     jobs: [wakeSnoozed(store), sweepBlobs(store, log)],
   };

@@ -6,6 +6,7 @@ import { composeMessage } from "../message/compose.ts";
 import { prepared } from "../store/prepared.ts";
 import { attachments, MESSAGES_PER_THREAD, messageBodies, messages, threads } from "../store/schema.ts";
 import type { Db, Store } from "../store/store.ts";
+import { type JudgementView, readJudgement } from "./judged.ts";
 import { mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
 import { bccReader, decompressHtml, directionOf, hasNoHtml, messageView, servedHtml } from "./message-view.ts";
 import type { AttachmentContent, MessageFilters, MessageSummaryView, MessageView } from "./views.ts";
@@ -185,6 +186,11 @@ export function createMessages(store: Store) {
         attachments: statements(db).attachments.all({ from: message.seq, to: message.seq }),
         bcc: bccReader(db, caller)(message),
       });
+    },
+
+    getJudgement(caller: Caller, id: string): JudgementView {
+      const { message } = reachedMessage(caller, id, { html: false });
+      return readJudgement(db, message.id);
     },
 
     getHtmlSource(caller: Caller, message: Pick<MessageView, "id">): string | undefined {

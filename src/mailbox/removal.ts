@@ -3,9 +3,11 @@
  * index rows follow by foreign key and trigger; blobs are swept later.
  */
 import { and, eq, inArray, sum } from "drizzle-orm";
+import { AppError } from "../errors.ts";
 import { type Folder, messages, threads } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import { deleteLearned } from "./junk/filter.ts";
+import { isDraft, type ThreadRow } from "./threading.ts";
 import { addUsage } from "./usage.ts";
 
 /** Conversations looked at for one portion; each has a message at least. */
@@ -35,6 +37,12 @@ export function deletePortion(tx: Tx, mailboxId: string, limit: number, folder?:
   }
   deleteConversations(tx, mailboxId, portion);
   return portion.length;
+}
+
+/** @throws AppError conflict for what is neither a draft nor in trash or spam */
+export function requireDeletable(tx: Tx, { folder, seq }: ThreadRow): void {
+  if (folder === "trash" || folder === "spam" || isDraft(tx, seq)) return;
+  throw new AppError("conflict", "Only drafts, and what is in trash or spam, can be deleted: move it there first");
 }
 
 /** Conversations of one mailbox, by threads.seq. */

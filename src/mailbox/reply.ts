@@ -10,8 +10,8 @@ import { prepared } from "../store/prepared.ts";
 import { addresses, messageBodies, messages } from "../store/schema.ts";
 import type { Store } from "../store/store.ts";
 import { routeOf } from "./addresses.ts";
+import { reachedThread } from "./change.ts";
 import { servedHtml } from "./message-view.ts";
-import { reachedThread } from "./threads.ts";
 
 /** The newest message that came, or, when none did, the newest that we sent. */
 export interface AnsweredMessage {

@@ -32,7 +32,11 @@ const statements = prepared((db) => {
   };
   return {
     verdicts: db
-      .select({ spoofed: senderVerdicts.spoofed, verdict: senderVerdicts.verdict })
+      .select({
+        spoofed: senderVerdicts.spoofed,
+        verdict: senderVerdicts.verdict,
+        trainedAt: senderVerdicts.trainedAt,
+      })
       .from(senderVerdicts)
       .where(
         and(
@@ -48,6 +52,16 @@ const statements = prepared((db) => {
         target: [senderVerdicts.mailboxId, senderVerdicts.sender, senderVerdicts.spoofed],
         set: { verdict: sql`excluded.verdict`, trainedAt: sql`excluded.trained_at` },
       })
+      .prepare(),
+    forget: db
+      .delete(senderVerdicts)
+      .where(
+        and(
+          eq(senderVerdicts.mailboxId, sql.placeholder("mailboxId")),
+          eq(senderVerdicts.sender, sql.placeholder("sender")),
+          eq(senderVerdicts.spoofed, sql.placeholder("spoofed")),
+        ),
+      )
       .prepare(),
     setIfNone: db.insert(senderVerdicts).values(values).onConflictDoNothing().prepare(),
   };
@@ -76,18 +90,48 @@ export function verdictOn(tx: Tx, mailboxId: string, { address, spoofed }: Sende
 export const isTrusted = ({ spoofed, unknown }: Sender, verdict: SenderVerdict | undefined): boolean =>
   !spoofed && !unknown && (verdict === "forgiven" || verdict === "answered");
 
-/** `now`: epoch ms, here and below. */
-export function trainAsSpam(tx: Tx, mailboxId: string, sender: Sender, now: number): void {
-  learn(tx, mailboxId, sender, "spam", now);
+interface Learned {
+  verdict: SenderVerdict;
+  trainedAt: number;
 }
 
-export function forgive(tx: Tx, mailboxId: string, sender: Sender, now: number): void {
-  learn(tx, mailboxId, sender, "forgiven", now);
+/** What was learned of a sender, and what was known before. */
+export interface Relearned {
+  sender: Sender;
+  before: Learned | undefined;
+  after: Learned;
 }
 
-function learn(tx: Tx, mailboxId: string, { address, spoofed }: Sender, verdict: SenderVerdict, now: number): void {
-  if (isAnonymous(address)) return;
-  statements(tx).set.run({ mailboxId, sender: address, spoofed, verdict, now });
+/** What was learned: nothing of who names no sender. `now`: epoch ms, here and below. */
+export const trainAsSpam = (tx: Tx, mailboxId: string, sender: Sender, now: number): Relearned[] =>
+  learn(tx, mailboxId, sender, { verdict: "spam", trainedAt: now });
+
+export const forgive = (tx: Tx, mailboxId: string, sender: Sender, now: number): Relearned[] =>
+  learn(tx, mailboxId, sender, { verdict: "forgiven", trainedAt: now });
+
+function learn(tx: Tx, mailboxId: string, sender: Sender, after: Learned): Relearned[] {
+  const { address, spoofed } = sender;
+  if (isAnonymous(address)) return [];
+  const before = learnedOf(tx, mailboxId, sender);
+  statements(tx).set.run({ mailboxId, sender: address, spoofed, verdict: after.verdict, now: after.trainedAt });
+  return [{ sender, before, after }];
+}
+
+function learnedOf(tx: Tx, mailboxId: string, { address, spoofed }: Sender): Learned | undefined {
+  const found = statements(tx)
+    .verdicts.all({ mailboxId, sender: address })
+    .find((one) => one.spoofed === spoofed);
+  return found && { verdict: found.verdict, trainedAt: found.trainedAt };
+}
+
+/** Knows of a sender what was known before, unless something else was learned since. */
+export function unlearnSender(tx: Tx, mailboxId: string, { sender, before, after }: Relearned): void {
+  const { address, spoofed } = sender;
+  const present = learnedOf(tx, mailboxId, sender);
+  if (present?.verdict !== after.verdict || present.trainedAt !== after.trainedAt) return;
+  if (before)
+    statements(tx).set.run({ mailboxId, sender: address, spoofed, verdict: before.verdict, now: before.trainedAt });
+  else statements(tx).forget.run({ mailboxId, sender: address, spoofed });
 }
 
 /** Somebody wrote back to the sender. What was said of them in so many words stands. */

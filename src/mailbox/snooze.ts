@@ -10,19 +10,30 @@ import { threads } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { moveMessages } from "./folders.ts";
 import { markUnread } from "./read-state.ts";
+import type { ThreadRow } from "./threading.ts";
 
 /** Conversations woken in one transaction. */
 const PORTION = 100;
+
+/** @throws AppError conflict for one of drafts, spam or trash */
+export function requireSnoozable({ folder }: Pick<ThreadRow, "folder">): void {
+  if (folder === "drafts" || folder === "spam" || folder === "trash") {
+    throw new AppError("conflict", `A conversation in ${folder} cannot be snoozed`);
+  }
+}
+
+/** Takes a conversation that requireSnoozable lets pass out of where it is until `until` (epoch ms). */
+export function snoozeThread(tx: Tx, { seq, folder }: Pick<ThreadRow, "seq" | "folder">, until: number): void {
+  tx.update(threads).set({ folder: "inbox", snoozedUntil: until }).where(eq(threads.seq, seq)).run();
+  if (folder !== "inbox") moveMessages(tx, seq, "inbox");
+}
 
 /** Takes a conversation of the inbox, archive or sent mail out until `until` (epoch ms). @throws AppError not_found, conflict */
 export function snooze(tx: Tx, threadId: string, until: number): void {
   const thread = tx.select().from(threads).where(eq(threads.id, threadId)).get();
   if (!thread) throw notFound("thread");
-  if (thread.folder === "drafts" || thread.folder === "spam" || thread.folder === "trash") {
-    throw new AppError("conflict", `A conversation in ${thread.folder} cannot be snoozed`);
-  }
-  tx.update(threads).set({ folder: "inbox", snoozedUntil: until }).where(eq(threads.seq, thread.seq)).run();
-  if (thread.folder !== "inbox") moveMessages(tx, thread.seq, "inbox");
+  requireSnoozable(thread);
+  snoozeThread(tx, thread, until);
 }
 
 /** Brings back what is due. */

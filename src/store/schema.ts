@@ -8,6 +8,7 @@
  *                            ├─ mailbox_usage
  *                            ├─ sender_verdicts  (spam training)
  *                            ├─ junk_filters ── junk_tokens
+ *                            ├─ mailbox_labels   (which labels are in use)
  *                            └─ threads ─┬─ thread_labels, thread_references
  *                                        └─ messages ─┬─ message_bodies, message_judgements
  *                                                     ├─ attachments ── blobs (files)
@@ -16,11 +17,13 @@
  *                      └─ queue_entries ── queue_domains
  *   suppressions: whom a workspace may not write to.   idempotency_keys: answers to be replayed.
  *   events: the outbox ── webhook_deliveries ── webhook_endpoints (a workspace's).   webhook_cursor: how far it is read.
+ *   thread_changes: what changed last, for open pages to follow; without foreign keys, for it tells of deletions too.
  *   options: the settings.   greylist: senders of first mail, who wait or have waited.
  *
  * Who writes what: options store/options.ts · api_keys access/credentials.ts · sessions
  * access/sessions.ts · threads to message_judgements, and
  * mailbox_usage mailbox/ · message_index search/fts5.ts · events and webhook_* events/ · outbound_* and queue_* mta/queue.ts ·
+ * thread_changes and mailbox_labels triggers (0010_reading.sql), so that nothing is forgotten ·
  * suppressions mta/suppression.ts · greylist mta/greylist.ts · idempotency_keys api/idempotency.ts · everything about
  * people, domains and mailboxes settings/.
  */
@@ -256,6 +259,25 @@ export const threadLabels = sqliteTable(
     index("thread_labels_by_key").on(table.labelKey, table.threadSeq),
   ],
 );
+
+/** The labels in use in a mailbox, and in how many conversations. Kept by triggers on thread_labels. */
+export const mailboxLabels = sqliteTable(
+  "mailbox_labels",
+  {
+    mailboxId: text("mailbox_id").notNull(),
+    labelKey: text("label_key").notNull(),
+    label: text("label").notNull(),
+    threads: integer("threads").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.mailboxId, table.labelKey] })],
+);
+
+/** The latest change of each conversation, the newest 20,000. Kept by triggers; `seq` grows with every change. */
+export const threadChanges = sqliteTable("thread_changes", {
+  seq: integer("seq").primaryKey({ autoIncrement: true }),
+  threadId: text("thread_id").notNull().unique(),
+  mailboxId: text("mailbox_id").notNull(),
+});
 
 /** Every Message-ID known to belong to a conversation: of its messages, and those they refer to, seen or not. */
 export const threadReferences = sqliteTable(

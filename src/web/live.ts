@@ -1,14 +1,19 @@
 /**
- * News for open pages, as server-sent events: which conversations mail arrived in. A page asks for the rest itself.
+ * News for open pages, as server-sent events: which conversations changed, by whomever and however. A page asks for the
+ * rest itself.
  *
- * Invariants: a page hears only of mail that its person reaches; streams are bounded, in all and by person; whatever the
- * rate of commits, each looks no more than some four times a second; none outlives its session for longer than a
+ * A page tells where it stands: by `?after=`, or, when its browser connects again, by Last-Event-ID. So it misses nothing
+ * that happened meanwhile; if that is more than is remembered, it is told to ask for everything (event `all`).
+ *
+ * Invariants: a page hears only of mailboxes that its person reaches; streams are bounded, in all and by person; whatever
+ * the rate of commits, each looks no more than some four times a second; none outlives its session for longer than a
  * heartbeat, nor the server.
  */
+import { reachOf } from "../access/caller.ts";
 import { findSession, type Session } from "../access/sessions.ts";
+import { queryOf } from "../api/target.ts";
 import { AppError } from "../errors.ts";
-import { arrivalsSince, latestEvent } from "../events/arrivals.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
+import { changesSince, latestChange, type ThreadChanged } from "../mailbox/changes.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Store } from "../store/store.ts";
 import type { Asked, Route } from "./route.ts";
@@ -16,7 +21,6 @@ import type { SessionCookie } from "./session-cookie.ts";
 
 export interface LiveParts {
   store: Pick<Store, "db" | "onCommit">;
-  mailbox: Pick<Mailbox, "listMessages">;
   cookie: SessionCookie;
   runtime: Pick<Runtime, "now" | "setTimer">;
 }
@@ -34,38 +38,55 @@ const MOST_STREAMS_BY_PERSON = 12;
 const LOOK_MS = 250;
 /** Below what proxies and Bun.serve take for a dead connection. */
 const HEARTBEAT_MS = 25_000;
-/** Arrivals looked at at once, and the most conversations that an event names. */
-const PAGE = 100;
+/** Conversations that an event names at most, and changes looked at for it: of more, a page asks for everything. */
+const MOST_NAMED = 100;
+const MOST_LOOKED_AT = 1_000;
 
 interface Stream {
   session: Session;
   token: string;
-  /** Number of the last event that was looked at. */
+  /** Number of the last change that was looked at. */
   seq: number;
   send(text: string): void;
   end(): void;
 }
 
-export function createLive({ store, mailbox, cookie, runtime }: LiveParts): Live {
+export function createLive({ store, cookie, runtime }: LiveParts): Live {
   const { db } = store;
   const streams = new Set<Stream>();
-  let seen = latestEvent(db);
+  let seen = latestChange(db);
   let rests = false;
   let stopped = false;
 
-  function tell(stream: Stream): void {
-    const { caller } = stream.session;
-    for (;;) {
-      const arrivals = arrivalsSince(db, caller.workspaceId, stream.seq, PAGE);
-      const last = arrivals.at(-1);
-      if (!last) return;
-      stream.seq = last.seq;
-      const among = arrivals.map(({ emailId }) => emailId);
-      const reached = mailbox.listMessages(caller, { among, limit: PAGE });
-      if (reached.length === 0) continue;
-      const threadIds = [...new Set(reached.map(({ threadId }) => threadId))];
-      stream.send(`event: mail\nid: ${last.seq}\ndata: ${JSON.stringify({ threadIds })}\n\n`);
-    }
+  /** Answers the same question of several streams once; most stand at the same place, and some are one person's. */
+  function createLook() {
+    const latest = latestChange(db);
+    const changes = new Map<number, readonly ThreadChanged[] | undefined>();
+    const reach = new Map<string, ReadonlySet<string>>();
+    return {
+      latest,
+      changesSince(seq: number): readonly ThreadChanged[] | undefined {
+        if (!changes.has(seq)) changes.set(seq, changesSince(db, seq, MOST_LOOKED_AT));
+        return changes.get(seq);
+      },
+      reachOf({ caller }: Session): ReadonlySet<string> {
+        const known = reach.get(caller.userId) ?? new Set(reachOf(db, caller).keys());
+        reach.set(caller.userId, known);
+        return known;
+      },
+    };
+  }
+
+  function tell(stream: Stream, look: ReturnType<typeof createLook>): void {
+    if (stream.seq === look.latest) return;
+    const changes = look.changesSince(stream.seq);
+    const reached = look.reachOf(stream.session);
+    const theirs = changes?.filter(({ mailboxId }) => reached.has(mailboxId));
+    stream.seq = look.latest;
+    if (theirs?.length === 0 && changes && changes.length < MOST_LOOKED_AT) return;
+    const isAll = !changes || !theirs || changes.length === MOST_LOOKED_AT || theirs.length > MOST_NAMED;
+    const named = isAll ? {} : { threadIds: theirs.map(({ threadId }) => threadId) };
+    stream.send(`event: ${isAll ? "all" : "mail"}\nid: ${stream.seq}\ndata: ${JSON.stringify(named)}\n\n`);
   }
 
   /** Who lost their session, or their role, has by now. */
@@ -77,7 +98,7 @@ export function createLive({ store, mailbox, cookie, runtime }: LiveParts): Live
   }
 
   function look(): void {
-    if (rests || streams.size === 0 || latestEvent(db) === seen) return;
+    if (rests || streams.size === 0 || latestChange(db) === seen) return;
     rests = true;
     runtime.setTimer(() => {
       rests = false;
@@ -85,8 +106,9 @@ export function createLive({ store, mailbox, cookie, runtime }: LiveParts): Live
     }, LOOK_MS);
     // Not within the commit: this reads, and may fail.
     queueMicrotask(() => {
-      seen = latestEvent(db);
-      for (const stream of [...streams]) if (renew(stream)) tell(stream);
+      const look = createLook();
+      seen = look.latest;
+      for (const stream of [...streams]) if (renew(stream)) tell(stream, look);
     });
   }
   store.onCommit(look);
@@ -96,17 +118,18 @@ export function createLive({ store, mailbox, cookie, runtime }: LiveParts): Live
     if (stopped || theirs >= MOST_STREAMS_BY_PERSON || streams.size >= MOST_STREAMS) {
       throw new AppError("rate_limited", "Too many pages listen for mail already", { retryAfter: 60 });
     }
-    if (streams.size === 0) seen = latestEvent(db);
+    const latest = latestChange(db);
+    if (streams.size === 0) seen = latest;
+    const after = readPosition(request, latest);
     const encoder = new TextEncoder();
     let end = () => {};
     const body = new ReadableStream<Uint8Array>({
       start(controller) {
         let cancelBeat = () => {};
-        const lastSeen = Number(request.headers.get("last-event-id") ?? Number.NaN);
         const stream: Stream = {
           session,
           token: cookie.read(request) ?? "",
-          seq: Number.isSafeInteger(lastSeen) && lastSeen > 0 ? lastSeen : latestEvent(db),
+          seq: after,
           send: (text) => controller.enqueue(encoder.encode(text)),
           end: () => {
             if (!streams.delete(stream)) return;
@@ -121,8 +144,9 @@ export function createLive({ store, mailbox, cookie, runtime }: LiveParts): Live
         };
         end = stream.end;
         streams.add(stream);
-        stream.send("retry: 3000\n\n");
-        tell(stream);
+        // With a number from the start, so that a page that is cut off before any news knows where it stood.
+        stream.send(`retry: 3000\nid: ${after}\nevent: hello\ndata: {}\n\n`);
+        tell(stream, createLook());
         cancelBeat = runtime.setTimer(beat, HEARTBEAT_MS);
       },
       cancel: () => end(),
@@ -139,4 +163,11 @@ export function createLive({ store, mailbox, cookie, runtime }: LiveParts): Live
       for (const stream of [...streams]) stream.end();
     },
   };
+}
+
+/** The change after which a page listens: the browser's own word, else the page's, else now. */
+function readPosition(request: Request, latest: number): number {
+  const said = request.headers.get("last-event-id") || new URLSearchParams(queryOf(request.url)).get("after");
+  const after = said ? Number(said) : Number.NaN;
+  return Number.isSafeInteger(after) && after >= 0 && after <= latest ? after : latest;
 }

@@ -7,6 +7,8 @@ export interface Person {
   name: string;
   email: string;
   role: Role;
+  /** Where the news of /app/live stand: what is asked for after this misses none that come after it. */
+  news: number;
 }
 
 /** Of GET /app/sessions. */

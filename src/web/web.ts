@@ -13,6 +13,7 @@ import { openImageProxy } from "./images.ts";
 import { createLive } from "./live.ts";
 import { createPages } from "./pages.ts";
 import { type MailParts, mailRoutes } from "./routes/mail.ts";
+import { readingRoutes } from "./routes/reading.ts";
 import { createSignInRoute, sessionRoutes } from "./routes/session.ts";
 import { type SettingsParts, settingsRoutes } from "./routes/settings.ts";
 import { createSessionCookie } from "./session-cookie.ts";
@@ -53,6 +54,7 @@ export function createWeb(parts: WebParts): Web {
     routes: [
       ...sessionRoutes({ ...parts, cookie }),
       ...mailRoutes(parts),
+      ...readingRoutes(parts),
       ...settingsRoutes(parts),
       ...frameRoutes({ mailbox: parts.mailbox, images }),
       live.route,

@@ -64,6 +64,7 @@ const statements = prepared(({ $client: sqlite }) => {
        ORDER BY message_judgements.trained IS NOT NULL DESC, messages.date DESC, messages.seq DESC
        LIMIT ${MOST_MESSAGES}`,
     ),
+    bySeq: sqlite.prepare<StoredRow, [number]>(`${stored} AND messages.seq = ?`),
     answered: sqlite.prepare<StoredRow, [string, string, number]>(
       `${stored} AND messages.mailbox_id = ? AND messages.message_id = ? AND messages.thread_seq = ? LIMIT 1`,
     ),
@@ -89,9 +90,30 @@ interface Conversation {
   mailboxId: string;
 }
 
+/** A message that was taught, as what, and what it had been taught as. */
+export interface Taught {
+  /** messages.seq */
+  seq: number;
+  before: JunkKind | null;
+  after: JunkKind | null;
+}
+
 /** Teaches the filter the mail that came in a conversation, the newest of it; as undefined, takes back what it learned. */
-export function teachConversation(tx: Tx, { seq, mailboxId }: Conversation, kind: JunkKind | undefined): void {
-  for (const row of statements(tx).untaught.all(seq, kind ?? null)) teach(tx, mailboxId, row, kind);
+export function teachConversation(tx: Tx, { seq, mailboxId }: Conversation, kind: JunkKind | undefined): Taught[] {
+  return statements(tx)
+    .untaught.all(seq, kind ?? null)
+    .map((row) => {
+      teach(tx, mailboxId, row, kind);
+      return { seq: row.seq, before: row.trained, after: kind ?? null };
+    });
+}
+
+/** Teaches messages again what they had been taught as, but for those that were taught something else since. */
+export function teachBack(tx: Tx, mailboxId: string, taught: readonly Taught[]): void {
+  for (const { seq, before, after } of taught) {
+    const row = statements(tx).bySeq.get(seq);
+    if (row && row.trained === after) teach(tx, mailboxId, row, before ?? undefined);
+  }
 }
 
 /**

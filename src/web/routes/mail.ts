@@ -11,18 +11,17 @@ import { type Performing, performerOf } from "../../api/perform.ts";
 import { dateTime, SendRequest } from "../../api/schemas.ts";
 import { readQuery } from "../../api/shape.ts";
 import { queryOf } from "../../api/target.ts";
-import { AppError } from "../../errors.ts";
 import type { DraftRequest } from "../../mta/drafts.ts";
 import type { Sending } from "../../mta/sending.ts";
 import type { Runtime } from "../../runtime.ts";
 import type { Asked, Route } from "../route.ts";
 import { bodyOf, done } from "./asked.ts";
+import { readUntil } from "./reading.ts";
 
 /** Of an operation that does not say. */
 const MOST_BODY_BYTES = 1_048_576;
 /** JSON may write a text of 1 MiB in six times as many bytes (RFC 8259 §7). */
 const LARGEST_LETTER = 8 * MOST_BODY_BYTES;
-const YEAR_MS = 366 * 86_400_000;
 
 export interface MailParts extends Performing {
   sending: Sending;
@@ -62,16 +61,6 @@ const readEmpty = bodyOf(t.Object({ mailbox: t.String() }), MOST_BODY_BYTES);
 export function mailRoutes(parts: MailParts): Route[] {
   const { mailbox, sending, runtime, snoozed } = parts;
 
-  /** @throws AppError bad_request */
-  function readUntil(text: string): number {
-    const until = Date.parse(text);
-    const now = runtime.now();
-    if (!(until > now && until < now + YEAR_MS)) {
-      throw new AppError("bad_request", "until must be a time within the year to come");
-    }
-    return until;
-  }
-
   return [
     ...OPERATIONS.map((operation) => routeOf(operation, parts)),
     {
@@ -80,7 +69,7 @@ export function mailRoutes(parts: MailParts): Route[] {
       path: "/threads/:id/snooze",
       async run(asked) {
         const { until } = await readSnooze(asked);
-        const thread = mailbox.snoozeFor(asked.session.caller, asked.params.id ?? "", readUntil(until));
+        const thread = mailbox.snoozeFor(asked.session.caller, asked.params.id ?? "", readUntil(until, runtime.now()));
         snoozed();
         return { thread };
       },

@@ -3,6 +3,7 @@ import { endSession, endSessions, listSessions, startSession } from "../../acces
 import type { TrySignIn } from "../../access/sign-in.ts";
 import { t } from "../../api/json-schema.ts";
 import { AppError } from "../../errors.ts";
+import { latestChange } from "../../mailbox/changes.ts";
 import type { Runtime } from "../../runtime.ts";
 import type { Store } from "../../store/store.ts";
 import type { Asked, Route } from "../route.ts";
@@ -50,7 +51,7 @@ export function sessionRoutes({ store, cookie, runtime }: SessionParts): Route[]
       method: "GET",
       path: "/me",
       run({ session: { name, caller } }: Asked): Person {
-        return { id: caller.userId, name, email: caller.email, role: caller.role };
+        return { id: caller.userId, name, email: caller.email, role: caller.role, news: latestChange(store.db) };
       },
     },
     {

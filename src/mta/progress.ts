@@ -1,0 +1,67 @@
+/**
+ * What became of a sent message, recipient by recipient, for the app to show beside each address. Of a Bcc recipient only
+ * who sent it learns anything, and no server's reply that might name one is shown to anybody else (contract: Bcc).
+ */
+import { asc, eq, sql } from "drizzle-orm";
+import { type Caller, notFound, reachTo } from "../access/caller.ts";
+import { prepared } from "../store/prepared.ts";
+import { messages, outboundMessages, type QueueState, queueEntries, type RecipientField } from "../store/schema.ts";
+import type { Db } from "../store/store.ts";
+import { bccDetector } from "./bcc.ts";
+
+export interface RecipientProgress {
+  email: string;
+  field: RecipientField;
+  state: QueueState;
+  /** Attempts that have ended. */
+  attempts: number;
+  /** Last reply or failure, for people. */
+  reply: string | null;
+  /** ISO 8601: of the next attempt, while it waits. */
+  nextAt: string | null;
+  /** ISO 8601: of the verdict. */
+  settledAt: string | null;
+  /** The recipient reported it as spam. */
+  complained: boolean;
+}
+
+const statements = prepared((db) => ({
+  message: db
+    .select({ mailboxId: messages.mailboxId, sentBy: messages.sentBy })
+    .from(messages)
+    .where(eq(messages.id, sql.placeholder("id")))
+    .prepare(),
+  entries: db
+    .select({ entry: queueEntries, from: outboundMessages.domain })
+    .from(outboundMessages)
+    .innerJoin(queueEntries, eq(queueEntries.messageSeq, outboundMessages.seq))
+    .where(eq(outboundMessages.id, sql.placeholder("id")))
+    .orderBy(asc(queueEntries.seq))
+    .prepare(),
+}));
+
+const isoOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
+
+/** In the order of the message; empty for what was never sent from here. @throws AppError not_found */
+export function progressOf(db: Db, caller: Caller, emailId: string): RecipientProgress[] {
+  const message = statements(db).message.get({ id: emailId });
+  if (!message || !reachTo(db, caller, message.mailboxId)) throw notFound("message");
+  const rows = statements(db).entries.all({ id: emailId });
+  const isSender = message.sentBy === caller.userId;
+  const namesBcc = bccDetector(
+    rows.map(({ entry }) => entry),
+    rows[0]?.from ?? "",
+  );
+  return rows
+    .filter(({ entry }) => isSender || entry.field !== "bcc")
+    .map(({ entry: { recipient, field, state, attempts, reply, dueAt, settledAt, complainedAt } }) => ({
+      email: recipient,
+      field,
+      state,
+      attempts,
+      reply: reply !== null && !isSender && namesBcc(reply) ? null : reply,
+      nextAt: state === "waiting" ? isoOf(dueAt) : null,
+      settledAt: isoOf(settledAt),
+      complained: complainedAt !== null,
+    }));
+}
