@@ -56,7 +56,7 @@ describe.each(MIGRATIONS.map((_, index) => index + 1))("from schema %i", (versio
   test("every row is kept, in the schema of a new folder, and the program reads it", () => {
     const folder = folderOf(version);
     const before = peek(folder, rowsOf);
-    for (const [table, rows] of Object.entries(before)) expect([table, rows.length]).toEqual([table, 1]);
+    expect(Object.entries(before).filter(([, rows]) => rows.length === 0)).toEqual([]);
 
     const store = open(folder);
     const { $client } = store.db;
