@@ -30,6 +30,7 @@ import { claimFolder } from "./store/claim.ts";
 import { type Options, openOptions } from "./store/options.ts";
 import { openStore, type Store } from "./store/store.ts";
 import { type Certificates, openCertificates } from "./tls/certificates.ts";
+import { findNames } from "./tls/names.ts";
 import { type StartParts, startHttp } from "./web/start.ts";
 import { createWeb } from "./web/web.ts";
 
@@ -130,7 +131,11 @@ export function createAppliance(
   async function openTls(): Promise<Certificates | undefined> {
     const { https, mx, submission, submissions } = config;
     if ([https, mx, submission, submissions].every((listen) => listen === "off")) return undefined;
-    return openCertificates({ mode: config.tls, hostname: config.hostname, folder: config.data, runtime, log });
+    const { tls: mode, hostname, data: folder, baseUrl } = config;
+    const names = () => findNames({ hostname, baseUrl, policyHosts: domains.policyHosts, dns: runtime.dns });
+    const certificates = await openCertificates({ mode, hostname, folder, names, runtime, log });
+    fronts.push(certificates);
+    return certificates;
   }
 
   function startWeb(parts: Pick<StartParts, "rest" | "web" | "health" | "certificates">) {

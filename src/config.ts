@@ -7,7 +7,11 @@ import { ConfigError } from "./errors.ts";
 /** Where a listener binds; `off` does not start. Port 0 picks a free one. */
 export type Listen = { host: string; port: number } | "off";
 
-export type TlsMode = { mode: "self-signed" } | { mode: "files"; cert: string; key: string };
+export type TlsMode =
+  | { mode: "self-signed" }
+  | { mode: "files"; cert: string; key: string }
+  /** `directory`: URL of the authority's; `email`: whom it may write to. */
+  | { mode: "acme"; directory: string; email: string | undefined };
 
 export interface Config {
   /** Folder of everything the appliance keeps. */
@@ -54,12 +58,40 @@ function parseBaseUrl(value: string): string {
   return url.origin;
 }
 
-function parseTls(value: string): TlsMode {
+const LETS_ENCRYPT = "https://acme-v02.api.letsencrypt.org/directory";
+
+function parseTls(env: Environment): TlsMode {
+  const value = env.MAILROOM_TLS || "self-signed";
   if (value === "self-signed") return { mode: "self-signed" };
-  if (value === "acme") throw new ConfigError("MAILROOM_TLS=acme is not built yet: use self-signed or files:CERT,KEY");
+  if (value === "acme") return parseAcme(env);
   const files = /^files:([^,]+),([^,]+)$/.exec(value);
-  if (!files) throw new ConfigError(`MAILROOM_TLS is "${value}": give self-signed or files:CERT,KEY`);
+  if (!files) throw new ConfigError(`MAILROOM_TLS is "${value}": give self-signed, acme or files:CERT,KEY`);
   return { mode: "files", cert: files[1] as string, key: files[2] as string };
+}
+
+function parseAcme(env: Environment): TlsMode {
+  const directory = env.MAILROOM_ACME_DIRECTORY || LETS_ENCRYPT;
+  if (!URL.canParse(directory) || new URL(directory).protocol !== "https:") {
+    throw new ConfigError(`MAILROOM_ACME_DIRECTORY is "${directory}": give the https URL of an ACME directory`);
+  }
+  const email = env.MAILROOM_ACME_EMAIL || undefined;
+  if (email !== undefined && !/^[^\s@,]+@[^\s@,]+$/.test(email)) {
+    throw new ConfigError(`MAILROOM_ACME_EMAIL is "${email}": give one e-mail address`);
+  }
+  return { mode: "acme", directory, email };
+}
+
+/** The authority comes by HTTP, and asks for a name that all the world can look up. */
+function checkAcme({ tls, http, hostname }: Pick<Config, "tls" | "http" | "hostname">): void {
+  if (tls.mode !== "acme") return;
+  if (http === "off") {
+    throw new ConfigError(
+      "MAILROOM_TLS=acme needs MAILROOM_HTTP: the authority asks there, at port 80 of your address",
+    );
+  }
+  if (!/[a-z]$/i.test(hostname) || !hostname.includes(".")) {
+    throw new ConfigError(`MAILROOM_TLS=acme needs MAILROOM_HOSTNAME to be a public host name; it is "${hostname}"`);
+  }
 }
 
 const isIp = (text: string): boolean =>
@@ -113,7 +145,7 @@ export function readConfig(env: Environment): Config {
   ) {
     throw new ConfigError(`MAILROOM_HOSTNAME is "${hostname}": give a host name, such as mail.example.com`);
   }
-  return Object.freeze({
+  const config = Object.freeze({
     data: env.MAILROOM_DATA || "./data",
     baseUrl,
     http: parseListen("MAILROOM_HTTP", env.MAILROOM_HTTP || "127.0.0.1:8025"),
@@ -121,12 +153,14 @@ export function readConfig(env: Environment): Config {
     mx: parseListen("MAILROOM_MX", env.MAILROOM_MX || "127.0.0.1:2525"),
     submission: parseListen("MAILROOM_SUBMISSION", env.MAILROOM_SUBMISSION || "127.0.0.1:2587"),
     submissions: parseListen("MAILROOM_SUBMISSIONS", env.MAILROOM_SUBMISSIONS || "127.0.0.1:2465"),
-    tls: parseTls(env.MAILROOM_TLS || "self-signed"),
+    tls: parseTls(env),
     hostname,
     dns: parseDnsServers(env.MAILROOM_DNS || ""),
     trustedProxies: parseCidrs(env.MAILROOM_TRUSTED_PROXIES || ""),
     log: parseLogLevel(env.MAILROOM_LOG || "info"),
   });
+  checkAcme(config);
+  return config;
 }
 
 /** The process's own. */

@@ -1,6 +1,6 @@
 /**
- * One HTTP request to a place that somebody else chose: a receiver of webhooks, or where an image in a mail lies. It
- * goes to the address that was checked, whatever DNS says a moment later.
+ * One HTTP request to a place that somebody else chose: a receiver of webhooks, where an image in a mail lies, a
+ * certificate authority. It goes to the address that was checked, whatever DNS says a moment later.
  *
  * Bun's fetch is given the checked address in its URL, the name only in the Host field and for TLS, so that it has
  * nothing to look up; no proxy, cookie, redirect, other HTTP version or decompression comes between. Connections are
@@ -11,7 +11,7 @@ import { type Destination, readDestination, resolveDestination } from "./destina
 import type { Runtime } from "./runtime.ts";
 
 export interface HttpRequest {
-  method: "GET" | "POST";
+  method: "GET" | "HEAD" | "POST";
   url: string;
   /** Beside those of HTTP itself. */
   headers: Readonly<Record<string, string>>;
@@ -33,11 +33,9 @@ export interface HttpClient {
 }
 
 export interface HttpClientParts {
-  runtime: Pick<Runtime, "dns" | "now" | "setTimer">;
+  runtime: Pick<Runtime, "dns" | "now" | "setTimer" | "authorities">;
   /** Excepted networks, asked for at each request (contract: webhooks.allowNetworks); the same array while they are. */
   allow(): readonly string[];
-  /** Certificate authorities (PEM) that are trusted instead of the built-in ones. */
-  authorities?: readonly string[];
 }
 
 /** Addresses tried for one request. */
@@ -55,12 +53,12 @@ interface Place {
   addresses: string[] | undefined;
 }
 
-export function openHttpClient({ runtime, allow, authorities }: HttpClientParts): HttpClient {
+export function openHttpClient({ runtime, allow }: HttpClientParts): HttpClient {
   const session = new Bun.FetchSession({
     proxy: false,
     keepAlive: { idleTimeout: IDLE_SECONDS, maxIdleSockets: MOST_IDLE },
   });
-  const trust = authorities && { ca: [...authorities] };
+  const trust = runtime.authorities && { ca: [...runtime.authorities] };
   /** Whom a connection may be kept to. */
   const answered = new Set<string>();
   const underWay = new Set<AbortController>();

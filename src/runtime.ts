@@ -18,6 +18,8 @@ export interface Runtime {
   setTimer(wake: () => void, ms: number): () => void;
   randomBytes(size: number): Uint8Array;
   dns: DnsResolver;
+  /** Certificate authorities (PEM) that are trusted instead of those that the system has. */
+  authorities?: readonly string[];
   fetch: typeof fetch;
 }
 

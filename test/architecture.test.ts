@@ -20,7 +20,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   destination: ["runtime", "errors", "network"],
   "http-client": ["runtime", "destination"],
   scheduler: BASE,
-  tls: [...BASE, "config", "scheduler"],
+  tls: [...BASE, "config", "http-client", "scheduler"],
   store: [...BASE, "message"],
   access: [...BASE, "store", "message"],
   search: [...BASE, "scheduler", "store", "message"],

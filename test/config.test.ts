@@ -51,6 +51,30 @@ describe("the environment", () => {
     });
   });
 
+  test("names an authority, Let's Encrypt unless told", () => {
+    const env = { MAILROOM_TLS: "acme", MAILROOM_BASE_URL: "https://mail.example.com" };
+    const directory = "https://acme-v02.api.letsencrypt.org/directory";
+    expect(readConfig(env).tls).toEqual({ mode: "acme", directory, email: undefined });
+    const own = { MAILROOM_ACME_DIRECTORY: "https://ca.example:14000/dir", MAILROOM_ACME_EMAIL: "me@example.com" };
+    expect(readConfig({ ...env, ...own }).tls).toEqual({
+      ...{ mode: "acme", directory: "https://ca.example:14000/dir", email: "me@example.com" },
+    });
+  });
+
+  test.each([
+    ["MAILROOM_HOSTNAME", {}],
+    ["MAILROOM_HOSTNAME", { MAILROOM_HOSTNAME: "localhost" }],
+    ["MAILROOM_HOSTNAME", { MAILROOM_HOSTNAME: "[192.0.2.1]" }],
+    ["MAILROOM_HTTP", { MAILROOM_HOSTNAME: "mail.example.com", MAILROOM_HTTP: "off" }],
+    ["MAILROOM_ACME_DIRECTORY", { MAILROOM_ACME_DIRECTORY: "http://ca.example/dir" }],
+    ["MAILROOM_ACME_DIRECTORY", { MAILROOM_ACME_DIRECTORY: "letsencrypt" }],
+    ["MAILROOM_ACME_EMAIL", { MAILROOM_ACME_EMAIL: "a@b.example,c@d.example" }],
+  ])("an authority that could not work is refused by %s", (name, env) => {
+    const read = () => readConfig({ MAILROOM_TLS: "acme", ...env });
+    expect(read).toThrow(ConfigError);
+    expect(read).toThrow(name);
+  });
+
   test("cannot be changed afterwards", () => {
     expect(Object.isFrozen(readConfig({}))).toBe(true);
   });
@@ -65,7 +89,7 @@ describe("the environment", () => {
     ["MAILROOM_SUBMISSION", "nowhere"],
     ["MAILROOM_SUBMISSIONS", "host:port"],
     ["MAILROOM_HTTPS", "443"],
-    ["MAILROOM_TLS", "acme"],
+    ["MAILROOM_TLS", "letsencrypt"],
     ["MAILROOM_TLS", "files:only-one"],
     ["MAILROOM_HOSTNAME", "bad host"],
     ["MAILROOM_DNS", "dns.example.com"],

@@ -100,6 +100,12 @@ export function createDomains({ store, runtime, hostname }: DomainsParts) {
       .all();
   }
 
+  /** Hosts of the MTA-STS policies of verified domains (RFC 8461 §3.2). */
+  const policyHosts = (): string[] =>
+    listDomains()
+      .filter(({ verifiedAt }) => verifiedAt !== null)
+      .map(({ name }) => `mta-sts.${name}`);
+
   /** @throws AppError not_found */
   function domainNamed(text: string, workspaceId?: string): DomainEntry {
     const name = domainOf(text);
@@ -182,5 +188,15 @@ export function createDomains({ store, runtime, hostname }: DomainsParts) {
     tx.delete(schema.domains).where(eq(schema.domains.id, domainId)).run();
   }
 
-  return { addDomain, listDomains, domainNamed, domainIn, recordsOf, verifyDomain, markVerified, removeDomain };
+  return {
+    addDomain,
+    listDomains,
+    policyHosts,
+    domainNamed,
+    domainIn,
+    recordsOf,
+    verifyDomain,
+    markVerified,
+    removeDomain,
+  };
 }

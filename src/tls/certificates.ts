@@ -6,8 +6,10 @@ import type { TlsMode } from "../config.ts";
 import type { Log } from "../log.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Job } from "../scheduler.ts";
+import { acmeSource } from "./acme.ts";
 import { fileSource } from "./files.ts";
 import type { KeyPair } from "./pair.ts";
+import type { Trouble } from "./schedule.ts";
 import { selfSignedSource } from "./self-signed.ts";
 
 export type { KeyPair };
@@ -18,6 +20,20 @@ export interface Certificates {
   onChange(listener: (pair: KeyPair) => void): () => void;
   /** For the scheduler: looks whether there is a later pair. */
   job: Job;
+  /** What to show the authority that asks for a challenge's `token` (RFC 8555 §8.3); undefined for one that is not ours. */
+  proof(token: string): string | undefined;
+  /** Why there is no certificate, or no later one, though there should be. */
+  trouble(): Trouble | undefined;
+  /** Ends what is under way. */
+  stop(): void;
+}
+
+/** For whom a certificate is. Lower case. */
+export interface Names {
+  /** Without which it is of no use. */
+  main: string;
+  /** Left out when the authority cannot be convinced of them. */
+  others: readonly string[];
 }
 
 export interface CertificateSetup {
@@ -26,7 +42,9 @@ export interface CertificateSetup {
   hostname: string;
   /** The data folder. */
   folder: string;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
+  /** Those in the certificate that an authority signs, as of now. By default, `hostname`. */
+  names?: () => Promise<Names>;
+  runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer" | "dns" | "authorities">;
   log: Log;
 }
 
@@ -36,12 +54,20 @@ export interface Source {
   first(): Promise<KeyPair>;
   /** Calls `replace` with the pair in force from now on, if it is another. Resolves with when to look again, epoch ms. */
   look(replace: (pair: KeyPair) => void): Promise<number>;
+  proof?: Certificates["proof"];
+  trouble?: Certificates["trouble"];
+  stop?: Certificates["stop"];
+}
+
+function sourceOf(setup: CertificateSetup): Source {
+  const { mode } = setup;
+  if (mode.mode === "acme") return acmeSource(mode, setup);
+  return mode.mode === "files" ? fileSource(mode, setup) : selfSignedSource(setup);
 }
 
 /** Opens the certificate. @throws ConfigError for files that cannot be read or do not belong together. */
 export async function openCertificates(setup: CertificateSetup): Promise<Certificates> {
-  const { mode } = setup;
-  const source = mode.mode === "files" ? fileSource(mode, setup) : selfSignedSource(setup);
+  const source = sourceOf(setup);
   const listeners = new Set<(pair: KeyPair) => void>();
   let pair = await source.first();
   return {
@@ -58,5 +84,8 @@ export async function openCertificates(setup: CertificateSetup): Promise<Certifi
           for (const listener of listeners) listener(pair);
         }),
     },
+    proof: (token) => source.proof?.(token),
+    trouble: () => source.trouble?.(),
+    stop: () => source.stop?.(),
   };
 }

@@ -36,7 +36,7 @@ export async function loadPair(path: string): Promise<KeyPair | undefined> {
 
 /** Key and certificates are one file, so that no crash can leave halves that do not match. */
 export async function savePair(path: string, { cert, key }: KeyPair): Promise<void> {
-  await savePrivately(path, `${key.trim()}\n${cert.trim()}\n`);
+  await savePrivately(path, `${key}\n${cert}\n`);
 }
 
 /** The text of a file; undefined when there is none. @throws when it cannot be read */

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { ConfigError } from "../errors.ts";
 import type { CertificateSetup, Source } from "./certificates.ts";
 import { type KeyPair, loadPair, savePair } from "./pair.ts";
+import { selfSign } from "./x509.ts";
 
 const DAY_MS = 24 * 60 * 60_000;
 /** Nobody but an operator's own clients checks it, and those pin it: it should change rarely. */
@@ -45,46 +46,4 @@ export function selfSignedSource({ hostname, folder, runtime, log }: Certificate
       return runtime.now() + DAY_MS;
     },
   };
-}
-
-/** Times in epoch ms. `name`: host name or IP address. */
-async function selfSign(name: string, from: number, until: number, random: Uint8Array): Promise<KeyPair> {
-  provideReflectMetadata();
-  // Loaded only when a certificate is made: it costs 0.1 s and 17 MB, once in ten years.
-  const x509 = await import("@peculiar/x509");
-  const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
-  const keys = await crypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
-  const certificate = await x509.X509CertificateGenerator.createSelfSigned({
-    name: [{ CN: [name] }],
-    // RFC 5280 §4.1.2.2: positive.
-    serialNumber: `01${Buffer.from(random).toString("hex")}`,
-    notBefore: new Date(from),
-    notAfter: new Date(until),
-    signingAlgorithm: algorithm,
-    keys,
-    extensions: [
-      new x509.SubjectAlternativeNameExtension([{ type: isIP(name) ? "ip" : "dns", value: name }]),
-      new x509.BasicConstraintsExtension(false, undefined, true),
-      new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth]),
-    ],
-  });
-  const key = await crypto.subtle.exportKey("pkcs8", keys.privateKey);
-  return { cert: certificate.toString("pem"), key: x509.PemConverter.encode(key, "PRIVATE KEY") };
-}
-
-/**
- * The three functions of the Reflect metadata proposal that @peculiar/x509's dependency container asks for, and does
- * not bring.
- */
-function provideReflectMetadata(): void {
-  if ("getMetadata" in Reflect) return;
-  const kept = new WeakMap<object, Map<unknown, unknown>>();
-  const get = (name: unknown, target: object): unknown => kept.get(target)?.get(name);
-  Object.assign(Reflect, {
-    getMetadata: get,
-    getOwnMetadata: get,
-    defineMetadata(name: unknown, value: unknown, target: object) {
-      kept.set(target, (kept.get(target) ?? new Map()).set(name, value));
-    },
-  });
 }

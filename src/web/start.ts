@@ -7,7 +7,7 @@ import { createHttpsServer } from "./https.ts";
 import type { HttpListenerParts, HttpServer } from "./listener.ts";
 import { createHttpServer, createRedirector, type HttpServerParts } from "./server.ts";
 
-export interface StartParts extends Omit<HttpServerParts, "listen" | "originOf" | "secure"> {
+export interface StartParts extends Omit<HttpServerParts, "listen" | "originOf" | "secure" | "challenge"> {
   http: HttpListenerParts["listen"] | "off";
   https: HttpListenerParts["listen"] | "off";
   /** Public origin. */
@@ -25,8 +25,9 @@ export async function startHttp({
   baseUrl,
   certificates,
   bound,
-  ...parts
+  ...rest
 }: StartParts): Promise<{ http: string; https?: string }> {
+  const parts = { ...rest, ...(certificates && { challenge: certificates.proof }) };
   if (https === "off" || !certificates) {
     if (http === "off") return { http };
     return { http: await bound("MAILROOM_HTTP", () => createHttpServer({ ...parts, listen: http })) };

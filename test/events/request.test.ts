@@ -438,7 +438,7 @@ describe("over https", () => {
   test("the certificate is checked by the name, which the server is told", async () => {
     const pair = await certificate("hook.example");
     const receiver = await receive(ok, { tls: pair });
-    const { post } = setUp(records, { authorities: [pair.cert] });
+    const { post } = setUp(records, { runtime: fakeRuntime({ dns: zone(records), authorities: [pair.cert] }) });
     expect(await post(`https://hook.example:${receiver.port}/`)).toMatchObject({ ok: true, response: "ok" });
     expect(await post(`https://hook.example.:${receiver.port}/`)).toMatchObject({ ok: true });
     expect(receiver.connections.made).toBe(1);
@@ -451,7 +451,7 @@ describe("over https", () => {
   test("an address needs a certificate for it", async () => {
     const pair = await certificate("127.0.0.1");
     const receiver = await receive(ok, { tls: pair });
-    const { post } = setUp(records, { authorities: [pair.cert] });
+    const { post } = setUp(records, { runtime: fakeRuntime({ dns: zone(records), authorities: [pair.cert] }) });
     expect(await post(`https://127.0.0.1:${receiver.port}/`)).toMatchObject({ ok: true });
     expect(await post(`https://hook.example:${receiver.port}/`)).toMatchObject({ ok: false });
   });
@@ -471,7 +471,7 @@ describe("over https", () => {
   test("nor does an expired certificate", async () => {
     const pair = await certificate("hook.example", Date.parse("2000-01-01"));
     const receiver = await receive(ok, { tls: pair });
-    const { post } = setUp(records, { authorities: [pair.cert] });
+    const { post } = setUp(records, { runtime: fakeRuntime({ dns: zone(records), authorities: [pair.cert] }) });
     expect(await post(`https://hook.example:${receiver.port}/`)).toMatchObject({
       ok: false,
       error: "the certificate cannot be trusted (CERT_HAS_EXPIRED)",

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { type Appliance, createAppliance, type Ready } from "../../src/appliance.ts";
 import { readConfig } from "../../src/config.ts";
 import { createLog } from "../../src/log.ts";
-import type { DnsResolver } from "../../src/runtime.ts";
+import type { DnsResolver, Runtime } from "../../src/runtime.ts";
 import { makeDkimKeys } from "../../src/settings/domains.ts";
 import { SCOPES } from "../../src/store/schema.ts";
 import { apiClient, type Client } from "./api.ts";
@@ -53,9 +53,13 @@ atEndOfFile(async () => {
   running.clear();
 });
 
-/** `dns`: the world's; without it no name exists. */
-export async function boot(env: Record<string, string> = {}, dns?: DnsResolver): Promise<Booted> {
-  const runtime = fakeRuntime(dns && { dns });
+/** `dns`: the world's; without it no name exists. `world`: what else of it is not as usual. */
+export async function boot(
+  env: Record<string, string> = {},
+  dns?: DnsResolver,
+  world: Partial<Runtime> = {},
+): Promise<Booted> {
+  const runtime = fakeRuntime({ ...(dns && { dns }), ...world });
   const lines: Record<string, unknown>[] = [];
   const config = readConfig({
     MAILROOM_DATA: temporaryFolder(),

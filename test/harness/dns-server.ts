@@ -2,7 +2,8 @@
  * DNS from a description: a UDP server for a program that is told of it by MAILROOM_DNS, and a resolver inside the
  * process for a fake runtime. Both read the description at every question, so a test may change it.
  */
-import { createSocket } from "node:dgram";
+import { createSocket, type Socket } from "node:dgram";
+import { createServer, type Server } from "node:net";
 import { canonicalAddress } from "../../src/network.ts";
 import type { DnsResolver } from "../../src/runtime.ts";
 
@@ -85,15 +86,16 @@ export interface DnsServer {
   close(): Promise<void>;
 }
 
-/** Serves the description on a free port of 127.0.0.1, as long as the process runs. */
+/** Serves the description over UDP and TCP on a free port of 127.0.0.1, as long as the process runs. */
 export async function startDnsServer(description: Zone): Promise<DnsServer> {
-  const socket = createSocket("udp4");
   const questions: string[] = [];
-  socket.on("message", (query, { port, address }) => {
+
+  /** Undefined for silence. */
+  function answerTo(query: Buffer): Buffer | undefined {
     const { name, type, end } = questionOf(query);
     questions.push(`${type ?? "other"} ${name}`);
     const found = lookUp(description, name, type);
-    if (found === "silence") return;
+    if (found === "silence") return undefined;
     const answers = typeof found === "string" ? [] : found;
     const header = Buffer.alloc(12);
     query.copy(header, 0, 0, 2);
@@ -101,18 +103,60 @@ export async function startDnsServer(description: Zone): Promise<DnsServer> {
     header.writeUInt16BE(0x8580 | (found === "NXDOMAIN" ? NAME_ERROR : found === "SERVFAIL" ? SERVER_FAILURE : 0), 2);
     header.writeUInt16BE(1, 4);
     header.writeUInt16BE(answers.length, 6);
-    socket.send(Buffer.concat([header, query.subarray(12, end), ...answers.map(encodeRecord)]), port, address);
+    return Buffer.concat([header, query.subarray(12, end), ...answers.map(encodeRecord)]);
+  }
+
+  const socket = createSocket("udp4");
+  socket.on("message", (query, { port, address }) => {
+    const answer = answerTo(query);
+    if (answer) socket.send(answer, port, address);
   });
-  await new Promise<void>((resolve, reject) => {
-    socket.once("error", reject);
-    socket.bind(0, "127.0.0.1", resolve);
+  // RFC 1035 §4.2.2: each message after its length.
+  const server = createServer((connection) => {
+    let buffered = Buffer.alloc(0);
+    connection.on("error", () => connection.destroy());
+    connection.on("data", (chunk: Buffer) => {
+      buffered = Buffer.concat([buffered, chunk]);
+      while (buffered.length >= 2 && buffered.length >= 2 + buffered.readUInt16BE()) {
+        const end = 2 + buffered.readUInt16BE();
+        const answer = answerTo(buffered.subarray(2, end));
+        buffered = buffered.subarray(end);
+        const length = Buffer.alloc(2);
+        length.writeUInt16BE(answer?.length ?? 0);
+        if (answer) connection.write(Buffer.concat([length, answer]));
+      }
+    });
   });
-  socket.unref();
+  const port = await bindBoth(socket, server);
   return {
-    address: `127.0.0.1:${socket.address().port}`,
+    address: `127.0.0.1:${port}`,
     questions,
-    close: () => new Promise((resolve) => socket.close(() => resolve())),
+    close() {
+      server.close();
+      return new Promise((resolve) => socket.close(() => resolve()));
+    },
   };
+}
+
+/** A port that is free for both. */
+async function bindBoth(socket: Socket, server: Server): Promise<number> {
+  for (;;) {
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject);
+      server.listen(0, "127.0.0.1", resolve);
+    });
+    const { port } = server.address() as { port: number };
+    const isBound = await new Promise<boolean>((resolve) => {
+      socket.once("error", () => resolve(false));
+      socket.bind(port, "127.0.0.1", () => resolve(true));
+    });
+    if (isBound) {
+      socket.unref();
+      server.unref();
+      return port;
+    }
+    await new Promise((resolve) => server.close(resolve));
+  }
 }
 
 function questionOf(query: Buffer): { name: string; type: Type | undefined; end: number } {

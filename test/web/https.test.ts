@@ -1,8 +1,8 @@
 /** The HTTPS listener: the whole appliance over it, and what becomes of connections when its certificate changes. */
 import { afterEach, describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
-import { connect as connectTcp, type TcpNetConnectOpts } from "node:net";
-import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
+import { connect as connectTcp } from "node:net";
+import { connect, type TLSSocket } from "node:tls";
 import { createLog } from "../../src/log.ts";
 import type { KeyPair } from "../../src/tls/certificates.ts";
 import { createHttpsServer } from "../../src/web/https.ts";
@@ -154,8 +154,8 @@ async function start(answer: (request: Request, peer: string | undefined) => Pro
 
 const openTls = (port: number, localAddress = "127.0.0.1"): Promise<TLSSocket> =>
   new Promise((resolve, reject) => {
-    const options: ConnectionOptions & TcpNetConnectOpts = { port, host: "127.0.0.1", localAddress, ...tls };
-    const socket: TLSSocket = connect(options, () => resolve(socket));
+    const plain = connectTcp({ port, host: "127.0.0.1", localAddress });
+    const socket: TLSSocket = connect({ socket: plain, ...tls }, () => resolve(socket));
     socket.once("error", reject);
   });
 

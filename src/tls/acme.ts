@@ -1,0 +1,190 @@
+/**
+ * The certificate that an authority signs (contract: MAILROOM_TLS=acme): ordered once the listeners are up, and renewed
+ * while they run. The self-signed one serves until the first is there.
+ *
+ * In <data>/tls/acme, each file replaced whole: account.json, certificate.pem, order.json (an order under way, with its
+ * key: after a crash it is gone on with) and state.json (what was obtained where, and what went wrong).
+ *
+ * Invariants: no failure here stops anything; the pair in force stays. An authority is asked no more often than
+ * schedule.ts says, whatever the clock does and however often the server is restarted.
+ */
+import { generateKeyPairSync, X509Certificate } from "node:crypto";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { openHttpClient } from "../http-client.ts";
+import { type Account, AuthorityRefusal, type BegunOrder, ChallengeFailure, openAuthority } from "./authority.ts";
+import type { CertificateSetup, Source } from "./certificates.ts";
+import { type KeyPair, loadPair, problemOf, readPrivately, savePair, savePrivately } from "./pair.ts";
+import { afterFailure, covers, renewalTime, retryTimeOf, type Trouble } from "./schedule.ts";
+import { selfSignedSource } from "./self-signed.ts";
+import { renewalIdOf } from "./x509.ts";
+
+/** Names are looked at, and whether it is time, this often. */
+const LOOK_MS = 10 * 60_000;
+/** A name that failed and can be done without is left out for that long. */
+const LEFT_OUT_MS = 24 * 60 * 60_000;
+/** The authority is wherever the operator says. */
+const EVERYWHERE = ["0.0.0.0/0", "::/0"];
+const STOPPING = "this server is stopping";
+
+interface State {
+  /** The directory of the authority that signed the certificate; undefined until one has. */
+  directory?: string | undefined;
+  trouble?: Trouble | undefined;
+}
+
+type AccountFile = Account & { directory: string };
+type OrderFile = BegunOrder & { directory: string; names: readonly string[] };
+
+const folderOf = (data: string): string => join(data, "tls", "acme");
+
+/** What went wrong last with the certificate of a data folder; undefined when nothing did. Never rejects. */
+export async function readAcmeTrouble(data: string): Promise<Trouble | undefined> {
+  return (await readJson<State>(join(folderOf(data), "state.json")))?.trouble;
+}
+
+/** The file's value; undefined when there is none or it is damaged. */
+async function readJson<T>(path: string): Promise<T | undefined> {
+  try {
+    return JSON.parse((await readPrivately(path)) ?? "") as T;
+  } catch {
+    return undefined;
+  }
+}
+
+const newKey = (): string =>
+  generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey.export({ type: "pkcs8", format: "pem" }).toString();
+
+export function acmeSource(mode: { directory: string; email: string | undefined }, setup: CertificateSetup): Source {
+  const { hostname, folder, runtime, log } = setup;
+  const names = setup.names ?? (async () => ({ main: hostname.toLowerCase(), others: [] }));
+  const { directory, email } = mode;
+  const fileOf = (name: string): string => join(folderOf(folder), name);
+  const http = openHttpClient({ runtime, allow: () => EVERYWHERE });
+  const authority = openAuthority({ directory, http, runtime });
+  const proofs = new Map<string, string>();
+  const leftOut = new Map<string, number>();
+  const stopped = Promise.withResolvers<never>();
+  stopped.promise.catch(() => {});
+  let pair: KeyPair | undefined;
+  let state: State = {};
+  let suggested: Awaited<ReturnType<typeof authority.renewalWindow>>;
+  let askWindowAt = 0;
+
+  const saveState = () => savePrivately(fileOf("state.json"), JSON.stringify(state));
+
+  async function accountOf(): Promise<Account> {
+    const kept = await readJson<AccountFile>(fileOf("account.json"));
+    if (kept?.directory === directory && kept.key) return kept;
+    const account = { directory, key: newKey(), url: undefined };
+    await savePrivately(fileOf("account.json"), JSON.stringify(account));
+    return account;
+  }
+
+  /** When the authority wants it renewed, asked for as often as it says; a revoked one is to be renewed at once. */
+  async function askWindow(cert: string): Promise<void> {
+    if (runtime.now() < askWindowAt) return;
+    askWindowAt = runtime.now() + LOOK_MS * 36;
+    try {
+      const id = await renewalIdOf(cert);
+      suggested = id === undefined ? undefined : await authority.renewalWindow(id);
+      askWindowAt = suggested?.askAt ?? askWindowAt;
+    } catch (error) {
+      log.debug("the authority gives no renewal window", { reason: (error as Error).message });
+    }
+  }
+
+  async function obtain(wanted: readonly string[]): Promise<KeyPair> {
+    const account = await accountOf();
+    const kept = await readJson<OrderFile>(fileOf("order.json"));
+    const isSame = kept?.directory === directory && kept.names.join() === wanted.join();
+    const signed = await authority.order({
+      ...{ account, email, names: wanted, key: newKey() },
+      begun: isSame ? kept : undefined,
+      replaces: pair && suggested ? await renewalIdOf(pair.cert) : undefined,
+      registered: (url) => savePrivately(fileOf("account.json"), JSON.stringify({ ...account, directory, url })),
+      began: (order) => savePrivately(fileOf("order.json"), JSON.stringify({ ...order, directory, names: wanted })),
+      offer: (token, proof) => proofs.set(token, proof),
+    });
+    const obtained = { cert: signed.cert.trim(), key: signed.key.trim() };
+    const problem = problemOf(obtained);
+    if (problem !== undefined) throw new Error(`the authority gave a certificate that is none: ${problem}`);
+    await savePair(fileOf("certificate.pem"), obtained);
+    return obtained;
+  }
+
+  /** Whether the certificate in force is not enough, and since when it is so; epoch ms. */
+  const dueAt = (wanted: readonly string[]): number =>
+    pair && state.directory === directory && covers(pair.cert, wanted) ? renewalTime(pair.cert, suggested) : 0;
+
+  async function fail(error: unknown): Promise<void> {
+    const now = runtime.now();
+    const reason = error instanceof Error ? error.message : String(error);
+    const [byte = 0] = runtime.randomBytes(1);
+    const askedFor = error instanceof AuthorityRefusal ? error.retryAt : undefined;
+    const trouble = afterFailure(state.trouble, { now, reason, chance: byte / 255, askedFor });
+    state = { ...state, trouble };
+    const wrong =
+      error instanceof ChallengeFailure ? [error.host] : error instanceof AuthorityRefusal ? error.names : [];
+    const { main } = await names();
+    for (const name of wrong) if (name !== main) leftOut.set(name, now + LEFT_OUT_MS);
+    // What an order that failed leaves behind is of no more use; one that was interrupted is.
+    if (wrong.length > 0) await rm(fileOf("order.json"), { force: true });
+    const facts = { directory, reason, names: wrong, failures: trouble.failures, retryAt: new Date(trouble.retryAt) };
+    log.warn("no certificate could be obtained, the present one stays", facts);
+    await saveState();
+  }
+
+  async function wantedNames(): Promise<readonly string[]> {
+    const { main, others } = await names();
+    const isLeftOut = (name: string) => (leftOut.get(name) ?? 0) > runtime.now();
+    return [main, ...others.filter((name) => name !== main && !isLeftOut(name))];
+  }
+
+  async function renew(wanted: readonly string[], replace: (pair: KeyPair) => void): Promise<void> {
+    try {
+      pair = await Promise.race([obtain(wanted), stopped.promise]);
+      suggested = undefined;
+      askWindowAt = 0;
+      const until = new X509Certificate(pair.cert).validToDate;
+      const last = state.trouble;
+      state = { directory };
+      // Else a clock that is wrong by years would have it renewed again and again.
+      if (dueAt(wanted) <= runtime.now()) {
+        state.trouble = afterFailure(last, { now: runtime.now(), reason: CLOCK, chance: 0 });
+      }
+      await saveState();
+      await rm(fileOf("order.json"), { force: true });
+      log.info("certificate obtained", { directory, names: wanted, until });
+      replace(pair);
+    } catch (error) {
+      if ((error as Error).message !== STOPPING) await fail(error);
+    } finally {
+      proofs.clear();
+    }
+  }
+
+  return {
+    async first() {
+      state = (await readJson<State>(fileOf("state.json"))) ?? {};
+      pair = await loadPair(fileOf("certificate.pem")).catch(() => undefined);
+      return pair ?? (await selfSignedSource(setup).first());
+    },
+    async look(replace) {
+      const wanted = await wantedNames();
+      if (pair && state.directory === directory) await Promise.race([askWindow(pair.cert), stopped.promise]);
+      const waiting = state.trouble ? retryTimeOf(state.trouble, runtime.now()) : 0;
+      if (Math.max(dueAt(wanted), waiting) <= runtime.now()) await renew(wanted, replace);
+      const next = Math.max(dueAt(wanted), state.trouble ? retryTimeOf(state.trouble, runtime.now()) : 0);
+      return Math.max(runtime.now() + 1_000, Math.min(next, runtime.now() + LOOK_MS));
+    },
+    proof: (token) => proofs.get(token),
+    trouble: () => state.trouble,
+    stop() {
+      stopped.reject(new Error(STOPPING));
+      http.close();
+    },
+  };
+}
+
+const CLOCK = "the certificate just obtained is to be renewed at once: is this machine's clock right?";

@@ -1,0 +1,238 @@
+/**
+ * A certificate authority as acme-client talks to it (RFC 8555), over connections of ours: to the addresses that our DNS
+ * gives, within a time limit, never tried again by itself. The only file that knows the package, which is loaded when a
+ * certificate is asked for.
+ *
+ * Invariant: an authority that says no is an AuthorityRefusal, with the time before which it is not to be asked again.
+ */
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { HttpClient } from "../http-client.ts";
+import type { Runtime } from "../runtime.ts";
+
+/** What an authority answered in refusal (RFC 8555 §6.7). */
+export class AuthorityRefusal extends Error {
+  override readonly name = "AuthorityRefusal";
+  readonly status: number;
+  /** The last part of its URN, such as `rateLimited`; empty for none. */
+  readonly type: string;
+  /** The names it is about, where it says. */
+  readonly names: readonly string[];
+  /** Epoch ms; undefined when it does not say. */
+  readonly retryAt: number | undefined;
+
+  constructor(status: number, problem: Problem, retryAt: number | undefined) {
+    const { type = "", detail = `HTTP status ${status}`, subproblems = [], identifier } = problem;
+    super(detail);
+    this.status = status;
+    this.type = type.split(":").at(-1) ?? "";
+    this.names = [identifier, ...subproblems.map((one) => one.identifier)].flatMap((one) => one?.value ?? []);
+    this.retryAt = retryAt;
+  }
+}
+
+/** A name whose challenge failed: the authority did not find our answer where the name leads. */
+export class ChallengeFailure extends Error {
+  override readonly name = "ChallengeFailure";
+  readonly host: string;
+
+  constructor(host: string, reason: string) {
+    super(`${host}: ${reason}`);
+    this.host = host;
+  }
+}
+
+interface Problem {
+  type?: string;
+  detail?: string;
+  identifier?: { value: string };
+  subproblems?: readonly { identifier?: { value: string } }[];
+}
+
+/** What is to be known of an order to go on with it after a crash. */
+export interface BegunOrder {
+  url: string;
+  /** PEM */
+  key: string;
+}
+
+export interface AuthorityParts {
+  /** URL of the directory. */
+  directory: string;
+  http: Pick<HttpClient, "send" | "within">;
+  runtime: Pick<Runtime, "now">;
+}
+
+export interface Account {
+  /** PEM */
+  key: string;
+  /** Undefined until it is registered. */
+  url: string | undefined;
+}
+
+export interface OrderRequest {
+  account: Account;
+  email: string | undefined;
+  names: readonly string[];
+  /** The certificate it takes the place of (RFC 9773 §5). */
+  replaces: string | undefined;
+  /** An order that was begun earlier, and is gone on with if it still stands. */
+  begun: BegunOrder | undefined;
+  /** The key for a new order, PEM. */
+  key: string;
+  registered(url: string): Promise<void>;
+  /** Resolves once it is safe to go on. */
+  began(order: BegunOrder): Promise<void>;
+  /** Answers the challenge `token` with `proof` from now on. */
+  offer(token: string, proof: string): void;
+}
+
+/** When a certificate is best renewed (RFC 9773 §4.2); epoch ms. */
+export interface RenewalWindow {
+  start: number;
+  end: number;
+  /** When to ask again. */
+  askAt: number;
+}
+
+export interface Authority {
+  /** Resolves with the chain, PEM, and the key it is for. @throws AuthorityRefusal, ChallengeFailure, Error */
+  order(request: OrderRequest): Promise<{ cert: string; key: string }>;
+  /** Undefined for an authority that does not tell. @throws AuthorityRefusal, Error */
+  renewalWindow(id: string): Promise<RenewalWindow | undefined>;
+}
+
+const ANSWER_MS = 30_000;
+const POLL = { backoffAttempts: 12, backoffMin: 250, backoffMax: 15_000 };
+const ASK_AGAIN_MS = 6 * 60 * 60_000;
+
+interface Answer {
+  status: number;
+  headers: Headers;
+  text: string;
+}
+
+type Send = (method: "GET" | "HEAD" | "POST", url: string, body?: string) => Promise<Answer>;
+
+/** How the order that is under way reaches its authority: the package has one way for all. */
+const way = new AsyncLocalStorage<Send>();
+
+async function load() {
+  const acme = await import("acme-client");
+  acme.axios.defaults.adapter = async (config) => {
+    const send = way.getStore();
+    if (!send) throw new Error("acme-client was used outside an order");
+    const method = (config.method ?? "get").toUpperCase() as "GET" | "HEAD" | "POST";
+    const { status, headers, text } = await send(method, config.url ?? "", config.data as string | undefined);
+    const answered = Object.fromEntries(headers) as Record<string, string>;
+    return { status, statusText: "", headers: answered, data: text, config };
+  };
+  return acme;
+}
+
+export function openAuthority({ directory, http, runtime }: AuthorityParts): Authority {
+  /** @throws AuthorityRefusal for an answer of 4yz or 5yz */
+  const send: Send = (method, url, body) =>
+    http.within(ANSWER_MS, async (signal) => {
+      const headers = body === undefined ? {} : { "content-type": "application/jose+json" };
+      const request = { method, url, headers, attempt: 1, ...(body !== undefined && { body }) };
+      const response = await http.send(request, signal);
+      const text = await response.text();
+      const { status } = response;
+      if (status >= 400) {
+        const problem = problemIn(text);
+        // The package asks for another nonce and tries again (RFC 8555 §6.5).
+        if (!problem.type?.endsWith(":badNonce")) {
+          throw new AuthorityRefusal(status, problem, retryTime(response.headers, runtime.now()));
+        }
+      }
+      return { status, headers: response.headers, text };
+    });
+
+  async function order(request: OrderRequest) {
+    const acme = await load();
+    const { account, email, names, begun } = request;
+    const client = new acme.Client({
+      ...{ directoryUrl: directory, accountKey: account.key, ...POLL },
+      ...(account.url !== undefined && { accountUrl: account.url }),
+    });
+    if (account.url === undefined) {
+      const contact = email === undefined ? [] : [`mailto:${email}`];
+      await client.createAccount({ termsOfServiceAgreed: true, contact });
+      await request.registered(client.getAccountUrl());
+    }
+    const kept = begun && (await client.getOrder({ url: begun.url } as never).catch(ignoreRefusal));
+    const isKept = begun !== undefined && kept !== undefined && kept.status !== "invalid";
+    const key = isKept ? begun.key : request.key;
+    let current = isKept ? kept : await newOrder();
+    await request.began({ url: current.url, key });
+
+    async function newOrder() {
+      const identifiers = names.map((value) => ({ type: "dns", value }));
+      const { replaces } = request;
+      if (replaces === undefined) return client.createOrder({ identifiers });
+      try {
+        return await client.createOrder({ identifiers, replaces } as never);
+      } catch (error) {
+        // It has been replaced already, or the authority does not know it any more.
+        if (!(error instanceof AuthorityRefusal) || error.type === "rateLimited") throw error;
+        return client.createOrder({ identifiers });
+      }
+    }
+
+    if (current.status === "pending") {
+      for (const authorization of await client.getAuthorizations(current)) {
+        if (authorization.status === "valid") continue;
+        const host = authorization.identifier.value;
+        const challenge = authorization.challenges.find(({ type }) => type === "http-01");
+        if (!challenge) throw new ChallengeFailure(host, "the authority offers no HTTP-01 challenge");
+        request.offer(challenge.token, await client.getChallengeKeyAuthorization(challenge));
+        await client.completeChallenge(challenge);
+        try {
+          await client.waitForValidStatus(challenge);
+        } catch (error) {
+          throw error instanceof AuthorityRefusal ? error : new ChallengeFailure(host, (error as Error).message);
+        }
+      }
+      current = await client.getOrder(current);
+    }
+    if (current.status === "pending" || current.status === "ready") {
+      const [, csr] = await acme.crypto.createCsr({ altNames: current.identifiers.map(({ value }) => value) }, key);
+      current = { ...(await client.finalizeOrder(current, csr)), url: current.url };
+    }
+    return { cert: await client.getCertificate(current), key };
+  }
+
+  return {
+    order: (request) => way.run(send, () => order(request)),
+    async renewalWindow(id) {
+      const { renewalInfo } = JSON.parse((await send("GET", directory)).text) as { renewalInfo?: string };
+      if (renewalInfo === undefined) return undefined;
+      const { headers, text } = await send("GET", `${renewalInfo}/${id}`);
+      const { suggestedWindow } = JSON.parse(text) as { suggestedWindow?: { start?: string; end?: string } };
+      const [start, end] = [Date.parse(suggestedWindow?.start ?? ""), Date.parse(suggestedWindow?.end ?? "")];
+      const now = runtime.now();
+      return start <= end ? { start, end, askAt: retryTime(headers, now) ?? now + ASK_AGAIN_MS } : undefined;
+    },
+  };
+}
+
+function ignoreRefusal(error: unknown): undefined {
+  if (!(error instanceof AuthorityRefusal)) throw error;
+}
+
+function problemIn(text: string): Problem {
+  try {
+    const problem: unknown = JSON.parse(text);
+    return typeof problem === "object" && problem !== null ? problem : {};
+  } catch {
+    return {};
+  }
+}
+
+/** When Retry-After is over (RFC 9110 §10.2.3), epoch ms. */
+function retryTime(headers: Headers, now: number): number | undefined {
+  const field = headers.get("retry-after") ?? "";
+  if (/^\d+$/.test(field)) return now + Number(field) * 1_000;
+  const date = Date.parse(field);
+  return Number.isNaN(date) ? undefined : date;
+}

@@ -1,0 +1,129 @@
+/**
+ * Pebble, the ACME server that Let's Encrypt tests clients with: a child process on free ports, which finds every name on
+ * this machine and asks for HTTP-01 at a port that leads to whoever is under test.
+ */
+import { writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { startDnsServer, type Zone } from "./dns-server.ts";
+import { atEndOfFile } from "./end.ts";
+import { temporaryFolder } from "./folder.ts";
+import { makePair } from "./remote-mx.ts";
+
+/** Where Go puts what it installs, when that is in no PATH. */
+const program =
+  Bun.which("pebble") ?? Bun.which(join(process.env.GOBIN ?? join(process.env.HOME ?? "", "go/bin"), "pebble"));
+
+/** Why its tests are skipped, or undefined. */
+export const noPebble = program === null ? "pebble is not installed (.ci/run does, with go)" : undefined;
+
+export interface Pebble {
+  /** URL of its directory. */
+  directory: string;
+  /** Whom to trust, to talk to it. */
+  authority: string;
+  /** The names it finds, and those it does not. */
+  zone: Zone;
+  /** Sends its questions for proofs to this origin from now on; those before wait. */
+  askAt(origin: string): void;
+  /** Paths it asked for. */
+  asked: string[];
+  /** Certificate of the root that signs what it issues. */
+  root(): Promise<string>;
+  /** What it says about renewing the certificate from now on; ISO 8601. */
+  suggest(cert: string, window: { start: string; end: string }): Promise<void>;
+}
+
+const children: Bun.Subprocess[] = [];
+atEndOfFile(async () => {
+  for (const child of children) child.kill("SIGKILL");
+  await Promise.all(children.splice(0).map((child) => child.exited));
+});
+
+const freePort = (): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const { port } = server.address() as { port: number };
+      server.close(() => resolve(port));
+    });
+  });
+
+/** `env`: PEBBLE_… variables. `seconds`: how long its certificates are valid. */
+export async function startPebble(
+  zone: Zone,
+  { env = {}, seconds = 7_776_000 }: { env?: Record<string, string>; seconds?: number } = {},
+): Promise<Pebble> {
+  if (program === null) throw new Error(noPebble);
+  let origin = Promise.withResolvers<string>();
+  const asked: string[] = [];
+  const proxy = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    async fetch(request) {
+      const { pathname } = new URL(request.url);
+      asked.push(pathname);
+      return fetch((await origin.promise) + pathname, { redirect: "manual" });
+    },
+  });
+  const folder = temporaryFolder();
+  const pair = await makePair("localhost");
+  writeFileSync(join(folder, "cert.pem"), pair.cert);
+  writeFileSync(join(folder, "key.pem"), pair.key);
+  const [port, management] = [await freePort(), await freePort()];
+  const pebble = {
+    listenAddress: `127.0.0.1:${port}`,
+    managementListenAddress: `127.0.0.1:${management}`,
+    certificate: join(folder, "cert.pem"),
+    privateKey: join(folder, "key.pem"),
+    httpPort: proxy.port,
+    tlsPort: 1,
+    ocspResponderURL: "",
+    externalAccountBindingRequired: false,
+    retryAfter: { authz: 1, order: 1 },
+    keyAlgorithm: "ecdsa",
+    profiles: { default: { description: "all there is", validityPeriod: seconds } },
+  };
+  writeFileSync(join(folder, "config.json"), JSON.stringify({ pebble }));
+  const dns = await startDnsServer(zone);
+  const child = Bun.spawn([program, "-config", join(folder, "config.json"), "-dnsserver", dns.address], {
+    env: { PEBBLE_VA_NOSLEEP: "1", PEBBLE_WFE_NONCEREJECT: "0", ...env },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  children.push(child);
+  const ready = Promise.withResolvers<void>();
+  // To its end: a program whose output nobody takes is ended by it.
+  void (async () => {
+    let output = "";
+    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
+      output += chunk;
+      if (output.includes("ACME directory available")) ready.resolve();
+    }
+    ready.reject(new Error(`pebble ended: ${output}`));
+  })();
+  await ready.promise;
+  const tls = { ca: pair.cert };
+  return {
+    directory: `https://localhost:${port}/dir`,
+    authority: pair.cert,
+    zone,
+    askAt(next) {
+      origin.resolve(next);
+      origin = Promise.withResolvers();
+      origin.resolve(next);
+    },
+    asked,
+    async suggest(cert, suggestedWindow) {
+      const ariResponse = JSON.stringify({ suggestedWindow });
+      const body = JSON.stringify({ certificate: cert, ariResponse });
+      const { status } = await fetch(`https://localhost:${management}/set-renewal-info/`, {
+        method: "POST",
+        body,
+        tls,
+      });
+      if (status !== 200) throw new Error(`pebble takes no renewal window (${status})`);
+    },
+    root: async () => (await fetch(`https://localhost:${management}/roots/0`, { tls })).text(),
+  };
+}
