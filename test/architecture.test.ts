@@ -30,9 +30,10 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   settings: [...BASE, "store", "message", "access", "search", "events", "mailbox", "mta"],
   api: [...BASE, "scheduler", "store", "message", "access", "events", "mailbox", "mta"],
   web: [...BASE, "http-client", "tls", "store", "message", "access", "events", "settings", "mailbox", "mta", "api"],
+  backup: [...BASE, "scheduler", "store", "mta"],
   demo: [...BASE, "store", "message", "access", "mailbox", "mta", "settings"],
   appliance: ["*"],
-  cli: [...BASE, "config", "settings", "demo", "appliance"],
+  cli: [...BASE, "config", "settings", "backup", "demo", "appliance"],
   main: ["cli"],
 };
 

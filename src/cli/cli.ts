@@ -3,6 +3,7 @@
  * go to stderr as `mailroom: …`. Exit 0 when done, 1 when refused or failed, 2 for wrong usage or a bad environment.
  */
 import { AppError, ConfigError, UsageError } from "../errors.ts";
+import { backupCommands } from "./backup.ts";
 import {
   type Command,
   type Document,
@@ -39,6 +40,7 @@ const COMMANDS: readonly Command[] = [
   ...suppressionCommands,
   ...queueCommands,
   ...settingsCommands,
+  ...backupCommands,
   version,
 ];
 

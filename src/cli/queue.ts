@@ -46,6 +46,16 @@ export const queueCommands = [
     },
   }),
   command({
+    name: "queue release",
+    summary: "Let all go that is held, as after a restore",
+    options: WORKSPACE,
+    run(session, { options }) {
+      const { store, outbound } = session.appliance;
+      const workspaceId = workspaceIdOf(session, options.workspace);
+      return { released: store.transact((tx) => outbound.releaseHeld(tx, workspaceId)) };
+    },
+  }),
+  command({
     name: "queue cancel",
     summary: "Give a recipient up, without a bounce",
     arguments: ENTRY,

@@ -45,6 +45,11 @@ export function sweepBlobs(store: Store, log: Log): Job {
               .map(({ blob }) => blob),
           ),
       );
+      // The database of a backup that is being made names what its messages had when it began.
+      if (removed === undefined) {
+        next = now + HOUR_MS;
+        return next;
+      }
       if (removed > 0) log.info("removed files that nothing names", { removed });
       next = now + INTERVAL_MS;
       return next;

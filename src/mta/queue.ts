@@ -10,7 +10,7 @@
  * waiting entries has a row in queue_domains, due no later than the earliest of them, or than the time it was put off to.
  * The bytes of a message are kept for as long as an entry of it is waiting or held.
  */
-import { type AnyColumn, and, asc, eq, gt, lte, type SQL, sql } from "drizzle-orm";
+import { type AnyColumn, and, asc, eq, gt, lte, notInArray, type SQL, sql } from "drizzle-orm";
 import { AppError } from "../errors.ts";
 import { splitAddress } from "../message/address.ts";
 import { prepared } from "../store/prepared.ts";
@@ -375,6 +375,39 @@ export function setBounced(tx: Tx, entry: EntryRef, now: number, reply: string):
 export function setHeld(tx: Tx, entries: readonly EntryRef[]): void {
   for (const { seq } of entries) settling(tx).hold.run({ seq });
   correctDomains(tx, entries);
+}
+
+/**
+ * Holds all that waits for recipients elsewhere, and says why; how many. Reads all that waits. Those of this server's own
+ * domains stay: what is filed here has left no trace elsewhere.
+ */
+export function holdWaiting(tx: Tx, reply: string): number {
+  const own = tx.select({ name: domains.name }).from(domains);
+  const held = tx
+    .update(queueEntries)
+    .set({ state: "held", leased: false, dueAt: null, reply })
+    .where(and(isWaiting, notInArray(queueEntries.domain, own)))
+    .returning({ seq: queueEntries.seq })
+    .all();
+  tx.delete(queueDomains).where(notInArray(queueDomains.domain, own)).run();
+  return held.length;
+}
+
+/** Makes due at `now` (epoch ms) all that is held, of one workspace or of all; how many. */
+export function releaseHeld(tx: Tx, now: number, workspaceId?: string): number {
+  const held = tx
+    .select({ seq: queueEntries.seq, domain: queueEntries.domain })
+    .from(queueEntries)
+    .innerJoin(outboundMessages, eq(outboundMessages.seq, queueEntries.messageSeq))
+    .where(
+      and(
+        eq(queueEntries.state, sql.raw("'held'")),
+        workspaceId === undefined ? undefined : eq(outboundMessages.workspaceId, workspaceId),
+      ),
+    )
+    .all();
+  for (const { seq, domain } of held) release(tx, seq, domain, now);
+  return held.length;
 }
 
 /** The recipient reported it as spam; the first time counts. `now`: epoch ms. */

@@ -2,7 +2,7 @@
 import { and, eq } from "drizzle-orm";
 import { AppError } from "../errors.ts";
 import { listUnsettled, type Unsettled } from "../mta/outbound.ts";
-import { cancelEntry, retryEntry } from "../mta/queue.ts";
+import { cancelEntry, releaseHeld, retryEntry } from "../mta/queue.ts";
 import {
   listSuppressions as listOf,
   suppress as putSuppression,
@@ -68,6 +68,11 @@ export function createOutbound({ store, runtime, sendSoon }: OutboundParts) {
     cancel(tx: Tx, id: string, workspaceId?: string): void {
       requireIn(tx, id, workspaceId);
       cancelEntry(tx, id, runtime.now());
+    },
+    /** Lets all go that is held, of one workspace or of all; how many. */
+    releaseHeld(tx: Tx, workspaceId?: string): number {
+      retried = true;
+      return releaseHeld(tx, runtime.now(), workspaceId);
     },
     /** Of one workspace or of all, the oldest first. */
     listSuppressions(workspaceId?: string): Suppression[] {

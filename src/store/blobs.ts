@@ -6,8 +6,9 @@
 import { createHash } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { mkdir, open, readdir, rename, stat, unlink, utimes, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type { Runtime } from "../runtime.ts";
+import { claimBlobs } from "./claim.ts";
 
 export interface Blobs {
   /** Writes the bytes durably and returns their name, SHA-256 in hex. The same bytes again cost no second file. */
@@ -20,10 +21,13 @@ export interface Blobs {
   check(): Promise<void>;
   /**
    * Removes the blobs last written before `olderThan` (epoch ms) of which `isNamed` says no; returns how many. Asks for
-   * one folder of names at a time.
+   * one folder of names at a time. Removes nothing, and returns undefined, while a backup is made.
    */
-  sweep(olderThan: number, isNamed: (names: string[]) => Set<string>): Promise<number>;
+  sweep(olderThan: number, isNamed: (names: string[]) => Set<string>): Promise<number | undefined>;
 }
+
+/** Where below a folder of blobs the one of that name is. */
+export const blobPath = (folder: string, name: string): string => join(folder, name.slice(0, 2), name.slice(2));
 
 /** Of the file that tells whether there is room: more than most attachments take. */
 const CHECK_BYTES = 256 * 1024;
@@ -34,7 +38,7 @@ const LEAVING = ".leaving";
 export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "randomBytes">): Blobs {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const shardOf = (name: string): string => join(folder, name.slice(0, 2));
-  const pathOf = (name: string): string => join(shardOf(name), name.slice(2));
+  const pathOf = (name: string): string => blobPath(folder, name);
 
   async function syncFolder(path: string): Promise<void> {
     const handle = await open(path, "r");
@@ -117,11 +121,17 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     file: (name) => Bun.file(pathOf(name)),
     read: async (name) => new Uint8Array(await Bun.file(pathOf(name)).arrayBuffer()),
     async sweep(olderThan, isNamed) {
-      let removed = 0;
-      for (const shard of await readdir(folder)) {
-        if (/^[0-9a-f]{2}$/.test(shard)) removed += await sweepShard(shard, olderThan, isNamed);
+      const release = claimBlobs(dirname(folder));
+      if (!release) return undefined;
+      try {
+        let removed = 0;
+        for (const shard of await readdir(folder)) {
+          if (/^[0-9a-f]{2}$/.test(shard)) removed += await sweepShard(shard, olderThan, isNamed);
+        }
+        return removed;
+      } finally {
+        release();
       }
-      return removed;
     },
   };
 }

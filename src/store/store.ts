@@ -5,7 +5,7 @@
  * What a transaction committed survives a kill -9 or power cut the moment after: WAL with synchronous=FULL.
  */
 import { Database, SQLiteError } from "bun:sqlite";
-import { closeSync, mkdirSync, openSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, openSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { drizzle } from "drizzle-orm/bun-sqlite";
 import { AppError, isUnavailable, unavailable } from "../errors.ts";
@@ -57,6 +57,8 @@ export interface StoreOptions {
   folder: string;
   /** The database file; `:memory:` for tests. */
   file?: string;
+  /** Opens a folder that is being restored into, too: by the restore itself. */
+  restoring?: boolean;
   /** How long a write waits for another process's, in ms; of all that write, `enqueue` lets the event loop turn. */
   busyTimeoutMs?: number;
   runtime: Pick<Runtime, "now" | "randomBytes">;
@@ -70,6 +72,8 @@ const BUSY_SLICE_MS = 20;
 const LARGEST_WAL_BYTES = 64 * 1024 * 1024;
 /** In the header of the database, for file(1) and the like: "MlRm". */
 const APPLICATION_ID = 0x4d6c526d;
+/** In the data folder, from before the first file of a restore until after its last: what lies there is not whole. */
+export const RESTORING = "restoring";
 /** A health check is good for so long: what anybody may ask must not keep the disk busy. */
 const HEALTH_MS = 100;
 
@@ -92,7 +96,10 @@ export function asUnavailable(error: unknown): unknown {
 const isBusy = (error: unknown): boolean =>
   error instanceof AppError && error.cause instanceof SQLiteError && /^SQLITE_BUSY/.test(error.cause.code ?? "");
 
-function openDatabase(path: string, busyTimeoutMs: number): Database {
+function openDatabase(
+  path: string,
+  { busyTimeoutMs, restoring }: { busyTimeoutMs: number; restoring: boolean },
+): Database {
   // Private from its first moment, as SQLite then makes the files beside it: it holds mail, and the keys of domains.
   if (path !== ":memory:") closeSync(openSync(path, "a", 0o600));
   const sqlite = new Database(path, { create: true, strict: true });
@@ -104,7 +111,8 @@ function openDatabase(path: string, busyTimeoutMs: number): Database {
     sqlite.exec("PRAGMA foreign_keys = ON");
     sqlite.exec("PRAGMA cache_size = -32768");
     sqlite.exec("PRAGMA temp_store = MEMORY");
-    migrate(sqlite, { claim: () => claimFolder(dirname(path)) });
+    // A restore has claimed the folder already.
+    migrate(sqlite, { claim: () => (restoring ? () => {} : claimFolder(dirname(path))) });
     return sqlite;
   } catch (error) {
     sqlite.close();
@@ -113,13 +121,16 @@ function openDatabase(path: string, busyTimeoutMs: number): Database {
 }
 
 /** @throws Error that names the folder and says why it cannot be used */
-export function openStore({ folder, file, busyTimeoutMs = 1_000, runtime }: StoreOptions): Store {
+export function openStore({ folder, file, busyTimeoutMs = 1_000, restoring = false, runtime }: StoreOptions): Store {
   let sqlite: Database;
   let blobs: Blobs;
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
+    if (!restoring && existsSync(join(folder, RESTORING))) {
+      throw new Error("a restore into it has not ended; if none is under way, restore again");
+    }
     blobs = openBlobs(join(folder, "blobs"), runtime);
-    sqlite = openDatabase(file ?? join(folder, "mailroom.db"), busyTimeoutMs);
+    sqlite = openDatabase(file ?? join(folder, "mailroom.db"), { busyTimeoutMs, restoring });
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new Error(`The data folder ${folder} cannot be used: ${reason}`, { cause: error });

@@ -21,12 +21,14 @@ export function openTerminal({
   env = {},
   stdin = "",
   runtime = {},
+  data = temporaryFolder(),
 }: {
   env?: Record<string, string>;
+  /** MAILROOM_DATA */
+  data?: string;
   stdin?: string;
   runtime?: Partial<Runtime>;
 } = {}): Terminal {
-  const data = temporaryFolder();
   async function say(...argv: string[]): Promise<Said> {
     let stdout = "";
     let stderr = "";

@@ -1,0 +1,160 @@
+/**
+ * Files that last: written under another name, fsynced, then renamed, in pieces, whatever their size. Private to their
+ * owner, who is that of the folder they come into: a command run by root must leave nothing that the server cannot read.
+ */
+import { createHash } from "node:crypto";
+import { chown, type FileHandle, mkdir, open, readdir, rename, stat, unlink } from "node:fs/promises";
+import { dirname, join } from "node:path";
+
+const PIECE_BYTES = 1024 * 1024;
+/** What is being written ends so; whoever finds one after a crash may remove it. */
+export const UNFINISHED = ".unfinished";
+
+export interface Hashed {
+  /** Hex. */
+  sha256: string;
+  /** Bytes. */
+  size: number;
+}
+
+/** Whether it is the answer that a file or folder is not there. */
+export const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException)?.code === "ENOENT";
+
+async function giveToOwnerOf(folder: string, path: string): Promise<void> {
+  if (process.getuid?.() !== 0) return;
+  const { uid, gid } = await stat(folder);
+  await chown(path, uid, gid);
+}
+
+/** Makes a folder whose parent is there; false when it was there already. Not fsynced. */
+export async function makeFolder(path: string): Promise<boolean> {
+  try {
+    await mkdir(path, { mode: 0o700 });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    throw error;
+  }
+  await giveToOwnerOf(dirname(path), path);
+  return true;
+}
+
+/** Makes what is missing of the folders on the way from `root`, which is there, to `path` in it. */
+export async function makeFolders(root: string, path: string): Promise<void> {
+  if (path === root || path === dirname(path)) return;
+  await makeFolders(root, dirname(path));
+  await makeFolder(path);
+}
+
+/** What is in a folder is there after a power cut. */
+export async function syncFolder(path: string): Promise<void> {
+  const handle = await open(path, "r");
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Makes durable what another wrote, and gives it to the owner of its folder. */
+export async function syncFile(path: string): Promise<void> {
+  const handle = await open(path, "r");
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  await giveToOwnerOf(dirname(path), path);
+}
+
+/** Names in a folder, in order; none when it is not there. */
+export async function namesIn(folder: string): Promise<string[]> {
+  try {
+    return (await readdir(folder)).sort();
+  } catch (error) {
+    if (isMissing(error)) return [];
+    throw error;
+  }
+}
+
+/** Paths of the regular files below a folder, relative to it, in order. Links are not followed. */
+export async function filesBelow(folder: string, skip: (path: string) => boolean = () => false): Promise<string[]> {
+  const found: string[] = [];
+  async function walk(below: string): Promise<void> {
+    for (const entry of await readdir(join(folder, below), { withFileTypes: true })) {
+      const path = below === "" ? entry.name : `${below}/${entry.name}`;
+      if (skip(path)) continue;
+      if (entry.isDirectory()) await walk(path);
+      else if (entry.isFile()) found.push(path);
+    }
+  }
+  await walk("");
+  return found.sort();
+}
+
+/** Reads a file in pieces. */
+async function readPieces(path: string, take: (piece: Uint8Array) => Promise<void> | void): Promise<Hashed> {
+  const handle = await open(path, "r");
+  try {
+    const hash = createHash("sha256");
+    const buffer = new Uint8Array(PIECE_BYTES);
+    let size = 0;
+    for (;;) {
+      const { bytesRead } = await handle.read(buffer, 0, PIECE_BYTES, size);
+      if (bytesRead === 0) return { sha256: hash.digest("hex"), size };
+      const piece = buffer.subarray(0, bytesRead);
+      hash.update(piece);
+      size += bytesRead;
+      await take(piece);
+    }
+  } finally {
+    await handle.close();
+  }
+}
+
+/** @throws what the file system says */
+export const hashFile = (path: string): Promise<Hashed> => readPieces(path, () => {});
+
+/** Writes a file by `write`, durable and whole once `isGood` of what came of it holds; else nothing is there. */
+async function writeFileWhole<T>(
+  path: string,
+  write: (handle: FileHandle) => Promise<T>,
+  isGood: (result: T) => boolean = () => true,
+): Promise<T> {
+  const unfinished = `${path}${UNFINISHED}`;
+  let good = false;
+  try {
+    const handle = await open(unfinished, "w", 0o600);
+    let result: T;
+    try {
+      result = await write(handle);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    good = isGood(result);
+    if (good) {
+      await giveToOwnerOf(dirname(path), unfinished);
+      await rename(unfinished, path);
+    }
+    return result;
+  } finally {
+    if (!good) await unlink(unfinished).catch(() => {});
+  }
+}
+
+/**
+ * Copies a file that should have the hash `expected`, if given; when what was read has another, nothing is written.
+ * Its name is durable once its folder is fsynced.
+ */
+export const copyFile = (from: string, to: string, expected?: string): Promise<Hashed> =>
+  writeFileWhole(
+    to,
+    (handle) => readPieces(from, async (piece) => void (await handle.writeFile(piece))),
+    ({ sha256 }) => expected === undefined || sha256 === expected,
+  );
+
+/** Writes a text, replacing what was there; durable with its folder. */
+export async function writeText(path: string, text: string): Promise<void> {
+  await writeFileWhole(path, (handle) => handle.writeFile(text));
+  await syncFolder(dirname(path));
+}

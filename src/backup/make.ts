@@ -1,0 +1,293 @@
+/**
+ * Making a backup, beside a running server or without one: the database at one moment, then the blobs that it names,
+ * then the other files of the data folder. Blobs never change, so those that are in the backup folder already are not
+ * copied again; they are copied and not linked, since a backup must not share its bytes with what it protects.
+ *
+ * Invariants: a generation is there whole, fsynced, or not at all; nothing a finished one names is touched; one backup
+ * at a time reads a data folder, or writes a backup folder; the sweeper removes no blob meanwhile.
+ */
+import { realpathSync } from "node:fs";
+import { rename, rm, statfs } from "node:fs/promises";
+import { basename, dirname, join, resolve, sep } from "node:path";
+import { AppError } from "../errors.ts";
+import type { Runtime } from "../runtime.ts";
+import { blobPath } from "../store/blobs.ts";
+import { claimBlobs, tryClaim } from "../store/claim.ts";
+import { MIGRATIONS } from "../store/migrations.ts";
+import { openSnapshot, snapshotBytes, takeSnapshot } from "../store/snapshot.ts";
+import { sideBySide, writeBlobList } from "./blob-list.ts";
+import {
+  copyFile,
+  filesBelow,
+  hashFile,
+  isMissing,
+  makeFolder,
+  makeFolders,
+  namesIn,
+  syncFile,
+  syncFolder,
+  writeText,
+} from "./files.ts";
+import {
+  BLOB_LIST,
+  BLOBS,
+  DATABASE,
+  FILES,
+  FORMAT,
+  GENERATIONS,
+  generationId,
+  isBackupFolder,
+  LOCK,
+  MANIFEST,
+  MARKER,
+  type Manifest,
+  markOf,
+  SUMS,
+  writeSums,
+} from "./layout.ts";
+import { keepNewest, sweepPool, sweepUnfinished } from "./prune.ts";
+import { readBackupState, STATE_FILE, writeBackupState } from "./state.ts";
+
+export interface BackupRequest {
+  /** The data folder. */
+  data: string;
+  /** Where to; made when missing, though not the folders above it. */
+  folder: string;
+  /** How many generations stay, this one included; without it none is removed. */
+  keep?: number | undefined;
+  /** Of this server and this program, for the manifest. */
+  hostname: string;
+  version: string;
+  runtime: Pick<Runtime, "now" | "setTimer">;
+}
+
+export interface Made extends Manifest {
+  id: string;
+  folder: string;
+  /** Blobs that were not there yet, and their bytes. */
+  copied: number;
+  copiedBytes: number;
+  /** Ids of the generations that `keep` had removed. */
+  removed: string[];
+}
+
+/** How long a sweep of blobs, or another backup, may take before this one gives up, ms. */
+const CLAIM_WAIT_MS = 60_000;
+const CLAIM_POLL_MS = 200;
+/** A database a little larger than it was when the room was looked at still fits. */
+const SPARE = 1.1;
+const FULL = new Set(["ENOSPC", "EDQUOT", "SQLITE_FULL"]);
+
+/** Of the data folder, what has a place of its own in a backup, or means nothing elsewhere. */
+const NOT_A_FILE = new RegExp(`^(mailroom\\.db.*|blobs|spool|restoring|.*\\.lock(-journal)?|${STATE_FILE})$`);
+
+/** @throws AppError, and what the file system or SQLite say; then the former backups are as they were */
+export async function makeBackup(request: BackupRequest): Promise<Made> {
+  const { data, folder, runtime } = request;
+  try {
+    await prepareFolder(data, folder);
+    const releaseFolder = await patiently(() => tryClaim(join(folder, LOCK)), `into ${folder}`, runtime);
+    try {
+      const releaseBlobs = await patiently(() => claimBlobs(data), `of ${data}`, runtime);
+      try {
+        const made = await makeGeneration(request);
+        const removed = await keepNewest(folder, request.keep);
+        await sweepPool(folder);
+        // A full data disk does not make the backup a bad one.
+        await writeBackupState(data, { lastGood: { at: runtime.now(), folder, generation: made.id } }).catch(() => {});
+        return { ...made, removed };
+      } finally {
+        releaseBlobs();
+      }
+    } finally {
+      releaseFolder();
+    }
+  } catch (error) {
+    const told = FULL.has((error as NodeJS.ErrnoException).code ?? "") ? fullDisk(folder, error) : error;
+    await recordFailure(data, folder, told, runtime.now()).catch(() => {});
+    throw told;
+  }
+}
+
+/** Waits for another backup, or a sweep of blobs, to end. @throws AppError conflict when it does not in time */
+async function patiently(
+  claim: () => (() => void) | undefined,
+  what: string,
+  { setTimer }: BackupRequest["runtime"],
+): Promise<() => void> {
+  for (let waited = 0; waited <= CLAIM_WAIT_MS; waited += CLAIM_POLL_MS) {
+    const release = claim();
+    if (release) return release;
+    await new Promise<void>((resolve) => setTimer(resolve, CLAIM_POLL_MS));
+  }
+  throw new AppError("conflict", `another backup ${what} is under way`);
+}
+
+const fullDisk = (folder: string, cause: unknown): AppError =>
+  new AppError("insufficient_storage", `the disk of ${folder} is full; the former backups are as they were`, { cause });
+
+/** @throws AppError when the folder cannot be one for backups of that data folder */
+async function prepareFolder(data: string, folder: string): Promise<void> {
+  const real = (path: string): string => {
+    try {
+      return realpathSync(path);
+    } catch (error) {
+      if (isMissing(error)) return join(realpathSync(dirname(resolve(path))), basename(resolve(path)));
+      throw error;
+    }
+  };
+  let [inside, outside] = ["", ""];
+  try {
+    [inside, outside] = [real(folder), real(data)];
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+    throw new AppError("not_found", `the folder above ${folder} is not there: is its disk mounted?`);
+  }
+  if (inside === outside || inside.startsWith(outside + sep)) {
+    throw new AppError(
+      "bad_request",
+      `${folder} is in the data folder: a backup belongs elsewhere, best on another disk`,
+    );
+  }
+  await makeFolder(folder);
+  if (!(await isBackupFolder(folder))) {
+    const others = (await namesIn(folder)).filter((name) => name !== "lost+found" && !name.startsWith(MARKER));
+    if (others.length > 0) {
+      throw new AppError("conflict", `${folder} has other files in it: give an empty folder, or one of backups`);
+    }
+    await writeText(join(folder, MARKER), markOf(FORMAT));
+  }
+  for (const name of [BLOBS, GENERATIONS]) await makeFolder(join(folder, name));
+  await syncFolder(folder);
+}
+
+/** What the last backup left unfinished goes first, and so does what this one leaves when it fails: it may need the room. */
+async function makeGeneration(request: BackupRequest): Promise<Omit<Made, "removed">> {
+  const { data, folder } = request;
+  await sweepUnfinished(folder);
+  const createdAt = request.runtime.now();
+  const id = generationId(createdAt);
+  const place = join(folder, GENERATIONS);
+  const unfinished = join(place, `.${id}`);
+  try {
+    await requireRoom(data, folder);
+    await makeFolder(unfinished);
+    const sums = new Map<string, string>();
+    const database = join(unfinished, DATABASE);
+    takeSnapshot(data, database);
+    await syncFile(database);
+    const { sha256, size: databaseBytes } = await hashFile(database);
+    sums.set(DATABASE, sha256);
+    const { schema, ...copies } = await copyBlobs(data, folder, unfinished);
+    sums.set(BLOB_LIST, (await hashFile(join(unfinished, BLOB_LIST))).sha256);
+    for (const [path, hash] of await copyFiles(data, join(unfinished, FILES))) sums.set(`${FILES}/${path}`, hash);
+    const manifest: Manifest = {
+      format: FORMAT,
+      version: request.version,
+      schema,
+      createdAt: new Date(createdAt).toISOString(),
+      hostname: request.hostname,
+      databaseBytes,
+      blobs: copies.blobs,
+      lacking: copies.lacking,
+    };
+    await writeText(join(unfinished, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`);
+    sums.set(MANIFEST, (await hashFile(join(unfinished, MANIFEST))).sha256);
+    await writeText(join(unfinished, SUMS), writeSums(sums));
+    await rename(unfinished, join(place, id));
+    await syncFolder(place);
+    return { id, folder, ...manifest, copied: copies.copied, copiedBytes: copies.copiedBytes };
+  } catch (error) {
+    await rm(unfinished, { recursive: true, force: true }).catch(() => {});
+    await sweepPool(folder).catch(() => {});
+    throw error;
+  }
+}
+
+/** @throws AppError insufficient_storage where the database alone would not fit */
+async function requireRoom(data: string, folder: string): Promise<void> {
+  const needed = snapshotBytes(data) * SPARE;
+  const { bavail, bsize } = await statfs(folder);
+  const free = bavail * bsize;
+  if (free >= needed) return;
+  const mb = (bytes: number): string => `${Math.ceil(bytes / 1_000_000)} MB`;
+  throw new AppError(
+    "insufficient_storage",
+    `the disk of ${folder} has ${mb(free)} free, and the database alone takes ${mb(needed)}; the former backups are as they were`,
+  );
+}
+
+interface Copies {
+  schema: number;
+  blobs: number;
+  copied: number;
+  copiedBytes: number;
+  lacking: string[];
+}
+
+/** Copies what the snapshot names and the folder lacks, and lists all of it. */
+async function copyBlobs(data: string, folder: string, unfinished: string): Promise<Copies> {
+  const snapshot = openSnapshot(join(unfinished, DATABASE));
+  try {
+    if (snapshot.schema > MIGRATIONS.length) {
+      throw new AppError(
+        "conflict",
+        "the data folder was written by a newer Mailroom: make the backup with that version",
+      );
+    }
+    const copies = { copied: 0, copiedBytes: 0 };
+    const lacking = new Set<string>();
+    const from = join(data, BLOBS);
+    const to = join(folder, BLOBS);
+    await sideBySide(snapshot.blobs(), async (name) => {
+      const target = blobPath(to, name);
+      if (await Bun.file(target).exists()) return;
+      await makeFolder(dirname(target));
+      const { sha256, size } = await copyFile(blobPath(from, name), target, name).catch((error) => {
+        if (isMissing(error)) return { sha256: "", size: 0 };
+        throw error;
+      });
+      // What the data folder has lost already must not keep the rest from being backed up.
+      if (sha256 !== name) {
+        lacking.add(name);
+        return;
+      }
+      copies.copied++;
+      copies.copiedBytes += size;
+    });
+    // All of them: a backup that was interrupted may have renamed a blob that this one found.
+    for (const shard of await namesIn(to)) await syncFolder(join(to, shard));
+    await syncFolder(to);
+    const there = snapshot.blobs().filter((name) => !lacking.has(name));
+    const blobs = await writeBlobList(join(unfinished, BLOB_LIST), there);
+    return { schema: snapshot.schema, blobs, lacking: [...lacking].sort(), ...copies };
+  } finally {
+    snapshot.close();
+  }
+}
+
+/** Copies everything else that the data folder has; hashes by path. */
+async function copyFiles(data: string, to: string): Promise<Map<string, string>> {
+  const sums = new Map<string, string>();
+  const made = new Set<string>();
+  for (const path of await filesBelow(data, (name) => NOT_A_FILE.test(name))) {
+    const target = join(to, path);
+    await makeFolders(dirname(to), dirname(target));
+    made.add(dirname(target));
+    try {
+      sums.set(path, (await copyFile(join(data, path), target)).sha256);
+    } catch (error) {
+      // Replaced by another meanwhile, under another name.
+      if (!isMissing(error)) throw error;
+    }
+  }
+  for (const folder of made) await syncFolder(folder);
+  return sums;
+}
+
+async function recordFailure(data: string, folder: string, error: unknown, now: number): Promise<void> {
+  const state = await readBackupState(data);
+  const message = error instanceof Error ? error.message : String(error);
+  const told = state.lastFailure?.told ?? false;
+  await writeBackupState(data, { ...state, lastFailure: { at: now, folder, error: message, told } });
+}

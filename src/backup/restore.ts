@@ -1,0 +1,193 @@
+/**
+ * Putting a backup back, onto a data folder that holds nothing. Every byte is checked as it is copied.
+ *
+ * Invariant: from before its first file until after its last, the folder holds a marker with which no Mailroom opens it;
+ * a restore that was interrupted is only begun anew, and one that fails leaves the folder as empty as it was.
+ *
+ * Mail in the queue of a backup may have been sent since, and a server cannot know: it is held, unless asked to be sent.
+ * Webhooks are posted again: receivers know an event by its id (spec: Delivery semantics 3).
+ */
+import { mkdir, open, readFile, rm } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { AppError } from "../errors.ts";
+import { holdWaiting } from "../mta/queue.ts";
+import type { Runtime } from "../runtime.ts";
+import { blobPath } from "../store/blobs.ts";
+import { claimFolder } from "../store/claim.ts";
+import { MIGRATIONS } from "../store/migrations.ts";
+import { openSnapshot } from "../store/snapshot.ts";
+import { openStore, RESTORING } from "../store/store.ts";
+import { mergeNames, readBlobList, sideBySide } from "./blob-list.ts";
+import { copyFile, hashFile, isMissing, makeFolder, makeFolders, namesIn, syncFolder } from "./files.ts";
+import {
+  BLOB_LIST,
+  BLOBS,
+  DATABASE,
+  FILES,
+  findGeneration,
+  type Generation,
+  MANIFEST,
+  type Manifest,
+  readSums,
+  requireFormat,
+  SUMS,
+} from "./layout.ts";
+
+export interface RestoreRequest {
+  /** The backup folder. */
+  folder: string;
+  /** Id of the generation; the newest unless given. */
+  generation?: string | undefined;
+  /** The data folder; made when missing. */
+  data: string;
+  /** Lets the queue go on where it was. */
+  sendQueue: boolean;
+  runtime: Pick<Runtime, "now" | "randomBytes">;
+}
+
+export interface Restored extends Pick<Manifest, "version" | "schema" | "createdAt" | "databaseBytes" | "lacking"> {
+  id: string;
+  folder: string;
+  data: string;
+  blobs: number;
+  /** Recipients whose mail is held until it is let go. */
+  held: number;
+}
+
+/** Made by whoever looks whether a server runs. */
+const LOCKS = /^(serving|backup)\.lock(-journal)?$/;
+const HELD = "held when a backup was restored: it may have been sent before";
+
+/** @throws AppError, and what the file system says; then the data folder is as empty as it was */
+export async function restoreBackup(request: RestoreRequest): Promise<Restored> {
+  const { folder, data } = request;
+  const generation = await findGeneration(folder, request.generation);
+  const { manifest, sums } = await readGeneration(generation);
+  await mkdir(data, { recursive: true, mode: 0o700 });
+  const release = claimFolder(data);
+  try {
+    await claimEmpty(data);
+    try {
+      await copyGeneration(request, generation, sums);
+      checkDatabase(generation, data, new Set(manifest.lacking));
+      const held = openRestored(request);
+      await rm(join(data, RESTORING));
+      await syncFolder(data);
+      const { version, schema, createdAt, databaseBytes, lacking, blobs } = manifest;
+      return { id: generation.id, folder, data, version, schema, createdAt, databaseBytes, blobs, lacking, held };
+    } catch (error) {
+      await clear(data);
+      throw error;
+    }
+  } finally {
+    release();
+  }
+}
+
+/** @throws AppError conflict for a newer one, server_error for one that is damaged */
+async function readGeneration({ path, id }: Generation): Promise<{ manifest: Manifest; sums: Map<string, string> }> {
+  try {
+    const sums = readSums(await readFile(join(path, SUMS), "utf8"));
+    for (const file of [MANIFEST, BLOB_LIST]) {
+      if ((await hashFile(join(path, file))).sha256 !== sums.get(file)) throw new Error(`${file} has another checksum`);
+    }
+    const manifest = JSON.parse(await readFile(join(path, MANIFEST), "utf8")) as Manifest;
+    requireFormat(`backup ${id}`, manifest.format);
+    if (manifest.schema > MIGRATIONS.length) {
+      throw new AppError(
+        "conflict",
+        `backup ${id} was made by a newer Mailroom (${manifest.version}, schema ${manifest.schema}; this one knows ${MIGRATIONS.length}): restore it with that version`,
+      );
+    }
+    return { manifest, sums };
+  } catch (error) {
+    if (error instanceof AppError) throw error;
+    throw damaged(`generation ${id}`, error);
+  }
+}
+
+const damaged = (what: string, cause?: unknown): AppError =>
+  new AppError(
+    "conflict",
+    `${what} is damaged: look at it with mailroom backup verify, and restore another generation (--generation ID)`,
+    { cause },
+  );
+
+/** Marks the folder, which holds nothing or what an interrupted restore left. @throws AppError conflict */
+async function claimEmpty(data: string): Promise<void> {
+  const others = (await namesIn(data)).filter((name) => !LOCKS.test(name) && name !== "lost+found");
+  if (others.includes(RESTORING)) await clear(data);
+  else if (others.length > 0) {
+    throw new AppError("conflict", `the data folder ${data} is not empty (${others[0]}): restore into an empty one`);
+  }
+  const handle = await open(join(data, RESTORING), "wx", 0o600);
+  await handle.sync();
+  await handle.close();
+  await syncFolder(data);
+}
+
+/** The marker goes last. */
+async function clear(data: string): Promise<void> {
+  for (const name of await namesIn(data)) {
+    if (LOCKS.test(name) || name === RESTORING || name === "lost+found") continue;
+    await rm(join(data, name), { recursive: true });
+  }
+  await syncFolder(data);
+  await rm(join(data, RESTORING));
+}
+
+async function copyGeneration(
+  { folder, data }: RestoreRequest,
+  { path }: Generation,
+  sums: ReadonlyMap<string, string>,
+): Promise<void> {
+  /** @throws AppError for bytes that are not those that were backed up */
+  async function copySound(from: string, to: string, expected: string): Promise<void> {
+    const copied = await copyFile(from, to, expected).catch((error) => {
+      throw isMissing(error) ? damaged(from, error) : error;
+    });
+    if (copied.sha256 !== expected) throw damaged(from);
+  }
+
+  const list = join(path, BLOB_LIST);
+  for (const [file, sha256] of sums) {
+    if (file === DATABASE) await copySound(join(path, file), join(data, file), sha256);
+    if (!file.startsWith(`${FILES}/`)) continue;
+    const target = join(data, file.slice(FILES.length + 1));
+    await makeFolders(data, dirname(target));
+    await copySound(join(path, file), target, sha256);
+    await syncFolder(dirname(target));
+  }
+  const pool = join(data, BLOBS);
+  await makeFolder(pool);
+  await sideBySide(readBlobList(list), async (name) => {
+    const target = blobPath(pool, name);
+    await makeFolder(dirname(target));
+    await copySound(blobPath(join(folder, BLOBS), name), target, name);
+  });
+  for (const shard of await namesIn(pool)) await syncFolder(join(pool, shard));
+  await syncFolder(pool);
+}
+
+/** @throws AppError for a database that SQLite finds fault with, or that names a blob which was not backed up */
+function checkDatabase({ id, path }: Generation, data: string, lacking: ReadonlySet<string>): void {
+  const snapshot = openSnapshot(join(data, DATABASE));
+  try {
+    if (snapshot.check().length > 0) throw damaged(`the database of ${id}`);
+    for (const { name, of } of mergeNames([snapshot.blobs(), readBlobList(join(path, BLOB_LIST))])) {
+      if (of[0] === 0 && of.length === 1 && !lacking.has(name)) throw damaged(`the list of files of ${id}`);
+    }
+  } finally {
+    snapshot.close();
+  }
+}
+
+/** Brings the database to this version, and holds its queue; how many recipients. */
+function openRestored({ data, sendQueue, runtime }: RestoreRequest): number {
+  const store = openStore({ folder: data, restoring: true, runtime });
+  try {
+    return sendQueue ? 0 : store.transact((tx) => holdWaiting(tx, HELD));
+  } finally {
+    store.close();
+  }
+}

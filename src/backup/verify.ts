@@ -1,0 +1,189 @@
+/**
+ * Reading all of a backup folder: every file of every generation against its hash, each database with SQLite's own
+ * check and against its list of blobs, and every blob against its name. Reads only; takes no lock, so that it works on
+ * a medium that cannot be written.
+ */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { AppError } from "../errors.ts";
+import { blobPath } from "../store/blobs.ts";
+import { openSnapshot } from "../store/snapshot.ts";
+import { mergeNames, type Named, readBlobList, sideBySide } from "./blob-list.ts";
+import { filesBelow, hashFile, isMissing } from "./files.ts";
+import {
+  BLOB_LIST,
+  BLOBS,
+  DATABASE,
+  FORMAT,
+  GENERATIONS,
+  type Generation,
+  listGenerations,
+  MANIFEST,
+  type Manifest,
+  readSums,
+  SUMS,
+  stillThere,
+} from "./layout.ts";
+
+/** What is wrong, of which file in the backup folder. */
+export interface Problem {
+  file: string;
+  problem: string;
+}
+
+export interface VerifiedGeneration {
+  id: string;
+  /** Undefined when its manifest cannot be read. */
+  createdAt?: string;
+  version?: string;
+  schema?: number;
+  databaseBytes?: number;
+  blobs?: number;
+  ok: boolean;
+}
+
+export interface Verified {
+  folder: string;
+  ok: boolean;
+  /** The oldest first. */
+  generations: VerifiedGeneration[];
+  /** Blobs read. */
+  blobs: number;
+  bytes: number;
+  problems: Problem[];
+  /** Problems beyond those listed. */
+  more: number;
+}
+
+const MOST_PROBLEMS = 1_000;
+const DIFFERS = "is not what was written: its checksum differs";
+
+const reasonOf = (error: unknown): string =>
+  isMissing(error) ? "is missing" : error instanceof Error ? error.message : String(error);
+
+/** @throws AppError not_found for what is no backup, or has no such generation; conflict for one of a later format */
+export async function verifyBackup(folder: string, only?: string): Promise<Verified> {
+  const generations = (await listGenerations(folder)).filter(({ id }) => only === undefined || id === only);
+  if (generations.length === 0) {
+    throw new AppError("not_found", `there is no finished backup${only ? ` ${only}` : ""} in ${folder}`);
+  }
+  const result: Verified = { folder, ok: true, generations: [], blobs: 0, bytes: 0, problems: [], more: 0 };
+  const report = (problem: Problem): void => {
+    result.ok = false;
+    if (result.problems.length < MOST_PROBLEMS) result.problems.push(problem);
+    else result.more++;
+  };
+  for (const generation of generations) {
+    const found: Problem[] = [];
+    const manifest = await checkGeneration(generation, (file, problem) => {
+      found.push({ file: `${GENERATIONS}/${generation.id}/${file}`, problem });
+    });
+    // Removed meanwhile, to make room for newer ones.
+    if (found.length > 0 && !(await stillThere(generation))) continue;
+    for (const problem of found) report(problem);
+    const { format: _, lacking: __, hostname: ___, ...described } = manifest ?? {};
+    result.generations.push({ id: generation.id, ...described, ok: found.length === 0 });
+  }
+  await checkBlobs(folder, generations, result, (problem, naming) => {
+    report(problem);
+    for (const described of result.generations) if (naming.has(described.id)) described.ok = false;
+  });
+  return result;
+}
+
+type Tell = (file: string, problem: string) => void;
+
+/** Everything of a generation but the bytes of its blobs; its manifest, if that can be read. */
+async function checkGeneration({ path }: Generation, tell: Tell): Promise<Manifest | undefined> {
+  let sums: Map<string, string>;
+  try {
+    sums = readSums(await readFile(join(path, SUMS), "utf8"));
+  } catch (error) {
+    tell(SUMS, reasonOf(error));
+    return undefined;
+  }
+  const sound = new Set<string>();
+  for (const [file, expected] of sums) {
+    try {
+      if ((await hashFile(join(path, file))).sha256 === expected) sound.add(file);
+      else tell(file, DIFFERS);
+    } catch (error) {
+      tell(file, reasonOf(error));
+    }
+  }
+  for (const file of await filesBelow(path)) {
+    if (file !== SUMS && !sums.has(file)) tell(file, `is not listed in ${SUMS}`);
+  }
+  if (!sound.has(MANIFEST)) return undefined;
+  const manifest = JSON.parse(await readFile(join(path, MANIFEST), "utf8")) as Manifest;
+  if (manifest.format > FORMAT) {
+    tell(MANIFEST, `was written by a newer Mailroom (${manifest.version}): verify it with that version`);
+    return manifest;
+  }
+  for (const name of manifest.lacking) {
+    tell(DATABASE, `names ${name}, which was missing or damaged in the data folder already`);
+  }
+  if (sound.has(DATABASE)) checkDatabase(path, new Set(manifest.lacking), sound.has(BLOB_LIST), tell);
+  return manifest;
+}
+
+function checkDatabase(path: string, lacking: ReadonlySet<string>, hasList: boolean, tell: Tell): void {
+  let snapshot: ReturnType<typeof openSnapshot>;
+  try {
+    snapshot = openSnapshot(join(path, DATABASE));
+  } catch (error) {
+    tell(DATABASE, reasonOf(error));
+    return;
+  }
+  try {
+    for (const finding of snapshot.check()) tell(DATABASE, finding);
+    if (!hasList) return;
+    for (const { name, of } of mergeNames([snapshot.blobs(), readBlobList(join(path, BLOB_LIST))])) {
+      if (of.length === 2 || lacking.has(name)) continue;
+      tell(BLOB_LIST, of[0] === 0 ? `lacks ${name}, which the database names` : `names ${name}, as no row does`);
+    }
+  } finally {
+    snapshot.close();
+  }
+}
+
+/** Reads each blob that a generation names, once; `tell` gets the ids of those that name a bad one. */
+async function checkBlobs(
+  folder: string,
+  generations: readonly Generation[],
+  result: Verified,
+  tell: (problem: Problem, naming: ReadonlySet<string>) => void,
+): Promise<void> {
+  // A list that does not read to its end has been told of.
+  const listed = generations.filter(({ path }) => canRead(join(path, BLOB_LIST)));
+
+  async function check({ name, of }: Named): Promise<void> {
+    let problem: string;
+    try {
+      const { sha256, size } = await hashFile(blobPath(join(folder, BLOBS), name));
+      result.blobs++;
+      result.bytes += size;
+      if (sha256 === name) return;
+      problem = DIFFERS;
+    } catch (error) {
+      problem = reasonOf(error);
+    }
+    const naming = new Set<string>();
+    for (const i of of) {
+      const generation = listed[i] as Generation;
+      if (await stillThere(generation)) naming.add(generation.id);
+    }
+    if (naming.size > 0) tell({ file: `${BLOBS}/${name.slice(0, 2)}/${name.slice(2)}`, problem }, naming);
+  }
+
+  await sideBySide(mergeNames(listed.map(({ path }) => readBlobList(join(path, BLOB_LIST)))), check);
+}
+
+function canRead(path: string): boolean {
+  try {
+    for (const _ of readBlobList(path));
+    return true;
+  } catch {
+    return false;
+  }
+}

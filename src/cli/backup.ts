@@ -1,0 +1,77 @@
+/** `mailroom backup …` and `mailroom restore`: none of them opens the appliance, so none changes a data folder's version. */
+import { version } from "../../package.json" with { type: "json" };
+import { makeBackup } from "../backup/make.ts";
+import { restoreBackup } from "../backup/restore.ts";
+import { type Verified, verifyBackup } from "../backup/verify.ts";
+import { UsageError } from "../errors.ts";
+import { command, type Document, FailedCheck } from "./command.ts";
+import { record, table } from "./output.ts";
+
+const FOLDER = { folder: "DIR" } as const;
+const GENERATION = {
+  generation: { value: "ID", summary: "Which of the backups in the folder; otherwise" },
+} as const;
+
+function keepOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  if (!/^[1-9]\d{0,5}$/.test(text)) throw new UsageError(`--keep is "${text}": give a number of backups, 1 or more`);
+  return Number(text);
+}
+
+function describeVerified(document: Document): string {
+  const { generations, problems, more, ...rest } = document as Verified;
+  const lines = problems.map(({ file, problem }) => `${file}: ${problem}\n`).join("");
+  const further = more > 0 ? `and ${more} more\n` : "";
+  return `${table(generations, ["id", "createdAt", "version", "blobs", "ok"])}\n${lines}${further}${record(rest)}`;
+}
+
+export const backupCommands = [
+  command({
+    name: "backup verify",
+    summary: "Read all of a backup folder and say what is wrong with it",
+    arguments: FOLDER,
+    options: { generation: { ...GENERATION.generation, summary: `${GENERATION.generation.summary} all` } },
+    text: describeVerified,
+    async run(_session, { arguments: { folder }, options: { generation } }) {
+      const verified = await verifyBackup(folder, generation);
+      if (verified.ok) return verified;
+      const count = verified.problems.length + verified.more;
+      throw new FailedCheck(`the backup is damaged: ${count} ${count === 1 ? "problem" : "problems"}`, verified);
+    },
+  }),
+  command({
+    name: "backup",
+    summary: "Back the data folder up into DIR, while the server runs; only what is new is copied",
+    arguments: FOLDER,
+    options: { keep: { value: "N", summary: "Keep the newest N backups in DIR and remove the others" } },
+    async run({ config, runtime }, { arguments: { folder }, options }) {
+      const keep = keepOf(options.keep);
+      const made = await makeBackup({ data: config.data, folder, keep, hostname: config.hostname, version, runtime });
+      if (made.lacking.length === 0) return made;
+      throw new FailedCheck(
+        `the backup was made, without ${made.lacking.length} files that are missing or damaged in the data folder`,
+        made,
+      );
+    },
+  }),
+  command({
+    name: "restore",
+    summary: "Put a backup back into an empty data folder; mail that was waiting to be sent is held",
+    arguments: FOLDER,
+    options: {
+      generation: { ...GENERATION.generation, summary: `${GENERATION.generation.summary} the newest` },
+      "send-queue": { summary: "Send what was waiting, though it may have been sent since the backup" },
+    },
+    async run({ config, runtime, io }, { arguments: { folder }, options }) {
+      const { data } = config;
+      const sendQueue = options["send-queue"];
+      const restored = await restoreBackup({ folder, generation: options.generation, data, sendQueue, runtime });
+      if (restored.held > 0) {
+        io.writeStderr(
+          `mailroom: ${restored.held} ${restored.held === 1 ? "recipient is" : "recipients are"} held, whose mail may have been sent since the backup: see mailroom queue list, then queue release, or queue cancel ID\n`,
+        );
+      }
+      return restored;
+    },
+  }),
+];

@@ -1,0 +1,209 @@
+/** `mailroom backup`: what a backup folder has in it, what is copied again, and what is refused. */
+import { expect, test } from "bun:test";
+import { mkdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { readBackupState } from "../../src/backup/state.ts";
+import { blobPath } from "../../src/store/blobs.ts";
+import { claimBlobs, tryClaim } from "../../src/store/claim.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { filesOf, openOffice } from "./rig.ts";
+
+interface Made {
+  id: string;
+  blobs: number;
+  copied: number;
+  copiedBytes: number;
+  removed: string[];
+  lacking: string[];
+}
+
+const generationsOf = (folder: string): string[] => [
+  ...new Set([...filesOf(folder).keys()].flatMap((path) => /^generations\/([^/]+)\//.exec(path)?.[1] ?? [])),
+];
+
+test("a backup has the database, the files that it names, certificates and checksums; only what is new is copied", async () => {
+  const { data, folder, add, ask, within } = await openOffice();
+  const first = await add("first");
+  mkdirSync(join(data, "tls/acme"), { recursive: true });
+  writeFileSync(join(data, "tls/acme/account.pem"), "key");
+  mkdirSync(join(data, "spool"));
+  writeFileSync(join(data, "spool/1.eml"), "passing through");
+  await within((store) => store.blobs.write(Buffer.from("named by no row")));
+
+  expect(await ask<Made>("backup", folder)).toMatchObject({ blobs: 1, copied: 1, copiedBytes: 5, removed: [] });
+  const second = await add("second");
+  const made = await ask<Made>("backup", folder);
+  expect(made).toMatchObject({ blobs: 2, copied: 1, copiedBytes: 6, lacking: [], schema: expect.any(Number) });
+
+  const files = filesOf(folder);
+  expect([...files.keys()].filter((path) => path.startsWith("blobs/"))).toEqual(
+    [first, second].map((name) => blobPath("blobs", name)).sort(),
+  );
+  expect([...files.keys()].filter((path) => path.startsWith(`generations/${made.id}/`))).toEqual(
+    ["SHA256SUMS", "blobs.sha256", "files/tls/acme/account.pem", "mailroom.db", "manifest.json"].map(
+      (name) => `generations/${made.id}/${name}`,
+    ),
+  );
+  expect(await ask("backup", "verify", folder)).toMatchObject({ ok: true, blobs: 2, bytes: 11, problems: [] });
+});
+
+test("coreutils can check all of it, and nobody else can read it", async () => {
+  const { folder, add, ask } = await openOffice();
+  await add("first");
+  const { id } = await ask<Made>("backup", folder);
+  const check = (cwd: string, list: string) => Bun.spawnSync(["sha256sum", "--strict", "-c", list], { cwd }).exitCode;
+  expect(check(join(folder, "generations", id), "SHA256SUMS")).toBe(0);
+  expect(check(folder, `generations/${id}/blobs.sha256`)).toBe(0);
+  for (const path of filesOf(folder).keys())
+    expect([path, statSync(join(folder, path)).mode & 0o077]).toEqual([path, 0]);
+  expect(statSync(join(folder, "generations", id)).mode & 0o077).toBe(0);
+});
+
+test("--keep removes the oldest, and the files that only they name", async () => {
+  const { folder, add, ask, forgetMail } = await openOffice();
+  const first = await add("first");
+  const { id: oldest } = await ask<Made>("backup", folder);
+  await forgetMail();
+  const second = await add("second");
+  const { id: middle } = await ask<Made>("backup", folder, "--keep", "2");
+  const { id: newest, removed } = await ask<Made>("backup", folder, "--keep", "2");
+  expect(removed).toEqual([oldest]);
+  expect(generationsOf(folder)).toEqual([middle, newest]);
+  const files = filesOf(folder);
+  expect([first, second].map((name) => files.has(blobPath("blobs", name)))).toEqual([false, true]);
+  expect(await ask("backup", "verify", folder)).toMatchObject({ ok: true, generations: [{}, {}] });
+});
+
+test("no file goes while a list of files cannot be trusted", async () => {
+  const { folder, add, ask, forgetMail } = await openOffice();
+  const first = await add("first");
+  const { id } = await ask<Made>("backup", folder);
+  await forgetMail();
+  writeFileSync(join(folder, "generations", id, "blobs.sha256"), "");
+  await ask("backup", folder);
+  expect(filesOf(folder).has(blobPath("blobs", first))).toBe(true);
+});
+
+test("what is missing or damaged in the data folder keeps nothing else from being backed up, and is told", async () => {
+  const { data, folder, add, say } = await openOffice();
+  const names = [await add("missing"), await add("damaged"), await add("sound")];
+  rmSync(blobPath(join(data, "blobs"), names[0] as string));
+  writeFileSync(blobPath(join(data, "blobs"), names[1] as string), "dAmaged");
+  const said = await say("backup", folder, "--json");
+  expect(said).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("without 2 files") });
+  const lacking = names.slice(0, 2).sort();
+  expect(JSON.parse(said.stdout)).toMatchObject({ blobs: 1, copied: 1, lacking });
+  const verified = await say("backup", "verify", folder, "--json");
+  expect(verified.exitCode).toBe(1);
+  expect(JSON.parse(verified.stdout).problems).toEqual(
+    lacking.map((name) => ({
+      file: expect.stringContaining("mailroom.db"),
+      problem: `names ${name}, which was missing or damaged in the data folder already`,
+    })),
+  );
+});
+
+test("a server that was killed leaves a WAL: what it had committed is in the backup", async () => {
+  const { data, folder, ask, within } = await openOffice();
+  const killed = join(temporaryFolder(), "killed");
+  await within((store) => {
+    store.transact((tx) => void tx.$client.run("UPDATE workspaces SET name = 'In the WAL'"));
+    // A copy of the folder while the database is open is what a kill leaves.
+    Bun.spawnSync(["cp", "-a", data, killed]);
+  });
+  expect(statSync(join(killed, "mailroom.db-wal")).size).toBeGreaterThan(0);
+  rmSync(data, { recursive: true });
+  renameSync(killed, data);
+  await ask("backup", folder);
+  rmSync(data, { recursive: true });
+  await ask("restore", folder);
+  expect(await ask("workspace", "list")).toMatchObject([{ name: "In the WAL" }]);
+});
+
+const REFUSED: [what: string, folderOf: (data: string) => string, says: RegExp][] = [
+  ["the data folder itself", (data) => data, /is in the data folder/],
+  ["a folder in it", (data) => join(data, "backups"), /is in the data folder/],
+  ["a link into it", (data) => linkTo(data), /is in the data folder/],
+  ["a folder that holds other files", (data) => join(data, ".."), /has other files in it/],
+  ["a disk that is not mounted", () => join(temporaryFolder(), "disk", "backups"), /is its disk mounted/],
+  ["one of a later format", () => marked('{"format":2}\n'), /newer Mailroom/],
+  ["one with a damaged marker", () => marked('{"format":1'), /is damaged/],
+];
+
+function linkTo(data: string): string {
+  const link = join(temporaryFolder(), "link");
+  symlinkSync(data, link);
+  return link;
+}
+
+function marked(text: string): string {
+  const folder = temporaryFolder();
+  writeFileSync(join(folder, "mailroom-backup.json"), text);
+  return folder;
+}
+
+test.each(REFUSED)("refused: %s", async (_what, folderOf, says) => {
+  const { data, say } = await openOffice();
+  const folder = folderOf(data);
+  const before = [...filesOf(data).keys()].filter((path) => path !== "backup.json");
+  const said = await say("backup", folder);
+  expect(said).toMatchObject({ exitCode: 1, stderr: expect.stringMatching(says), stdout: "" });
+  expect([...filesOf(data).keys()].filter((path) => path !== "backup.json")).toEqual(before);
+});
+
+test("refused: a data folder without a database, or of a newer version; then nothing is finished", async () => {
+  const { data, folder, say, within } = await openOffice();
+  await within((store) => store.db.$client.exec("PRAGMA user_version = 9999"));
+  expect(await say("backup", folder)).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("newer Mailroom") });
+  expect(generationsOf(folder)).toEqual([]);
+  rmSync(join(data, "mailroom.db"));
+  expect(await say("backup", folder)).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("no database") });
+});
+
+test.each(["0", "-1", "1.5", "many"])("wrong usage: --keep=%s", async (keep) => {
+  const { folder, say } = await openOffice();
+  expect(await say("backup", folder, `--keep=${keep}`)).toMatchObject({ exitCode: 2 });
+});
+
+test("what is known of the last backup is kept beside the database: the last good one, and a failure since", async () => {
+  const { data, folder, ask, say } = await openOffice();
+  expect(await readBackupState(data)).toEqual({});
+  const { id } = await ask<Made>("backup", folder);
+  const lastGood = { at: expect.any(Number), folder, generation: id };
+  expect(await readBackupState(data)).toEqual({ lastGood });
+  await say("backup", data);
+  const failed = await readBackupState(data);
+  expect(failed).toEqual({
+    lastGood,
+    lastFailure: {
+      at: expect.any(Number),
+      folder: data,
+      error: expect.stringContaining("in the data folder"),
+      told: false,
+    },
+  });
+  const { id: later } = await ask<Made>("backup", folder);
+  expect(await readBackupState(data)).toEqual({ lastGood: { ...lastGood, generation: later } });
+});
+
+test("one backup at a time writes a folder, or reads a data folder: another waits its turn, then gives up", async () => {
+  const { data, folder, ask, openWith } = await openOffice();
+  await ask("backup", folder);
+  for (const claim of [() => tryClaim(join(folder, "backup.lock")), () => claimBlobs(data)]) {
+    let release = claim();
+    let looks = 0;
+    const counting = (last: number) => ({
+      setTimer(wake: () => void) {
+        if (++looks === last) release?.();
+        setImmediate(wake);
+        return () => {};
+      },
+    });
+    await openWith(counting(3)).ask("backup", folder);
+    expect(looks).toBe(3);
+    release = claim();
+    const said = await openWith(counting(Number.POSITIVE_INFINITY)).say("backup", folder);
+    expect(said).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("under way") });
+    release?.();
+  }
+});

@@ -1,0 +1,134 @@
+/** `mailroom restore`: onto an empty data folder only, with the outbound queue held. */
+import { Database } from "bun:sqlite";
+import { expect, test } from "bun:test";
+import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { MIGRATIONS } from "../../src/store/migrations.ts";
+import { openTerminal } from "../cli/terminal.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { filesOf, openOffice } from "./rig.ts";
+
+async function backedUp() {
+  const office = await openOffice();
+  await office.add("first");
+  mkdirSync(join(office.data, "tls"));
+  writeFileSync(join(office.data, "tls/key.pem"), "key", { mode: 0o600 });
+  const { id } = await office.ask<{ id: string }>("backup", office.folder);
+  return { ...office, id, elsewhere: openTerminal() };
+}
+
+const held = async (terminal: ReturnType<typeof openTerminal>) =>
+  (await terminal.ask<{ recipient: string; state: string; reply: string | null }[]>("queue", "list"))
+    .map(({ recipient, state, reply }) => ({ recipient, state, reply }))
+    .sort((a, b) => b.recipient.localeCompare(a.recipient));
+
+test("everything is there again: people, keys, files, certificates; and nobody else can read it", async () => {
+  const { data, folder, id, ask, elsewhere } = await backedUp();
+  expect(await elsewhere.ask("restore", folder)).toMatchObject({
+    id,
+    blobs: 1,
+    schema: MIGRATIONS.length,
+    data: elsewhere.data,
+    lacking: [],
+    held: 1,
+  });
+  for (const line of [
+    ["user", "list"],
+    ["key", "list"],
+    ["domain", "dns", "acme.test"],
+  ]) {
+    expect(await elsewhere.ask(...line)).toEqual(await ask(...line));
+  }
+  const but = (path: string) => !/^(mailroom\.db|backup\.json)/.test(path);
+  const [before, after] = [filesOf(data), filesOf(elsewhere.data)];
+  expect([...after].filter(([path]) => but(path))).toEqual([...before].filter(([path]) => but(path)));
+  for (const path of after.keys()) expect([path, statSync(join(elsewhere.data, path)).mode & 0o077]).toEqual([path, 0]);
+  expect(await elsewhere.ask("backup", join(folder, "../again"))).toMatchObject({ blobs: 1 });
+});
+
+test("mail that waited is held, with the reason, but for that to this server's own people; then it is let go", async () => {
+  const { folder, add, ask, elsewhere } = await backedUp();
+  await add("local", "ada@acme.test");
+  await ask("backup", folder);
+  const said = await elsewhere.say("restore", folder);
+  expect(said.stderr).toMatch(/^mailroom: 1 recipient is held, whose mail may have been sent since the backup/);
+  const reply = "held when a backup was restored: it may have been sent before";
+  const local = { recipient: "ada@acme.test", state: "waiting", reply: null };
+  expect(await held(elsewhere)).toEqual([{ recipient: "dan@remote.example", state: "held", reply }, local]);
+  expect(await elsewhere.ask("queue", "release")).toEqual({ released: 1 });
+  expect(await held(elsewhere)).toEqual([{ recipient: "dan@remote.example", state: "waiting", reply }, local]);
+  expect(await elsewhere.ask("queue", "release")).toEqual({ released: 0 });
+});
+
+test("--send-queue lets it go on as it was", async () => {
+  const { folder, elsewhere } = await backedUp();
+  const said = await elsewhere.say("restore", folder, "--send-queue");
+  expect(said).toMatchObject({ exitCode: 0, stderr: "" });
+  expect(await held(elsewhere)).toEqual([{ recipient: "dan@remote.example", state: "waiting", reply: null }]);
+});
+
+test("--generation restores an earlier one; the newest otherwise", async () => {
+  const { folder, id, add, ask, elsewhere } = await backedUp();
+  await add("second");
+  await ask("backup", folder);
+  expect(await openTerminal().ask("restore", folder)).toMatchObject({ blobs: 2 });
+  expect(await elsewhere.ask("restore", folder, "--generation", id)).toMatchObject({ id, blobs: 1 });
+  expect(await openTerminal().say("restore", folder, "--generation", "x")).toMatchObject({
+    exitCode: 1,
+    stderr: expect.stringContaining(id),
+  });
+});
+
+test("refused: a folder that is not empty, or was made by a newer version; then nothing has changed", async () => {
+  const { data, folder, within, ask, say, elsewhere } = await backedUp();
+  const before = filesOf(data);
+  expect(await say("restore", folder)).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("is not empty") });
+  expect(filesOf(data)).toEqual(before);
+
+  const { stdout } = Bun.spawnSync(["sh", "-c", "echo generations/*"], { cwd: folder });
+  const generation = join(folder, stdout.toString().trim());
+  const manifest = join(generation, "manifest.json");
+  writeFileSync(manifest, (await Bun.file(manifest).text()).replace(/"schema": \d+/, '"schema": 9999'));
+  const sums = Bun.spawnSync(["sha256sum", "mailroom.db", "manifest.json", "blobs.sha256", "files/tls/key.pem"], {
+    cwd: generation,
+  });
+  writeFileSync(join(generation, "SHA256SUMS"), sums.stdout);
+  expect(await elsewhere.say("restore", folder)).toMatchObject({
+    exitCode: 1,
+    stderr: expect.stringMatching(
+      /made by a newer Mailroom \(\S+, schema 9999; this one knows \d+\): restore it with that version/,
+    ),
+  });
+  expect(readdirSync(elsewhere.data).filter((name) => !name.endsWith(".lock"))).toEqual([]);
+  await within(() => undefined);
+  await ask("user", "list");
+});
+
+test("a backup of an earlier schema, made by this version or that, comes up to date", async () => {
+  const old = openTerminal();
+  const sqlite = new Database(join(old.data, "mailroom.db"), { create: true });
+  for (const migration of MIGRATIONS.slice(0, 2)) sqlite.exec(migration);
+  sqlite.exec("PRAGMA user_version = 2; INSERT INTO workspaces VALUES ('wsp_1', 'Old', 1, NULL)");
+  sqlite.close();
+  const folder = join(temporaryFolder(), "backup");
+  expect(await old.ask("backup", folder)).toMatchObject({ schema: 2 });
+  expect(await old.ask("backup", "verify", folder)).toMatchObject({ ok: true });
+  const elsewhere = openTerminal();
+  expect(await elsewhere.ask("restore", folder)).toMatchObject({ schema: 2 });
+  expect(await elsewhere.ask("workspace", "list")).toMatchObject([{ id: "wsp_1", name: "Old" }]);
+});
+
+test("while a restore has not ended no command opens the folder; restoring again begins anew", async () => {
+  const { folder, elsewhere } = await backedUp();
+  writeFileSync(join(elsewhere.data, "restoring"), "");
+  writeFileSync(join(elsewhere.data, "mailroom.db"), "half");
+  mkdirSync(join(elsewhere.data, "blobs/ff"), { recursive: true });
+  writeFileSync(join(elsewhere.data, "blobs/ff/half"), "half");
+  expect(await elsewhere.say("user", "list")).toMatchObject({
+    exitCode: 1,
+    stderr: expect.stringContaining("a restore into it has not ended"),
+  });
+  await elsewhere.ask("restore", folder);
+  expect([...filesOf(elsewhere.data).keys()].filter((path) => /half|restoring/.test(path))).toEqual([]);
+  expect(await elsewhere.ask("user", "list")).toMatchObject([{ address: "ada@acme.test" }]);
+});

@@ -1,0 +1,67 @@
+/** A data folder on disk with a workspace and files in it, and a backup folder beside it. */
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { addOutbound } from "../../src/mta/queue.ts";
+import { newId, type Runtime, randomToken } from "../../src/runtime.ts";
+import { workspaces } from "../../src/store/schema.ts";
+import { openStore, type Store } from "../../src/store/store.ts";
+import { openTerminal, SETUP, type Terminal } from "../cli/terminal.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
+
+export interface Office extends Terminal {
+  /** The same with parts of the world replaced. */
+  openWith(runtime: Partial<Runtime>): Terminal;
+  /** The backup folder; not made yet. */
+  folder: string;
+  /** Stores a file that a message waiting for dan@remote.example names; its name. */
+  add(content: string, to?: string): Promise<string>;
+  /** Works with the data folder's store. */
+  within<T>(work: (store: Store) => T | Promise<T>): Promise<T>;
+  /** Removes every message on its way, so that no row names its file any more. */
+  forgetMail(): Promise<void>;
+}
+
+export async function openOffice(): Promise<Office> {
+  const terminal = openTerminal();
+  await terminal.ask(...SETUP);
+  const runtime = fakeRuntime();
+  async function within<T>(work: (store: Store) => T | Promise<T>): Promise<T> {
+    const store = openStore({ folder: terminal.data, runtime });
+    try {
+      return await work(store);
+    } finally {
+      store.close();
+    }
+  }
+  return {
+    ...terminal,
+    openWith: (replaced) => openTerminal({ data: terminal.data, runtime: replaced }),
+    folder: join(temporaryFolder(), "backup"),
+    within,
+    add: (content, to = "dan@remote.example") =>
+      within(async (store) => {
+        const blob = await store.blobs.write(Buffer.from(content));
+        const workspaceId = store.db.select().from(workspaces).get()?.id ?? "";
+        store.transact((tx) => {
+          addOutbound(tx, {
+            ...{ id: newId(runtime, "msg"), workspaceId, mailboxId: "", mailbox: "ada@acme.test", threadId: "" },
+            ...{ messageId: `<${randomToken(runtime, 8)}@acme.test>`, subject: "A large file", domain: "acme.test" },
+            ...{ returnPath: `bounce+${randomToken(runtime, 8)}@acme.test`, acceptedAt: runtime.now() },
+            outsideRecipients: 1,
+            recipients: [{ id: newId(runtime, "que"), email: to, field: "to" }],
+            content: { blob, size: content.length },
+          });
+        });
+        return blob;
+      }),
+    forgetMail: () => within((store) => void store.db.$client.run("DELETE FROM outbound_messages")),
+  };
+}
+
+/** Paths of all files below a folder, with their content; without the locks. */
+export function filesOf(folder: string): Map<string, Buffer> {
+  const paths = readdirSync(folder, { recursive: true, encoding: "utf8" }).sort();
+  const files = paths.filter((path) => !path.endsWith(".lock") && statSync(join(folder, path)).isFile());
+  return new Map(files.map((path) => [path, readFileSync(join(folder, path))]));
+}

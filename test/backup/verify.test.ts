@@ -1,0 +1,159 @@
+/** `mailroom backup verify` and `restore` of what has suffered: a changed bit anywhere is found, and nothing of it served. */
+import { expect, test } from "bun:test";
+import { existsSync, mkdirSync, readdirSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { blobPath } from "../../src/store/blobs.ts";
+import { openTerminal } from "../cli/terminal.ts";
+import { filesOf, openOffice } from "./rig.ts";
+
+async function backedUp() {
+  const office = await openOffice();
+  const names = [await office.add("first"), await office.add("second")];
+  mkdirSync(join(office.data, "tls"));
+  writeFileSync(join(office.data, "tls/key.pem"), "key");
+  const { id } = await office.ask<{ id: string }>("backup", office.folder);
+  return { ...office, names, id, generation: join(office.folder, "generations", id) };
+}
+
+interface Verified {
+  ok: boolean;
+  generations: { id: string; ok: boolean }[];
+  problems: { file: string; problem: string }[];
+}
+
+async function expectRefused({ folder }: { folder: string }): Promise<void> {
+  const elsewhere = openTerminal();
+  expect((await elsewhere.say("restore", folder)).exitCode).toBe(1);
+  expect(readdirSync(elsewhere.data).filter((name) => !name.endsWith(".lock"))).toEqual([]);
+}
+
+/** What verify answers to, in every file of the folder: its first byte, one in its middle, and its last. */
+test("one changed bit anywhere is found, and keeps the backup from being restored", async () => {
+  const office = await backedUp();
+  const { folder, say } = office;
+  for (const [path, bytes] of filesOf(folder)) {
+    for (const at of new Set([0, bytes.length >> 1, bytes.length - 1])) {
+      const changed = Buffer.from(bytes);
+      changed.writeUInt8(changed.readUInt8(at) ^ 1, at);
+      writeFileSync(join(folder, path), changed);
+      const said = await say("backup", "verify", folder, "--json");
+      expect([path, at, said.exitCode]).toEqual([path, at, 1]);
+      const { problems } = said.stdout === "" ? { problems: [] } : (JSON.parse(said.stdout) as Verified);
+      const told = path === "mailroom-backup.json" ? said.stderr : problems.map(({ file }) => file).join();
+      // Of a changed checksum, the file that it is of seems to be the changed one.
+      expect(told).toContain(path.replace(/[^/]*SUMS$/, ""));
+      await expectRefused(office);
+    }
+    writeFileSync(join(folder, path), bytes);
+  }
+  expect((await say("backup", "verify", folder)).exitCode).toBe(0);
+}, 60_000);
+
+const HARMED: [what: string, harm: (office: Awaited<ReturnType<typeof backedUp>>) => void, says: RegExp][] = [
+  [
+    "a file of mail is gone",
+    ({ folder, names }) => rmSync(blobPath(join(folder, "blobs"), names[0] as string)),
+    /blobs\/.*: is missing/,
+  ],
+  [
+    "the database is cut short",
+    ({ generation }) => truncateSync(join(generation, "mailroom.db"), 8192),
+    /mailroom\.db: is not what was written/,
+  ],
+  [
+    "a certificate is gone",
+    ({ generation }) => rmSync(join(generation, "files/tls/key.pem")),
+    /files\/tls\/key\.pem: is missing/,
+  ],
+  ["the checksums are gone", ({ generation }) => rmSync(join(generation, "SHA256SUMS")), /SHA256SUMS: is missing/],
+  [
+    "a list is cut short",
+    ({ generation }) => truncateSync(join(generation, "blobs.sha256"), 138),
+    /blobs\.sha256: is not what/,
+  ],
+];
+
+test.each(HARMED)("%s", async (_what, harm, says) => {
+  const office = await backedUp();
+  harm(office);
+  const said = await office.say("backup", "verify", office.folder);
+  expect(said).toMatchObject({
+    exitCode: 1,
+    stdout: expect.stringMatching(says),
+    stderr: expect.stringContaining("is damaged: "),
+  });
+  await expectRefused(office);
+});
+
+/** Writes checksums that agree with what is there now: what is wrong is then a matter of what the files say. */
+function agree(generation: string): void {
+  const paths = [...filesOf(generation).keys()].filter((path) => path !== "SHA256SUMS");
+  const { stdout } = Bun.spawnSync(["sha256sum", ...paths], { cwd: generation });
+  writeFileSync(join(generation, "SHA256SUMS"), stdout);
+}
+
+test("a database that SQLite finds fault with, though its checksum is right", async () => {
+  const office = await backedUp();
+  const path = join(office.generation, "mailroom.db");
+  const bytes = filesOf(office.generation).get("mailroom.db") ?? Buffer.alloc(0);
+  writeFileSync(path, Buffer.concat([bytes.subarray(0, 8192), Buffer.alloc(4096, 7), bytes.subarray(12288)]));
+  agree(office.generation);
+  expect((await office.say("backup", "verify", office.folder)).exitCode).toBe(1);
+  await expectRefused(office);
+});
+
+test("a row that names a file which the backup does not list", async () => {
+  const office = await backedUp();
+  writeFileSync(join(office.generation, "blobs.sha256"), "");
+  agree(office.generation);
+  const { stdout } = await office.say("backup", "verify", office.folder);
+  for (const name of office.names) expect(stdout).toContain(`lacks ${name}, which the database names`);
+  await expectRefused(office);
+});
+
+test("of several backups it says which are whole; --generation reads one of them", async () => {
+  const { folder, say, ask, add, id, generation } = await backedUp();
+  await add("third");
+  const { id: later } = await ask<{ id: string }>("backup", folder);
+  rmSync(join(generation, "files/tls/key.pem"));
+  const { ok, generations } = JSON.parse((await say("backup", "verify", folder, "--json")).stdout) as Verified;
+  expect({ ok, generations: generations.map(({ id, ok }) => [id, ok]) }).toEqual({
+    ok: false,
+    generations: [
+      [id, false],
+      [later, true],
+    ],
+  });
+  expect(await ask<Verified>("backup", "verify", folder, "--generation", later)).toMatchObject({ ok: true });
+  expect(await say("backup", "verify", folder, "--generation", "x")).toMatchObject({ exitCode: 1 });
+});
+
+test("a file of mail that two backups name makes both bad, and is told once", async () => {
+  const { folder, say, ask, names } = await backedUp();
+  await ask("backup", folder);
+  rmSync(blobPath(join(folder, "blobs"), names[0] as string));
+  const verified = JSON.parse((await say("backup", "verify", folder, "--json")).stdout) as Verified;
+  expect(verified.generations.map(({ ok }) => ok)).toEqual([false, false]);
+  expect(verified.problems).toHaveLength(1);
+});
+
+test("what an interrupted backup left is no backup, and no fault of the others", async () => {
+  const { folder, ask, generation } = await backedUp();
+  mkdirSync(join(generation, "../.20300101T000000000Z"));
+  mkdirSync(join(folder, "blobs/ff"), { recursive: true });
+  writeFileSync(join(folder, `blobs/ff/${"f".repeat(62)}.unfinished`), "half");
+  expect(await ask<Verified>("backup", "verify", folder)).toMatchObject({ ok: true, generations: [{}] });
+  await ask("backup", folder);
+  expect(existsSync(join(generation, "../.20300101T000000000Z"))).toBe(false);
+  expect([...filesOf(folder).keys()].filter((path) => path.includes(".unfinished"))).toEqual([]);
+});
+
+test("a folder that is no backup", async () => {
+  const { data, say } = await openOffice();
+  for (const line of [
+    ["backup", "verify", data],
+    ["restore", data],
+  ]) {
+    expect(await say(...line)).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("is no Mailroom backup") });
+  }
+});
