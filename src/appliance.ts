@@ -9,6 +9,8 @@ import { createSlowdown } from "./access/slowdown.ts";
 import { createApi } from "./api/api.ts";
 import { createIdempotency } from "./api/idempotency.ts";
 import { createSourceReader } from "./api/source.ts";
+import type { StartBackup } from "./backup/child.ts";
+import { createScheduledBackups } from "./backup/schedule.ts";
 import type { Config, Listen } from "./config.ts";
 import { createEvents, type Events } from "./events/events.ts";
 import type { Log } from "./log.ts";
@@ -75,6 +77,8 @@ export interface ApplianceOptions {
   busyTimeoutMs?: number;
   /** How a parser's worker is started. */
   startWorker?: StartWorker;
+  /** How a backup's process is started. */
+  startBackup?: StartBackup;
 }
 
 /** contract: a running server follows within 2 s. */
@@ -91,7 +95,7 @@ export function createAppliance(
   config: Config,
   runtime: Runtime,
   log: Log,
-  { startWorker, ...storeOptions }: ApplianceOptions = {},
+  { startWorker, startBackup, ...storeOptions }: ApplianceOptions = {},
 ): Appliance {
   const store = openStore({ folder: config.data, runtime, ...storeOptions });
   const options = openOptions(store);
@@ -180,6 +184,16 @@ export function createAppliance(
         const opened = createEvents({ ...base, notifyAdmins, baseUrl, wake });
         events = opened;
         fronts.push(opened);
+        const operators = () => people.listWorkspaces()[0]?.id;
+        const backups = createScheduledBackups({
+          ...base,
+          folder,
+          hostname,
+          notifyAdmins,
+          operators,
+          start: startBackup,
+        });
+        fronts.push(backups);
 
         const certificates = await openTls();
         const slowdown = createSlowdown(runtime);
@@ -217,6 +231,7 @@ export function createAppliance(
           createSessionSweep(store),
           ...mta.jobs,
           ...opened.jobs,
+          backups.job,
           follow(store, () => {
             options.refresh();
             relay.endRests();

@@ -55,6 +55,13 @@ export interface Generation {
 /** A name for a generation made at `now` (epoch ms): `20261121T190512123Z`. */
 export const generationId = (now: number): string => new Date(now).toISOString().replaceAll(/[-:.]/g, "");
 
+/** When the generation of that id was made, epoch ms; undefined for what is no id. */
+export function generationTime(id: string): number | undefined {
+  const iso = id.replace(/^(\d{4})(\d\d)(\d\dT\d\d)(\d\d)(\d\d)(\d{3}Z)$/, "$1-$2-$3:$4:$5.$6");
+  const time = iso === id ? Number.NaN : Date.parse(iso);
+  return Number.isNaN(time) ? undefined : time;
+}
+
 /** Whether the folder is a backup folder of a format known here. @throws AppError when it cannot be told, or is a later one */
 export async function isBackupFolder(folder: string): Promise<boolean> {
   let text: string;

@@ -46,7 +46,7 @@ import {
   writeSums,
 } from "./layout.ts";
 import { keepNewest, sweepPool, sweepUnfinished } from "./prune.ts";
-import { readBackupState, STATE_FILE, writeBackupState } from "./state.ts";
+import { recordFailure, STATE_FILE, writeBackupState } from "./state.ts";
 
 export interface BackupRequest {
   /** The data folder. */
@@ -283,11 +283,4 @@ async function copyFiles(data: string, to: string): Promise<Map<string, string>>
   }
   for (const folder of made) await syncFolder(folder);
   return sums;
-}
-
-async function recordFailure(data: string, folder: string, error: unknown, now: number): Promise<void> {
-  const state = await readBackupState(data);
-  const message = error instanceof Error ? error.message : String(error);
-  const told = state.lastFailure?.told ?? false;
-  await writeBackupState(data, { ...state, lastFailure: { at: now, folder, error: message, told } });
 }

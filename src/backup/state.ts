@@ -28,3 +28,13 @@ export async function readBackupState(data: string): Promise<BackupState> {
 
 export const writeBackupState = (data: string, state: BackupState): Promise<void> =>
   writeText(join(data, STATE_FILE), `${JSON.stringify(state)}\n`);
+
+/** Keeps that a backup failed at `now` (epoch ms); the state since. */
+export async function recordFailure(data: string, folder: string, error: unknown, now: number): Promise<BackupState> {
+  const state = await readBackupState(data);
+  const reason = error instanceof Error ? error.message : String(error);
+  const lastFailure = { at: now, folder, error: reason, told: state.lastFailure?.told ?? false };
+  const failed = { ...state, lastFailure };
+  await writeBackupState(data, failed);
+  return failed;
+}

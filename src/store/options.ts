@@ -3,6 +3,7 @@
  * description and a clear refusal. What is kept is the text of `format`, which `parse` always takes back.
  */
 import { isIP } from "node:net";
+import { isAbsolute } from "node:path";
 import { domainToASCII } from "node:url";
 import { eq } from "drizzle-orm";
 import { ConfigError } from "../errors.ts";
@@ -141,6 +142,19 @@ function dnsNames(description: string, what: string, most: number): Setting<read
       return [...new Set(list)];
     },
     format: (list) => list.join(),
+  };
+}
+
+/** Path of a folder, which need not be there. */
+function folder(description: string): Setting<string> {
+  return {
+    default: "",
+    description,
+    parse(text) {
+      if (!isAbsolute(text) || text.includes("\0")) throw new ConfigError("give the absolute path of a folder");
+      return text;
+    },
+    format: String,
   };
 }
 
@@ -285,6 +299,13 @@ export const SETTINGS = {
   "retention.deliveryLogDays": number(DAYS, 30, "Days that finished webhook deliveries are kept"),
   "retention.idempotencyHours": number(HOURS, 24, "Hours that an idempotency key is remembered"),
   "retention.trashDays": orWord("off", number(DAYS, 30, "Days after which trash and spam are deleted for good"), "off"),
+  "backup.folder": orWord(
+    "off",
+    folder("Folder that the server is backed up into by itself, best on another disk"),
+    "off",
+  ),
+  "backup.everyHours": number({ ...HOURS, min: 0.0001 }, 24, "Hours from one backup to the next"),
+  "backup.keep": number({ unit: "backups", min: 1, max: 100_000, integer: true }, 7, "Backups kept in backup.folder"),
   "search.engine": engine("Search engine: fts5 is embedded"),
 } as const;
 

@@ -49,6 +49,9 @@ test("every setting of the contract, with its default", () => {
     "retention.deliveryLogDays": "30",
     "retention.idempotencyHours": "24",
     "retention.trashDays": "off",
+    "backup.folder": "off",
+    "backup.everyHours": "24",
+    "backup.keep": "7",
     "search.engine": "fts5",
   });
 });
@@ -98,6 +101,10 @@ const TAKEN: [name: SettingName, text: string, value: unknown, kept?: string][] 
   ["spam.junkThreshold", "off", "off"],
   ["retention.trashDays", "0.25", 0.25],
   ["retention.trashDays", "off", "off"],
+  ["backup.folder", "/mnt/disk/mail room", "/mnt/disk/mail room"],
+  ["backup.folder", "off", "off"],
+  ["backup.everyHours", "0.5", 0.5],
+  ["backup.keep", "1", 1],
   ["search.engine", "fts5", "fts5"],
 ];
 
