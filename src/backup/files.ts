@@ -8,7 +8,7 @@ import { dirname, join } from "node:path";
 
 const PIECE_BYTES = 1024 * 1024;
 /** What is being written ends so; whoever finds one after a crash may remove it. */
-export const UNFINISHED = ".unfinished";
+const UNFINISHED = ".unfinished";
 
 export interface Hashed {
   /** Hex. */
