@@ -40,8 +40,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 /** Packages that any file may import; every other one lives behind a single file. */
 const EVERYWHERE = new Set(["elysia", "drizzle-orm", "bun", "nodemailer"]);
 
-/** The same of the code that runs in the browser, and nowhere else. */
-const IN_BROWSER = new Set([
+/** The same of the code that makes pages, and nowhere else. */
+const OF_PAGES = new Set([
   "react",
   "react-dom",
   "@tanstack/react-router",
@@ -49,7 +49,7 @@ const IN_BROWSER = new Set([
   "radix-ui",
   "lucide-react",
 ]);
-const isBrowserCode = (file: string): boolean => file.startsWith("web/app/");
+const isPageCode = (file: string): boolean => /^web\/(app|reference)\//.test(file);
 
 interface Import {
   file: string;
@@ -106,7 +106,7 @@ test("a third-party package lives behind one file", () => {
   for (const { file, specifier } of imports.filter((one) => !isLocal(one))) {
     const name = packageOf(specifier);
     if (/^(node|bun):/.test(specifier) || EVERYWHERE.has(name)) continue;
-    if (isBrowserCode(file) && IN_BROWSER.has(name)) continue;
+    if (isPageCode(file) && OF_PAGES.has(name)) continue;
     users.set(name, (users.get(name) ?? new Set()).add(file));
   }
   expect([...users].filter(([, by]) => by.size > 1).map(([name, by]) => `${name}: ${[...by].join(", ")}`)).toEqual([]);

@@ -57,7 +57,9 @@ const RATE_HEADERS: JsonObject = {
 /** As JSON values: without the symbols that schemas carry, and without what is undefined. */
 const plain = (value: object): JsonObject => JSON.parse(JSON.stringify(value));
 
-const json = (schema: Json): JsonObject => ({ "application/json": { schema } });
+const json = (schema: Json, example?: JsonObject): JsonObject => ({
+  "application/json": { schema, ...(example && { example }) },
+});
 
 /** Replaces each schema that has an `$id` by a reference, and collects it under that name. */
 function extractComponents(value: Json, components: JsonObject): Json {
@@ -127,12 +129,17 @@ function describeAnswer(operation: Operation): JsonObject {
 /** What the plugin makes of an operation, and what it leaves out. */
 function completeOperation(operation: Operation, made: JsonObject): JsonObject {
   const { parameters: listed = [], requestBody: _, ...rest } = made as { parameters?: Json[]; requestBody?: Json };
-  const parameters = [...listed.map(describeParameter), ...(operation.idempotent ? [KEY_HEADER] : [])];
+  const { query = {}, body } = plain(operation.example ?? {}) as { query?: JsonObject; body?: JsonObject };
+  const described = listed.map(describeParameter).map((parameter) => {
+    const example = query[String(parameter.name)];
+    return parameter.in === "query" && example !== undefined ? { ...parameter, example } : parameter;
+  });
+  const parameters = [...described, ...(operation.idempotent ? [KEY_HEADER] : [])];
   return {
     ...rest,
     ...(parameters.length > 0 && { parameters }),
     ...(operation.body && {
-      requestBody: { required: true, content: json(plain(operation.body)) },
+      requestBody: { required: true, content: json(plain(operation.body), body) },
     }),
     responses: {
       [operation.success]: describeAnswer(operation),
@@ -200,7 +207,7 @@ function routesOf(operations: readonly Operation[]): Elysia {
   return app;
 }
 
-/** The document of the operations at `${baseUrl}/api/v1`. */
+/** The document of the operations at `${baseUrl}${prefix}`. */
 export function describeApi(operations: readonly Operation[], baseUrl: string, prefix: string): JsonObject {
   const made = toOpenAPISchema(routesOf(operations), undefined, undefined, undefined, "3.1.0");
   const paths = plain(made.paths as object) as Record<string, JsonObject>;

@@ -49,6 +49,8 @@ interface Definition<P extends ObjectSchema, Q extends ObjectSchema, B extends S
   body?: B;
   /** Bytes of the body as JSON; a larger one is not read. */
   largestBody?: number;
+  /** A request as people make it, for the OpenAPI document and the reference made of it. */
+  example?: { query?: Partial<Static<Q>>; body?: Static<B> };
   /** What a schema cannot say of a body that it allows. @throws AppError bad_request */
   checkBody?(body: Static<B>): void;
   /** Takes an idempotency key, in the header or in the body's `idempotencyKey` (spec: Idempotency). */

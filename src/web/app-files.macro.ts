@@ -1,11 +1,13 @@
 /**
- * Runs while app-files.ts is compiled: when the program starts from source, and once when the executable is built. So the
- * app is inside the executable, and there is no build step to forget.
+ * Runs while app-files.ts and reference-files.ts are compiled: when the program starts from source, and once when the
+ * executable is built. So what browsers run is inside the executable, and there is no build step to forget.
  */
 import { join } from "node:path";
 
-export function bundledApp(): { script: string; style: string } {
-  const { exitCode, stdout, stderr } = Bun.spawnSync([process.execPath, join(import.meta.dir, "bundle-app.ts")]);
-  if (exitCode !== 0) throw new Error(`the browser app cannot be bundled: ${stderr}`);
+/** `entry`: a file below src/web. */
+export function bundled(entry: string): { script: string; style: string } {
+  const bundle = join(import.meta.dir, "bundle-app.ts");
+  const { exitCode, stdout, stderr } = Bun.spawnSync([process.execPath, bundle, entry]);
+  if (exitCode !== 0) throw new Error(`${entry} cannot be bundled: ${stderr}`);
   return JSON.parse(stdout.toString());
 }

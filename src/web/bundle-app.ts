@@ -1,12 +1,14 @@
 /**
- * Bundles the browser app and writes `{script, style}` as JSON to standard output. A program of its own, which
- * app-files.macro.ts runs: a macro cannot wait for a bundler inside the one that runs it.
+ * Bundles the browser code that begins at the file named on the command line, below src/web, and writes `{script, style}`
+ * as JSON to standard output. A program of its own, which app-files.macro.ts runs: a macro cannot wait for a bundler
+ * inside the one that runs it.
  */
 import { join } from "node:path";
 import tailwind from "bun-plugin-tailwind";
 
+const [, , entry = ""] = process.argv;
 const { outputs } = await Bun.build({
-  entrypoints: [join(import.meta.dir, "app/main.tsx")],
+  entrypoints: [join(import.meta.dir, entry)],
   plugins: [tailwind],
   target: "browser",
   minify: true,

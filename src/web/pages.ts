@@ -2,43 +2,24 @@
  * The pages of the browser app: one document, whatever the path, with its script and its styles. They hold nothing of
  * anybody's: what is shown is asked for under /app. Files are named by their content and kept by browsers for good.
  */
-import { createHash } from "node:crypto";
-import { PAGE_HEADERS } from "./headers.ts";
+import { type Assets, answerFile, type File, fileOf, openAssets } from "./files.ts";
 import { ICON } from "./icon.ts";
 
 /** First parts of the paths that the app's router knows (app/router.tsx). */
 const PAGES = /^\/(?:$|sign-in$|mail(?:\/|$)|settings(?:\/|$))/;
 
-interface File {
-  type: string;
-  bytes: Uint8Array<ArrayBuffer>;
-  gzip: Uint8Array<ArrayBuffer>;
-}
-
 interface Files {
   document: File;
-  /** By path. */
-  assets: Map<string, File>;
+  assets: Assets;
 }
-
-const fileOf = (type: string, text: string): File => {
-  const bytes = new TextEncoder().encode(text);
-  return { type, bytes, gzip: Bun.gzipSync(bytes, { level: 9 }) };
-};
 
 async function readFiles(): Promise<Files> {
   const { script, style } = await import("./app-files.ts");
-  const assets = new Map<string, File>();
-  const add = (ending: string, type: string, text: string): string => {
-    const hash = createHash("sha256").update(text).digest("base64url").slice(0, 12);
-    const path = `/assets/${hash}.${ending}`;
-    assets.set(path, fileOf(type, text));
-    return path;
-  };
+  const assets = openAssets("/assets/");
   const paths = {
-    script: add("js", "text/javascript; charset=utf-8", script),
-    style: add("css", "text/css; charset=utf-8", style),
-    icon: add("svg", "image/svg+xml", ICON),
+    script: assets.add("js", "text/javascript; charset=utf-8", script),
+    style: assets.add("css", "text/css; charset=utf-8", style),
+    icon: assets.add("svg", "image/svg+xml", ICON),
   };
   const document = `<!doctype html>
 <html lang="en">
@@ -55,7 +36,7 @@ async function readFiles(): Promise<Files> {
 </head>
 <body>
 <div id="root"></div>
-<noscript>Mailroom needs JavaScript. Programs use the API: /api/v1/openapi.json</noscript>
+<noscript>Mailroom needs JavaScript. Programs use the API: <a href="/api/docs">/api/docs</a></noscript>
 </body>
 </html>
 `;
@@ -73,18 +54,7 @@ export function createPages(headers: Readonly<Record<string, string>>): Pages {
     if (!isPage && !path.startsWith("/assets/")) return undefined;
     files ??= readFiles();
     const { document, assets } = await files;
-    const file = isPage ? document : assets.get(path);
-    if (!file) return undefined;
-    const gzips = /\bgzip\b/.test(request.headers.get("accept-encoding") ?? "");
-    return new Response(gzips ? file.gzip : file.bytes, {
-      headers: {
-        ...headers,
-        ...PAGE_HEADERS,
-        "content-type": file.type,
-        "cache-control": isPage ? "no-cache" : "public, max-age=31536000, immutable",
-        vary: "accept-encoding",
-        ...(gzips && { "content-encoding": "gzip" }),
-      },
-    });
+    if (isPage) return answerFile(request, document, headers);
+    return assets.answer(request, path, headers);
   };
 }

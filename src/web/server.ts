@@ -1,11 +1,12 @@
 /**
- * What the HTTP listeners answer. The one with the app: /healthz, everything under /api/, and the web app (web.ts). The
- * one beside an HTTPS listener: /healthz, and where else to go. Either answers the challenges of a certificate authority.
+ * What the HTTP listeners answer. The one with the app: /healthz, everything under /api/, and the web app with the API
+ * reference (web.ts). The one beside an HTTPS listener: /healthz, and where else to go. Either answers the challenges of a certificate authority.
  */
 import type { Rest } from "../api/rest.ts";
 import { pathOf, queryOf } from "../api/target.ts";
 import { STRICT_TRANSPORT_SECURITY } from "./headers.ts";
 import { type HttpListenerParts, type HttpServer, listenHttp } from "./listener.ts";
+import { REFERENCE_PATH } from "./reference.ts";
 import type { Web } from "./web.ts";
 
 /** Whether a part of the appliance works; throwing is no. */
@@ -77,10 +78,10 @@ export function createHttpServer({ rest, web, secure = false, ...parts }: HttpSe
       return Response.json({ error: "The Host header is not a host name", code: "bad_request" }, { status: 400 });
     }
     const named = isNamed ? request : new Request(`http://localhost${request.url}`, request);
-    if (path.startsWith("/api/")) return rest(named, peer);
-    return (
-      (await answerOpenly(named, path, parts)) ?? (await web.answer(named, path, peer)) ?? text("Not found\n", 404)
-    );
+    const isApi = path.startsWith("/api/");
+    if (isApi && !path.startsWith(REFERENCE_PATH)) return rest(named, peer);
+    const answered = (await answerOpenly(named, path, parts)) ?? (await web.answer(named, path, peer));
+    return answered ?? (isApi ? rest(named, peer) : text("Not found\n", 404));
   }
   return listenHttp({ ...parts, answer });
 }

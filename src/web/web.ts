@@ -12,6 +12,7 @@ import { commonHeaders } from "./headers.ts";
 import { openImageProxy } from "./images.ts";
 import { createLive } from "./live.ts";
 import { createPages } from "./pages.ts";
+import { createReference } from "./reference.ts";
 import { type MailParts, mailRoutes } from "./routes/mail.ts";
 import { readingRoutes } from "./routes/reading.ts";
 import { createSignInRoute, sessionRoutes } from "./routes/session.ts";
@@ -30,7 +31,7 @@ export interface WebParts extends Omit<MailParts, "runtime">, Omit<SettingsParts
 }
 
 export interface Web {
-  /** Answers pages, their files, and what is under /app/; undefined for any other path. */
+  /** Answers pages, the API reference, their files, and what is under /app/; undefined for any other path. */
   answer(request: Request, path: string, peer: string | undefined): Promise<Response | undefined>;
   /** Looks for what another process wrote. */
   look(): void;
@@ -46,6 +47,7 @@ export function createWeb(parts: WebParts): Web {
   const images = openImageProxy({ runtime: parts.runtime });
   const live = createLive({ ...parts, cookie });
   const pages = createPages(headers);
+  const reference = createReference({ ...parts, headers });
   const api = createAppApi({
     ...parts,
     ...{ gate, headers },
@@ -65,7 +67,7 @@ export function createWeb(parts: WebParts): Web {
     async answer(request, path, peer) {
       if (path.startsWith(`${APP_PREFIX}/`)) return api(request, peer);
       if (request.method !== "GET" && request.method !== "HEAD") return undefined;
-      return pages(request, path);
+      return (await pages(request, path)) ?? reference(request, path);
     },
     look: live.look,
     stop() {

@@ -231,7 +231,9 @@ describe("each operation of the specification", () => {
     ] as const) {
       expect(operationAt("POST", path).requestBody).toEqual({
         required: true,
-        content: { "application/json": { schema: { $ref: `#/components/schemas/${name}` } } },
+        content: {
+          "application/json": { schema: { $ref: `#/components/schemas/${name}` }, example: expect.any(Object) },
+        },
       });
       expect(schemas[name]).toMatchObject({
         anyOf: [{ required: ["text"] }, { required: ["html"] }],
@@ -256,7 +258,9 @@ describe("each operation of the specification", () => {
   test("takes PATCH's body as JSON and refuses other fields", () => {
     expect(operationAt("PATCH", "/threads/{id}").requestBody).toEqual({
       required: true,
-      content: { "application/json": { schema: { $ref: "#/components/schemas/ThreadPatch" } } },
+      content: {
+        "application/json": { schema: { $ref: "#/components/schemas/ThreadPatch" }, example: expect.any(Object) },
+      },
     });
     expect(schemas.ThreadPatch).toMatchObject({
       additionalProperties: false,
@@ -320,6 +324,19 @@ test("each resource has the specification's fields, required and not", () => {
       [...words(REQUIRED[name]), ...words(OPTIONAL[name]), ...words(ADDED[name])].sort(),
     ]);
   }
+});
+
+test("each operation with a body has an example of it, and examples are what their schemas allow", () => {
+  const withoutExample = Object.values(paths)
+    .flatMap((methods) => Object.values(methods))
+    .flatMap(({ requestBody }) => (requestBody ? [(requestBody as { content: JsonObject }).content] : []))
+    .filter((content) => !Object.hasOwn(content["application/json"] as JsonObject, "example"));
+  const examples = [...nodesOf(document)].filter(
+    ({ schema, example }) => schema !== undefined && example !== undefined,
+  );
+  expect(withoutExample).toEqual([]);
+  expect(examples.length).toBeGreaterThan(8);
+  expect(examples.flatMap(({ schema, example = null }) => faults(document, schema as JsonObject, example))).toEqual([]);
 });
 
 test("each event has the specification's data, all of it required", () => {

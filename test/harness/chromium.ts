@@ -4,7 +4,7 @@
  */
 import { existsSync } from "node:fs";
 import { createServer } from "node:net";
-import { type BrowserContext, chromium } from "playwright-core";
+import { type BrowserContext, type BrowserContextOptions, chromium } from "playwright-core";
 import { atEndOfFile } from "./end.ts";
 
 const EXECUTABLE = "/usr/bin/chromium";
@@ -16,7 +16,7 @@ export const chromiumNote = chromiumPresent ? "" : " (skipped: no /usr/bin/chrom
 
 export interface Watched {
   /** A browser's profile of its own. */
-  newContext(): Promise<BrowserContext>;
+  newContext(options?: BrowserContextOptions): Promise<BrowserContext>;
   /** What pages asked of other hosts so far: the first line of each request. */
   foreign: string[];
 }
@@ -53,7 +53,8 @@ async function launch() {
     proxy.close();
   };
   const proxied = { server: `http://127.0.0.1:${port}`, bypass: "127.0.0.1" };
-  return { newContext: () => browser.newContext({ proxy: proxied }), foreign, close };
+  const newContext = (options: BrowserContextOptions = {}) => browser.newContext({ ...options, proxy: proxied });
+  return { newContext, foreign, close };
 }
 
 /** The browser of this test file, started at the first call. */

@@ -48,7 +48,7 @@ export interface Tool {
 
 const NO_SHAPING = t.Object({});
 
-const toSnakeCase = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+export const toSnakeCase = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 /**
  * An argument as a model needs to see it: no lengths and formats, which a refusal explains, and of a text-or-list only

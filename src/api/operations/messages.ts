@@ -16,6 +16,7 @@ export const listMessages = operation({
     direction: parameter.direction,
     limit: parameter.limit,
   }),
+  example: { query: { direction: "inbound", limit: 10 } },
   success: 200,
   response: t.Object({ messages: t.Array(MessageSummary), count: t.Integer() }),
   errors: [400, 401, 403, 404, 429],

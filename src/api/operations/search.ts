@@ -19,6 +19,7 @@ export const searchMail = operation({
     cursor: parameter.cursor,
     limit: parameter.limit,
   }),
+  example: { query: { q: "from:priya has:attachment after:2026-01-01" } },
   success: 200,
   response: ThreadList,
   errors: [400, 401, 403, 404, 429],

@@ -37,6 +37,7 @@ export const replyToThread = operation({
   body: ReplyRequest,
   largestBody: LARGEST_BODY,
   checkBody: requireContent,
+  example: { body: { text: "Thanks, Tuesday at ten works for us.", replyAll: true } },
   idempotent: true,
   success: 202,
   response: SendResponse,
@@ -57,6 +58,7 @@ export const draftReply = operation({
   body: DraftRequest,
   largestBody: LARGEST_BODY,
   checkBody: requireContent,
+  example: { body: { text: "Thanks for asking. The invoice goes out on Monday.", quote: true } },
   success: 201,
   response: DraftResponse,
   errors: [400, 401, 403, 404, 413, 422, 429],
@@ -78,6 +80,14 @@ export const sendEmail = operation({
     requireAddress("from", body.from);
     requireAddress("to", body.to);
     requireContent(body);
+  },
+  example: {
+    body: {
+      from: "ada@example.com",
+      to: ["Ben Okafor <ben@example.net>"],
+      subject: "Contract for signature",
+      text: "Hello Ben,\n\nthe contract is ready for you to sign.\n\nAda",
+    },
   },
   idempotent: true,
   success: 202,

@@ -4,7 +4,7 @@ import { type ReactNode, useId, useState } from "react";
 import { toast } from "../lib/toast.ts";
 import { Button } from "./button.tsx";
 
-export function SettingsPage({ title, intro, children }: { title: string; intro?: string; children: ReactNode }) {
+export function SettingsPage({ title, intro, children }: { title: string; intro?: ReactNode; children: ReactNode }) {
   return (
     <>
       <h1 className="text-xl font-semibold tracking-tight">{title}</h1>

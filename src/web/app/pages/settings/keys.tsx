@@ -18,7 +18,16 @@ export function KeysPage() {
   return (
     <SettingsPage
       title="API keys"
-      intro="A key acts for the person who created it and reaches the mailboxes they reach."
+      intro={
+        <>
+          A key acts for the person who created it and reaches the mailboxes they reach. What it can do, with commands
+          to copy, stands in the{" "}
+          <a href="/api/docs" className="text-accent underline underline-offset-2">
+            API reference
+          </a>
+          .
+        </>
+      }
     >
       <NewKey scopes={scopes} />
       <Panel title="Keys">

@@ -1,0 +1,58 @@
+/** Files for browsers, compressed once. Those that are named by their content are kept by browsers for good. */
+import { createHash } from "node:crypto";
+import { PAGE_HEADERS } from "./headers.ts";
+
+export interface File {
+  type: string;
+  bytes: Uint8Array<ArrayBuffer>;
+  gzip: Uint8Array<ArrayBuffer>;
+}
+
+export function fileOf(type: string, text: string): File {
+  const bytes = new TextEncoder().encode(text);
+  return { type, bytes, gzip: Bun.gzipSync(bytes, { level: 9 }) };
+}
+
+/** `headers` go on it beside those of a page. */
+export function answerFile(
+  request: Request,
+  { type, bytes, gzip }: File,
+  headers: Readonly<Record<string, string>>,
+  cacheControl = "no-cache",
+): Response {
+  const gzips = /\bgzip\b/.test(request.headers.get("accept-encoding") ?? "");
+  return new Response(gzips ? gzip : bytes, {
+    headers: {
+      ...headers,
+      ...PAGE_HEADERS,
+      "content-type": type,
+      "cache-control": cacheControl,
+      vary: "accept-encoding",
+      ...(gzips && { "content-encoding": "gzip" }),
+    },
+  });
+}
+
+export interface Assets {
+  /** Returns its path. */
+  add(ending: string, type: string, text: string): string;
+  /** Undefined for a path that none of them has. */
+  answer(request: Request, path: string, headers: Readonly<Record<string, string>>): Response | undefined;
+}
+
+/** Files below `prefix`, named by their content. */
+export function openAssets(prefix: string): Assets {
+  const files = new Map<string, File>();
+  return {
+    add(ending, type, text) {
+      const hash = createHash("sha256").update(text).digest("base64url").slice(0, 12);
+      const path = `${prefix}${hash}.${ending}`;
+      files.set(path, fileOf(type, text));
+      return path;
+    },
+    answer(request, path, headers) {
+      const file = files.get(path);
+      return file && answerFile(request, file, headers, "public, max-age=31536000, immutable");
+    },
+  };
+}

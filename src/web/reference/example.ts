@@ -1,0 +1,124 @@
+/** Requests and answers as they look in use: a curl line for each operation, and a value for each schema. */
+import { type ApiDocument, type Endpoint, nameOfRef, type Schema, schemaBehind } from "./document.ts";
+
+const AT = "2026-03-02T09:30:00.000Z";
+const BEN = { email: "ben@example.net", name: "Ben Okafor" };
+const ADA = { email: "ada@example.com", name: "Ada Example" };
+const MESSAGE_ID = "<4f0c1d2e@example.com>";
+
+/** What ids look like, by the schema that they stand in. */
+const IDS: Record<string, string> = {
+  Mailbox: "mbx_01jn9x3k7qc2m4",
+  Thread: "thr_01jn9x5w0fz8p1",
+  Message: "msg_01jn9x5w0hq3r6",
+  MessageSummary: "msg_01jn9x5w0hq3r6",
+  Attachment: "att_01jn9x5w1t7d9a",
+  SendResponse: MESSAGE_ID,
+};
+
+/** By the name of the field: one conversation, told the same everywhere. */
+const VALUES: Record<string, unknown> = {
+  threadId: IDS.Thread,
+  replyToThreadId: IDS.Thread,
+  mailboxId: IDS.Mailbox,
+  emailId: IDS.Message,
+  draftId: "thr_01jn9xb2m5v4e8",
+  messageId: MESSAGE_ID,
+  headerMessageId: MESSAGE_ID,
+  address: ADA.email,
+  mailbox: ADA.email,
+  receivedOn: ADA.email,
+  displayName: ADA.name,
+  aliases: ["hello@example.com"],
+  from: BEN,
+  to: [ADA],
+  cc: [],
+  participants: [BEN, ADA],
+  subject: "Contract for signature",
+  snippet: "Hello Ada, the signed contract is attached.",
+  text: "Hello Ada,\n\nthe signed contract is attached.\n\nBen",
+  bodyText: "Hello Ada,\n\nthe signed contract is attached.\n\nBen",
+  html: "<p>Hello Ada,</p><p>the signed contract is attached.</p>",
+  labels: ["Contracts"],
+  folder: "inbox",
+  nextCursor: null,
+  unread: 1,
+  count: 1,
+  messageCount: 2,
+  hasAttachments: true,
+  filename: "contract.pdf",
+  contentType: "application/pdf",
+  size: 48_213,
+  url: `/api/v1/attachments/${IDS.Attachment}`,
+  spf: "pass",
+  dkim: "pass",
+  dmarc: "pass",
+  error: "There is no such conversation",
+  code: "not_found",
+};
+
+/** Left out of examples, as they are of most answers. */
+const SELDOM = new Set(["bcc", "contentId", "truncated", "snoozedUntil", "deliveredAt"]);
+
+const fits = ({ type, anyOf }: Schema, value: unknown): boolean => {
+  if (anyOf) return anyOf.some((one) => fits(one, value));
+  if (value === null) return type === "null";
+  if (Array.isArray(value)) return type === "array";
+  return type === (typeof value === "number" ? "integer" : typeof value);
+};
+
+/** A value that the schema allows. `within`: the name of the schema that it is a field of. */
+export function exampleOf(document: ApiDocument, schema: Schema, name = "", within = ""): unknown {
+  if (name === "id" && IDS[within] !== undefined) return IDS[within];
+  const itself = schemaBehind(document, schema);
+  const known = VALUES[name];
+  if (known !== undefined && fits(itself, known)) return known;
+  const owner = schema.$ref === undefined ? within : nameOfRef(schema.$ref);
+  const { type, format, properties, items, anyOf = [] } = itself;
+  if (properties) {
+    return Object.fromEntries(
+      Object.entries(properties)
+        .filter(([field]) => !SELDOM.has(field))
+        .map(([field, part]) => [field, exampleOf(document, part, field, owner)]),
+    );
+  }
+  if (itself.enum) return itself.enum[0];
+  if (items) return [exampleOf(document, items, "", owner)];
+  if (anyOf[0]) return exampleOf(document, anyOf[0], name, owner);
+  if (type === "boolean") return /^(ok|read|send|manage|unread)$/.test(name);
+  if (type === "integer") return 1;
+  if (format === "date-time") return AT;
+  return format === "email" ? ADA.email : name;
+}
+
+const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
+
+/** `$THREAD_ID` for the id in `/threads/{id}`. */
+const withVariables = (path: string): string =>
+  path.replaceAll(/\/(\w+?)s\/\{id\}/g, (_, what: string) => `/${what}s/$${what.toUpperCase()}_ID`);
+
+/** The command that makes the operation's example request, for a POSIX shell; `$KEY` is an API key. */
+export function curlOf({ servers }: ApiDocument, { method, path, operation }: Endpoint): string {
+  const { parameters = [], requestBody, responses } = operation;
+  const query = parameters.filter((one) => one.in === "query" && one.example !== undefined);
+  const body = requestBody?.content["application/json"].example;
+  const isFile = !Object.values(responses).some(
+    (answer) => "content" in answer && "application/json" in answer.content,
+  );
+  const flags = [
+    ...(isFile ? ["-OJ"] : []),
+    ...(query.length > 0 ? ["-G"] : []),
+    ...(method === "PATCH" ? ["-X PATCH"] : []),
+  ];
+  const lines = [
+    ["curl", ...flags, `"${servers[0].url}${withVariables(path)}"`].join(" "),
+    '-H "Authorization: Bearer $KEY"',
+    ...(body === undefined ? [] : ["-H 'Content-Type: application/json'"]),
+    ...(parameters.some(({ name }) => name === "Idempotency-Key")
+      ? [`-H 'Idempotency-Key: ${path.split("/").at(-1)}-1042'`]
+      : []),
+    ...query.map(({ name, example }) => `--data-urlencode ${quoted(`${name}=${example}`)}`),
+    ...(body === undefined ? [] : [`-d ${quoted(JSON.stringify(body, null, 2))}`]),
+  ];
+  return lines.join(" \\\n  ");
+}

@@ -1,0 +1,76 @@
+/** The API reference in a real browser: found in, copied from, by keyboard, in the dark, on a phone, and without scripts. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import type { Page } from "playwright-core";
+import { boot } from "../harness/appliance.ts";
+import { barriers } from "../harness/barriers.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
+
+describe.skipIf(!chromiumPresent)(`the API reference${chromiumNote}`, () => {
+  let url: string;
+  let page: Page;
+  const complaints: string[] = [];
+  const contents = () => page.getByRole("navigation", { name: "Contents" });
+  const sections = () => page.locator("main section:visible").evaluateAll((found) => found.map(({ id }) => id));
+
+  beforeAll(async () => {
+    url = `${(await boot()).http}/api/docs`;
+    page = await (await (await openBrowser()).newContext()).newPage();
+    page.setDefaultTimeout(10_000);
+    page.on("pageerror", (error) => complaints.push(error.message));
+    page.on("console", (message) => {
+      if (/Content.Security|Trusted|violates/i.test(message.text())) complaints.push(message.text());
+    });
+    await page.goto(url);
+  }, 60_000);
+
+  test("has no barrier, and finds as one types", async () => {
+    expect(await barriers(page)).toEqual([]);
+    const everything = await sections();
+    await page.keyboard.press("/");
+    await page.keyboard.type("KEY idempotency-");
+    expect(await sections()).toEqual(["retries", "replyToThread", "sendEmail"]);
+    expect(await contents().getByRole("link").count()).toBe(3);
+    expect(await contents().getByRole("status").textContent()).toBe("3 sections");
+    await page.keyboard.press("Escape");
+    expect(await sections()).toEqual(everything);
+    await page.keyboard.type("nothing like it");
+    await contents().getByText("Nothing is called that.").waitFor();
+    expect(await sections()).toEqual([]);
+    await page.keyboard.press("Escape");
+    await page.keyboard.type("sendEmail");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(`${url}#sendEmail`);
+    expect(await sections()).toEqual(everything);
+  }, 30_000);
+
+  test("copies a command, and says where one is", async () => {
+    await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+    const section = page.locator("#listMailboxes");
+    await contents().getByRole("link", { name: "listMailboxes" }).click();
+    await contents().locator('[aria-current="true"]').getByText("listMailboxes").waitFor();
+    await section.getByRole("button", { name: "Copy: Request" }).click();
+    await section.getByText("Copied").waitFor();
+    expect(await page.evaluate<string>("navigator.clipboard.readText()")).toStartWith("curl ");
+  }, 30_000);
+
+  test("fits a phone in the dark, its contents behind a button", async () => {
+    await page.setViewportSize({ width: 390, height: 780 });
+    await page.emulateMedia({ colorScheme: "dark" });
+    expect(await contents().isVisible()).toBe(false);
+    expect(await barriers(page)).toEqual([]);
+    expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(390);
+    await page.getByRole("button", { name: "Contents" }).click();
+    await contents().getByRole("link", { name: "getThread" }).click();
+    await contents().waitFor({ state: "hidden" });
+  }, 30_000);
+
+  test("can be read without scripts", async () => {
+    const plain = await (await (await openBrowser()).newContext({ javaScriptEnabled: false })).newPage();
+    await plain.goto(url);
+    await plain.getByRole("heading", { name: "Send a message" }).waitFor();
+    await plain.getByRole("navigation", { name: "Contents" }).getByRole("link", { name: "sendEmail" }).click();
+    expect(plain.url()).toBe(`${url}#sendEmail`);
+    expect(await plain.getByRole("searchbox").count()).toBe(0);
+    expect(complaints).toEqual([]);
+  }, 30_000);
+});
