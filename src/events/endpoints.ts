@@ -2,7 +2,7 @@
  * Webhook endpoints: who is to be told of what, and whether they are (spec: States, Webhook endpoint). With deliveries.ts
  * the only writer of webhook_endpoints.
  *
- *   active ──15 exhausted in a row──► disabled ──by an admin──► active        removed: from either, at once for everybody
+ *   active ──15 exhausted in a row, or an admin──► disabled ──an admin──► active        removed: from either, at once
  *
  * Invariants: an endpoint is told of no event from before it was added, or from the time it was disabled. What was
  * waiting when it was disabled is not attempted again, even after it is enabled; failing it, or deleting what belonged to
@@ -77,15 +77,23 @@ export function setEnabled(tx: Tx, { seq }: Endpoint): void {
     .run();
 }
 
-/** At `now` (epoch ms); its admins are to be told. Returns whether it was active. */
-export function setDisabled(tx: Tx, { seq }: Pick<Endpoint, "seq">, now: number): boolean {
+/** At `now` (epoch ms); `telling`: its admins are to be told. Returns whether it was active. */
+export function setDisabled(tx: Tx, { seq }: Pick<Endpoint, "seq">, now: number, telling: boolean): boolean {
   const changed = tx
     .update(webhookEndpoints)
-    .set({ state: "disabled", disabledAt: now, voidThrough: newestDelivery, sweeping: true, telling: true })
+    .set({ state: "disabled", disabledAt: now, voidThrough: newestDelivery, sweeping: true, telling })
     .where(and(eq(webhookEndpoints.seq, seq), eq(webhookEndpoints.state, "active")))
     .returning({ seq: webhookEndpoints.seq })
     .all();
   return changed.length > 0;
+}
+
+/** What waits goes there as well. At another address nothing has failed or succeeded yet. */
+export function setTarget(tx: Tx, { seq, url: before }: Endpoint, url: string, events: readonly EventName[]): void {
+  tx.update(webhookEndpoints)
+    .set({ url, events: [...events], ...(url !== before && { exhausted: 0, pace: "unproven" as const }) })
+    .where(eq(webhookEndpoints.seq, seq))
+    .run();
 }
 
 /** Its secrets go at once. */

@@ -102,7 +102,7 @@ export function recordAttempts(
     settle(tx, delivery, settled);
     if (!outcome.refused) pace = paceOf(outcome, pace, timeoutMs);
     if (!isTest(delivery) && (counts || outcome.ok)) exhausted = counts ? exhausted + 1 : 0;
-    if (counts && exhausted >= terms.disableAfter && setDisabled(tx, endpoint, terms.now)) {
+    if (counts && exhausted >= terms.disableAfter && setDisabled(tx, endpoint, terms.now, true)) {
       endpoint = endpointAt(tx, endpointSeq) ?? endpoint;
     }
   }

@@ -19,8 +19,10 @@ import {
   putEndpoint,
   requireEndpoint,
   rotateSecret,
+  setDisabled,
   setEnabled,
   setRemoved,
+  setTarget,
 } from "../events/endpoints.ts";
 import { EVENT_NAMES, type EventName } from "../events/outbox.ts";
 import { envelope, sampleOf } from "../events/payload.ts";
@@ -62,6 +64,12 @@ const LONGEST_OVERLAP_HOURS = 24 * 30;
 export type Developers = ReturnType<typeof createDevelopers>;
 
 export function createDevelopers({ store, options, runtime, deliverSoon }: DevelopersParts) {
+  /** As far as that goes without asking DNS; every attempt checks it again. @throws AppError unprocessable */
+  function refuseDestination(url: string): void {
+    const allowed = options.get("webhooks.allowNetworks");
+    readDestination(url, allowed === "none" ? [] : allowed);
+  }
+
   return {
     /** `key` is seen here and never again. */
     createKey(tx: Tx, { userId, name, scopes }: NewKey): { id: string; key: string } {
@@ -79,13 +87,9 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
       }
     },
 
-    /**
-     * The destination is checked as far as that goes without asking DNS; every attempt checks it again.
-     * @throws AppError unprocessable for a destination that is refused, bad_request for the events, conflict
-     */
+    /** @throws AppError unprocessable for a destination that is refused, bad_request for the events, conflict */
     addWebhook(tx: Tx, { workspaceId, url, events }: NewWebhook): Endpoint {
-      const allowed = options.get("webhooks.allowNetworks");
-      readDestination(url, allowed === "none" ? [] : allowed);
+      refuseDestination(url);
       const id = newId(runtime, "whk");
       const chosen = eventsOf(events);
       putEndpoint(tx, { id, workspaceId, url, events: chosen, secret: newSecret(runtime), now: runtime.now() });
@@ -112,6 +116,19 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
       putTest(tx, { id: deliveryId, endpointSeq: endpoint.seq, eventId, event: name, sample, now });
       deliverSoon();
       return { id: deliveryId, eventId, event: name };
+    },
+    /** What is left out stays as it is. @throws AppError not_found, and as addWebhook for url and events */
+    changeWebhook(tx: Tx, id: string, { url, events }: Partial<Pick<NewWebhook, "url" | "events">>): Endpoint {
+      const endpoint = requireEndpoint(tx, id);
+      if (url !== undefined) refuseDestination(url);
+      setTarget(tx, endpoint, url ?? endpoint.url, eventsOf(events ?? endpoint.events));
+      return requireEndpoint(tx, id);
+    },
+    /** Is told of nothing until it is enabled; what waits for it fails. @throws AppError not_found */
+    disableWebhook(tx: Tx, id: string): Endpoint {
+      setDisabled(tx, requireEndpoint(tx, id), runtime.now(), false);
+      deliverSoon();
+      return requireEndpoint(tx, id);
     },
     /** Is told again, of what happens from now on. @throws AppError not_found */
     enableWebhook(tx: Tx, id: string): Endpoint {

@@ -152,12 +152,17 @@ export function createDomains({ store, runtime, hostname }: DomainsParts) {
     ];
   }
 
+  /** The records, and whether the world sees them. Changes nothing. @throws AppError not_found */
+  async function seeRecords(domainId: string): Promise<FoundRecord[]> {
+    return lookUp(runtime.dns, recordsOf(domainId));
+  }
+
   /**
    * Looks the records up. With those of ownership and DKIM the domain is verified: mail may come in elsewhere. Records
    * gone missing do not undo it.
    */
   async function verifyDomain(domainId: string): Promise<FoundRecord[]> {
-    const records = await lookUp(runtime.dns, recordsOf(domainId));
+    const records = await seeRecords(domainId);
     const isMissing = ({ purpose, state }: FoundRecord) => VERIFYING.has(purpose) && state !== "found";
     if (!records.some(isMissing)) store.transact((tx) => markVerified(tx, domainId));
     return records;
@@ -195,6 +200,7 @@ export function createDomains({ store, runtime, hostname }: DomainsParts) {
     domainNamed,
     domainIn,
     recordsOf,
+    seeRecords,
     verifyDomain,
     markVerified,
     removeDomain,

@@ -179,6 +179,22 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     if (revoked.length === 0) throw new AppError("not_found", "the mailbox is not shared with that user");
   }
 
+  /** The name that mail from it carries. @throws AppError bad_request, not_found */
+  function renameMailbox(tx: Tx, mailboxId: string, text: string): void {
+    mailboxById(tx, mailboxId);
+    tx.update(schema.mailboxes)
+      .set({ name: nameOf("the mailbox", text) })
+      .where(eq(schema.mailboxes.id, mailboxId))
+      .run();
+  }
+
+  /** `ownerId`: null for nobody. @throws AppError not_found, unprocessable for somebody of another workspace */
+  function assignMailbox(tx: Tx, mailboxId: string, ownerId: string | null): void {
+    const { workspaceId } = mailboxById(tx, mailboxId);
+    if (ownerId !== null) requireMember(tx, workspaceId, ownerId);
+    tx.update(schema.mailboxes).set({ ownerId }).where(eq(schema.mailboxes.id, mailboxId)).run();
+  }
+
   /** `bytes`: null for the setting storage.mailboxBytes. @throws AppError bad_request, not_found */
   function setQuota(tx: Tx, mailboxId: string, bytes: number | null): void {
     if (bytes !== null && !(Number.isSafeInteger(bytes) && bytes >= 0)) {
@@ -281,6 +297,8 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     removeAlias,
     grant,
     revokeGrant,
+    renameMailbox,
+    assignMailbox,
     setQuota,
     pauseMailbox,
     resumeMailbox,

@@ -13,10 +13,11 @@ import type { Role } from "../store/schema.ts";
 import * as schema from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import { createMailboxes, type MailboxEntry, type MailboxesParts } from "./mailboxes.ts";
-import { addressOf, nameOf, reasonOf } from "./names.ts";
+import { addressOf, nameOf } from "./names.ts";
+import { createWorkspaces, type Workspace } from "./workspaces.ts";
 
 export { GRANT_ACCESS, ROLES } from "../store/schema.ts";
-export type { MailboxEntry };
+export type { MailboxEntry, Workspace };
 
 const LONGEST_PASSWORD = 1024;
 
@@ -25,14 +26,6 @@ const LONGEST_PASSWORD = 1024;
  * anything that leaves the workspace an owner.
  */
 type By = string | undefined;
-
-export interface Workspace {
-  id: string;
-  name: string;
-  /** Why nothing may be sent from it; null while it may. */
-  pausedReason: string | null;
-  createdAt: number;
-}
 
 export interface UserEntry {
   id: string;
@@ -70,53 +63,6 @@ export type People = ReturnType<typeof createPeople>;
 export function createPeople(parts: MailboxesParts) {
   const { store, runtime } = parts;
   const mailboxes = createMailboxes(parts);
-
-  /** @throws AppError conflict when there is one of that name, in whatever case. */
-  function addWorkspace(tx: Tx, text: string): Workspace {
-    const name = nameOf("the workspace", text);
-    if (listWorkspaces().some((known) => known.name.toLowerCase() === name.toLowerCase())) {
-      throw new AppError("conflict", `there is a workspace ${name} already`);
-    }
-    const workspace = { id: newId(runtime, "wsp"), name, pausedReason: null, createdAt: runtime.now() };
-    tx.insert(schema.workspaces).values(workspace).run();
-    return workspace;
-  }
-
-  /** Oldest first, then by name. */
-  function listWorkspaces(): Workspace[] {
-    return store.db
-      .select()
-      .from(schema.workspaces)
-      .orderBy(asc(schema.workspaces.createdAt), asc(schema.workspaces.name))
-      .all();
-  }
-
-  /** @throws AppError not_found */
-  function workspaceNamed(name: string): Workspace {
-    const workspace = listWorkspaces().find((known) => known.name.toLowerCase() === name.trim().toLowerCase());
-    if (!workspace) throw new AppError("not_found", `there is no workspace ${name}`);
-    return workspace;
-  }
-
-  /** As pauseMailbox, for all its mailboxes. @throws AppError bad_request, not_found */
-  function pauseWorkspace(tx: Tx, workspaceId: string, reason: string): void {
-    setPaused(tx, workspaceId, reasonOf(reason));
-  }
-
-  /** Mailboxes that are paused themselves stay so. @throws AppError not_found */
-  function resumeWorkspace(tx: Tx, workspaceId: string): void {
-    setPaused(tx, workspaceId, null);
-  }
-
-  function setPaused(tx: Tx, workspaceId: string, pausedReason: string | null): void {
-    const [changed] = tx
-      .update(schema.workspaces)
-      .set({ pausedReason })
-      .where(eq(schema.workspaces.id, workspaceId))
-      .returning()
-      .all();
-    if (!changed) throw new AppError("not_found", "there is no such workspace");
-  }
 
   /** Who acts, as they are now. @throws AppError forbidden when they administer that workspace no more. */
   function actorIn(tx: Tx, by: string, workspaceId: string) {
@@ -206,18 +152,6 @@ export function createPeople(parts: MailboxesParts) {
     return user;
   }
 
-  /**
-   * The settings of the server are for all its workspaces, so the first one's admins have them.
-   * @throws AppError forbidden for any other workspace.
-   */
-  function requireOperator(workspaceId: string): void {
-    if (listWorkspaces()[0]?.id === workspaceId) return;
-    throw new AppError(
-      "forbidden",
-      "these settings hold for every workspace: the first workspace's admins change them",
-    );
-  }
-
   /** @throws AppError not_found, conflict when the workspace would be left without an owner. */
   function refuseLastOwner(tx: Tx, userId: string, deed: string): void {
     const user = tx.select().from(schema.users).where(eq(schema.users.id, userId)).get();
@@ -276,16 +210,11 @@ export function createPeople(parts: MailboxesParts) {
   }
 
   return {
-    addWorkspace,
-    listWorkspaces,
-    workspaceNamed,
-    pauseWorkspace,
-    resumeWorkspace,
+    ...createWorkspaces(parts),
     addUser,
     listUsers,
     userAt,
     userIn,
-    requireOperator,
     replacePassword,
     setRole,
     setName,

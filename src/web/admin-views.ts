@@ -32,7 +32,26 @@ export interface QueueView {
   more: boolean;
 }
 
-/** Of a domain whose records were just looked up, with the state of each. */
+/** GET /app/settings/workspace: one's own. */
+export interface WorkspaceView {
+  id: string;
+  name: string;
+  /** Why nothing may be sent from it; null while it may. */
+  pausedReason: string | null;
+  createdAt: string;
+  /** Whether its admins have the settings of the server, and the other workspaces. */
+  operator: boolean;
+}
+
+/** GET /app/settings/workspaces: for the operator. */
+export interface WorkspaceEntryView extends Omit<WorkspaceView, "operator"> {
+  people: number;
+  mailboxes: number;
+  domains: string[];
+  usedBytes: number;
+}
+
+/** Of a domain; where its records were just looked up, with the state of each. */
 export interface DomainView {
   id: string;
   name: string;
@@ -42,7 +61,7 @@ export interface DomainView {
 
 export type UserView = Pick<UserEntry, "id" | "email" | "name" | "role" | "canSignIn">;
 
-export type MailboxAdminView = Omit<MailboxEntry, "workspaceId" | "ownerId" | "createdAt">;
+export type MailboxAdminView = Omit<MailboxEntry, "workspaceId" | "createdAt">;
 
 export interface MailboxesView {
   mailboxes: MailboxAdminView[];

@@ -1,6 +1,7 @@
 /**
  * What the HTTP listeners answer. The one with the app: /healthz, everything under /api/, and the web app with the API
- * reference (web.ts). The one beside an HTTPS listener: /healthz, and where else to go. Either answers the challenges of a certificate authority.
+ * reference (web.ts). The one beside an HTTPS listener: /healthz, and where else to go. Either answers the challenges of
+ * a certificate authority.
  */
 import type { Rest } from "../api/rest.ts";
 import { pathOf, queryOf } from "../api/target.ts";

@@ -113,7 +113,7 @@ test("a lease on what an endpoint was disabled with is not attempted when it is 
     fan();
     const claimed = claim(1, 1);
     store.transact((tx) => {
-      setDisabled(tx, { seq: 1 }, START);
+      setDisabled(tx, { seq: 1 }, START, true);
       while (sweepEndpoints(tx, START));
     });
     expect(rows().map(({ state }) => state)).toEqual(["pending", "failed"]);
@@ -176,7 +176,7 @@ test("no query reads its way through a table, however long the log", () => {
       });
       listDeliveries(tx, endpoint, { limit: 10, state: "failed" });
       listEndpoints(tx, endpoint.workspaceId);
-      setDisabled(tx, endpoint, START);
+      setDisabled(tx, endpoint, START, true);
       sweepEndpoints(tx, START);
       setEnabled(tx, endpoint);
       deleteFinished(tx, START + 1);

@@ -22,7 +22,7 @@ function setUp(notify: (workspaceId: string) => Promise<void>) {
     store.transact((tx) => {
       const url = `https://${domain}/hook`;
       putEndpoint(tx, { id: `whk_${i}`, workspaceId, url, events: ["message.inbound"], secret: "whsec_", now: START });
-      setDisabled(tx, requireEndpoint(tx, `whk_${i}`), START);
+      setDisabled(tx, requireEndpoint(tx, `whk_${i}`), START, true);
     });
     return workspaceId;
   });

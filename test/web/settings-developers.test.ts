@@ -43,7 +43,7 @@ test.each<[string, string, object]>([
   ["GET", "/settings/webhooks/whk_1/secret", {}],
   ["POST", "/settings/webhooks/whk_1/secret", {}],
   ["POST", "/settings/webhooks/whk_1/test", {}],
-  ["POST", "/settings/webhooks/whk_1/enable", {}],
+  ["PATCH", "/settings/webhooks/whk_1", { disabled: true }],
   ["GET", "/settings/webhooks/whk_1/deliveries", {}],
   ["POST", "/settings/deliveries/whd_1/resend", {}],
 ])("%s %s takes an owner or an admin, and a session", async (method, path, body) => {
@@ -230,7 +230,61 @@ describe("webhooks", () => {
     await booted.advance(120_000);
     expect(await log()).toMatchObject([{ state: "failed", attempts: 2, nextAttemptAt: null }]);
     expect((await alice.get(at)).body).toMatchObject({ disabled: true, exhausted: 1, disabledAt: expect.any(String) });
-    expect((await alice.send("POST", `${at}/enable`)).body).toMatchObject({ disabled: false, exhausted: 0 });
+    const enabled = await alice.send("PATCH", at, { disabled: false });
+    expect(enabled.body).toMatchObject({ disabled: false, exhausted: 0 });
+  });
+
+  test("are changed: another URL, other events; what may not be added may not be changed to either", async () => {
+    const { at, log } = await register();
+    const { receiver } = await register();
+    const changed = await alice.send("PATCH", at, { url: receiver.url, events: ["message.bounced"] });
+    expect(changed).toMatchObject({ status: 200, body: { url: receiver.url, events: ["message.bounced"] } });
+    expect((await alice.send("PATCH", at, {})).body).toEqual(changed.body);
+    for (const [given, status] of [
+      [{ events: [] }, 400],
+      [{ events: ["message.read"] }, 400],
+      [{ url: "http://10.0.0.1/" }, 422],
+    ] as const) {
+      expect(await statusOf(alice.send("PATCH", at, given))).toBe(status);
+    }
+    expect((await alice.get(at)).body).toEqual(changed.body);
+    await alice.send("POST", `${at}/test`);
+    await booted.advance(0);
+    expect(await log()).toMatchObject([{ event: "message.bounced", state: "delivered" }]);
+    expect(receiver.hooks).toHaveLength(1);
+  });
+
+  test("at another URL count from nought", async () => {
+    const { receiver, at } = await register();
+    receiver.answer = () => new Response("", { status: 500 });
+    await alice.send("PATCH", at, { events: ["message.outbound"] });
+    booted.appliance.store.transact((tx) => booted.appliance.options.set(tx, "webhooks.disableAfter", "3"));
+    await booted.api.post("/send", { from: ALICE, to: ALICE, subject: "x", text: "x" });
+    await booted.advance(0);
+    await booted.advance(120_000);
+    expect((await alice.get(at)).body).toMatchObject({ disabled: false, exhausted: 1 });
+    const elsewhere = await alice.send("PATCH", at, { url: `${receiver.url}/new` });
+    expect(elsewhere.body).toMatchObject({ disabled: false, exhausted: 0 });
+    booted.appliance.store.transact((tx) => booted.appliance.options.reset(tx, "webhooks.disableAfter"));
+  });
+
+  test("are switched off by hand: told of nothing, and nobody is mailed about it", async () => {
+    const { receiver, at, log } = await register();
+    const inbox = async () => (await booted.api.get<{ threads: unknown[] }>("/threads?q=webhook")).body.threads.length;
+    const before = await inbox();
+    expect((await alice.send("PATCH", at, { disabled: true })).body).toMatchObject({ disabled: true, exhausted: 0 });
+    await booted.api.post("/send", { from: ALICE, to: ALICE, subject: "x", text: "x" });
+    await booted.advance(60_000);
+    expect([await log(), receiver.hooks, await inbox()]).toEqual([[], [], before]);
+    expect((await alice.send("PATCH", at, { disabled: false })).body).toMatchObject({ disabled: false });
+  });
+
+  test("are sent a test of the kind that is asked for", async () => {
+    const { receiver, at } = await register();
+    await alice.send("POST", `${at}/test`, { event: "message.complaint" });
+    await booted.advance(0);
+    expect(receiver.hooks.map(({ headers }) => headers.get("x-service-event"))).toEqual(["message.complaint"]);
+    expect(await statusOf(alice.send("POST", `${at}/test`, { event: "message.read" }))).toBe(400);
   });
 
   test("have a secret that is rotated, both good for a while", async () => {
@@ -256,9 +310,8 @@ describe("webhooks", () => {
     const [sent] = await log();
     const answers = await Promise.all([
       ...[at, `${at}/secret`, `${at}/deliveries`].map((path) => carol.get(path)),
-      ...[`${at}/test`, `${at}/enable`, `/settings/deliveries/${sent?.id}/resend`].map((path) =>
-        carol.send("POST", path),
-      ),
+      ...[`${at}/test`, `/settings/deliveries/${sent?.id}/resend`].map((path) => carol.send("POST", path)),
+      carol.send("PATCH", at, { disabled: true }),
       carol.send("POST", `${at}/secret`, { overlapHours: 0 }),
       carol.send("DELETE", at),
     ]);

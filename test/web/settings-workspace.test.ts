@@ -5,7 +5,14 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { DnsResolver } from "../../src/runtime.ts";
 import type { Role } from "../../src/store/schema.ts";
-import type { DomainView, MailboxAdminView, QueueView, SettingView, UserView } from "../../src/web/admin-views.ts";
+import type {
+  DomainView,
+  MailboxAdminView,
+  QueueView,
+  SettingView,
+  UserView,
+  WorkspaceEntryView,
+} from "../../src/web/admin-views.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { type Page, setPassword, signIn } from "../harness/browser-session.ts";
 
@@ -87,6 +94,11 @@ test("a member is refused all of it, whatever it names", async () => {
     ["POST", "/suppressions", { address: "x@remote.example", reason: "no" }],
     ["GET", "/queue"],
     ["GET", "/server"],
+    ["DELETE", `/mailboxes/${booted.owner.mailboxId}`],
+    ["GET", "/workspace"],
+    ["PATCH", "/workspace", { name: "Mine" }],
+    ["GET", "/workspaces"],
+    ["PATCH", `/workspaces/${booted.owner.workspaceId}`, { pausedReason: "no" }],
     ["PATCH", "/server/smtp.relay", { value: "smtp://evil.test" }],
   ];
   for (const [method, path, body] of asked) {
@@ -159,6 +171,8 @@ test("domains: every record to copy, each with its state once it was looked up, 
   expect(records.map(({ purpose }) => purpose)).toEqual(["mx", "spf", "dkim", "dkim", "dmarc", "ownership"]);
   expect(await status(act(ann, "POST", "/domains", { name: "other.test" }))).toBe(409);
 
+  const statesOf = async (page: Page): Promise<DomainView> => read(page, `/domains/${id}/records`);
+  expect(new Set((await statesOf(ann)).records.map(({ state }) => state))).toEqual(new Set(["missing"]));
   const unseen = (await act(ann, "POST", `/domains/${id}/verify`)).body as unknown as DomainView;
   expect(unseen.verifiedAt).toBeNull();
   expect(new Set(unseen.records.map(({ state }) => state))).toEqual(new Set(["missing"]));
@@ -166,6 +180,9 @@ test("domains: every record to copy, each with its state once it was looked up, 
   for (const { purpose, name, value } of records) {
     if (purpose === "dkim" || purpose === "ownership") zone.set(name, [value]);
   }
+  // Looking changes nothing.
+  expect((await statesOf(ann)).records.filter(({ state }) => state === "found")).toHaveLength(3);
+  expect((await statesOf(ann)).verifiedAt).toBeNull();
   const seen = (await act(ann, "POST", `/domains/${id}/verify`)).body as unknown as DomainView;
   expect(seen.verifiedAt).toMatch(/Z$/);
   expect(seen.records.filter(({ state }) => state === "missing").map(({ purpose }) => purpose)).toEqual([
@@ -176,6 +193,7 @@ test("domains: every record to copy, each with its state once it was looked up, 
   const { domains } = await read<{ domains: DomainView[] }>(alice, "/domains");
   expect(domains.map(({ name }) => name)).toEqual(["example.test", "shop.test"]);
   expect(await status(act(zoe, "POST", `/domains/${id}/verify`))).toBe(404);
+  expect((await zoe.get(`/settings/domains/${id}/records`)).status).toBe(404);
   expect(await status(act(zoe, "DELETE", `/domains/${id}`))).toBe(404);
   expect(await status(act(ann, "DELETE", `/domains/${id}`))).toBe(204);
   expect(await status(act(ann, "DELETE", `/domains/${domains[0]?.id}`))).toBe(409);
@@ -251,6 +269,38 @@ describe("mailboxes", () => {
       ...{ aliases: [], catchAlls: [], grants: [], quotaBytes: null, pausedReason: null },
     });
   });
+  test("one is renamed, given to somebody, and taken from them", async () => {
+    const made = await act(ann, "POST", "/mailboxes", { address: "desk@example.test", name: "Desk" });
+    const at = `/mailboxes/${(made.body as unknown as MailboxAdminView).id}`;
+    const given = await act(ann, "PATCH", at, { name: " Front desk ", owner: ids.bob });
+    expect(given.body).toMatchObject({ name: "Front desk", owner: "bob@example.test", ownerId: ids.bob });
+    const letter = { from: "desk@example.test", to: ["alice@example.test"], subject: "Hello", text: "Hello" };
+    expect(await status(bob.send("POST", "/send", letter))).toBe(202);
+    expect((await act(ann, "PATCH", at, { owner: null })).body).toMatchObject({ owner: null });
+    expect(await status(bob.send("POST", "/send", letter))).toBe(422);
+    expect(await status(act(ann, "PATCH", at, { owner: ids.zoe }))).toBe(422);
+    expect(await status(act(ann, "PATCH", at, { name: "" }))).toBe(400);
+  });
+  test("one is removed with its mail: what comes to it is refused, and the address is free", async () => {
+    const made = await act(ann, "POST", "/mailboxes", { address: "old@example.test", name: "Old" });
+    const { id } = made.body as unknown as MailboxAdminView;
+    const letter = { from: "alice@example.test", to: ["old@example.test"], subject: "Farewell", text: "Goodbye" };
+    expect(await status(alice.send("POST", "/send", letter))).toBe(202);
+    await booted.advance(0);
+    const found = async () =>
+      (await booted.api.get<{ threads: { mailboxId: string }[] }>("/search?q=Farewell")).body.threads.filter(
+        ({ mailboxId }) => mailboxId === id,
+      ).length;
+    expect(await found()).toBe(1);
+    expect(await status(act(zoe, "DELETE", `/mailboxes/${id}`))).toBe(404);
+    const removed = act(ann, "DELETE", `/mailboxes/${id}`);
+    // Portion after portion, with a rest between them.
+    while (await mailboxOf(ann, "old@example.test")) await booted.advance(25);
+    expect(await status(removed)).toBe(204);
+    expect([await found(), await mailboxOf(ann, "old@example.test")]).toEqual([0, undefined]);
+    expect(await status(act(ann, "DELETE", `/mailboxes/${id}`))).toBe(404);
+    expect(await status(act(ann, "POST", "/mailboxes", { address: "old@example.test", name: "New" }))).toBe(200);
+  });
   test("a quota stands beside what is used, or what the server gives", async () => {
     const { defaultQuotaBytes } = await read<{ defaultQuotaBytes: number }>(ann, "/mailboxes");
     expect(defaultQuotaBytes).toBe(5_368_709_120);
@@ -267,6 +317,68 @@ describe("mailboxes", () => {
     const share = { user: "zoe@other.test", access: "full" };
     expect(await status(act(alice, "POST", `/mailboxes/${booted.owner.mailboxId}/grants`, share))).toBe(404);
     expect(await status(act(alice, "POST", "/mailboxes", { address: "x@other.test", name: "X" }))).toBe(422);
+  });
+});
+
+describe("workspaces", () => {
+  const all = async () => (await read<{ workspaces: WorkspaceEntryView[] }>(ann, "/workspaces")).workspaces;
+
+  test("one's own has a name, which no other has", async () => {
+    expect(await read<unknown>(zoe, "/workspace")).toMatchObject({
+      name: "Other",
+      pausedReason: null,
+      operator: false,
+    });
+    expect((await act(zoe, "PATCH", "/workspace", { name: " Others " })).body).toMatchObject({ name: "Others" });
+    expect((await act(zoe, "PATCH", "/workspace", { name: "others" })).body).toMatchObject({ name: "others" });
+    expect(await status(act(zoe, "PATCH", "/workspace", { name: "EXAMPLE" }))).toBe(409);
+    expect(await status(act(zoe, "PATCH", "/workspace", { name: "" }))).toBe(400);
+    expect(await read<unknown>(ann, "/workspace")).toMatchObject({ name: "Example", operator: true });
+  });
+
+  test("the operator sees them all, and pauses them; who is paused does not end it", async () => {
+    const [own, other] = await all();
+    expect(own).toMatchObject({ name: "Example", domains: ["example.test"], people: 3 });
+    expect(own?.usedBytes).toBeGreaterThan(0);
+    expect(other).toMatchObject({ name: "others", domains: ["other.test"], people: 1, mailboxes: 1, usedBytes: 0 });
+    const at = `/workspaces/${other?.id}`;
+    const paused = await act(ann, "PATCH", at, { pausedReason: "Unpaid" });
+    expect(paused.body).toMatchObject({ pausedReason: "Unpaid" });
+    const letter = { from: "zoe@other.test", to: ["zoe@other.test"], subject: "Hello", text: "Hello" };
+    booted.appliance.store.transact((tx) => {
+      const { domains } = booted.appliance;
+      domains.markVerified(tx, domains.domainNamed("other.test").id);
+    });
+    expect(await status(zoe.send("POST", "/send", letter))).toBe(423);
+    expect(await status(act(zoe, "PATCH", at, { pausedReason: null }))).toBe(403);
+    expect((await zoe.get("/settings/workspaces")).status).toBe(403);
+    expect(await read<unknown>(zoe, "/workspace")).toMatchObject({ pausedReason: "Unpaid" });
+    await act(ann, "PATCH", at, { pausedReason: null });
+    expect((await zoe.send("POST", "/send", letter)).body).toMatchObject({ ok: true });
+    expect(await status(act(ann, "PATCH", "/workspaces/wsp_none", { pausedReason: null }))).toBe(404);
+  });
+
+  test("the operator makes one, whose owner signs in; or nothing is made", async () => {
+    const given = {
+      ...{ name: "Third", domain: "third.test", email: "tim@third.test", owner: "Tim", password: "tim's password" },
+    };
+    const before = await all();
+    for (const [wrong, expected] of [
+      [{ domain: "other.test" }, 409],
+      [{ email: "tim@elsewhere.test" }, 422],
+      [{ name: "others" }, 409],
+      [{ password: "" }, 400],
+    ] as const) {
+      expect(await status(act(ann, "POST", "/workspaces", { ...given, ...wrong }))).toBe(expected);
+    }
+    expect(await all()).toEqual(before);
+    expect(await status(act(zoe, "POST", "/workspaces", given))).toBe(403);
+    expect((await act(ann, "POST", "/workspaces", given)).body).toMatchObject({
+      name: "Third",
+      people: 1,
+      mailboxes: 1,
+    });
+    expect(await status(bob.send("POST", "/sign-in", { email: given.email, password: given.password }))).toBe(204);
   });
 });
 

@@ -39,6 +39,15 @@ export function domainsRoutes({ store, domains }: DomainsParts): Route[] {
       },
     },
     {
+      // As the world sees them now. Changes nothing.
+      method: "GET",
+      path: "/domains/:id/records",
+      async run(asked): Promise<DomainView> {
+        const domain = domains.domainIn(workspaceOf(asked), asked.params.id ?? "");
+        return viewOf(domain, await domains.seeRecords(domain.id));
+      },
+    },
+    {
       // Looks the records up, and takes the domain for verified if they say so.
       method: "POST",
       path: "/domains/:id/verify",

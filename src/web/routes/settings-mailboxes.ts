@@ -17,6 +17,8 @@ export interface MailboxesParts {
 const readMailbox = bodyOf(t.Object({ address: t.String(), name: t.String(), owner: t.Optional(t.String()) }));
 const readChange = bodyOf(
   t.Object({
+    name: t.Optional(t.String()),
+    owner: t.Optional(nullable(t.String(), { description: "Id of a person; null: nobody's" })),
     quotaBytes: t.Optional(nullable(t.Number(), { description: "Null: the setting storage.mailboxBytes" })),
     pausedReason: t.Optional(nullable(t.String(), { description: "Null: it goes on" })),
   }),
@@ -24,7 +26,7 @@ const readChange = bodyOf(
 const readAlias = bodyOf(t.Object({ alias: t.String() }));
 const readGrant = bodyOf(t.Object({ user: t.String(), access: oneOf(GRANT_ACCESS) }));
 
-const viewOf = ({ workspaceId, ownerId, createdAt, ...shown }: MailboxEntry): MailboxAdminView => shown;
+const viewOf = ({ workspaceId, createdAt, ...shown }: MailboxEntry): MailboxAdminView => shown;
 
 export function mailboxesRoutes({ store, people, options }: MailboxesParts): Route[] {
   const mailboxOf = (asked: Asked): MailboxEntry => people.mailboxIn(workspaceOf(asked), asked.params.id ?? "");
@@ -63,12 +65,23 @@ export function mailboxesRoutes({ store, people, options }: MailboxesParts): Rou
       method: "PATCH",
       path: "/mailboxes/:id",
       async run(asked) {
-        const { quotaBytes, pausedReason } = await readChange(asked);
+        const { name, owner, quotaBytes, pausedReason } = await readChange(asked);
         return change(asked, (tx, id) => {
+          if (name !== undefined) people.renameMailbox(tx, id, name);
+          if (owner !== undefined) people.assignMailbox(tx, id, owner);
           if (quotaBytes !== undefined) people.setQuota(tx, id, quotaBytes);
           if (pausedReason === null) people.resumeMailbox(tx, id);
           else if (pausedReason !== undefined) people.pauseMailbox(tx, id, pausedReason);
         });
+      },
+    },
+    {
+      // With all its mail: answers when the last of it is gone.
+      method: "DELETE",
+      path: "/mailboxes/:id",
+      async run(asked) {
+        await people.removeMailbox(mailboxOf(asked).id);
+        return done();
       },
     },
     {

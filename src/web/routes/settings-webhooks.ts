@@ -16,6 +16,14 @@ export interface WebhookParts {
 const MOST_DELIVERIES = 100;
 
 const readWebhook = bodyOf(t.Object({ url: t.String({ maxLength: 2_048 }), events: t.Array(t.String()) }));
+const readChange = bodyOf(
+  t.Object({
+    url: t.Optional(t.String({ maxLength: 2_048 })),
+    events: t.Optional(t.Array(t.String())),
+    disabled: t.Optional(t.Boolean()),
+  }),
+);
+const readTest = bodyOf(t.Object({ event: t.Optional(t.String()) }));
 const readOverlap = bodyOf(t.Object({ overlapHours: t.Number() }));
 
 const maybeIso = (ms: number | null): string | null => (ms === null ? null : isoOf(ms));
@@ -67,6 +75,21 @@ export function webhookRoutes({ store, developers, runtime }: WebhookParts): Rou
     },
     { method: "GET", path: "/webhooks/:id", run: (asked) => webhookView(endpointOf(asked)) },
     {
+      // Body {url, events, disabled}, of which some may be missing.
+      method: "PATCH",
+      path: "/webhooks/:id",
+      async run(asked): Promise<WebhookView> {
+        const { disabled, ...target } = await readChange(asked);
+        const { id } = endpointOf(asked);
+        const changed = store.transact((tx) => {
+          const endpoint = developers.changeWebhook(tx, id, target);
+          if (disabled === undefined) return endpoint;
+          return disabled ? developers.disableWebhook(tx, id) : developers.enableWebhook(tx, id);
+        });
+        return webhookView(changed);
+      },
+    },
+    {
       method: "DELETE",
       path: "/webhooks/:id",
       run(asked) {
@@ -86,14 +109,13 @@ export function webhookRoutes({ store, developers, runtime }: WebhookParts): Rou
       },
     },
     {
+      // Body {event}: the first that it is told of, if none is named.
       method: "POST",
       path: "/webhooks/:id/test",
-      run: (asked) => store.transact((tx) => developers.testWebhook(tx, endpointOf(asked).id)),
-    },
-    {
-      method: "POST",
-      path: "/webhooks/:id/enable",
-      run: (asked) => webhookView(store.transact((tx) => developers.enableWebhook(tx, endpointOf(asked).id))),
+      async run(asked) {
+        const { event } = await readTest(asked);
+        return store.transact((tx) => developers.testWebhook(tx, endpointOf(asked).id, event));
+      },
     },
     {
       // Newest first.

@@ -5,8 +5,9 @@ import { type MailboxesParts, mailboxesRoutes } from "./settings-mailboxes.ts";
 import { type OutboundParts, outboundRoutes } from "./settings-outbound.ts";
 import { type PeopleParts, peopleRoutes } from "./settings-people.ts";
 import { type ServerParts, serverRoutes } from "./settings-server.ts";
+import { type WorkspacesParts, workspacesRoutes } from "./settings-workspaces.ts";
 
-export interface WorkspaceParts extends DomainsParts, MailboxesParts, OutboundParts, PeopleParts {
+export interface WorkspaceParts extends DomainsParts, MailboxesParts, OutboundParts, PeopleParts, WorkspacesParts {
   options: MailboxesParts["options"] & ServerParts["options"];
 }
 
@@ -16,4 +17,5 @@ export const workspaceRoutes = (parts: WorkspaceParts): Route[] => [
   ...domainsRoutes(parts),
   ...outboundRoutes(parts),
   ...serverRoutes(parts),
+  ...workspacesRoutes(parts),
 ];
