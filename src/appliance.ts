@@ -2,10 +2,7 @@
  * The composition root: every part of the appliance, made once and joined here, started in order and stopped in reverse.
  * `createAppliance` opens the data folder and starts nothing: commands use its parts so; `serve` then calls `start`.
  */
-import { createKeyUse } from "./access/credentials.ts";
-import { createSessionSweep, createSessionUse } from "./access/sessions.ts";
-import { createSignIn } from "./access/sign-in.ts";
-import { createSlowdown } from "./access/slowdown.ts";
+import { openIdentity } from "./access/identity.ts";
 import { createApi } from "./api/api.ts";
 import { createIdempotency } from "./api/idempotency.ts";
 import { createSourceReader } from "./api/source.ts";
@@ -26,6 +23,7 @@ import { createFts5Engine } from "./search/fts5.ts";
 import { createIndexUpkeep } from "./search/upkeep.ts";
 import { createDevelopers, type Developers } from "./settings/developers.ts";
 import { createDomains, type Domains } from "./settings/domains.ts";
+import { createFirstRun, type FirstRun } from "./settings/first-run.ts";
 import { createOutbound, type Outbound } from "./settings/outbound.ts";
 import { createPeople, type People } from "./settings/people.ts";
 import { claimFolder } from "./store/claim.ts";
@@ -55,6 +53,7 @@ export interface Appliance {
   readonly domains: Domains;
   readonly developers: Developers;
   readonly outbound: Outbound;
+  readonly firstRun: FirstRun;
   readonly mailbox: Mailbox;
   /**
    * Brings up listeners and jobs; resolves when all listen. `hold`: mail to the outside is held rather than sent. @throws ConfigError for certificate files that do not work,
@@ -106,6 +105,7 @@ export function createAppliance(
   let events: Events | undefined;
   const deliverSoon = (): void => events?.deliverSoon();
   const developers = createDevelopers({ store, options, runtime, deliverSoon });
+  const firstRun = createFirstRun({ store, people, domains, developers, runtime });
   let endRests = (): void => {};
   const outbound = createOutbound({ store, runtime, sendSoon: () => endRests() });
 
@@ -170,6 +170,7 @@ export function createAppliance(
     domains,
     developers,
     outbound,
+    firstRun,
     mailbox,
     async start({ hold = false } = {}) {
       try {
@@ -196,10 +197,9 @@ export function createAppliance(
         fronts.push(backups);
 
         const certificates = await openTls();
-        const slowdown = createSlowdown(runtime);
-        const { touchKey } = createKeyUse(store, log);
-        const signIn = createSignIn({ db: store.db, slowdown });
-        const role = createSubmissionRole({ ...base, signIn, touchKey, submit, spool, hostname });
+        const identity = openIdentity({ ...base, folder });
+        const { signIn, slowdown, touchKey } = identity;
+        const role = createSubmissionRole({ ...base, signIn, submit, spool, hostname });
         const listeners = {
           mx: await startSmtp("MAILROOM_MX", config.mx, { role: mta.mxRole, certificates }),
           submission: await startSmtp("MAILROOM_SUBMISSION", config.submission, { role, certificates }),
@@ -213,9 +213,12 @@ export function createAppliance(
         const sourceOf = createSourceReader(config.trustedProxies);
         const api = createApi({ ...base, ...performing, slowdown, touchKey, sourceOf, baseUrl });
         const web = createWeb({
-          ...{ ...base, ...performing, people, domains, developers, outbound, sourceOf, baseUrl },
-          trySignIn: signIn,
-          touchSession: createSessionUse(store, log),
+          ...{ ...base, ...performing, people, domains, developers, outbound, firstRun, sourceOf, baseUrl, identity },
+          mailApps: {
+            host: hostname,
+            submission: portOf(listeners.submission),
+            submissions: portOf(listeners.submissions),
+          },
           snoozed: () => wake("wake-snoozed"),
         });
         fronts.push(api, web);
@@ -228,7 +231,7 @@ export function createAppliance(
           createIndexUpkeep(store, engine),
           ...(certificates ? [certificates.job] : []),
           idempotency.job,
-          createSessionSweep(store),
+          identity.sweepSessions,
           ...mta.jobs,
           ...opened.jobs,
           backups.job,
@@ -298,6 +301,10 @@ function follow(store: Store, changed: () => void): Job {
     },
   };
 }
+
+/** Of a listener that was started; null for one that was not. */
+const portOf = ({ address }: { address: string }): number | null =>
+  address === "off" ? null : Number(address.slice(address.lastIndexOf(":") + 1));
 
 /** `host:port` of a listener, or the error that says which variable to change. */
 async function bound(variable: string, start: () => Bound | Promise<Bound>): Promise<string> {

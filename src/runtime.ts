@@ -41,16 +41,17 @@ export function systemRuntime(dnsServers: readonly string[] = []): Runtime {
   };
 }
 
-const BASE32 = "0123456789abcdefghjkmnpqrstvwxyz";
+/** Crockford's: without i, l, o and u. */
+export const BASE32 = "0123456789abcdefghjkmnpqrstvwxyz";
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /**
- * The prefixes of public ids (contract: Names). Ours are `dom` domain, `que` queue entry, `ses` session, `sup`
- * suppression, `und` a change that can be undone and `whd` webhook delivery.
+ * The prefixes of public ids (contract: Names). Ours are `apw` app password, `dom` domain, `que` queue entry, `ses`
+ * session, `sup` suppression, `und` a change that can be undone and `whd` webhook delivery.
  */
 export type IdPrefix =
   | ("wsp" | "usr" | "mbx" | "thr" | "msg" | "att" | "evt" | "whk" | "key")
-  | ("dom" | "que" | "ses" | "sup" | "und" | "whd");
+  | ("apw" | "dom" | "que" | "ses" | "sup" | "und" | "whd");
 
 /**
  * A new public id: 9 characters of time, so that indexes grow at their end, and 13 random ones (65 bits), so that it

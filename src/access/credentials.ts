@@ -6,11 +6,10 @@
 import { createHash } from "node:crypto";
 import { and, desc, eq, isNull, sql } from "drizzle-orm";
 import { AppError } from "../errors.ts";
-import type { Log } from "../log.ts";
 import { newId, type Runtime, randomToken } from "../runtime.ts";
 import { prepared } from "../store/prepared.ts";
-import { apiKeys, SCOPES, type Scope, users } from "../store/schema.ts";
-import type { Db, Store, Tx } from "../store/store.ts";
+import { apiKeys, type Scope, users } from "../store/schema.ts";
+import type { Db, Tx } from "../store/store.ts";
 import type { Caller } from "./caller.ts";
 
 const KEY_LENGTH = 43;
@@ -130,30 +129,9 @@ export function listKeys(db: Db, workspaceId: string): KeyRecord[] {
     .all();
 }
 
-/** The time of a key's last use is kept to the minute: writing it at every request would cost more than it tells. */
-const USE_GRANULARITY_MS = 60_000;
-/** Keys remembered as just used; more are forgotten together and written once too often. */
-const MOST_REMEMBERED = 10_000;
-
-/**
- * Keeps api_keys.last_used_at: `touchKey(id, now)` costs a look into memory, and at most once a minute and key a write
- * that shares its commit with whatever else is written. A write that fails is logged; no request fails by it.
- */
-export function createKeyUse(store: Store, log: Log): { touchKey(keyId: string, now: number): void } {
-  const written = new Map<string, number>();
-  return {
-    touchKey(keyId, now) {
-      const last = written.get(keyId);
-      if (last !== undefined && now - last < USE_GRANULARITY_MS) return;
-      if (written.size >= MOST_REMEMBERED) written.clear();
-      written.set(keyId, now);
-      store
-        .enqueue((tx) => {
-          tx.update(apiKeys).set({ lastUsedAt: now }).where(eq(apiKeys.id, keyId)).run();
-        })
-        .catch((error) => log.warn("the last use of an API key was not recorded", { keyId, error }));
-    },
-  };
+/** For createLastUse. */
+export function noteKeyUse(tx: Tx, id: string, now: number): void {
+  tx.update(apiKeys).set({ lastUsedAt: now }).where(eq(apiKeys.id, id)).run();
 }
 
 /** RFC 9106 §4, second recommended option, halved in memory for small machines: about 50 ms. */
@@ -172,51 +150,4 @@ export async function verifyPassword(password: string, hash: string | null): Pro
   nobodysHash ??= hashPassword("nobody's");
   await Bun.password.verify(password, await nobodysHash);
   return false;
-}
-
-/** Somebody who has proved who they are. */
-export interface SignedIn {
-  caller: Caller;
-  /** The same person as they are now; undefined once what they proved it with counts no more, or they left. */
-  present(): Caller | undefined;
-}
-
-const personByEmail = prepared((db) =>
-  db
-    .select({
-      userId: users.id,
-      workspaceId: users.workspaceId,
-      role: users.role,
-      email: users.email,
-      passwordHash: users.passwordHash,
-    })
-    .from(users)
-    .where(eq(users.email, sql.placeholder("email")))
-    .prepare(),
-);
-
-/**
- * Who signs in as `email` (normalized) with that secret: their password, or an API key of theirs that has the scope. The
- * caller has the scope; a key's has all of its own. Without a scope no key counts, and the caller has every scope.
- * Whatever fails takes the time of a wrong password.
- */
-export async function signIn(db: Db, email: string, secret: string, scope?: Scope): Promise<SignedIn | undefined> {
-  const byKey = signedIn(() => {
-    const caller = scope && findCaller(db, secret);
-    return scope && caller?.email === email && caller.scopes.has(scope) ? caller : undefined;
-  });
-  if (byKey) return byKey;
-  const hash = personByEmail(db).get({ email })?.passwordHash ?? null;
-  if (!(await verifyPassword(secret, hash))) return undefined;
-  return signedIn(() => {
-    const row = personByEmail(db).get({ email });
-    if (row?.passwordHash !== hash) return undefined;
-    const { passwordHash: _, ...person } = row;
-    return { ...person, scopes: new Set(scope === undefined ? SCOPES : [scope]) };
-  });
-}
-
-function signedIn(present: () => Caller | undefined): SignedIn | undefined {
-  const caller = present();
-  return caller && { caller, present };
 }

@@ -3,7 +3,8 @@
  * token in the cookie only its SHA-256 is kept.
  *
  * Invariant: a session acts for its person as they are now. It ends when they leave (by foreign key), when their password
- * changes, when it has been idle for two weeks, and after three months whatever is done in it.
+ * changes, when it has been idle for two weeks, and after three months whatever is done in it. One that is not to be kept ends
+ * with the browser, and when it has been idle for half a day.
  */
 import { createHash } from "node:crypto";
 import { and, desc, eq, gt, lte, ne, sql } from "drizzle-orm";
@@ -18,6 +19,8 @@ import type { Caller } from "./caller.ts";
 const TOKEN_LENGTH = 43;
 const DAY_MS = 86_400_000;
 const LONGEST_IDLE_MS = 14 * DAY_MS;
+/** Of a session that is not kept. */
+const LONGEST_UNKEPT_IDLE_MS = DAY_MS / 2;
 /** How long a session lasts at most, ms: what its cookie says. */
 export const LONGEST_SESSION_MS = 90 * DAY_MS;
 const LONGEST_USER_AGENT = 300;
@@ -32,18 +35,20 @@ export interface Session {
   /** Epoch ms; kept to some minutes. */
   lastUsedAt: number;
   createdAt: number;
+  /** Whether it outlives the browser being closed. */
+  kept: boolean;
 }
 
 const hashOf = (token: string): string => createHash("sha256").update(token).digest("hex");
 
-const expiryOf = (createdAt: number, lastUsedAt: number): number =>
-  Math.min(createdAt + LONGEST_SESSION_MS, lastUsedAt + LONGEST_IDLE_MS);
+const expiryOf = (createdAt: number, lastUsedAt: number, kept: boolean): number =>
+  Math.min(createdAt + LONGEST_SESSION_MS, lastUsedAt + (kept ? LONGEST_IDLE_MS : LONGEST_UNKEPT_IDLE_MS));
 
 /** A new session for somebody who has just proved who they are. `token` is seen here and never again. */
 export function startSession(
   tx: Tx,
   runtime: Pick<Runtime, "now" | "randomBytes">,
-  { userId, userAgent }: { userId: string; userAgent: string },
+  given: { userId: string; userAgent: string; source: string; kept: boolean },
 ): { id: string; token: string } {
   const id = newId(runtime, "ses");
   const token = randomToken(runtime, TOKEN_LENGTH);
@@ -51,12 +56,12 @@ export function startSession(
   tx.insert(sessions)
     .values({
       id,
-      userId,
+      ...given,
       hash: hashOf(token),
-      userAgent: userAgent.slice(0, LONGEST_USER_AGENT),
+      userAgent: given.userAgent.slice(0, LONGEST_USER_AGENT),
       createdAt: now,
       lastUsedAt: now,
-      expiresAt: expiryOf(now, now),
+      expiresAt: expiryOf(now, now, given.kept),
     })
     .run();
   return { id, token };
@@ -68,6 +73,7 @@ const statements = prepared((db) => ({
       id: sessions.id,
       createdAt: sessions.createdAt,
       lastUsedAt: sessions.lastUsedAt,
+      kept: sessions.kept,
       name: users.name,
       userId: users.id,
       workspaceId: users.workspaceId,
@@ -84,14 +90,16 @@ const statements = prepared((db) => ({
 export function findSession(db: Db, token: string, now: number): Session | undefined {
   const row = statements(db).byHash.get({ hash: hashOf(token), now });
   if (!row) return undefined;
-  const { id, name, createdAt, lastUsedAt, ...person } = row;
-  return { id, name, createdAt, lastUsedAt, caller: { ...person, scopes: new Set(SCOPES) } };
+  const { id, name, createdAt, lastUsedAt, kept, ...person } = row;
+  return { id, name, createdAt, lastUsedAt, kept, caller: { ...person, scopes: new Set(SCOPES) } };
 }
 
 /** A session as its person sees it in a list. */
 export interface SessionRecord {
   id: string;
   userAgent: string;
+  /** Where they signed in, as sourceOfAddress gives it; empty for one of an older version. */
+  source: string;
   createdAt: number;
   lastUsedAt: number;
 }
@@ -102,6 +110,7 @@ export function listSessions(db: Db, userId: string, now: number): SessionRecord
     .select({
       id: sessions.id,
       userAgent: sessions.userAgent,
+      source: sessions.source,
       createdAt: sessions.createdAt,
       lastUsedAt: sessions.lastUsedAt,
     })
@@ -135,7 +144,7 @@ export function createSessionUse(store: Pick<Store, "enqueue">, log: Log) {
     store
       .enqueue((tx) => {
         tx.update(sessions)
-          .set({ lastUsedAt: now, expiresAt: expiryOf(session.createdAt, now) })
+          .set({ lastUsedAt: now, expiresAt: expiryOf(session.createdAt, now, session.kept) })
           .where(eq(sessions.id, session.id))
           .run();
       })

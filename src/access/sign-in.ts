@@ -1,71 +1,106 @@
 /**
  * Signing in, made slow for who guesses (contract: Sign-in failures). slowdown.ts delays the answer to a failure; who
  * does not wait for it, but guesses again on other connections, finds the places of their source taken until it is given.
+ *
+ * Whatever is wrong with an attempt, the answer is the same. That a code is asked for tells that the password was right:
+ * so codes have a pace of their own, at which a million of them take months.
  */
-import { AppError } from "../errors.ts";
 import { normalizeAddress } from "../message/address.ts";
+import type { Runtime } from "../runtime.ts";
 import type { Scope } from "../store/schema.ts";
-import type { Db } from "../store/store.ts";
-import { type SignedIn, signIn } from "./credentials.ts";
-import type { Slowdown } from "./slowdown.ts";
+import type { Store } from "../store/store.ts";
+import type { Touch } from "./last-use.ts";
+import { createPlaces } from "./places.ts";
+import { byAppPassword, byKey, byPassword, type SignedIn } from "./proofs.ts";
+import { hasSecondFactor, type SecondFactors } from "./second-factor.ts";
+import { createSlowdown, type Pace, type Slowdown } from "./slowdown.ts";
 
-export interface SignInAttempt {
+export interface Attempt {
   /** The person's sign-in address, as they give it. */
   username: string;
-  /** Their password, or an API key of theirs. */
   secret: string;
-  /** What they are going to do; absent where only their password counts, and lets them do everything. */
-  scope?: Scope;
   /** As sourceOfAddress gives it. */
   source: string;
 }
 
 /**
- * Resolves with who it is, or with undefined, which says no more than that it failed.
- * @throws AppError rate_limited when too many attempts from that source are under way
+ * Each resolves with who it is, or with undefined, which says no more than that it failed.
+ * Rejects with AppError rate_limited when too many attempts of that source, or codes of that person, are under way
  */
-export type TrySignIn = (attempt: SignInAttempt) => Promise<SignedIn | undefined>;
+export interface SignIn {
+  /** In a mail app, to do what `scope` lets: an app password, an API key with the scope, or the password of who has no second factor. */
+  inApp(attempt: Attempt & { scope: Scope }): Promise<SignedIn | undefined>;
+  /** In a browser, to do everything: the password, and a code of the second factor if there is one; without it `code` is asked for. */
+  inBrowser(attempt: Attempt & { code?: string | undefined }): Promise<SignedIn | "code" | undefined>;
+  /** Of somebody signed in: that it is still them. Their password alone. */
+  again(attempt: Attempt): Promise<SignedIn | undefined>;
+}
 
-/** Attempts of one source at once: few for who guesses, enough for the mail apps of an office. */
-const AT_ONCE = 4;
-/** Attempts of one source that wait their turn. */
-const MOST_WAITING = 100;
+export interface SignInParts {
+  store: Pick<Store, "db" | "transact">;
+  slowdown: Slowdown;
+  secondFactors: Pick<SecondFactors, "useCode">;
+  touchKey: Touch;
+  touchAppPassword: Touch;
+  runtime: Pick<Runtime, "now" | "setTimer">;
+}
 
-export function createSignIn({ db, slowdown }: { db: Db; slowdown: Slowdown }): TrySignIn {
-  /** Sources with attempts under way: how many, and who waits. */
-  const sources = new Map<string, { running: number; waiting: (() => void)[] }>();
+/** Attempts of one source: few at once for who guesses, enough for the mail apps of an office. */
+const BY_SOURCE = { atOnce: 4, mostWaiting: 100 };
+/** Codes of one person: one after the other. */
+const BY_PERSON = { atOnce: 1, mostWaiting: 4 };
+/** RFC 4226 §7.3. Of a million codes three count at any moment: at two a minute a guess is right once in some 80 days. */
+const CODES: Pace = { freeFailures: 5, firstDelayMs: 1_000, longestDelayMs: 30_000, forgottenAfterMs: 3_600_000 };
 
-  async function enter(source: string): Promise<void> {
-    const places = sources.get(source) ?? { running: 0, waiting: [] };
-    sources.set(source, places);
-    if (places.running < AT_ONCE) {
-      places.running++;
-      return;
-    }
-    if (places.waiting.length >= MOST_WAITING) {
-      throw new AppError("rate_limited", "Too many sign-ins at once: try again in a moment", { retryAfter: 5 });
-    }
-    await new Promise<void>((resolve) => places.waiting.push(resolve));
-  }
+export function createSignIn(parts: SignInParts): SignIn {
+  const { slowdown, secondFactors, touchKey, touchAppPassword, runtime } = parts;
+  const { db } = parts.store;
+  const sources = createPlaces(BY_SOURCE);
+  const people = createPlaces(BY_PERSON);
+  const codes = createSlowdown(runtime, CODES);
 
-  /** Whoever waits next takes the place. */
-  function leave(source: string): void {
-    const places = sources.get(source);
-    if (!places) return;
-    const next = places.waiting.shift();
-    if (next) next();
-    else if (--places.running === 0) sources.delete(source);
-  }
-
-  return async ({ username, secret, scope, source }) => {
+  function attempt<T>({ username, source }: Attempt, prove: (email: string) => Promise<T | undefined>) {
     const email = normalizeAddress(username);
-    await enter(source);
-    try {
-      const found = await signIn(db, email ?? "", secret, scope);
+    return sources.within(source, async () => {
+      const found = await prove(email ?? "");
       if (!found) await slowdown.failed(source, ...(email === undefined ? [] : [email]));
       return found;
-    } finally {
-      leave(source);
-    }
+    });
+  }
+
+  /** What the password proved, once a code has proved the rest. */
+  async function withCode(proved: SignedIn, code: string, source: string): Promise<SignedIn | undefined> {
+    const { userId, email } = proved.caller;
+    return people.within(userId, async () => {
+      const counts = parts.store.transact((tx) => secondFactors.useCode(tx, userId, code));
+      if (counts) return proved;
+      await Promise.all([codes.failed(userId), slowdown.failed(source, email)]);
+      return undefined;
+    });
+  }
+
+  return {
+    inApp: (given) =>
+      attempt(given, async (email) => {
+        const { secret, scope } = given;
+        return (
+          byKey(db, email, secret, scope, touchKey) ??
+          byAppPassword(db, email, secret, scope, touchAppPassword) ??
+          (await byPassword(db, email, secret, { alone: true, scopes: [scope] }))
+        );
+      }),
+
+    async inBrowser(given) {
+      const proved = await attempt(given, (email) => byPassword(db, email, given.secret, { alone: false }));
+      if (!proved) return undefined;
+      const { userId } = proved.caller;
+      if (hasSecondFactor(db, userId)) {
+        return given.code === undefined ? "code" : withCode(proved, given.code, given.source);
+      }
+      // They may get one before this is made use of, which then is not proved.
+      return { ...proved, present: () => (hasSecondFactor(db, userId) ? undefined : proved.present()) };
+    },
+
+    again: (given) => attempt(given, (email) => byPassword(db, email, given.secret, { alone: false })),
   };
 }

@@ -4,17 +4,23 @@ import { command } from "./command.ts";
 /** contract: Processes and settings: what is in flight may take this long after SIGTERM. */
 const STOP_WITHIN_MS = 10_000;
 
+/** `link`: with the token behind a #, so that no server and no log is told of it. */
+const describeFirstRun = (link: string): string =>
+  `Mailroom is not set up yet. Open this once in a browser, or run \`mailroom setup\`:\n  ${link}\n`;
+
 export const serve = command({
   name: "serve",
   summary: "Run the appliance",
   options: { demo: { summary: "In an empty data folder: load a workspace to look around in, and print a key for it" } },
-  async run({ io, log, appliance }, { options }) {
+  async run({ io, log, config, appliance }, { options }) {
     // Loaded when asked for: it brings the parser along, which otherwise only workers hold.
     const demo = options.demo ? await import("../demo/demo.ts") : undefined;
     const loaded = await demo?.loadDemo(appliance);
     const interrupted = io.interrupted();
     const ready = await appliance.start({ hold: options.demo });
     if (demo && loaded) io.writeStderr(demo.describeDemo(loaded, ready.http));
+    const token = ready.http === "off" ? undefined : appliance.firstRun.issueToken();
+    if (token !== undefined) io.writeStderr(describeFirstRun(`${config.baseUrl}/setup#${token}`));
     await io.writeStdout(`${JSON.stringify({ ready: true, ...ready })}\n`);
     await interrupted;
     const late = new Promise<"late">((resolve) => {

@@ -7,13 +7,14 @@ import { WORKSPACE, workspaceFor, workspaceIdOf, workspaceNames } from "./worksp
 
 function presenter(session: Session) {
   const names = workspaceNames(session);
-  return ({ id, email, name, role, workspaceId, canSignIn, createdAt }: UserEntry) => ({
+  return ({ id, email, name, role, workspaceId, canSignIn, secondFactor, createdAt }: UserEntry) => ({
     id,
     address: email,
     name,
     role,
     workspace: names.get(workspaceId),
     canSignIn,
+    secondFactor,
     createdAt: isoOf(createdAt),
   });
 }
@@ -71,6 +72,22 @@ export const userCommands = [
       const { id } = find(session, address, options.workspace);
       store.transact((tx) => people.setRole(tx, id, role));
       return presenter(session)(people.userAt(address));
+    },
+  }),
+  command({
+    name: "user totp",
+    summary: "Tell whether a person has a second factor; remove one that is lost",
+    arguments: USER,
+    options: {
+      reset: { summary: "Remove it: their password alone signs them in again, and they are signed out everywhere" },
+      ...WORKSPACE,
+    },
+    run(session, { arguments: { address }, options }) {
+      const { store, people } = session.appliance;
+      const { id } = find(session, address, options.workspace);
+      if (options.reset) store.transact((tx) => people.resetSecondFactor(tx, id));
+      const { email, secondFactor } = people.userAt(address);
+      return { id, address: email, secondFactor };
     },
   }),
   command({

@@ -4,11 +4,11 @@
  *   AUTH: access/sign-in.ts ─► MAIL, RCPT ─► DATA: receive (spool.ts) ─► read and complete (submitted.ts) ─► submit.ts
  *
  * Invariant: the envelope, From and Sender are addresses that the person may send as at that moment: a session outlives
- * neither their key nor their access. One log line says what became of a message; never a body, never the recipients.
+ * neither what they signed in with nor their access. One log line says what became of a message; never a body, never the recipients.
  */
 import type { Caller } from "../access/caller.ts";
-import type { SignedIn } from "../access/credentials.ts";
-import type { TrySignIn } from "../access/sign-in.ts";
+import type { SignedIn } from "../access/proofs.ts";
+import type { SignIn } from "../access/sign-in.ts";
 import { AppError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import {
@@ -36,9 +36,7 @@ import { suppressedAmong } from "./suppression.ts";
 
 export interface SubmissionParts {
   store: Pick<Store, "db">;
-  signIn: TrySignIn;
-  /** Notes that an API key was used. */
-  touchKey(keyId: string, now: number): void;
+  signIn: Pick<SignIn, "inApp">;
   submit: Submit;
   spool: Spool;
   /** Our name in Received. */
@@ -52,7 +50,7 @@ export interface SubmissionParts {
 const MESSAGE_ID_LENGTH = 22;
 
 export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
-  const { store, signIn, touchKey, submit, spool, hostname, options, runtime, log } = parts;
+  const { store, signIn, submit, spool, hostname, options, runtime, log } = parts;
 
   const acceptOnce = createResubmission(store.db, runtime.now);
   const sender = (caller: Caller, address: string): Sender => senderFor(store.db, caller, address, { alias: true });
@@ -137,14 +135,14 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
       function caller(): Caller {
         const present = who?.present();
         if (!present) throw new Refusal("signInAgain");
-        if (present.keyId !== undefined) touchKey(present.keyId, runtime.now());
+        who?.touch(runtime.now());
         return present;
       }
 
       return {
         async authenticate({ username, password }) {
           try {
-            who = await signIn({ username, secret: password, scope: "send", source });
+            who = await signIn.inApp({ username, secret: password, scope: "send", source });
           } catch (error) {
             const busy = error instanceof AppError && error.code === "rate_limited";
             throw busy ? new Refusal("tooManySignIns", error) : error;

@@ -6,6 +6,7 @@
  */
 import { and, asc, eq, ne } from "drizzle-orm";
 import { hashPassword as hashOf } from "../access/credentials.ts";
+import { removeSecondFactor } from "../access/second-factor.ts";
 import { endSessions } from "../access/sessions.ts";
 import { AppError } from "../errors.ts";
 import { newId } from "../runtime.ts";
@@ -36,6 +37,8 @@ export interface UserEntry {
   role: Role;
   /** False for a person who has no password and so cannot sign in. */
   canSignIn: boolean;
+  /** Whether their password alone lets nobody in. */
+  secondFactor: boolean;
   createdAt: number;
 }
 
@@ -129,12 +132,17 @@ export function createPeople(parts: MailboxesParts) {
   /** By address; of one workspace, or of all. */
   function listUsers(workspaceId?: string): UserEntry[] {
     return store.db
-      .select()
+      .select({ user: schema.users, since: schema.secondFactors.createdAt })
       .from(schema.users)
+      .leftJoin(schema.secondFactors, eq(schema.secondFactors.userId, schema.users.id))
       .where(workspaceId === undefined ? undefined : eq(schema.users.workspaceId, workspaceId))
       .orderBy(asc(schema.users.email))
       .all()
-      .map(({ passwordHash, ...user }) => ({ ...user, canSignIn: passwordHash !== null }));
+      .map(({ user: { passwordHash, ...user }, since }) => ({
+        ...user,
+        canSignIn: passwordHash !== null,
+        secondFactor: since !== null,
+      }));
   }
 
   /** @throws AppError not_found */
@@ -202,6 +210,16 @@ export function createPeople(parts: MailboxesParts) {
     setPassword(tx, userId, passwordHash);
   }
 
+  /**
+   * For somebody who lost theirs: their password alone lets them in again, and what is signed in is signed out.
+   * @throws AppError as setRole; conflict when they have none
+   */
+  function resetSecondFactor(tx: Tx, userId: string, by?: By): void {
+    refuseChanging(tx, by, userId);
+    if (!removeSecondFactor(tx, userId)) throw new AppError("conflict", "they have no second factor");
+    endSessions(tx, userId);
+  }
+
   /** Keys and grants go with the person, by foreign key; their mailboxes stay, without an owner. @throws AppError as setRole */
   function removeUser(tx: Tx, userId: string, by?: By): void {
     refuseChanging(tx, by, userId);
@@ -219,6 +237,7 @@ export function createPeople(parts: MailboxesParts) {
     setRole,
     setName,
     setPassword,
+    resetSecondFactor,
     removeUser,
     ...mailboxes,
   };

@@ -2,7 +2,8 @@
  * Every table, one picture. The tables themselves are made by migrations/*.sql; test/store/schema.test.ts holds the two
  * together. Times are epoch milliseconds.
  *
- *   workspaces ─┬─ users ──┬─ api_keys, sessions
+ *   workspaces ─┬─ users ──┬─ api_keys, app_passwords, sessions
+ *               │          ├─ second_factors ── recovery_codes
  *               ├─ domains ┼─ dkim_keys          grants: a mailbox shared with a user
  *               └─ mailboxes ┬─ addresses        (the mailbox's own, aliases, catch-alls)
  *                            ├─ mailbox_usage
@@ -20,8 +21,8 @@
  *   thread_changes: what changed last, for open pages to follow; without foreign keys, for it tells of deletions too.
  *   options: the settings.   greylist: senders of first mail, who wait or have waited.
  *
- * Who writes what: options store/options.ts · api_keys access/credentials.ts · sessions
- * access/sessions.ts · threads to message_judgements, and
+ * Who writes what: options store/options.ts · api_keys access/credentials.ts · app_passwords
+ * access/app-passwords.ts · second_factors, recovery_codes access/second-factor.ts · sessions access/sessions.ts · threads to message_judgements, and
  * mailbox_usage mailbox/ · message_index search/fts5.ts · events and webhook_* events/ · outbound_* and queue_* mta/queue.ts ·
  * thread_changes and mailbox_labels triggers (0010_reading.sql), so that nothing is forgotten ·
  * suppressions mta/suppression.ts · greylist mta/greylist.ts · idempotency_keys api/idempotency.ts · everything about
@@ -182,8 +183,48 @@ export const sessions = sqliteTable(
     createdAt: integer("created_at").notNull(),
     lastUsedAt: integer("last_used_at").notNull(),
     expiresAt: integer("expires_at").notNull(),
+    /** Where somebody signed in, as sourceOfAddress gives it. */
+    source: text("source").notNull(),
+    /** Whether it outlives the browser being closed. */
+    kept: flag("kept").notNull(),
   },
   (table) => [index("sessions_by_user").on(table.userId), index("sessions_by_expiry").on(table.expiresAt)],
+);
+
+/** What people who want one prove themselves with beside their password: a TOTP (RFC 6238). */
+export const secondFactors = sqliteTable("second_factors", {
+  userId: text("user_id").primaryKey(),
+  /** Sealed (access/seal.ts): unlike a password it has to be known to be checked. */
+  secret: blob("secret", { mode: "buffer" }).notNull(),
+  /** Time step of the last code that was accepted: none of it or before it is again. */
+  lastStep: integer("last_step").notNull(),
+  createdAt: integer("created_at").notNull(),
+});
+
+/** What stands in for a second factor that is lost, each once. */
+export const recoveryCodes = sqliteTable(
+  "recovery_codes",
+  {
+    userId: text("user_id").notNull(),
+    /** SHA-256, hex: a code has 80 bits of its own. */
+    hash: text("hash").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.userId, table.hash] })],
+);
+
+/** What mail apps sign in with in place of their person's password; only to send. */
+export const appPasswords = sqliteTable(
+  "app_passwords",
+  {
+    id: text("id").primaryKey(),
+    userId: text("user_id").notNull(),
+    name: text("name").notNull(),
+    /** SHA-256, hex: it has 100 bits of its own, so a slow hash would add nothing. */
+    hash: text("hash").notNull().unique(),
+    createdAt: integer("created_at").notNull(),
+    lastUsedAt: integer("last_used_at"),
+  },
+  (table) => [index("app_passwords_by_user").on(table.userId)],
 );
 
 /** Bytes of mail kept in a mailbox: the sum of its messages' sizes, in step with every filing and deletion. */

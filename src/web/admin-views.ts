@@ -59,7 +59,7 @@ export interface DomainView {
   records: (DnsRecord & Partial<Pick<FoundRecord, "state">>)[];
 }
 
-export type UserView = Pick<UserEntry, "id" | "email" | "name" | "role" | "canSignIn">;
+export type UserView = Pick<UserEntry, "id" | "email" | "name" | "role" | "canSignIn" | "secondFactor">;
 
 export type MailboxAdminView = Omit<MailboxEntry, "workspaceId" | "createdAt">;
 

@@ -2,22 +2,21 @@
  * Everything under /app/: what the browser app asks, as JSON, with a session instead of a key. Refusals look as those of
  * the REST API do (spec: Errors).
  *
- * Invariant: no route runs for a request from another origin, nor without a session that goes on. What routes answer is
- * kept by no cache.
+ * Invariant: no route runs for a request from another origin, nor, but for the few open ones, without a session that goes on.
+ * What routes answer is kept by no cache.
  */
 import { Elysia, NotFoundError } from "elysia";
 import { pathOf } from "../api/target.ts";
 import type { Log } from "../log.ts";
 import type { AnswerFailure } from "./failure.ts";
 import type { PageGate } from "./gate.ts";
-import type { Route } from "./route.ts";
+import type { OpenRoute, Route } from "./route.ts";
 
 export const APP_PREFIX = "/app";
 
 export interface AppApiParts {
   gate: PageGate;
-  /** For who has no session yet; is given the source of the request. */
-  signIn(request: Request, source: string): Promise<Response>;
+  open: readonly OpenRoute[];
   routes: readonly Route[];
   sourceOf(peer: string | undefined, forwardedFor: string | null): string;
   /** On every answer that does not say otherwise itself. */
@@ -30,21 +29,27 @@ export interface AppApiParts {
 export type AppApi = (request: Request, peer: string | undefined) => Promise<Response>;
 
 export function createAppApi(parts: AppApiParts): AppApi {
-  const { gate, signIn, routes, sourceOf, headers, answerFailure, log } = parts;
+  const { gate, open, routes, sourceOf, headers, answerFailure, log } = parts;
   const peers = new WeakMap<Request, string>();
   const requestSource = (request: Request): string =>
     sourceOf(peers.get(request), request.headers.get("x-forwarded-for"));
 
-  const app = new Elysia({ prefix: APP_PREFIX, strictPath: true, handler: { standardHostname: false } })
-    .onError(({ error, request }) => answerFailure(error, request))
-    .post(
-      "/sign-in",
-      ({ request }) => {
+  const app = new Elysia({ prefix: APP_PREFIX, strictPath: true, handler: { standardHostname: false } }).onError(
+    ({ error, request }) => answerFailure(error, request),
+  );
+  const asResponse = (answer: unknown): Response => (answer instanceof Response ? answer : Response.json(answer));
+
+  for (const { method, path, run } of open) {
+    app.route(
+      method,
+      path,
+      async ({ request }) => {
         gate.requireSameOrigin(request);
-        return signIn(request, requestSource(request));
+        return asResponse(await run({ request, source: requestSource(request) }));
       },
       { parse: "none" },
     );
+  }
 
   for (const { method, path, run } of routes) {
     app.route(
@@ -56,8 +61,7 @@ export function createAppApi(parts: AppApiParts): AppApi {
         const given: Record<string, string | null> = params ?? {};
         if (Object.values(given).includes(null)) throw new NotFoundError();
         const source = requestSource(request);
-        const answer = await run({ request, params: given as Record<string, string>, session, source });
-        return answer instanceof Response ? answer : Response.json(answer);
+        return asResponse(await run({ request, params: given as Record<string, string>, session, source }));
       },
       { parse: "none" },
     );

@@ -6,7 +6,7 @@ import { type Assets, answerFile, type File, fileOf, openAssets } from "./files.
 import { ICON } from "./icon.ts";
 
 /** First parts of the paths that the app's router knows (app/router.tsx). */
-const PAGES = /^\/(?:$|sign-in$|mail(?:\/|$)|settings(?:\/|$))/;
+const PAGES = /^\/(?:$|sign-in$|setup$|mail(?:\/|$)|settings(?:\/|$))/;
 
 interface Files {
   document: File;

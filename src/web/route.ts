@@ -11,6 +11,15 @@ export interface Asked {
   source: string;
 }
 
+/** One for who has no session, or not yet. */
+export interface OpenRoute {
+  method: "GET" | "POST";
+  /** Below /app. */
+  path: string;
+  /** As Route.run. */
+  run(asked: Pick<Asked, "request" | "source">): unknown;
+}
+
 export interface Route {
   method: "GET" | "POST" | "PATCH" | "DELETE";
   /** Below /app, parameters as `:name`. */

@@ -7,8 +7,8 @@ import { LONGEST_SESSION_MS } from "../access/sessions.ts";
 export interface SessionCookie {
   /** The token that a request carries. */
   read(request: Request): string | undefined;
-  /** Value of Set-Cookie that keeps the token. */
-  keep(token: string): string;
+  /** Value of Set-Cookie that gives the token to the browser; `kept`: for longer than until it is closed. */
+  give(token: string, kept: boolean): string;
   /** Value of Set-Cookie that removes it. */
   drop(): string;
 }
@@ -25,7 +25,7 @@ export function createSessionCookie({ secure }: { secure: boolean }): SessionCoo
       }
       return undefined;
     },
-    keep: (token) => `${name}=${token}; Max-Age=${LONGEST_SESSION_MS / 1_000}; ${attributes}`,
+    give: (token, kept) => `${name}=${token}; ${kept ? `Max-Age=${LONGEST_SESSION_MS / 1_000}; ` : ""}${attributes}`,
     drop: () => `${name}=; Max-Age=0; ${attributes}`,
   };
 }

@@ -10,14 +10,3 @@ export interface Person {
   /** Where the news of /app/live stand: what is asked for after this misses none that come after it. */
   news: number;
 }
-
-/** Of GET /app/sessions. */
-export interface SessionView {
-  id: string;
-  userAgent: string;
-  /** ISO 8601, as the next one. */
-  createdAt: string;
-  lastUsedAt: string;
-  /** The one that asks. */
-  current: boolean;
-}

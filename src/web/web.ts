@@ -1,28 +1,33 @@
 /** The web app's side of the server: its pages, and its own API with sessions, sign-in and news. */
-import type { Session } from "../access/sessions.ts";
-import type { TrySignIn } from "../access/sign-in.ts";
+import type { Identity } from "../access/identity.ts";
 import type { Log } from "../log.ts";
 import type { Runtime } from "../runtime.ts";
+import type { FirstRun } from "../settings/first-run.ts";
 import type { Store } from "../store/store.ts";
 import { APP_PREFIX, createAppApi } from "./app-api.ts";
 import { createFailureAnswer } from "./failure.ts";
 import { frameRoutes } from "./frame-routes.ts";
 import { createPageGate } from "./gate.ts";
 import { commonHeaders } from "./headers.ts";
+import type { MailAppsView } from "./identity-views.ts";
 import { openImageProxy } from "./images.ts";
 import { createLive } from "./live.ts";
 import { createPages } from "./pages.ts";
 import { createReference } from "./reference.ts";
+import { appPasswordRoutes } from "./routes/app-passwords.ts";
+import { firstRunRoutes } from "./routes/first-run.ts";
 import { type MailParts, mailRoutes } from "./routes/mail.ts";
 import { readingRoutes } from "./routes/reading.ts";
-import { createSignInRoute, sessionRoutes } from "./routes/session.ts";
+import { secondFactorRoutes } from "./routes/second-factor.ts";
+import { sessionRoutes, signInRoute } from "./routes/session.ts";
 import { type SettingsParts, settingsRoutes } from "./routes/settings.ts";
 import { createSessionCookie } from "./session-cookie.ts";
 
 export interface WebParts extends Omit<MailParts, "runtime">, Omit<SettingsParts, "store"> {
   store: Pick<Store, "db" | "transact" | "onCommit">;
-  trySignIn: TrySignIn;
-  touchSession(session: Session, now: number): void;
+  identity: Identity;
+  mailApps: MailAppsView;
+  firstRun: FirstRun;
   sourceOf(peer: string | undefined, forwardedFor: string | null): string;
   /** Public origin. */
   baseUrl: string;
@@ -43,7 +48,7 @@ export function createWeb(parts: WebParts): Web {
   const secure = parts.baseUrl.startsWith("https:");
   const headers = commonHeaders({ secure });
   const cookie = createSessionCookie({ secure });
-  const gate = createPageGate({ ...parts, cookie });
+  const gate = createPageGate({ ...parts, cookie, touchSession: parts.identity.touchSession });
   const images = openImageProxy({ runtime: parts.runtime });
   const live = createLive({ ...parts, cookie });
   const pages = createPages(headers);
@@ -52,9 +57,11 @@ export function createWeb(parts: WebParts): Web {
     ...parts,
     ...{ gate, headers },
     answerFailure: createFailureAnswer(parts),
-    signIn: createSignInRoute({ ...parts, cookie }),
+    open: [signInRoute({ ...parts, cookie }), ...firstRunRoutes({ ...parts, cookie })],
     routes: [
       ...sessionRoutes({ ...parts, cookie }),
+      ...secondFactorRoutes(parts),
+      ...appPasswordRoutes(parts),
       ...mailRoutes(parts),
       ...readingRoutes(parts),
       ...settingsRoutes(parts),

@@ -4,14 +4,12 @@ import { eq } from "drizzle-orm";
 import type { Caller } from "../../src/access/caller.ts";
 import {
   createKey,
-  createKeyUse,
   findCaller,
   hashPassword,
   listKeys,
   revokeKey,
   verifyPassword,
 } from "../../src/access/credentials.ts";
-import { createLog } from "../../src/log.ts";
 import { apiKeys, type Scope, users } from "../../src/store/schema.ts";
 import { createWorld, type World } from "../mailbox/world.ts";
 
@@ -106,39 +104,6 @@ describe("keys", () => {
       lastUsedAt: null,
       revokedAt: null,
     });
-  });
-});
-
-describe("last use", () => {
-  const lastUse = () => listKeys(world.store.db, workspaceId)[0]?.lastUsedAt;
-
-  test("is written at most once a minute", async () => {
-    const { id } = make();
-    const { touchKey } = createKeyUse(
-      world.store,
-      createLog("silent", world.runtime.now, () => {}),
-    );
-    const settled = () => world.store.enqueue(() => undefined);
-    touchKey(id, 1_000);
-    await settled();
-    expect(lastUse()).toBe(1_000);
-    touchKey(id, 60_999);
-    await settled();
-    expect(lastUse()).toBe(1_000);
-    touchKey(id, 61_000);
-    await settled();
-    expect(lastUse()).toBe(61_000);
-  });
-
-  test("that cannot be written is logged, and no more", async () => {
-    const { id } = make();
-    const lines: string[] = [];
-    const log = createLog("warn", world.runtime.now, (line) => lines.push(line));
-    const failing = { ...world.store, enqueue: () => Promise.reject(new Error("disk full")) };
-    createKeyUse(failing, log).touchKey(id, 1_000);
-    await world.store.enqueue(() => undefined);
-    expect(lines).toHaveLength(1);
-    expect(lines[0]).toContain("disk full");
   });
 });
 

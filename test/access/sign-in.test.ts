@@ -1,13 +1,14 @@
 /** Signing in, and how slow it is for who guesses (contract: Sign-in failures). */
-import { expect, test } from "bun:test";
-import { createKey, hashPassword } from "../../src/access/credentials.ts";
+import { describe, expect, test } from "bun:test";
+import { createKey } from "../../src/access/credentials.ts";
 import { createSignIn } from "../../src/access/sign-in.ts";
 import type { Slowdown } from "../../src/access/slowdown.ts";
 import { AppError } from "../../src/errors.ts";
-import { users } from "../../src/store/schema.ts";
+import { secondFactors, users } from "../../src/store/schema.ts";
+import { quickHash } from "../harness/quick-hash.ts";
 import { createAlice } from "../mailbox/world.ts";
 
-const hash = hashPassword("secret");
+const hash = quickHash("secret");
 
 /** Alice with the password `secret`, and failures that are told when the test says so. */
 async function setUp() {
@@ -25,16 +26,23 @@ async function setUp() {
         noticed.resolve();
       }),
   };
-  const trySignIn = createSignIn({ db: store.db, slowdown });
+  const touches: string[] = [];
+  const touch = (id: string) => void touches.push(id);
+  const secondFactors = { useCode: () => false };
+  const signIn = createSignIn({ store, slowdown, secondFactors, touchKey: touch, touchAppPassword: touch, runtime });
   const { key } = store.transact((tx) =>
     createKey(tx, runtime, { userId: alice.userId, name: "app", scopes: ["send", "read"] }),
   );
   return {
     alice,
     key,
+    store,
+    runtime,
+    signIn,
+    touches,
     failures,
     attempt: (secret: string, source = "192.0.2.1", username = "alice@example.test") =>
-      trySignIn({ username, secret, scope: "send", source }),
+      signIn.inApp({ username, secret, scope: "send", source }),
     /** Resolves once that many failures wait to be told. */
     async failuresAre(count: number) {
       while (failures.length < count) {
@@ -97,4 +105,76 @@ test("a source with very many attempts waiting is refused, and served again once
   await Promise.all(guesses);
   expect((await Promise.all(waiting)).every((found) => found !== undefined)).toBe(true);
   expect(await attempt(key)).toBeDefined();
+});
+
+test("what was used is noted as used: a key, and nothing for a password", async () => {
+  const { attempt, key, touches } = await setUp();
+  (await attempt("secret"))?.touch(1);
+  expect(touches).toEqual([]);
+  const byKey = await attempt(key);
+  byKey?.touch(1);
+  expect(touches).toEqual([byKey?.caller.keyId as string]);
+});
+
+describe("codes of a second factor", () => {
+  async function guessing() {
+    const it = await setUp();
+    const { store, alice, signIn, failures } = it;
+    const row = { userId: alice.userId, secret: Buffer.alloc(0), lastStep: 0, createdAt: 0 };
+    store.db.insert(secondFactors).values(row).run();
+    let told = 0;
+    const guess = async (source: string) => {
+      const found = await signIn.inBrowser({ username: alice.email, secret: "secret", code: "000000", source });
+      expect(found).toBeUndefined();
+      told++;
+    };
+    const asSoon = async (condition: () => boolean) => {
+      while (!condition()) await new Promise(setImmediate);
+    };
+    /** A guess whose answer the pace of sources and accounts does not hold up. */
+    const told5 = async () => {
+      for (let i = 0; i < 5; i++) {
+        const guessed = guess(`192.0.2.${i}`);
+        await it.failuresAre(i + 1);
+        failures[i]?.tell();
+        await guessed;
+      }
+    };
+    return { ...it, guess, told: () => told, told5, asSoon };
+  }
+
+  test("have a pace by account, wherever guesses come from: one at a time, each later than the one before", async () => {
+    const { runtime, failures, guess, told, told5, asSoon } = await guessing();
+    await told5();
+    expect(runtime.nextTimer()).toBeUndefined();
+    const guesses = [1, 2, 3].map((i) => guess(`198.51.100.${i}`));
+    for (const [done, ms] of [1_000, 2_000, 4_000].entries()) {
+      await asSoon(() => runtime.nextTimer() !== undefined);
+      expect(runtime.timers()).toEqual([runtime.now() + ms]);
+      failures[5 + done]?.tell();
+      runtime.advanceTo(runtime.now() + ms - 1);
+      await new Promise(setImmediate);
+      expect(told()).toBe(5 + done);
+      runtime.advanceTo(runtime.now() + 1);
+      await asSoon(() => told() === 6 + done);
+    }
+    await Promise.all(guesses);
+  });
+
+  test("are counted for the source and the account too, and take no place of their source while they wait", async () => {
+    const { alice, key, attempt, runtime, failures, failuresAre, guess, told5, asSoon } = await guessing();
+    await told5();
+    expect(failures[0]?.names).toEqual(["192.0.2.0", alice.email]);
+    const guesses = Array.from({ length: 5 }, () => guess("198.51.100.1"));
+    await failuresAre(6);
+    expect((await attempt(key, "198.51.100.1"))?.caller.userId).toBe(alice.userId);
+    expect(failures).toHaveLength(6);
+    for (let i = 5; i < 10; i++) {
+      await failuresAre(i + 1);
+      await asSoon(() => runtime.nextTimer() !== undefined);
+      failures[i]?.tell();
+      runtime.advanceTo(runtime.nextTimer() ?? 0);
+    }
+    await Promise.all(guesses);
+  });
 });

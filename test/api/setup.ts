@@ -4,7 +4,8 @@
  */
 import { afterEach } from "bun:test";
 import { connect } from "node:net";
-import { createKey, createKeyUse, findCaller } from "../../src/access/credentials.ts";
+import { createKey, findCaller, noteKeyUse } from "../../src/access/credentials.ts";
+import { createLastUse } from "../../src/access/last-use.ts";
 import { createSlowdown } from "../../src/access/slowdown.ts";
 import { createGate } from "../../src/api/gate.ts";
 import { createIdempotency } from "../../src/api/idempotency.ts";
@@ -63,7 +64,7 @@ export async function startApi(given: Given = {}) {
   };
   const gate = createGate({
     findCaller: (key) => findCaller(store.db, key),
-    touchKey: createKeyUse(store, log).touchKey,
+    touchKey: createLastUse(store, log, "a key", noteKeyUse),
     slowdown: createSlowdown(runtime),
     options,
     now: runtime.now,

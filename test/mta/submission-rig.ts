@@ -2,9 +2,8 @@
 import { join } from "node:path";
 import { eq } from "drizzle-orm";
 import type { Caller } from "../../src/access/caller.ts";
-import { createKey, createKeyUse, revokeKey } from "../../src/access/credentials.ts";
-import { createSignIn } from "../../src/access/sign-in.ts";
-import { createSlowdown } from "../../src/access/slowdown.ts";
+import { createKey, revokeKey } from "../../src/access/credentials.ts";
+import { openIdentity } from "../../src/access/identity.ts";
 import { openSpool } from "../../src/mta/spool.ts";
 import { createSubmissionRole } from "../../src/mta/submission.ts";
 import type { Submission, Submit } from "../../src/mta/submit.ts";
@@ -101,8 +100,7 @@ export async function listenForSubmission(
   const spoolFolder = join(temporaryFolder(), "spool");
   const role = createSubmissionRole({
     store,
-    signIn: createSignIn({ db: store.db, slowdown: createSlowdown(runtime) }),
-    touchKey: createKeyUse(store, log).touchKey,
+    signIn: openIdentity({ store, runtime, folder: temporaryFolder(), log }).signIn,
     submit,
     spool: openSpool(spoolFolder),
     hostname: "mail.example.test",

@@ -87,6 +87,8 @@ describe("signing in", () => {
 
   test("is slowed for who guesses", async () => {
     const slow = await boot();
+    // Of a password that is quick to check: what is slow is the answer.
+    await setPassword(slow, slow.owner.userId);
     const guess = () =>
       page(slow)
         .send("POST", "/sign-in", { email: ALICE, password: "guess" })

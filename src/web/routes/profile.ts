@@ -1,5 +1,5 @@
 /** What everybody settles for themselves: the name they are shown by, and their password. */
-import type { TrySignIn } from "../../access/sign-in.ts";
+import type { SignIn } from "../../access/sign-in.ts";
 import { t } from "../../api/json-schema.ts";
 import { AppError } from "../../errors.ts";
 import { hashPassword, type People } from "../../settings/people.ts";
@@ -10,13 +10,13 @@ import { bodyOf, done } from "./asked.ts";
 export interface ProfileParts {
   store: Pick<Store, "transact">;
   people: Pick<People, "setName" | "setPassword">;
-  trySignIn: TrySignIn;
+  identity: { signIn: Pick<SignIn, "again"> };
 }
 
 const readName = bodyOf(t.Object({ name: t.String() }));
 const readPasswords = bodyOf(t.Object({ present: t.String({ maxLength: 1_024 }), next: t.String() }));
 
-export function profileRoutes({ store, people, trySignIn }: ProfileParts): Route[] {
+export function profileRoutes({ store, people, identity }: ProfileParts): Route[] {
   return [
     {
       // Body {name}.
@@ -36,7 +36,7 @@ export function profileRoutes({ store, people, trySignIn }: ProfileParts): Route
         const { present, next } = await readPasswords(asked);
         const { session, source } = asked;
         const { userId, email } = session.caller;
-        const proved = await trySignIn({ username: email, secret: present, source });
+        const proved = await identity.signIn.again({ username: email, secret: present, source });
         const passwordHash = await hashPassword(next);
         store.transact((tx) => {
           if (!proved?.present()) throw new AppError("forbidden", "The present password is not right");

@@ -1,48 +1,66 @@
 /** Signing in and out, who one is, and the browsers one is signed in with. */
+
 import { endSession, endSessions, listSessions, startSession } from "../../access/sessions.ts";
-import type { TrySignIn } from "../../access/sign-in.ts";
+import type { SignIn } from "../../access/sign-in.ts";
 import { t } from "../../api/json-schema.ts";
 import { AppError } from "../../errors.ts";
 import { latestChange } from "../../mailbox/changes.ts";
 import type { Runtime } from "../../runtime.ts";
 import type { Store } from "../../store/store.ts";
-import type { Asked, Route } from "../route.ts";
+import type { SessionView, SignInView } from "../identity-views.ts";
+import type { Asked, OpenRoute, Route } from "../route.ts";
 import type { SessionCookie } from "../session-cookie.ts";
-import type { Person, SessionView } from "../views.ts";
+import { describeUserAgent } from "../user-agent.ts";
+import type { Person } from "../views.ts";
 import { bodyOf, done, isoOf } from "./asked.ts";
 
 export interface SessionParts {
   store: Pick<Store, "db" | "transact">;
   cookie: SessionCookie;
-  trySignIn: TrySignIn;
+  identity: { signIn: Pick<SignIn, "inBrowser"> };
   runtime: Pick<Runtime, "now" | "randomBytes">;
 }
 
 const MOST_SIGN_IN_BYTES = 16_384;
 
 const readSignIn = bodyOf(
-  t.Object({ email: t.String({ maxLength: 320 }), password: t.String({ maxLength: 1_024 }) }),
+  t.Object({
+    email: t.String({ maxLength: 320 }),
+    password: t.String({ maxLength: 1_024 }),
+    code: t.Optional(t.String({ maxLength: 64 })),
+    keep: t.Optional(t.Boolean()),
+  }),
   MOST_SIGN_IN_BYTES,
 );
 
 /**
- * POST /app/sign-in `{email, password}`: 204 with the cookie; 401 says nothing of what was wrong (contract: Sign-in
- * failures). A browser that was signed in gets a new session, whoever it is: a token planted in it is worth nothing.
+ * POST /app/sign-in `{email, password, code?, keep?}`: 204 with the cookie, which without `keep` ends with the browser; 200
+ * SignInView when a code is missing; 401 says nothing of what was wrong (contract: Sign-in failures). A browser that was
+ * signed in gets a new session, whoever it is: a token planted in it is worth nothing.
  */
-export function createSignInRoute({ store, cookie, trySignIn, runtime }: SessionParts) {
-  return async (request: Request, source: string): Promise<Response> => {
-    const { email, password } = await readSignIn({ request });
-    const signedIn = await trySignIn({ username: email, secret: password, source });
-    const { token } = store.transact((tx) => {
-      // The password may have changed, and the person left, while it was being looked at.
-      const caller = signedIn?.present();
-      if (!caller) throw new AppError("unauthorized", "Email address and password do not match");
-      const userAgent = request.headers.get("user-agent") ?? "";
-      return startSession(tx, runtime, { userId: caller.userId, userAgent });
-    });
-    return new Response(null, { status: 204, headers: { "set-cookie": cookie.keep(token) } });
+export function signInRoute({ store, cookie, identity, runtime }: SessionParts): OpenRoute {
+  return {
+    method: "POST",
+    path: "/sign-in",
+    async run({ request, source }): Promise<Response | SignInView> {
+      const { email, password, code, keep: kept = true } = await readSignIn({ request });
+      const signedIn = await identity.signIn.inBrowser({ username: email, secret: password, code, source });
+      if (signedIn === "code") return { next: "code" };
+      const { token } = store.transact((tx) => {
+        // The password may have changed, and the person left, while it was being looked at.
+        const caller = signedIn?.present();
+        if (!caller) throw new AppError("unauthorized", code === undefined ? NO_MATCH : NO_MATCH_WITH_CODE);
+        const userAgent = request.headers.get("user-agent") ?? "";
+        return startSession(tx, runtime, { userId: caller.userId, userAgent, source, kept });
+      });
+      return new Response(null, { status: 204, headers: { "set-cookie": cookie.give(token, kept) } });
+    },
   };
 }
+
+const NO_MATCH = "Email address and password do not match";
+const NO_MATCH_WITH_CODE =
+  "Email address, password and code do not match. Each code counts once: wait for the next one";
 
 export function sessionRoutes({ store, cookie, runtime }: SessionParts): Route[] {
   const signedOut = () => new Response(null, { status: 204, headers: { "set-cookie": cookie.drop() } });
@@ -68,8 +86,8 @@ export function sessionRoutes({ store, cookie, runtime }: SessionParts): Route[]
       run({ session }): { sessions: SessionView[] } {
         const sessions = listSessions(store.db, session.caller.userId, runtime.now());
         return {
-          sessions: sessions.map(({ id, userAgent, createdAt, lastUsedAt }) => ({
-            ...{ id, userAgent, current: id === session.id },
+          sessions: sessions.map(({ id, userAgent, source, createdAt, lastUsedAt }) => ({
+            ...{ id, browser: describeUserAgent(userAgent), source, current: id === session.id },
             ...{ createdAt: isoOf(createdAt), lastUsedAt: isoOf(lastUsedAt) },
           })),
         };

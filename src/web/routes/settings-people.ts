@@ -22,7 +22,9 @@ const readUser = bodyOf(
 );
 const readChange = bodyOf(t.Object({ role: t.Optional(oneOf(ROLES)), password: t.Optional(t.String()) }));
 
-const viewOf = ({ id, email, name, role, canSignIn }: UserEntry): UserView => ({ id, email, name, role, canSignIn });
+const viewOf = ({ id, email, name, role, canSignIn, secondFactor }: UserEntry): UserView => ({
+  ...{ id, email, name, role, canSignIn, secondFactor },
+});
 
 export function peopleRoutes({ store, people }: PeopleParts): Route[] {
   return [
@@ -57,6 +59,16 @@ export function peopleRoutes({ store, people }: PeopleParts): Route[] {
           if (passwordHash !== undefined) people.replacePassword(tx, id, passwordHash, by);
         });
         return viewOf(people.userIn(workspaceOf(asked), id));
+      },
+    },
+    {
+      // Of somebody who lost it.
+      method: "DELETE",
+      path: "/people/:id/second-factor",
+      run(asked) {
+        const { id } = people.userIn(workspaceOf(asked), asked.params.id ?? "");
+        store.transact((tx) => people.resetSecondFactor(tx, id, asked.session.caller.userId));
+        return done();
       },
     },
     {

@@ -1,0 +1,92 @@
+/**
+ * App passwords: what a mail app signs in with in place of its person's password, and can do nothing with but send their
+ * mail. The only writer of app_passwords. Each is shown once, kept as a hash, and revoked by being deleted.
+ */
+import { and, count, desc, eq, sql } from "drizzle-orm";
+import { AppError } from "../errors.ts";
+import { newId, type Runtime } from "../runtime.ts";
+import { prepared } from "../store/prepared.ts";
+import { appPasswords, users } from "../store/schema.ts";
+import type { Db, Tx } from "../store/store.ts";
+import type { Caller } from "./caller.ts";
+import { hashOfTyped, newTypedSecret } from "./typed-secret.ts";
+
+/** 100 bits. */
+const LENGTH = 20;
+const MOST = 50;
+
+/** A new one of that person's. `password` is seen here and never again. @throws AppError conflict when they have very many */
+export function createAppPassword(
+  tx: Tx,
+  runtime: Pick<Runtime, "now" | "randomBytes">,
+  { userId, name }: { userId: string; name: string },
+): { id: string; password: string } {
+  const had = tx.select({ count: count() }).from(appPasswords).where(eq(appPasswords.userId, userId)).get();
+  if ((had?.count ?? 0) >= MOST) {
+    throw new AppError("conflict", `You have ${MOST} app passwords: revoke those that nothing uses`);
+  }
+  const id = newId(runtime, "apw");
+  const password = newTypedSecret(runtime, LENGTH);
+  const hash = hashOfTyped(password, LENGTH) ?? "";
+  tx.insert(appPasswords).values({ id, userId, name, hash, createdAt: runtime.now() }).run();
+  return { id, password };
+}
+
+const byHash = prepared((db) =>
+  db
+    .select({
+      appPasswordId: appPasswords.id,
+      userId: users.id,
+      workspaceId: users.workspaceId,
+      role: users.role,
+      email: users.email,
+    })
+    .from(appPasswords)
+    .innerJoin(users, eq(users.id, appPasswords.userId))
+    .where(eq(appPasswords.hash, sql.placeholder("hash")))
+    .prepare(),
+);
+
+/** Whose app password that is, however it was typed; undefined for what is none, or was revoked. */
+export function findAppPassword(
+  db: Db,
+  password: string,
+): (Omit<Caller, "scopes"> & { appPasswordId: string }) | undefined {
+  const hash = hashOfTyped(password, LENGTH);
+  return hash === undefined ? undefined : byHash(db).get({ hash });
+}
+
+/** An app password as its person sees it. */
+export interface AppPasswordRecord {
+  id: string;
+  name: string;
+  createdAt: number;
+  /** Kept to the minute; null while it was never used. */
+  lastUsedAt: number | null;
+}
+
+/** Somebody's, newest first. */
+export function listAppPasswords(db: Db, userId: string): AppPasswordRecord[] {
+  return db
+    .select({
+      id: appPasswords.id,
+      name: appPasswords.name,
+      createdAt: appPasswords.createdAt,
+      lastUsedAt: appPasswords.lastUsedAt,
+    })
+    .from(appPasswords)
+    .where(eq(appPasswords.userId, userId))
+    .orderBy(desc(appPasswords.createdAt), desc(appPasswords.id))
+    .all();
+}
+
+/** Revokes one of somebody's at once and for good. False when they have none of that id. */
+export function revokeAppPassword(tx: Tx, userId: string, id: string): boolean {
+  const its = and(eq(appPasswords.id, id), eq(appPasswords.userId, userId));
+  return tx.delete(appPasswords).where(its).returning({ id: appPasswords.id }).all().length > 0;
+}
+
+/** For createLastUse. */
+export function noteAppPasswordUse(tx: Tx, id: string, now: number): void {
+  tx.update(appPasswords).set({ lastUsedAt: now }).where(eq(appPasswords.id, id)).run();
+}

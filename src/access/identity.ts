@@ -1,0 +1,38 @@
+/** Who people are and how they prove it, joined: what signs in, what slows down guessing, second factors, and last uses. */
+import { join } from "node:path";
+import type { Log } from "../log.ts";
+import type { Runtime } from "../runtime.ts";
+import type { Store } from "../store/store.ts";
+import { noteAppPasswordUse } from "./app-passwords.ts";
+import { noteKeyUse } from "./credentials.ts";
+import { createLastUse } from "./last-use.ts";
+import { openSeal } from "./seal.ts";
+import { createSecondFactors } from "./second-factor.ts";
+import { createSessionSweep, createSessionUse } from "./sessions.ts";
+import { createSignIn } from "./sign-in.ts";
+import { createSlowdown } from "./slowdown.ts";
+
+export interface IdentityParts {
+  store: Store;
+  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
+  /** The data folder. */
+  folder: string;
+  log: Log;
+}
+
+export type Identity = ReturnType<typeof openIdentity>;
+
+export function openIdentity({ store, runtime, folder, log }: IdentityParts) {
+  const secondFactors = createSecondFactors(openSeal(join(folder, "keys", "second-factor.key"), runtime, log), runtime);
+  const slowdown = createSlowdown(runtime);
+  const touchKey = createLastUse(store, log, "an API key", noteKeyUse);
+  const touchAppPassword = createLastUse(store, log, "an app password", noteAppPasswordUse);
+  return {
+    secondFactors,
+    slowdown,
+    touchKey,
+    touchSession: createSessionUse(store, log),
+    signIn: createSignIn({ store, slowdown, secondFactors, touchKey, touchAppPassword, runtime }),
+    sweepSessions: createSessionSweep(store),
+  };
+}

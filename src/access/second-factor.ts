@@ -1,0 +1,106 @@
+/**
+ * The second factor that people may add to their password: codes of an authenticator app, and recovery codes for when it is
+ * lost. The only writer of second_factors and recovery_codes.
+ *
+ * Invariant: no code counts twice. A code of the app is of a later time step than every one accepted before it (RFC 6238
+ * §5.2); a recovery code is deleted by being used.
+ */
+import { and, count, eq, sql } from "drizzle-orm";
+import { AppError } from "../errors.ts";
+import type { Runtime } from "../runtime.ts";
+import { prepared } from "../store/prepared.ts";
+import { recoveryCodes, secondFactors } from "../store/schema.ts";
+import type { Db, Tx } from "../store/store.ts";
+import type { Seal } from "./seal.ts";
+import { matchingStep, SECRET_BYTES, secretOf, toBase32 } from "./totp.ts";
+import { hashOfTyped, newTypedSecret } from "./typed-secret.ts";
+
+const RECOVERY_CODES = 10;
+/** 80 bits each. */
+const RECOVERY_LENGTH = 16;
+
+const statements = prepared((db) => ({
+  byUser: db
+    .select()
+    .from(secondFactors)
+    .where(eq(secondFactors.userId, sql.placeholder("userId")))
+    .prepare(),
+}));
+
+/** Whether that person has a second factor, so that their password alone proves nothing. */
+export const hasSecondFactor = (db: Db, userId: string): boolean => statements(db).byUser.get({ userId }) !== undefined;
+
+/** Somebody's second factor as they see it: since when (epoch ms), and how many recovery codes are left. */
+export function secondFactorOf(db: Db, userId: string): { since: number; recoveryCodes: number } | undefined {
+  const factor = statements(db).byUser.get({ userId });
+  if (!factor) return undefined;
+  const left = db.select({ count: count() }).from(recoveryCodes).where(eq(recoveryCodes.userId, userId)).get();
+  return { since: factor.createdAt, recoveryCodes: left?.count ?? 0 };
+}
+
+/** A secret to begin with, in base32; nothing is kept of it until enrol is given it back. */
+export const proposeSecret = (runtime: Pick<Runtime, "randomBytes">): string =>
+  toBase32(runtime.randomBytes(SECRET_BYTES));
+
+/** New recovery codes, instead of any before; seen here and never again. */
+export function renewRecoveryCodes(tx: Tx, runtime: Pick<Runtime, "randomBytes">, userId: string): string[] {
+  tx.delete(recoveryCodes).where(eq(recoveryCodes.userId, userId)).run();
+  const codes = Array.from({ length: RECOVERY_CODES }, () => newTypedSecret(runtime, RECOVERY_LENGTH));
+  tx.insert(recoveryCodes)
+    .values(codes.map((code) => ({ userId, hash: hashOfTyped(code, RECOVERY_LENGTH) ?? "" })))
+    .run();
+  return codes;
+}
+
+/** False when they have none. Recovery codes go with it. */
+export function removeSecondFactor(tx: Tx, userId: string): boolean {
+  return tx.delete(secondFactors).where(eq(secondFactors.userId, userId)).returning().all().length > 0;
+}
+
+export type SecondFactors = ReturnType<typeof createSecondFactors>;
+
+export function createSecondFactors(seal: Seal, runtime: Pick<Runtime, "now" | "randomBytes">) {
+  return {
+    /**
+     * Adds a second factor, once a code shows that an app has its secret (base32). That code counts as used. Returns the
+     * first recovery codes.
+     * @throws AppError conflict when there is one, bad_request for what is no secret, unprocessable for another code
+     */
+    enrol(tx: Tx, userId: string, given: { secret: string; code: string }): string[] {
+      if (hasSecondFactor(tx, userId)) throw new AppError("conflict", "You have a second factor already");
+      const secret = secretOf(given.secret);
+      if (!secret) throw new AppError("bad_request", "That is no secret of this server's making");
+      const now = runtime.now();
+      const step = matchingStep(secret, plainCode(given.code), now);
+      if (step === undefined) {
+        throw new AppError(
+          "unprocessable",
+          "That is not the code of this secret: take the one that the app shows now, and see that its clock is right",
+        );
+      }
+      tx.insert(secondFactors)
+        .values({ userId, secret: seal.close(secret, userId), lastStep: step, createdAt: now })
+        .run();
+      return renewRecoveryCodes(tx, runtime, userId);
+    },
+
+    /** Whether that is a code of theirs which counts now: of the app, or for recovery. It does not a second time. */
+    useCode(tx: Tx, userId: string, code: string): boolean {
+      const factor = statements(tx).byUser.get({ userId });
+      if (!factor) return false;
+      const recovery = hashOfTyped(code, RECOVERY_LENGTH);
+      if (recovery !== undefined) {
+        const its = and(eq(recoveryCodes.userId, userId), eq(recoveryCodes.hash, recovery));
+        return tx.delete(recoveryCodes).where(its).returning().all().length > 0;
+      }
+      const secret = seal.open(factor.secret, userId);
+      const step = secret && matchingStep(secret, plainCode(code), runtime.now(), factor.lastStep);
+      if (step === undefined) return false;
+      tx.update(secondFactors).set({ lastStep: step }).where(eq(secondFactors.userId, userId)).run();
+      return true;
+    },
+  };
+}
+
+/** Apps show codes in groups. */
+const plainCode = (code: string): string => code.replace(/[\s-]/g, "");
