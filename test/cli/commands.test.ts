@@ -1,7 +1,13 @@
 /** The commands and their documents (contract: Commands), in one process; test/cli/process.test.ts runs real ones. */
 import { expect, test } from "bun:test";
+import { openIdentity } from "../../src/access/identity.ts";
+import { proposeSecret } from "../../src/access/second-factor.ts";
+import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
+import { createLog } from "../../src/log.ts";
 import type { DnsResolver } from "../../src/runtime.ts";
 import { SETTINGS } from "../../src/store/options.ts";
+import { openStore } from "../../src/store/store.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
 import { openTerminal, SETUP } from "./terminal.ts";
 
 interface Named {
@@ -42,6 +48,30 @@ test("setup takes the password and the name of the workspace", async () => {
   expect(await ask("user", "list")).toMatchObject([{ id: made.userId, canSignIn: true }]);
 });
 
+test("a second factor is told of, and reset", async () => {
+  const { data, ask, say } = openTerminal();
+  const { userId } = await ask<{ userId: string }>(...SETUP);
+  const totp = ["user", "totp", "ada@acme.test"] as const;
+  expect(await ask(...totp)).toEqual({ id: userId, address: "ada@acme.test", secondFactor: false });
+  const runtime = fakeRuntime();
+  const store = openStore({ folder: data, runtime });
+  const log = createLog("silent", runtime.now, () => {});
+  const { secondFactors } = openIdentity({ store, runtime, folder: data, log });
+  const secret = proposeSecret(runtime);
+  const code = codeOf(secretOf(secret) as Uint8Array, stepAt(runtime.now()));
+  store.transact((tx) => secondFactors.enrol(tx, userId, { secret, code }));
+  store.close();
+  expect([await ask(...totp), await ask("user", "list")]).toMatchObject([
+    { secondFactor: true },
+    [{ secondFactor: true }],
+  ]);
+  expect(await ask(...totp, "--reset")).toMatchObject({ secondFactor: false });
+  expect(await say(...totp, "--reset")).toMatchObject({
+    exitCode: 1,
+    stderr: expect.stringContaining("no second factor"),
+  });
+});
+
 test("an empty password is refused before anything is made", async () => {
   const { say, ask } = openTerminal();
   const said = await say(...SETUP, "--password-stdin");
@@ -68,6 +98,7 @@ test("people, mailboxes, aliases, shares and quotas, as documents", async () => 
     role: "member",
     workspace: "acme.test",
     canSignIn: true,
+    secondFactor: false,
     createdAt: expect.any(String),
     mailboxId: expect.stringMatching(/^mbx_/),
   });

@@ -61,6 +61,31 @@ test("a server says where it listens, stops when told, and refuses a port that i
   expect(await server.kill("SIGTERM")).toBe(0);
 });
 
+test("a server without a workspace prints a link that sets it up, another at each start, and none afterwards", async () => {
+  const place = { data: temporaryFolder(), env: { MAILROOM_BASE_URL: "https://mail.acme.test" } };
+  const tokenOf = (text: string): string | undefined =>
+    /^ {2}https:\/\/mail\.acme\.test\/setup#(\w{43})$/m.exec(text)?.[1];
+  const first = await serve(place);
+  const old = tokenOf(first.stderr());
+  await first.kill("SIGTERM");
+  const second = await serve(place);
+  const token = tokenOf(second.stderr());
+  expect(old).toBeString();
+  expect(token).not.toBe(old as string);
+  const setUp = async (token: string | undefined) => {
+    const given = { token, domain: "acme.test", email: "ada@acme.test", name: "Ada", password: "correct horse" };
+    const headers = { "content-type": "application/json", origin: "https://mail.acme.test" };
+    const answer = await fetch(`${second.http}/app/setup`, { method: "POST", headers, body: JSON.stringify(given) });
+    return answer.status;
+  };
+  expect([await setUp(old), await setUp(token), await setUp(token)]).toEqual([403, 200, 409]);
+  for (const { ready } of [first, second]) expect(JSON.stringify(ready)).not.toContain("setup");
+  await second.kill("SIGTERM");
+  const third = await serve(place);
+  expect(await third.kill("SIGTERM")).toBe(0);
+  expect(third.stderr()).not.toContain("setup");
+});
+
 test("the demo is served, and served again with a key of its own", async () => {
   // As `npm start` does.
   const place = { data: temporaryFolder(), program: FROM_SOURCE };
@@ -69,6 +94,7 @@ test("the demo is served, and served again with a key of its own", async () => {
   const line = /^ +Try +(curl .*)$/m.exec(first.stderr())?.[1] ?? "";
   expect(line).toBe(`curl -H 'Authorization: Bearer ${keyOf(first.stderr())}' ${first.http}/api/v1/threads`);
   expect(first.stderr()).toMatch(/Sign in +ada@example\.test +[A-Za-z0-9]{12,}\n/);
+  expect(first.stderr()).not.toContain("/setup#");
   const listed = await apiClient(first.http, keyOf(line)).get<{ threads: object[] }>("/threads");
   expect(listed.status).toBe(200);
   expect(await first.kill("SIGINT")).toBe(0);

@@ -59,7 +59,43 @@ export async function boot(
   dns?: DnsResolver,
   world: Partial<Runtime> = {},
 ): Promise<Booted> {
-  const runtime = fakeRuntime({ ...(dns && { dns }), ...world });
+  const keys = await dkimKeys;
+  let owner: Booted["owner"] | undefined;
+  const started = await bootEmpty(
+    env,
+    { ...(dns && { dns }), ...world },
+    ({ store, people, domains, developers, options }) => {
+      owner = store.transact((tx) => {
+        const { id: workspaceId } = people.addWorkspace(tx, "Example");
+        domains.markVerified(tx, domains.addDomain(tx, workspaceId, "example.test", keys).id);
+        const alice = {
+          workspaceId,
+          email: "alice@example.test",
+          name: "Alice",
+          role: "owner",
+          ownMailbox: true,
+        } as const;
+        const { userId, mailboxId = "" } = people.addUser(tx, alice);
+        const { key: apiKey } = developers.createKey(tx, { userId, name: "Tests", scopes: SCOPES });
+        return { workspaceId, userId, mailboxId, apiKey };
+      });
+      store.transact((tx) => {
+        options.set(tx, "api.ipRequestsPerMinute", "1000000");
+        options.set(tx, "api.keyRequestsPerMinute", "1000000");
+      });
+    },
+  );
+  if (!owner) throw new Error("nobody owns it");
+  return { ...started, owner, api: started.apiWith(owner.apiKey) };
+}
+
+/** One without a workspace, as it is first started; `prepare` is done before. */
+export async function bootEmpty(
+  env: Record<string, string> = {},
+  world: Partial<Runtime> = {},
+  prepare: (appliance: Appliance) => void = () => {},
+): Promise<Omit<Booted, "owner" | "api">> {
+  const runtime = fakeRuntime(world);
   const lines: Record<string, unknown>[] = [];
   const config = readConfig({
     MAILROOM_DATA: temporaryFolder(),
@@ -69,23 +105,10 @@ export async function boot(
     MAILROOM_SUBMISSIONS: "127.0.0.1:0",
     ...env,
   });
-  const keys = await dkimKeys;
   const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
   const appliance = createAppliance(config, runtime, log, { file: ":memory:", startWorker: shareWorker });
   running.add(appliance);
-  const { people, domains, developers } = appliance;
-  const owner = appliance.store.transact((tx) => {
-    const { id: workspaceId } = people.addWorkspace(tx, "Example");
-    domains.markVerified(tx, domains.addDomain(tx, workspaceId, "example.test", keys).id);
-    const alice = { workspaceId, email: "alice@example.test", name: "Alice", role: "owner", ownMailbox: true } as const;
-    const { userId, mailboxId = "" } = people.addUser(tx, alice);
-    const { key: apiKey } = developers.createKey(tx, { userId, name: "Tests", scopes: SCOPES });
-    return { workspaceId, userId, mailboxId, apiKey };
-  });
-  appliance.store.transact((tx) => {
-    appliance.options.set(tx, "api.ipRequestsPerMinute", "1000000");
-    appliance.options.set(tx, "api.keyRequestsPerMinute", "1000000");
-  });
+  prepare(appliance);
   const certificatePath = join(config.data, "tls", "self-signed.pem");
   if (certificate) {
     mkdirSync(dirname(certificatePath), { recursive: true });
@@ -97,13 +120,10 @@ export async function boot(
     const [host = "", port = ""] = listener.split(":");
     return { host, port: Number(port) };
   };
-  const apiWith = (key?: string): Client => apiClient(`http://${ready.http}`, key);
   return {
     appliance,
     runtime,
-    owner,
-    api: apiWith(owner.apiKey),
-    apiWith,
+    apiWith: (key) => apiClient(`http://${ready.http}`, key),
     mx: addressOf(ready.mx),
     submission: addressOf(ready.submission),
     submissions: addressOf(ready.submissions),
