@@ -66,15 +66,17 @@ interface FolderSearch {
   mailbox?: string;
   /** What is searched for. */
   q?: string;
+  label?: string;
 }
 
 const folder = createRoute({
   getParentRoute: () => mail,
   path: "$folder",
   component: FolderPage,
-  validateSearch: ({ mailbox, q }: Record<string, unknown>): FolderSearch => ({
+  validateSearch: ({ mailbox, q, label }: Record<string, unknown>): FolderSearch => ({
     ...(typeof mailbox === "string" && { mailbox }),
     ...(q !== undefined && q !== "" && { q: String(q) }),
+    ...(label !== undefined && label !== "" && { label: String(label) }),
   }),
 });
 

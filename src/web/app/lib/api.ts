@@ -2,7 +2,7 @@
  * Asking the server, with the types that it answers with. Every address of the app's API that the browser uses stands
  * here, or for settings in settings-*.ts beside it, and nowhere else.
  */
-import type { MailboxView, ThreadDetailView, ThreadListView, ThreadPatch, ThreadView } from "../../../mailbox/views.ts";
+import type { MailboxView, ThreadDetailView, ThreadListView } from "../../../mailbox/views.ts";
 import type { DraftContent, DraftRequest } from "../../../mta/drafts.ts";
 import type { AnswerView, ReplyRequest, SendRequest, SendView } from "../../../mta/sending.ts";
 import type { Person } from "../../views.ts";
@@ -13,7 +13,6 @@ export type {
   MessageView,
   ThreadDetailView,
   ThreadListView,
-  ThreadPatch,
   ThreadView,
 } from "../../../mailbox/views.ts";
 export type { ReplyRequest, SendRequest } from "../../../mta/sending.ts";
@@ -24,6 +23,7 @@ export interface ListFilters {
   mailbox?: string | undefined;
   folder?: string | undefined;
   q?: string | undefined;
+  label?: string | undefined;
   unread?: boolean | undefined;
   cursor?: string | undefined;
   limit?: number | undefined;
@@ -44,9 +44,6 @@ export const api = {
   mailboxes: () => ask<{ mailboxes: MailboxView[] }>("GET", "/mailboxes"),
   threads: (filters: ListFilters) => ask<ThreadListView>("GET", `/threads${queryOf(filters)}`),
   thread: (id: string) => ask<ThreadDetailView>("GET", `/threads/${idOf(id)}?html=false`),
-  update: (id: string, patch: ThreadPatch) => ask<{ thread: ThreadView }>("PATCH", `/threads/${idOf(id)}`, patch),
-  snooze: (id: string, until: string) => ask<{ thread: ThreadView }>("POST", `/threads/${idOf(id)}/snooze`, { until }),
-  deleteThread: (id: string) => ask<void>("DELETE", `/threads/${idOf(id)}`),
   empty: (folder: "trash" | "spam", mailbox: string) =>
     ask<{ deleted: number }>("POST", `/${folder}/empty`, { mailbox }),
   send: (message: SendRequest) => ask<SendView>("POST", "/send", message),
@@ -64,5 +61,7 @@ export const frameOf = (messageId: string, images: boolean): string =>
 export const previewOf = (attachmentId: string): string => `/app/attachments/${idOf(attachmentId)}/preview`;
 /** An attachment as a download. */
 export const downloadOf = (attachmentId: string): string => `/app/attachments/${idOf(attachmentId)}`;
+/** A message as a file, with its header. */
+export const originalOf = (messageId: string): string => `/app/messages/${idOf(messageId)}/raw`;
 /** News of mail, as server-sent events. */
 export const LIVE = "/app/live";

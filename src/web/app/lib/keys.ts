@@ -1,39 +1,110 @@
-/** Keyboard shortcuts, as mail people know them. None acts while somebody types, nor beside Ctrl, Alt or Meta. */
+/**
+ * Keyboard shortcuts, as mail people know them. None acts while somebody types, nor beside Ctrl, Alt or Meta. A handler is
+ * named by its key (KeyboardEvent.key), or by two with a space between, pressed one after the other.
+ */
 import { useEffect, useRef } from "react";
 
-export const SHORTCUTS: readonly [keys: string, does: string][] = [
-  ["j / k", "Next, previous conversation"],
-  ["Enter", "Open"],
-  ["u", "Back to the list"],
-  ["e", "Archive"],
-  ["#", "Move to trash"],
-  ["!", "Mark as spam"],
-  ["s", "Star"],
-  ["Shift + u", "Mark as unread"],
-  ["r", "Reply"],
-  ["a", "Reply to all"],
-  ["c", "Compose"],
-  ["z", "Undo"],
-  ["/", "Search"],
-  ["?", "These shortcuts"],
+interface ShortcutGroup {
+  name: string;
+  shortcuts: readonly [keys: string, does: string][];
+}
+
+export const SHORTCUTS: readonly ShortcutGroup[] = [
+  {
+    name: "Going around",
+    shortcuts: [
+      ["j / k", "Next, previous conversation"],
+      ["o / Enter", "Open"],
+      ["u", "Back to the list"],
+      ["g then i", "Inbox"],
+      ["g then s", "Starred"],
+      ["g then b", "Snoozed"],
+      ["g then d", "Drafts"],
+      ["g then t", "Sent"],
+      ["g then a", "All mail"],
+      ["/", "Search"],
+    ],
+  },
+  {
+    name: "Tidying",
+    shortcuts: [
+      ["x", "Select"],
+      ["Shift + x", "Select from the last one to this one"],
+      ["* then a / n", "Select all, none"],
+      ["e", "Archive"],
+      ["[ / ]", "Archive, and go to the previous, next one"],
+      ["#", "Move to trash"],
+      ["!", "Mark as spam"],
+      ["s", "Star"],
+      ["l", "Label"],
+      ["b", "Snooze"],
+      ["Shift + i / u", "Mark as read, unread"],
+      ["z", "Undo"],
+    ],
+  },
+  {
+    name: "Writing",
+    shortcuts: [
+      ["c", "Compose"],
+      ["r", "Reply"],
+      ["a", "Reply to all"],
+      ["f", "Forward"],
+    ],
+  },
+  { name: "Help", shortcuts: [["?", "These shortcuts"]] },
 ];
 
 const isTyping = (target: EventTarget | null): boolean =>
-  target instanceof HTMLElement && target.closest("input, textarea, select, [contenteditable], dialog") !== null;
+  target instanceof HTMLElement &&
+  target.closest("input, textarea, select, [contenteditable], dialog, [role=dialog], [role=menu]") !== null &&
+  !(target instanceof HTMLInputElement && target.type === "checkbox");
 
-/** While the component is there, `handlers[key]` is called for a key of that name (KeyboardEvent.key). */
-export function useShortcuts(handlers: Readonly<Record<string, () => void>>): void {
-  const latest = useRef(handlers);
-  latest.current = handlers;
+/** The second key of two has to follow within this, ms. */
+const BETWEEN_MS = 1_500;
+
+interface Press {
+  key: string;
+  at: number;
+}
+/** Keys that begin a sequence. */
+const BEGINNINGS = new Set(["g", "*"]);
+
+/** The last press, and the one before it if that begins a sequence: common to all who listen. */
+let latest: Press | undefined;
+let begun: Press | undefined;
+
+// While it is still on its way down: who listens below sees the key before this one.
+document.addEventListener(
+  "keydown",
+  ({ key, target, timeStamp }) => {
+    if (["Shift", "Control", "Alt", "Meta"].includes(key)) return;
+    begun = latest && BEGINNINGS.has(latest.key) && timeStamp - latest.at < BETWEEN_MS ? latest : undefined;
+    latest = isTyping(target) ? undefined : { key, at: timeStamp };
+  },
+  true,
+);
+
+/** While the component is there, `handlers` are called for their keys. */
+export function useShortcuts(handlers: Readonly<Record<string, (event: KeyboardEvent) => void>>): void {
+  const current = useRef(handlers);
+  current.current = handlers;
   useEffect(() => {
     function pressed(event: KeyboardEvent): void {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
-      // A button or link that has the focus keeps the key that presses it.
-      if (event.key === "Enter" && event.target instanceof HTMLElement && event.target.closest("a, button")) return;
-      const handler = latest.current[event.key];
+      // A button, link or box that has the focus keeps the key that presses it.
+      const { key } = event;
+      if (
+        (key === "Enter" || key === " ") &&
+        event.target instanceof HTMLElement &&
+        event.target.closest("a, button, input")
+      ) {
+        return;
+      }
+      // What follows "g" is no shortcut of its own.
+      const handler = current.current[begun ? `${begun.key} ${key}` : key];
       if (!handler) return;
       event.preventDefault();
-      handler();
+      handler(event);
     }
     document.addEventListener("keydown", pressed);
     return () => document.removeEventListener("keydown", pressed);

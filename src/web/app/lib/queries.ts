@@ -1,24 +1,11 @@
-/** What the app knows of the server's state, how long it believes it, and how it changes it: one place for TanStack Query. */
-import {
-  type InfiniteData,
-  infiniteQueryOptions,
-  QueryClient,
-  queryOptions,
-  useMutation,
-  useQueryClient,
-} from "@tanstack/react-query";
-import {
-  api,
-  type ListFilters,
-  type ThreadDetailView,
-  type ThreadListView,
-  type ThreadPatch,
-  type ThreadView,
-} from "./api.ts";
+/** What the app knows of the server's state, how long it believes it, one place for TanStack Query. thread-actions.ts changes it. */
+import { infiniteQueryOptions, QueryClient, queryOptions } from "@tanstack/react-query";
+import { api, type ListFilters, type ThreadListView } from "./api.ts";
 import { Refusal } from "./ask.ts";
-import { type Toast, toast } from "./toast.ts";
 
-const PAGE = 40;
+/** The first page is soon there; the next ones are few, for all of them are asked for again when mail changes. */
+const FIRST_PAGE = 40;
+const PAGE = 100;
 
 export const queryClient = new QueryClient({
   defaultOptions: {
@@ -37,10 +24,11 @@ export const mailboxesQuery = queryOptions({
   queryFn: async () => (await api.mailboxes()).mailboxes,
 });
 
-export const threadsQuery = (filters: Pick<ListFilters, "mailbox" | "folder" | "q">) =>
+export const threadsQuery = (filters: Pick<ListFilters, "mailbox" | "folder" | "q" | "label">) =>
   infiniteQueryOptions({
     queryKey: ["threads", filters],
-    queryFn: ({ pageParam }) => api.threads({ ...filters, limit: PAGE, cursor: pageParam }),
+    queryFn: ({ pageParam }) =>
+      api.threads({ ...filters, limit: pageParam === undefined ? FIRST_PAGE : PAGE, cursor: pageParam }),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page: ThreadListView) => page.nextCursor ?? undefined,
   });
@@ -68,99 +56,8 @@ export const answerQuery = (id: string, all: boolean) =>
 
 /** Everything that new mail, or a change of any, makes doubtful. */
 export function refreshMail(threadIds?: readonly string[]): void {
-  for (const key of ["threads", "mailboxes", "unread"]) void queryClient.invalidateQueries({ queryKey: [key] });
+  for (const key of ["threads", "mailboxes", "unread", "labels", "usage"])
+    void queryClient.invalidateQueries({ queryKey: [key] });
   if (threadIds === undefined) void queryClient.invalidateQueries({ queryKey: ["thread"] });
   for (const id of threadIds ?? []) void queryClient.invalidateQueries({ queryKey: ["thread", id] });
-}
-
-type Lists = InfiniteData<ThreadListView, string | undefined>;
-
-/** Shows a change at once, wherever the conversation is shown; `undefined` takes it out of the lists. */
-function show(id: string, change: ((thread: ThreadView) => ThreadView) | undefined): void {
-  const inList = (thread: ThreadView): ThreadView[] => {
-    if (thread.id !== id) return [thread];
-    return change ? [change(thread)] : [];
-  };
-  queryClient.setQueriesData<Lists>(
-    { queryKey: ["threads"] },
-    (lists) =>
-      lists && { ...lists, pages: lists.pages.map((page) => ({ ...page, threads: page.threads.flatMap(inList) })) },
-  );
-  if (!change) return;
-  queryClient.setQueryData<ThreadDetailView>(
-    ["thread", id],
-    (detail) => detail && { ...detail, thread: change(detail.thread) },
-  );
-}
-
-const shownAs = (thread: ThreadView, { unread, starred }: ThreadPatch): ThreadView => ({
-  ...thread,
-  ...(unread !== undefined && { unread }),
-  ...(starred !== undefined && { starred }),
-});
-
-export type Target = "inbox" | "archive" | "trash" | "spam";
-const TOLD: Record<Target, string> = {
-  inbox: "Moved to inbox",
-  archive: "Archived",
-  trash: "Moved to trash",
-  spam: "Marked as spam",
-};
-const isTarget = (folder: string): folder is Target => folder in TOLD;
-
-interface Change {
-  thread: ThreadView;
-  change: ThreadPatch;
-  /** What to say once it is done. */
-  told?: Toast;
-}
-
-/** What somebody does with a conversation. Each is shown at once; one that fails is taken back and told. */
-export function useThreadActions() {
-  const client = useQueryClient();
-  // Of the mutation, not of its call: the page that began it may be gone when it ends.
-  const callbacks = {
-    onSuccess: (_: unknown, { told }: { told?: Toast }) => {
-      if (told) toast(told);
-    },
-    onError: (error: Error) => toast({ text: error.message, tone: "danger" as const }),
-    onSettled: () => refreshMail(),
-  };
-
-  const patch = useMutation({
-    mutationFn: ({ thread, change }: Change) => api.update(thread.id, change),
-    onMutate: async ({ thread, change }) => {
-      await client.cancelQueries({ queryKey: ["threads"] });
-      show(thread.id, change.folder === undefined ? (shown) => shownAs(shown, change) : undefined);
-    },
-    ...callbacks,
-  });
-  const snooze = useMutation({
-    mutationFn: ({ thread, until }: { thread: ThreadView; until: Date; told: Toast }) =>
-      api.snooze(thread.id, until.toISOString()),
-    onMutate: ({ thread }) => show(thread.id, undefined),
-    ...callbacks,
-  });
-  const remove = useMutation({
-    mutationFn: ({ thread }: { thread: ThreadView; told: Toast }) => api.deleteThread(thread.id),
-    onMutate: ({ thread }) => show(thread.id, undefined),
-    ...callbacks,
-  });
-
-  /** Puts it back where it was, as far as conversations can be moved there. */
-  const undoOf = (thread: ThreadView): Pick<Toast, "undo"> => {
-    if (!isTarget(thread.folder) || thread.snoozedUntil !== undefined) return {};
-    const { folder } = thread;
-    return { undo: () => patch.mutate({ thread, change: { folder } }) };
-  };
-
-  return {
-    move: (thread: ThreadView, folder: Target) =>
-      patch.mutate({ thread, change: { folder }, told: { text: TOLD[folder], ...undoOf(thread) } }),
-    star: (thread: ThreadView, starred: boolean) => patch.mutate({ thread, change: { starred } }),
-    markUnread: (thread: ThreadView, unread: boolean) => patch.mutate({ thread, change: { unread } }),
-    snooze: (thread: ThreadView, until: Date, label: string) =>
-      snooze.mutate({ thread, until, told: { text: `Snoozed: ${label}`, ...undoOf(thread) } }),
-    deleteForGood: (thread: ThreadView) => remove.mutate({ thread, told: { text: "Deleted for good" } }),
-  };
 }

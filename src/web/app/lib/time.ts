@@ -26,11 +26,47 @@ export function snoozeTimes(): { label: string; at: Date }[] {
     date.setHours(hour, 0, 0, 0);
     return date;
   };
-  const toMonday = (8 - now().getDay()) % 7 || 7;
+  const today = now().getDay();
+  const toMonday = (8 - today) % 7 || 7;
+  const toSaturday = (6 - today + 7) % 7;
+  const soon = now();
+  soon.setHours(soon.getHours() + 3, 0, 0, 0);
   return [
-    ...(now().getHours() < 16 ? [{ label: "Later today", at: at(0, 18) }] : []),
+    ...(soon.getDate() === now().getDate() ? [{ label: "In three hours", at: soon }] : []),
+    ...(now().getHours() < 16 ? [{ label: "This evening", at: at(0, 18) }] : []),
     { label: "Tomorrow morning", at: at(1, 8) },
+    ...(toSaturday > 1 ? [{ label: "At the weekend", at: at(toSaturday, 9) }] : []),
     { label: "Next Monday", at: at(toMonday, 8) },
     { label: "In a month", at: at(30, 8) },
   ];
+}
+
+const two = (number: number): string => String(number).padStart(2, "0");
+/** As an <input type="datetime-local"> has it. */
+const local = (date: Date): string =>
+  `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}T${two(date.getHours())}:${two(date.getMinutes())}`;
+
+/** The times that such an input takes for a snooze: a year, as the server has it. */
+export function localTime(): { least: string; most: string; initial: string } {
+  const inDays = (days: number, hour?: number): Date => {
+    const date = now();
+    date.setDate(date.getDate() + days);
+    if (hour !== undefined) date.setHours(hour, 0, 0, 0);
+    return date;
+  };
+  return { least: local(now()), most: local(inDays(365)), initial: local(inDays(1, 8)) };
+}
+
+/** The time that was picked, if it is one in the year to come. */
+export function readLocalTime(text: string): Date | undefined {
+  const { most } = localTime();
+  const date = new Date(text);
+  return date.getTime() > now().getTime() && text <= most ? date : undefined;
+}
+
+/** Some days before today, YYYY-MM-DD. */
+export function dayBefore(days: number): string {
+  const date = now();
+  date.setDate(date.getDate() - days);
+  return local(date).slice(0, 10);
 }

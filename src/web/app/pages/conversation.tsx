@@ -1,11 +1,14 @@
 /** One conversation: its messages, oldest first, what can be done with it, and answering. Opening it marks it read. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
-import { ArrowLeft, ReplyAll, Reply as ReplyIcon } from "lucide-react";
+import { ArrowLeft, ReplyAll, Reply as ReplyIcon, X } from "lucide-react";
 import { use, useEffect, useRef, useState } from "react";
+import type { ThreadView } from "../lib/api.ts";
 import { useShortcuts } from "../lib/keys.ts";
 import { ListContext } from "../lib/list-context.ts";
-import { threadQuery, useThreadActions } from "../lib/queries.ts";
+import { threadQuery } from "../lib/queries.ts";
+import { threadActions } from "../lib/thread-actions.ts";
+import { fullTime } from "../lib/time.ts";
 import { Button } from "../parts/button.tsx";
 import { DraftBox } from "../parts/draft-box.tsx";
 import { MessageCard } from "../parts/message-card.tsx";
@@ -21,7 +24,6 @@ export function ConversationPage() {
 
 function Conversation({ folder, threadId }: { folder: string; threadId: string }) {
   const query = useQuery(threadQuery(threadId));
-  const actions = useThreadActions();
   const { left } = use(ListContext);
   const [answering, setAnswering] = useState<"sender" | "all">();
   const detail = query.data;
@@ -34,27 +36,28 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
   /** The message that was the first unread one then; absent: the newest. */
   const [beginning, setBeginning] = useState<string>();
   const showFirst = useShownOnce(seen);
+  const [spread, setSpread] = usePrinting();
   useEffect(() => {
     if (!detail || seen) return;
     setSeen(true);
     setBeginning(detail.messages.find(({ read }) => !read)?.id);
-    if (unread) actions.markUnread(detail.thread, false);
-  }, [detail, seen, unread, actions]);
+    if (unread) void threadActions.markUnread([detail.thread], false, false);
+  }, [detail, seen, unread]);
   const subject = detail?.thread.subject;
   useEffect(() => {
     if (subject !== undefined) document.title = `${subject || "(no subject)"} · Mailroom`;
   }, [subject]);
   useShortcuts(maySend ? { r: () => setAnswering("sender"), a: () => setAnswering("all") } : {});
 
-  if (query.isError) return <Failed error={query.error} retry={() => query.refetch()} />;
+  if (query.isError && !detail) return <Failed error={query.error} retry={() => query.refetch()} />;
   if (!detail) return <Skeleton what="the conversation" />;
   const { thread, messages, permissions } = detail;
   const newest = messages.at(-1);
   const begin = beginning ?? newest?.id;
 
   return (
-    <article aria-labelledby="subject" className="flex h-full flex-col">
-      <header className="flex items-center gap-1 border-b border-line bg-panel px-3 py-1.5 max-md:px-1">
+    <article aria-labelledby="subject" className="flex h-full flex-col print:block">
+      <header className="flex items-center gap-1 border-b border-line bg-panel px-3 py-1.5 max-md:px-1 print:hidden">
         <Link
           to="/mail/$folder"
           params={{ folder }}
@@ -65,10 +68,10 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
           <ArrowLeft size={18} aria-hidden />
         </Link>
         <div className="ml-auto md:ml-0">
-          <ThreadActions thread={thread} manage={permissions.manage} actions={actions} left={left} />
+          <ThreadActions thread={thread} manage={permissions.manage} print={() => setSpread(true)} />
         </div>
       </header>
-      <div className="min-h-0 grow overflow-y-auto">
+      <div className="min-h-0 grow overflow-y-auto print:overflow-visible">
         <div className="mx-auto max-w-208 px-4 pt-5 pb-16 md:px-8">
           <h1 id="subject" className="mb-1 text-xl leading-snug font-semibold tracking-tight text-pretty">
             {thread.subject || "(no subject)"}
@@ -76,10 +79,9 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
           <p className="mb-4 flex flex-wrap items-center gap-x-2 gap-y-1 text-sm text-muted">
             {thread.mailbox}
             {thread.labels.map((label) => (
-              <span key={label} className="rounded bg-hover px-1.5 text-xs text-soft">
-                {label}
-              </span>
+              <Label key={label} label={label} thread={thread} manage={permissions.manage} />
             ))}
+            {thread.snoozedUntil !== undefined && <span>Snoozed until {fullTime(thread.snoozedUntil)}</span>}
           </p>
           {isDraft && permissions.send ? (
             <DraftBox thread={thread} folder={folder} left={left} />
@@ -91,7 +93,12 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
                   ref={message.id === begin && messages.length > 1 ? showFirst : undefined}
                   className="scroll-mt-3"
                 >
-                  <MessageCard message={message} folder={thread.folder} open={message === newest || !message.read} />
+                  <MessageCard
+                    message={message}
+                    folder={thread.folder}
+                    open={message === newest || !message.read}
+                    isSpread={spread}
+                  />
                 </li>
               ))}
             </ol>
@@ -105,7 +112,7 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
                 close={() => setAnswering(undefined)}
               />
             ) : (
-              <div className="mt-4 flex gap-2">
+              <div className="mt-4 flex gap-2 print:hidden">
                 <Button onClick={() => setAnswering("sender")} title="Reply (r)">
                   <ReplyIcon size={15} aria-hidden /> Reply
                 </Button>
@@ -119,6 +126,51 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
     </article>
   );
 }
+
+/** A label: leads to all that have it, and can be taken off. */
+function Label({ label, thread, manage }: { label: string; thread: ThreadView; manage: boolean }) {
+  return (
+    <span className="inline-flex max-w-64 items-center rounded bg-hover text-xs text-soft">
+      <Link
+        to="/mail/$folder"
+        params={{ folder: "all" }}
+        search={({ mailbox }: { mailbox?: string }) => ({ ...(mailbox !== undefined && { mailbox }), label })}
+        className="min-w-0 truncate px-1.5 hover:underline"
+      >
+        {label}
+      </Link>
+      {manage && (
+        <button
+          type="button"
+          aria-label={`Remove label ${label}`}
+          onClick={() => void threadActions.removeLabel([thread], label)}
+          className="grid size-5 shrink-0 place-items-center rounded hover:bg-chosen print:hidden max-md:size-7"
+        >
+          <X size={11} aria-hidden />
+        </button>
+      )}
+    </span>
+  );
+}
+
+/** Printing shows every message: true while they are opened for it, and until it is done. */
+function usePrinting() {
+  const [spread, setSpread] = useState(false);
+  useEffect(() => {
+    if (!spread) return;
+    const done = () => setSpread(false);
+    window.addEventListener("afterprint", done);
+    // Their frames take a moment to load, and to be as high as what they show.
+    const timer = setTimeout(() => window.print(), PRINT_AFTER_MS);
+    return () => {
+      clearTimeout(timer);
+      window.removeEventListener("afterprint", done);
+    };
+  }, [spread]);
+  return [spread, setSpread] as const;
+}
+
+const PRINT_AFTER_MS = 600;
 
 /** A ref whose element is brought to the top once it is `ready`, and not again. */
 function useShownOnce(ready: boolean) {

@@ -1,35 +1,41 @@
 /** A list of conversations, with its search; the one that is open stands beside it, or on a phone in its place. */
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import { Outlet, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { Menu as MenuIcon, SearchX, X } from "lucide-react";
-import { type FormEvent, useEffect, useRef, useState } from "react";
+import { Link, Outlet, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { CalendarX, Menu as MenuIcon, SearchX, X } from "lucide-react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { api, type ThreadView } from "../lib/api.ts";
+import { Refusal } from "../lib/ask.ts";
 import { folderOf } from "../lib/folders.ts";
 import { useShortcuts } from "../lib/keys.ts";
 import { ListContext } from "../lib/list-context.ts";
 import { chosenMailbox } from "../lib/mailbox.ts";
-import { mailboxesQuery, refreshMail, threadsQuery, useThreadActions } from "../lib/queries.ts";
+import { mailboxesQuery, refreshMail, threadsQuery } from "../lib/queries.ts";
+import { useSelection } from "../lib/selection.ts";
 import { openSidebar } from "../lib/sidebar.ts";
+import { type Target, threadActions } from "../lib/thread-actions.ts";
 import { toast } from "../lib/toast.ts";
 import { Button, IconButton } from "../parts/button.tsx";
 import { Failed, Notice, Skeleton } from "../parts/notice.tsx";
+import { SearchBox } from "../parts/search-box.tsx";
+import { confirmDeletion, type OpenMenu, SelectionBar } from "../parts/selection-bar.tsx";
 import { ThreadRow } from "../parts/thread-row.tsx";
 
 export function FolderPage() {
   const { folder } = useParams({ from: "/mail/$folder" });
   const { threadId: openId } = useParams({ strict: false });
-  const { mailbox: asked, q } = useSearch({ from: "/mail/$folder" });
+  const { mailbox: asked, q, label } = useSearch({ from: "/mail/$folder" });
   const navigate = useNavigate();
   const { data: mailboxes = [] } = useQuery(mailboxesQuery);
   const mailbox = chosenMailbox(mailboxes, asked);
-  const list = useInfiniteQuery(
-    threadsQuery({ mailbox: mailbox?.id, folder: q && folder === "inbox" ? undefined : folder, q }),
-  );
-  const actions = useThreadActions();
+  const filters = { mailbox: mailbox?.id, folder: q && folder === "inbox" ? undefined : folder, q, label };
+  const list = useInfiniteQuery(threadsQuery(filters));
   const [cursorId, setCursorId] = useState<string>();
+  const [menu, setMenu] = useState<OpenMenu>();
   const search = useRef<HTMLInputElement>(null);
 
-  const threads = list.data?.pages.flatMap((page) => page.threads) ?? [];
+  const threads = useFlat(list.data?.pages);
+  const selection = useSelection(JSON.stringify(filters), threads);
+  const selecting = selection.threads.length > 0;
   const currentId = openId ?? cursorId;
   const index = threads.findIndex(({ id }) => id === currentId);
   const current = threads[index];
@@ -42,61 +48,125 @@ export function FolderPage() {
     thread
       ? navigate({ to: "/mail/$folder/$threadId", params: { folder, threadId: thread.id }, search: true })
       : navigate({ to: "/mail/$folder", params: { folder }, search: true });
+  const go = (to: string) => () =>
+    void navigate({ to: "/mail/$folder", params: { folder: to }, search: inMailbox(asked) });
 
   function step(by: 1 | -1): void {
     const next = threads[index < 0 ? 0 : index + by];
-    if (!next) return;
-    setCursorId(next.id);
-    if (openId !== undefined) void open(next);
+    if (next) setCursorId(next.id);
+    if (next && openId !== undefined) void open(next);
+    if (by === 1 && index + 3 > threads.length && list.hasNextPage && !list.isFetchingNextPage)
+      void list.fetchNextPage();
   }
-  /** The open conversation has left the list: the next one takes its place. */
-  function left(): void {
-    const next = threads[index + 1] ?? threads[index - 1];
+  /** The conversation at the cursor has left the list: the one beside it takes its place. */
+  function left(to: "next" | "previous" | "list" = "next"): void {
+    const beside = to === "previous" ? [index - 1, index + 1] : [index + 1, index - 1];
+    const next = beside.map((place) => threads[place]).find((thread) => thread !== undefined);
     setCursorId(next?.id);
-    if (openId !== undefined) void open(next);
+    if (openId !== undefined) void open(to === "list" ? undefined : next);
   }
-  const isDraft = current?.folder === "drafts";
-  const move = (target: "archive" | "trash" | "spam") => () => {
-    if (!current || !manage || current.folder === target || (isDraft && target !== "trash")) return;
-    actions.move(current, target);
-    left();
+  /** What a shortcut acts on: all that are selected, else the one that is open or at the cursor. */
+  const meant = selecting ? selection.threads : current ? [current] : [];
+  function leave(to?: "next" | "previous"): void {
+    if (selecting) selection.clear();
+    if (meant.some(({ id }) => id === currentId)) left(to);
+  }
+  const move = (target: Target, to?: "next" | "previous") => () => {
+    const moved = meant.filter((thread) => {
+      const mayGo = target === "trash" || thread.folder !== "drafts";
+      return mayGo && (thread.folder !== target || thread.snoozedUntil !== undefined);
+    });
+    if (!manage || moved.length === 0) return;
+    void threadActions.move(moved, target);
+    leave(to);
   };
-  const openCurrent = () => void (current && open(current));
-  function markUnread(): void {
-    if (!current) return;
-    actions.markUnread(current, true);
-    if (openId !== undefined) void open(undefined);
+  function trash(): void {
+    if (!meant.some(({ folder: from }) => from === "trash")) move("trash")();
+    else if (manage && confirmDeletion(meant.length)) {
+      void threadActions.deleteForGood(meant);
+      leave();
+    }
   }
+  const markRead = () => void threadActions.markUnread(meant, false);
+  function markUnread(): void {
+    void threadActions.markUnread(meant, true);
+    if (meant.length > 0 && !selecting && openId !== undefined) void open(undefined);
+  }
+  const star = useCallback((thread: ThreadView) => void threadActions.star([thread], !thread.starred), []);
+  function openMenu(which: OpenMenu): void {
+    if (!manage || (!selecting && openId !== undefined)) return;
+    if (!selecting && current) selection.toggle(current.id);
+    if (selecting || current) setMenu(which);
+  }
+  const openCurrent = () => void (current && open(current));
+  const toggleCurrent = (range: boolean) => () => current && selection.toggle(current.id, range);
   useShortcuts({
     j: () => step(1),
     k: () => step(-1),
     Enter: openCurrent,
     o: openCurrent,
     u: () => void open(undefined),
+    x: toggleCurrent(false),
+    X: toggleCurrent(true),
+    "* a": selection.selectShown,
+    "* n": selection.clear,
     e: move("archive"),
-    "#": move("trash"),
+    "]": move("archive", "next"),
+    "[": move("archive", "previous"),
+    "#": trash,
     "!": move("spam"),
-    s: () => current && manage && actions.star(current, !current.starred),
+    s: () =>
+      manage &&
+      void threadActions.star(
+        meant,
+        meant.some(({ starred }) => !starred),
+      ),
+    l: () => openMenu("label"),
+    b: () => openMenu("snooze"),
+    I: markRead,
     U: markUnread,
     "/": () => search.current?.focus(),
+    "g i": go("inbox"),
+    "g s": go("starred"),
+    "g b": go("snoozed"),
+    "g d": go("drafts"),
+    "g t": go("sent"),
+    "g a": go("all"),
   });
 
   const known = folderOf(folder);
-  const name = q ? "Search" : (known?.name ?? "Mail");
+  const name = q ? "Search" : (label ?? known?.name ?? "Mail");
   useEffect(() => {
     document.title = `${name} · Mailroom`;
   }, [name]);
+  // The row does not ask for a new one with each list.
+  const toggle = useRef(selection.toggle);
+  toggle.current = selection.toggle;
+  const select = useCallback((id: string, range: boolean) => toggle.current(id, range), []);
+  const misread =
+    list.error instanceof Refusal && list.error.status === 400 && q !== undefined ? list.error : undefined;
 
   return (
-    <ListContext value={{ left }}>
+    <ListContext value={{ left, selecting }}>
       <section
         aria-label={name}
-        className={`flex w-full flex-col border-r border-line bg-panel md:w-88 md:shrink-0 xl:w-104 ${openId === undefined ? "" : "max-md:hidden"}`}
+        className={`flex w-full flex-col border-r border-line bg-panel md:w-88 md:shrink-0 xl:w-104 print:hidden ${openId === undefined ? "" : "max-md:hidden"}`}
       >
         <header className="border-b border-line px-3 pt-3 pb-2">
           <div className="mb-2 flex items-center gap-1">
             <IconButton icon={MenuIcon} label="Folders" onClick={openSidebar} className="md:hidden" />
             <h1 className="min-w-0 truncate px-1 text-xl font-semibold tracking-tight">{name}</h1>
+            {label !== undefined && (
+              <Link
+                to="/mail/$folder"
+                params={{ folder }}
+                search={inMailbox(asked)}
+                aria-label="Show all, whatever its label"
+                className="grid size-8 place-items-center rounded-md text-muted hover:bg-hover"
+              >
+                <X size={15} aria-hidden />
+              </Link>
+            )}
             {(folder === "trash" || folder === "spam") && manage && threads.length > 0 && mailbox && (
               <EmptyButton folder={folder} mailboxId={mailbox.id} />
             )}
@@ -105,27 +175,62 @@ export function FolderPage() {
             key={q}
             box={search}
             q={q ?? ""}
+            mailboxId={mailbox?.id}
             submit={(text) =>
               navigate({
                 to: "/mail/$folder",
                 params: { folder },
-                search: { ...(asked !== undefined && { mailbox: asked }), ...(text !== "" && { q: text }) },
+                search: { ...inMailbox(asked), ...(text !== "" && { q: text }) },
               })
             }
           />
         </header>
+        {selecting && (
+          <SelectionBar
+            selection={selection}
+            shown={threads}
+            filters={filters}
+            hasMore={list.hasNextPage}
+            manage={manage}
+            menu={menu}
+            setMenu={setMenu}
+            acted={() => leave()}
+          />
+        )}
         <div id="content" tabIndex={-1} className="min-h-0 grow overflow-y-auto outline-none">
           {list.isPending && <Skeleton what="conversations" />}
-          {list.isError && <Failed error={list.error} retry={() => list.refetch()} />}
+          {misread && (
+            <div role="alert" className="h-full">
+              <Notice icon={CalendarX} title="This search needs another look">
+                <p className="mb-4">{misread.message.replace(/^q: /, "")}</p>
+                <Button onClick={() => search.current?.focus()}>Change the search</Button>
+              </Notice>
+            </div>
+          )}
+          {list.isError && !misread && threads.length === 0 && (
+            <Failed error={list.error} retry={() => list.refetch()} />
+          )}
           {list.isSuccess && threads.length === 0 && (
             <Notice icon={q ? SearchX : (known?.icon ?? SearchX)} title={q ? "Nothing found" : "Nothing here"}>
-              {q ? "Every word has to match. Trash and spam are searched from within." : known?.empty}
+              {q
+                ? "Every word has to match. Trash and spam are searched from within."
+                : label
+                  ? "No conversation has this label."
+                  : known?.empty}
             </Notice>
           )}
           {threads.length > 0 && (
             <ul aria-label="Conversations">
               {threads.map((thread) => (
-                <ThreadRow key={thread.id} thread={thread} folder={folder} current={thread.id === currentId} />
+                <ThreadRow
+                  key={thread.id}
+                  thread={thread}
+                  folder={folder}
+                  current={thread.id === currentId}
+                  selected={selection.has(thread.id)}
+                  select={select}
+                  star={manage ? star : undefined}
+                />
               ))}
             </ul>
           )}
@@ -139,48 +244,14 @@ export function FolderPage() {
   );
 }
 
-function SearchBox({
-  box,
-  q,
-  submit,
-}: {
-  box: React.RefObject<HTMLInputElement | null>;
-  q: string;
-  submit: (q: string) => void;
-}) {
-  const [text, setText] = useState(q);
-  function search(event: FormEvent): void {
-    event.preventDefault();
-    submit(text.trim());
-  }
-  return (
-    // biome-ignore lint/a11y/useSemanticElements: <search> is not in every browser yet
-    <form onSubmit={search} role="search" className="relative">
-      <input
-        ref={box}
-        type="text"
-        enterKeyHint="search"
-        aria-label="Search mail"
-        placeholder="Search: words, from:, has:attachment"
-        maxLength={500}
-        value={text}
-        onChange={(event) => setText(event.target.value)}
-        onKeyDown={(event) => {
-          if (event.key === "Escape") event.currentTarget.blur();
-        }}
-        className="h-9 w-full rounded-md border border-line bg-raised pr-9 pl-3 text-sm placeholder:text-muted focus:border-accent"
-      />
-      {q !== "" && (
-        <IconButton
-          icon={X}
-          label="Clear search"
-          onClick={() => submit("")}
-          className="absolute top-0.5 right-0.5 max-md:size-8"
-        />
-      )}
-    </form>
+const inMailbox = (mailbox: string | undefined): { mailbox?: string } => (mailbox === undefined ? {} : { mailbox });
+
+/** The conversations of all pages, each once: one that moved while pages were asked for stands on two. */
+const useFlat = (pages: readonly { threads: readonly ThreadView[] }[] | undefined): readonly ThreadView[] =>
+  useMemo(
+    () => [...new Map(pages?.flatMap((page) => page.threads.map((thread) => [thread.id, thread] as const))).values()],
+    [pages],
   );
-}
 
 /** Loads the next page when it comes into sight; the button is for who does not scroll. */
 function More({ busy, load }: { busy: boolean; load: () => void }) {

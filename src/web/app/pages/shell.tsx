@@ -1,10 +1,11 @@
 /** What stands around every page of mail: mailboxes and folders beside it, what is being written above it. */
 import { useQuery } from "@tanstack/react-query";
 import { Outlet } from "@tanstack/react-router";
-import { useState } from "react";
+import { CloudOff } from "lucide-react";
+import { useEffect, useState } from "react";
 import { startMessage } from "../lib/compose.ts";
 import { useShortcuts } from "../lib/keys.ts";
-import { useLiveMail } from "../lib/live.ts";
+import { useCutOff, useLiveMail } from "../lib/live.ts";
 import { mailboxesQuery } from "../lib/queries.ts";
 import { undoLatest } from "../lib/toast.ts";
 import { NewMessageWindow } from "../parts/new-message.tsx";
@@ -21,7 +22,7 @@ export function Shell() {
 
   if (mailboxes.isError) return <Failed error={mailboxes.error} retry={() => mailboxes.refetch()} />;
   return (
-    <div className="flex h-full">
+    <div className="flex h-full print:block print:h-auto">
       <a
         href="#content"
         className="sr-only focus:not-sr-only focus:absolute focus:top-2 focus:left-2 focus:z-50 focus:rounded-md focus:bg-raised focus:px-3 focus:py-2"
@@ -37,8 +38,32 @@ export function Shell() {
         <Skeleton what="mailboxes" />
       )}
       {mailboxes.data && <NewMessageWindow mailboxes={mailboxes.data} />}
+      <Connection />
       <ShortcutHelp open={helps} close={() => setHelps(false)} />
       <Toaster />
     </div>
   );
 }
+
+/** Says when what is shown may be old; not for a hiccup. */
+function Connection() {
+  const cutOff = useCutOff();
+  const [told, setTold] = useState(false);
+  useEffect(() => {
+    if (!cutOff) return setTold(false);
+    const timer = setTimeout(() => setTold(true), navigator.onLine ? HICCUP_MS : 0);
+    return () => clearTimeout(timer);
+  }, [cutOff]);
+  return (
+    <div role="status" className="pointer-events-none fixed inset-x-0 top-2 z-50 flex justify-center px-4 print:hidden">
+      {told && (
+        <p className="flex items-center gap-2 rounded-lg border border-line bg-notice px-3 py-1.5 text-sm shadow-lg">
+          <CloudOff size={15} aria-hidden />
+          No connection to the server. What you see may be old.
+        </p>
+      )}
+    </div>
+  );
+}
+
+const HICCUP_MS = 4_000;

@@ -3,7 +3,8 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { api, type ThreadView } from "../lib/api.ts";
 import { fullNameOf } from "../lib/people.ts";
-import { draftQuery, mailboxesQuery, queryClient, refreshMail, useThreadActions } from "../lib/queries.ts";
+import { draftQuery, mailboxesQuery, queryClient, refreshMail } from "../lib/queries.ts";
+import { threadActions } from "../lib/thread-actions.ts";
 import { toast } from "../lib/toast.ts";
 import { Composer, type Written } from "./composer.tsx";
 import { Failed, Skeleton } from "./notice.tsx";
@@ -11,7 +12,6 @@ import { Failed, Skeleton } from "./notice.tsx";
 export function DraftBox({ thread, folder, left }: { thread: ThreadView; folder: string; left: () => void }) {
   const draft = useQuery(draftQuery(thread.id));
   const { data: mailboxes = [] } = useQuery(mailboxesQuery);
-  const actions = useThreadActions();
   const navigate = useNavigate();
   if (draft.isError) return <Failed error={draft.error} retry={() => draft.refetch()} />;
   if (!draft.data) return <Skeleton what="the draft" />;
@@ -38,7 +38,7 @@ export function DraftBox({ thread, folder, left }: { thread: ThreadView; folder:
   }
   function discard(): void {
     if (!confirm("Discard this draft? It cannot be brought back.")) return;
-    actions.deleteForGood(thread);
+    void threadActions.deleteForGood([thread]);
     left();
   }
 

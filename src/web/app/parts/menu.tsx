@@ -2,9 +2,20 @@
 import { DropdownMenu } from "radix-ui";
 import type { ReactNode } from "react";
 
-export function Menu({ trigger, children }: { trigger: ReactNode; children: ReactNode }) {
+export function Menu({
+  trigger,
+  children,
+  open,
+  onOpenChange,
+}: {
+  trigger: ReactNode;
+  children: ReactNode;
+  /** Given, with the next one, where something else opens it too. */
+  open?: boolean;
+  onOpenChange?: (open: boolean) => void;
+}) {
   return (
-    <DropdownMenu.Root modal={false}>
+    <DropdownMenu.Root modal={false} {...(open !== undefined && { open })} {...(onOpenChange && { onOpenChange })}>
       <DropdownMenu.Trigger asChild>{trigger}</DropdownMenu.Trigger>
       <DropdownMenu.Portal>
         <DropdownMenu.Content

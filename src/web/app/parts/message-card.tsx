@@ -1,26 +1,35 @@
-/** A message of a conversation: who wrote it to whom, its body, what is attached. Older ones are folded. */
-import { Download, FileText, ImageOff, ShieldAlert } from "lucide-react";
+/** A message of a conversation: who wrote it to whom, its body, what is attached, what is known of it. Older ones are folded. */
+import { Code, Download, EllipsisVertical, ImageOff, ShieldAlert } from "lucide-react";
 import { useState } from "react";
-import { downloadOf, type MessageView, previewOf } from "../lib/api.ts";
-import { fullNameOf, nameOf, namesOf, sizeOf } from "../lib/people.ts";
+import { type MessageView, originalOf } from "../lib/api.ts";
+import { fullNameOf, nameOf, namesOf } from "../lib/people.ts";
 import { fullTime, shortTime } from "../lib/time.ts";
+import { Attachments } from "./attachments.tsx";
 import { Avatar } from "./avatar.tsx";
-import { Button } from "./button.tsx";
+import { Button, IconButton } from "./button.tsx";
+import { Dialog } from "./dialog.tsx";
+import { Menu, MenuItem } from "./menu.tsx";
+import { Authentication, Original, Progress, WhySpam } from "./message-details.tsx";
 import { MessageFrame } from "./message-frame.tsx";
 
 export function MessageCard({
   message,
   folder,
   open: initial,
+  isSpread,
 }: {
   message: MessageView;
   folder: string;
   open: boolean;
+  /** All of them are to be open: for printing. */
+  isSpread: boolean;
 }) {
-  const [open, setOpen] = useState(initial);
+  const [kept, setOpen] = useState(initial);
   const [blocked, setBlocked] = useState(false);
   const [images, setImages] = useState(false);
-  const { from, date, text, auth, direction, attachments } = message;
+  const [source, setSource] = useState(false);
+  const { from, date, text, direction, attachments } = message;
+  const open = kept || isSpread;
   const bodyId = `body-${message.id}`;
 
   return (
@@ -49,16 +58,33 @@ export function MessageCard({
             <p className="truncate text-sm text-muted">{text.slice(0, 200)}</p>
           )}
         </div>
+        {open && (
+          <div className="relative z-10 -my-1 -mr-2 print:hidden">
+            <Menu trigger={<IconButton icon={EllipsisVertical} label={`More about the message of ${nameOf(from)}`} />}>
+              <MenuItem onSelect={() => setSource(true)}>
+                <Code size={15} aria-hidden /> Show original
+              </MenuItem>
+              <MenuItem onSelect={() => window.location.assign(originalOf(message.id))}>
+                <Download size={15} aria-hidden /> Download original
+              </MenuItem>
+            </Menu>
+          </div>
+        )}
       </header>
       {open && (
         <div id={bodyId} className="px-4 pb-4">
-          {direction === "inbound" && auth?.dmarc === "fail" && (
+          {direction === "inbound" && <Authentication message={message} />}
+          {direction === "outbound" && <Progress message={message} />}
+          {folder === "spam" && direction === "inbound" && (
             <Banner icon={ShieldAlert}>
-              It could not be shown that this message comes from {from.email.split("@")[1]}: be careful with what it
-              asks for.
+              <details className="grow">
+                <summary className="w-fit font-medium">Why is this in spam?</summary>
+                <div className="mt-1.5">
+                  <WhySpam message={message} />
+                </div>
+              </details>
             </Banner>
           )}
-          {folder === "spam" && <Banner icon={ShieldAlert}>This conversation is in spam.</Banner>}
           {blocked && !images && (
             <Banner icon={ImageOff}>
               <span className="grow">Images are not loaded, so that the sender does not learn that you read this.</span>
@@ -74,6 +100,9 @@ export function MessageCard({
           <Attachments attachments={attachments.filter(({ inline }) => !inline)} />
         </div>
       )}
+      <Dialog open={source} close={() => setSource(false)} title="Original message" wide>
+        <Original message={message} />
+      </Dialog>
     </article>
   );
 }
@@ -99,40 +128,9 @@ function Recipients({ message: { to, cc, bcc = [] } }: { message: MessageView })
 
 function Banner({ icon: Icon, children }: { icon: typeof ShieldAlert; children: React.ReactNode }) {
   return (
-    <div className="mb-3 flex items-center gap-2.5 rounded-lg bg-notice px-3 py-2 text-sm">
-      <Icon size={16} className="shrink-0" aria-hidden />
+    <div className="mb-3 flex items-start gap-2.5 rounded-lg bg-notice px-3 py-2 text-sm print:hidden">
+      <Icon size={16} className="mt-0.5 shrink-0" aria-hidden />
       {children}
     </div>
-  );
-}
-
-function Attachments({ attachments }: { attachments: MessageView["attachments"] }) {
-  if (attachments.length === 0) return null;
-  return (
-    <ul aria-label="Attachments" className="mt-4 flex flex-wrap gap-2">
-      {attachments.map(({ id, filename, size, contentType }) => (
-        <li key={id} className="flex max-w-full items-center gap-1 rounded-lg border border-line bg-panel text-sm">
-          <a
-            href={previewOf(id)}
-            target="_blank"
-            rel="noopener"
-            className="flex min-w-0 items-center gap-2 rounded-lg py-2 pl-3 hover:underline"
-            title={contentType}
-          >
-            <FileText size={15} className="shrink-0 text-muted" aria-hidden />
-            <span className="min-w-0 truncate">{filename}</span>
-            <span className="shrink-0 text-xs text-muted">{sizeOf(size)}</span>
-          </a>
-          <a
-            href={downloadOf(id)}
-            download={filename}
-            aria-label={`Download ${filename}`}
-            className="grid size-8 shrink-0 place-items-center rounded-md text-muted hover:bg-hover hover:text-ink"
-          >
-            <Download size={15} aria-hidden />
-          </a>
-        </li>
-      ))}
-    </ul>
   );
 }

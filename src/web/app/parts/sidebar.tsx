@@ -1,14 +1,17 @@
 /** Mailboxes and their folders. On a phone it lies over the list, and is opened from there. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { ChevronsUpDown, Keyboard, LogOut, PenLine, Settings } from "lucide-react";
-import { useEffect } from "react";
+import { ChevronsUpDown, Keyboard, LogOut, PenLine, Settings, Tag } from "lucide-react";
+import { useEffect, useState } from "react";
 import { api, type MailboxView } from "../lib/api.ts";
 import { startMessage } from "../lib/compose.ts";
 import { FOLDERS } from "../lib/folders.ts";
 import { chosenMailbox } from "../lib/mailbox.ts";
+import { sizeOf } from "../lib/people.ts";
 import { meQuery, queryClient, unreadQuery } from "../lib/queries.ts";
+import { labelsQuery, usageQuery } from "../lib/reading.ts";
 import { closeSidebar, useSidebar } from "../lib/sidebar.ts";
+import { forgetSearches } from "../lib/suggestions.ts";
 import { Avatar } from "./avatar.tsx";
 import { Button } from "./button.tsx";
 import { Mark } from "./mark.tsx";
@@ -17,7 +20,7 @@ import { Menu, MenuItem } from "./menu.tsx";
 export function Sidebar({ mailboxes, showHelp }: { mailboxes: readonly MailboxView[]; showHelp: () => void }) {
   const open = useSidebar();
   const { folder } = useParams({ strict: false });
-  const { mailbox: asked } = useSearch({ strict: false });
+  const { mailbox: asked, label } = useSearch({ strict: false });
   const chosen = chosenMailbox(mailboxes, asked);
   useEffect(() => {
     const closeOnEscape = ({ key }: KeyboardEvent) => key === "Escape" && closeSidebar();
@@ -57,7 +60,8 @@ export function Sidebar({ mailboxes, showHelp }: { mailboxes: readonly MailboxVi
           </Button>
         </div>
         <nav aria-label="Mail" className="min-h-0 grow overflow-y-auto px-2 pb-4">
-          {chosen && <Folders mailbox={chosen} folder={folder} asked={asked} />}
+          {chosen && <Folders mailbox={chosen} folder={label === undefined ? folder : undefined} asked={asked} />}
+          {chosen && <Labels mailbox={chosen} label={label} asked={asked} />}
           {mailboxes.length > 1 && (
             <section className="mt-5" aria-labelledby="mailboxes">
               <h2 id="mailboxes" className="px-2 pb-1 text-xs font-medium text-muted">
@@ -84,6 +88,7 @@ export function Sidebar({ mailboxes, showHelp }: { mailboxes: readonly MailboxVi
             </section>
           )}
         </nav>
+        {chosen && <Room mailbox={chosen} />}
         <Account showHelp={showHelp} />
       </aside>
     </>
@@ -123,6 +128,77 @@ function Folders({
   );
 }
 
+/** Labels that are listed before they are asked for. */
+const FEW_LABELS = 12;
+
+function Labels({
+  mailbox,
+  label,
+  asked,
+}: {
+  mailbox: MailboxView;
+  label: string | undefined;
+  asked: string | undefined;
+}) {
+  const { data: labels = [] } = useQuery(labelsQuery(mailbox.id));
+  const [all, setAll] = useState(false);
+  if (labels.length === 0) return null;
+  const shown = all ? labels : labels.slice(0, FEW_LABELS);
+  return (
+    <section className="mt-5" aria-labelledby="labels">
+      <h2 id="labels" className="px-2 pb-1 text-xs font-medium text-muted">
+        Labels
+      </h2>
+      <ul>
+        {shown.map((one) => (
+          <li key={one.label}>
+            <Link
+              to="/mail/$folder"
+              params={{ folder: "all" }}
+              search={{ ...(asked !== undefined && { mailbox: asked }), label: one.label }}
+              onClick={closeSidebar}
+              aria-current={one.label === label ? "page" : undefined}
+              className={`flex h-8 items-center gap-2.5 rounded-md px-2 max-md:h-10 ${one.label === label ? "bg-chosen font-medium text-ink" : "text-soft hover:bg-hover"}`}
+            >
+              <Tag size={15} strokeWidth={1.8} aria-hidden className="shrink-0 text-muted" />
+              <span className="min-w-0 truncate">{one.label}</span>
+            </Link>
+          </li>
+        ))}
+      </ul>
+      {labels.length > FEW_LABELS && (
+        <Button kind="quiet" onClick={() => setAll(!all)} className="h-7 px-2 text-xs">
+          {all ? "Fewer" : `${labels.length - FEW_LABELS} more`}
+        </Button>
+      )}
+    </section>
+  );
+}
+
+/** How full the mailbox is. */
+function Room({ mailbox }: { mailbox: MailboxView }) {
+  const { data: usage } = useQuery(usageQuery(mailbox.id));
+  if (!usage) return null;
+  const { bytes, quotaBytes } = usage;
+  const share = quotaBytes === 0 ? 1 : bytes / quotaBytes;
+  return (
+    <div className="px-4 pt-1 pb-3 text-xs text-muted">
+      <meter
+        aria-label="Room taken"
+        min={0}
+        max={quotaBytes}
+        high={quotaBytes * 0.9}
+        value={bytes}
+        className="mb-1 block h-1.5 w-full"
+      />
+      <p className={share >= 0.9 ? "text-danger" : ""}>
+        {sizeOf(bytes)} of {sizeOf(quotaBytes)}
+        {share >= 1 ? ": full. New mail is put off until there is room." : share >= 0.9 ? ": nearly full" : ""}
+      </p>
+    </div>
+  );
+}
+
 function Count({ of }: { of: number | undefined }) {
   if (!of) return null;
   return (
@@ -139,6 +215,7 @@ function Account({ showHelp }: { showHelp: () => void }) {
   if (!me) return null;
   const signOut = async () => {
     await api.signOut().catch(() => undefined);
+    forgetSearches(me.id);
     await navigate({ to: "/sign-in" });
     queryClient.clear();
   };

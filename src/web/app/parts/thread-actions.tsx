@@ -1,56 +1,60 @@
-/** What can be done with a conversation, as a row of buttons; what its mailbox or folder does not allow is not there. */
-import { Archive, Clock, Inbox, MailOpen, Mails, OctagonAlert, Star, Trash2 } from "lucide-react";
+/** What can be done with the open conversation, as a row of buttons; what its mailbox or folder does not allow is not there. */
+import { Archive, Inbox, MailOpen, Mails, OctagonAlert, Printer, Star, Trash2 } from "lucide-react";
+import { use, useState } from "react";
 import type { ThreadView } from "../lib/api.ts";
-import type { useThreadActions } from "../lib/queries.ts";
-import { shortTime, snoozeTimes } from "../lib/time.ts";
+import { useShortcuts } from "../lib/keys.ts";
+import { ListContext } from "../lib/list-context.ts";
+import { type Target, threadActions } from "../lib/thread-actions.ts";
 import { IconButton } from "./button.tsx";
-import { Menu, MenuItem } from "./menu.tsx";
+import { LabelMenu } from "./label-menu.tsx";
+import { confirmDeletion, type OpenMenu } from "./selection-bar.tsx";
+import { SnoozeMenu } from "./snooze-menu.tsx";
 
 export function ThreadActions({
   thread,
   manage,
-  actions,
-  left,
+  print,
 }: {
   thread: ThreadView;
   /** Whether it may be moved and starred. */
   manage: boolean;
-  actions: ReturnType<typeof useThreadActions>;
-  /** It has left the list that it was in. */
-  left: () => void;
+  print: () => void;
 }) {
+  const { left, selecting } = use(ListContext);
+  const [menu, setMenu] = useState<OpenMenu>();
   const { folder } = thread;
   const gone = folder === "trash" || folder === "spam";
   const draft = folder === "drafts";
-  const move = (target: Parameters<typeof actions.move>[1]) => () => {
-    actions.move(thread, target);
+  const snoozes = manage && !gone && !draft;
+  useShortcuts(
+    selecting || !manage ? {} : { l: () => setMenu("label"), ...(snoozes && { b: () => setMenu("snooze") }) },
+  );
+  const move = (target: Target) => () => {
+    void threadActions.move([thread], target);
     left();
   };
+  const opener = (which: OpenMenu) => ({
+    open: menu === which,
+    onOpenChange: (open: boolean) => setMenu(open ? which : undefined),
+  });
   return (
-    <div className="flex items-center">
+    <div className="flex flex-wrap items-center">
       {manage && (
         <>
-          {(folder === "archive" || gone) && (
+          {(folder === "archive" || gone || thread.snoozedUntil !== undefined) && (
             <IconButton icon={Inbox} label={folder === "spam" ? "Not spam" : "Move to inbox"} onClick={move("inbox")} />
           )}
           {!gone && !draft && folder !== "archive" && (
             <IconButton icon={Archive} label="Archive" shortcut="e" onClick={move("archive")} />
           )}
-          {!gone && !draft && (
-            <Menu trigger={<IconButton icon={Clock} label="Snooze" />}>
-              {snoozeTimes().map(({ label, at }) => (
-                <MenuItem
-                  key={label}
-                  hint={shortTime(at.toISOString())}
-                  onSelect={() => {
-                    actions.snooze(thread, at, label);
-                    left();
-                  }}
-                >
-                  {label}
-                </MenuItem>
-              ))}
-            </Menu>
+          {snoozes && (
+            <SnoozeMenu
+              {...opener("snooze")}
+              snooze={(until) => {
+                void threadActions.snooze([thread], until);
+                left();
+              }}
+            />
           )}
           {folder !== "spam" && !draft && (
             <IconButton icon={OctagonAlert} label="Mark as spam" shortcut="!" onClick={move("spam")} />
@@ -61,8 +65,8 @@ export function ThreadActions({
               label="Delete for good"
               className="text-danger"
               onClick={() => {
-                if (!confirm("Delete this conversation for good? It cannot be brought back.")) return;
-                actions.deleteForGood(thread);
+                if (!confirmDeletion(1)) return;
+                void threadActions.deleteForGood([thread]);
                 left();
               }}
             />
@@ -74,23 +78,27 @@ export function ThreadActions({
       <IconButton
         icon={thread.unread ? MailOpen : Mails}
         label={thread.unread ? "Mark as read" : "Mark as unread"}
-        shortcut="Shift+u"
+        shortcut={thread.unread ? "Shift+i" : "Shift+u"}
         onClick={() => {
-          actions.markUnread(thread, !thread.unread);
-          if (!thread.unread) left();
+          void threadActions.markUnread([thread], !thread.unread);
+          if (!thread.unread) left("list");
         }}
       />
       {manage && (
-        <IconButton
-          icon={Star}
-          label={thread.starred ? "Remove star" : "Star"}
-          shortcut="s"
-          aria-pressed={thread.starred}
-          filled={thread.starred}
-          className={thread.starred ? "text-star" : ""}
-          onClick={() => actions.star(thread, !thread.starred)}
-        />
+        <>
+          <IconButton
+            icon={Star}
+            label={thread.starred ? "Remove star" : "Star"}
+            shortcut="s"
+            aria-pressed={thread.starred}
+            filled={thread.starred}
+            className={thread.starred ? "text-star" : ""}
+            onClick={() => void threadActions.star([thread], !thread.starred)}
+          />
+          <LabelMenu threads={[thread]} {...opener("label")} />
+        </>
       )}
+      {!draft && <IconButton icon={Printer} label="Print" onClick={print} className="max-md:hidden" />}
     </div>
   );
 }

@@ -1,52 +1,99 @@
-/** A conversation in a list. */
+/** A conversation in a list: to open, select and star. Rows out of sight are not laid out, so that long lists stay quick. */
 import { Link } from "@tanstack/react-router";
 import { Clock, Paperclip, Star } from "lucide-react";
-import { useEffect, useRef } from "react";
+import { memo, useEffect, useRef } from "react";
 import type { ThreadView } from "../lib/api.ts";
 import { otherOf } from "../lib/people.ts";
 import { fullTime, shortTime } from "../lib/time.ts";
 
-export function ThreadRow({ thread, folder, current }: { thread: ThreadView; folder: string; current: boolean }) {
+export const ThreadRow = memo(function ThreadRow({
+  thread,
+  folder,
+  current,
+  selected,
+  select,
+  star,
+}: {
+  thread: ThreadView;
+  folder: string;
+  current: boolean;
+  selected: boolean;
+  select: (id: string, range: boolean) => void;
+  /** Undefined where it may not be. */
+  star: ((thread: ThreadView) => void) | undefined;
+}) {
   const row = useRef<HTMLLIElement>(null);
   useEffect(() => {
     if (current) row.current?.scrollIntoView({ block: "nearest" });
   }, [current]);
-  const { unread } = thread;
+  const { unread, starred } = thread;
+  const subject = thread.subject || "(no subject)";
   return (
-    <li ref={row} className="border-b border-line/70">
+    <li
+      ref={row}
+      className={`relative border-b border-line/70 [contain-intrinsic-size:auto_5rem] [content-visibility:auto] ${selected ? "bg-chosen/60" : ""}`}
+    >
+      <label className="absolute top-0 bottom-0 left-0 z-10 flex w-9 cursor-pointer items-start justify-center pt-3.5 max-md:w-10">
+        <input
+          type="checkbox"
+          aria-label={`Select ${subject}`}
+          checked={selected}
+          onChange={(event) => select(thread.id, (event.nativeEvent as MouseEvent).shiftKey === true)}
+          className="size-3.5 accent-accent max-md:size-4"
+        />
+      </label>
       <Link
         to="/mail/$folder/$threadId"
         params={{ folder, threadId: thread.id }}
         search={true}
         aria-current={current || undefined}
-        className={`relative block px-4 py-2.5 -outline-offset-2 ${current ? "bg-chosen" : "hover:bg-hover"}`}
+        className={`relative block py-2.5 pr-4 pl-9 -outline-offset-2 max-md:pl-10 ${current ? "bg-chosen" : "hover:bg-hover"}`}
       >
-        {unread && <span aria-hidden className="absolute top-4 left-1.5 size-1.5 rounded-full bg-accent" />}
+        {unread && (
+          <span aria-hidden className="absolute top-9 left-3.75 size-1.5 rounded-full bg-accent max-md:left-4.25" />
+        )}
         <span className="flex items-baseline gap-2">
           <span className={`min-w-0 truncate ${unread ? "font-semibold" : "text-soft"}`}>{otherOf(thread)}</span>
           {thread.messageCount > 1 && <span className="text-xs text-muted tabular-nums">{thread.messageCount}</span>}
           <span className="ml-auto flex shrink-0 items-center gap-1.5 text-xs text-muted tabular-nums">
             {thread.hasAttachments && <Paperclip size={12} aria-label="Has attachments" />}
-            {thread.starred && <Star size={12} fill="currentColor" className="text-star" aria-label="Starred" />}
             {thread.snoozedUntil !== undefined && (
-              <Clock size={12} aria-label={`Snoozed until ${fullTime(thread.snoozedUntil)}`} />
+              <span className="flex items-center gap-1" title={fullTime(thread.snoozedUntil)}>
+                <Clock size={12} aria-hidden />
+                <span className="sr-only">Snoozed until </span>
+                {folder === "snoozed" && shortTime(thread.snoozedUntil)}
+                {folder !== "snoozed" && <span className="sr-only">{fullTime(thread.snoozedUntil)}</span>}
+              </span>
             )}
             <time dateTime={thread.lastMessageAt}>{shortTime(thread.lastMessageAt)}</time>
           </span>
         </span>
-        <span className={`block truncate ${unread ? "font-medium" : ""}`}>
+        <span className={`block truncate pr-6 ${unread ? "font-medium" : ""}`}>
           {unread && <span className="sr-only">Unread. </span>}
-          {thread.subject || "(no subject)"}
+          {subject}
         </span>
-        <span className="flex items-center gap-1.5 text-sm text-muted">
-          {thread.labels.map((label) => (
-            <span key={label} className="shrink-0 rounded bg-hover px-1.5 text-xs text-soft">
+        <span className="flex items-center gap-1.5 pr-6 text-sm text-muted">
+          {thread.labels.slice(0, 3).map((label) => (
+            <span key={label} className="max-w-32 shrink-0 truncate rounded bg-hover px-1.5 text-xs text-soft">
               {label}
             </span>
           ))}
+          {thread.labels.length > 3 && <span className="shrink-0 text-xs">+{thread.labels.length - 3}</span>}
           <span className="min-w-0 truncate">{thread.snippet}</span>
         </span>
       </Link>
+      {(star || starred) && (
+        <button
+          type="button"
+          disabled={!star}
+          aria-label={`Star ${subject}`}
+          aria-pressed={starred}
+          onClick={() => star?.(thread)}
+          className={`absolute right-2 bottom-2 grid size-7 place-items-center rounded-md hover:bg-hover max-md:size-9 ${starred ? "text-star" : "text-muted/70"}`}
+        >
+          <Star size={14} fill={starred ? "currentColor" : "none"} aria-hidden />
+        </button>
+      )}
     </li>
   );
-}
+});

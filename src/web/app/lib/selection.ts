@@ -1,0 +1,79 @@
+/** Which conversations of a list are selected: one by one, from one to another, all that are shown or all that match. */
+import { useCallback, useMemo, useState } from "react";
+import { api, type ListFilters, type ThreadView } from "./api.ts";
+
+/** More are not selected at once. */
+export const MOST_MATCHING = 5_000;
+const PAGE = 100;
+
+interface Selected {
+  /** What list they are of. */
+  list: string;
+  threads: ReadonlyMap<string, ThreadView>;
+  /** Where the next range begins. */
+  anchor: string | undefined;
+  /** Beyond those that are shown. */
+  matching: boolean;
+}
+
+export interface Selection {
+  /** As they are now. */
+  threads: ThreadView[];
+  has(id: string): boolean;
+  /** All that the list matches, not only what is shown. */
+  matching: boolean;
+  /** `range`: all from the last one to this one become what this one becomes. */
+  toggle(id: string, range?: boolean): void;
+  selectShown(): void;
+  /** @throws Refusal */
+  selectMatching(filters: ListFilters): Promise<void>;
+  clear(): void;
+}
+
+/** Of the list of that name, which shows `shown`. */
+export function useSelection(list: string, shown: readonly ThreadView[]): Selection {
+  const none: Selected = useMemo(() => ({ list, threads: new Map(), anchor: undefined, matching: false }), [list]);
+  const [kept, setKept] = useState(none);
+  const selected = kept.list === list ? kept : none;
+
+  const threads = useMemo(() => {
+    const present = new Map(shown.map((thread) => [thread.id, thread]));
+    return [...selected.threads.values()].flatMap((thread) => {
+      const now = present.get(thread.id);
+      return now ? [now] : selected.matching ? [thread] : [];
+    });
+  }, [selected, shown]);
+  const ids = useMemo(() => new Set(threads.map(({ id }) => id)), [threads]);
+
+  function toggle(id: string, range = false): void {
+    const next = new Map(threads.map((thread) => [thread.id, thread]));
+    const at = shown.findIndex((thread) => thread.id === id);
+    const from = range ? shown.findIndex((thread) => thread.id === selected.anchor) : -1;
+    const among = from < 0 ? [at, at] : [Math.min(from, at), Math.max(from, at)];
+    const adds = !next.has(id);
+    for (const thread of shown.slice(among[0], (among[1] ?? at) + 1)) {
+      if (adds) next.set(thread.id, thread);
+      else next.delete(thread.id);
+    }
+    setKept({ list, threads: next, anchor: id, matching: false });
+  }
+
+  return {
+    threads,
+    has: (id) => ids.has(id),
+    matching: selected.matching,
+    toggle,
+    selectShown: () => setKept({ ...none, threads: new Map(shown.map((thread) => [thread.id, thread])) }),
+    async selectMatching(filters) {
+      const found = new Map<string, ThreadView>();
+      for (let cursor: string | undefined; found.size < MOST_MATCHING; ) {
+        const page = await api.threads({ ...filters, limit: PAGE, cursor });
+        for (const thread of page.threads) found.set(thread.id, thread);
+        if (page.nextCursor === null) break;
+        cursor = page.nextCursor;
+      }
+      setKept({ ...none, threads: found, matching: true });
+    },
+    clear: useCallback(() => setKept(none), [none]),
+  };
+}

@@ -1,0 +1,131 @@
+/** What a search is completed with, by the word that is being typed (src/search/query.ts has the language). Pure, but for the searches that this browser remembers. */
+import { dayBefore } from "./time.ts";
+
+export interface Suggestion {
+  /** The whole search, with this in it. */
+  text: string;
+  /** What is shown. */
+  shown: string;
+  /** What it means, or where it is from. */
+  hint: string;
+  kind: "recent" | "operator" | "person" | "label";
+  /** It is a search as it stands; else there is more to type. */
+  whole: boolean;
+}
+
+const OPERATORS = [
+  ["from:", "Who wrote it"],
+  ["to:", "Whom it went to"],
+  ["subject:", "Words of the subject"],
+  ["label:", "With a label"],
+  ["has:attachment", "With something attached"],
+  ["is:unread", "Not read yet"],
+  ["is:starred", "With a star"],
+  ["before:", "Before a day, YYYY-MM-DD"],
+  ["after:", "From a day on, YYYY-MM-DD"],
+] as const;
+
+const DAYS = [
+  [0, "Today"],
+  [1, "Yesterday"],
+  [7, "A week ago"],
+  [30, "A month ago"],
+  [365, "A year ago"],
+] as const;
+
+const MOST = 9;
+
+/** The word that ends the text, with what stands before it; what is quoted is one word. */
+export function lastWord(text: string): { before: string; minus: string; operator: string; value: string } {
+  const [, before = "", minus = "", operator = "", value = ""] =
+    /^((?:[^\s"]|"[^"]*"?|\s)*?)(-?)((?:from|to|subject|label|has|is|before|after):)?("[^"]*|[^\s"]*)$/i.exec(text) ??
+    [];
+  return { before, minus, operator: operator.toLowerCase(), value: value.replace(/^"/, "") };
+}
+
+const quoted = (value: string): string => (/[\s"]/.test(value) ? `"${value.replaceAll('"', "")}"` : value);
+
+export interface Known {
+  people: readonly { email: string; name?: string }[];
+  labels: readonly string[];
+  recent: readonly string[];
+}
+
+export function suggestionsFor(text: string, { people, labels, recent }: Known): Suggestion[] {
+  const { before, minus, operator, value } = lastWord(text);
+  const wanted = value.toLowerCase();
+  const begin = before + minus;
+  const complete = (kind: Suggestion["kind"], word: string, hint: string, shown = word): Suggestion => {
+    const whole = !word.endsWith(":");
+    return { kind, hint, shown: minus + shown, whole, text: begin + word + (whole ? " " : "") };
+  };
+  const ofPerson = (prefix: string) =>
+    people.map(({ email, name }) =>
+      complete("person", prefix + email, name ?? "", name === undefined ? prefix + email : `${prefix}${email}`),
+    );
+  const ofLabel = labels
+    .filter((label) => label.toLowerCase().includes(wanted))
+    .map((label) => complete("label", `label:${quoted(label)}`, "Label"));
+
+  const found: Suggestion[] = [];
+  if (operator === "from:" || operator === "to:") found.push(...ofPerson(operator));
+  else if (operator === "label:") found.push(...ofLabel);
+  else if (operator === "before:" || operator === "after:") {
+    const days = DAYS.map(([days, name]) => complete("operator", operator + dayBefore(days), name));
+    found.push(...days.filter(({ text: day }) => day.includes(operator + value)));
+  } else if (operator === "has:" || operator === "is:") {
+    const values = OPERATORS.filter(([name]) => name.startsWith(operator + wanted));
+    found.push(...values.map(([name, hint]) => complete("operator", name, hint)));
+  } else if (operator === "") {
+    const typed = text.trim().toLowerCase();
+    const again = recent.filter((one) => one.toLowerCase().startsWith(typed) && one.toLowerCase() !== typed);
+    found.push(
+      ...again
+        .slice(0, typed === "" ? 5 : 3)
+        .map((one): Suggestion => ({ kind: "recent", shown: one, text: one, hint: "Searched before", whole: true })),
+    );
+    const operators = OPERATORS.filter(([name]) => name.startsWith(wanted));
+    found.push(...operators.map(([name, hint]) => complete("operator", name, hint)));
+    if (wanted !== "") found.push(...ofPerson("from:"), ...ofLabel);
+  }
+  return found
+    .filter(({ text: completed }) => completed.trim() !== text.trim())
+    .slice(0, operator === "" && wanted === "" ? 14 : MOST);
+}
+
+/** Of whom to look for people: what is typed after from: or to:, or as a word. */
+export function personWanted(text: string): string | undefined {
+  const { operator, value } = lastWord(text);
+  return ["", "from:", "to:"].includes(operator) && value !== "" ? value : undefined;
+}
+
+const MOST_RECENT = 20;
+const placeOf = (userId: string): string => `mailroom.searches.${userId}`;
+
+/** What somebody searched for in this browser, the latest first. */
+export function recentSearches(userId: string): string[] {
+  try {
+    const kept: unknown = JSON.parse(localStorage.getItem(placeOf(userId)) ?? "[]");
+    return Array.isArray(kept) ? kept.filter((one) => typeof one === "string") : [];
+  } catch {
+    return [];
+  }
+}
+
+export function rememberSearch(userId: string, q: string): void {
+  const others = recentSearches(userId).filter((one) => one.toLowerCase() !== q.toLowerCase());
+  try {
+    localStorage.setItem(placeOf(userId), JSON.stringify([q, ...others].slice(0, MOST_RECENT)));
+  } catch {
+    // A browser that keeps nothing remembers no searches.
+  }
+}
+
+/** For who signs out. */
+export function forgetSearches(userId: string): void {
+  try {
+    localStorage.removeItem(placeOf(userId));
+  } catch {
+    // As above: there are none.
+  }
+}

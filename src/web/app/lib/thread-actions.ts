@@ -1,0 +1,177 @@
+/**
+ * What somebody does with conversations, one or many. It is shown at once, asked of the server in portions, and told, with
+ * an undo that gives back the very state before; what was refused is told too.
+ */
+import type { InfiniteData } from "@tanstack/react-query";
+import type { ListFilters, ThreadDetailView, ThreadListView, ThreadView } from "./api.ts";
+import { queryClient, refreshMail } from "./queries.ts";
+import { type Change, type Refused, readingApi } from "./reading.ts";
+import { fullTime } from "./time.ts";
+import { toast } from "./toast.ts";
+
+/** As the server takes them. */
+const AT_ONCE = 100;
+
+export type Target = NonNullable<Change["folder"]>;
+type Lists = InfiniteData<ThreadListView, string | undefined>;
+
+/** Whether a conversation that is changed so stays in a list. */
+function staysIn({ folder: list, label }: ListFilters, { folder, snoozedUntil, removeLabels = [] }: Change): boolean {
+  if (label !== undefined && removeLabels.includes(label)) return false;
+  if (snoozedUntil !== undefined) return list === undefined || ["all", "starred", "snoozed"].includes(list);
+  if (folder === undefined || folder === list) return true;
+  return (list === undefined || list === "all" || list === "starred") && folder !== "trash" && folder !== "spam";
+}
+
+function shownAs(thread: ThreadView, change: Change): ThreadView {
+  const { folder, snoozedUntil, unread, starred, addLabels = [], removeLabels = [] } = change;
+  const { snoozedUntil: before, ...rest } = thread;
+  const until = snoozedUntil ?? (folder === undefined ? before : undefined);
+  return {
+    ...rest,
+    ...(until !== undefined && { snoozedUntil: until }),
+    ...(folder !== undefined && { folder }),
+    ...(unread !== undefined && { unread }),
+    ...(starred !== undefined && { starred }),
+    labels: [...new Set([...thread.labels, ...addLabels])].filter((label) => !removeLabels.includes(label)),
+  };
+}
+
+/** Shows conversations otherwise, wherever they are shown; undefined takes them out of a list. */
+function show(
+  ids: ReadonlySet<string>,
+  shown: (thread: ThreadView, list?: ListFilters) => ThreadView | undefined,
+): void {
+  for (const [key, lists] of queryClient.getQueriesData<Lists>({ queryKey: ["threads"] })) {
+    if (!lists) continue;
+    const filters = key[1] as ListFilters;
+    const inList = (thread: ThreadView) => (ids.has(thread.id) ? (shown(thread, filters) ?? []) : thread);
+    const pages = lists.pages.map((page) => ({ ...page, threads: page.threads.flatMap(inList) }));
+    queryClient.setQueryData<Lists>(key, { ...lists, pages });
+  }
+  for (const id of ids) {
+    queryClient.setQueryData<ThreadDetailView>(["thread", id], (detail) => {
+      const thread = detail && shown(detail.thread);
+      return thread && { ...detail, thread };
+    });
+  }
+}
+
+const counted = (count: number): string => (count === 1 ? "1 conversation" : `${count.toLocaleString()} conversations`);
+
+/** `done` as of one, or with how many it is. */
+const toldOf = (done: string, count: number): string => (count === 1 ? done : `${done}: ${counted(count)}`);
+
+function tellRefused(refused: readonly Refused[], done: string, count: number): string {
+  const [first] = refused;
+  const why = `${first?.error}${refused.length > 1 ? `, and ${refused.length - 1} more` : ""}`;
+  return count === 0 ? why : `${toldOf(done, count)}. Not done: ${why}`;
+}
+
+/** Portion after portion; a long way is told of while it is gone. */
+async function inPortions<T>(
+  all: readonly T[],
+  doing: string,
+  work: (portion: readonly T[]) => Promise<void>,
+): Promise<void> {
+  for (let from = 0; from < all.length; from += AT_ONCE) {
+    if (all.length > AT_ONCE) toast({ text: `${doing} ${from.toLocaleString()} of ${counted(all.length)}…` });
+    await work(all.slice(from, from + AT_ONCE));
+  }
+}
+
+async function undoAll(undos: readonly string[]): Promise<void> {
+  const refused: Refused[] = [];
+  let count = 0;
+  try {
+    for (const undo of undos.toReversed()) {
+      const result = await readingApi.undo(undo);
+      refused.push(...result.refused);
+      count += result.threads.length;
+    }
+    if (refused.length === 0) toast({ text: toldOf("Undone", count) });
+    else toast({ text: tellRefused(refused, "Undone", count), tone: "danger" });
+  } catch (error) {
+    toast({ text: (error as Error).message, tone: "danger" });
+  } finally {
+    refreshMail();
+  }
+}
+
+/** Changes conversations. `done`: what is told then; undefined: nothing, unless it fails. */
+async function change(threads: readonly ThreadView[], what: Change, done: string | undefined): Promise<void> {
+  if (threads.length === 0) return;
+  await queryClient.cancelQueries({ queryKey: ["threads"] });
+  const ids = threads.map(({ id }) => id);
+  show(new Set(ids), (thread, list) => (list && !staysIn(list, what) ? undefined : shownAs(thread, what)));
+  const refused: Refused[] = [];
+  const undos: string[] = [];
+  let count = 0;
+  const undo = () => void undoAll(undos);
+  try {
+    await inPortions(ids, done ?? "Changed", async (portion) => {
+      const result = await readingApi.change(portion, what);
+      if (result.undo !== undefined) undos.push(result.undo);
+      refused.push(...result.refused);
+      count += result.threads.length;
+      const now = new Map(result.threads.map((thread) => [thread.id, thread]));
+      show(new Set(now.keys()), (thread) => now.get(thread.id));
+    });
+    if (refused.length > 0) {
+      const text = tellRefused(refused, done ?? "Changed", count);
+      toast({ text, tone: "danger", ...(count > 0 && { undo, lasting: true }) });
+    } else if (done !== undefined) toast({ text: toldOf(done, count), undo, lasting: true });
+  } catch (error) {
+    const text =
+      count === 0 ? (error as Error).message : `${toldOf(done ?? "Changed", count)}. ${(error as Error).message}`;
+    toast({ text, tone: "danger", ...(count > 0 && { undo, lasting: true }) });
+  } finally {
+    refreshMail();
+  }
+}
+
+async function deleteForGood(threads: readonly ThreadView[]): Promise<void> {
+  const ids = threads.map(({ id }) => id);
+  show(new Set(ids), (thread, list) => (list ? undefined : thread));
+  const refused: Refused[] = [];
+  let count = 0;
+  try {
+    await inPortions(ids, "Deleted", async (portion) => {
+      const result = await readingApi.delete(portion);
+      count += result.deleted.length;
+      refused.push(...result.refused);
+    });
+    if (refused.length === 0) toast({ text: toldOf("Deleted for good", count) });
+    else toast({ text: tellRefused(refused, "Deleted for good", count), tone: "danger" });
+  } catch (error) {
+    toast({ text: (error as Error).message, tone: "danger" });
+  } finally {
+    refreshMail();
+  }
+}
+
+const MOVED: Record<Target, string> = {
+  inbox: "Moved to inbox",
+  archive: "Archived",
+  trash: "Moved to trash",
+  spam: "Marked as spam",
+};
+
+export const threadActions = {
+  move: (threads: readonly ThreadView[], folder: Target) => {
+    const fromSpam = folder === "inbox" && threads.some((thread) => thread.folder === "spam");
+    return change(threads, { folder }, fromSpam ? "Not spam" : MOVED[folder]);
+  },
+  star: (threads: readonly ThreadView[], starred: boolean) =>
+    change(threads, { starred }, threads.length === 1 ? undefined : starred ? "Starred" : "Star removed"),
+  /** Not told where it is what opening does. */
+  markUnread: (threads: readonly ThreadView[], unread: boolean, isTold = true) =>
+    change(threads, { unread }, isTold ? (unread ? "Marked as unread" : "Marked as read") : undefined),
+  snooze: (threads: readonly ThreadView[], until: Date) =>
+    change(threads, { snoozedUntil: until.toISOString() }, `Snoozed until ${fullTime(until.toISOString())}`),
+  addLabel: (threads: readonly ThreadView[], label: string) =>
+    change(threads, { addLabels: [label] }, `Labelled ${label}`),
+  removeLabel: (threads: readonly ThreadView[], label: string) =>
+    change(threads, { removeLabels: [label] }, `Label ${label} removed`),
+  deleteForGood,
+};

@@ -1,0 +1,151 @@
+/** What is known of a message beyond what it says: who really sent it, why it is spam, what became of it, its original. */
+import { useQuery } from "@tanstack/react-query";
+import { CircleHelp, ShieldAlert, ShieldCheck } from "lucide-react";
+import { useState } from "react";
+import { type MessageView, originalOf } from "../lib/api.ts";
+import { sizeOf } from "../lib/people.ts";
+import { judgementQuery, progressQuery, type RecipientProgress } from "../lib/reading.ts";
+import { fullTime } from "../lib/time.ts";
+import { explainAuth } from "../lib/verdicts.ts";
+import { whySpam } from "../lib/why-spam.ts";
+import { Button } from "./button.tsx";
+
+const SHIELDS = {
+  good: [ShieldCheck, "text-accent"],
+  bad: [ShieldAlert, "text-danger"],
+  unknown: [CircleHelp, "text-muted"],
+} as const;
+
+/** SPF, DKIM and DMARC, folded behind one sentence. */
+export function Authentication({ message: { auth, from } }: { message: MessageView }) {
+  if (!auth) return null;
+  const { tone, short, checks } = explainAuth(auth, from.email);
+  const [Icon, color] = SHIELDS[tone];
+  return (
+    <details className="mb-3 text-sm">
+      <summary className="flex w-fit items-center gap-1.5 rounded text-muted hover:text-ink">
+        <Icon size={14} className={`shrink-0 ${color}`} aria-hidden />
+        {short}
+      </summary>
+      <dl className="mt-2 grid grid-cols-[auto_auto_1fr] gap-x-3 gap-y-1 rounded-lg bg-panel px-3 py-2">
+        {checks.map(({ name, verdict, meaning }) => (
+          <div key={name} className="contents">
+            <dt className="font-medium">{name}</dt>
+            <dd className="text-muted">{verdict}</dd>
+            <dd>{meaning}</dd>
+          </div>
+        ))}
+      </dl>
+    </details>
+  );
+}
+
+export function WhySpam({ message: { id, from } }: { message: MessageView }) {
+  const judgement = useQuery(judgementQuery(id));
+  if (judgement.isError) return <p className="text-sm">{judgement.error.message}</p>;
+  if (!judgement.data) return <p className="text-sm text-muted">Looking…</p>;
+  const { because, spam, wanted } = whySpam(judgement.data, from.email);
+  return (
+    <div className="text-sm">
+      <p>{because}</p>
+      {spam.length > 0 && <p className="mt-1 text-soft">For it speaks: {spam.join(", ")}.</p>}
+      {wanted.length > 0 && <p className="mt-1 text-soft">Against it: {wanted.join(", ")}.</p>}
+      <p className="mt-1 text-muted">“Not spam” moves it to the inbox, and its sender is trusted from then on.</p>
+    </div>
+  );
+}
+
+const STATES: Record<RecipientProgress["state"], (recipient: RecipientProgress) => string> = {
+  delivered: ({ settledAt }) => `Accepted${settledAt === null ? "" : ` ${fullTime(settledAt)}`}`,
+  bounced: () => "Could not be delivered",
+  cancelled: () => "Given up",
+  held: () => "Held back",
+  waiting: ({ attempts, nextAt }) =>
+    attempts === 0
+      ? "On its way"
+      : `Tried ${attempts === 1 ? "once" : `${attempts} times`}; again ${nextAt === null ? "soon" : fullTime(nextAt)}`,
+};
+
+/** What became of a sent message, recipient by recipient. */
+export function Progress({ message: { id, threadId } }: { message: MessageView }) {
+  const progress = useQuery(progressQuery(threadId, id));
+  const recipients = progress.data ?? [];
+  if (recipients.length === 0) return null;
+  const bounced = recipients.filter(({ state }) => state === "bounced").length;
+  const waiting = recipients.filter(({ state }) => state === "waiting" || state === "held").length;
+  const short =
+    bounced > 0
+      ? `Not delivered to ${bounced} of ${recipients.length}`
+      : waiting > 0
+        ? `On its way to ${waiting} of ${recipients.length}`
+        : "Delivered";
+  return (
+    <details className="mb-3 text-sm" open={bounced > 0}>
+      <summary className={`w-fit ${bounced > 0 ? "text-danger" : "text-muted hover:text-ink"}`}>{short}</summary>
+      <ul aria-label="Recipients" className="mt-2 space-y-1.5 rounded-lg bg-panel px-3 py-2">
+        {recipients.map((recipient) => (
+          <li key={`${recipient.field} ${recipient.email}`}>
+            <span className="font-medium break-all">{recipient.email}</span>
+            {recipient.field === "bcc" && <span className="text-muted"> (Bcc)</span>}{" "}
+            <span className={recipient.state === "bounced" ? "text-danger" : "text-soft"}>
+              {STATES[recipient.state](recipient)}
+              {recipient.complained && "; reported as spam"}
+            </span>
+            {recipient.reply !== null && recipient.state !== "delivered" && (
+              <span className="block text-xs break-words text-muted">{recipient.reply}</span>
+            )}
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}
+
+/** Characters of an original that are shown; the rest is in the file. */
+const LONGEST_SHOWN = 200_000;
+
+/** The message as a file, as text. */
+export function Original({ message: { id } }: { message: MessageView }) {
+  const [copied, setCopied] = useState(false);
+  const original = useQuery({
+    queryKey: ["original", id],
+    queryFn: async () => {
+      const answer = await fetch(originalOf(id));
+      if (!answer.ok) throw new Error("The original could not be loaded");
+      return answer.text();
+    },
+    gcTime: 0,
+  });
+  if (original.isError) return <p role="alert">{original.error.message}</p>;
+  if (original.data === undefined) return <p className="text-muted">Loading…</p>;
+  const { length } = original.data;
+  return (
+    <>
+      <div className="mb-3 flex gap-2">
+        <a
+          href={originalOf(id)}
+          download
+          className="inline-flex h-8 items-center rounded-md border border-line bg-raised px-3 text-sm hover:bg-hover"
+        >
+          Download ({sizeOf(length)})
+        </a>
+        <Button
+          onClick={() =>
+            void navigator.clipboard.writeText(original.data).then(
+              () => setCopied(true),
+              () => setCopied(false),
+            )
+          }
+        >
+          {copied ? "Copied" : "Copy"}
+        </Button>
+      </div>
+      <textarea
+        readOnly
+        aria-label="Original message"
+        value={original.data.slice(0, LONGEST_SHOWN) + (length > LONGEST_SHOWN ? "\n…" : "")}
+        className="h-[65vh] w-full resize-none rounded-lg bg-ground p-3 font-mono text-xs break-all"
+      />
+    </>
+  );
+}

@@ -1,0 +1,169 @@
+/** What can be done with the conversations that are selected. Every action tells what it did, and can be undone. */
+import { Archive, Inbox, MailOpen, Mails, OctagonAlert, Star, Trash2, X } from "lucide-react";
+import { useEffect, useRef, useState } from "react";
+import type { ListFilters, ThreadView } from "../lib/api.ts";
+import { MOST_MATCHING, type Selection } from "../lib/selection.ts";
+import { type Target, threadActions } from "../lib/thread-actions.ts";
+import { toast } from "../lib/toast.ts";
+import { Button, IconButton } from "./button.tsx";
+import { LabelMenu } from "./label-menu.tsx";
+import { SnoozeMenu } from "./snooze-menu.tsx";
+
+export type OpenMenu = "label" | "snooze" | undefined;
+
+/** @returns whether somebody means it */
+export const confirmDeletion = (count: number): boolean =>
+  confirm(
+    `Delete ${count === 1 ? "this conversation" : `${count.toLocaleString()} conversations`} for good? That cannot be undone.`,
+  );
+
+export function SelectionBar({
+  selection,
+  shown,
+  filters,
+  hasMore,
+  manage,
+  menu,
+  setMenu,
+  acted,
+}: {
+  selection: Selection;
+  shown: readonly ThreadView[];
+  /** Of the list. */
+  filters: ListFilters;
+  /** There are more than are shown. */
+  hasMore: boolean;
+  /** Whether they may be moved, starred and labelled. */
+  manage: boolean;
+  menu: OpenMenu;
+  setMenu: (menu: OpenMenu) => void;
+  /** Something was done that takes them from the list. */
+  acted: () => void;
+}) {
+  const { threads, matching } = selection;
+  const all = useRef<HTMLInputElement>(null);
+  const [busy, setBusy] = useState(false);
+  const isAll = threads.length >= shown.length;
+  useEffect(() => {
+    if (all.current) all.current.indeterminate = !isAll;
+  }, [isAll]);
+
+  const gone = threads.every(({ folder }) => folder === "trash" || folder === "spam");
+  const isIn = (target: Target) => threads.every(({ folder, snoozedUntil }) => folder === target && !snoozedUntil);
+  const move = (target: Target) => () => {
+    void threadActions.move(threads, target);
+    acted();
+  };
+  async function selectMatching(): Promise<void> {
+    setBusy(true);
+    try {
+      await selection.selectMatching(filters);
+    } catch (error) {
+      toast({ text: (error as Error).message, tone: "danger" });
+    } finally {
+      setBusy(false);
+    }
+  }
+  const someUnread = threads.some(({ unread }) => unread);
+  const someUnstarred = threads.some(({ starred }) => !starred);
+
+  return (
+    <div role="toolbar" aria-label="Selected conversations" className="border-b border-line bg-chosen/50 px-1.5 py-1">
+      <div className="flex flex-wrap items-center">
+        <label className="grid size-8 cursor-pointer place-items-center max-md:size-10">
+          <input
+            ref={all}
+            type="checkbox"
+            aria-label="Select all shown"
+            checked={isAll}
+            onChange={() => (isAll ? selection.clear() : selection.selectShown())}
+            className="size-3.5 accent-accent"
+          />
+        </label>
+        <span role="status" className="mr-auto text-sm font-medium tabular-nums">
+          {threads.length.toLocaleString()} selected
+        </span>
+        {manage && (
+          <>
+            {!isIn("inbox") && (
+              <IconButton
+                icon={Inbox}
+                label={threads.every(({ folder }) => folder === "spam") ? "Not spam" : "Move to inbox"}
+                onClick={move("inbox")}
+              />
+            )}
+            {!isIn("archive") && <IconButton icon={Archive} label="Archive" shortcut="e" onClick={move("archive")} />}
+            {!isIn("spam") && (
+              <IconButton icon={OctagonAlert} label="Mark as spam" shortcut="!" onClick={move("spam")} />
+            )}
+            {gone ? (
+              <IconButton
+                icon={Trash2}
+                label="Delete for good"
+                className="text-danger"
+                onClick={() => {
+                  if (!confirmDeletion(threads.length)) return;
+                  void threadActions.deleteForGood(threads);
+                  acted();
+                }}
+              />
+            ) : (
+              <IconButton icon={Trash2} label="Move to trash" shortcut="#" onClick={move("trash")} />
+            )}
+          </>
+        )}
+        <IconButton
+          icon={someUnread ? MailOpen : Mails}
+          label={someUnread ? "Mark as read" : "Mark as unread"}
+          shortcut={someUnread ? "Shift+i" : "Shift+u"}
+          onClick={() => void threadActions.markUnread(threads, !someUnread)}
+        />
+        {manage && (
+          <>
+            <IconButton
+              icon={Star}
+              label={someUnstarred ? "Star" : "Remove star"}
+              shortcut="s"
+              onClick={() => void threadActions.star(threads, someUnstarred)}
+            />
+            <LabelMenu
+              threads={threads}
+              open={menu === "label"}
+              onOpenChange={(open) => setMenu(open ? "label" : undefined)}
+            />
+            {!gone && (
+              <SnoozeMenu
+                open={menu === "snooze"}
+                onOpenChange={(open) => setMenu(open ? "snooze" : undefined)}
+                snooze={(until) => {
+                  void threadActions.snooze(threads, until);
+                  acted();
+                }}
+              />
+            )}
+          </>
+        )}
+        <IconButton icon={X} label="Select none" onClick={selection.clear} />
+      </div>
+      {isAll && hasMore && (
+        <p className="px-2 pb-1 text-sm text-soft">
+          {matching ? (
+            `All ${threads.length.toLocaleString()} that match are selected${threads.length >= MOST_MATCHING ? ": no more at once" : ""}.`
+          ) : (
+            <>
+              All {shown.length.toLocaleString()} that are shown are selected.{" "}
+              <Button
+                kind="quiet"
+                disabled={busy}
+                onClick={() => void selectMatching()}
+                className="h-6 px-1.5 text-accent"
+              >
+                {busy ? "Selecting…" : "Select all that match"}
+              </Button>
+            </>
+          )}
+        </p>
+      )}
+    </div>
+  );
+}
