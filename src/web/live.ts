@@ -139,7 +139,7 @@ export function createLive({ store, cookie, runtime }: LiveParts): Live {
         };
         const beat = () => {
           if (!renew(stream)) return;
-          stream.send(": still here\n\n");
+          stream.send("event: beat\ndata: {}\n\n");
           cancelBeat = runtime.setTimer(beat, HEARTBEAT_MS);
         };
         end = stream.end;

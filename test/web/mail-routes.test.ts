@@ -295,7 +295,7 @@ describe("news", () => {
     expect(heard).toContain(own.id);
     expect(heard).not.toContain(id);
     await booted.advance(25_000);
-    await his.until(/: still here/);
+    await his.until(/event: beat/);
     await Promise.all([hers.close(), his.close()]);
   });
 
@@ -303,7 +303,7 @@ describe("news", () => {
     const stream = await listen(bob);
     await bob.send("POST", "/sign-out");
     await booted.advance(25_000);
-    expect(await stream.end()).not.toContain("still here");
+    expect(await stream.end()).not.toContain("beat");
   });
 
   test("are bounded by person", async () => {

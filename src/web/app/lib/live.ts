@@ -10,6 +10,8 @@ import { meQuery, queryClient, refreshMail } from "./queries.ts";
 /** News of one moment are followed together. */
 const GATHERED_MS = 200;
 const AGAIN_MS = 5_000;
+/** More than two heartbeats of the server: a connection that died without a word. */
+const SILENCE_MS = 60_000;
 
 const cutOff = cell(false);
 /** Whether news cannot be heard just now. */
@@ -33,16 +35,21 @@ function gather(threadIds: readonly string[] | "all"): void {
 
 export function useLiveMail(): void {
   useEffect(() => {
-    let source: EventSource;
-    let again: ReturnType<typeof setTimeout> | undefined;
+    let source: EventSource | undefined;
+    let next: ReturnType<typeof setTimeout> | undefined;
+
     function listen(): void {
+      source?.close();
       const after = position ?? queryClient.getQueryData(meQuery.queryKey)?.news ?? "";
       source = new EventSource(`${LIVE}?after=${after}`);
+      wait(SILENCE_MS);
       const heard = ({ lastEventId }: MessageEvent) => {
         position = lastEventId;
         cutOff.set(false);
+        wait(SILENCE_MS);
       };
       source.addEventListener("hello", heard);
+      source.addEventListener("beat", heard);
       source.addEventListener("mail", (event: MessageEvent<string>) => {
         heard(event);
         gather((JSON.parse(event.data) as { threadIds: string[] }).threadIds);
@@ -53,13 +60,24 @@ export function useLiveMail(): void {
       });
       source.addEventListener("error", () => {
         cutOff.set(true);
-        if (source.readyState === EventSource.CLOSED) again = setTimeout(listen, AGAIN_MS);
+        if (source?.readyState === EventSource.CLOSED) wait(AGAIN_MS);
       });
     }
+    /** Until it is listened anew, if nothing is heard meanwhile. */
+    function wait(ms: number): void {
+      clearTimeout(next);
+      next = setTimeout(listen, ms);
+    }
+    const lost = () => cutOff.set(true);
+
     listen();
+    window.addEventListener("offline", lost);
+    window.addEventListener("online", listen);
     return () => {
-      clearTimeout(again);
-      source.close();
+      clearTimeout(next);
+      source?.close();
+      window.removeEventListener("offline", lost);
+      window.removeEventListener("online", listen);
     };
   }, []);
 }

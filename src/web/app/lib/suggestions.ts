@@ -36,7 +36,7 @@ const DAYS = [
 const MOST = 9;
 
 /** The word that ends the text, with what stands before it; what is quoted is one word. */
-export function lastWord(text: string): { before: string; minus: string; operator: string; value: string } {
+function lastWord(text: string): { before: string; minus: string; operator: string; value: string } {
   const [, before = "", minus = "", operator = "", value = ""] =
     /^((?:[^\s"]|"[^"]*"?|\s)*?)(-?)((?:from|to|subject|label|has|is|before|after):)?("[^"]*|[^\s"]*)$/i.exec(text) ??
     [];

@@ -31,7 +31,7 @@ const KINDS: Record<string, (rest: string) => string> = {
 };
 
 /** What the junk filter saw. A word has no colon. */
-export function clueOf(token: string): string {
+function clueOf(token: string): string {
   const [, kind = "", rest = ""] = /^([^:]+):(.*)$/.exec(token) ?? [];
   return TRAITS[token] ?? KINDS[kind]?.(rest) ?? (kind === "" ? `“${token}”` : `${kind}: ${rest}`);
 }

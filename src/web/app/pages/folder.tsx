@@ -81,7 +81,7 @@ export function FolderPage() {
     leave(to);
   };
   function trash(): void {
-    if (!meant.some(({ folder: from }) => from === "trash")) move("trash")();
+    if (!meant.some(({ folder: from }) => from === "trash" || from === "spam")) move("trash")();
     else if (manage && confirmDeletion(meant.length)) {
       void threadActions.deleteForGood(meant);
       leave();
@@ -94,7 +94,7 @@ export function FolderPage() {
   }
   const star = useCallback((thread: ThreadView) => void threadActions.star([thread], !thread.starred), []);
   function openMenu(which: OpenMenu): void {
-    if (!manage || (!selecting && openId !== undefined)) return;
+    if (!manage) return;
     if (!selecting && current) selection.toggle(current.id);
     if (selecting || current) setMenu(which);
   }
@@ -121,8 +121,8 @@ export function FolderPage() {
         meant,
         meant.some(({ starred }) => !starred),
       ),
-    l: () => openMenu("label"),
-    b: () => openMenu("snooze"),
+    // Of the conversation that is open alone, it has the menus itself (parts/thread-actions.tsx).
+    ...((selecting || openId === undefined) && { l: () => openMenu("label"), b: () => openMenu("snooze") }),
     I: markRead,
     U: markUnread,
     "/": () => search.current?.focus(),

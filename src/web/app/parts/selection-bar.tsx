@@ -69,7 +69,7 @@ export function SelectionBar({
 
   return (
     <div role="toolbar" aria-label="Selected conversations" className="border-b border-line bg-chosen/50 px-1.5 py-1">
-      <div className="flex flex-wrap items-center">
+      <div className="flex flex-wrap items-center max-md:[&_button]:size-9">
         <label className="grid size-8 cursor-pointer place-items-center max-md:size-10">
           <input
             ref={all}
@@ -81,7 +81,7 @@ export function SelectionBar({
           />
         </label>
         <span role="status" className="mr-auto text-sm font-medium tabular-nums">
-          {threads.length.toLocaleString()} selected
+          {threads.length.toLocaleString()} <span className="max-md:sr-only">selected</span>
         </span>
         {manage && (
           <>
@@ -156,7 +156,7 @@ export function SelectionBar({
                 kind="quiet"
                 disabled={busy}
                 onClick={() => void selectMatching()}
-                className="h-6 px-1.5 text-accent"
+                className="h-6 px-1.5 text-accent max-md:!size-auto"
               >
                 {busy ? "Selecting…" : "Select all that match"}
               </Button>

@@ -1,0 +1,358 @@
+/**
+ * Reading and tidying in a real browser: suggestions, selecting, bulk actions with undo, labels, snoozing, spam and why,
+ * deleting for good, what others change, what became of sent mail, shortcuts, and what is shown when something fails.
+ */
+import { beforeAll, describe, expect, test } from "bun:test";
+import type { Page } from "playwright-core";
+import { type Booted, boot } from "../harness/appliance.ts";
+import { barriers } from "../harness/barriers.ts";
+import { PASSWORD, setPassword } from "../harness/browser-session.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
+import { mailer } from "../harness/mail.ts";
+
+const ALICE = "alice@example.test";
+const PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+let booted: Booted;
+let page: Page;
+/** Deliver a letter. */
+let deliver: (letter: { subject: string; from?: string; text?: string; more?: string }) => Promise<unknown>;
+const complaints: string[] = [];
+
+interface Row {
+  id: string;
+  subject: string;
+  folder: string;
+  unread: boolean;
+  starred: boolean;
+  labels: string[];
+  snoozedUntil?: string;
+}
+
+const list = () => page.getByRole("list", { name: "Conversations" });
+const rowOf = (subject: string) => list().getByRole("listitem").filter({ hasText: subject });
+const subjects = () =>
+  list()
+    .getByRole("link")
+    .evaluateAll((links) =>
+      links.map((link) => /Letter \d|Cheap pills|Prize|Photo|Fate/.exec(link.textContent ?? "")?.[0] ?? ""),
+    );
+const toolbar = () => page.getByRole("toolbar", { name: "Selected conversations" });
+const told = (text: string | RegExp) => page.getByRole("status").getByText(text).waitFor();
+const folderLink = (name: string) => page.getByRole("navigation", { name: "Mail" }).getByRole("link", { name });
+const go = async (name: string) => {
+  await folderLink(name).click();
+  await page.getByRole("heading", { name, level: 1 }).waitFor();
+};
+
+/** A conversation as it lies on the server. */
+async function rowNamed(subject: string): Promise<Row | undefined> {
+  for (const folder of ["all", "trash", "spam"]) {
+    const { body } = await booted.api.get<{ threads: Row[] }>(`/threads?folder=${folder}&limit=100`);
+    const row = body.threads.find((thread) => thread.subject === subject);
+    if (row) return row;
+  }
+  return undefined;
+}
+
+describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
+  beforeAll(async () => {
+    booted = await boot();
+    await setPassword(booted, booted.owner.userId);
+    const sender = mailer(booted.mx);
+    let count = 0;
+    deliver = ({ subject, from = "Bea Brand <bea@remote.example>", text = "Text", more = "" }) => {
+      count++;
+      const minute = String(count).padStart(2, "0");
+      const raw = `From: ${from}\nTo: ${ALICE}\nSubject: ${subject}\nMessage-ID: <${count}@remote.example>\nDate: Sun, 04 Jan 2026 08:${minute}:00 +0000\n${more}\n${text}\n`;
+      return sender.send({ from: "bea@remote.example", to: ALICE }, raw);
+    };
+    for (let n = 1; n <= 6; n++) await deliver({ subject: `Letter ${n}` });
+    page = await (await (await openBrowser()).newContext()).newPage();
+    page.setDefaultTimeout(10_000);
+    page.on("pageerror", (error) => complaints.push(error.message));
+    page.on("console", (message) => {
+      if (/Content.Security|Trusted|violates/i.test(message.text())) complaints.push(message.text());
+    });
+    page.on("dialog", (dialog) => dialog.accept());
+    await page.clock.setFixedTime(booted.runtime.now());
+    await page.goto(`${booted.http}/mail/inbox`);
+    await page.getByLabel("Email address").fill(ALICE);
+    await page.getByLabel("Password").fill(PASSWORD);
+    await page.getByLabel("Password").press("Enter");
+    await rowOf("Letter 6").waitFor();
+  }, 60_000);
+
+  test("several are archived by the keyboard, and z brings all of them back as they were", async () => {
+    await page.keyboard.press("j");
+    await page.keyboard.press("x");
+    await page.keyboard.press("j");
+    await page.keyboard.press("j");
+    await page.keyboard.press("Shift+X");
+    await toolbar().getByText("3 selected").waitFor();
+    expect(await barriers(page)).toEqual([]);
+    await page.keyboard.press("e");
+    await told("Archived: 3 conversations");
+    expect(await subjects()).toEqual(["Letter 3", "Letter 2", "Letter 1"]);
+    expect((await rowNamed("Letter 5"))?.folder).toBe("archive");
+    await page.keyboard.press("z");
+    await told("Undone: 3 conversations");
+    await rowOf("Letter 5").waitFor();
+    expect(await subjects()).toEqual([6, 5, 4, 3, 2, 1].map((n) => `Letter ${n}`));
+    expect(await toolbar().count()).toBe(0);
+  }, 30_000);
+
+  test("all are selected with one box, read and starred, one refused is told", async () => {
+    await rowOf("Letter 1").getByRole("checkbox").check();
+    await rowOf("Letter 3")
+      .getByRole("checkbox")
+      .click({ modifiers: ["Shift"] });
+    await toolbar().getByText("3 selected").waitFor();
+    await toolbar().getByRole("checkbox").check();
+    await toolbar().getByText("6 selected").waitFor();
+    await toolbar().getByRole("button", { name: "Mark as read" }).click();
+    await told("Marked as read: 6 conversations");
+    await toolbar().getByRole("button", { name: "Star" }).click();
+    await told("Starred: 6 conversations");
+    // Somebody else deletes one of them meanwhile.
+    const gone = await rowNamed("Letter 1");
+    await booted.api.patch(`/threads/${gone?.id}`, { folder: "trash" });
+    booted.appliance.store.db.$client.run("DELETE FROM threads WHERE id = ?", [gone?.id ?? ""]);
+    await toolbar().getByRole("button", { name: "Remove star" }).click();
+    await told(/^Star removed: 5 conversations\. Not done: There is no such thread/);
+    await page.keyboard.press("*");
+    await page.keyboard.press("n");
+    await toolbar().waitFor({ state: "detached" });
+    expect(await rowNamed("Letter 2")).toMatchObject({ unread: false, starred: false });
+  }, 30_000);
+
+  test("a label is made by typing, put on several, listed and filtered by, and taken off", async () => {
+    await booted.advance(1_000);
+    for (const n of [2, 3]) await rowOf(`Letter ${n}`).getByRole("checkbox").check();
+    await page.keyboard.press("l");
+    const find = page.getByRole("combobox", { name: "Find or make a label" });
+    await find.pressSequentially("To do");
+    await page.getByRole("option", { name: "Make “To do”" }).waitFor();
+    expect(await barriers(page)).toEqual([]);
+    await find.press("Enter");
+    await told("Labelled To do: 2 conversations");
+    await find.fill("x".repeat(60));
+    await page.getByText("A label has at most 60 characters.").waitFor();
+    await find.press("Escape");
+    await toolbar().getByRole("button", { name: "Select none" }).click();
+    await folderLink("To do").click();
+    await page.getByRole("heading", { name: "To do", level: 1 }).waitFor();
+    await page.waitForFunction(() => document.querySelectorAll('ul[aria-label="Conversations"] > li').length === 2);
+    expect(await subjects()).toEqual(["Letter 3", "Letter 2"]);
+    await rowOf("Letter 3").getByRole("link").click();
+    await page.getByRole("button", { name: "Remove label To do" }).click();
+    await told("Label To do removed");
+    expect((await rowNamed("Letter 3"))?.labels).toEqual([]);
+    await page.keyboard.press("z");
+    await told("Undone");
+    expect((await rowNamed("Letter 3"))?.labels).toEqual(["To do"]);
+    await page.keyboard.press("g");
+    await page.keyboard.press("i");
+    await page.getByRole("heading", { name: "Inbox", level: 1 }).waitFor();
+  }, 30_000);
+
+  test("what is snoozed, also to a date of one's own, comes back by undo to where it was", async () => {
+    await rowOf("Letter 4").getByRole("link").click();
+    await page.getByRole("heading", { name: "Letter 4" }).waitFor();
+    await page.keyboard.press("b");
+    await page.getByRole("menuitem", { name: "Next Monday" }).waitFor();
+    await page.getByRole("menuitem", { name: "Pick date and time…" }).click();
+    const pick = page.getByRole("dialog", { name: "Snooze until" });
+    await pick.getByLabel("Date and time").fill("2001-01-01T09:30");
+    expect(await pick.getByRole("button", { name: "Snooze" }).isDisabled()).toBe(true);
+    expect(await barriers(page)).toEqual([]);
+    await pick.getByLabel("Date and time").fill("2026-02-03T09:30");
+    await pick.getByRole("button", { name: "Snooze" }).click();
+    await told(/^Snoozed until/);
+    const snoozed = (await rowNamed("Letter 4"))?.snoozedUntil;
+    expect(snoozed).toStartWith("2026-02-03T");
+    await go("Snoozed");
+    await rowOf("Letter 4").getByRole("checkbox").check();
+    await toolbar().getByRole("button", { name: "Move to inbox" }).click();
+    await told("Moved to inbox");
+    expect((await rowNamed("Letter 4"))?.snoozedUntil).toBeUndefined();
+    await page.keyboard.press("z");
+    await rowOf("Letter 4").waitFor();
+    expect(await rowNamed("Letter 4")).toMatchObject({ folder: "inbox", snoozedUntil: snoozed });
+  }, 30_000);
+
+  test("a search is completed by people, operators and labels, remembered, and a bad date is told kindly", async () => {
+    await go("Inbox");
+    await page.keyboard.press("/");
+    const box = page.getByRole("combobox", { name: "Search mail" });
+    const option = (name: string | RegExp) =>
+      page.getByRole("listbox", { name: "Suggestions" }).getByRole("option", { name });
+    await option("has:attachment").waitFor();
+    expect(await barriers(page)).toEqual([]);
+    // Nothing of what is typed is taken for a shortcut.
+    await box.pressSequentially("exj#!bra");
+    await option("from:bea@remote.example Bea Brand").waitFor({ state: "detached" });
+    await box.fill("bra");
+    await option("from:bea@remote.example Bea Brand").waitFor();
+    await box.press("ArrowDown");
+    expect(await box.getAttribute("aria-activedescendant")).toEndWith("-0");
+    await box.press("Enter");
+    expect(await box.inputValue()).toBe("from:bea@remote.example ");
+    await box.pressSequentially("label:to");
+    await option(/^label:"To do"/).waitFor();
+    await box.press("ArrowDown");
+    await box.press("Enter");
+    await box.press("Enter");
+    await page.getByRole("heading", { name: "Search" }).waitFor();
+    await rowOf("Letter 2").waitFor();
+    expect(await subjects()).toEqual(["Letter 3", "Letter 2"]);
+
+    await box.fill("before:2026-02-30");
+    await box.press("Enter");
+    await page.getByText("This search needs another look").waitFor();
+    expect(await page.getByRole("alert").textContent()).toContain(
+      '"before:2026-02-30" needs a date that exists, as YYYY-MM-DD',
+    );
+    await page.getByRole("button", { name: "Change the search" }).click();
+    await box.fill("");
+    await option(/^from:bea@remote\.example label:"To do"/).waitFor();
+    await box.press("Escape");
+    await page.getByRole("button", { name: "Clear search" }).click();
+    await page.getByRole("heading", { name: "Inbox", level: 1 }).waitFor();
+  }, 30_000);
+
+  test("spam says why, Not spam brings it back, and trash is emptied for good", async () => {
+    const from = "Max <max@junk.example>";
+    await deliver({ subject: "Cheap pills", from });
+    await booted.advance(1_000);
+    await rowOf("Cheap pills").getByRole("link").click();
+    await page.getByRole("heading", { name: "Cheap pills" }).waitFor();
+    await page.keyboard.press("!");
+    await told("Marked as spam");
+    await deliver({ subject: "Prize", from });
+    await booted.advance(1_000);
+    await go("Spam");
+    await rowOf("Prize").getByRole("link").click();
+    await page.getByText("Why is this in spam?").click();
+    await page.getByText("Mail of max@junk.example was marked as spam in this mailbox before.").waitFor();
+    expect(await barriers(page)).toEqual([]);
+    await page.getByRole("button", { name: "Not spam" }).first().click();
+    await told("Not spam");
+    expect((await rowNamed("Prize"))?.folder).toBe("inbox");
+    await rowOf("Cheap pills").getByRole("checkbox").check();
+    await toolbar().getByRole("button", { name: "Delete for good" }).click();
+    await told("Deleted for good");
+    expect(await rowNamed("Cheap pills")).toBeUndefined();
+    await go("Inbox");
+    await rowOf("Prize").getByRole("link").click();
+    await page.getByRole("heading", { name: "Prize" }).waitFor();
+    await page.keyboard.press("#");
+    await told("Moved to trash");
+    await go("Trash");
+    await rowOf("Prize").waitFor();
+    await page.getByRole("button", { name: "Empty trash" }).click();
+    await told("1 conversation deleted for good");
+    await page.getByText("The trash is empty.").waitFor();
+    expect(await rowNamed("Prize")).toBeUndefined();
+    expect(await page.getByRole("meter", { name: "Room taken" }).count()).toBe(1);
+  }, 30_000);
+
+  test("what somebody else does is seen without reloading: moves, labels, read state, a draft", async () => {
+    await go("Inbox");
+    await rowOf("Letter 6").waitFor();
+    const [five, six] = [await rowNamed("Letter 5"), await rowNamed("Letter 6")];
+    await booted.api.patch(`/threads/${six?.id}`, { folder: "archive" });
+    await booted.api.patch(`/threads/${five?.id}`, { unread: true, addLabels: ["From an agent"] });
+    await booted.advance(1_000);
+    await rowOf("Letter 6").waitFor({ state: "detached" });
+    await rowOf("Letter 5").getByText("From an agent").waitFor();
+    await rowOf("Letter 5").getByText("Unread.").waitFor({ state: "attached" });
+    await folderLink("From an agent").waitFor();
+    await go("Drafts");
+    await page.getByText("Nothing here").waitFor();
+    await booted.api.post(`/threads/${five?.id}/draft`, { text: "Dear Bea" });
+    await booted.advance(1_000);
+    await rowOf("Letter 5").waitFor();
+  }, 30_000);
+
+  test("a sent message tells what became of it, to its sender also of a Bcc", async () => {
+    await booted.api.post("/send", {
+      ...{ from: ALICE, to: "cy@nowhere.invalid", bcc: "secret@hidden.invalid", subject: "Fate", text: "x" },
+    });
+    await booted.advance(1_000);
+    await go("All mail");
+    await rowOf("Fate").getByRole("link").click();
+    await page.getByRole("button", { name: "Alice", exact: true }).click();
+    await page.getByText("Not delivered to 2 of 2").waitFor();
+    const recipients = page.getByRole("list", { name: "Recipients" });
+    expect(await recipients.getByRole("listitem").allTextContents()).toEqual([
+      expect.stringMatching(/^cy@nowhere\.invalid Could not be delivered/),
+      expect.stringMatching(/^secret@hidden\.invalid \(Bcc\) Could not be delivered/),
+    ]);
+    expect(await barriers(page)).toEqual([]);
+  }, 30_000);
+
+  test("an image is looked at, the original read, and who wrote it is said in plain words", async () => {
+    await deliver({
+      subject: "Photo",
+      text: `--b\nContent-Type: text/plain\n\nSee this\n--b\nContent-Type: image/png; name="oak.png"\nContent-Disposition: attachment; filename="oak.png"\nContent-Transfer-Encoding: base64\n\n${PNG}\n--b--`,
+      more: "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n",
+    });
+    await booted.advance(1_000);
+    await rowOf("Photo").getByRole("link").click();
+    await page.getByRole("heading", { name: "Photo" }).waitFor();
+    await page.getByText("Whether it comes from remote.example could not be checked.").click();
+    await page.getByText("It carries no signature.").waitFor();
+    await page.getByRole("button", { name: /^oak\.png/ }).click();
+    const image = page.getByRole("dialog", { name: "oak.png" }).getByRole("img", { name: "oak.png" });
+    await image.waitFor();
+    await page.waitForFunction(() => document.querySelector<HTMLImageElement>("dialog[open] img")?.naturalWidth === 1);
+    expect(await barriers(page)).toEqual([]);
+    await page.getByRole("dialog", { name: "oak.png" }).getByRole("button", { name: "Close" }).click();
+    await page.getByRole("button", { name: "More about the message of Bea Brand" }).click();
+    await page.getByRole("menuitem", { name: "Show original" }).click();
+    const original = page.getByRole("textbox", { name: "Original message" });
+    await original.waitFor();
+    expect(await original.inputValue()).toMatch(/^(?:.*\r?\n)*Subject: Photo\r?\n/);
+    await page.getByRole("dialog", { name: "Original message" }).getByRole("button", { name: "Close" }).click();
+  }, 30_000);
+
+  test("every shortcut stands in the help, and none acts within it", async () => {
+    await page.keyboard.press("?");
+    const help = page.getByRole("dialog", { name: "Keyboard shortcuts" });
+    const keys = await help.locator("kbd").allTextContents();
+    expect(keys.join(" ")).toBe(
+      "j / k o / Enter u g then i g then s g then b g then d g then t g then a / x Shift + x * then a / n e [ / ] # ! s l b Shift + i / u z c r a f ?",
+    );
+    expect(await barriers(page)).toEqual([]);
+    await page.keyboard.press("e");
+    await help.getByRole("button", { name: "Close" }).click();
+    expect((await rowNamed("Photo"))?.folder).toBe("inbox");
+    await page.keyboard.press("]");
+    await told("Archived");
+    expect(await page.getByRole("heading", { level: 1 }).allTextContents()).not.toContain("Photo");
+  }, 30_000);
+
+  test("a list that cannot be loaded says so, and is asked for again; a lost connection is told, and nothing is missed", async () => {
+    await page.route("**/app/threads?*folder=starred*", (route) =>
+      route.fulfill({ status: 400, body: `{"error":"Broken"}` }),
+    );
+    await folderLink("Starred").click();
+    await page.getByRole("alert").getByText("Broken").waitFor();
+    await page.unroute("**/app/threads?*folder=starred*");
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.getByText("Nothing here").waitFor();
+
+    await page.context().setOffline(true);
+    await page.getByText("No connection to the server. What you see may be old.").waitFor();
+    await deliver({ subject: "Letter 9" });
+    await booted.advance(1_000);
+    await page.context().setOffline(false);
+    await page.getByText("No connection to the server").waitFor({ state: "detached" });
+    await go("Inbox");
+    await rowOf("Letter 9").waitFor();
+  }, 30_000);
+
+  test("and in all that nothing failed, nor tried what the policy forbids", () => {
+    expect(complaints).toEqual([]);
+  });
+});
