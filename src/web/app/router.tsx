@@ -5,7 +5,9 @@ import { Refusal } from "./lib/ask.ts";
 import { meQuery, queryClient } from "./lib/queries.ts";
 import { administers } from "./lib/settings.ts";
 import { ConversationPage } from "./pages/conversation.tsx";
+import { FirstRun } from "./pages/first-run.tsx";
 import { FolderPage } from "./pages/folder.tsx";
+import { AppPasswordsPage } from "./pages/settings/app-passwords.tsx";
 import { DomainsPage } from "./pages/settings/domains.tsx";
 import { KeysPage } from "./pages/settings/keys.tsx";
 import { SettingsLayout } from "./pages/settings/layout.tsx";
@@ -13,7 +15,9 @@ import { MailboxesPage } from "./pages/settings/mailboxes.tsx";
 import { OutboundPage } from "./pages/settings/outbound.tsx";
 import { PeoplePage } from "./pages/settings/people.tsx";
 import { ProfilePage } from "./pages/settings/profile.tsx";
+import { SecondFactorPage } from "./pages/settings/second-factor.tsx";
 import { ServerPage } from "./pages/settings/server.tsx";
+import { SessionsPage } from "./pages/settings/sessions.tsx";
 import { WebhookPage } from "./pages/settings/webhook.tsx";
 import { WebhooksPage } from "./pages/settings/webhooks.tsx";
 import { Shell } from "./pages/shell.tsx";
@@ -42,23 +46,40 @@ const home = createRoute({
   },
 });
 
-const signIn = createRoute({ getParentRoute: () => root, path: "/sign-in", component: SignIn });
+const setUp = createRoute({ getParentRoute: () => root, path: "/setup", component: FirstRun });
 
-/** Who is signed in; who is not is sent to do so. */
-async function requireMe() {
+interface SignInSearch {
+  /** The page that was asked for. */
+  to?: string | undefined;
+}
+
+const signIn = createRoute({
+  getParentRoute: () => root,
+  path: "/sign-in",
+  component: SignIn,
+  // Pages of this app, and no other place that somebody put into a link. Undefined, since what is left out stays as it was.
+  validateSearch: ({ to }: Record<string, unknown>): SignInSearch => ({
+    to: typeof to === "string" && /^\/(mail|settings)(?=[/?]|$)/.test(to) ? to : undefined,
+  }),
+});
+
+/** Who is signed in; who is not is sent to do so, and comes back to `asked`. */
+async function requireMe({ location: asked }: { location: { href: string } }) {
   try {
     return await queryClient.ensureQueryData(meQuery);
   } catch (error) {
-    if (error instanceof Refusal && error.status === 401) throw redirect({ to: "/sign-in" });
-    throw error;
+    if (!(error instanceof Refusal && error.status === 401)) throw error;
+    throw redirect({ to: "/sign-in", search: asked.href === HOME ? {} : { to: asked.href } });
   }
 }
+
+const HOME = "/mail/inbox";
 
 const mail = createRoute({
   getParentRoute: () => root,
   path: "/mail",
   component: Shell,
-  beforeLoad: async () => void (await requireMe()),
+  beforeLoad: async (asked) => void (await requireMe(asked)),
 });
 
 interface FolderSearch {
@@ -98,7 +119,7 @@ const settings = createRoute({
   getParentRoute: () => root,
   path: "/settings",
   component: SettingsLayout,
-  beforeLoad: async () => void (await requireMe()),
+  beforeLoad: async (asked) => void (await requireMe(asked)),
 });
 
 const settingsHome = createRoute({
@@ -109,14 +130,19 @@ const settingsHome = createRoute({
   },
 });
 
-const profile = createRoute({ getParentRoute: () => settings, path: "profile", component: ProfilePage });
+const own = [
+  createRoute({ getParentRoute: () => settings, path: "profile", component: ProfilePage }),
+  createRoute({ getParentRoute: () => settings, path: "second-factor", component: SecondFactorPage }),
+  createRoute({ getParentRoute: () => settings, path: "app-passwords", component: AppPasswordsPage }),
+  createRoute({ getParentRoute: () => settings, path: "sessions", component: SessionsPage }),
+] as const;
 
 /** What concerns the workspace: others are shown their profile. */
 const adminSettings = createRoute({
   getParentRoute: () => settings,
   id: "admin",
-  beforeLoad: async () => {
-    if (!administers(await requireMe())) throw redirect({ to: "/settings/profile" });
+  beforeLoad: async (asked) => {
+    if (!administers(await requireMe(asked))) throw redirect({ to: "/settings/profile" });
   },
 });
 
@@ -135,8 +161,9 @@ export const router = createRouter({
   routeTree: root.addChildren([
     home,
     signIn,
+    setUp,
     mail.addChildren([folder.addChildren([nothingOpen, conversation])]),
-    settings.addChildren([settingsHome, profile, adminSettings.addChildren([keys, webhooks, webhook, ...workspace])]),
+    settings.addChildren([settingsHome, ...own, adminSettings.addChildren([keys, webhooks, webhook, ...workspace])]),
   ]),
   scrollRestoration: false,
 });

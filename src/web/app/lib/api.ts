@@ -5,6 +5,7 @@
 import type { MailboxView, ThreadDetailView, ThreadListView } from "../../../mailbox/views.ts";
 import type { DraftContent, DraftRequest } from "../../../mta/drafts.ts";
 import type { AnswerView, ReplyRequest, SendRequest, SendView } from "../../../mta/sending.ts";
+import type { SignInView } from "../../identity-views.ts";
 import type { Person } from "../../views.ts";
 import { ask, idOf } from "./ask.ts";
 
@@ -17,6 +18,14 @@ export type {
 } from "../../../mailbox/views.ts";
 export type { ReplyRequest, SendRequest } from "../../../mta/sending.ts";
 export type { Person } from "../../views.ts";
+
+export interface SignInRequest {
+  email: string;
+  password: string;
+  code?: string;
+  /** Whether it outlives the browser being closed. */
+  keep: boolean;
+}
 
 /** What a list of conversations is asked for. */
 export interface ListFilters {
@@ -39,7 +48,7 @@ function queryOf(filters: ListFilters): string {
 
 export const api = {
   me: () => ask<Person>("GET", "/me"),
-  signIn: (given: { email: string; password: string }) => ask<void>("POST", "/sign-in", given),
+  signIn: (given: SignInRequest) => ask<SignInView | undefined>("POST", "/sign-in", given),
   signOut: () => ask<void>("POST", "/sign-out", {}),
   mailboxes: () => ask<{ mailboxes: MailboxView[] }>("GET", "/mailboxes"),
   threads: (filters: ListFilters) => ask<ThreadListView>("GET", `/threads${queryOf(filters)}`),

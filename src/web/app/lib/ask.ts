@@ -1,4 +1,5 @@
 /** Asking the server, under /app: JSON there and back, and a refusal in words for people. */
+import { nextSession } from "./session.ts";
 
 /** A refusal, in words for people. */
 export class Refusal extends Error {
@@ -14,8 +15,22 @@ export class Refusal extends Error {
 
 const OFFLINE = "The server does not answer. Check your connection, then try again.";
 
-/** @throws Refusal */
+/** What is asked to learn whether somebody is signed in, and to sign in: its refusal is the answer. */
+const ASKS_WHO = new Set(["/me", "/sign-in"]);
+
+/** Who was signed in when the page was opened, and is no more, is asked to sign in again meanwhile. @throws Refusal */
 export async function ask<T>(method: string, path: string, body?: unknown): Promise<T> {
+  for (;;) {
+    try {
+      return await askOnce<T>(method, path, body);
+    } catch (error) {
+      if (!(error instanceof Refusal && error.status === 401) || ASKS_WHO.has(path)) throw error;
+      await nextSession();
+    }
+  }
+}
+
+async function askOnce<T>(method: string, path: string, body?: unknown): Promise<T> {
   const answer = await fetch(`/app${path}`, {
     method,
     ...(body !== undefined && { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),

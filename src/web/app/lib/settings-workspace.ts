@@ -43,6 +43,7 @@ export const workspaceApi = {
     ask<UserView>("POST", "/settings/people", given),
   changePerson: ({ id, ...change }: { id: string; role?: string; password?: string }) =>
     ask<UserView>("PATCH", `/settings/people/${idOf(id)}`, change),
+  resetSecondFactor: (id: string) => ask<void>("DELETE", `/settings/people/${idOf(id)}/second-factor`),
   removePerson: (id: string) => ask<void>("DELETE", `/settings/people/${idOf(id)}`),
 
   addMailbox: (given: { address: string; name: string; owner?: string }) =>

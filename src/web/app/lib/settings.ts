@@ -1,12 +1,28 @@
 /** The sections of settings, who sees them, and how a page of them changes something. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { AtSign, Gauge, Globe, KeyRound, type LucideIcon, Send, UserRound, Users, Webhook } from "lucide-react";
+import {
+  AtSign,
+  Gauge,
+  Globe,
+  KeyRound,
+  type LucideIcon,
+  MonitorSmartphone,
+  Send,
+  ShieldCheck,
+  Smartphone,
+  UserRound,
+  Users,
+  Webhook,
+} from "lucide-react";
 import type { Person } from "./api.ts";
 import { toast } from "./toast.ts";
 
 /** A section: its route stands in router.tsx, below `adminSettings` unless it is for everybody. */
 export const SECTIONS = [
   { to: "/settings/profile", name: "Profile", icon: UserRound, everybody: true },
+  { to: "/settings/second-factor", name: "Two-step sign-in", icon: ShieldCheck, everybody: true },
+  { to: "/settings/app-passwords", name: "Mail apps", icon: Smartphone, everybody: true },
+  { to: "/settings/sessions", name: "Sessions", icon: MonitorSmartphone, everybody: true },
   { to: "/settings/people", name: "People", icon: Users, everybody: false },
   { to: "/settings/mailboxes", name: "Mailboxes", icon: AtSign, everybody: false },
   { to: "/settings/domains", name: "Domains", icon: Globe, everybody: false },

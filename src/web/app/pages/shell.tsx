@@ -12,6 +12,7 @@ import { NewMessageWindow } from "../parts/new-message.tsx";
 import { Failed, Skeleton } from "../parts/notice.tsx";
 import { ShortcutHelp } from "../parts/shortcut-help.tsx";
 import { Sidebar } from "../parts/sidebar.tsx";
+import { SignInAgain } from "../parts/sign-in-again.tsx";
 import { Toaster } from "../parts/toaster.tsx";
 
 export function Shell() {
@@ -41,6 +42,7 @@ export function Shell() {
       <Connection />
       <ShortcutHelp open={helps} close={() => setHelps(false)} />
       <Toaster />
+      <SignInAgain />
     </div>
   );
 }

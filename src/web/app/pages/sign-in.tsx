@@ -1,54 +1,36 @@
-import { useQueryClient } from "@tanstack/react-query";
-import { useNavigate } from "@tanstack/react-router";
-import { type FormEvent, useState } from "react";
-import { api } from "../lib/api.ts";
-import { Button } from "../parts/button.tsx";
-import { Field } from "../parts/field.tsx";
-import { Mark } from "../parts/mark.tsx";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useRouter, useSearch } from "@tanstack/react-router";
+import { sessionBegan } from "../lib/session.ts";
+import { setupQuery } from "../lib/settings-identity.ts";
+import { DoorPage } from "../parts/door-page.tsx";
+import { SignInForm } from "../parts/sign-in-form.tsx";
 
 export function SignIn() {
-  const navigate = useNavigate();
+  const router = useRouter();
   const client = useQueryClient();
-  const [refusal, setRefusal] = useState<string>();
-  const [busy, setBusy] = useState(false);
+  const { to } = useSearch({ from: "/sign-in" });
+  const { data: setup } = useQuery(setupQuery);
 
-  async function signIn(event: FormEvent<HTMLFormElement>): Promise<void> {
-    event.preventDefault();
-    const form = new FormData(event.currentTarget);
-    setBusy(true);
-    setRefusal(undefined);
-    try {
-      await api.signIn({ email: String(form.get("email")), password: String(form.get("password")) });
-      // What somebody else was shown in this browser is not theirs.
-      client.clear();
-      await navigate({ to: "/mail/$folder", params: { folder: "inbox" }, search: {} });
-    } catch (error) {
-      setRefusal((error as Error).message);
-    } finally {
-      setBusy(false);
-    }
+  if (setup?.due) {
+    return (
+      <DoorPage title="Mailroom is not set up yet">
+        <p className="text-sm text-soft">
+          Who started this server finds a link in what it printed, after “Mailroom is not set up yet”. Open that link in
+          this browser, or run <code>mailroom setup</code> on the server.
+        </p>
+      </DoorPage>
+    );
   }
-
   return (
-    <main className="grid min-h-full place-items-center p-4">
-      <form onSubmit={signIn} className="w-full max-w-80" aria-labelledby="sign-in">
-        <Mark className="mx-auto mb-5 size-11" />
-        <h1 id="sign-in" className="mb-6 text-center text-xl font-semibold tracking-tight">
-          Sign in to Mailroom
-        </h1>
-        <div className="space-y-4 rounded-xl border border-line bg-panel p-5 shadow-sm">
-          <Field label="Email address" name="email" type="email" autoComplete="username" required autoFocus />
-          <Field label="Password" name="password" type="password" autoComplete="current-password" required />
-          {refusal !== undefined && (
-            <p role="alert" className="text-sm text-danger">
-              {refusal}
-            </p>
-          )}
-          <Button kind="primary" type="submit" disabled={busy} className="h-9 w-full">
-            {busy ? "Signing in…" : "Sign in"}
-          </Button>
-        </div>
-      </form>
-    </main>
+    <DoorPage title="Sign in to Mailroom">
+      <SignInForm
+        done={() => {
+          // What somebody else was shown in this browser is not theirs.
+          client.clear();
+          sessionBegan();
+          router.history.push(to ?? "/mail/inbox");
+        }}
+      />
+    </DoorPage>
   );
 }

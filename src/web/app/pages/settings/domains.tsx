@@ -3,18 +3,11 @@ import { useQuery } from "@tanstack/react-query";
 import { useChange } from "../../lib/settings.ts";
 import { type DomainView, domainsQuery, recordsQuery, WORKSPACE, workspaceApi } from "../../lib/settings-workspace.ts";
 import { Button } from "../../parts/button.tsx";
+import { DnsRecords } from "../../parts/dns-records.tsx";
 import { Field } from "../../parts/field.tsx";
 import { LineForm } from "../../parts/line-form.tsx";
 import { Failed, Skeleton } from "../../parts/notice.tsx";
-import { Badge, CopyValue, Panel, SettingsPage } from "../../parts/settings.tsx";
-
-const PURPOSES = {
-  mx: "Brings mail here",
-  spf: "Says who sends for the domain (SPF)",
-  dkim: "Lets receivers check signatures (DKIM)",
-  dmarc: "Says what becomes of mail that fails (DMARC)",
-  ownership: "Shows that the domain is yours",
-} as const;
+import { Badge, Panel, SettingsPage } from "../../parts/settings.tsx";
 
 export function DomainsPage() {
   const list = useQuery(domainsQuery);
@@ -42,12 +35,6 @@ export function DomainsPage() {
     </SettingsPage>
   );
 }
-
-const STATES = {
-  found: { tone: "good", text: "found" },
-  missing: { tone: "bad", text: "missing" },
-  unanswered: { tone: "quiet", text: "no answer" },
-} as const;
 
 function Domain({ domain }: { domain: DomainView }) {
   const seen = useQuery(recordsQuery(domain.id));
@@ -79,19 +66,7 @@ function Domain({ domain }: { domain: DomainView }) {
           {seen.error.message}
         </p>
       )}
-      <ul aria-label={`Records of ${name}`} className="divide-y divide-line">
-        {records.map(({ type, name: at, value, purpose, state }) => (
-          <li key={`${purpose} ${at}`} className="space-y-2 py-4 first:pt-0 last:pb-0">
-            <p className="flex flex-wrap items-center gap-2 text-sm">
-              <span className="font-medium">{type}</span>
-              <span className="text-muted">{PURPOSES[purpose]}</span>
-              {state !== undefined && <Badge tone={STATES[state].tone}>{STATES[state].text}</Badge>}
-            </p>
-            <CopyValue label={`name of the ${purpose} record, ${at}`} value={at} />
-            <CopyValue label={`value of the ${purpose} record, ${at}`} value={value} />
-          </li>
-        ))}
-      </ul>
+      <DnsRecords label={`Records of ${name}`} records={records} />
     </Panel>
   );
 }

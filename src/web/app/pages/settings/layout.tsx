@@ -5,6 +5,7 @@ import { ArrowLeft } from "lucide-react";
 import { useEffect, useRef } from "react";
 import { meQuery } from "../../lib/queries.ts";
 import { administers, SECTIONS } from "../../lib/settings.ts";
+import { SignInAgain } from "../../parts/sign-in-again.tsx";
 import { Toaster } from "../../parts/toaster.tsx";
 
 export function SettingsLayout() {
@@ -51,6 +52,7 @@ export function SettingsLayout() {
         </div>
       </main>
       <Toaster />
+      <SignInAgain />
     </div>
   );
 }

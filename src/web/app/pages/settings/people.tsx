@@ -63,8 +63,18 @@ function NewPerson() {
   );
 }
 
-function Person({ person: { id, email, name, role, canSignIn }, own }: { person: UserView; own: boolean }) {
+function Person({
+  person: { id, email, name, role, canSignIn, secondFactor },
+  own,
+}: {
+  person: UserView;
+  own: boolean;
+}) {
   const change = useChange(workspaceApi.changePerson, { key: WORKSPACE, told: "Changed" });
+  const reset = useChange(workspaceApi.resetSecondFactor, {
+    key: WORKSPACE,
+    told: "Their password alone signs them in",
+  });
   const remove = useChange(workspaceApi.removePerson, { key: WORKSPACE, told: "Removed" });
   return (
     <li className="py-3 first:pt-0 last:pb-0">
@@ -74,6 +84,7 @@ function Person({ person: { id, email, name, role, canSignIn }, own }: { person:
             <span className="font-medium">{name}</span>
             {own && <Badge tone="quiet">you</Badge>}
             {!canSignIn && <Badge tone="bad">no password</Badge>}
+            {secondFactor && <Badge tone="good">two-step</Badge>}
           </p>
           <p className="mt-0.5 text-xs break-all text-muted">{email}</p>
         </div>
@@ -85,6 +96,19 @@ function Person({ person: { id, email, name, role, canSignIn }, own }: { person:
           disabled={change.isPending}
           onChange={(event) => change.mutate({ id, role: event.target.value })}
         />
+        {secondFactor && !own && (
+          <Button
+            aria-label={`Reset two-step sign-in of ${name}`}
+            disabled={reset.isPending}
+            onClick={() =>
+              confirm(
+                `Reset two-step sign-in of ${name}? They are signed out, and their password alone signs them in.`,
+              ) && reset.mutate(id)
+            }
+          >
+            Reset two-step
+          </Button>
+        )}
         <Button
           kind="danger"
           aria-label={`Remove ${name}`}

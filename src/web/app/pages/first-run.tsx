@@ -1,0 +1,138 @@
+/**
+ * The first run: what `mailroom setup` does, for who opened the link that the server printed. The token stands behind the #
+ * of the address, and leaves it at once: no history and no log keeps it.
+ */
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { useRouter } from "@tanstack/react-router";
+import { type FormEvent, useEffect, useState } from "react";
+import { sessionBegan } from "../lib/session.ts";
+import { type SetupView, setupApi } from "../lib/settings-identity.ts";
+import { Button } from "../parts/button.tsx";
+import { DnsRecords } from "../parts/dns-records.tsx";
+import { DoorPage } from "../parts/door-page.tsx";
+import { Field } from "../parts/field.tsx";
+import { CopyValue } from "../parts/settings.tsx";
+
+const readToken = (): string => window.location.hash.slice(1);
+
+export function FirstRun() {
+  const [token] = useState(readToken);
+  const [made, setMade] = useState<SetupView>();
+  useEffect(() => history.replaceState(history.state, "", window.location.pathname), []);
+  const admitted = useQuery({
+    queryKey: ["setup", "token", token],
+    queryFn: async () => (await setupApi.check(token)) ?? true,
+    retry: false,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+
+  if (made) return <Done made={made} />;
+  if (admitted.isError) {
+    return (
+      <DoorPage title="Set up Mailroom">
+        <p role="alert" className="text-sm text-soft">
+          {token === "" ? "Open the whole link that the server printed when it started." : admitted.error.message}
+        </p>
+        <p className="mt-3 text-sm">
+          <a href="/sign-in" className="text-accent underline">
+            Sign in
+          </a>
+        </p>
+      </DoorPage>
+    );
+  }
+  return (
+    <DoorPage title="Set up Mailroom">
+      {admitted.data ? <SetupForm token={token} done={setMade} /> : <p className="text-sm text-muted">One moment…</p>}
+    </DoorPage>
+  );
+}
+
+function SetupForm({ token, done }: { token: string; done: (made: SetupView) => void }) {
+  const setUp = useMutation({ mutationFn: setupApi.setUp, onSuccess: done });
+  function submit(event: FormEvent<HTMLFormElement>): void {
+    event.preventDefault();
+    const fields = new FormData(event.currentTarget);
+    const text = (name: string) => String(fields.get(name) ?? "").trim();
+    const workspace = text("workspace");
+    setUp.mutate({
+      ...{ token, domain: text("domain"), email: text("email"), name: text("name") },
+      ...(workspace !== "" && { workspace }),
+      password: String(fields.get("password")),
+    });
+  }
+  return (
+    <form onSubmit={submit} className="space-y-4">
+      <Field
+        label="Domain that gets mail"
+        name="domain"
+        placeholder="example.com"
+        autoCapitalize="none"
+        autoComplete="off"
+        spellCheck={false}
+        required
+        autoFocus
+      />
+      <Field label="Your name" name="name" autoComplete="name" required />
+      <Field
+        label="Your email address, at that domain"
+        name="email"
+        type="email"
+        placeholder="you@example.com"
+        autoComplete="username"
+        required
+      />
+      <Field label="Password" name="password" type="password" autoComplete="new-password" required />
+      <Field label="Name of the workspace (the domain if left empty)" name="workspace" autoComplete="organization" />
+      {setUp.isError && (
+        <p role="alert" className="text-sm text-danger">
+          {setUp.error.message}
+        </p>
+      )}
+      <Button kind="primary" type="submit" disabled={setUp.isPending} className="h-9 w-full">
+        {setUp.isPending ? "Setting up…" : "Set up"}
+      </Button>
+    </form>
+  );
+}
+
+function Done({ made: { address, apiKey, dns } }: { made: SetupView }) {
+  const router = useRouter();
+  return (
+    <DoorPage title="Mailroom is set up" wide>
+      <div className="space-y-6">
+        <p className="text-sm text-soft">
+          You are signed in as <span className="font-medium text-ink">{address}</span>.
+        </p>
+        <section aria-labelledby="first-key" className="space-y-2 rounded-lg bg-notice p-3">
+          <h2 id="first-key" className="text-sm font-medium">
+            API key with all scopes
+          </h2>
+          <p className="text-sm">Copy it now if you want it: it is not shown again. Settings make others.</p>
+          <CopyValue label="API key" value={apiKey} />
+        </section>
+        <section aria-labelledby="dns">
+          <h2 id="dns" className="text-sm font-medium">
+            DNS records to publish
+          </h2>
+          <p className="mt-1 text-sm text-muted">
+            Nothing is sent from the domain before they are found. Settings, Domains, show them again and look for them.
+          </p>
+          <div className="mt-3">
+            <DnsRecords label="DNS records" records={dns} />
+          </div>
+        </section>
+        <Button
+          kind="primary"
+          className="h-9 w-full"
+          onClick={() => {
+            sessionBegan();
+            router.history.push("/mail/inbox");
+          }}
+        >
+          To your mail
+        </Button>
+      </div>
+    </DoorPage>
+  );
+}

@@ -1,0 +1,121 @@
+/** Mail apps: what they are told to send with, and the passwords made for them. */
+import { useQuery } from "@tanstack/react-query";
+import { meQuery } from "../../lib/queries.ts";
+import { useChange } from "../../lib/settings.ts";
+import {
+  APP_PASSWORDS,
+  type AppPasswordView,
+  appPasswordsQuery,
+  identityApi,
+  type MailAppsView,
+} from "../../lib/settings-identity.ts";
+import { fullTime } from "../../lib/time.ts";
+import { Button } from "../../parts/button.tsx";
+import { Field } from "../../parts/field.tsx";
+import { LineForm } from "../../parts/line-form.tsx";
+import { Failed, Skeleton } from "../../parts/notice.tsx";
+import { CopyValue, Panel, SettingsPage } from "../../parts/settings.tsx";
+
+export function AppPasswordsPage() {
+  const list = useQuery(appPasswordsQuery);
+  const { data: me } = useQuery(meQuery);
+  if (list.isError) return <Failed error={list.error} retry={() => list.refetch()} />;
+  if (!list.data || !me) return <Skeleton what="app passwords" />;
+  const { appPasswords, mailApps } = list.data;
+  return (
+    <SettingsPage
+      title="Mail apps"
+      intro="A mail app on a phone or a computer sends your mail with a password of its own, which can do nothing else."
+    >
+      <NewAppPassword />
+      <Panel title="App passwords">
+        {appPasswords.length === 0 && <p className="text-sm text-muted">There is none yet.</p>}
+        <ul aria-label="App passwords" className="divide-y divide-line">
+          {appPasswords.map((one) => (
+            <AppPasswordRow key={one.id} of={one} />
+          ))}
+        </ul>
+      </Panel>
+      <Instructions of={mailApps} email={me.email} />
+    </SettingsPage>
+  );
+}
+
+function NewAppPassword() {
+  const create = useChange(identityApi.createAppPassword, { key: APP_PASSWORDS });
+  return (
+    <Panel title="Connect an app">
+      <LineForm
+        action="Create app password"
+        primary
+        busy={create.isPending}
+        submit={(text, empty) => create.mutate(text("name"), { onSuccess: empty })}
+      >
+        <Field label="Name" name="name" placeholder="Which app, on what" required />
+      </LineForm>
+      {create.data && (
+        <div role="status" className="mt-4 space-y-2 rounded-lg bg-notice p-3">
+          <p className="text-sm">
+            Type or paste this into the mail app now: it is not shown again. Hyphens and capitals do not matter.
+          </p>
+          <CopyValue label="New app password" value={create.data.password} />
+        </div>
+      )}
+    </Panel>
+  );
+}
+
+function AppPasswordRow({ of: { id, name, createdAt, lastUsedAt } }: { of: AppPasswordView }) {
+  const revoke = useChange(identityApi.revokeAppPassword, { key: APP_PASSWORDS, told: "App password revoked" });
+  return (
+    <li className="flex items-center gap-3 py-3 first:pt-0 last:pb-0 max-md:flex-wrap">
+      <div className="min-w-0 grow text-sm">
+        <p className="font-medium break-words">{name}</p>
+        <p className="mt-0.5 text-xs text-muted">
+          Created {fullTime(createdAt)}, {lastUsedAt === null ? "never used" : `last used ${fullTime(lastUsedAt)}`}
+        </p>
+      </div>
+      <Button
+        kind="danger"
+        aria-label={`Revoke ${name}`}
+        disabled={revoke.isPending}
+        onClick={() => confirm(`Revoke ${name}? The app that uses it sends nothing more.`) && revoke.mutate(id)}
+      >
+        Revoke
+      </Button>
+    </li>
+  );
+}
+
+function Instructions({ of: { host, submission, submissions }, email }: { of: MailAppsView; email: string }) {
+  const told = [
+    ["Outgoing server (SMTP)", host],
+    ...(submissions === null ? [] : [["Port, with SSL/TLS", String(submissions)]]),
+    ...(submission === null ? [] : [["Port, with STARTTLS", String(submission)]]),
+    ["User name", email],
+    ["Password", "an app password"],
+  ];
+  if (submission === null && submissions === null) {
+    return (
+      <Panel title="What to tell the app">
+        <p className="text-sm">This server takes no mail from mail apps: its operator has not turned that on.</p>
+      </Panel>
+    );
+  }
+  return (
+    <Panel title="What to tell the app">
+      <dl className="grid grid-cols-[auto_1fr] gap-x-6 gap-y-1.5 text-sm">
+        {told.map(([name, value]) => (
+          <div key={name} className="contents">
+            <dt className="text-muted">{name}</dt>
+            <dd className="font-mono break-all">{value}</dd>
+          </div>
+        ))}
+      </dl>
+      <p className="mt-3 max-w-prose text-sm text-muted">
+        Either port will do. Mail is sent from your own addresses only, and is filed in Sent here. It is read in this
+        app: there is no IMAP or POP server to give for incoming mail.
+      </p>
+    </Panel>
+  );
+}

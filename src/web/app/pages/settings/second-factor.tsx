@@ -1,0 +1,201 @@
+/** One's second factor: adding it with an authenticator app, its recovery codes, and removing it. */
+import { useQuery } from "@tanstack/react-query";
+import { type FormEvent, type ReactNode, useState } from "react";
+import { meQuery } from "../../lib/queries.ts";
+import { useChange } from "../../lib/settings.ts";
+import { identityApi, newSecondFactorQuery, SECOND_FACTOR, secondFactorQuery } from "../../lib/settings-identity.ts";
+import { fullTime } from "../../lib/time.ts";
+import { Button } from "../../parts/button.tsx";
+import { Field } from "../../parts/field.tsx";
+import { Failed, Skeleton } from "../../parts/notice.tsx";
+import { QrCode } from "../../parts/qr-code.tsx";
+import { CopyValue, Panel, SettingsPage } from "../../parts/settings.tsx";
+
+/** Below this, new recovery codes are suggested. */
+const FEW = 4;
+
+export function SecondFactorPage() {
+  const query = useQuery(secondFactorQuery);
+  const [codes, setCodes] = useState<readonly string[]>();
+  const [adds, setAdds] = useState(false);
+  if (query.isError) return <Failed error={query.error} retry={() => query.refetch()} />;
+  if (!query.data) return <Skeleton what="second factor" />;
+  const { since, recoveryCodes } = query.data;
+
+  return (
+    <SettingsPage
+      title="Two-step sign-in"
+      intro="With it, signing in here takes a code from an authenticator app beside your password, and mail apps take an app password instead of yours."
+    >
+      {codes && <RecoveryCodes codes={codes} />}
+      {since !== null ? (
+        <>
+          <p className="text-sm">
+            It is on since {fullTime(since)}. {recoveryCodes} recovery codes are left
+            {recoveryCodes < FEW ? ": make new ones before they run out." : "."}
+          </p>
+          <Renew done={setCodes} />
+          <Remove
+            done={() => {
+              setCodes(undefined);
+              setAdds(false);
+            }}
+          />
+        </>
+      ) : adds ? (
+        <Add done={setCodes} />
+      ) : (
+        <Panel title="It is off">
+          <Button kind="primary" onClick={() => setAdds(true)}>
+            Set it up
+          </Button>
+        </Panel>
+      )}
+    </SettingsPage>
+  );
+}
+
+/** `code`: what the field for it says. */
+function ProofForm({
+  code,
+  action,
+  danger = false,
+  busy,
+  submit,
+}: {
+  code: string;
+  action: string;
+  danger?: boolean;
+  busy: boolean;
+  submit: (given: { password: string; code: string }, empty: () => void) => void;
+}) {
+  const { data: me } = useQuery(meQuery);
+  function send(event: FormEvent<HTMLFormElement>): void {
+    event.preventDefault();
+    const form = event.currentTarget;
+    const fields = new FormData(form);
+    submit({ password: String(fields.get("password")), code: String(fields.get("code")) }, () => form.reset());
+  }
+  return (
+    <form onSubmit={send} className="max-w-96 space-y-3">
+      <input type="hidden" autoComplete="username" value={me?.email ?? ""} />
+      <Field label={code} name="code" autoComplete="one-time-code" required />
+      <Field label="Your password" name="password" type="password" autoComplete="current-password" required />
+      <Button kind={danger ? "danger" : "primary"} type="submit" disabled={busy}>
+        {action}
+      </Button>
+    </form>
+  );
+}
+
+function Step({ number, children }: { number: number; children: ReactNode }) {
+  return (
+    <li className="space-y-2 text-sm">
+      <p className="font-medium">Step {number}</p>
+      {children}
+    </li>
+  );
+}
+
+function Add({ done }: { done: (codes: readonly string[]) => void }) {
+  const proposed = useQuery(newSecondFactorQuery);
+  const add = useChange(identityApi.addSecondFactor, {
+    key: SECOND_FACTOR,
+    told: "Two-step sign-in is on. You are signed out everywhere else.",
+  });
+  if (proposed.isError) return <Failed error={proposed.error} retry={() => proposed.refetch()} />;
+  if (!proposed.data) return <Skeleton what="QR code" />;
+  const { secret, qr } = proposed.data;
+  return (
+    <Panel title="Set it up">
+      <ol className="space-y-6">
+        <Step number={1}>
+          <p>Scan this with an authenticator app, or type the secret into it.</p>
+          <QrCode of={qr} label="QR code for an authenticator app" />
+          <div className="max-w-96">
+            <CopyValue label="Secret" value={secret} />
+          </div>
+        </Step>
+        <Step number={2}>
+          <p>Type the code that the app then shows.</p>
+          <ProofForm
+            code="Code from the app"
+            action="Turn on"
+            busy={add.isPending}
+            submit={(given) =>
+              add.mutate({ ...given, secret }, { onSuccess: ({ recoveryCodes }) => done(recoveryCodes) })
+            }
+          />
+        </Step>
+      </ol>
+    </Panel>
+  );
+}
+
+function RecoveryCodes({ codes }: { codes: readonly string[] }) {
+  const text = `${codes.join("\n")}\n`;
+  return (
+    <section aria-labelledby="recovery-codes" className="space-y-3 rounded-xl bg-notice p-5">
+      <h2 id="recovery-codes" className="text-base font-semibold">
+        Your recovery codes
+      </h2>
+      <p className="max-w-prose text-sm" role="status">
+        Each signs you in once when you have lost your app. Keep them where you keep what you cannot lose: they are not
+        shown again.
+      </p>
+      <ol className="grid max-w-96 grid-cols-2 gap-x-6 gap-y-1 font-mono text-sm max-md:grid-cols-1">
+        {codes.map((code) => (
+          <li key={code}>{code}</li>
+        ))}
+      </ol>
+      <div className="max-w-96 space-y-2">
+        <CopyValue label="All recovery codes" value={codes.join(" ")} />
+        <a
+          href={`data:text/plain;charset=utf-8,${encodeURIComponent(text)}`}
+          download="mailroom-recovery-codes.txt"
+          className="inline-block text-sm text-accent underline"
+        >
+          Save them as a file
+        </a>
+      </div>
+    </section>
+  );
+}
+
+const CODE = "Code from the app, or a recovery code";
+
+function Renew({ done }: { done: (codes: readonly string[]) => void }) {
+  const renew = useChange(identityApi.renewRecoveryCodes, { key: SECOND_FACTOR, told: "The old codes count no more" });
+  return (
+    <Panel title="New recovery codes">
+      <ProofForm
+        code={CODE}
+        action="Make new codes"
+        busy={renew.isPending}
+        submit={(given, empty) =>
+          renew.mutate(given, {
+            onSuccess: ({ recoveryCodes }) => {
+              done(recoveryCodes);
+              empty();
+            },
+          })
+        }
+      />
+    </Panel>
+  );
+}
+
+function Remove({ done }: { done: () => void }) {
+  const remove = useChange(identityApi.removeSecondFactor, { key: SECOND_FACTOR, told: "Two-step sign-in is off" });
+  return (
+    <Panel title="Turn it off">
+      <ProofForm
+        code={CODE}
+        action="Turn off"
+        danger
+        busy={remove.isPending}
+        submit={(given) => remove.mutate(given, { onSuccess: done })}
+      />
+    </Panel>
+  );
+}

@@ -1,0 +1,62 @@
+/** Where one is signed in, and ending it. */
+import { useQuery } from "@tanstack/react-query";
+import { useChange } from "../../lib/settings.ts";
+import { identityApi, SESSIONS, type SessionView, sessionsQuery } from "../../lib/settings-identity.ts";
+import { fullTime } from "../../lib/time.ts";
+import { Button } from "../../parts/button.tsx";
+import { Failed, Skeleton } from "../../parts/notice.tsx";
+import { Badge, Panel, SettingsPage } from "../../parts/settings.tsx";
+
+export function SessionsPage() {
+  const list = useQuery(sessionsQuery);
+  const endOthers = useChange(identityApi.endOtherSessions, { key: SESSIONS, told: "Signed out everywhere else" });
+  if (list.isError) return <Failed error={list.error} retry={() => list.refetch()} />;
+  if (!list.data) return <Skeleton what="sessions" />;
+  const { sessions } = list.data;
+  return (
+    <SettingsPage
+      title="Sessions"
+      intro="Browsers in which you are signed in. If you do not know one, end it and change your password: that ends all others."
+    >
+      <Panel title="Signed in">
+        <ul aria-label="Sessions" className="divide-y divide-line">
+          {sessions.map((session) => (
+            <SessionRow key={session.id} of={session} />
+          ))}
+        </ul>
+      </Panel>
+      {sessions.length > 1 && (
+        <Button kind="danger" disabled={endOthers.isPending} onClick={() => endOthers.mutate(undefined)}>
+          Sign out everywhere else
+        </Button>
+      )}
+    </SettingsPage>
+  );
+}
+
+function SessionRow({ of: { id, browser, source, createdAt, lastUsedAt, current } }: { of: SessionView }) {
+  const end = useChange(identityApi.endSession, { key: SESSIONS, told: "Signed out there" });
+  return (
+    <li className="flex items-center gap-3 py-3 first:pt-0 last:pb-0 max-md:flex-wrap">
+      <div className="min-w-0 grow text-sm">
+        <p className="flex flex-wrap items-center gap-2">
+          <span className="font-medium break-words">{browser}</span>
+          {current && <Badge tone="good">this one</Badge>}
+        </p>
+        <p className="mt-0.5 text-xs text-muted">
+          {source !== "" && `From ${source}. `}Signed in {fullTime(createdAt)}, last used {fullTime(lastUsedAt)}.
+        </p>
+      </div>
+      {!current && (
+        <Button
+          kind="danger"
+          aria-label={`Sign out ${browser}, last used ${fullTime(lastUsedAt)}`}
+          disabled={end.isPending}
+          onClick={() => end.mutate(id)}
+        >
+          Sign out
+        </Button>
+      )}
+    </li>
+  );
+}

@@ -1,0 +1,10 @@
+/** A QR code, dark on light in either scheme, as scanners expect it. */
+import type { QrView } from "../../qr.ts";
+
+export function QrCode({ of: { size, path }, label }: { of: QrView; label: string }) {
+  return (
+    <svg role="img" aria-label={label} viewBox={`0 0 ${size} ${size}`} className="size-48 rounded-lg bg-white">
+      <path d={path} className="fill-black" shapeRendering="crispEdges" />
+    </svg>
+  );
+}

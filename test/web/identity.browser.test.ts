@@ -1,0 +1,265 @@
+/**
+ * Identity in a real browser: a second factor is added by its QR code and asked for, a recovery code stands in for it, an app
+ * password is made and used by a mail app, sessions are told apart and ended, and one that ends loses nothing that was typed.
+ */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { createTransport } from "nodemailer";
+import type { Page } from "playwright-core";
+import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
+import { type Booted, boot } from "../harness/appliance.ts";
+import { barriers } from "../harness/barriers.ts";
+import { PASSWORD, setPassword } from "../harness/browser-session.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
+import { readQr } from "../harness/qr-reader.ts";
+
+const ALICE = "alice@example.test";
+const BOB = "bob@example.test";
+const STEP = 30_000;
+let booted: Booted;
+let page: Page;
+let secret: string;
+let recoveryCodes: string[];
+const complaints: string[] = [];
+
+async function newPage(): Promise<Page> {
+  const opened = await (await (await openBrowser()).newContext()).newPage();
+  opened.setDefaultTimeout(10_000);
+  opened.on("pageerror", (error) => complaints.push(error.message));
+  opened.on("console", (message) => {
+    if (/Content.Security|Trusted|violates/i.test(message.text())) complaints.push(message.text());
+  });
+  opened.on("dialog", (dialog) => void dialog.accept());
+  return opened;
+}
+
+async function givePassword(to: Page, email = ALICE): Promise<void> {
+  await to.getByLabel("Email address").fill(email);
+  await to.getByLabel("Password").fill(PASSWORD);
+  await to.getByLabel("Password").press("Enter");
+}
+const inMail = (of: Page) => of.getByRole("navigation", { name: "Mail" }).waitFor();
+const section = (name: string) => page.getByRole("navigation", { name: "Settings" }).getByRole("link", { name });
+const focused = (of: Page) => of.evaluate("document.activeElement?.getAttribute('name')");
+/** The next code that counts. */
+async function nextCode(): Promise<string> {
+  await booted.advance(STEP);
+  return codeOf(secretOf(secret) as Uint8Array, stepAt(booted.runtime.now()));
+}
+
+describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
+  beforeAll(async () => {
+    booted = await boot();
+    const { people, store } = booted.appliance;
+    const { workspaceId, userId } = booted.owner;
+    const bobId = store.transact(
+      (tx) => people.addUser(tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: true }).userId,
+    );
+    for (const id of [userId, bobId]) await setPassword(booted, id);
+    page = await newPage();
+  }, 60_000);
+
+  test("the sign-in page knows browsers' ways, says what failed, and puts the focus where to mend it", async () => {
+    await page.goto(`${booted.http}/settings/second-factor`);
+    await page.getByRole("heading", { name: "Sign in to Mailroom" }).waitFor();
+    expect(await focused(page)).toBe("email");
+    const hints = await page
+      .locator("input")
+      .evaluateAll((inputs) => inputs.map((input) => input.getAttribute("autocomplete")));
+    expect(hints.slice(0, 2)).toEqual(["username", "current-password"]);
+    expect(await barriers(page)).toEqual([]);
+    await page.getByLabel("Email address").fill(ALICE);
+    await page.getByLabel("Password").fill("wrong");
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("alert").getByText("Email address and password do not match").waitFor();
+    expect([await focused(page), await page.getByLabel("Email address").inputValue()]).toEqual(["password", ALICE]);
+    await givePassword(page);
+    await page.getByRole("heading", { name: "Two-step sign-in" }).waitFor();
+    expect(new URL(page.url()).pathname).toBe("/settings/second-factor");
+  }, 30_000);
+
+  test("a second factor is added from its QR code, with a code and the password", async () => {
+    await page.getByRole("button", { name: "Set it up" }).click();
+    const scanned = new URL(await readQr(page.getByRole("img", { name: /^QR code/ })));
+    secret = scanned.searchParams.get("secret") ?? "";
+    expect(await page.getByLabel("Secret", { exact: true }).inputValue()).toBe(secret);
+    expect(await barriers(page)).toEqual([]);
+    await page.getByLabel("Code from the app").fill("000000");
+    await page.getByLabel("Your password").fill(PASSWORD);
+    await page.getByRole("button", { name: "Turn on" }).click();
+    await page.getByText("That is not the code of this secret").waitFor();
+    await page.getByLabel("Code from the app").fill(await nextCode());
+    await page.getByRole("button", { name: "Turn on" }).click();
+    const list = page.getByRole("region", { name: "Your recovery codes" }).getByRole("listitem");
+    await list.first().waitFor();
+    recoveryCodes = await list.allTextContents();
+    expect(recoveryCodes).toHaveLength(10);
+    expect(await barriers(page)).toEqual([]);
+  }, 30_000);
+
+  test("signing in then takes a code, asked for in a second step", async () => {
+    const other = await newPage();
+    await other.goto(booted.http);
+    await givePassword(other);
+    const code = other.getByLabel("Code from your authenticator app");
+    await code.waitFor();
+    expect(await focused(other)).toBe("code");
+    expect([await code.getAttribute("autocomplete"), await code.getAttribute("inputmode")]).toEqual([
+      "one-time-code",
+      "numeric",
+    ]);
+    expect(await barriers(other)).toEqual([]);
+    await code.fill("000000");
+    await code.press("Enter");
+    await other.getByRole("alert").getByText("do not match").waitFor();
+    expect(await focused(other)).toBe("code");
+    await code.fill(await nextCode());
+    await code.press("Enter");
+    await inMail(other);
+    await other.context().close();
+  }, 30_000);
+
+  test("or a recovery code", async () => {
+    const other = await newPage();
+    await other.goto(booted.http);
+    await givePassword(other);
+    await other.getByRole("button", { name: "Use a recovery code" }).click();
+    expect(await focused(other)).toBe("code");
+    await other.getByLabel("Recovery code").fill((recoveryCodes[0] ?? "").toUpperCase());
+    await other.getByRole("button", { name: "Sign in" }).click();
+    await inMail(other);
+    await other.context().close();
+    await page.reload();
+    await page.getByText("9 recovery codes are left").waitFor();
+  }, 30_000);
+
+  test("an app password is made, shown once, and used by a mail app until it is revoked", async () => {
+    await section("Mail apps").click();
+    await page.getByText(String(booted.submissions.port)).waitFor();
+    await page.getByLabel("Name", { exact: true }).fill("Laptop");
+    await page.getByRole("button", { name: "Create app password" }).click();
+    const password = await page.getByLabel("New app password", { exact: true }).inputValue();
+    expect(await barriers(page)).toEqual([]);
+    const send = async (pass: string) => {
+      const transport = createTransport({
+        ...{ host: "127.0.0.1", port: booted.submissions.port, secure: true, auth: { user: ALICE, pass } },
+        tls: { rejectUnauthorized: false },
+      });
+      try {
+        return (await transport.sendMail({ from: ALICE, to: BOB, subject: "Hi", text: "From a mail app" })).response;
+      } catch (error) {
+        return (error as { response?: string }).response ?? String(error);
+      } finally {
+        transport.close();
+      }
+    };
+    expect(await send(password)).toStartWith("250 ");
+    expect(await send(PASSWORD)).toStartWith("535 5.7.8");
+    await page.reload();
+    await page.getByText("last used").waitFor();
+    expect(await page.getByText(password).count()).toBe(0);
+    await page.getByRole("button", { name: "Revoke Laptop" }).click();
+    await page.getByText("There is none yet.").waitFor();
+    expect(await send(password)).toStartWith("535 5.7.8");
+  }, 30_000);
+
+  test("sessions are told apart, and one is ended", async () => {
+    const other = await newPage();
+    await other.goto(booted.http);
+    await givePassword(other);
+    await other.getByLabel("Code from your authenticator app").fill(await nextCode());
+    await other.getByRole("button", { name: "Sign in" }).click();
+    await inMail(other);
+    await section("Sessions").click();
+    const rows = page.getByRole("list", { name: "Sessions" }).getByRole("listitem");
+    await rows.first().waitFor();
+    const before = await rows.count();
+    expect(await rows.filter({ hasText: "this one" }).count()).toBe(1);
+    expect(await rows.first().textContent()).toMatch(/^Chrome on Linux.*From 127\.0\.0\.1/);
+    expect(await barriers(page)).toEqual([]);
+    await page.getByRole("button", { name: "Sign out everywhere else" }).click();
+    await page.getByText("Signed out everywhere else").waitFor();
+    await rows.nth(1).waitFor({ state: "detached" });
+    expect([before > 1, await rows.count()]).toEqual([true, 1]);
+    await other.reload();
+    await other.getByRole("heading", { name: "Sign in to Mailroom" }).waitFor();
+    await other.context().close();
+  }, 30_000);
+
+  test("an admin resets it for who lost it", async () => {
+    const { people, store } = booted.appliance;
+    store.transact((tx) => people.setRole(tx, people.userAt(BOB).id, "owner"));
+    const admin = await newPage();
+    await admin.goto(`${booted.http}/settings/people`);
+    await givePassword(admin, BOB);
+    await admin.getByRole("button", { name: "Reset two-step sign-in of Alice" }).click();
+    await admin.getByText("Their password alone signs them in").waitFor();
+    expect(people.userAt(ALICE).secondFactor).toBe(false);
+    await admin.context().close();
+  }, 30_000);
+
+  test("a session that ends while something is written is begun again, and it is sent", async () => {
+    const writer = await newPage();
+    await writer.goto(booted.http);
+    await givePassword(writer, BOB);
+    await inMail(writer);
+    await writer.getByRole("button", { name: "Compose" }).click();
+    const box = writer
+      .getByRole("form")
+      .or(writer.locator("form"))
+      .filter({ has: writer.getByLabel("Subject") });
+    await box.getByLabel("To", { exact: true }).fill(ALICE);
+    await box.getByLabel("Subject").fill("Long thoughts");
+    await box.getByLabel("Message").fill("Much that nobody types twice");
+    await setPassword(booted, booted.appliance.people.userAt(BOB).id);
+    await box.getByRole("button", { name: /^Send/ }).first().click();
+    const again = writer.getByRole("dialog", { name: "You were signed out" });
+    await again.waitFor();
+    expect(await barriers(writer)).toEqual([]);
+    expect([await focused(writer), await again.getByLabel("Email address").inputValue()]).toEqual(["password", BOB]);
+    await writer.keyboard.press("Escape");
+    await again.getByLabel("Password").fill(PASSWORD);
+    await again.getByLabel("Password").press("Enter");
+    await again.waitFor({ state: "detached" });
+    await box.waitFor({ state: "detached" });
+    await booted.advance(60_000);
+    const sent = await booted.api.get<{ messages: object[] }>("/messages?folder=sent");
+    expect(sent.body.messages).toContainEqual(
+      expect.objectContaining({ subject: "Long thoughts", bodyText: expect.stringContaining("nobody types twice") }),
+    );
+    await writer.context().close();
+  }, 30_000);
+
+  test("a link to sign in leads to pages of this app alone", async () => {
+    for (const [to, path] of [
+      ["https://evil.example/", "/mail/inbox"],
+      ["//evil.example/mail", "/mail/inbox"],
+      ["/mailbox", "/mail/inbox"],
+      ["/settings/sessions", "/settings/sessions"],
+    ] as const) {
+      const visitor = await newPage();
+      await visitor.goto(`${booted.http}/sign-in?to=${encodeURIComponent(to)}`);
+      await givePassword(visitor);
+      await visitor.waitForURL((url) => url.pathname !== "/sign-in");
+      expect(visitor.url()).toBe(`${booted.http}${path}`);
+      await visitor.context().close();
+    }
+  }, 30_000);
+
+  test("who is not kept signed in loses the cookie with the browser", async () => {
+    for (const keep of [true, false]) {
+      const visitor = await newPage();
+      await visitor.goto(booted.http);
+      if (!keep) await visitor.getByLabel("Keep me signed in").uncheck();
+      await givePassword(visitor);
+      await inMail(visitor);
+      const [cookie] = await visitor.context().cookies();
+      expect(cookie).toMatchObject({ httpOnly: true, sameSite: "Strict" });
+      expect((cookie?.expires ?? -1) > 0).toBe(keep);
+      await visitor.context().close();
+    }
+  }, 30_000);
+
+  test("and nothing in it was refused by the browser", () => {
+    expect(complaints).toEqual([]);
+  });
+});
