@@ -1,0 +1,75 @@
+/** The first run in a real browser: from the link that the server prints to the mail of the owner. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import type { Page } from "playwright-core";
+import { bootEmpty } from "../harness/appliance.ts";
+import { barriers } from "../harness/barriers.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
+
+const PASSWORD = "correct horse battery staple";
+let booted: Awaited<ReturnType<typeof bootEmpty>>;
+let page: Page;
+const asked: string[] = [];
+const complaints: string[] = [];
+
+describe.skipIf(!chromiumPresent)(`the first run${chromiumNote}`, () => {
+  beforeAll(async () => {
+    booted = await bootEmpty();
+    page = await (await (await openBrowser()).newContext()).newPage();
+    page.setDefaultTimeout(10_000);
+    page.on("pageerror", (error) => complaints.push(error.message));
+    page.on("console", (message) => {
+      if (/Content.Security|Trusted|violates/i.test(message.text())) complaints.push(message.text());
+    });
+    page.on("request", (request) => asked.push(`${request.url()} ${request.headers().referer ?? ""}`));
+  }, 60_000);
+
+  test("without the link, / says what to do, and another link sets nothing up", async () => {
+    await page.goto(booted.http);
+    await page.getByRole("heading", { name: "Mailroom is not set up yet" }).waitFor();
+    expect(await barriers(page)).toEqual([]);
+    await page.goto(`${booted.http}/setup`);
+    await page.getByRole("alert").getByText("Open the whole link").waitFor();
+    await page.goto(`${booted.http}/setup#${"x".repeat(43)}`);
+    await page.reload();
+    await page.getByRole("alert").waitFor();
+    expect(await page.getByLabel("Password").count()).toBe(0);
+  }, 30_000);
+
+  test("the link shows a form, whose refusals say what to mend; then there are a key and records, and one is signed in", async () => {
+    const token = booted.appliance.firstRun.issueToken() ?? "";
+    await page.goto("about:blank");
+    await page.goto(`${booted.http}/setup#${token}`);
+    await page.getByLabel("Domain that gets mail").fill("acme.test");
+    expect(page.url()).toBe(`${booted.http}/setup`);
+    expect(await barriers(page)).toEqual([]);
+    await page.getByLabel("Your name").fill("Ada");
+    await page.getByLabel("Your email address").fill("ada@other.test");
+    await page.getByLabel("Password").fill(PASSWORD);
+    await page.getByRole("button", { name: "Set up" }).click();
+    await page.getByRole("alert").getByText("ada@other.test is not at acme.test").waitFor();
+    await page.getByLabel("Your email address").fill("ada@acme.test");
+    await page.getByRole("button", { name: "Set up" }).click();
+    await page.getByRole("heading", { name: "Mailroom is set up" }).waitFor();
+    const key = await page.getByLabel("API key", { exact: true }).inputValue();
+    expect((await booted.apiWith(key).get("/mailboxes")).status).toBe(200);
+    expect(await page.getByRole("list", { name: "DNS records" }).getByRole("listitem").count()).toBe(6);
+    expect(await barriers(page)).toEqual([]);
+    await page.getByRole("button", { name: "To your mail" }).click();
+    await page.getByRole("navigation", { name: "Mail" }).waitFor();
+    expect(asked.filter((line) => line.includes(token))).toEqual([]);
+    expect(JSON.stringify(booted.lines)).not.toContain(token);
+  }, 60_000);
+
+  test("afterwards the link leads to signing in", async () => {
+    await page.goto("about:blank");
+    await page.goto(`${booted.http}/setup#${"x".repeat(43)}`);
+    await page.getByRole("alert").getByText("This server is set up").waitFor();
+    await page.context().clearCookies();
+    await page.getByRole("link", { name: "Sign in" }).click();
+    await page.getByLabel("Email address").fill("ada@acme.test");
+    await page.getByLabel("Password").fill(PASSWORD);
+    await page.getByLabel("Password").press("Enter");
+    await page.getByRole("navigation", { name: "Mail" }).waitFor();
+    expect(complaints).toEqual([]);
+  }, 30_000);
+});
