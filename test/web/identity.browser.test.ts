@@ -79,6 +79,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
 
   test("a second factor is added from its QR code, with a code and the password", async () => {
     await page.getByRole("button", { name: "Set it up" }).click();
+    await page.emulateMedia({ colorScheme: "dark" });
     const scanned = new URL(await readQr(page.getByRole("img", { name: /^QR code/ })));
     secret = scanned.searchParams.get("secret") ?? "";
     expect(await page.getByLabel("Secret", { exact: true }).inputValue()).toBe(secret);

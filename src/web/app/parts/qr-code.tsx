@@ -3,8 +3,9 @@ import type { QrView } from "../../qr.ts";
 
 export function QrCode({ of: { size, path }, label }: { of: QrView; label: string }) {
   return (
-    <svg role="img" aria-label={label} viewBox={`0 0 ${size} ${size}`} className="size-48 rounded-lg bg-white">
-      <path d={path} className="fill-black" shapeRendering="crispEdges" />
+    <svg role="img" aria-label={label} viewBox={`0 0 ${size} ${size}`} className="size-48 rounded-lg">
+      <rect width={size} height={size} fill="#fff" />
+      <path d={path} fill="#000" shapeRendering="crispEdges" />
     </svg>
   );
 }

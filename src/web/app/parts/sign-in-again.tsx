@@ -25,7 +25,7 @@ function Dialog() {
       onCancel={(event) => event.preventDefault()}
       onClose={() => dialog.current?.showModal()}
       aria-labelledby="signed-out"
-      className="m-auto w-88 max-w-[92vw] rounded-xl border border-line bg-raised p-5 text-ink shadow-xl backdrop:bg-black/40"
+      className="m-auto w-88 max-w-[92vw] rounded-xl border border-line bg-raised p-5 text-ink shadow-xl backdrop:bg-ground/80"
     >
       <h2 id="signed-out" className="text-lg font-semibold">
         You were signed out

@@ -113,8 +113,9 @@ function Instructions({ of: { host, submission, submissions }, email }: { of: Ma
         ))}
       </dl>
       <p className="mt-3 max-w-prose text-sm text-muted">
-        Either port will do. Mail is sent from your own addresses only, and is filed in Sent here. It is read in this
-        app: there is no IMAP or POP server to give for incoming mail.
+        {submission !== null && submissions !== null && "Either port will do. "}Mail goes out from addresses that you
+        may send as, and is filed in Sent here. It is read in this app: there is no IMAP or POP server to give for
+        incoming mail.
       </p>
     </Panel>
   );
