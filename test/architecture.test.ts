@@ -26,7 +26,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   search: [...BASE, "scheduler", "store", "message"],
   events: [...BASE, "http-client", "scheduler", "store", "message"],
   mailbox: [...BASE, "scheduler", "store", "message", "access", "search", "events"],
-  mta: [...BASE, "scheduler", "tls", "store", "message", "access", "events", "mailbox"],
+  mta: [...BASE, "http-client", "scheduler", "tls", "store", "message", "access", "events", "mailbox"],
   settings: [...BASE, "store", "message", "access", "search", "events", "mailbox", "mta"],
   api: [...BASE, "scheduler", "store", "message", "access", "events", "mailbox", "mta"],
   web: [...BASE, "http-client", "tls", "store", "message", "access", "events", "settings", "mailbox", "mta", "api"],

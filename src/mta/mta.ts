@@ -18,6 +18,7 @@ import { createLocalDelivery } from "./local.ts";
 import { createMxRole } from "./mx.ts";
 import { createOutcomes } from "./outcome.ts";
 import { createParserPool, type StartWorker } from "./parser-pool.ts";
+import { openProtection } from "./protection.ts";
 import { createRelay, type Relay } from "./relay.ts";
 import type { SmtpRole } from "./role.ts";
 import { createSending, type Sending } from "./sending.ts";
@@ -63,7 +64,7 @@ export function createMta({ folder, startWorker, wake, ...parts }: MtaParts): Mt
   const blobFolder = join(folder, "blobs");
   const parser = createParserPool({ blobFolder, names, runtime, log, workers, ...(startWorker && { startWorker }) });
   const spool = openSpool(join(folder, "spool"));
-  const transport = createTransport({ runtime, hostname, options, log });
+  const transport = createTransport({ ...parts, protection: openProtection(parts) });
   const local = createLocalDelivery({ db: store.db, mailbox, parser, runtime });
   const outcomes = createOutcomes({ store, mailbox, options, runtime, hostname, log });
   const relayWoken = (): void => wake(relay.job.name);

@@ -16,6 +16,10 @@ export interface TlsPolicy {
   verify: boolean;
   /** Where TLS is offered and fails: go on without, over a new connection. */
   plainIfBroken: boolean;
+  /** Who asks for it, for people. */
+  askedBy?: string;
+  /** How to go on instead, over a new connection, where it comes to nothing; that is then logged. */
+  otherwise?: TlsPolicy;
 }
 
 export interface Target {
@@ -27,7 +31,7 @@ export interface Target {
 }
 
 export interface ClientWorld {
-  runtime: Pick<Runtime, "setTimer">;
+  runtime: Pick<Runtime, "setTimer" | "authorities">;
   /** Our own name, for EHLO. */
   hostname: string;
   log: Log;
@@ -123,7 +127,13 @@ export async function openSmtpConnection(target: Target, world: ClientWorld): Pr
   try {
     return await open(target, world, true);
   } catch (error) {
-    if (!(error instanceof TlsFailure) || !target.tls.plainIfBroken) throw error;
+    const { plainIfBroken, otherwise, askedBy } = target.tls;
+    if (!(error instanceof TlsFailure)) throw error;
+    if (otherwise) {
+      world.log.warn("no TLS as asked for, going on", { remote: target.host, askedBy, reason: error.message });
+      return await openSmtpConnection({ ...target, tls: otherwise }, world);
+    }
+    if (!plainIfBroken) throw error;
     world.log.debug("TLS failed, going on without", { remote: target.host, reason: error.message });
     return await open(target, world, false);
   }
@@ -142,7 +152,11 @@ async function open(target: Target, world: ClientWorld, withTls: boolean): Promi
     secure: tls.mode === "implicit",
     requireTLS: tls.mode === "required",
     ignoreTLS: !withTls,
-    tls: { rejectUnauthorized: tls.verify, ...(isIP(host) ? {} : { servername: host }) },
+    tls: {
+      rejectUnauthorized: tls.verify,
+      ...(isIP(host) ? {} : { servername: host }),
+      ...(runtime.authorities && { ca: [...runtime.authorities] }),
+    },
     connectionTimeout: SETUP_MS,
     greetingTimeout: SETUP_MS,
     logger: false,
@@ -245,7 +259,9 @@ function setupFailure(target: Target, nodemailer: NodemailerConnection, error: S
   const isTls = nodemailer.startedTls || nodemailer.upgrading;
   const { responseCode: code, response = "" } = error;
   if (isTls) {
-    return new TlsFailure(unansweredBy(target, "4.7.5", code ? `no TLS: ${response}` : `no TLS: ${reasonOf(error)}`));
+    const { askedBy } = target.tls;
+    const what = askedBy === undefined ? "no TLS" : `no TLS as ${askedBy} asks for it`;
+    return new TlsFailure(unansweredBy(target, "4.7.5", `${what}: ${code ? response : reasonOf(error)}`));
   }
   if (!isRefusal(code)) return new DeliveryFailure(unansweredBy(target, "4.4.2", reasonOf(error)));
   const command = error.command === "CONN" ? "connect" : "ehlo";

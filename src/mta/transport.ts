@@ -1,9 +1,9 @@
 /**
  * The way out for mail to other servers: to the MX hosts of a domain, or to the smarthost that takes everything.
  *
- * TLS to MX hosts is opportunistic and their certificates are not checked (RFC 7435): the name of an MX host comes from
- * DNS, which whoever can redirect the connection can forge as well, most certificates there would not pass, and to be
- * strict would only mean plain text. A smarthost is named by the operator, who gives it credentials: there TLS is
+ * TLS to MX hosts is opportunistic and their certificates are not checked (RFC 7435), unless their domain asks for more
+ * (protection.ts): the name of an MX host comes from DNS, which whoever can redirect the connection can forge as well,
+ * most certificates there would not pass, and to be strict would only mean plain text. A smarthost is named by the operator, who gives it credentials: there TLS is
  * required and its certificate checked, unless it is on this machine.
  *
  * Invariant: credentials go out over TLS to the host they are for, or to this machine, and nowhere else.
@@ -15,6 +15,7 @@ import { canonicalAddress } from "../network.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
 import { findMailHosts, type MailHost, mailHost, unroutable } from "./next-hop.ts";
+import type { Protection } from "./protection.ts";
 import { type Credentials, openSession, type SmtpSession, type Transaction } from "./smtp-client.ts";
 import type { TlsPolicy } from "./smtp-connection.ts";
 import { asDeferred, DeliveryFailure, type Verdict } from "./verdict.ts";
@@ -51,10 +52,11 @@ export interface Transport {
 }
 
 export interface TransportParts {
-  runtime: Pick<Runtime, "dns" | "now" | "setTimer" | "randomBytes">;
+  runtime: Pick<Runtime, "dns" | "now" | "setTimer" | "randomBytes" | "authorities">;
   /** Our own name. */
   hostname: string;
   options: Pick<Options, "get">;
+  protection: Protection;
   log: Log;
 }
 
@@ -65,8 +67,6 @@ const MOST_HOSTS = 16;
 const CONNECT_WITHIN_MS = 5 * 60_000;
 const REMEMBER_MS = 60_000;
 const ASK_MS = 10_000;
-
-const TO_MX: TlsPolicy = { mode: "opportunistic", verify: false, plainIfBroken: true };
 
 export interface Smarthost {
   host: string;
@@ -118,7 +118,7 @@ interface Opened {
   session: SmtpSession;
 }
 
-export function createTransport({ runtime, hostname, options, log }: TransportParts): Transport {
+export function createTransport({ runtime, hostname, options, protection, log }: TransportParts): Transport {
   const stopped = new AbortController();
   const world = { runtime, hostname, log, signal: stopped.signal };
   /** What the smarthost last said to our credentials; `refusal` is undefined too when it could not be asked. */
@@ -128,7 +128,7 @@ export function createTransport({ runtime, hostname, options, log }: TransportPa
   /** A session with the first of the hosts that has us. @throws DeliveryFailure */
   async function openFirst(
     hosts: readonly MailHost[],
-    { port, tls, domain }: { port: number; tls: TlsPolicy; domain: string },
+    { port, tlsTo, domain }: { port: number; tlsTo(host: string): Promise<TlsPolicy>; domain: string },
   ): Promise<Opened> {
     const failures: Verdict[] = [];
     const tried = new Set<string>();
@@ -137,10 +137,15 @@ export function createTransport({ runtime, hostname, options, log }: TransportPa
     for (const [i, { name, addresses }] of hosts.entries()) {
       isCut ||= i >= MOST_HOSTS || runtime.now() > latest;
       if (isCut) break;
-      const untried = await addresses().catch((error: unknown) => {
+      let tls: TlsPolicy;
+      let untried: readonly string[];
+      try {
+        tls = await tlsTo(name);
+        untried = await addresses();
+      } catch (error) {
         failures.push(verdictThrown(error));
-        return [];
-      });
+        continue;
+      }
       for (const address of untried) {
         if (tried.has(address)) continue;
         isCut ||= tried.size >= MOST_TRIES || runtime.now() > latest;
@@ -160,14 +165,15 @@ export function createTransport({ runtime, hostname, options, log }: TransportPa
 
   async function openDirect(domain: string): Promise<Opened> {
     const hosts = await findMailHosts(domain, { runtime, hostname });
-    return await openFirst(hosts, { port: options.get("smtp.outboundPort"), tls: TO_MX, domain });
+    const tlsTo = await protection.of(domain);
+    return await openFirst(hosts, { port: options.get("smtp.outboundPort"), tlsTo, domain });
   }
 
   /** What keeps us from the smarthost is the operator's to put right and no recipient's fault: always deferred. */
   async function openSmarthost(setting: string): Promise<Opened> {
     const { host, port, tls, credentials } = readSmarthost(setting);
     try {
-      const opened = await openFirst([mailHost(host, runtime.dns)], { port, tls, domain: host });
+      const opened = await openFirst([mailHost(host, runtime.dns)], { port, tlsTo: async () => tls, domain: host });
       if (credentials) await authenticate(opened.session, setting, credentials);
       return opened;
     } catch (error) {
@@ -259,7 +265,10 @@ export function createTransport({ runtime, hostname, options, log }: TransportPa
       }
       return knownOf(setting)?.refusal;
     },
-    close: () => stopped.abort(),
+    close() {
+      stopped.abort();
+      protection.close();
+    },
   };
 }
 

@@ -10,5 +10,16 @@ import greylist from "./migrations/0005_greylist.sql" with { type: "text" };
 import sessions from "./migrations/0006_sessions.sql" with { type: "text" };
 import identity from "./migrations/0008_identity.sql" with { type: "text" };
 import reading from "./migrations/0010_reading.sql" with { type: "text" };
+import transport from "./migrations/0011_transport.sql" with { type: "text" };
 
-export const MIGRATIONS: readonly string[] = [mail, sending, webhooks, junk, greylist, sessions, identity, reading];
+export const MIGRATIONS: readonly string[] = [
+  mail,
+  sending,
+  webhooks,
+  junk,
+  greylist,
+  sessions,
+  identity,
+  reading,
+  transport,
+];

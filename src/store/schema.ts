@@ -19,13 +19,15 @@
  *   suppressions: whom a workspace may not write to.   idempotency_keys: answers to be replayed.
  *   events: the outbox ── webhook_deliveries ── webhook_endpoints (a workspace's).   webhook_cursor: how far it is read.
  *   thread_changes: what changed last, for open pages to follow; without foreign keys, for it tells of deletions too.
+ *   mta_sts_policies: how the domains that mail is sent to want it sent.
  *   options: the settings.   greylist: senders of first mail, who wait or have waited.
  *
  * Who writes what: options store/options.ts · api_keys access/credentials.ts · app_passwords
  * access/app-passwords.ts · second_factors, recovery_codes access/second-factor.ts · sessions access/sessions.ts · threads to message_judgements, and
  * mailbox_usage mailbox/ · message_index search/fts5.ts · events and webhook_* events/ · outbound_* and queue_* mta/queue.ts ·
  * thread_changes and mailbox_labels triggers (0010_reading.sql), so that nothing is forgotten ·
- * suppressions mta/suppression.ts · greylist mta/greylist.ts · idempotency_keys api/idempotency.ts · everything about
+ * suppressions mta/suppression.ts · greylist mta/greylist.ts · mta_sts_policies mta/sts-policies.ts ·
+ * idempotency_keys api/idempotency.ts · everything about
  * people, domains and mailboxes settings/.
  */
 import { sql } from "drizzle-orm";
@@ -736,4 +738,21 @@ export const greylist = sqliteTable(
     expiresAt: integer("expires_at").notNull(),
   },
   (table) => [index("greylist_by_expiry").on(table.expiresAt)],
+);
+
+/** MTA-STS policies as they were fetched (RFC 8461). */
+export const mtaStsPolicies = sqliteTable(
+  "mta_sts_policies",
+  {
+    /** A-labels. */
+    domain: text("domain").primaryKey(),
+    /** Of the record that was there when it was fetched. */
+    id: text("id").notNull(),
+    mode: text("mode", { enum: ["none", "testing", "enforce"] }).notNull(),
+    mx: json<string[]>("mx").notNull(),
+    maxAgeSeconds: integer("max_age_seconds").notNull(),
+    fetchedAt: integer("fetched_at").notNull(),
+    expiresAt: integer("expires_at").notNull(),
+  },
+  (table) => [index("mta_sts_policies_by_expiry").on(table.expiresAt)],
 );

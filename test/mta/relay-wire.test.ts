@@ -14,6 +14,7 @@ import { gate, type RemoteMx, type RemoteScript, startRemoteMx } from "../harnes
 import { fakeRuntime, START } from "../harness/runtime.ts";
 import { createQueue } from "./queue-rig.ts";
 import { testLog } from "./rig.ts";
+import { UNPROTECTED } from "./unprotected.ts";
 
 /** The MX of each domain named, on an address of its own, and a queue before them. */
 async function createNet(scripts: Record<string, RemoteScript>) {
@@ -37,7 +38,7 @@ async function createNet(scripts: Record<string, RemoteScript>) {
   const hostname = "us.test";
   const relay = createRelay({
     ...{ store, options, runtime, log },
-    transport: createTransport({ runtime, hostname, options, log }),
+    transport: createTransport({ runtime, hostname, options, protection: UNPROTECTED, log }),
     local: createLocalDelivery({
       ...{ db: store.db, mailbox, runtime },
       parser: { prepare: () => Promise.reject(new Error("nothing is delivered here")) },

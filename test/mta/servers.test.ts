@@ -11,6 +11,7 @@ import type { Options } from "../../src/store/options.ts";
 import { zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { makePair, type RemoteMx, startRemoteMx } from "../harness/remote-mx.ts";
+import { UNPROTECTED } from "./unprotected.ts";
 
 const PATH = `${process.env.PATH}:/usr/sbin:/usr/lib/postfix/sbin`;
 const smtpSink = Bun.which("smtp-sink", { PATH });
@@ -57,6 +58,7 @@ async function connectTo(port: number): Promise<Connection> {
   const values: Record<string, unknown> = { "smtp.relay": "none", "smtp.outboundPort": port };
   const transport = createTransport({
     runtime: { ...systemRuntime(), dns },
+    protection: UNPROTECTED,
     hostname: "us.test",
     options: { get: (name: string) => values[name] } as Pick<Options, "get">,
     log: createLog("silent", Date.now, () => {}),

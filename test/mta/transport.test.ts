@@ -7,6 +7,7 @@ import type { Options } from "../../src/store/options.ts";
 import { type Zone, zone } from "../harness/dns-server.ts";
 import { gate, HANG_UP, type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
+import { UNPROTECTED } from "./unprotected.ts";
 
 const LETTER = Buffer.from("Subject: Hi\r\n\r\nText\r\n");
 const ACCEPTED = "accepted: 250 2.0.0 queued as 4711";
@@ -17,7 +18,7 @@ function createWay(description: Zone, { relay = "none", port = 25 }: { relay?: s
   const options = { get: (name: string) => values[name] } as Pick<Options, "get">;
   const lines: Record<string, unknown>[] = [];
   const log = createLog("debug", runtime.now, (line) => lines.push(JSON.parse(line)));
-  const transport = createTransport({ runtime, hostname: "us.test", options, log });
+  const transport = createTransport({ runtime, hostname: "us.test", options, protection: UNPROTECTED, log });
   return {
     transport,
     runtime,

@@ -1,0 +1,65 @@
+/**
+ * What TLS has to be like to the hosts that take mail for a domain, as the domain asks for it: by MTA-STS (RFC 8461), and
+ * else whatever can be had (RFC 7435).
+ *
+ * Invariant: what a domain asks for is never given up for want of it: its mail waits.
+ */
+import { openHttpClient } from "../http-client.ts";
+import type { Log } from "../log.ts";
+import type { Runtime } from "../runtime.ts";
+import type { Store } from "../store/store.ts";
+import { namesHost } from "./mta-sts.ts";
+import type { TlsPolicy } from "./smtp-connection.ts";
+import { createPolicyFetcher, createStsPolicies, type StsPolicies } from "./sts-policies.ts";
+import { DeliveryFailure, verdictOf } from "./verdict.ts";
+
+export interface Protection {
+  /**
+   * Of the hosts of a domain (A-labels), by their names, lower case. The function given rejects with DeliveryFailure,
+   * deferred, for a host that must not have the mail.
+   */
+  of(domain: string): Promise<(host: string) => Promise<TlsPolicy>>;
+  /** Ends what is being asked. */
+  close(): void;
+}
+
+export interface ProtectionParts {
+  policies: StsPolicies;
+  log: Log;
+}
+
+/** What can be had. */
+export const ANY_TLS: TlsPolicy = { mode: "opportunistic", verify: false, plainIfBroken: true };
+const VALID_TLS: TlsPolicy = { mode: "required", verify: true, plainIfBroken: false, askedBy: "MTA-STS" };
+
+export function createProtection({ policies, log }: ProtectionParts): Protection {
+  return {
+    async of(domain) {
+      const policy = await policies.policyFor(domain);
+      return async (host) => {
+        if (policy === undefined || policy.mode === "none") return ANY_TLS;
+        const isTesting = policy.mode === "testing";
+        if (namesHost(policy, host)) return isTesting ? { ...VALID_TLS, otherwise: ANY_TLS } : VALID_TLS;
+        const text = `${host} is not among the hosts that the MTA-STS policy of ${domain} names`;
+        if (!isTesting) {
+          throw new DeliveryFailure(verdictOf({ command: "connect", status: "4.7.5", text, remote: host }));
+        }
+        log.warn("a host is not in an MTA-STS policy, going on", { domain, remote: host });
+        return ANY_TLS;
+      };
+    },
+    close: policies.close,
+  };
+}
+
+/** Over the network, to public addresses only. */
+export function openProtection(parts: {
+  store: Pick<Store, "db" | "transact">;
+  runtime: Pick<Runtime, "dns" | "now" | "setTimer" | "authorities">;
+  log: Log;
+}): Protection {
+  const { runtime, log } = parts;
+  const none: readonly string[] = [];
+  const http = openHttpClient({ runtime, allow: () => none });
+  return createProtection({ policies: createStsPolicies({ ...parts, fetcher: createPolicyFetcher(http) }), log });
+}
