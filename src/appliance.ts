@@ -12,6 +12,8 @@ import type { Config, Listen } from "./config.ts";
 import { createEvents, type Events } from "./events/events.ts";
 import type { Log } from "./log.ts";
 import { createMailbox, type Mailbox } from "./mailbox/mailbox.ts";
+import type { Meters } from "./metrics.ts";
+import { createMonitoring } from "./monitoring/monitoring.ts";
 import { createSmtpListener } from "./mta/listener.ts";
 import { createMta } from "./mta/mta.ts";
 import type { StartWorker } from "./mta/parser-pool.ts";
@@ -31,6 +33,7 @@ import { type Options, openOptions } from "./store/options.ts";
 import { openStore, type Store } from "./store/store.ts";
 import { type Certificates, openCertificates } from "./tls/certificates.ts";
 import { findNames } from "./tls/names.ts";
+import { createMetricsPage } from "./web/metrics.ts";
 import { type StartParts, startHttp } from "./web/start.ts";
 import { createWeb } from "./web/web.ts";
 
@@ -121,7 +124,7 @@ export function createAppliance(
   async function startSmtp(
     variable: string,
     listen: Listen,
-    parts: { role: SmtpRole; certificates: Certificates | undefined; implicitTls?: boolean },
+    parts: { role: SmtpRole; certificates: Certificates | undefined; meters: Meters; implicitTls?: boolean },
   ): Promise<{ address: string; works(): boolean }> {
     const { certificates } = parts;
     if (listen === "off" || !certificates) return { address: "off", works: () => true };
@@ -142,7 +145,7 @@ export function createAppliance(
     return certificates;
   }
 
-  function startWeb(parts: Pick<StartParts, "rest" | "web" | "health" | "certificates">) {
+  function startWeb(parts: Pick<StartParts, "rest" | "web" | "health" | "metrics" | "certificates">) {
     const { http, https, baseUrl } = config;
     return startHttp({
       ...{ ...parts, http, https, baseUrl, runtime, log },
@@ -176,7 +179,12 @@ export function createAppliance(
       try {
         backs.push({ stop: claimFolder(config.data) });
         const { hostname, data: folder, baseUrl } = config;
-        const base = { store, options, runtime, log };
+        let certificates: Certificates | undefined;
+        const certificate = () => certificates?.current().cert;
+        const monitoring = createMonitoring({ store, options, folder, certificate, runtime });
+        backs.push(monitoring);
+        const { meters, metrics } = monitoring;
+        const base = { store, options, runtime, log, meters };
         const mta = createMta({ ...base, mailbox, folder, hostname, startWorker, hold, wake });
         const { relay, submit, spool, sending, notifyAdmins } = mta;
         backs.push({ stop: mta.stopParsing });
@@ -196,20 +204,21 @@ export function createAppliance(
         });
         fronts.push(backups);
 
-        const certificates = await openTls();
+        certificates = await openTls();
         const identity = openIdentity({ ...base, folder });
         const { signIn, slowdown, touchKey } = identity;
         const role = createSubmissionRole({ ...base, signIn, submit, spool, hostname });
+        const secured = { certificates, meters };
         const listeners = {
-          mx: await startSmtp("MAILROOM_MX", config.mx, { role: mta.mxRole, certificates }),
-          submission: await startSmtp("MAILROOM_SUBMISSION", config.submission, { role, certificates }),
+          mx: await startSmtp("MAILROOM_MX", config.mx, { ...secured, role: mta.mxRole }),
+          submission: await startSmtp("MAILROOM_SUBMISSION", config.submission, { ...secured, role }),
           submissions: await startSmtp("MAILROOM_SUBMISSIONS", config.submissions, {
-            ...{ role, certificates, implicitTls: true },
+            ...{ ...secured, role, implicitTls: true },
           }),
         };
 
         const idempotency = createIdempotency(base);
-        const performing = { mailbox, sending, idempotency };
+        const performing = { mailbox, sending, idempotency, meters };
         const sourceOf = createSourceReader(config.trustedProxies);
         const api = createApi({ ...base, ...performing, slowdown, touchKey, sourceOf, baseUrl });
         const web = createWeb({
@@ -224,7 +233,8 @@ export function createAppliance(
         fronts.push(api, web);
         const smtpWorks = () => Object.values(listeners).every((listener) => listener.works());
         const health = { store: () => store.works(), smtp: smtpWorks };
-        const addresses = await startWeb({ rest: api.rest, web, health, certificates });
+        const answerMetrics = createMetricsPage({ metrics, options });
+        const addresses = await startWeb({ rest: api.rest, web, health, metrics: answerMetrics, certificates });
 
         scheduler = createScheduler(runtime, log, [
           ...mailbox.jobs,

@@ -9,7 +9,7 @@ import { dirname, join, relative } from "node:path";
 const root = join(import.meta.dir, "..");
 const src = join(root, "src");
 
-const BASE = ["runtime", "errors", "log", "network", "destination"];
+const BASE = ["runtime", "errors", "log", "metrics", "network", "destination"];
 const MAY_IMPORT: Record<string, readonly string[]> = {
   runtime: [],
   network: [],
@@ -17,6 +17,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   config: ["errors"],
   message: ["errors"],
   log: ["runtime", "errors"],
+  metrics: [],
   destination: ["runtime", "errors", "network"],
   "http-client": ["runtime", "destination"],
   scheduler: BASE,
@@ -31,6 +32,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   api: [...BASE, "scheduler", "store", "message", "access", "events", "mailbox", "mta"],
   web: [...BASE, "http-client", "tls", "store", "message", "access", "events", "settings", "mailbox", "mta", "api"],
   backup: [...BASE, "scheduler", "store", "mta"],
+  monitoring: [...BASE, "store", "events", "mta", "backup"],
   demo: [...BASE, "store", "message", "access", "mailbox", "mta", "settings"],
   appliance: ["*"],
   cli: [...BASE, "config", "settings", "backup", "demo", "appliance"],

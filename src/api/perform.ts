@@ -6,7 +6,9 @@
  */
 import { type Caller, requireScope } from "../access/caller.ts";
 import { requireLiveKey } from "../access/credentials.ts";
+import { AppError } from "../errors.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { Meters } from "../metrics.ts";
 import type { ApiSending } from "../mta/sending.ts";
 import { fingerprintOf, type Idempotency, type RecordAnswer, readKey } from "./idempotency.ts";
 import { isMediaType, type Operation } from "./operation.ts";
@@ -17,6 +19,7 @@ export interface Performing {
   mailbox: Mailbox;
   sending: ApiSending;
   idempotency: Idempotency;
+  meters?: Pick<Meters, "timeOperation" | "countApiRefusal">;
 }
 
 /** A request as its face has read it; not checked yet. */
@@ -39,7 +42,22 @@ export interface Performed {
 /** `read` is called once the caller is known to have the scope. Rejects with the refusal. */
 export type Perform = (caller: Caller, read: () => Asked | Promise<Asked>) => Promise<Performed>;
 
-export function performerOf(operation: Operation, { mailbox, sending, idempotency }: Performing): Perform {
+export function performerOf(operation: Operation, performing: Performing): Perform {
+  const perform = untimedPerformerOf(operation, performing);
+  return async (caller, read) => {
+    const end = performing.meters?.timeOperation(operation.name);
+    try {
+      const performed = await perform(caller, read);
+      end?.(performed.status);
+      return performed;
+    } catch (error) {
+      end?.(error instanceof AppError ? error.status : 500);
+      throw error;
+    }
+  };
+}
+
+function untimedPerformerOf(operation: Operation, { mailbox, sending, idempotency }: Performing): Perform {
   const shape = shapeOf(operation);
   const fields = Object.keys(operation.body?.properties ?? {}).filter((name) => name !== "idempotencyKey");
 

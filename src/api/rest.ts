@@ -95,6 +95,7 @@ export function createRest(parts: RestParts): Rest {
       error instanceof NotFoundError
         ? new AppError("not_found", `There is nothing here: ${DOCUMENT_PATH} lists what there is`)
         : readFailure(error, { method, path: pathOf(url) });
+    parts.meters?.countApiRefusal(refusal.code);
     return Response.json(
       { error: refusal.message, code: refusal.code },
       { status: refusal.status, headers: headersOf(refusal) },

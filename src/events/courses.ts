@@ -7,6 +7,7 @@
  * what stopping cuts short is given back.
  */
 import type { Log } from "../log.ts";
+import type { Meters } from "../metrics.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
 import { createPatientCommit } from "../store/patience.ts";
@@ -47,6 +48,7 @@ export interface CoursesParts {
   options: Pick<Options, "get">;
   runtime: Pick<Runtime, "now" | "setTimer">;
   log: Log;
+  meters?: Pick<Meters, "countWebhook"> | undefined;
   /** Something may be due that no course claims, or there is room again. */
   wake(): void;
   /** Asks for the admins of endpoints just disabled to be told. */
@@ -291,6 +293,7 @@ export function createCourses(parts: CoursesParts): Courses {
     const number = delivery.attempts + 1;
     const headers = signedHeaders({ eventId, event, body, number, now: runtime.now() }, endpoint);
     const outcome = await requests.post({ url: endpoint.url, headers, body, timeoutMs: timeoutMs(), attempt: number });
+    parts.meters?.countWebhook(outcome.ok, outcome.ms);
     log.info("webhook attempt", {
       ...{ delivery: delivery.id, endpoint: endpoint.id, event, attempt: number },
       ...{ ok: outcome.ok, status: outcome.status, error: outcome.error, ms: outcome.ms },

@@ -1,5 +1,6 @@
 /** What tells receivers elsewhere of events, and the jobs beside it: the parts of this folder, made once and joined. */
 import type { Log } from "../log.ts";
+import type { Meters } from "../metrics.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Job } from "../scheduler.ts";
 import type { Options } from "../store/options.ts";
@@ -14,6 +15,7 @@ export interface EventsParts extends Omit<DisabledNoticesParts, "store"> {
   options: Options;
   runtime: Runtime;
   log: Log;
+  meters: Meters;
   /** Asks the scheduler to run a job now. */
   wake(job: string): void;
 }
@@ -23,7 +25,7 @@ export interface Events extends Omit<Webhooks, "job"> {
 }
 
 export function createEvents(parts: EventsParts): Events {
-  const { store, options, runtime, log, wake } = parts;
+  const { store, options, runtime, log, meters, wake } = parts;
   const none: readonly string[] = [];
   const allow = () => {
     const networks = options.get("webhooks.allowNetworks");
@@ -32,7 +34,7 @@ export function createEvents(parts: EventsParts): Events {
   const requests = openRequests({ runtime, allow });
   const notices = createDisabledNotices(parts);
   const { job, ...webhooks } = createWebhooks({
-    ...{ store, requests, options, runtime, log },
+    ...{ store, requests, options, runtime, log, meters },
     wake: () => wake(job.name),
     tell: () => wake(notices.name),
   });

@@ -6,6 +6,7 @@
  * so that what was accepted is not sent again.
  */
 import type { Log } from "../log.ts";
+import type { Meters } from "../metrics.ts";
 import type { Runtime } from "../runtime.ts";
 import { createPatientCommit } from "../store/patience.ts";
 import type { Store, Tx } from "../store/store.ts";
@@ -24,6 +25,7 @@ export interface AttemptParts {
   log: Log;
   /** Nothing leaves the server: what would is held instead. */
   hold: boolean;
+  meters?: Pick<Meters, "countDelivered"> | undefined;
 }
 
 /** What an attempt came to, before anything is recorded. */
@@ -56,7 +58,7 @@ const FAULT: Verdict = {
 /** For what could not even be scheduled. */
 const AFTER_FAULT_MS = 15 * 60_000;
 
-export function createAttempts({ store, local, outcomes, runtime, log, hold }: AttemptParts): Attempts {
+export function createAttempts({ store, local, outcomes, runtime, log, hold, meters }: AttemptParts): Attempts {
   const commit = createPatientCommit({ store, runtime, log, warning: "the store cannot record a delivery attempt" });
   /** The bytes in use, by message: read once for all the destinations that it is sent to at the same time. */
   const contents = new Map<number, { bytes: Promise<Uint8Array>; users: number }>();
@@ -124,6 +126,7 @@ export function createAttempts({ store, local, outcomes, runtime, log, hold }: A
       attempted.kind === "attempted"
         ? { file: undefined, ...attempted }
         : { verdicts: entries.map(() => attempted.verdict), file: undefined };
+    for (const { kind } of verdicts) meters?.countDelivered(kind);
     try {
       const conclude = await outcomes.resolve(claim, verdicts);
       return await commit((tx) => {

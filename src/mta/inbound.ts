@@ -19,6 +19,7 @@ import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { splitAddress } from "../message/address.ts";
 import { withoutBcc } from "../message/original.ts";
 import { SANITIZER_VERSION } from "../message/sanitize.ts";
+import type { Meters } from "../metrics.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
 import type { AuthVerdicts } from "../store/schema.ts";
@@ -70,13 +71,14 @@ export interface InboundParts {
   /** Ours, as in Authentication-Results. */
   hostname: string;
   log: Log;
+  meters?: Pick<Meters, "countArrival"> | undefined;
 }
 
 /** RFC 5321 §6.3: at least 100, so that no honest path is cut. */
 export const MOST_HOPS = 100;
 
 export function createInbound(parts: InboundParts): Inbound {
-  const { store, mailbox, parser, spool, feedback, options, runtime, hostname, log } = parts;
+  const { store, mailbox, parser, spool, feedback, options, runtime, hostname, log, meters } = parts;
 
   function admit(recipient: string, declaredSize: number): void {
     // What comes of mail we sent is heard, whatever became of the mailbox.
@@ -102,6 +104,7 @@ export function createInbound(parts: InboundParts): Inbound {
     let size: number | undefined;
     let problem: string | undefined;
     let auth: AuthVerdicts | undefined;
+    let kind: Parameters<Meters["countArrival"]>[0] = "refused";
     let outcome = "";
     try {
       const received = await spool.receive(content, options.get("smtp.maxMessageBytes"));
@@ -118,7 +121,8 @@ export function createInbound(parts: InboundParts): Inbound {
           finding?.record(tx);
           return fileAll(tx, envelope.recipients, { message, spam, auth: authentication.verdicts }, finding);
         });
-        outcome = filed.length === 0 ? "report" : filed.every(({ duplicate }) => duplicate) ? "duplicate" : "filed";
+        kind = filed.length === 0 ? "report" : filed.every(({ duplicate }) => duplicate) ? "duplicate" : "filed";
+        outcome = kind;
         return filed.map(({ messageId }) => messageId);
       } finally {
         await received.dispose();
@@ -131,6 +135,8 @@ export function createInbound(parts: InboundParts): Inbound {
       }
       throw refusal;
     } finally {
+      const ms = runtime.now() - startedAt;
+      meters?.countArrival(kind, size ?? 0, ms);
       log.info("message", {
         ...envelope,
         recipients: envelope.recipients.length,
@@ -138,7 +144,7 @@ export function createInbound(parts: InboundParts): Inbound {
         problem,
         auth,
         outcome,
-        ms: runtime.now() - startedAt,
+        ms,
       });
     }
   }

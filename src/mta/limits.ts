@@ -74,6 +74,35 @@ const statements = prepared((db) => {
   };
 });
 
+/** UTC days: today, and which day of its warm-up a domain is at, from 0. */
+function warmupDay(verifiedAt: number, now: number): { today: number; day: number } {
+  const today = Math.floor(now / DAY_MS);
+  return { today, day: Math.max(0, today - Math.floor(verifiedAt / DAY_MS)) };
+}
+
+const sentOutside = (db: Db, domain: string, today: number): number =>
+  statements(db).outsideOfDomain.get({ domain, midnight: today * DAY_MS })?.total ?? 0;
+
+export interface WarmupUse {
+  domain: string;
+  /** Recipients outside this server that were sent to today (UTC), and that may be. */
+  used: number;
+  ceiling: number;
+}
+
+/** Of the domains that are still warming up at `now` (epoch ms). */
+export function listWarmup(db: Db, options: Pick<Options, "get">, now: number): WarmupUse[] {
+  const ceilings = options.get("sending.warmup");
+  if (ceilings === "off") return [];
+  const verified = db.select({ domain: domains.name, verifiedAt: domains.verifiedAt }).from(domains).all();
+  return verified.flatMap(({ domain, verifiedAt }) => {
+    if (verifiedAt === null) return [];
+    const { today, day } = warmupDay(verifiedAt, now);
+    const ceiling = ceilings[day];
+    return ceiling === undefined ? [] : [{ domain, used: sentOutside(db, domain, today), ceiling }];
+  });
+}
+
 type From = Pick<Attempt, "mailboxId" | "workspaceId" | "from">;
 
 /** @throws AppError unprocessable */
@@ -181,12 +210,11 @@ export function createLimits({ options, local }: LimitsParts): Limits {
     const ceilings = options.get("sending.warmup");
     const outside = countOutside(attempt);
     if (ceilings === "off" || outside === 0) return;
-    const today = Math.floor(now / DAY_MS);
-    const day = Math.max(0, today - Math.floor(verifiedAt / DAY_MS));
+    const { day, today } = warmupDay(verifiedAt, now);
     const ceiling = ceilings[day];
     if (ceiling === undefined) return;
     const { domain } = splitAddress(attempt.from);
-    const total = statements(db).outsideOfDomain.get({ domain, midnight: today * DAY_MS })?.total ?? 0;
+    const total = sentOutside(db, domain, today);
     if (total + outside <= ceiling) return;
     const fitting = ceilings.findIndex((later, i) => i > day && outside <= later);
     const fits = (today - day + (fitting < 0 ? ceilings.length : fitting)) * DAY_MS;

@@ -8,13 +8,14 @@
  */
 import type { Socket } from "node:net";
 import type { Log } from "../log.ts";
+import type { Meters } from "../metrics.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
 import type { Certificates, KeyPair } from "../tls/certificates.ts";
 import type { Envelope } from "./inbound.ts";
 import { Connection, type ConnectionParts, LIMITS, type Limits, type Origin, originOf } from "./listener-connection.ts";
 import { Refusal, refusalOf } from "./refusal.ts";
-import { createRefusalLog } from "./refusal-log.ts";
+import { createRefusalLog, type NoteRefusal } from "./refusal-log.ts";
 import type { Credentials, SmtpRole } from "./role.ts";
 import { SMTPServer, type SMTPServerOptions, type SMTPServerSession } from "./smtp-server.ts";
 
@@ -41,6 +42,7 @@ export interface SmtpListenerParts {
   options: Pick<Options, "get">;
   runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
   log: Log;
+  meters?: Pick<Meters, "countRefusal">;
   limits?: Partial<Limits>;
 }
 
@@ -50,7 +52,11 @@ const LONGEST_COMMAND = 2048;
 export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
   const { listen, implicitTls = false, hostname, certificates, role, options, runtime, log } = parts;
   const limits = { ...LIMITS, ...parts.limits };
-  const note = createRefusalLog(log, runtime.now);
+  const logRefusal = createRefusalLog(log, runtime.now);
+  const note: NoteRefusal = (reason, fields) => {
+    parts.meters?.countRefusal(reason);
+    logRefusal(reason, fields);
+  };
   const connectionOf = new WeakMap<SMTPServerSession, Connection>();
   /** Connections whose message is being received or dealt with. */
   const busy = new Set<Connection>();

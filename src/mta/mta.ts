@@ -3,6 +3,7 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { Log } from "../log.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { Meters } from "../metrics.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Job } from "../scheduler.ts";
 import type { Options } from "../store/options.ts";
@@ -37,6 +38,7 @@ export interface MtaParts {
   options: Options;
   runtime: Runtime;
   log: Log;
+  meters: Meters;
   startWorker?: StartWorker | undefined;
   /** Mail to the outside is held rather than sent. */
   hold: boolean;

@@ -306,6 +306,7 @@ export const SETTINGS = {
   ),
   "backup.everyHours": number({ ...HOURS, min: 0.0001 }, 24, "Hours from one backup to the next"),
   "backup.keep": number({ unit: "backups", min: 1, max: 100_000, integer: true }, 7, "Backups kept in backup.folder"),
+  "metrics.allowNetworks": orWord("none", networks("Networks that may read /metrics, beside this machine"), "none"),
   "search.engine": engine("Search engine: fts5 is embedded"),
 } as const;
 

@@ -1,12 +1,13 @@
 /**
- * What the HTTP listeners answer. The one with the app: /healthz, everything under /api/, and the web app with the API
- * reference (web.ts). The one beside an HTTPS listener: /healthz, and where else to go. Either answers the challenges of
- * a certificate authority.
+ * What the HTTP listeners answer. The one with the app: /healthz, /metrics, everything under /api/, and the web app with
+ * the API reference (web.ts). The one beside an HTTPS listener: /healthz, and where else to go. Either answers the
+ * challenges of a certificate authority.
  */
 import type { Rest } from "../api/rest.ts";
 import { pathOf, queryOf } from "../api/target.ts";
 import { STRICT_TRANSPORT_SECURITY } from "./headers.ts";
 import { type HttpListenerParts, type HttpServer, listenHttp } from "./listener.ts";
+import type { AnswerMetrics } from "./metrics.ts";
 import { REFERENCE_PATH } from "./reference.ts";
 import type { Web } from "./web.ts";
 
@@ -24,6 +25,7 @@ export interface OpenParts {
 export interface HttpServerParts extends OpenParts, Omit<HttpListenerParts, "answer"> {
   rest: Rest;
   web: Pick<Web, "answer">;
+  metrics?: AnswerMetrics;
   /** It is behind TLS of ours: whatever it answers says to come by HTTPS only from now on. */
   secure?: boolean;
 }
@@ -64,7 +66,7 @@ async function answerOpenly(request: Request, path: string, parts: OpenParts): P
 }
 
 /** Starts listening with the app. @throws when the address cannot be bound. */
-export function createHttpServer({ rest, web, secure = false, ...parts }: HttpServerParts): HttpServer {
+export function createHttpServer({ rest, web, metrics, secure = false, ...parts }: HttpServerParts): HttpServer {
   async function answer(request: Request, peer: string | undefined): Promise<Response> {
     const response = await find(request, peer);
     if (secure) response.headers.set("strict-transport-security", STRICT_TRANSPORT_SECURITY);
@@ -79,6 +81,9 @@ export function createHttpServer({ rest, web, secure = false, ...parts }: HttpSe
       return Response.json({ error: "The Host header is not a host name", code: "bad_request" }, { status: 400 });
     }
     const named = isNamed ? request : new Request(`http://localhost${request.url}`, request);
+    if (path === "/metrics" && metrics && (request.method === "GET" || request.method === "HEAD")) {
+      return metrics(named, peer);
+    }
     const isApi = path.startsWith("/api/");
     if (isApi && !path.startsWith(REFERENCE_PATH)) return rest(named, peer);
     const answered = (await answerOpenly(named, path, parts)) ?? (await web.answer(named, path, peer));

@@ -52,6 +52,7 @@ test("every setting of the contract, with its default", () => {
     "backup.folder": "off",
     "backup.everyHours": "24",
     "backup.keep": "7",
+    "metrics.allowNetworks": "none",
     "search.engine": "fts5",
   });
 });

@@ -1,0 +1,187 @@
+/** /metrics: who may read it, and that what happens to the server shows there. */
+import { describe, expect, test } from "bun:test";
+import { writeBackupState } from "../../src/backup/state.ts";
+import { createMetrics } from "../../src/metrics.ts";
+import { createMetricsPage } from "../../src/web/metrics.ts";
+import { type Booted, boot } from "../harness/appliance.ts";
+import { letter, mailer } from "../harness/mail.ts";
+import { type Family, readExposition, sampleOf } from "./exposition.ts";
+
+async function scrape({ http }: Booted): Promise<Map<string, Family>> {
+  const response = await fetch(`${http}/metrics`);
+  expect([response.status, response.headers.get("content-type")]).toEqual([
+    200,
+    "text/plain; version=0.0.4; charset=utf-8",
+  ]);
+  return readExposition(await response.text());
+}
+
+/** How much a sample has risen. */
+async function during(booted: Booted, work: () => Promise<unknown>) {
+  const before = await scrape(booted);
+  await work();
+  const after = await scrape(booted);
+  return (name: string, labels: Record<string, string> = {}): number =>
+    (sampleOf(after, name, labels) ?? 0) - (sampleOf(before, name, labels) ?? 0);
+}
+
+test("mail that comes in: how many, how large, what was refused, how long it took", async () => {
+  const booted = await boot();
+  const sender = mailer(booted.mx);
+  const mail = letter({});
+  const envelope = { from: "carol@remote.example", to: "alice@example.test" };
+  const rise = await during(booted, async () => {
+    await sender.send(envelope, mail);
+    await sender.send(envelope, mail);
+    await sender.send({ ...envelope, to: "nobody@example.test" }, mail).catch(() => {});
+  });
+  sender.close();
+  expect([rise("mailroom_messages_received_total", { outcome: "filed" })]).toEqual([1]);
+  expect(rise("mailroom_messages_received_total", { outcome: "duplicate" })).toBe(1);
+  expect(rise("mailroom_received_bytes_total")).toBeGreaterThan(2 * 200);
+  expect(rise("mailroom_receive_seconds_count")).toBe(2);
+  expect(rise("mailroom_smtp_refusals_total", { reason: "unknownRecipient" })).toBe(1);
+  expect(rise("mailroom_mail_bytes")).toBeGreaterThan(200);
+});
+
+test("operations by name and class of status, over REST; refusals by code", async () => {
+  const booted = await boot();
+  const rise = await during(booted, async () => {
+    await booted.api.get("/threads");
+    await booted.api.get("/threads?limit=0");
+    await booted.api.get("/nothing");
+    await booted.apiWith("mr_wrong").get("/threads");
+  });
+  const operations = (status: string) => rise("mailroom_operation_seconds_count", { operation: "listThreads", status });
+  expect([operations("2xx"), operations("4xx")]).toEqual([1, 1]);
+  const refused = ["bad_request", "not_found", "unauthorized"].map((code) =>
+    rise("mailroom_api_refusals_total", { code }),
+  );
+  expect(refused).toEqual([1, 1, 1]);
+});
+
+test("the queue: what waits, since when, what became of attempts; and warm-up", async () => {
+  const booted = await boot();
+  const { api, advance } = booted;
+  const rise = await during(booted, async () => {
+    for (const to of ["dan@remote.example", "alice@example.test"]) {
+      await api.post("/send", { from: "alice@example.test", to, subject: "Hello", text: "Lunch?" });
+    }
+    await advance(0);
+  });
+  expect(rise("mailroom_delivery_attempts_total", { outcome: "accepted" })).toBe(1);
+  expect(rise("mailroom_delivery_attempts_total", { outcome: "deferred" })).toBe(0);
+  // The domain does not exist here: refused at once.
+  expect(rise("mailroom_delivery_attempts_total", { outcome: "refused" })).toBe(1);
+  const families = await scrape(booted);
+  expect(sampleOf(families, "mailroom_warmup_recipients", { domain: "example.test", kind: "used" })).toBe(1);
+  expect(sampleOf(families, "mailroom_warmup_recipients", { domain: "example.test", kind: "ceiling" })).toBe(50);
+});
+
+test("what waits in the queue, and since when", async () => {
+  const booted = await boot({}, unanswered);
+  const { api, advance } = booted;
+  await api.post("/send", { from: "alice@example.test", to: "dan@remote.example", subject: "Hello", text: "Lunch?" });
+  await advance(1_000);
+  await advance(89_000);
+  const families = await scrape(booted);
+  const waiting = (state: string) => sampleOf(families, "mailroom_queue_recipients", { state });
+  expect([waiting("waiting"), waiting("held")]).toEqual([1, 0]);
+  expect(sampleOf(families, "mailroom_queue_oldest_seconds")).toBe(90);
+  expect(sampleOf(families, "mailroom_queue_overdue_seconds")).toBe(0);
+  expect(sampleOf(families, "mailroom_delivery_attempts_total", { outcome: "deferred" })).toBe(2);
+});
+
+const later = async (): Promise<never> => {
+  throw Object.assign(new Error("no answer"), { code: "ETIMEOUT" });
+};
+const unanswered = {
+  ...{ resolve4: later, resolve6: later, resolveMx: later, resolveTxt: later },
+  ...{ resolveCname: later, resolveNs: later, resolvePtr: later },
+} as never;
+
+test("webhooks: endpoints by state, attempts, what waits", async () => {
+  const booted = await boot();
+  const { appliance, owner, advance } = booted;
+  const receiver = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("no", { status: 500 }) });
+  appliance.store.transact((tx) => appliance.options.set(tx, "webhooks.allowNetworks", "127.0.0.0/8"));
+  appliance.store.transact((tx) => {
+    const url = `http://127.0.0.1:${receiver.port}/`;
+    appliance.developers.addWebhook(tx, { workspaceId: owner.workspaceId, url, events: ["message.inbound"] });
+  });
+  const sender = mailer(booted.mx);
+  await sender.send({ from: "carol@remote.example", to: "alice@example.test" }, letter({}));
+  sender.close();
+  await advance(1_000);
+  const families = await scrape(booted);
+  expect(sampleOf(families, "mailroom_webhook_endpoints", { state: "active" })).toBe(1);
+  expect(sampleOf(families, "mailroom_webhook_endpoints", { state: "disabled" })).toBe(0);
+  expect(sampleOf(families, "mailroom_webhook_attempt_seconds_count", { outcome: "failed" })).toBe(1);
+  expect(sampleOf(families, "mailroom_webhook_deliveries_waiting")).toBe(1);
+  await receiver.stop(true);
+});
+
+test("the machine: disk, memory, certificate, backups, event loop", async () => {
+  const booted = await boot();
+  const now = booted.runtime.now();
+  await writeBackupState(booted.appliance.config.data, {
+    lastGood: { at: now, folder: "/mnt/backup", generation: "g" },
+    lastFailure: { at: now, folder: "/mnt/backup", error: "full", told: true },
+  });
+  const families = await scrape(booted);
+  const value = (name: string, labels?: Record<string, string>) => sampleOf(families, name, labels) ?? Number.NaN;
+  expect(value("mailroom_info")).toBe(1);
+  expect(value("mailroom_mailboxes")).toBe(1);
+  expect(value("mailroom_disk_bytes", { kind: "free" })).toBeLessThanOrEqual(
+    value("mailroom_disk_bytes", { kind: "size" }),
+  );
+  expect(value("mailroom_database_bytes", { file: "database" })).toBeGreaterThan(100_000);
+  expect(value("process_resident_memory_bytes")).toBeGreaterThan(10_000_000);
+  expect(value("process_cpu_seconds_total")).toBeGreaterThan(0);
+  expect(value("process_start_time_seconds")).toBe(now / 1_000);
+  expect(value("mailroom_certificate_expiry_timestamp_seconds")).toBeGreaterThan(now / 1_000);
+  expect(value("mailroom_backup_last_success_timestamp_seconds")).toBe(now / 1_000);
+  expect(value("mailroom_backup_failing")).toBe(1);
+  expect(value("mailroom_event_loop_delay_seconds", { quantile: "0.99" })).toBeGreaterThanOrEqual(0);
+});
+
+describe("who may read it", () => {
+  const page = (networks: "none" | string[]) =>
+    createMetricsPage({ metrics: createMetrics(), options: { get: () => networks as never } });
+  const ask = async (
+    peer: string | undefined,
+    headers: Record<string, string> = {},
+    networks: "none" | string[] = "none",
+  ) => (await page(networks)(new Request("http://localhost/metrics", { headers }), peer)).status;
+
+  type Case = [who: string, status: number, peer?: string, headers?: Record<string, string>, networks?: string[]];
+  const CASES: Case[] = [
+    ["this machine", 200, "127.0.0.1"],
+    ["this machine, by another of its addresses", 200, "127.8.9.1"],
+    ["this machine, IPv6", 200, "::1"],
+    ["this machine, mapped", 200, "::ffff:127.0.0.1"],
+    ["another", 403, "192.0.2.1"],
+    ["nobody knows who", 403, ""],
+    ["a network that is allowed", 200, "192.0.2.1", {}, ["192.0.2.0/24"]],
+    ["one beside it", 403, "192.0.3.1", {}, ["192.0.2.0/24"]],
+    ["through a proxy on this machine", 403, "127.0.0.1", { "x-forwarded-for": "127.0.0.1" }],
+    ["the same with an empty field", 403, "127.0.0.1", { "x-forwarded-for": "" }],
+    ["through one that speaks RFC 7239", 403, "127.0.0.1", { forwarded: "for=127.0.0.1" }],
+    ["through a proxy in a network that is allowed", 403, "192.0.2.1", { "X-Forwarded-For": "::1" }, ["192.0.2.0/24"]],
+  ];
+  test.each(CASES)("%s: %i", async (_who, status, peer, headers, networks) => {
+    expect(await ask(peer, headers, networks)).toBe(status);
+  });
+
+  test("it answers GET and HEAD, and is nobody else's business", async () => {
+    const booted = await boot();
+    const ask = async (method: string, headers: Record<string, string> = {}) => {
+      const response = await fetch(`${booted.http}/metrics`, { method, headers });
+      return { status: response.status, text: await response.text() };
+    };
+    expect(await ask("HEAD")).toEqual({ status: 200, text: "" });
+    expect((await ask("POST")).status).toBe(404);
+    const forwarded = await ask("GET", { "x-forwarded-for": "127.0.0.1" });
+    expect([forwarded.status, forwarded.text.includes("mailroom_")]).toEqual([403, false]);
+  });
+});
