@@ -1,0 +1,571 @@
+#!/bin/bash
+# Installs Mailroom on a Debian or Ubuntu machine, upgrades it in place when run again, or takes it off.
+#
+# Every step looks at what is there before it acts, so that a run that was cut off is finished by running it again. A
+# version is in force only once its server answers; until then the one before, its unit and a backup of the data made
+# while nothing ran are kept, and put back if it does not. `install.sh --help` says what it takes.
+set -euo pipefail
+umask 077
+export LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+
+readonly user=mailroom unit=mailroom.service
+readonly data=/var/lib/mailroom backups=/var/backups/mailroom
+readonly config=/etc/mailroom environment=/etc/mailroom/mailroom.env
+readonly lib=/usr/local/lib/mailroom command=/usr/local/bin/mailroom unit_file=/etc/systemd/system/mailroom.service
+# What an unfinished run leaves for the next one. Root's alone.
+readonly progress=/var/lib/mailroom-install
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+readonly here
+
+usage() {
+  cat <<'END'
+install.sh [options]     installs Mailroom, or upgrades it when it is there
+
+What to install (else the executable beside this script, else it is built from the checkout with npm):
+  --executable FILE      this executable; nothing is downloaded
+  --archive FILE|URL     a release archive (or MAILROOM_ARCHIVE), with
+  --sha256 HEX           its checksum (or MAILROOM_SHA256), without which nothing of it is run
+
+Of a first installation; asked for where a terminal is there:
+  --domain DOMAIN        the domain that gets mail
+  --email ADDRESS        your address at that domain
+  --name NAME            your name
+  --workspace NAME       name of the workspace; the domain if left out
+  --hostname HOST        this machine's name in DNS; mail.DOMAIN if left out
+  --acme-email ADDRESS   whom the certificate authority may write to; --email if left out
+  --tls MODE             acme (the default), self-signed, or files:CERT,KEY
+  --behind-proxy         ports 80 and 443 belong to a proxy on this machine: the web stays on 127.0.0.1:8025
+  --password-stdin       read your password from standard input; made up and shown if left out
+
+  --yes                  ask nothing
+  --ready-seconds N      how long a version may take until it answers; 120 if left out
+  --uninstall            take the program off; data, settings and backups stay
+END
+}
+
+say() { printf '%s\n' "$*"; }
+step() { printf '==> %s\n' "$*"; }
+fail() {
+  printf 'install.sh: %s\n' "$*" >&2
+  exit 1
+}
+misuse() {
+  printf 'install.sh: %s (--help says what it takes)\n' "$*" >&2
+  exit 2
+}
+
+executable='' archive=${MAILROOM_ARCHIVE:-} sha256=${MAILROOM_SHA256:-}
+domain='' email='' name='' workspace='' hostname='' acme_email='' tls=acme
+behind_proxy='' password_stdin='' ask=yes ready_seconds=120 uninstall=''
+forwarded=()
+
+read_options() {
+  while [ $# -gt 0 ]; do
+    local taken=2
+    case $1 in
+      --executable | --archive | --sha256 | --domain | --email | --name | --workspace | --hostname | --acme-email | \
+        --tls | --ready-seconds)
+        [ $# -ge 2 ] || misuse "$1 needs a value"
+        ;;
+      *) taken=1 ;;
+    esac
+    case $1 in
+      --executable) executable=$2 ;;
+      --archive) archive=$2 ;;
+      --sha256) sha256=$2 ;;
+      --domain) domain=${2,,} ;;
+      --email) email=$2 ;;
+      --name) name=$2 ;;
+      --workspace) workspace=$2 ;;
+      --hostname) hostname=${2,,} ;;
+      --acme-email) acme_email=$2 ;;
+      --tls) tls=$2 ;;
+      --ready-seconds) ready_seconds=$2 ;;
+      --behind-proxy) behind_proxy=yes ;;
+      --password-stdin) password_stdin=yes ;;
+      --yes) ask='' ;;
+      --uninstall) uninstall=yes ;;
+      --help | -h)
+        usage
+        exit 0
+        ;;
+      *) misuse "there is no option $1" ;;
+    esac
+    case $1 in --archive | --sha256) ;; *) forwarded+=("${@:1:taken}") ;; esac
+    shift "$taken"
+  done
+  [[ $ready_seconds =~ ^[1-9][0-9]{0,4}$ ]] || misuse "--ready-seconds takes a number of seconds"
+  [ -z "$executable" ] || [ -z "$archive" ] || misuse "give either --executable or --archive"
+  case $tls in
+    acme | self-signed | files:*,*) ;;
+    *) misuse "--tls takes acme, self-signed or files:CERT,KEY" ;;
+  esac
+}
+
+# --- what the machine says -------------------------------------------------------------------------------------------
+
+check_machine() {
+  [ "$(id -u)" = 0 ] || fail "run this as root (sudo $0 …)"
+  local like=''
+  if [ -r /etc/os-release ]; then like=$(sed -n 's/^ID\(_LIKE\)\{0,1\}="\{0,1\}\([^"]*\)"\{0,1\}$/\2/p' /etc/os-release | tr '\n' ' '); fi
+  case " $like " in *' debian '* | *' ubuntu '*) ;; *) fail "this is for Debian and Ubuntu; here is ${like:-an unknown system}" ;; esac
+  local needed
+  for needed in systemctl useradd setpriv flock sha256sum tar; do
+    command -v "$needed" >/dev/null || fail "the program $needed is missing"
+  done
+}
+
+is_installed() { [ -x "$lib/mailroom" ] && [ -f "$unit_file" ]; }
+is_running() { systemctl is-active --quiet "$unit"; }
+
+# The value of a variable in the environment file, or nothing.
+setting() {
+  [ -r "$environment" ] || return 0
+  sed -n "s/^[[:space:]]*$1=\"\{0,1\}\([^\"]*\)\"\{0,1\}[[:space:]]*\$/\1/p" "$environment" | tail -n 1
+}
+
+# The sockets that listen on TCP, as lines `PORT INODE`; /proc has them where no tool is installed.
+listening() {
+  local table local_address state inode
+  for table in /proc/net/tcp /proc/net/tcp6; do
+    [ -r "$table" ] || continue
+    while read -r _ local_address _ state _ _ _ _ _ inode _; do
+      if [ "$state" = 0A ]; then echo "$((16#${local_address##*:})) $inode"; fi
+    done <"$table"
+  done
+}
+
+# Whose socket it is, for people: the service where systemd knows one, else the program.
+holder_of() {
+  local inode=$1 link pid service
+  for link in /proc/[0-9]*/fd/*; do
+    [ "$(readlink "$link" 2>/dev/null)" = "socket:[$inode]" ] || continue
+    pid=${link#/proc/} pid=${pid%%/*}
+    service=$(sed -n 's|.*/\([^/]*\.service\)$|\1|p' "/proc/$pid/cgroup" 2>/dev/null | head -n 1)
+    if [ -n "$service" ]; then
+      echo "$service (systemctl disable --now ${service%.service})"
+    else
+      echo "$(cat "/proc/$pid/comm") (process $pid)"
+    fi
+    return
+  done
+  echo "another program"
+}
+
+# Of `host:port` settings, those whose port somebody else has. Nothing has been changed when this fails.
+check_ports() {
+  local variable port inode taken=() web='' sockets
+  sockets=$(listening)
+  for variable in MX SUBMISSION SUBMISSIONS HTTP HTTPS; do
+    port=$(wanted_listener "$variable")
+    port=${port##*:}
+    [ "$port" != off ] || continue
+    inode=$(awk -v port="$port" '$1 == port { print $2; exit }' <<<"$sockets")
+    [ -n "$inode" ] || continue
+    taken+=("port $port is taken by $(holder_of "$inode")")
+    case $variable in HTTP | HTTPS) web=yes ;; esac
+  done
+  [ ${#taken[@]} -gt 0 ] || return 0
+  printf 'install.sh: %s\n' "${taken[@]}" >&2
+  if [ -n "$web" ]; then say "install.sh: to keep a web server there and let it pass requests on, give --behind-proxy" >&2; fi
+  fail "nothing was changed: free the ports and run this again"
+}
+
+# Where a listener goes: what the environment file says, or what it will say.
+wanted_listener() {
+  if [ -f "$environment" ]; then
+    local given
+    given=$(setting "MAILROOM_$1")
+    echo "${given:-off}"
+  else
+    new_environment | sed -n "s/^MAILROOM_$1=//p"
+  fi
+}
+
+# --- what to install -------------------------------------------------------------------------------------------------
+
+scratch=''
+# Not in /tmp, where programs may be forbidden to run.
+make_scratch() { if [ -z "$scratch" ]; then scratch=$(mktemp -d /usr/local/lib/mailroom-install.XXXXXX); fi; }
+
+# Hands over to the script inside a release archive, once its checksum is right.
+run_archive() {
+  local file=$archive
+  [[ $sha256 =~ ^[0-9a-fA-F]{64}$ ]] || misuse "--archive needs --sha256, the archive's line in SHA256SUMS"
+  make_scratch
+  case $archive in
+    http://* | https://*)
+      file=$scratch/archive.tar.gz
+      step "Downloading $archive"
+      if command -v curl >/dev/null; then
+        curl --fail --location --silent --show-error --output "$file" -- "$archive" || fail "the download failed"
+      elif command -v wget >/dev/null; then
+        wget --quiet --output-document="$file" -- "$archive" || fail "the download failed"
+      else
+        fail "neither curl nor wget is here: download the archive and give its path"
+      fi
+      ;;
+  esac
+  [ -r "$file" ] || fail "$file cannot be read"
+  echo "${sha256,,}  $file" | sha256sum --check --status || fail "$archive is not what its checksum says: nothing of it was run"
+  mkdir "$scratch/release"
+  tar --extract --gzip --file "$file" --directory "$scratch/release" --strip-components=1 --no-same-owner
+  [ -r "$scratch/release/install.sh" ] || fail "$archive is no release of Mailroom"
+  say "The checksum of the archive is right"
+  unset MAILROOM_ARCHIVE MAILROOM_SHA256
+  bash "$scratch/release/install.sh" "${forwarded[@]}"
+}
+
+# Sets `executable` to one that runs on this machine.
+find_executable() {
+  if [ -n "$executable" ]; then
+    [ -f "$executable" ] || fail "$executable is not there"
+  elif [ -x "$here/mailroom" ]; then
+    executable=$here/mailroom
+  elif [ -f "$here/package.json" ]; then
+    command -v npm >/dev/null || fail "building needs Node 20 and npm: install them, or give --executable or --archive"
+    step "Building from $here"
+    (umask 022 && cd "$here" && npm run --silent build)
+    executable=$here/dist/mailroom
+  else
+    misuse "give --executable or --archive"
+  fi
+  make_scratch
+  install -m 755 "$executable" "$scratch/mailroom"
+  version=$("$scratch/mailroom" version 2>/dev/null) ||
+    fail "$executable does not run here: is it for $(uname -m) and this C library?"
+}
+
+ask_for() {
+  local variable=$1 question=$2 answer=''
+  [ -z "${!variable}" ] || return 0
+  if [ -z "$ask" ] || [ -n "$password_stdin" ] || ! [ -t 0 ]; then misuse "--${variable//_/-} is missing"; fi
+  while [ -z "$answer" ]; do read -r -p "$question: " answer; done
+  printf -v "$variable" '%s' "$answer"
+}
+
+# What a first installation has to know.
+ask_what_is_missing() {
+  [ -f "$environment" ] && [ -f "$data/mailroom.db" ] && [ ! -f "$progress/wanted" ] && return 0
+  # Answers of a run that was cut off.
+  if [ -f "$progress/wanted" ] && [ -z "$domain$email$name" ]; then
+    { read -r domain && read -r email && read -r name && read -r workspace; } <"$progress/wanted" || true
+  fi
+  ask_for domain "The domain that gets mail (example.com)"
+  ask_for email "Your address at $domain"
+  ask_for name "Your name"
+  [[ $domain =~ ^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$ ]] || misuse "$domain is no domain"
+  [ "${email##*@}" = "$domain" ] || misuse "$email is not at $domain"
+  hostname=${hostname:-mail.$domain}
+  [[ $hostname =~ ^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$ ]] || misuse "$hostname is no host name"
+  [[ ${acme_email:=$email} =~ ^[^[:space:]\"\']+@[^[:space:]\"\']+$ ]] || misuse "$acme_email is no address"
+}
+
+new_environment() {
+  local every=0.0.0.0
+  # Both families on one socket, where the machine has both.
+  if grep -q . /proc/net/if_inet6 2>/dev/null; then every='[::]'; fi
+  cat <<END
+# Mailroom's environment. Upgrades keep it; after a change: systemctl restart mailroom
+MAILROOM_DATA=$data
+MAILROOM_BASE_URL=https://$hostname
+MAILROOM_HOSTNAME=$hostname
+MAILROOM_MX=$every:25
+MAILROOM_SUBMISSION=$every:587
+MAILROOM_SUBMISSIONS=$every:465
+MAILROOM_TLS=$tls
+END
+  if [ "$tls" = acme ]; then echo "MAILROOM_ACME_EMAIL=$acme_email"; fi
+  if [ -n "$behind_proxy" ]; then
+    printf '%s\n' MAILROOM_HTTP=127.0.0.1:8025 MAILROOM_HTTPS=off MAILROOM_TRUSTED_PROXIES=127.0.0.0/8,::1/128
+  else
+    printf '%s\n' "MAILROOM_HTTP=$every:80" "MAILROOM_HTTPS=$every:443"
+  fi
+}
+
+# --- putting it in place ---------------------------------------------------------------------------------------------
+
+# Writes standard input to a file, whole or not at all: write_file FILE MODE GROUP
+write_file() {
+  local new
+  new=$(mktemp "$1.XXXXXX")
+  cat >"$new"
+  chown "root:$3" "$new"
+  chmod "$2" "$new"
+  sync "$new"
+  mv -f "$new" "$1"
+}
+
+make_user_and_folders() {
+  local folder
+  if ! id -u "$user" >/dev/null 2>&1; then
+    step "Making the system user $user"
+    useradd --system --user-group --home-dir "$data" --no-create-home --shell /usr/sbin/nologin "$user"
+  fi
+  for folder in "$data" "$backups"; do
+    if [ ! -d "$folder" ]; then install -d -m 700 -o "$user" -g "$user" "$folder"; fi
+  done
+  install -d -m 750 -o root -g "$user" "$config"
+  install -d -m 755 "$lib"
+  install -d -m 700 "$progress"
+  if [ ! -f "$environment" ]; then
+    step "Writing $environment"
+    new_environment | write_file "$environment" 640 "$user"
+  fi
+}
+
+# The executable, unit and command of this version. The executable is renamed into place, last.
+put_program() {
+  write_file "$unit_file" 644 root <"$here/packaging/mailroom.service"
+  write_file "$command" 755 root <"$here/packaging/mailroom"
+  write_file "$lib/mailroom" 755 root <"$scratch/mailroom"
+  systemctl daemon-reload
+  systemctl enable --quiet "$unit"
+}
+
+has_command() { "$lib/mailroom" help 2>/dev/null | grep -q "^  mailroom $1 "; }
+
+# --- the server ------------------------------------------------------------------------------------------------------
+
+# Whether the server answers 200 on its health page.
+answers() {
+  local at host port status=''
+  at=$(setting MAILROOM_HTTP)
+  at=${at:-127.0.0.1:8025}
+  # Without plain HTTP there is nothing to ask that needs no certificate: that it runs has to do.
+  if [ "$at" = off ]; then return 0; fi
+  host=${at%:*} port=${at##*:}
+  case $host in 0.0.0.0) host=127.0.0.1 ;; '[::]') host=::1 ;; esac
+  host=${host#[} host=${host%]}
+  {
+    exec 3<>"/dev/tcp/$host/$port" && printf 'GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n' >&3 &&
+      IFS= read -r -t 10 status <&3
+    exec 3>&-
+  } 2>/dev/null || true
+  [[ $status == HTTP/1.?\ 200* ]]
+}
+
+# Starts the server and waits until it answers. It has failed once systemd has given it up.
+start_and_wait() {
+  local deadline=$((SECONDS + ready_seconds))
+  systemctl reset-failed "$unit" 2>/dev/null || true
+  systemctl start "$unit" || return 1
+  while [ "$SECONDS" -lt "$deadline" ]; do
+    if systemctl is-failed --quiet "$unit"; then return 1; fi
+    if is_running && answers; then return 0; fi
+    sleep 0.5
+  done
+  return 1
+}
+
+readonly why="What it said: journalctl -u mailroom -n 50"
+
+# Backs up the data of the stopped server into a new folder, and names it.
+back_up() {
+  local folder=$1
+  rm -rf "$folder.unfinished"
+  cp --archive --reflink=auto "$data" "$folder.unfinished"
+  sync --file-system "$folder.unfinished"
+  mv "$folder.unfinished" "$folder"
+}
+
+# Puts a backup in the place of the data. Mail may have come in: what is there is set aside, never deleted.
+bring_back() {
+  local folder=$1
+  rm -rf "$data.restoring"
+  cp --archive --reflink=auto "$folder" "$data.restoring"
+  sync --file-system "$data.restoring"
+  rmdir --ignore-fail-on-non-empty "$data"
+  if [ -d "$data" ]; then mv "$data" "$data.failed-$(date -u +%Y%m%dT%H%M%SZ)"; fi
+  mv "$data.restoring" "$data"
+}
+
+check_room() {
+  local needed free
+  needed=$(du --summarize --block-size=1M "$data" | cut -f 1)
+  free=$(df --output=avail --block-size=1M "$backups" | tail -n 1)
+  [ "$free" -gt $((needed + needed / 10 + 300)) ] ||
+    fail "an upgrade backs up the data first: $needed MB, and $backups has room for $((free)) MB. Nothing was changed"
+}
+
+# --- upgrading: kept, swapped, ready; or put back --------------------------------------------------------------------
+
+# $progress/upgrade holds what the upgrade can go back to. It is there, whole, from before the new version is put in
+# place until one version has answered.
+upgrade() {
+  if [ -e "$progress/upgrade/undo" ]; then
+    say "An upgrade that failed was not undone to its end"
+    roll_back
+  elif [ -d "$progress/upgrade" ]; then
+    say "An upgrade was cut off; this one goes on with the backup made then"
+    systemctl stop "$unit"
+  elif cmp -s "$scratch/mailroom" "$lib/mailroom"; then
+    step "Version $version is in place already"
+    put_program
+    start_and_wait || fail "the server does not answer. $why"
+    return
+  else
+    check_room
+    # The server is stopped first: what arrives after a backup beside it would be missing from it.
+    step "Stopping the server and backing up"
+    stopped=yes
+    systemctl stop "$unit"
+    keep_version
+  fi
+  stopped=yes
+  step "Putting version $version in place"
+  put_program
+  start_and_wait || roll_back
+  stopped=''
+  say "Version $version answers. The data as it was is in $(cat "$progress/upgrade/backup"): delete it when you like"
+  rm -rf "$progress/upgrade"
+}
+
+keep_version() {
+  local kept=$progress/upgrade.unfinished folder
+  folder=$backups/before-upgrade-$(date -u +%Y%m%dT%H%M%SZ)
+  back_up "$folder"
+  rm -rf "$kept"
+  mkdir "$kept"
+  cp --archive "$lib/mailroom" "$kept/executable"
+  cp --archive "$command" "$kept/command"
+  cp --archive "$unit_file" "$kept/unit"
+  echo "$folder" >"$kept/backup"
+  sync --file-system "$kept"
+  mv "$kept" "$progress/upgrade"
+  say "The backup is in $folder"
+}
+
+roll_back() {
+  local kept=$progress/upgrade
+  step "Going back to the version before"
+  touch "$kept/undo"
+  # From here on nothing starts by itself but what has its own data.
+  stopped=''
+  systemctl stop "$unit" || true
+  write_file "$unit_file" 644 root <"$kept/unit"
+  write_file "$command" 755 root <"$kept/command"
+  write_file "$lib/mailroom" 755 root <"$kept/executable"
+  systemctl daemon-reload
+  if [ ! -e "$kept/restored" ]; then
+    bring_back "$(cat "$kept/backup")"
+    touch "$kept/restored"
+  fi
+  start_and_wait || fail "the version before does not answer either, on its own data. $why"
+  rm -rf "$kept"
+  fail "version $version did not come up, and the upgrade was undone: the version before runs, on its data. What the new one wrote is in $data.failed-…. $why"
+}
+
+# --- a first installation --------------------------------------------------------------------------------------------
+
+install_first() {
+  if [ -f "$data/mailroom.db" ] && [ ! -f "$progress/wanted" ]; then
+    # Installed before, and taken off since. There is no program to go back to, but there is the data.
+    check_room
+    back_up "$backups/before-installing-$(date -u +%Y%m%dT%H%M%SZ)"
+  fi
+  # Kept until the workspace is there: whoever runs this again need not say it again.
+  if [ -n "$domain" ]; then
+    printf '%s\n' "$domain" "$email" "$name" "$workspace" | write_file "$progress/wanted" 600 root
+  fi
+  step "Putting version $version in place"
+  put_program
+  set_up
+  step "Starting the server"
+  start_and_wait || fail "the server does not answer: run this again when the cause is gone. $why"
+}
+
+# The workspace, once. What `setup` answers holds a key and a password that nobody can ask for again, so it is kept,
+# for root alone, until it has been shown.
+set_up() {
+  local answer=$progress/answer there
+  there=$("$command" workspace list --json)
+  if [ "$there" = '[]' ]; then
+    step "Making the workspace of $domain"
+    local arguments=(--domain "$domain" --email "$email" --name "$name")
+    if [ -n "$workspace" ]; then arguments+=(--workspace "$workspace"); fi
+    if [ -n "$password_stdin" ]; then
+      "$command" setup "${arguments[@]}" --password-stdin >"$answer"
+    else
+      "$command" setup "${arguments[@]}" </dev/null >"$answer"
+    fi
+  fi
+  rm -f "$progress/wanted"
+}
+
+show_what_is_next() {
+  local base host
+  if [ -s "$progress/answer" ]; then
+    say
+    say "Keep these; they are not shown again. The records belong into the DNS of your domain:"
+    say
+    cat "$progress/answer"
+    rm -f "$progress/answer"
+    host=$(setting MAILROOM_HOSTNAME)
+    say
+    say "Besides: A (and AAAA) records of $host with this machine's addresses, and for those a reverse (PTR) record that"
+    say "says $host, which is set where the machine is rented."
+  fi
+  if has_command doctor; then
+    say
+    step "What mailroom doctor finds (records that are not published yet are named)"
+    "$command" doctor || true
+  fi
+  base=$(setting MAILROOM_BASE_URL)
+  say
+  say "Mailroom $version runs: ${base:-the web} is its app, \`mailroom help\` its commands,"
+  say "\`journalctl -u mailroom\` its log, $environment its environment."
+  say "Once the DNS records are published: mailroom domain verify DOMAIN"
+}
+
+take_off() {
+  if [ ! -e "$unit_file" ] && [ ! -e "$lib" ]; then
+    say "Mailroom is not installed here"
+    return
+  fi
+  step "Taking Mailroom off"
+  if [ -e "$unit_file" ]; then systemctl disable --quiet --now "$unit" || true; fi
+  rm -f "$unit_file" "$command"
+  rm -rf "$lib"
+  systemctl daemon-reload
+  say "Kept: the data in $data, the environment in $environment, backups in $backups, the user $user."
+  say "Installing again goes on with them. To delete them for good:"
+  say "  rm -rf $data $config $backups $progress && userdel $user"
+}
+
+stopped=''
+tidy() {
+  local code=$?
+  trap - EXIT INT TERM HUP
+  if [ -n "$scratch" ]; then rm -rf "$scratch"; fi
+  # Cut off while the server was stopped: whichever version is in place runs until this is run again.
+  if [ -n "$stopped" ]; then systemctl start "$unit" || true; fi
+  if [ "$code" -gt 128 ]; then say "install.sh: cut off; run it again to finish" >&2; fi
+  exit "$code"
+}
+
+main() {
+  read_options "$@"
+  check_machine
+  trap tidy EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM HUP
+  if [ -n "$archive" ] && [ -z "$uninstall" ]; then
+    run_archive
+    return
+  fi
+  exec 9>/run/mailroom-install.lock
+  flock --nonblock 9 || fail "another install.sh is at work"
+  if [ -n "$uninstall" ]; then
+    take_off
+    return
+  fi
+  ask_what_is_missing
+  find_executable
+  is_running || check_ports
+  make_user_and_folders
+  if is_installed && [ -f "$data/mailroom.db" ] && [ ! -f "$progress/wanted" ]; then upgrade; else install_first; fi
+  show_what_is_next
+}
+
+main "$@"

@@ -1,0 +1,298 @@
+/**
+ * install.sh, really run as root on a fresh Debian machine (machine.ts): installing, running it again, upgrading, going
+ * back, cutting it off anywhere, taking it off.
+ */
+import { describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import { buildExecutable, builtExecutable } from "../harness/executable.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { bootMachine, type Machine, machineMissing, type Ran } from "./machine.ts";
+
+const INSTALL = ["bash", "/media/release/install.sh"];
+const FIRST = ["--domain", "example.test", "--email", "ada@example.test", "--name", "Ada Example"];
+/** Without a network there is no certificate authority; test/packaging/unit.test.ts looks at what is written otherwise. */
+const OFFLINE = ["--tls", "self-signed", "--behind-proxy"];
+
+/** A version that runs as the one that is there, and one that writes a newer schema and then fails or hangs. */
+const NEXT = '#!/bin/bash\nif [ "$1" = version ]; then echo 0.2.0; else exec /media/release/mailroom "$@"; fi\n';
+const broken = (end: string): string => `#!/bin/bash
+if [ "$1" = version ]; then echo 0.3.0; exit; fi
+echo late >"$MAILROOM_DATA/late"
+printf '\\0\\0\\0\\143' | dd of="$MAILROOM_DATA/mailroom.db" bs=1 seek=60 conv=notrunc status=none
+${end}
+`;
+
+let executable: Promise<string> | undefined;
+
+async function boot(): Promise<Machine> {
+  executable ??= builtExecutable
+    ? Promise.resolve(builtExecutable)
+    : buildExecutable(join(temporaryFolder(), "mailroom"));
+  const machine = await bootMachine(await executable);
+  machine.write("media/release/next", NEXT, 0o755);
+  machine.write("media/release/broken", broken("exit 1"), 0o755);
+  machine.write("media/release/hanging", broken("exec sleep infinity"), 0o755);
+  return machine;
+}
+
+const install = (machine: Machine, ...options: string[]): Promise<Ran> =>
+  machine.run([...INSTALL, "--yes", ...options]);
+
+/** To its end. @throws Error with what it said otherwise */
+async function installed(machine: Machine, ...options: string[]): Promise<string> {
+  const { exitCode, stdout, stderr } = await install(machine, ...options);
+  if (exitCode !== 0) throw new Error(`install.sh ended with ${exitCode}: ${stdout}${stderr}`);
+  return stdout;
+}
+
+/** An upgrade to one of the versions in /media/release. */
+const upgrade = (machine: Machine, version: string): Promise<Ran> =>
+  install(
+    machine,
+    ...["--executable", `/media/release/${version}`, "--ready-seconds", version === "hanging" ? "2" : "100"],
+  );
+
+async function freshlyInstalled(): Promise<{ machine: Machine; key: string }> {
+  const machine = await boot();
+  return { machine, key: keyOf(await installed(machine, ...FIRST, ...OFFLINE)) };
+}
+
+const keyOf = (said: string): string => /^apiKey: (mr_\w+)$/m.exec(said)?.[1] ?? "";
+const versionOf = async (machine: Machine): Promise<string> => (await machine.bash("mailroom version")).trim();
+const asked = (machine: Machine): string[] => machine.read("run/stand-in/calls").trim().split("\n");
+const interruptAt = (machine: Machine, line: string): void => machine.write("run/stand-in/interrupt", line);
+/** Everything on the machine's disk, as far as somebody could have changed it. */
+const everything = (machine: Machine): Promise<string> =>
+  machine.bash(
+    `find / -xdev \\( -path /tmp -prune \\) -o -type d -printf '%p %m\\n' -o -printf '%p %s %m %T@\\n' | sort`,
+  );
+
+/** Opens a connection to a server that may be starting yet. */
+const connect = (port: number): string =>
+  `for _ in {1..600}; do { exec 3<>/dev/tcp/127.0.0.1/${port}; } 2>/dev/null && break; sleep 0.05; done`;
+
+/** Mail comes in over SMTP; what the last command was answered. */
+const mailIn = (machine: Machine, subject: string): Promise<string> =>
+  machine.bash(`
+    ${connect(25)}
+    reply() { while IFS= read -r line <&3; do [[ $line == ???-* ]] || break; done; }
+    reply
+    for command in "EHLO remote.example" "MAIL FROM:<bob@remote.example>" "RCPT TO:<ada@example.test>" DATA \
+      $'From: bob@remote.example\\r\\nSubject: ${subject}\\r\\n\\r\\nHello\\r\\n.'; do
+      printf '%s\\r\\n' "$command" >&3
+      reply
+    done
+    echo "$line"`);
+
+/** The subjects that the API lists, newest first. */
+async function subjects(machine: Machine, key: string): Promise<string[]> {
+  const answer = await machine.bash(`
+    ${connect(8025)}
+    printf 'GET /api/v1/threads HTTP/1.0\\r\\nHost: localhost\\r\\nAuthorization: Bearer ${key}\\r\\n\\r\\n' >&3
+    cat <&3`);
+  const { threads } = JSON.parse(answer.slice(answer.indexOf("\r\n\r\n"))) as { threads: { subject: string }[] };
+  return threads.map(({ subject }) => subject).sort();
+}
+
+describe.skipIf(machineMissing !== undefined)(
+  `install.sh${machineMissing ? ` (skipped: ${machineMissing})` : ""}`,
+  () => {
+    test("a fresh machine: one command, and mail comes in", async () => {
+      const machine = await boot();
+      const said = await installed(machine, ...FIRST, ...OFFLINE);
+      const key = keyOf(said);
+      expect(said).toMatch(/^password: \S{20}$/m);
+      for (const record of ["MX", "v=spf1", "v=DKIM1", "v=DMARC1", "mailroom-verify="]) expect(said).toContain(record);
+
+      expect(await mailIn(machine, "First")).toStartWith("250 ");
+      expect(await subjects(machine, key)).toEqual(["First"]);
+
+      // The server and the commands are the same user's; what they keep is nobody else's.
+      const status = await machine.bash("cat /proc/$(cat /run/stand-in/pid)/status");
+      const uid = (await machine.bash("id -u mailroom")).trim();
+      expect(status).toContain(`Uid:\t${uid}\t${uid}\t${uid}\t${uid}`);
+      expect(JSON.parse(await machine.bash("mailroom user list --json"))).toMatchObject([
+        { address: "ada@example.test" },
+      ]);
+      const folders = "/var/lib/mailroom /var/backups/mailroom /etc/mailroom /var/lib/mailroom-install";
+      expect(await machine.bash(`find ${folders} -perm /007`)).toBe("");
+      expect(await machine.bash("find /var/lib/mailroom -not -user mailroom")).toBe("");
+      expect(await machine.bash("stat -c '%A %U:%G' /etc/mailroom/mailroom.env /usr/local/lib/mailroom/mailroom")).toBe(
+        "-rw-r----- root:mailroom\n-rwxr-xr-x root:root\n",
+      );
+      const { exitCode, stderr } = await machine.run([
+        "setpriv",
+        "--reuid",
+        "nobody",
+        "--clear-groups",
+        "mailroom",
+        "version",
+      ]);
+      expect([exitCode, stderr]).toEqual([1, "mailroom: run this as root (sudo mailroom …)\n"]);
+
+      // What is shown once is nowhere else.
+      const secrets = [key, /^password: (\S+)$/m.exec(said)?.[1] ?? ""];
+      for (const secret of secrets) {
+        expect(await machine.bash(`grep -rlF -- '${secret}' /etc /root /run /tmp /usr/local /var || true`)).toBe("");
+      }
+      expect(await machine.bash("ls /usr/local/lib /tmp")).toBe("/tmp:\n\n/usr/local/lib:\nmailroom\n");
+    });
+
+    test("run again: nothing is asked, made anew or shown again", async () => {
+      const { machine, key } = await freshlyInstalled();
+      await mailIn(machine, "Before");
+      const environment = `${machine.read("etc/mailroom/mailroom.env")}MAILROOM_LOG="warn"\n`;
+      machine.write("etc/mailroom/mailroom.env", environment, 0o640);
+      const said = await installed(machine);
+      expect(said).toContain("Version 0.1.0 is in place already");
+      expect(keyOf(said)).toBe("");
+      expect(machine.read("etc/mailroom/mailroom.env")).toBe(environment);
+      expect(asked(machine).filter((call) => call.startsWith("stop"))).toEqual([]);
+      expect(await machine.bash("ls /var/backups/mailroom")).toBe("");
+      expect(await subjects(machine, key)).toEqual(["Before"]);
+    });
+
+    test("an upgrade backs up first; one that does not come up is undone, executable and data", async () => {
+      const { machine, key } = await freshlyInstalled();
+      await mailIn(machine, "One");
+      const { exitCode, stdout } = await upgrade(machine, "next");
+      expect([exitCode, await versionOf(machine)]).toEqual([0, "0.2.0"]);
+      expect(stdout).toMatch(/The data as it was is in \/var\/backups\/mailroom\/before-upgrade-\w+/);
+      await mailIn(machine, "Two");
+
+      for (const version of ["broken", "hanging"]) {
+        const failed = await upgrade(machine, version);
+        expect([failed.exitCode, failed.stderr]).toEqual([1, expect.stringContaining("version 0.3.0 did not come up")]);
+        expect(failed.stderr).toContain("the version before runs, on its data");
+        expect(await versionOf(machine)).toBe("0.2.0");
+        expect(await subjects(machine, key)).toEqual(["One", "Two"]);
+        expect(machine.has("var/lib/mailroom/late")).toBe(false);
+      }
+      // What the failed version wrote is set aside: mail may have come in.
+      expect(await machine.bash("cat /var/lib/mailroom.failed-*/late")).toContain("late");
+      expect(await mailIn(machine, "Three")).toStartWith("250 ");
+      expect(await subjects(machine, key)).toEqual(["One", "Three", "Two"]);
+    }, 300_000);
+
+    test("taken off, it keeps the data and says where; installed again, it goes on", async () => {
+      const { machine, key } = await freshlyInstalled();
+      await mailIn(machine, "Kept");
+      const said = await installed(machine, "--uninstall");
+      for (const place of ["/var/lib/mailroom", "/etc/mailroom/mailroom.env", "/var/backups/mailroom"]) {
+        expect(said).toContain(place);
+      }
+      for (const gone of ["usr/local/lib/mailroom", "usr/local/bin/mailroom", "etc/systemd/system/mailroom.service"]) {
+        expect([gone, machine.has(gone)]).toEqual([gone, false]);
+      }
+      expect(machine.has("run/stand-in/pid")).toBe(false);
+      expect(await installed(machine, "--uninstall")).toContain("not installed here");
+
+      expect(keyOf(await installed(machine, "--executable", "/media/release/next"))).toBe("");
+      expect(await subjects(machine, key)).toEqual(["Kept"]);
+      expect(await machine.bash("ls /var/backups/mailroom")).toMatch(/^before-installing-\w+\n$/);
+    });
+
+    test("cut off while it installs, it is finished by running it again", async () => {
+      const machine = await boot();
+      interruptAt(machine, "daemon-reload 1 INT");
+      const first = await install(machine, ...FIRST, ...OFFLINE, "--workspace", "Office");
+      expect([first.exitCode, first.stderr]).toEqual([130, "install.sh: cut off; run it again to finish\n"]);
+      interruptAt(machine, "start 1 KILL");
+      expect((await install(machine)).exitCode).toBe(137);
+      // Nothing need be said again, and the key, which nobody has seen yet, is shown now.
+      const key = keyOf(await installed(machine));
+      await mailIn(machine, "In spite of all");
+      expect(await subjects(machine, key)).toEqual(["In spite of all"]);
+      expect(JSON.parse(await machine.bash("mailroom workspace list --json"))).toMatchObject([{ name: "Office" }]);
+      expect(await machine.bash("ls /var/lib/mailroom-install")).toBe("");
+    });
+
+    test.each([
+      ["stopping", "stop 1 INT", "next", "0.1.0"],
+      ["stopping, without a chance to tidy", "stop 1 KILL", "next", undefined],
+      ["putting the new version in place", "daemon-reload 1 TERM", "next", "0.2.0"],
+      ["starting it", "start 1 KILL", "next", "0.2.0"],
+      ["going back", "daemon-reload 2 KILL", "broken", undefined],
+      ["having gone back", "start 2 KILL", "broken", "0.1.0"],
+    ])(
+      "cut off while upgrading, at %s, it loses nothing and is finished by running it again",
+      async (_, at, version, runs) => {
+        const { machine, key } = await freshlyInstalled();
+        await mailIn(machine, "Before");
+        interruptAt(machine, at);
+        expect((await upgrade(machine, version)).exitCode).toBeGreaterThan(128);
+        if (runs !== undefined) {
+          expect([await versionOf(machine), await subjects(machine, key)]).toEqual([runs, ["Before"]]);
+        }
+        // One that failed is undone to its end first, whatever is to be installed now.
+        if (version === "broken") expect((await upgrade(machine, "next")).stderr).toContain("the upgrade was undone");
+        expect((await upgrade(machine, "next")).exitCode).toBe(0);
+        expect(await versionOf(machine)).toBe("0.2.0");
+        expect(await subjects(machine, key)).toEqual(["Before"]);
+        expect(await machine.bash("ls /var/lib/mailroom-install")).toBe("");
+      },
+    );
+
+    test("a port that another program has is told, and nothing is changed", async () => {
+      const machine = await boot();
+      const perl =
+        'use IO::Socket::INET; $s = IO::Socket::INET->new(Listen => 1, LocalAddr => "0.0.0.0:$ARGV[0]") or die; $| = 1; print "up\\n"; sleep';
+      for (const port of ["25", "443"]) {
+        const taken = machine.start(["perl", "-e", perl, port]);
+        await (taken.stdout as ReadableStream<Uint8Array>).getReader().read();
+      }
+      const before = await everything(machine);
+      const { exitCode, stderr } = await install(machine, ...FIRST, "--tls", "self-signed");
+      expect(exitCode).toBe(1);
+      expect(stderr).toMatch(/port 25 is taken by perl \(process \d+\)/);
+      expect(stderr).toMatch(/port 443 is taken by perl \(process \d+\)\n.*give --behind-proxy/);
+      expect(stderr).toContain("nothing was changed: free the ports");
+      expect(await everything(machine)).toBe(before);
+      expect((await machine.run(["id", "mailroom"])).exitCode).toBe(1);
+    });
+
+    test("a release archive is run only when its checksum is right", async () => {
+      const machine = await boot();
+      await machine.bash(
+        "cd /media && mkdir v && cp -a release/next v/mailroom && cp -a release/{install.sh,packaging} v && tar -czf /root/release.tar.gz v",
+      );
+      const sum = (await machine.bash("sha256sum /root/release.tar.gz")).slice(0, 64);
+      const before = await everything(machine);
+      const archive = ["--archive", "/root/release.tar.gz"];
+      expect(await install(machine, ...FIRST, ...OFFLINE, ...archive)).toMatchObject({ exitCode: 2 });
+      expect(
+        await install(machine, ...FIRST, ...OFFLINE, ...archive, "--sha256", sum.replace(/^./, "g")),
+      ).toMatchObject({
+        exitCode: 2,
+      });
+      const wrong = await install(machine, ...FIRST, ...OFFLINE, ...archive, "--sha256", "0".repeat(64));
+      expect([wrong.exitCode, wrong.stderr]).toEqual([1, expect.stringContaining("nothing of it was run")]);
+      expect(await everything(machine)).toBe(before);
+
+      const password = "correct horse battery";
+      const options = [...FIRST, ...OFFLINE, ...archive, "--sha256", sum, "--password-stdin"];
+      const { exitCode, stdout, stderr } = await machine.run([...INSTALL, ...options], `${password}\n`);
+      expect([exitCode, stderr]).toEqual([0, ""]);
+      expect(stdout).toContain("Keep these");
+      expect(stdout).not.toContain(password);
+      expect(await versionOf(machine)).toBe("0.2.0");
+    });
+
+    test.each([
+      ["no domain", [], "--domain is missing"],
+      [
+        "an address elsewhere",
+        [...FIRST.slice(0, 2), "--email", "ada@other.test", "--name", "Ada"],
+        "not at example.test",
+      ],
+      ["a domain that is none", ["--domain", "exa mple", "--email", "a@exa mple", "--name", "A"], "is no domain"],
+      ["an unknown option", ["--domian", "example.test"], "there is no option --domian"],
+    ])("refused before anything is changed: %s", async (_, options, reason) => {
+      const machine = await boot();
+      const before = await everything(machine);
+      const { exitCode, stderr } = await install(machine, ...options);
+      expect([exitCode, stderr]).toEqual([2, expect.stringContaining(reason)]);
+      expect(await everything(machine)).toBe(before);
+    });
+  },
+);
