@@ -1,0 +1,129 @@
+/**
+ * `npm run release [TARGET…]`: archives for Linux in dist/release, with SHA256SUMS and a list of parts (CycloneDX).
+ *
+ * The same commit gives the same bytes, in whatever folder and whenever: times are the commit's, owners and modes are
+ * set, orders are sorted, and what the executables are made with is pinned by package-lock.json. `--out DIR` writes
+ * elsewhere.
+ */
+import { createHash } from "node:crypto";
+import {
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { parseArgs } from "node:util";
+import { version } from "../package.json" with { type: "json" };
+import { listLicences } from "./licences.ts";
+import { fetchBun } from "./runtimes.ts";
+import { listParts } from "./sbom.ts";
+import { tell, told } from "./tools.ts";
+
+const ROOT = join(import.meta.dir, "..");
+
+/** By the name of the archive: what Bun calls the target, and the npm package with its runtime for it. */
+const TARGETS: Readonly<Record<string, { target: string; runtime: string }>> = {
+  "linux-x64": { target: "bun-linux-x64", runtime: "@oven/bun-linux-x64" },
+  "linux-x64-musl": { target: "bun-linux-x64-musl", runtime: "@oven/bun-linux-x64-musl" },
+  "linux-arm64": { target: "bun-linux-arm64", runtime: "@oven/bun-linux-aarch64" },
+  "linux-arm64-musl": { target: "bun-linux-arm64-musl", runtime: "@oven/bun-linux-aarch64-musl" },
+};
+
+/** What every archive has beside the executable; those that are run, first. */
+const PROGRAMS = ["install.sh", "packaging/mailroom"];
+const DOCUMENTS = ["packaging/mailroom.service", "README.md", "CHANGELOG.md", "LICENSE"];
+
+/** Epoch seconds of the commit that is released. @throws Error when the folder is not what a commit says */
+async function commitTime(): Promise<number> {
+  const changes = await told(ROOT, "git", "status", "--porcelain");
+  if (changes !== "") throw new Error(`what is released is a commit; these are changed:\n${changes}`);
+  return Number(await told(ROOT, "git", "log", "-1", "--format=%ct"));
+}
+
+function checkChangelog(): void {
+  const newest = /^## (\S+)/m.exec(readFileSync(join(ROOT, "CHANGELOG.md"), "utf8"))?.[1];
+  if (newest !== version) throw new Error(`package.json says ${version}, the changelog begins with ${newest}`);
+}
+
+function put(file: string, content: string | Uint8Array, mode = 0o644): void {
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, content);
+  chmodSync(file, mode);
+}
+
+async function buildExecutable(name: string, outfile: string): Promise<void> {
+  const { target, runtime } = TARGETS[name] as (typeof TARGETS)[string];
+  const bun = await fetchBun(ROOT, runtime, dirname(outfile));
+  const options = [`--target=${target}`, `--compile-executable-path=${bun}`, `--outfile=${outfile}`];
+  await tell(ROOT, process.execPath, "run", "--silent", "build", ...options);
+  chmodSync(outfile, 0o755);
+}
+
+/** Packs a folder inside `scratch` as a gzipped archive with that time, in epoch seconds. */
+async function pack(scratch: string, folder: string, time: number): Promise<Uint8Array> {
+  const tar = join(scratch, `${folder}.tar`);
+  await tell(
+    scratch,
+    ...["tar", "--create", "--file", tar, "--format=ustar", "--sort=name", `--mtime=@${time}`],
+    ...["--owner=root:0", "--group=root:0", "--no-acls", "--no-xattrs", "--no-selinux", folder],
+  );
+  const packed = Bun.gzipSync(readFileSync(tar), { level: 9, library: "libdeflate" });
+  rmSync(tar);
+  return packed;
+}
+
+async function release(names: readonly string[], out: string): Promise<void> {
+  const time = await commitTime();
+  checkChangelog();
+  const parts = await listParts(ROOT, time);
+  const licences = listLicences(ROOT);
+  rmSync(out, { recursive: true, force: true });
+  put(join(out, `mailroom-${version}.cdx.json`), parts);
+  const scratch = mkdtempSync(join(tmpdir(), "mailroom-release-"));
+  try {
+    for (const name of names) {
+      const folder = `mailroom-${version}-${name}`;
+      const inside = join(scratch, folder);
+      put(join(inside, "sbom.cdx.json"), parts);
+      put(join(inside, "THIRD-PARTY-LICENSES"), licences);
+      for (const file of PROGRAMS) put(join(inside, file), readFileSync(join(ROOT, file)), 0o755);
+      for (const file of DOCUMENTS) put(join(inside, file), readFileSync(join(ROOT, file)));
+      for (const nested of [inside, join(inside, "packaging")]) chmodSync(nested, 0o755);
+      await buildExecutable(name, join(scratch, "build", "mailroom"));
+      copyFileSync(join(scratch, "build", "mailroom"), join(inside, "mailroom"));
+      rmSync(join(scratch, "build"), { recursive: true });
+      put(join(out, `${folder}.tar.gz`), await pack(scratch, folder, time));
+      rmSync(inside, { recursive: true });
+    }
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+  const files = readdirSync(out).sort();
+  const sumOf = (file: string): string =>
+    createHash("sha256")
+      .update(readFileSync(join(out, file)))
+      .digest("hex");
+  const sums = files.map((file) => `${sumOf(file)}  ${file}\n`).join("");
+  put(join(out, "SHA256SUMS"), sums);
+  process.stdout.write(sums);
+}
+
+const { values, positionals } = parseArgs({ allowPositionals: true, options: { out: { type: "string" } } });
+const names = positionals.length > 0 ? positionals : Object.keys(TARGETS);
+const unknown = names.find((name) => !(name in TARGETS));
+if (unknown !== undefined) {
+  console.error(`release: there is no target ${unknown}: give ${Object.keys(TARGETS).join(", ")}`);
+  process.exit(2);
+}
+try {
+  await release(names, values.out ?? join(ROOT, "dist/release"));
+} catch (error) {
+  console.error(`release: ${error instanceof Error ? error.message : error}`);
+  process.exit(1);
+}

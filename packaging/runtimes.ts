@@ -1,0 +1,39 @@
+/**
+ * Bun for another kind of machine, which an executable for it is built upon. Bun would download it by itself from where
+ * it is published, unpinned; npm has the same files, and package-lock.json their checksums.
+ */
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { tell, told } from "./tools.ts";
+
+interface Lock {
+  packages: Record<string, { version?: string; integrity?: string } | undefined>;
+}
+
+export const readLock = (root: string): Lock =>
+  JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")) as Lock;
+
+/** @throws Error when the content is not what `integrity` (`sha512-…`, base64) says */
+export function checkIntegrity(name: string, content: Uint8Array, integrity: string | undefined): void {
+  const [algorithm, expected] = /^(sha512)-(.+)$/.exec(integrity ?? "")?.slice(1) ?? [];
+  if (!algorithm) throw new Error(`package-lock.json has no sha512 of ${name}`);
+  const found = createHash(algorithm).update(content).digest("base64");
+  if (found !== expected) throw new Error(`${name} is not what package-lock.json says: sha512-${found}`);
+}
+
+/**
+ * Path of the runtime that the package holds: the installed one, which npm has checked, or fetched into `folder`.
+ * @throws Error when it cannot be had, or is not the pinned one
+ */
+export async function fetchBun(root: string, name: string, folder: string): Promise<string> {
+  const installed = join(root, "node_modules", name, "bin/bun");
+  if (existsSync(installed)) return installed;
+  const { version, integrity } = readLock(root).packages[`node_modules/${name}`] ?? {};
+  mkdirSync(folder, { recursive: true });
+  const packed = await told(root, "npm", "pack", "--silent", "--pack-destination", folder, `${name}@${version}`);
+  const archive = join(folder, packed.split("\n").at(-1) ?? "");
+  checkIntegrity(name, readFileSync(archive), integrity);
+  await tell(folder, "tar", "--extract", "--gzip", "--file", archive, "package/bin/bun");
+  return join(folder, "package/bin/bun");
+}

@@ -1,0 +1,35 @@
+/** The parts of a release, as CycloneDX: what npm says, less what would differ between two who ask it. */
+import { createHash } from "node:crypto";
+import { name, version } from "../package.json" with { type: "json" };
+import { told } from "./tools.ts";
+
+interface Component {
+  "bom-ref": string;
+}
+
+interface Bom {
+  serialNumber?: string;
+  metadata: { timestamp: string; tools?: unknown; component: { type: string; name: string } };
+  components: Component[];
+  dependencies: { ref: string; dependsOn: string[] }[];
+}
+
+const byText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+
+/** JSON. `time`: of the commit, epoch seconds. */
+export async function listParts(root: string, time: number): Promise<string> {
+  const asked = ["sbom", "--sbom-format=cyclonedx", "--omit=dev", "--omit=optional", "--package-lock-only"];
+  const bom = JSON.parse(await told(root, "npm", ...asked)) as Bom;
+  // A version of npm, the folder's name, and a random number.
+  delete bom.metadata.tools;
+  delete bom.serialNumber;
+  Object.assign(bom.metadata.component, { type: "application", name });
+  bom.metadata.timestamp = new Date(time * 1000).toISOString();
+  bom.components.sort((a, b) => byText(a["bom-ref"], b["bom-ref"]));
+  bom.dependencies.sort((a, b) => byText(a.ref, b.ref));
+  for (const { dependsOn } of bom.dependencies) dependsOn.sort(byText);
+  const digest = createHash("sha256").update(`${name}@${version}`).update(JSON.stringify(bom)).digest("hex");
+  // RFC 9562 §5.8: a UUID whose bits are ours to choose.
+  const uuid = digest.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/, "$1-$2-8$3-8$4-$5");
+  return `${JSON.stringify({ ...bom, serialNumber: `urn:uuid:${uuid}` }, undefined, 2)}\n`;
+}
