@@ -211,7 +211,7 @@ describe.skipIf(!chromiumPresent)(`hostile mail in the app${chromiumNote}${corpu
       [`mailroom.searches.${id}`, JSON.stringify(attacks.slice(0, 20))],
     );
     await box.fill("");
-    await page.getByRole("option", { name: OWN[0] }).waitFor();
+    await page.getByRole("option", { name: OWN[0] ?? "" }).waitFor();
     await note();
     for (const attack of attacks.slice(0, TYPED))
       await box.fill(`from:${onOneLine(attack)} label:${onOneLine(attack).slice(0, 20)}`);

@@ -22,7 +22,6 @@ async function signIn(email: string): Promise<Page> {
   opened.on("console", (message) => {
     if (/Content.Security|Trusted|violates/i.test(message.text())) complaints.push(message.text());
   });
-  opened.on("dialog", (dialog) => void dialog.accept());
   await opened.goto(`${booted.http}/sign-in`);
   await opened.getByLabel("Email address").fill(email);
   await opened.getByLabel("Password").fill(PASSWORD);
@@ -32,6 +31,8 @@ async function signIn(email: string): Promise<Page> {
 }
 
 const section = (name: string) => page.getByRole("navigation", { name: "Settings" }).getByRole("link", { name });
+/** In the dialog that is open. */
+const agree = (deed: string) => page.getByRole("dialog").getByRole("button", { name: deed, exact: true }).click();
 const log = () => page.getByRole("list", { name: "Deliveries" }).getByRole("listitem");
 
 describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
@@ -86,15 +87,20 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     await row.getByText(/last used/).waitFor();
     expect(await row.textContent()).not.toContain("write");
     expect(await page.content()).not.toContain(key);
-    await row.getByRole("button", { name: "Revoke Agent" }).click();
+    await row.getByRole("button", { name: "Revoke Agent…" }).click();
+    await agree("Revoke key");
     await row.getByText("revoked", { exact: true }).waitFor();
     expect(await used()).toBe(401);
   }, 30_000);
 
   test("a webhook is registered, a test sent, its log read, and sent again", async () => {
     await section("Webhooks").click();
+    await page.getByRole("button", { name: "Add an endpoint" }).click();
+    await page.getByLabel("URL").fill("http://10.0.0.1/");
+    await agree("Add endpoint");
+    await page.getByRole("dialog").getByRole("alert").waitFor();
     await page.getByLabel("URL").fill(receiver.url);
-    await page.getByRole("button", { name: "Add endpoint" }).click();
+    await agree("Add endpoint");
     await page.getByRole("button", { name: "Send a test" }).click();
     await receiver.waitFor(1);
     await booted.advance(0);
@@ -110,14 +116,37 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     expect(await log().textContent()).toContain("HTTP 200 · 2 attempts");
   }, 30_000);
 
+  test("it is sent another kind of test, changed, paused and enabled again", async () => {
+    await page.getByLabel("A signed sample of").selectOption("message.bounced");
+    await page.getByRole("button", { name: "Send a test" }).click();
+    await receiver.waitFor(3);
+    await booted.advance(0);
+    await log().getByText("message.bounced").waitFor();
+    await page.getByRole("checkbox", { name: "message.inbound" }).uncheck();
+    await page.getByRole("button", { name: "Save", exact: true }).click();
+    await page.getByText("Saved").waitFor();
+    const [endpoint] = booted.appliance.developers.listWebhooks();
+    expect(endpoint?.events).not.toContain("message.inbound");
+    await page.getByRole("button", { name: "Pause…" }).click();
+    await agree("Pause it");
+    await page.getByText("disabled", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Enable" }).click();
+    await page.getByText("active", { exact: true }).waitFor();
+    expect(await barriers(page)).toEqual([]);
+  }, 30_000);
+
   test("its secret is shown when asked for, and rotated", async () => {
     await page.getByRole("button", { name: "Show secret" }).click();
     const secret = page.getByLabel("Signing secret", { exact: true }).and(page.locator("input"));
     const before = await secret.inputValue();
-    await page.getByRole("button", { name: "Rotate, both good for a day" }).click();
+    await page.getByLabel("The present one stays good for").selectOption("an hour");
+    await page.getByRole("button", { name: "Rotate…" }).click();
+    await page.getByText("Both are good for an hour").waitFor();
+    await agree("Make a new secret");
     expect(await page.getByLabel("Secret before", { exact: true }).inputValue()).toBe(before);
     expect(await secret.inputValue()).not.toBe(before);
-    await page.getByRole("button", { name: "Remove" }).click();
+    await page.getByRole("button", { name: "Remove endpoint…" }).click();
+    await agree("Remove endpoint");
     await page.getByText("There is none yet.").waitFor();
   }, 30_000);
 

@@ -11,6 +11,7 @@ import { AppPasswordsPage } from "./pages/settings/app-passwords.tsx";
 import { DomainsPage } from "./pages/settings/domains.tsx";
 import { KeysPage } from "./pages/settings/keys.tsx";
 import { SettingsLayout } from "./pages/settings/layout.tsx";
+import { MailboxPage } from "./pages/settings/mailbox.tsx";
 import { MailboxesPage } from "./pages/settings/mailboxes.tsx";
 import { OutboundPage } from "./pages/settings/outbound.tsx";
 import { PeoplePage } from "./pages/settings/people.tsx";
@@ -20,6 +21,8 @@ import { ServerPage } from "./pages/settings/server.tsx";
 import { SessionsPage } from "./pages/settings/sessions.tsx";
 import { WebhookPage } from "./pages/settings/webhook.tsx";
 import { WebhooksPage } from "./pages/settings/webhooks.tsx";
+import { WorkspacePage } from "./pages/settings/workspace.tsx";
+import { WorkspacesPage } from "./pages/settings/workspaces.tsx";
 import { Shell } from "./pages/shell.tsx";
 import { SignIn } from "./pages/sign-in.tsx";
 import { Failed, Notice } from "./parts/notice.tsx";
@@ -150,11 +153,14 @@ const keys = createRoute({ getParentRoute: () => adminSettings, path: "keys", co
 const webhooks = createRoute({ getParentRoute: () => adminSettings, path: "webhooks", component: WebhooksPage });
 const webhook = createRoute({ getParentRoute: () => adminSettings, path: "webhooks/$id", component: WebhookPage });
 const workspace = [
+  createRoute({ getParentRoute: () => adminSettings, path: "workspace", component: WorkspacePage }),
   createRoute({ getParentRoute: () => adminSettings, path: "people", component: PeoplePage }),
   createRoute({ getParentRoute: () => adminSettings, path: "mailboxes", component: MailboxesPage }),
+  createRoute({ getParentRoute: () => adminSettings, path: "mailboxes/$id", component: MailboxPage }),
   createRoute({ getParentRoute: () => adminSettings, path: "domains", component: DomainsPage }),
   createRoute({ getParentRoute: () => adminSettings, path: "outbound", component: OutboundPage }),
   createRoute({ getParentRoute: () => adminSettings, path: "server", component: ServerPage }),
+  createRoute({ getParentRoute: () => adminSettings, path: "workspaces", component: WorkspacesPage }),
 ] as const;
 
 export const router = createRouter({

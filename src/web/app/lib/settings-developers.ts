@@ -22,8 +22,10 @@ export const developerApi = {
   removeWebhook: (id: string) => ask<void>("DELETE", webhook(id)),
   rotateSecret: ({ id, overlapHours }: { id: string; overlapHours: number }) =>
     ask<SecretView>("POST", `${webhook(id)}/secret`, { overlapHours }),
-  testWebhook: (id: string) => ask<{ id: string }>("POST", `${webhook(id)}/test`, {}),
-  enableWebhook: (id: string) => ask<WebhookView>("POST", `${webhook(id)}/enable`, {}),
+  changeWebhook: ({ id, ...change }: { id: string; url?: string; events?: readonly string[]; disabled?: boolean }) =>
+    ask<WebhookView>("PATCH", webhook(id), change),
+  testWebhook: ({ id, event }: { id: string; event: string }) =>
+    ask<{ id: string }>("POST", `${webhook(id)}/test`, { event }),
   resend: (id: string) => ask<DeliveryView>("POST", `/settings/deliveries/${idOf(id)}/resend`, {}),
 };
 
@@ -61,3 +63,12 @@ export const deliveriesQuery = (id: string) =>
     queryFn: async () => (await ask<{ deliveries: DeliveryView[] }>("GET", `${webhook(id)}/deliveries`)).deliveries,
     refetchInterval: ({ state }) => pollOf(state.data ?? []),
   });
+
+/** Kinds of events, for people. */
+export const EVENT_MEANING: Readonly<Record<string, string>> = {
+  "message.inbound": "new mail was filed into a mailbox",
+  "message.outbound": "a message was sent from a mailbox",
+  "message.delivered": "the recipient's server accepted it",
+  "message.bounced": "the recipient's server refused it",
+  "message.complaint": "the recipient reported it as spam",
+};

@@ -8,16 +8,30 @@ import type {
   SettingView,
   SuppressionView,
   UserView,
+  WorkspaceEntryView,
+  WorkspaceView,
 } from "../../admin-views.ts";
 import { ask, idOf } from "./ask.ts";
 
-export type { DomainView, MailboxAdminView, QueueEntryView, SettingView, UserView } from "../../admin-views.ts";
+export type {
+  DomainView,
+  MailboxAdminView,
+  QueueEntryView,
+  SettingView,
+  UserView,
+  WorkspaceEntryView,
+} from "../../admin-views.ts";
 
 /** What any of it makes doubtful: a person who is added may have a mailbox, one who leaves had shares. */
 export const WORKSPACE = ["settings", "workspace"] as const;
 
 export const ROLES = ["member", "admin", "owner"] as const;
-export const SHARES = ["view", "send", "full"] as const;
+/** What a share lets somebody do. */
+export const SHARES = [
+  { value: "view", text: "view: read" },
+  { value: "send", text: "send: read and send" },
+  { value: "full", text: "full: read, send and organise" },
+] as const;
 
 const of = <T>(name: string) =>
   queryOptions({ queryKey: [...WORKSPACE, name], queryFn: () => ask<T>("GET", `/settings/${name}`) });
@@ -27,13 +41,15 @@ export const mailboxesSettingsQuery = of<MailboxesView>("mailboxes");
 export const domainsQuery = of<{ domains: DomainView[] }>("domains");
 export const suppressionsQuery = of<{ suppressions: SuppressionView[] }>("suppressions");
 export const queueQuery = of<QueueView>("queue");
+export const workspaceQuery = of<WorkspaceView>("workspace");
+export const workspacesQuery = of<{ workspaces: WorkspaceEntryView[] }>("workspaces");
 export const serverQuery = of<{ settings: SettingView[] }>("server");
 
-/** A domain with its records as the world sees them now; it is verified by being looked at. */
+/** A domain with its records as the world sees them now. */
 export const recordsQuery = (id: string) =>
   queryOptions({
     queryKey: ["settings", "records", id],
-    queryFn: () => ask<DomainView>("POST", `/settings/domains/${idOf(id)}/verify`, {}),
+    queryFn: () => ask<DomainView>("GET", `/settings/domains/${idOf(id)}/records`),
   });
 
 const box = (id: string, rest = ""): string => `/settings/mailboxes/${idOf(id)}${rest}`;
@@ -48,8 +64,18 @@ export const workspaceApi = {
 
   addMailbox: (given: { address: string; name: string; owner?: string }) =>
     ask<MailboxAdminView>("POST", "/settings/mailboxes", given),
-  changeMailbox: ({ id, ...change }: { id: string; quotaBytes?: number | null; pausedReason?: string | null }) =>
-    ask<MailboxAdminView>("PATCH", box(id), change),
+  changeMailbox: ({
+    id,
+    ...change
+  }: {
+    id: string;
+    name?: string;
+    /** Id of a person. */
+    owner?: string | null;
+    quotaBytes?: number | null;
+    pausedReason?: string | null;
+  }) => ask<MailboxAdminView>("PATCH", box(id), change),
+  removeMailbox: (id: string) => ask<void>("DELETE", box(id)),
   addAlias: ({ id, alias }: { id: string; alias: string }) => ask<unknown>("POST", box(id, "/aliases"), { alias }),
   removeAlias: ({ id, alias }: { id: string; alias: string }) =>
     ask<void>("DELETE", box(id, `/aliases/${idOf(alias)}`)),
@@ -58,12 +84,19 @@ export const workspaceApi = {
   unshare: ({ id, user }: { id: string; user: string }) => ask<void>("DELETE", box(id, `/grants/${idOf(user)}`)),
 
   addDomain: (name: string) => ask<DomainView>("POST", "/settings/domains", { name }),
+  verifyDomain: (id: string) => ask<DomainView>("POST", `/settings/domains/${idOf(id)}/verify`, {}),
   removeDomain: (id: string) => ask<void>("DELETE", `/settings/domains/${idOf(id)}`),
 
   suppress: (given: { address: string; reason: string }) => ask<void>("POST", "/settings/suppressions", given),
   unsuppress: (address: string) => ask<void>("DELETE", `/settings/suppressions/${idOf(address)}`),
   retry: (id: string) => ask<void>("POST", `/settings/queue/${idOf(id)}/retry`, {}),
   cancel: (id: string) => ask<void>("POST", `/settings/queue/${idOf(id)}/cancel`, {}),
+
+  renameWorkspace: (name: string) => ask<WorkspaceView>("PATCH", "/settings/workspace", { name }),
+  addWorkspace: (given: { name: string; domain: string; email: string; owner: string; password: string }) =>
+    ask<WorkspaceEntryView>("POST", "/settings/workspaces", given),
+  pauseWorkspace: ({ id, pausedReason }: { id: string; pausedReason: string | null }) =>
+    ask<WorkspaceEntryView>("PATCH", `/settings/workspaces/${idOf(id)}`, { pausedReason }),
 
   set: ({ name, value }: { name: string; value: string }) =>
     ask<SettingView>("PATCH", `/settings/server/${idOf(name)}`, { value }),

@@ -6,7 +6,8 @@ const KINDS = {
   primary: "bg-accent text-on-accent hover:brightness-110 font-medium",
   plain: "border border-line bg-raised text-ink hover:bg-hover",
   quiet: "text-soft hover:bg-hover hover:text-ink",
-  danger: "border border-line bg-raised text-danger hover:bg-hover",
+  danger: "border border-line bg-raised text-danger hover:bg-alarm",
+  destroy: "bg-danger text-on-danger hover:brightness-110 font-medium",
 } as const;
 
 export function Button({
@@ -17,7 +18,7 @@ export function Button({
   return (
     <button
       type="button"
-      className={`inline-flex h-8 items-center justify-center gap-1.5 rounded-md px-3 text-sm whitespace-nowrap disabled:opacity-55 ${KINDS[kind]} ${className}`}
+      className={`inline-flex h-8 items-center justify-center gap-1.5 rounded-md px-3 text-sm whitespace-nowrap disabled:opacity-55 max-md:h-10 ${KINDS[kind]} ${className}`}
       {...rest}
     />
   );

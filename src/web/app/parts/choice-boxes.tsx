@@ -1,16 +1,46 @@
-/** Several of a few words, as boxes to tick; all are ticked at first. */
-export function ChoiceBoxes({ legend, name, choices }: { legend: string; name: string; choices: readonly string[] }) {
+/** Several of a few words, as boxes to tick; all are ticked at first, unless `chosen` says which. */
+import { useRefusal } from "./form.tsx";
+
+export function ChoiceBoxes({
+  legend,
+  name,
+  choices,
+  chosen = choices,
+  meaning = {},
+}: {
+  legend: string;
+  name: string;
+  choices: readonly string[];
+  chosen?: readonly string[];
+  /** What each means, where the word does not say it. */
+  meaning?: Readonly<Record<string, string>>;
+}) {
+  const refusal = useRefusal(name);
   return (
     <fieldset>
-      <legend className="mb-1 text-sm text-soft">{legend}</legend>
-      <div className="flex flex-wrap gap-x-5 gap-y-1.5">
+      <legend className="field-label">{legend}</legend>
+      <div className="grid gap-1.5">
         {choices.map((choice) => (
-          <label key={choice} className="flex items-center gap-2 text-sm max-md:min-h-8">
-            <input type="checkbox" name={name} value={choice} defaultChecked className="size-4 accent-accent" />
-            {choice}
+          <label key={choice} className="flex items-start gap-2 text-sm max-md:min-h-8">
+            <input
+              type="checkbox"
+              name={name}
+              value={choice}
+              defaultChecked={chosen.includes(choice)}
+              className="mt-0.5 size-4 accent-accent"
+            />
+            <span>
+              {choice}
+              {meaning[choice] !== undefined && <span className="block text-xs text-muted">{meaning[choice]}</span>}
+            </span>
           </label>
         ))}
       </div>
+      {refusal !== undefined && (
+        <p role="alert" className="mt-1 text-sm text-danger">
+          {refusal}
+        </p>
+      )}
     </fieldset>
   );
 }

@@ -5,22 +5,25 @@ import { type DeliveryView, deliveriesQuery, developerApi, WEBHOOKS } from "../l
 import { fullTime } from "../lib/time.ts";
 import { Button } from "./button.tsx";
 import { Failed, Skeleton } from "./notice.tsx";
-import { Badge, Panel } from "./settings.tsx";
+import { Badge, Nothing, Panel, Rows } from "./settings.tsx";
 
-const TONES = { pending: "quiet", retrying: "quiet", delivered: "good", failed: "bad" } as const;
+const TONES = { pending: "quiet", retrying: "warn", delivered: "good", failed: "bad" } as const;
 
 export function DeliveryLog({ webhookId }: { webhookId: string }) {
   const log = useQuery(deliveriesQuery(webhookId));
   return (
-    <Panel title="Deliveries">
+    <Panel
+      title="Deliveries"
+      about="Newest first; finished ones are kept for 30 days unless the server says otherwise."
+    >
       {log.isError && <Failed error={log.error} retry={() => log.refetch()} />}
       {log.isPending && <Skeleton what="deliveries" />}
-      {log.data?.length === 0 && <p className="text-sm text-muted">Nothing was sent to it yet.</p>}
-      <ul aria-label="Deliveries" className="divide-y divide-line">
+      {log.data?.length === 0 && <Nothing>Nothing was sent to it yet.</Nothing>}
+      <Rows label="Deliveries">
         {log.data?.map((delivery) => (
           <Entry key={delivery.id} of={delivery} webhookId={webhookId} />
         ))}
-      </ul>
+      </Rows>
     </Panel>
   );
 }
@@ -41,20 +44,20 @@ function Entry({ of, webhookId }: { of: DeliveryView; webhookId: string }) {
     fullTime(createdAt),
   ];
   return (
-    <li className="flex items-start gap-3 py-3 first:pt-0 last:pb-0">
+    <li className="flex items-start gap-3">
       <div className="min-w-0 grow text-sm">
         <p className="flex flex-wrap items-center gap-2">
           <Badge tone={TONES[state]}>{state}</Badge>
           <span className="font-medium">{event}</span>
           {test && <Badge tone="quiet">test</Badge>}
         </p>
-        <p className="mt-1 text-xs text-muted">{facts.filter((fact) => fact !== undefined).join(" · ")}</p>
-        {error !== null && <p className="mt-1 text-xs break-words text-danger">{error}</p>}
-        <details className="mt-1 text-xs">
-          <summary className="text-soft">Answer and ids</summary>
+        <p className="mt-1 text-sm text-muted">{facts.filter((fact) => fact !== undefined).join(" · ")}</p>
+        {error !== null && <p className="mt-1 text-sm break-words text-danger">{error}</p>}
+        <details className="mt-1 text-sm">
+          <summary className="inline-block text-accent">Answer and ids</summary>
           <p className="mt-1 break-words text-muted">Event {eventId}</p>
           <p className="break-words text-muted">Delivery {id}</p>
-          <pre className="mt-1 rounded-md bg-ground p-2 break-all whitespace-pre-wrap">
+          <pre className="mt-2 rounded-md bg-code p-3 font-mono text-xs break-all whitespace-pre-wrap text-on-code">
             {response === null || response === "" ? "No answer was kept." : response}
           </pre>
         </details>

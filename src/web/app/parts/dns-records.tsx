@@ -1,6 +1,8 @@
 /** The records of a domain, each to be copied into its zone. */
+import { CircleAlert, CircleCheck, CircleDashed } from "lucide-react";
+import type { ReactNode } from "react";
 import type { DomainView } from "../lib/settings-workspace.ts";
-import { Badge, CopyValue } from "./settings.tsx";
+import { CopyValue, Rows } from "./settings.tsx";
 
 const PURPOSES = {
   mx: "Brings mail here",
@@ -9,26 +11,49 @@ const PURPOSES = {
   dmarc: "Says what becomes of mail that fails (DMARC)",
   ownership: "Shows that the domain is yours",
 } as const;
+
 const STATES = {
-  found: { tone: "good", text: "found" },
-  missing: { tone: "bad", text: "missing" },
-  unanswered: { tone: "quiet", text: "no answer" },
+  found: { icon: CircleCheck, className: "text-accent", text: "found" },
+  missing: { icon: CircleAlert, className: "text-danger", text: "missing" },
+  unanswered: { icon: CircleDashed, className: "text-muted", text: "no answer" },
 } as const;
 
-export function DnsRecords({ label, records }: { label: string; records: DomainView["records"] }) {
+/** `children`: rows after the records. */
+export function DnsRecords({
+  label,
+  records,
+  children,
+}: {
+  label: string;
+  records: DomainView["records"];
+  children?: ReactNode;
+}) {
   return (
-    <ul aria-label={label} className="divide-y divide-line">
+    <Rows label={label}>
       {records.map(({ type, name: at, value, purpose, state }) => (
-        <li key={`${purpose} ${at}`} className="space-y-2 py-4 first:pt-0 last:pb-0">
-          <p className="flex flex-wrap items-center gap-2 text-sm">
-            <span className="font-medium">{type}</span>
-            <span className="text-muted">{PURPOSES[purpose]}</span>
-            {state !== undefined && <Badge tone={STATES[state].tone}>{STATES[state].text}</Badge>}
+        <li key={`${purpose} ${at}`} className="space-y-2">
+          <p className="flex flex-wrap items-center gap-x-3 gap-y-1 text-sm">
+            <span className="w-9 font-mono font-semibold">{type}</span>
+            <span className="grow text-soft">{PURPOSES[purpose]}</span>
+            {state !== undefined && <State of={state} />}
           </p>
-          <CopyValue label={`name of the ${purpose} record, ${at}`} value={at} />
-          <CopyValue label={`value of the ${purpose} record, ${at}`} value={value} />
+          <div className="grid gap-2 md:grid-cols-2">
+            <CopyValue label={`name of the ${purpose} record, ${at}`} value={at} />
+            <CopyValue label={`value of the ${purpose} record, ${at}`} value={value} />
+          </div>
         </li>
       ))}
-    </ul>
+      {children}
+    </Rows>
+  );
+}
+
+function State({ of }: { of: keyof typeof STATES }) {
+  const { icon: Icon, className, text } = STATES[of];
+  return (
+    <span className={`inline-flex items-center gap-1.5 font-medium ${className}`}>
+      <Icon size={15} aria-hidden />
+      {text}
+    </span>
   );
 }

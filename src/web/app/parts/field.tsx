@@ -1,14 +1,43 @@
-/** A labelled input. */
-import type { InputHTMLAttributes } from "react";
+/** A labelled input, with what is wrong with it below. */
+import { type InputHTMLAttributes, type ReactNode, useId } from "react";
+import { useRefusal } from "./form.tsx";
 
-export function Field({ label, ...rest }: InputHTMLAttributes<HTMLInputElement> & { label: string }) {
+export function Field({
+  label,
+  hint,
+  hidden = false,
+  ...rest
+}: Omit<InputHTMLAttributes<HTMLInputElement>, "hidden"> & {
+  label: string;
+  /** The label is for screen readers alone. */
+  hidden?: boolean;
+  /** What to give, where the label does not say it. */
+  hint?: ReactNode;
+}) {
+  const id = useId();
+  const refusal = useRefusal(rest.name);
+  const told = [hint !== undefined && `${id}-hint`, refusal !== undefined && `${id}-refusal`].filter(Boolean).join(" ");
   return (
-    <label className="block">
-      <span className="mb-1 block text-sm text-soft">{label}</span>
-      <input
-        className="h-9 w-full rounded-md border border-line bg-raised px-2.5 placeholder:text-muted focus:border-accent"
-        {...rest}
-      />
-    </label>
+    <div className="min-w-0">
+      <label className="block">
+        <span className={hidden ? "sr-only" : "field-label"}>{label}</span>
+        <input
+          className="control w-full"
+          aria-invalid={refusal !== undefined || undefined}
+          {...(told !== "" && { "aria-describedby": told })}
+          {...rest}
+        />
+      </label>
+      {refusal !== undefined && (
+        <p id={`${id}-refusal`} role="alert" className="mt-1 max-w-96 text-sm text-danger">
+          {refusal}
+        </p>
+      )}
+      {hint !== undefined && (
+        <p id={`${id}-hint`} className="mt-1 max-w-96 text-xs text-muted">
+          {hint}
+        </p>
+      )}
+    </div>
   );
 }

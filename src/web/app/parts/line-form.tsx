@@ -1,37 +1,37 @@
 /** A form of one line, wrapped where there is no room: its fields, then what it does. */
-import type { FormEvent, ReactNode } from "react";
+import type { ReactNode } from "react";
 import { Button } from "./button.tsx";
+import { Form, type Given, type Sending } from "./form.tsx";
 
 export function LineForm({
   action,
-  busy,
+  sending,
   submit,
   primary = false,
   children,
 }: {
   /** What its button says. */
   action: string;
-  busy: boolean;
-  /** `text` gives what stands in a field; `empty` is to be called once it is done. */
-  submit(text: (name: string) => string, empty: () => void): void;
+  sending: Sending;
+  submit(given: Given): void;
   primary?: boolean;
   children: ReactNode;
 }) {
-  function send(event: FormEvent<HTMLFormElement>): void {
-    event.preventDefault();
-    const form = event.currentTarget;
-    const given = new FormData(form);
-    submit(
-      (name) => String(given.get(name) ?? ""),
-      () => form.reset(),
-    );
-  }
   return (
-    <form onSubmit={send} className="flex flex-wrap items-end gap-3 max-md:[&>label]:w-full">
+    <Form
+      sending={sending}
+      submit={submit}
+      className="flex flex-wrap items-start gap-x-3 gap-y-3 max-md:[&>:is(div,label)]:w-full md:[&>div]:min-w-56"
+    >
       {children}
-      <Button kind={primary ? "primary" : "plain"} type="submit" disabled={busy} className="h-9">
+      <Button
+        kind={primary ? "primary" : "plain"}
+        type="submit"
+        disabled={sending.isPending}
+        className="h-9 md:mt-6 max-md:h-11 max-md:w-full"
+      >
         {action}
       </Button>
-    </form>
+    </Form>
   );
 }

@@ -1,24 +1,32 @@
-/** A labelled choice of one among a few words. */
+/** A labelled choice of one among a few. */
 import type { SelectHTMLAttributes } from "react";
+
+type Choice = string | { value: string; text: string };
 
 export function Select({
   label,
   choices,
   hidden = false,
+  className = "",
   ...rest
 }: Omit<SelectHTMLAttributes<HTMLSelectElement>, "hidden"> & {
   label: string;
-  choices: readonly string[];
+  choices: readonly Choice[];
   /** The label is for screen readers alone. */
   hidden?: boolean;
 }) {
   return (
-    <label className="block">
-      <span className={hidden ? "sr-only" : "mb-1 block text-sm text-soft"}>{label}</span>
-      <select className="h-9 rounded-md border border-line bg-raised px-2 focus:border-accent" {...rest}>
-        {choices.map((choice) => (
-          <option key={choice}>{choice}</option>
-        ))}
+    <label className="block min-w-0">
+      <span className={hidden ? "sr-only" : "field-label"}>{label}</span>
+      <select className={`control max-w-full ${className}`} {...rest}>
+        {choices.map((choice) => {
+          const { value, text } = typeof choice === "string" ? { value: choice, text: choice } : choice;
+          return (
+            <option key={value} value={value}>
+              {text}
+            </option>
+          );
+        })}
       </select>
     </label>
   );

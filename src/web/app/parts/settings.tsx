@@ -1,36 +1,101 @@
-/** What pages of settings are made of: heading, boxes, a state in a word, and what is there to be copied. */
+/** What pages of settings are made of: heading, boxes, rows, a state in a word, and what is there to be copied. */
 import { Check, Copy } from "lucide-react";
 import { type ReactNode, useId, useState } from "react";
 import { toast } from "../lib/toast.ts";
 import { Button } from "./button.tsx";
 
-export function SettingsPage({ title, intro, children }: { title: string; intro?: ReactNode; children: ReactNode }) {
+export function SettingsPage({
+  title,
+  intro,
+  action,
+  children,
+}: {
+  title: string;
+  intro?: ReactNode;
+  /** What the page is mostly come to for. */
+  action?: ReactNode;
+  children: ReactNode;
+}) {
   return (
     <>
-      <h1 className="text-xl font-semibold tracking-tight">{title}</h1>
-      {intro !== undefined && <p className="mt-1 max-w-prose text-sm text-muted">{intro}</p>}
+      <div className="flex flex-wrap items-center justify-between gap-3">
+        <h1 className="min-w-0 text-2xl font-semibold tracking-tight break-words">{title}</h1>
+        {action}
+      </div>
+      {intro !== undefined && <p className="mt-1.5 max-w-prose text-soft">{intro}</p>}
       <div className="mt-6 space-y-6">{children}</div>
     </>
   );
 }
 
 /** A box with a heading of its own. */
-export function Panel({ title, children }: { title: string; children: ReactNode }) {
+export function Panel({
+  title,
+  about,
+  action,
+  children,
+}: {
+  title: string;
+  about?: ReactNode;
+  action?: ReactNode;
+  children: ReactNode;
+}) {
   const id = useId();
   return (
     <section aria-labelledby={id} className="rounded-xl border border-line bg-raised p-5 max-md:p-4">
-      <h2 id={id} className="mb-3 text-base font-semibold break-words">
-        {title}
-      </h2>
+      <div className="mb-4 flex flex-wrap items-start justify-between gap-x-4 gap-y-2">
+        <div className="min-w-0">
+          <h2 id={id} className="text-lg font-semibold break-words">
+            {title}
+          </h2>
+          {about !== undefined && <p className="mt-0.5 max-w-prose text-sm text-muted">{about}</p>}
+        </div>
+        {action}
+      </div>
       {children}
     </section>
   );
 }
 
-const TONES = { good: "bg-chosen text-accent", bad: "bg-notice text-danger", quiet: "bg-hover text-soft" } as const;
+/** A list in a Panel, from edge to edge. `label` names it. */
+export function Rows({ label, children }: { label: string; children: ReactNode }) {
+  return (
+    <ul
+      aria-label={label}
+      className="-mx-5 divide-y divide-line border-t border-line *:px-5 *:py-3 last:-mb-5 empty:hidden max-md:-mx-4 max-md:*:px-4 max-md:last:-mb-4"
+    >
+      {children}
+    </ul>
+  );
+}
+
+/** What stands in place of rows. */
+export const Nothing = ({ children }: { children: ReactNode }) => <p className="text-sm text-muted">{children}</p>;
+
+/** What a row is about, with facts below; beside it what can be done. */
+export function Facts({ title, facts, children }: { title: ReactNode; facts: ReactNode; children?: ReactNode }) {
+  return (
+    <div className="flex items-center gap-3 max-md:flex-wrap">
+      <div className="min-w-0 grow max-md:basis-full">
+        <div className="flex flex-wrap items-center gap-x-2 gap-y-1 font-medium wrap-anywhere">{title}</div>
+        <div className="mt-0.5 text-sm text-muted wrap-anywhere">{facts}</div>
+      </div>
+      {children}
+    </div>
+  );
+}
+
+const TONES = {
+  good: "bg-chosen text-accent",
+  bad: "bg-alarm text-danger",
+  warn: "bg-notice text-ink",
+  quiet: "bg-hover text-soft",
+} as const;
 
 export function Badge({ tone, children }: { tone: keyof typeof TONES; children: ReactNode }) {
-  return <span className={`rounded px-1.5 py-0.5 text-xs font-medium ${TONES[tone]}`}>{children}</span>;
+  return (
+    <span className={`rounded-full px-2 py-0.5 text-xs font-medium whitespace-nowrap ${TONES[tone]}`}>{children}</span>
+  );
 }
 
 /** A value to be taken elsewhere. `label` says what it is. */
@@ -47,18 +112,33 @@ export function CopyValue({ label, value }: { label: string; value: string }) {
     }
   };
   return (
-    <div className="flex items-center gap-2">
+    <div className="flex items-center gap-1 rounded-md border border-line bg-ground pr-0.5 pl-2.5 focus-within:border-accent">
       <input
         readOnly
         aria-label={label}
         value={value}
         onFocus={(event) => event.currentTarget.select()}
-        className="h-8 min-w-0 grow rounded-md border border-line bg-ground px-2.5 font-mono text-sm"
+        className="h-9 min-w-0 grow bg-transparent font-mono text-sm text-ellipsis"
       />
-      <Button onClick={copy} aria-label={`${told}: ${label}`}>
+      <Button kind="quiet" onClick={copy} aria-label={`${told}: ${label}`} className="shrink-0">
         {copied ? <Check size={15} aria-hidden /> : <Copy size={15} aria-hidden />}
         {told}
       </Button>
     </div>
+  );
+}
+
+/** How much of something is used. `label` names it. */
+export function UseBar({ label, used, of }: { label: string; used: number; of: number }) {
+  return (
+    <meter
+      aria-label={label}
+      className="use-bar"
+      min={0}
+      max={Math.max(of, 1)}
+      high={Math.max(of, 1) * 0.9}
+      optimum={0}
+      value={used}
+    />
   );
 }

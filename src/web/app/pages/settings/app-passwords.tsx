@@ -48,8 +48,8 @@ function NewAppPassword() {
       <LineForm
         action="Create app password"
         primary
-        busy={create.isPending}
-        submit={(text, empty) => create.mutate(text("name"), { onSuccess: empty })}
+        sending={create}
+        submit={({ text, empty }) => create.mutate(text("name"), { onSuccess: empty })}
       >
         <Field label="Name" name="name" placeholder="Which app, on what" required />
       </LineForm>

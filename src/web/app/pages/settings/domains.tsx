@@ -1,72 +1,138 @@
 /** Domains: what their zones must say, to be copied, and whether the world sees it. */
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Plus, RotateCw } from "lucide-react";
 import { useChange } from "../../lib/settings.ts";
 import { type DomainView, domainsQuery, recordsQuery, WORKSPACE, workspaceApi } from "../../lib/settings-workspace.ts";
+import { toast } from "../../lib/toast.ts";
 import { Button } from "../../parts/button.tsx";
+import { ConfirmButton } from "../../parts/confirm-button.tsx";
 import { DnsRecords } from "../../parts/dns-records.tsx";
 import { Field } from "../../parts/field.tsx";
-import { LineForm } from "../../parts/line-form.tsx";
+import { FormDialog } from "../../parts/form-dialog.tsx";
 import { Failed, Skeleton } from "../../parts/notice.tsx";
-import { Badge, Panel, SettingsPage } from "../../parts/settings.tsx";
+import { Badge, Nothing, Panel, SettingsPage } from "../../parts/settings.tsx";
 
 export function DomainsPage() {
   const list = useQuery(domainsQuery);
-  const add = useChange(workspaceApi.addDomain, { key: WORKSPACE, told: "Domain added" });
   if (list.isError) return <Failed error={list.error} retry={() => list.refetch()} />;
   if (!list.data) return <Skeleton what="domains" />;
+  const { domains } = list.data;
   return (
     <SettingsPage
       title="Domains"
-      intro="Put these records into the zone of the domain. Mail goes out from verified domains alone."
+      intro="Put these records into the zone of the domain, where you bought it or run its DNS. Mail goes out from verified domains alone."
+      action={<NewDomain />}
     >
-      <Panel title="New domain">
-        <LineForm
-          action="Add domain"
-          primary
-          busy={add.isPending}
-          submit={(text, empty) => add.mutate(text("name"), { onSuccess: empty })}
-        >
-          <Field label="Domain" name="name" placeholder="example.com" required />
-        </LineForm>
-      </Panel>
-      {list.data.domains.map((domain) => (
+      {domains.length === 0 && <Nothing>There is none yet. Add the domain that your addresses end in.</Nothing>}
+      {domains.map((domain) => (
         <Domain key={domain.id} domain={domain} />
       ))}
     </SettingsPage>
   );
 }
 
-function Domain({ domain }: { domain: DomainView }) {
-  const seen = useQuery(recordsQuery(domain.id));
-  const remove = useChange(workspaceApi.removeDomain, { key: WORKSPACE, told: "Domain removed" });
-  const { id, name, verifiedAt, records } = seen.data ?? domain;
+function NewDomain() {
+  const add = useChange(workspaceApi.addDomain, { key: WORKSPACE, told: "Domain added", atForm: true });
   return (
-    <Panel title={name}>
-      <div className="mb-4 flex flex-wrap items-center gap-3">
-        <Badge tone={verifiedAt === null ? "bad" : "good"}>{verifiedAt === null ? "not verified" : "verified"}</Badge>
-        <span className="grow" />
-        <Button
-          aria-label={seen.isFetching ? undefined : `Look up records of ${name}`}
-          disabled={seen.isFetching}
-          onClick={() => seen.refetch()}
-        >
-          {seen.isFetching ? "Looking up…" : "Look up records"}
-        </Button>
-        <Button
-          kind="danger"
-          aria-label={`Remove ${name}`}
-          disabled={remove.isPending}
-          onClick={() => confirm(`Remove ${name} with its signing keys?`) && remove.mutate(id)}
-        >
-          Remove
-        </Button>
-      </div>
+    <FormDialog
+      label={
+        <>
+          <Plus size={16} aria-hidden /> Add a domain
+        </>
+      }
+      title="Add a domain"
+      action="Add domain"
+      sending={add}
+      submit={({ text }, done) => add.mutate(text("name"), { onSuccess: done })}
+    >
+      <Field
+        label="Domain"
+        name="name"
+        placeholder="example.com"
+        autoComplete="off"
+        autoCapitalize="none"
+        spellCheck={false}
+        hint="It gets keys of its own to sign its mail with."
+        required
+      />
+    </FormDialog>
+  );
+}
+
+function Domain({ domain }: { domain: DomainView }) {
+  const client = useQueryClient();
+  const seen = useQuery(recordsQuery(domain.id));
+  const verify = useChange(workspaceApi.verifyDomain, { key: WORKSPACE });
+  const remove = useChange(workspaceApi.removeDomain, { key: WORKSPACE, told: "Domain removed" });
+  const { id, name } = domain;
+  const { verifiedAt, records } = seen.data ?? domain;
+  const missing = records.filter(({ state }) => state === "missing").length;
+  const askVerification = () =>
+    verify.mutate(id, {
+      onSuccess: (answer) => {
+        client.setQueryData(recordsQuery(id).queryKey, answer);
+        if (answer.verifiedAt === null) {
+          toast({ text: `${name} is not verified yet: the world does not see its ownership and DKIM records` });
+        } else toast({ text: `${name} is verified` });
+      },
+    });
+  return (
+    <Panel
+      title={name}
+      about={
+        <span className="flex flex-wrap items-center gap-2">
+          <Badge tone={verifiedAt === null ? "warn" : "good"}>
+            {verifiedAt === null ? "not verified" : "verified"}
+          </Badge>
+          <span role="status">
+            {seen.isFetching
+              ? "Looking up its records…"
+              : missing > 0
+                ? `${missing} of ${records.length} records missing`
+                : seen.data && "Its records are as they should be, where DNS answered"}
+          </span>
+        </span>
+      }
+      action={
+        <div className="flex flex-wrap gap-2">
+          <Button aria-label={`Look again at ${name}`} disabled={seen.isFetching} onClick={() => void seen.refetch()}>
+            <RotateCw size={15} aria-hidden className={seen.isFetching ? "motion-safe:animate-spin" : ""} />
+            Look again
+          </Button>
+          {verifiedAt === null && (
+            <Button kind="primary" aria-label={`Verify ${name}`} disabled={verify.isPending} onClick={askVerification}>
+              Verify
+            </Button>
+          )}
+        </div>
+      }
+    >
       {seen.isError && (
         <p role="alert" className="mb-3 text-sm text-danger">
           {seen.error.message}
         </p>
       )}
-      <DnsRecords label={`Records of ${name}`} records={records} />
+      <DnsRecords label={`Records of ${name}`} records={records}>
+        <li>
+          <ConfirmButton
+            question={`Remove ${name}?`}
+            deed="Remove domain"
+            told={
+              <>
+                <p>Its signing keys go: added again later it gets new ones, and its records have to be changed.</p>
+                <p>
+                  Mail to its addresses is refused from now on. Mailboxes and aliases at it have to be removed first.
+                </p>
+              </>
+            }
+            aria-label={`Remove domain ${name}…`}
+            disabled={remove.isPending}
+            run={() => remove.mutate(id)}
+          >
+            Remove domain…
+          </ConfirmButton>
+        </li>
+      </DnsRecords>
     </Panel>
   );
 }

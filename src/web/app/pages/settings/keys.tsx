@@ -1,14 +1,23 @@
 /** API keys: making one, which is shown once, and revoking. */
 import { useQuery } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
+import { useState } from "react";
 import { useChange } from "../../lib/settings.ts";
 import { developerApi, KEYS, type KeyView, keysQuery } from "../../lib/settings-developers.ts";
 import { fullTime } from "../../lib/time.ts";
 import { Button } from "../../parts/button.tsx";
 import { ChoiceBoxes } from "../../parts/choice-boxes.tsx";
+import { ConfirmButton } from "../../parts/confirm-button.tsx";
 import { Field } from "../../parts/field.tsx";
+import { Filtered } from "../../parts/filter.tsx";
+import { Form } from "../../parts/form.tsx";
 import { Failed, Skeleton } from "../../parts/notice.tsx";
-import { Badge, CopyValue, Panel, SettingsPage } from "../../parts/settings.tsx";
+import { Badge, CopyValue, Facts, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
+
+const MEANING = {
+  read: "see mailboxes, conversations, messages and attachments, and search",
+  send: "send and reply",
+  write: "move, star and label, and draft replies for a person to send",
+};
 
 export function KeysPage() {
   const list = useQuery(keysQuery);
@@ -20,8 +29,8 @@ export function KeysPage() {
       title="API keys"
       intro={
         <>
-          A key acts for the person who created it and reaches the mailboxes they reach. What it can do, with commands
-          to copy, stands in the{" "}
+          A key acts for the person who made it and reaches the mailboxes they reach. What it can do, with commands to
+          copy, stands in the{" "}
           <a href="/api/docs" className="text-accent underline underline-offset-2">
             API reference
           </a>
@@ -31,48 +40,52 @@ export function KeysPage() {
     >
       <NewKey scopes={scopes} />
       <Panel title="Keys">
-        {keys.length === 0 && <p className="text-sm text-muted">There is none yet.</p>}
-        <ul aria-label="API keys" className="divide-y divide-line">
-          {keys.map((key) => (
-            <KeyRow key={key.id} of={key} />
-          ))}
-        </ul>
+        {keys.length === 0 && <Nothing>There is none yet.</Nothing>}
+        <Filtered of={keys} label="Find a key" textOf={({ name, user, hint }) => `${name} ${user} ${hint}`}>
+          {(shown) => (
+            <Rows label="API keys">
+              {shown.map((key) => (
+                <KeyRow key={key.id} of={key} />
+              ))}
+            </Rows>
+          )}
+        </Filtered>
       </Panel>
     </SettingsPage>
   );
 }
 
 function NewKey({ scopes }: { scopes: readonly string[] }) {
-  const create = useChange(developerApi.createKey, { key: KEYS });
+  const create = useChange(developerApi.createKey, { key: KEYS, atForm: true });
   const [made, setMade] = useState<string>();
-  function submit(event: FormEvent<HTMLFormElement>): void {
-    event.preventDefault();
-    const form = event.currentTarget;
-    const given = new FormData(form);
-    create.mutate(
-      { name: String(given.get("name")), scopes: given.getAll("scopes").map(String) },
-      {
-        onSuccess: ({ key }) => {
-          setMade(key);
-          form.reset();
-        },
-      },
-    );
-  }
   return (
-    <Panel title="New key">
-      <form onSubmit={submit} className="space-y-3">
+    <Panel title="New key" about="Give each program one of its own, with no more than it needs.">
+      <Form
+        sending={create}
+        submit={({ text, all, empty }) =>
+          create.mutate(
+            { name: text("name"), scopes: all("scopes") },
+            {
+              onSuccess: ({ key }) => {
+                setMade(key);
+                empty();
+              },
+            },
+          )
+        }
+        className="space-y-4"
+      >
         <div className="max-w-96">
-          <Field label="Name" name="name" placeholder="What uses it" required />
+          <Field label="Name" name="name" placeholder="What uses it" autoComplete="off" required />
         </div>
-        <ChoiceBoxes legend="It may" name="scopes" choices={scopes} />
+        <ChoiceBoxes legend="It may" name="scopes" choices={scopes} meaning={MEANING} />
         <Button kind="primary" type="submit" disabled={create.isPending}>
           Create key
         </Button>
-      </form>
+      </Form>
       {made !== undefined && (
-        <div role="status" className="mt-4 space-y-2 rounded-lg bg-notice p-3">
-          <p className="text-sm">Copy this key now: it is not shown again.</p>
+        <div role="status" className="mt-4 space-y-2 rounded-lg bg-notice p-4">
+          <p className="font-medium">Copy this key now: it is not shown again.</p>
           <CopyValue label="New API key" value={made} />
         </div>
       )}
@@ -83,33 +96,40 @@ function NewKey({ scopes }: { scopes: readonly string[] }) {
 function KeyRow({ of: { id, name, hint, user, scopes, createdAt, lastUsedAt, revokedAt } }: { of: KeyView }) {
   const revoke = useChange(developerApi.revokeKey, { key: KEYS, told: "Key revoked" });
   return (
-    <li className="flex items-center gap-3 py-3 first:pt-0 last:pb-0 max-md:flex-wrap">
-      <div className="min-w-0 grow text-sm">
-        <p className="flex flex-wrap items-center gap-2">
-          <span className="font-medium">{name}</span>
-          <code className="text-xs text-muted">{hint}…</code>
-          {scopes.map((scope) => (
-            <Badge key={scope} tone="quiet">
-              {scope}
-            </Badge>
-          ))}
-          {revokedAt !== null && <Badge tone="bad">revoked</Badge>}
-        </p>
-        <p className="mt-0.5 text-xs text-muted">
-          {user}, created {fullTime(createdAt)},{" "}
-          {lastUsedAt === null ? "never used" : `last used ${fullTime(lastUsedAt)}`}
-        </p>
-      </div>
-      {revokedAt === null && (
-        <Button
-          kind="danger"
-          aria-label={`Revoke ${name}`}
-          disabled={revoke.isPending}
-          onClick={() => confirm(`Revoke ${name}? What uses it stops working at once.`) && revoke.mutate(id)}
-        >
-          Revoke
-        </Button>
-      )}
+    <li className={revokedAt === null ? "" : "bg-panel"}>
+      <Facts
+        title={
+          <>
+            <span>{name}</span>
+            <code className="text-xs font-normal text-muted">{hint}…</code>
+            {scopes.map((scope) => (
+              <Badge key={scope} tone="quiet">
+                {scope}
+              </Badge>
+            ))}
+            {revokedAt !== null && <Badge tone="bad">revoked</Badge>}
+          </>
+        }
+        facts={
+          <>
+            {user}, created {fullTime(createdAt)},{" "}
+            {lastUsedAt === null ? "never used" : `last used ${fullTime(lastUsedAt)}`}
+          </>
+        }
+      >
+        {revokedAt === null && (
+          <ConfirmButton
+            question={`Revoke ${name}?`}
+            deed="Revoke key"
+            told={<p>What uses it is refused at once. A revoked key cannot be brought back: make another.</p>}
+            aria-label={`Revoke ${name}…`}
+            disabled={revoke.isPending}
+            run={() => revoke.mutate(id)}
+          >
+            Revoke…
+          </ConfirmButton>
+        )}
+      </Facts>
     </li>
   );
 }

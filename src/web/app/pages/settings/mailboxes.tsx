@@ -1,46 +1,112 @@
-/** Mailboxes: use and quota, aliases, shares, and whether anything may be sent from them. */
+/** Mailboxes: whose they are, what they use, and the way to each one's settings. */
 import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { ChevronRight, Plus } from "lucide-react";
 import { sizeOf } from "../../lib/people.ts";
 import { useChange } from "../../lib/settings.ts";
-import { mailboxesSettingsQuery, WORKSPACE, workspaceApi } from "../../lib/settings-workspace.ts";
+import {
+  type MailboxAdminView,
+  mailboxesSettingsQuery,
+  peopleQuery,
+  WORKSPACE,
+  workspaceApi,
+} from "../../lib/settings-workspace.ts";
 import { Field } from "../../parts/field.tsx";
-import { LineForm } from "../../parts/line-form.tsx";
-import { MailboxSettings } from "../../parts/mailbox-settings.tsx";
+import { Filtered } from "../../parts/filter.tsx";
+import { FormDialog } from "../../parts/form-dialog.tsx";
 import { Failed, Skeleton } from "../../parts/notice.tsx";
-import { Panel, SettingsPage } from "../../parts/settings.tsx";
+import { Select } from "../../parts/select.tsx";
+import { Badge, Nothing, Panel, Rows, SettingsPage, UseBar } from "../../parts/settings.tsx";
 
 export function MailboxesPage() {
   const list = useQuery(mailboxesSettingsQuery);
-  const add = useChange(workspaceApi.addMailbox, { key: WORKSPACE, told: "Mailbox added" });
   if (list.isError) return <Failed error={list.error} retry={() => list.refetch()} />;
   if (!list.data) return <Skeleton what="mailboxes" />;
   const { mailboxes, defaultQuotaBytes } = list.data;
   const used = mailboxes.reduce((sum, { usedBytes }) => sum + usedBytes, 0);
   return (
-    <SettingsPage title="Mailboxes" intro={`Together they use ${sizeOf(used)}.`}>
-      <Panel title="New mailbox">
-        <LineForm
-          action="Add mailbox"
-          primary
-          busy={add.isPending}
-          submit={(text, empty) =>
-            add.mutate(
-              {
-                ...{ address: text("address"), name: text("name") },
-                ...(text("owner") !== "" && { owner: text("owner") }),
-              },
-              { onSuccess: empty },
-            )
-          }
+    <SettingsPage title="Mailboxes" intro={`Together they use ${sizeOf(used)}.`} action={<NewMailbox />}>
+      <Panel title={mailboxes.length === 1 ? "1 mailbox" : `${mailboxes.length} mailboxes`}>
+        {mailboxes.length === 0 && <Nothing>There is none yet. A mailbox has an address at a domain of yours.</Nothing>}
+        <Filtered
+          of={mailboxes}
+          label="Find a mailbox"
+          textOf={({ address, name, owner, aliases }) => [address, name, owner, ...aliases].join(" ")}
         >
-          <Field label="Address" name="address" type="email" autoComplete="off" required />
-          <Field label="Name" name="name" autoComplete="off" required />
-          <Field label="Owner's address, if one person's" name="owner" type="email" autoComplete="off" />
-        </LineForm>
+          {(shown) => (
+            <Rows label="Mailboxes">
+              {shown.map((mailbox) => (
+                <Row key={mailbox.id} mailbox={mailbox} quota={mailbox.quotaBytes ?? defaultQuotaBytes} />
+              ))}
+            </Rows>
+          )}
+        </Filtered>
       </Panel>
-      {mailboxes.map((mailbox) => (
-        <MailboxSettings key={mailbox.id} mailbox={mailbox} defaultQuotaBytes={defaultQuotaBytes} />
-      ))}
     </SettingsPage>
+  );
+}
+
+function Row({ mailbox, quota }: { mailbox: MailboxAdminView; quota: number }) {
+  const { id, address, name, owner, aliases, catchAlls, grants, usedBytes, pausedReason } = mailbox;
+  const also = aliases.length + catchAlls.length;
+  const facts = [
+    owner === null ? "nobody's own" : owner === address ? undefined : `owned by ${owner}`,
+    also === 0 ? undefined : also === 1 ? "1 alias" : `${also} aliases`,
+    grants.length === 0 ? undefined : `shared with ${grants.length}`,
+  ].filter((fact) => fact !== undefined);
+  return (
+    <li className="relative flex items-center gap-4 hover:bg-hover">
+      <div className="min-w-0 grow">
+        <p className="flex flex-wrap items-center gap-x-2 gap-y-1">
+          <Link
+            to="/settings/mailboxes/$id"
+            params={{ id }}
+            className="font-medium wrap-anywhere after:absolute after:inset-0"
+          >
+            {address}
+          </Link>
+          {pausedReason !== null && <Badge tone="bad">paused</Badge>}
+        </p>
+        <p className="text-sm text-muted wrap-anywhere">{[name, ...facts].join(", ")}</p>
+      </div>
+      <div className="w-36 shrink-0 text-right text-xs text-muted max-sm:hidden">
+        <p className="mb-1">
+          {sizeOf(usedBytes)} of {sizeOf(quota)}
+        </p>
+        <UseBar label={`Use of ${address}`} used={usedBytes} of={quota} />
+      </div>
+      <ChevronRight size={16} className="shrink-0 text-muted" aria-hidden />
+    </li>
+  );
+}
+
+function NewMailbox() {
+  const add = useChange(workspaceApi.addMailbox, { key: WORKSPACE, told: "Mailbox added", atForm: true });
+  const { data } = useQuery(peopleQuery);
+  const people = (data?.people ?? []).map(({ email, name }) => ({ value: email, text: `${name}, ${email}` }));
+  return (
+    <FormDialog
+      label={
+        <>
+          <Plus size={16} aria-hidden /> Add a mailbox
+        </>
+      }
+      title="Add a mailbox"
+      action="Add mailbox"
+      sending={add}
+      submit={({ text }, done) =>
+        add.mutate(
+          {
+            ...{ address: text("address"), name: text("name") },
+            ...(text("owner") !== "" && { owner: text("owner") }),
+          },
+          { onSuccess: done },
+        )
+      }
+    >
+      <Field label="Address" name="address" type="email" autoComplete="off" required />
+      <Field label="Name" name="name" autoComplete="off" hint="What mail from it is signed with." required />
+      <Select label="Owner" name="owner" choices={[{ value: "", text: "Nobody: for a team" }, ...people]} />
+    </FormDialog>
   );
 }

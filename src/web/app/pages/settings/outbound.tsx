@@ -10,10 +10,12 @@ import {
 } from "../../lib/settings-workspace.ts";
 import { fullTime } from "../../lib/time.ts";
 import { Button } from "../../parts/button.tsx";
+import { ConfirmButton } from "../../parts/confirm-button.tsx";
 import { Field } from "../../parts/field.tsx";
+import { Filtered } from "../../parts/filter.tsx";
 import { LineForm } from "../../parts/line-form.tsx";
 import { Failed, Skeleton } from "../../parts/notice.tsx";
-import { Badge, Panel, SettingsPage } from "../../parts/settings.tsx";
+import { Badge, Facts, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
 
 export function OutboundPage() {
   return (
@@ -30,13 +32,24 @@ function Queue() {
   if (!queue.data) return <Skeleton what="the queue" />;
   const { entries, more } = queue.data;
   return (
-    <Panel title="Queue">
-      {entries.length === 0 && <p className="text-sm text-muted">Nothing waits: all mail has left.</p>}
-      <ul aria-label="Queue" className="divide-y divide-line">
-        {entries.map((entry) => (
-          <QueueRow key={entry.id} entry={entry} />
-        ))}
-      </ul>
+    <Panel
+      title="Queue"
+      about="One entry a recipient. It is tried again ever more seldom, then returned to the sender."
+    >
+      {entries.length === 0 && <Nothing>Nothing waits: all mail has left.</Nothing>}
+      <Filtered
+        of={entries}
+        label="Find a recipient"
+        textOf={({ recipient, mailbox, reply, state }) => [recipient, mailbox, reply, state].join(" ")}
+      >
+        {(shown) => (
+          <Rows label="Queue">
+            {shown.map((entry) => (
+              <QueueRow key={entry.id} entry={entry} />
+            ))}
+          </Rows>
+        )}
+      </Filtered>
       {more && <p className="mt-3 text-sm text-muted">There are more; these are the first {entries.length}.</p>}
     </Panel>
   );
@@ -47,74 +60,106 @@ function QueueRow({ entry }: { entry: QueueEntryView }) {
   const retry = useChange(workspaceApi.retry, { key: WORKSPACE, told: "It is being tried again" });
   const cancel = useChange(workspaceApi.cancel, { key: WORKSPACE, told: "Given up" });
   return (
-    <li className="flex items-center gap-3 py-3 first:pt-0 last:pb-0 max-md:flex-wrap">
-      <div className="min-w-0 grow text-sm">
-        <p className="flex flex-wrap items-center gap-2">
-          <span className="font-medium break-all">{recipient}</span>
-          {field !== "to" && <Badge tone="quiet">{field}</Badge>}
-          <Badge tone={state === "held" ? "bad" : "quiet"}>{attempting ? "being tried" : state}</Badge>
-        </p>
-        <p className="mt-0.5 text-xs break-words text-muted">
-          From {mailbox}, {attempts} {attempts === 1 ? "attempt" : "attempts"}
-          {nextAttemptAt !== null && `, next ${fullTime(nextAttemptAt)}`}
-          {reply !== null && `: ${reply}`}
-        </p>
-      </div>
-      <Button
-        aria-label={`Try again: ${recipient}`}
-        disabled={attempting || retry.isPending}
-        onClick={() => retry.mutate(id)}
-      >
-        Try again
-      </Button>
-      <Button
-        kind="danger"
-        aria-label={`Give up ${recipient}`}
-        disabled={attempting || cancel.isPending}
-        onClick={() =>
-          confirm(`Give up ${recipient}? They do not get the message, and nobody is told.`) && cancel.mutate(id)
+    <li>
+      <Facts
+        title={
+          <>
+            <span>{recipient}</span>
+            {field !== "to" && <Badge tone="quiet">{field}</Badge>}
+            <Badge tone={state === "held" ? "warn" : "quiet"}>{attempting ? "being tried" : state}</Badge>
+          </>
+        }
+        facts={
+          <>
+            From {mailbox}, {attempts} {attempts === 1 ? "attempt" : "attempts"}
+            {nextAttemptAt !== null && `, next ${fullTime(nextAttemptAt)}`}
+            {reply !== null && <span className="mt-0.5 block text-soft">{reply}</span>}
+          </>
         }
       >
-        Give up
-      </Button>
+        <Button
+          aria-label={`Try again: ${recipient}`}
+          disabled={attempting || retry.isPending}
+          onClick={() => retry.mutate(id)}
+        >
+          Try again
+        </Button>
+        <ConfirmButton
+          question={`Give up ${recipient}?`}
+          deed="Give up"
+          told={<p>They do not get the message, and nobody is told.</p>}
+          aria-label={`Give up ${recipient}…`}
+          disabled={attempting || cancel.isPending}
+          run={() => cancel.mutate(id)}
+        >
+          Give up…
+        </ConfirmButton>
+      </Facts>
     </li>
   );
 }
 
 function Suppressions() {
   const list = useQuery(suppressionsQuery);
-  const add = useChange(workspaceApi.suppress, { key: WORKSPACE, told: "Added" });
-  const remove = useChange(workspaceApi.unsuppress, { key: WORKSPACE, told: "It may be written to again" });
+  const add = useChange(workspaceApi.suppress, { key: WORKSPACE, told: "Added", atForm: true });
   if (list.isError) return <Failed error={list.error} retry={() => list.refetch()} />;
   if (!list.data) return <Skeleton what="the suppression list" />;
   const { suppressions } = list.data;
   return (
-    <Panel title="Suppression list">
-      <LineForm
-        action="Add"
-        primary
-        busy={add.isPending}
-        submit={(text, empty) => add.mutate({ address: text("address"), reason: text("reason") }, { onSuccess: empty })}
-      >
-        <Field label="Address" name="address" type="email" required />
-        <Field label="Reason" name="reason" maxLength={500} required />
-      </LineForm>
-      {suppressions.length === 0 && <p className="mt-4 text-sm text-muted">Nobody is on it.</p>}
-      <ul aria-label="Suppression list" className="mt-4 divide-y divide-line">
-        {suppressions.map(({ address, reason, createdAt }) => (
-          <li key={address} className="flex items-center gap-3 py-3 last:pb-0">
-            <div className="min-w-0 grow text-sm">
-              <p className="font-medium break-all">{address}</p>
-              <p className="mt-0.5 text-xs break-words text-muted">
-                {reason}, since {fullTime(createdAt)}
-              </p>
-            </div>
-            <Button aria-label={`Remove ${address}`} disabled={remove.isPending} onClick={() => remove.mutate(address)}>
-              Remove
-            </Button>
-          </li>
-        ))}
-      </ul>
+    <Panel
+      title="Suppression list"
+      about="A message to one of these addresses is refused. Hard bounces and complaints come here by themselves."
+    >
+      <div className="mb-4">
+        <LineForm
+          action="Add"
+          sending={add}
+          submit={({ text, empty }) =>
+            add.mutate({ address: text("address"), reason: text("reason") }, { onSuccess: empty })
+          }
+        >
+          <Field label="Address" name="address" type="email" autoComplete="off" required />
+          <Field label="Reason" name="reason" maxLength={500} autoComplete="off" required />
+        </LineForm>
+      </div>
+      {suppressions.length === 0 && <Nothing>Nobody is on it.</Nothing>}
+      <Filtered of={suppressions} label="Find an address" textOf={({ address, reason }) => `${address} ${reason}`}>
+        {(shown) => (
+          <Rows label="Suppression list">
+            {shown.map((entry) => (
+              <Suppression key={entry.address} {...entry} />
+            ))}
+          </Rows>
+        )}
+      </Filtered>
     </Panel>
+  );
+}
+
+function Suppression({ address, reason, createdAt }: { address: string; reason: string; createdAt: string }) {
+  const remove = useChange(workspaceApi.unsuppress, { key: WORKSPACE, told: "It may be written to again" });
+  return (
+    <li>
+      <Facts
+        title={address}
+        facts={
+          <>
+            {reason}, since {fullTime(createdAt)}
+          </>
+        }
+      >
+        <ConfirmButton
+          question={`Write to ${address} again?`}
+          deed="Take it off the list"
+          told={<p>Writing to an address that bounces or complains makes other mail from here less welcome there.</p>}
+          harmless
+          aria-label={`Remove ${address}…`}
+          disabled={remove.isPending}
+          run={() => remove.mutate(address)}
+        >
+          Remove…
+        </ConfirmButton>
+      </Facts>
+    </li>
   );
 }

@@ -1,65 +1,83 @@
 /** Who is in the workspace, and as what. */
 import { useQuery } from "@tanstack/react-query";
+import { UserPlus } from "lucide-react";
 import { meQuery } from "../../lib/queries.ts";
 import { useChange } from "../../lib/settings.ts";
 import { peopleQuery, ROLES, type UserView, WORKSPACE, workspaceApi } from "../../lib/settings-workspace.ts";
-import { Button } from "../../parts/button.tsx";
+import { Avatar } from "../../parts/avatar.tsx";
+import { ConfirmButton } from "../../parts/confirm-button.tsx";
 import { Field } from "../../parts/field.tsx";
+import { Filtered } from "../../parts/filter.tsx";
+import { FormDialog } from "../../parts/form-dialog.tsx";
 import { LineForm } from "../../parts/line-form.tsx";
 import { Failed, Skeleton } from "../../parts/notice.tsx";
 import { Select } from "../../parts/select.tsx";
-import { Badge, Panel, SettingsPage } from "../../parts/settings.tsx";
+import { Badge, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
 
 export function PeoplePage() {
   const list = useQuery(peopleQuery);
   const { data: me } = useQuery(meQuery);
   if (list.isError) return <Failed error={list.error} retry={() => list.refetch()} />;
   if (!list.data) return <Skeleton what="people" />;
+  const { people } = list.data;
   return (
     <SettingsPage
       title="People"
-      intro="Owners and admins reach every mailbox; members their own and those shared with them."
+      intro="Owners and admins reach every mailbox and these settings; members their own mailboxes and those shared with them."
+      action={<NewPerson />}
     >
-      <NewPerson />
-      <Panel title="In this workspace">
-        <ul aria-label="People" className="divide-y divide-line">
-          {list.data.people.map((person) => (
-            <Person key={person.id} person={person} own={person.id === me?.id} />
-          ))}
-        </ul>
+      <Panel title={people.length === 1 ? "1 person" : `${people.length} people`}>
+        <Filtered of={people} label="Find a person" textOf={({ name, email, role }) => `${name} ${email} ${role}`}>
+          {(shown) => (
+            <Rows label="People">
+              {shown.map((person) => (
+                <Person key={person.id} person={person} own={person.id === me?.id} />
+              ))}
+            </Rows>
+          )}
+        </Filtered>
       </Panel>
     </SettingsPage>
   );
 }
 
 function NewPerson() {
-  const add = useChange(workspaceApi.addPerson, { key: WORKSPACE, told: "Added" });
+  const add = useChange(workspaceApi.addPerson, { key: WORKSPACE, told: "Added", atForm: true });
   return (
-    <Panel title="New person">
-      <LineForm
-        action="Add person"
-        primary
-        busy={add.isPending}
-        submit={(text, empty) =>
-          add.mutate(
-            {
-              ...{ email: text("email"), name: text("name"), role: text("role"), ownMailbox: text("own") !== "" },
-              ...(text("password") !== "" && { password: text("password") }),
-            },
-            { onSuccess: empty },
-          )
-        }
-      >
-        <Field label="Name" name="name" autoComplete="off" required />
-        <Field label="Email address" name="email" type="email" autoComplete="off" required />
-        <Field label="First password" name="password" type="password" autoComplete="new-password" />
-        <Select label="Role" name="role" choices={ROLES} />
-        <label className="flex h-9 items-center gap-2 text-sm">
-          <input type="checkbox" name="own" defaultChecked className="size-4 accent-accent" />
-          With a mailbox
-        </label>
-      </LineForm>
-    </Panel>
+    <FormDialog
+      label={
+        <>
+          <UserPlus size={16} aria-hidden /> Add a person
+        </>
+      }
+      title="Add a person"
+      action="Add person"
+      sending={add}
+      submit={({ text }, done) =>
+        add.mutate(
+          {
+            ...{ email: text("email"), name: text("name"), role: text("role"), ownMailbox: text("own") !== "" },
+            ...(text("password") !== "" && { password: text("password") }),
+          },
+          { onSuccess: done },
+        )
+      }
+    >
+      <Field label="Name" name="name" autoComplete="off" required />
+      <Field label="Email address" name="email" type="email" autoComplete="off" required />
+      <label className="flex items-center gap-2 text-sm">
+        <input type="checkbox" name="own" defaultChecked className="size-4 accent-accent" />
+        With a mailbox of that address
+      </label>
+      <Select label="Role" name="role" choices={ROLES} />
+      <Field
+        label="First password"
+        name="password"
+        type="password"
+        autoComplete="new-password"
+        hint="Without one they cannot sign in until they are given one."
+      />
+    </FormDialog>
   );
 }
 
@@ -75,60 +93,76 @@ function Person({
     key: WORKSPACE,
     told: "Their password alone signs them in",
   });
+  const setPassword = useChange(workspaceApi.changePerson, { key: WORKSPACE, told: "Password set", atForm: true });
   const remove = useChange(workspaceApi.removePerson, { key: WORKSPACE, told: "Removed" });
   return (
-    <li className="py-3 first:pt-0 last:pb-0">
+    <li>
       <div className="flex items-center gap-3 max-md:flex-wrap">
-        <div className="min-w-0 grow text-sm">
-          <p className="flex flex-wrap items-center gap-2">
-            <span className="font-medium">{name}</span>
+        <Avatar of={{ name, email }} />
+        <div className="min-w-0 grow">
+          <p className="flex flex-wrap items-center gap-x-2 gap-y-1">
+            <span className="font-medium wrap-anywhere">{name}</span>
             {own && <Badge tone="quiet">you</Badge>}
-            {!canSignIn && <Badge tone="bad">no password</Badge>}
+            {!canSignIn && <Badge tone="warn">no password</Badge>}
             {secondFactor && <Badge tone="good">two-step</Badge>}
           </p>
-          <p className="mt-0.5 text-xs break-all text-muted">{email}</p>
+          <p className="text-sm break-all text-muted">{email}</p>
         </div>
-        <Select
-          label={`Role of ${name}`}
-          hidden
-          choices={ROLES}
-          value={role}
-          disabled={change.isPending}
-          onChange={(event) => change.mutate({ id, role: event.target.value })}
-        />
-        {secondFactor && !own && (
-          <Button
-            aria-label={`Reset two-step sign-in of ${name}`}
-            disabled={reset.isPending}
-            onClick={() =>
-              confirm(
-                `Reset two-step sign-in of ${name}? They are signed out, and their password alone signs them in.`,
-              ) && reset.mutate(id)
-            }
-          >
-            Reset two-step
-          </Button>
+        {own ? (
+          <span className="text-sm text-muted">{role}; another admin changes your role</span>
+        ) : (
+          <div className="flex items-center gap-2 max-md:w-full max-md:pl-11">
+            <Select
+              label={`Role of ${name}`}
+              hidden
+              choices={ROLES}
+              value={role}
+              disabled={change.isPending}
+              onChange={(event) => change.mutate({ id, role: event.target.value })}
+            />
+            {secondFactor && (
+              <ConfirmButton
+                question={`Reset two-step sign-in of ${name}?`}
+                deed="Reset two-step sign-in"
+                told={<p>They are signed out everywhere, and their password alone signs them in.</p>}
+                aria-label={`Reset two-step sign-in of ${name}…`}
+                disabled={reset.isPending}
+                run={() => reset.mutate(id)}
+                className="h-9"
+              >
+                Reset two-step…
+              </ConfirmButton>
+            )}
+            <ConfirmButton
+              question={`Remove ${name}?`}
+              deed={`Remove ${name}`}
+              told={
+                <>
+                  <p>They can sign in no more, and what they are signed in with stops working at once.</p>
+                  <p>
+                    Their API keys and what was shared with them go. Their mailboxes stay, with all mail, without an
+                    owner.
+                  </p>
+                </>
+              }
+              aria-label={`Remove ${name}…`}
+              disabled={remove.isPending}
+              run={() => remove.mutate(id)}
+              className="h-9"
+            >
+              Remove…
+            </ConfirmButton>
+          </div>
         )}
-        <Button
-          kind="danger"
-          aria-label={`Remove ${name}`}
-          disabled={remove.isPending}
-          onClick={() =>
-            confirm(`Remove ${name}? Their API keys and shares go; their mailboxes stay, without an owner.`) &&
-            remove.mutate(id)
-          }
-        >
-          Remove
-        </Button>
       </div>
       {!own && (
-        <details className="mt-2 text-sm">
-          <summary className="text-muted">Give {name} another password</summary>
+        <details className="mt-2 pl-11 text-sm">
+          <summary className="inline-block text-accent">Give {name} another password</summary>
           <div className="mt-2">
             <LineForm
               action="Set password"
-              busy={change.isPending}
-              submit={(text, empty) => change.mutate({ id, password: text("password") }, { onSuccess: empty })}
+              sending={setPassword}
+              submit={({ text, empty }) => setPassword.mutate({ id, password: text("password") }, { onSuccess: empty })}
             >
               <Field
                 label={`New password of ${name}`}

@@ -4,9 +4,9 @@ import { useChange } from "../../lib/settings.ts";
 import { type SettingView, serverQuery, WORKSPACE, workspaceApi } from "../../lib/settings-workspace.ts";
 import { Button } from "../../parts/button.tsx";
 import { Field } from "../../parts/field.tsx";
-import { LineForm } from "../../parts/line-form.tsx";
+import { Form } from "../../parts/form.tsx";
 import { Failed, Skeleton } from "../../parts/notice.tsx";
-import { Panel, SettingsPage } from "../../parts/settings.tsx";
+import { Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
 
 /** What stands before the dot of a setting's name, as a heading. */
 const TITLES: Record<string, string> = {
@@ -31,15 +31,18 @@ export function ServerPage() {
     groups.set(group, [...(groups.get(group) ?? []), setting]);
   }
   return (
-    <SettingsPage title="Limits and server" intro="They hold for every workspace of this server, at once.">
+    <SettingsPage
+      title="Limits and server"
+      intro="They hold for every workspace of this server, at once, and can be set with mailroom settings as well."
+    >
       {[...groups].map(([group, settings]) => (
         <Panel key={group} title={TITLES[group] ?? group}>
-          <ul className="divide-y divide-line">
+          <Rows label={TITLES[group] ?? group}>
             {settings.map((setting) => (
               // Another value makes it another field, which shows it.
               <Setting key={`${setting.name}=${setting.value}`} setting={setting} />
             ))}
-          </ul>
+          </Rows>
         </Panel>
       ))}
     </SettingsPage>
@@ -47,21 +50,45 @@ export function ServerPage() {
 }
 
 function Setting({ setting: { name, value, default: preset, description } }: { setting: SettingView }) {
-  const set = useChange(workspaceApi.set, { key: WORKSPACE, told: `${name} changed` });
+  const set = useChange(workspaceApi.set, { key: WORKSPACE, told: `${name} changed`, atForm: true });
   const reset = useChange(workspaceApi.reset, { key: WORKSPACE, told: `${name} is at its default` });
   return (
-    <li className="space-y-2 py-4 first:pt-0 last:pb-0">
-      <p className="text-sm text-soft">{description}</p>
-      <div className="flex flex-wrap items-end gap-3">
-        <LineForm action="Save" busy={set.isPending} submit={(text) => set.mutate({ name, value: text("value") })}>
-          <Field label={name} name="value" defaultValue={value} autoComplete="off" required />
-        </LineForm>
-        {value === preset ? (
-          <span className="pb-2 text-xs text-muted">the default</span>
-        ) : (
-          <Button kind="quiet" className="h-9" disabled={reset.isPending} onClick={() => reset.mutate(name)}>
-            Back to {preset === "" ? "the default" : preset}
+    <li className="grid gap-x-6 gap-y-2 md:grid-cols-[minmax(0,1fr)_20rem]">
+      <div className="min-w-0">
+        <p>{description}</p>
+        <code className="text-xs break-all text-muted">{name}</code>
+      </div>
+      <div>
+        <Form
+          sending={set}
+          submit={({ text }) => set.mutate({ name, value: text("value") })}
+          className="flex items-start gap-2 *:first:grow"
+        >
+          <Field
+            label={name}
+            hidden
+            name="value"
+            defaultValue={value}
+            autoComplete="off"
+            autoCapitalize="none"
+            spellCheck={false}
+            hint={value === preset ? "The default." : `The default is ${preset === "" ? "empty" : preset}.`}
+            required
+          />
+          <Button type="submit" disabled={set.isPending} className="h-9 shrink-0 max-md:h-11">
+            Save
           </Button>
+        </Form>
+        {value !== preset && (
+          <button
+            type="button"
+            aria-label={`Back to the default: ${name}`}
+            className="mt-1 text-sm text-accent underline underline-offset-2 max-md:min-h-8"
+            disabled={reset.isPending}
+            onClick={() => reset.mutate(name)}
+          >
+            Back to the default
+          </button>
         )}
       </div>
     </li>

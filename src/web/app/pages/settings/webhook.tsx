@@ -1,18 +1,33 @@
-/** One webhook endpoint: its state, its secret, and the log of what was sent to it. */
+/** One webhook endpoint: its state, what it is told of, its secret, and the log of what was sent to it. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
 import { ArrowLeft } from "lucide-react";
 import { useState } from "react";
 import { useChange } from "../../lib/settings.ts";
-import { developerApi, secretQuery, WEBHOOKS, type WebhookView, webhookQuery } from "../../lib/settings-developers.ts";
+import {
+  developerApi,
+  EVENT_MEANING,
+  secretQuery,
+  WEBHOOKS,
+  type WebhookView,
+  webhookQuery,
+  webhooksQuery,
+} from "../../lib/settings-developers.ts";
 import { fullTime } from "../../lib/time.ts";
 import { Button } from "../../parts/button.tsx";
+import { ChoiceBoxes } from "../../parts/choice-boxes.tsx";
+import { ConfirmButton } from "../../parts/confirm-button.tsx";
 import { DeliveryLog } from "../../parts/delivery-log.tsx";
+import { Field } from "../../parts/field.tsx";
+import { Form } from "../../parts/form.tsx";
+import { LineForm } from "../../parts/line-form.tsx";
 import { Failed, Skeleton } from "../../parts/notice.tsx";
+import { Select } from "../../parts/select.tsx";
 import { Badge, CopyValue, Panel, SettingsPage } from "../../parts/settings.tsx";
 
-/** How long the secret before stays good, hours. */
-const OVERLAP_HOURS = 24;
+interface Shown {
+  webhook: WebhookView;
+}
 
 export function WebhookPage() {
   const { id = "" } = useParams({ strict: false });
@@ -25,62 +40,109 @@ export function WebhookPage() {
         <ArrowLeft size={15} aria-hidden /> All endpoints
       </Link>
       <SettingsPage title="Webhook endpoint">
-        <Endpoint of={webhook.data} />
-        <Secret id={id} />
+        <State webhook={webhook.data} />
         <DeliveryLog webhookId={id} />
+        <Target webhook={webhook.data} />
+        <Secret id={id} />
+        <Removal webhook={webhook.data} />
       </SettingsPage>
     </>
   );
 }
 
-function Endpoint({ of: { id, url, events, disabled, disabledAt, exhausted, createdAt } }: { of: WebhookView }) {
-  const navigate = useNavigate();
-  const test = useChange(developerApi.testWebhook, { key: WEBHOOKS, told: "A test is on its way" });
-  const enable = useChange(developerApi.enableWebhook, { key: WEBHOOKS, told: "Endpoint enabled" });
-  const remove = useChange(developerApi.removeWebhook, { key: [...WEBHOOKS, "list"], told: "Endpoint removed" });
-  function confirmRemoval(): void {
-    if (!confirm(`Remove ${url} with its log? It cannot be brought back.`)) return;
-    remove.mutate(id, { onSuccess: () => void navigate({ to: "/settings/webhooks" }) });
-  }
+function State({ webhook: { id, url, events, disabled, disabledAt, exhausted, createdAt } }: Shown) {
+  const test = useChange(developerApi.testWebhook, { key: WEBHOOKS, told: "A test is on its way", atForm: true });
+  const change = useChange(developerApi.changeWebhook, {
+    key: WEBHOOKS,
+    told: disabled ? "It is told again, from now on" : "It is told of nothing until it is enabled",
+  });
   return (
-    <Panel title={url}>
-      <p className="flex flex-wrap items-center gap-2 text-sm">
-        {disabled ? <Badge tone="bad">disabled</Badge> : <Badge tone="good">active</Badge>}
-        <span className="text-muted">
+    <Panel
+      title={url}
+      about={
+        <span className="flex flex-wrap items-center gap-2">
+          {disabled ? <Badge tone="bad">disabled</Badge> : <Badge tone="good">active</Badge>}
           {disabledAt === null ? `added ${fullTime(createdAt)}` : `since ${fullTime(disabledAt)}`}
           {exhausted > 0 && `, ${exhausted} in a row came to nothing`}
         </span>
-      </p>
-      <p className="mt-2 text-sm text-soft">Told of {events.join(", ")}</p>
-      <div className="mt-4 flex flex-wrap gap-2">
-        <Button kind="primary" onClick={() => test.mutate(id)} disabled={test.isPending}>
-          Send a test
-        </Button>
-        {disabled && (
-          <Button onClick={() => enable.mutate(id)} disabled={enable.isPending}>
+      }
+      action={
+        disabled ? (
+          <Button kind="primary" disabled={change.isPending} onClick={() => change.mutate({ id, disabled: false })}>
             Enable
           </Button>
-        )}
-        <Button kind="danger" onClick={confirmRemoval} disabled={remove.isPending}>
-          Remove
-        </Button>
-      </div>
+        ) : (
+          <ConfirmButton
+            question="Pause this endpoint?"
+            deed="Pause it"
+            told={
+              <p>
+                It is told of nothing until it is enabled again, not even afterwards of what happened meanwhile. What
+                waits to be sent to it fails.
+              </p>
+            }
+            disabled={change.isPending}
+            run={() => change.mutate({ id, disabled: true })}
+          >
+            Pause…
+          </ConfirmButton>
+        )
+      }
+    >
+      <LineForm
+        action="Send a test"
+        primary
+        sending={test}
+        submit={({ text }) => test.mutate({ id, event: text("event") })}
+      >
+        <Select label="A signed sample of" name="event" choices={Object.keys(EVENT_MEANING)} defaultValue={events[0]} />
+      </LineForm>
     </Panel>
   );
 }
 
+function Target({ webhook: { id, url, events } }: Shown) {
+  const { data } = useQuery(webhooksQuery);
+  const change = useChange(developerApi.changeWebhook, { key: WEBHOOKS, told: "Saved", atForm: true });
+  return (
+    <Panel title="Where, and what of">
+      <Form
+        sending={change}
+        submit={({ text, all }) => change.mutate({ id, url: text("url"), events: all("events") })}
+        className="space-y-4"
+      >
+        <Field label="URL" name="url" type="url" defaultValue={url} hint="What waits goes there as well." required />
+        <ChoiceBoxes
+          legend="Tell it of"
+          name="events"
+          choices={data?.events ?? events}
+          chosen={events}
+          meaning={EVENT_MEANING}
+        />
+        <Button type="submit" disabled={change.isPending}>
+          Save
+        </Button>
+      </Form>
+    </Panel>
+  );
+}
+
+/** How long the secret before stays good, hours. */
+const OVERLAPS = [
+  { value: "24", text: "a day" },
+  { value: "1", text: "an hour" },
+  { value: "168", text: "a week" },
+  { value: "0", text: "no time: it is known to others" },
+] as const;
+
 function Secret({ id }: { id: string }) {
   const [shown, setShown] = useState(false);
+  const [overlap, setOverlap] = useState<string>(OVERLAPS[0].value);
   const { data, error } = useQuery({ ...secretQuery(id), enabled: shown });
   const rotate = useChange(developerApi.rotateSecret, { key: [...WEBHOOKS, id], told: "There is a new secret" });
-  function confirmRotation(overlapHours: number): void {
-    const before =
-      overlapHours === 0 ? "The present one counts no more at once." : `Both are good for ${overlapHours} hours.`;
-    if (!confirm(`Make a new secret? ${before}`)) return;
-    rotate.mutate({ id, overlapHours }, { onSuccess: () => setShown(true) });
-  }
+  const hours = Number(overlap);
   return (
-    <Panel title="Signing secret">
+    <Panel title="Signing secret" about="What the receiver checks signatures with.">
       {error && (
         <p role="alert" className="mb-3 text-sm text-danger">
           {error.message}
@@ -99,17 +161,57 @@ function Secret({ id }: { id: string }) {
           )}
         </div>
       )}
-      <div className="flex flex-wrap gap-2">
-        <Button onClick={() => setShown(!shown)} aria-pressed={shown}>
+      <div className="flex flex-wrap items-end gap-3">
+        <Button onClick={() => setShown(!shown)} aria-pressed={shown} className="h-9">
           {shown ? "Hide secret" : "Show secret"}
         </Button>
-        <Button onClick={() => confirmRotation(OVERLAP_HOURS)} disabled={rotate.isPending}>
-          Rotate, both good for a day
-        </Button>
-        <Button kind="danger" onClick={() => confirmRotation(0)} disabled={rotate.isPending}>
-          Replace at once
-        </Button>
+        <Select
+          label="The present one stays good for"
+          choices={OVERLAPS}
+          value={overlap}
+          onChange={({ target }) => setOverlap(target.value)}
+        />
+        <ConfirmButton
+          question="Make a new secret?"
+          deed="Make a new secret"
+          told={
+            <p>
+              {hours === 0
+                ? "The present one counts no more at once: until the receiver knows the new one, it refuses what it is sent."
+                : `Both are good for ${OVERLAPS.find(({ value }) => value === overlap)?.text}: give the receiver the new one in that time.`}
+            </p>
+          }
+          harmless={hours > 0}
+          disabled={rotate.isPending}
+          run={() => rotate.mutate({ id, overlapHours: hours }, { onSuccess: () => setShown(true) })}
+          className="h-9"
+        >
+          Rotate…
+        </ConfirmButton>
       </div>
+    </Panel>
+  );
+}
+
+function Removal({ webhook: { id, url } }: Shown) {
+  const navigate = useNavigate();
+  const remove = useChange(developerApi.removeWebhook, { key: [...WEBHOOKS, "list"], told: "Endpoint removed" });
+  return (
+    <Panel title="Remove this endpoint" about="With its secret and its log. It cannot be brought back.">
+      <ConfirmButton
+        question="Remove this endpoint?"
+        deed="Remove endpoint"
+        told={
+          <>
+            <p className="break-all">{url} is told of nothing more, and what waits is not sent.</p>
+            <p>Its log goes too.</p>
+          </>
+        }
+        disabled={remove.isPending}
+        run={() => remove.mutate(id, { onSuccess: () => void navigate({ to: "/settings/webhooks" }) })}
+      >
+        Remove endpoint…
+      </ConfirmButton>
     </Panel>
   );
 }

@@ -1,14 +1,14 @@
 /** Webhook endpoints: who is told of which events. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import type { FormEvent } from "react";
+import { ChevronRight, Plus } from "lucide-react";
 import { useChange } from "../../lib/settings.ts";
-import { developerApi, WEBHOOKS, webhooksQuery } from "../../lib/settings-developers.ts";
-import { Button } from "../../parts/button.tsx";
+import { developerApi, EVENT_MEANING, WEBHOOKS, webhooksQuery } from "../../lib/settings-developers.ts";
 import { ChoiceBoxes } from "../../parts/choice-boxes.tsx";
 import { Field } from "../../parts/field.tsx";
+import { FormDialog } from "../../parts/form-dialog.tsx";
 import { Failed, Skeleton } from "../../parts/notice.tsx";
-import { Badge, Panel, SettingsPage } from "../../parts/settings.tsx";
+import { Badge, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
 
 export function WebhooksPage() {
   const list = useQuery(webhooksQuery);
@@ -16,52 +16,77 @@ export function WebhooksPage() {
   if (!list.data) return <Skeleton what="webhooks" />;
   const { webhooks, events } = list.data;
   return (
-    <SettingsPage title="Webhooks" intro="A signed POST to a URL of yours whenever something happens to mail here.">
+    <SettingsPage
+      title="Webhooks"
+      intro={
+        <>
+          A signed POST to a URL of yours whenever something happens to mail here. How to check the signature stands in
+          the{" "}
+          <a href="/api/docs#signatures" className="text-accent underline underline-offset-2">
+            API reference
+          </a>
+          .
+        </>
+      }
+      action={<NewWebhook events={events} />}
+    >
       <Panel title="Endpoints">
-        {webhooks.length === 0 && <p className="text-sm text-muted">There is none yet.</p>}
-        <ul aria-label="Endpoints" className="divide-y divide-line">
-          {webhooks.map(({ id, url, events: told, disabled }) => (
-            <li key={id} className="py-3 text-sm first:pt-0 last:pb-0">
-              <p className="flex flex-wrap items-center gap-2">
-                <Link
-                  to="/settings/webhooks/$id"
-                  params={{ id }}
-                  className="font-medium break-all text-accent underline underline-offset-2"
-                >
-                  {url}
-                </Link>
-                {disabled && <Badge tone="bad">disabled</Badge>}
-              </p>
-              <p className="mt-0.5 text-xs text-muted">{told.join(", ")}</p>
+        {webhooks.length === 0 && <Nothing>There is none yet.</Nothing>}
+        <Rows label="Endpoints">
+          {webhooks.map(({ id, url, events: told, disabled, exhausted }) => (
+            <li key={id} className="relative flex items-center gap-3 hover:bg-hover">
+              <div className="min-w-0 grow">
+                <p className="flex flex-wrap items-center gap-x-2 gap-y-1">
+                  <Link
+                    to="/settings/webhooks/$id"
+                    params={{ id }}
+                    className="font-medium break-all after:absolute after:inset-0"
+                  >
+                    {url}
+                  </Link>
+                  {disabled && <Badge tone="bad">disabled</Badge>}
+                  {!disabled && exhausted > 0 && <Badge tone="warn">failing</Badge>}
+                </p>
+                <p className="text-sm text-muted">{told.join(", ")}</p>
+              </div>
+              <ChevronRight size={16} className="shrink-0 text-muted" aria-hidden />
             </li>
           ))}
-        </ul>
+        </Rows>
       </Panel>
-      <NewWebhook events={events} />
     </SettingsPage>
   );
 }
 
 function NewWebhook({ events }: { events: readonly string[] }) {
   const navigate = useNavigate();
-  const add = useChange(developerApi.addWebhook, { key: WEBHOOKS, told: "Endpoint added" });
-  function submit(event: FormEvent<HTMLFormElement>): void {
-    event.preventDefault();
-    const given = new FormData(event.currentTarget);
-    add.mutate(
-      { url: String(given.get("url")), events: given.getAll("events").map(String) },
-      { onSuccess: ({ id }) => void navigate({ to: "/settings/webhooks/$id", params: { id } }) },
-    );
-  }
+  const add = useChange(developerApi.addWebhook, { key: WEBHOOKS, told: "Endpoint added", atForm: true });
   return (
-    <Panel title="New endpoint">
-      <form onSubmit={submit} className="space-y-3">
-        <Field label="URL" name="url" type="url" placeholder="https://example.com/hooks/mail" required />
-        <ChoiceBoxes legend="Tell it of" name="events" choices={events} />
-        <Button kind="primary" type="submit" disabled={add.isPending}>
-          Add endpoint
-        </Button>
-      </form>
-    </Panel>
+    <FormDialog
+      label={
+        <>
+          <Plus size={16} aria-hidden /> Add an endpoint
+        </>
+      }
+      title="Add an endpoint"
+      action="Add endpoint"
+      sending={add}
+      submit={({ text, all }) =>
+        add.mutate(
+          { url: text("url"), events: all("events") },
+          { onSuccess: ({ id }) => void navigate({ to: "/settings/webhooks/$id", params: { id } }) },
+        )
+      }
+    >
+      <Field
+        label="URL"
+        name="url"
+        type="url"
+        placeholder="https://example.com/hooks/mail"
+        hint="Reachable from the internet; https is advised."
+        required
+      />
+      <ChoiceBoxes legend="Tell it of" name="events" choices={events} meaning={EVENT_MEANING} />
+    </FormDialog>
   );
 }

@@ -1,0 +1,257 @@
+/** One mailbox: name, owner, quota, aliases, shares, whether it may send, and removing it. */
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useParams } from "@tanstack/react-router";
+import { ArrowLeft, X } from "lucide-react";
+import type { ReactNode } from "react";
+import { sizeOf } from "../../lib/people.ts";
+import { useChange } from "../../lib/settings.ts";
+import {
+  type MailboxAdminView,
+  mailboxesSettingsQuery,
+  peopleQuery,
+  SHARES,
+  WORKSPACE,
+  workspaceApi,
+} from "../../lib/settings-workspace.ts";
+import { Button, IconButton } from "../../parts/button.tsx";
+import { ConfirmButton } from "../../parts/confirm-button.tsx";
+import { Field } from "../../parts/field.tsx";
+import { LineForm } from "../../parts/line-form.tsx";
+import { Failed, Skeleton } from "../../parts/notice.tsx";
+import { Select } from "../../parts/select.tsx";
+import { Badge, Nothing, Panel, Rows, SettingsPage, UseBar } from "../../parts/settings.tsx";
+
+const GB = 1_000_000_000;
+
+interface Shown {
+  mailbox: MailboxAdminView;
+}
+
+export function MailboxPage() {
+  const { id = "" } = useParams({ strict: false });
+  const list = useQuery(mailboxesSettingsQuery);
+  if (list.isError) return <Failed error={list.error} retry={() => list.refetch()} />;
+  if (!list.data) return <Skeleton what="the mailbox" />;
+  const { mailboxes, defaultQuotaBytes } = list.data;
+  const mailbox = mailboxes.find((known) => known.id === id);
+  return (
+    <>
+      <Link to="/settings/mailboxes" className="mb-3 inline-flex items-center gap-1.5 text-sm text-soft hover:text-ink">
+        <ArrowLeft size={15} aria-hidden /> All mailboxes
+      </Link>
+      {mailbox === undefined ? (
+        <SettingsPage title="There is no such mailbox" intro="It may have been removed.">
+          {null}
+        </SettingsPage>
+      ) : (
+        <SettingsPage title={mailbox.address}>
+          <General mailbox={mailbox} />
+          <Storage mailbox={mailbox} defaultQuotaBytes={defaultQuotaBytes} />
+          <Aliases mailbox={mailbox} />
+          <Shares mailbox={mailbox} />
+          <Sending mailbox={mailbox} />
+          <Removal mailbox={mailbox} />
+        </SettingsPage>
+      )}
+    </>
+  );
+}
+
+function General({ mailbox: { id, name, ownerId } }: Shown) {
+  const rename = useChange(workspaceApi.changeMailbox, { key: WORKSPACE, told: "Name changed", atForm: true });
+  const assign = useChange(workspaceApi.changeMailbox, { key: WORKSPACE, told: "Owner changed" });
+  const { data } = useQuery(peopleQuery);
+  const people = (data?.people ?? []).map((person) => ({
+    value: person.id,
+    text: `${person.name}, ${person.email}`,
+  }));
+  return (
+    <Panel title="Name and owner">
+      <div className="space-y-4">
+        <LineForm action="Save name" sending={rename} submit={({ text }) => rename.mutate({ id, name: text("name") })}>
+          <Field label="Name" name="name" defaultValue={name} autoComplete="off" required />
+        </LineForm>
+        <Select
+          label="Owner, who reaches it without a share"
+          choices={[{ value: "", text: "Nobody: for a team" }, ...people]}
+          value={ownerId ?? ""}
+          disabled={assign.isPending}
+          onChange={({ target: { value } }) => assign.mutate({ id, owner: value === "" ? null : value })}
+        />
+      </div>
+    </Panel>
+  );
+}
+
+function Storage({ mailbox, defaultQuotaBytes }: Shown & { defaultQuotaBytes: number }) {
+  const { id, address, usedBytes, quotaBytes } = mailbox;
+  const quota = quotaBytes ?? defaultQuotaBytes;
+  const change = useChange(workspaceApi.changeMailbox, { key: WORKSPACE, told: "Quota changed", atForm: true });
+  return (
+    <Panel title="Storage" about="Mail to a full mailbox is put off: senders try again for some days.">
+      <p className="mb-1.5">
+        {sizeOf(usedBytes)} of {sizeOf(quota)} used
+      </p>
+      <UseBar label={`Use of ${address}`} used={usedBytes} of={quota} />
+      <div className="mt-4">
+        <LineForm
+          action="Save quota"
+          sending={change}
+          submit={({ text }) =>
+            change.mutate({ id, quotaBytes: text("quota") === "" ? null : Math.round(Number(text("quota")) * GB) })
+          }
+        >
+          <Field
+            label="Quota in GB"
+            hint={`Empty for the server's ${sizeOf(defaultQuotaBytes)}.`}
+            name="quota"
+            type="number"
+            min={0}
+            step="any"
+            defaultValue={quotaBytes === null ? "" : quotaBytes / GB}
+          />
+        </LineForm>
+      </div>
+    </Panel>
+  );
+}
+
+function Sending({ mailbox: { id, address, pausedReason } }: Shown) {
+  const pause = useChange(workspaceApi.changeMailbox, {
+    key: WORKSPACE,
+    told: "Nothing more is sent from it",
+    atForm: true,
+  });
+  const resume = useChange(workspaceApi.changeMailbox, { key: WORKSPACE, told: "Mail may be sent from it again" });
+  if (pausedReason !== null) {
+    return (
+      <Panel title="Sending is paused" about={pausedReason} action={<Badge tone="bad">paused</Badge>}>
+        <Button disabled={resume.isPending} onClick={() => resume.mutate({ id, pausedReason: null })}>
+          Let it send again
+        </Button>
+      </Panel>
+    );
+  }
+  return (
+    <Panel
+      title="Pause sending"
+      about={`Nothing more is accepted for sending from ${address}; what was goes out, and mail goes on arriving.`}
+    >
+      <LineForm
+        action="Pause sending"
+        sending={pause}
+        submit={({ text }) => pause.mutate({ id, pausedReason: text("reason") })}
+      >
+        <Field label="Reason, told to who tries to send" name="reason" maxLength={500} required />
+      </LineForm>
+    </Panel>
+  );
+}
+
+function Removable({ label, remove, children }: { label: string; remove(): void; children: ReactNode }) {
+  return (
+    <li className="flex items-center justify-between gap-2">
+      <span className="min-w-0 break-all">{children}</span>
+      <IconButton icon={X} label={label} onClick={remove} />
+    </li>
+  );
+}
+
+function Aliases({ mailbox: { id, aliases, catchAlls } }: Shown) {
+  const add = useChange(workspaceApi.addAlias, { key: WORKSPACE, told: "Alias added", atForm: true });
+  const remove = useChange(workspaceApi.removeAlias, { key: WORKSPACE, told: "Alias removed" });
+  const all = [...aliases, ...catchAlls];
+  return (
+    <Panel title="Aliases" about="Mail to these addresses comes here too, and may be answered from them.">
+      <div className="mb-4">
+        <LineForm
+          action="Add alias"
+          sending={add}
+          submit={({ text, empty }) => add.mutate({ id, alias: text("alias") }, { onSuccess: empty })}
+        >
+          <Field
+            label="Alias"
+            hint="*@your.domain takes what no other address does."
+            name="alias"
+            autoComplete="off"
+            required
+          />
+        </LineForm>
+      </div>
+      <Rows label="Aliases">
+        {all.map((alias) => (
+          <Removable key={alias} label={`Remove alias ${alias}`} remove={() => remove.mutate({ id, alias })}>
+            {alias}
+          </Removable>
+        ))}
+      </Rows>
+    </Panel>
+  );
+}
+
+function Shares({ mailbox: { id, grants, ownerId } }: Shown) {
+  const add = useChange(workspaceApi.share, { key: WORKSPACE, told: "Shared", atForm: true });
+  const remove = useChange(workspaceApi.unshare, { key: WORKSPACE, told: "No longer shared" });
+  const { data } = useQuery(peopleQuery);
+  const people = (data?.people ?? [])
+    .filter((person) => person.id !== ownerId)
+    .map(({ email, name }) => ({ value: email, text: `${name}, ${email}` }));
+  return (
+    <Panel title="Shared with" about="Owners and admins of the workspace reach every mailbox anyway.">
+      {people.length === 0 ? (
+        <Nothing>There is nobody else here to share it with.</Nothing>
+      ) : (
+        <div className="mb-4">
+          <LineForm
+            action="Share"
+            sending={add}
+            submit={({ text }) => add.mutate({ id, user: text("user"), access: text("access") })}
+          >
+            <Select label="Share with" name="user" choices={people} />
+            <Select label="They may" name="access" choices={SHARES} />
+          </LineForm>
+        </div>
+      )}
+      <Rows label="Shared with">
+        {grants.map(({ user, access }) => (
+          <Removable key={user} label={`Stop sharing with ${user}`} remove={() => remove.mutate({ id, user })}>
+            {user} <Badge tone="quiet">{access}</Badge>
+          </Removable>
+        ))}
+      </Rows>
+    </Panel>
+  );
+}
+
+function Removal({ mailbox: { id, address, usedBytes, aliases, catchAlls } }: Shown) {
+  const navigate = useNavigate();
+  const remove = useChange(workspaceApi.removeMailbox, { key: WORKSPACE, told: `${address} is removed` });
+  const also = [...aliases, ...catchAlls];
+  /** useChange tells of a failure. */
+  const told = (): void => {};
+  return (
+    <Panel title="Remove this mailbox" about="With all its mail. It cannot be brought back.">
+      <ConfirmButton
+        question={`Remove ${address}?`}
+        deed="Remove mailbox and mail"
+        told={
+          <>
+            <p>All its mail, {sizeOf(usedBytes)}, is deleted for good. There is no undo but a backup.</p>
+            <p>
+              Mail to {address}
+              {also.length > 0 && ` and to its aliases ${also.join(", ")}`} is refused from now on, as for an address
+              that does not exist.
+            </p>
+            <p>Who it was shared with loses it. People and their API keys stay.</p>
+          </>
+        }
+        phrase={address}
+        disabled={remove.isPending}
+        // The page is gone by then, so that what mutate is given would not be called.
+        run={() => void remove.mutateAsync(id).then(() => navigate({ to: "/settings/mailboxes" }), told)}
+      >
+        {remove.isPending ? "Removing its mail…" : "Remove mailbox…"}
+      </ConfirmButton>
+    </Panel>
+  );
+}

@@ -1,0 +1,49 @@
+/** A long list, narrowed by a word. */
+import { type ReactNode, useState } from "react";
+
+/** From so many on one looks for something rather than at it. */
+const LONG = 9;
+/** Shown at once; whoever looks for something narrows the list. */
+const MOST = 200;
+
+export function Filtered<T>({
+  of: entries,
+  label,
+  textOf,
+  children,
+}: {
+  of: readonly T[];
+  /** What is looked for, such as "Find a person". */
+  label: string;
+  textOf(entry: T): string;
+  children(shown: readonly T[]): ReactNode;
+}) {
+  const [word, setWord] = useState("");
+  const wanted = word.trim().toLowerCase();
+  const found = wanted === "" ? entries : entries.filter((entry) => textOf(entry).toLowerCase().includes(wanted));
+  return (
+    <>
+      {entries.length >= LONG && (
+        <div className="mb-4">
+          <input
+            type="search"
+            aria-label={label}
+            placeholder={`${label}…`}
+            value={word}
+            onChange={(event) => setWord(event.target.value)}
+            className="control w-full max-w-80"
+          />
+          <p role="status" className={wanted === "" ? "sr-only" : "mt-2 text-sm text-muted"}>
+            {wanted !== "" && `${found.length} of ${entries.length}`}
+          </p>
+        </div>
+      )}
+      {children(found.slice(0, MOST))}
+      {found.length > MOST && (
+        <p className="mt-3 text-sm text-muted">
+          These are the first {MOST} of {found.length}: find the others by a word of theirs.
+        </p>
+      )}
+    </>
+  );
+}
