@@ -26,6 +26,7 @@ import { createIndexUpkeep } from "./search/upkeep.ts";
 import { createDevelopers, type Developers } from "./settings/developers.ts";
 import { createDomains, type Domains } from "./settings/domains.ts";
 import { createFirstRun, type FirstRun } from "./settings/first-run.ts";
+import { createPublishedPolicy } from "./settings/mta-sts.ts";
 import { createOutbound, type Outbound } from "./settings/outbound.ts";
 import { createPeople, type People } from "./settings/people.ts";
 import { claimFolder } from "./store/claim.ts";
@@ -104,7 +105,8 @@ export function createAppliance(
   const engine = createFts5Engine(store);
   const mailbox = createMailbox({ store, engine, runtime, options, log });
   const people = createPeople({ store, runtime });
-  const domains = createDomains({ store, runtime, hostname: config.hostname });
+  const policy = createPublishedPolicy({ options, hostname: config.hostname, baseUrl: config.baseUrl });
+  const domains = createDomains({ store, runtime, hostname: config.hostname, policy });
   let events: Events | undefined;
   const deliverSoon = (): void => events?.deliverSoon();
   const developers = createDevelopers({ store, options, runtime, deliverSoon });
@@ -148,7 +150,7 @@ export function createAppliance(
   function startWeb(parts: Pick<StartParts, "rest" | "web" | "health" | "metrics" | "certificates">) {
     const { http, https, baseUrl } = config;
     return startHttp({
-      ...{ ...parts, http, https, baseUrl, runtime, log },
+      ...{ ...parts, policyAt: domains.policyAt, http, https, baseUrl, runtime, log },
       bound: (variable, start) =>
         bound(variable, async () => {
           const server = await start();

@@ -1,12 +1,15 @@
 /** The DNS records of a domain of ours, and whether the world sees them. */
+import { readStsRecord } from "../mta/mta-sts.ts";
 import type { DnsResolver } from "../runtime.ts";
 
 export interface DnsRecord {
-  type: "MX" | "TXT";
+  type: "MX" | "TXT" | "CNAME";
   name: string;
   /** As it stands in the zone; one string, however a zone file has to split it. */
   value: string;
-  purpose: "mx" | "spf" | "dkim" | "dmarc" | "ownership";
+  purpose: "mx" | "spf" | "dkim" | "dmarc" | "ownership" | "mta-sts" | "tls-rpt";
+  /** Good to have; nothing is wrong without it. */
+  optional?: true;
 }
 
 export interface FoundRecord extends DnsRecord {
@@ -38,6 +41,13 @@ function satisfies(record: DnsRecord, published: readonly string[]): boolean {
       return published.filter((text) => /^v=spf1( |$)/i.test(text)).length === 1;
     case "dmarc":
       return published.filter((text) => /^v=DMARC1\s*(;|$)/.test(text)).length === 1;
+    case "mta-sts":
+      // The id of the policy, or the host it is at.
+      return record.type === "TXT"
+        ? readStsRecord(published) === readStsRecord([record.value])
+        : published.includes(record.value);
+    case "tls-rpt":
+      return published.filter((text) => /^v=TLSRPTv1\s*;/.test(text)).length === 1;
     case "dkim":
       return published.some((text) => tagsOf(text).get("p") === tagsOf(record.value).get("p"));
   }
@@ -47,12 +57,19 @@ function satisfies(record: DnsRecord, published: readonly string[]): boolean {
  * What is published at the name: hosts of MX records, texts of TXT records. Bun's resolver gives each string of a text
  * as a record of its own, so what they make together is a candidate too: a key is longer than a string can be.
  */
-async function publishedAt(dns: DnsResolver, { type, name, purpose }: DnsRecord): Promise<string[]> {
+async function publishedAt(dns: DnsResolver, { type, name, value, purpose }: DnsRecord): Promise<string[]> {
+  if (type === "CNAME") return (await leadsTo(dns, name, value)) ? [value] : [];
   if (type === "TXT") {
     const texts = (await dns.resolveTxt(name)).map((strings) => strings.join(""));
     return purpose === "dkim" && texts.length > 1 ? [...texts, texts.join("")] : texts;
   }
   return (await dns.resolveMx(name)).map((mx) => mx.exchange.toLowerCase().replace(/\.$/, ""));
+}
+
+/** Whether a name leads where another does, by whichever records. */
+async function leadsTo(dns: DnsResolver, name: string, target: string): Promise<boolean> {
+  const [found, wanted] = await Promise.all([dns.resolve4(name), dns.resolve4(target)]);
+  return found.some((address) => wanted.includes(address));
 }
 
 /** No such name, or no such record at it. */

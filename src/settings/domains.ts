@@ -6,10 +6,12 @@ import { generateKeyPair, type KeyObject } from "node:crypto";
 import { promisify } from "node:util";
 import { and, asc, eq, isNull } from "drizzle-orm";
 import { AppError } from "../errors.ts";
+import { POLICY_PATH, policyHostOf } from "../mta/mta-sts.ts";
 import { newId, type Runtime, randomToken } from "../runtime.ts";
 import * as schema from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { type DnsRecord, type FoundRecord, lookUp } from "./dns.ts";
+import type { PublishedPolicy } from "./mta-sts.ts";
 import { domainOf } from "./names.ts";
 
 export interface DomainEntry {
@@ -49,6 +51,8 @@ export async function makeDkimKeys(): Promise<DkimKey[]> {
 export interface DomainsParts {
   store: Store;
   runtime: Pick<Runtime, "now" | "randomBytes" | "dns">;
+  /** Of mail to the domains. By default, none is published. */
+  policy?: PublishedPolicy;
   /** Name of this server: where the MX record points. */
   hostname: string;
 }
@@ -58,7 +62,7 @@ export type Domains = ReturnType<typeof createDomains>;
 /** The records that show that a domain is ours to send from. */
 const VERIFYING: ReadonlySet<DnsRecord["purpose"]> = new Set(["ownership", "dkim"]);
 
-export function createDomains({ store, runtime, hostname }: DomainsParts) {
+export function createDomains({ store, runtime, hostname, policy }: DomainsParts) {
   /** `keys` from makeDkimKeys. @throws AppError conflict when some workspace has the domain. */
   function addDomain(tx: Tx, workspaceId: string, text: string, keys: readonly DkimKey[]): DomainEntry {
     const name = domainOf(text);
@@ -104,7 +108,16 @@ export function createDomains({ store, runtime, hostname }: DomainsParts) {
   const policyHosts = (): string[] =>
     listDomains()
       .filter(({ verifiedAt }) => verifiedAt !== null)
-      .map(({ name }) => `mta-sts.${name}`);
+      .map(({ name }) => policyHostOf(name));
+
+  /**
+   * What a host answers at a path, if it is a policy host: the policy, or null for nothing. Undefined for any other
+   * host. `host`: lower case.
+   */
+  function policyAt(host: string, path: string): string | null | undefined {
+    if (!policy || !policyHosts().includes(host)) return undefined;
+    return path === POLICY_PATH ? policy.text() : null;
+  }
 
   /** @throws AppError not_found */
   function domainNamed(text: string, workspaceId?: string): DomainEntry {
@@ -149,6 +162,7 @@ export function createDomains({ store, runtime, hostname }: DomainsParts) {
         value: `mailroom-verify=${domain.ownershipToken}`,
         purpose: "ownership",
       },
+      ...(policy?.recordsOf(name) ?? []),
     ];
   }
 
@@ -197,6 +211,7 @@ export function createDomains({ store, runtime, hostname }: DomainsParts) {
     addDomain,
     listDomains,
     policyHosts,
+    policyAt,
     domainNamed,
     domainIn,
     recordsOf,

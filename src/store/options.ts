@@ -158,6 +158,20 @@ function folder(description: string): Setting<string> {
   };
 }
 
+/** One of several words. */
+function choice<const W extends string>(words: readonly W[], preset: W, description: string): Setting<W> {
+  return {
+    default: preset,
+    description,
+    parse(text) {
+      const value = words.find((word) => word === text);
+      if (value === undefined) throw new ConfigError(`give one of ${words.join(", ")}`);
+      return value;
+    },
+    format: String,
+  };
+}
+
 const ENGINES = ["fts5"] as const;
 
 function engine(description: string): Setting<(typeof ENGINES)[number]> {
@@ -222,6 +236,11 @@ export const SETTINGS = {
     SECONDS,
     [60, 300, 900, 1800, 3600, 7200, 14_400, 28_800, 57_600],
     "Waits between delivery attempts after a temporary failure; after the last, the recipient bounces",
+  ),
+  "mtaSts.mode": choice(
+    ["none", "testing", "enforce"],
+    "testing",
+    "MTA-STS policy published for the domains; enforce only while this server is their only MX",
   ),
   "mx.trustedNetworks": orWord(
     "none",

@@ -26,6 +26,8 @@ export interface HttpServerParts extends OpenParts, Omit<HttpListenerParts, "ans
   rest: Rest;
   web: Pick<Web, "answer">;
   metrics?: AnswerMetrics;
+  /** The MTA-STS policy at a host and path: null for a policy host's other paths, undefined for other hosts. */
+  policyAt?: (host: string, path: string) => string | null | undefined;
   /** It is behind TLS of ours: whatever it answers says to come by HTTPS only from now on. */
   secure?: boolean;
 }
@@ -66,7 +68,14 @@ async function answerOpenly(request: Request, path: string, parts: OpenParts): P
 }
 
 /** Starts listening with the app. @throws when the address cannot be bound. */
-export function createHttpServer({ rest, web, metrics, secure = false, ...parts }: HttpServerParts): HttpServer {
+export function createHttpServer({
+  rest,
+  web,
+  metrics,
+  policyAt,
+  secure = false,
+  ...parts
+}: HttpServerParts): HttpServer {
   async function answer(request: Request, peer: string | undefined): Promise<Response> {
     const response = await find(request, peer);
     if (secure) response.headers.set("strict-transport-security", STRICT_TRANSPORT_SECURITY);
@@ -84,11 +93,24 @@ export function createHttpServer({ rest, web, metrics, secure = false, ...parts 
     if (path === "/metrics" && metrics && (request.method === "GET" || request.method === "HEAD")) {
       return metrics(named, peer);
     }
+    const policy = answerPolicy(named, path);
+    if (policy) return policy;
     const isApi = path.startsWith("/api/");
     if (isApi && !path.startsWith(REFERENCE_PATH)) return rest(named, peer);
     const answered = (await answerOpenly(named, path, parts)) ?? (await web.answer(named, path, peer));
     return answered ?? (isApi ? rest(named, peer) : text("Not found\n", 404));
   }
+
+  /** A policy host is for nothing else, but for getting its certificate. */
+  function answerPolicy(request: Request, path: string): Response | undefined {
+    const host = request.headers.get("host")?.toLowerCase().replace(/:\d+$/, "") ?? "";
+    if (!host.startsWith("mta-sts.") || path.startsWith(CHALLENGE)) return undefined;
+    const policy = policyAt?.(host, path);
+    if (policy === undefined) return undefined;
+    if (policy === null || (request.method !== "GET" && request.method !== "HEAD")) return text("Not found\n", 404);
+    return text(policy, 200, { "content-type": "text/plain; charset=utf-8" });
+  }
+
   return listenHttp({ ...parts, answer });
 }
 

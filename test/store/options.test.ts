@@ -32,6 +32,7 @@ test("every setting of the contract, with its default", () => {
     "smtp.outboundPort": "25",
     "smtp.maxMessageBytes": "26214400",
     "smtp.retrySeconds": "60,300,900,1800,3600,7200,14400,28800,57600",
+    "mtaSts.mode": "testing",
     "mx.trustedNetworks": "127.0.0.0/8,::1/128",
     "mx.connectionsPerMinute": "300",
     "mx.messagesPerMinute": "300",

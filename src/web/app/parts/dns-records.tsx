@@ -10,6 +10,8 @@ const PURPOSES = {
   dkim: "Lets receivers check signatures (DKIM)",
   dmarc: "Says what becomes of mail that fails (DMARC)",
   ownership: "Shows that the domain is yours",
+  "mta-sts": "Has senders insist on encryption (MTA-STS)",
+  "tls-rpt": "Has senders report failed encryption (TLS-RPT)",
 } as const;
 
 const STATES = {
@@ -30,11 +32,14 @@ export function DnsRecords({
 }) {
   return (
     <Rows label={label}>
-      {records.map(({ type, name: at, value, purpose, state }) => (
+      {records.map(({ type, name: at, value, purpose, state, optional }) => (
         <li key={`${purpose} ${at}`} className="space-y-2">
           <p className="flex flex-wrap items-center gap-x-3 gap-y-1 text-sm">
-            <span className="w-9 font-mono font-semibold">{type}</span>
-            <span className="grow text-soft">{PURPOSES[purpose]}</span>
+            <span className="w-14 font-mono font-semibold">{type}</span>
+            <span className="grow text-soft">
+              {PURPOSES[purpose]}
+              {optional && ", optional"}
+            </span>
             {state !== undefined && <State of={state} />}
           </p>
           <div className="grid gap-2 md:grid-cols-2">

@@ -66,7 +66,7 @@ function Domain({ domain }: { domain: DomainView }) {
   const remove = useChange(workspaceApi.removeDomain, { key: WORKSPACE, told: "Domain removed" });
   const { id, name } = domain;
   const { verifiedAt, records } = seen.data ?? domain;
-  const missing = records.filter(({ state }) => state === "missing").length;
+  const missing = records.filter(({ state, optional }) => state === "missing" && !optional).length;
   const askVerification = () =>
     verify.mutate(id, {
       onSuccess: (answer) => {
