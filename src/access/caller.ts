@@ -2,10 +2,10 @@
  * Who asks, and what they reach: the one place that decides it (spec: Authentication 3 to 7). Every query about mail
  * starts from a Reach made here. What a caller does not reach does not exist for them: the same 404 in both cases.
  */
-import { sql } from "drizzle-orm";
+import { eq, sql } from "drizzle-orm";
 import { AppError } from "../errors.ts";
 import { prepared } from "../store/prepared.ts";
-import { type GrantAccess, grants, mailboxes, type Role, type Scope } from "../store/schema.ts";
+import { type GrantAccess, grants, mailboxes, type Role, SCOPES, type Scope, users } from "../store/schema.ts";
 import type { Db } from "../store/store.ts";
 
 /** A person, as their role is now, and what the key or session they came with may do. */
@@ -124,4 +124,18 @@ export function requireScope(caller: Caller, scope: Scope): void {
   if (!caller.scopes.has(scope)) {
     throw new AppError("missing_scope", `This API key lacks the scope "${scope}": create one that has it`);
   }
+}
+
+const personById = prepared((db) =>
+  db
+    .select({ userId: users.id, workspaceId: users.workspaceId, role: users.role, email: users.email })
+    .from(users)
+    .where(eq(users.id, sql.placeholder("id")))
+    .prepare(),
+);
+
+/** Somebody as they are now, for what they asked to be done later; undefined once they left. */
+export function findPerson(db: Db, userId: string): Caller | undefined {
+  const person = personById(db).get({ id: userId });
+  return person && { ...person, scopes: new Set(SCOPES) };
 }

@@ -84,6 +84,19 @@ export function requireLiveKey(db: Db, { keyId }: Caller): void {
   throw new AppError("unauthorized", "This API key was revoked, or its creator left, before the request was done");
 }
 
+const keyHolder = prepared((db) =>
+  db
+    .select({ key: apiKeys.name, person: users.name })
+    .from(apiKeys)
+    .innerJoin(users, eq(users.id, apiKeys.userId))
+    .where(eq(apiKeys.id, sql.placeholder("id")))
+    .prepare(),
+);
+
+/** The names of the key that a caller came with and of its creator; undefined for who came without one. */
+export const holderOf = (db: Db, { keyId }: Caller): { key: string; person: string } | undefined =>
+  keyId === undefined ? undefined : keyHolder(db).get({ id: keyId });
+
 /** Revokes a key at once and for good. False when no live key has that id. */
 export function revokeKey(tx: Tx, id: string, now: number): boolean {
   const revoked = tx

@@ -27,7 +27,8 @@ function tooLarge(mostBytes: number): AppError {
   return new AppError("payload_too_large", `The body is too large: send at most ${mostBytes} bytes`);
 }
 
-async function readBytes(request: Request, mostBytes: number): Promise<Uint8Array> {
+/** The bytes of a body. @throws AppError bad_request, payload_too_large */
+export async function readBytes(request: Request, mostBytes: number): Promise<Uint8Array> {
   const length = request.headers.get("content-length");
   if (length !== null && Number(length) > mostBytes) throw tooLarge(mostBytes);
   const parts: Uint8Array[] = [];

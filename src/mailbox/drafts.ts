@@ -1,57 +1,117 @@
 /**
  * Drafts as the app opens them, to be reviewed, changed, sent or discarded. Who opens one to send it becomes its sender,
- * and so sees every recipient, Bcc too (contract: Bcc).
+ * and so sees every recipient, Bcc too (contract: Bcc). A draft is a conversation of its own, with one message.
  */
-import { and, desc, eq, sql } from "drizzle-orm";
+import { and, asc, desc, eq, isNotNull, min, sql } from "drizzle-orm";
 import { type Caller, type Reach, requireAccess } from "../access/caller.ts";
 import { AppError } from "../errors.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { prepared } from "../store/prepared.ts";
-import { messageBodies, messages, threads } from "../store/schema.ts";
+import {
+  attachments,
+  type DraftAgent,
+  drafts,
+  messageBodies,
+  messages,
+  threads,
+  type Unfinished,
+} from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { reachedThread } from "./change.ts";
-import { decompressHtml } from "./message-view.ts";
+import { type AttachmentRow, decompressHtml } from "./message-view.ts";
 import { deleteConversations } from "./removal.ts";
 
 export interface Draft {
+  /** Id of its conversation. */
+  id: string;
+  /** messages.seq */
+  seq: number;
+  threadSeq: number;
   reach: Reach;
   from: EmailAddress;
   to: EmailAddress[];
   cc: EmailAddress[];
   bcc: EmailAddress[];
+  /** What was typed beside them and is no address yet. */
+  unfinished: Unfinished;
   subject: string;
   text: string;
   /** As it was written, not sanitised. */
   html?: string;
+  attachments: AttachmentRow[];
   /** In-Reply-To and References. */
   headers: [name: string, value: string][];
   /** Id of the conversation that it answers, if that is there still. */
   answers?: string;
+  /** Made with an API key. */
+  agent?: DraftAgent;
+  /** Counts the changes. */
+  revision: number;
+  /** Epoch ms. */
+  savedAt: number;
+  /** Bytes that it takes of the quota. */
+  size: number;
+  /** When it is to be sent, epoch ms, and by whom. */
+  due?: Due;
+  /** Why it was not sent when it was due. */
+  refusal?: string;
+}
+
+export interface Due {
+  at: number;
+  userId: string;
 }
 
 const statements = prepared((db) => ({
   draft: db
-    .select({ message: messages, body: messageBodies })
+    .select({ message: messages, body: messageBodies, draft: drafts, answers: threads.id })
     .from(messages)
     .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
+    .innerJoin(drafts, eq(drafts.messageSeq, messages.seq))
+    .leftJoin(threads, eq(threads.seq, drafts.answers))
     .where(and(eq(messages.threadSeq, sql.placeholder("threadSeq")), eq(messages.kind, "draft")))
     .orderBy(desc(messages.seq))
     .limit(1)
     .prepare(),
-  answered: db
-    .select({ threadId: threads.id })
-    .from(messages)
+  attachments: db
+    .select()
+    .from(attachments)
+    .where(eq(attachments.messageSeq, sql.placeholder("seq")))
+    .orderBy(asc(attachments.position))
+    .prepare(),
+  answering: db
+    .select({ id: threads.id })
+    .from(drafts)
+    .innerJoin(messages, eq(messages.seq, drafts.messageSeq))
+    .innerJoin(threads, eq(threads.seq, messages.threadSeq))
+    .where(and(eq(drafts.answers, sql.placeholder("threadSeq")), eq(threads.folder, "drafts")))
+    .orderBy(asc(messages.filedAt), asc(messages.seq))
+    .limit(MOST_ANSWERING)
+    .prepare(),
+  due: db
+    .select({ id: threads.id, at: sql<number>`${drafts.dueAt}`, userId: sql<string>`${drafts.dueBy}` })
+    .from(drafts)
+    .innerJoin(messages, eq(messages.seq, drafts.messageSeq))
     .innerJoin(threads, eq(threads.seq, messages.threadSeq))
     .where(
-      and(
-        eq(messages.mailboxId, sql.placeholder("mailboxId")),
-        eq(messages.messageId, sql.placeholder("messageId")),
-        sql`${messages.kind} <> 'draft'`,
-      ),
+      and(isNotNull(drafts.dueAt), sql`${drafts.dueAt} <= ${sql.placeholder("now")}`, eq(threads.folder, "drafts")),
     )
-    .limit(1)
+    .orderBy(asc(drafts.dueAt))
+    .limit(MOST_DUE)
+    .prepare(),
+  nextDue: db
+    .select({ at: min(drafts.dueAt) })
+    .from(drafts)
+    .innerJoin(messages, eq(messages.seq, drafts.messageSeq))
+    .innerJoin(threads, eq(threads.seq, messages.threadSeq))
+    .where(and(isNotNull(drafts.dueAt), eq(threads.folder, "drafts")))
     .prepare(),
 }));
+
+/** Drafts shown in the conversation that they answer. */
+const MOST_ANSWERING = 20;
+/** Drafts that are sent before it is looked again which are due. */
+const MOST_DUE = 50;
 
 const REFERRING = new Set(["in-reply-to", "references"]);
 
@@ -61,31 +121,49 @@ export function readDraft(db: Db, caller: Caller, threadId: string): Draft {
   requireAccess(reach, "send");
   const row = statements(db).draft.get({ threadSeq: thread.seq });
   if (!row) throw new AppError("conflict", "This conversation is no draft");
-  const { message, body } = row;
-  const answered =
-    message.inReplyTo === null
-      ? undefined
-      : statements(db).answered.get({ mailboxId: thread.mailboxId, messageId: message.inReplyTo });
+  if (thread.folder !== "drafts") throw new AppError("conflict", "This draft is in trash");
+  const { message, body, draft, answers } = row;
   return {
+    id: thread.id,
+    seq: message.seq,
+    threadSeq: thread.seq,
     reach,
     from: message.from,
     to: message.to,
     cc: message.cc,
     bcc: message.bcc,
+    unfinished: draft.unfinished,
     subject: message.subject,
     text: body.text,
     ...(body.htmlSource === null ? {} : { html: decompressHtml(body.htmlSource) }),
+    attachments: statements(db).attachments.all({ seq: message.seq }),
     headers: body.headers.filter(([name]) => REFERRING.has(name.toLowerCase())),
-    ...(answered && { answers: answered.threadId }),
+    ...(answers !== null && { answers }),
+    ...(draft.agent !== null && { agent: draft.agent }),
+    revision: draft.revision,
+    savedAt: message.filedAt,
+    size: message.size,
+    ...(draft.dueAt !== null && draft.dueBy !== null && { due: { at: draft.dueAt, userId: draft.dueBy } }),
+    ...(draft.refusal !== null && { refusal: draft.refusal }),
   };
 }
 
-/**
- * Removes a draft that has become a message, or another draft, in the same transaction: of two who send it at once, one
- * does. @throws AppError not_found, forbidden, conflict
- */
-export function removeDraft(tx: Tx, caller: Caller, threadId: string): void {
-  readDraft(tx, caller, threadId);
-  const { thread } = reachedThread(tx, caller, threadId);
-  deleteConversations(tx, thread.mailboxId, [thread.seq]);
+/** Ids of the drafts that answer a conversation, oldest first. @throws AppError not_found */
+export function draftsAnswering(db: Db, caller: Caller, threadId: string): string[] {
+  const { thread, reach } = reachedThread(db, caller, threadId);
+  if (!reach.access.send) return [];
+  return statements(db)
+    .answering.all({ threadSeq: thread.seq })
+    .map(({ id }) => id);
+}
+
+/** Drafts to be sent by `now` (epoch ms), the earliest first; not all of them when there are many. */
+export const dueDrafts = (db: Db, now: number): (Due & { id: string })[] => statements(db).due.all({ now });
+
+/** When the next draft is to be sent, epoch ms. */
+export const nextDue = (db: Db): number | null => statements(db).nextDue.get()?.at ?? null;
+
+/** Removes a draft that has become a message, in the same transaction: of two who send it at once, one does. */
+export function removeDraft(tx: Tx, draft: Pick<Draft, "reach" | "threadSeq">): void {
+  deleteConversations(tx, draft.reach.mailbox.id, [draft.threadSeq]);
 }

@@ -12,6 +12,8 @@ import { prepared } from "../store/prepared.ts";
 import {
   type AuthVerdicts,
   attachments,
+  type DraftAgent,
+  drafts,
   type Folder,
   MESSAGES_PER_THREAD,
   mailboxes,
@@ -19,6 +21,7 @@ import {
   messages,
   threadReferences,
   threads,
+  type Unfinished,
 } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { folderOfMessage, moveMessages } from "./folders.ts";
@@ -51,7 +54,20 @@ export interface Filing {
   auth?: AuthVerdicts;
   /** The user who sent it, or wrote the draft: who sees all of its Bcc. */
   sentBy?: string;
+  /** Of a draft. */
+  draft?: NewDraft;
 }
+
+/** What a draft is beside a message, as it is begun. */
+export interface NewDraft {
+  /** Id of the conversation that it answers. */
+  answers?: string;
+  unfinished?: Unfinished;
+  agent?: DraftAgent;
+}
+
+/** Nothing is left to be finished. */
+const FINISHED: Unfinished = { to: "", cc: "", bcc: "" };
 
 export interface Filed {
   /** Message.id, the `emailId` of events. */
@@ -144,6 +160,17 @@ function prepareStatements(db: Db) {
       .insert(messageBodies)
       .values(placeholders("messageSeq", "headers", "text", "html", "htmlSource", "sanitizer"))
       .prepare(),
+    insertDraft: db
+      .insert(drafts)
+      .values({
+        messageSeq: sql.placeholder("messageSeq"),
+        revision: 1,
+        answers: sql`(select seq from threads where id = ${sql.placeholder("answers")} and mailbox_id = ${sql.placeholder("mailboxId")})`,
+        unfinished: sql.placeholder("unfinished"),
+        // Given as text or null: a JSON column would make the null a text.
+        agent: sql`${sql.placeholder("agent")}`,
+      })
+      .prepare(),
     insertAttachment: db
       .insert(attachments)
       .values(
@@ -195,6 +222,7 @@ export function createFiling({
     const seq = thread.seq * MESSAGES_PER_THREAD + state.nextOrdinal - 1;
     const read = kind === "sent" || kind === "draft" || isReport;
     insertMessage(tx, filing, { id, seq, threadSeq: thread.seq, kind, from, date, folder: state.folder, read });
+    if (kind === "draft") insertDraft(tx, filing, seq);
     recordJudgement(tx, seq, judgement);
     if (kind === "sent" && joined && joined.folder !== "spam") teachAnswered(tx, joined, message, now);
     engine.add(tx, seq, { workspaceId: mailbox.workspaceId, mailboxId }, message.index);
@@ -281,6 +309,12 @@ export function createFiling({
       });
     });
   }
+}
+
+function insertDraft(tx: Tx, { mailboxId, draft = {} }: Filing, messageSeq: number): void {
+  const { answers = null, unfinished = FINISHED, agent } = draft;
+  const given = { answers, unfinished, agent: agent === undefined ? null : JSON.stringify(agent) };
+  statements(tx).insertDraft.run({ messageSeq, mailboxId, ...given });
 }
 
 function startThread(tx: Tx, row: ThreadState & Pick<ThreadRow, "id" | "mailboxId" | "receivedOn">) {

@@ -16,7 +16,8 @@ import { type BulkResult, createBulk, type Refused } from "./bulk.ts";
 import type { ThreadChange } from "./change.ts";
 import { findCorrespondents } from "./correspondents.ts";
 import { markDelivered } from "./delivery.ts";
-import { type Draft, readDraft, removeDraft } from "./drafts.ts";
+import { createDraftChanges, type DraftChanges, type DraftFile } from "./draft-changes.ts";
+import { type Draft, type Due, draftsAnswering, dueDrafts, nextDue, readDraft, removeDraft } from "./drafts.ts";
 import { createFiling, type Filed, type Filing, holds } from "./filing.ts";
 import type { JudgementView } from "./judged.ts";
 import { type LabelInUse, labelsInUse } from "./labels.ts";
@@ -66,10 +67,7 @@ export interface Mailbox {
   update(caller: Caller, id: string, patch: ThreadPatch): ThreadView;
   /** What an answer to a conversation starts from. @throws AppError not_found */
   replyContext(caller: Caller, threadId: string): ReplyContext;
-  /** What a draft says, for who may send it. @throws AppError not_found, forbidden, conflict (it is no draft) */
-  readDraft(caller: Caller, threadId: string): Draft;
-  /** Removes a draft that has become something else in this transaction. @throws AppError the same */
-  removeDraft(tx: Tx, caller: Caller, threadId: string): void;
+  drafts: MailboxDrafts;
   /** Newest first. @throws AppError not_found (mailbox) */
   listMessages(caller: Caller, filters: MessageFilters): MessageSummaryView[];
   /** @throws AppError not_found */
@@ -78,6 +76,8 @@ export interface Mailbox {
   getHtmlSource(caller: Caller, message: Pick<MessageView, "id">): string | undefined;
   /** The message as an RFC 5322 file, rebuilt. @throws AppError not_found */
   getRawMessage(caller: Caller, id: string): Promise<Uint8Array>;
+  /** What is attached to a message, to be attached to another. @throws AppError not_found */
+  filesOf(caller: Caller, id: string): DraftFile[];
   /** @throws AppError not_found */
   getAttachment(caller: Caller, id: string): AttachmentContent;
 
@@ -109,6 +109,18 @@ export interface Mailbox {
   jobs: readonly Job[];
 }
 
+export interface MailboxDrafts extends DraftChanges {
+  /** What a draft says, for who may send it. @throws AppError not_found, forbidden, conflict (it is no draft) */
+  read(caller: Caller, draftId: string): Draft;
+  /** Ids of the drafts that answer a conversation. @throws AppError not_found */
+  answering(caller: Caller, threadId: string): string[];
+  /** Removes a draft that has become something else in this transaction. */
+  remove(tx: Tx, draft: Pick<Draft, "reach" | "threadSeq">): void;
+  /** Those to be sent by `now`, the earliest first, and when the next one is; epoch ms. */
+  due(now: number): (Due & { id: string })[];
+  nextDue(): number | null;
+}
+
 export interface MailboxParts {
   store: Store;
   engine: SearchEngine;
@@ -132,8 +144,14 @@ export function createMailbox({ store, engine, runtime, options, log }: MailboxP
     localDomain: (domain) => localDomain(store.db, domain),
     markDelivered,
     replyContext: (caller, threadId) => readReplyContext(store, caller, threadId),
-    readDraft: (caller, threadId) => readDraft(store.db, caller, threadId),
-    removeDraft,
+    drafts: {
+      ...createDraftChanges({ engine, runtime }),
+      read: (caller, draftId) => readDraft(store.db, caller, draftId),
+      answering: (caller, threadId) => draftsAnswering(store.db, caller, threadId),
+      remove: removeDraft,
+      due: (now) => dueDrafts(store.db, now),
+      nextDue: () => nextDue(store.db),
+    },
     listMailboxes: (caller) => listMailboxes(store.db, caller),
     ...createListing({ store, engine }),
     ...createThreads(store, runtime),

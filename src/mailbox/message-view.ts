@@ -125,7 +125,7 @@ export function messageView(
   return view;
 }
 
-const attachmentView = (row: AttachmentRow): AttachmentView => ({
+export const attachmentView = (row: AttachmentRow): AttachmentView => ({
   id: row.id,
   filename: row.filename,
   contentType: row.contentType,

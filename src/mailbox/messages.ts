@@ -6,6 +6,7 @@ import { composeMessage } from "../message/compose.ts";
 import { prepared } from "../store/prepared.ts";
 import { attachments, MESSAGES_PER_THREAD, messageBodies, messages, threads } from "../store/schema.ts";
 import type { Db, Store } from "../store/store.ts";
+import type { DraftFile } from "./draft-changes.ts";
 import { type JudgementView, readJudgement } from "./judged.ts";
 import { mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
 import { bccReader, decompressHtml, directionOf, hasNoHtml, messageView, servedHtml } from "./message-view.ts";
@@ -220,6 +221,15 @@ export function createMessages(store: Store) {
           })),
         ),
       });
+    },
+
+    filesOf(caller: Caller, id: string): DraftFile[] {
+      const { message } = reachedMessage(caller, id, { html: false });
+      return statements(db)
+        .attachments.all({ from: message.seq, to: message.seq })
+        .map(({ filename, contentType, size, inline, contentId, blob }) => ({
+          ...{ filename, contentType, size, inline, contentId, blob },
+        }));
     },
 
     getAttachment(caller: Caller, id: string): AttachmentContent {

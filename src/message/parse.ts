@@ -188,7 +188,7 @@ async function decodeAttachment(
 }
 
 /** A name that is a name on every system: no path, no control or direction-changing characters. */
-function safeFilename(name: string): string {
+export function safeFilename(name: string): string {
   return cleanText(decodeWords(name))
     .replace(/^.*[/\\]/su, "")
     .replace(/[\p{Cc}\u200e\u200f\u202a-\u202e\u2066-\u2069]+/gu, " ")
@@ -208,7 +208,7 @@ const EXTENSIONS: Record<string, string> = {
   "application/octet-stream": "bin",
 };
 
-function defaultFilename(type: string, index: number): string {
+export function defaultFilename(type: string, index: number): string {
   const subtype = type.slice(type.indexOf("/") + 1);
   return `attachment-${index + 1}.${EXTENSIONS[type] ?? (/^[a-z0-9]{1,8}$/.test(subtype) ? subtype : "bin")}`;
 }

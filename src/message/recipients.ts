@@ -7,6 +7,8 @@ import { type EmailAddress, envelopeAddress, isAddressLiteral, readAddressEntrie
 
 /** More than these are not even read; how many a message may have is a setting. */
 const MAX_RECIPIENTS = 5_000;
+/** Characters of an unfinished text that are read. */
+const LONGEST_UNFINISHED = 1_000_000;
 /** Characters that a refusal shows of what was given. */
 const SHOWN = 80;
 
@@ -30,6 +32,20 @@ export function readRecipients(given: string | readonly string[] | undefined): E
     }
   }
   return recipients;
+}
+
+/** The same of a text that is still being written: `rest` is what cannot be read yet, as it was typed. */
+export function readUnfinished(given: string): { addresses: EmailAddress[]; rest: string } {
+  const addresses: EmailAddress[] = [];
+  const rest: string[] = [];
+  for (const { source } of readAddressEntries(given.slice(0, LONGEST_UNFINISHED))) {
+    try {
+      addresses.push(...readRecipients(source));
+    } catch {
+      rest.push(source.trim());
+    }
+  }
+  return { addresses: addresses.slice(0, MAX_RECIPIENTS), rest: rest.join(", ") };
 }
 
 const refusal = (source: string, why: string): AppError =>

@@ -2,7 +2,7 @@
  * What somebody wrote becomes the bytes of a message: HTML made safe, text beside it, the message that is answered
  * quoted below. Heavy for large bodies: a worker does it.
  */
-import { composeMessage } from "../message/compose.ts";
+import { type ComposedAttachment, composeMessage } from "../message/compose.ts";
 import { type QuotedMessage, quotedHtml, quotedText } from "../message/quote.ts";
 import { sanitizeHtml } from "../message/sanitize.ts";
 import { textOfHtml } from "../message/text.ts";
@@ -17,13 +17,24 @@ export interface Letter {
   html?: string | undefined;
   /** To be quoted below. */
   quoted?: QuotedMessage | undefined;
+  files?: readonly LetterFile[] | undefined;
+}
+
+/** What is attached, in a blob. */
+export interface LetterFile extends Omit<ComposedAttachment, "content"> {
+  blob: string;
+  /** Bytes. */
+  size: number;
 }
 
 export const isLetter = (source: Letter | Uint8Array | string): source is Letter =>
   typeof source === "object" && "headers" in source;
 
-/** HTML is never alone: its text goes beside it. The bytes, lines ended by CRLF. */
-export function composeLetter({ id, headers, text, html, quoted }: Letter): Promise<Uint8Array> {
+/** HTML is never alone: its text goes beside it. The bytes, lines ended by CRLF. `readBlob` gives what is attached. */
+export async function composeLetter(
+  { id, headers, text, html, quoted, files = [] }: Letter,
+  readBlob: (name: string) => Promise<Uint8Array>,
+): Promise<Uint8Array> {
   const safeHtml = html ? sanitizeHtml(html) : undefined;
   const ownText = text || textOfHtml(safeHtml ?? "");
   return composeMessage({
@@ -31,6 +42,8 @@ export function composeLetter({ id, headers, text, html, quoted }: Letter): Prom
     headers,
     text: quoted ? `${ownText}\n\n${quotedText(quoted)}` : ownText,
     ...(safeHtml !== undefined && { html: quoted ? `${safeHtml}\n<br>\n${quotedHtml(quoted)}` : safeHtml }),
-    attachments: [],
+    attachments: await Promise.all(
+      files.map(async ({ blob, size: _, ...file }) => ({ ...file, content: await readBlob(blob) })),
+    ),
   });
 }

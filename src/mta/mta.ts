@@ -82,17 +82,18 @@ export function createMta({ folder, startWorker, wake, ...parts }: MtaParts): Mt
   const greylist = createGreylist({ store, runtime });
   const blocklists = createBlocklists({ names, runtime, log });
   const notifyAdmins = createAdminNotices({ store, parser, runtime, hostname, log });
+  const sending = createSending({ ...parts, local, transport, parser, submit, wake });
   return {
     mxRole: createMxRole(inbound, createDoor({ options, blocklists, greylist, runtime })),
     submit,
-    sending: createSending({ ...parts, parser, submit }),
+    sending: sending,
     async notifyAdmins(...notice) {
       await notifyAdmins(...notice);
       relayWoken();
     },
     spool,
     relay,
-    jobs: [relay.job, greylist.job],
+    jobs: [relay.job, sending.job, greylist.job],
     stopParsing: () => parser.stop(),
   };
 }

@@ -331,8 +331,9 @@ function given<K extends keyof Prepared>(prepared: Prepared, ...parts: K[]): Req
 /** Bytes; of a letter about those it will have. */
 function sizeOf(source: Source | Letter): number {
   if (!isLetter(source)) return source.length;
-  const { text = "", html = "", quoted } = source;
-  return text.length + html.length + (quoted ? quoted.text.length + (quoted.html?.length ?? 0) : 0);
+  const { text = "", html = "", quoted, files = [] } = source;
+  const attached = files.reduce((sum, { size }) => sum + size, 0);
+  return attached + text.length + html.length + (quoted ? quoted.text.length + (quoted.html?.length ?? 0) : 0);
 }
 
 /** What a worker said it could not do: write, which the message is not to blame for, or parse. */

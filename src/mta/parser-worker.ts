@@ -52,7 +52,7 @@ async function answer({ id, ...job }: Job & { id: number }): Promise<void> {
 
 async function prepare(id: number, { source, blobFolder, arrival, shownFrom, signing }: Job): Promise<Prepared> {
   const { blobs, said } = keptFor(blobFolder);
-  const bytes = isLetter(source) ? await composeLetter(source) : await readSource(source);
+  const bytes = isLetter(source) ? await composeLetter(source, blobs.read) : await readSource(source);
   if (arrival && shownFrom !== undefined) {
     const shown = async () => ({ from: { email: shownFrom } });
     return { authentication: (await authenticate(id, said, bytes, arrival, shown)).authentication };

@@ -2,25 +2,26 @@
  * What the API sends: the fields of a request become a message (spec: POST /send, POST /threads/{id}/reply and draft).
  * Refusals come in the order of the contract: size, conversation, permission, then what is asked for.
  */
-import { type Caller, notFound, type Reach, reachTo, requireAccess } from "../access/caller.ts";
+import { type Caller, type Reach, requireAccess } from "../access/caller.ts";
 import { AppError } from "../errors.ts";
-import type { Log } from "../log.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { AnsweredMessage } from "../mailbox/reply.ts";
 import { type EmailAddress, splitAddress } from "../message/address.ts";
 import { dateHeader, formatAddress } from "../message/compose.ts";
+import { quotedText } from "../message/quote.ts";
 import { readRecipients } from "../message/recipients.ts";
-import { type Runtime, randomToken } from "../runtime.ts";
-import type { Options } from "../store/options.ts";
+import { randomToken } from "../runtime.ts";
+import type { Job } from "../scheduler.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { answerFrom, answerHeaders, answerSubject, answerTo } from "./answer.ts";
-import { createDrafts, type Drafts, type FiledDraft } from "./drafts.ts";
+import { createDraftSending, type DraftSending } from "./draft-sending.ts";
+import { addressesIn, createDrafts, type Drafts } from "./drafts.ts";
+import { createForwarding, type Forwarding } from "./forwarding.ts";
 import type { Letter } from "./letter.ts";
-import { requireRoom } from "./limits.ts";
 import type { ParserPool } from "./parser-pool.ts";
 import { type Recipient, recipientsOf } from "./recipient.ts";
 import { senderFor } from "./sender.ts";
-import { asRefusal, requireSize, type Sent, type Submit } from "./submit.ts";
+import { asRefusal, createGuard, type GuardParts, requireSize, type Sent, type Submit } from "./submit.ts";
 
 /** spec: SendRequest. */
 export interface SendRequest {
@@ -81,9 +82,11 @@ export interface AnswerView {
   to: EmailAddress[];
   cc: EmailAddress[];
   subject: string;
+  /** What is answered, quoted, to go below the answer. */
+  quote: string;
 }
 
-export interface Sending extends Drafts {
+export interface Sending extends Drafts, DraftSending, Forwarding {
   /**
    * Accepts a new message. @throws AppError payload_too_large, forbidden, unprocessable, locked, rate_limited,
    * upstream_failed, insufficient_storage; then nothing was stored
@@ -93,6 +96,8 @@ export interface Sending extends Drafts {
   reply(caller: Caller, threadId: string, request: ReplyRequest, record?: RecordAnswer): Promise<SendView>;
   /** For who is about to write one: whom it would go to. @throws AppError not_found, forbidden, unprocessable */
   answerTo(caller: Caller, threadId: string, options: { all: boolean }): AnswerView;
+  /** For the scheduler: drafts that are due are sent. */
+  job: Job;
   /** Keeps an answer as a draft. @throws AppError payload_too_large, not_found, forbidden, unprocessable */
   draft(caller: Caller, threadId: string, request: ReplyRequest): Promise<DraftView>;
 }
@@ -100,18 +105,19 @@ export interface Sending extends Drafts {
 /** What the API has of it. */
 export type ApiSending = Pick<Sending, "send" | "reply" | "draft">;
 
-export interface SendingParts {
-  store: Pick<Store, "db" | "enqueue">;
-  mailbox: Pick<Mailbox, "replyContext" | "file" | "usage" | "readDraft" | "removeDraft">;
+export interface SendingParts extends Omit<GuardParts, "store" | "mailbox"> {
+  store: Pick<Store, "db" | "enqueue" | "blobs">;
+  mailbox: Mailbox;
   parser: Pick<ParserPool, "prepare">;
   submit: Submit;
-  options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
-  log: Log;
+  /** A job has something to do, or will have sooner than it knew. */
+  wake(job: string): void;
 }
 
 /** Text and HTML together, UTF-8 (spec: Limits). */
 const LARGEST_BODY_BYTES = 1_048_576;
+/** Characters that are quoted for who writes the answer in the app: room for the answer is left. */
+const LONGEST_QUOTE = 200_000;
 const TOKEN_LENGTH = 22;
 
 /** A message before it is composed. */
@@ -123,11 +129,12 @@ export interface Outgoing {
   letter: Letter;
 }
 
-export function createSending({ store, mailbox, parser, submit, options, runtime, log }: SendingParts): Sending {
+export function createSending(parts: SendingParts): Sending {
+  const { store, mailbox, parser, submit, options, runtime, log } = parts;
   /** `more`: further headers. */
   function outgoing(
     { mailbox, from, recipients, subject }: Omit<Outgoing, "messageId" | "letter"> & { subject: string },
-    content: Pick<Letter, "text" | "html" | "quoted">,
+    content: Pick<Letter, "text" | "html" | "quoted" | "files">,
     more: Letter["headers"] = [],
   ): Outgoing {
     const messageId = `<${randomToken(runtime, TOKEN_LENGTH)}@${splitAddress(from).domain}>`;
@@ -139,8 +146,7 @@ export function createSending({ store, mailbox, parser, submit, options, runtime
       ["Message-ID", messageId],
       ...more,
     ];
-    const { text, html, quoted } = content;
-    const letter = { id: randomToken(runtime, TOKEN_LENGTH), headers, text, html, quoted };
+    const letter = { id: randomToken(runtime, TOKEN_LENGTH), headers, ...content };
     return { mailbox, from, recipients, messageId, letter };
   }
 
@@ -196,38 +202,38 @@ export function createSending({ store, mailbox, parser, submit, options, runtime
     };
   }
 
-  /** Keeps a message as a draft. @throws AppError not_found, payload_too_large, unprocessable, server_error 503 */
-  async function fileDraft(
-    caller: Caller,
-    { mailbox: box, from, recipients, letter }: Outgoing,
-    record?: (tx: Tx) => void,
-  ): Promise<FiledDraft> {
-    const message = await prepareDraft(letter);
-    const filed = await store.enqueue((tx) => {
-      // The mailbox, or the share of it, may be gone meanwhile.
-      if (!reachTo(tx, caller, box.id)) throw notFound("thread");
-      record?.(tx);
-      requireRoom(mailbox.usage(box.id), message.size, box.address, "unprocessable");
-      return mailbox.file(tx, {
-        kind: "draft",
-        mailboxId: box.id,
-        receivedOn: from,
-        message,
-        now: runtime.now(),
-        sentBy: caller.userId,
-        bcc: addressesIn(recipients, "bcc"),
-      });
-    });
-    return { draftId: filed.threadId, subject: message.subject };
-  }
+  const { drafts, writing } = createDrafts({
+    store,
+    mailbox,
+    options,
+    runtime,
+    outgoing,
+    requireBodySize,
+    prepareDraft,
+  });
+  const guard = createGuard(parts);
+  const { job, ...draftSending } = createDraftSending({
+    ...{ store, mailbox, writing, guard, submitted, requireBodySize, runtime, log },
+    scheduled: () => parts.wake(job.name),
+  });
 
   return {
-    ...createDrafts({ db: store.db, mailbox, outgoing, submitted, fileDraft, requireBodySize }),
+    ...drafts,
+    ...draftSending,
+    ...createForwarding({ store, mailbox, writing }),
+    job,
 
     answerTo(caller, threadId, options) {
       const { context, answered } = answerable(caller, threadId);
       const { to, cc } = answerTo(context, answered, options);
-      return { from: answerFrom(context, answered, undefined), to, cc, subject: answerSubject(answered.subject) };
+      const { from, date, text } = answered;
+      return {
+        from: answerFrom(context, answered, undefined),
+        to,
+        cc,
+        subject: answerSubject(answered.subject),
+        quote: quotedText({ from, date, text: text.slice(0, LONGEST_QUOTE).toWellFormed() }),
+      };
     },
 
     async send(caller, request, record) {
@@ -258,8 +264,9 @@ export function createSending({ store, mailbox, parser, submit, options, runtime
 
     async draft(caller, threadId, request) {
       const answer = answering(caller, threadId, request);
-      const { draftId, subject } = await fileDraft(caller, answer);
-      const { from, recipients } = answer;
+      const { from, recipients, letter } = answer;
+      const message = await prepareDraft(letter);
+      const draftId = await store.enqueue((tx) => writing.begin(tx, caller, answer, message, { answers: threadId }));
       const cc = addressesIn(recipients, "cc");
       return {
         ok: true,
@@ -268,7 +275,7 @@ export function createSending({ store, mailbox, parser, submit, options, runtime
         from,
         to: listed(addressesIn(recipients, "to")),
         cc: cc.length === 0 ? null : listed(cc),
-        subject,
+        subject: message.subject,
       };
     },
   };
@@ -295,9 +302,6 @@ function requireBodySize({ text = "", html = "" }: Pick<SendRequest, "text" | "h
     );
   }
 }
-
-const addressesIn = (recipients: readonly Recipient[], field: Recipient["field"]): EmailAddress[] =>
-  recipients.filter((recipient) => recipient.field === field).map(({ field: _, ...address }) => address);
 
 /** To and Cc; never Bcc. A message to nobody but Bcc recipients says so, for some servers want a To (RFC 5322 §3.6.3). */
 function addressHeaders(recipients: readonly Recipient[]): [name: string, value: string][] {

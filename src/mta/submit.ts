@@ -20,7 +20,7 @@ import { dkimKeys, domains } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import type { SigningKey } from "./dkim.ts";
 import { isLetter, type Letter } from "./letter.ts";
-import { type Attempt, createLimits, requireRoom } from "./limits.ts";
+import { type Attempt, createLimits, type Limits, requireRoom } from "./limits.ts";
 import type { LocalDelivery } from "./local.ts";
 import { waitingCount } from "./outbound.ts";
 import { type ParserPool, type PreparedOutbound, UnparseableError } from "./parser-pool.ts";
@@ -103,12 +103,24 @@ export const signingKeys = prepared((db) =>
     .prepare(),
 );
 
-export function createSubmit(parts: SubmitParts): Submit {
-  const { store, mailbox: mail, transport, parser, options, runtime, log, largestQueue = LARGEST_QUEUE } = parts;
+export interface Guard {
+  limits: Limits;
+  /**
+   * Passes what would be accepted if it were submitted now with so many bytes: for who has to be told at once of what is
+   * sent later. @throws AppError as Submit
+   */
+  requireAcceptable(submission: Pick<Submission, "mailbox" | "from" | "recipients">, bytes: number): Promise<void>;
+}
+
+export type GuardParts = Omit<SubmitParts, "store" | "parser"> & { store: Pick<Store, "db"> };
+
+/** Everything that may refuse a message before it is composed. */
+export function createGuard(parts: GuardParts): Guard {
+  const { store, mailbox: mail, transport, runtime, log, largestQueue = LARGEST_QUEUE } = parts;
   const limits = createLimits(parts);
 
   /** @throws AppError upstream_failed */
-  async function requireQueue({ recipients }: Submission): Promise<void> {
+  async function requireQueue({ recipients }: Pick<Submission, "recipients">): Promise<void> {
     if (waitingCount(store.db, runtime.now()) + recipients.length > largestQueue) {
       log.error("the outbound queue is full", { recipients: largestQueue });
       throw new AppError("upstream_failed", "The outbound queue is full, so nothing was sent; try again later");
@@ -122,6 +134,28 @@ export function createSubmit(parts: SubmitParts): Submit {
       );
     }
   }
+
+  return {
+    limits,
+    async requireAcceptable(submission, bytes) {
+      const { mailbox } = submission;
+      limits.requireAllowed(store.db, attemptOf(submission), runtime.now());
+      await requireQueue(submission);
+      requireRoom(mail.usage(mailbox.id), bytes, mailbox.address);
+    },
+  };
+}
+
+const attemptOf = ({ mailbox, from, recipients }: Pick<Submission, "mailbox" | "from" | "recipients">): Attempt => ({
+  mailboxId: mailbox.id,
+  workspaceId: mailbox.workspaceId,
+  from,
+  recipients,
+});
+
+export function createSubmit(parts: SubmitParts): Submit {
+  const { store, mailbox: mail, parser, options, runtime, log } = parts;
+  const { limits, requireAcceptable } = createGuard(parts);
 
   /** @throws AppError payload_too_large, unprocessable, server_error 503 */
   async function prepare(submission: Submission): Promise<PreparedOutbound> {
@@ -146,10 +180,8 @@ export function createSubmit(parts: SubmitParts): Submit {
 
   return async function submit(submission, record) {
     const { caller, mailbox, from, recipients, messageId, threadId } = submission;
-    const attempt: Attempt = { mailboxId: mailbox.id, workspaceId: mailbox.workspaceId, from, recipients };
-    limits.requireAllowed(store.db, attempt, runtime.now());
-    await requireQueue(submission);
-    requireRoom(mail.usage(mailbox.id), 1, mailbox.address);
+    const attempt = attemptOf(submission);
+    await requireAcceptable(submission, 1);
     const { message, content: bytes } = await prepare(submission);
     const content = await keepContent(bytes);
     const { domain } = splitAddress(from);

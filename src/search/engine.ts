@@ -23,6 +23,8 @@ export interface SearchScope {
 export interface SearchEngine {
   /** Indexes a stored message, once, in the transaction that stores it. Deleting the message takes it out again. */
   add(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
+  /** The same for a message that is indexed already and says something else from now on. */
+  replace(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
   /**
    * The conversations in scope with a message that satisfies every message-level condition of the query: their
    * threads.seq, ascending, each once. Thread-level conditions are the caller's.

@@ -7,8 +7,8 @@
  */
 import { MESSAGES_PER_THREAD } from "../store/schema.ts";
 import type { Store } from "../store/store.ts";
-import type { SearchEngine, SearchScope } from "./engine.ts";
-import { fold, foldAddress } from "./fold.ts";
+import type { DocumentScope, SearchEngine, SearchScope } from "./engine.ts";
+import { fold, foldAddress, type IndexDocument } from "./fold.ts";
 import type { MessageCondition, TextField } from "./query.ts";
 
 type TextCondition = Extract<MessageCondition, { kind: "text" }>;
@@ -75,6 +75,7 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
   const insert = sqlite.prepare<unknown, [number, string, string, string, string, string, string]>(
     "INSERT INTO message_index (rowid, scope, subject, body, sender, recipients, files) VALUES (?, ?, ?, ?, ?, ?, ?)",
   );
+  const remove = sqlite.prepare<unknown, [number]>("DELETE FROM message_index WHERE rowid = ?");
   // FTS5 yields rowids in ascending order.
   const byWords = `SELECT json_group_array(hit.rowid / ${MESSAGES_PER_THREAD}) AS threads
      FROM message_index AS hit WHERE message_index MATCH ?`;
@@ -94,16 +95,26 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
 
   const threadsOf = (row: Found | null): number[] => JSON.parse(row?.threads ?? "[]");
 
+  function index(messageSeq: number, { workspaceId, mailboxId }: DocumentScope, document: IndexDocument): void {
+    const { subject, body, sender, recipients, files } = document;
+    const stored = selectStored.get(messageSeq);
+    if (!stored) throw new Error(`message ${messageSeq} is not stored, so it cannot be indexed`);
+    const scope = [workspaceId, mailboxId].map(scopeToken).join(" ");
+    const scopeAndFlag = stored.hasAttachments === 0 ? scope : `${scope} ${HAS_ATTACHMENT}`;
+    insert.run(messageSeq, scopeAndFlag, subject, body, sender, recipients, files);
+  }
+
   return {
     // All documents of a transaction go in together, at its end: any other writing in between would make FTS5 write out
     // a segment for each, at twice the cost.
-    add(_tx, messageSeq, { workspaceId, mailboxId }, { subject, body, sender, recipients, files }) {
+    add(_tx, messageSeq, scope, document) {
+      store.beforeCommit(() => index(messageSeq, scope, document));
+    },
+
+    replace(_tx, messageSeq, scope, document) {
       store.beforeCommit(() => {
-        const stored = selectStored.get(messageSeq);
-        if (!stored) throw new Error(`message ${messageSeq} is not stored, so it cannot be indexed`);
-        const scope = [workspaceId, mailboxId].map(scopeToken).join(" ");
-        const scopeAndFlag = stored.hasAttachments === 0 ? scope : `${scope} ${HAS_ATTACHMENT}`;
-        insert.run(messageSeq, scopeAndFlag, subject, body, sender, recipients, files);
+        remove.run(messageSeq);
+        index(messageSeq, scope, document);
       });
     },
 

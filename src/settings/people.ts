@@ -61,6 +61,8 @@ export async function hashPassword(password: string): Promise<string> {
   return hashOf(password);
 }
 
+const UNDO_SECONDS: readonly number[] = [0, 5, 10, 20, 30];
+
 export type People = ReturnType<typeof createPeople>;
 
 export function createPeople(parts: MailboxesParts) {
@@ -138,11 +140,27 @@ export function createPeople(parts: MailboxesParts) {
       .where(workspaceId === undefined ? undefined : eq(schema.users.workspaceId, workspaceId))
       .orderBy(asc(schema.users.email))
       .all()
-      .map(({ user: { passwordHash, ...user }, since }) => ({
+      .map(({ user: { passwordHash, undoSeconds: _, ...user }, since }) => ({
         ...user,
         canSignIn: passwordHash !== null,
         secondFactor: since !== null,
       }));
+  }
+
+  /** For how long what somebody sends from the app can be undone. */
+  function undoSeconds(userId: string): number {
+    return store.db.select().from(schema.users).where(eq(schema.users.id, userId)).get()?.undoSeconds ?? 0;
+  }
+
+  /** @throws AppError bad_request */
+  function setUndoSeconds(tx: Tx, userId: string, seconds: number): void {
+    if (!UNDO_SECONDS.includes(seconds)) {
+      throw new AppError(
+        "bad_request",
+        `what was sent can be undone for ${UNDO_SECONDS.join(", ")} seconds, 0 for not at all`,
+      );
+    }
+    tx.update(schema.users).set({ undoSeconds: seconds }).where(eq(schema.users.id, userId)).run();
   }
 
   /** @throws AppError not_found */
@@ -231,6 +249,8 @@ export function createPeople(parts: MailboxesParts) {
     ...createWorkspaces(parts),
     addUser,
     listUsers,
+    undoSeconds,
+    setUndoSeconds,
     userAt,
     userIn,
     replacePassword,

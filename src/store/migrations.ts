@@ -8,6 +8,7 @@ import webhooks from "./migrations/0003_webhooks.sql" with { type: "text" };
 import junk from "./migrations/0004_junk.sql" with { type: "text" };
 import greylist from "./migrations/0005_greylist.sql" with { type: "text" };
 import sessions from "./migrations/0006_sessions.sql" with { type: "text" };
+import drafts from "./migrations/0007_drafts.sql" with { type: "text" };
 import identity from "./migrations/0008_identity.sql" with { type: "text" };
 import reading from "./migrations/0010_reading.sql" with { type: "text" };
 import transport from "./migrations/0011_transport.sql" with { type: "text" };
@@ -19,6 +20,7 @@ export const MIGRATIONS: readonly string[] = [
   junk,
   greylist,
   sessions,
+  drafts,
   identity,
   reading,
   transport,

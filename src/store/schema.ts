@@ -11,7 +11,7 @@
  *                            ├─ junk_filters ── junk_tokens
  *                            ├─ mailbox_labels   (which labels are in use)
  *                            └─ threads ─┬─ thread_labels, thread_references
- *                                        └─ messages ─┬─ message_bodies, message_judgements
+ *                                        └─ messages ─┬─ message_bodies, message_judgements, drafts
  *                                                     ├─ attachments ── blobs (files)
  *                                                     └─ message_index  (FTS5)
  *   outbound_messages ─┬─ outbound_contents    what is being sent; without foreign keys to mail, which it outlives
@@ -23,7 +23,7 @@
  *   options: the settings.   greylist: senders of first mail, who wait or have waited.
  *
  * Who writes what: options store/options.ts · api_keys access/credentials.ts · app_passwords
- * access/app-passwords.ts · second_factors, recovery_codes access/second-factor.ts · sessions access/sessions.ts · threads to message_judgements, and
+ * access/app-passwords.ts · second_factors, recovery_codes access/second-factor.ts · sessions access/sessions.ts · threads to message_judgements, drafts and
  * mailbox_usage mailbox/ · message_index search/fts5.ts · events and webhook_* events/ · outbound_* and queue_* mta/queue.ts ·
  * thread_changes and mailbox_labels triggers (0010_reading.sql), so that nothing is forgotten ·
  * suppressions mta/suppression.ts · greylist mta/greylist.ts · mta_sts_policies mta/sts-policies.ts ·
@@ -79,6 +79,8 @@ export const users = sqliteTable(
     /** argon2id; null for a person without a password, who cannot sign in. */
     passwordHash: text("password_hash"),
     createdAt: integer("created_at").notNull(),
+    /** How long what they send from the app can be undone; 0: not at all. */
+    undoSeconds: integer("undo_seconds").notNull().default(10),
   },
   (table) => [index("users_by_workspace").on(table.workspaceId)],
 );
@@ -481,6 +483,42 @@ export const messageJudgements = sqliteTable("message_judgements", {
   /** What the filter was trained with it as; null when it was not. */
   trained: text("trained", { enum: JUNK_KINDS }),
 });
+
+/** What was typed into the fields of a draft and is no address yet. */
+export type Unfinished = Record<RecipientField, string>;
+
+/** The API key that a draft was made with, and whose it was. */
+export interface DraftAgent {
+  /** Name of the key. */
+  key: string;
+  /** Name of the person. */
+  person: string;
+}
+
+/** What a draft is beside a message (messages.kind `draft`). */
+export const drafts = sqliteTable(
+  "drafts",
+  {
+    messageSeq: integer("message_seq").primaryKey(),
+    /** Counts the changes: who would save over one that they have not seen is told. */
+    revision: integer("revision").notNull(),
+    /** threads.seq of the conversation that it answers. */
+    answers: integer("answers"),
+    unfinished: json<Unfinished>("unfinished").notNull(),
+    /** Null for what a person began in the app. */
+    agent: json<DraftAgent>("agent"),
+    /** When it is to be sent; null for one that waits for somebody to press Send. */
+    dueAt: integer("due_at"),
+    /** User who pressed Send. */
+    dueBy: text("due_by"),
+    /** Why it was not sent when it was due; for people. */
+    refusal: text("refusal"),
+  },
+  (table) => [
+    index("drafts_by_answered").on(table.answers).where(sql`answers IS NOT NULL`),
+    index("drafts_due").on(table.dueAt).where(sql`due_at IS NOT NULL`),
+  ],
+);
 
 /** Events as they happened, written in the transaction of their cause (spec: Events). */
 export const events = sqliteTable("events", {

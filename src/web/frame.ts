@@ -13,7 +13,7 @@
 import { newTextOf } from "../message/quoted.ts";
 import { htmlOfText, isForward } from "../message/text.ts";
 import { findHistory } from "./frame-quote.ts";
-import { BLOCKED_ATTRIBUTE, FRAME_SANDBOX } from "./frame-sandbox.ts";
+import { BLOCKED_ATTRIBUTE, FRAME_SANDBOX, SOURCE_ATTRIBUTE } from "./frame-sandbox.ts";
 
 export const FRAME_HEADERS = {
   "content-type": "text/html; charset=utf-8",
@@ -59,6 +59,32 @@ export function frameDocument(message: FramedMessage, images: ImageAddresses): s
   );
 }
 
+/**
+ * The document in which the HTML of a draft is edited: main is editable, which takes no script. Images keep beside the
+ * address at which they are shown the one that they have in the mail.
+ */
+export function editorDocument(draft: Omit<FramedMessage, "subject" | "text">): string {
+  const { html = "", attachments } = draft;
+  const attached = attachedTo(attachments);
+  const images = { attachment: (id: string) => `/app/attachments/${id}/preview`, remote: undefined };
+  const body = new HTMLRewriter()
+    .on("img", {
+      element(element) {
+        const src = element.getAttribute("src");
+        if (src !== null) element.setAttribute(SOURCE_ATTRIBUTE, src);
+        placeImage(element, attached, images);
+      },
+    })
+    .transform(html);
+  const scheme = BRINGS_COLORS.test(html) ? "only light" : "light dark";
+  return (
+    `<!doctype html><html lang="und"><head><meta charset="utf-8"><title>Message</title>` +
+    `<style>:root{color-scheme:${scheme}}${STYLE}html,body{height:100%}` +
+    `main{box-sizing:border-box;min-height:100%;padding:12px 16px;outline:none}</style></head>` +
+    `<body dir="auto"><main contenteditable="true" role="textbox" aria-multiline="true" aria-label="Message">${body}</main></body></html>`
+  );
+}
+
 /** What is coloured for white paper is shown on it: on a dark ground, half of such mail could not be read. */
 const BRINGS_COLORS = /<[a-z][^>]*[\s";](?:bgcolor=|color[=:]|background-color:)/i;
 
@@ -85,7 +111,7 @@ const CLOSING = "</details>";
 
 function bodyOfHtml(html: string, { subject, attachments }: FramedMessage, images: ImageAddresses): string {
   const history = isForward(subject) ? undefined : findHistory(html);
-  const attached = new Map(attachments.flatMap(({ id, contentId }) => (contentId ? [[contentId, id] as const] : [])));
+  const attached = attachedTo(attachments);
   let index = -1;
   const body = new HTMLRewriter()
     .on("*", {
@@ -99,6 +125,10 @@ function bodyOfHtml(html: string, { subject, attachments }: FramedMessage, image
     .transform(html);
   return history && history.parent === undefined ? body + CLOSING : body;
 }
+
+/** Ids of what is attached, by content id. */
+const attachedTo = (attachments: FramedMessage["attachments"]): ReadonlyMap<string, string> =>
+  new Map(attachments.flatMap(({ id, contentId }) => (contentId ? [[contentId, id] as const] : [])));
 
 /** Gives an image an address of ours; a remote one that is blocked, and what is not attached, lose theirs. */
 function placeImage(

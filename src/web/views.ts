@@ -10,3 +10,9 @@ export interface Person {
   /** Where the news of /app/live stand: what is asked for after this misses none that come after it. */
   news: number;
 }
+
+/** GET /app/me/sending. */
+export interface SendingPreferences {
+  /** How long what they send can be undone; 0: not at all. */
+  undoSeconds: number;
+}

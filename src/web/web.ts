@@ -15,6 +15,7 @@ import { createLive } from "./live.ts";
 import { createPages } from "./pages.ts";
 import { createReference } from "./reference.ts";
 import { appPasswordRoutes } from "./routes/app-passwords.ts";
+import { type DraftRouteParts, draftRoutes } from "./routes/drafts.ts";
 import { firstRunRoutes } from "./routes/first-run.ts";
 import { type MailParts, mailRoutes } from "./routes/mail.ts";
 import { readingRoutes } from "./routes/reading.ts";
@@ -23,7 +24,12 @@ import { sessionRoutes, signInRoute } from "./routes/session.ts";
 import { type SettingsParts, settingsRoutes } from "./routes/settings.ts";
 import { createSessionCookie } from "./session-cookie.ts";
 
-export interface WebParts extends Omit<MailParts, "runtime">, Omit<SettingsParts, "store"> {
+type RouteParts = Omit<MailParts, "runtime" | "sending"> &
+  Omit<DraftRouteParts, "store" | "runtime" | "people" | "options"> &
+  Omit<SettingsParts, "store" | "people">;
+
+export interface WebParts extends RouteParts {
+  people: SettingsParts["people"] & DraftRouteParts["people"];
   store: Pick<Store, "db" | "transact" | "onCommit">;
   identity: Identity;
   mailApps: MailAppsView;
@@ -64,6 +70,7 @@ export function createWeb(parts: WebParts): Web {
       ...appPasswordRoutes(parts),
       ...mailRoutes(parts),
       ...readingRoutes(parts),
+      ...draftRoutes(parts),
       ...settingsRoutes(parts),
       ...frameRoutes({ mailbox: parts.mailbox, images }),
       live.route,

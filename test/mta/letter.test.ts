@@ -3,8 +3,11 @@ import { describe, expect, test } from "bun:test";
 import PostalMime from "postal-mime";
 import { composeLetter, type Letter } from "../../src/mta/letter.ts";
 
+/** Every blob has its name in it. */
+const readBlob = async (name: string) => new TextEncoder().encode(name);
+
 const read = async (letter: Omit<Letter, "id" | "headers">) => {
-  const bytes = await composeLetter({ id: "boundary", headers: [["From", "alice@example.test"]], ...letter });
+  const bytes = await composeLetter({ id: "boundary", headers: [["From", "alice@example.test"]], ...letter }, readBlob);
   const { text, html, attachments } = await PostalMime.parse(bytes);
   return { text: text?.trimEnd(), html: html?.trimEnd(), attachments: attachments.length };
 };

@@ -60,7 +60,7 @@ export async function createOffice() {
   world.grant(boxes.team, carl, "send");
 
   const bytesIn = async (source: Source | Letter): Promise<Uint8Array> =>
-    isLetter(source) ? composeLetter(source) : readSource(source);
+    isLetter(source) ? composeLetter(source, store.blobs.read) : readSource(source);
   const parser: Pick<ParserPool, "prepare" | "prepareOutbound"> = {
     prepare: async (source) => prepareMessage(await bytesIn(source), store.blobs, { written: isLetter(source) }),
     async prepareOutbound(source, { keys, signedAt }) {
@@ -78,7 +78,7 @@ export async function createOffice() {
   const parts = { store, mailbox, parser, options, runtime, log: logged.log };
   const transport = { refusal: async () => smarthost.refusal };
   const submit = createSubmit({ ...parts, local, transport, largestQueue: LARGEST_QUEUE });
-  const sending = createSending({ ...parts, submit });
+  const sending = createSending({ ...parts, local, transport, submit, wake: () => {} });
 
   /** How much of everything is stored: nothing of a refused message may be. */
   const stored = (): Record<string, unknown> => {

@@ -80,7 +80,7 @@ test("composes, prepares and signs what is sent in a worker, as it would be done
     signedAt: 1_767_600_000_000,
   };
   const written = { id: "x", headers: [["From", "a@example.test"]] as const, html: "<p>Hi</p>" };
-  const bytes = await composeLetter(written);
+  const bytes = await composeLetter(written, async () => new Uint8Array());
   const message = await prepareMessage(bytes, openBlobs(temporaryFolder(), fakeRuntime()), { written: true });
   // Ed25519 signs the same data the same.
   const signatures = Buffer.from(await sign(bytes, signing.keys, signing.signedAt), "latin1");

@@ -8,23 +8,18 @@ import { t } from "../../api/json-schema.ts";
 import { type Download, isMediaType, type Operation } from "../../api/operation.ts";
 import { OPERATIONS } from "../../api/operations/all.ts";
 import { type Performing, performerOf } from "../../api/perform.ts";
-import { dateTime, SendRequest } from "../../api/schemas.ts";
+import { dateTime } from "../../api/schemas.ts";
 import { readQuery } from "../../api/shape.ts";
 import { queryOf } from "../../api/target.ts";
-import type { DraftRequest } from "../../mta/drafts.ts";
-import type { Sending } from "../../mta/sending.ts";
 import type { Runtime } from "../../runtime.ts";
-import type { Asked, Route } from "../route.ts";
+import type { Route } from "../route.ts";
 import { bodyOf, done } from "./asked.ts";
 import { readUntil } from "./reading.ts";
 
 /** Of an operation that does not say. */
 const MOST_BODY_BYTES = 1_048_576;
-/** JSON may write a text of 1 MiB in six times as many bytes (RFC 8259 §7). */
-const LARGEST_LETTER = 8 * MOST_BODY_BYTES;
 
 export interface MailParts extends Performing {
-  sending: Sending;
   runtime: Pick<Runtime, "now">;
   /** A conversation was snoozed: something may be due sooner than was known. */
   snoozed(): void;
@@ -48,18 +43,11 @@ function routeOf(operation: Operation, performing: Performing): Route {
   };
 }
 
-/** As spec: SendRequest, of text alone. */
-const { from, to, cc, bcc, subject } = SendRequest.properties;
-const readDraftRequest: (asked: Asked) => Promise<DraftRequest> = bodyOf(
-  t.Object({ from, to, cc, bcc, subject, text: t.String() }),
-  LARGEST_LETTER,
-);
-
 const readSnooze = bodyOf(t.Object({ until: dateTime() }), MOST_BODY_BYTES);
 const readEmpty = bodyOf(t.Object({ mailbox: t.String() }), MOST_BODY_BYTES);
 
 export function mailRoutes(parts: MailParts): Route[] {
-  const { mailbox, sending, runtime, snoozed } = parts;
+  const { mailbox, runtime, snoozed } = parts;
 
   return [
     ...OPERATIONS.map((operation) => routeOf(operation, parts)),
@@ -73,31 +61,6 @@ export function mailRoutes(parts: MailParts): Route[] {
         snoozed();
         return { thread };
       },
-    },
-    {
-      // Whom an answer would go to; ?all=true: one to everybody.
-      method: "GET",
-      path: "/threads/:id/answer",
-      run: ({ request, params: { id = "" }, session }) =>
-        sending.answerTo(session.caller, id, { all: new URLSearchParams(queryOf(request.url)).get("all") === "true" }),
-    },
-    {
-      // With every recipient, for who may send it.
-      method: "GET",
-      path: "/drafts/:id",
-      run: ({ params: { id = "" }, session }) => sending.openDraft(session.caller, id),
-    },
-    {
-      method: "PATCH",
-      path: "/drafts/:id",
-      run: async (asked) =>
-        sending.saveDraft(asked.session.caller, asked.params.id ?? "", await readDraftRequest(asked)),
-    },
-    {
-      method: "POST",
-      path: "/drafts/:id/send",
-      run: async (asked) =>
-        sending.sendDraft(asked.session.caller, asked.params.id ?? "", await readDraftRequest(asked)),
     },
     {
       // For good: of trash, spam, or a draft.

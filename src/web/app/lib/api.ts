@@ -3,20 +3,25 @@
  * here, or for settings in settings-*.ts beside it, and nowhere else.
  */
 import type { MailboxView, ThreadDetailView, ThreadListView } from "../../../mailbox/views.ts";
-import type { DraftContent, DraftRequest } from "../../../mta/drafts.ts";
-import type { AnswerView, ReplyRequest, SendRequest, SendView } from "../../../mta/sending.ts";
+import type { EmailAddress } from "../../../message/address.ts";
+import type { SentDraft } from "../../../mta/draft-sending.ts";
+import type { DraftContent, DraftRequest, SavedDraft } from "../../../mta/drafts.ts";
+import type { AnswerView } from "../../../mta/sending.ts";
 import type { SignInView } from "../../identity-views.ts";
-import type { Person } from "../../views.ts";
-import { ask, idOf } from "./ask.ts";
+import type { Person, SendingPreferences } from "../../views.ts";
+import { ask, idOf, type Leaving } from "./ask.ts";
 
 export type {
+  AttachmentView,
   MailboxView,
   MessageView,
   ThreadDetailView,
   ThreadListView,
   ThreadView,
 } from "../../../mailbox/views.ts";
-export type { ReplyRequest, SendRequest } from "../../../mta/sending.ts";
+export type { SentDraft } from "../../../mta/draft-sending.ts";
+export type { DraftContent, DraftRequest, SavedDraft } from "../../../mta/drafts.ts";
+export type { AnswerView } from "../../../mta/sending.ts";
 export type { Person } from "../../views.ts";
 
 export interface SignInRequest {
@@ -55,17 +60,36 @@ export const api = {
   thread: (id: string) => ask<ThreadDetailView>("GET", `/threads/${idOf(id)}?html=false`),
   empty: (folder: "trash" | "spam", mailbox: string) =>
     ask<{ deleted: number }>("POST", `/${folder}/empty`, { mailbox }),
-  send: (message: SendRequest) => ask<SendView>("POST", "/send", message),
   answerTo: (id: string, all: boolean) => ask<AnswerView>("GET", `/threads/${idOf(id)}/answer?all=${all}`),
   draft: (id: string) => ask<DraftContent>("GET", `/drafts/${idOf(id)}`),
-  saveDraft: (id: string, draft: DraftRequest) => ask<{ draftId: string }>("PATCH", `/drafts/${idOf(id)}`, draft),
-  sendDraft: (id: string, draft: DraftRequest) => ask<SendView>("POST", `/drafts/${idOf(id)}/send`, draft),
-  reply: (id: string, message: ReplyRequest) => ask<SendView>("POST", `/threads/${idOf(id)}/reply`, message),
+  draftsAnswering: async (threadId: string) =>
+    (await ask<{ drafts: DraftContent[] }>("GET", `/threads/${idOf(threadId)}/drafts`)).drafts,
+  createDraft: (draft: DraftRequest & { answers?: string | undefined }, leaving?: Leaving) =>
+    ask<SavedDraft>("POST", "/drafts", draft, leaving),
+  saveDraft: (id: string, draft: DraftRequest & { revision: number }, leaving?: Leaving) =>
+    ask<SavedDraft>("PATCH", `/drafts/${idOf(id)}`, draft, leaving),
+  discardDraft: (id: string) => ask<void>("DELETE", `/drafts/${idOf(id)}`),
+  sendDraft: (id: string, draft: DraftRequest & { revision: number; attachments: string[]; at?: string | undefined }) =>
+    ask<SentDraft>("POST", `/drafts/${idOf(id)}/send`, draft),
+  undoSend: (id: string) => ask<void>("POST", `/drafts/${idOf(id)}/undo`, {}),
+  detach: (id: string, attachmentId: string) =>
+    ask<void>("DELETE", `/drafts/${idOf(id)}/attachments/${idOf(attachmentId)}`),
+  forward: (messageId: string) => ask<SavedDraft>("POST", `/messages/${idOf(messageId)}/forward`, {}),
+  people: async (mailbox: string, q: string) =>
+    (await ask<{ people: EmailAddress[] }>("GET", `/people${queryOf({ mailbox, q })}`)).people,
+  sendingPreferences: () => ask<SendingPreferences>("GET", "/me/sending"),
+  setSendingPreferences: (preferences: SendingPreferences) => ask<void>("PATCH", "/me/sending", preferences),
 };
 
 /** Where a message is shown in its frame. */
 export const frameOf = (messageId: string, images: boolean): string =>
   `/app/messages/${idOf(messageId)}/frame${images ? "?images=1" : ""}`;
+/** Where the HTML of a draft is edited. */
+export const editorOf = (draftId: string, revision: number): string =>
+  `/app/drafts/${idOf(draftId)}/editor?revision=${revision}`;
+/** Where a file is uploaded to. */
+export const uploadsOf = (draftId: string, filename: string): string =>
+  `/app/drafts/${idOf(draftId)}/attachments?name=${encodeURIComponent(filename)}`;
 /** An attachment to look at, if it is an image or a PDF; else a download. */
 export const previewOf = (attachmentId: string): string => `/app/attachments/${idOf(attachmentId)}/preview`;
 /** An attachment as a download. */

@@ -13,16 +13,22 @@ export class Refusal extends Error {
   }
 }
 
-const OFFLINE = "The server does not answer. Check your connection, then try again.";
+export const OFFLINE = "The server does not answer. Check your connection, then try again.";
+
+/** What a page says while it is closed: browsers send it after the page is gone, up to some 64 kB of all such requests. */
+export interface Leaving {
+  leaving: boolean;
+}
+const MOST_LEAVING = 60_000;
 
 /** What is asked to learn whether somebody is signed in, and to sign in: its refusal is the answer. */
 const ASKS_WHO = new Set(["/me", "/sign-in"]);
 
 /** Who was signed in when the page was opened, and is no more, is asked to sign in again meanwhile. @throws Refusal */
-export async function ask<T>(method: string, path: string, body?: unknown): Promise<T> {
+export async function ask<T>(method: string, path: string, body?: unknown, how?: Leaving): Promise<T> {
   for (;;) {
     try {
-      return await askOnce<T>(method, path, body);
+      return await askOnce<T>(method, path, body, how);
     } catch (error) {
       if (!(error instanceof Refusal && error.status === 401) || ASKS_WHO.has(path)) throw error;
       await nextSession();
@@ -30,9 +36,10 @@ export async function ask<T>(method: string, path: string, body?: unknown): Prom
   }
 }
 
-async function askOnce<T>(method: string, path: string, body?: unknown): Promise<T> {
+async function askOnce<T>(method: string, path: string, body?: unknown, { leaving } = { leaving: false }): Promise<T> {
   const answer = await fetch(`/app${path}`, {
     method,
+    keepalive: leaving && JSON.stringify(body).length < MOST_LEAVING,
     ...(body !== undefined && { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
   }).catch(() => {
     throw new Refusal(0, OFFLINE);
@@ -42,7 +49,8 @@ async function askOnce<T>(method: string, path: string, body?: unknown): Promise
   throw new Refusal(answer.status, refusalIn(text) ?? "Something failed on the server. Try again.");
 }
 
-function refusalIn(text: string): string | undefined {
+/** The words of a refusal. */
+export function refusalIn(text: string): string | undefined {
   try {
     return (JSON.parse(text) as { error?: string }).error;
   } catch {

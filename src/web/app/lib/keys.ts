@@ -49,6 +49,7 @@ export const SHORTCUTS: readonly ShortcutGroup[] = [
       ["r", "Reply"],
       ["a", "Reply to all"],
       ["f", "Forward"],
+      ["Ctrl + Enter", "Send what is being written"],
     ],
   },
   { name: "Help", shortcuts: [["?", "These shortcuts"]] },

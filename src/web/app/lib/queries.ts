@@ -50,13 +50,23 @@ export const draftQuery = (id: string) =>
     gcTime: 0,
   });
 
+/** Drafts that answer a conversation. */
+export const answeringQuery = (threadId: string) =>
+  queryOptions({ queryKey: ["answering", threadId], queryFn: () => api.draftsAnswering(threadId) });
+
+export const sendingQuery = queryOptions({ queryKey: ["me", "sending"], queryFn: api.sendingPreferences });
+
+/** People a mailbox is in touch with, whose name or address begins like this. `mailbox`: an address of it. */
+export const correspondentsQuery = (mailbox: string, q: string) =>
+  queryOptions({ queryKey: ["people", mailbox, q], queryFn: () => api.people(mailbox, q), staleTime: 300_000 });
+
 /** Whom an answer would go to. Asked anew each time: mail may have come meanwhile. */
 export const answerQuery = (id: string, all: boolean) =>
   queryOptions({ queryKey: ["answer", id, all], queryFn: () => api.answerTo(id, all), staleTime: 0, gcTime: 0 });
 
 /** Everything that new mail, or a change of any, makes doubtful. */
 export function refreshMail(threadIds?: readonly string[]): void {
-  for (const key of ["threads", "mailboxes", "unread", "labels", "usage"])
+  for (const key of ["threads", "mailboxes", "unread", "labels", "usage", "answering"])
     void queryClient.invalidateQueries({ queryKey: [key] });
   if (threadIds === undefined) void queryClient.invalidateQueries({ queryKey: ["thread"] });
   for (const id of threadIds ?? []) void queryClient.invalidateQueries({ queryKey: ["thread", id] });

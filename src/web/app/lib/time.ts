@@ -18,7 +18,9 @@ export function shortTime(iso: string): string {
 export const fullTime = (iso: string): string =>
   new Date(iso).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
 
-/** When a conversation may come back: each with what it is called. */
+export const msUntil = (iso: string): number => new Date(iso).getTime() - now().getTime();
+
+/** When a conversation may come back, or a message be sent: each with what it is called. */
 export function snoozeTimes(): { label: string; at: Date }[] {
   const at = (days: number, hour: number): Date => {
     const date = now();

@@ -10,6 +10,8 @@ export interface Toast {
   /** It can be undone also when it is no longer told. */
   lasting?: boolean;
   tone?: "danger";
+  /** How long it is shown, ms. */
+  shownMs?: number;
 }
 
 const SHOWN_MS = 7_000;
@@ -25,7 +27,7 @@ export function toast(shown: Toast | undefined): void {
   current.set(shown);
   if (!shown) return;
   if (shown.lasting && shown.undo) lasting.splice(0, lasting.push(shown.undo) - MOST_UNDONE);
-  timer = setTimeout(() => current.set(undefined), SHOWN_MS);
+  timer = setTimeout(() => current.set(undefined), shown.shownMs ?? SHOWN_MS);
 }
 
 export const dismissToast = (): void => toast(undefined);

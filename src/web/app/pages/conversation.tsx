@@ -1,19 +1,17 @@
 /** One conversation: its messages, oldest first, what can be done with it, and answering. Opening it marks it read. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
-import { ArrowLeft, ReplyAll, Reply as ReplyIcon, X } from "lucide-react";
+import { ArrowLeft, X } from "lucide-react";
 import { use, useEffect, useRef, useState } from "react";
 import type { ThreadView } from "../lib/api.ts";
-import { useShortcuts } from "../lib/keys.ts";
 import { ListContext } from "../lib/list-context.ts";
 import { threadQuery } from "../lib/queries.ts";
 import { threadActions } from "../lib/thread-actions.ts";
 import { fullTime } from "../lib/time.ts";
-import { Button } from "../parts/button.tsx";
+import { Answers } from "../parts/answers.tsx";
 import { DraftBox } from "../parts/draft-box.tsx";
 import { MessageCard } from "../parts/message-card.tsx";
 import { Failed, Skeleton } from "../parts/notice.tsx";
-import { ReplyBox } from "../parts/reply-box.tsx";
 import { ThreadActions } from "../parts/thread-actions.tsx";
 
 export function ConversationPage() {
@@ -25,7 +23,6 @@ export function ConversationPage() {
 function Conversation({ folder, threadId }: { folder: string; threadId: string }) {
   const query = useQuery(threadQuery(threadId));
   const { left } = use(ListContext);
-  const [answering, setAnswering] = useState<"sender" | "all">();
   const detail = query.data;
   const unread = detail?.thread.unread ?? false;
   const isDraft = detail?.thread.folder === "drafts";
@@ -47,7 +44,6 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
   useEffect(() => {
     if (subject !== undefined) document.title = `${subject || "(no subject)"} · Mailroom`;
   }, [subject]);
-  useShortcuts(maySend ? { r: () => setAnswering("sender"), a: () => setAnswering("all") } : {});
 
   if (query.isError && !detail) return <Failed error={query.error} retry={() => query.refetch()} />;
   if (!detail) return <Skeleton what="the conversation" />;
@@ -103,24 +99,7 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
               ))}
             </ol>
           )}
-          {maySend &&
-            (answering ? (
-              <ReplyBox
-                key={answering}
-                thread={thread}
-                all={answering === "all"}
-                close={() => setAnswering(undefined)}
-              />
-            ) : (
-              <div className="mt-4 flex gap-2 print:hidden">
-                <Button onClick={() => setAnswering("sender")} title="Reply (r)">
-                  <ReplyIcon size={15} aria-hidden /> Reply
-                </Button>
-                <Button onClick={() => setAnswering("all")} title="Reply to all (a)">
-                  <ReplyAll size={15} aria-hidden /> Reply to all
-                </Button>
-              </div>
-            ))}
+          {maySend && <Answers detail={detail} />}
         </div>
       </div>
     </article>

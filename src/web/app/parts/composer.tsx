@@ -1,88 +1,255 @@
 /**
- * Where mail is written: a new message or an answer. Who sends decides what becomes of it (`send`); a refusal is shown
- * and nothing that was written is lost.
+ * Where mail is written: a new message, an answer, what is forwarded, a draft. What is written is saved as it is written
+ * (lib/autosave.ts); a refusal is shown and nothing that was written is lost.
  */
-import { type FormEvent, type ReactNode, useId, useState } from "react";
-import { Button } from "./button.tsx";
+import { Type } from "lucide-react";
+import {
+  type ClipboardEvent,
+  type DragEvent,
+  type FormEvent,
+  useEffect,
+  useId,
+  useLayoutEffect,
+  useRef,
+  useState,
+} from "react";
+import { api, editorOf, type SavedDraft, type SentDraft } from "../lib/api.ts";
+import { useAttaching } from "../lib/attaching.ts";
+import { createAutosave, type SaveState } from "../lib/autosave.ts";
+import { reopen } from "../lib/compose.ts";
+import { refreshMail } from "../lib/queries.ts";
+import { toast } from "../lib/toast.ts";
+import { type Fields, htmlOf, requestOf, type Start, withQuote } from "../lib/writing.ts";
+import { AttachButton, AttachedFiles } from "./attached-files.tsx";
+import { Button, IconButton } from "./button.tsx";
+import { RecipientField } from "./recipient-field.tsx";
+import { RichEditor, type RichEditorHandle } from "./rich-editor.tsx";
+import { SaveMark } from "./save-mark.tsx";
+import { SendButton } from "./send-button.tsx";
 
-export interface Written {
-  from: string;
-  to: string;
-  cc: string;
-  bcc: string;
-  subject: string;
-  text: string;
-}
-
-export function Composer({
-  senders,
-  initial,
-  asksSubject,
-  send,
-  discard,
-  save,
-}: {
+export interface ComposerProps {
+  start: Start;
   /** Addresses that it may come from. */
   senders: readonly string[];
-  initial: Written;
   asksSubject: boolean;
-  /** Rejects with the refusal. */
-  send: (written: Written) => Promise<unknown>;
-  discard: () => void;
-  /** Keeps it as it is, for later. Rejects with the refusal. */
-  save?: (written: Written) => Promise<unknown>;
-}) {
-  const [written, setWritten] = useState(initial);
-  const [copies, setCopies] = useState(initial.cc !== "" || initial.bcc !== "");
+  /** It was accepted, or is to be sent. */
+  sent: (outcome: SentDraft) => void;
+  /** It was thrown away. */
+  discarded: () => void;
+  /** It is this draft now. */
+  saved?: (draft: SavedDraft) => void;
+}
+
+export function Composer({ start: given, senders, asksSubject, sent, discarded, saved }: ComposerProps) {
+  const [start] = useState(given);
+  const [fields, setFields] = useState(start.fields);
+  const [text, setText] = useState(start.text);
+  const [quote, setQuote] = useState(start.quote);
+  /** Where the HTML is edited; absent while it is text. */
+  const [editor, setEditor] = useState(
+    start.html && start.saved ? editorOf(start.saved.draftId, start.saved.revision) : undefined,
+  );
+  const [copies, setCopies] = useState(start.fields.cc !== "" || start.fields.bcc !== "");
   const [refusal, setRefusal] = useState<string>();
   const [busy, setBusy] = useState(false);
-  const set = (name: keyof Written) => (value: string) => setWritten((before) => ({ ...before, [name]: value }));
+  const [state, setState] = useState<SaveState>({ kind: "untouched" });
+  const [over, setOver] = useState(false);
+  const form = useRef<HTMLFormElement>(null);
+  const rich = useRef<RichEditorHandle>(null);
+  /** The HTML was changed since it was loaded. */
+  const richChanged = useRef(start.unsavedHtml !== undefined);
+  /** What the editor had when it went. */
+  const lastHtml = useRef(start.unsavedHtml);
+  const present = useRef({ fields, text, quote, rich: editor !== undefined });
+  present.current = { fields, text, quote, rich: editor !== undefined };
+  const callbacks = useRef({ saved });
+  callbacks.current = { saved };
 
-  async function attempt(what: (written: Written) => Promise<unknown>): Promise<void> {
-    setBusy(true);
+  function request() {
+    const { fields, text, quote, rich: isRich } = present.current;
+    if (!isRich) return requestOf(fields, { text: withQuote(text, quote) });
+    return requestOf(fields, richChanged.current ? { html: rich.current?.html() ?? lastHtml.current } : {});
+  }
+
+  const [autosave] = useState(() =>
+    createAutosave({
+      saved: start.saved,
+      async put(draft, leaving) {
+        const content = request();
+        const done = draft
+          ? await api.saveDraft(draft.draftId, { ...content, revision: draft.revision }, { leaving })
+          : await api.createDraft({ ...content, answers: start.answers }, { leaving });
+        if (done.draftId !== draft?.draftId) {
+          attaching.current?.replace(done.attachments);
+          callbacks.current.saved?.(done);
+        }
+        return done;
+      },
+      tell: setState,
+    }),
+  );
+  const attachments = useAttaching(start.attachments, autosave.ensure, setRefusal);
+  const attaching = useRef(attachments);
+  attaching.current = attachments;
+
+  // Before the editor goes: what stands in it is in no state of React's.
+  useLayoutEffect(
+    () => () => {
+      lastHtml.current = rich.current?.html() ?? lastHtml.current;
+    },
+    [],
+  );
+  useEffect(() => {
+    if (start.unsaved) autosave.touch();
+    const leave = () => void autosave.flush({ leaving: true }).catch(() => {});
+    const hidden = () => document.visibilityState === "hidden" && leave();
+    const unsaved = (event: BeforeUnloadEvent) => !autosave.isSettled() && event.preventDefault();
+    addEventListener("pagehide", leave);
+    document.addEventListener("visibilitychange", hidden);
+    addEventListener("beforeunload", unsaved);
+    return () => {
+      removeEventListener("pagehide", leave);
+      document.removeEventListener("visibilitychange", hidden);
+      removeEventListener("beforeunload", unsaved);
+      const isAsBegun = autosave.isUntouched() && attaching.current?.files === start.attachments;
+      if (start.fresh && start.saved && isAsBegun) {
+        api.discardDraft(start.saved.draftId).then(
+          () => refreshMail([]),
+          // It stays a draft.
+          () => {},
+        );
+      }
+      if (autosave.isSettled()) return;
+      const { fields, text, quote } = present.current;
+      autosave.flush({ leaving: true }).then(
+        () => refreshMail([]),
+        (error: Error) => {
+          toast({ text: `Not saved: ${error.message}`, tone: "danger" });
+          const { saved: _, quote: __, ...begun } = start;
+          const saved = autosave.draft();
+          reopen({
+            ...begun,
+            ...{ fields, text, html: present.current.rich, unsaved: true },
+            ...(quote !== undefined && { quote }),
+            ...(saved && { saved }),
+            ...(richChanged.current && lastHtml.current !== undefined && { unsavedHtml: lastHtml.current }),
+            attachments: attaching.current?.files ?? [],
+          });
+        },
+      );
+    };
+  }, [autosave, start]);
+
+  const set = (name: keyof Fields) => (value: string) => {
+    setFields((before) => ({ ...before, [name]: value }));
+    autosave.touch();
+  };
+  const save = () => void autosave.flush().catch(() => {});
+
+  async function attempt(at?: Date): Promise<void> {
+    if (busy) return;
     setRefusal(undefined);
+    if (attachments.pending.length > 0) {
+      setRefusal("Files are still being attached");
+      return;
+    }
+    setBusy(true);
     try {
-      await what(written);
+      const { draftId, revision } = await autosave.ensure();
+      const content = request();
+      const outcome = await api.sendDraft(draftId, {
+        ...content,
+        revision,
+        attachments: attachments.files.map(({ id }) => id),
+        at: at?.toISOString(),
+      });
+      autosave.end();
+      sent(outcome);
     } catch (error) {
       setRefusal((error as Error).message);
     } finally {
       setBusy(false);
     }
   }
-
   function submit(event: FormEvent): void {
     event.preventDefault();
-    void attempt(send);
+    void attempt();
+  }
+
+  async function discard(): Promise<void> {
+    const draft = autosave.draft();
+    if (draft && !confirm("Discard this draft? It cannot be brought back.")) return;
+    autosave.end();
+    if (draft)
+      await api.discardDraft(draft.draftId).catch((error: Error) => toast({ text: error.message, tone: "danger" }));
+    refreshMail([]);
+    discarded();
+  }
+
+  /** Between text and formatted text. */
+  async function toggleFormat(): Promise<void> {
+    try {
+      if (editor !== undefined) {
+        setText(rich.current?.text() ?? "");
+        setEditor(undefined);
+        autosave.touch();
+        return;
+      }
+      const { draftId, revision } = await autosave.ensure();
+      const html = htmlOf(withQuote(text, quote));
+      const formatted = await api.saveDraft(draftId, { ...requestOf(fields, { html }), revision });
+      autosave.adopt(formatted);
+      richChanged.current = false;
+      setQuote(undefined);
+      setEditor(editorOf(formatted.draftId, formatted.revision));
+    } catch (error) {
+      setRefusal((error as Error).message);
+    }
+  }
+
+  function take(event: ClipboardEvent | DragEvent, data: DataTransfer): void {
+    setOver(false);
+    const files = [...data.files];
+    if (files.length === 0) return;
+    event.preventDefault();
+    void attachments.attach(files);
   }
 
   return (
-    <form onSubmit={submit} className="flex min-h-0 grow flex-col">
+    <form
+      ref={form}
+      onSubmit={submit}
+      onPaste={(event) => take(event, event.clipboardData)}
+      onDragOver={(event) => {
+        if (!event.dataTransfer.types.includes("Files")) return;
+        event.preventDefault();
+        setOver(true);
+      }}
+      onDragLeave={() => setOver(false)}
+      onDrop={(event) => take(event, event.dataTransfer)}
+      onKeyDown={(event) => {
+        if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+        event.preventDefault();
+        void attempt();
+      }}
+      className={`flex min-h-0 grow flex-col ${over ? "outline-2 -outline-offset-4 outline-accent outline-dashed" : ""}`}
+    >
       <div className="divide-y divide-line border-b border-line px-4">
-        {senders.length > 1 && (
-          <Row label="From">
-            {(id) => (
-              <select
-                id={id}
-                value={written.from}
-                onChange={(event) => set("from")(event.target.value)}
-                className="h-8 w-full rounded bg-transparent px-0.5 -outline-offset-1 focus-visible:outline-1"
-              >
-                {senders.map((sender) => (
-                  <option key={sender} className="bg-raised">
-                    {sender}
-                  </option>
-                ))}
-              </select>
-            )}
-          </Row>
-        )}
-        <div className="flex items-center">
-          <Line label="To" value={written.to} change={set("to")} autoFocus={initial.to === ""} />
+        {senders.length > 1 && <From value={fields.from} senders={senders} change={set("from")} />}
+        <div className="flex items-start">
+          <RecipientField
+            label="To"
+            mailbox={fields.from}
+            value={fields.to}
+            change={set("to")}
+            left={save}
+            autoFocus={start.fields.to === ""}
+          />
           {!copies && (
             <button
               type="button"
               onClick={() => setCopies(true)}
-              className="rounded px-2 py-1 text-sm text-muted hover:text-ink"
+              className="mt-1 rounded px-2 py-1 text-sm text-muted hover:text-ink"
             >
               Cc Bcc
             </button>
@@ -90,39 +257,92 @@ export function Composer({
         </div>
         {copies && (
           <>
-            <Line label="Cc" value={written.cc} change={set("cc")} />
-            <Line label="Bcc" value={written.bcc} change={set("bcc")} />
+            <RecipientField label="Cc" mailbox={fields.from} value={fields.cc} change={set("cc")} left={save} />
+            <RecipientField label="Bcc" mailbox={fields.from} value={fields.bcc} change={set("bcc")} left={save} />
           </>
         )}
-        {asksSubject && <Line label="Subject" value={written.subject} change={set("subject")} />}
+        {asksSubject && <Subject value={fields.subject} change={set("subject")} left={save} />}
       </div>
-      <textarea
-        aria-label="Message"
-        value={written.text}
-        onChange={(event) => set("text")(event.target.value)}
-        onKeyDown={(event) => {
-          if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) event.currentTarget.form?.requestSubmit();
-        }}
-        // biome-ignore lint/a11y/noAutofocus: who asks to answer wants to write
-        autoFocus={initial.to !== ""}
-        required
-        className="min-h-44 w-full grow resize-none bg-transparent px-4 py-3 text-base leading-relaxed -outline-offset-1 focus-visible:outline-1"
+      {editor !== undefined ? (
+        <RichEditor
+          src={editor}
+          initial={start.unsavedHtml}
+          handle={rich}
+          changed={() => {
+            richChanged.current = true;
+            autosave.touch();
+          }}
+          left={save}
+          send={() => void attempt()}
+          attach={(files) => void attachments.attach(files)}
+          autoFocus={start.fields.to !== ""}
+        />
+      ) : (
+        <>
+          <textarea
+            aria-label="Message"
+            value={text}
+            onChange={(event) => {
+              setText(event.target.value);
+              autosave.touch();
+            }}
+            onBlur={save}
+            // biome-ignore lint/a11y/noAutofocus: who asks to answer wants to write
+            autoFocus={start.fields.to !== ""}
+            className="min-h-44 w-full grow resize-none bg-transparent px-4 py-3 text-base leading-relaxed -outline-offset-1 focus-visible:outline-1"
+          />
+          {quote !== undefined && (
+            <p className="px-4 pb-3">
+              <Button
+                kind="quiet"
+                onClick={() => {
+                  setText(withQuote(text, quote));
+                  setQuote(undefined);
+                  autosave.touch();
+                }}
+              >
+                Show quoted text
+              </Button>
+            </p>
+          )}
+        </>
+      )}
+      <AttachedFiles
+        files={attachments.files}
+        pending={attachments.pending}
+        remove={(file) => void attachments.remove(file)}
+        cancel={(one) => one.cancel()}
       />
       {refusal !== undefined && (
         <p role="alert" className="px-4 pb-2 text-sm text-danger">
           {refusal}
         </p>
       )}
-      <div className="flex items-center gap-2 border-t border-line px-3 py-2">
-        <Button kind="primary" type="submit" disabled={busy} title="Send (Ctrl+Enter)">
-          {busy ? "Sending…" : "Send"}
-        </Button>
-        {save && (
-          <Button disabled={busy} onClick={() => void attempt(save)}>
-            Save
-          </Button>
-        )}
-        <Button kind="quiet" onClick={discard}>
+      {state.kind === "conflict" && (
+        <Conflict
+          why={state.why}
+          keep={() => {
+            richChanged.current = editor !== undefined;
+            autosave.detach();
+            save();
+          }}
+          drop={() => {
+            autosave.end();
+            discarded();
+          }}
+        />
+      )}
+      <div className="flex items-center gap-1 border-t border-line px-3 py-2">
+        <SendButton busy={busy} later={(at) => void attempt(at)} />
+        <AttachButton attach={(files) => void attachments.attach(files)} />
+        <IconButton
+          icon={Type}
+          label={editor === undefined ? "Format text" : "Plain text"}
+          aria-pressed={editor !== undefined}
+          onClick={() => void toggleFormat()}
+        />
+        <SaveMark state={state} />
+        <Button kind="quiet" onClick={() => void discard()} className="ml-auto">
           Discard
         </Button>
       </div>
@@ -130,42 +350,66 @@ export function Composer({
   );
 }
 
-function Row({ label, children }: { label: string; children: (id: string) => ReactNode }) {
+function From({
+  value,
+  senders,
+  change,
+}: {
+  value: string;
+  senders: readonly string[];
+  change: (value: string) => void;
+}) {
   const id = useId();
   return (
-    <div className="flex min-w-0 grow items-center gap-2 py-0.5">
+    <div className="flex min-w-0 items-center gap-2 py-0.5">
       <label htmlFor={id} className="w-14 shrink-0 text-sm text-muted">
-        {label}
+        From
       </label>
-      {children(id)}
+      <select
+        id={id}
+        value={value}
+        onChange={(event) => change(event.target.value)}
+        className="h-8 w-full rounded bg-transparent px-0.5 -outline-offset-1 focus-visible:outline-1"
+      >
+        {senders.map((sender) => (
+          <option key={sender} className="bg-raised">
+            {sender}
+          </option>
+        ))}
+      </select>
     </div>
   );
 }
 
-function Line({
-  label,
-  value,
-  change,
-  autoFocus = false,
-}: {
-  label: string;
-  value: string;
-  change: (value: string) => void;
-  autoFocus?: boolean;
-}) {
+function Subject({ value, change, left }: { value: string; change: (value: string) => void; left: () => void }) {
+  const id = useId();
   return (
-    <Row label={label}>
-      {(id) => (
-        <input
-          id={id}
-          value={value}
-          onChange={(event) => change(event.target.value)}
-          // biome-ignore lint/a11y/noAutofocus: who asks to write begins with whom to
-          autoFocus={autoFocus}
-          autoComplete="off"
-          className="h-8 min-w-0 grow rounded bg-transparent px-1.5 -outline-offset-1 focus-visible:outline-1"
-        />
-      )}
-    </Row>
+    <div className="flex min-w-0 items-center gap-2 py-0.5">
+      <label htmlFor={id} className="w-14 shrink-0 text-sm text-muted">
+        Subject
+      </label>
+      <input
+        id={id}
+        value={value}
+        onChange={(event) => change(event.target.value)}
+        onBlur={left}
+        maxLength={10_000}
+        autoComplete="off"
+        className="h-8 min-w-0 grow rounded bg-transparent px-1.5 -outline-offset-1 focus-visible:outline-1"
+      />
+    </div>
+  );
+}
+
+/** Somebody else, or another page, changed the draft meanwhile: both versions are there, and stay. */
+function Conflict({ why, keep, drop }: { why: string; keep: () => void; drop: () => void }) {
+  return (
+    <div role="alert" className="mx-4 mb-3 rounded-lg bg-notice px-3 py-2 text-sm">
+      <p>{why}. What you wrote is still here; what is attached stays with the other version.</p>
+      <div className="mt-2 flex gap-2">
+        <Button onClick={keep}>Save mine as another draft</Button>
+        <Button onClick={drop}>Drop mine</Button>
+      </div>
+    </div>
   );
 }

@@ -7,6 +7,7 @@ import { Button } from "../../parts/button.tsx";
 import { Field } from "../../parts/field.tsx";
 import { Form } from "../../parts/form.tsx";
 import { Panel, SettingsPage } from "../../parts/settings.tsx";
+import { UndoSetting } from "../../parts/undo-setting.tsx";
 
 export function ProfilePage() {
   const { data: me } = useQuery(meQuery);
@@ -28,6 +29,7 @@ export function ProfilePage() {
           </Button>
         </Form>
       </Panel>
+      <UndoSetting />
       <Panel title="Password">
         <Form
           sending={changePassword}

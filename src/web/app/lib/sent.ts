@@ -1,0 +1,59 @@
+/** What is told of a message that somebody sent: that it can be undone, and later whether it was refused after all. */
+import { api, type SentDraft } from "./api.ts";
+import { Refusal } from "./ask.ts";
+import { openDraft } from "./compose.ts";
+import { queryClient, refreshMail } from "./queries.ts";
+import { fullTime, msUntil } from "./time.ts";
+import { toast } from "./toast.ts";
+
+/** Beyond it, a message is not on its way but planned. */
+const SOON_MS = 60_000;
+export const isOnItsWay = (dueAt: string): boolean => msUntil(dueAt) <= SOON_MS;
+/** After the time at which it is sent. */
+const LOOK_MS = 1_500;
+const MOST_LOOKS = 10;
+
+export function tellSent({ due }: SentDraft): void {
+  refreshMail();
+  if (!due) {
+    toast({ text: "Sent" });
+    return;
+  }
+  const { draftId, at } = due;
+  queryClient.removeQueries({ queryKey: ["draft", draftId] });
+  const wait = msUntil(at);
+  const undo = () => void undoSend(draftId);
+  if (!isOnItsWay(at)) {
+    toast({ text: `To be sent ${fullTime(at)}`, undo });
+    return;
+  }
+  toast({ text: "Sending…", undo, shownMs: Math.max(1_000, wait) });
+  setTimeout(() => void look(draftId, MOST_LOOKS), wait + LOOK_MS);
+}
+
+/** It is a draft again, and open. */
+export async function undoSend(draftId: string): Promise<void> {
+  try {
+    await api.undoSend(draftId);
+    queryClient.removeQueries({ queryKey: ["draft", draftId] });
+    openDraft(draftId);
+    refreshMail();
+  } catch (error) {
+    const late = error instanceof Refusal && error.status === 404;
+    toast({ text: late ? "Too late: it was sent" : (error as Error).message, tone: "danger" });
+  }
+}
+
+/** What became of it. */
+async function look(draftId: string, looks: number): Promise<void> {
+  try {
+    const { dueAt, refusal } = await api.draft(draftId);
+    if (refusal !== null) toast({ text: `Not sent: ${refusal}`, tone: "danger", shownMs: 20_000 });
+    else if (dueAt !== null && msUntil(dueAt) <= 0 && looks > 0)
+      setTimeout(() => void look(draftId, looks - 1), LOOK_MS);
+  } catch (error) {
+    if (error instanceof Refusal && error.status === 404) toast({ text: "Sent" });
+  }
+  queryClient.removeQueries({ queryKey: ["draft", draftId] });
+  refreshMail();
+}

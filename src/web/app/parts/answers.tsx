@@ -1,0 +1,133 @@
+/**
+ * What stands below the messages of a conversation: the drafts that answer it, an agent's too, and the ways to answer or
+ * forward it. Whom an answer goes to is the server's to say (contract: Reply), and its writer's to change.
+ */
+import { useQuery } from "@tanstack/react-query";
+import { Bot, Clock, Forward, PencilLine, ReplyAll, Reply as ReplyIcon } from "lucide-react";
+import { useState } from "react";
+import type { DraftContent, ThreadDetailView, ThreadView } from "../lib/api.ts";
+import { forwardMessage } from "../lib/compose.ts";
+import { useShortcuts } from "../lib/keys.ts";
+import { answeringQuery, answerQuery, mailboxesQuery, refreshMail } from "../lib/queries.ts";
+import { isOnItsWay, tellSent } from "../lib/sent.ts";
+import { fullTime } from "../lib/time.ts";
+import { startOfAnswer } from "../lib/writing.ts";
+import { Button } from "./button.tsx";
+import { Composer } from "./composer.tsx";
+import { DraftEditor } from "./draft-box.tsx";
+
+export function Answers({ detail: { thread, messages } }: { detail: ThreadDetailView }) {
+  const { data: drafts = [] } = useQuery(answeringQuery(thread.id));
+  const [answering, setAnswering] = useState<"sender" | "all">();
+  /** The draft that the answer being written has become: it is not shown twice. */
+  const [written, setWritten] = useState<string>();
+  const newest = messages.at(-1);
+  const forward = () => void (newest && forwardMessage(newest.id));
+  useShortcuts({ r: () => setAnswering("sender"), a: () => setAnswering("all"), f: forward });
+  function close(): void {
+    setAnswering(undefined);
+    setWritten(undefined);
+    refreshMail([thread.id]);
+  }
+
+  return (
+    <>
+      {drafts
+        .filter(({ draftId }) => draftId !== written)
+        .map((draft) => (
+          <AnsweringDraft key={draft.draftId} draft={draft} />
+        ))}
+      {answering ? (
+        <ReplyBox key={answering} thread={thread} all={answering === "all"} close={close} saved={setWritten} />
+      ) : (
+        <div className="mt-4 flex flex-wrap gap-2 print:hidden">
+          <Button onClick={() => setAnswering("sender")} title="Reply (r)">
+            <ReplyIcon size={15} aria-hidden /> Reply
+          </Button>
+          <Button onClick={() => setAnswering("all")} title="Reply to all (a)">
+            <ReplyAll size={15} aria-hidden /> Reply to all
+          </Button>
+          <Button onClick={forward} title="Forward (f)">
+            <Forward size={15} aria-hidden /> Forward
+          </Button>
+        </div>
+      )}
+    </>
+  );
+}
+
+/** Folded until it is opened to be edited. */
+function AnsweringDraft({ draft }: { draft: DraftContent }) {
+  const [open, setOpen] = useState(false);
+  const { agent, dueAt, text } = draft;
+  const Icon = dueAt !== null ? Clock : agent === null ? PencilLine : Bot;
+  const what =
+    dueAt !== null
+      ? isOnItsWay(dueAt)
+        ? "Sending…"
+        : `To be sent ${fullTime(dueAt)}`
+      : agent === null
+        ? "Draft"
+        : `Draft of “${agent.key}”`;
+  return (
+    <section
+      aria-label={agent === null ? "Draft" : "Draft of an agent"}
+      className="mt-3 flex flex-col rounded-xl border border-dashed border-line bg-raised"
+    >
+      {open ? (
+        <DraftEditor draftId={draft.draftId} left={() => refreshMail()} />
+      ) : (
+        <button
+          type="button"
+          onClick={() => setOpen(true)}
+          className="flex w-full items-center gap-3 rounded-xl px-4 py-3 text-left text-sm hover:bg-hover"
+        >
+          <Icon size={16} className="shrink-0 text-muted" aria-hidden />
+          <span className="shrink-0 font-medium">{what}</span>
+          <span className="min-w-0 truncate text-muted">{text.slice(0, 200)}</span>
+        </button>
+      )}
+    </section>
+  );
+}
+
+function ReplyBox({
+  thread,
+  all,
+  close,
+  saved,
+}: {
+  thread: ThreadView;
+  all: boolean;
+  close: () => void;
+  saved: (draftId: string) => void;
+}) {
+  const { data: mailboxes = [] } = useQuery(mailboxesQuery);
+  const answer = useQuery(answerQuery(thread.id, all));
+  const mailbox = mailboxes.find(({ id }) => id === thread.mailboxId);
+  return (
+    <section
+      aria-label={all ? "Reply to all" : "Reply"}
+      className="mt-4 flex min-h-72 flex-col rounded-xl border border-line bg-raised"
+    >
+      {answer.isError && (
+        <p role="alert" className="p-4 text-sm text-danger">
+          {answer.error.message}
+        </p>
+      )}
+      {answer.data && (
+        <Composer
+          start={startOfAnswer(answer.data, thread.id)}
+          senders={[...new Set([answer.data.from, thread.mailbox, ...(mailbox?.aliases ?? [])])]}
+          asksSubject={false}
+          sent={(outcome) => {
+            close();
+            tellSent(outcome);
+          }}
+          discarded={close}
+          saved={({ draftId }) => saved(draftId)}
+        />
+      )}
+    </section>
+  );
+}

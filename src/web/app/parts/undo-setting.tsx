@@ -1,0 +1,39 @@
+/** How long what one sends can be undone. */
+import { useQuery } from "@tanstack/react-query";
+import { api } from "../lib/api.ts";
+import { sendingQuery } from "../lib/queries.ts";
+import { useChange } from "../lib/settings.ts";
+import { Panel } from "./settings.tsx";
+
+const CHOICES = [
+  [0, "Not at all"],
+  [5, "5 seconds"],
+  [10, "10 seconds"],
+  [20, "20 seconds"],
+  [30, "30 seconds"],
+] as const;
+
+export function UndoSetting() {
+  const { data } = useQuery(sendingQuery);
+  const change = useChange(api.setSendingPreferences, { key: sendingQuery.queryKey, told: "Changed" });
+  if (!data) return null;
+  return (
+    <Panel title="Sending">
+      <label className="block">
+        <span className="mb-1 block text-sm text-soft">What you send can be undone for</span>
+        <select
+          value={data.undoSeconds}
+          disabled={change.isPending}
+          onChange={(event) => change.mutate({ undoSeconds: Number(event.target.value) })}
+          className="h-9 rounded-md border border-line bg-raised px-2 focus:border-accent"
+        >
+          {CHOICES.map(([seconds, label]) => (
+            <option key={seconds} value={seconds}>
+              {label}
+            </option>
+          ))}
+        </select>
+      </label>
+    </Panel>
+  );
+}

@@ -1,0 +1,315 @@
+/** Writing mail in a real browser: attachments, what is saved while it is typed, forwarding, agents' drafts, undoing. */
+import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import type { Locator, Page } from "playwright-core";
+import { type Booted, boot } from "../harness/appliance.ts";
+import { barriers } from "../harness/barriers.ts";
+import { PASSWORD, setPassword } from "../harness/browser-session.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
+import { mailer } from "../harness/mail.ts";
+
+const ALICE = "alice@example.test";
+const BOB = "bob@example.test";
+const UNDO_MS = 10_000;
+let booted: Booted;
+let page: Page;
+/** What the browser complained of: errors of scripts, and what the policy refused. */
+const complaints: string[] = [];
+
+const MAIL = [
+  "From: Bea Brand <bea@remote.example>",
+  `To: ${ALICE}`,
+  "Subject: Oak boards",
+  "MIME-Version: 1.0",
+  "Date: Mon, 05 Jan 2026 08:00:00 +0000",
+  'Content-Type: multipart/mixed; boundary="m"',
+  "",
+  "--m",
+  "Content-Type: text/html; charset=utf-8",
+  "",
+  '<p>They come on <b>Friday</b>.</p><table><tr><td bgcolor="#ccffee">12</td></tr></table>',
+  "--m",
+  "Content-Type: text/csv",
+  "Content-Disposition: attachment; filename=figures.csv",
+  "",
+  "a,b",
+  "--m--",
+];
+
+interface Message {
+  id: string;
+  threadId: string;
+  subject: string;
+  text: string;
+  html?: string;
+  to: { email: string }[];
+  bcc?: { email: string }[];
+  attachments: { filename: string; size: number }[];
+}
+
+/** The newest message that was sent. */
+async function lastSent(): Promise<Message> {
+  const { body } = await booted.api.get<{ messages: Message[] }>("/messages?direction=outbound&folder=sent&limit=1");
+  return (await booted.api.get<{ message: Message }>(`/messages/${body.messages[0]?.id}`)).body.message;
+}
+const threadsIn = async (folder: string) =>
+  (await booted.api.get<{ threads: { id: string; subject: string; snippet: string }[] }>(`/threads?folder=${folder}`))
+    .body.threads;
+
+const region = (name: string): Locator => page.getByRole("region", { name, exact: true });
+const conversations = () => page.getByRole("list", { name: "Conversations" });
+const folderLink = (name: string) => page.getByRole("navigation", { name: "Mail" }).getByRole("link", { name });
+const rich = (box: Locator) => box.frameLocator('iframe[title="Message"]').getByRole("textbox", { name: "Message" });
+const undoButton = () => page.getByRole("button", { name: "Undo", exact: true });
+const saved = (box: Locator) => box.getByText("Saved", { exact: true }).waitFor();
+
+async function openOak(): Promise<void> {
+  await conversations().getByRole("link", { name: "Oak boards" }).click();
+  await page.getByRole("heading", { name: "Oak boards" }).waitFor();
+}
+
+/** The message that was just sent has left, and the page has heard of it. */
+async function settle(): Promise<void> {
+  await undoButton().waitFor();
+  await booted.advance(UNDO_MS);
+  await booted.advance(1_000);
+}
+
+describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
+  beforeAll(async () => {
+    booted = await boot();
+    const { people, store } = booted.appliance;
+    await setPassword(booted, booted.owner.userId);
+    const { workspaceId } = booted.owner;
+    store.transact((tx) =>
+      people.addUser(tx, { workspaceId, role: "member", ownMailbox: true, email: BOB, name: "Bob Benn" }),
+    );
+    await mailer(booted.mx).send({ from: "bea@remote.example", to: ALICE }, MAIL.join("\n"));
+    await booted.api.post("/send", { from: ALICE, to: `Bob Benn <${BOB}>`, subject: "Before", text: "x" });
+    page = await (await (await openBrowser()).newContext()).newPage();
+    page.setDefaultTimeout(20_000);
+    page.on("pageerror", (error) => complaints.push(error.message));
+    page.on("console", (message) => {
+      if (/Content.Security|Trusted|violates/i.test(message.text())) complaints.push(message.text());
+    });
+    page.on("dialog", (dialog) => void dialog.accept());
+    await page.goto(`${booted.http}/mail/inbox`);
+    await page.getByLabel("Email address").fill(ALICE);
+    await page.getByLabel("Password").fill(PASSWORD);
+    await page.getByLabel("Password").press("Enter");
+    await conversations().waitFor();
+  }, 90_000);
+  beforeEach(async () => {
+    await page.goto(`${booted.http}/mail/inbox`);
+    await conversations().waitFor();
+  }, 30_000);
+
+  test("a new message: whom to is suggested, a file is attached, the keyboard sends it", async () => {
+    await page.keyboard.press("c");
+    const box = region("New message");
+    await box.getByRole("combobox", { name: "To" }).pressSequentially("ben");
+    await box.getByRole("option", { name: "Bob Benn" }).waitFor();
+    expect(await barriers(page)).toEqual([]);
+    await page.keyboard.press("Enter");
+    expect(await box.getByRole("combobox", { name: "To" }).inputValue()).toBe(`Bob Benn <${BOB}>, `);
+    await box.getByLabel("Subject").fill("With a file");
+    await box.locator("input[type=file]").setInputFiles([
+      { name: '<img src=x onerror="x()">.txt', mimeType: "text/plain", buffer: Buffer.from("Notes") },
+      { name: "unwanted.txt", mimeType: "text/plain", buffer: Buffer.from("No") },
+    ]);
+    await box.getByRole("button", { name: "Remove unwanted.txt" }).click();
+    await box.getByRole("link", { name: "unwanted.txt" }).first().waitFor({ state: "hidden" });
+    await box.getByRole("textbox", { name: "Message" }).fill("See the file.");
+    await page.keyboard.press("Control+Enter");
+    await settle();
+    expect(await lastSent()).toMatchObject({
+      subject: "With a file",
+      text: "See the file.",
+      to: [{ email: BOB }],
+      attachments: [{ filename: '<img src=x onerror="x()">.txt', size: 5 }],
+    });
+  }, 60_000);
+
+  test("what is no address, and what is too large, is told before it is sent", async () => {
+    const { appliance } = booted;
+    const set = (bytes: string) =>
+      appliance.store.transact((tx) => appliance.options.set(tx, "smtp.maxMessageBytes", bytes));
+    set("20000");
+    await page.keyboard.press("c");
+    const box = region("New message");
+    await box.getByRole("combobox", { name: "To" }).fill("bob, cy@remote.example");
+    await box.getByLabel("Subject").focus();
+    await box.getByText("“bob” is not an email address").waitFor();
+    await box
+      .locator("input[type=file]")
+      .setInputFiles([{ name: "large.bin", mimeType: "application/zip", buffer: Buffer.alloc(30_000) }]);
+    await box
+      .getByRole("alert")
+      .getByText(/“large.bin” has 30 kB; at most \d+ kB more can be attached/)
+      .waitFor();
+    await box.getByRole("button", { name: "Send", exact: true }).click();
+    await box.getByRole("alert").getByText('recipient "bob" is not an email address').waitFor();
+    set("26214400");
+    await box.getByRole("button", { name: "Discard" }).click();
+    await box.waitFor({ state: "hidden" });
+  }, 60_000);
+
+  test("what is written is saved while it is typed, is there after the page was closed, and is discarded", async () => {
+    await page.keyboard.press("c");
+    const box = region("New message");
+    await box.getByLabel("Subject").fill("Half a thought");
+    await box.getByRole("textbox", { name: "Message" }).fill("It begins");
+    await saved(box);
+    expect((await threadsIn("drafts")).map(({ subject, snippet }) => [subject, snippet])).toEqual([
+      ["Half a thought", "It begins"],
+    ]);
+    await box.getByRole("textbox", { name: "Message" }).pressSequentially(" and goes on");
+    await page.reload();
+    await folderLink("Drafts").click();
+    await conversations().getByRole("link", { name: "Half a thought" }).click();
+    const draft = region("Draft");
+    expect(await draft.getByRole("textbox", { name: "Message" }).inputValue()).toBe("It begins and goes on");
+    expect(await barriers(page)).toEqual([]);
+    await draft.getByRole("button", { name: "Discard" }).click();
+    await page.getByText("Nothing here").waitFor();
+    expect(await threadsIn("drafts")).toEqual([]);
+  }, 60_000);
+
+  test("a draft that was changed elsewhere is told, and nothing is lost", async () => {
+    await page.keyboard.press("c");
+    const box = region("New message");
+    await box.getByLabel("Subject").fill("Both");
+    await saved(box);
+    const [draft] = await threadsIn("drafts");
+    const other = await page.context().newPage();
+    await other.goto(`${booted.http}/mail/drafts/${draft?.id}`);
+    const there = other.getByRole("region", { name: "Draft", exact: true });
+    await there.getByRole("textbox", { name: "Message" }).fill("Theirs");
+    await saved(there);
+    await other.close();
+    await box.getByRole("textbox", { name: "Message" }).fill("Mine");
+    await box
+      .getByRole("alert")
+      .getByText(/changed elsewhere/)
+      .waitFor();
+    await box.getByRole("button", { name: "Save mine as another draft" }).click();
+    await saved(box);
+    await box.getByRole("button", { name: "Save and close" }).click();
+    expect((await threadsIn("drafts")).map(({ snippet }) => snippet).sort()).toEqual(["Mine", "Theirs"]);
+    for (const { id } of await threadsIn("drafts")) await booted.api.patch(`/threads/${id}`, { folder: "trash" });
+  }, 60_000);
+
+  test("an answer is undone, edited, and sent into its conversation", async () => {
+    await openOak();
+    await page.keyboard.press("r");
+    const box = region("Reply");
+    expect(await box.getByRole("combobox", { name: "To" }).inputValue()).toBe("Bea Brand <bea@remote.example>");
+    await box.getByRole("textbox", { name: "Message" }).fill("Friday it si.");
+    await box.getByRole("button", { name: "Send", exact: true }).click();
+    await undoButton().click();
+    const draft = region("Draft").filter({ has: page.getByRole("button", { name: "Send", exact: true }) });
+    expect((await draft.getByRole("textbox", { name: "Message" }).inputValue()).trimEnd()).toBe(
+      "Friday it si.\n\nOn Mon, 5 Jan 2026 at 08:00 UTC, Bea Brand <bea@remote.example> wrote:\n> They come on Friday.\n>\n> 12",
+    );
+    await draft.getByRole("textbox", { name: "Message" }).fill("Friday it is.");
+    await draft.getByRole("button", { name: "Send", exact: true }).click();
+    await settle();
+    const [thread] = (await threadsIn("inbox")).filter(({ subject }) => subject === "Oak boards");
+    expect(await lastSent()).toMatchObject({ text: "Friday it is.", threadId: thread?.id });
+    await page.getByRole("article", { name: "Message of Alice" }).waitFor();
+  }, 60_000);
+
+  test("an agent's draft stands in the conversation, says whose, and is sent as it was edited, HTML and all", async () => {
+    const [thread] = (await threadsIn("inbox")).filter(({ subject }) => subject === "Oak boards");
+    await booted.api.post(`/threads/${thread?.id}/draft`, {
+      to: BOB,
+      bcc: "boss@example.test",
+      html: '<p>Dear <b>Bea</b></p><table><tr><td bgcolor="#ccffee">13</td></tr></table>',
+    });
+    await openOak();
+    const draft = region("Draft of an agent");
+    await draft.getByRole("button", { name: /Tests/ }).click();
+    await draft.getByText("Drafted by an agent, with the API key “Tests” of Alice.").waitFor();
+    expect(await draft.getByRole("combobox", { name: "Bcc" }).inputValue()).toBe("boss@example.test");
+    await draft.getByRole("combobox", { name: "Bcc" }).fill("");
+    await rich(draft).getByText("Bea").click();
+    await page.keyboard.press("End");
+    await page.keyboard.type(" Brand");
+    expect(await barriers(page)).toEqual([]);
+    await saved(draft);
+    await draft.getByRole("button", { name: "Send", exact: true }).click();
+    await settle();
+    const sent = await lastSent();
+    expect(sent.html).toContain(
+      '<p>Dear <b>Bea Brand</b></p><table><tbody><tr><td bgcolor="#ccffee">13</td></tr></tbody></table>',
+    );
+    expect(sent).toMatchObject({ to: [{ email: BOB }], threadId: thread?.id });
+    expect(sent.bcc).toBeUndefined();
+  }, 60_000);
+
+  test("what is forwarded brings its HTML and its files; closed as it came, it leaves no draft", async () => {
+    const before = await threadsIn("drafts");
+    await openOak();
+    await page.keyboard.press("f");
+    const box = region("Draft").filter({ has: page.getByRole("button", { name: "Save and close" }) });
+    await rich(box).getByText("Forwarded message").waitFor();
+    await box.getByRole("button", { name: "Save and close" }).click();
+    await box.waitFor({ state: "hidden" });
+    await page
+      .getByRole("article", { name: "Message of Bea Brand" })
+      .getByRole("button", { name: "Bea Brand" })
+      .waitFor();
+    await expectEventually(async () => (await threadsIn("drafts")).length, before.length);
+  }, 60_000);
+
+  test("the newest message is forwarded with a few words on top", async () => {
+    const { messages } = (await booted.api.get<{ messages: Message[] }>(`/threads/${(await lastSent()).threadId}`))
+      .body;
+    expect(messages[0]?.attachments).toHaveLength(1);
+    const cookie = (await page.context().cookies()).map(({ name, value }) => `${name}=${value}`).join("; ");
+    const made = await fetch(`${booted.http}/app/messages/${messages[0]?.id}/forward`, {
+      method: "POST",
+      headers: { cookie, origin: booted.http },
+    });
+    const { draftId } = (await made.json()) as { draftId: string };
+    await page.goto(`${booted.http}/mail/drafts/${draftId}`);
+    const draft = region("Draft");
+    await draft.getByRole("link", { name: "figures.csv" }).first().waitFor();
+    await rich(draft).click({ position: { x: 20, y: 20 } });
+    await page.keyboard.type("For you");
+    await draft.getByRole("combobox", { name: "To" }).fill(BOB);
+    await draft.getByRole("button", { name: "Send", exact: true }).click();
+    await settle();
+    const sent = await lastSent();
+    expect(sent).toMatchObject({ subject: "Fwd: Oak boards", attachments: [{ filename: "figures.csv" }] });
+    expect(sent.html).toContain("For you");
+    expect(sent.html).toContain('<td bgcolor="#ccffee">12</td>');
+    expect(sent.text).toContain("From: Bea Brand <bea@remote.example>");
+  }, 60_000);
+
+  test("what was refused when it was due says why, when the draft is opened", async () => {
+    await page.keyboard.press("c");
+    const box = region("New message");
+    await box.getByRole("combobox", { name: "To" }).fill(BOB);
+    await box.getByLabel("Subject").fill("Too late");
+    await box.getByRole("button", { name: "Send", exact: true }).click();
+    await undoButton().waitFor();
+    const { people, store } = booted.appliance;
+    store.transact((tx) => people.pauseMailbox(tx, booted.owner.mailboxId, "an audit"));
+    await booted.advance(UNDO_MS);
+    store.transact((tx) => people.resumeMailbox(tx, booted.owner.mailboxId));
+    await folderLink("Drafts").click();
+    await conversations().getByRole("link", { name: "Too late" }).click();
+    await region("Draft")
+      .getByText(/It was not sent\..*an audit/)
+      .waitFor();
+  }, 60_000);
+
+  test("and in all that nothing failed, nor tried what the policy forbids", () => {
+    expect(complaints).toEqual([]);
+  });
+});
+
+/** Asks again until it is so; the test's own time ends it. */
+async function expectEventually(ask: () => Promise<number>, wanted: number): Promise<void> {
+  while ((await ask()) !== wanted) await page.evaluate("new Promise((done) => requestAnimationFrame(done))");
+}
