@@ -1,7 +1,8 @@
 /** A message of a conversation: who wrote it to whom, its body, what is attached, what is known of it. Older ones are folded. */
-import { Code, Download, EllipsisVertical, ImageOff, ShieldAlert } from "lucide-react";
+import { Code, Download, EllipsisVertical, Forward, ImageOff, ShieldAlert } from "lucide-react";
 import { useState } from "react";
 import { type MessageView, originalOf } from "../lib/api.ts";
+import { forwardMessage } from "../lib/compose.ts";
 import { fullNameOf, nameOf, namesOf } from "../lib/people.ts";
 import { fullTime, shortTime } from "../lib/time.ts";
 import { Attachments } from "./attachments.tsx";
@@ -61,6 +62,9 @@ export function MessageCard({
         {open && (
           <div className="relative z-10 -my-1 -mr-2 print:hidden">
             <Menu trigger={<IconButton icon={EllipsisVertical} label={`More about the message of ${nameOf(from)}`} />}>
+              <MenuItem onSelect={() => void forwardMessage(message.id)}>
+                <Forward size={15} aria-hidden /> Forward
+              </MenuItem>
               <MenuItem onSelect={() => setSource(true)}>
                 <Code size={15} aria-hidden /> Show original
               </MenuItem>

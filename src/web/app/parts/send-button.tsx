@@ -1,20 +1,22 @@
 /** Send, now or later. */
 import { CalendarClock, ChevronDown } from "lucide-react";
-import { type FormEvent, useRef } from "react";
+import { useId, useState } from "react";
 import { shortTime, snoozeTimes } from "../lib/time.ts";
 import { Button } from "./button.tsx";
+import { Dialog } from "./dialog.tsx";
 import { Menu, MenuItem } from "./menu.tsx";
 
-/** Within a form, which it submits. `later` is given a time in the future. */
+/** Within a form, which it submits. `later` is given the time that was chosen. */
 export function SendButton({ busy, later }: { busy: boolean; later: (at: Date) => void }) {
-  const dialog = useRef<HTMLDialogElement>(null);
-  const time = useRef<HTMLInputElement>(null);
+  const [choosing, setChoosing] = useState(false);
+  const [time, setTime] = useState("");
+  const id = useId();
+  const at = new Date(time);
 
-  function choose(event: FormEvent): void {
-    event.preventDefault();
-    const at = new Date(time.current?.value ?? "");
-    dialog.current?.close();
-    if (!Number.isNaN(at.getTime())) later(at);
+  function choose(): void {
+    if (Number.isNaN(at.getTime())) return;
+    setChoosing(false);
+    later(at);
   }
 
   return (
@@ -40,26 +42,35 @@ export function SendButton({ busy, later }: { busy: boolean; later: (at: Date) =
             {label}
           </MenuItem>
         ))}
-        <MenuItem onSelect={() => dialog.current?.showModal()}>
+        <MenuItem onSelect={() => setChoosing(true)}>
           <CalendarClock size={15} aria-hidden /> Choose a time…
         </MenuItem>
       </Menu>
-      <dialog
-        ref={dialog}
-        aria-label="Send later"
-        className="m-auto rounded-xl border border-line bg-raised p-5 text-ink backdrop:bg-black/40"
-      >
-        <label className="block text-sm">
-          <span className="mb-1 block text-soft">Send at</span>
-          <input ref={time} type="datetime-local" className="h-9 rounded-md border border-line bg-raised px-2.5" />
+      <Dialog open={choosing} close={() => setChoosing(false)} title="Send later">
+        <label htmlFor={id} className="mb-1 block text-sm text-soft">
+          Send at
         </label>
+        <input
+          id={id}
+          type="datetime-local"
+          value={time}
+          onChange={(event) => setTime(event.target.value)}
+          onKeyDown={(event) => {
+            if (event.key !== "Enter") return;
+            // It would submit the form around it: send now.
+            event.preventDefault();
+            event.stopPropagation();
+            choose();
+          }}
+          className="h-9 rounded-md border border-line bg-raised px-2.5"
+        />
         <div className="mt-4 flex gap-2">
-          <Button kind="primary" onClick={choose}>
+          <Button kind="primary" disabled={Number.isNaN(at.getTime())} onClick={choose}>
             Send then
           </Button>
-          <Button onClick={() => dialog.current?.close()}>Cancel</Button>
+          <Button onClick={() => setChoosing(false)}>Cancel</Button>
         </div>
-      </dialog>
+      </Dialog>
     </div>
   );
 }
