@@ -13,6 +13,7 @@ import type { MailAppsView } from "./identity-views.ts";
 import { openImageProxy } from "./images.ts";
 import { createLive } from "./live.ts";
 import { createPages } from "./pages.ts";
+import { createPdfPage } from "./pdf-page.ts";
 import { createReference } from "./reference.ts";
 import { appPasswordRoutes } from "./routes/app-passwords.ts";
 import { type DraftRouteParts, draftRoutes } from "./routes/drafts.ts";
@@ -58,6 +59,7 @@ export function createWeb(parts: WebParts): Web {
   const images = openImageProxy({ runtime: parts.runtime });
   const live = createLive({ ...parts, cookie });
   const pages = createPages(headers);
+  const pdfPage = createPdfPage(headers);
   const reference = createReference({ ...parts, headers });
   const api = createAppApi({
     ...parts,
@@ -81,7 +83,7 @@ export function createWeb(parts: WebParts): Web {
     async answer(request, path, peer) {
       if (path.startsWith(`${APP_PREFIX}/`)) return api(request, peer);
       if (request.method !== "GET" && request.method !== "HEAD") return undefined;
-      return (await pages(request, path)) ?? reference(request, path);
+      return (await pdfPage(request, path)) ?? (await pages(request, path)) ?? reference(request, path);
     },
     look: live.look,
     stop() {

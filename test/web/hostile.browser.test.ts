@@ -118,7 +118,8 @@ const intruders = () =>
         found.push(element.outerHTML.slice(0, 200));
       }
       for (const { name, value } of element.attributes) {
-        if (name.startsWith("on") || /^\s*(?:javascript|vbscript|data):/i.test(value))
+        const leads = /^(?:href|xlink:href|src|srcdoc|action|formaction)$/.test(name);
+        if (name.startsWith("on") || (leads && /javascript:|vbscript:|data:/i.test(value)))
           found.push(`${localName} ${name}`);
       }
     }

@@ -12,6 +12,17 @@ import { mailer } from "../harness/mail.ts";
 
 const ALICE = "alice@example.test";
 const PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+const DRAWN = "BT /F1 24 Tf 40 120 Td (Oak boards, 18 mm) Tj ET";
+const PDF = `%PDF-1.4
+1 0 obj <</Type /Catalog /Pages 2 0 R>> endobj
+2 0 obj <</Type /Pages /Kids [3 0 R] /Count 1>> endobj
+3 0 obj <</Type /Page /Parent 2 0 R /MediaBox [0 0 400 200] /Contents 4 0 R /Resources <</Font <</F1 5 0 R>>>>>> endobj
+4 0 obj <</Length ${DRAWN.length}>> stream
+${DRAWN}
+endstream endobj
+5 0 obj <</Type /Font /Subtype /Type1 /BaseFont /Helvetica>> endobj
+trailer <</Root 1 0 R>>
+%%EOF`;
 let booted: Booted;
 let page: Page;
 /** Deliver a letter. */
@@ -316,6 +327,41 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await page.getByRole("dialog", { name: "Original message" }).getByRole("button", { name: "Close" }).click();
   }, 30_000);
 
+  test("a PDF is drawn in an origin of its own; what cannot be drawn can be downloaded", async () => {
+    const attach = (name: string, content: string) =>
+      `--b\nContent-Type: application/pdf; name="${name}"\nContent-Disposition: attachment; filename="${name}"\nContent-Transfer-Encoding: base64\n\n${btoa(content)}\n`;
+    await deliver({
+      subject: "Letter 7",
+      text: `${attach("quote.pdf", PDF)}${attach("broken.pdf", "%PDF-1.4 and no more")}--b--`,
+      more: "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=b\n",
+    });
+    await booted.advance(1_000);
+    await go("Inbox");
+    await rowOf("Letter 7").getByRole("link").click();
+    await page.getByRole("button", { name: /^quote\.pdf/ }).click();
+    const viewer = page.frameLocator('iframe[title="quote.pdf"]');
+    await viewer.getByText("Oak boards, 18 mm").waitFor({ state: "attached" });
+    expect(await viewer.locator("canvas").evaluate((canvas) => (canvas as HTMLCanvasElement).width)).toBeGreaterThan(
+      100,
+    );
+    const frame = page.frames().find((one) => one.url().endsWith("/pdf-viewer"));
+    expect(await frame?.evaluate(() => origin)).toBe("null");
+    expect(
+      await frame?.evaluate(() =>
+        fetch("/app/me").then(
+          () => "reached",
+          () => "held",
+        ),
+      ),
+    ).toBe("held");
+    expect(complaints.splice(0).every((text) => text.includes("connect-src") || text.includes("/app/me"))).toBe(true);
+    await page.getByRole("dialog", { name: "quote.pdf" }).getByRole("button", { name: "Close" }).click();
+    await page.getByRole("button", { name: /^broken\.pdf/ }).click();
+    const broken = page.getByRole("dialog", { name: "broken.pdf" });
+    await broken.getByRole("link", { name: "Download it" }).waitFor();
+    await broken.getByRole("button", { name: "Close" }).click();
+  }, 30_000);
+
   test("every shortcut stands in the help, and none acts within it", async () => {
     await page.keyboard.press("?");
     const help = page.getByRole("dialog", { name: "Keyboard shortcuts" });
@@ -326,10 +372,10 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     expect(await barriers(page)).toEqual([]);
     await page.keyboard.press("e");
     await help.getByRole("button", { name: "Close" }).click();
-    expect((await rowNamed("Photo"))?.folder).toBe("inbox");
+    expect((await rowNamed("Letter 7"))?.folder).toBe("inbox");
     await page.keyboard.press("]");
     await told("Archived");
-    expect(await page.getByRole("heading", { level: 1 }).allTextContents()).not.toContain("Photo");
+    expect(await page.getByRole("heading", { level: 1 }).allTextContents()).not.toContain("Letter 7");
   }, 30_000);
 
   test("a list that cannot be loaded says so, and is asked for again; a lost connection is told, and nothing is missed", async () => {
