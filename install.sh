@@ -360,32 +360,23 @@ start_and_wait() {
 
 readonly why="What it said: journalctl -u mailroom -n 50"
 
-# Backs up the data of the stopped server into a new folder, and names it.
+# Backs up the data; only what is new since the last time is copied. Sets `generation`, or fails.
+generation=''
 back_up() {
-  local folder=$1
-  rm -rf "$folder.unfinished"
-  cp --archive --reflink=auto "$data" "$folder.unfinished"
-  sync --file-system "$folder.unfinished"
-  mv "$folder.unfinished" "$folder"
+  # It is made, too, when files of the data folder are missing: that is told on stderr and is no reason not to go on.
+  generation=$("$command" backup "$backups/upgrades" --json "$@" | sed -n 's/.*"id":"\([^"]*\)".*/\1/p') || true
+  [ -n "$generation" ] || fail "the data could not be backed up: nothing was changed"
 }
 
 # Puts a backup in the place of the data. Mail may have come in: what is there is set aside, never deleted.
 bring_back() {
-  local folder=$1
-  rm -rf "$data.restoring"
-  cp --archive --reflink=auto "$folder" "$data.restoring"
-  sync --file-system "$data.restoring"
-  rmdir --ignore-fail-on-non-empty "$data"
-  if [ -d "$data" ]; then mv "$data" "$data.failed-$(date -u +%Y%m%dT%H%M%SZ)"; fi
-  mv "$data.restoring" "$data"
-}
-
-check_room() {
-  local needed free
-  needed=$(du --summarize --block-size=1M "$data" | cut -f 1)
-  free=$(df --output=avail --block-size=1M "$backups" | tail -n 1)
-  [ "$free" -gt $((needed + needed / 10 + 300)) ] ||
-    fail "an upgrade backs up the data first: $needed MB, and $backups has room for $((free)) MB. Nothing was changed"
+  if [ -d "$data" ]; then
+    rmdir --ignore-fail-on-non-empty "$data"
+    if [ -d "$data" ]; then mv "$data" "$data.failed-$(date -u +%Y%m%dT%H%M%SZ)"; fi
+  fi
+  install -d -m 700 -o "$user" -g "$user" "$data"
+  # Nothing was sent by a version that did not come up, so what was waiting is not held.
+  "$command" restore "$backups/upgrades" --generation "$1" --send-queue >/dev/null
 }
 
 # --- upgrading: kept, swapped, ready; or put back --------------------------------------------------------------------
@@ -405,11 +396,12 @@ upgrade() {
     start_and_wait || fail "the server does not answer. $why"
     return
   else
-    check_room
-    # The server is stopped first: what arrives after a backup beside it would be missing from it.
-    step "Stopping the server and backing up"
+    step "Backing up"
+    back_up
+    # Once more without the server, for what arrived meanwhile. It is short, and senders come again.
     stopped=yes
     systemctl stop "$unit"
+    back_up --keep 3
     keep_version
   fi
   stopped=yes
@@ -417,23 +409,20 @@ upgrade() {
   put_program
   start_and_wait || roll_back
   stopped=''
-  say "Version $version answers. The data as it was is in $(cat "$progress/upgrade/backup"): delete it when you like"
+  say "Version $version answers. The data as it was is backup $(cat "$progress/upgrade/generation") in $backups/upgrades"
   rm -rf "$progress/upgrade"
 }
 
 keep_version() {
-  local kept=$progress/upgrade.unfinished folder
-  folder=$backups/before-upgrade-$(date -u +%Y%m%dT%H%M%SZ)
-  back_up "$folder"
+  local kept=$progress/upgrade.unfinished
   rm -rf "$kept"
   mkdir "$kept"
   cp --archive "$lib/mailroom" "$kept/executable"
   cp --archive "$command" "$kept/command"
   cp --archive "$unit_file" "$kept/unit"
-  echo "$folder" >"$kept/backup"
+  echo "$generation" >"$kept/generation"
   sync --file-system "$kept"
   mv "$kept" "$progress/upgrade"
-  say "The backup is in $folder"
 }
 
 roll_back() {
@@ -448,7 +437,7 @@ roll_back() {
   write_file "$lib/mailroom" 755 root <"$kept/executable"
   systemctl daemon-reload
   if [ ! -e "$kept/restored" ]; then
-    bring_back "$(cat "$kept/backup")"
+    bring_back "$(cat "$kept/generation")"
     touch "$kept/restored"
   fi
   start_and_wait || fail "the version before does not answer either, on its own data. $why"
@@ -459,17 +448,14 @@ roll_back() {
 # --- a first installation --------------------------------------------------------------------------------------------
 
 install_first() {
-  if [ -f "$data/mailroom.db" ] && [ ! -f "$progress/wanted" ]; then
-    # Installed before, and taken off since. There is no program to go back to, but there is the data.
-    check_room
-    back_up "$backups/before-installing-$(date -u +%Y%m%dT%H%M%SZ)"
-  fi
   # Kept until the workspace is there: whoever runs this again need not say it again.
   if [ -n "$domain" ]; then
     printf '%s\n' "$domain" "$email" "$name" "$workspace" | write_file "$progress/wanted" 600 root
   fi
   step "Putting version $version in place"
   put_program
+  # Installed before, and taken off since: there is no program to go back to, but there is the data.
+  if [ -f "$data/mailroom.db" ] && [ ! -f "$progress/wanted" ]; then back_up; fi
   set_up
   step "Starting the server"
   start_and_wait || fail "the server does not answer: run this again when the cause is gone. $why"

@@ -157,7 +157,7 @@ describe.skipIf(machineMissing !== undefined)(
       await mailIn(machine, "One");
       const { exitCode, stdout } = await upgrade(machine, "next");
       expect([exitCode, await versionOf(machine)]).toEqual([0, "0.2.0"]);
-      expect(stdout).toMatch(/The data as it was is in \/var\/backups\/mailroom\/before-upgrade-\w+/);
+      expect(stdout).toMatch(/The data as it was is backup \S+ in \/var\/backups\/mailroom\/upgrades$/m);
       await mailIn(machine, "Two");
 
       for (const version of ["broken", "hanging"]) {
@@ -189,7 +189,11 @@ describe.skipIf(machineMissing !== undefined)(
 
       expect(keyOf(await installed(machine, "--executable", "/media/release/next"))).toBe("");
       expect(await subjects(machine, key)).toEqual(["Kept"]);
-      expect(await machine.bash("ls /var/backups/mailroom")).toMatch(/^before-installing-\w+\n$/);
+      expect(
+        JSON.parse(await machine.bash("mailroom backup verify /var/backups/mailroom/upgrades --json")),
+      ).toMatchObject({
+        ok: true,
+      });
     });
 
     test("cut off while it installs, it is finished by running it again", async () => {
