@@ -32,10 +32,10 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   api: [...BASE, "scheduler", "store", "message", "access", "events", "mailbox", "mta"],
   web: [...BASE, "http-client", "tls", "store", "message", "access", "events", "settings", "mailbox", "mta", "api"],
   backup: [...BASE, "scheduler", "store", "mta"],
-  monitoring: [...BASE, "store", "events", "mta", "backup"],
+  monitoring: [...BASE, "store", "mta", "backup"],
   demo: [...BASE, "store", "message", "access", "mailbox", "mta", "settings"],
   appliance: ["*"],
-  cli: [...BASE, "config", "settings", "backup", "demo", "appliance"],
+  cli: [...BASE, "config", "settings", "backup", "monitoring", "demo", "appliance"],
   main: ["cli"],
 };
 

@@ -23,6 +23,7 @@ import { type Io, openSession } from "./session.ts";
 import { settingsCommands } from "./settings.ts";
 import { setup } from "./setup.ts";
 import { suppressionCommands } from "./suppression.ts";
+import { trace } from "./trace.ts";
 import { userCommands } from "./user.ts";
 import { version } from "./version.ts";
 import { webhookCommands } from "./webhook.ts";
@@ -40,6 +41,7 @@ const COMMANDS: readonly Command[] = [
   ...suppressionCommands,
   ...queueCommands,
   ...settingsCommands,
+  trace,
   ...backupCommands,
   version,
 ];

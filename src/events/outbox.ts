@@ -97,11 +97,12 @@ const insertEvent = prepared((db) =>
       event: sql.placeholder("event"),
       createdAt: sql.placeholder("now"),
       data: sql.placeholder("data"),
+      emailId: sql.placeholder("emailId"),
     })
     .prepare(),
 );
 
 /** Puts an event into the outbox; it is there once the transaction has committed. */
 export function emit<E extends EventName>(tx: Tx, event: NewEvent<E>): void {
-  insertEvent(tx).run({ ...event });
+  insertEvent(tx).run({ ...event, emailId: event.data.emailId });
 }

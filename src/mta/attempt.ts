@@ -13,6 +13,7 @@ import type { Store, Tx } from "../store/store.ts";
 import type { LocalDelivery } from "./local.ts";
 import { readContent } from "./outbound.ts";
 import { type Claim, setDeferred, setDelivered, setHeld } from "./queue.ts";
+import { traceAttempt } from "./trace-log.ts";
 import type { Connection } from "./transport.ts";
 import { DeliveryFailure, type Verdict } from "./verdict.ts";
 
@@ -132,6 +133,7 @@ export function createAttempts({ store, local, outcomes, runtime, log, hold, met
       return await commit((tx) => {
         file?.(tx);
         conclude(tx);
+        traceAttempt(tx, claim, verdicts, runtime.now());
         return next(tx);
       });
     } catch (error) {
@@ -152,6 +154,7 @@ function recordFacts(tx: Tx, claim: Claim, verdicts: readonly Verdict[], now: nu
     if (kind === "accepted") setDelivered(tx, [entry], now, reply);
     else setDeferred(tx, entry, now + AFTER_FAULT_MS, reply);
   }
+  traceAttempt(tx, claim, verdicts, now);
 }
 
 /** How many of each, such as `accepted 2, refused 1`. */

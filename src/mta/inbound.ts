@@ -13,7 +13,7 @@
  */
 import { createHash } from "node:crypto";
 import type { Log } from "../log.ts";
-import type { Filing } from "../mailbox/filing.ts";
+import type { Filed, Filing } from "../mailbox/filing.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { splitAddress } from "../message/address.ts";
@@ -22,7 +22,6 @@ import { SANITIZER_VERSION } from "../message/sanitize.ts";
 import type { Meters } from "../metrics.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
-import type { AuthVerdicts } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import type { Arrival } from "./authenticate.ts";
 import { dispositionOf } from "./disposition.ts";
@@ -31,6 +30,7 @@ import type { Feedback, Finding } from "./feedback.ts";
 import { type ParserPool, type PreparedInbound, UnparseableError } from "./parser-pool.ts";
 import { Refusal, refusalOf } from "./refusal.ts";
 import { type Received, readSource, type Spool } from "./spool.ts";
+import { traceArrival } from "./trace-log.ts";
 
 /** What the client said before DATA, and who it is. */
 export interface Envelope {
@@ -101,28 +101,36 @@ export function createInbound(parts: InboundParts): Inbound {
 
   async function accept(envelope: Envelope, content: AsyncIterable<Uint8Array>): Promise<string[]> {
     const startedAt = runtime.now();
+    const { trace, ip, helo, tls, reversePath } = envelope;
+    const recipients = envelope.recipients.length;
     let size: number | undefined;
-    let problem: string | undefined;
-    let auth: AuthVerdicts | undefined;
-    let kind: Parameters<Meters["countArrival"]>[0] = "refused";
+    let arrived: PreparedInbound | undefined;
     let outcome = "";
+    let count: ArrivalOutcome = "refused";
+    const detail = () => ({ ip, helo, tls, reversePath, recipients, size, auth: arrived?.authentication.verdicts });
     try {
       const received = await spool.receive(content, options.get("smtp.maxMessageBytes"));
       size = received.size;
       try {
         if (received.tooLarge) throw new Refusal("tooLarge");
         if (received.hops > MOST_HOPS) throw new Refusal("loop");
-        const { message, authentication } = await prepare(received, envelope);
-        problem = message.problem;
-        auth = authentication.verdicts;
+        arrived = await prepare(received, envelope);
+        const { message, authentication } = arrived;
         const spam = failsDmarc(message, authentication, envelope.recipients);
         const finding = await feedback.consider(message, envelope);
         const filed = await store.enqueue((tx) => {
           finding?.record(tx);
-          return fileAll(tx, envelope.recipients, { message, spam, auth: authentication.verdicts }, finding);
+          const filings = fileAll(tx, envelope.recipients, { message, spam, auth: authentication.verdicts }, finding);
+          const emailIds = filings.map(({ messageId }) => messageId);
+          const key = message.messageId ?? emailIds[0];
+          if (key !== undefined) {
+            const step = { ...detail(), outcome: outcomeOf(filings), emailIds };
+            traceArrival(tx, "received", { key, at: runtime.now(), trace }, step);
+          }
+          return filings;
         });
-        kind = filed.length === 0 ? "report" : filed.every(({ duplicate }) => duplicate) ? "duplicate" : "filed";
-        outcome = kind;
+        count = outcomeOf(filed);
+        outcome = count;
         return filed.map(({ messageId }) => messageId);
       } finally {
         await received.dispose();
@@ -131,21 +139,20 @@ export function createInbound(parts: InboundParts): Inbound {
       const refusal = refusalOf(error);
       outcome = `${refusal.responseCode} ${refusal.message}`;
       if (refusal.reason === "failed" || refusal.reason === "storeUnavailable") {
-        log.error("message not filed", { trace: envelope.trace, error: refusal.cause });
+        log.error("message not filed", { trace, error: refusal.cause });
+      }
+      const key = arrived?.message.messageId;
+      // The sender need not wait for it, and is told the same without it.
+      if (key !== undefined) {
+        const at = runtime.now();
+        const step = { ...detail(), outcome };
+        void store.enqueue((tx) => traceArrival(tx, "refused", { key, at, trace }, step)).catch(() => {});
       }
       throw refusal;
     } finally {
       const ms = runtime.now() - startedAt;
-      meters?.countArrival(kind, size ?? 0, ms);
-      log.info("message", {
-        ...envelope,
-        recipients: envelope.recipients.length,
-        size,
-        problem,
-        auth,
-        outcome,
-        ms,
-      });
+      meters?.countArrival(count, size ?? 0, ms);
+      log.info("message", { trace, ...detail(), problem: arrived?.message.problem, outcome, ms });
     }
   }
 
@@ -246,6 +253,13 @@ export function createInbound(parts: InboundParts): Inbound {
   }
 
   return { admit, accept };
+}
+
+type ArrivalOutcome = Parameters<Meters["countArrival"]>[0];
+
+function outcomeOf(filed: readonly Filed[]): Exclude<ArrivalOutcome, "refused"> {
+  if (filed.length === 0) return "report";
+  return filed.every(({ duplicate }) => duplicate) ? "duplicate" : "filed";
 }
 
 /** Of a message that nothing can be found out about: spam, and nobody's word is taken for who sent it. */

@@ -25,6 +25,7 @@ import type { SmtpRole } from "./role.ts";
 import { createSending, type Sending } from "./sending.ts";
 import { openSpool, type Spool } from "./spool.ts";
 import { createSubmit, type Submit } from "./submit.ts";
+import { createTraceUpkeep } from "./trace-log.ts";
 import { createTransport } from "./transport.ts";
 
 const MOST_PARSERS = 4;
@@ -93,7 +94,7 @@ export function createMta({ folder, startWorker, wake, ...parts }: MtaParts): Mt
     },
     spool,
     relay,
-    jobs: [relay.job, sending.job, greylist.job],
+    jobs: [relay.job, sending.job, greylist.job, createTraceUpkeep(store, options)],
     stopParsing: () => parser.stop(),
   };
 }

@@ -12,6 +12,7 @@ import drafts from "./migrations/0007_drafts.sql" with { type: "text" };
 import identity from "./migrations/0008_identity.sql" with { type: "text" };
 import reading from "./migrations/0010_reading.sql" with { type: "text" };
 import transport from "./migrations/0011_transport.sql" with { type: "text" };
+import trace from "./migrations/0012_trace.sql" with { type: "text" };
 
 export const MIGRATIONS: readonly string[] = [
   mail,
@@ -24,4 +25,5 @@ export const MIGRATIONS: readonly string[] = [
   identity,
   reading,
   transport,
+  trace,
 ];

@@ -20,14 +20,15 @@
  *   events: the outbox ── webhook_deliveries ── webhook_endpoints (a workspace's).   webhook_cursor: how far it is read.
  *   thread_changes: what changed last, for open pages to follow; without foreign keys, for it tells of deletions too.
  *   mta_sts_policies: how the domains that mail is sent to want it sent.
+ *   trace_steps: what happened to messages on their way.
  *   options: the settings.   greylist: senders of first mail, who wait or have waited.
  *
  * Who writes what: options store/options.ts · api_keys access/credentials.ts · app_passwords
  * access/app-passwords.ts · second_factors, recovery_codes access/second-factor.ts · sessions access/sessions.ts · threads to message_judgements, drafts and
  * mailbox_usage mailbox/ · message_index search/fts5.ts · events and webhook_* events/ · outbound_* and queue_* mta/queue.ts ·
  * thread_changes and mailbox_labels triggers (0010_reading.sql), so that nothing is forgotten ·
- * suppressions mta/suppression.ts · greylist mta/greylist.ts · mta_sts_policies mta/sts-policies.ts ·
- * idempotency_keys api/idempotency.ts · everything about
+ * suppressions mta/suppression.ts · greylist mta/greylist.ts · mta_sts_policies mta/sts-policies.ts · trace_steps
+ * mta/trace-log.ts · idempotency_keys api/idempotency.ts · everything about
  * people, domains and mailboxes settings/.
  */
 import { sql } from "drizzle-orm";
@@ -521,14 +522,40 @@ export const drafts = sqliteTable(
 );
 
 /** Events as they happened, written in the transaction of their cause (spec: Events). */
-export const events = sqliteTable("events", {
-  seq: integer("seq").primaryKey({ autoIncrement: true }),
-  id: text("id").notNull().unique(),
-  workspaceId: text("workspace_id").notNull(),
-  event: text("event").notNull(),
-  createdAt: integer("created_at").notNull(),
-  data: json<Record<string, unknown>>("data").notNull(),
-});
+export const events = sqliteTable(
+  "events",
+  {
+    seq: integer("seq").primaryKey({ autoIncrement: true }),
+    id: text("id").notNull().unique(),
+    workspaceId: text("workspace_id").notNull(),
+    event: text("event").notNull(),
+    createdAt: integer("created_at").notNull(),
+    data: json<Record<string, unknown>>("data").notNull(),
+    /** messages.id of what it is about. */
+    emailId: text("email_id"),
+  },
+  (table) => [index("events_by_email").on(table.emailId).where(sql`email_id IS NOT NULL`)],
+);
+
+export const TRACE_STEPS = ["received", "refused", "attempted"] as const;
+export type TraceStep = (typeof TRACE_STEPS)[number];
+
+/** What happened to a message on its way, where no other row says it. */
+export const traceSteps = sqliteTable(
+  "trace_steps",
+  {
+    seq: integer("seq").primaryKey({ autoIncrement: true }),
+    at: integer("at").notNull(),
+    /** Its Message-ID with the angle brackets, or where it has none, messages.id. */
+    key: text("key").notNull(),
+    step: text("step", { enum: TRACE_STEPS }).notNull(),
+    /** Under which the log tells of it. */
+    trace: text("trace"),
+    /** As mta/trace-log.ts says. */
+    detail: json<Record<string, unknown>>("detail").notNull(),
+  },
+  (table) => [index("trace_steps_by_key").on(table.key, table.seq)],
+);
 
 /** Successful answers to requests with an idempotency key (spec: Idempotency). */
 export const idempotencyKeys = sqliteTable(

@@ -40,6 +40,7 @@ test("an event is kept as given, with its id and time", () => {
       event: "message.inbound",
       createdAt: 1_700_000_000_000,
       data: inbound(workspaceId).data,
+      emailId: inbound(workspaceId).data.emailId,
     },
   ]);
 });

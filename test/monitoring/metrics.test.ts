@@ -5,6 +5,7 @@ import { createMetrics } from "../../src/metrics.ts";
 import { createMetricsPage } from "../../src/web/metrics.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { letter, mailer } from "../harness/mail.ts";
+import { startReceiver } from "../harness/receiver.ts";
 import { type Family, readExposition, sampleOf } from "./exposition.ts";
 
 async function scrape({ http }: Booted): Promise<Map<string, Family>> {
@@ -103,11 +104,15 @@ const unanswered = {
 test("webhooks: endpoints by state, attempts, what waits", async () => {
   const booted = await boot();
   const { appliance, owner, advance } = booted;
-  const receiver = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("no", { status: 500 }) });
+  const receiver = startReceiver();
+  receiver.answer = () => new Response("no", { status: 500 });
   appliance.store.transact((tx) => appliance.options.set(tx, "webhooks.allowNetworks", "127.0.0.0/8"));
   appliance.store.transact((tx) => {
-    const url = `http://127.0.0.1:${receiver.port}/`;
-    appliance.developers.addWebhook(tx, { workspaceId: owner.workspaceId, url, events: ["message.inbound"] });
+    appliance.developers.addWebhook(tx, {
+      workspaceId: owner.workspaceId,
+      url: receiver.url,
+      events: ["message.inbound"],
+    });
   });
   const sender = mailer(booted.mx);
   await sender.send({ from: "carol@remote.example", to: "alice@example.test" }, letter({}));
@@ -118,7 +123,6 @@ test("webhooks: endpoints by state, attempts, what waits", async () => {
   expect(sampleOf(families, "mailroom_webhook_endpoints", { state: "disabled" })).toBe(0);
   expect(sampleOf(families, "mailroom_webhook_attempt_seconds_count", { outcome: "failed" })).toBe(1);
   expect(sampleOf(families, "mailroom_webhook_deliveries_waiting")).toBe(1);
-  await receiver.stop(true);
 });
 
 test("the machine: disk, memory, certificate, backups, event loop", async () => {

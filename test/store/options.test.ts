@@ -49,6 +49,7 @@ test("every setting of the contract, with its default", () => {
     "spam.junkThreshold": "0.9999",
     "retention.deliveryLogDays": "30",
     "retention.idempotencyHours": "24",
+    "retention.traceDays": "30",
     "retention.trashDays": "off",
     "backup.folder": "off",
     "backup.everyHours": "24",

@@ -1,0 +1,182 @@
+/**
+ * Everything that happened to a message, from the SMTP reply to the webhook, put together from the rows that tell of it
+ * (`mailroom trace`). For the operator: Bcc recipients are named, as in the queue.
+ *
+ * How long it is known: steps for retention.traceDays, webhooks for retention.deliveryLogDays, the rest as long as the
+ * mail itself.
+ */
+import { eq, inArray, sql } from "drizzle-orm";
+import { AppError } from "../errors.ts";
+import { entriesOf, findByMessageId } from "../mta/outbound.ts";
+import type { OutboundMessage } from "../mta/queue.ts";
+import { type ArrivalDetail, type AttemptDetail, listSteps, type StoredStep } from "../mta/trace-log.ts";
+import {
+  events,
+  mailboxes,
+  messageJudgements,
+  messages,
+  outboundMessages,
+  threads,
+  users,
+  webhookDeliveries,
+  webhookEndpoints,
+} from "../store/schema.ts";
+import type { Db } from "../store/store.ts";
+
+/** A moment in the life of a message; `at` is epoch ms, the other fields are of the step. */
+export interface Step {
+  at: number;
+  step:
+    | ("received" | "refused" | "filed" | "accepted" | "attempted" | "delivered" | "bounced" | "cancelled")
+    | ("waiting" | "held" | "complaint" | "event" | "webhook");
+  [field: string]: unknown;
+}
+
+export interface Traced {
+  /** Header value with its angle brackets; null for a message without. */
+  messageId: string | null;
+  /** Of its copies that are or were here. */
+  emailIds: string[];
+  /** The oldest first. */
+  steps: Step[];
+}
+
+const withBrackets = (text: string): string => (text.startsWith("<") ? text : `<${text}>`);
+
+/**
+ * Traces a message by its Message-ID, with or without angle brackets, or by its id here (`msg_…`).
+ * @throws AppError not_found when nothing is known of it
+ */
+export function traceMessage(db: Db, reference: string): Traced {
+  const text = reference.trim();
+  const known = text.startsWith("msg_") ? knownById(db, text) : { messageId: withBrackets(text), emailId: undefined };
+  const { messageId, emailId } = known;
+  const copies = messageId === undefined ? copiesOf(db, [emailId]) : copiesWith(db, messageId);
+  const outbound = messageId === undefined ? [] : findByMessageId(db, messageId);
+  const keys = [messageId, emailId].filter((key) => key !== undefined);
+  const stored = listSteps(db, keys);
+  const ids = [
+    ...copies.map(({ id }) => id),
+    ...outbound.filter(({ notice }) => !notice).map(({ id }) => id),
+    ...stored.flatMap(({ detail }) => (detail as Partial<ArrivalDetail>).emailIds ?? []),
+  ];
+  const emailIds = [...new Set(emailId === undefined ? ids : [...ids, emailId])];
+  const steps = [
+    ...stored.map(storedStep),
+    ...copies.map(filedStep),
+    ...outbound.flatMap((message) => outboundSteps(db, message)),
+    ...eventSteps(db, emailIds),
+  ];
+  if (steps.length === 0) throw new AppError("not_found", `nothing is known of a message ${reference}`);
+  // What happened in one transaction stays in the order of the lists above.
+  steps.sort((a, b) => a.at - b.at);
+  return { messageId: messageId ?? null, emailIds, steps };
+}
+
+/** @throws AppError not_found */
+function knownById(db: Db, id: string): { messageId: string | undefined; emailId: string } {
+  const message =
+    db.select({ messageId: messages.messageId }).from(messages).where(eq(messages.id, id)).get() ??
+    db
+      .select({ messageId: outboundMessages.messageId })
+      .from(outboundMessages)
+      .where(eq(outboundMessages.id, id))
+      .get();
+  if (message) return { messageId: message.messageId ?? undefined, emailId: id };
+  if (listSteps(db, [id]).length > 0) return { messageId: undefined, emailId: id };
+  throw new AppError("not_found", `there is no message ${id}; one that was deleted is known by its Message-ID`);
+}
+
+const copyFields = {
+  id: messages.id,
+  at: messages.filedAt,
+  kind: messages.kind,
+  mailbox: mailboxes.address,
+  folder: messages.folder,
+  threadId: threads.id,
+  receivedOn: messages.receivedOn,
+  size: messages.size,
+  auth: messages.auth,
+  sentBy: users.email,
+  filedFor: messageJudgements.filedFor,
+  score: messageJudgements.score,
+};
+
+/** From the mailboxes on, each of which has an index by Message-ID: a cross join keeps its order in SQLite. */
+const copiesFrom = (db: Db) =>
+  db
+    .select(copyFields)
+    .from(mailboxes)
+    .crossJoin(messages)
+    .innerJoin(threads, eq(threads.seq, messages.threadSeq))
+    .leftJoin(users, eq(users.id, messages.sentBy))
+    .leftJoin(messageJudgements, eq(messageJudgements.messageSeq, messages.seq));
+
+const copiesWith = (db: Db, messageId: string) =>
+  copiesFrom(db).where(sql`${messages.mailboxId} = ${mailboxes.id} AND ${messages.messageId} = ${messageId}`).all();
+
+const copiesOf = (db: Db, ids: readonly (string | undefined)[]) =>
+  copiesFrom(db)
+    .where(
+      sql`${messages.mailboxId} = ${mailboxes.id} AND ${inArray(
+        messages.id,
+        ids.filter((id) => id !== undefined),
+      )}`,
+    )
+    .all();
+
+function storedStep({ at, step, trace, detail }: StoredStep): Step {
+  if (step !== "attempted") return { at, step, trace, ...(detail as unknown as ArrivalDetail) };
+  return { at, step, ...(detail as unknown as AttemptDetail) };
+}
+
+/** Where it lies now, and why it went to spam if it did. */
+function filedStep({ id, at, filedFor, sentBy, ...copy }: ReturnType<typeof copiesWith>[number]): Step {
+  const known = Object.entries({ ...copy, sentBy, spamFor: filedFor }).filter(([, value]) => value !== null);
+  return { at, step: "filed", emailId: id, ...Object.fromEntries(known) };
+}
+
+/** That it was accepted for sending, and how each recipient stands. */
+function outboundSteps(db: Db, message: OutboundMessage): Step[] {
+  const { id: emailId, mailbox, returnPath, acceptedAt, notice } = message;
+  const entries = entriesOf(db, message.seq);
+  const accepted: Step = {
+    ...{ at: acceptedAt, step: "accepted", emailId, mailbox, returnPath, notice },
+    recipients: entries.map(({ recipient, field }) => ({ recipient, field })),
+  };
+  const standing = entries.flatMap((entry): Step[] => {
+    const { id: queueId, recipient, field, state, attempts, reply, settledAt, complainedAt, leased } = entry;
+    const of = { emailId, queueId, recipient, field };
+    const nextAttemptAt = leased || entry.dueAt === null ? undefined : new Date(entry.dueAt).toISOString();
+    const steps: Step[] = [{ at: settledAt ?? acceptedAt, step: state, ...of, attempts, reply, nextAttemptAt }];
+    if (complainedAt !== null) steps.push({ at: complainedAt, step: "complaint", ...of });
+    return steps;
+  });
+  return [accepted, ...standing];
+}
+
+/** What was told of it, and to whom. */
+function eventSteps(db: Db, emailIds: readonly string[]): Step[] {
+  const told = db
+    .select({ seq: events.seq, id: events.id, at: events.createdAt, event: events.event, emailId: events.emailId })
+    .from(events)
+    .where(inArray(events.emailId, [...emailIds]))
+    .orderBy(events.seq)
+    .all();
+  return told.flatMap(({ seq, id: eventId, at, event, emailId }): Step[] => [
+    { at, step: "event", emailId, eventId, event },
+    ...db
+      .select({ delivery: webhookDeliveries, url: webhookEndpoints.url })
+      .from(webhookDeliveries)
+      .innerJoin(webhookEndpoints, eq(webhookEndpoints.seq, webhookDeliveries.endpointSeq))
+      .where(eq(webhookDeliveries.eventSeq, seq))
+      .orderBy(webhookDeliveries.seq)
+      .all()
+      .map(({ delivery, url }): Step => {
+        const { id: deliveryId, state, attempts, status, error, createdAt, finishedAt, dueAt } = delivery;
+        const nextAttemptAt = dueAt === null ? undefined : new Date(dueAt).toISOString();
+        const of = { eventId, event, deliveryId, url };
+        return { at: finishedAt ?? createdAt, step: "webhook", ...of, state, attempts, status, error, nextAttemptAt };
+      }),
+  ]);
+}
