@@ -29,13 +29,14 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   mailbox: [...BASE, "scheduler", "store", "message", "access", "search", "events"],
   mta: [...BASE, "http-client", "scheduler", "tls", "store", "message", "access", "events", "mailbox"],
   settings: [...BASE, "store", "message", "access", "search", "events", "mailbox", "mta"],
+  transfer: [...BASE, "store", "message", "mailbox", "mta"],
   api: [...BASE, "scheduler", "store", "message", "access", "events", "mailbox", "mta"],
   web: [...BASE, "http-client", "tls", "store", "message", "access", "events", "settings", "mailbox", "mta", "api"],
   backup: [...BASE, "scheduler", "store", "mta"],
   monitoring: [...BASE, "store", "mta", "backup"],
   demo: [...BASE, "store", "message", "access", "mailbox", "mta", "settings"],
   appliance: ["*"],
-  cli: [...BASE, "config", "settings", "backup", "monitoring", "demo", "appliance"],
+  cli: [...BASE, "config", "settings", "backup", "transfer", "monitoring", "demo", "appliance"],
   main: ["cli"],
 };
 

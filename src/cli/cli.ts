@@ -14,6 +14,7 @@ import {
   usageOf,
 } from "./command.ts";
 import { domainCommands } from "./domain.ts";
+import { importCommand } from "./import.ts";
 import { keyCommands } from "./key.ts";
 import { mailboxCommands } from "./mailbox.ts";
 import { render } from "./output.ts";
@@ -43,6 +44,7 @@ const COMMANDS: readonly Command[] = [
   ...settingsCommands,
   trace,
   ...backupCommands,
+  importCommand,
   version,
 ];
 

@@ -38,6 +38,8 @@ interface Description<A extends Arguments, O extends Options> {
   readonly summary: string;
   readonly arguments?: A;
   readonly options?: O;
+  /** It takes any number of these after its arguments. */
+  readonly rest?: string;
   /** For a list: the columns of its table. */
   readonly columns?: readonly string[];
   /** Without --json, when neither a table nor `name: value` lines will do. */
@@ -45,7 +47,7 @@ interface Description<A extends Arguments, O extends Options> {
   /** @throws UsageError, AppError, ConfigError, FailedCheck */
   run(
     session: Session,
-    given: { arguments: ArgumentValues<A>; options: OptionValues<O> },
+    given: { arguments: ArgumentValues<A>; options: OptionValues<O>; rest: readonly string[] },
   ): Document | Promise<Document | undefined>;
 }
 
@@ -91,6 +93,7 @@ function optionValue(name: string, { value, list }: OptionSpec, text: string): s
 export interface Invocation {
   arguments: Record<string, string>;
   options: Record<string, string | string[] | boolean | undefined>;
+  rest: string[];
 }
 
 /** Reads what follows the command's name. With `--help` nothing else has to be right. @throws UsageError */
@@ -115,12 +118,13 @@ export function parseInvocation(described: Command, argv: readonly string[]): In
     options[name] = typeof given === "string" ? optionValue(name, spec, given) : (given as boolean | undefined);
     if (spec.value === undefined) options[name] ??= false;
   }
-  const invocation: Invocation = { arguments: {}, options };
+  const invocation: Invocation = { arguments: {}, options, rest: [] };
   if (options.help) return invocation;
 
   const expected = Object.entries(described.arguments ?? {});
-  if (parsed.positionals.length > expected.length) {
-    throw new UsageError(`"${parsed.positionals[expected.length]}" is one argument too many`);
+  invocation.rest = parsed.positionals.slice(expected.length);
+  if (described.rest === undefined && invocation.rest.length > 0) {
+    throw new UsageError(`"${invocation.rest[0]}" is one argument too many`);
   }
   for (const [index, [name, spec]] of expected.entries()) {
     const given = parsed.positionals[index];
@@ -143,6 +147,7 @@ function optionLabel(name: string, { value, list }: OptionSpec): string {
 /** The command on one line: `mailroom domain add DOMAIN [--workspace NAME]`. */
 export function usageOf(described: Command): string {
   const parts = ["mailroom", described.name, ...Object.values(described.arguments ?? {}).map(labelOf)];
+  if (described.rest !== undefined) parts.push(`${described.rest}…`);
   for (const [name, spec] of Object.entries(described.options ?? {})) {
     parts.push(spec.required ? optionLabel(name, spec) : `[${optionLabel(name, spec)}]`);
   }

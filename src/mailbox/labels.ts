@@ -76,6 +76,15 @@ export function patchedLabels(labels: readonly string[], patch: LabelPatch): str
   return [...byKey.values()];
 }
 
+/** Adds labels to those a conversation has, as many as it takes. */
+export function addLabels(tx: Tx, threadSeq: number, added: readonly string[]): void {
+  const present = labelsOf(tx, [threadSeq]).get(threadSeq) ?? [];
+  const known = new Set(present.map(labelKey));
+  const byKey = new Map(added.map((label) => [labelKey(label), label]));
+  const further = [...byKey].flatMap(([key, label]) => (key === "" || known.has(key) ? [] : [label]));
+  if (further.length > 0) writeLabels(tx, threadSeq, [...present, ...further].slice(0, MOST_LABELS));
+}
+
 /** Replaces the labels of a conversation by these, in this order. */
 export function writeLabels(tx: Tx, threadSeq: number, labels: readonly string[]): void {
   tx.delete(threadLabels).where(eq(threadLabels.threadSeq, threadSeq)).run();

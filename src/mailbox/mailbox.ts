@@ -19,6 +19,7 @@ import { markDelivered } from "./delivery.ts";
 import { createDraftChanges, type DraftChanges, type DraftFile } from "./draft-changes.ts";
 import { type Draft, type Due, draftsAnswering, dueDrafts, nextDue, readDraft, removeDraft } from "./drafts.ts";
 import { createFiling, type Filed, type Filing, holds } from "./filing.ts";
+import { createImporting, isKept, type KeptMessage, type MessageIdentity } from "./importing.ts";
 import type { JudgementView } from "./judged.ts";
 import { type LabelInUse, labelsInUse } from "./labels.ts";
 import { createListing } from "./listing.ts";
@@ -46,6 +47,10 @@ import type {
 export interface Mailbox {
   /** Files a message into a mailbox: conversation, index, usage and message.inbound, all in the transaction given. */
   file(tx: Tx, filing: Filing): Filed;
+  /** Files a message that was kept elsewhere, as it was kept there; nothing arrives, and nobody is told. */
+  fileKept(tx: Tx, kept: KeptMessage): Filed;
+  /** Whether the mailbox has the message: filing it as kept would change nothing. */
+  isKept(identity: MessageIdentity): boolean;
   /** Whether the mailbox has received the message before: filing it would change nothing. */
   holds(mailboxId: string, message: PreparedMessage): boolean;
   /** Where mail to an address goes. `address` as in RCPT TO, without the angle brackets. */
@@ -138,6 +143,8 @@ export function createMailbox({ store, engine, runtime, options, log }: MailboxP
   }
   return {
     file: createFiling({ engine, options, runtime }),
+    fileKept: createImporting({ engine, runtime }),
+    isKept: (identity) => isKept(store.db, identity),
     holds: (mailboxId, message) => holds(store.db, mailboxId, message),
     route: (address) => routeOf(store.db, address),
     usage: (mailboxId) => usageOf(store.db, options, mailboxId),

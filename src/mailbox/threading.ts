@@ -93,6 +93,8 @@ export interface Arrival {
   /** Epoch ms. */
   date: number;
   spam: boolean;
+  /** Of mail that was kept elsewhere, whether in trash: it joins none in spam or trash but its like. */
+  trash?: boolean;
 }
 
 /** The conversation that the message continues, or undefined when it starts one. */
@@ -105,7 +107,8 @@ export function findThread(tx: Tx, arrival: Arrival): ThreadRow | undefined {
   for (const parent of nearestFirst) {
     for (const thread of candidates(tx, arrival, parent)) {
       if (isAsJudged(thread, arrival)) return thread;
-      if (!arrival.spam && inSpam === undefined && hasMessage(tx, thread, parent)) inSpam = thread;
+      const follows = !arrival.spam && arrival.trash === undefined;
+      if (follows && inSpam === undefined && hasMessage(tx, thread, parent)) inSpam = thread;
     }
   }
   if (messageId !== undefined) {
@@ -127,13 +130,18 @@ export function threadToJoin(tx: Tx, mailboxId: string, threadId: string): Threa
 export const isDraft = (tx: Tx, threadSeq: number): boolean => statements(tx).draftIn.get({ threadSeq }) !== undefined;
 
 /** In spam for mail judged spam, elsewhere for other mail. */
-const isAsJudged = (thread: ThreadRow, { spam }: Arrival): boolean => (thread.folder === "spam") === spam;
+const isAsJudged = ({ folder }: ThreadRow, { spam, trash }: Arrival): boolean =>
+  (folder === "spam") === spam && (trash === undefined || (folder === "trash") === trash);
+
+/** The conversation that takes more and is known by that name besides the Message-IDs, the newest of several. */
+export const conversationKnownAs = (tx: Tx, mailboxId: string, name: string): ThreadRow | undefined =>
+  candidates(tx, { mailboxId }, name)[0];
 
 const takesMore = (thread: ThreadRow): boolean =>
   thread.folder !== "drafts" && thread.messageCount < LONGEST_CONVERSATION;
 
 /** Conversations that know the Message-ID, the newest first. */
-const candidates = (tx: Tx, { mailboxId }: Arrival, messageId: string): ThreadRow[] =>
+const candidates = (tx: Tx, { mailboxId }: Pick<Arrival, "mailboxId">, messageId: string): ThreadRow[] =>
   statements(tx)
     .byReference.all({ mailboxId, messageId })
     .map(({ thread }) => thread)

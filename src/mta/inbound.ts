@@ -11,14 +11,12 @@
  * Invariant: a message is either filed in every mailbox it reaches, in one transaction that has committed, or refused
  * whole; the sender is told which. One log line says what became of it; never a body, never the recipients.
  */
-import { createHash } from "node:crypto";
 import type { Log } from "../log.ts";
 import type { Filed, Filing } from "../mailbox/filing.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { splitAddress } from "../message/address.ts";
 import { withoutBcc } from "../message/original.ts";
-import { SANITIZER_VERSION } from "../message/sanitize.ts";
 import type { Meters } from "../metrics.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
@@ -27,6 +25,7 @@ import type { Arrival } from "./authenticate.ts";
 import { dispositionOf } from "./disposition.ts";
 import type { Authentication } from "./dmarc.ts";
 import type { Feedback, Finding } from "./feedback.ts";
+import { originalOnly } from "./original-only.ts";
 import { type ParserPool, type PreparedInbound, UnparseableError } from "./parser-pool.ts";
 import { Refusal, refusalOf } from "./refusal.ts";
 import { type Received, readSource, type Spool } from "./spool.ts";
@@ -270,31 +269,5 @@ function unreadable(hostname: string): Authentication {
     policy: "quarantine",
     percent: 100,
     results: `${hostname}; dmarc=${verdict} (message cannot be read)`,
-  };
-}
-
-/** A message of which only the bytes are known, already the blob named `blob`. */
-function originalOnly(bytes: Uint8Array, reversePath: string, blob: string, problem: string): PreparedMessage {
-  const text = "This message could not be read. It is attached as it came.";
-  const contentType = "message/rfc822";
-  return {
-    headers: [],
-    references: [],
-    ...(reversePath === "" ? {} : { from: { email: reversePath } }),
-    to: [],
-    cc: [],
-    bcc: [],
-    replyTo: [],
-    subject: "",
-    subjectKey: "",
-    isReply: false,
-    text,
-    snippet: text,
-    sanitizer: SANITIZER_VERSION,
-    attachments: [{ filename: "original.eml", contentType, size: bytes.byteLength, inline: false, blob }],
-    size: bytes.byteLength,
-    fingerprint: createHash("sha256").update(bytes).digest("hex"),
-    index: { subject: "", body: "", sender: "", recipients: "", files: "" },
-    problem,
   };
 }

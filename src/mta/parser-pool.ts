@@ -37,6 +37,8 @@ export interface Job {
   shownFrom?: string;
   /** For a message that is sent. */
   signing?: Signing;
+  /** It was kept elsewhere: what it reports, and what tells junk, is of no interest. */
+  keptElsewhere?: true;
 }
 
 /** What it answers with. */
@@ -79,6 +81,8 @@ export interface ParserPool {
    * @throws UnparseableError when it cannot be; AppError server_error 503 when the store is full or the pool stopped
    */
   prepare(source: Source | Letter, size?: number): Promise<PreparedMessage>;
+  /** The same for a message that was kept elsewhere: neither what it may report nor what tells junk is looked for. */
+  prepareKept(source: Source): Promise<PreparedMessage>;
   /** The same for a message that arrives, authenticated, which its topmost header field says. */
   prepareInbound(source: Source, size: number, arrival: Arrival): Promise<PreparedInbound>;
   /** Who sent a message that cannot be prepared, and is shown as from that address; "" for nobody. @throws as prepare */
@@ -102,6 +106,8 @@ export interface ParserPoolParts {
   log: Log;
   /** Most workers; they start when there is work for them. */
   workers: number;
+  /** Messages that a worker has in hand at once. Default: enough to parse one while another's attachments are written. */
+  mostInHand?: number;
   /** The worker's script. */
   script?: string;
   /** Starts a worker on it. */
@@ -114,7 +120,6 @@ export type StartWorker = (script: string) => ParserWorker;
 
 /** For one message; the slowest of honest ones take a tenth of it. */
 const DEADLINE_MS = 20_000;
-/** What a worker has in hand at once: enough to parse one while another's attachments are written. */
 const MOST_IN_HAND = 4;
 /** For what DNS is asked in a stage: with two of them a message is held up for ten seconds at most. */
 const STAGE_MS = 5_000;
@@ -159,6 +164,7 @@ export function createParserPool({
   runtime,
   log,
   workers,
+  mostInHand = MOST_IN_HAND,
   // In the single executable the worker's file lies beside the main one (entry naming [name]), hence the same address.
   script = new URL("./parser-worker.ts", import.meta.url).href,
   // Bun's; a browser's, whose types have precedence, has no `unref`.
@@ -264,7 +270,7 @@ export function createParserPool({
   /** The lane that should take a task of that size, if any can. */
   function laneFor(size: number): Lane | undefined {
     let best: Lane | undefined;
-    let fewest = MOST_IN_HAND;
+    let fewest = mostInHand;
     for (const lane of lanes) {
       const busyWith = [...lane.inHand.values()].filter((task) => !task.parked);
       if (lane.quarantine || busyWith.length >= fewest) continue;
@@ -302,6 +308,7 @@ export function createParserPool({
 
   return {
     prepare: async (source, size = sizeOf(source)) => given(await add({ source }, size), "message").message,
+    prepareKept: async (source) => given(await add({ source, keptElsewhere: true }, sizeOf(source)), "message").message,
     prepareInbound: async (source, size, arrival) =>
       given(await add({ source, arrival }, size), "message", "authentication"),
     authenticate: async (source, size, arrival, shownFrom) =>

@@ -50,7 +50,10 @@ async function answer({ id, ...job }: Job & { id: number }): Promise<void> {
   self.postMessage(reply, "result" in reply && reply.result.content ? [reply.result.content.buffer] : []);
 }
 
-async function prepare(id: number, { source, blobFolder, arrival, shownFrom, signing }: Job): Promise<Prepared> {
+async function prepare(
+  id: number,
+  { source, blobFolder, arrival, shownFrom, signing, keptElsewhere }: Job,
+): Promise<Prepared> {
   const { blobs, said } = keptFor(blobFolder);
   const bytes = isLetter(source) ? await composeLetter(source, blobs.read) : await readSource(source);
   if (arrival && shownFrom !== undefined) {
@@ -64,7 +67,7 @@ async function prepare(id: number, { source, blobFolder, arrival, shownFrom, sig
     return prepared;
   }
   const content = signing && joined(await signaturesOf(bytes, signing), bytes);
-  const written = signing !== undefined || isLetter(source);
+  const written = signing !== undefined || keptElsewhere === true || isLetter(source);
   return { message: await prepareMessage(bytes, blobs, { written }), ...(content && { content }) };
 }
 

@@ -3,7 +3,7 @@
  * to clean up: exclusive transactions on empty SQLite files.
  */
 import { Database } from "bun:sqlite";
-import { chownSync, closeSync, openSync, statSync } from "node:fs";
+import { chownSync, closeSync, existsSync, openSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 /**
@@ -42,4 +42,20 @@ function makeFor(folder: string, path: string): void {
   if (process.getuid?.() !== 0) return;
   const { uid, gid } = statSync(folder);
   chownSync(path, uid, gid);
+}
+
+/** Whether a server runs on the folder. */
+export function isClaimed(folder: string): boolean {
+  const path = join(folder, "serving.lock");
+  if (!existsSync(path)) return false;
+  // A glance takes the lock that only an exclusive one refuses, and gives it back at once.
+  const lock = new Database(path, { readonly: true });
+  try {
+    lock.query("SELECT count(*) FROM sqlite_schema").get();
+    return false;
+  } catch {
+    return true;
+  } finally {
+    lock.close();
+  }
 }

@@ -13,6 +13,7 @@ import identity from "./migrations/0008_identity.sql" with { type: "text" };
 import reading from "./migrations/0010_reading.sql" with { type: "text" };
 import transport from "./migrations/0011_transport.sql" with { type: "text" };
 import trace from "./migrations/0012_trace.sql" with { type: "text" };
+import imported from "./migrations/0013_import.sql" with { type: "text" };
 
 export const MIGRATIONS: readonly string[] = [
   mail,
@@ -26,4 +27,5 @@ export const MIGRATIONS: readonly string[] = [
   reading,
   transport,
   trace,
+  imported,
 ];

@@ -386,6 +386,8 @@ export const messages = sqliteTable(
     index("messages_by_date").on(table.mailboxId, table.date, table.seq, table.kind),
     index("messages_by_folder").on(table.mailboxId, table.folder, table.date, table.seq, table.kind),
     index("messages_by_message_id").on(table.mailboxId, table.messageId),
+    /** For mail that is imported: a message without a Message-ID is known by its content. */
+    index("messages_without_id").on(table.mailboxId, table.fingerprint).where(sql`${table.messageId} is null`),
   ],
 );
 

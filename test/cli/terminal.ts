@@ -16,18 +16,20 @@ export interface Terminal {
   ask<T = Record<string, unknown>>(...argv: string[]): Promise<T>;
 }
 
-/** `stdin` is what every command reads; `runtime` replaces parts of the world. */
+/** `stdin` is what every command reads; `runtime` replaces parts of the world; `interrupted`: when SIGINT comes. */
 export function openTerminal({
   env = {},
   stdin = "",
   runtime = {},
   data = temporaryFolder(),
+  interrupted = Promise.resolve(),
 }: {
   env?: Record<string, string>;
   /** MAILROOM_DATA */
   data?: string;
   stdin?: string;
   runtime?: Partial<Runtime>;
+  interrupted?: Promise<void>;
 } = {}): Terminal {
   async function say(...argv: string[]): Promise<Said> {
     let stdout = "";
@@ -42,7 +44,7 @@ export function openTerminal({
         stderr += text;
       },
       runtime: (servers) => ({ ...systemRuntime(servers), ...runtime }),
-      interrupted: () => Promise.resolve(),
+      interrupted: () => interrupted,
     });
     return { exitCode, stdout, stderr };
   }

@@ -123,6 +123,24 @@ export async function run(place: Place, args: readonly string[], stdin = ""): Pr
   return { exitCode, stdout, stderr };
 }
 
+/** Starts a command, to be killed before it ends. */
+export function begin(place: Place, args: readonly string[]): { kill(): Promise<unknown> } {
+  const child = Bun.spawn([...(place.program ?? PROGRAM), ...args], {
+    env: environment(place),
+    cwd: place.cwd ?? place.data,
+    stdio: ["ignore", "ignore", "ignore"],
+  });
+  running.add(child);
+  return {
+    async kill() {
+      child.kill("SIGKILL");
+      await child.exited;
+      running.delete(child);
+      if (child.signalCode !== "SIGKILL") throw new Error(`${args[0]} had ended: nothing was killed`);
+    },
+  };
+}
+
 /** Sets settings, as so many commands would, at the cost of none. */
 export function settle({ data }: Place, settings: Record<string, string>): void {
   const store = openStore({ folder: data, runtime: fakeRuntime() });

@@ -1,0 +1,98 @@
+/** `mailroom import`: mail that was kept elsewhere. */
+import { UsageError } from "../errors.ts";
+import { createPacing } from "../transfer/batches.ts";
+import { type ImportResult, importMail, LARGEST_MESSAGE } from "../transfer/import.ts";
+import { openParser } from "../transfer/open-parser.ts";
+import { destinationOf } from "../transfer/placement.ts";
+import { type FoundMessage, findMessages, type NotFound } from "../transfer/sources.ts";
+import type { Tally } from "../transfer/tally.ts";
+import { command, FailedCheck } from "./command.ts";
+import { WORKSPACE, workspaceIdOf } from "./workspace.ts";
+
+/** Between two lines that say how far it is. */
+const PROGRESS_MS = 2_000;
+
+async function* findAll(paths: readonly string[]): AsyncGenerator<FoundMessage | NotFound> {
+  for (const path of paths) {
+    try {
+      yield* findMessages(path, LARGEST_MESSAGE);
+    } catch (error) {
+      yield { path, reason: error instanceof Error ? error.message : String(error) };
+    }
+  }
+}
+
+const counts = ({ imported, skipped, failed }: Tally): string =>
+  `${imported} imported, ${skipped} skipped, ${failed} failed`;
+
+function describe(document: object): string {
+  const { sources, ...result } = document as ImportResult;
+  const failures = sources.flatMap(({ path, failures: of }) =>
+    of.map(({ place, reason }) => `  ${place === path ? path : `${path}: ${place}`}: ${reason}\n`),
+  );
+  const perSource = sources.map(
+    (source) => `${source.path} (${source.format}): ${counts({ ...source, sources: [] })}\n`,
+  );
+  return [...(sources.length > 1 ? perSource : []), ...failures, `${counts({ ...result, sources })}\n`].join("");
+}
+
+const STOPPED = {
+  interrupted: "interrupted; run it again to go on",
+  quota: "the mailbox is full: raise it with `mailroom mailbox quota ADDRESS BYTES`, and run it again to go on",
+} as const;
+
+export const importCommand = command({
+  name: "import",
+  summary: "Import mail from mbox files, Maildirs, .eml files or folders of them; what is there already is skipped",
+  rest: "PATH",
+  options: {
+    mailbox: { value: "ADDRESS", required: true, summary: "The mailbox to import into" },
+    folder: {
+      value: ["inbox", "archive"],
+      summary: "Where mail goes of which no folder is known; the inbox if left out",
+    },
+    read: { summary: "Count all of it as read" },
+    ...WORKSPACE,
+  },
+  text: describe,
+  async run(session, { options, rest }) {
+    if (rest.length === 0) throw new UsageError("name what to import");
+    const { appliance, config, runtime, log, io } = session;
+    const { store, mailbox, people } = appliance;
+    const placing = { folder: options.folder ?? "inbox", read: options.read } as const;
+    const entry = people.mailboxAt(options.mailbox, workspaceIdOf(session, options.workspace));
+    const destination = destinationOf(mailbox, entry, people.listUsers(entry.workspaceId), placing);
+    const parser = openParser({ folder: config.data, runtime, log });
+    const pacing = createPacing({ folder: config.data, runtime });
+    let interrupted = false;
+    void io.interrupted().then(() => {
+      interrupted = true;
+    });
+    const startedAt = runtime.now();
+    let toldAt = startedAt;
+    let result: ImportResult;
+    try {
+      result = await importMail(
+        { store, mailbox, parser, pacing, runtime, log },
+        {
+          messages: findAll(rest),
+          destination,
+          isInterrupted: () => interrupted,
+          onProgress(tally) {
+            const now = runtime.now();
+            if (now - toldAt < PROGRESS_MS) return;
+            toldAt = now;
+            const rate = Math.round(((tally.imported + tally.skipped) * 1_000) / (now - startedAt));
+            io.writeStderr(`${counts(tally)}, ${rate} a second\n`);
+          },
+        },
+      );
+    } finally {
+      parser.stop();
+    }
+    const document = { mailbox: destination.address, ...result };
+    if (result.stopped) throw new FailedCheck(STOPPED[result.stopped], document);
+    if (result.failed > 0) throw new FailedCheck(`${result.failed} could not be imported`, document);
+    return document;
+  },
+});

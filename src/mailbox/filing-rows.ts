@@ -1,0 +1,261 @@
+/**
+ * The rows of a message and of its conversation, whatever brings it: filing.ts for mail that comes or is written here,
+ * importing.ts for mail that was kept elsewhere.
+ */
+import { and, eq, isNull, sql } from "drizzle-orm";
+import { type EmailAddress, NOBODY } from "../message/address.ts";
+import { newId, type Runtime } from "../runtime.ts";
+import type { SearchEngine } from "../search/engine.ts";
+import { prepared } from "../store/prepared.ts";
+import {
+  type AuthVerdicts,
+  attachments,
+  type Folder,
+  MESSAGES_PER_THREAD,
+  mailboxes,
+  messageBodies,
+  messages,
+  threadReferences,
+  threads,
+} from "../store/schema.ts";
+import type { Db, Tx } from "../store/store.ts";
+import { folderOfMessage, moveMessages } from "./folders.ts";
+import type { PreparedMessage } from "./prepare.ts";
+import { type FilingKind, THREAD_STATE, type ThreadState } from "./thread-state.ts";
+import type { ThreadRow } from "./threading.ts";
+import { addUsage } from "./usage.ts";
+
+type Placeholder = ReturnType<typeof sql.placeholder>;
+
+/** { name: the placeholder of that name, … } */
+const placeholders = <K extends string>(...names: K[]): Record<K, Placeholder> =>
+  Object.fromEntries(names.map((name) => [name, sql.placeholder(name)])) as unknown as Record<K, Placeholder>;
+
+function prepareStatements(db: Db) {
+  const thread = placeholders(...THREAD_STATE);
+  const same = (messageId: ReturnType<typeof eq>) =>
+    db
+      .select({ messageId: messages.id, threadId: threads.id })
+      .from(messages)
+      .innerJoin(threads, eq(threads.seq, messages.threadSeq))
+      .where(
+        and(
+          eq(messages.mailboxId, sql.placeholder("mailboxId")),
+          messageId,
+          eq(messages.fingerprint, sql.placeholder("fingerprint")),
+          eq(messages.kind, sql.placeholder("kind")),
+        ),
+      )
+      .limit(1)
+      .prepare();
+  return {
+    mailbox: db
+      .select({ address: mailboxes.address, workspaceId: mailboxes.workspaceId, ownerId: mailboxes.ownerId })
+      .from(mailboxes)
+      .where(eq(mailboxes.id, sql.placeholder("mailboxId")))
+      .prepare(),
+    same: same(eq(messages.messageId, sql.placeholder("messageId"))),
+    sameWithoutId: same(isNull(messages.messageId)),
+    messageId: db
+      .select({ seq: messages.seq })
+      .from(messages)
+      .where(
+        and(eq(messages.mailboxId, sql.placeholder("mailboxId")), eq(messages.messageId, sql.placeholder("messageId"))),
+      )
+      .limit(1)
+      .prepare(),
+    insertThread: db
+      .insert(threads)
+      .values({ ...placeholders("id", "mailboxId", "receivedOn", "starred"), ...thread })
+      .returning({ seq: threads.seq })
+      .prepare(),
+    updateThread: db
+      .update(threads)
+      // drizzle's types know placeholders in values() only; in set() they are encoded and filled alike.
+      .set(thread as unknown as Partial<typeof threads.$inferInsert>)
+      .where(eq(threads.seq, sql.placeholder("seq")))
+      .prepare(),
+    insertReference: db
+      .insert(threadReferences)
+      .values(placeholders("mailboxId", "messageId", "threadSeq"))
+      .onConflictDoNothing()
+      .prepare(),
+    insertMessage: db
+      .insert(messages)
+      .values({
+        ...placeholders(
+          ...(["seq", "id", "threadSeq", "mailboxId", "kind", "folder", "read", "date", "filedAt"] as const),
+          ...(["messageId", "inReplyTo", "from", "to", "cc", "bcc", "replyTo", "subject", "snippet"] as const),
+          ...(["receivedOn", "sentBy", "size", "fingerprint", "hasAttachments", "deliveredAt"] as const),
+        ),
+        // Given as text or null: a JSON column would make the null a text.
+        auth: sql`${sql.placeholder("auth")}`,
+      })
+      .prepare(),
+    insertBody: db
+      .insert(messageBodies)
+      .values(placeholders("messageSeq", "headers", "text", "html", "htmlSource", "sanitizer"))
+      .prepare(),
+    insertAttachment: db
+      .insert(attachments)
+      .values(
+        placeholders("id", "messageSeq", "position", "filename", "contentType", "size", "inline", "contentId", "blob"),
+      )
+      .prepare(),
+  };
+}
+
+const statements = prepared(prepareStatements);
+
+/** The mailbox that is filed into. @throws Error when there is none */
+export function mailboxToFileInto(tx: Tx, mailboxId: string) {
+  const mailbox = statements(tx).mailbox.get({ mailboxId });
+  if (!mailbox) throw new Error(`there is no mailbox ${mailboxId} to file into`);
+  return mailbox;
+}
+
+/** What two copies of one message have in common. */
+export interface Identity {
+  mailboxId: string;
+  messageId: string | undefined;
+  fingerprint: string;
+  kind: "received" | "sent" | "draft";
+}
+
+/** The same message filed before, if it has a Message-ID. */
+export const findSame = (db: Db, { messageId, ...rest }: Identity) =>
+  messageId === undefined ? undefined : statements(db).same.get({ messageId, ...rest });
+
+/** The same, also of messages without a Message-ID. */
+export const findIdentical = (db: Db, { messageId, ...rest }: Identity) =>
+  messageId === undefined ? statements(db).sameWithoutId.get(rest) : statements(db).same.get({ messageId, ...rest });
+
+export const hasMessageId = (db: Db, mailboxId: string, messageId: string): boolean =>
+  statements(db).messageId.get({ mailboxId, messageId }) !== undefined;
+
+/** The conversation that a message starts or goes on with. */
+export interface Conversation {
+  joined: ThreadRow | undefined;
+  /** With the message in it. */
+  state: ThreadState;
+  starred: boolean;
+}
+
+/** What is written of a message besides what it says. */
+export interface MessageFacts {
+  mailboxId: string;
+  workspaceId: string;
+  kind: FilingKind;
+  receivedOn: string;
+  read: boolean;
+  /** Epoch ms, as are the next two. */
+  date: number;
+  filedAt: number;
+  deliveredAt?: number | undefined;
+  bcc?: readonly EmailAddress[] | undefined;
+  auth?: AuthVerdicts | undefined;
+  sentBy?: string | undefined;
+  /** Further names that later mail of the conversation is known by. */
+  references?: readonly string[];
+}
+
+export interface Written {
+  /** messages.seq and threads.seq. */
+  seq: number;
+  threadSeq: number;
+  messageId: string;
+  threadId: string;
+}
+
+/** Writes a message, its conversation, index and usage. */
+export function createWriting({
+  engine,
+  runtime,
+}: {
+  engine: Pick<SearchEngine, "add">;
+  runtime: Pick<Runtime, "now" | "randomBytes">;
+}) {
+  return function write(tx: Tx, message: PreparedMessage, conversation: Conversation, facts: MessageFacts): Written {
+    const { mailboxId, workspaceId } = facts;
+    const { seq: threadSeq, id: threadId } = writeThread(tx, conversation, facts);
+    const { state } = conversation;
+    if (facts.kind !== "draft") addReferences(tx, message, mailboxId, threadSeq, facts.references ?? []);
+    const id = newId(runtime, "msg");
+    const seq = threadSeq * MESSAGES_PER_THREAD + state.nextOrdinal - 1;
+    insertMessage(tx, message, { ...facts, id, seq, threadSeq, folder: state.folder });
+    engine.add(tx, seq, { workspaceId, mailboxId }, message.index);
+    addUsage(tx, mailboxId, message.size);
+    return { seq, threadSeq, messageId: id, threadId };
+  };
+
+  function writeThread(tx: Tx, { joined, state, starred }: Conversation, { mailboxId, receivedOn }: MessageFacts) {
+    if (joined) {
+      statements(tx).updateThread.run({ ...state, seq: joined.seq });
+      if (state.folder !== joined.folder) moveMessages(tx, joined.seq, state.folder);
+      return joined;
+    }
+    const id = newId(runtime, "thr");
+    const inserted = statements(tx).insertThread.get({ ...state, id, mailboxId, receivedOn, starred });
+    if (!inserted) throw new Error("inserting a conversation returned no row");
+    return { id, seq: inserted.seq };
+  }
+
+  function insertMessage(
+    tx: Tx,
+    message: PreparedMessage,
+    row: MessageFacts & { id: string; seq: number; threadSeq: number; folder: Folder },
+  ): void {
+    const kind = row.kind === "notice" ? "received" : row.kind;
+    statements(tx).insertMessage.run({
+      ...{ seq: row.seq, id: row.id, threadSeq: row.threadSeq, mailboxId: row.mailboxId, read: row.read },
+      ...{ date: row.date, filedAt: row.filedAt, deliveredAt: row.deliveredAt ?? null },
+      kind,
+      folder: folderOfMessage(kind, row.folder),
+      messageId: message.messageId ?? null,
+      inReplyTo: message.inReplyTo ?? null,
+      from: message.from ?? NOBODY,
+      to: message.to,
+      cc: message.cc,
+      bcc: row.bcc ?? message.bcc,
+      replyTo: message.replyTo,
+      subject: message.subject,
+      snippet: message.snippet,
+      receivedOn: row.kind === "received" ? row.receivedOn : null,
+      sentBy: row.sentBy ?? null,
+      size: message.size,
+      fingerprint: message.fingerprint,
+      hasAttachments: message.attachments.length > 0,
+      auth: row.auth === undefined ? null : JSON.stringify(row.auth),
+    });
+    statements(tx).insertBody.run({
+      messageSeq: row.seq,
+      headers: message.headers,
+      text: message.text,
+      html: message.html ?? null,
+      htmlSource: message.htmlSource ?? null,
+      sanitizer: message.sanitizer,
+    });
+    message.attachments.forEach((attachment, position) => {
+      statements(tx).insertAttachment.run({
+        ...attachment,
+        id: newId(runtime, "att"),
+        messageSeq: row.seq,
+        position,
+        contentId: attachment.contentId ?? null,
+      });
+    });
+  }
+}
+
+/** What later mail of the conversation is known by. A draft is not: nobody can answer it, and it may answer the same. */
+function addReferences(
+  tx: Tx,
+  message: PreparedMessage,
+  mailboxId: string,
+  threadSeq: number,
+  further: readonly string[],
+): void {
+  for (const messageId of new Set([message.messageId, message.inReplyTo, ...message.references, ...further])) {
+    if (messageId !== undefined) statements(tx).insertReference.run({ mailboxId, messageId, threadSeq });
+  }
+}

@@ -1,0 +1,163 @@
+/**
+ * Import: messages are read from where they were kept, prepared by the parser workers that also prepare what arrives, and
+ * filed in the order they were found in.
+ *
+ *   sources.ts, imap.ts ─► unwrap.ts ─► placement.ts ─► parser-pool.ts ─► mailbox/importing.ts, in batches
+ *
+ * Invariants: a message that the mailbox has is skipped, so an import that broke off, however, goes on when it is
+ * repeated. A message is filed whole or not at all. What no parser can read is filed with its original attached. At most
+ * a window of messages is in memory, whatever there is to import.
+ */
+import type { Log } from "../log.ts";
+import type { KeptMessage } from "../mailbox/importing.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
+import { parseSender } from "../message/address.ts";
+import { fingerprintOf } from "../message/fingerprint.ts";
+import { headerOf } from "../message/headers.ts";
+import { firstMessageId } from "../message/message-id.ts";
+import { withoutBcc } from "../message/original.ts";
+import { originalOnly } from "../mta/original-only.ts";
+import { type ParserPool, UnparseableError } from "../mta/parser-pool.ts";
+import type { Runtime } from "../runtime.ts";
+import type { Store } from "../store/store.ts";
+import type { Pacing } from "./batches.ts";
+import { type Destination, type Placement, placementOf } from "./placement.ts";
+import type { FoundMessage, NotFound, Source } from "./sources.ts";
+import { createTally, type Tally } from "./tally.ts";
+import { type Unwrapped, unwrap } from "./unwrap.ts";
+
+/** Larger messages are told, and not imported. */
+export const LARGEST_MESSAGE = 64 * 1024 * 1024;
+/** Messages being prepared or waiting to be filed, and their bytes; a larger one goes alone. */
+const WINDOW = 128;
+const WINDOW_BYTES = 8 * 1024 * 1024;
+
+export interface ImportParts {
+  store: Pick<Store, "transact" | "blobs">;
+  mailbox: Pick<Mailbox, "fileKept" | "isKept" | "usage">;
+  parser: Pick<ParserPool, "prepareKept">;
+  pacing: Pacing;
+  runtime: Pick<Runtime, "now">;
+  log: Log;
+}
+
+export interface ImportRequest {
+  messages: AsyncIterable<FoundMessage | NotFound>;
+  destination: Destination;
+  /** Whether somebody asked to stop; what is in hand is filed. */
+  isInterrupted(): boolean;
+  /** Told after each batch. */
+  onProgress(tally: Tally): void;
+}
+
+export interface ImportResult extends Tally {
+  /** Why it stopped before the end. */
+  stopped?: "interrupted" | "quota";
+}
+
+/** A message on its way. */
+interface Pending {
+  source: Source;
+  place: string;
+  bytes: number;
+  kept: Promise<KeptMessage>;
+}
+
+/** @throws AppError server_error 503 when the store cannot take it; what was filed before stays */
+export async function importMail(
+  { store, mailbox, parser, pacing, runtime, log }: ImportParts,
+  { messages, destination, isInterrupted, onProgress }: ImportRequest,
+): Promise<ImportResult> {
+  const tally = createTally();
+  const window: Pending[] = [];
+  let bytes = 0;
+  let stopped: ImportResult["stopped"];
+
+  function admit(found: FoundMessage): void {
+    const { source, place, size } = found;
+    if (size > LARGEST_MESSAGE) {
+      tally.fail(source, { place, reason: `larger than ${LARGEST_MESSAGE} bytes` });
+      return;
+    }
+    const unwrapped = unwrap(found);
+    if (unwrapped.bytes.byteLength === 0) {
+      tally.fail(source, { place, reason: "empty" });
+      return;
+    }
+    const placement = placementOf(unwrapped, source, destination, runtime.now());
+    if (!placement || isThere(unwrapped, placement)) {
+      tally.count(source, "skipped");
+      return;
+    }
+    const kept = prepare(unwrapped, placement);
+    // Looked at when its turn comes.
+    kept.catch(() => {});
+    window.push({ source, place, bytes: unwrapped.bytes.byteLength, kept });
+    bytes += unwrapped.bytes.byteLength;
+  }
+
+  const isThere = ({ bytes: content, fields }: Unwrapped, { mailboxId, kind, exported }: Placement): boolean =>
+    mailbox.isKept({
+      mailboxId,
+      kind,
+      messageId: firstMessageId(headerOf(fields, "message-id") ?? ""),
+      fingerprint: () => exported?.fingerprint ?? fingerprintOf(content),
+    });
+
+  async function prepare({ bytes: content, fields }: Unwrapped, placement: Placement): Promise<KeptMessage> {
+    const { exported, ...kept } = placement;
+    const message = await parser.prepareKept(content).catch(async (error) => {
+      if (!(error instanceof UnparseableError)) throw error;
+      log.error("message cannot be parsed", { size: content.byteLength, error });
+      const original = withoutBcc(content);
+      const from = parseSender(headerOf(fields, "from") ?? "")?.email ?? "";
+      return originalOnly(original, from, await store.blobs.write(original), error.message);
+    });
+    if (!exported) return { ...kept, message };
+    const { fingerprint, size, results } = exported;
+    const headers: typeof message.headers =
+      results === undefined ? message.headers : [["Authentication-Results", results], ...message.headers];
+    return { ...kept, message: { ...message, headers, fingerprint, size } };
+  }
+
+  /** Files the oldest of the window, as many as a transaction may have. */
+  async function fileBatch(): Promise<void> {
+    const batch = window.splice(0, pacing.room());
+    const ready = await Promise.all(batch.map(async ({ kept, ...rest }) => ({ ...rest, kept: await kept })));
+    for (const { bytes: size } of batch) bytes -= size;
+    const outcomes = await pacing.run(batch.length, () =>
+      store.transact((tx) => {
+        const filed: ("imported" | "skipped")[] = [];
+        let { bytes: used, quotaBytes } = mailbox.usage(destination.mailboxId);
+        for (const { kept } of ready) {
+          if (used + kept.message.size > quotaBytes) break;
+          const { duplicate } = mailbox.fileKept(tx, kept);
+          if (!duplicate) used += kept.message.size;
+          filed.push(duplicate ? "skipped" : "imported");
+        }
+        return filed;
+      }),
+    );
+    outcomes.forEach((outcome, i) => {
+      tally.count((ready[i] as (typeof ready)[number]).source, outcome);
+    });
+    if (outcomes.length < batch.length) stopped = "quota";
+    onProgress(tally.total);
+  }
+
+  for await (const found of messages) {
+    if (isInterrupted()) {
+      stopped = "interrupted";
+      break;
+    }
+    if ("reason" in found) {
+      tally.fail({ path: found.path, format: "unknown" }, { place: found.path, reason: found.reason });
+      continue;
+    }
+    admit(found);
+    while (!stopped && (window.length >= WINDOW || bytes > WINDOW_BYTES)) await fileBatch();
+    if (stopped) break;
+  }
+  while (window.length > 0 && stopped !== "quota") await fileBatch();
+  return { ...tally.total, ...(stopped && { stopped }) };
+}

@@ -1,0 +1,100 @@
+/**
+ * What the fields that mail programs add to a message in an mbox say of it: read, starred, labels, folder. They are no
+ * part of the message, and are taken out of it.
+ *
+ * Status, X-Status and X-Keywords are UW IMAP's and Dovecot's, X-Mozilla-Status Thunderbird's, X-GM-THRID and
+ * X-Gmail-Labels Google Takeout's. What could make a message look sent is believed only at the very top of the header,
+ * where the program that wrote the file puts it and no sender can: X-Gmail-Labels, and our own X-Mailroom-Export.
+ */
+import { decodeWords } from "../message/encoded-word.ts";
+import type { Folder } from "../store/schema.ts";
+import { folderNamed, labelNamed } from "./folder-names.ts";
+
+/** As far as it is known. */
+export interface Marks {
+  /** Of its conversation. */
+  folder?: Folder;
+  /** It lay in sent mail, whatever else. */
+  sent?: boolean;
+  read?: boolean;
+  starred?: boolean;
+  labels: string[];
+  /** It is gone there, and only the file has not been tidied yet. */
+  deleted?: boolean;
+  /** Value of X-Mailroom-Export. */
+  exported?: string;
+}
+
+const MARKS =
+  /^(status|x-status|x-keywords|x-uid|x-imap|x-imapbase|content-length|x-mozilla-status2?|x-mozilla-keys|x-gmail-labels|x-gm-thrid|x-mailroom-export)[ \t]*:([^\n]*(?:\n[ \t][^\n]*)*)(?:\n|$)/gim;
+/** The fields at the top that the writer of the file put there. */
+const TOP = /^(?:>From [^\n]*\n)?(?:x-(?:gm-thrid|gmail-labels|mailroom-export)[ \t]*:[^\n]*(?:\n[ \t][^\n]*)*\n)*/i;
+const TRUSTED_AT_TOP = new Set(["x-gmail-labels", "x-mailroom-export"]);
+
+const MOZILLA_READ = 0x0001;
+const MOZILLA_MARKED = 0x0004;
+const MOZILLA_EXPUNGED = 0x0008;
+
+/** Gmail's own names that say nothing about where a message belongs. */
+const GMAIL_NOISE = /^(?:important|opened|chats?|muted|category .*|kategorie .*|wichtig|geoffnet|geöffnet)$/i;
+const GMAIL_UNREAD = /^(?:unread|ungelesen|non lus?|no leidos?|no leídos?|da leggere|não lid[ao]s?|ongelezen)$/i;
+const GMAIL_STARRED = /^(?:starred|markiert|suivis|destacados?|speciali|com estrela|met ster)$/i;
+
+/** Takes the marks out of a header (latin1, lines ended by LF or CRLF, with the empty line behind it or without). */
+export function takeMarks(header: string): { header: string; marks: Marks } {
+  const marks: Marks = { labels: [] };
+  const top = TOP.exec(header)?.[0].length ?? 0;
+  const rest = header.replace(MARKS, (field: string, name: string, value: string, offset: number) => {
+    const lower = name.toLowerCase();
+    if (TRUSTED_AT_TOP.has(lower) && offset >= top) return lower === "x-mailroom-export" ? "" : field;
+    readMark(marks, lower, value.replace(/\r?\n/g, "").trim());
+    return "";
+  });
+  return { header: rest, marks };
+}
+
+function readMark(marks: Marks, name: string, value: string): void {
+  if (name === "status") marks.read = value.includes("R");
+  else if (name === "x-status") {
+    if (value.includes("F")) marks.starred = true;
+    if (value.includes("T")) marks.folder = "drafts";
+    if (value.includes("D")) marks.folder = "trash";
+  } else if (name === "x-keywords") addKeywords(marks, value.split(/\s+/));
+  else if (name === "x-mozilla-status") {
+    const flags = Number.parseInt(value, 16) || 0;
+    marks.read = (flags & MOZILLA_READ) !== 0;
+    if (flags & MOZILLA_MARKED) marks.starred = true;
+    if (flags & MOZILLA_EXPUNGED) marks.deleted = true;
+  } else if (name === "x-gmail-labels") readGmailLabels(marks, value);
+  else if (name === "x-mailroom-export") marks.exported = value;
+}
+
+/** Keywords of IMAP (RFC 9051 §2.3.2): those that begin with `$`, and a few of programs, are flags and no labels. */
+export function addKeywords(marks: Marks, keywords: Iterable<string>): void {
+  for (const keyword of keywords) {
+    if (/^\$?junk$/i.test(keyword)) marks.folder ??= "spam";
+    else if (keyword !== "" && !/^(?:\$.*|\\.*|nonjunk|notjunk|junkrecorded|receiptchecked)$/i.test(keyword)) {
+      marks.labels.push(labelNamed(keyword));
+    }
+  }
+}
+
+/** `Inbox,Unread,"A, B",=?UTF-8?Q?Caf=C3=A9?=` */
+function readGmailLabels(marks: Marks, value: string): void {
+  marks.read = true;
+  const names = [...decodeWords(value).matchAll(/\s*(?:"((?:[^"\\]|\\.)*)"|([^,]+))(?:,|$)/g)].map(
+    ([, quoted, plain = ""]) => (quoted?.replace(/\\(.)/g, "$1") ?? plain).trim(),
+  );
+  const folders = new Set<Folder>();
+  for (const name of names) {
+    const folder = folderNamed(name);
+    if (GMAIL_UNREAD.test(name)) marks.read = false;
+    else if (GMAIL_STARRED.test(name)) marks.starred = true;
+    else if (folder) folders.add(folder);
+    else if (!GMAIL_NOISE.test(name) && labelNamed(name) !== "") marks.labels.push(labelNamed(name));
+  }
+  // A message to oneself is in both the inbox and sent mail.
+  if (folders.has("sent")) marks.sent = true;
+  const order: readonly Folder[] = ["trash", "spam", "drafts", "inbox", "sent"];
+  marks.folder = order.find((folder) => folders.has(folder)) ?? "archive";
+}

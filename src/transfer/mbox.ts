@@ -1,0 +1,255 @@
+/**
+ * Messages out of mbox files (RFC 4155) of every dialect that is about: mboxo and mboxrd, which quote lines that begin
+ * with `From `, mboxcl and mboxcl2, which say in Content-Length how long a body is; lines ended by LF or CRLF; gzipped.
+ *
+ * A message begins at a `From ` line after an empty one, with a date in it and a header field under it: text that merely
+ * begins with "From " is no separator where a writer forgot to quote it. A Content-Length is believed only when another
+ * message, or the end of the file, stands where it says that the body ends, and only in a file whose first message has
+ * one: elsewhere it is its sender's word.
+ *
+ * Memory: one message, at most `mostBytes` of it, and two pieces of the file.
+ */
+import { createReadStream } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
+import { createGunzip } from "node:zlib";
+
+export interface MboxMessage {
+  /** Where its `From ` line begins: bytes from the beginning of the file, unpacked. */
+  offset: number;
+  /** The `From ` line, without its end. */
+  fromLine: string;
+  /** Without the `From ` line and the empty line behind the message; quoted as in the file. */
+  content: Buffer;
+  /** Bytes; more than `content` has when there are more than `mostBytes`, and then it is only the beginning. */
+  size: number;
+  /** The dialect does not quote: a `From ` line within is one. */
+  unquoted: boolean;
+}
+
+const LF = 0x0a;
+const CR = 0x0d;
+const FROM = Buffer.from("\nFrom ");
+const CHUNK_BYTES = 128 * 1024;
+/** A `From ` line and the line under it have to fit. */
+const LONGEST_SEPARATOR = 8 * 1024;
+/** How far a header is read to find a Content-Length. */
+const LONGEST_HEADER = 256 * 1024;
+
+const DATED = /\b\d{1,2}:\d{2}\b.*\b\d{4}\s*$|\b\d{4}\b.*\b\d{1,2}:\d{2}\b/;
+const FIELD = /^(?:>From |[!-9;-~]+[ \t]*:)/;
+const CONTENT_LENGTH = /^content-length[ \t]*:[ \t]*(\d{1,15})[ \t]*\r?$/im;
+
+/** Whether a file that begins so is an mbox. */
+export const isMbox = (beginning: Buffer): boolean =>
+  /^(?:\r?\n)*From [^\r\n]/.test(beginning.toString("latin1", 0, 512));
+
+export const isGzip = (beginning: Buffer): boolean => beginning[0] === 0x1f && beginning[1] === 0x8b;
+
+/** The messages of an mbox, in order. `mostBytes`: of a message in memory. @throws what the file system or gzip says */
+export async function* readMbox(path: string, mostBytes: number): AsyncGenerator<MboxMessage> {
+  const file = await open(path, "r");
+  try {
+    const beginning = Buffer.alloc(2);
+    await file.read(beginning, 0, 2, 0);
+    const packed = isGzip(beginning);
+    const stream = createReadStream(path, { highWaterMark: CHUNK_BYTES });
+    const chunks = packed ? stream.pipe(createGunzip({ chunkSize: CHUNK_BYTES })) : stream;
+    if (packed) stream.on("error", (error) => chunks.destroy(error));
+    try {
+      yield* cut(chunks, packed ? undefined : file, mostBytes);
+    } finally {
+      stream.destroy();
+      chunks.destroy();
+    }
+  } finally {
+    await file.close();
+  }
+}
+
+async function* cut(
+  chunks: AsyncIterable<Buffer>,
+  file: FileHandle | undefined,
+  mostBytes: number,
+): AsyncGenerator<MboxMessage> {
+  /** Read and not yet cut; its first byte lies `base` bytes into the file. */
+  let buffer: Buffer = Buffer.alloc(0);
+  let base = 0;
+  let open: Message | undefined;
+  let anyDate: boolean | undefined;
+  let counts = file !== undefined;
+
+  function take(bytes: number): Buffer {
+    const taken = buffer.subarray(0, bytes);
+    buffer = buffer.subarray(bytes);
+    base += bytes;
+    return taken;
+  }
+
+  /** Takes the `From ` line that the buffer begins with; false when it is not whole yet. */
+  function begin(ended: boolean): boolean {
+    let skip = 0;
+    while (!open && (buffer[skip] === LF || buffer[skip] === CR)) skip++;
+    take(skip);
+    const end = buffer.indexOf(LF);
+    if (end < 0 && !ended) return false;
+    const offset = base;
+    const line = take(end < 0 ? buffer.length : end + 1)
+      .toString("latin1")
+      .trimEnd();
+    // Where the first line has no date, none is expected of the others.
+    anyDate ??= !DATED.test(line);
+    open = { offset, fromLine: line, kept: [], size: 0, bodyEnd: undefined, counted: !counts };
+    return true;
+  }
+
+  /** Takes what is surely of the open message. */
+  function keep(message: Message, bytes: number): void {
+    const taken = take(bytes);
+    const room = mostBytes - message.size;
+    if (room > 0) message.kept.push(taken.byteLength > room ? taken.subarray(0, room) : taken);
+    message.size += taken.byteLength;
+  }
+
+  function finish(message: Message): MboxMessage {
+    open = undefined;
+    const { offset, fromLine, kept, size, bodyEnd } = message;
+    const [only] = kept;
+    const whole = only && kept.length === 1 ? only : Buffer.concat(kept);
+    const content = size > mostBytes ? whole : whole.subarray(0, endOfMessage(whole));
+    return {
+      ...{ offset, fromLine, content, size: size > mostBytes ? size : content.byteLength },
+      unquoted: bodyEnd !== undefined && content.includes(FROM),
+    };
+  }
+
+  const pieces = chunks[Symbol.asyncIterator]();
+  for (let ended = false; !ended; ) {
+    const { value, done } = await pieces.next();
+    ended = done === true;
+    if (value) buffer = buffer.length === 0 ? value : Buffer.concat([buffer, value]);
+    for (;;) {
+      if (buffer.length === 0 && !ended) break;
+      if (!open && (buffer.length === 0 || !begin(ended))) break;
+      const message = open as Message | undefined;
+      if (!message) break;
+      if (!message.counted) {
+        const header = headerEnd(buffer);
+        if (header < 0 && !ended && buffer.length < LONGEST_HEADER) break;
+        message.counted = true;
+        message.bodyEnd = await believedEnd(file, buffer, header, base);
+        counts = message.bodyEnd !== undefined || message.offset > 0;
+      }
+      const at = separatorIn(buffer, base, message.bodyEnd, { ended, anyDate: anyDate === true });
+      if (at.found) {
+        keep(message, at.index);
+        yield finish(message);
+        begin(ended);
+        continue;
+      }
+      keep(message, at.index);
+      break;
+    }
+  }
+  if (open) {
+    keep(open, buffer.length);
+    yield finish(open);
+  }
+}
+
+/** The message that is being read. */
+interface Message {
+  offset: number;
+  fromLine: string;
+  kept: Buffer[];
+  size: number;
+  /** Where its body ends by its Content-Length, in bytes of the file; undefined when it has none that is true. */
+  bodyEnd: number | undefined;
+  /** Its Content-Length has been looked for. */
+  counted: boolean;
+}
+
+/** Offset of the first byte behind the empty line that ends the header at the beginning; -1 when it is not there. */
+function headerEnd(buffer: Buffer): number {
+  const lf = buffer.indexOf("\n\n");
+  const crlf = buffer.indexOf("\n\r\n");
+  if (crlf >= 0 && (lf < 0 || crlf < lf)) return crlf + 3;
+  return lf < 0 ? -1 : lf + 2;
+}
+
+async function believedEnd(
+  file: FileHandle | undefined,
+  buffer: Buffer,
+  header: number,
+  base: number,
+): Promise<number | undefined> {
+  if (!file || header < 0) return undefined;
+  const length = CONTENT_LENGTH.exec(buffer.toString("latin1", 0, header))?.[1];
+  if (length === undefined) return undefined;
+  const end = base + header + Number(length);
+  const { size } = await file.stat();
+  if (end > size) return undefined;
+  const behind = Buffer.alloc(16);
+  const { bytesRead } = await file.read(behind, 0, behind.byteLength, end);
+  return /^(?:\r?\n){0,2}(?:From |$)/.test(behind.toString("latin1", 0, bytesRead)) ? end : undefined;
+}
+
+/**
+ * Where the next separator begins, or up to where there surely is none: what is behind may become one with what comes.
+ */
+function separatorIn(
+  buffer: Buffer,
+  base: number,
+  bodyEnd: number | undefined,
+  { ended, anyDate }: { ended: boolean; anyDate: boolean },
+): { found: boolean; index: number } {
+  let from = bodyEnd === undefined ? 0 : Math.max(0, bodyEnd - base - 1);
+  // A body that is counted may end where the separator begins, without a line break of its own before it.
+  if (
+    bodyEnd !== undefined &&
+    base <= bodyEnd &&
+    buffer.toString("latin1", bodyEnd - base, bodyEnd - base + 5) === "From "
+  ) {
+    return { found: true, index: bodyEnd - base };
+  }
+  for (;;) {
+    const at = buffer.indexOf(FROM, from);
+    if (at < 0) {
+      const safe = buffer.length - FROM.byteLength - 2;
+      const known = bodyEnd === undefined ? safe : Math.max(safe, Math.min(buffer.length, bodyEnd - base - 1));
+      return { found: false, index: ended ? 0 : Math.max(0, known) };
+    }
+    const line = at + 1;
+    if (bodyEnd !== undefined && base + line - bodyEnd >= 0 && base + line - bodyEnd <= 4)
+      return { found: true, index: line };
+    if (isAfterEmptyLine(buffer, at)) {
+      const lineEnd = buffer.indexOf(LF, line);
+      const nextEnd = lineEnd < 0 ? -1 : buffer.indexOf(LF, lineEnd + 1);
+      if (nextEnd < 0 && !ended && buffer.length - line < LONGEST_SEPARATOR)
+        return { found: false, index: Math.max(0, at - 2) };
+      const fromLine = buffer.toString("latin1", line, lineEnd < 0 ? buffer.length : lineEnd);
+      const next = buffer.toString("latin1", lineEnd < 0 ? buffer.length : lineEnd + 1, lineEnd + 1 + 200);
+      const isHeader = FIELD.test(next) || (lineEnd >= 0 && /^\r?(?:\n|$)/.test(next));
+      if (isHeader && (anyDate || DATED.test(fromLine))) return { found: true, index: line };
+    }
+    from = line;
+  }
+}
+
+/** Whether the line that ends at `end`, a line feed, is empty, or is the end of the `From ` line. */
+function isAfterEmptyLine(buffer: Buffer, end: number): boolean {
+  if (end === 0) return true;
+  return buffer[end - 1] === LF || (buffer[end - 1] === CR && (end === 1 || buffer[end - 2] === LF));
+}
+
+/** Without the one empty line that parts it from the next. */
+function endOfMessage(content: Buffer): number {
+  let end = content.byteLength;
+  if (end <= 2 && content.toString("latin1").trim() === "") return 0;
+  for (const [breaks, length] of [
+    ["\r\n\r\n", 2],
+    ["\n\n", 1],
+  ] as const) {
+    if (content.toString("latin1", Math.max(0, end - breaks.length)) === breaks) end -= length;
+  }
+  return end;
+}

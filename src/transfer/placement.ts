@@ -1,0 +1,110 @@
+/**
+ * Where a message that was kept elsewhere belongs here: received or sent, folder, read, labels, on which address. What an
+ * export of ours says goes first, then the marks of the message, then the folder it lay in.
+ */
+
+import type { KeptMessage } from "../mailbox/importing.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
+import { parseAddressList, parseSender } from "../message/address.ts";
+import { headerOf, headersOf } from "../message/headers.ts";
+import type { Folder } from "../store/schema.ts";
+import { type ExportMark, readExportMark } from "./export-mark.ts";
+import type { Source } from "./sources.ts";
+import type { Unwrapped } from "./unwrap.ts";
+
+/** The mailbox that is imported into. */
+export interface Destination {
+  mailboxId: string;
+  address: string;
+  /** The address of the mailbox, without a tag, that an address is; undefined for those of others. */
+  ownAddress(email: string): string | undefined;
+  ownerId: string | null;
+  /** The user of that sign-in name, in the mailbox's workspace. */
+  userIdOf(email: string): string | undefined;
+  /** For mail of which no folder is known. */
+  folder: Folder;
+  /** All of it counts as read. */
+  read: boolean;
+}
+
+/** `entry`: the mailbox; `users`: those of its workspace. */
+export function destinationOf(
+  mailbox: Pick<Mailbox, "route">,
+  { id: mailboxId, address, ownerId }: { id: string; address: string; ownerId: string | null },
+  users: readonly { id: string; email: string }[],
+  options: Pick<Destination, "folder" | "read">,
+): Destination {
+  const ids = new Map(users.map(({ email, id }) => [email, id]));
+  return {
+    ...{ mailboxId, address, ownerId, ...options },
+    ownAddress(email) {
+      const route = mailbox.route(email);
+      return route.kind === "mailbox" && route.mailboxId === mailboxId ? route.receivedOn : undefined;
+    },
+    userIdOf: (email) => ids.get(email),
+  };
+}
+
+export type Placement = Omit<KeptMessage, "message"> & { exported: ExportMark | undefined };
+
+/** Undefined for what is deleted where it was kept. `now`: epoch ms. */
+export function placementOf(
+  { fields, marks, receivedAt }: Unwrapped,
+  source: Pick<Source, "folder" | "sent" | "labels">,
+  destination: Destination,
+  now: number,
+): Placement | undefined {
+  if (marks.deleted) return undefined;
+  const { mailboxId, address, ownAddress, ownerId } = destination;
+  const exported = marks.exported === undefined ? undefined : readExportMark(marks.exported);
+  if (exported) return placementOfExported(exported, destination);
+
+  // Labels of its own say where it lies, whatever the file it is in is called.
+  const place = marks.folder === undefined ? source : marks;
+  const folder = marks.folder ?? source.folder ?? destination.folder;
+  const from = ownAddress(parseSender(headerOf(fields, "from") ?? "")?.email ?? "");
+  const isFromUs = from !== undefined && !(folder === "inbox" && headerOf(fields, "received") !== undefined);
+  const isSent = marks.sent === true || place.sent === true || folder === "sent" || isFromUs;
+  const kind = folder === "drafts" ? "draft" : isSent ? "sent" : "received";
+  return {
+    mailboxId,
+    kind,
+    // What was sent and lies nowhere in particular is sent mail.
+    folder: kind === "sent" && marks.folder === undefined && source.folder === undefined ? "sent" : folder,
+    read: destination.read || marks.read !== false,
+    starred: marks.starred === true,
+    labels: [...new Set([...marks.labels, ...(marks.folder === undefined ? source.labels : [])])],
+    receivedOn: kind === "received" ? arrivedOn(fields, destination) : (from ?? address),
+    receivedAt: receivedAt ?? now,
+    sentBy: kind === "received" ? undefined : (ownerId ?? undefined),
+    exported: undefined,
+  };
+}
+
+function placementOfExported(
+  mark: ExportMark,
+  { mailboxId, address, ownAddress, userIdOf, read }: Destination,
+): Placement {
+  const { receivedOn, sentBy } = mark;
+  return {
+    mailboxId,
+    ...{ kind: mark.kind, folder: mark.folder, starred: mark.starred, labels: mark.labels, auth: mark.auth },
+    ...{ conversation: mark.conversation, snoozedUntil: mark.snoozedUntil, deliveredAt: mark.deliveredAt },
+    read: read || mark.read,
+    receivedOn: (receivedOn === undefined ? undefined : ownAddress(receivedOn)) ?? address,
+    receivedAt: mark.filedAt,
+    sentBy: sentBy === undefined ? undefined : userIdOf(sentBy),
+    exported: mark,
+  };
+}
+
+/** The address of the mailbox that it was for: as delivered, else as addressed, else the mailbox's first. */
+function arrivedOn(fields: Unwrapped["fields"], { address, ownAddress }: Destination): string {
+  for (const name of ["delivered-to", "x-original-to", "envelope-to", "to", "cc"]) {
+    for (const { email } of parseAddressList(headersOf(fields, name).join(", "))) {
+      const own = ownAddress(email);
+      if (own !== undefined) return own;
+    }
+  }
+  return address;
+}

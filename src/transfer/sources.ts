@@ -1,0 +1,192 @@
+/**
+ * What there is to import at a path: mbox files, Maildirs with their subfolders (Maildir++ and nested ones), messages in
+ * files of their own, and folders of any of them as mail programs leave them. Symbolic links within are not followed.
+ */
+import { createReadStream } from "node:fs";
+import { readdir, readFile, stat } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { createGunzip, gunzipSync } from "node:zlib";
+import type { Folder } from "../store/schema.ts";
+import { folderNamed, labelNamed } from "./folder-names.ts";
+import type { Marks } from "./marks.ts";
+import { isGzip, isMbox, readMbox } from "./mbox.ts";
+import { decodeFolderName } from "./utf7.ts";
+
+/** What is counted together: an mbox, a folder of a Maildir, a folder of messages. */
+export interface Source {
+  path: string;
+  format: "mbox" | "maildir" | "messages";
+  /** Of all of it, as far as its name says. */
+  folder?: Folder;
+  sent?: boolean;
+  labels: string[];
+}
+
+/** A message as it was found, with all that stands around it. */
+export interface FoundMessage {
+  source: Source;
+  /** Where in the source: a file's name, or bytes from the beginning of the mbox. */
+  place: string;
+  content: Buffer;
+  /** Bytes; more than `content` has when it is too large to be read whole. */
+  size: number;
+  /** The mbox quotes nothing: lines that begin with ">From " are the message's own. */
+  unquoted: boolean;
+  /** Of an mbox; its date is when the message arrived. */
+  fromLine?: string;
+  /** Of its own file: when that was written, epoch ms. */
+  writtenAt?: number;
+  /** Of a Maildir, from the file's name. */
+  marks?: Omit<Marks, "labels">;
+}
+
+/** A path that is nothing to import, and why. */
+export interface NotFound {
+  path: string;
+  reason: string;
+}
+
+const HEADER = /^(?:From [^\n]*\n)?[!-9;-~]+[ \t]*:/;
+
+const CONTAINER = /^(?:\.?maildir|mail|takeout|local folders)$/i;
+
+/** All that is at `path`; `mostBytes` of a message in memory. @throws what the file system says of `path` itself */
+export async function* findMessages(path: string, mostBytes: number): AsyncGenerator<FoundMessage | NotFound> {
+  if ((await stat(path)).isDirectory()) {
+    yield* walk(path, [], mostBytes);
+    return;
+  }
+  const beginning = await beginningOf(path);
+  const folder = folderNamed(nameOf(path));
+  const named = folder === undefined ? { labels: [] } : { folder, sent: folder === "sent", labels: [] };
+  if (isMbox(beginning)) yield* mbox({ path, format: "mbox", ...named }, mostBytes);
+  else if (HEADER.test(beginning.toString("latin1"))) {
+    yield* ownFile({ path, format: "messages", labels: [] }, path, mostBytes);
+  } else yield { path, reason: "neither an mbox, nor a Maildir, nor a message" };
+}
+
+/** What the folders of mail are called in `names`, from the outermost to this one. */
+function sourceOf(path: string, format: Source["format"], names: readonly string[]): Source {
+  const name = names.join("/");
+  if (name === "") return { path, format, labels: [] };
+  const folder = folderNamed(name);
+  if (folder !== undefined) return { path, format, folder, sent: folder === "sent", labels: [] };
+  return { path, format, folder: "archive", labels: [labelNamed(name)].filter((label) => label !== "") };
+}
+
+async function* walk(
+  path: string,
+  names: readonly string[],
+  mostBytes: number,
+): AsyncGenerator<FoundMessage | NotFound> {
+  const entries = (await readdir(path, { withFileTypes: true })).sort((a, b) => (a.name < b.name ? -1 : 1));
+  const folders = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+  const isMaildir = folders.includes("cur") || folders.includes("new");
+  if (isMaildir) yield* maildir(path, names, mostBytes);
+  const messages = sourceOf(path, "messages", names);
+  for (const { name } of isMaildir ? [] : entries.filter((entry) => entry.isFile())) {
+    const file = join(path, name);
+    if (name.startsWith(".") || /\.(?:msf|dat|json|html|ini)$/i.test(name)) continue;
+    try {
+      if (/\.eml(?:\.gz)?$/i.test(name)) yield* ownFile(messages, file, mostBytes);
+      else if (isMbox(await beginningOf(file))) {
+        // Apple Mail keeps a folder as NAME.mbox/mbox.
+        const own = name === "mbox" && names.length > 0 ? names : [...names, nameOf(name)];
+        yield* mbox(sourceOf(file, "mbox", own), mostBytes);
+      }
+    } catch (error) {
+      yield { path: file, reason: reasonOf(error) };
+    }
+  }
+  for (const name of folders) {
+    if (isMaildir && ["cur", "new", "tmp"].includes(name)) continue;
+    // What mail programs and providers keep all of it in is no folder of mail.
+    if (names.length === 0 && CONTAINER.test(name)) {
+      yield* walk(join(path, name), [], mostBytes);
+      continue;
+    }
+    // Maildir++: `.Work.Clients` beside `cur` of the inbox.
+    const inner = name.startsWith(".") ? name.slice(1).split(".") : [nameOf(name)];
+    yield* walk(join(path, name), [...names, ...inner.map(decodeFolderName)], mostBytes);
+  }
+}
+
+/** The name of a folder by that of its file: without what mail programs add. */
+const nameOf = (path: string): string =>
+  basename(path)
+    .replace(/\.gz$/i, "")
+    .replace(/\.(?:mbox|mbx|sbd|mboxrd)$/i, "");
+
+async function* maildir(
+  path: string,
+  names: readonly string[],
+  mostBytes: number,
+): AsyncGenerator<FoundMessage | NotFound> {
+  const source = sourceOf(path, "maildir", names.length === 0 ? ["inbox"] : names);
+  for (const part of ["cur", "new"]) {
+    const files = await readdir(join(path, part)).catch(() => []);
+    for (const name of files.sort()) {
+      if (name.startsWith(".")) continue;
+      const flags = part === "cur" ? (/[:;!]2,([A-Za-z]*)$/.exec(name)?.[1] ?? "") : "";
+      const marks: FoundMessage["marks"] = {
+        read: flags.includes("S"),
+        ...(flags.includes("F") && { starred: true }),
+        ...(flags.includes("D") && { folder: "drafts" }),
+        ...(flags.includes("T") && { folder: "trash" }),
+      };
+      for await (const found of ownFile(source, join(path, part, name), mostBytes)) {
+        yield "reason" in found ? found : { ...found, marks };
+      }
+    }
+  }
+}
+
+async function* mbox(source: Source, mostBytes: number): AsyncGenerator<FoundMessage | NotFound> {
+  try {
+    for await (const { offset, ...message } of readMbox(source.path, mostBytes)) {
+      yield { ...message, source, place: `byte ${offset}` };
+    }
+  } catch (error) {
+    yield { path: source.path, reason: reasonOf(error) };
+  }
+}
+
+async function* ownFile(source: Source, path: string, mostBytes: number): AsyncGenerator<FoundMessage | NotFound> {
+  try {
+    const { size, mtimeMs, isFile } = await statOf(path);
+    if (!isFile) return;
+    const found = { source, place: basename(path), unquoted: true, writtenAt: Math.floor(mtimeMs) };
+    if (size > mostBytes) {
+      yield { ...found, content: await beginningOf(path), size };
+      return;
+    }
+    const file = await readFile(path);
+    const content = isGzip(file) ? gunzipSync(file, { maxOutputLength: mostBytes }) : file;
+    yield { ...found, content, size: content.byteLength };
+  } catch (error) {
+    yield { path, reason: reasonOf(error) };
+  }
+}
+
+async function statOf(path: string) {
+  const stats = await stat(path);
+  return { size: stats.size, mtimeMs: stats.mtimeMs, isFile: stats.isFile() };
+}
+
+const BEGINNING_BYTES = 4096;
+
+/** The first bytes of a file, unpacked. */
+async function beginningOf(path: string): Promise<Buffer> {
+  const stream = createReadStream(path, { end: BEGINNING_BYTES - 1 });
+  const raw = Buffer.concat(await Array.fromAsync(stream as AsyncIterable<Buffer>));
+  if (!isGzip(raw)) return raw;
+  const unpacked = createReadStream(path).pipe(createGunzip());
+  try {
+    for await (const chunk of unpacked as AsyncIterable<Buffer>) return chunk.subarray(0, BEGINNING_BYTES);
+    return Buffer.alloc(0);
+  } finally {
+    unpacked.destroy();
+  }
+}
+
+const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

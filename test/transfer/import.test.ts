@@ -1,0 +1,454 @@
+/** Mail that was kept elsewhere, as the API shows it once it is imported. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { utimesSync } from "node:fs";
+import { join } from "node:path";
+import { type Booted, boot } from "../harness/appliance.ts";
+import { letter, mailer } from "../harness/mail.ts";
+import { files, importInto, mboxEntry } from "./rig.ts";
+
+interface Summary {
+  id: string;
+  threadId: string;
+  folder: string;
+  direction: string;
+  from: { email: string };
+  subject: string;
+  bodyText: string;
+  date: string;
+  read: boolean;
+  headerMessageId?: string;
+}
+
+const messagesOf = async ({ api }: Booted): Promise<Summary[]> =>
+  (await api.get<{ messages: Summary[] }>("/messages?limit=100")).body.messages;
+
+const threadOf = async ({ api }: Booted, { threadId }: Summary) =>
+  (
+    await api.get<{
+      thread: { folder: string; unread: boolean; starred: boolean; labels: string[]; receivedOn: string };
+    }>(`/threads/${threadId}`)
+  ).body.thread;
+
+let app: Booted;
+beforeAll(async () => {
+  app = await boot();
+});
+
+/** Imports one message into an appliance that may have others, and finds it by its subject. */
+let count = 0;
+async function placed(name: string, wrap: (message: string) => string, headers: string[] = [], of = {}) {
+  const subject = `Placed ${++count}`;
+  const folder = files({ [name]: wrap(letter({ subject, headers, ...of })) });
+  const result = await importInto(app, name.includes("/") ? folder : join(folder, name));
+  expect(result).toMatchObject({ imported: 1, skipped: 0, failed: 0 });
+  const message = (await messagesOf(app)).find((one) => one.subject === subject);
+  if (!message) throw new Error(`${subject} is not there`);
+  return { message, thread: await threadOf(app, message) };
+}
+
+const plain = (message: string) => message;
+const entry = (message: string) => mboxEntry(message);
+const gmail = (labels: string) => (message: string) =>
+  mboxEntry(`X-GM-THRID: 17\nX-Gmail-Labels: ${labels}\n${message}`);
+
+describe("where a message goes", () => {
+  const cases: [
+    what: string,
+    name: string,
+    wrap: (message: string) => string,
+    expected: { folder?: string; direction?: string; read?: boolean; thread?: Record<string, unknown> },
+    headers?: string[],
+    letter?: object,
+  ][] = [
+    ["a message in a file", "m.eml", plain, { folder: "inbox", direction: "inbound", read: true }],
+    ["an mbox", "mail.mbox", entry, { folder: "inbox", direction: "inbound", read: true }],
+    ["read", "mail", entry, { read: true, thread: { unread: false } }, ["Status: RO"]],
+    ["not read", "mail", entry, { read: false, thread: { unread: true } }, ["Status: O"]],
+    ["starred", "mail", entry, { thread: { starred: true } }, ["Status: RO", "X-Status: F"]],
+    ["deleted, not yet purged", "mail", entry, { folder: "trash" }, ["X-Status: D"]],
+    [
+      "keywords",
+      "mail",
+      entry,
+      { thread: { labels: ["Work", "To_do"] } },
+      ["X-Keywords: Work To_do $Forwarded NonJunk"],
+    ],
+    [
+      "Thunderbird: read and marked",
+      "Inbox",
+      entry,
+      { read: true, thread: { starred: true } },
+      ["X-Mozilla-Status: 0005"],
+    ],
+    ["Thunderbird: new", "Inbox", entry, { read: false }, ["X-Mozilla-Status: 0000"]],
+    ["a file of sent mail", "Sent.mbox", entry, { folder: "sent", direction: "outbound" }],
+    ["sent mail in another language", "Gesendete Objekte", entry, { folder: "sent", direction: "outbound" }],
+    ["a file of junk", "Junk E-mail.mbox", entry, { folder: "spam" }],
+    ["a file of drafts", "Drafts", entry, { folder: "drafts", direction: "outbound" }],
+    [
+      "from an address of the mailbox",
+      "mail",
+      entry,
+      { folder: "sent", direction: "outbound" },
+      [],
+      { from: "Alice <ALICE@example.test>" },
+    ],
+    [
+      "from oneself, arrived",
+      "Maildir/cur/1:2,S",
+      plain,
+      { folder: "inbox", direction: "inbound" },
+      ["Received: from x by y; Mon, 05 Jan 2026 08:00:00 +0000"],
+      { from: "alice+notes@example.test" },
+    ],
+    ["Maildir: new", "Maildir/new/1", plain, { folder: "inbox", read: false }],
+    [
+      "Maildir: seen, answered, flagged",
+      "Maildir/cur/1:2,FRS",
+      plain,
+      { folder: "inbox", read: true, thread: { starred: true } },
+    ],
+    ["Maildir: not seen", "Maildir/cur/1:2,", plain, { read: false }],
+    ["Maildir: trashed", "Maildir/cur/1:2,ST", plain, { folder: "trash" }],
+    ["Maildir++: sent mail", "Maildir/.Sent/cur/1:2,S", plain, { folder: "sent", direction: "outbound" }],
+    [
+      "Maildir++: a folder of one's own",
+      "Maildir/.Work.Caf&AOk-/cur/1:2,S",
+      plain,
+      { folder: "archive", thread: { labels: ["Work/Café"] } },
+    ],
+    ["a nested Maildir", "Mail/Archive/cur/1:2,S", plain, { folder: "archive", thread: { labels: [] } }],
+    ["files in folders", "out/Projects/a.eml", plain, { folder: "archive", thread: { labels: ["out/Projects"] } }],
+    ["mbox files in folders", "Local/Trash.mbox", entry, { folder: "archive", thread: { labels: ["Local/Trash"] } }],
+    [
+      "Takeout: inbox, unread",
+      "All mail.mbox",
+      gmail("Inbox,Unread,Important,Category Promotions"),
+      { folder: "inbox", read: false, thread: { labels: [] } },
+    ],
+    [
+      "Takeout: archived, with labels",
+      "All mail.mbox",
+      gmail('=?UTF-8?Q?Archived,Opened,Starred,Caf=C3=A9,"A, B"?='),
+      { folder: "archive", read: true, thread: { starred: true, labels: ["Café", "A, B"] } },
+    ],
+    ["Takeout: sent", "All mail.mbox", gmail("Sent,Opened"), { folder: "sent", direction: "outbound" }],
+    [
+      "Takeout: to oneself",
+      "All mail.mbox",
+      gmail("Inbox,Sent"),
+      { folder: "sent", direction: "outbound", thread: { folder: "inbox" } },
+    ],
+    ["Takeout: spam", "All mail.mbox", gmail("Spam,Unread"), { folder: "spam", read: false }],
+    ["Takeout: a draft", "All mail.mbox", gmail("Drafts"), { folder: "drafts" }],
+    [
+      "labels that the sender wrote",
+      "m.mbox",
+      entry,
+      { folder: "inbox", direction: "inbound", thread: { labels: [] } },
+      ["X-Gmail-Labels: Sent,Hers"],
+    ],
+    [
+      "an export's mark that the sender wrote",
+      "mail.mbox",
+      entry,
+      { folder: "inbox", direction: "inbound" },
+      ['X-Mailroom-Export: {"kind":"sent","folder":"sent"}'],
+    ],
+  ];
+  for (const [what, name, wrap, { thread = {}, ...expected }, headers, of] of cases) {
+    test(what, async () => {
+      const found = await placed(name, wrap, headers, of);
+      expect(found.message).toMatchObject(expected);
+      expect(found.thread).toMatchObject(thread);
+    });
+  }
+
+  test("the marks of programs are no part of the message", async () => {
+    const { message } = await placed("m", gmail("Inbox"), ["Status: RO", "X-Keywords: A", "X-UID: 7", "X-Kept: yes"]);
+    const raw = Buffer.from((await app.api.bytes(`/messages/${message.id}/raw`)).body).toString();
+    expect(raw).toContain("X-Kept: yes");
+    expect(raw).not.toMatch(/^(?:status|x-keywords|x-uid|x-gm-thrid|x-gmail-labels):/im);
+  });
+
+  test("a message deleted in Thunderbird, whose file still has it, is skipped", async () => {
+    const path = join(files({ Inbox: mboxEntry(letter({ headers: ["X-Mozilla-Status: 0009"] })) }), "Inbox");
+    expect(await importInto(app, path)).toMatchObject({ imported: 0, skipped: 1, failed: 0 });
+  });
+
+  test("the folder and the state that were asked for, where the mail says none", async () => {
+    const path = files({ "a/m.mbox": mboxEntry(letter({ subject: "Asked", headers: ["Status: O"] })) });
+    await importInto(app, join(path, "a/m.mbox"), { folder: "archive", read: true });
+    expect((await messagesOf(app)).find(({ subject }) => subject === "Asked")).toMatchObject({
+      folder: "archive",
+      read: true,
+    });
+  });
+
+  test("the alias that it was delivered to", async () => {
+    const { people, store } = app.appliance;
+    store.transact((tx) => people.addAlias(tx, app.owner.mailboxId, "sales@example.test"));
+    const { thread } = await placed("m.eml", plain, ["Delivered-To: sales+x@example.test"]);
+    expect(thread.receivedOn).toBe("sales@example.test");
+  });
+});
+
+describe("dates", () => {
+  const arrived = Date.parse("2025-12-24T18:30:00Z");
+  const dateOf = async (name: string, wrap: (message: string) => string, headers: string[], date: string) =>
+    (await placed(name, wrap, headers, { date })).message.date;
+
+  test("the message's own", async () => {
+    expect(await dateOf("m", (m) => mboxEntry(m, arrived), [], "Tue, 23 Dec 2025 08:00:00 +0100")).toBe(
+      "2025-12-23T07:00:00.000Z",
+    );
+  });
+  test("where it has none, that of the From line", async () => {
+    expect(
+      await dateOf("m", (m) => mboxEntry(m, arrived), ["Received: from x; Mon, 1 Dec 2025 08:00:00 +0000"], "soon"),
+    ).toBe("2025-12-24T18:30:00.000Z");
+  });
+  test("else that of the topmost Received field", async () => {
+    expect(
+      await dateOf(
+        "m.eml",
+        plain,
+        ["Received: from x; Mon, 1 Dec 2025 08:00:00 +0000", "Received: from w; Mon, 1 Dec 2025 07:00:00 +0000"],
+        "soon",
+      ),
+    ).toBe("2025-12-01T08:00:00.000Z");
+  });
+  test("else when the file was written", async () => {
+    const folder = files({ "m.eml": letter({ subject: "Written", date: "soon" }) });
+    utimesSync(join(folder, "m.eml"), new Date(arrived), new Date(arrived));
+    await importInto(app, folder);
+    expect((await messagesOf(app)).find(({ subject }) => subject === "Written")?.date).toBe("2025-12-24T18:30:00.000Z");
+  });
+});
+
+describe("what is there already", () => {
+  test("importing again changes nothing", async () => {
+    const booted = await boot();
+    const folder = files({
+      "a.mbox": mboxEntry(letter({ subject: "One" })) + mboxEntry(letter({ subject: "Two", messageId: "" })),
+      "Sent/cur/1:2,S": letter({ subject: "Three" }),
+      "Drafts/cur/1:2,DS": letter({ subject: "Four" }),
+    });
+    expect(await importInto(booted, folder)).toMatchObject({ imported: 4, skipped: 0, failed: 0 });
+    const before = await messagesOf(booted);
+    expect(await importInto(booted, folder)).toMatchObject({ imported: 0, skipped: 4, failed: 0 });
+    expect(await messagesOf(booted)).toEqual(before);
+  });
+
+  test("the same message twice in one import is one", async () => {
+    const booted = await boot();
+    const message = letter({ subject: "Twice" });
+    const folder = files({ "INBOX/cur/1:2,S": message, "All Mail/cur/1:2,S": `Received: from x\n${message}` });
+    expect(await importInto(booted, folder)).toMatchObject({ imported: 1, skipped: 1 });
+  });
+
+  test("what arrived over SMTP is the same message in an mbox, quoted and with other line ends", async () => {
+    const booted = await boot();
+    const message = letter({ subject: "Arrived", text: "Dear Alice,\n\nFrom here, all is well.\n>From there too." });
+    const sender = mailer(booted.mx);
+    await sender.send({ from: "carol@remote.example", to: "alice@example.test" }, message);
+    sender.close();
+    const kept = `Received: from elsewhere\n${message.replace("\n\n", "\nStatus: RO\n\n")}`;
+    const path = join(files({ m: mboxEntry(kept) }), "m");
+    expect(await importInto(booted, path)).toMatchObject({ imported: 0, skipped: 1 });
+  });
+
+  test("another message of the same Message-ID is another", async () => {
+    const booted = await boot();
+    const path = files({
+      "a.eml": letter({ messageId: "<same@x>", text: "one" }),
+      "b.eml": letter({ messageId: "<same@x>", text: "two" }),
+    });
+    expect(await importInto(booted, path)).toMatchObject({ imported: 2, skipped: 0 });
+  });
+});
+
+describe("conversations", () => {
+  const root = letter({ subject: "Plan", messageId: "<root@x>" });
+  const answer = letter({
+    ...{ subject: "Re: Plan", messageId: "<answer@x>", from: "Alice <alice@example.test>", to: "carol@remote.example" },
+    headers: ["In-Reply-To: <root@x>", "References: <root@x>"],
+  });
+  const second = letter({ subject: "Re: Plan", messageId: "<second@x>", headers: ["References: <root@x> <answer@x>"] });
+
+  for (const order of [
+    [root, answer, second],
+    [second, answer, root],
+    [answer, second, root],
+  ]) {
+    test(`one, in whatever order: ${order.map((message) => [root, answer, second].indexOf(message)).join(" ")}`, async () => {
+      const booted = await boot();
+      await importInto(booted, files({ "m.mbox": order.map((message) => mboxEntry(message)).join("") }), {
+        folder: "archive",
+      });
+      const found = await messagesOf(booted);
+      expect(found.length).toBe(3);
+      expect(new Set(found.map(({ threadId }) => threadId)).size).toBe(1);
+    });
+  }
+
+  test("with what is there, which stays where it is, and with what arrives later", async () => {
+    const booted = await boot();
+    const sender = mailer(booted.mx);
+    await sender.send({ from: "carol@remote.example", to: "alice@example.test" }, root);
+    await importInto(booted, files({ "m/Sent.mbox": mboxEntry(answer) }));
+    const [first] = await messagesOf(booted);
+    await sender.send({ from: "carol@remote.example", to: "alice@example.test" }, second);
+    sender.close();
+    const found = await messagesOf(booted);
+    expect(new Set(found.map(({ threadId }) => threadId))).toEqual(new Set([first?.threadId ?? ""]));
+    expect(found.length).toBe(3);
+    expect(await threadOf(booted, found[0] as Summary)).toMatchObject({ folder: "inbox", unread: true });
+  });
+
+  test("mail in trash and mail in spam share none with others, in whatever order", async () => {
+    const folders = ["Trash", "Junk", "INBOX"];
+    for (const order of [folders, folders.toReversed()]) {
+      const booted = await boot();
+      for (const [i, folder] of order.entries()) {
+        const message = [root, second, answer][i] as string;
+        await importInto(
+          booted,
+          files({ [`${folder}/cur/1:2,S`]: message.replace(/^From: .*$/m, "From: c@x.example") }),
+        );
+      }
+      const found = await messagesOf(booted);
+      expect(found.map(({ folder }) => folder).sort()).toEqual(["inbox", "spam", "trash"]);
+      expect(new Set(found.map(({ threadId }) => threadId)).size).toBe(3);
+    }
+  });
+
+  test("labels and stars of all its messages are the conversation's", async () => {
+    const booted = await boot();
+    const folder = files({
+      "INBOX/cur/1:2,S": root,
+      "Work/cur/1:2,SF": second,
+      "Home/cur/1:2,S": answer.replace("alice@", "x@"),
+    });
+    await importInto(booted, folder);
+    const [message] = await messagesOf(booted);
+    expect(await threadOf(booted, message as Summary)).toMatchObject({
+      ...{ folder: "inbox", starred: true, labels: ["Home", "Work"] },
+    });
+  });
+});
+
+describe("nothing arrives", () => {
+  test("no event, no junk training, no notice to anybody", async () => {
+    const booted = await boot();
+    const folder = files({
+      "INBOX/cur/1:2,": letter({ subject: "In", messageId: "<in@x>" }),
+      "Junk/cur/1:2,": letter({ subject: "Bad", from: "bad@remote.example" }),
+      "Sent/cur/1:2,S": letter({ from: "alice@example.test", headers: ["In-Reply-To: <in@x>"] }),
+    });
+    await importInto(booted, folder);
+    const { $client: sqlite } = booted.appliance.store.db;
+    for (const table of ["events", "sender_verdicts", "junk_filters", "outbound_messages", "message_judgements"]) {
+      expect(sqlite.query(`SELECT count(*) AS n FROM ${table}`).get()).toEqual({ n: 0 });
+    }
+  });
+
+  test("a message that fails DMARC is filed where it lay", async () => {
+    const { message } = await placed("m.eml", plain, ["Authentication-Results: mx; dmarc=fail"]);
+    expect(message).toMatchObject({ folder: "inbox" });
+    expect((await app.api.get(`/messages/${message.id}`)).body.message).not.toHaveProperty("auth");
+  });
+});
+
+describe("Bcc", () => {
+  const bcc = ["Bcc: dora@remote.example"];
+  const shown = async ({ message }: { message: Summary }) =>
+    (await app.api.get<{ message: { bcc?: object[] } }>(`/messages/${message.id}`)).body.message.bcc;
+
+  test("the mailbox's owner sees that of what they sent", async () => {
+    expect(await shown(await placed("Sent", entry, bcc))).toEqual([{ email: "dora@remote.example" }]);
+  });
+  test("nobody sees that of others in what was received", async () => {
+    expect(await shown(await placed("m", entry, bcc))).toBeUndefined();
+  });
+});
+
+describe("what cannot be imported", () => {
+  test("is told by file and place, and the rest is imported", async () => {
+    const booted = await boot();
+    const folder = files({
+      "a.mbox": `${mboxEntry(letter({ subject: "Good" }))}From x@y Thu Jan  1 00:00:00 2026\n\n${mboxEntry(letter())}`,
+      "b.eml": "",
+      "notes.txt": "no mail",
+    });
+    const result = await importInto(booted, folder);
+    expect(result).toMatchObject({ imported: 2, skipped: 0, failed: 2 });
+    const failures = result.sources.flatMap((source) => source.failures);
+    expect(failures).toEqual([
+      { place: expect.stringMatching(/^byte \d+$/), reason: "empty" },
+      { place: "b.eml", reason: "empty" },
+    ]);
+  });
+
+  test("a file that is no mail", async () => {
+    const path = join(files({ "notes.txt": "no mail\n" }), "notes.txt");
+    expect(await importInto(await boot(), path)).toMatchObject({
+      failed: 1,
+      sources: [{ path, failures: [{ place: path, reason: "neither an mbox, nor a Maildir, nor a message" }] }],
+    });
+  });
+
+  test("a message beyond the largest", async () => {
+    const messages = (async function* () {
+      const source = { path: "x", format: "messages" as const, labels: [] };
+      yield { source, place: "x", content: Buffer.from(letter()), size: 65 * 1024 * 1024, unquoted: true };
+    })();
+    const result = await importInto(app, "", { request: { messages } });
+    expect(result).toMatchObject({ imported: 0, failed: 1 });
+    expect(result.sources[0]?.failures[0]?.reason).toStartWith("larger than");
+  });
+
+  test("what no parser can take apart is filed with its original", async () => {
+    const nested = `Content-Type: multipart/mixed; boundary=b\n\n${"--b\nContent-Type: multipart/mixed; boundary=b\n\n".repeat(300)}`;
+    const booted = await boot();
+    await importInto(booted, files({ "m.eml": `Subject: Deep\nFrom: c@x.example\n${nested}` }));
+    const [message] = await messagesOf(booted);
+    const { body } = await booted.api.get<{ message: { attachments: { filename: string }[] } }>(
+      `/messages/${message?.id}`,
+    );
+    expect(body.message.attachments.map(({ filename }) => filename)).toEqual(["original.eml"]);
+  });
+});
+
+describe("stopping", () => {
+  const many = (n: number) =>
+    files({
+      "m.mbox": Array.from({ length: n }, (_, i) =>
+        mboxEntry(letter({ subject: `Many ${i}`, messageId: `<many-${i}@x>` })),
+      ).join(""),
+    });
+
+  test("at the quota, with what fits filed; with more room it goes on", async () => {
+    const booted = await boot();
+    const { people, store } = booted.appliance;
+    const path = many(8);
+    const quota = (bytes: number) => store.transact((tx) => people.setQuota(tx, booted.owner.mailboxId, bytes));
+    quota(1_200);
+    const first = await importInto(booted, path);
+    expect(first).toMatchObject({ stopped: "quota", failed: 0 });
+    expect(first.imported).toBeGreaterThan(1);
+    expect(first.imported).toBeLessThan(8);
+    expect((await messagesOf(booted)).length).toBe(first.imported);
+    quota(1_000_000);
+    expect(await importInto(booted, path)).toMatchObject({ imported: 8 - first.imported, skipped: first.imported });
+  });
+
+  test("when asked to, with what is in hand filed", async () => {
+    const booted = await boot();
+    const path = many(8);
+    let asked = 0;
+    const first = await importInto(booted, path, { request: { isInterrupted: () => ++asked > 5 } });
+    expect(first).toMatchObject({ stopped: "interrupted", imported: 5 });
+    expect(await importInto(booted, path)).toMatchObject({ imported: 3, skipped: 5 });
+  });
+});
