@@ -125,8 +125,9 @@ export async function importMail(
     const batch = window.splice(0, pacing.room());
     const ready = await Promise.all(batch.map(async ({ kept, ...rest }) => ({ ...rest, kept: await kept })));
     for (const { bytes: size } of batch) bytes -= size;
-    const outcomes = await pacing.run(batch.length, () =>
+    const outcomes = await pacing.run(batch.length, (begun) =>
       store.transact((tx) => {
+        begun();
         const filed: ("imported" | "skipped")[] = [];
         let { bytes: used, quotaBytes } = mailbox.usage(destination.mailboxId);
         for (const { kept } of ready) {

@@ -54,7 +54,7 @@ test("SIGINT ends it with what is in hand, and says how to go on", async () => {
 });
 
 test("beside a running server, killed in the middle and repeated: each message is there once", async () => {
-  const COUNT = 400;
+  const COUNT = 300;
   const folder = files({
     "m.mbox": Array.from({ length: COUNT }, (_, i) =>
       mboxEntry(letter({ subject: `Message ${i}`, messageId: `<${i}@x.example>` })),
