@@ -14,6 +14,7 @@ import {
   usageOf,
 } from "./command.ts";
 import { domainCommands } from "./domain.ts";
+import { exportCommand } from "./export.ts";
 import { importCommand } from "./import.ts";
 import { keyCommands } from "./key.ts";
 import { mailboxCommands } from "./mailbox.ts";
@@ -45,6 +46,7 @@ const COMMANDS: readonly Command[] = [
   trace,
   ...backupCommands,
   importCommand,
+  exportCommand,
   version,
 ];
 

@@ -18,6 +18,7 @@ import { findCorrespondents } from "./correspondents.ts";
 import { markDelivered } from "./delivery.ts";
 import { createDraftChanges, type DraftChanges, type DraftFile } from "./draft-changes.ts";
 import { type Draft, type Due, draftsAnswering, dueDrafts, nextDue, readDraft, removeDraft } from "./drafts.ts";
+import { type ExportedMessage, exportMailbox } from "./exporting.ts";
 import { createFiling, type Filed, type Filing, holds } from "./filing.ts";
 import { createImporting, isKept, type KeptMessage, type MessageIdentity } from "./importing.ts";
 import type { JudgementView } from "./judged.ts";
@@ -49,6 +50,8 @@ export interface Mailbox {
   file(tx: Tx, filing: Filing): Filed;
   /** Files a message that was kept elsewhere, as it was kept there; nothing arrives, and nobody is told. */
   fileKept(tx: Tx, kept: KeptMessage): Filed;
+  /** All mail of a mailbox, to be kept elsewhere: what its owner may see, in an order to file it in again. */
+  exportMail(mailboxId: string): AsyncIterable<ExportedMessage>;
   /** Whether the mailbox has the message: filing it as kept would change nothing. */
   isKept(identity: MessageIdentity): boolean;
   /** Whether the mailbox has received the message before: filing it would change nothing. */
@@ -144,6 +147,7 @@ export function createMailbox({ store, engine, runtime, options, log }: MailboxP
   return {
     file: createFiling({ engine, options, runtime }),
     fileKept: createImporting({ engine, runtime }),
+    exportMail: (mailboxId) => exportMailbox(store, mailboxId),
     isKept: (identity) => isKept(store.db, identity),
     holds: (mailboxId, message) => holds(store.db, mailboxId, message),
     route: (address) => routeOf(store.db, address),

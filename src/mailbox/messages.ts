@@ -1,8 +1,6 @@
 /** Single messages: lists of recent ones, one whole, its file, its attachments (spec: GET /messages and below). */
 import { asc, between, desc, eq, inArray, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo } from "../access/caller.ts";
-import type { EmailAddress } from "../message/address.ts";
-import { composeMessage } from "../message/compose.ts";
 import { prepared } from "../store/prepared.ts";
 import { attachments, MESSAGES_PER_THREAD, messageBodies, messages, threads } from "../store/schema.ts";
 import type { Db, Store } from "../store/store.ts";
@@ -10,6 +8,7 @@ import type { DraftFile } from "./draft-changes.ts";
 import { type JudgementView, readJudgement } from "./judged.ts";
 import { mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
 import { bccReader, decompressHtml, directionOf, hasNoHtml, messageView, servedHtml } from "./message-view.ts";
+import { composeStored } from "./stored-message.ts";
 import type { AttachmentContent, MessageFilters, MessageSummaryView, MessageView } from "./views.ts";
 import { newestMessages } from "./walk.ts";
 
@@ -77,11 +76,6 @@ const statements = prepared((db) => {
       .from(attachments)
       .innerJoin(messages, eq(messages.seq, attachments.messageSeq))
       .where(eq(attachments.id, sql.placeholder("id")))
-      .prepare(),
-    source: db
-      .select({ headers: messageBodies.headers, htmlSource: messageBodies.htmlSource })
-      .from(messageBodies)
-      .where(eq(messageBodies.messageSeq, sql.placeholder("seq")))
       .prepare(),
     htmlSource: db
       .select({ mailboxId: messages.mailboxId, htmlSource: messageBodies.htmlSource })
@@ -203,24 +197,8 @@ export function createMessages(store: Store) {
 
     async getRawMessage(caller: Caller, id: string): Promise<Uint8Array> {
       const { message, body } = reachedMessage(caller, id, { html: false });
-      const source = statements(db).source.get({ seq: message.seq });
-      const files = statements(db).attachments.all({ from: message.seq, to: message.seq });
       const bcc = bccReader(db, caller)(message);
-      return composeMessage({
-        id: message.id,
-        headers: [...(source?.headers ?? []), ...(bcc.length === 0 ? [] : [bccHeader(bcc)])],
-        text: body.text,
-        ...(source?.htmlSource ? { html: decompressHtml(source.htmlSource) } : {}),
-        attachments: await Promise.all(
-          files.map(async ({ filename, contentType, inline, contentId, blob }) => ({
-            filename,
-            contentType,
-            inline,
-            ...(contentId === null ? {} : { contentId }),
-            content: await store.blobs.read(blob),
-          })),
-        ),
-      });
+      return composeStored(store, { ...message, text: body.text }, bcc);
     },
 
     filesOf(caller: Caller, id: string): DraftFile[] {
@@ -240,14 +218,6 @@ export function createMessages(store: Store) {
     },
   };
 }
-
-/** RFC 5322 §3.6.3. Names are quoted; composeMessage encodes what is not ASCII. */
-const bccHeader = (bcc: readonly EmailAddress[]): [name: string, value: string] => [
-  "Bcc",
-  bcc
-    .map(({ email, name }) => (name === undefined ? email : `"${name.replace(/["\\]/g, "\\$&")}" <${email}>`))
-    .join(", "),
-];
 
 type Summary = NonNullable<ReturnType<ReturnType<typeof statements>["summaries"]["get"]>>;
 

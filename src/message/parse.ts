@@ -116,7 +116,9 @@ function isKept(name: string): boolean {
     lower.startsWith("content-") ||
     lower === "mime-version" ||
     lower === "bcc" ||
-    lower === "resent-bcc"
+    lower === "resent-bcc" ||
+    // What our own exports say of a message is no sender's to say.
+    lower === "x-mailroom-export"
   );
 }
 

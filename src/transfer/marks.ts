@@ -4,7 +4,8 @@
  *
  * Status, X-Status and X-Keywords are UW IMAP's and Dovecot's, X-Mozilla-Status Thunderbird's, X-GM-THRID and
  * X-Gmail-Labels Google Takeout's. What could make a message look sent is believed only at the very top of the header,
- * where the program that wrote the file puts it and no sender can: X-Gmail-Labels, and our own X-Mailroom-Export.
+ * where the program that wrote the file puts it and no sender can: X-Gmail-Labels, and our own X-Mailroom-Export, which
+ * is the last of our marks: what stands below is the message's own.
  */
 import { decodeWords } from "../message/encoded-word.ts";
 import type { Folder } from "../store/schema.ts";
@@ -25,11 +26,15 @@ export interface Marks {
   exported?: string;
 }
 
-const MARKS =
-  /^(status|x-status|x-keywords|x-uid|x-imap|x-imapbase|content-length|x-mozilla-status2?|x-mozilla-keys|x-gmail-labels|x-gm-thrid|x-mailroom-export)[ \t]*:([^\n]*(?:\n[ \t][^\n]*)*)(?:\n|$)/gim;
-/** The fields at the top that the writer of the file put there. */
-const TOP = /^(?:>From [^\n]*\n)?(?:x-(?:gm-thrid|gmail-labels|mailroom-export)[ \t]*:[^\n]*(?:\n[ \t][^\n]*)*\n)*/i;
-const TRUSTED_AT_TOP = new Set(["x-gmail-labels", "x-mailroom-export"]);
+const FIELD_END = String.raw`[ \t]*:([^\n]*(?:\n[ \t][^\n]*)*)(?:\n|$)`;
+const MARKS = new RegExp(
+  `^(status|x-status|x-keywords|x-uid|x-imap|x-imapbase|content-length|x-mozilla-status2?|x-mozilla-keys|x-gmail-labels|x-gm-thrid)${FIELD_END}`,
+  "gim",
+);
+/** The fields at the top that Takeout put there. */
+const TAKEOUT = new RegExp(`^(?:x-(?:gm-thrid|gmail-labels)${FIELD_END})*`, "i");
+/** Those that our export put there. */
+const EXPORT = new RegExp(`^(?:(?:status|x-status|x-keywords)${FIELD_END})*x-mailroom-export${FIELD_END}`, "i");
 
 const MOZILLA_READ = 0x0001;
 const MOZILLA_MARKED = 0x0004;
@@ -43,15 +48,19 @@ const GMAIL_STARRED = /^(?:starred|markiert|suivis|destacados?|speciali|com estr
 /** Takes the marks out of a header (latin1, lines ended by LF or CRLF, with the empty line behind it or without). */
 export function takeMarks(header: string): { header: string; marks: Marks } {
   const marks: Marks = { labels: [] };
-  const top = TOP.exec(header)?.[0].length ?? 0;
+  const ours = EXPORT.exec(header);
+  if (ours) return { header: header.slice(ours[0].length), marks: { ...marks, exported: unfolded(ours.at(-1)) } };
+  const top = TAKEOUT.exec(header)?.[0].length ?? 0;
   const rest = header.replace(MARKS, (field: string, name: string, value: string, offset: number) => {
     const lower = name.toLowerCase();
-    if (TRUSTED_AT_TOP.has(lower) && offset >= top) return lower === "x-mailroom-export" ? "" : field;
-    readMark(marks, lower, value.replace(/\r?\n/g, "").trim());
+    if (lower === "x-gmail-labels" && offset >= top) return field;
+    readMark(marks, lower, unfolded(value));
     return "";
   });
   return { header: rest, marks };
 }
+
+const unfolded = (folded = ""): string => folded.replace(/\r?\n/g, "").trim();
 
 function readMark(marks: Marks, name: string, value: string): void {
   if (name === "status") marks.read = value.includes("R");
@@ -66,7 +75,6 @@ function readMark(marks: Marks, name: string, value: string): void {
     if (flags & MOZILLA_MARKED) marks.starred = true;
     if (flags & MOZILLA_EXPUNGED) marks.deleted = true;
   } else if (name === "x-gmail-labels") readGmailLabels(marks, value);
-  else if (name === "x-mailroom-export") marks.exported = value;
 }
 
 /** Keywords of IMAP (RFC 9051 §2.3.2): those that begin with `$`, and a few of programs, are flags and no labels. */

@@ -40,8 +40,7 @@ function endOfHeader(text: string): number {
 }
 
 /** mboxrd: one `>` less before each line that begins with them and "From ". */
-const unquote = (body: string): string =>
-  body.includes("\n>") || body.startsWith(">") ? body.replace(/^>(>*From )/gm, "$1") : body;
+const unquote = (body: string): string => (body.includes(">From ") ? body.replace(/^>(>*From )/gm, "$1") : body);
 
 /** Of a text whose header has lines ended by LF alone, all of them; others are left, lest binary content be changed. */
 function withCrlf(text: string): string {

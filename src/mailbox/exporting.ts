@@ -1,0 +1,89 @@
+/**
+ * All mail of a mailbox, message by message, with what is known of it beyond what it says: conversation by conversation,
+ * in the order it was filed in, so that filing it again in that order gives the same conversations.
+ *
+ * A Bcc is given as the mailbox's owner may see it (contract: Bcc): that of what they sent, and otherwise the mailbox's own
+ * addresses.
+ */
+import { and, asc, eq, gt, sql } from "drizzle-orm";
+import type { EmailAddress } from "../message/address.ts";
+import { prepared } from "../store/prepared.ts";
+import { mailboxes, messageBodies, messages, threads, users } from "../store/schema.ts";
+import type { Store } from "../store/store.ts";
+import { routeOf } from "./addresses.ts";
+import { labelsOf } from "./labels.ts";
+import { composeStored } from "./stored-message.ts";
+import type { FilingKind } from "./thread-state.ts";
+
+const statements = prepared((db) => ({
+  owner: db
+    .select({ ownerId: mailboxes.ownerId })
+    .from(mailboxes)
+    .where(eq(mailboxes.id, sql.placeholder("mailboxId")))
+    .prepare(),
+  page: db
+    .select({
+      message: messages,
+      thread: {
+        ...{ id: threads.id, folder: threads.folder, starred: threads.starred, snoozedUntil: threads.snoozedUntil },
+      },
+      headers: messageBodies.headers,
+      text: messageBodies.text,
+      sentBy: users.email,
+    })
+    .from(messages)
+    .innerJoin(threads, eq(threads.seq, messages.threadSeq))
+    .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
+    .leftJoin(users, eq(users.id, messages.sentBy))
+    .where(and(eq(messages.mailboxId, sql.placeholder("mailboxId")), gt(messages.seq, sql.placeholder("after"))))
+    .orderBy(asc(messages.seq))
+    .limit(sql.placeholder("limit"))
+    .prepare(),
+}));
+
+/** Read at once; their texts are in memory. */
+const PAGE = 20;
+
+type Row = ReturnType<ReturnType<typeof statements>["page"]["all"]>[number];
+
+/** A message to be kept elsewhere. */
+export interface ExportedMessage {
+  row: Row["message"];
+  kind: FilingKind;
+  thread: Row["thread"];
+  labels: string[];
+  /** Sign-in name of the user. */
+  sentBy: string | null;
+  /** Value of Authentication-Results. */
+  results: string | undefined;
+  /** Lines end in CRLF. */
+  raw: Uint8Array;
+}
+
+export async function* exportMailbox(store: Store, mailboxId: string): AsyncGenerator<ExportedMessage> {
+  const { db } = store;
+  const ownerId = statements(db).owner.get({ mailboxId })?.ownerId ?? null;
+  const isOwn = ({ email }: EmailAddress): boolean => {
+    const route = routeOf(db, email);
+    return route.kind === "mailbox" && route.mailboxId === mailboxId;
+  };
+  for (let after = 0; ; ) {
+    const page = statements(db).page.all({ mailboxId, after, limit: PAGE });
+    const last = page.at(-1);
+    if (!last) return;
+    after = last.message.seq;
+    const labels = labelsOf(db, [...new Set(page.map(({ message }) => message.threadSeq))]);
+    for (const { message: row, thread, headers, text, sentBy } of page) {
+      const isOwners = row.kind !== "received" && row.sentBy !== null && row.sentBy === ownerId;
+      const bcc = isOwners ? row.bcc : row.bcc.filter(isOwn);
+      yield {
+        ...{ row, thread, sentBy },
+        // What the server itself tells has arrived nowhere.
+        kind: row.kind === "received" && row.receivedOn === null ? "notice" : row.kind,
+        labels: labels.get(row.threadSeq) ?? [],
+        results: headers.find(([name]) => /^authentication-results$/i.test(name))?.[1],
+        raw: await composeStored(store, { id: row.id, seq: row.seq, text }, bcc),
+      };
+    }
+  }
+}

@@ -1,0 +1,56 @@
+/** The file of a message, made anew of what is stored of it: headers, text, HTML and attachments. */
+import { asc, eq, sql } from "drizzle-orm";
+import type { EmailAddress } from "../message/address.ts";
+import { composeMessage } from "../message/compose.ts";
+import { prepared } from "../store/prepared.ts";
+import { attachments, messageBodies } from "../store/schema.ts";
+import type { Store } from "../store/store.ts";
+import { decompressHtml } from "./message-view.ts";
+
+const statements = prepared((db) => ({
+  source: db
+    .select({ headers: messageBodies.headers, htmlSource: messageBodies.htmlSource })
+    .from(messageBodies)
+    .where(eq(messageBodies.messageSeq, sql.placeholder("seq")))
+    .prepare(),
+  attachments: db
+    .select()
+    .from(attachments)
+    .where(eq(attachments.messageSeq, sql.placeholder("seq")))
+    .orderBy(asc(attachments.position))
+    .prepare(),
+}));
+
+/** Lines end in CRLF. `bcc`: what its reader may see of it. */
+export async function composeStored(
+  { db, blobs }: Pick<Store, "db" | "blobs">,
+  { id, seq, text }: { id: string; seq: number; text: string },
+  bcc: readonly EmailAddress[],
+): Promise<Uint8Array> {
+  const source = statements(db).source.get({ seq });
+  return composeMessage({
+    id,
+    headers: [...(source?.headers ?? []), ...(bcc.length === 0 ? [] : [bccHeader(bcc)])],
+    text,
+    ...(source?.htmlSource ? { html: decompressHtml(source.htmlSource) } : {}),
+    attachments: await Promise.all(
+      statements(db)
+        .attachments.all({ seq })
+        .map(async ({ filename, contentType, inline, contentId, blob }) => ({
+          filename,
+          contentType,
+          inline,
+          ...(contentId === null ? {} : { contentId }),
+          content: await blobs.read(blob),
+        })),
+    ),
+  });
+}
+
+/** RFC 5322 §3.6.3. Names are quoted; composeMessage encodes what is not ASCII. */
+const bccHeader = (bcc: readonly EmailAddress[]): [name: string, value: string] => [
+  "Bcc",
+  bcc
+    .map(({ email, name }) => (name === undefined ? email : `"${name.replace(/["\\]/g, "\\$&")}" <${email}>`))
+    .join(", "),
+];

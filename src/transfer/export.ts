@@ -1,0 +1,124 @@
+/**
+ * A mailbox as an mbox file (mboxrd, lines ended by LF), with the marks that other programs read, Status, X-Status and
+ * X-Keywords, and the one that gives the same mailbox when it is imported (export-mark.ts).
+ *
+ * Invariant: the file appears whole or not at all, and takes the place of no other.
+ */
+import { type FileHandle, link, open, unlink } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { AppError } from "../errors.ts";
+import type { ExportedMessage } from "../mailbox/exporting.ts";
+import { writeExportMark } from "./export-mark.ts";
+
+/** Written at once. */
+const WRITE_BYTES = 1024 * 1024;
+
+export interface Exported {
+  messages: number;
+  /** Of the file. */
+  bytes: number;
+}
+
+/** Undefined when it was interrupted. @throws AppError conflict when the file exists; what the file system says */
+export async function exportMail(
+  messages: AsyncIterable<ExportedMessage>,
+  path: string,
+  { isInterrupted, onProgress }: { isInterrupted(): boolean; onProgress(messages: number): void },
+): Promise<Exported | undefined> {
+  if (await Bun.file(path).exists()) throw taken(path);
+  const partial = join(dirname(path), `.${basename(path)}.${process.pid}.partial`);
+  const file = await open(partial, "wx", 0o600);
+  try {
+    const exported = await write(file, messages, isInterrupted, onProgress);
+    if (!exported) return undefined;
+    await file.sync();
+    await link(partial, path).catch((error) => {
+      throw error.code === "EEXIST" ? taken(path) : error;
+    });
+    await syncFolder(dirname(path));
+    return exported;
+  } finally {
+    await file.close();
+    await unlink(partial);
+  }
+}
+
+const taken = (path: string) => new AppError("conflict", `${path} exists: name another file`);
+
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path, "r");
+  await folder.sync().finally(() => folder.close());
+}
+
+async function write(
+  file: FileHandle,
+  messages: AsyncIterable<ExportedMessage>,
+  isInterrupted: () => boolean,
+  onProgress: (messages: number) => void,
+): Promise<Exported | undefined> {
+  const written: Exported = { messages: 0, bytes: 0 };
+  let waiting: Buffer[] = [];
+  let size = 0;
+  const flush = async () => {
+    await file.writev(waiting);
+    written.bytes += size;
+    waiting = [];
+    size = 0;
+  };
+  for await (const message of messages) {
+    if (isInterrupted()) return undefined;
+    const entry = entryOf(message);
+    waiting.push(entry);
+    size += entry.byteLength;
+    written.messages++;
+    if (size < WRITE_BYTES) continue;
+    await flush();
+    onProgress(written.messages);
+  }
+  if (size > 0) await flush();
+  return written;
+}
+
+/** The message with its `From ` line and the empty line behind it. */
+function entryOf(message: ExportedMessage): Buffer {
+  const text = Buffer.from(message.raw.buffer, message.raw.byteOffset, message.raw.byteLength).toString("latin1");
+  const marks = marksOf(message)
+    .map((line) => `${line}\n`)
+    .join("");
+  // A line ended by LF alone, in an attached message, must not come back with CRLF.
+  const isMixed = /(?<!\r)\n|\r(?!\n)/.test(text);
+  const lines = isMixed ? marks.replaceAll("\n", "\r\n") + text : (marks + text).replaceAll("\r\n", "\n");
+  const end = isMixed ? "\r\n" : "\n";
+  const quoted = lines.replace(/^(>*From )/gm, ">$1");
+  const entry = `${fromLineOf(message)}${end}${quoted}${quoted.endsWith("\n") ? "" : end}${end}`;
+  return Buffer.from(entry, "latin1");
+}
+
+/** RFC 4155 appendix A: the time is UTC, as asctime writes it. */
+function fromLineOf({ row }: ExportedMessage): string {
+  const [weekday, day = "", month, year, time] = new Date(row.filedAt).toUTCString().replace(",", "").split(" ");
+  const sender = /^[!-~]+$/.test(row.from.email) ? row.from.email : "MAILER-DAEMON";
+  return `From ${sender} ${weekday} ${month} ${day.replace(/^0/, " ")} ${time} ${year}`;
+}
+
+function marksOf({ row, kind, thread, labels, sentBy, results }: ExportedMessage): string[] {
+  const { folder, starred, snoozedUntil, id: conversation } = thread;
+  const { read, filedAt, deliveredAt, receivedOn, fingerprint, size, auth } = row;
+  const mark = writeExportMark({
+    ...{ kind, folder, starred, labels, conversation, read, filedAt, fingerprint, size },
+    ...(snoozedUntil !== null && { snoozedUntil }),
+    ...(deliveredAt !== null && { deliveredAt }),
+    ...(receivedOn !== null && { receivedOn }),
+    ...(sentBy !== null && { sentBy }),
+    ...(auth !== null && { auth }),
+    ...(results !== undefined && { results }),
+  });
+  const flags = `${starred ? "F" : ""}${kind === "draft" ? "T" : ""}${folder === "trash" ? "D" : ""}`;
+  const keywords = labels.map((label) => label.replace(/[\s\p{Cc}]+/gu, "_")).filter((label) => /^[!-~]+$/.test(label));
+  return [
+    `Status: ${read ? "RO" : "O"}`,
+    ...(flags === "" ? [] : [`X-Status: ${flags}`]),
+    ...(keywords.length === 0 ? [] : [`X-Keywords: ${keywords.join(" ")}`]),
+    `X-Mailroom-Export: ${mark}`,
+  ];
+}

@@ -1,0 +1,231 @@
+/** A mailbox as an mbox, and back: the same mailbox on another appliance. */
+import { describe, expect, test } from "bun:test";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { exportMail } from "../../src/transfer/export.ts";
+import { type Booted, boot } from "../harness/appliance.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { letter, mailer } from "../harness/mail.ts";
+import { files, importInto } from "./rig.ts";
+
+const GOING_ON = { isInterrupted: () => false, onProgress() {} };
+
+async function exported({ appliance, owner }: Booted, mailboxId = owner.mailboxId): Promise<string> {
+  const path = join(temporaryFolder(), "mail.mbox");
+  await exportMail(appliance.mailbox.exportMail(mailboxId), path, GOING_ON);
+  return path;
+}
+
+/** All of a mailbox that the API shows, without ids; conversations by what they hold. */
+async function contentOf({ api, appliance, owner }: Booted) {
+  const folders = ["inbox", "sent", "drafts", "archive", "spam", "trash", "snoozed"];
+  const seen = new Map<string, object>();
+  for (const folder of folders) {
+    const { body } = await api.get<{ threads: { id: string }[] }>(`/threads?limit=100&folder=${folder}`);
+    for (const { id } of body.threads) {
+      const { thread, messages } = (
+        await api.get<{ thread: object; messages: { id: string; attachments: object[] }[] }>(`/threads/${id}`)
+      ).body;
+      const whole = [];
+      for (const { attachments, ...message } of messages) {
+        const files = [];
+        for (const { url, ...file } of attachments as { url: string }[]) {
+          files.push({ ...file, id: "", bytes: Buffer.from((await api.bytes(url)).body).toString("base64") });
+        }
+        const raw = Buffer.from((await api.bytes(`/messages/${message.id}/raw`)).body).toString("latin1");
+        whole.push({
+          ...message,
+          ...{ id: "", threadId: "", mailboxId: "", attachments: files },
+          raw: raw.replace(/=_mailroom[^"\r\n]*/g, "boundary").replace(/msg_\w+/g, ""),
+        });
+      }
+      seen.set(id, { ...thread, id: "", mailboxId: "", messages: whole });
+    }
+  }
+  const columns = "kind, read, date, filed_at, message_id, received_on, size, fingerprint, delivered_at, auth, bcc";
+  const rows = appliance.store.db.$client
+    .query(`SELECT ${columns} FROM messages WHERE mailbox_id = ? ORDER BY fingerprint, kind`)
+    .all(owner.mailboxId);
+  return {
+    conversations: [...seen.values()].map((thread) => JSON.stringify(thread)).sort(),
+    rows,
+    usage: appliance.mailbox.usage(owner.mailboxId),
+  };
+}
+
+/** An appliance with mail of every kind, that has gone every way. */
+async function lived(): Promise<Booted> {
+  const booted = await boot();
+  const { api, mx, appliance } = booted;
+  const sender = mailer(mx);
+  const receive = (message: string) =>
+    sender.send({ from: "carol@remote.example", to: "alice+x@example.test" }, message);
+  await receive(letter({ subject: "Plain", text: "From here on.\n>From there.\n\n  spaces  \nÄpfel – 10 €\n" }));
+  await receive(
+    letter({
+      subject: "=?utf-8?q?Caf=C3=A9?=",
+      headers: ["X-Custom: kept", 'X-Mailroom-Export: {"kind":"sent"}', "X-Status: D"],
+    }),
+  );
+  await receive(letter({ subject: "No id", messageId: "" }));
+  await receive(
+    letter({ subject: "Parts" }).replace(
+      /Content-Type: text\/plain[\s\S]*/,
+      [
+        'Content-Type: multipart/mixed; boundary="m"',
+        "",
+        "--m",
+        'Content-Type: multipart/alternative; boundary="a"',
+        "",
+        "--a",
+        "Content-Type: text/plain; charset=utf-8",
+        "",
+        "the text",
+        "--a",
+        "Content-Type: text/html; charset=utf-8",
+        "",
+        '<p onclick="x()">the <b>HTML</b> <img src="cid:i1"></p><script>no</script>',
+        "--a--",
+        "--m",
+        "Content-Type: image/png",
+        "Content-ID: <i1>",
+        'Content-Disposition: inline; filename="i.png"',
+        "Content-Transfer-Encoding: base64",
+        "",
+        Buffer.from(Uint8Array.from({ length: 300 }, (_, i) => i)).toString("base64"),
+        "--m",
+        "Content-Type: message/rfc822",
+        "",
+        letter({ subject: "Inner", text: "From inside.\n" }),
+        "--m--",
+        "",
+      ].join("\n"),
+    ),
+  );
+  sender.close();
+  const { threads } = (await api.get<{ threads: { id: string; subject: string }[] }>("/threads")).body;
+  const idOf = (subject: string) => threads.find((thread) => thread.subject === subject)?.id;
+  await api.patch(`/threads/${idOf("Café")}`, { starred: true, addLabels: ["Two words", "Käse"], unread: false });
+  await api.patch(`/threads/${idOf("No id")}`, { folder: "spam" });
+  await api.post(`/threads/${idOf("Plain")}/reply`, { text: "Answered.", bcc: "dora@remote.example" });
+  await api.post(`/threads/${idOf("Plain")}/draft`, { text: "And another thing." });
+  await api.post("/send", {
+    from: "alice@example.test",
+    to: "carol@remote.example, alice@example.test",
+    subject: "To both",
+    html: "<p>Hi</p>",
+  });
+  await api.patch(`/threads/${idOf("Parts")}`, { folder: "archive" });
+  await booted.advance(1_000);
+  appliance.store.transact((tx) => appliance.mailbox.snooze(tx, idOf("Plain") ?? "", booted.runtime.now() + 3_600_000));
+  await importInto(
+    booted,
+    files({ "Trash/cur/1:2,S": letter({ subject: "Old", date: "Mon, 03 Feb 2003 04:05:06 +0000" }) }),
+  );
+  return booted;
+}
+
+test("imported on another appliance, it is the same mailbox, message by message", async () => {
+  const [from, to] = [await lived(), await boot()];
+  await to.advance(from.runtime.now() - to.runtime.now());
+  const path = await exported(from);
+  const before = await contentOf(from);
+  expect(before.conversations.length).toBeGreaterThanOrEqual(7);
+  const result = await importInto(to, path);
+  expect(result).toMatchObject({ imported: before.rows.length, skipped: 0, failed: 0 });
+  const after = await contentOf(to);
+  expect(after.rows).toEqual(before.rows);
+  expect(after.conversations).toEqual(before.conversations);
+  expect(after.usage).toEqual(before.usage);
+}, 30_000);
+
+test("imported where it came from, nothing changes", async () => {
+  const booted = await lived();
+  const before = await contentOf(booted);
+  const result = await importInto(booted, await exported(booted));
+  expect(result).toMatchObject({ imported: 0, skipped: before.rows.length, failed: 0 });
+  expect(await contentOf(booted)).toEqual(before);
+}, 30_000);
+
+describe("Bcc", () => {
+  const bccIn = (path: string) => readFileSync(path, "latin1").match(/^Bcc: .*$/gim) ?? [];
+  const sendAs = async (booted: Booted, key: string) => {
+    const { status } = await booted.apiWith(key).post("/send", {
+      ...{ from: "alice@example.test", to: "carol@remote.example", bcc: "dora@remote.example", text: "Hi" },
+    });
+    expect(status).toBe(202);
+  };
+
+  test("of what the mailbox's owner sent is in the file", async () => {
+    const booted = await boot();
+    await sendAs(booted, booted.owner.apiKey);
+    expect(bccIn(await exported(booted))).toEqual(["Bcc: dora@remote.example"]);
+  });
+
+  test("of what somebody else sent from it is not", async () => {
+    const booted = await boot();
+    const { people, developers, store } = booted.appliance;
+    const key = store.transact((tx) => {
+      const { workspaceId } = booted.owner;
+      const { userId } = people.addUser(tx, {
+        ...{ workspaceId, email: "ben@example.test", name: "Ben" },
+        role: "admin",
+        ownMailbox: false,
+      });
+      return developers.createKey(tx, { userId, name: "Ben's", scopes: ["send"] }).key;
+    });
+    await sendAs(booted, key);
+    expect(bccIn(await exported(booted))).toEqual([]);
+  });
+
+  test("of what was received is not, but for the mailbox's own address", async () => {
+    const booted = await boot();
+    const message = letter({ headers: ["Bcc: alice@example.test, dora@remote.example"] });
+    await importInto(booted, files({ "INBOX/cur/1:2,S": message }));
+    expect(bccIn(await exported(booted))).toEqual(["Bcc: alice@example.test"]);
+  });
+});
+
+describe("the file", () => {
+  test("has what other programs read", async () => {
+    const booted = await boot();
+    const message = letter({ subject: "Marks", text: "From me\n" });
+    await importInto(booted, files({ "Work/cur/1:2,FS": message, "Trash/cur/2:2,": letter({ subject: "Gone" }) }));
+    const text = readFileSync(await exported(booted), "latin1");
+    expect(text).not.toContain("\r");
+    expect(text.match(/^From .*$/gm)?.length).toBe(2);
+    expect(text).toMatch(/^From carol@remote\.example [A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\n/);
+    expect(text).toContain("\n>From me\n");
+    expect([...(text.match(/^(?:Status|X-Status|X-Keywords): .*$/gm) ?? [])].sort()).toEqual([
+      ...["Status: O", "Status: RO", "X-Keywords: Work", "X-Status: D", "X-Status: F"],
+    ]);
+  });
+
+  test("never takes the place of another, and nothing is left behind", async () => {
+    const booted = await boot();
+    const path = join(temporaryFolder(), "mail.mbox");
+    writeFileSync(path, "mine");
+    const { mailbox } = booted.appliance;
+    await expect(exportMail(mailbox.exportMail(booted.owner.mailboxId), path, GOING_ON)).rejects.toThrow(
+      /exists: name another file/,
+    );
+    expect(readFileSync(path, "utf8")).toBe("mine");
+    expect(readdirSync(dirname(path))).toEqual(["mail.mbox"]);
+  });
+
+  test("is not there when the export is interrupted or fails", async () => {
+    const booted = await boot();
+    await importInto(booted, files({ "m.eml": letter() }));
+    const folder = temporaryFolder();
+    const path = join(folder, "mail.mbox");
+    const mail = () => booted.appliance.mailbox.exportMail(booted.owner.mailboxId);
+    expect(await exportMail(mail(), path, { ...GOING_ON, isInterrupted: () => true })).toBeUndefined();
+    async function* broken() {
+      yield* mail();
+      throw new Error("no more");
+    }
+    await expect(exportMail(broken(), path, GOING_ON)).rejects.toThrow("no more");
+    expect(existsSync(path)).toBe(false);
+    expect(readdirSync(folder)).toEqual([]);
+  });
+});
