@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { AppError } from "../../src/errors.ts";
 import { normalizeAddress, parseAddressList, splitAddress } from "../../src/message/address.ts";
 import { formatAddress } from "../../src/message/compose.ts";
-import { readRecipients } from "../../src/message/recipients.ts";
+import { readRecipients, readUnfinished } from "../../src/message/recipients.ts";
 
 const refusalOf = (given: string | string[]): AppError => {
   try {
@@ -129,4 +129,13 @@ test("of any text: refused, or as many addresses as a lenient reader finds, each
     }),
     { numRuns: 2_000 },
   );
+});
+
+test.each<[string, unknown[], string]>([
+  ["", [], ""],
+  ["Ann <a@b.example>, c@", [{ email: "a@b.example", name: "Ann" }], "c@"],
+  ['c, a@b.example; "B, ', [{ email: "a@b.example" }], 'c, "B,'],
+  ["a@[127.0.0.1]", [], "a@[127.0.0.1]"],
+])("of the unfinished %j the addresses are read, and the rest kept as it was typed", (given, addresses, rest) => {
+  expect(readUnfinished(given)).toEqual({ addresses, rest } as ReturnType<typeof readUnfinished>);
 });

@@ -41,3 +41,24 @@ describe("a letter of", () => {
     );
   });
 });
+
+test("what is attached stands in it, inline where its HTML shows it", async () => {
+  const file = (filename: string, blob: string, more = {}) => ({
+    ...{ filename, blob, size: blob.length, contentType: "text/csv", inline: false },
+    ...more,
+  });
+  const pic = file("pic.png", "PIC", { contentType: "image/png", inline: true, contentId: "pic@x" });
+  const files = [pic, file("Zahlen – März.csv", "a,b")];
+  const letter = { id: "boundary", headers: [["From", "alice@example.test"]] as const, files };
+  const { attachments } = await PostalMime.parse(
+    await composeLetter({ ...letter, html: '<p>See <img src="cid:pic@x"></p>' }, readBlob),
+  );
+  const said = attachments.map(({ filename, mimeType, disposition, contentId, content }) => [
+    ...[filename, mimeType, disposition, contentId],
+    new TextDecoder().decode(content as ArrayBuffer),
+  ]);
+  expect(said).toEqual([
+    ["pic.png", "image/png", "inline", "<pic@x>", "PIC"],
+    ["Zahlen – März.csv", "text/csv", "attachment", undefined, "a,b"],
+  ]);
+});
