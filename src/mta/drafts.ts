@@ -51,6 +51,9 @@ export interface DraftContent extends SavedDraft {
   refusal: string | null;
 }
 
+/** A draft before it is opened: without its recipients, for who opens it to send it sees them (contract: Bcc). */
+export type DraftSummary = Pick<DraftContent, "draftId" | "subject" | "text" | "agent" | "dueAt" | "refusal">;
+
 /** What it is to say. */
 export interface DraftRequest {
   from: string;
@@ -87,7 +90,7 @@ export interface Drafts {
   /** @throws AppError not_found, forbidden, conflict (no draft) */
   openDraft(caller: Caller, draftId: string): DraftContent;
   /** Those that answer a conversation, oldest first. @throws AppError not_found */
-  draftsAnswering(caller: Caller, threadId: string): DraftContent[];
+  draftsAnswering(caller: Caller, threadId: string): DraftSummary[];
   /** Begins one, in answer to a conversation or to none. @throws AppError not_found, forbidden, payload_too_large, unprocessable */
   createDraft(caller: Caller, request: DraftRequest & { answers?: string | undefined }): Promise<SavedDraft>;
   /** Recipients that cannot be read yet are kept as they were typed. @throws AppError the same, and conflict */
@@ -150,6 +153,8 @@ interface Described {
 }
 
 const MOST_FILES = 100;
+/** Characters of a draft that are shown before it is opened. */
+const LONGEST_BEGINNING = 300;
 const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]{1,80}\/[a-z0-9!#$&^_.+-]{1,80}$/;
 
 export function createDrafts(parts: DraftsParts): { drafts: Drafts; writing: DraftWriting } {
@@ -293,7 +298,10 @@ export function createDrafts(parts: DraftsParts): { drafts: Drafts; writing: Dra
   const drafts: Drafts = {
     openDraft: (caller, draftId) => contentView(mailbox.drafts.read(caller, draftId)),
     draftsAnswering: (caller, threadId) =>
-      mailbox.drafts.answering(caller, threadId).map((id) => contentView(mailbox.drafts.read(caller, id))),
+      mailbox.drafts.answering(caller, threadId).map((id) => {
+        const { draftId, subject, text, agent, dueAt, refusal } = contentView(mailbox.drafts.read(caller, id));
+        return { draftId, subject, text: text.slice(0, LONGEST_BEGINNING).toWellFormed(), agent, dueAt, refusal };
+      }),
     createDraft: (caller, request) => writing.keep(caller, request),
     saveDraft: (caller, draftId, request) => writing.keep(caller, request, { draftId }),
 

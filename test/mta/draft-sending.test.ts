@@ -18,7 +18,7 @@ async function scheduled() {
   const { draftId, revision } = await sending.createDraft(alice, LETTER);
   const { due } = await sending.sendDraft(alice, draftId, { ...LETTER, revision, attachments: [] });
   /** Runs what is due `ms` from now. */
-  const runAfter = (ms: number) => {
+  const runAfter = async (ms: number) => {
     runtime.advanceTo(runtime.now() + ms);
     return sending.job.runDue(runtime.now());
   };

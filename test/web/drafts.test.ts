@@ -300,7 +300,8 @@ describe("an answer", () => {
     const draft = await begin({ answers: threadId, subject: "Re: it" });
     expect(draft.answers).toBe(threadId);
     const shown = await alice.get<{ drafts: Draft[] }>(`/threads/${threadId}/drafts`);
-    expect(shown.body.drafts).toEqual([draft]);
+    const { draftId, subject, text, agent, dueAt, refusal } = draft;
+    expect(shown.body.drafts).toEqual([{ draftId, subject, text, agent, dueAt, refusal } as Draft]);
     expect(await statusOf(bob.get(`/threads/${threadId}/drafts`))).toBe(404);
     await send(draft, { subject: "Re: it", text: "Hello" });
     await booted.advance(UNDO_MS);

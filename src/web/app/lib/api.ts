@@ -5,7 +5,7 @@
 import type { MailboxView, ThreadDetailView, ThreadListView } from "../../../mailbox/views.ts";
 import type { EmailAddress } from "../../../message/address.ts";
 import type { SentDraft } from "../../../mta/draft-sending.ts";
-import type { DraftContent, DraftRequest, SavedDraft } from "../../../mta/drafts.ts";
+import type { DraftContent, DraftRequest, DraftSummary, SavedDraft } from "../../../mta/drafts.ts";
 import type { AnswerView } from "../../../mta/sending.ts";
 import type { SignInView } from "../../identity-views.ts";
 import type { Person, SendingPreferences } from "../../views.ts";
@@ -20,7 +20,7 @@ export type {
   ThreadView,
 } from "../../../mailbox/views.ts";
 export type { SentDraft } from "../../../mta/draft-sending.ts";
-export type { DraftContent, DraftRequest, SavedDraft } from "../../../mta/drafts.ts";
+export type { DraftContent, DraftRequest, DraftSummary, SavedDraft } from "../../../mta/drafts.ts";
 export type { AnswerView } from "../../../mta/sending.ts";
 export type { Person } from "../../views.ts";
 
@@ -63,7 +63,7 @@ export const api = {
   answerTo: (id: string, all: boolean) => ask<AnswerView>("GET", `/threads/${idOf(id)}/answer?all=${all}`),
   draft: (id: string) => ask<DraftContent>("GET", `/drafts/${idOf(id)}`),
   draftsAnswering: async (threadId: string) =>
-    (await ask<{ drafts: DraftContent[] }>("GET", `/threads/${idOf(threadId)}/drafts`)).drafts,
+    (await ask<{ drafts: DraftSummary[] }>("GET", `/threads/${idOf(threadId)}/drafts`)).drafts,
   createDraft: (draft: DraftRequest & { answers?: string | undefined }, leaving?: Leaving) =>
     ask<SavedDraft>("POST", "/drafts", draft, leaving),
   saveDraft: (id: string, draft: DraftRequest & { revision: number }, leaving?: Leaving) =>

@@ -5,7 +5,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Bot, Clock, Forward, PencilLine, ReplyAll, Reply as ReplyIcon } from "lucide-react";
 import { useState } from "react";
-import type { DraftContent, ThreadDetailView, ThreadView } from "../lib/api.ts";
+import type { DraftSummary, ThreadDetailView, ThreadView } from "../lib/api.ts";
 import { forwardMessage } from "../lib/compose.ts";
 import { useShortcuts } from "../lib/keys.ts";
 import { answeringQuery, answerQuery, mailboxesQuery, refreshMail } from "../lib/queries.ts";
@@ -57,7 +57,7 @@ export function Answers({ detail: { thread, messages } }: { detail: ThreadDetail
 }
 
 /** Folded until it is opened to be edited. */
-function AnsweringDraft({ draft }: { draft: DraftContent }) {
+function AnsweringDraft({ draft }: { draft: DraftSummary }) {
   const [open, setOpen] = useState(false);
   const { agent, dueAt, text } = draft;
   const Icon = dueAt !== null ? Clock : agent === null ? PencilLine : Bot;
@@ -84,7 +84,7 @@ function AnsweringDraft({ draft }: { draft: DraftContent }) {
         >
           <Icon size={16} className="shrink-0 text-muted" aria-hidden />
           <span className="shrink-0 font-medium">{what}</span>
-          <span className="min-w-0 truncate text-muted">{text.slice(0, 200)}</span>
+          <span className="min-w-0 truncate text-muted">{text}</span>
         </button>
       )}
     </section>

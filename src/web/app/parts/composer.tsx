@@ -228,9 +228,11 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
       onDragLeave={() => setOver(false)}
       onDrop={(event) => take(event, event.dataTransfer)}
       onKeyDown={(event) => {
-        if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
-        event.preventDefault();
-        void attempt();
+        if (event.key !== "Enter") return;
+        const sends = event.ctrlKey || event.metaKey;
+        // Who presses Enter in a field has not finished.
+        if (sends || event.target instanceof HTMLInputElement) event.preventDefault();
+        if (sends) void attempt();
       }}
       className={`flex min-h-0 grow flex-col ${over ? "outline-2 -outline-offset-4 outline-accent outline-dashed" : ""}`}
     >
