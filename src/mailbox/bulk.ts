@@ -32,10 +32,10 @@ export interface BulkResult {
   undo?: string;
 }
 
-/** Remembered so long, ms, and so many by person and in all. */
+/** Remembered so long, ms, and of so many conversations by person and in all: some hundred bytes each. */
 const REMEMBERED_MS = 30 * 60_000;
-const MOST_BY_PERSON = 60;
-const MOST = 2_000;
+const MOST_BY_PERSON = 10_000;
+const MOST = 50_000;
 /** Messages deleted in one transaction: as long as it takes, nothing else is done. */
 const DELETED_AT_ONCE = 200;
 
@@ -51,10 +51,17 @@ export function createBulk({ store, runtime }: { store: Store; runtime: Pick<Run
 
   function remember(userId: string, changes: readonly Changed[]): string {
     const now = runtime.now();
-    for (const [id, { until }] of remembered) if (until <= now) remembered.delete(id);
-    const theirs = [...remembered].filter(([, one]) => one.userId === userId);
-    for (const [id] of theirs.slice(0, Math.max(0, theirs.length + 1 - MOST_BY_PERSON))) remembered.delete(id);
-    for (const [id] of remembered) if (remembered.size >= MOST) remembered.delete(id);
+    const forget = (most: number, isMeant: (one: Remembered) => boolean) => {
+      const meant = [...remembered].filter(([, one]) => isMeant(one));
+      let count = meant.reduce((sum, [, one]) => sum + one.changes.length, changes.length);
+      for (const [id, one] of meant) {
+        if (count <= most && one.until > now) break;
+        remembered.delete(id);
+        count -= one.changes.length;
+      }
+    };
+    forget(MOST_BY_PERSON, (one) => one.userId === userId);
+    forget(MOST, () => true);
     const id = newId(runtime, "und");
     remembered.set(id, { userId, until: now + REMEMBERED_MS, changes });
     return id;

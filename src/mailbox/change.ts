@@ -5,7 +5,7 @@
  * Invariant: what is refused is refused before anything is written, so that others of the same transaction can go on.
  */
 import { isDeepStrictEqual } from "node:util";
-import { and, desc, eq, inArray, isNotNull, lte, max, sql } from "drizzle-orm";
+import { and, desc, eq, isNotNull, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo, requireAccess } from "../access/caller.ts";
 import { AppError } from "../errors.ts";
 import { prepared } from "../store/prepared.ts";
@@ -14,7 +14,7 @@ import type { Db, Tx } from "../store/store.ts";
 import { moveMessages } from "./folders.ts";
 import { type Taught, teachBack, teachConversation } from "./junk/training.ts";
 import { labelsOf, patchedLabels, writeLabels } from "./labels.ts";
-import { markRead, markUnread } from "./read-state.ts";
+import { markRead, markUnread, putBackReadState, type ReadState, readStateOf } from "./read-state.ts";
 import { forgive, type Relearned, type Sender, senderOf, trainAsSpam, unlearnSender } from "./senders.ts";
 import { requireSnoozable, snoozeThread } from "./snooze.ts";
 import { isDraft, type ThreadRow } from "./threading.ts";
@@ -43,24 +43,39 @@ export interface Changed {
   threadId: string;
   before: State;
   after: State;
-  /** The messages that were unread, where that was changed, among those there were. */
-  unreadSeqs: readonly number[];
-  newestSeq: number;
+  /** As it was, where it was changed. */
+  readState?: ReadState;
   relearned: readonly Relearned[];
   taught: readonly Taught[];
 }
 
-const threadById = prepared((db) =>
-  db
+const statements = prepared((db) => ({
+  byId: db
     .select()
     .from(threads)
     .where(eq(threads.id, sql.placeholder("id")))
     .prepare(),
-);
+  senders: db
+    .select({ from: messages.from, auth: messages.auth })
+    .from(messages)
+    .where(
+      and(
+        eq(messages.threadSeq, sql.placeholder("threadSeq")),
+        eq(messages.kind, "received"),
+        isNotNull(messages.receivedOn),
+      ),
+    )
+    .orderBy(desc(messages.date), desc(messages.seq))
+    .prepare(),
+  place: db.$client.prepare<unknown, [folder: Folder, snoozedUntil: number | null, seq: number]>(
+    "UPDATE threads SET folder = ?, snoozed_until = ? WHERE seq = ?",
+  ),
+  star: db.$client.prepare<unknown, [starred: 0 | 1, seq: number]>("UPDATE threads SET starred = ? WHERE seq = ?"),
+}));
 
 /** @throws AppError not_found, the same when it does not exist and when it is not reached */
 export function reachedThread(db: Db, caller: Caller, id: string): { thread: ThreadRow; reach: Reach } {
-  const thread = threadById(db).get({ id });
+  const thread = statements(db).byId.get({ id });
   const reach = thread && reachTo(db, caller, thread.mailboxId);
   if (!thread || !reach) throw notFound("thread");
   return { thread, reach };
@@ -79,14 +94,14 @@ export function changeThread(tx: Tx, caller: Caller, id: string, change: ThreadC
   const patched = patchedLabels(labels, change);
 
   const { seq } = thread;
-  const made = { relearned: [] as Relearned[], taught: [] as Taught[], unreadSeqs: [] as number[], newestSeq: 0 };
+  const made: Pick<Changed, "relearned" | "taught" | "readState"> = { relearned: [], taught: [] };
   const touched: (keyof State)[] = [];
   if (folder !== undefined || snoozedUntil !== undefined) touched.push("folder", "snoozedUntil");
   if (folder !== undefined) Object.assign(made, move(tx, thread, folder, now));
   if (snoozedUntil !== undefined) snoozeThread(tx, thread, snoozedUntil);
   if (starred !== undefined) {
     touched.push("starred");
-    tx.update(threads).set({ starred }).where(eq(threads.seq, seq)).run();
+    statements(tx).star.run(starred ? 1 : 0, seq);
   }
   if (!isDeepStrictEqual(patched, labels)) {
     touched.push("labels");
@@ -94,14 +109,14 @@ export function changeThread(tx: Tx, caller: Caller, id: string, change: ThreadC
   }
   if (unread !== undefined && unread !== thread.unread) {
     touched.push("unread");
-    Object.assign(made, unreadIn(tx, seq));
+    made.readState = readStateOf(tx, seq);
     if (unread) markUnread(tx, seq);
     else markRead(tx, seq);
   }
   return {
     threadId: id,
     before: pick({ ...thread, labels }, touched),
-    after: pick(stateOf(tx, caller, id), touched),
+    after: pick(stateOf(tx, id), touched),
     ...made,
   };
 }
@@ -115,23 +130,27 @@ export function takeBack(tx: Tx, caller: Caller, changed: Changed): void {
   const { before, after } = changed;
   const touched = Object.keys(after) as (keyof State)[];
   if (touched.some((name) => name !== "unread")) requireAccess(reach, "manage");
-  if (!isDeepStrictEqual(pick(stateOf(tx, caller, thread.id), touched), after)) {
+  if (!isDeepStrictEqual(pick(stateOf(tx, thread.id), touched), after)) {
     throw new AppError("conflict", "The conversation has changed since");
   }
   const { seq, mailboxId } = thread;
-  const { labels, unread, ...columns } = before;
-  if (Object.keys(columns).length > 0) tx.update(threads).set(columns).where(eq(threads.seq, seq)).run();
-  if (before.folder !== undefined && before.folder !== thread.folder) moveMessages(tx, seq, before.folder);
+  const { folder, snoozedUntil, starred, labels } = before;
+  if (folder !== undefined) {
+    statements(tx).place.run(folder, snoozedUntil ?? null, seq);
+    if (folder !== thread.folder) moveMessages(tx, seq, folder);
+  }
+  if (starred !== undefined) statements(tx).star.run(starred ? 1 : 0, seq);
   if (labels !== undefined) writeLabels(tx, seq, labels);
-  if (unread !== undefined) setUnread(tx, seq, changed);
+  if (changed.readState) putBackReadState(tx, seq, changed.readState);
   for (const one of changed.relearned.toReversed()) unlearnSender(tx, mailboxId, one);
   teachBack(tx, mailboxId, changed.taught);
 }
 
-const stateOf = (tx: Tx, caller: Caller, id: string): Required<State> => {
-  const { thread } = reachedThread(tx, caller, id);
+function stateOf(tx: Tx, id: string): Required<State> {
+  const thread = statements(tx).byId.get({ id });
+  if (!thread) throw new Error(`the conversation ${id} is gone within its own change`);
   return { ...thread, labels: labelsOf(tx, [thread.seq]).get(thread.seq) ?? [] };
-};
+}
 
 const pick = (state: Required<State>, names: readonly (keyof State)[]): State =>
   Object.fromEntries(names.map((name) => [name, state[name]]));
@@ -151,50 +170,18 @@ function move(tx: Tx, thread: ThreadRow, folder: Folder, now: number): { relearn
     // Out of spam it is less than forgiven: what was learned is taken back, and nothing else learned.
     taught = teachConversation(tx, thread, thread.folder === "spam" ? undefined : "ham");
   }
-  tx.update(threads).set({ folder, snoozedUntil: null }).where(eq(threads.seq, seq)).run();
+  statements(tx).place.run(folder, null, seq);
   if (folder !== thread.folder) moveMessages(tx, seq, folder);
   return { relearned, taught };
 }
 
 /** Who wrote to us in it, the latest first; without our own notices. */
 function inboundSenders(tx: Tx, thread: ThreadRow): Sender[] {
-  const rows = tx
-    .select({ from: messages.from, auth: messages.auth })
-    .from(messages)
-    .where(and(eq(messages.threadSeq, thread.seq), eq(messages.kind, "received"), isNotNull(messages.receivedOn)))
-    .orderBy(desc(messages.date), desc(messages.seq))
-    .all();
   const senders = new Map<string, Sender>();
-  for (const { from, auth } of rows) {
+  for (const { from, auth } of statements(tx).senders.all({ threadSeq: thread.seq })) {
     const sender = senderOf(from, auth);
     const key = `${sender.address} ${sender.spoofed}`;
     if (!senders.has(key)) senders.set(key, sender);
   }
   return [...senders.values()];
-}
-
-function unreadIn(tx: Tx, threadSeq: number): { unreadSeqs: number[]; newestSeq: number } {
-  const ofThread = eq(messages.threadSeq, threadSeq);
-  const unread = tx
-    .select({ seq: messages.seq })
-    .from(messages)
-    .where(and(ofThread, eq(messages.read, false)))
-    .all();
-  const newest = tx
-    .select({ seq: max(messages.seq) })
-    .from(messages)
-    .where(ofThread)
-    .get();
-  return { unreadSeqs: unread.map(({ seq }) => seq), newestSeq: newest?.seq ?? 0 };
-}
-
-/** Of the messages that there were; what came since stays as it is. */
-function setUnread(tx: Tx, threadSeq: number, { unreadSeqs, newestSeq }: Changed): void {
-  const wasUnread = inArray(messages.seq, sql`(select value from json_each(${JSON.stringify(unreadSeqs)}))`);
-  tx.update(messages)
-    .set({ read: sql`not (${wasUnread})` })
-    .where(and(eq(messages.threadSeq, threadSeq), lte(messages.seq, newestSeq)))
-    .run();
-  const unread = sql<boolean>`exists (select 1 from messages where thread_seq = ${threadSeq} and read = 0)`;
-  tx.update(threads).set({ unread }).where(eq(threads.seq, threadSeq)).run();
 }

@@ -1,6 +1,6 @@
 /** The folder of a message within the folder of its conversation (contract: Folders). */
-import { eq, sql } from "drizzle-orm";
-import { type Folder, messages } from "../store/schema.ts";
+import { prepared } from "../store/prepared.ts";
+import type { Folder } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 
 /** `sent` or `drafts` for what we wrote, else the conversation's; all mail of a trashed or spam conversation says that. */
@@ -9,9 +9,14 @@ export function folderOfMessage(kind: "received" | "sent" | "draft", folder: Fol
   return kind === "sent" ? "sent" : "drafts";
 }
 
+const follow = prepared(({ $client: sqlite }) =>
+  sqlite.prepare<unknown, [sent: Folder, draft: Folder, received: Folder, threadSeq: number]>(
+    `UPDATE messages SET folder = CASE kind WHEN 'sent' THEN ? WHEN 'draft' THEN ? ELSE ? END WHERE thread_seq = ?`,
+  ),
+);
+
 /** Follows a conversation that has moved to `folder`. */
 export function moveMessages(tx: Tx, threadSeq: number, folder: Folder): void {
-  const inPlace = sql`case ${messages.kind} when 'sent' then ${folderOfMessage("sent", folder)}
-    when 'draft' then ${folderOfMessage("draft", folder)} else ${folderOfMessage("received", folder)} end`;
-  tx.update(messages).set({ folder: inPlace }).where(eq(messages.threadSeq, threadSeq)).run();
+  const of = (kind: Parameters<typeof folderOfMessage>[0]) => folderOfMessage(kind, folder);
+  follow(tx).run(of("sent"), of("draft"), of("received"), threadSeq);
 }

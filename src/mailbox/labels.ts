@@ -27,6 +27,10 @@ const statements = prepared((db) => ({
     .where(eq(threadLabels.labelKey, sql.placeholder("key")))
     .orderBy(asc(threadLabels.threadSeq))
     .prepare(),
+  removeAll: db.$client.prepare<unknown, [threadSeq: number]>("DELETE FROM thread_labels WHERE thread_seq = ?"),
+  add: db.$client.prepare<unknown, [threadSeq: number, key: string, label: string, position: number]>(
+    "INSERT INTO thread_labels (thread_seq, label_key, label, position) VALUES (?, ?, ?, ?)",
+  ),
   inUse: db
     .select({ label: mailboxLabels.label, threads: mailboxLabels.threads })
     .from(mailboxLabels)
@@ -87,11 +91,9 @@ export function addLabels(tx: Tx, threadSeq: number, added: readonly string[]): 
 
 /** Replaces the labels of a conversation by these, in this order. */
 export function writeLabels(tx: Tx, threadSeq: number, labels: readonly string[]): void {
-  tx.delete(threadLabels).where(eq(threadLabels.threadSeq, threadSeq)).run();
-  if (labels.length === 0) return;
-  tx.insert(threadLabels)
-    .values(labels.map((label, position) => ({ threadSeq, labelKey: labelKey(label), label, position })))
-    .run();
+  const { removeAll, add } = statements(tx);
+  removeAll.run(threadSeq);
+  for (const [position, label] of labels.entries()) add.run(threadSeq, labelKey(label), label, position);
 }
 
 /** The first `limit` labels that conversations of a mailbox have, by name. */

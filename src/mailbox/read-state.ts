@@ -1,26 +1,59 @@
 /** Read and unread: of each message, and of the conversation, which is unread while any of its messages is. */
-import { and, desc, eq, sql } from "drizzle-orm";
-import { messages, threads } from "../store/schema.ts";
+import { prepared } from "../store/prepared.ts";
 import type { Tx } from "../store/store.ts";
+
+const statements = prepared(({ $client: sqlite }) => ({
+  readMessages: sqlite.prepare<unknown, [threadSeq: number]>(
+    "UPDATE messages SET read = 1 WHERE thread_seq = ? AND read = 0",
+  ),
+  unreadNewest: sqlite.prepare<unknown, [threadSeq: number]>(
+    `UPDATE messages SET read = 0 WHERE seq =
+       (SELECT seq FROM messages WHERE thread_seq = ? ORDER BY kind = 'received' DESC, date DESC, seq DESC LIMIT 1)`,
+  ),
+  setThread: sqlite.prepare<unknown, [unread: 0 | 1, threadSeq: number]>("UPDATE threads SET unread = ? WHERE seq = ?"),
+  unreadSeqs: sqlite.prepare<{ seq: number }, [threadSeq: number]>(
+    "SELECT seq FROM messages WHERE thread_seq = ? AND read = 0",
+  ),
+  newest: sqlite.prepare<{ seq: number }, [threadSeq: number]>(
+    "SELECT coalesce(max(seq), 0) AS seq FROM messages WHERE thread_seq = ?",
+  ),
+  putBackMessages: sqlite.prepare<unknown, [unreadSeqs: string, threadSeq: number, newestSeq: number]>(
+    `UPDATE messages SET read = seq NOT IN (SELECT value FROM json_each(?)) WHERE thread_seq = ? AND seq <= ?`,
+  ),
+  putBackThread: sqlite.prepare<unknown, [threadSeq: number]>(
+    `UPDATE threads SET unread = EXISTS (SELECT 1 FROM messages WHERE thread_seq = threads.seq AND read = 0) WHERE seq = ?`,
+  ),
+}));
 
 /** Every message of the conversation is read. */
 export function markRead(tx: Tx, threadSeq: number): void {
-  tx.update(messages)
-    .set({ read: true })
-    .where(and(eq(messages.threadSeq, threadSeq), eq(messages.read, false)))
-    .run();
-  tx.update(threads).set({ unread: false }).where(eq(threads.seq, threadSeq)).run();
+  statements(tx).readMessages.run(threadSeq);
+  statements(tx).setThread.run(0, threadSeq);
 }
 
 /** The newest received message is unread; where none was received, the newest. */
 export function markUnread(tx: Tx, threadSeq: number): void {
-  const newest = tx
-    .select({ seq: messages.seq })
-    .from(messages)
-    .where(eq(messages.threadSeq, threadSeq))
-    .orderBy(sql`${messages.kind} = 'received' desc`, desc(messages.date), desc(messages.seq))
-    .limit(1)
-    .get();
-  if (newest) tx.update(messages).set({ read: false }).where(eq(messages.seq, newest.seq)).run();
-  tx.update(threads).set({ unread: true }).where(eq(threads.seq, threadSeq)).run();
+  statements(tx).unreadNewest.run(threadSeq);
+  statements(tx).setThread.run(1, threadSeq);
+}
+
+/** Which messages of a conversation are unread, among those there are. */
+export interface ReadState {
+  unreadSeqs: readonly number[];
+  /** messages.seq of the newest; 0 where there is none. */
+  newestSeq: number;
+}
+
+export function readStateOf(tx: Tx, threadSeq: number): ReadState {
+  const unread = statements(tx).unreadSeqs.all(threadSeq);
+  return {
+    unreadSeqs: unread.map(({ seq }) => seq),
+    newestSeq: statements(tx).newest.get(threadSeq)?.seq ?? 0,
+  };
+}
+
+/** Puts back what was read of the messages that there were; what came since stays as it is. */
+export function putBackReadState(tx: Tx, threadSeq: number, { unreadSeqs, newestSeq }: ReadState): void {
+  statements(tx).putBackMessages.run(JSON.stringify(unreadSeqs), threadSeq, newestSeq);
+  statements(tx).putBackThread.run(threadSeq);
 }

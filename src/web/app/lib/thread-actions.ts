@@ -9,8 +9,9 @@ import { type Change, type Refused, readingApi } from "./reading.ts";
 import { fullTime } from "./time.ts";
 import { toast } from "./toast.ts";
 
-/** As the server takes them. */
+/** As the server takes them; fewer of what teaches it, for while it learns it does nothing else. */
 const AT_ONCE = 100;
+const TAUGHT_AT_ONCE = 25;
 
 export type Target = NonNullable<Change["folder"]>;
 type Lists = InfiniteData<ThreadListView, string | undefined>;
@@ -73,10 +74,11 @@ async function inPortions<T>(
   all: readonly T[],
   doing: string,
   work: (portion: readonly T[]) => Promise<void>,
+  atOnce = AT_ONCE,
 ): Promise<void> {
-  for (let from = 0; from < all.length; from += AT_ONCE) {
-    if (all.length > AT_ONCE) toast({ text: `${doing} ${from.toLocaleString()} of ${counted(all.length)}…` });
-    await work(all.slice(from, from + AT_ONCE));
+  for (let from = 0; from < all.length; from += atOnce) {
+    if (all.length > AT_ONCE) toast({ text: `${doing}: ${from.toLocaleString()} of ${counted(all.length)}…` });
+    await work(all.slice(from, from + atOnce));
   }
 }
 
@@ -109,14 +111,16 @@ async function change(threads: readonly ThreadView[], what: Change, done: string
   let count = 0;
   const undo = () => void undoAll(undos);
   try {
-    await inPortions(ids, done ?? "Changed", async (portion) => {
-      const result = await readingApi.change(portion, what);
+    const portion = async (some: readonly string[]) => {
+      const result = await readingApi.change(some, what);
       if (result.undo !== undefined) undos.push(result.undo);
       refused.push(...result.refused);
       count += result.threads.length;
       const now = new Map(result.threads.map((thread) => [thread.id, thread]));
       show(new Set(now.keys()), (thread) => now.get(thread.id));
-    });
+    };
+    const teaches = what.folder !== undefined && what.folder !== "trash";
+    await inPortions(ids, done ?? "Changed", portion, teaches ? TAUGHT_AT_ONCE : AT_ONCE);
     if (refused.length > 0) {
       const text = tellRefused(refused, done ?? "Changed", count);
       toast({ text, tone: "danger", ...(count > 0 && { undo, lasting: true }) });

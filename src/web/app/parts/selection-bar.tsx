@@ -49,6 +49,7 @@ export function SelectionBar({
   }, [isAll]);
 
   const gone = threads.every(({ folder }) => folder === "trash" || folder === "spam");
+  const drafts = threads.every(({ folder }) => folder === "drafts");
   const isIn = (target: Target) => threads.every(({ folder, snoozedUntil }) => folder === target && !snoozedUntil);
   const move = (target: Target) => () => {
     void threadActions.move(threads, target);
@@ -85,15 +86,17 @@ export function SelectionBar({
         </span>
         {manage && (
           <>
-            {!isIn("inbox") && (
+            {!isIn("inbox") && !drafts && (
               <IconButton
                 icon={Inbox}
                 label={threads.every(({ folder }) => folder === "spam") ? "Not spam" : "Move to inbox"}
                 onClick={move("inbox")}
               />
             )}
-            {!isIn("archive") && <IconButton icon={Archive} label="Archive" shortcut="e" onClick={move("archive")} />}
-            {!isIn("spam") && (
+            {!isIn("archive") && !drafts && (
+              <IconButton icon={Archive} label="Archive" shortcut="e" onClick={move("archive")} />
+            )}
+            {!isIn("spam") && !drafts && (
               <IconButton icon={OctagonAlert} label="Mark as spam" shortcut="!" onClick={move("spam")} />
             )}
             {gone ? (
@@ -131,7 +134,7 @@ export function SelectionBar({
               open={menu === "label"}
               onOpenChange={(open) => setMenu(open ? "label" : undefined)}
             />
-            {!gone && (
+            {!gone && !drafts && (
               <SnoozeMenu
                 open={menu === "snooze"}
                 onOpenChange={(open) => setMenu(open ? "snooze" : undefined)}

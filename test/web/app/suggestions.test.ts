@@ -1,0 +1,52 @@
+/** What a search is completed with, by what is being typed. */
+import { expect, test } from "bun:test";
+import { parseQuery } from "../../../src/search/query.ts";
+import { personWanted, suggestionsFor } from "../../../src/web/app/lib/suggestions.ts";
+
+const KNOWN = {
+  people: [{ email: "bea@remote.example", name: "Bea Brand" }, { email: "kim@remote.example" }],
+  labels: ["Billing", "To do"],
+  recent: ["invoice from:kim", "Is it there"],
+};
+const texts = (typed: string, people = KNOWN.people) =>
+  suggestionsFor(typed, { ...KNOWN, people: personWanted(typed) === undefined ? [] : people }).map(({ text }) => text);
+
+test.each<[typed: string, completed: string[]]>([
+  ["has:", ["has:attachment "]],
+  ["oak is:", ["oak is:unread ", "oak is:starred "]],
+  ["oak is:s", ["oak is:starred "]],
+  ["-ha", ["-has:attachment ", "-from:bea@remote.example ", "-from:kim@remote.example "]],
+  ["su", ["subject:", "from:bea@remote.example ", "from:kim@remote.example "]],
+  ["from:b", ["from:bea@remote.example ", "from:kim@remote.example "]],
+  ["FROM:b", ["from:bea@remote.example ", "from:kim@remote.example "]],
+  ["label:", ["label:Billing ", 'label:"To do" ']],
+  ["label:do", ['label:"To do" ']],
+  ['label:"to d', ['label:"To do" ']],
+  [
+    '"two words" bill',
+    ['"two words" from:bea@remote.example ', '"two words" from:kim@remote.example ', '"two words" label:Billing '],
+  ],
+  ["inv", ["invoice from:kim", "from:bea@remote.example ", "from:kim@remote.example "]],
+  ["nothing:here", []],
+])("%j", (typed, completed) => {
+  const people = /nothing/.test(typed) ? [] : KNOWN.people;
+  expect(texts(typed, people)).toEqual(completed);
+});
+
+test("with nothing typed: what was searched for before, then every operator", () => {
+  const found = suggestionsFor("", { ...KNOWN, people: [] });
+  expect(found.slice(0, 2).map(({ kind, text }) => [kind, text])).toEqual([
+    ["recent", "invoice from:kim"],
+    ["recent", "Is it there"],
+  ]);
+  expect(found.slice(2).map(({ shown }) => shown)).toEqual(
+    "from: to: subject: label: has:attachment is:unread is:starred before: after:".split(" "),
+  );
+});
+
+test("days are dates that the search takes", () => {
+  const days = texts("before:");
+  expect(days).toHaveLength(5);
+  for (const text of days) expect(() => parseQuery(text)).not.toThrow();
+  expect(texts(days[0]?.trim() ?? "")).toEqual([]);
+});
