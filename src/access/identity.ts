@@ -23,6 +23,7 @@ export interface IdentityParts {
 export type Identity = ReturnType<typeof openIdentity>;
 
 export function openIdentity({ store, runtime, folder, log }: IdentityParts) {
+  // Backups leave the folder of such keys out (backup/make.ts).
   const secondFactors = createSecondFactors(openSeal(join(folder, "keys", "second-factor.key"), runtime, log), runtime);
   const slowdown = createSlowdown(runtime);
   const touchKey = createLastUse(store, log, "an API key", noteKeyUse);

@@ -1,6 +1,7 @@
 /**
  * Secrets that the appliance itself must be able to read, sealed where they are stored (AES-256-GCM) under a key in a file
- * of its own: a copy of the database tells nothing of them. Of whoever has the whole data folder nothing could be kept.
+ * of its own, which backups leave out: who has a copy of the database learns nothing of them. From who has the whole data
+ * folder nothing could be kept.
  *
  * Invariant: the key is on disk before anything sealed with it is in the database; it is never replaced.
  */
@@ -69,7 +70,7 @@ export function openSeal(path: string, runtime: Pick<Runtime, "randomBytes">, lo
           .setAuthTag(sealed.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES));
         return Buffer.concat([decipher.update(sealed.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()]);
       } catch (error) {
-        log.warn("a sealed secret does not open: its key is gone or another", { context, error });
+        log.warn(`a sealed secret does not open: put the ${path} back that it was sealed with`, { context, error });
         return undefined;
       }
     },

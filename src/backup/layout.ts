@@ -8,7 +8,8 @@
  *     manifest.json
  *     mailroom.db                     the database at one moment
  *     blobs.sha256                    the blobs that it names, in order, as lines for `sha256sum -c` in the backup folder
- *     files/…                         whatever else the data folder has: certificates and their keys
+ *     files/…                         whatever else the data folder has, certificates and their keys; but not the key of
+ *                                     sealed secrets, which would open them to who steals the backup
  */
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";

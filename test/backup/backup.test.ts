@@ -47,6 +47,14 @@ test("a backup has the database, the files that it names, certificates and check
   expect(await ask("backup", "verify", folder)).toMatchObject({ ok: true, blobs: 2, bytes: 11, problems: [] });
 });
 
+test("the key of sealed secrets is not in it: who steals a backup opens none", async () => {
+  const { data, folder, ask } = await openOffice();
+  mkdirSync(join(data, "keys"));
+  writeFileSync(join(data, "keys/second-factor.key"), "the key");
+  await ask<Made>("backup", folder);
+  expect([...filesOf(folder).keys()].filter((path) => path.endsWith(".key"))).toEqual([]);
+});
+
 test("coreutils can check all of it, and nobody else can read it", async () => {
   const { folder, add, ask } = await openOffice();
   await add("first");

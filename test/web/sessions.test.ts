@@ -75,6 +75,20 @@ describe("signing in", () => {
     );
   });
 
+  test("is logged with where it came from, and with nothing that was given", async () => {
+    const fresh = await boot();
+    await setPassword(fresh, fresh.owner.userId);
+    await signIn(fresh, ALICE);
+    await page(fresh).send("POST", "/sign-in", { email: ALICE, password: "a guess of mine" });
+    const said = fresh.lines.filter(({ message }) => /^sign(ed in|-in failed)$/.test(String(message)));
+    expect(said).toMatchObject([
+      { message: "signed in", source: "127.0.0.1", userId: fresh.owner.userId },
+      { message: "sign-in failed", source: "127.0.0.1" },
+    ]);
+    const lines = JSON.stringify(fresh.lines);
+    for (const secret of [PASSWORD, "a guess of mine", ALICE]) expect(lines).not.toContain(secret);
+  });
+
   test.each([
     [{}, 400],
     [{ email: ALICE }, 400],
@@ -124,7 +138,7 @@ describe("a session", () => {
     const fresh = await boot();
     await setPassword(fresh, fresh.owner.userId);
     const [one, other, third] = [await signIn(fresh, ALICE), await signIn(fresh, ALICE), await signIn(fresh, ALICE)];
-    type Listed = { sessions: { id: string; current: boolean; userAgent: string }[] };
+    type Listed = { sessions: { id: string; current: boolean }[] };
     const { body } = await one.get<Listed>("/sessions");
     expect(body.sessions.map(({ current }) => current).sort()).toEqual([false, false, true]);
     const theirs = (await other.get<Listed>("/sessions")).body.sessions.find(({ current }) => current);
@@ -189,6 +203,48 @@ describe("a session", () => {
     expect(await status(used)).toBe(401);
     await fresh.advance(DAY);
     expect(fresh.appliance.store.db.select().from(sessions).all()).toEqual([]);
+  });
+
+  test("that is not kept ends with the browser, and after half an idle day", async () => {
+    const fresh = await boot();
+    await setPassword(fresh, fresh.owner.userId);
+    const answer = await page(fresh).send("POST", "/sign-in", { email: ALICE, password: PASSWORD, keep: false });
+    const [pair = "", ...attributes] = (answer.headers.get("set-cookie") ?? "").split("; ");
+    expect(attributes.sort()).toEqual(["HttpOnly", "Path=/", "SameSite=Strict"]);
+    const unkept = page(fresh, pair);
+    for (let hours = 0; hours < 44; hours += 11) {
+      await fresh.advance(11 * 3_600_000);
+      expect([hours, await status(unkept)]).toEqual([hours, 200]);
+      await fresh.appliance.store.enqueue(() => undefined);
+    }
+    await fresh.advance(12 * 3_600_000);
+    expect(await status(unkept)).toBe(401);
+  });
+
+  test("says where it was begun, and by which browser", async () => {
+    const fresh = await boot({ MAILROOM_TRUSTED_PROXIES: "127.0.0.0/8" });
+    await setPassword(fresh, fresh.owner.userId);
+    const answer = await page(fresh).fetch("/sign-in", {
+      method: "POST",
+      headers: {
+        "content-type": "application/json",
+        "x-forwarded-for": "2001:db8:1:2:3::4",
+        "user-agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+      },
+      body: JSON.stringify({ email: ALICE, password: PASSWORD }),
+    });
+    const mine = page(fresh, answer.headers.get("set-cookie")?.split(";")[0]);
+    const at = new Date(fresh.runtime.now()).toISOString();
+    expect((await mine.get<{ sessions: object[] }>("/sessions")).body.sessions).toEqual([
+      {
+        id: expect.stringMatching(/^ses_/),
+        browser: "Firefox on Linux",
+        source: "2001:db8:1:2::/64",
+        current: true,
+        createdAt: at,
+        lastUsedAt: at,
+      },
+    ]);
   });
 
   test("is the person with the role they have now", async () => {

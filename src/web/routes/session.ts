@@ -4,6 +4,7 @@ import { endSession, endSessions, listSessions, startSession } from "../../acces
 import type { SignIn } from "../../access/sign-in.ts";
 import { t } from "../../api/json-schema.ts";
 import { AppError } from "../../errors.ts";
+import type { Log } from "../../log.ts";
 import { latestChange } from "../../mailbox/changes.ts";
 import type { Runtime } from "../../runtime.ts";
 import type { Store } from "../../store/store.ts";
@@ -19,6 +20,7 @@ export interface SessionParts {
   cookie: SessionCookie;
   identity: { signIn: Pick<SignIn, "inBrowser"> };
   runtime: Pick<Runtime, "now" | "randomBytes">;
+  log: Log;
 }
 
 const MOST_SIGN_IN_BYTES = 16_384;
@@ -38,7 +40,7 @@ const readSignIn = bodyOf(
  * SignInView when a code is missing; 401 says nothing of what was wrong (contract: Sign-in failures). A browser that was
  * signed in gets a new session, whoever it is: a token planted in it is worth nothing.
  */
-export function signInRoute({ store, cookie, identity, runtime }: SessionParts): OpenRoute {
+export function signInRoute({ store, cookie, identity, runtime, log }: SessionParts): OpenRoute {
   return {
     method: "POST",
     path: "/sign-in",
@@ -46,6 +48,8 @@ export function signInRoute({ store, cookie, identity, runtime }: SessionParts):
       const { email, password, code, keep: kept = true } = await readSignIn({ request });
       const signedIn = await identity.signIn.inBrowser({ username: email, secret: password, code, source });
       if (signedIn === "code") return { next: "code" };
+      // Not as whom: what was given may be a password in the wrong field.
+      log.info(signedIn ? "signed in" : "sign-in failed", { source, userId: signedIn?.caller.userId });
       const { token } = store.transact((tx) => {
         // The password may have changed, and the person left, while it was being looked at.
         const caller = signedIn?.present();
@@ -62,7 +66,7 @@ const NO_MATCH = "Email address and password do not match";
 const NO_MATCH_WITH_CODE =
   "Email address, password and code do not match. Each code counts once: wait for the next one";
 
-export function sessionRoutes({ store, cookie, runtime }: SessionParts): Route[] {
+export function sessionRoutes({ store, cookie, runtime }: Omit<SessionParts, "identity" | "log">): Route[] {
   const signedOut = () => new Response(null, { status: 204, headers: { "set-cookie": cookie.drop() } });
   return [
     {

@@ -1,0 +1,73 @@
+/** A session's cookie in a real browser: what scripts, plain HTTP and pages of other origins can do with it. */
+import { afterAll, describe, expect, test } from "bun:test";
+import type { Page } from "playwright-core";
+import { boot } from "../harness/appliance.ts";
+import { PASSWORD, setPassword } from "../harness/browser-session.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
+
+const ALICE = "alice@example.test";
+
+async function signIn(page: Page, origin: string): Promise<void> {
+  page.setDefaultTimeout(10_000);
+  await page.goto(`${origin}/sign-in`);
+  await page.getByLabel("Email address").fill(ALICE);
+  await page.getByLabel("Password").fill(PASSWORD);
+  await page.getByLabel("Password").press("Enter");
+  await page.getByRole("navigation", { name: "Mail" }).waitFor();
+}
+
+/** Another origin of the same site (the port is no part of a site): a browser sends it even SameSite=Strict cookies. */
+const neighbours: { stop(closing: boolean): unknown }[] = [];
+afterAll(async () => {
+  for (const server of neighbours.splice(0)) await server.stop(true);
+});
+
+describe.skipIf(!chromiumPresent)(`a session's cookie${chromiumNote}`, () => {
+  test("is out of reach of scripts, and of pages of another port, which can change nothing with it", async () => {
+    const booted = await boot();
+    await setPassword(booted, booted.owner.userId);
+    const evil = Bun.serve({
+      hostname: "127.0.0.1",
+      port: 0,
+      fetch: () =>
+        new Response(
+          `<form id="f" method="post" action="${booted.http}/app/sign-out" enctype="text/plain"><input name="x"></form>`,
+          { headers: { "content-type": "text/html" } },
+        ),
+    });
+    neighbours.push(evil);
+    const page = await (await (await openBrowser()).newContext()).newPage();
+    await signIn(page, booted.http);
+    expect(await page.evaluate("document.cookie")).toBe("");
+
+    await page.goto(`http://127.0.0.1:${evil.port}/`);
+    const asked = await page.evaluate(`Promise.all([
+      fetch("${booted.http}/app/me", { credentials: "include" }),
+      fetch("${booted.http}/app/sign-out", { method: "POST", credentials: "include", mode: "no-cors" }),
+      fetch("${booted.http}/app/sessions", { method: "DELETE", credentials: "include" }),
+    ].map((answer) => answer.then(() => "answered", () => "refused")))`);
+    expect(asked).toEqual(["refused", "refused", "refused"]);
+    const [posted] = await Promise.all([
+      page.waitForResponse(`${booted.http}/app/sign-out`),
+      page.evaluate("document.getElementById('f').submit()"),
+    ]);
+    expect(posted.status()).toBe(403);
+    await page.goto(booted.http);
+    await page.getByRole("navigation", { name: "Mail" }).waitFor();
+    await page.context().close();
+  }, 60_000);
+
+  test("under https goes over TLS only, to this host only", async () => {
+    const booted = await boot({ MAILROOM_HTTPS: "127.0.0.1:0", MAILROOM_BASE_URL: "https://mail.example.test" });
+    await setPassword(booted, booted.owner.userId);
+    const page = await (await (await openBrowser()).newContext({ ignoreHTTPSErrors: true })).newPage();
+    await signIn(page, `https://${booted.ready.https}`);
+    expect(await page.context().cookies()).toEqual([
+      expect.objectContaining({
+        ...{ name: "__Host-mailroom", path: "/", domain: "127.0.0.1" },
+        ...{ secure: true, httpOnly: true, sameSite: "Strict" },
+      }),
+    ]);
+    await page.context().close();
+  }, 60_000);
+});
