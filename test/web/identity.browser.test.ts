@@ -227,7 +227,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await writer.context().close();
   }, 30_000);
 
-  test("a link to sign in leads to pages of this app alone; who is not kept loses the cookie with the browser", async () => {
+  test("a link to sign in leads to pages of this app alone; who is not kept loses the cookie with the browser; another tab will do", async () => {
     const visitor = await newPage();
     for (const [to, path] of [
       ["https://evil.example/mail", "/mail/inbox"],
@@ -243,6 +243,18 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
       const [cookie] = await visitor.context().cookies();
       expect((cookie?.expires ?? -1) > 0).toBe(path !== "/settings/sessions");
     }
+
+    await visitor.context().clearCookies();
+    await visitor.getByRole("link", { name: "Mail apps" }).click();
+    const again = visitor.getByRole("dialog", { name: "You were signed out" });
+    await again.waitFor();
+    const tab = await visitor.context().newPage();
+    await tab.goto(booted.http);
+    await givePassword(tab);
+    await inMail(tab);
+    await visitor.evaluate("window.dispatchEvent(new Event('focus'))");
+    await visitor.getByRole("heading", { name: "What to tell the app" }).waitFor();
+    expect(await again.count()).toBe(0);
     await visitor.context().close();
   }, 30_000);
 

@@ -30,8 +30,8 @@ export async function ask<T>(method: string, path: string, body?: unknown, how?:
     try {
       return await askOnce<T>(method, path, body, how);
     } catch (error) {
-      if (!(error instanceof Refusal && error.status === 401) || ASKS_WHO.has(path)) throw error;
-      await nextSession();
+      const signedOut = error instanceof Refusal && error.status === 401 && !ASKS_WHO.has(path);
+      if (!signedOut || !(await nextSession())) throw error;
     }
   }
 }

@@ -5,7 +5,7 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
 import { type FormEvent, useEffect, useState } from "react";
-import { sessionBegan } from "../lib/session.ts";
+import { sessionReplaced } from "../lib/session.ts";
 import { type SetupView, setupApi } from "../lib/settings-identity.ts";
 import { Button } from "../parts/button.tsx";
 import { DnsRecords } from "../parts/dns-records.tsx";
@@ -126,7 +126,7 @@ function Done({ made: { address, apiKey, dns } }: { made: SetupView }) {
           kind="primary"
           className="h-9 w-full"
           onClick={() => {
-            sessionBegan();
+            sessionReplaced();
             router.history.push("/mail/inbox");
           }}
         >

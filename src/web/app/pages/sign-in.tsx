@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useRouter, useSearch } from "@tanstack/react-router";
-import { sessionBegan } from "../lib/session.ts";
+import { sessionReplaced } from "../lib/session.ts";
 import { setupQuery } from "../lib/settings-identity.ts";
 import { DoorPage } from "../parts/door-page.tsx";
 import { SignInForm } from "../parts/sign-in-form.tsx";
@@ -27,7 +27,7 @@ export function SignIn() {
         done={() => {
           // What somebody else was shown in this browser is not theirs.
           client.clear();
-          sessionBegan();
+          sessionReplaced();
           router.history.push(to ?? "/mail/inbox");
         }}
       />

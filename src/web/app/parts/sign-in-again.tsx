@@ -1,6 +1,7 @@
 /** Over a page whose session has ended: its person signs in again, and finds everything as they left it. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
+import { api } from "../lib/api.ts";
 import { meQuery } from "../lib/queries.ts";
 import { sessionBegan, useSessionEnded } from "../lib/session.ts";
 import { SignInForm } from "./sign-in-form.tsx";
@@ -18,6 +19,19 @@ function Dialog() {
     dialog.current?.showModal();
     dialog.current?.querySelector<HTMLInputElement>("[data-secret]")?.focus();
   }, []);
+  const goOn = () => {
+    sessionBegan();
+    return client.invalidateQueries();
+  };
+  useEffect(() => {
+    // They may have signed in again in another tab.
+    const look = async () => {
+      const present = await api.me().catch(() => undefined);
+      if (present && present.id === me?.id) await goOn();
+    };
+    window.addEventListener("focus", look);
+    return () => window.removeEventListener("focus", look);
+  });
   return (
     <dialog
       ref={dialog}
@@ -31,15 +45,7 @@ function Dialog() {
         You were signed out
       </h2>
       <p className="mt-1 mb-4 text-sm text-muted">Sign in to go on where you were. Nothing you typed is lost.</p>
-      {me && (
-        <SignInForm
-          email={me.email}
-          done={() => {
-            sessionBegan();
-            return client.invalidateQueries();
-          }}
-        />
-      )}
+      {me && <SignInForm email={me.email} done={goOn} />}
       <p className="mt-4 text-center text-sm">
         <a href="/sign-in" className="text-accent underline">
           Sign in as somebody else
