@@ -1,9 +1,12 @@
 /**
  * What the world provides: the clock, timers, randomness, DNS and outgoing HTTP. The only file that asks the operating
- * system for any of them; tests hand in others.
+ * system for any of them, secure-dns.ts apart, which it alone uses; tests hand in others.
  */
 import { randomBytes } from "node:crypto";
 import { Resolver } from "node:dns/promises";
+import { createSecureDns, type SecureDns } from "./secure-dns.ts";
+
+export type { NameServer, SecureAnswer, SecureDns, Tlsa } from "./secure-dns.ts";
 
 /** The questions the appliance asks of DNS. Rejects with node's `ENOTFOUND`, `ENODATA`, `ETIMEOUT`, … in `code`. */
 export type DnsResolver = Pick<
@@ -18,6 +21,8 @@ export interface Runtime {
   setTimer(wake: () => void, ms: number): () => void;
   randomBytes(size: number): Uint8Array;
   dns: DnsResolver;
+  /** DNS that says what is authenticated; without it, nothing is. */
+  secureDns?: SecureDns;
   /** Certificate authorities (PEM) that are trusted instead of those that the system has. */
   authorities?: readonly string[];
   fetch: typeof fetch;
@@ -37,6 +42,7 @@ export function systemRuntime(dnsServers: readonly string[] = []): Runtime {
     },
     randomBytes: (size) => randomBytes(size),
     dns,
+    secureDns: createSecureDns(dns.getServers(), () => randomBytes(2).readUInt16BE()),
     fetch,
   };
 }

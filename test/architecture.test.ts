@@ -11,7 +11,8 @@ const src = join(root, "src");
 
 const BASE = ["runtime", "errors", "log", "metrics", "network", "destination"];
 const MAY_IMPORT: Record<string, readonly string[]> = {
-  runtime: [],
+  "secure-dns": [],
+  runtime: ["secure-dns"],
   network: [],
   errors: [],
   config: ["errors"],

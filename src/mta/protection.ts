@@ -1,13 +1,15 @@
 /**
- * What TLS has to be like to the hosts that take mail for a domain, as the domain asks for it: by MTA-STS (RFC 8461), and
- * else whatever can be had (RFC 7435).
+ * What TLS has to be like to the hosts that take mail for a domain, as the domain asks for it: by DANE (RFC 7672), else by
+ * MTA-STS (RFC 8461, §2: DANE goes first), and else whatever can be had (RFC 7435).
  *
  * Invariant: what a domain asks for is never given up for want of it: its mail waits.
  */
 import { openHttpClient } from "../http-client.ts";
 import type { Log } from "../log.ts";
 import type { Runtime } from "../runtime.ts";
+import type { Options } from "../store/options.ts";
 import type { Store } from "../store/store.ts";
+import { createDane, type Dane, type DaneHost, problemOfChain } from "./dane.ts";
 import { namesHost } from "./mta-sts.ts";
 import type { TlsPolicy } from "./smtp-connection.ts";
 import { createPolicyFetcher, createStsPolicies, type StsPolicies } from "./sts-policies.ts";
@@ -15,8 +17,8 @@ import { DeliveryFailure, verdictOf } from "./verdict.ts";
 
 export interface Protection {
   /**
-   * Of the hosts of a domain (A-labels), by their names, lower case. The function given rejects with DeliveryFailure,
-   * deferred, for a host that must not have the mail.
+   * Of the hosts of a domain (A-labels), by their names, lower case. Either rejects with DeliveryFailure, deferred: where
+   * what is asked for cannot be known, and for a host that must not have the mail.
    */
   of(domain: string): Promise<(host: string) => Promise<TlsPolicy>>;
   /** Ends what is being asked. */
@@ -24,7 +26,9 @@ export interface Protection {
 }
 
 export interface ProtectionParts {
+  dane: Dane;
   policies: StsPolicies;
+  runtime: Pick<Runtime, "now">;
   log: Log;
 }
 
@@ -32,11 +36,22 @@ export interface ProtectionParts {
 export const ANY_TLS: TlsPolicy = { mode: "opportunistic", verify: false, plainIfBroken: true };
 const VALID_TLS: TlsPolicy = { mode: "required", verify: true, plainIfBroken: false, askedBy: "MTA-STS" };
 
-export function createProtection({ policies, log }: ProtectionParts): Protection {
+export function createProtection({ dane, policies, runtime, log }: ProtectionParts): Protection {
+  /** §3.1.1, §3.2.3: the certificate that a record names, or one for the host or the domain under an anchor. */
+  function daneTls(domain: string, host: string, { base, usable }: DaneHost): TlsPolicy {
+    const encrypted: TlsPolicy = { mode: "required", verify: false, plainIfBroken: false, askedBy: "DANE" };
+    if (usable.length === 0) return encrypted;
+    const names = [...new Set([base, host, domain])];
+    const check: TlsPolicy["check"] = (chain) => problemOfChain(chain, { records: usable, names, now: runtime.now() });
+    return { ...encrypted, check, servername: base };
+  }
+
   return {
     async of(domain) {
-      const policy = await policies.policyFor(domain);
+      const [daneOf, policy] = await Promise.all([dane.of(domain), policies.policyFor(domain)]);
       return async (host) => {
+        const records = await daneOf(host);
+        if (records) return daneTls(domain, host, records);
         if (policy === undefined || policy.mode === "none") return ANY_TLS;
         const isTesting = policy.mode === "testing";
         if (namesHost(policy, host)) return isTesting ? { ...VALID_TLS, otherwise: ANY_TLS } : VALID_TLS;
@@ -55,11 +70,13 @@ export function createProtection({ policies, log }: ProtectionParts): Protection
 /** Over the network, to public addresses only. */
 export function openProtection(parts: {
   store: Pick<Store, "db" | "transact">;
-  runtime: Pick<Runtime, "dns" | "now" | "setTimer" | "authorities">;
+  options: Pick<Options, "get">;
+  runtime: Pick<Runtime, "dns" | "secureDns" | "now" | "setTimer" | "authorities">;
   log: Log;
 }): Protection {
   const { runtime, log } = parts;
   const none: readonly string[] = [];
   const http = openHttpClient({ runtime, allow: () => none });
-  return createProtection({ policies: createStsPolicies({ ...parts, fetcher: createPolicyFetcher(http) }), log });
+  const policies = createStsPolicies({ ...parts, fetcher: createPolicyFetcher(http) });
+  return createProtection({ dane: createDane(parts), policies, runtime, log });
 }

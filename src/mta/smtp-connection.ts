@@ -2,8 +2,10 @@
  * A connection to one address of a mail host, up to where mail may be sent: TCP, greeting, EHLO and TLS, over nodemailer,
  * with a time limit for each step and an end for every call, which nodemailer leaves open when a connection is lost.
  */
+import type { X509Certificate } from "node:crypto";
 import { connect as connectTcp, isIP, type Socket } from "node:net";
 import type { Writable } from "node:stream";
+import { TLSSocket } from "node:tls";
 import SMTPConnection, { type SMTPConnectionOptions } from "nodemailer/lib/smtp-connection";
 import type { Log } from "../log.ts";
 import type { Runtime } from "../runtime.ts";
@@ -16,6 +18,10 @@ export interface TlsPolicy {
   verify: boolean;
   /** Where TLS is offered and fails: go on without, over a new connection. */
   plainIfBroken: boolean;
+  /** What is wrong with the chain of certificates that the host shows, its own first; undefined for nothing. */
+  check?: (chain: readonly X509Certificate[]) => string | undefined;
+  /** The name that TLS is asked for, where it is not the host's. */
+  servername?: string;
   /** Who asks for it, for people. */
   askedBy?: string;
   /** How to go on instead, over a new connection, where it comes to nothing; that is then logged. */
@@ -72,6 +78,7 @@ const CONNECT_MS = 20_000;
 /** Greeting, EHLO and TLS (RFC 5321 §4.5.3.2.1: 5 minutes for the greeting alone). */
 const SETUP_MS = 5 * 60_000;
 const QUIT_MS = 5_000;
+const LONGEST_CHAIN = 10;
 
 /** Of nodemailer what its types leave out. */
 interface Inside {
@@ -154,7 +161,7 @@ async function open(target: Target, world: ClientWorld, withTls: boolean): Promi
     ignoreTLS: !withTls,
     tls: {
       rejectUnauthorized: tls.verify,
-      ...(isIP(host) ? {} : { servername: host }),
+      ...(isIP(host) ? {} : { servername: tls.servername ?? host }),
       ...(runtime.authorities && { ca: [...runtime.authorities] }),
     },
     connectionTimeout: SETUP_MS,
@@ -206,6 +213,11 @@ async function open(target: Target, world: ClientWorld, withTls: boolean): Promi
     nodemailer.close();
     throw setupFailure(target, nodemailer, error as SmtpError);
   }
+  const problem = nodemailer.secure ? tls.check?.(chainOf(nodemailer._socket)) : undefined;
+  if (problem !== undefined) {
+    nodemailer.close();
+    throw tlsFailure(target, problem);
+  }
   log.debug("connected", { remote: host, address: target.address, port, tls: nodemailer.secure });
   return {
     target,
@@ -254,14 +266,29 @@ function openSocket(target: Target, { runtime, signal }: ClientWorld): Promise<S
   });
 }
 
+function tlsFailure(target: Target, reason: string): TlsFailure {
+  const { askedBy } = target.tls;
+  const what = askedBy === undefined ? "no TLS" : `no TLS as ${askedBy} asks for it`;
+  return new TlsFailure(unansweredBy(target, "4.7.5", `${what}: ${reason}`));
+}
+
+/** The certificates that the remote shows, its own first, each with its issuer after it. */
+function chainOf(socket: Socket | false): X509Certificate[] {
+  const chain: X509Certificate[] = [];
+  let next = socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined;
+  while (next && chain.length < LONGEST_CHAIN) {
+    chain.push(next);
+    next = next.issuerCertificate;
+  }
+  return chain;
+}
+
 function setupFailure(target: Target, nodemailer: NodemailerConnection, error: SmtpError): DeliveryFailure {
   // After STARTTLS, whatever goes wrong before the next EHLO is answered is put down to TLS.
   const isTls = nodemailer.startedTls || nodemailer.upgrading;
   const { responseCode: code, response = "" } = error;
   if (isTls) {
-    const { askedBy } = target.tls;
-    const what = askedBy === undefined ? "no TLS" : `no TLS as ${askedBy} asks for it`;
-    return new TlsFailure(unansweredBy(target, "4.7.5", `${what}: ${code ? response : reasonOf(error)}`));
+    return tlsFailure(target, code ? response : reasonOf(error));
   }
   if (!isRefusal(code)) return new DeliveryFailure(unansweredBy(target, "4.4.2", reasonOf(error)));
   const command = error.command === "CONN" ? "connect" : "ehlo";

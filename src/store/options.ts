@@ -227,6 +227,11 @@ export const SETTINGS = {
     "none",
   ),
   "smtp.outboundPort": number({ unit: "port", min: 1, max: 65_535, integer: true }, 25, "Port on remote MX hosts"),
+  "smtp.trustedResolvers": orWord(
+    "none",
+    networks("Networks of resolvers that are believed to have checked DNSSEC, which DANE needs; none: no DANE"),
+    LOOPBACK,
+  ),
   "smtp.maxMessageBytes": number(
     { unit: "bytes", min: 1024, max: 1_073_741_824, integer: true },
     26_214_400,

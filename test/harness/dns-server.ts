@@ -17,14 +17,17 @@ export interface Records {
   ns?: readonly string[];
   cname?: string;
   ptr?: readonly string[];
+  tlsa?: readonly (readonly [usage: number, selector: number, matchingType: number, data: Uint8Array])[];
+  /** The server says that it has authenticated what it answers of the name. */
+  secure?: true;
 }
 
 /** By name, lower case. A name that is not there does not exist; one with records of other types has no data. */
 export type Zone = Record<string, Records | "SERVFAIL" | "silence">;
 
-type Type = Exclude<keyof Records, "cname"> | "cname";
+type Type = Exclude<keyof Records, "secure">;
 
-const NUMBER_OF_TYPE: Record<Type, number> = { a: 1, ns: 2, cname: 5, ptr: 12, mx: 15, txt: 16, aaaa: 28 };
+const NUMBER_OF_TYPE: Record<Type, number> = { a: 1, ns: 2, cname: 5, ptr: 12, mx: 15, txt: 16, aaaa: 28, tlsa: 52 };
 const TYPE_OF_NUMBER = new Map(Object.entries(NUMBER_OF_TYPE).map(([type, number]) => [number, type as Type]));
 const NAME_ERROR = 3;
 const SERVER_FAILURE = 2;
@@ -48,6 +51,22 @@ function lookUp(zone: Zone, asked: string, type: Type | undefined): Found | "NXD
   }
   return "SERVFAIL";
 }
+
+/** Whether every name on the way is authenticated. */
+function isSecure(zone: Zone, asked: string): boolean {
+  let records = zone[asked.toLowerCase()];
+  for (let step = 0; step < 8; step++) {
+    if (typeof records !== "object" || !records.secure) return false;
+    if (records.cname === undefined) return true;
+    records = zone[records.cname.toLowerCase()];
+  }
+  return false;
+}
+
+/** What fits into an answer over UDP. */
+const UDP_BYTES = 1_232;
+const AUTHENTIC_DATA = 0x20;
+const TRUNCATED = 0x200;
 
 /** A resolver that answers from the description. A silent name is a timeout at once. */
 export function zone(description: Zone): DnsResolver {
@@ -91,24 +110,27 @@ export async function startDnsServer(description: Zone): Promise<DnsServer> {
   const questions: string[] = [];
 
   /** Undefined for silence. */
-  function answerTo(query: Buffer): Buffer | undefined {
+  function answerTo(query: Buffer, largest: number): Buffer | undefined {
     const { name, type, end } = questionOf(query);
     questions.push(`${type ?? "other"} ${name}`);
     const found = lookUp(description, name, type);
     if (found === "silence") return undefined;
-    const answers = typeof found === "string" ? [] : found;
+    const answers = typeof found === "string" ? [] : found.map(encodeRecord);
+    const isTooLarge = Buffer.concat(answers).length > largest - end;
     const header = Buffer.alloc(12);
     query.copy(header, 0, 0, 2);
+    const code = found === "NXDOMAIN" ? NAME_ERROR : found === "SERVFAIL" ? SERVER_FAILURE : 0;
+    const flags = (isSecure(description, name) ? AUTHENTIC_DATA : 0) | (isTooLarge ? TRUNCATED : 0);
     // Response, authoritative, recursion desired and available.
-    header.writeUInt16BE(0x8580 | (found === "NXDOMAIN" ? NAME_ERROR : found === "SERVFAIL" ? SERVER_FAILURE : 0), 2);
+    header.writeUInt16BE(0x8580 | flags | code, 2);
     header.writeUInt16BE(1, 4);
-    header.writeUInt16BE(answers.length, 6);
-    return Buffer.concat([header, query.subarray(12, end), ...answers.map(encodeRecord)]);
+    header.writeUInt16BE(isTooLarge ? 0 : answers.length, 6);
+    return Buffer.concat([header, query.subarray(12, end), ...(isTooLarge ? [] : answers)]);
   }
 
   const socket = createSocket("udp4");
   socket.on("message", (query, { port, address }) => {
-    const answer = answerTo(query);
+    const answer = answerTo(query, UDP_BYTES);
     if (answer) socket.send(answer, port, address);
   });
   // RFC 1035 §4.2.2: each message after its length.
@@ -119,7 +141,7 @@ export async function startDnsServer(description: Zone): Promise<DnsServer> {
       buffered = Buffer.concat([buffered, chunk]);
       while (buffered.length >= 2 && buffered.length >= 2 + buffered.readUInt16BE()) {
         const end = 2 + buffered.readUInt16BE();
-        const answer = answerTo(buffered.subarray(2, end));
+        const answer = answerTo(buffered.subarray(2, end), 65_535);
         buffered = buffered.subarray(end);
         const length = Buffer.alloc(2);
         length.writeUInt16BE(answer?.length ?? 0);
@@ -193,6 +215,10 @@ function encodeData(type: Type, value: unknown): Buffer {
     const number = Buffer.alloc(2);
     number.writeUInt16BE(preference);
     return Buffer.concat([number, encodeName(exchange)]);
+  }
+  if (type === "tlsa") {
+    const [usage, selector, matchingType, data] = value as [number, number, number, Uint8Array];
+    return Buffer.concat([Buffer.from([usage, selector, matchingType]), data]);
   }
   const text = value as string;
   if (type === "a") return Buffer.from(text.split(".").map(Number));

@@ -29,7 +29,9 @@ async function send(policy: StsPolicy | undefined, ...scripts: (RemoteScript & {
   const { log, lines } = testLog(runtime);
   const values: Record<string, unknown> = { "smtp.relay": "none", "smtp.outboundPort": remotes[0]?.port };
   const options = { get: (name: string) => values[name] } as Pick<Options, "get">;
-  const protection = createProtection({ policies: { policyFor: async () => policy, close() {} }, log });
+  const dane = { of: async () => async () => undefined };
+  const policies = { policyFor: async () => policy, close() {} };
+  const protection = createProtection({ dane, policies, runtime, log });
   const transport = createTransport({ runtime, hostname: "us.test", options, protection, log });
   const content = Buffer.from("Subject: Hi\r\n\r\nText\r\n");
   const warnings = () => lines.filter(({ level }) => level === "warn");

@@ -30,6 +30,7 @@ test("every setting of the contract, with its default", () => {
     "sending.maxRecipients": "100",
     "smtp.relay": "none",
     "smtp.outboundPort": "25",
+    "smtp.trustedResolvers": "127.0.0.0/8,::1/128",
     "smtp.maxMessageBytes": "26214400",
     "smtp.retrySeconds": "60,300,900,1800,3600,7200,14400,28800,57600",
     "mtaSts.mode": "testing",

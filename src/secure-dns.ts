@@ -1,0 +1,179 @@
+/**
+ * Questions to DNS whose answers tell whether the resolver has authenticated them (DNSSEC, RFC 4035 §3.2.3), which node's
+ * own resolver does not say. Part of runtime.ts, and used by nothing else.
+ *
+ * Invariant: only an answer to the very question that was asked, from where it was sent, is taken.
+ */
+import { createSocket } from "node:dgram";
+import { connect } from "node:net";
+import {
+  AUTHENTIC_DATA,
+  type DecodedPacket,
+  decode,
+  encode,
+  type Packet,
+  RECURSION_DESIRED,
+  streamDecode,
+  streamEncode,
+} from "dns-packet";
+
+export type SecureType = "A" | "AAAA" | "MX" | "TLSA";
+
+/** RFC 6698 §2.1 */
+export interface Tlsa {
+  usage: number;
+  selector: number;
+  matchingType: number;
+  data: Uint8Array;
+}
+
+export interface SecureAnswer {
+  /** The resolver says that it has authenticated everything in the answer, or that there is none. */
+  authenticated: boolean;
+  /** The name that the records are of: the one asked for, or where its CNAME records lead. Lower case. */
+  name: string;
+  /** Host names of MX records, lower case without a final dot, those of TLSA records; empty when there are none. */
+  hosts: string[];
+  tlsa: Tlsa[];
+}
+
+export interface NameServer {
+  /** IP address. */
+  host: string;
+  port: number;
+}
+
+export interface SecureDns {
+  readonly servers: readonly NameServer[];
+  /** Asks one of them. Rejects with node's `ETIMEOUT`, `ESERVFAIL`, … in `code`. */
+  ask(server: NameServer, name: string, type: SecureType): Promise<SecureAnswer>;
+}
+
+const ATTEMPTS = 2;
+const ATTEMPT_MS = 5_000;
+/** RFC 9715: no fragments on the way. */
+const UDP_BYTES = 1_232;
+
+/**
+ * `servers`: `ip` or `ip:port`. `randomNumber`: below 65,536, for the id of a question. `attemptMs`: how long an answer is
+ * waited for.
+ */
+export function createSecureDns(
+  servers: readonly string[],
+  randomNumber: () => number,
+  attemptMs = ATTEMPT_MS,
+): SecureDns {
+  async function ask(server: NameServer, name: string, type: SecureType): Promise<SecureAnswer> {
+    let failure: unknown;
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      const query: Packet = {
+        type: "query",
+        id: randomNumber(),
+        // RFC 6840 §5.7: we understand what the bit means, and need no signatures.
+        flags: RECURSION_DESIRED | AUTHENTIC_DATA,
+        questions: [{ type, name }],
+        additionals: [{ type: "OPT", name: ".", udpPayloadSize: UDP_BYTES, flags: 0, options: [] } as never],
+      };
+      try {
+        const answer = await overUdp(query, server, attemptMs);
+        return read(answer.flag_tc ? await overTcp(query, server, attemptMs) : answer, name, type);
+      } catch (error) {
+        failure = error;
+        if ((error as { code?: string }).code !== "ETIMEOUT") break;
+      }
+    }
+    throw failure;
+  }
+  return { servers: servers.map(nameServer), ask };
+}
+
+function nameServer(server: string): NameServer {
+  const [, bracketed, plain, port] = /^(?:\[([^\]]+)\]|([^:]+))(?::(\d+))?$/.exec(server) ?? [];
+  return { host: bracketed ?? plain ?? server, port: Number(port ?? 53) };
+}
+
+const failed = (code: string, message: string): Error => Object.assign(new Error(message), { code });
+
+/** Whether it answers the question. */
+function answers(answer: DecodedPacket, query: Packet): boolean {
+  const [asked] = query.questions ?? [];
+  const [repeated] = answer.questions ?? [];
+  return (
+    answer.type === "response" &&
+    answer.id === query.id &&
+    repeated?.type === asked?.type &&
+    repeated?.name.toLowerCase() === asked?.name.toLowerCase()
+  );
+}
+
+function overUdp(query: Packet, { host, port }: NameServer, ms: number): Promise<DecodedPacket> {
+  const socket = createSocket(host.includes(":") ? "udp6" : "udp4");
+  const answered = new Promise<DecodedPacket>((resolve, reject) => {
+    const timer = setTimeout(() => reject(failed("ETIMEOUT", "no answer in time")), ms);
+    socket.once("close", () => clearTimeout(timer));
+    socket.once("error", reject);
+    socket.on("message", (message) => {
+      const answer = decoded(() => decode(message));
+      // Anybody may send anything: the right answer may be still to come.
+      if (answer && answers(answer, query)) resolve(answer);
+    });
+    // Connected, it takes only what comes from there.
+    socket.connect(port, host, () => socket.send(encode(query)));
+  });
+  return answered.finally(() => socket.close());
+}
+
+function overTcp(query: Packet, { host, port }: NameServer, ms: number): Promise<DecodedPacket> {
+  const socket = connect({ host, port });
+  const answered = new Promise<DecodedPacket>((resolve, reject) => {
+    let received = Buffer.alloc(0);
+    socket.setTimeout(ms, () => reject(failed("ETIMEOUT", "no answer in time")));
+    socket.once("error", reject);
+    socket.once("close", () => reject(failed("ECONNRESET", "the connection was closed")));
+    socket.once("connect", () => socket.write(streamEncode(query)));
+    socket.on("data", (chunk: Buffer) => {
+      received = Buffer.concat([received, chunk]);
+      if (received.length < 2 || received.length < 2 + received.readUInt16BE()) return;
+      const answer = decoded(() => streamDecode(received) as DecodedPacket);
+      if (answer && answers(answer, query)) resolve(answer);
+      else reject(failed("EBADRESP", "the answer is to another question"));
+    });
+  });
+  return answered.finally(() => socket.destroy());
+}
+
+function decoded(read: () => DecodedPacket): DecodedPacket | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
+}
+
+/** The longest chain of aliases that is followed. */
+const MOST_ALIASES = 16;
+
+function read(answer: DecodedPacket, asked: string, type: SecureType): SecureAnswer {
+  const { rcode } = answer as DecodedPacket & { rcode: string };
+  if (rcode !== "NOERROR" && rcode !== "NXDOMAIN") throw failed(`E${rcode}`, `DNS answers ${rcode} for ${asked}`);
+  const records = answer.answers ?? [];
+  let name = lower(asked);
+  for (let step = 0; step < MOST_ALIASES; step++) {
+    const alias = records.find((record) => record.type === "CNAME" && lower(record.name) === name);
+    if (alias?.type !== "CNAME") break;
+    name = lower(alias.data);
+  }
+  const own = records.filter((record) => lower(record.name) === name);
+  return {
+    authenticated: answer.flag_ad,
+    name,
+    hosts: own.flatMap((record) => (record.type === "MX" && type === "MX" ? lower(record.data.exchange) : [])),
+    tlsa: own.flatMap((record) => {
+      if (record.type !== "TLSA") return [];
+      const { usage, selector, matchingType, certificate } = record.data;
+      return { usage, selector, matchingType, data: certificate };
+    }),
+  };
+}
+
+const lower = (name: string): string => name.toLowerCase().replace(/\.$/, "");

@@ -1,0 +1,30 @@
+/** Certificates under an authority of their own, valid from yesterday until ten years from now unless told. */
+import "reflect-metadata";
+import * as x509 from "@peculiar/x509";
+import type { KeyPair } from "../../src/tls/certificates.ts";
+import { START } from "./runtime.ts";
+
+const DAY_MS = 24 * 60 * 60_000;
+const ALGORITHM = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
+const FROM = new Date(START - DAY_MS);
+const UNTIL = new Date(START + 3_650 * DAY_MS);
+
+const newKeys = () => crypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
+
+/** The pair of a host, with the authority's certificate after its own; and that certificate by itself, PEM. */
+export async function makeChain(host: string, until = UNTIL): Promise<{ pair: KeyPair; authority: string }> {
+  const [rootKeys, keys] = [await newKeys(), await newKeys()];
+  const root = await x509.X509CertificateGenerator.createSelfSigned({
+    ...{ name: "CN=An authority", serialNumber: "01", notBefore: FROM, notAfter: UNTIL },
+    ...{ signingAlgorithm: ALGORITHM, keys: rootKeys },
+    extensions: [new x509.BasicConstraintsExtension(true, undefined, true)],
+  });
+  const own = await x509.X509CertificateGenerator.create({
+    ...{ subject: `CN=${host}`, issuer: root.subject, serialNumber: "02", notBefore: FROM, notAfter: until },
+    ...{ signingAlgorithm: ALGORITHM, publicKey: keys.publicKey, signingKey: rootKeys.privateKey },
+    extensions: [new x509.SubjectAlternativeNameExtension([{ type: "dns", value: host }])],
+  });
+  const key = x509.PemConverter.encode(await crypto.subtle.exportKey("pkcs8", keys.privateKey), "PRIVATE KEY");
+  const authority = root.toString("pem");
+  return { pair: { cert: `${own.toString("pem")}\n${authority}`, key }, authority };
+}
