@@ -73,7 +73,7 @@ async function pack(scratch: string, folder: string, time: number): Promise<Uint
     ...["tar", "--create", "--file", tar, "--format=ustar", "--sort=name", `--mtime=@${time}`],
     ...["--owner=root:0", "--group=root:0", "--no-acls", "--no-xattrs", "--no-selinux", folder],
   );
-  const packed = Bun.gzipSync(readFileSync(tar), { level: 9, library: "libdeflate" });
+  const packed = Bun.gzipSync(readFileSync(tar), { level: 6, library: "libdeflate" });
   rmSync(tar);
   return packed;
 }

@@ -5,14 +5,8 @@
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { readLock } from "./lock.ts";
 import { tell, told } from "./tools.ts";
-
-interface Lock {
-  packages: Record<string, { version?: string; integrity?: string } | undefined>;
-}
-
-export const readLock = (root: string): Lock =>
-  JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")) as Lock;
 
 /** @throws Error when the content is not what `integrity` (`sha512-…`, base64) says */
 export function checkIntegrity(name: string, content: Uint8Array, integrity: string | undefined): void {
@@ -29,7 +23,7 @@ export function checkIntegrity(name: string, content: Uint8Array, integrity: str
 export async function fetchBun(root: string, name: string, folder: string): Promise<string> {
   const installed = join(root, "node_modules", name, "bin/bun");
   if (existsSync(installed)) return installed;
-  const { version, integrity } = readLock(root).packages[`node_modules/${name}`] ?? {};
+  const { version, integrity } = readLock(root).get(`node_modules/${name}`) ?? {};
   mkdirSync(folder, { recursive: true });
   const packed = await told(root, "npm", "pack", "--silent", "--pack-destination", folder, `${name}@${version}`);
   const archive = join(folder, packed.split("\n").at(-1) ?? "");

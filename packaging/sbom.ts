@@ -1,6 +1,7 @@
 /** The parts of a release, as CycloneDX: what npm says, less what would differ between two who ask it. */
 import { createHash } from "node:crypto";
 import { name, version } from "../package.json" with { type: "json" };
+import { shippedPackages } from "./lock.ts";
 import { told } from "./tools.ts";
 
 interface Component {
@@ -9,7 +10,7 @@ interface Component {
 
 interface Bom {
   serialNumber?: string;
-  metadata: { timestamp: string; tools?: unknown; component: { type: string; name: string } };
+  metadata: { timestamp: string; tools?: unknown; component: Component & { type: string; name: string } };
   components: Component[];
   dependencies: { ref: string; dependsOn: string[] }[];
 }
@@ -18,8 +19,12 @@ const byText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /** JSON. `time`: of the commit, epoch seconds. */
 export async function listParts(root: string, time: number): Promise<string> {
-  const asked = ["sbom", "--sbom-format=cyclonedx", "--omit=dev", "--omit=optional", "--package-lock-only"];
-  const bom = JSON.parse(await told(root, "npm", ...asked)) as Bom;
+  const bom = JSON.parse(await told(root, "npm", "sbom", "--sbom-format=cyclonedx", "--package-lock-only")) as Bom;
+  // Asked to omit those for development, npm omits those that are for both as well.
+  const shipped = new Set(shippedPackages(root).map(({ name, version }) => `${name}@${version}`));
+  const isShipped = (ref: string): boolean => shipped.has(ref) || ref === bom.metadata.component["bom-ref"];
+  bom.components = bom.components.filter((component) => isShipped(component["bom-ref"]));
+  bom.dependencies = bom.dependencies.filter(({ ref }) => isShipped(ref));
   // A version of npm, the folder's name, and a random number.
   delete bom.metadata.tools;
   delete bom.serialNumber;
@@ -27,7 +32,7 @@ export async function listParts(root: string, time: number): Promise<string> {
   bom.metadata.timestamp = new Date(time * 1000).toISOString();
   bom.components.sort((a, b) => byText(a["bom-ref"], b["bom-ref"]));
   bom.dependencies.sort((a, b) => byText(a.ref, b.ref));
-  for (const { dependsOn } of bom.dependencies) dependsOn.sort(byText);
+  for (const entry of bom.dependencies) entry.dependsOn = entry.dependsOn.filter(isShipped).sort(byText);
   const digest = createHash("sha256").update(`${name}@${version}`).update(JSON.stringify(bom)).digest("hex");
   // RFC 9562 §5.8: a UUID whose bits are ours to choose.
   const uuid = digest.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/, "$1-$2-8$3-8$4-$5");

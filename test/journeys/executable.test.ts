@@ -1,6 +1,6 @@
 /** `npm run build` makes one executable that runs from any folder with no file beside it. */
 import { expect, test } from "bun:test";
-import { copyFileSync, readdirSync } from "node:fs";
+import { copyFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { apiClient } from "../harness/api.ts";
 import { buildExecutable, builtExecutable } from "../harness/executable.ts";
@@ -12,6 +12,11 @@ test("the executable stands alone: it sets up, serves, takes mail and gives it o
   const folder = temporaryFolder();
   const executable = builtExecutable ?? (await buildExecutable(join(temporaryFolder(), "mailroom")));
   copyFileSync(executable, join(folder, "mailroom"));
+  // What lies about where somebody stands is nobody's word to the program.
+  writeFileSync(join(folder, ".env"), "MAILROOM_LOG=nonsense\n");
+  writeFileSync(join(folder, "bunfig.toml"), 'preload = ["./lies-about.ts"]\n');
+  writeFileSync(join(folder, "lies-about.ts"), "process.exit(9);\n");
+  const before = readdirSync(folder);
   const place: Place = { data: join(folder, "data"), cwd: folder, program: [join(folder, "mailroom")] };
   const { apiKey } = await runJson<{ apiKey: string }>(
     place,
@@ -29,5 +34,5 @@ test("the executable stands alone: it sets up, serves, takes mail and gives it o
   expect(status).toBe(200);
   expect(body.threads.map((thread) => thread.subject)).toEqual(["To the executable"]);
   expect(await server.kill("SIGTERM")).toBe(0);
-  expect(readdirSync(folder).sort()).toEqual(["data", "mailroom"]);
+  expect(readdirSync(folder).sort()).toEqual([...before, "data"].sort());
 }, 300_000);

@@ -1,0 +1,190 @@
+/** `npm run release`: the same bytes for the same commit, in whatever folder, and all that an archive needs in it. */
+import { describe, expect, test } from "bun:test";
+import {
+  appendFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { arch } from "node:os";
+import { dirname, join } from "node:path";
+import { version } from "../../package.json" with { type: "json" };
+import { shippedPackages } from "../../packaging/lock.ts";
+import { checkIntegrity } from "../../packaging/runtimes.ts";
+import { told } from "../../packaging/tools.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+
+const ROOT = join(import.meta.dir, "../..");
+const TARGET = arch() === "arm64" ? "linux-arm64" : "linux-x64";
+const NAME = `mailroom-${version}-${TARGET}`;
+
+/** The working tree as somebody has it who cloned it when it is committed, in a folder of its own. */
+async function clone(): Promise<string> {
+  const folder = join(temporaryFolder(), "mailroom");
+  const files = await told(ROOT, "git", "ls-files", "--cached", "--others", "--exclude-standard", "-z");
+  for (const file of files.split("\0").filter((name) => name !== "")) {
+    if (!(await Bun.file(join(ROOT, file)).exists())) continue;
+    mkdirSync(dirname(join(folder, file)), { recursive: true });
+    cpSync(join(ROOT, file), join(folder, file));
+  }
+  const author = ["-c", "user.name=A", "-c", "user.email=a@example.test"];
+  await told(folder, "git", "init", "--quiet");
+  // As a link it is no folder, which is what .gitignore has.
+  appendFileSync(join(folder, ".git/info/exclude"), "node_modules\n");
+  await told(folder, "git", "add", "--all");
+  const at = "2026-01-02T03:04:05Z";
+  await told(
+    folder,
+    "env",
+    `GIT_COMMITTER_DATE=${at}`,
+    "git",
+    ...author,
+    "commit",
+    "--quiet",
+    `--date=${at}`,
+    "-m",
+    "all",
+  );
+  return folder;
+}
+
+/** Packages that are installed, without installing them. */
+async function withPackages(folder: string, how: "linked" | "copied"): Promise<string> {
+  const [from, to] = [join(ROOT, "node_modules"), join(folder, "node_modules")];
+  if (how === "linked") symlinkSync(from, to);
+  else
+    await told(
+      ROOT,
+      "sh",
+      "-c",
+      `cp -al "${from}" "${to}" 2>/dev/null || { rm -rf "${to}"; cp -a "${from}" "${to}"; }`,
+    );
+  return folder;
+}
+
+const release = (folder: string, ...args: string[]): Promise<string> =>
+  told(folder, process.execPath, "packaging/release.ts", ...args);
+
+/** ELF: e_machine, and what the loader is called. */
+const KINDS: [target: string, machine: number, loader: string][] = [
+  ["linux-x64", 62, "/lib64/ld-linux-x86-64.so.2"],
+  ["linux-x64-musl", 62, "/lib/ld-musl-x86_64.so.1"],
+  ["linux-arm64", 183, "/lib/ld-linux-aarch64.so.1"],
+  ["linux-arm64-musl", 183, "/lib/ld-musl-aarch64.so.1"],
+];
+/** As Debian's qemu-user-static and libc6-arm64-cross have them. */
+const EMULATOR = "qemu-aarch64-static";
+const ARM64_ROOT = "/usr/aarch64-linux-gnu";
+
+const asked = process.env.MAILROOM_TEST_RELEASE !== undefined;
+const note = asked ? "" : " (skipped: with MAILROOM_TEST_RELEASE=1 it takes a minute, and runtimes from npm)";
+
+describe.skipIf(!asked)(`a release${note}`, () => {
+  let out = "";
+
+  test("has the same bytes, whoever makes it of that commit, and wherever", async () => {
+    const [one, other] = [await withPackages(await clone(), "copied"), await withPackages(await clone(), "linked")];
+    const [all, alone] = await Promise.all([release(one), release(other, "--out", join(other, "elsewhere"), TARGET)]);
+    expect(all.match(/^[0-9a-f]{64} {2}\S+$/gm)).toHaveLength(5);
+    for (const sum of alone.split("\n")) expect(all.split("\n")).toContain(sum);
+    out = join(one, "dist/release");
+    await told(out, "sha256sum", "--check", "--strict", "SHA256SUMS");
+  }, 600_000);
+
+  test("has everything in its archives that installing takes", async () => {
+    expect((await told(out, "tar", "--list", "--verbose", "--gzip", "--file", `${NAME}.tar.gz`)).split("\n")).toEqual(
+      [
+        ["drwxr-xr-x", ""],
+        ["-rw-r--r--", "CHANGELOG.md"],
+        ["-rw-r--r--", "LICENSE"],
+        ["-rw-r--r--", "README.md"],
+        ["-rw-r--r--", "THIRD-PARTY-LICENSES"],
+        ["-rwxr-xr-x", "install.sh"],
+        ["-rwxr-xr-x", "mailroom"],
+        ["drwxr-xr-x", "packaging/"],
+        ["-rwxr-xr-x", "packaging/mailroom"],
+        ["-rw-r--r--", "packaging/mailroom.service"],
+        ["-rw-r--r--", "sbom.cdx.json"],
+      ].map(([mode, file]) =>
+        expect.stringMatching(new RegExp(`^${mode} root/root +\\d+ 2026-01-02 03:04 ${NAME}/${file}$`)),
+      ),
+    );
+    await told(out, "tar", "--extract", "--gzip", "--file", `${NAME}.tar.gz`);
+    expect(await told(out, join(out, NAME, "mailroom"), "version")).toBe(version);
+
+    // Every package that is not for development alone is named, with its licence.
+    const bom = JSON.parse(readFileSync(join(out, `mailroom-${version}.cdx.json`), "utf8"));
+    expect(bom).toMatchObject({ bomFormat: "CycloneDX", metadata: { component: { name: "mailroom", version } } });
+    const parts = (bom.components as { name: string; version: string }[]).map((part) => `${part.name} ${part.version}`);
+    const licences = readFileSync(join(out, NAME, "THIRD-PARTY-LICENSES"), "utf8");
+    const shipped = shippedPackages(ROOT);
+    expect(shipped.length).toBeGreaterThan(100);
+    expect(parts.sort()).toEqual([...new Set(shipped.map(({ name, version }) => `${name} ${version}`))].sort());
+    for (const { name, version } of shipped)
+      expect(licences).toMatch(new RegExp(`^${RegExp.escape(`${name} ${version}`)}( \\(|$)`, "m"));
+    expect(parts.filter((part) => /^(knip|fast-check|playwright-core) /.test(part))).toEqual([]);
+    expect(licences).toContain("Permission is hereby granted");
+  });
+
+  test("is made for every kind of machine", async () => {
+    for (const [target, machine, loader] of KINDS) {
+      const name = `mailroom-${version}-${target}`;
+      await told(out, "tar", "--extract", "--gzip", "--file", `${name}.tar.gz`, `${name}/mailroom`);
+      const head = new DataView(
+        await Bun.file(join(out, name, "mailroom"))
+          .slice(0, 4096)
+          .arrayBuffer(),
+      );
+      expect([target, head.getUint32(0), head.getUint16(18, true)]).toEqual([target, 0x7f454c46, machine]);
+      expect(new TextDecoder("latin1").decode(head)).toContain(`${loader}\0`);
+    }
+  });
+
+  // The libraries of musl are not Debian's: executables for it are looked at, and not run.
+  const emulated = Bun.which(EMULATOR) !== null && existsSync(join(ARM64_ROOT, "lib/libc.so.6"));
+  test.skipIf(!emulated)(
+    `runs on arm64${emulated ? "" : ` (skipped: ${EMULATOR} or libc6-arm64-cross is missing)`}`,
+    async () => {
+      const executable = join(out, `mailroom-${version}-linux-arm64`, "mailroom");
+      expect(await told(out, EMULATOR, "-L", ARM64_ROOT, executable, "version")).toBe(version);
+    },
+  );
+});
+
+test("only a commit is released, under the version that the changelog has", async () => {
+  const folder = await withPackages(await clone(), "linked");
+  writeFileSync(join(folder, "added"), "");
+  await expect(release(folder, TARGET)).rejects.toThrow("these are changed:\n?? added");
+  unlinkSync(join(folder, "added"));
+  writeFileSync(join(folder, "CHANGELOG.md"), "# Changelog\n\n## 0.0.9\n");
+  await told(
+    folder,
+    "git",
+    "-c",
+    "user.name=A",
+    "-c",
+    "user.email=a@example.test",
+    "commit",
+    "--quiet",
+    "-am",
+    "older",
+  );
+  await expect(release(folder, TARGET)).rejects.toThrow(
+    `package.json says ${version}, the changelog begins with 0.0.9`,
+  );
+  await expect(release(folder, "linux-mips")).rejects.toThrow("there is no target linux-mips");
+});
+
+test("a runtime that is not the pinned one is refused", () => {
+  const content = new TextEncoder().encode("bun");
+  const integrity = `sha512-${new Bun.CryptoHasher("sha512").update(content).digest("base64")}`;
+  checkIntegrity("bun", content, integrity);
+  expect(() => checkIntegrity("bun", new TextEncoder().encode("bug"), integrity)).toThrow(
+    "is not what package-lock.json",
+  );
+  expect(() => checkIntegrity("bun", content, undefined)).toThrow("has no sha512 of bun");
+});
