@@ -18,7 +18,8 @@ import type { Job } from "../scheduler.ts";
 import { prepared } from "../store/prepared.ts";
 import { users } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
-import { type DraftRequest, type DraftWriting, requireUnchanged } from "./drafts.ts";
+import type { DraftRequest } from "./draft-views.ts";
+import { type DraftWriting, requireUnchanged } from "./draft-writing.ts";
 import type { Outgoing, SendView } from "./sending.ts";
 import type { Guard } from "./submit.ts";
 

@@ -9,7 +9,8 @@ import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { MessageView } from "../mailbox/views.ts";
 import { type ForwardedMessage, forwardedHtml, forwardedText, forwardSubject } from "../message/forward.ts";
 import type { Store } from "../store/store.ts";
-import type { DraftWriting, SavedDraft } from "./drafts.ts";
+import type { SavedDraft } from "./draft-views.ts";
+import type { DraftWriting } from "./draft-writing.ts";
 
 export interface Forwarding {
   /** Begins a draft. @throws AppError not_found, forbidden (no mailbox to send from), unprocessable (no room) */

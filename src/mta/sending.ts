@@ -15,7 +15,8 @@ import type { Job } from "../scheduler.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { answerFrom, answerHeaders, answerSubject, answerTo } from "./answer.ts";
 import { createDraftSending, type DraftSending } from "./draft-sending.ts";
-import { addressesIn, createDrafts, type Drafts } from "./drafts.ts";
+import { addressesIn, createDraftWriting } from "./draft-writing.ts";
+import { createDrafts, type Drafts } from "./drafts.ts";
 import { createForwarding, type Forwarding } from "./forwarding.ts";
 import type { Letter } from "./letter.ts";
 import type { ParserPool } from "./parser-pool.ts";
@@ -202,15 +203,7 @@ export function createSending(parts: SendingParts): Sending {
     };
   }
 
-  const { drafts, writing } = createDrafts({
-    store,
-    mailbox,
-    options,
-    runtime,
-    outgoing,
-    requireBodySize,
-    prepareDraft,
-  });
+  const writing = createDraftWriting({ ...parts, outgoing, requireBodySize, prepareDraft });
   const guard = createGuard(parts);
   const { job, ...draftSending } = createDraftSending({
     ...{ store, mailbox, writing, guard, submitted, requireBodySize, runtime, log },
@@ -218,7 +211,7 @@ export function createSending(parts: SendingParts): Sending {
   });
 
   return {
-    ...drafts,
+    ...createDrafts({ ...parts, writing }),
     ...draftSending,
     ...createForwarding({ store, mailbox, writing }),
     job,

@@ -198,6 +198,41 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     for (const { id } of await threadsIn("drafts")) await booted.api.patch(`/threads/${id}`, { folder: "trash" });
   }, 60_000);
 
+  test.each(["text", "HTML"])(
+    "%s that could not be saved when it was left is open again, and saved then",
+    async (kind) => {
+      await page.keyboard.press("c");
+      const box = region("New message");
+      await box.getByLabel("Subject").fill("Offline");
+      await box.getByRole("textbox", { name: "Message" }).fill("Begun");
+      if (kind === "HTML") await box.getByRole("button", { name: "Format text" }).click();
+      await saved(box);
+      const editor = (of: Locator) => (kind === "HTML" ? rich(of) : of.getByRole("textbox", { name: "Message" }));
+      await editor(box).click();
+      await page.route("**/app/drafts/**", (route) =>
+        route.request().method() === "PATCH" ? route.abort() : route.continue(),
+      );
+      await page.keyboard.press("End");
+      await page.keyboard.type(" and ended");
+      await box.getByRole("button", { name: "Save and close" }).click();
+      await page
+        .getByText(/^Not saved: The server does not answer/)
+        .first()
+        .waitFor();
+      await page.unroute("**/app/drafts/**");
+      const again = region("Draft");
+      if (kind === "HTML") await rich(again).getByText("Begun and ended").waitFor();
+      else expect(await editor(again).inputValue()).toBe("Begun and ended");
+      await saved(again);
+      expect((await threadsIn("drafts")).map(({ subject, snippet }) => [subject, snippet])).toEqual([
+        ["Offline", "Begun and ended"],
+      ]);
+      await again.getByRole("button", { name: "Discard" }).click();
+      await again.waitFor({ state: "hidden" });
+    },
+    60_000,
+  );
+
   test("an answer is undone, edited, and sent into its conversation", async () => {
     await openOak();
     await page.keyboard.press("r");

@@ -5,7 +5,7 @@
 import type { MailboxView, ThreadDetailView, ThreadListView } from "../../../mailbox/views.ts";
 import type { EmailAddress } from "../../../message/address.ts";
 import type { SentDraft } from "../../../mta/draft-sending.ts";
-import type { DraftContent, DraftRequest, DraftSummary, SavedDraft } from "../../../mta/drafts.ts";
+import type { DraftContent, DraftRequest, DraftSummary, SavedDraft } from "../../../mta/draft-views.ts";
 import type { AnswerView } from "../../../mta/sending.ts";
 import type { SignInView } from "../../identity-views.ts";
 import type { Person, SendingPreferences } from "../../views.ts";
@@ -20,7 +20,7 @@ export type {
   ThreadView,
 } from "../../../mailbox/views.ts";
 export type { SentDraft } from "../../../mta/draft-sending.ts";
-export type { DraftContent, DraftRequest, DraftSummary, SavedDraft } from "../../../mta/drafts.ts";
+export type { DraftContent, DraftRequest, DraftSummary, SavedDraft } from "../../../mta/draft-views.ts";
 export type { AnswerView } from "../../../mta/sending.ts";
 export type { Person } from "../../views.ts";
 

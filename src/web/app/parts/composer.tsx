@@ -8,7 +8,6 @@ import {
   type DragEvent,
   type FormEvent,
   useEffect,
-  useId,
   useLayoutEffect,
   useRef,
   useState,
@@ -17,15 +16,18 @@ import { api, editorOf, type SavedDraft, type SentDraft } from "../lib/api.ts";
 import { useAttaching } from "../lib/attaching.ts";
 import { createAutosave, type SaveState } from "../lib/autosave.ts";
 import { reopen } from "../lib/compose.ts";
+import { useLeaving } from "../lib/leaving.ts";
 import { refreshMail } from "../lib/queries.ts";
 import { toast } from "../lib/toast.ts";
 import { type Fields, htmlOf, requestOf, type Start, withQuote } from "../lib/writing.ts";
 import { AttachButton, AttachedFiles } from "./attached-files.tsx";
 import { Button, IconButton } from "./button.tsx";
+import { Conflict, FromField, SubjectField } from "./composer-fields.tsx";
 import { RecipientField } from "./recipient-field.tsx";
 import { RichEditor, type RichEditorHandle } from "./rich-editor.tsx";
 import { SaveMark } from "./save-mark.tsx";
 import { SendButton } from "./send-button.tsx";
+import { TextEditor } from "./text-editor.tsx";
 
 export interface ComposerProps {
   start: Start;
@@ -54,7 +56,6 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
   const [busy, setBusy] = useState(false);
   const [state, setState] = useState<SaveState>({ kind: "untouched" });
   const [over, setOver] = useState(false);
-  const form = useRef<HTMLFormElement>(null);
   const rich = useRef<RichEditorHandle>(null);
   /** The HTML was changed since it was loaded. */
   const richChanged = useRef(start.unsavedHtml !== undefined);
@@ -101,44 +102,39 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
   );
   useEffect(() => {
     if (start.unsaved) autosave.touch();
-    const leave = () => void autosave.flush({ leaving: true }).catch(() => {});
-    const hidden = () => document.visibilityState === "hidden" && leave();
-    const unsaved = (event: BeforeUnloadEvent) => !autosave.isSettled() && event.preventDefault();
-    addEventListener("pagehide", leave);
-    document.addEventListener("visibilitychange", hidden);
-    addEventListener("beforeunload", unsaved);
-    return () => {
-      removeEventListener("pagehide", leave);
-      document.removeEventListener("visibilitychange", hidden);
-      removeEventListener("beforeunload", unsaved);
-      const isAsBegun = autosave.isUntouched() && attaching.current?.files === start.attachments;
-      if (start.fresh && start.saved && isAsBegun) {
-        api.discardDraft(start.saved.draftId).then(
-          () => refreshMail([]),
-          // It stays a draft.
-          () => {},
-        );
-      }
-      if (autosave.isSettled()) return;
-      const { fields, text, quote } = present.current;
-      autosave.flush({ leaving: true }).then(
-        () => refreshMail([]),
-        (error: Error) => {
-          toast({ text: `Not saved: ${error.message}`, tone: "danger" });
-          const { saved: _, quote: __, ...begun } = start;
-          const saved = autosave.draft();
-          reopen({
-            ...begun,
-            ...{ fields, text, html: present.current.rich, unsaved: true },
-            ...(quote !== undefined && { quote }),
-            ...(saved && { saved }),
-            ...(richChanged.current && lastHtml.current !== undefined && { unsavedHtml: lastHtml.current }),
-            attachments: attaching.current?.files ?? [],
-          });
-        },
-      );
-    };
   }, [autosave, start]);
+  useLeaving(autosave, () => {
+    const isAsBegun = autosave.isUntouched() && attachments.files === start.attachments;
+    if (start.fresh && start.saved && isAsBegun) {
+      // Where that fails, it stays a draft.
+      api.discardDraft(start.saved.draftId).then(
+        () => refreshMail([]),
+        () => {},
+      );
+    }
+    if (autosave.isSettled()) return;
+    autosave.flush({ leaving: true }).then(
+      () => refreshMail([]),
+      (error: Error) => {
+        autosave.end();
+        toast({ text: `Not saved: ${error.message}`, tone: "danger" });
+        reopen(asLeft());
+      },
+    );
+  });
+
+  /** To be opened again as it is now, since it could not be saved. */
+  function asLeft(): Start {
+    const { saved: _, quote: __, ...begun } = start;
+    const saved = autosave.draft();
+    return {
+      ...begun,
+      ...{ fields, text, html: editor !== undefined, unsaved: true, attachments: attachments.files },
+      ...(quote !== undefined && { quote }),
+      ...(saved && { saved }),
+      ...(richChanged.current && lastHtml.current !== undefined && { unsavedHtml: lastHtml.current }),
+    };
+  }
 
   const set = (name: keyof Fields) => (value: string) => {
     setFields((before) => ({ ...before, [name]: value }));
@@ -217,7 +213,6 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
 
   return (
     <form
-      ref={form}
       onSubmit={submit}
       onPaste={(event) => take(event, event.clipboardData)}
       onDragOver={(event) => {
@@ -237,7 +232,7 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
       className={`flex min-h-0 grow flex-col ${over ? "outline-2 -outline-offset-4 outline-accent outline-dashed" : ""}`}
     >
       <div className="divide-y divide-line border-b border-line px-4">
-        {senders.length > 1 && <From value={fields.from} senders={senders} change={set("from")} />}
+        {senders.length > 1 && <FromField value={fields.from} senders={senders} change={set("from")} />}
         <div className="flex items-start">
           <RecipientField
             label="To"
@@ -263,7 +258,7 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
             <RecipientField label="Bcc" mailbox={fields.from} value={fields.bcc} change={set("bcc")} left={save} />
           </>
         )}
-        {asksSubject && <Subject value={fields.subject} change={set("subject")} left={save} />}
+        {asksSubject && <SubjectField value={fields.subject} change={set("subject")} left={save} />}
       </div>
       {editor !== undefined ? (
         <RichEditor
@@ -280,34 +275,21 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
           autoFocus={start.fields.to !== ""}
         />
       ) : (
-        <>
-          <textarea
-            aria-label="Message"
-            value={text}
-            onChange={(event) => {
-              setText(event.target.value);
-              autosave.touch();
-            }}
-            onBlur={save}
-            // biome-ignore lint/a11y/noAutofocus: who asks to answer wants to write
-            autoFocus={start.fields.to !== ""}
-            className="min-h-44 w-full grow resize-none bg-transparent px-4 py-3 text-base leading-relaxed -outline-offset-1 focus-visible:outline-1"
-          />
-          {quote !== undefined && (
-            <p className="px-4 pb-3">
-              <Button
-                kind="quiet"
-                onClick={() => {
-                  setText(withQuote(text, quote));
-                  setQuote(undefined);
-                  autosave.touch();
-                }}
-              >
-                Show quoted text
-              </Button>
-            </p>
-          )}
-        </>
+        <TextEditor
+          text={text}
+          change={(next) => {
+            setText(next);
+            autosave.touch();
+          }}
+          left={save}
+          quote={quote}
+          unfold={() => {
+            setText(withQuote(text, quote));
+            setQuote(undefined);
+            autosave.touch();
+          }}
+          autoFocus={start.fields.to !== ""}
+        />
       )}
       <AttachedFiles
         files={attachments.files}
@@ -349,69 +331,5 @@ export function Composer({ start: given, senders, asksSubject, sent, discarded, 
         </Button>
       </div>
     </form>
-  );
-}
-
-function From({
-  value,
-  senders,
-  change,
-}: {
-  value: string;
-  senders: readonly string[];
-  change: (value: string) => void;
-}) {
-  const id = useId();
-  return (
-    <div className="flex min-w-0 items-center gap-2 py-0.5">
-      <label htmlFor={id} className="w-14 shrink-0 text-sm text-muted">
-        From
-      </label>
-      <select
-        id={id}
-        value={value}
-        onChange={(event) => change(event.target.value)}
-        className="h-8 w-full rounded bg-transparent px-0.5 -outline-offset-1 focus-visible:outline-1"
-      >
-        {senders.map((sender) => (
-          <option key={sender} className="bg-raised">
-            {sender}
-          </option>
-        ))}
-      </select>
-    </div>
-  );
-}
-
-function Subject({ value, change, left }: { value: string; change: (value: string) => void; left: () => void }) {
-  const id = useId();
-  return (
-    <div className="flex min-w-0 items-center gap-2 py-0.5">
-      <label htmlFor={id} className="w-14 shrink-0 text-sm text-muted">
-        Subject
-      </label>
-      <input
-        id={id}
-        value={value}
-        onChange={(event) => change(event.target.value)}
-        onBlur={left}
-        maxLength={10_000}
-        autoComplete="off"
-        className="h-8 min-w-0 grow rounded bg-transparent px-1.5 -outline-offset-1 focus-visible:outline-1"
-      />
-    </div>
-  );
-}
-
-/** Somebody else, or another page, changed the draft meanwhile: both versions are there, and stay. */
-function Conflict({ why, keep, drop }: { why: string; keep: () => void; drop: () => void }) {
-  return (
-    <div role="alert" className="mx-4 mb-3 rounded-lg bg-notice px-3 py-2 text-sm">
-      <p>{why}. What you wrote is still here; what is attached stays with the other version.</p>
-      <div className="mt-2 flex gap-2">
-        <Button onClick={keep}>Save mine as another draft</Button>
-        <Button onClick={drop}>Drop mine</Button>
-      </div>
-    </div>
   );
 }
