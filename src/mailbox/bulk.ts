@@ -101,7 +101,7 @@ export function createBulk({ store, runtime }: { store: Store; runtime: Pick<Run
       return result;
     },
 
-    /** For good, each as `deleteThread` has it; in portions. */
+    /** For good: drafts, and what is in trash or spam; in portions. */
     async deleteThreads(caller: Caller, ids: readonly string[]): Promise<{ deleted: string[]; refused: Refused[] }> {
       const deleted: string[] = [];
       const refused: Refused[] = [];
@@ -129,7 +129,7 @@ export function createBulk({ store, runtime }: { store: Store; runtime: Pick<Run
 }
 
 /** How many messages went. @throws AppError not_found, forbidden, conflict */
-export function deleteThread(tx: Tx, caller: Caller, id: string): number {
+function deleteThread(tx: Tx, caller: Caller, id: string): number {
   const { thread, reach } = reachedThread(tx, caller, id);
   requireAccess(reach, "manage");
   requireDeletable(tx, thread);

@@ -89,10 +89,6 @@ export interface Mailbox {
   /** @throws AppError not_found */
   getAttachment(caller: Caller, id: string): AttachmentContent;
 
-  /** Snoozes for somebody. @throws AppError not_found, forbidden, conflict */
-  snoozeFor(caller: Caller, id: string, until: number): ThreadView;
-  /** Deletes a draft, or a conversation in trash or spam, for good. @throws AppError not_found, forbidden, conflict */
-  deleteThread(caller: Caller, id: string): void;
   /** Deletes all that is in trash or spam for good, in portions; how many. @throws AppError not_found, forbidden */
   emptyFolder(caller: Caller, mailbox: string, folder: "trash" | "spam"): Promise<number>;
 
@@ -100,7 +96,7 @@ export interface Mailbox {
   changeThreads(caller: Caller, ids: readonly string[], change: ThreadChange): BulkResult;
   /** Takes such a change back, where nothing else changed the same since. @throws AppError not_found */
   undoChange(caller: Caller, undo: string): Omit<BulkResult, "undo">;
-  /** Deletes several as `deleteThread` does, in portions; what is refused is told, and stays. */
+  /** Deletes drafts, and what is in trash or spam, for good, in portions; what is refused is told, and stays. */
   deleteThreads(caller: Caller, ids: readonly string[]): Promise<{ deleted: string[]; refused: Refused[] }>;
 
   /** What a person is offered while they search or label, of one mailbox. @throws AppError not_found (mailbox) */

@@ -3,7 +3,6 @@ import { type Caller, notFound, requireAccess } from "../access/caller.ts";
 import { AppError } from "../errors.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Store, Tx } from "../store/store.ts";
-import { deleteThread } from "./bulk.ts";
 import { changeThread, reachedThread } from "./change.ts";
 import { labelsOf, requireLabels } from "./labels.ts";
 import { mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
@@ -37,17 +36,6 @@ export function createThreads(store: Store, runtime: Pick<Runtime, "now">) {
         changeThread(tx, caller, id, { ...patch, unread }, runtime.now());
         return shown(tx, caller, id);
       });
-    },
-
-    snoozeFor(caller: Caller, id: string, until: number): ThreadView {
-      return store.transact((tx) => {
-        changeThread(tx, caller, id, { snoozedUntil: until }, runtime.now());
-        return shown(tx, caller, id);
-      });
-    },
-
-    deleteThread(caller: Caller, id: string): void {
-      store.transact((tx) => void deleteThread(tx, caller, id));
     },
 
     async emptyFolder(caller: Caller, mailbox: string, folder: "trash" | "spam"): Promise<number> {

@@ -1,5 +1,6 @@
 /** The web app's side of the server: its pages, and its own API with sessions, sign-in and news. */
 import type { Identity } from "../access/identity.ts";
+import type { Performing } from "../api/perform.ts";
 import type { Log } from "../log.ts";
 import type { Runtime } from "../runtime.ts";
 import type { FirstRun } from "../settings/first-run.ts";
@@ -18,14 +19,15 @@ import { createReference } from "./reference.ts";
 import { appPasswordRoutes } from "./routes/app-passwords.ts";
 import { type DraftRouteParts, draftRoutes } from "./routes/drafts.ts";
 import { firstRunRoutes } from "./routes/first-run.ts";
-import { type MailParts, mailRoutes } from "./routes/mail.ts";
-import { readingRoutes } from "./routes/reading.ts";
+import { mailRoutes } from "./routes/mail.ts";
+import { type ReadingParts, readingRoutes } from "./routes/reading.ts";
 import { secondFactorRoutes } from "./routes/second-factor.ts";
 import { sessionRoutes, signInRoute } from "./routes/session.ts";
 import { type SettingsParts, settingsRoutes } from "./routes/settings.ts";
 import { createSessionCookie } from "./session-cookie.ts";
 
-type RouteParts = Omit<MailParts, "runtime" | "sending"> &
+type RouteParts = Omit<Performing, "sending"> &
+  Pick<ReadingParts, "snoozed"> &
   Omit<DraftRouteParts, "store" | "runtime" | "people" | "options"> &
   Omit<SettingsParts, "store" | "people">;
 

@@ -265,9 +265,24 @@ describe("changing several", () => {
     ["a label too long", { ids: ["thr_a"], addLabels: ["x".repeat(61)] }],
     ["a label of spaces", { ids: ["thr_a"], addLabels: [" "] }],
     ["a snooze into the past", { ids: ["thr_a"], snoozedUntil: "2020-01-01T00:00:00Z" }],
+    ["a snooze for ages", { ids: ["thr_a"], snoozedUntil: "2999-01-01T00:00:00Z" }],
+    ["a snooze until no time", { ids: ["thr_a"], snoozedUntil: "tomorrow" }],
     ["a move and a snooze", { ids: ["thr_a"], snoozedUntil: "2026-01-08T00:00:00Z", folder: "inbox" }],
   ])("%s is refused as a whole", async (_, body) => {
     expect((await alice.send("POST", "/threads/change", body)).status).toBe(400);
+  });
+
+  test("what is snoozed leaves the inbox, and returns on time, unread", async () => {
+    const id = await arrive();
+    const until = inHours(1);
+    const { body } = await change([id], { unread: false, snoozedUntil: until });
+    expect(body.threads).toMatchObject([{ folder: "inbox", unread: false, snoozedUntil: until }]);
+    const inInbox = async () =>
+      (await alice.get<{ threads: Row[] }>("/threads?limit=100")).body.threads.some((thread) => thread.id === id);
+    expect(await inInbox()).toBe(false);
+    await booted.advance(HOUR);
+    const thread = await threadOf(id);
+    expect([await inInbox(), thread.unread, thread.snoozedUntil]).toEqual([true, true, undefined]);
   });
 
   test("deleting for good is for drafts, trash and spam, and frees the room", async () => {
@@ -417,7 +432,7 @@ describe("news", () => {
     const named = new RegExp(`event: mail\\n.*\\n.*${body.draftId}.*\\n`);
     await booted.advance(1_000);
     await stream.until(named);
-    await alice.send("DELETE", `/threads/${body.draftId}`);
+    await alice.send("POST", "/threads/delete", { ids: [body.draftId] });
     await booted.advance(1_000);
     await stream.until(named);
     await stream.close();
