@@ -34,7 +34,7 @@ const NOTHING = { filedFor: null, score: null, clues: [], trained: null } as con
 
 test.each<[string, Parameters<typeof whySpam>[0], RegExp]>([
   ["its sender", { ...NOTHING, clues: [], filedFor: "sender" }, /^Mail of bea@remote\.example was marked as spam/],
-  ["DMARC", { ...NOTHING, clues: [], filedFor: "arrival" }, /asks for mail to be taken for spam/],
+  ["DMARC", { ...NOTHING, clues: [], filedFor: "arrival" }, /does not confirm it, and asks for such mail/],
   ["the filter", { ...NOTHING, clues: [], filedFor: "junk", score: 0.987 }, /: 99 of 100\.$/],
   ["a person", { ...NOTHING, clues: [], trained: "spam" }, /^Somebody who reads this mailbox marked it/],
   ["nothing known", { ...NOTHING, clues: [] }, /^It was moved here/],

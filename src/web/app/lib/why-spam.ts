@@ -49,7 +49,7 @@ export function whySpam({ filedFor, score, clues, trained }: JudgementView, from
   const because = () => {
     if (filedFor === "sender") return `Mail of ${from} was marked as spam in this mailbox before.`;
     if (filedFor === "arrival")
-      return `The domain of ${from} asks for mail to be taken for spam that it does not confirm, as this.`;
+      return `How it arrived speaks against it: the domain of ${from} does not confirm it, and asks for such mail to be taken for spam.`;
     if (filedFor === "junk") {
       return `It is like the mail that was marked as spam in this mailbox${score === null ? "" : `: ${Math.round(score * 100)} of 100`}.`;
     }

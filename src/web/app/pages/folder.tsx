@@ -288,7 +288,7 @@ function EmptyButton({ folder, mailboxId }: { folder: "trash" | "spam"; mailboxI
     }
   }
   return (
-    <Button kind="quiet" disabled={busy} onClick={empty} className="ml-auto text-danger">
+    <Button kind="quiet" disabled={busy} onClick={empty} className="ml-auto text-danger!">
       Empty {folder}
     </Button>
   );

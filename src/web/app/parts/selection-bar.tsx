@@ -103,7 +103,7 @@ export function SelectionBar({
               <IconButton
                 icon={Trash2}
                 label="Delete for good"
-                className="text-danger"
+                className="text-danger!"
                 onClick={() => {
                   if (!confirmDeletion(threads.length)) return;
                   void threadActions.deleteForGood(threads);

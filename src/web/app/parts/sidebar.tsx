@@ -39,7 +39,7 @@ export function Sidebar({ mailboxes, showHelp }: { mailboxes: readonly MailboxVi
         />
       )}
       <aside
-        className={`flex w-56 shrink-0 flex-col border-r border-line bg-ground max-md:fixed max-md:inset-y-0 max-md:left-0 max-md:z-30 max-md:w-72 max-md:shadow-xl ${open ? "" : "max-md:hidden"}`}
+        className={`flex w-56 shrink-0 flex-col border-r border-line bg-ground print:hidden max-md:fixed max-md:inset-y-0 max-md:left-0 max-md:z-30 max-md:w-72 max-md:shadow-xl ${open ? "" : "max-md:hidden"}`}
       >
         <div className="flex items-center gap-2 px-4 pt-4 pb-3">
           <Mark className="size-6" />

@@ -63,7 +63,7 @@ export function ThreadActions({
             <IconButton
               icon={Trash2}
               label="Delete for good"
-              className="text-danger"
+              className="text-danger!"
               onClick={() => {
                 if (!confirmDeletion(1)) return;
                 void threadActions.deleteForGood([thread]);
