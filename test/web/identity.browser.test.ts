@@ -155,7 +155,8 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await page.reload();
     await page.getByText("last used").waitFor();
     expect(await page.getByText(password).count()).toBe(0);
-    await page.getByRole("button", { name: "Revoke Laptop" }).click();
+    await page.getByRole("button", { name: "Revoke Laptop…" }).click();
+    await page.getByRole("button", { name: "Revoke app password" }).click();
     await page.getByText("There is none yet.").waitFor();
     expect(await send(password)).toStartWith("535 5.7.8");
   }, 30_000);
@@ -189,7 +190,8 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     const admin = await newPage();
     await admin.goto(`${booted.http}/settings/people`);
     await givePassword(admin, BOB);
-    await admin.getByRole("button", { name: "Reset two-step sign-in of Alice" }).click();
+    await admin.getByRole("button", { name: "Reset two-step sign-in of Alice…" }).click();
+    await admin.getByRole("button", { name: "Reset two-step sign-in", exact: true }).click();
     await admin.getByText("Their password alone signs them in").waitFor();
     expect(people.userAt(ALICE).secondFactor).toBe(false);
     await admin.context().close();

@@ -4,13 +4,14 @@
  */
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
-import { type FormEvent, useEffect, useState } from "react";
+import { useEffect, useState } from "react";
 import { sessionReplaced } from "../lib/session.ts";
 import { type SetupView, setupApi } from "../lib/settings-identity.ts";
 import { Button } from "../parts/button.tsx";
 import { DnsRecords } from "../parts/dns-records.tsx";
 import { DoorPage } from "../parts/door-page.tsx";
 import { Field } from "../parts/field.tsx";
+import { Form } from "../parts/form.tsx";
 import { CopyValue } from "../parts/settings.tsx";
 
 const readToken = (): string => window.location.hash.slice(1);
@@ -50,19 +51,29 @@ export function FirstRun() {
 
 function SetupForm({ token, done }: { token: string; done: (made: SetupView) => void }) {
   const setUp = useMutation({ mutationFn: setupApi.setUp, onSuccess: done });
-  function submit(event: FormEvent<HTMLFormElement>): void {
-    event.preventDefault();
-    const fields = new FormData(event.currentTarget);
-    const text = (name: string) => String(fields.get(name) ?? "").trim();
-    const workspace = text("workspace");
-    setUp.mutate({
-      ...{ token, domain: text("domain"), email: text("email"), name: text("name") },
-      ...(workspace !== "" && { workspace }),
-      password: String(fields.get("password")),
-    });
-  }
   return (
-    <form onSubmit={submit} className="space-y-4">
+    <Form
+      sending={setUp}
+      submit={({ text }) => {
+        const workspace = text("workspace").trim();
+        setUp.mutate({
+          ...{ token, domain: text("domain").trim(), email: text("email").trim(), name: text("name").trim() },
+          ...(workspace !== "" && { workspace }),
+          password: text("password"),
+        });
+      }}
+      className="space-y-4"
+    >
+      <Field label="Your name" name="name" autoComplete="name" required autoFocus />
+      <Field
+        label="Your email address"
+        name="email"
+        type="email"
+        placeholder="you@example.com"
+        autoComplete="username"
+        required
+        hint="You sign in with it, and it gets a mailbox here."
+      />
       <Field
         label="Domain that gets mail"
         name="domain"
@@ -71,28 +82,19 @@ function SetupForm({ token, done }: { token: string; done: (made: SetupView) => 
         autoComplete="off"
         spellCheck={false}
         required
-        autoFocus
-      />
-      <Field label="Your name" name="name" autoComplete="name" required />
-      <Field
-        label="Your email address, at that domain"
-        name="email"
-        type="email"
-        placeholder="you@example.com"
-        autoComplete="username"
-        required
+        hint="The one of your address."
       />
       <Field label="Password" name="password" type="password" autoComplete="new-password" required />
-      <Field label="Name of the workspace (the domain if left empty)" name="workspace" autoComplete="organization" />
-      {setUp.isError && (
-        <p role="alert" className="text-sm text-danger">
-          {setUp.error.message}
-        </p>
-      )}
+      <Field
+        label="Name of the workspace"
+        name="workspace"
+        autoComplete="organization"
+        hint="The domain, if you give none."
+      />
       <Button kind="primary" type="submit" disabled={setUp.isPending} className="h-9 w-full">
         {setUp.isPending ? "Setting up…" : "Set up"}
       </Button>
-    </form>
+    </Form>
   );
 }
 

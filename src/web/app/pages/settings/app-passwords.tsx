@@ -10,11 +10,11 @@ import {
   type MailAppsView,
 } from "../../lib/settings-identity.ts";
 import { fullTime } from "../../lib/time.ts";
-import { Button } from "../../parts/button.tsx";
+import { ConfirmButton } from "../../parts/confirm-button.tsx";
 import { Field } from "../../parts/field.tsx";
 import { LineForm } from "../../parts/line-form.tsx";
 import { Failed, Skeleton } from "../../parts/notice.tsx";
-import { CopyValue, Panel, SettingsPage } from "../../parts/settings.tsx";
+import { CopyValue, Facts, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
 
 export function AppPasswordsPage() {
   const list = useQuery(appPasswordsQuery);
@@ -29,12 +29,12 @@ export function AppPasswordsPage() {
     >
       <NewAppPassword />
       <Panel title="App passwords">
-        {appPasswords.length === 0 && <p className="text-sm text-muted">There is none yet.</p>}
-        <ul aria-label="App passwords" className="divide-y divide-line">
+        {appPasswords.length === 0 && <Nothing>There is none yet.</Nothing>}
+        <Rows label="App passwords">
           {appPasswords.map((one) => (
             <AppPasswordRow key={one.id} of={one} />
           ))}
-        </ul>
+        </Rows>
       </Panel>
       <Instructions of={mailApps} email={me.email} />
     </SettingsPage>
@@ -42,22 +42,21 @@ export function AppPasswordsPage() {
 }
 
 function NewAppPassword() {
-  const create = useChange(identityApi.createAppPassword, { key: APP_PASSWORDS });
+  const create = useChange(identityApi.createAppPassword, { key: APP_PASSWORDS, atForm: true });
   return (
-    <Panel title="Connect an app">
+    <Panel title="Connect an app" about="Give each app one of its own, so that you can revoke it alone.">
       <LineForm
         action="Create app password"
         primary
         sending={create}
         submit={({ text, empty }) => create.mutate(text("name"), { onSuccess: empty })}
       >
-        <Field label="Name" name="name" placeholder="Which app, on what" required />
+        <Field label="Name" name="name" placeholder="Which app, on what" autoComplete="off" required />
       </LineForm>
       {create.data && (
-        <div role="status" className="mt-4 space-y-2 rounded-lg bg-notice p-3">
-          <p className="text-sm">
-            Type or paste this into the mail app now: it is not shown again. Hyphens and capitals do not matter.
-          </p>
+        <div role="status" className="mt-4 space-y-2 rounded-lg bg-notice p-4">
+          <p className="font-medium">Type or paste this into the mail app now: it is not shown again.</p>
+          <p className="text-sm">Hyphens, spaces and capitals do not matter.</p>
           <CopyValue label="New app password" value={create.data.password} />
         </div>
       )}
@@ -68,21 +67,26 @@ function NewAppPassword() {
 function AppPasswordRow({ of: { id, name, createdAt, lastUsedAt } }: { of: AppPasswordView }) {
   const revoke = useChange(identityApi.revokeAppPassword, { key: APP_PASSWORDS, told: "App password revoked" });
   return (
-    <li className="flex items-center gap-3 py-3 first:pt-0 last:pb-0 max-md:flex-wrap">
-      <div className="min-w-0 grow text-sm">
-        <p className="font-medium break-words">{name}</p>
-        <p className="mt-0.5 text-xs text-muted">
-          Created {fullTime(createdAt)}, {lastUsedAt === null ? "never used" : `last used ${fullTime(lastUsedAt)}`}
-        </p>
-      </div>
-      <Button
-        kind="danger"
-        aria-label={`Revoke ${name}`}
-        disabled={revoke.isPending}
-        onClick={() => confirm(`Revoke ${name}? The app that uses it sends nothing more.`) && revoke.mutate(id)}
+    <li>
+      <Facts
+        title={name}
+        facts={
+          <>
+            Created {fullTime(createdAt)}, {lastUsedAt === null ? "never used" : `last used ${fullTime(lastUsedAt)}`}
+          </>
+        }
       >
-        Revoke
-      </Button>
+        <ConfirmButton
+          question={`Revoke ${name}?`}
+          deed="Revoke app password"
+          told={<p>The app that uses it sends nothing more, from this moment on.</p>}
+          aria-label={`Revoke ${name}…`}
+          disabled={revoke.isPending}
+          run={() => revoke.mutate(id)}
+        >
+          Revoke…
+        </ConfirmButton>
+      </Facts>
     </li>
   );
 }

@@ -1,12 +1,13 @@
 /** One's second factor: adding it with an authenticator app, its recovery codes, and removing it. */
 import { useQuery } from "@tanstack/react-query";
-import { type FormEvent, type ReactNode, useState } from "react";
+import { type ReactNode, useState } from "react";
 import { meQuery } from "../../lib/queries.ts";
 import { useChange } from "../../lib/settings.ts";
 import { identityApi, newSecondFactorQuery, SECOND_FACTOR, secondFactorQuery } from "../../lib/settings-identity.ts";
 import { fullTime } from "../../lib/time.ts";
 import { Button } from "../../parts/button.tsx";
 import { Field } from "../../parts/field.tsx";
+import { Form, type Sending } from "../../parts/form.tsx";
 import { Failed, Skeleton } from "../../parts/notice.tsx";
 import { QrCode } from "../../parts/qr-code.tsx";
 import { CopyValue, Panel, SettingsPage } from "../../parts/settings.tsx";
@@ -45,7 +46,7 @@ export function SecondFactorPage() {
       ) : adds ? (
         <Add done={setCodes} />
       ) : (
-        <Panel title="It is off">
+        <Panel title="It is off" about="You need an authenticator app on your phone or in your password manager.">
           <Button kind="primary" onClick={() => setAdds(true)}>
             Set it up
           </Button>
@@ -55,36 +56,34 @@ export function SecondFactorPage() {
   );
 }
 
-/** `code`: what the field for it says. */
 function ProofForm({
   code,
   action,
   danger = false,
-  busy,
+  sending,
   submit,
 }: {
+  /** What the field for it says. */
   code: string;
   action: string;
   danger?: boolean;
-  busy: boolean;
+  sending: Sending;
   submit: (given: { password: string; code: string }, empty: () => void) => void;
 }) {
   const { data: me } = useQuery(meQuery);
-  function send(event: FormEvent<HTMLFormElement>): void {
-    event.preventDefault();
-    const form = event.currentTarget;
-    const fields = new FormData(form);
-    submit({ password: String(fields.get("password")), code: String(fields.get("code")) }, () => form.reset());
-  }
   return (
-    <form onSubmit={send} className="max-w-96 space-y-3">
+    <Form
+      sending={sending}
+      submit={({ text, empty }) => submit({ password: text("password"), code: text("code") }, empty)}
+      className="max-w-96 space-y-3"
+    >
       <input type="hidden" autoComplete="username" value={me?.email ?? ""} />
       <Field label={code} name="code" autoComplete="one-time-code" required />
       <Field label="Your password" name="password" type="password" autoComplete="current-password" required />
-      <Button kind={danger ? "danger" : "primary"} type="submit" disabled={busy}>
+      <Button kind={danger ? "danger" : "primary"} type="submit" disabled={sending.isPending}>
         {action}
       </Button>
-    </form>
+    </Form>
   );
 }
 
@@ -102,6 +101,7 @@ function Add({ done }: { done: (codes: readonly string[]) => void }) {
   const add = useChange(identityApi.addSecondFactor, {
     key: SECOND_FACTOR,
     told: "Two-step sign-in is on. You are signed out everywhere else.",
+    atForm: true,
   });
   if (proposed.isError) return <Failed error={proposed.error} retry={() => proposed.refetch()} />;
   if (!proposed.data) return <Skeleton what="QR code" />;
@@ -121,7 +121,7 @@ function Add({ done }: { done: (codes: readonly string[]) => void }) {
           <ProofForm
             code="Code from the app"
             action="Turn on"
-            busy={add.isPending}
+            sending={add}
             submit={(given) =>
               add.mutate({ ...given, secret }, { onSuccess: ({ recoveryCodes }) => done(recoveryCodes) })
             }
@@ -165,13 +165,17 @@ function RecoveryCodes({ codes }: { codes: readonly string[] }) {
 const CODE = "Code from the app, or a recovery code";
 
 function Renew({ done }: { done: (codes: readonly string[]) => void }) {
-  const renew = useChange(identityApi.renewRecoveryCodes, { key: SECOND_FACTOR, told: "The old codes count no more" });
+  const renew = useChange(identityApi.renewRecoveryCodes, {
+    key: SECOND_FACTOR,
+    told: "The old codes count no more",
+    atForm: true,
+  });
   return (
-    <Panel title="New recovery codes">
+    <Panel title="New recovery codes" about="Those you have now count no more.">
       <ProofForm
         code={CODE}
         action="Make new codes"
-        busy={renew.isPending}
+        sending={renew}
         submit={(given, empty) =>
           renew.mutate(given, {
             onSuccess: ({ recoveryCodes }) => {
@@ -186,14 +190,18 @@ function Renew({ done }: { done: (codes: readonly string[]) => void }) {
 }
 
 function Remove({ done }: { done: () => void }) {
-  const remove = useChange(identityApi.removeSecondFactor, { key: SECOND_FACTOR, told: "Two-step sign-in is off" });
+  const remove = useChange(identityApi.removeSecondFactor, {
+    key: SECOND_FACTOR,
+    told: "Two-step sign-in is off",
+    atForm: true,
+  });
   return (
-    <Panel title="Turn it off">
+    <Panel title="Turn it off" about="Your password alone then signs you in, in mail apps too.">
       <ProofForm
         code={CODE}
         action="Turn off"
         danger
-        busy={remove.isPending}
+        sending={remove}
         submit={(given) => remove.mutate(given, { onSuccess: done })}
       />
     </Panel>

@@ -5,7 +5,7 @@ import { identityApi, SESSIONS, type SessionView, sessionsQuery } from "../../li
 import { fullTime } from "../../lib/time.ts";
 import { Button } from "../../parts/button.tsx";
 import { Failed, Skeleton } from "../../parts/notice.tsx";
-import { Badge, Panel, SettingsPage } from "../../parts/settings.tsx";
+import { Badge, Facts, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
 
 export function SessionsPage() {
   const list = useQuery(sessionsQuery);
@@ -18,18 +18,22 @@ export function SessionsPage() {
       title="Sessions"
       intro="Browsers in which you are signed in. If you do not know one, end it and change your password: that ends all others."
     >
-      <Panel title="Signed in">
-        <ul aria-label="Sessions" className="divide-y divide-line">
+      <Panel
+        title="Signed in"
+        action={
+          sessions.length > 1 && (
+            <Button kind="danger" disabled={endOthers.isPending} onClick={() => endOthers.mutate(undefined)}>
+              Sign out everywhere else
+            </Button>
+          )
+        }
+      >
+        <Rows label="Sessions">
           {sessions.map((session) => (
             <SessionRow key={session.id} of={session} />
           ))}
-        </ul>
+        </Rows>
       </Panel>
-      {sessions.length > 1 && (
-        <Button kind="danger" disabled={endOthers.isPending} onClick={() => endOthers.mutate(undefined)}>
-          Sign out everywhere else
-        </Button>
-      )}
     </SettingsPage>
   );
 }
@@ -37,26 +41,31 @@ export function SessionsPage() {
 function SessionRow({ of: { id, browser, source, createdAt, lastUsedAt, current } }: { of: SessionView }) {
   const end = useChange(identityApi.endSession, { key: SESSIONS, told: "Signed out there" });
   return (
-    <li className="flex items-center gap-3 py-3 first:pt-0 last:pb-0 max-md:flex-wrap">
-      <div className="min-w-0 grow text-sm">
-        <p className="flex flex-wrap items-center gap-2">
-          <span className="font-medium break-words">{browser}</span>
-          {current && <Badge tone="good">this one</Badge>}
-        </p>
-        <p className="mt-0.5 text-xs text-muted">
-          {source !== "" && `From ${source}. `}Signed in {fullTime(createdAt)}, last used {fullTime(lastUsedAt)}.
-        </p>
-      </div>
-      {!current && (
-        <Button
-          kind="danger"
-          aria-label={`Sign out ${browser}, last used ${fullTime(lastUsedAt)}`}
-          disabled={end.isPending}
-          onClick={() => end.mutate(id)}
-        >
-          Sign out
-        </Button>
-      )}
+    <li>
+      <Facts
+        title={
+          <>
+            <span>{browser}</span>
+            {current && <Badge tone="good">this one</Badge>}
+          </>
+        }
+        facts={
+          <>
+            {source !== "" && `From ${source}. `}Signed in {fullTime(createdAt)}, last used {fullTime(lastUsedAt)}.
+          </>
+        }
+      >
+        {!current && (
+          <Button
+            kind="danger"
+            aria-label={`Sign out ${browser}, last used ${fullTime(lastUsedAt)}`}
+            disabled={end.isPending}
+            onClick={() => end.mutate(id)}
+          >
+            Sign out
+          </Button>
+        )}
+      </Facts>
     </li>
   );
 }
