@@ -110,7 +110,7 @@ function Done({ made: { address, apiKey, dns } }: { made: SetupView }) {
           <h2 id="first-key" className="text-sm font-medium">
             API key with all scopes
           </h2>
-          <p className="text-sm">Copy it now if you want it: it is not shown again. Settings make others.</p>
+          <p className="text-sm">Copy it now if you want it: it is not shown again. You make others in the settings.</p>
           <CopyValue label="API key" value={apiKey} />
         </section>
         <section aria-labelledby="dns">
@@ -118,7 +118,8 @@ function Done({ made: { address, apiKey, dns } }: { made: SetupView }) {
             DNS records to publish
           </h2>
           <p className="mt-1 text-sm text-muted">
-            Nothing is sent from the domain before they are found. Settings, Domains, show them again and look for them.
+            Nothing is sent from the domain before they are found. The settings have them under Domains, and look them
+            up.
           </p>
           <div className="mt-3">
             <DnsRecords label="DNS records" records={dns} />

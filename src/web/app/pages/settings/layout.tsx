@@ -48,7 +48,7 @@ export function SettingsLayout() {
           {groups.map(({ title, shown }) => (
             <div key={title} className="mb-4 max-md:mb-0 max-md:contents">
               <p className="mb-1 px-2 text-xs font-semibold text-muted max-md:hidden">{title}</p>
-              <ul className="max-md:flex max-md:gap-1">
+              <ul className="max-md:flex max-md:shrink-0 max-md:gap-1">
                 {shown.map(({ to, name, icon: Icon }) => (
                   <li key={to} className="shrink-0">
                     <Link
