@@ -2,7 +2,7 @@
 import type { DnsRecord } from "../settings/dns.ts";
 import { type DomainEntry, makeDkimKeys } from "../settings/domains.ts";
 import { command, FailedCheck } from "./command.ts";
-import { DNS_COLUMNS, isoOf, record, recordWithDns, table } from "./output.ts";
+import { dnsTable, isoOf, record, recordWithDns } from "./output.ts";
 import type { Session } from "./session.ts";
 import { WORKSPACE, workspaceFor, workspaceIdOf, workspaceNames } from "./workspace.ts";
 
@@ -55,7 +55,7 @@ export const domainCommands = [
     summary: "Print the DNS records of a domain",
     arguments: DOMAIN,
     options: WORKSPACE,
-    columns: DNS_COLUMNS,
+    text: (document) => dnsTable(document as DnsRecord[]),
     run: (session, { arguments: { domain }, options }) =>
       session.appliance.domains.recordsOf(find(session, domain, options.workspace).id).map(withId),
   }),
@@ -81,7 +81,7 @@ export const domainCommands = [
     },
     text(document) {
       const { records, missing: _, ...domain } = document as { records?: DnsRecord[]; missing?: string[] };
-      return record(domain) + (records ? `\n${table(records, ["purpose", "state", "type", "name", "value"])}` : "");
+      return record(domain) + (records ? `\n${dnsTable(records, ["purpose", "state", "type", "name", "value"])}` : "");
     },
   }),
   command({

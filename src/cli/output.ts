@@ -2,7 +2,7 @@
 import type { DnsRecord } from "../settings/dns.ts";
 import type { Command, Document } from "./command.ts";
 
-export const DNS_COLUMNS = ["purpose", "type", "name", "value"];
+const DNS_COLUMNS = ["purpose", "type", "name", "value"];
 
 const isList = (document: Document): document is object[] => Array.isArray(document);
 
@@ -42,10 +42,16 @@ export function record(document: Document): string {
     .join("");
 }
 
+/** DNS records as a table. */
+export function dnsTable(records: readonly DnsRecord[], columns = DNS_COLUMNS): string {
+  const rows = records.map((dns) => ({ ...dns, purpose: dns.optional ? `${dns.purpose} (optional)` : dns.purpose }));
+  return table(rows, columns);
+}
+
 /** A document with the DNS records of a domain: first the rest of it, then the records as a table. */
 export function recordWithDns(document: Document): string {
   const { dns, ...rest } = document as { dns: DnsRecord[] };
-  return `${record(rest)}\n${table(dns, DNS_COLUMNS)}`;
+  return `${record(rest)}\n${dnsTable(dns)}`;
 }
 
 /** An epoch time (ms) as documents have it; null stays null. */

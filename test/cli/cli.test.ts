@@ -51,7 +51,7 @@ test.each([
   [{ MAILROOM_MX: "nonsense" }, /^mailroom: MAILROOM_MX is "nonsense": give host:port/],
   [{ MAILROOM_SUBMISSION: "1" }, /MAILROOM_SUBMISSION is "1"/],
   [{ MAILROOM_SUBMISSIONS: "x:99999" }, /MAILROOM_SUBMISSIONS is "x:99999"/],
-  [{ MAILROOM_TLS: "acme" }, /not built yet/],
+  [{ MAILROOM_TLS: "acme", MAILROOM_HTTP: "off" }, /MAILROOM_TLS=acme needs MAILROOM_HTTP/],
   [{ MAILROOM_LOG: "loud" }, /MAILROOM_LOG/],
 ])("a bad environment: %p", async (env, says) => {
   const { say, data } = openTerminal({ env });

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
+import { connect as connectTls } from "node:tls";
 import { createSmtpListener } from "../../src/mta/listener.ts";
 import { createMxRole } from "../../src/mta/mx.ts";
 import { Refusal } from "../../src/mta/refusal.ts";
@@ -410,6 +411,20 @@ describe("STARTTLS", () => {
     }
     expect(seen[1]).toBe(new X509Certificate(certificates.current().cert).fingerprint256);
     expect(seen[0]).not.toBe(seen[1]);
+  });
+
+  test("and so it is with implicit TLS, where who is connected stays", async () => {
+    const { certificates, replace } = await replaceableCertificates();
+    const { address } = await listenAndKeep({ certificates, implicitTls: true });
+    const first = await connectSmtp(address, { tls: true });
+    replace(await makePair());
+    const socket = connectTls({ ...address, rejectUnauthorized: false });
+    await new Promise((resolve) => socket.once("secureConnect", resolve));
+    const { fingerprint256 } = socket.getPeerCertificate();
+    socket.destroy();
+    expect(fingerprint256).toBe(new X509Certificate(certificates.current().cert).fingerprint256);
+    await first.expect(250, "NOOP");
+    first.destroy();
   });
 });
 
