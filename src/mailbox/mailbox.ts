@@ -28,6 +28,7 @@ import { listMailboxes, mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
 import { createMessages } from "./messages.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import { type ReplyContext, readReplyContext } from "./reply.ts";
+import { deleteDiscarded } from "./retention.ts";
 import { snooze, wakeSnoozed } from "./snooze.ts";
 import { sweepBlobs } from "./sweep.ts";
 import { createThreads } from "./threads.ts";
@@ -109,7 +110,7 @@ export interface Mailbox {
 
   /** Takes a conversation out of the inbox until `until` (epoch ms). @throws AppError not_found, conflict */
   snooze(tx: Tx, threadId: string, until: number): void;
-  /** For the scheduler: snoozed conversations return, blobs that no attachment names are removed. */
+  /** For the scheduler: snoozed conversations return, what was discarded long ago goes, and blobs that nothing names. */
   jobs: readonly Job[];
 }
 
@@ -169,6 +170,6 @@ export function createMailbox({ store, engine, runtime, options, log }: MailboxP
       findCorrespondents(store.db, reachedMailbox(caller, mailbox), text, limit),
     usageFor: (caller, mailbox) => usageOf(store.db, options, reachedMailbox(caller, mailbox)),
     snooze,
-    jobs: [wakeSnoozed(store), sweepBlobs(store, log)],
+    jobs: [wakeSnoozed(store), sweepBlobs(store, log), deleteDiscarded(store, options)],
   };
 }

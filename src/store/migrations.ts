@@ -14,6 +14,7 @@ import reading from "./migrations/0010_reading.sql" with { type: "text" };
 import transport from "./migrations/0011_transport.sql" with { type: "text" };
 import trace from "./migrations/0012_trace.sql" with { type: "text" };
 import imported from "./migrations/0013_import.sql" with { type: "text" };
+import discarded from "./migrations/0014_discarded.sql" with { type: "text" };
 
 export const MIGRATIONS: readonly string[] = [
   mail,
@@ -28,4 +29,5 @@ export const MIGRATIONS: readonly string[] = [
   transport,
   trace,
   imported,
+  discarded,
 ];

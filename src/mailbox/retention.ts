@@ -1,0 +1,55 @@
+/**
+ * Deletes for good what has been in trash or spam for retention.trashDays (contract: Spam). Triggers keep which
+ * conversations that are (0014_discarded.sql); since when is what this notes when it looks, so also before the setting
+ * is switched on.
+ */
+import { asc, eq, isNull, lte } from "drizzle-orm";
+import type { Job } from "../scheduler.ts";
+import type { Options } from "../store/options.ts";
+import { discardedThreads, threads } from "../store/schema.ts";
+import type { Store, Tx } from "../store/store.ts";
+import { deleteConversations } from "./removal.ts";
+
+const DAY_MS = 24 * 60 * 60_000;
+/** Between two looks: what is late by so much makes no difference to days. */
+const SELDOM_MS = 60 * 60_000;
+const OFTEN_MS = 1_000;
+const LOOKS = 24;
+/** Conversations deleted in one transaction: they may be long. */
+const PORTION = 20;
+
+/** Deletes a portion of what was discarded by `before` (epoch ms); how many. */
+function deleteExpired(tx: Tx, before: number): number {
+  const expired = tx
+    .select({ seq: threads.seq, mailboxId: threads.mailboxId })
+    .from(discardedThreads)
+    .innerJoin(threads, eq(threads.seq, discardedThreads.threadSeq))
+    .where(lte(discardedThreads.since, before))
+    .orderBy(asc(discardedThreads.since))
+    .limit(PORTION)
+    .all();
+  for (const [mailboxId, rows] of Map.groupBy(expired, (row) => row.mailboxId)) {
+    deleteConversations(
+      tx,
+      mailboxId,
+      rows.map(({ seq }) => seq),
+    );
+  }
+  return expired.length;
+}
+
+export function deleteDiscarded(store: Pick<Store, "enqueue">, options: Pick<Options, "get">): Job {
+  return {
+    name: "delete-discarded",
+    async runDue(now) {
+      await store.enqueue(
+        (tx) => void tx.update(discardedThreads).set({ since: now }).where(isNull(discardedThreads.since)).run(),
+      );
+      const days = options.get("retention.trashDays");
+      if (days === "off") return now + SELDOM_MS;
+      const kept = days * DAY_MS;
+      while ((await store.enqueue((tx) => deleteExpired(tx, now - kept))) > 0);
+      return now + Math.max(OFTEN_MS, Math.min(kept / LOOKS, SELDOM_MS));
+    },
+  };
+}

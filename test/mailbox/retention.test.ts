@@ -1,0 +1,104 @@
+/** retention.trashDays: what lies in trash or spam that long is deleted for good, and nothing else. */
+import { expect, test } from "bun:test";
+import { createLog } from "../../src/log.ts";
+import { deleteDiscarded } from "../../src/mailbox/retention.ts";
+import { sweepBlobs } from "../../src/mailbox/sweep.ts";
+import { messages } from "../../src/store/schema.ts";
+import { START } from "../harness/runtime.ts";
+import { createAlice } from "./world.ts";
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+function office(days: string) {
+  const alice = createAlice();
+  const { store, options, mailbox, receive } = alice;
+  const job = deleteDiscarded(store, options);
+  store.transact((tx) => options.set(tx, "retention.trashDays", days));
+  return {
+    ...alice,
+    /** The job looks, at so many ms from the start. */
+    at: async (ms: number) => ((await job.runDue(START + ms)) as number) - START - ms,
+    mail: async (subject: string, folder?: "trash" | "spam" | "archive") => {
+      // Each of its own sender: moving mail to spam trains the mailbox on who wrote it.
+      const { threadId } = await receive({ subject, from: `${subject.replaceAll(" ", "-")}@remote.example` });
+      if (folder) mailbox.update(alice.alice, threadId, { folder });
+      return threadId;
+    },
+    move: (id: string, folder: "inbox" | "trash" | "spam") => mailbox.update(alice.alice, id, { folder }),
+    subjects: () =>
+      store.db
+        .select({ subject: messages.subject })
+        .from(messages)
+        .orderBy(messages.seq)
+        .all()
+        .map(({ subject }) => subject),
+  };
+}
+
+test("after so many days in trash or spam, and not a day before; whatever the age of the mail", async () => {
+  const { at, mail, subjects, mailbox, box } = office("2");
+  for (const folder of ["trash", "spam", "archive", undefined] as const) await mail(String(folder), folder);
+  expect(await at(0)).toBe(HOUR_MS);
+  await at(2 * DAY_MS - 1);
+  expect(subjects()).toEqual(["trash", "spam", "archive", "undefined"]);
+  await at(2 * DAY_MS);
+  expect(subjects()).toEqual(["archive", "undefined"]);
+  expect(mailbox.usage(box).bytes).toBeGreaterThan(0);
+});
+
+test("off unless set, and then it counts what was there before", async () => {
+  const { at, mail, subjects, store, options } = office("off");
+  await mail("old", "trash");
+  await at(0);
+  await at(365 * DAY_MS);
+  expect(subjects()).toEqual(["old"]);
+  store.transact((tx) => options.set(tx, "retention.trashDays", "30"));
+  await at(366 * DAY_MS);
+  expect(subjects()).toEqual([]);
+});
+
+test("what is taken out of it in time stays, and begins anew when it comes back", async () => {
+  const { at, mail, move, subjects } = office("2");
+  const [kept, moved] = [await mail("kept", "trash"), await mail("moved", "trash")];
+  await at(0);
+  await at(DAY_MS);
+  move(kept, "inbox");
+  move(moved, "spam");
+  await at(DAY_MS + HOUR_MS);
+  await at(2 * DAY_MS);
+  expect(subjects()).toEqual(["kept", "moved"]);
+  await at(3 * DAY_MS + HOUR_MS);
+  expect(subjects()).toEqual(["kept"]);
+  move(kept, "trash");
+  await at(4 * DAY_MS);
+  await at(6 * DAY_MS - 1);
+  expect(subjects()).toEqual(["kept"]);
+  await at(6 * DAY_MS);
+  expect(subjects()).toEqual([]);
+});
+
+test("more than a portion of it, and parts of a day; the files go in the next sweep", async () => {
+  const { at, mail, subjects, store, receive, move } = office("0.001");
+  for (let i = 0; i < 45; i++) await mail(`mail ${i}`, "trash");
+  const attached = { headers: ['Content-Disposition: attachment; filename="a.txt"'], text: "attached" };
+  move((await receive(attached)).threadId, "trash");
+  expect(await at(0)).toBe((0.001 * DAY_MS) / 24);
+  await at(86_400);
+  expect(subjects()).toEqual([]);
+  const log = createLog(
+    "silent",
+    () => START,
+    () => {},
+  );
+  const sweep = sweepBlobs(store, log);
+  await sweep.runDue(START);
+  await sweep.runDue(START + 2 * DAY_MS);
+  const { stdout } = Bun.spawnSync([
+    "sh",
+    "-c",
+    `find "$0" -type f | wc -l`,
+    store.blobs.file("x".repeat(64)).name?.replace(/\/xx\/.*$/, "") ?? "",
+  ]);
+  expect(stdout.toString().trim()).toBe("0");
+});
