@@ -9,6 +9,7 @@ import { createSourceReader } from "./api/source.ts";
 import type { StartBackup } from "./backup/child.ts";
 import { createScheduledBackups } from "./backup/schedule.ts";
 import type { Config, Listen } from "./config.ts";
+import { createDoctor, type Doctor, type DoctorOptions } from "./doctor/doctor.ts";
 import { createEvents, type Events } from "./events/events.ts";
 import type { Log } from "./log.ts";
 import { createMailbox, type Mailbox } from "./mailbox/mailbox.ts";
@@ -59,6 +60,7 @@ export interface Appliance {
   readonly outbound: Outbound;
   readonly firstRun: FirstRun;
   readonly mailbox: Mailbox;
+  readonly doctor: Doctor;
   /**
    * Brings up listeners and jobs; resolves when all listen. `hold`: mail to the outside is held rather than sent. @throws ConfigError for certificate files that do not work,
    * Error for a folder that another server has, and naming the variable of a listener that cannot bind; then nothing is
@@ -82,6 +84,7 @@ export interface ApplianceOptions {
   startWorker?: StartWorker;
   /** How a backup's process is started. */
   startBackup?: StartBackup;
+  doctor?: DoctorOptions;
 }
 
 /** contract: a running server follows within 2 s. */
@@ -98,7 +101,7 @@ export function createAppliance(
   config: Config,
   runtime: Runtime,
   log: Log,
-  { startWorker, startBackup, ...storeOptions }: ApplianceOptions = {},
+  { startWorker, startBackup, doctor: doctorOptions, ...storeOptions }: ApplianceOptions = {},
 ): Appliance {
   const store = openStore({ folder: config.data, runtime, ...storeOptions });
   const options = openOptions(store);
@@ -107,6 +110,7 @@ export function createAppliance(
   const people = createPeople({ store, runtime });
   const policy = createPublishedPolicy({ options, hostname: config.hostname, baseUrl: config.baseUrl });
   const domains = createDomains({ store, runtime, hostname: config.hostname, policy });
+  const doctor = createDoctor({ config, store, options, domains, runtime, log }, doctorOptions);
   let events: Events | undefined;
   const deliverSoon = (): void => events?.deliverSoon();
   const developers = createDevelopers({ store, options, runtime, deliverSoon });
@@ -177,6 +181,7 @@ export function createAppliance(
     outbound,
     firstRun,
     mailbox,
+    doctor,
     async start({ hold = false } = {}) {
       try {
         backs.push({ stop: claimFolder(config.data) });
@@ -247,6 +252,8 @@ export function createAppliance(
           ...mta.jobs,
           ...opened.jobs,
           backups.job,
+          // The demo is no server of anybody's.
+          ...(hold ? [] : [doctor.watch({ notifyAdmins, operators })]),
           follow(store, () => {
             options.refresh();
             relay.endRests();

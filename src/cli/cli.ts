@@ -13,6 +13,7 @@ import {
   parseInvocation,
   usageOf,
 } from "./command.ts";
+import { doctor } from "./doctor.ts";
 import { domainCommands } from "./domain.ts";
 import { exportCommand } from "./export.ts";
 import { importCommand } from "./import.ts";
@@ -47,6 +48,7 @@ const COMMANDS: readonly Command[] = [
   ...backupCommands,
   importCommand,
   exportCommand,
+  doctor,
   version,
 ];
 

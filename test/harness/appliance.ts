@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { type Appliance, createAppliance, type Ready } from "../../src/appliance.ts";
 import { readConfig } from "../../src/config.ts";
+import type { DoctorOptions } from "../../src/doctor/doctor.ts";
 import { createLog } from "../../src/log.ts";
 import type { DnsResolver, Runtime } from "../../src/runtime.ts";
 import { makeDkimKeys } from "../../src/settings/domains.ts";
@@ -53,17 +54,20 @@ atEndOfFile(async () => {
   running.clear();
 });
 
+/** What the doctor may look at; nothing unless told. */
+type Checked = Pick<DoctorOptions, "checks">;
+
 /** `dns`: the world's; without it no name exists. `world`: what else of it is not as usual. */
 export async function boot(
   env: Record<string, string> = {},
   dns?: DnsResolver,
-  world: Partial<Runtime> = {},
+  { checks = {}, ...world }: Partial<Runtime> & Checked = {},
 ): Promise<Booted> {
   const keys = await dkimKeys;
   let owner: Booted["owner"] | undefined;
   const started = await bootEmpty(
     env,
-    { ...(dns && { dns }), ...world },
+    { ...(dns && { dns }), ...world, checks },
     ({ store, people, domains, developers, options }) => {
       owner = store.transact((tx) => {
         const { id: workspaceId } = people.addWorkspace(tx, "Example");
@@ -92,7 +96,7 @@ export async function boot(
 /** One without a workspace, as it is first started; `prepare` is done before. */
 export async function bootEmpty(
   env: Record<string, string> = {},
-  world: Partial<Runtime> = {},
+  { checks = {}, ...world }: Partial<Runtime> & Checked = {},
   prepare: (appliance: Appliance) => void = () => {},
 ): Promise<Omit<Booted, "owner" | "api">> {
   const runtime = fakeRuntime(world);
@@ -106,7 +110,11 @@ export async function bootEmpty(
     ...env,
   });
   const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
-  const appliance = createAppliance(config, runtime, log, { file: ":memory:", startWorker: shareWorker });
+  const appliance = createAppliance(config, runtime, log, {
+    file: ":memory:",
+    startWorker: shareWorker,
+    doctor: { checks },
+  });
   running.add(appliance);
   prepare(appliance);
   const certificatePath = join(config.data, "tls", "self-signed.pem");

@@ -1,0 +1,108 @@
+/** What the operating system and the network say to the checks; tests hand in another. */
+import { existsSync } from "node:fs";
+import { readdir, stat, statfs } from "node:fs/promises";
+import { connect as connectTcp } from "node:net";
+import { join } from "node:path";
+import { connect as connectTls } from "node:tls";
+
+export interface Space {
+  /** Bytes. */
+  free: number;
+  total: number;
+  freeInodes: number;
+  /** 0 where the file system has no fixed number. */
+  inodes: number;
+}
+
+export interface Entry {
+  path: string;
+  isFolder: boolean;
+  /** The permission bits. */
+  mode: number;
+  uid: number;
+}
+
+/** What a listener says. */
+export interface Greeting {
+  /** The first line it sends by itself, if it does within the time; of TLS, nothing. */
+  line?: string;
+  /** Of TLS: what it shows, PEM. */
+  certificate?: string;
+}
+
+export interface System {
+  space(path: string): Promise<Space>;
+  /** A path and, of a folder, what lies directly in it. */
+  entries(path: string): Promise<Entry[]>;
+  /** Whether the clock follows a time server; undefined when the system does not tell. */
+  clockFollows(): Promise<boolean | undefined>;
+  /** Connects and leaves. `expect`: what is waited for. @throws what the network says, or that it took too long */
+  greet(host: string, port: number, expect: "line" | "certificate" | "connection"): Promise<Greeting>;
+}
+
+const PATIENCE_MS = 8_000;
+
+export const operatingSystem: System = {
+  async space(path) {
+    const { bavail, blocks, bsize, files, ffree } = await statfs(path);
+    return { free: bavail * bsize, total: blocks * bsize, freeInodes: ffree, inodes: files };
+  },
+
+  async entries(path) {
+    const names = [path, ...(await readdir(path)).map((name) => join(path, name))];
+    const found = await Promise.all(
+      names.map(async (name) => {
+        // One that is gone meanwhile has no permissions.
+        const stats = await stat(name).catch(() => undefined);
+        return stats ? [{ path: name, isFolder: stats.isDirectory(), mode: stats.mode & 0o777, uid: stats.uid }] : [];
+      }),
+    );
+    return found.flat();
+  },
+
+  async clockFollows() {
+    if (existsSync("/run/systemd/timesync/synchronized")) return true;
+    try {
+      const asked = Bun.spawn(["timedatectl", "show", "--property=NTPSynchronized", "--value"], {
+        stdio: ["ignore", "pipe", "ignore"],
+        timeout: PATIENCE_MS,
+      });
+      const answer = (await new Response(asked.stdout).text()).trim();
+      return answer === "yes" ? true : answer === "no" ? false : undefined;
+    } catch {
+      return undefined;
+    }
+  },
+
+  greet: (host, port, expect) =>
+    new Promise((resolve, reject) => {
+      const end = (greeting: Greeting) => {
+        socket.destroy();
+        resolve(greeting);
+      };
+      const connectSecurely = () => {
+        const secure = connectTls({ host, port, rejectUnauthorized: false }, () => {
+          const { raw } = secure.getPeerCertificate();
+          end(raw === undefined ? {} : { certificate: pem(raw) });
+        });
+        return secure;
+      };
+      const socket = expect === "certificate" ? connectSecurely() : connectTcp({ host, port });
+      if (expect === "connection") socket.on("connect", () => end({}));
+      let said = "";
+      if (expect === "line") {
+        socket.on("data", (bytes: Buffer) => {
+          said += bytes.toString("latin1");
+          if (!said.includes("\n") && said.length < 2_000) return;
+          socket.write("QUIT\r\n");
+          end({ line: (said.split(/\r?\n/)[0] ?? "").slice(0, 500) });
+        });
+      }
+      socket.setTimeout(PATIENCE_MS, () => socket.destroy(new Error(`no answer within ${PATIENCE_MS / 1000} s`)));
+      socket.on("error", reject);
+      socket.on("end", () => socket.destroy(new Error("it hung up")));
+    }),
+};
+
+const pem = (der: Buffer): string =>
+  `-----BEGIN CERTIFICATE-----\n${der.toString("base64").replace(/(.{64})/g, "$1\n")}\n-----END CERTIFICATE-----\n`;

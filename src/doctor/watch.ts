@@ -1,0 +1,85 @@
+/**
+ * The same checks, once a day, beside the running server. The admins are mailed when a finding turns bad, once until it is
+ * well again, and when it is. What was found is kept in a small file beside the database, so that a restart tells nothing
+ * twice. What could not be found out leaves a finding as it was.
+ */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { writeText } from "../backup/files.ts";
+import type { Log } from "../log.ts";
+import type { NotifyAdmins } from "../mta/admin-notice.ts";
+import type { Job } from "../scheduler.ts";
+import type { Finding } from "./check.ts";
+
+export interface WatchParts {
+  /** The data folder. */
+  folder: string;
+  examine(): Promise<Finding[]>;
+  notifyAdmins: NotifyAdmins;
+  /** Id of the workspace whose admins run the server; undefined while there is none. */
+  operators(): string | undefined;
+  log: Log;
+}
+
+const DAY_MS = 24 * 3_600_000;
+/** After a start, when DNS, certificates and the clock may still be coming up. */
+const FIRST_MS = 15 * 60_000;
+/** In the data folder. */
+export const FINDINGS_FILE = "doctor.json";
+
+/** Names of what was bad when it was last looked at, by id. */
+type Bad = Record<string, string>;
+
+async function readBad(path: string): Promise<Bad> {
+  try {
+    const { bad } = JSON.parse(await readFile(path, "utf8")) as { bad?: Bad };
+    return bad ?? {};
+  } catch {
+    return {};
+  }
+}
+
+export function createWatch({ folder, examine, notifyAdmins, operators, log }: WatchParts): Job {
+  const path = join(folder, FINDINGS_FILE);
+  let next: number | undefined;
+
+  async function look(): Promise<void> {
+    const findings = await examine();
+    const before = await readBad(path);
+    const turned = findings.filter(({ id, state }) => state === "bad" && before[id] === undefined);
+    const well = findings.filter(({ id, state }) => isWell(state) && before[id] !== undefined);
+    for (const { id, detail } of turned) log.warn("turned bad", { finding: id, detail });
+    for (const { id, detail } of well) log.info("well again", { finding: id, detail });
+    if (turned.length + well.length === 0) return;
+    const workspaceId = operators();
+    if (workspaceId !== undefined) await notifyAdmins({ workspaceId, ...letterOf(turned, well) }, () => {});
+    const still = Object.entries(before).filter(([id]) => !well.some((finding) => finding.id === id));
+    const bad = Object.fromEntries([...still, ...turned.map(({ id, name }) => [id, name] as const)]);
+    await writeText(path, `${JSON.stringify({ bad })}\n`);
+  }
+
+  return {
+    name: "doctor",
+    async runDue(now) {
+      next ??= now + FIRST_MS;
+      if (now < next) return next;
+      next = now + DAY_MS;
+      await look();
+      return next;
+    },
+  };
+}
+
+const isWell = (state: Finding["state"]): boolean => state === "ok" || state === "warning";
+
+function letterOf(turned: readonly Finding[], well: readonly Finding[]): { subject: string; text: string } {
+  const [first, ...others] = turned.length > 0 ? turned : well;
+  const more = others.length > 0 ? ` and ${others.length} more` : "";
+  const subject = `${first?.name}${more}: ${turned.length > 0 ? "needs attention" : "well again"}`;
+  const paragraphs = [
+    ...turned.map(({ name, detail, todo }) => `${name}: ${detail}.\n${todo ?? ""}`.trimEnd()),
+    ...well.map(({ name, detail }) => `${name} is well again: ${detail}.`),
+    "The server looks at this once a day and tells you when something turns. To look now: mailroom doctor",
+  ];
+  return { subject, text: paragraphs.join("\n\n") };
+}

@@ -1,0 +1,39 @@
+/** `mailroom doctor`, as it is typed (contract: Commands). */
+import { expect, test } from "bun:test";
+import { zone } from "../harness/dns-server.ts";
+import { openTerminal, SETUP } from "./terminal.ts";
+
+interface Named {
+  id: string;
+  name: string;
+  state: string;
+  detail: string;
+  todo?: string;
+}
+
+test("it lists what it found, and exits with 1 when something is wrong", async () => {
+  const { ask, say } = openTerminal({ runtime: { dns: zone({}) } });
+  await ask(...SETUP);
+  const { exitCode, stdout, stderr } = await say("doctor", "--json");
+  expect(exitCode).toBe(1);
+  expect(stderr).toMatch(/^mailroom: \d+ things need attention\n$/);
+  const findings = JSON.parse(stdout) as Named[];
+  for (const { id, name, state, detail, todo } of findings) {
+    expect([id, name, detail].every((text) => text !== "")).toBe(true);
+    expect(["ok", "warning", "bad", "unknown"]).toContain(state);
+    // Whatever is wrong says what to do.
+    if (state === "bad") expect(todo).not.toBe(undefined);
+  }
+  expect(findings.find(({ id }) => id === "mx:acme.test")).toMatchObject({
+    ...{ state: "bad", todo: expect.stringContaining("acme.test MX 10 mail.acme.test") },
+  });
+  expect(findings.find(({ id }) => id === "schema")).toMatchObject({ state: "ok" });
+});
+
+test("for people: a line each, and what to do under it", async () => {
+  const { ask, say } = openTerminal({ runtime: { dns: zone({}) } });
+  await ask(...SETUP);
+  const { stdout } = await say("doctor");
+  expect(stdout).toContain("ok       Search index: it has all 0 messages\n");
+  expect(stdout).toMatch(/BAD {6}MX of acme\.test: it is not published as it should be\n {9}Mail for the domain/);
+});

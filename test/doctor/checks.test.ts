@@ -1,0 +1,430 @@
+/** Each check in a world that is well, and in worlds with one thing wrong. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { chmodSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { writeBackupState } from "../../src/backup/state.ts";
+import { readConfig } from "../../src/config.ts";
+import type { Finding, State, World } from "../../src/doctor/check.ts";
+import { examine } from "../../src/doctor/examine.ts";
+import { operatingSystem, type System } from "../../src/doctor/system.ts";
+import { createDomains, makeDkimKeys } from "../../src/settings/domains.ts";
+import { createPeople } from "../../src/settings/people.ts";
+import { openOptions } from "../../src/store/options.ts";
+import { openStore } from "../../src/store/store.ts";
+import { selfSign } from "../../src/tls/x509.ts";
+import { type Zone, zone } from "../harness/dns-server.ts";
+import { atEndOfFile } from "../harness/end.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { fakeRuntime, START } from "../harness/runtime.ts";
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+const HOST = "mail.example.test";
+const ADDRESS = "203.0.113.7";
+const GB = 1_000_000_000;
+
+let certificate: (name: string, days: number) => Promise<string>;
+let keys: Awaited<ReturnType<typeof makeDkimKeys>>;
+beforeAll(async () => {
+  keys = await makeDkimKeys();
+  certificate = async (name, days) =>
+    (await selfSign(name, START - DAY_MS, START + days * DAY_MS, new Uint8Array(8).fill(1))).cert;
+});
+
+/** What may be made different before the checks are made. */
+interface Bench {
+  world: World & { system: System };
+  zone: Zone;
+  data: string;
+  sql(text: string): void;
+  set(name: string, value: string): void;
+  /** The records of the domain, as they are published. */
+  unpublish(name: string): void;
+}
+
+/** A world that is well. */
+async function bench(env: Record<string, string> = {}): Promise<Bench> {
+  const data = temporaryFolder();
+  const config = readConfig({
+    ...{ MAILROOM_DATA: data, MAILROOM_HOSTNAME: HOST, MAILROOM_TLS: "files:/c.pem,/k.pem" },
+    ...{ MAILROOM_HTTPS: "127.0.0.1:443", ...env },
+  });
+  const records: Zone = {
+    [HOST]: { a: [ADDRESS] },
+    "7.113.0.203.in-addr.arpa": { ptr: [`${HOST}.`] },
+    "gmail.com": { mx: [[5, "gmail-smtp-in.test"]] },
+    "gmail-smtp-in.test": { a: ["198.51.100.1"] },
+  };
+  const runtime = fakeRuntime({ dns: zone(records) });
+  const store = openStore({ folder: data, runtime });
+  atEndOfFile(() => store.close());
+  const options = openOptions(store);
+  const people = createPeople({ store, runtime });
+  const domains = createDomains({ store, runtime, hostname: HOST });
+  store.transact((tx) => {
+    const { id } = people.addWorkspace(tx, "Example");
+    domains.markVerified(tx, domains.addDomain(tx, id, "example.test", keys).id);
+  });
+  const [domain] = domains.listDomains();
+  for (const { type, name, value } of domains.recordsOf(domain?.id ?? "")) {
+    const published = records[name] as { txt?: string[] } | undefined;
+    records[name] =
+      type === "MX" ? { ...published, mx: [[10, HOST]] } : { ...published, txt: [...(published?.txt ?? []), value] };
+  }
+  await writeBackupState(data, { lastGood: { at: START - HOUR_MS, folder: "/backup", generation: "g" } });
+  const cert = await certificate(HOST, 60);
+  const system: System = {
+    space: async () => ({ free: 50 * GB, total: 100 * GB, freeInodes: 900, inodes: 1_000 }),
+    entries: operatingSystem.entries,
+    clockFollows: async () => true,
+    greet: async (_host, _port, expect) => (expect === "certificate" ? { certificate: cert } : { line: "220 ready" }),
+  };
+  return {
+    world: { config, store, options, domains, runtime, system, serving: true },
+    zone: records,
+    data,
+    sql: (text) => store.db.$client.exec(text),
+    set: (name, value) => void store.transact((tx) => options.set(tx, name, value)),
+    unpublish: (name) => void delete records[name],
+  };
+}
+
+const found = async ({ world }: Bench, id: string): Promise<Finding | undefined> =>
+  (await examine(world)).find((finding) => finding.id === id);
+
+test("a world that is well", async () => {
+  const findings = await examine((await bench()).world);
+  expect(findings.filter(({ state, id }) => state !== "ok" && !id.startsWith("dnsbl"))).toEqual([]);
+  expect(findings.map(({ id }) => id)).toEqual([
+    ...["disk", "inodes", "clock", "permissions", "schema", "search"],
+    ...["listener:http", "listener:https", "listener:mx", "listener:submission", "listener:submissions"],
+    ...["certificate", "outbound", "hostname", `ptr:${ADDRESS}`, `dnsbl:${ADDRESS}`],
+    ...["mx:example.test", "spf:example.test", "dkim:example.test", "dmarc:example.test", "queue", "backup"],
+  ]);
+});
+
+describe("one thing wrong", () => {
+  const refuse = async (): Promise<never> => {
+    throw new Error("ECONNREFUSED");
+  };
+  const space = (change: object) => async () => ({
+    ...{ free: 50 * GB, total: 100 * GB, freeInodes: 900, inodes: 1_000 },
+    ...change,
+  });
+  const greeting = (b: Bench, at: number, line: string) => {
+    const { greet } = b.world.system;
+    b.world.system.greet = async (host, port, expect) => (port === at ? { line } : greet(host, port, expect));
+  };
+  const shows = (name: string, days: number) => async (b: Bench) => {
+    const cert = await certificate(name, days);
+    b.world.system.greet = async () => ({ certificate: cert, line: "220" });
+  };
+  const message = `INSERT INTO threads (id, mailbox_id, folder, unread, starred, last_message_at, has_attachments, message_count, next_ordinal, received_on, subject, subject_key, snippet, counterpart, participants)
+      VALUES ('thr_1', 'mbx_1', 'inbox', 0, 0, 1, 0, 1, 2, 'a', '', '', '', '{}', '[]')`;
+  const withMessage = (b: Bench, filedAt: number) => {
+    b.sql("PRAGMA foreign_keys = OFF");
+    b.sql(message);
+    b.sql(`INSERT INTO messages (seq, id, thread_seq, mailbox_id, kind, folder, read, date, filed_at, "from", "to", cc, bcc, reply_to, subject, snippet, size, fingerprint, has_attachments)
+      VALUES (65536, 'msg_1', 1, 'mbx_1', 'received', 'inbox', 1, 1, ${filedAt}, '{}', '[]', '[]', '[]', '[]', '', '', 1, 'f', 0)`);
+  };
+  const queued = (b: Bench, acceptedAt: number, dueAt: number) => {
+    b.sql("PRAGMA foreign_keys = OFF");
+    b.sql(`INSERT INTO outbound_messages (id, workspace_id, mailbox_id, mailbox, thread_id, message_id, subject, domain, return_path, accepted_at, recipients, outside_recipients, mailbox_total, workspace_total)
+      VALUES ('msg_1', 'w', 'm', 'a@b', 't', '<x>', '', 'b', 'bounce', ${acceptedAt}, 1, 1, 1, 1)`);
+    b.sql(
+      `INSERT INTO queue_entries (id, message_seq, recipient, field, domain, state, due_at) VALUES ('que_1', 1, 'c@d', 'to', 'd', 'waiting', ${dueAt})`,
+    );
+  };
+
+  const cases: [what: string, id: string, state: State, todo: RegExp | undefined, change: (b: Bench) => unknown][] = [
+    [
+      "little room",
+      "disk",
+      "warning",
+      /larger/,
+      (b) => {
+        b.world.system.space = space({ free: 1.5 * GB });
+      },
+    ],
+    [
+      "hardly any room",
+      "disk",
+      "bad",
+      /refuses mail/,
+      (b) => {
+        b.world.system.space = space({ free: 0.1 * GB });
+      },
+    ],
+    [
+      "a small disk, mostly free",
+      "disk",
+      "ok",
+      undefined,
+      (b) => {
+        b.world.system.space = space({ free: 1 * GB, total: 2 * GB });
+      },
+    ],
+    [
+      "hardly any inodes",
+      "inodes",
+      "bad",
+      /inodes/,
+      (b) => {
+        b.world.system.space = space({ freeInodes: 10 });
+      },
+    ],
+    [
+      "a clock that follows nobody",
+      "clock",
+      "warning",
+      /set-ntp/,
+      (b) => {
+        b.world.system.clockFollows = async () => false;
+      },
+    ],
+    [
+      "a clock nobody knows of",
+      "clock",
+      "unknown",
+      undefined,
+      (b) => {
+        b.world.system.clockFollows = async () => undefined;
+      },
+    ],
+    ["a clock that went back", "clock", "bad", /set-ntp/, (b) => withMessage(b, START + HOUR_MS)],
+    ["a data folder open to others", "permissions", "bad", /chmod 700/, (b) => chmodSync(b.data, 0o755)],
+    [
+      "a file of another user",
+      "permissions",
+      "bad",
+      /chown/,
+      (b) => {
+        b.world.system.entries = async (path) => [
+          { path, isFolder: true, mode: 0o700, uid: 7 },
+          { path: join(path, "x"), isFolder: false, mode: 0o600, uid: 0 },
+        ];
+      },
+    ],
+    ["a message that is not indexed", "search", "bad", /reindex/, (b) => withMessage(b, 1)],
+    [
+      "a listener that does not answer",
+      "listener:mx",
+      "bad",
+      /MAILROOM_MX/,
+      (b) => {
+        const { greet } = b.world.system;
+        b.world.system.greet = (host, port, expect) => (port === 2525 ? refuse() : greet(host, port, expect));
+      },
+    ],
+    ["a listener that refuses", "listener:mx", "bad", /log/, (b) => greeting(b, 2525, "421 no")],
+    [
+      "no server",
+      "server",
+      "warning",
+      /Start/,
+      (b) => {
+        b.world.serving = false;
+      },
+    ],
+    ["a certificate that ends tomorrow", "certificate", "bad", /\/c\.pem/, shows(HOST, 1)],
+    ["a certificate that ends in a week", "certificate", "warning", /\/c\.pem/, shows(HOST, 7)],
+    ["a certificate for another name", "certificate", "bad", /MAILROOM_HOSTNAME/, shows("other.test", 60)],
+    [
+      "port 25 closed",
+      "outbound",
+      "bad",
+      /smtp\.relay/,
+      (b) => {
+        const { greet } = b.world.system;
+        b.world.system.greet = (host, port, expect) => (port === 25 ? refuse() : greet(host, port, expect));
+      },
+    ],
+    [
+      "port 25 taken by a firewall that answers",
+      "outbound",
+      "bad",
+      /smtp\.relay/,
+      (b) => greeting(b, 25, "554 not from here"),
+    ],
+    [
+      "no DNS",
+      "dns",
+      "bad",
+      /MAILROOM_DNS/,
+      (b) => {
+        for (const name of Object.keys(b.zone)) b.zone[name] = "SERVFAIL";
+      },
+    ],
+    ["a name without an address", "hostname", "bad", /A record/, (b) => b.unpublish(HOST)],
+    [
+      "DNS silent about the name",
+      "hostname",
+      "unknown",
+      undefined,
+      (b) => {
+        b.zone[HOST] = "silence";
+      },
+    ],
+    ["no reverse DNS", `ptr:${ADDRESS}`, "bad", /PTR/, (b) => b.unpublish("7.113.0.203.in-addr.arpa")],
+    [
+      "reverse DNS of the provider",
+      `ptr:${ADDRESS}`,
+      "bad",
+      /PTR/,
+      (b) => {
+        b.zone["7.113.0.203.in-addr.arpa"] = { ptr: ["vps7.provider.test"] };
+      },
+    ],
+    [
+      "DNS silent about the address",
+      `ptr:${ADDRESS}`,
+      "unknown",
+      undefined,
+      (b) => {
+        b.zone["7.113.0.203.in-addr.arpa"] = "silence";
+      },
+    ],
+    [
+      "listed",
+      `dnsbl:${ADDRESS}`,
+      "bad",
+      /zen\.spamhaus\.org/,
+      (b) => {
+        b.zone["7.113.0.203.zen.spamhaus.org"] = { a: ["127.0.0.2"], txt: ["spam seen"] };
+      },
+    ],
+    [
+      "listed in a list of one's own",
+      `dnsbl:${ADDRESS}`,
+      "bad",
+      /own\.test/,
+      (b) => {
+        b.set("mx.dnsbl", "own.test");
+        b.zone["7.113.0.203.own.test"] = { a: ["127.0.0.2"] };
+      },
+    ],
+    [
+      "lists that answer nobody",
+      `dnsbl:${ADDRESS}`,
+      "unknown",
+      undefined,
+      (b) => {
+        for (const list of ["zen.spamhaus.org", "bl.spamcop.net"])
+          b.zone[`7.113.0.203.${list}`] = { a: ["127.255.255.254"] };
+      },
+    ],
+    [
+      "no MX",
+      "mx:example.test",
+      "bad",
+      /example\.test MX 10 mail\.example\.test/,
+      (b) => {
+        b.zone["example.test"] = { txt: ["v=spf1 mx ~all"] };
+      },
+    ],
+    [
+      "no SPF",
+      "spf:example.test",
+      "bad",
+      /v=spf1/,
+      (b) => {
+        b.zone["example.test"] = { mx: [[10, HOST]] };
+      },
+    ],
+    [
+      "no DKIM",
+      "dkim:example.test",
+      "bad",
+      /_domainkey/,
+      (b) => {
+        for (const name of Object.keys(b.zone)) if (name.includes("_domainkey")) b.unpublish(name);
+      },
+    ],
+    ["no DMARC", "dmarc:example.test", "bad", /v=DMARC1/, (b) => b.unpublish("_dmarc.example.test")],
+    [
+      "DNS silent about DMARC",
+      "dmarc:example.test",
+      "unknown",
+      undefined,
+      (b) => {
+        b.zone["_dmarc.example.test"] = "SERVFAIL";
+      },
+    ],
+    [
+      "a queue that does not move",
+      "queue",
+      "bad",
+      /does not move/,
+      (b) => queued(b, START - 2 * HOUR_MS, START - HOUR_MS),
+    ],
+    ["mail that waits long", "queue", "warning", /queue list/, (b) => queued(b, START - 2 * DAY_MS, START + HOUR_MS)],
+    ["no backup", "backup", "warning", /backup\.folder/, (b) => writeBackupState(b.data, {})],
+    [
+      "an old backup",
+      "backup",
+      "bad",
+      /backup\.folder/,
+      (b) => writeBackupState(b.data, { lastGood: { at: START - 3 * DAY_MS, folder: "/b", generation: "g" } }),
+    ],
+    [
+      "a backup that failed",
+      "backup",
+      "bad",
+      /mailroom backup \/b/,
+      (b) => writeBackupState(b.data, { lastFailure: { at: START, folder: "/b", error: "no room", told: true } }),
+    ],
+  ];
+  for (const [what, id, state, todo, change] of cases) {
+    test(what, async () => {
+      const changed = await bench();
+      await change(changed);
+      const finding = await found(changed, id);
+      expect(finding?.state).toBe(state);
+      if (todo) expect(finding?.todo).toMatch(todo);
+      else expect(finding).not.toHaveProperty("todo");
+    });
+  }
+
+  test("a smarthost that does not answer; one that does", async () => {
+    const b = await bench();
+    b.set("smtp.relay", "smtp://user:secret@198.51.100.9:587");
+    expect(await found(b, "outbound")).toMatchObject({
+      state: "ok",
+      detail: "the smarthost 198.51.100.9 answers on port 587",
+    });
+    b.world.system.greet = refuse;
+    const finding = await found(b, "outbound");
+    expect(finding?.state).toBe("bad");
+    expect(JSON.stringify(finding)).not.toContain("secret");
+  });
+
+  test("a check that fails is a finding, and the others are made", async () => {
+    const b = await bench();
+    b.world.system.space = refuse;
+    const findings = await examine(b.world);
+    expect(findings[0]).toEqual({
+      id: "disk",
+      name: 'The check "disk"',
+      state: "unknown",
+      detail: "it could not be made: ECONNREFUSED",
+    });
+    expect(findings.length).toBeGreaterThan(15);
+  });
+});
+
+describe("the operating system", () => {
+  test("has room, says who may read what, and whether something listens", async () => {
+    const space = await operatingSystem.space("/");
+    expect(space.total).toBeGreaterThan(space.free);
+    const folder = temporaryFolder();
+    expect(await operatingSystem.entries(folder)).toMatchObject([{ path: folder, isFolder: true, mode: 0o700 }]);
+    const server = createServer((socket) => socket.resume().end("220 hello\r\n")).listen(0, "127.0.0.1");
+    await new Promise((resolve) => server.once("listening", resolve));
+    const { port } = server.address() as { port: number };
+    expect(await operatingSystem.greet("127.0.0.1", port, "line")).toEqual({ line: "220 hello" });
+    expect(await operatingSystem.greet("127.0.0.1", port, "connection")).toEqual({});
+    await new Promise((resolve) => server.close(resolve));
+    await expect(operatingSystem.greet("127.0.0.1", port, "line")).rejects.toThrow();
+  });
+});

@@ -1,0 +1,56 @@
+/** The checks, made daily beside the server: the admins hear of what turns, once. */
+import { expect, test } from "bun:test";
+import type { Finding } from "../../src/doctor/check.ts";
+import { boot } from "../harness/appliance.ts";
+
+const DAY_MS = 24 * 3_600_000;
+
+const disk = (state: Finding["state"]): Finding => ({
+  ...{ id: "disk", name: "Disk space", state, detail: `it is ${state}` },
+  ...(state === "bad" && { todo: "Make room." }),
+});
+
+async function watched(first: Finding["state"]) {
+  let finding = disk(first);
+  const booted = await boot({}, undefined, { checks: { disk: () => [finding] } });
+  await booted.advance(3_600_000);
+  const subjects = async () =>
+    (await booted.api.get<{ messages: { subject: string }[] }>("/messages?folder=inbox")).body.messages.map(
+      ({ subject }) => subject,
+    );
+  return {
+    ...booted,
+    subjects,
+    async day(state: Finding["state"]) {
+      finding = disk(state);
+      await booted.advance(DAY_MS);
+      return subjects();
+    },
+  };
+}
+
+test("what turns bad is told once, until it is well again, which is told too", async () => {
+  const { day, subjects } = await watched("ok");
+  expect(await subjects()).toEqual([]);
+  expect(await day("warning")).toEqual([]);
+  const told = ["Disk space: needs attention"];
+  expect(await day("bad")).toEqual(told);
+  expect(await day("bad")).toEqual(told);
+  // Nothing is known of it, which is no news.
+  expect(await day("unknown")).toEqual(told);
+  expect(await day("bad")).toEqual(told);
+  const both = ["Disk space: well again", ...told];
+  expect(await day("ok")).toEqual(both);
+  expect(await day("ok")).toEqual(both);
+  expect(await day("bad")).toEqual(["Disk space: needs attention", ...both]);
+});
+
+test("the mail says what was found and what to do", async () => {
+  const { api, day } = await watched("ok");
+  await day("bad");
+  const { body } = await api.get<{ messages: { bodyText: string; from: { email: string } }[] }>(
+    "/messages?folder=inbox",
+  );
+  expect(body.messages[0]?.from.email).toBe("postmaster@example.test");
+  expect(body.messages[0]?.bodyText).toStartWith("Disk space: it is bad.\nMake room.\n\n");
+});
