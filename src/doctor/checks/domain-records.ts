@@ -8,6 +8,8 @@ const NAMES: Record<DnsRecord["purpose"], string> = {
   dkim: "DKIM",
   dmarc: "DMARC",
   ownership: "Ownership",
+  "mta-sts": "MTA-STS",
+  "tls-rpt": "TLS reports",
 };
 
 const WHY: Record<DnsRecord["purpose"], string> = {
@@ -16,6 +18,8 @@ const WHY: Record<DnsRecord["purpose"], string> = {
   dkim: "Mail from the domain is taken for forged without it",
   dmarc: "Large providers refuse mail of a domain without it",
   ownership: "The domain cannot send without it",
+  "mta-sts": "Other servers do not insist on TLS to this one without it",
+  "tls-rpt": "Nobody tells of TLS that failed without it",
 };
 
 export const checkDomains: Check = async (world) => {
@@ -28,7 +32,9 @@ async function look(
   { id, name, verifiedAt }: { id: string; name: string; verifiedAt: number | null },
 ) {
   const records = await domains.seeRecords(id);
-  const byPurpose = Map.groupBy(records, ({ purpose }) => purpose);
+  // What is optional and left out is as its owner wants it.
+  const asked = records.filter(({ optional, state }) => !optional || state === "found");
+  const byPurpose = Map.groupBy(asked, ({ purpose }) => purpose);
   // Once the domain is verified, its ownership has been shown.
   if (verifiedAt !== null) byPurpose.delete("ownership");
   return [...byPurpose].map(([purpose, of]) => findingOf(purpose, name, of));
