@@ -345,9 +345,9 @@ answers() {
   [[ $status == HTTP/1.?\ 200* ]]
 }
 
-# Starts the server and waits until it answers. It has failed once systemd has given it up.
+# Starts the server and waits, some seconds at most, until it answers. It has failed once systemd has given it up.
 start_and_wait() {
-  local deadline=$((SECONDS + ready_seconds))
+  local deadline=$((SECONDS + ${1:-$ready_seconds}))
   systemctl reset-failed "$unit" 2>/dev/null || true
   systemctl start "$unit" || return 1
   while [ "$SECONDS" -lt "$deadline" ]; do
@@ -370,6 +370,7 @@ back_up() {
 
 # Puts a backup in the place of the data. Mail may have come in: what is there is set aside, never deleted.
 bring_back() {
+  local aside
   if [ -d "$data" ]; then
     rmdir --ignore-fail-on-non-empty "$data"
     if [ -d "$data" ]; then mv "$data" "$data.failed-$(date -u +%Y%m%dT%H%M%SZ)"; fi
@@ -377,6 +378,10 @@ bring_back() {
   install -d -m 700 -o "$user" -g "$user" "$data"
   # Nothing was sent by a version that did not come up, so what was waiting is not held.
   "$command" restore "$backups/upgrades" --generation "$1" --send-queue >/dev/null
+  # No backup has the keys of sealed secrets. They are made once.
+  for aside in "$data".failed-*; do
+    if [ -d "$aside/keys" ]; then cp --archive --no-target-directory "$aside/keys" "$data/keys"; fi
+  done
 }
 
 # --- upgrading: kept, swapped, ready; or put back --------------------------------------------------------------------
@@ -440,7 +445,8 @@ roll_back() {
     bring_back "$(cat "$kept/generation")"
     touch "$kept/restored"
   fi
-  start_and_wait || fail "the version before does not answer either, on its own data. $why"
+  # It has been ready before, and nothing is left to go back to: it gets its time.
+  start_and_wait 600 || fail "the version before does not answer either, on its own data. $why"
   rm -rf "$kept"
   fail "version $version did not come up, and the upgrade was undone: the version before runs, on its data. What the new one wrote is in $data.failed-…. $why"
 }
