@@ -5,11 +5,13 @@ import { PAGE_HEADERS } from "./headers.ts";
 export interface File {
   type: string;
   bytes: Uint8Array<ArrayBuffer>;
-  gzip: Uint8Array<ArrayBuffer>;
+  /** Undefined for what is compressed by itself. */
+  gzip: Uint8Array<ArrayBuffer> | undefined;
 }
 
-export function fileOf(type: string, text: string): File {
-  const bytes = new TextEncoder().encode(text);
+export function fileOf(type: string, content: string | Uint8Array<ArrayBuffer>): File {
+  if (typeof content !== "string") return { type, bytes: content, gzip: undefined };
+  const bytes = new TextEncoder().encode(content);
   return { type, bytes, gzip: Bun.gzipSync(bytes, { level: 9 }) };
 }
 
@@ -20,7 +22,7 @@ export function answerFile(
   headers: Readonly<Record<string, string>>,
   cacheControl = "no-cache",
 ): Response {
-  const gzips = /\bgzip\b/.test(request.headers.get("accept-encoding") ?? "");
+  const gzips = gzip !== undefined && /\bgzip\b/.test(request.headers.get("accept-encoding") ?? "");
   return new Response(gzips ? gzip : bytes, {
     headers: {
       ...headers,
@@ -35,7 +37,7 @@ export function answerFile(
 
 export interface Assets {
   /** Returns its path. */
-  add(ending: string, type: string, text: string): string;
+  add(ending: string, type: string, content: string | Uint8Array<ArrayBuffer>): string;
   /** Undefined for a path that none of them has. */
   answer(request: Request, path: string, headers: Readonly<Record<string, string>>): Response | undefined;
 }
@@ -44,10 +46,10 @@ export interface Assets {
 export function openAssets(prefix: string): Assets {
   const files = new Map<string, File>();
   return {
-    add(ending, type, text) {
-      const hash = createHash("sha256").update(text).digest("base64url").slice(0, 12);
+    add(ending, type, content) {
+      const hash = createHash("sha256").update(content).digest("base64url").slice(0, 12);
       const path = `${prefix}${hash}.${ending}`;
-      files.set(path, fileOf(type, text));
+      files.set(path, fileOf(type, content));
       return path;
     },
     answer(request, path, headers) {

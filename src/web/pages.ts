@@ -3,6 +3,7 @@
  * anybody's: what is shown is asked for under /app. Files are named by their content and kept by browsers for good.
  */
 import { type Assets, answerFile, type File, fileOf, openAssets } from "./files.ts";
+import { addFonts } from "./fonts.ts";
 import { ICON } from "./icon.ts";
 
 /** First parts of the paths that the app's router knows (app/router.tsx). */
@@ -16,9 +17,10 @@ interface Files {
 async function readFiles(): Promise<Files> {
   const { script, style } = await import("./app-files.ts");
   const assets = openAssets("/assets/");
+  const fonts = await addFonts(assets);
   const paths = {
     script: assets.add("js", "text/javascript; charset=utf-8", script),
-    style: assets.add("css", "text/css; charset=utf-8", style),
+    style: assets.add("css", "text/css; charset=utf-8", fonts.styles + style),
     icon: assets.add("svg", "image/svg+xml", ICON),
   };
   const document = `<!doctype html>
@@ -31,6 +33,7 @@ async function readFiles(): Promise<Files> {
 <meta name="theme-color" content="#161718" media="(prefers-color-scheme: dark)">
 <title>Mailroom</title>
 <link rel="icon" href="${paths.icon}" type="image/svg+xml">
+<link rel="preload" href="${fonts.first}" as="font" type="font/woff2" crossorigin>
 <link rel="stylesheet" href="${paths.style}">
 <script type="module" src="${paths.script}"></script>
 </head>

@@ -6,6 +6,7 @@ import { describeApi } from "../api/openapi.ts";
 import { OPERATIONS } from "../api/operations/all.ts";
 import { API_PREFIX } from "../api/rest.ts";
 import { type Assets, answerFile, type File, fileOf, openAssets } from "./files.ts";
+import { addFonts } from "./fonts.ts";
 import { ICON } from "./icon.ts";
 import type { Pages } from "./pages.ts";
 import type { ApiDocument } from "./reference/document.ts";
@@ -29,6 +30,7 @@ export function createReference({ baseUrl, headers }: ReferenceParts): Pages {
       import("./reference/render.tsx"),
     ]);
     const assets = openAssets(`${REFERENCE_PATH}/`);
+    const fonts = await addFonts(assets);
     const html = renderReference({
       // What was written as JSON, read as what it is.
       document: describeApi(OPERATIONS, baseUrl, API_PREFIX) as unknown as ApiDocument,
@@ -36,7 +38,7 @@ export function createReference({ baseUrl, headers }: ReferenceParts): Pages {
       documentPath: `${API_PREFIX}/openapi.json`,
       files: {
         script: assets.add("js", "text/javascript; charset=utf-8", script),
-        style: assets.add("css", "text/css; charset=utf-8", style),
+        style: assets.add("css", "text/css; charset=utf-8", fonts.styles + style),
         icon: assets.add("svg", "image/svg+xml", ICON),
       },
     });
