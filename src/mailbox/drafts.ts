@@ -88,6 +88,21 @@ const statements = prepared((db) => ({
     .orderBy(asc(messages.filedAt), asc(messages.seq))
     .limit(MOST_ANSWERING)
     .prepare(),
+  marked: db
+    .select({ id: threads.id, agent: drafts.agent, dueAt: drafts.dueAt, refusal: drafts.refusal })
+    .from(threads)
+    .innerJoin(messages, eq(messages.threadSeq, threads.seq))
+    .innerJoin(drafts, eq(drafts.messageSeq, messages.seq))
+    .where(
+      and(
+        eq(threads.mailboxId, sql.placeholder("mailboxId")),
+        eq(threads.folder, "drafts"),
+        sql`(${drafts.agent} is not null or ${drafts.dueAt} is not null or ${drafts.refusal} is not null)`,
+      ),
+    )
+    .orderBy(desc(threads.lastMessageAt), desc(threads.seq))
+    .limit(MOST_MARKED)
+    .prepare(),
   due: db
     .select({ id: threads.id, at: sql<number>`${drafts.dueAt}`, userId: sql<string>`${drafts.dueBy}` })
     .from(drafts)
@@ -110,6 +125,8 @@ const statements = prepared((db) => ({
 
 /** Drafts shown in the conversation that they answer. */
 const MOST_ANSWERING = 20;
+/** Drafts that are marked in a list. */
+const MOST_MARKED = 500;
 /** Drafts that are sent before it is looked again which are due. */
 const MOST_DUE = 50;
 
@@ -156,6 +173,18 @@ export function draftsAnswering(db: Db, caller: Caller, threadId: string): strin
     .answering.all({ threadSeq: thread.seq })
     .map(({ id }) => id);
 }
+
+/** A draft that is not only somebody's own: what marks it in a list. */
+export interface DraftMark {
+  id: string;
+  agent: DraftAgent | null;
+  /** Epoch ms. */
+  dueAt: number | null;
+  refusal: string | null;
+}
+
+/** The drafts of a mailbox that an agent made, that are to be sent, or that were not; the newest first. */
+export const markedDrafts = (db: Db, mailboxId: string): DraftMark[] => statements(db).marked.all({ mailboxId });
 
 /** Drafts to be sent by `now` (epoch ms), the earliest first; not all of them when there are many. */
 export const dueDrafts = (db: Db, now: number): (Due & { id: string })[] => statements(db).due.all({ now });

@@ -17,7 +17,17 @@ import type { ThreadChange } from "./change.ts";
 import { findCorrespondents } from "./correspondents.ts";
 import { markDelivered } from "./delivery.ts";
 import { createDraftChanges, type DraftChanges, type DraftFile } from "./draft-changes.ts";
-import { type Draft, type Due, draftsAnswering, dueDrafts, nextDue, readDraft, removeDraft } from "./drafts.ts";
+import {
+  type Draft,
+  type DraftMark,
+  type Due,
+  draftsAnswering,
+  dueDrafts,
+  markedDrafts,
+  nextDue,
+  readDraft,
+  removeDraft,
+} from "./drafts.ts";
 import { type ExportedMessage, exportMailbox } from "./exporting.ts";
 import { createFiling, type Filed, type Filing, holds } from "./filing.ts";
 import { createImporting, isKept, type KeptMessage, type MessageIdentity } from "./importing.ts";
@@ -119,6 +129,8 @@ export interface MailboxDrafts extends DraftChanges {
   read(caller: Caller, draftId: string): Draft;
   /** Ids of the drafts that answer a conversation. @throws AppError not_found */
   answering(caller: Caller, threadId: string): string[];
+  /** What marks drafts of a mailbox (id, address or alias address) in a list. @throws AppError not_found */
+  marked(caller: Caller, mailbox: string): DraftMark[];
   /** Removes a draft that has become something else in this transaction. */
   remove(tx: Tx, draft: Pick<Draft, "reach" | "threadSeq">): void;
   /** Those to be sent by `now`, the earliest first, and when the next one is; epoch ms. */
@@ -156,6 +168,7 @@ export function createMailbox({ store, engine, runtime, options, log }: MailboxP
       ...createDraftChanges({ engine, runtime }),
       read: (caller, draftId) => readDraft(store.db, caller, draftId),
       answering: (caller, threadId) => draftsAnswering(store.db, caller, threadId),
+      marked: (caller, mailbox) => markedDrafts(store.db, reachedMailbox(caller, mailbox)),
       remove: removeDraft,
       due: (now) => dueDrafts(store.db, now),
       nextDue: () => nextDue(store.db),

@@ -11,6 +11,17 @@ export interface Person {
   news: number;
 }
 
+/** Of GET /app/drafts: why a draft stands out in a list. */
+export interface DraftMarkView {
+  draftId: string;
+  /** Name of the API key that it was made with. */
+  agent: string | null;
+  /** When it is sent, ISO 8601. */
+  dueAt: string | null;
+  /** It was not sent when it was due. */
+  refused: boolean;
+}
+
 /** GET /app/me/sending. */
 export interface SendingPreferences {
   /** How long what they send can be undone; 0: not at all. */

@@ -260,6 +260,9 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
       bcc: "boss@example.test",
       html: '<p>Dear <b>Bea</b></p><table><tr><td bgcolor="#ccffee">13</td></tr></table>',
     });
+    await folderLink("Drafts").click();
+    await conversations().getByText("By agent “Tests”").waitFor();
+    await folderLink("Inbox").click();
     await openOak();
     const draft = region("Draft of an agent");
     await draft.getByRole("button", { name: /Tests/ }).click();

@@ -335,6 +335,26 @@ describe("what an agent drafted", () => {
     expect((await begin()).agent).toBeNull();
   });
 
+  test("is marked in a list of drafts, as those are that are to be sent or were not; a person's own is not", async () => {
+    const marks = async (page = alice) =>
+      (await page.get<{ drafts: { draftId: string }[] }>(`/drafts?mailbox=${ALICE}`)).body.drafts;
+    const own = await begin();
+    const { draft: made } = await agentDraft();
+    const due = await begin();
+    const at = (await send(due)).body.due?.at;
+    const of = async (id: string) => (await marks()).find(({ draftId }) => draftId === id);
+    expect(await of(own.draftId)).toBeUndefined();
+    expect(await of(made.draftId)).toEqual({
+      draftId: made.draftId,
+      agent: "Tests",
+      dueAt: null,
+      refused: false,
+    } as never);
+    expect(await of(due.draftId)).toEqual({ draftId: due.draftId, agent: null, dueAt: at, refused: false } as never);
+    expect(await statusOf(bob.get(`/drafts?mailbox=${ALICE}`))).toBe(404);
+    await alice.send("DELETE", `/drafts/${due.draftId}`);
+  });
+
   test("stays marked as such when a person has changed it", async () => {
     const { draft } = await agentDraft();
     await alice.send("PATCH", `/drafts/${draft.draftId}`, letter({ revision: 1, text: "Hello Bea" }));
@@ -678,6 +698,8 @@ describe("sending", () => {
     set(true);
     const left = await open(draft.draftId);
     expect([left.dueAt, left.refusal]).toEqual([null, expect.stringContaining(why)]);
+    const { body } = await alice.get<{ drafts: object[] }>(`/drafts?mailbox=${ALICE}`);
+    expect(body.drafts).toContainEqual({ draftId: draft.draftId, agent: null, dueAt: null, refused: true });
     const row = await alice.get<{ thread: { unread: boolean } }>(`/threads/${draft.draftId}`);
     expect(row.body.thread.unread).toBe(true);
     expect(await sentCopies(subject)).toEqual([]);

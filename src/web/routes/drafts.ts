@@ -11,8 +11,8 @@ import type { Options } from "../../store/options.ts";
 import type { Store } from "../../store/store.ts";
 import { editorDocument, FRAME_HEADERS } from "../frame.ts";
 import type { Asked, Route } from "../route.ts";
-import type { SendingPreferences } from "../views.ts";
-import { bodyOf, done } from "./asked.ts";
+import type { DraftMarkView, SendingPreferences } from "../views.ts";
+import { bodyOf, done, isoOf } from "./asked.ts";
 import { readUntil } from "./reading.ts";
 
 export interface DraftRouteParts {
@@ -59,6 +59,21 @@ export function draftRoutes(parts: DraftRouteParts): Route[] {
       method: "POST",
       path: "/drafts",
       run: async (asked) => created(await sending.createDraft(asked.session.caller, await readNew(asked))),
+    },
+    {
+      // ?mailbox=: those of its drafts that are marked in a list.
+      method: "GET",
+      path: "/drafts",
+      run: (asked): { drafts: DraftMarkView[] } => ({
+        drafts: mailbox.drafts
+          .marked(asked.session.caller, parameterOf(asked, "mailbox"))
+          .map(({ id, agent, dueAt, refusal }) => ({
+            draftId: id,
+            agent: agent?.key ?? null,
+            dueAt: dueAt === null ? null : isoOf(dueAt),
+            refused: refusal !== null,
+          })),
+      }),
     },
     {
       // With every recipient, for who may send it.

@@ -8,7 +8,7 @@ import type { SentDraft } from "../../../mta/draft-sending.ts";
 import type { DraftContent, DraftRequest, DraftSummary, SavedDraft } from "../../../mta/draft-views.ts";
 import type { AnswerView } from "../../../mta/sending.ts";
 import type { SignInView } from "../../identity-views.ts";
-import type { Person, SendingPreferences } from "../../views.ts";
+import type { DraftMarkView, Person, SendingPreferences } from "../../views.ts";
 import { ask, idOf, type Leaving } from "./ask.ts";
 
 export type {
@@ -61,6 +61,8 @@ export const api = {
   empty: (folder: "trash" | "spam", mailbox: string) =>
     ask<{ deleted: number }>("POST", `/${folder}/empty`, { mailbox }),
   answerTo: (id: string, all: boolean) => ask<AnswerView>("GET", `/threads/${idOf(id)}/answer?all=${all}`),
+  draftMarks: async (mailbox: string) =>
+    (await ask<{ drafts: DraftMarkView[] }>("GET", `/drafts${queryOf({ mailbox })}`)).drafts,
   draft: (id: string) => ask<DraftContent>("GET", `/drafts/${idOf(id)}`),
   draftsAnswering: async (threadId: string) =>
     (await ask<{ drafts: DraftSummary[] }>("GET", `/threads/${idOf(threadId)}/drafts`)).drafts,

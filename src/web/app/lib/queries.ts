@@ -50,6 +50,10 @@ export const draftQuery = (id: string) =>
     gcTime: 0,
   });
 
+/** What marks drafts of a mailbox in a list. */
+export const draftMarksQuery = (mailboxId: string) =>
+  queryOptions({ queryKey: ["marks", mailboxId], queryFn: () => api.draftMarks(mailboxId) });
+
 /** Drafts that answer a conversation. */
 export const answeringQuery = (threadId: string) =>
   queryOptions({ queryKey: ["answering", threadId], queryFn: () => api.draftsAnswering(threadId) });
@@ -66,7 +70,7 @@ export const answerQuery = (id: string, all: boolean) =>
 
 /** Everything that new mail, or a change of any, makes doubtful. */
 export function refreshMail(threadIds?: readonly string[]): void {
-  for (const key of ["threads", "mailboxes", "unread", "labels", "usage", "answering"])
+  for (const key of ["threads", "mailboxes", "unread", "labels", "usage", "answering", "marks"])
     void queryClient.invalidateQueries({ queryKey: [key] });
   if (threadIds === undefined) void queryClient.invalidateQueries({ queryKey: ["thread"] });
   for (const id of threadIds ?? []) void queryClient.invalidateQueries({ queryKey: ["thread", id] });

@@ -5,6 +5,7 @@ import { memo, useEffect, useRef } from "react";
 import type { ThreadView } from "../lib/api.ts";
 import { otherOf } from "../lib/people.ts";
 import { fullTime, shortTime } from "../lib/time.ts";
+import { DraftMark } from "./draft-mark.tsx";
 
 export const ThreadRow = memo(function ThreadRow({
   thread,
@@ -73,6 +74,7 @@ export const ThreadRow = memo(function ThreadRow({
           {subject}
         </span>
         <span className="flex items-center gap-1.5 pr-6 text-sm text-muted">
+          {thread.folder === "drafts" && <DraftMark thread={thread} />}
           {thread.labels.slice(0, 3).map((label) => (
             <span key={label} className="max-w-32 shrink-0 truncate rounded bg-hover px-1.5 text-xs text-soft">
               {label}
