@@ -9,7 +9,7 @@ import { folderOf } from "../lib/folders.ts";
 import { useShortcuts } from "../lib/keys.ts";
 import { ListContext } from "../lib/list-context.ts";
 import { chosenMailbox } from "../lib/mailbox.ts";
-import { mailboxesQuery, refreshMail, threadsQuery } from "../lib/queries.ts";
+import { mailboxesQuery, queryClient, refreshMail, threadQuery, threadsQuery } from "../lib/queries.ts";
 import { useSelection } from "../lib/selection.ts";
 import { openSidebar } from "../lib/sidebar.ts";
 import { type Target, threadActions } from "../lib/thread-actions.ts";
@@ -43,6 +43,11 @@ export function FolderPage() {
   useEffect(() => {
     if (openId !== undefined) setCursorId(openId);
   }, [openId]);
+  // Who reads one will probably read the next.
+  const nextId = openId === undefined ? undefined : threads[index + 1]?.id;
+  useEffect(() => {
+    if (nextId !== undefined) void queryClient.prefetchQuery(threadQuery(nextId));
+  }, [nextId]);
 
   const open = (thread: ThreadView | undefined) =>
     thread

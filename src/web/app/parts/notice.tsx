@@ -27,10 +27,10 @@ export function Failed({ error, retry }: { error: Error; retry: () => void }) {
 
 const ROWS = ["w-3/5", "w-2/5", "w-1/2", "w-2/3", "w-2/5", "w-3/5", "w-1/2"];
 
-/** `what` is told to screen readers. */
+/** `what` is told to screen readers. What is soon there is not announced by a flash of it. */
 export function Skeleton({ what }: { what: string }) {
   return (
-    <div role="status" aria-label={`Loading ${what}`} className="space-y-5 motion-safe:animate-pulse p-4">
+    <div role="status" aria-label={`Loading ${what}`} className="appear-late space-y-5 p-4">
       {ROWS.map((width, row) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: they never change places
         <div key={row} className="space-y-2">
