@@ -6,15 +6,17 @@ import type { EmailAddress } from "../message/address.ts";
 import { prepared } from "../store/prepared.ts";
 import type { Db } from "../store/store.ts";
 
-/** Conversations looked at. */
+/** Conversations, and people in them, that are looked at. */
 const LATEST = 400;
+const MOST_LOOKED_AT = 4_000;
 
 const latest = prepared(({ $client: sqlite }) =>
   sqlite.prepare<EmailAddress & { name: string | null }, [string, number]>(
     `SELECT value ->> 'email' AS email, value ->> 'name' AS name
      FROM (SELECT participants FROM threads INDEXED BY threads_by_time
            WHERE mailbox_id = ? AND folder NOT IN ('trash', 'spam')
-           ORDER BY last_message_at DESC, seq DESC LIMIT ?), json_each(participants)`,
+           ORDER BY last_message_at DESC, seq DESC LIMIT ?), json_each(participants)
+     LIMIT ${MOST_LOOKED_AT}`,
   ),
 );
 

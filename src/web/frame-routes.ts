@@ -1,5 +1,5 @@
 /**
- * What came by mail, for the app to show: a message in its frame, attached images and PDFs, and remote images. Everything
+ * What came by mail, for the app to show: a message in its frame, attached images, and remote images. Everything
  * is answered to somebody signed in who reaches the message, under a policy of its own.
  */
 import type { Caller } from "../access/caller.ts";
@@ -15,8 +15,6 @@ export interface FrameParts {
   mailbox: Pick<Mailbox, "getMessage" | "getAttachment">;
   images: ImageProxy;
 }
-
-const PDF = "application/pdf";
 
 /**
  * `/messages/{id}/frame`, with remote images if asked for with `?images=1`; `/attachments/{id}/preview`, a download when
@@ -49,7 +47,8 @@ export function frameRoutes({ mailbox, images }: FrameParts): Route[] {
 
 async function preview(attachment: AttachmentContent): Promise<Response> {
   const { content, filename } = attachment;
-  const type = typeOfShown(await content.slice(0, SIGNATURE_BYTES).bytes(), attachment.contentType);
+  // By what it is, not by what it says it is.
+  const type = rasterTypeOf(await content.slice(0, SIGNATURE_BYTES).bytes());
   if (type === undefined) return answerDownload(attachment);
   return new Response(content, {
     headers: {
@@ -59,10 +58,4 @@ async function preview(attachment: AttachmentContent): Promise<Response> {
       "cache-control": "private, max-age=3600",
     },
   });
-}
-
-/** The media type under which a browser may show the bytes, if what they are is an image or the PDF they pose as. */
-function typeOfShown(start: Uint8Array, contentType: string): string | undefined {
-  const isPdf = contentType.toLowerCase() === PDF && start.toHex().startsWith("255044462d");
-  return isPdf ? PDF : rasterTypeOf(start);
 }

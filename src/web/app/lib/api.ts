@@ -92,7 +92,7 @@ export const editorOf = (draftId: string, revision: number): string =>
 /** Where a file is uploaded to. */
 export const uploadsOf = (draftId: string, filename: string): string =>
   `/app/drafts/${idOf(draftId)}/attachments?name=${encodeURIComponent(filename)}`;
-/** An attachment to look at, if it is an image or a PDF; else a download. */
+/** An attachment to look at, if it is an image; else a download. */
 export const previewOf = (attachmentId: string): string => `/app/attachments/${idOf(attachmentId)}/preview`;
 /** An attachment as a download. */
 export const downloadOf = (attachmentId: string): string => `/app/attachments/${idOf(attachmentId)}`;
