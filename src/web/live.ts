@@ -3,7 +3,8 @@
  * rest itself.
  *
  * A page tells where it stands: by `?after=`, or, when its browser connects again, by Last-Event-ID. So it misses nothing
- * that happened meanwhile; if that is more than is remembered, it is told to ask for everything (event `all`).
+ * that happened meanwhile; if that is more than is remembered, or it stands where this server never was (a backup was
+ * restored), it is told to ask for everything (event `all`).
  *
  * Invariants: a page hears only of mailboxes that its person reaches; streams are bounded, in all and by person; whatever
  * the rate of commits, each looks no more than some four times a second; none outlives its session for longer than a
@@ -41,6 +42,8 @@ const HEARTBEAT_MS = 25_000;
 /** Conversations that an event names at most, and changes looked at for it: of more, a page asks for everything. */
 const MOST_NAMED = 100;
 const MOST_LOOKED_AT = 1_000;
+/** Events that a stream has not taken yet. */
+const MOST_UNHEARD = 500;
 
 interface Stream {
   session: Session;
@@ -50,6 +53,9 @@ interface Stream {
   send(text: string): void;
   end(): void;
 }
+
+const eventOf = (name: "mail" | "all", seq: number, data: object): string =>
+  `event: ${name}\nid: ${seq}\ndata: ${JSON.stringify(data)}\n\n`;
 
 export function createLive({ store, cookie, runtime }: LiveParts): Live {
   const { db } = store;
@@ -86,7 +92,7 @@ export function createLive({ store, cookie, runtime }: LiveParts): Live {
     if (theirs?.length === 0 && changes && changes.length < MOST_LOOKED_AT) return;
     const isAll = !changes || !theirs || changes.length === MOST_LOOKED_AT || theirs.length > MOST_NAMED;
     const named = isAll ? {} : { threadIds: theirs.map(({ threadId }) => threadId) };
-    stream.send(`event: ${isAll ? "all" : "mail"}\nid: ${stream.seq}\ndata: ${JSON.stringify(named)}\n\n`);
+    stream.send(eventOf(isAll ? "all" : "mail", stream.seq, named));
   }
 
   /** Who lost their session, or their role, has by now. */
@@ -129,8 +135,12 @@ export function createLive({ store, cookie, runtime }: LiveParts): Live {
         const stream: Stream = {
           session,
           token: cookie.read(request) ?? "",
-          seq: after,
-          send: (text) => controller.enqueue(encoder.encode(text)),
+          seq: after ?? latest,
+          send(text) {
+            controller.enqueue(encoder.encode(text));
+            // Who does not listen any more is told the rest when they come back.
+            if ((controller.desiredSize ?? 0) < -MOST_UNHEARD) stream.end();
+          },
           end: () => {
             if (!streams.delete(stream)) return;
             cancelBeat();
@@ -145,7 +155,8 @@ export function createLive({ store, cookie, runtime }: LiveParts): Live {
         end = stream.end;
         streams.add(stream);
         // With a number from the start, so that a page that is cut off before any news knows where it stood.
-        stream.send(`retry: 3000\nid: ${after}\nevent: hello\ndata: {}\n\n`);
+        stream.send(`retry: 3000\nid: ${stream.seq}\nevent: hello\ndata: {}\n\n`);
+        if (after === undefined) stream.send(eventOf("all", latest, {}));
         tell(stream, createLook());
         cancelBeat = runtime.setTimer(beat, HEARTBEAT_MS);
       },
@@ -165,9 +176,10 @@ export function createLive({ store, cookie, runtime }: LiveParts): Live {
   };
 }
 
-/** The change after which a page listens: the browser's own word, else the page's, else now. */
-function readPosition(request: Request, latest: number): number {
+/** The change after which a page listens: the browser's own word, else the page's, else now. Undefined: there is none such. */
+function readPosition(request: Request, latest: number): number | undefined {
   const said = request.headers.get("last-event-id") || new URLSearchParams(queryOf(request.url)).get("after");
-  const after = said ? Number(said) : Number.NaN;
-  return Number.isSafeInteger(after) && after >= 0 && after <= latest ? after : latest;
+  if (!said) return latest;
+  const after = Number(said);
+  return Number.isSafeInteger(after) && after >= 0 && after <= latest ? after : undefined;
 }
