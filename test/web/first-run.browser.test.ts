@@ -15,13 +15,13 @@ describe.skipIf(!chromiumPresent)(`the first run${chromiumNote}`, () => {
   beforeAll(async () => {
     booted = await bootEmpty();
     page = await (await (await openBrowser()).newContext()).newPage();
-    page.setDefaultTimeout(10_000);
+    page.setDefaultTimeout(60_000);
     page.on("pageerror", (error) => complaints.push(error.message));
     page.on("console", (message) => {
       if (/Content.Security|Trusted|violates/i.test(message.text())) complaints.push(message.text());
     });
     page.on("request", (request) => asked.push(`${request.url()} ${request.headers().referer ?? ""}`));
-  }, 60_000);
+  }, 120_000);
 
   test("without the link, / says what to do, and another link sets nothing up", async () => {
     await page.goto(booted.http);
@@ -33,7 +33,7 @@ describe.skipIf(!chromiumPresent)(`the first run${chromiumNote}`, () => {
     await page.reload();
     await page.getByRole("alert").waitFor();
     expect(await page.getByLabel("Password").count()).toBe(0);
-  }, 30_000);
+  }, 120_000);
 
   test("the link shows a form, whose refusals say what to mend; then there are a key and records, and one is signed in", async () => {
     const token = booted.appliance.firstRun.issueToken() ?? "";
@@ -58,7 +58,7 @@ describe.skipIf(!chromiumPresent)(`the first run${chromiumNote}`, () => {
     await page.getByRole("navigation", { name: "Mail" }).waitFor();
     expect(asked.filter((line) => line.includes(token))).toEqual([]);
     expect(JSON.stringify(booted.lines)).not.toContain(token);
-  }, 60_000);
+  }, 120_000);
 
   test("afterwards the link leads to signing in", async () => {
     await page.goto("about:blank");
@@ -71,5 +71,5 @@ describe.skipIf(!chromiumPresent)(`the first run${chromiumNote}`, () => {
     await page.getByLabel("Password").press("Enter");
     await page.getByRole("navigation", { name: "Mail" }).waitFor();
     expect(complaints).toEqual([]);
-  }, 30_000);
+  }, 120_000);
 });

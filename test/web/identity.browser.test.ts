@@ -23,7 +23,7 @@ const complaints: string[] = [];
 
 async function newPage(): Promise<Page> {
   const opened = await (await (await openBrowser()).newContext()).newPage();
-  opened.setDefaultTimeout(10_000);
+  opened.setDefaultTimeout(60_000);
   opened.on("pageerror", (error) => complaints.push(error.message));
   opened.on("console", (message) => {
     if (/Content.Security|Trusted|violates/i.test(message.text())) complaints.push(message.text());
@@ -56,7 +56,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     );
     for (const id of [userId, bobId]) await setPassword(booted, id);
     page = await newPage();
-  }, 60_000);
+  }, 120_000);
 
   test("the sign-in page knows browsers' ways, says what failed, and puts the focus where to mend it", async () => {
     await page.goto(`${booted.http}/settings/second-factor`);
@@ -75,7 +75,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await givePassword(page);
     await page.getByRole("heading", { name: "Two-step sign-in" }).waitFor();
     expect(new URL(page.url()).pathname).toBe("/settings/second-factor");
-  }, 30_000);
+  }, 120_000);
 
   test("a second factor is added from its QR code, with a code and the password", async () => {
     await page.getByRole("button", { name: "Set it up" }).click();
@@ -95,7 +95,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     recoveryCodes = await list.allTextContents();
     expect(recoveryCodes).toHaveLength(10);
     expect(await barriers(page)).toEqual([]);
-  }, 30_000);
+  }, 120_000);
 
   test("signing in then takes a code, asked for in a second step; or a recovery code", async () => {
     const other = await newPage();
@@ -128,7 +128,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await other.context().close();
     await page.reload();
     await page.getByText("9 recovery codes are left").waitFor();
-  }, 30_000);
+  }, 120_000);
 
   test("an app password is made, shown once, and used by a mail app until it is revoked", async () => {
     await section("Mail apps").click();
@@ -159,7 +159,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await page.getByRole("button", { name: "Revoke app password" }).click();
     await page.getByText("There is none yet.").waitFor();
     expect(await send(password)).toStartWith("535 5.7.8");
-  }, 30_000);
+  }, 120_000);
 
   test("sessions are told apart, and one is ended", async () => {
     const other = await newPage();
@@ -182,7 +182,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await other.reload();
     await other.getByRole("heading", { name: "Sign in to Mailroom" }).waitFor();
     await other.context().close();
-  }, 30_000);
+  }, 120_000);
 
   test("an admin resets it for who lost it", async () => {
     const { people, store } = booted.appliance;
@@ -195,7 +195,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await admin.getByText("Their password alone signs them in").waitFor();
     expect(people.userAt(ALICE).secondFactor).toBe(false);
     await admin.context().close();
-  }, 30_000);
+  }, 120_000);
 
   test("a session that ends while something is written is begun again, and it is sent", async () => {
     const writer = await newPage();
@@ -203,15 +203,12 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await givePassword(writer, BOB);
     await inMail(writer);
     await writer.getByRole("button", { name: "Compose" }).click();
-    const box = writer
-      .getByRole("form")
-      .or(writer.locator("form"))
-      .filter({ has: writer.getByLabel("Subject") });
+    const box = writer.locator("form").filter({ has: writer.getByLabel("Subject") });
     await box.getByLabel("To", { exact: true }).fill(ALICE);
     await box.getByLabel("Subject").fill("Long thoughts");
     await box.getByLabel("Message").fill("Much that nobody types twice");
     await setPassword(booted, booted.appliance.people.userAt(BOB).id);
-    await box.getByRole("button", { name: /^Send/ }).first().click();
+    await box.getByRole("button", { name: /^Send/ }).first().dispatchEvent("click");
     const again = writer.getByRole("dialog", { name: "You were signed out" });
     await again.waitFor();
     expect(await barriers(writer)).toEqual([]);
@@ -227,7 +224,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
       expect.objectContaining({ subject: "Long thoughts", bodyText: expect.stringContaining("nobody types twice") }),
     );
     await writer.context().close();
-  }, 30_000);
+  }, 120_000);
 
   test("a link to sign in leads to pages of this app alone; who is not kept loses the cookie with the browser; another tab will do", async () => {
     const visitor = await newPage();
@@ -247,7 +244,8 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     }
 
     await visitor.context().clearCookies();
-    await visitor.getByRole("link", { name: "Mail apps" }).click();
+    // Not a click of the mouse, here and above: what the page asks by itself may have opened the dialog already.
+    await visitor.getByRole("link", { name: "Mail apps" }).dispatchEvent("click");
     const again = visitor.getByRole("dialog", { name: "You were signed out" });
     await again.waitFor();
     const tab = await visitor.context().newPage();
@@ -258,7 +256,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await visitor.getByRole("heading", { name: "What to tell the app" }).waitFor();
     expect(await again.count()).toBe(0);
     await visitor.context().close();
-  }, 30_000);
+  }, 120_000);
 
   test("and nothing in it was refused by the browser", () => {
     expect(complaints).toEqual([]);

@@ -8,7 +8,7 @@ import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.
 const ALICE = "alice@example.test";
 
 async function signIn(page: Page, origin: string): Promise<void> {
-  page.setDefaultTimeout(10_000);
+  page.setDefaultTimeout(60_000);
   await page.goto(`${origin}/sign-in`);
   await page.getByLabel("Email address").fill(ALICE);
   await page.getByLabel("Password").fill(PASSWORD);
@@ -49,13 +49,14 @@ describe.skipIf(!chromiumPresent)(`a session's cookie${chromiumNote}`, () => {
     expect(asked).toEqual(["refused", "refused", "refused"]);
     const [posted] = await Promise.all([
       page.waitForResponse(`${booted.http}/app/sign-out`),
+      page.waitForURL(`${booted.http}/app/sign-out`),
       page.evaluate("document.getElementById('f').submit()"),
     ]);
     expect(posted.status()).toBe(403);
     await page.goto(booted.http);
     await page.getByRole("navigation", { name: "Mail" }).waitFor();
     await page.context().close();
-  }, 60_000);
+  }, 120_000);
 
   test("under https goes over TLS only, to this host only", async () => {
     const booted = await boot({ MAILROOM_HTTPS: "127.0.0.1:0", MAILROOM_BASE_URL: "https://mail.example.test" });
@@ -69,5 +70,5 @@ describe.skipIf(!chromiumPresent)(`a session's cookie${chromiumNote}`, () => {
       }),
     ]);
     await page.context().close();
-  }, 60_000);
+  }, 120_000);
 });
