@@ -22,11 +22,13 @@ export interface Watched {
 }
 
 let launched: Promise<Watched & { close(): Promise<void> }> | undefined;
-atEndOfFile(async () => {
+/** At the end of a test file it is closed anyway. */
+export async function closeBrowser(): Promise<void> {
   const browser = launched;
   launched = undefined;
   await (await browser)?.close();
-});
+}
+atEndOfFile(closeBrowser);
 
 async function launch() {
   const foreign: string[] = [];

@@ -59,11 +59,11 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
           params={{ folder }}
           search={true}
           aria-label="Back to the list"
-          className="grid size-10 place-items-center rounded-md text-muted hover:bg-hover md:hidden"
+          className="grid size-10 place-items-center rounded-md text-muted hover:bg-hover lg:hidden"
         >
           <ArrowLeft size={18} aria-hidden />
         </Link>
-        <div className="ml-auto md:ml-0">
+        <div className="ml-auto lg:ml-0">
           <ThreadActions thread={thread} manage={permissions.manage} print={() => setSpread(true)} />
         </div>
       </header>

@@ -34,9 +34,9 @@ export function DnsRecords({
     <Rows label={label}>
       {records.map(({ type, name: at, value, purpose, state, optional }) => (
         <li key={`${purpose} ${at}`} className="space-y-2">
-          <p className="flex flex-wrap items-center gap-x-3 gap-y-1 text-sm">
-            <span className="w-14 font-mono font-semibold">{type}</span>
-            <span className="grow text-soft">
+          <p className="flex items-start gap-x-3 text-sm">
+            <span className="w-14 shrink-0 font-mono font-semibold">{type}</span>
+            <span className="min-w-0 grow text-soft">
               {PURPOSES[purpose]}
               {optional && ", optional"}
             </span>
@@ -56,7 +56,7 @@ export function DnsRecords({
 function State({ of }: { of: keyof typeof STATES }) {
   const { icon: Icon, className, text } = STATES[of];
   return (
-    <span className={`inline-flex items-center gap-1.5 font-medium ${className}`}>
+    <span className={`inline-flex shrink-0 items-center gap-1.5 font-medium ${className}`}>
       <Icon size={15} aria-hidden />
       {text}
     </span>

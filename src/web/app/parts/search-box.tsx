@@ -106,7 +106,7 @@ export function SearchBox({
         onFocus={() => setOpen(true)}
         onBlur={() => setOpen(false)}
         onKeyDown={pressed}
-        className="h-9 w-full rounded-md border border-line bg-raised pr-9 pl-3 text-sm placeholder:text-muted focus:border-accent"
+        className="control w-full pr-9"
       />
       {(text !== "" || q !== "") && (
         <IconButton

@@ -62,7 +62,7 @@ export function SendButton({ busy, later }: { busy: boolean; later: (at: Date) =
             event.stopPropagation();
             choose();
           }}
-          className="h-9 rounded-md border border-line bg-raised px-2.5"
+          className="control"
         />
         <div className="mt-4 flex gap-2">
           <Button kind="primary" disabled={Number.isNaN(at.getTime())} onClick={choose}>

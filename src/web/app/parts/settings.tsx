@@ -127,18 +127,3 @@ export function CopyValue({ label, value }: { label: string; value: string }) {
     </div>
   );
 }
-
-/** How much of something is used. `label` names it. */
-export function UseBar({ label, used, of }: { label: string; used: number; of: number }) {
-  return (
-    <meter
-      aria-label={label}
-      className="use-bar"
-      min={0}
-      max={Math.max(of, 1)}
-      high={Math.max(of, 1) * 0.9}
-      optimum={0}
-      value={used}
-    />
-  );
-}

@@ -16,6 +16,7 @@ import { Avatar } from "./avatar.tsx";
 import { Button } from "./button.tsx";
 import { Mark } from "./mark.tsx";
 import { Menu, MenuItem } from "./menu.tsx";
+import { UseBar } from "./use-bar.tsx";
 
 export function Sidebar({ mailboxes, showHelp }: { mailboxes: readonly MailboxView[]; showHelp: () => void }) {
   const open = useSidebar();
@@ -183,14 +184,9 @@ function Room({ mailbox }: { mailbox: MailboxView }) {
   const share = quotaBytes === 0 ? 1 : bytes / quotaBytes;
   return (
     <div className="px-4 pt-1 pb-3 text-xs text-muted">
-      <meter
-        aria-label="Room taken"
-        min={0}
-        max={quotaBytes}
-        high={quotaBytes * 0.9}
-        value={bytes}
-        className="mb-1 block h-1.5 w-full"
-      />
+      <div className="mb-1.5">
+        <UseBar label="Room taken" used={bytes} of={quotaBytes} />
+      </div>
       <p className={share >= 0.9 ? "text-danger" : ""}>
         {sizeOf(bytes)} of {sizeOf(quotaBytes)}
         {share >= 1 ? ": full. New mail is put off until there is room." : share >= 0.9 ? ": nearly full" : ""}

@@ -20,12 +20,12 @@ export function UndoSetting() {
   return (
     <Panel title="Sending">
       <label className="block">
-        <span className="mb-1 block text-sm text-soft">What you send can be undone for</span>
+        <span className="field-label">What you send can be undone for</span>
         <select
           value={data.undoSeconds}
           disabled={change.isPending}
           onChange={(event) => change.mutate({ undoSeconds: Number(event.target.value) })}
-          className="h-9 rounded-md border border-line bg-raised px-2 focus:border-accent"
+          className="control"
         >
           {CHOICES.map(([seconds, label]) => (
             <option key={seconds} value={seconds}>

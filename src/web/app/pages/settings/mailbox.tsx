@@ -19,7 +19,8 @@ import { Field } from "../../parts/field.tsx";
 import { LineForm } from "../../parts/line-form.tsx";
 import { Failed, Skeleton } from "../../parts/notice.tsx";
 import { Select } from "../../parts/select.tsx";
-import { Badge, Nothing, Panel, Rows, SettingsPage, UseBar } from "../../parts/settings.tsx";
+import { Badge, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
+import { UseBar } from "../../parts/use-bar.tsx";
 
 const GB = 1_000_000_000;
 

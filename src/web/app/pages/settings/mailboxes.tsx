@@ -16,7 +16,8 @@ import { Filtered } from "../../parts/filter.tsx";
 import { FormDialog } from "../../parts/form-dialog.tsx";
 import { Failed, Skeleton } from "../../parts/notice.tsx";
 import { Select } from "../../parts/select.tsx";
-import { Badge, Nothing, Panel, Rows, SettingsPage, UseBar } from "../../parts/settings.tsx";
+import { Badge, Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
+import { UseBar } from "../../parts/use-bar.tsx";
 
 export function MailboxesPage() {
   const list = useQuery(mailboxesSettingsQuery);

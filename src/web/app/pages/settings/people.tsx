@@ -109,7 +109,7 @@ function Person({
           <p className="text-sm break-all text-muted">{email}</p>
         </div>
         {own ? (
-          <span className="text-sm text-muted">{role}; another admin changes your role</span>
+          <span className="text-sm text-muted max-md:w-full max-md:pl-11">{role}; another admin changes your role</span>
         ) : (
           <div className="flex items-center gap-2 max-md:w-full max-md:pl-11">
             <Select
