@@ -81,6 +81,7 @@ function State({ webhook: { id, url, events, disabled, disabledAt, exhausted, cr
                 waits to be sent to it fails.
               </p>
             }
+            harmless
             disabled={change.isPending}
             run={() => change.mutate({ id, disabled: true })}
           >
