@@ -10,7 +10,7 @@
 import { connect, type Socket } from "node:net";
 import { createServer, type TLSSocket } from "node:tls";
 import type { Certificates, KeyPair } from "../tls/certificates.ts";
-import type { HttpListenerParts, HttpServer, Peer } from "./listener.ts";
+import type { HttpListenerParts, HttpServer, Origin } from "./listener.ts";
 
 export interface HttpsServerParts extends Pick<HttpListenerParts, "listen" | "runtime" | "log"> {
   certificates: Pick<Certificates, "current" | "onChange">;
@@ -21,7 +21,6 @@ export interface HttpsServerParts extends Pick<HttpListenerParts, "listen" | "ru
 const HANDSHAKE_MS = 20_000;
 const LINGER_MS = 30_000;
 const LAST_WORDS_MS = 500;
-const STOP_POLL_MS = 20;
 
 const tlsOptions = ({ cert, key }: KeyPair) => ({ cert, key, minVersion: "TLSv1.2" }) as const;
 
@@ -34,14 +33,12 @@ export async function createHttpsServer({
   log,
 }: HttpsServerParts): Promise<HttpServer> {
   /** By the port from which a connection reaches the listener behind: where it comes from. */
-  const origins = new Map<number, string | undefined>();
+  const origins = new Map<number, Origin>();
   const open = new Set<Socket>();
+  let closedAll = (): void => {};
   const http = behind({
     listen: { host: "127.0.0.1", port: 0 },
-    originOf(peer: Peer | null) {
-      if (!peer || !origins.has(peer.port)) throw new Error("a connection that did not come by HTTPS");
-      return origins.get(peer.port);
-    },
+    originOf: (peer) => (peer ? origins.get(peer.port) : undefined),
   });
 
   function carryOn(outer: TLSSocket): void {
@@ -53,7 +50,7 @@ export async function createHttpsServer({
     inner.once("connect", () => {
       port = inner.localPort;
       if (port === undefined || outer.destroyed) return inner.destroy();
-      origins.set(port, outer.remoteAddress);
+      origins.set(port, { address: outer.remoteAddress });
       outer.pipe(inner);
       return inner.pipe(outer);
     });
@@ -70,6 +67,7 @@ export async function createHttpsServer({
       cancelTimer();
       open.delete(outer);
       inner.destroy();
+      if (open.size === 0) closedAll();
     });
   }
 
@@ -99,8 +97,14 @@ export async function createHttpsServer({
       server.close();
       await http.stop(graceMs);
       // Their last answers have been read from behind; those who take them too slowly are cut off.
-      for (let waited = 0; open.size > 0 && waited < Math.min(graceMs, LAST_WORDS_MS); waited += STOP_POLL_MS) {
-        await new Promise<void>((resolve) => runtime.setTimer(resolve, STOP_POLL_MS));
+      if (open.size > 0 && graceMs > 0) {
+        await new Promise<void>((resolve) => {
+          const cancelTimer = runtime.setTimer(resolve, Math.min(graceMs, LAST_WORDS_MS));
+          closedAll = () => {
+            cancelTimer();
+            resolve();
+          };
+        });
       }
       for (const socket of open) socket.destroy();
     },

@@ -18,12 +18,17 @@ export interface Peer {
   port: number;
 }
 
+export interface Origin {
+  /** Undefined when the system does not tell it. */
+  address: string | undefined;
+}
+
 export interface HttpListenerParts {
   listen: { host: string; port: number };
   /** `peer`: the address the connection came from; undefined when the system does not tell it. */
   answer(request: Request, peer: string | undefined): Promise<Response>;
-  /** Where the connection from `peer` really came from. By default from there. */
-  originOf?: (peer: Peer | null) => string | undefined;
+  /** Where the connection from `peer` really came from; undefined for one that is not to be answered. By default there. */
+  originOf?: (peer: Peer | null) => Origin | undefined;
   runtime: Pick<Runtime, "setTimer">;
   log: Log;
 }
@@ -35,7 +40,7 @@ const STOP_POLL_MS = 20;
 
 /** Starts listening. @throws when the address cannot be bound. */
 export function listenHttp({ listen, answer, originOf, runtime, log }: HttpListenerParts): HttpServer {
-  const originOfPeer = originOf ?? ((peer) => peer?.address);
+  const originOfPeer = originOf ?? ((peer) => ({ address: peer?.address }));
   const server = Bun.serve({
     hostname: listen.host,
     port: listen.port,
@@ -45,7 +50,10 @@ export function listenHttp({ listen, answer, originOf, runtime, log }: HttpListe
     development: false,
     // Without development mode Bun shares the port: a second server would silently take half of the requests.
     reusePort: false,
-    fetch: (request, server) => answer(request, originOfPeer(server.requestIP(request))),
+    fetch(request, server) {
+      const origin = originOfPeer(server.requestIP(request));
+      return origin ? answer(request, origin.address) : new Response("Forbidden\n", { status: 403 });
+    },
     error(error) {
       log.error("an HTTP request failed", { error });
       return Response.json(

@@ -145,6 +145,7 @@ async function start(answer: (request: Request, peer: string | undefined) => Pro
     behind,
     first,
     second,
+    stop: (graceMs: number) => server.stop(graceMs),
     replace() {
       pair = pair === first ? second : first;
       change(pair);
@@ -217,7 +218,7 @@ describe("behind it", () => {
       return new Response("secret");
     });
     const answer = await fetch(`http://127.0.0.1:${behind.port}/`);
-    expect(await answer.text()).not.toContain("secret");
+    expect([answer.status, await answer.text()]).toEqual([403, "Forbidden\n"]);
     expect(asked).toBe(0);
   });
 
@@ -227,6 +228,26 @@ describe("behind it", () => {
     socket.write(`${GET}connection: close\r\n\r\n`);
     const [, body = ""] = (await readAll(socket)).split("\r\n\r\n");
     expect(body.length).toBe(5_000_000);
+  });
+
+  test("a stream of events arrives as it is written", async () => {
+    const read = Promise.withResolvers<void>();
+    const body = new ReadableStream({
+      async start(controller) {
+        controller.enqueue(new TextEncoder().encode("data: first\n\n"));
+        await read.promise;
+        controller.enqueue(new TextEncoder().encode("data: second\n\n"));
+        controller.close();
+      },
+    });
+    const { port } = await start(async () => new Response(body, { headers: { "content-type": "text/event-stream" } }));
+    const answer = await fetch(`https://127.0.0.1:${port}/`, { tls });
+    const seen: string[] = [];
+    for await (const chunk of answer.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+      seen.push(chunk);
+      read.resolve();
+    }
+    expect(seen).toEqual(["data: first\n\n", "data: second\n\n"]);
   });
 
   test("a request ends when its client leaves", async () => {
@@ -242,6 +263,16 @@ describe("behind it", () => {
     await begun.promise;
     socket.destroy();
     await left.promise;
+  });
+
+  test("stopping, the last answer is taken before its connection is cut", async () => {
+    const { port, stop } = await start(async () => new Response("here"));
+    const socket = await openTls(port);
+    socket.write(`${GET}\r\n`);
+    const text = readAll(socket);
+    await new Promise((resolve) => socket.once("data", resolve));
+    await stop(9_000);
+    expect(await text).toEndWith("here");
   });
 
   test("what is no TLS ends that connection alone", async () => {
