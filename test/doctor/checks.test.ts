@@ -1,6 +1,6 @@
 /** Each check in a world that is well, and in worlds with one thing wrong. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { chmodSync } from "node:fs";
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { writeBackupState } from "../../src/backup/state.ts";
@@ -120,6 +120,15 @@ describe("one thing wrong", () => {
     const cert = await certificate(name, days);
     b.world.system.greet = async () => ({ certificate: cert, line: "220" });
   };
+  const TROUBLE = {
+    trouble: { failures: 2, at: START, retryAt: START + 20 * 60_000, reason: "connection refused" },
+  };
+  const askingAuthority = (state: object) => async (b: Bench) => {
+    b.world.config = { ...b.world.config, tls: { mode: "acme", directory: "https://ca.test/dir", email: undefined } };
+    mkdirSync(join(b.data, "tls/acme"), { recursive: true });
+    writeFileSync(join(b.data, "tls/acme/state.json"), JSON.stringify(state));
+    await shows(HOST, 60)(b);
+  };
   const message = `INSERT INTO threads (id, mailbox_id, folder, unread, starred, last_message_at, has_attachments, message_count, next_ordinal, received_on, subject, subject_key, snippet, counterpart, participants)
       VALUES ('thr_1', 'mbx_1', 'inbox', 0, 0, 1, 0, 1, 2, 'a', '', '', '', '{}', '[]')`;
   const withMessage = (b: Bench, filedAt: number) => {
@@ -229,6 +238,14 @@ describe("one thing wrong", () => {
     ],
     ["a certificate that ends tomorrow", "certificate", "bad", /\/c\.pem/, shows(HOST, 1)],
     ["a certificate that ends in a week", "certificate", "warning", /\/c\.pem/, shows(HOST, 7)],
+    [
+      "an authority that gives none",
+      "certificate",
+      "bad",
+      /Port 80 of mail\.example\.test .* 09:20 UTC/,
+      askingAuthority(TROUBLE),
+    ],
+    ["an authority that has not been asked yet", "certificate", "warning", /again/, askingAuthority({})],
     ["a certificate for another name", "certificate", "bad", /MAILROOM_HOSTNAME/, shows("other.test", 60)],
     [
       "port 25 closed",

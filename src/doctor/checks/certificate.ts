@@ -1,5 +1,7 @@
 /** The certificate that clients are shown: for whom it is, by whom, and how long it is good for. */
 import { X509Certificate } from "node:crypto";
+import type { Config } from "../../config.ts";
+import { readAcmeTrouble } from "../../tls/acme.ts";
 import type { Check, Finding, World } from "../check.ts";
 import { reachedAt } from "./listeners.ts";
 
@@ -16,14 +18,16 @@ export const checkCertificate: Check = async (world) => {
   try {
     const { certificate } = await system.greet(at.host, at.port, "certificate");
     if (certificate === undefined) return [{ ...base, state: "unknown", detail: "none was shown" }];
-    return [{ ...base, ...judge(world, new X509Certificate(certificate)) }];
+    return [{ ...base, ...(await judge(world, new X509Certificate(certificate))) }];
   } catch (error) {
     // That a listener does not answer is found by the check of listeners.
     return [{ ...base, state: "unknown", detail: error instanceof Error ? error.message : String(error) }];
   }
 };
 
-function judge({ config, runtime }: World, certificate: X509Certificate): Omit<Finding, "id" | "name"> {
+type Judgement = Omit<Finding, "id" | "name">;
+
+async function judge({ config, runtime }: World, certificate: X509Certificate): Promise<Judgement> {
   const days = Math.floor((certificate.validToDate.getTime() - runtime.now()) / DAY_MS);
   const renew =
     config.tls.mode === "acme"
@@ -37,6 +41,10 @@ function judge({ config, runtime }: World, certificate: X509Certificate): Omit<F
     const todo = `Get one that names ${config.hostname}, or change MAILROOM_HOSTNAME.`;
     return { state: "bad", detail: `it is not for ${config.hostname}`, todo };
   }
+  if (config.tls.mode === "acme") {
+    const trouble = await judgeAuthority(config, certificate);
+    if (trouble) return trouble;
+  }
   if (days < LATE_DAYS) return { state: "warning", detail: `it is good until ${until}`, todo: renew };
   if (config.tls.mode === "self-signed") {
     const todo =
@@ -44,4 +52,23 @@ function judge({ config, runtime }: World, certificate: X509Certificate): Omit<F
     return { state: "warning", detail: "it is self-signed: browsers and mail apps warn of it", todo };
   }
   return { state: "ok", detail: `it is good until ${until}` };
+}
+
+/** What keeps the authority from giving a certificate, or a later one; undefined when nothing does. */
+async function judgeAuthority(
+  { data, hostname }: Config,
+  certificate: X509Certificate,
+): Promise<Judgement | undefined> {
+  const isOurs = certificate.verify(certificate.publicKey);
+  const trouble = await readAcmeTrouble(data);
+  if (!trouble) {
+    const todo = "Look again in some minutes.";
+    return isOurs ? { state: "warning", detail: "that of the authority is not there yet", todo } : undefined;
+  }
+  const again = new Date(trouble.retryAt).toISOString().slice(0, 16).replace("T", " ");
+  return {
+    state: isOurs ? "bad" : "warning",
+    detail: `the authority gave ${isOurs ? "none" : "no other one"}: ${trouble.reason}`,
+    todo: `Port 80 of ${hostname} must lead to MAILROOM_HTTP from everywhere. It is tried again by itself, next at ${again} UTC.`,
+  };
 }
