@@ -7,11 +7,13 @@
 import { createSocket } from "node:dgram";
 import { connect } from "node:net";
 import {
+  type Answer,
   AUTHENTIC_DATA,
   type DecodedPacket,
   decode,
   encode,
   type Packet,
+  type Question,
   RECURSION_DESIRED,
   streamDecode,
   streamEncode,
@@ -53,6 +55,11 @@ const ATTEMPTS = 2;
 const ATTEMPT_MS = 5_000;
 /** RFC 9715: no fragments on the way. */
 const UDP_BYTES = 1_232;
+const EDNS = { type: "OPT", name: ".", udpPayloadSize: UDP_BYTES, flags: 0, options: [] } as unknown as Answer;
+const NO_EDNS = new Set(["FORMERR", "NOTIMP"]);
+
+/** The types leave it out. */
+const rcodeOf = (answer: DecodedPacket): string => (answer as DecodedPacket & { rcode: string }).rcode;
 
 /**
  * `servers`: `ip` or `ip:port`. `randomNumber`: below 65,536, for the id of a question. `attemptMs`: how long an answer is
@@ -63,26 +70,31 @@ export function createSecureDns(
   randomNumber: () => number,
   attemptMs = ATTEMPT_MS,
 ): SecureDns {
+  async function exchange(server: NameServer, question: Question, withEdns: boolean): Promise<DecodedPacket> {
+    const query: Packet = {
+      type: "query",
+      id: randomNumber(),
+      // RFC 6840 §5.7: we understand what the bit means, and need no signatures.
+      flags: RECURSION_DESIRED | AUTHENTIC_DATA,
+      questions: [question],
+      ...(withEdns && { additionals: [EDNS] }),
+    };
+    const answer = await overUdp(query, server, attemptMs);
+    return answer.flag_tc ? await overTcp(query, server, attemptMs) : answer;
+  }
+
   async function ask(server: NameServer, name: string, type: SecureType): Promise<SecureAnswer> {
-    let failure: unknown;
-    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-      const query: Packet = {
-        type: "query",
-        id: randomNumber(),
-        // RFC 6840 §5.7: we understand what the bit means, and need no signatures.
-        flags: RECURSION_DESIRED | AUTHENTIC_DATA,
-        questions: [{ type, name }],
-        additionals: [{ type: "OPT", name: ".", udpPayloadSize: UDP_BYTES, flags: 0, options: [] } as never],
-      };
+    let withEdns = true;
+    for (let attempt = 1; ; attempt++) {
       try {
-        const answer = await overUdp(query, server, attemptMs);
-        return read(answer.flag_tc ? await overTcp(query, server, attemptMs) : answer, name, type);
+        const answer = await exchange(server, { name, type }, withEdns);
+        // RFC 6891 §7: one that does not know EDNS.
+        if (withEdns && NO_EDNS.has(rcodeOf(answer))) withEdns = false;
+        else return read(answer, name, type);
       } catch (error) {
-        failure = error;
-        if ((error as { code?: string }).code !== "ETIMEOUT") break;
+        if ((error as { code?: string }).code !== "ETIMEOUT" || attempt >= ATTEMPTS) throw error;
       }
     }
-    throw failure;
   }
   return { servers: servers.map(nameServer), ask };
 }
@@ -154,7 +166,7 @@ function decoded(read: () => DecodedPacket): DecodedPacket | undefined {
 const MOST_ALIASES = 16;
 
 function read(answer: DecodedPacket, asked: string, type: SecureType): SecureAnswer {
-  const { rcode } = answer as DecodedPacket & { rcode: string };
+  const rcode = rcodeOf(answer);
   if (rcode !== "NOERROR" && rcode !== "NXDOMAIN") throw failed(`E${rcode}`, `DNS answers ${rcode} for ${asked}`);
   const records = answer.answers ?? [];
   let name = lower(asked);

@@ -62,6 +62,23 @@ test("what fails is told from what is not there", async () => {
   expect(first).toEqual({ host: "::1", port: 1 });
 });
 
+test("a server that knows no EDNS is asked without", async () => {
+  const socket = createSocket("udp4");
+  closers.push(() => socket.close());
+  const additionals: number[] = [];
+  socket.on("message", (query, { port, address }) => {
+    additionals.push(query.readUInt16BE(10));
+    const answer = Buffer.from(query);
+    // A response: to one question too many, and then that there is nothing, authenticated.
+    answer.writeUInt16BE(query.readUInt16BE(10) > 0 ? 0x8181 : 0x81a0, 2);
+    socket.send(answer, port, address);
+  });
+  await new Promise<void>((resolve) => socket.bind(0, "127.0.0.1", resolve));
+  const dns = createSecureDns([`127.0.0.1:${socket.address().port}`], () => 78);
+  const answer = await dns.ask(dns.servers[0] as NameServer, "real.test", "MX");
+  expect([answer.authenticated, answer.hosts, additionals]).toEqual([true, [], [1, 0]]);
+});
+
 test("an answer with another id, to another question, or that is none, is not taken", async () => {
   const socket = createSocket("udp4");
   closers.push(() => socket.close());
