@@ -54,10 +54,12 @@ test("TLSA records come as they are, over TCP where they do not fit", async () =
 });
 
 test("what fails is told from what is not there", async () => {
+  const patient = await asking();
+  await expect(patient.ask("broken.test", "A")).rejects.toMatchObject({ code: "ESERVFAIL" });
   const { ask, server } = await asking(20);
-  await expect(ask("broken.test", "A")).rejects.toMatchObject({ code: "ESERVFAIL" });
   await expect(ask("silent.test", "A")).rejects.toMatchObject({ code: "ETIMEOUT" });
-  expect(server.questions.filter((question) => question === "a silent.test")).toHaveLength(2);
+  while (server.questions.length < 2) await new Promise(setImmediate);
+  expect(server.questions).toEqual(["a silent.test", "a silent.test"]);
   const [first] = createSecureDns(["[::1]:1"], () => 1).servers;
   expect(first).toEqual({ host: "::1", port: 1 });
 });
