@@ -26,6 +26,7 @@ import { createFts5Engine } from "./search/fts5.ts";
 import { createIndexUpkeep } from "./search/upkeep.ts";
 import { createDevelopers, type Developers } from "./settings/developers.ts";
 import { createDomains, type Domains } from "./settings/domains.ts";
+import { createErasure } from "./settings/erasure.ts";
 import { createFirstRun, type FirstRun } from "./settings/first-run.ts";
 import { createPublishedPolicy } from "./settings/mta-sts.ts";
 import { createOutbound, type Outbound } from "./settings/outbound.ts";
@@ -55,6 +56,7 @@ export interface Appliance {
   readonly store: Store;
   readonly options: Options;
   readonly people: People;
+  readonly erasure: ReturnType<typeof createErasure>;
   readonly domains: Domains;
   readonly developers: Developers;
   readonly outbound: Outbound;
@@ -108,6 +110,7 @@ export function createAppliance(
   const engine = createFts5Engine(store);
   const mailbox = createMailbox({ store, engine, runtime, options, log });
   const people = createPeople({ store, runtime });
+  const erasure = createErasure({ store, people, engine, runtime });
   const policy = createPublishedPolicy({ options, hostname: config.hostname, baseUrl: config.baseUrl });
   const domains = createDomains({ store, runtime, hostname: config.hostname, policy });
   const doctor = createDoctor({ config, store, options, domains, runtime, log }, doctorOptions);
@@ -176,6 +179,7 @@ export function createAppliance(
     store,
     options,
     people,
+    erasure,
     domains,
     developers,
     outbound,

@@ -1,6 +1,6 @@
 /** `mailroom user …` */
 import { hashPassword, ROLES, type UserEntry } from "../settings/people.ts";
-import { command } from "./command.ts";
+import { command, FailedCheck } from "./command.ts";
 import { isoOf } from "./output.ts";
 import type { Session } from "./session.ts";
 import { WORKSPACE, workspaceFor, workspaceIdOf, workspaceNames } from "./workspace.ts";
@@ -92,12 +92,24 @@ export const userCommands = [
   }),
   command({
     name: "user remove",
-    summary: "Remove a person with their API keys; their mailboxes stay, without an owner",
+    summary: "Remove a person with their API keys; their mailboxes stay, without an owner, unless they are erased",
     arguments: USER,
-    options: WORKSPACE,
-    run(session, { arguments: { address }, options }) {
-      const { store, people } = session.appliance;
+    options: {
+      erase: { summary: "Delete their mailboxes and all that is kept of them as well, for good" },
+      compact: {
+        summary: "With --erase: write the database anew, so that no unused part of it holds a trace; the server waits",
+      },
+      yes: { summary: "With --erase: do it; without, it is said what would be deleted" },
+      ...WORKSPACE,
+    },
+    async run(session, { arguments: { address }, options }) {
+      const { store, people, erasure } = session.appliance;
       const { id, email } = find(session, address, options.workspace);
+      if (options.erase) {
+        if (options.yes) return { id, address: email, erased: true, ...(await erasure.erase(id, options)) };
+        const survey = { id, address: email, erased: false, ...erasure.survey(id) };
+        throw new FailedCheck("nothing was deleted: to delete this for good, give --yes as well", survey);
+      }
       store.transact((tx) => people.removeUser(tx, id));
       return { id, address: email, removed: true };
     },

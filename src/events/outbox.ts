@@ -2,7 +2,7 @@
  * The outbox: what happened, written in the transaction of its cause, so that an event exists exactly when its mail does
  * (spec: Events; contract: Webhook delivery states). The only writer of events. Never a body, never Bcc.
  */
-import { sql } from "drizzle-orm";
+import { inArray, sql } from "drizzle-orm";
 import type { EmailAddress } from "../message/address.ts";
 import { prepared } from "../store/prepared.ts";
 import { events } from "../store/schema.ts";
@@ -105,4 +105,14 @@ const insertEvent = prepared((db) =>
 /** Puts an event into the outbox; it is there once the transaction has committed. */
 export function emit<E extends EventName>(tx: Tx, event: NewEvent<E>): void {
   insertEvent(tx).run({ ...event, emailId: event.data.emailId });
+}
+
+/** Deletes the events of these messages (messages.id), with their deliveries; how many. */
+export function deleteEventsOf(tx: Tx, emailIds: readonly string[]): number {
+  if (emailIds.length === 0) return 0;
+  return tx
+    .delete(events)
+    .where(inArray(events.emailId, [...emailIds]))
+    .returning({ seq: events.seq })
+    .all().length;
 }

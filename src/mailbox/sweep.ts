@@ -29,6 +29,18 @@ const named = prepared((db) => {
     .prepare();
 });
 
+/** Removes those that were written an hour before `now` (epoch ms); how many, undefined while a backup is made. */
+export const sweepUnnamed = (store: Pick<Store, "db" | "blobs">, now: number): Promise<number | undefined> =>
+  store.blobs.sweep(
+    now - HOUR_MS,
+    (names) =>
+      new Set(
+        named(store.db)
+          .all({ names: JSON.stringify(names) })
+          .map(({ blob }) => blob),
+      ),
+  );
+
 export function sweepBlobs(store: Store, log: Log): Job {
   let next: number | undefined;
   return {
@@ -36,15 +48,7 @@ export function sweepBlobs(store: Store, log: Log): Job {
     async runDue(now) {
       next ??= now + FIRST_MS;
       if (now < next) return next;
-      const removed = await store.blobs.sweep(
-        now - HOUR_MS,
-        (names) =>
-          new Set(
-            named(store.db)
-              .all({ names: JSON.stringify(names) })
-              .map(({ blob }) => blob),
-          ),
-      );
+      const removed = await sweepUnnamed(store, now);
       // The database of a backup that is being made names what its messages had when it began.
       if (removed === undefined) {
         next = now + HOUR_MS;

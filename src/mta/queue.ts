@@ -10,7 +10,7 @@
  * waiting entries has a row in queue_domains, due no later than the earliest of them, or than the time it was put off to.
  * The bytes of a message are kept for as long as an entry of it is waiting or held.
  */
-import { type AnyColumn, and, asc, eq, gt, lte, notInArray, type SQL, sql } from "drizzle-orm";
+import { type AnyColumn, and, asc, eq, gt, inArray, lte, notInArray, type SQL, sql } from "drizzle-orm";
 import { AppError } from "../errors.ts";
 import { splitAddress } from "../message/address.ts";
 import { prepared } from "../store/prepared.ts";
@@ -408,6 +408,36 @@ export function releaseHeld(tx: Tx, now: number, workspaceId?: string): number {
     .all();
   for (const { seq, domain } of held) release(tx, seq, domain, now);
   return held.length;
+}
+
+/**
+ * Deletes up to `limit` messages that a mailbox sent, whatever became of them, and says which; `unsettled` recipients of
+ * them were waiting or held.
+ */
+export function deleteOutboundOf(
+  tx: Tx,
+  mailboxId: string,
+  limit: number,
+): { emailIds: string[]; messageIds: string[]; unsettled: number } {
+  const portion = tx
+    .select({ seq: outboundMessages.seq, id: outboundMessages.id, messageId: outboundMessages.messageId })
+    .from(outboundMessages)
+    .where(eq(outboundMessages.mailboxId, mailboxId))
+    .limit(limit)
+    .all();
+  const seqs = portion.map(({ seq }) => seq);
+  const unsettled = tx
+    .select({ domain: queueEntries.domain })
+    .from(queueEntries)
+    .where(and(inArray(queueEntries.messageSeq, seqs), sql`+${isUnsettled}`))
+    .all();
+  tx.delete(outboundMessages).where(inArray(outboundMessages.seq, seqs)).run();
+  correctDomains(tx, unsettled);
+  return {
+    emailIds: portion.map(({ id }) => id),
+    messageIds: portion.map(({ messageId }) => messageId),
+    unsettled: unsettled.length,
+  };
 }
 
 /** The recipient reported it as spam; the first time counts. `now`: epoch ms. */

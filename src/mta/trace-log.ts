@@ -106,6 +106,14 @@ export function listSteps(db: Db, keys: readonly string[]): StoredStep[] {
     .all();
 }
 
+/** Deletes the steps of messages known by these. */
+export function deleteSteps(tx: Tx, keys: readonly string[]): void {
+  if (keys.length > 0)
+    tx.delete(traceSteps)
+      .where(inArray(traceSteps.key, [...keys]))
+      .run();
+}
+
 /** Deletes what is kept no longer (retention.traceDays), in portions. */
 export function createTraceUpkeep(store: Pick<Store, "enqueue">, options: Pick<Options, "get">): Job {
   /** Whether there may be more. Steps are in the order of their time, so that the first of them tell. */

@@ -35,4 +35,9 @@ export interface SearchEngine {
    * done after mail was filed. Commits by itself, so never inside a transaction.
    */
   maintain(): boolean;
+  /**
+   * The same, until nothing is left of what was deleted: `begin` is true for the first step, and its answer says whether
+   * there are more.
+   */
+  purge(begin: boolean): boolean;
 }

@@ -93,6 +93,15 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
   const merge = sqlite.prepare(`INSERT INTO message_index (message_index, rank) VALUES ('merge', ${MERGE_PAGES})`);
   const totalChanges = sqlite.prepare<{ n: number }, []>("SELECT total_changes() AS n");
 
+  const mergeAll = sqlite.prepare(`INSERT INTO message_index (message_index, rank) VALUES ('merge', ${-MERGE_PAGES})`);
+
+  /** FTS5 tells by the number of rows it changed whether it found anything to merge. */
+  function step(statement: typeof merge): boolean {
+    const before = totalChanges.get()?.n ?? 0;
+    statement.run();
+    return (totalChanges.get()?.n ?? 0) - before >= 2;
+  }
+
   const threadsOf = (row: Found | null): number[] => JSON.parse(row?.threads ?? "[]");
 
   function index(messageSeq: number, { workspaceId, mailboxId }: DocumentScope, document: IndexDocument): void {
@@ -133,11 +142,9 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
       return found.filter((thread, i) => thread !== found[i - 1]);
     },
 
-    maintain() {
-      // FTS5 tells by the number of rows it changed whether it found anything to merge.
-      const before = totalChanges.get()?.n ?? 0;
-      merge.run();
-      return (totalChanges.get()?.n ?? 0) - before >= 2;
-    },
+    maintain: () => step(merge),
+
+    // A negative number of pages asks for one segment at the end; steps after the first go on with it.
+    purge: (begin) => step(begin ? mergeAll : merge) || begin,
   };
 }

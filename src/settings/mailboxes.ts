@@ -221,13 +221,15 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
 
   /**
    * Removes the mailbox and all its mail: its addresses at once, so that nothing more arrives, then the mail in short
-   * transactions. Cut short, it stays without addresses until it is removed again. @throws AppError not_found
+   * transactions. Cut short, it stays without addresses until it is removed again. `forget`: done while the mail is
+   * still there, and nothing more arrives. @throws AppError not_found
    */
-  async function removeMailbox(mailboxId: string): Promise<void> {
+  async function removeMailbox(mailboxId: string, forget?: () => Promise<void>): Promise<void> {
     store.transact((tx) => {
       mailboxById(tx, mailboxId);
       tx.delete(schema.addresses).where(eq(schema.addresses.mailboxId, mailboxId)).run();
     });
+    await forget?.();
     while (store.transact((tx) => deleteMail(tx, mailboxId, DELETED_AT_ONCE))) {
       await new Promise<void>((resolve) => runtime.setTimer(resolve, PAUSE_MS));
     }

@@ -254,6 +254,8 @@ export function createPeople(parts: MailboxesParts) {
     userAt,
     userIn,
     replacePassword,
+    /** @throws AppError not_found; conflict for the last owner of a workspace */
+    requireRemovable: (tx: Tx, userId: string) => refuseLastOwner(tx, userId, "removed"),
     setRole,
     setName,
     setPassword,
