@@ -4,15 +4,38 @@ import { createPacing } from "../transfer/batches.ts";
 import { type ImportResult, importMail, LARGEST_MESSAGE } from "../transfer/import.ts";
 import { openParser } from "../transfer/open-parser.ts";
 import { destinationOf } from "../transfer/placement.ts";
-import { type FoundMessage, findMessages, type NotFound } from "../transfer/sources.ts";
+import { type FoundMessage, findMessages, type KnownMessage, type NotFound } from "../transfer/sources.ts";
 import type { Tally } from "../transfer/tally.ts";
 import { command, FailedCheck } from "./command.ts";
+import type { Session } from "./session.ts";
 import { WORKSPACE, workspaceIdOf } from "./workspace.ts";
 
 /** Between two lines that say how far it is. */
 const PROGRESS_MS = 2_000;
 
-async function* findAll(paths: readonly string[]): AsyncGenerator<FoundMessage | NotFound> {
+/** Messages of the account that `url` names. @throws UsageError, AppError */
+async function* findThere(
+  { io, appliance: { mailbox }, readPassword, runtime, log }: Session,
+  url: string,
+  { mailboxId, folders, stdin }: { mailboxId: string; folders: readonly string[] | undefined; stdin: boolean },
+): AsyncGenerator<FoundMessage | KnownMessage | NotFound> {
+  // Loaded when asked for, as few are.
+  const { findInAccount, readAccount } = await import("../transfer/imap.ts");
+  const account = readAccount(url);
+  if (!account)
+    throw new UsageError(`--imap is "${url}": give imaps://USER@HOST, with %40 for an @ in the user, and no password`);
+  if (!stdin) throw new UsageError("give the account's password on standard input, with --password-stdin");
+  io.writeStderr(`reading from ${account.host}\n`);
+  yield* findInAccount({
+    account: { ...account, password: await readPassword() },
+    ...(folders && { folders }),
+    mostBytes: LARGEST_MESSAGE,
+    isKnown: (messageId, size) => mailbox.isKnown(mailboxId, messageId, size),
+    ...{ runtime, log },
+  });
+}
+
+async function* findAll(paths: readonly string[]): AsyncGenerator<FoundMessage | KnownMessage | NotFound> {
   for (const path of paths) {
     try {
       yield* findMessages(path, LARGEST_MESSAGE);
@@ -43,7 +66,8 @@ const STOPPED = {
 
 export const importCommand = command({
   name: "import",
-  summary: "Import mail from mbox files, Maildirs, .eml files or folders of them; what is there already is skipped",
+  summary:
+    "Import mail from mbox files, Maildirs, .eml files, folders of them, or an IMAP account; what is there is skipped",
   rest: "PATH",
   options: {
     mailbox: { value: "ADDRESS", required: true, summary: "The mailbox to import into" },
@@ -52,16 +76,29 @@ export const importCommand = command({
       summary: "Where mail goes of which no folder is known; the inbox if left out",
     },
     read: { summary: "Count all of it as read" },
+    imap: { value: "imaps://USER@HOST", summary: "Import from this account instead of files" },
+    "password-stdin": { summary: "Read the account's password from standard input" },
+    folders: { value: "NAME,…", summary: "Of the account, only these folders" },
     ...WORKSPACE,
   },
   text: describe,
   async run(session, { options, rest }) {
-    if (rest.length === 0) throw new UsageError("name what to import");
+    if ((rest.length === 0) === (options.imap === undefined)) {
+      throw new UsageError("name what to import: paths, or an account with --imap");
+    }
     const { appliance, config, runtime, log, io } = session;
     const { store, mailbox, people } = appliance;
     const placing = { folder: options.folder ?? "inbox", read: options.read } as const;
     const entry = people.mailboxAt(options.mailbox, workspaceIdOf(session, options.workspace));
     const destination = destinationOf(mailbox, entry, people.listUsers(entry.workspaceId), placing);
+    const messages =
+      options.imap === undefined
+        ? findAll(rest)
+        : findThere(session, options.imap, {
+            mailboxId: entry.id,
+            folders: options.folders?.split(","),
+            stdin: options["password-stdin"],
+          });
     const parser = openParser({ folder: config.data, runtime, log });
     const pacing = createPacing({ folder: config.data, runtime });
     let interrupted = false;
@@ -75,7 +112,7 @@ export const importCommand = command({
       result = await importMail(
         { store, mailbox, parser, pacing, runtime, log },
         {
-          messages: findAll(rest),
+          messages,
           destination,
           isInterrupted: () => interrupted,
           onProgress(tally) {

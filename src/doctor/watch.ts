@@ -25,7 +25,7 @@ const DAY_MS = 24 * 3_600_000;
 /** After a start, when DNS, certificates and the clock may still be coming up. */
 const FIRST_MS = 15 * 60_000;
 /** In the data folder. */
-export const FINDINGS_FILE = "doctor.json";
+const FINDINGS_FILE = "doctor.json";
 
 /** Names of what was bad when it was last looked at, by id. */
 type Bad = Record<string, string>;

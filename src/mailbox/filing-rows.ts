@@ -64,6 +64,18 @@ function prepareStatements(db: Db) {
       )
       .limit(1)
       .prepare(),
+    messageOfSize: db
+      .select({ seq: messages.seq })
+      .from(messages)
+      .where(
+        and(
+          eq(messages.mailboxId, sql.placeholder("mailboxId")),
+          eq(messages.messageId, sql.placeholder("messageId")),
+          eq(messages.size, sql.placeholder("size")),
+        ),
+      )
+      .limit(1)
+      .prepare(),
     insertThread: db
       .insert(threads)
       .values({ ...placeholders("id", "mailboxId", "receivedOn", "starred"), ...thread })
@@ -132,6 +144,10 @@ export const findIdentical = (db: Db, { messageId, ...rest }: Identity) =>
 
 export const hasMessageId = (db: Db, mailboxId: string, messageId: string): boolean =>
   statements(db).messageId.get({ mailboxId, messageId }) !== undefined;
+
+/** Whether there is a message of that Message-ID and as many bytes, in whatever direction. */
+export const hasMessageOfSize = (db: Db, mailboxId: string, messageId: string, size: number): boolean =>
+  statements(db).messageOfSize.get({ mailboxId, messageId, size }) !== undefined;
 
 /** The conversation that a message starts or goes on with. */
 export interface Conversation {

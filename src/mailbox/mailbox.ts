@@ -30,6 +30,7 @@ import {
 } from "./drafts.ts";
 import { type ExportedMessage, exportMailbox } from "./exporting.ts";
 import { createFiling, type Filed, type Filing, holds } from "./filing.ts";
+import { hasMessageOfSize } from "./filing-rows.ts";
 import { createImporting, isKept, type KeptMessage, type MessageIdentity } from "./importing.ts";
 import type { JudgementView } from "./judged.ts";
 import { type LabelInUse, labelsInUse } from "./labels.ts";
@@ -65,6 +66,8 @@ export interface Mailbox {
   exportMail(mailboxId: string): AsyncIterable<ExportedMessage>;
   /** Whether the mailbox has the message: filing it as kept would change nothing. */
   isKept(identity: MessageIdentity): boolean;
+  /** Whether it is as good as sure that the mailbox has a message, of which only its Message-ID and bytes are known. */
+  isKnown(mailboxId: string, messageId: string, size: number): boolean;
   /** Whether the mailbox has received the message before: filing it would change nothing. */
   holds(mailboxId: string, message: PreparedMessage): boolean;
   /** Where mail to an address goes. `address` as in RCPT TO, without the angle brackets. */
@@ -157,6 +160,7 @@ export function createMailbox({ store, engine, runtime, options, log }: MailboxP
     file: createFiling({ engine, options, runtime }),
     fileKept: createImporting({ engine, runtime }),
     exportMail: (mailboxId) => exportMailbox(store, mailboxId),
+    isKnown: (mailboxId, messageId, size) => hasMessageOfSize(store.db, mailboxId, messageId, size),
     isKept: (identity) => isKept(store.db, identity),
     holds: (mailboxId, message) => holds(store.db, mailboxId, message),
     route: (address) => routeOf(store.db, address),

@@ -22,11 +22,11 @@ import type { Runtime } from "../runtime.ts";
 import type { Store } from "../store/store.ts";
 import type { Pacing } from "./batches.ts";
 import { type Destination, type Placement, placementOf } from "./placement.ts";
-import type { FoundMessage, NotFound, Source } from "./sources.ts";
+import type { FoundMessage, KnownMessage, NotFound, Source } from "./sources.ts";
 import { createTally, type Tally } from "./tally.ts";
 import { type Unwrapped, unwrap } from "./unwrap.ts";
 
-/** Larger messages are told, and not imported. */
+/** Of larger messages sources give only the beginning; they are told, and not imported. */
 export const LARGEST_MESSAGE = 64 * 1024 * 1024;
 /** Messages being prepared or waiting to be filed, and their bytes; a larger one goes alone. */
 const WINDOW = 128;
@@ -42,7 +42,7 @@ export interface ImportParts {
 }
 
 export interface ImportRequest {
-  messages: AsyncIterable<FoundMessage | NotFound>;
+  messages: AsyncIterable<FoundMessage | NotFound | KnownMessage>;
   destination: Destination;
   /** Whether somebody asked to stop; what is in hand is filed. */
   isInterrupted(): boolean;
@@ -75,8 +75,8 @@ export async function importMail(
 
   function admit(found: FoundMessage): void {
     const { source, place, size } = found;
-    if (size > LARGEST_MESSAGE) {
-      tally.fail(source, { place, reason: `larger than ${LARGEST_MESSAGE} bytes` });
+    if (size > found.content.byteLength) {
+      tally.fail(source, { place, reason: `too large: ${size} bytes` });
       return;
     }
     const unwrapped = unwrap(found);
@@ -153,6 +153,10 @@ export async function importMail(
     }
     if ("reason" in found) {
       tally.fail({ path: found.path, format: "unknown" }, { place: found.path, reason: found.reason });
+      continue;
+    }
+    if ("known" in found) {
+      tally.count(found.source, "skipped");
       continue;
     }
     admit(found);

@@ -94,14 +94,21 @@ function readGmailLabels(marks: Marks, value: string): void {
     ([, quoted, plain = ""]) => (quoted?.replace(/\\(.)/g, "$1") ?? plain).trim(),
   );
   const folders = new Set<Folder>();
-  for (const name of names) {
-    const folder = folderNamed(name);
-    if (GMAIL_UNREAD.test(name)) marks.read = false;
-    else if (GMAIL_STARRED.test(name)) marks.starred = true;
-    else if (folder) folders.add(folder);
-    else if (!GMAIL_NOISE.test(name) && labelNamed(name) !== "") marks.labels.push(labelNamed(name));
-  }
-  // A message to oneself is in both the inbox and sent mail.
+  for (const name of names) readGmailLabel(marks, folders, name);
+  settleGmailLabels(marks, folders);
+}
+
+/** What one label of Gmail's says; a folder is added to `folders`. */
+export function readGmailLabel(marks: Marks, folders: Set<Folder>, name: string): void {
+  const folder = folderNamed(name);
+  if (GMAIL_UNREAD.test(name)) marks.read = false;
+  else if (GMAIL_STARRED.test(name)) marks.starred = true;
+  else if (folder) folders.add(folder);
+  else if (!GMAIL_NOISE.test(name) && labelNamed(name) !== "") marks.labels.push(labelNamed(name));
+}
+
+/** Which of them it lies in. A message to oneself is in both the inbox and sent mail. */
+export function settleGmailLabels(marks: Marks, folders: ReadonlySet<Folder>): void {
   if (folders.has("sent")) marks.sent = true;
   const order: readonly Folder[] = ["trash", "spam", "drafts", "inbox", "sent"];
   marks.folder = order.find((folder) => folders.has(folder)) ?? "archive";

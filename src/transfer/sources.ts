@@ -15,7 +15,7 @@ import { decodeFolderName } from "./utf7.ts";
 /** What is counted together: an mbox, a folder of a Maildir, a folder of messages. */
 export interface Source {
   path: string;
-  format: "mbox" | "maildir" | "messages";
+  format: "mbox" | "maildir" | "messages" | "imap";
   /** Of all of it, as far as its name says. */
   folder?: Folder;
   sent?: boolean;
@@ -36,8 +36,16 @@ export interface FoundMessage {
   fromLine?: string;
   /** Of its own file: when that was written, epoch ms. */
   writtenAt?: number;
-  /** Of a Maildir, from the file's name. */
-  marks?: Omit<Marks, "labels">;
+  /** When it arrived, epoch ms, where that is known besides what it says itself. */
+  receivedAt?: number;
+  /** Of a Maildir, from the file's name; of an account, its flags. */
+  marks?: Omit<Marks, "labels"> & Partial<Pick<Marks, "labels">>;
+}
+
+/** A message that need not be looked at: it is here already. */
+export interface KnownMessage {
+  source: Source;
+  known: true;
 }
 
 /** A path that is nothing to import, and why. */

@@ -54,5 +54,3 @@ export function createTally() {
     },
   };
 }
-
-export type Tallying = ReturnType<typeof createTally>;

@@ -20,7 +20,7 @@ export interface Unwrapped {
 const MOST_HEADER = { fields: 500, bytes: 128 * 1024 };
 
 export function unwrap(
-  found: Pick<FoundMessage, "content" | "fromLine" | "unquoted" | "writtenAt" | "marks">,
+  found: Pick<FoundMessage, "content" | "fromLine" | "unquoted" | "receivedAt" | "writtenAt" | "marks">,
 ): Unwrapped {
   const whole = found.content.toString("latin1");
   const end = endOfHeader(whole);
@@ -29,7 +29,11 @@ export function unwrap(
   const text = withCrlf(taken.header + (isMbox && !found.unquoted ? unquote(whole.slice(end)) : whole.slice(end)));
   const bytes = text === whole ? found.content : Buffer.from(text, "latin1");
   const { fields } = readHeaders(bytes, 0, undefined, MOST_HEADER);
-  const receivedAt = parseDate(found.fromLine?.replace(/^From \S*/, "") ?? "") ?? arrivalOf(fields) ?? found.writtenAt;
+  const receivedAt =
+    found.receivedAt ??
+    parseDate(found.fromLine?.replace(/^From \S*/, "") ?? "") ??
+    arrivalOf(fields) ??
+    found.writtenAt;
   return { bytes, fields, marks: { ...taken.marks, ...found.marks }, receivedAt };
 }
 

@@ -36,6 +36,9 @@ test("wrong usage", async () => {
     ["import", ...INTO],
     ["import", "x.mbox"],
     ["import", ...INTO, "x", "--folder", "spam"],
+    ["import", ...INTO, "--imap", "imaps://ada@localhost", "x.mbox"],
+    ["import", ...INTO, "--imap", "imaps://ada@localhost"],
+    ["import", ...INTO, "--imap", "mail.example", "--password-stdin"],
   ]) {
     expect((await say(...argv)).exitCode).toBe(2);
   }

@@ -405,7 +405,7 @@ describe("what cannot be imported", () => {
     })();
     const result = await importInto(app, "", { request: { messages } });
     expect(result).toMatchObject({ imported: 0, failed: 1 });
-    expect(result.sources[0]?.failures[0]?.reason).toStartWith("larger than");
+    expect(result.sources[0]?.failures[0]?.reason).toBe(`too large: ${65 * 1024 * 1024} bytes`);
   });
 
   test("what no parser can take apart is filed with its original", async () => {

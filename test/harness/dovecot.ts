@@ -1,0 +1,165 @@
+/** Dovecot, as Debian packages it: an IMAP server as a child process on a free port, with accounts that take any mail. */
+import { chownSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { connect, createServer, type Socket } from "node:net";
+import { dirname, join } from "node:path";
+import { selfSign } from "../../src/tls/x509.ts";
+import { atEndOfFile } from "./end.ts";
+import { temporaryFolder } from "./folder.ts";
+
+const program = Bun.which("dovecot") ?? (existsSync("/usr/sbin/dovecot") ? "/usr/sbin/dovecot" : null);
+
+/** Why its tests are skipped, or undefined. */
+export const noDovecot =
+  program === null || !existsSync("/usr/lib/dovecot/imap")
+    ? "dovecot-imapd is not installed (.ci/run does)"
+    : process.getuid?.() === 0
+      ? undefined
+      : "dovecot starts as root only";
+
+export interface Dovecot {
+  port: number;
+  /** Whom to trust. */
+  authority: string;
+  user: string;
+  password: string;
+  /** Puts messages into a folder of the account; names as a Maildir has them, of `cur`: `1:2,S`. */
+  put(folder: string, messages: Record<string, string>): void;
+  /** Ends every connection in the middle, as a network does; new ones are taken. */
+  cut(): void;
+}
+
+/** As which mail is kept: `nobody`. */
+const ID = 65_534;
+const children = new Set<Bun.Subprocess>();
+atEndOfFile(async () => {
+  for (const child of children) child.kill("SIGTERM");
+  await Promise.all([...children].map((child) => child.exited));
+  children.clear();
+});
+
+const freePort = (): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const { port } = server.address() as { port: number };
+      server.close(() => resolve(port));
+    });
+  });
+
+export async function startDovecot(): Promise<Dovecot> {
+  const folder = temporaryFolder();
+  const mail = join(folder, "mail");
+  const port = await freePort();
+  const { cert, key } = await selfSign(
+    "localhost",
+    Date.now() - 86_400_000,
+    Date.now() + 86_400_000,
+    new Uint8Array(8),
+  );
+  writeFileSync(join(folder, "cert.pem"), cert);
+  writeFileSync(join(folder, "key.pem"), key);
+  writeFileSync(join(folder, "users"), `ada:{PLAIN}secret:${ID}:${ID}::${mail}\n`);
+  const own = (path: string): void => {
+    mkdirSync(path, { recursive: true });
+    for (let at = path; at !== folder; at = dirname(at)) chownSync(at, ID, ID);
+  };
+  own(mail);
+  writeFileSync(
+    join(folder, "dovecot.conf"),
+    `
+base_dir = ${join(folder, "run")}
+state_dir = ${join(folder, "run")}
+log_path = ${join(folder, "log")}
+protocols = imap
+ssl = required
+ssl_cert = <${join(folder, "cert.pem")}
+ssl_key = <${join(folder, "key.pem")}
+mail_location = maildir:~/Maildir
+first_valid_uid = ${ID}
+first_valid_gid = ${ID}
+service imap-login {
+  inet_listener imap {
+    port = 0
+  }
+  inet_listener imaps {
+    address = 127.0.0.1
+    port = ${port}
+  }
+}
+passdb {
+  driver = passwd-file
+  args = ${join(folder, "users")}
+}
+userdb {
+  driver = passwd-file
+  args = ${join(folder, "users")}
+}
+namespace inbox {
+  inbox = yes
+  separator = /
+  mailbox Sent {
+    special_use = \\Sent
+  }
+  mailbox Rubbish {
+    special_use = \\Trash
+  }
+}
+`,
+  );
+  // Others go through it, to what is theirs.
+  Bun.spawnSync(["chmod", "755", folder]);
+
+  const child = Bun.spawn([program as string, "-F", "-c", join(folder, "dovecot.conf")], {
+    stdio: ["ignore", "ignore", "inherit"],
+  });
+  children.add(child);
+  while (!(await answers(port))) {
+    if (child.exitCode !== null) throw new Error(`dovecot ended with ${child.exitCode}`);
+  }
+  const way = await openWay(port);
+  return {
+    ...{ port: way.port, cut: way.cut, authority: cert, user: "ada", password: "secret" },
+    put(name, messages) {
+      const path = join(mail, "Maildir", name === "INBOX" ? "" : `.${name}`);
+      for (const part of ["cur", "new", "tmp"]) own(join(path, part));
+      for (const [file, text] of Object.entries(messages)) {
+        writeFileSync(join(path, "cur", file), text.replaceAll(/\r?\n/g, "\r\n"));
+        chownSync(join(path, "cur", file), ID, ID);
+      }
+    },
+  };
+}
+
+/** Whether something listens there. */
+const answers = (port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const socket = connect({ host: "127.0.0.1", port }, () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.on("error", () => resolve(false));
+  });
+
+/** A port that leads to another, until it is cut. */
+async function openWay(to: number): Promise<{ port: number; cut(): void }> {
+  const open = new Set<Socket>();
+  const server = createServer((near) => {
+    const far = connect({ host: "127.0.0.1", port: to });
+    for (const socket of [near, far]) {
+      open.add(socket);
+      socket.on("error", () => {});
+      socket.on("close", () => open.delete(socket));
+    }
+    near.pipe(far).pipe(near);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const cut = () => {
+    for (const socket of open) socket.destroy();
+  };
+  atEndOfFile(() => {
+    cut();
+    server.close();
+  });
+  return { port: (server.address() as { port: number }).port, cut };
+}
