@@ -33,7 +33,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   transfer: [...BASE, "store", "message", "mailbox", "mta"],
   api: [...BASE, "scheduler", "store", "message", "access", "events", "mailbox", "mta"],
   web: [...BASE, "http-client", "tls", "store", "message", "access", "events", "settings", "mailbox", "mta", "api"],
-  backup: [...BASE, "scheduler", "store", "mta"],
+  backup: [...BASE, "scheduler", "store", "mailbox", "mta"],
   monitoring: [...BASE, "store", "mta", "backup"],
   doctor: [...BASE, "config", "scheduler", "tls", "store", "mta", "settings", "backup"],
   demo: [...BASE, "store", "message", "access", "mailbox", "mta", "settings"],

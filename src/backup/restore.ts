@@ -4,12 +4,14 @@
  * Invariant: from before its first file until after its last, the folder holds a marker with which no Mailroom opens it;
  * a restore that was interrupted is only begun anew, and one that fails leaves the folder as empty as it was.
  *
- * Mail in the queue of a backup may have been sent since, and a server cannot know: it is held, unless asked to be sent.
+ * Mail in the queue of a backup may have been sent since, and so may drafts that were to be sent at a time; a server cannot
+ * know. The queue is held and the drafts stay drafts, unless they are asked to be sent.
  * Webhooks are posted again: receivers know an event by its id (spec: Delivery semantics 3).
  */
 import { mkdir, open, readFile, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { AppError } from "../errors.ts";
+import { unschedule } from "../mailbox/draft-changes.ts";
 import { holdWaiting } from "../mta/queue.ts";
 import type { Runtime } from "../runtime.ts";
 import { blobPath } from "../store/blobs.ts";
@@ -52,10 +54,13 @@ export interface Restored extends Pick<Manifest, "version" | "schema" | "created
   blobs: number;
   /** Recipients whose mail is held until it is let go. */
   held: number;
+  /** Drafts that were to be sent at a time, and are not. */
+  unscheduled: number;
 }
 
 /** Made by whoever looks whether a server runs. */
 const LOCKS = /^(serving|backup)\.lock(-journal)?$/;
+const UNSCHEDULED = "A backup was restored: it may have been sent before";
 const HELD = "held when a backup was restored: it may have been sent before";
 
 /** @throws AppError, and what the file system says; then the data folder is as empty as it was */
@@ -70,11 +75,11 @@ export async function restoreBackup(request: RestoreRequest): Promise<Restored> 
     try {
       await copyGeneration(request, generation, sums);
       checkDatabase(generation, data, new Set(manifest.lacking));
-      const held = openRestored(request);
+      const kept = openRestored(request);
       await rm(join(data, RESTORING));
       await syncFolder(data);
       const { version, schema, createdAt, databaseBytes, lacking, blobs } = manifest;
-      return { id: generation.id, folder, data, version, schema, createdAt, databaseBytes, blobs, lacking, held };
+      return { id: generation.id, folder, data, version, schema, createdAt, databaseBytes, blobs, lacking, ...kept };
     } catch (error) {
       await clear(data);
       throw error;
@@ -182,11 +187,12 @@ function checkDatabase({ id, path }: Generation, data: string, lacking: Readonly
   }
 }
 
-/** Brings the database to this version, and holds its queue; how many recipients. */
-function openRestored({ data, sendQueue, runtime }: RestoreRequest): number {
+/** Brings the database to this version, and keeps back what would be sent; how much. */
+function openRestored({ data, sendQueue, runtime }: RestoreRequest): Pick<Restored, "held" | "unscheduled"> {
   const store = openStore({ folder: data, restoring: true, runtime });
   try {
-    return sendQueue ? 0 : store.transact((tx) => holdWaiting(tx, HELD));
+    if (sendQueue) return { held: 0, unscheduled: 0 };
+    return store.transact((tx) => ({ held: holdWaiting(tx, HELD), unscheduled: unschedule(tx, UNSCHEDULED) }));
   } finally {
     store.close();
   }

@@ -66,9 +66,10 @@ export const backupCommands = [
       const { data } = config;
       const sendQueue = options["send-queue"];
       const restored = await restoreBackup({ folder, generation: options.generation, data, sendQueue, runtime });
-      if (restored.held > 0) {
+      const { held, unscheduled } = restored;
+      if (held + unscheduled > 0) {
         io.writeStderr(
-          `mailroom: ${restored.held} ${restored.held === 1 ? "recipient is" : "recipients are"} held, whose mail may have been sent since the backup: see mailroom queue list, then queue release, or queue cancel ID\n`,
+          `mailroom: kept back, since it may have been sent after the backup: mail to ${held} recipients (see mailroom queue list, then queue release, or queue cancel ID) and ${unscheduled} drafts that were to be sent at a time\n`,
         );
       }
       return restored;

@@ -4,7 +4,7 @@
  *
  * Invariant: row of the conversation, index and usage are in step with the draft after each change.
  */
-import { eq, sql } from "drizzle-orm";
+import { eq, isNotNull, sql } from "drizzle-orm";
 import type { EmailAddress } from "../message/address.ts";
 import { newId, type Runtime } from "../runtime.ts";
 import type { SearchEngine } from "../search/engine.ts";
@@ -158,4 +158,15 @@ export function createDraftChanges({
       markUnread(tx, found.threadSeq);
     },
   };
+}
+
+/** Keeps every draft that is to be sent at a time from it, with the reason; how many. */
+export function unschedule(tx: Tx, reason: string): number {
+  const changed = tx
+    .update(drafts)
+    .set({ dueAt: null, dueBy: null, refusal: reason })
+    .where(isNotNull(drafts.dueAt))
+    .returning({ seq: drafts.messageSeq })
+    .all();
+  return changed.length;
 }

@@ -51,13 +51,42 @@ test("mail that waited is held, with the reason, but for that to this server's o
   await add("local", "ada@acme.test");
   await ask("backup", folder);
   const said = await elsewhere.say("restore", folder);
-  expect(said.stderr).toMatch(/^mailroom: 1 recipient is held, whose mail may have been sent since the backup/);
+  expect(said.stderr).toMatch(/^mailroom: kept back, since .*: mail to 1 recipients .* and 0 drafts/);
   const reply = "held when a backup was restored: it may have been sent before";
   const local = { recipient: "ada@acme.test", state: "waiting", reply: null };
   expect(await held(elsewhere)).toEqual([{ recipient: "dan@remote.example", state: "held", reply }, local]);
   expect(await elsewhere.ask("queue", "release")).toEqual({ released: 1 });
   expect(await held(elsewhere)).toEqual([{ recipient: "dan@remote.example", state: "waiting", reply }, local]);
   expect(await elsewhere.ask("queue", "release")).toEqual({ released: 0 });
+});
+
+test("a draft that was to be sent at a time is a draft again, and says why", async () => {
+  const { folder, within, ask, elsewhere } = await backedUp();
+  await within(({ db }) => {
+    db.$client.exec(`
+      INSERT INTO threads (id, mailbox_id, folder, unread, starred, last_message_at, has_attachments, message_count,
+        next_ordinal, received_on, subject, subject_key, snippet, counterpart, participants)
+        SELECT 'thr_1', id, 'drafts', 0, 0, 0, 0, 1, 1, '', '', '', '', '{}', '[]' FROM mailboxes;
+      INSERT INTO messages (seq, id, thread_seq, mailbox_id, kind, folder, read, date, filed_at, "from", "to", cc, bcc,
+        reply_to, subject, snippet, size, fingerprint, has_attachments)
+        SELECT 1, 'msg_1', seq, mailbox_id, 'draft', 'drafts', 1, 0, 0, '{}', '[]', '[]', '[]', '[]', '', '', 1, '', 0 FROM threads;
+      INSERT INTO drafts (message_seq, revision, unfinished, due_at, due_by) VALUES (1, 1, '{}', 5, 'usr_1');
+    `);
+  });
+  await ask("backup", folder);
+  const drafts = ({ data }: typeof elsewhere) => {
+    const sqlite = new Database(join(data, "mailroom.db"));
+    const rows = sqlite.query("SELECT due_at, due_by, refusal FROM drafts").all();
+    sqlite.close();
+    return rows;
+  };
+  expect(await elsewhere.ask("restore", folder)).toMatchObject({ held: 1, unscheduled: 1 });
+  expect(drafts(elsewhere)).toEqual([
+    { due_at: null, due_by: null, refusal: expect.stringContaining("A backup was restored") },
+  ]);
+  const sending = openTerminal();
+  expect(await sending.ask("restore", folder, "--send-queue")).toMatchObject({ held: 0, unscheduled: 0 });
+  expect(drafts(sending)).toEqual([{ due_at: 5, due_by: "usr_1", refusal: null }]);
 });
 
 test("--send-queue lets it go on as it was", async () => {
