@@ -517,6 +517,7 @@ take_off() {
   fi
   step "Taking Mailroom off"
   if [ -e "$unit_file" ]; then systemctl disable --quiet --now "$unit" || true; fi
+  systemctl reset-failed "$unit" 2>/dev/null || true
   rm -f "$unit_file" "$command"
   rm -rf "$lib"
   systemctl daemon-reload

@@ -15,7 +15,7 @@ export const machineMissing =
   process.getuid?.() !== 0
     ? "needs root"
     : ROOT === undefined || !existsSync(join(ROOT, "bin/bash"))
-      ? "needs MAILROOM_TEST_ROOT, made by: debootstrap --variant=minbase bookworm FOLDER"
+      ? "needs MAILROOM_TEST_ROOT, made by: debootstrap --variant=minbase --include=systemd,systemd-sysv bookworm FOLDER"
       : ["unshare", "nsenter", "ip"].find((program) => Bun.which(program) === null);
 
 export interface Ran {
