@@ -62,12 +62,13 @@ systemctl show --property NRestarts mailroom
 
 install uninstalling --uninstall
 systemctl is-active mailroom
+echo "@ end"
 `;
 
 const UNIT = `[Service]
 Type=oneshot
 ExecStart=/bin/bash /media/journey
-StandardOutput=file:/media/said
+StandardOutput=append:/media/said
 StandardError=inherit
 ExecStopPost=/bin/systemctl poweroff --no-block
 `;
