@@ -11,6 +11,7 @@ import { AppError } from "../errors.ts";
 import { prepared } from "../store/prepared.ts";
 import { type Folder, messages, threads } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
+import { unscheduleIn } from "./draft-changes.ts";
 import { moveMessages } from "./folders.ts";
 import { type Taught, teachBack, teachConversation } from "./junk/training.ts";
 import { labelsOf, patchedLabels, writeLabels } from "./labels.ts";
@@ -171,6 +172,7 @@ function move(tx: Tx, thread: ThreadRow, folder: Folder, now: number): { relearn
     taught = teachConversation(tx, thread, thread.folder === "spam" ? undefined : "ham");
   }
   statements(tx).place.run(folder, null, seq);
+  if (folder === "trash") unscheduleIn(tx, seq);
   if (folder !== thread.folder) moveMessages(tx, seq, folder);
   return { relearned, taught };
 }

@@ -9,6 +9,7 @@ import type { EmailAddress } from "../message/address.ts";
 import { newId, type Runtime } from "../runtime.ts";
 import type { SearchEngine } from "../search/engine.ts";
 import { foldDocument } from "../search/fold.ts";
+import { prepared } from "../store/prepared.ts";
 import { attachments, drafts, messageBodies, messages, threads, type Unfinished } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import type { Draft, Due } from "./drafts.ts";
@@ -44,6 +45,18 @@ export const transmittedSize = (bytes: number): number => Math.ceil(bytes / 57) 
 /** The same of files together. */
 export const transmittedSizes = (files: readonly Pick<DraftFile, "size">[]): number =>
   files.reduce((sum, { size }) => sum + transmittedSize(size), 0);
+
+const statements = prepared(({ $client: sqlite }) => ({
+  unschedule: sqlite.prepare<unknown, [threadSeq: number]>(
+    `UPDATE drafts SET due_at = NULL, due_by = NULL
+     WHERE due_at IS NOT NULL AND message_seq IN (SELECT seq FROM messages WHERE thread_seq = ? AND kind = 'draft')`,
+  ),
+}));
+
+/** Of a conversation that goes to trash: a draft in it is not sent, also when it is brought back. */
+export function unscheduleIn(tx: Tx, threadSeq: number): void {
+  statements(tx).unschedule.run(threadSeq);
+}
 
 export type DraftChanges = ReturnType<typeof createDraftChanges>;
 

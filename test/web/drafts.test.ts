@@ -227,9 +227,16 @@ describe("a draft", () => {
   test("in trash is neither changed nor sent", async () => {
     const draft = await begin();
     expect((await send(draft)).status).toBe(200);
-    await alice.send("PATCH", `/threads/${draft.draftId}`, { folder: "trash" });
+    const trashed = await alice.send<{ undo: string }>("POST", "/threads/change", {
+      ids: [draft.draftId],
+      folder: "trash",
+    });
     expect(await statusOf(alice.get(`/drafts/${draft.draftId}`))).toBe(409);
     await booted.advance(UNDO_MS);
+    await alice.send("POST", "/threads/undo", { undo: trashed.body.undo });
+    expect((await open(draft.draftId)).dueAt).toBeNull();
+    await booted.advance(UNDO_MS);
+    await alice.send("PATCH", `/threads/${draft.draftId}`, { folder: "trash" });
     expect((await alice.get<{ thread: { folder: string } }>(`/threads/${draft.draftId}`)).body.thread.folder).toBe(
       "trash",
     );
@@ -316,7 +323,8 @@ describe("an answer", () => {
     const { threadId } = await arrive();
     const draft = await begin({ answers: threadId });
     await alice.send("PATCH", `/threads/${threadId}`, { folder: "trash" });
-    expect(await statusOf(alice.send("DELETE", `/threads/${threadId}`))).toBe(204);
+    expect(await statusOf(alice.send("POST", "/threads/delete", { ids: [threadId] }))).toBe(200);
+    expect(await statusOf(alice.get(`/threads/${threadId}`))).toBe(404);
     expect((await open(draft.draftId)).answers).toBeNull();
     expect((await send(draft)).status).toBe(200);
   });

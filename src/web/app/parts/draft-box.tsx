@@ -17,7 +17,7 @@ import { Failed, Skeleton } from "./notice.tsx";
 export function DraftBox({ thread, folder, left }: { thread: ThreadView; folder: string; left: () => void }) {
   const navigate = useNavigate();
   return (
-    <section aria-label="Draft" className="flex min-h-96 flex-col rounded-xl border border-line bg-raised">
+    <section aria-label="Draft" className="flex flex-col rounded-xl border border-line bg-raised">
       <DraftEditor
         draftId={thread.id}
         showsAnswered
