@@ -4,8 +4,9 @@ import type { Page } from "playwright-core";
 
 /** What axe calls serious or worse, of the page as it is. */
 export async function barriers(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source);
-  const { violations } = (await page.evaluate("axe.run()")) as {
+  // Once a document: it is large.
+  if (!(await page.evaluate("'axe' in window"))) await page.evaluate(axe.source);
+  const { violations } = (await page.evaluate("axe.run({ resultTypes: ['violations'] })")) as {
     violations: { id: string; impact: string; nodes: { html: string }[] }[];
   };
   return violations

@@ -149,7 +149,7 @@ describe.skipIf(!chromiumPresent)(`hostile mail in the app${chromiumNote}${corpu
     }
     const watched = await openBrowser();
     page = await (await watched.newContext()).newPage();
-    page.setDefaultTimeout(10_000);
+    page.setDefaultTimeout(30_000);
     page.on("dialog", (dialog) => {
       seen.push(`dialog ${dialog.message()}`);
       void dialog.dismiss();
@@ -170,7 +170,7 @@ describe.skipIf(!chromiumPresent)(`hostile mail in the app${chromiumNote}${corpu
     await page.getByRole("list", { name: "Conversations" }).waitFor();
     // Nobody was signed in at first: that was said, and is no attack.
     seen.length = 0;
-  }, 60_000);
+  }, 120_000);
 
   test("in a list and beside it: subjects, names, snippets, labels", async () => {
     await page.getByRole("button", { name: /^\d+ more$/ }).click();
@@ -187,7 +187,7 @@ describe.skipIf(!chromiumPresent)(`hostile mail in the app${chromiumNote}${corpu
     await page.keyboard.press("Escape");
     await page.keyboard.press("*");
     await page.keyboard.press("n");
-  }, 60_000);
+  }, 120_000);
 
   test("in every conversation: its title, who it is to, attachments, its frame", async () => {
     shown.clear();
@@ -202,7 +202,7 @@ describe.skipIf(!chromiumPresent)(`hostile mail in the app${chromiumNote}${corpu
       if (number > 0) await page.keyboard.press("j");
     }
     expect(shown.size).toBeGreaterThan(attacks.length * 0.9);
-  }, 60_000);
+  }, 120_000);
 
   test("in a search, what completes it, and what is remembered of it", async () => {
     const box = page.getByRole("combobox", { name: "Search mail" });
@@ -224,7 +224,7 @@ describe.skipIf(!chromiumPresent)(`hostile mail in the app${chromiumNote}${corpu
     );
     await page.getByRole("heading", { name: "Search" }).waitFor();
     expect([await intruders(), seen]).toEqual([[], []]);
-  }, 60_000);
+  }, 120_000);
 
   test("in what is told in passing", async () => {
     await page.goto(`${booted.http}/mail/inbox`);
@@ -238,5 +238,5 @@ describe.skipIf(!chromiumPresent)(`hostile mail in the app${chromiumNote}${corpu
     await find.press("Enter");
     await page.getByText(`Labelled ${OWN[0]}!`).waitFor();
     expect([await intruders(), seen]).toEqual([[], []]);
-  }, 60_000);
+  }, 120_000);
 });

@@ -85,7 +85,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     };
     for (let n = 1; n <= 6; n++) await deliver({ subject: `Letter ${n}` });
     page = await (await (await openBrowser()).newContext()).newPage();
-    page.setDefaultTimeout(10_000);
+    page.setDefaultTimeout(30_000);
     page.on("pageerror", (error) => complaints.push(error.message));
     page.on("console", (message) => {
       if (/Content.Security|Trusted|violates/i.test(message.text())) complaints.push(message.text());
@@ -97,7 +97,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await page.getByLabel("Password").fill(PASSWORD);
     await page.getByLabel("Password").press("Enter");
     await rowOf("Letter 6").waitFor();
-  }, 60_000);
+  }, 120_000);
 
   test("several are archived by the keyboard, and z brings all of them back as they were", async () => {
     await page.keyboard.press("j");
@@ -115,7 +115,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await rowOf("Letter 5").waitFor();
     expect(await subjects()).toEqual([6, 5, 4, 3, 2, 1].map((n) => `Letter ${n}`));
     expect(await toolbar().count()).toBe(0);
-  }, 30_000);
+  }, 120_000);
 
   test("all are selected with one box, read and starred, one refused is told", async () => {
     await rowOf("Letter 1").getByRole("checkbox").check();
@@ -139,7 +139,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await page.keyboard.press("n");
     await toolbar().waitFor({ state: "detached" });
     expect(await rowNamed("Letter 2")).toMatchObject({ unread: false, starred: false });
-  }, 30_000);
+  }, 120_000);
 
   test("a label is made by typing, put on several, listed and filtered by, and taken off", async () => {
     await booted.advance(1_000);
@@ -169,7 +169,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await page.keyboard.press("g");
     await page.keyboard.press("i");
     await page.getByRole("heading", { name: "Inbox", level: 1 }).waitFor();
-  }, 30_000);
+  }, 120_000);
 
   test("what is snoozed, also to a date of one's own, comes back by undo to where it was", async () => {
     await rowOf("Letter 4").getByRole("link").click();
@@ -194,7 +194,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await page.keyboard.press("z");
     await rowOf("Letter 4").waitFor();
     expect(await rowNamed("Letter 4")).toMatchObject({ folder: "inbox", snoozedUntil: snoozed });
-  }, 30_000);
+  }, 120_000);
 
   test("a search is completed by people, operators and labels, remembered, and a bad date is told kindly", async () => {
     await go("Inbox");
@@ -234,7 +234,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await box.press("Escape");
     await page.getByRole("button", { name: "Clear search" }).click();
     await page.getByRole("heading", { name: "Inbox", level: 1 }).waitFor();
-  }, 30_000);
+  }, 120_000);
 
   test("spam says why, Not spam brings it back, and trash is emptied for good", async () => {
     const from = "Max <max@junk.example>";
@@ -270,7 +270,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await page.getByText("The trash is empty.").waitFor();
     expect(await rowNamed("Prize")).toBeUndefined();
     expect(await page.getByRole("meter", { name: "Room taken" }).count()).toBe(1);
-  }, 30_000);
+  }, 120_000);
 
   test("all that match are selected, more than are shown; archived in portions, and undone as one", async () => {
     const { people, store } = booted.appliance;
@@ -310,7 +310,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     expect(await archived()).toBe(0);
     await page.getByRole("link", { name: /^Alice/ }).click();
     await rowOf("Letter 6").waitFor();
-  }, 30_000);
+  }, 120_000);
 
   test("what somebody else does is seen without reloading: moves, labels, read state, a draft", async () => {
     await go("Inbox");
@@ -328,7 +328,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await booted.api.post(`/threads/${five?.id}/draft`, { text: "Dear Bea" });
     await booted.advance(1_000);
     await rowOf("Letter 5").waitFor();
-  }, 30_000);
+  }, 120_000);
 
   test("a sent message tells what became of it, to its sender also of a Bcc", async () => {
     await booted.api.post("/send", {
@@ -345,7 +345,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
       expect.stringMatching(/^secret@hidden\.invalid \(Bcc\) Could not be delivered/),
     ]);
     expect(await barriers(page)).toEqual([]);
-  }, 30_000);
+  }, 120_000);
 
   test("an image is looked at, the original read, and who wrote it is said in plain words", async () => {
     await deliver({
@@ -369,7 +369,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await original.waitFor();
     expect(await original.inputValue()).toMatch(/^(?:.*\r?\n)*Subject: Photo\r?\n/);
     await page.getByRole("dialog", { name: "Original message" }).getByRole("button", { name: "Close" }).click();
-  }, 30_000);
+  }, 120_000);
 
   test("a PDF is drawn in an origin of its own; what cannot be drawn can be downloaded", async () => {
     const attach = (name: string, content: string) =>
@@ -404,7 +404,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     const broken = page.getByRole("dialog", { name: "broken.pdf" });
     await broken.getByRole("link", { name: "Download it" }).waitFor();
     await broken.getByRole("button", { name: "Close" }).click();
-  }, 30_000);
+  }, 120_000);
 
   test("every shortcut stands in the help, and none acts within it", async () => {
     await page.keyboard.press("?");
@@ -425,7 +425,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await page.keyboard.press("]");
     await told("Archived");
     expect(await page.getByRole("heading", { level: 1 }).allTextContents()).not.toContain("Letter 7");
-  }, 30_000);
+  }, 120_000);
 
   test("a list that cannot be loaded says so, and is asked for again; a lost connection is told, and nothing is missed", async () => {
     await page.route("**/app/threads?*folder=starred*", (route) =>
@@ -445,7 +445,7 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     await page.getByText("No connection to the server").waitFor({ state: "detached" });
     await go("Inbox");
     await rowOf("Letter 9").waitFor();
-  }, 30_000);
+  }, 120_000);
 
   test("and in all that nothing failed, nor tried what the policy forbids", () => {
     expect(complaints).toEqual([]);
