@@ -165,6 +165,21 @@ describe.skipIf(!chromiumPresent)(`settings${chromiumNote}`, () => {
     expect(x + width).toBeWithin(1, 391);
   }, 30_000);
 
+  test("fit a window of 320 pixels, which a wide one is when it is magnified fourfold", async () => {
+    await page.setViewportSize({ width: 320, height: 700 });
+    const sections = page.getByRole("navigation", { name: "Settings" }).getByRole("link");
+    const names = await sections.allTextContents();
+    expect(names.length).toBeGreaterThan(12);
+    for (const name of names) {
+      await sections.filter({ hasText: new RegExp(`^${name}$`) }).click();
+      await page.getByRole("heading", { level: 1, name, exact: true }).waitFor();
+      const beyond = await page.evaluate<number>(
+        "Math.max(...[document.documentElement, document.querySelector('main')].map((e) => e.scrollWidth - e.clientWidth))",
+      );
+      expect([name, beyond]).toEqual([name, 0]);
+    }
+  }, 30_000);
+
   test("a member has what is their own alone", async () => {
     page = await signIn(BOB);
     await page.goto(`${booted.http}/settings/keys`);

@@ -155,7 +155,7 @@ export function FolderPage() {
     <ListContext value={{ left, selecting }}>
       <section
         aria-label={name}
-        className={`flex w-full flex-col border-r border-line bg-panel lg:w-88 lg:shrink-0 xl:w-104 print:hidden ${openId === undefined ? "" : "max-lg:hidden"}`}
+        className={`flex w-full min-w-0 flex-col border-r border-line bg-panel lg:w-88 lg:shrink-0 xl:w-104 print:hidden ${openId === undefined ? "" : "max-lg:hidden"}`}
       >
         <header className="border-b border-line px-3 pt-3 pb-2">
           <div className="mb-2 flex items-center gap-1">

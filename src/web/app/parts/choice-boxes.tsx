@@ -27,7 +27,7 @@ export function ChoiceBoxes({
               name={name}
               value={choice}
               defaultChecked={chosen.includes(choice)}
-              className="mt-0.5 size-4 accent-accent"
+              className="mt-0.5 size-4 shrink-0 accent-accent"
             />
             <span>
               {choice}
