@@ -87,7 +87,7 @@ export function acmeSource(mode: { directory: string; email: string | undefined 
     askWindowAt = runtime.now() + LOOK_MS * 36;
     try {
       const id = await renewalIdOf(cert);
-      suggested = id === undefined ? undefined : await authority.renewalWindow(id);
+      suggested = id === undefined ? undefined : await Promise.race([authority.renewalWindow(id), stopped.promise]);
       askWindowAt = suggested?.askAt ?? askWindowAt;
     } catch (error) {
       log.debug("the authority gives no renewal window", { reason: (error as Error).message });
@@ -130,6 +130,9 @@ export function acmeSource(mode: { directory: string; email: string | undefined 
     for (const name of wrong) if (name !== main) leftOut.set(name, now + LEFT_OUT_MS);
     // What an order that failed leaves behind is of no more use; one that was interrupted is.
     if (wrong.length > 0) await rm(fileOf("order.json"), { force: true });
+    // It is registered anew with the next attempt.
+    const isForgotten = error instanceof AuthorityRefusal && error.type === "accountDoesNotExist";
+    if (isForgotten) await rm(fileOf("account.json"), { force: true });
     const facts = { directory, reason, names: wrong, failures: trouble.failures, retryAt: new Date(trouble.retryAt) };
     log.warn("no certificate could be obtained, the present one stays", facts);
     await saveState();
@@ -144,6 +147,7 @@ export function acmeSource(mode: { directory: string; email: string | undefined 
   async function renew(wanted: readonly string[], replace: (pair: KeyPair) => void): Promise<void> {
     try {
       pair = await Promise.race([obtain(wanted), stopped.promise]);
+      replace(pair);
       suggested = undefined;
       askWindowAt = 0;
       const until = new X509Certificate(pair.cert).validToDate;
@@ -156,7 +160,6 @@ export function acmeSource(mode: { directory: string; email: string | undefined 
       await saveState();
       await rm(fileOf("order.json"), { force: true });
       log.info("certificate obtained", { directory, names: wanted, until });
-      replace(pair);
     } catch (error) {
       if ((error as Error).message !== STOPPING) await fail(error);
     } finally {
@@ -172,7 +175,7 @@ export function acmeSource(mode: { directory: string; email: string | undefined 
     },
     async look(replace) {
       const wanted = await wantedNames();
-      if (pair && state.directory === directory) await Promise.race([askWindow(pair.cert), stopped.promise]);
+      if (pair && state.directory === directory) await askWindow(pair.cert);
       const waiting = state.trouble ? retryTimeOf(state.trouble, runtime.now()) : 0;
       if (Math.max(dueAt(wanted), waiting) <= runtime.now()) await renew(wanted, replace);
       const next = Math.max(dueAt(wanted), state.trouble ? retryTimeOf(state.trouble, runtime.now()) : 0);

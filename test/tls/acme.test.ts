@@ -300,6 +300,22 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
     expect(seen).toHaveLength(1);
   }, 30_000);
 
+  test("an account that the authority does not know any more is registered anew", async () => {
+    const pebble = await startPebble({ [HOST]: HERE, "app.example.test": HERE });
+    const at = place(pebble);
+    pebble.askAt(at.origin);
+    const { look, trouble, seen } = await at.open();
+    await look();
+    const { url, ...account } = JSON.parse(readFileSync(at.file("account.json"), "utf8"));
+    writeFileSync(at.file("account.json"), JSON.stringify({ ...account, url: `${url}0` }));
+    at.ask(["app.example.test"]);
+    await look();
+    expect([seen.length, trouble()?.failures]).toEqual([1, 1]);
+    at.runtime.advanceTo(trouble()?.retryAt ?? 0);
+    await look();
+    expect([seen.length, trouble()]).toEqual([2, undefined]);
+  }, 30_000);
+
   test("another directory is another authority: its certificate and account do not count there", async () => {
     const pebble = await startPebble({ [HOST]: HERE });
     const at = place(pebble);
