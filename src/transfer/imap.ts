@@ -8,6 +8,7 @@
  * Gmail shows each message in every folder whose label it has: there, only the folders that have all of them are read, and
  * labels say the rest.
  */
+import { isIP } from "node:net";
 import { type FetchMessageObject, ImapFlow, type ListResponse } from "imapflow";
 import { AppError } from "../errors.ts";
 import type { Log } from "../log.ts";
@@ -122,7 +123,11 @@ function clientFor({ account, runtime }: ImapRequest): ImapFlow {
   return new ImapFlow({
     ...{ host, port, auth: { user, pass }, secure: implicitTls },
     ...(!implicitTls && { doSTARTTLS: true }),
-    ...(runtime.authorities && { tls: { ca: [...runtime.authorities] } }),
+    tls: {
+      // An address is no name to be sent (RFC 6066 §3); the certificate is held against it all the same.
+      ...(isIP(host) !== 0 && { servername: "" }),
+      ...(runtime.authorities && { ca: [...runtime.authorities] }),
+    },
     disableAutoIdle: true,
     logger: false,
   });

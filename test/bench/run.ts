@@ -3,7 +3,7 @@
  * compared between machines. It builds the executable and measures it from outside, as a child process, over loopback.
  *
  *   bun run bench                 everything (about five minutes, most of it making 100,000 messages)
- *   bun run bench ingest read     only the named parts: ingest, authentication, sending, webhooks, read, start, mcp
+ *   bun run bench ingest read     only the named parts: ingest, authentication, sending, webhooks, read, start, mcp, import
  */
 import { Database } from "bun:sqlite";
 import { join } from "node:path";
@@ -13,6 +13,7 @@ import { startDnsServer, type Zone } from "../harness/dns-server.ts";
 import { type Place, type Served, serve } from "../harness/process.ts";
 import { ADDRESS, cpuMs, median, newPlace, print, ROOT, residentMB, timings } from "./figures.ts";
 import { messageMaker } from "./generator.ts";
+import { importing } from "./import.ts";
 import { mcp } from "./mcp.ts";
 import { COMMON_WORD, MESSAGES, PHRASE, RARE_WORD, seedMailbox } from "./seed.ts";
 import { sending } from "./sending.ts";
@@ -231,7 +232,7 @@ async function read(): Promise<void> {
   await server.kill("SIGTERM");
 }
 
-const parts = { ingest, authentication, sending, webhooks, read, start, mcp };
+const parts = { ingest, authentication, sending, webhooks, read, start, mcp, import: importing };
 const chosen = process.argv.slice(2);
 const unknown = chosen.find((name) => !Object.hasOwn(parts, name));
 if (unknown !== undefined) {

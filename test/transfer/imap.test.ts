@@ -137,6 +137,13 @@ describe.skipIf(noDovecot !== undefined)(`Dovecot${noDovecot ? ` (skipped: ${noD
     expect((await listed(booted)).length).toBe(count);
   }, 60_000);
 
+  test("a certificate for another name than the one that was asked for", async () => {
+    const booted = await boot();
+    await expect(importFrom(booted, { account: account({ host: "127.0.0.1" }) })).rejects.toThrow(
+      /^127\.0\.0\.1 does not work: .*(altnames|certificate|ERR_TLS|IP)/i,
+    );
+  }, 30_000);
+
   test("a wrong password, and a certificate that nobody vouches for", async () => {
     const booted = await boot();
     await expect(importFrom(booted, { account: account({ password: "wrong" }) })).rejects.toThrow(
