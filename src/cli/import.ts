@@ -61,6 +61,7 @@ function describe(document: object): string {
 
 const STOPPED = {
   interrupted: "interrupted; run it again to go on",
+  unavailable: "the store takes no more: see mailroom doctor, and run it again to go on",
   quota: "the mailbox is full: raise it with `mailroom mailbox quota ADDRESS BYTES`, and run it again to go on",
 } as const;
 

@@ -8,6 +8,7 @@
  * repeated. A message is filed whole or not at all. What no parser can read is filed with its original attached. At most
  * a window of messages is in memory, whatever there is to import.
  */
+import { isUnavailable } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { KeptMessage } from "../mailbox/importing.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
@@ -52,7 +53,7 @@ export interface ImportRequest {
 
 export interface ImportResult extends Tally {
   /** Why it stopped before the end. */
-  stopped?: "interrupted" | "quota";
+  stopped?: "interrupted" | "quota" | "unavailable";
 }
 
 /** A message on its way. */
@@ -63,7 +64,7 @@ interface Pending {
   kept: Promise<KeptMessage>;
 }
 
-/** @throws AppError server_error 503 when the store cannot take it; what was filed before stays */
+/** When the store cannot take more, a full disk for instance, it stops; what was filed before stays. */
 export async function importMail(
   { store, mailbox, parser, pacing, runtime, log }: ImportParts,
   { messages, destination, isInterrupted, onProgress }: ImportRequest,
@@ -120,6 +121,16 @@ export async function importMail(
     return { ...kept, message: { ...message, headers, fingerprint, size } };
   }
 
+  async function fileSome(): Promise<void> {
+    try {
+      await fileBatch();
+    } catch (error) {
+      if (!isUnavailable(error)) throw error;
+      log.error("the store takes no more", { error: error.cause ?? error });
+      stopped = "unavailable";
+    }
+  }
+
   /** Files the oldest of the window, as many as a transaction may have. */
   async function fileBatch(): Promise<void> {
     const batch = window.splice(0, pacing.room());
@@ -160,9 +171,9 @@ export async function importMail(
       continue;
     }
     admit(found);
-    while (!stopped && (window.length >= WINDOW || bytes > WINDOW_BYTES)) await fileBatch();
+    while (!stopped && (window.length >= WINDOW || bytes > WINDOW_BYTES)) await fileSome();
     if (stopped) break;
   }
-  while (window.length > 0 && stopped !== "quota") await fileBatch();
+  while (window.length > 0 && (stopped === undefined || stopped === "interrupted")) await fileSome();
   return { ...tally.total, ...(stopped && { stopped }) };
 }

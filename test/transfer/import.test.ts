@@ -2,6 +2,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { utimesSync } from "node:fs";
 import { join } from "node:path";
+import { unavailable } from "../../src/errors.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { letter, mailer } from "../harness/mail.ts";
 import { files, importInto, mboxEntry } from "./rig.ts";
@@ -441,6 +442,22 @@ describe("stopping", () => {
     expect((await messagesOf(booted)).length).toBe(first.imported);
     quota(1_000_000);
     expect(await importInto(booted, path)).toMatchObject({ imported: 8 - first.imported, skipped: first.imported });
+  });
+
+  test("when the disk is full, with what was filed before; with room it goes on", async () => {
+    const booted = await boot();
+    const path = many(8);
+    const { transact } = booted.appliance.store;
+    let batches = 0;
+    const first = await importInto(booted, path, {
+      transact(work) {
+        if (++batches === 2) throw unavailable("The mail store is briefly unavailable; try again");
+        return transact(work);
+      },
+    });
+    expect(first).toMatchObject({ stopped: "unavailable", imported: 3, failed: 0 });
+    expect((await messagesOf(booted)).length).toBe(3);
+    expect(await importInto(booted, path)).toMatchObject({ imported: 5, skipped: 3 });
   });
 
   test("when asked to, with what is in hand filed", async () => {

@@ -2,6 +2,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { createLog } from "../../src/log.ts";
+import type { Store } from "../../src/store/store.ts";
 import type { Pacing } from "../../src/transfer/batches.ts";
 import { type ImportRequest, type ImportResult, importMail, LARGEST_MESSAGE } from "../../src/transfer/import.ts";
 import { openParser } from "../../src/transfer/open-parser.ts";
@@ -32,12 +33,14 @@ export interface ImportOptions extends Partial<Pick<Destination, "folder" | "rea
   /** Address of the mailbox; default: the owner's. */
   into?: string;
   request?: Partial<Pick<ImportRequest, "isInterrupted" | "onProgress" | "messages">>;
+  /** Default: the appliance's. */
+  transact?: Store["transact"];
 }
 
 export async function importInto(
   { appliance, runtime, lines }: Booted,
   path: string,
-  { into = "alice@example.test", folder = "inbox", read = false, request = {} }: ImportOptions = {},
+  { into = "alice@example.test", folder = "inbox", read = false, request = {}, transact }: ImportOptions = {},
 ): Promise<ImportResult> {
   const { store, mailbox, people, config } = appliance;
   const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
@@ -46,7 +49,7 @@ export async function importInto(
   const destination = destinationOf(mailbox, entry, people.listUsers(entry.workspaceId), { folder, read });
   try {
     return await importMail(
-      { store, mailbox, parser, pacing: STEADY, runtime, log },
+      { store: { ...store, ...(transact && { transact }) }, mailbox, parser, pacing: STEADY, runtime, log },
       {
         messages: findMessages(path, LARGEST_MESSAGE),
         destination,
