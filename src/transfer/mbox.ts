@@ -74,7 +74,7 @@ async function* cut(
   /** Read and not yet cut; its first byte lies `base` bytes into the file. */
   let buffer: Buffer = Buffer.alloc(0);
   let base = 0;
-  let open: Message | undefined;
+  let current: Message | undefined;
   let anyDate: boolean | undefined;
   let counts = file !== undefined;
 
@@ -88,7 +88,7 @@ async function* cut(
   /** Takes the `From ` line that the buffer begins with; false when it is not whole yet. */
   function begin(ended: boolean): boolean {
     let skip = 0;
-    while (!open && (buffer[skip] === LF || buffer[skip] === CR)) skip++;
+    while (!current && (buffer[skip] === LF || buffer[skip] === CR)) skip++;
     take(skip);
     const end = buffer.indexOf(LF);
     if (end < 0 && !ended) return false;
@@ -98,11 +98,11 @@ async function* cut(
       .trimEnd();
     // Where the first line has no date, none is expected of the others.
     anyDate ??= !DATED.test(line);
-    open = { offset, fromLine: line, kept: [], size: 0, bodyEnd: undefined, counted: !counts };
+    current = { offset, fromLine: line, kept: [], size: 0, bodyEnd: undefined, counted: !counts };
     return true;
   }
 
-  /** Takes what is surely of the open message. */
+  /** Takes what is surely of the message in hand. */
   function keep(message: Message, bytes: number): void {
     const taken = take(bytes);
     const room = mostBytes - message.size;
@@ -111,7 +111,7 @@ async function* cut(
   }
 
   function finish(message: Message): MboxMessage {
-    open = undefined;
+    current = undefined;
     const { offset, fromLine, kept, size, bodyEnd } = message;
     const [only] = kept;
     const whole = only && kept.length === 1 ? only : Buffer.concat(kept);
@@ -129,8 +129,8 @@ async function* cut(
     if (value) buffer = buffer.length === 0 ? value : Buffer.concat([buffer, value]);
     for (;;) {
       if (buffer.length === 0 && !ended) break;
-      if (!open && (buffer.length === 0 || !begin(ended))) break;
-      const message = open as Message | undefined;
+      if (!current && (buffer.length === 0 || !begin(ended))) break;
+      const message = current as Message | undefined;
       if (!message) break;
       if (!message.counted) {
         const header = headerEnd(buffer);
@@ -150,9 +150,9 @@ async function* cut(
       break;
     }
   }
-  if (open) {
-    keep(open, buffer.length);
-    yield finish(open);
+  if (current) {
+    keep(current, buffer.length);
+    yield finish(current);
   }
 }
 
