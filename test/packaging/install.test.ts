@@ -103,6 +103,8 @@ describe.skipIf(machineMissing !== undefined)(
       const key = keyOf(said);
       expect(said).toMatch(/^password: \S{20}$/m);
       for (const record of ["MX", "v=spf1", "v=DKIM1", "v=DMARC1", "mailroom-verify="]) expect(said).toContain(record);
+      // Without a network it has something to say, which is no failure of the installation.
+      expect(said).toMatch(/^==> What mailroom doctor finds.*\n.+\n/m);
 
       expect(await mailIn(machine, "First")).toStartWith("250 ");
       // There is no authority to be reached here: the web is there all the same, and its plain port says that it works.
@@ -221,31 +223,33 @@ describe.skipIf(machineMissing !== undefined)(
       expect(await machine.bash("ls /var/lib/mailroom-install")).toBe("");
     });
 
+    let shared: ReturnType<typeof freshlyInstalled> | undefined;
     test.each([
-      ["stopping", "stop 1 INT", "next", "0.1.0"],
-      ["stopping, without a chance to tidy", "stop 1 KILL", "next", undefined],
-      ["putting the new version in place", "daemon-reload 1 TERM", "next", "0.2.0"],
-      ["starting it", "start 1 KILL", "next", "0.2.0"],
-      ["going back", "daemon-reload 2 KILL", "broken", undefined],
-      ["having gone back", "start 2 KILL", "broken", "0.1.0"],
-    ])(
-      "cut off while upgrading, at %s, it loses nothing and is finished by running it again",
-      async (_, at, version, runs) => {
-        const { machine, key } = await freshlyInstalled();
-        await mailIn(machine, "Before");
-        interruptAt(machine, at);
-        expect((await upgrade(machine, version)).exitCode).toBeGreaterThan(128);
-        if (runs !== undefined) {
-          expect([await versionOf(machine), await subjects(machine, key)]).toEqual([runs, ["Before"]]);
-        }
-        // One that failed is undone to its end first, whatever is to be installed now.
-        if (version === "broken") expect((await upgrade(machine, "next")).stderr).toContain("the upgrade was undone");
-        expect((await upgrade(machine, "next")).exitCode).toBe(0);
-        expect(await versionOf(machine)).toBe("0.2.0");
-        expect(await subjects(machine, key)).toEqual(["Before"]);
-        expect(await machine.bash("ls /var/lib/mailroom-install")).toBe("");
-      },
-    );
+      ["stopping", "stop 1 INT", "next", "before"],
+      ["stopping, without a chance to tidy", "stop 1 KILL", "next", "none"],
+      ["putting the new version in place", "daemon-reload 1 TERM", "next", "next"],
+      ["starting it", "start 1 KILL", "next", "next"],
+      ["going back", "daemon-reload 2 KILL", "broken", "none"],
+      ["having gone back", "start 2 KILL", "broken", "before"],
+    ])("an upgrade cut off at %s loses nothing, and running it again finishes it", async (_, at, version, runs) => {
+      shared ??= freshlyInstalled();
+      const { machine, key } = await shared;
+      const before = await versionOf(machine);
+      const next = `${Number(before.split(".")[0]) + 1}.0.0`;
+      machine.write("media/release/next", NEXT.replace("0.2.0", next), 0o755);
+      await mailIn(machine, at);
+      interruptAt(machine, at);
+      expect((await upgrade(machine, version)).exitCode).toBeGreaterThan(128);
+      if (runs !== "none") {
+        expect(await versionOf(machine)).toBe(runs === "next" ? next : before);
+        expect(await subjects(machine, key)).toContain(at);
+      }
+      // One that failed is undone to its end first, whatever is to be installed now.
+      if (version === "broken") expect((await upgrade(machine, "next")).stderr).toContain("the upgrade was undone");
+      expect((await upgrade(machine, "next")).exitCode).toBe(0);
+      expect([await versionOf(machine), await subjects(machine, key)]).toEqual([next, expect.arrayContaining([at])]);
+      expect(await machine.bash("ls /var/lib/mailroom-install")).toBe("");
+    });
 
     test("a port that another program has is told, and nothing is changed", async () => {
       const machine = await boot();
@@ -286,7 +290,7 @@ describe.skipIf(machineMissing !== undefined)(
       const password = "correct horse battery";
       const options = [...FIRST, ...OFFLINE, ...archive, "--sha256", sum, "--password-stdin"];
       const { exitCode, stdout, stderr } = await machine.run([...INSTALL, ...options], `${password}\n`);
-      expect([exitCode, stderr]).toEqual([0, ""]);
+      expect([exitCode, stderr]).toEqual([0, expect.not.stringContaining("install.sh:")]);
       expect(stdout).toContain("Keep these");
       expect(stdout).not.toContain(password);
       expect(await versionOf(machine)).toBe("0.2.0");
