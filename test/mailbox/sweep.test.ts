@@ -1,7 +1,10 @@
 /** Removing files that nothing names: never one that a message or the queue has, never a fresh one. */
 import { expect, test } from "bun:test";
+import { existsSync, utimesSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { createLog } from "../../src/log.ts";
 import { sweepBlobs } from "../../src/mailbox/sweep.ts";
+import { claimBlobs } from "../../src/store/claim.ts";
 import { attachments, mailboxes, outboundContents } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
 import { createAlice } from "./world.ts";
@@ -57,6 +60,23 @@ test("what is on its way out stays until it is settled", async () => {
   store.db.delete(outboundContents).run();
   await job.runDue(START + HOUR_MS + 2 * DAY_MS);
   expect(await has(orphan)).toBe(false);
+});
+
+test("while a backup is made nothing goes, and the next look is an hour later; what a crash left half written goes too", async () => {
+  const { job, orphan, has, store } = await office();
+  const folder = dirname(dirname(store.blobs.file(orphan).name ?? ""));
+  const halves = [`.${"a".repeat(32)}`, `${"b".repeat(62)}.leaving`].map((name) =>
+    join(folder, orphan.slice(0, 2), name),
+  );
+  for (const path of halves) writeFileSync(path, "half");
+  for (const path of halves) utimesSync(path, new Date(START), new Date(START));
+  await job.runDue(START);
+  const release = claimBlobs(dirname(folder));
+  expect(await job.runDue(START + DAY_MS)).toBe(START + DAY_MS + HOUR_MS);
+  expect(await has(orphan)).toBe(true);
+  release?.();
+  expect(await job.runDue(START + DAY_MS + HOUR_MS)).toBe(START + 2 * DAY_MS + HOUR_MS);
+  expect([await has(orphan), ...halves.map((path) => existsSync(path))]).toEqual([false, false, false]);
 });
 
 test("the files of a deleted mailbox go", async () => {
