@@ -80,7 +80,12 @@ export async function namesIn(folder: string): Promise<string[]> {
 export async function filesBelow(folder: string, skip: (path: string) => boolean = () => false): Promise<string[]> {
   const found: string[] = [];
   async function walk(below: string): Promise<void> {
-    for (const entry of await readdir(join(folder, below), { withFileTypes: true })) {
+    const entries = await readdir(join(folder, below), { withFileTypes: true }).catch((error) => {
+      // Removed meanwhile.
+      if (isMissing(error)) return [];
+      throw error;
+    });
+    for (const entry of entries) {
       const path = below === "" ? entry.name : `${below}/${entry.name}`;
       if (skip(path)) continue;
       if (entry.isDirectory()) await walk(path);
