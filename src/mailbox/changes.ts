@@ -1,6 +1,6 @@
 /**
  * What changed, in the order in which it was committed, by whatever way and process: mail that came, moves, labels, read
- * state, drafts, outcomes of what was sent, deletions. Written by triggers (0010_reading.sql).
+ * state, drafts, outcomes of what was sent, deletions. Written by triggers (0009_reading.sql).
  */
 import { gt, max, sql } from "drizzle-orm";
 import { prepared } from "../store/prepared.ts";

@@ -10,10 +10,10 @@ import greylist from "./migrations/0005_greylist.sql" with { type: "text" };
 import sessions from "./migrations/0006_sessions.sql" with { type: "text" };
 import drafts from "./migrations/0007_drafts.sql" with { type: "text" };
 import identity from "./migrations/0008_identity.sql" with { type: "text" };
-import reading from "./migrations/0010_reading.sql" with { type: "text" };
-import transport from "./migrations/0011_transport.sql" with { type: "text" };
-import trace from "./migrations/0012_trace.sql" with { type: "text" };
-import imported from "./migrations/0013_import.sql" with { type: "text" };
+import reading from "./migrations/0009_reading.sql" with { type: "text" };
+import transport from "./migrations/0010_transport.sql" with { type: "text" };
+import trace from "./migrations/0011_trace.sql" with { type: "text" };
+import imported from "./migrations/0012_import.sql" with { type: "text" };
 import discarded from "./migrations/0014_discarded.sql" with { type: "text" };
 
 export const MIGRATIONS: readonly string[] = [

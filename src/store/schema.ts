@@ -27,7 +27,7 @@
  * access/app-passwords.ts · second_factors, recovery_codes access/second-factor.ts · sessions access/sessions.ts · threads to message_judgements, drafts and
  * mailbox_usage mailbox/ · message_index search/fts5.ts · events and webhook_* events/ · outbound_* and queue_* mta/queue.ts ·
  * discarded_threads triggers (0014_discarded.sql) and mailbox/retention.ts ·
- * thread_changes and mailbox_labels triggers (0010_reading.sql), so that nothing is forgotten ·
+ * thread_changes and mailbox_labels triggers (0009_reading.sql), so that nothing is forgotten ·
  * suppressions mta/suppression.ts · greylist mta/greylist.ts · mta_sts_policies mta/sts-policies.ts · trace_steps
  * mta/trace-log.ts · idempotency_keys api/idempotency.ts · everything about
  * people, domains and mailboxes settings/.
