@@ -1,6 +1,6 @@
 /**
  * Deletes for good what has been in trash or spam for retention.trashDays (contract: Spam). Triggers keep which
- * conversations that are (0014_discarded.sql); since when is what this notes when it looks, so also before the setting
+ * conversations that are (0013_discarded.sql); since when is what this notes when it looks, so also before the setting
  * is switched on.
  */
 import { asc, eq, isNull, lte } from "drizzle-orm";

@@ -14,7 +14,7 @@ import reading from "./migrations/0009_reading.sql" with { type: "text" };
 import transport from "./migrations/0010_transport.sql" with { type: "text" };
 import trace from "./migrations/0011_trace.sql" with { type: "text" };
 import imported from "./migrations/0012_import.sql" with { type: "text" };
-import discarded from "./migrations/0014_discarded.sql" with { type: "text" };
+import discarded from "./migrations/0013_discarded.sql" with { type: "text" };
 
 export const MIGRATIONS: readonly string[] = [
   mail,

@@ -26,7 +26,7 @@
  * Who writes what: options store/options.ts · api_keys access/credentials.ts · app_passwords
  * access/app-passwords.ts · second_factors, recovery_codes access/second-factor.ts · sessions access/sessions.ts · threads to message_judgements, drafts and
  * mailbox_usage mailbox/ · message_index search/fts5.ts · events and webhook_* events/ · outbound_* and queue_* mta/queue.ts ·
- * discarded_threads triggers (0014_discarded.sql) and mailbox/retention.ts ·
+ * discarded_threads triggers (0013_discarded.sql) and mailbox/retention.ts ·
  * thread_changes and mailbox_labels triggers (0009_reading.sql), so that nothing is forgotten ·
  * suppressions mta/suppression.ts · greylist mta/greylist.ts · mta_sts_policies mta/sts-policies.ts · trace_steps
  * mta/trace-log.ts · idempotency_keys api/idempotency.ts · everything about
