@@ -116,7 +116,9 @@ async function lived(): Promise<Booted> {
     html: "<p>Hi</p>",
   });
   await api.patch(`/threads/${idOf("Parts")}`, { folder: "archive" });
-  await booted.advance(1_000);
+  // Until what was sent has come, or has come back.
+  do await booted.advance(1_000);
+  while ([...appliance.outbound.listQueue()].length > 0);
   appliance.store.transact((tx) => appliance.mailbox.snooze(tx, idOf("Plain") ?? "", booted.runtime.now() + 3_600_000));
   await importInto(
     booted,
