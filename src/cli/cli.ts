@@ -21,6 +21,7 @@ import { keyCommands } from "./key.ts";
 import { mailboxCommands } from "./mailbox.ts";
 import { render } from "./output.ts";
 import { queueCommands } from "./queue.ts";
+import { reindex } from "./reindex.ts";
 import { serve } from "./serve.ts";
 import { type Io, openSession } from "./session.ts";
 import { settingsCommands } from "./settings.ts";
@@ -48,6 +49,7 @@ const COMMANDS: readonly Command[] = [
   ...backupCommands,
   importCommand,
   exportCommand,
+  reindex,
   doctor,
   version,
 ];

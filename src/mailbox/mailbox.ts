@@ -38,6 +38,7 @@ import { createListing } from "./listing.ts";
 import { listMailboxes, mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
 import { createMessages } from "./messages.ts";
 import type { PreparedMessage } from "./prepare.ts";
+import { createReindexing, type Reindexing } from "./reindexing.ts";
 import { type ReplyContext, readReplyContext } from "./reply.ts";
 import { deleteDiscarded } from "./retention.ts";
 import { snooze, wakeSnoozed } from "./snooze.ts";
@@ -121,6 +122,8 @@ export interface Mailbox {
   /** Why a message is in spam, or is not. @throws AppError not_found */
   getJudgement(caller: Caller, id: string): JudgementView;
 
+  reindexing: Reindexing;
+
   /** Takes a conversation out of the inbox until `until` (epoch ms). @throws AppError not_found, conflict */
   snooze(tx: Tx, threadId: string, until: number): void;
   /** For the scheduler: snoozed conversations return, what was discarded long ago goes, and blobs that nothing names. */
@@ -186,6 +189,7 @@ export function createMailbox({ store, engine, runtime, options, log }: MailboxP
     findCorrespondents: (caller, mailbox, text, limit) =>
       findCorrespondents(store.db, reachedMailbox(caller, mailbox), text, limit),
     usageFor: (caller, mailbox) => usageOf(store.db, options, reachedMailbox(caller, mailbox)),
+    reindexing: createReindexing(engine),
     snooze,
     jobs: [wakeSnoozed(store), sweepBlobs(store, log), deleteDiscarded(store, options)],
   };

@@ -25,6 +25,12 @@ export interface SearchEngine {
   add(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
   /** The same for a message that is indexed already and says something else from now on. */
   replace(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
+  /** Takes out what is indexed of messages that are no longer stored. */
+  prune(tx: Tx): void;
+  /** Whether what is kept of the index can be read as one. Reads all of it. */
+  isDamaged(): boolean;
+  /** Takes out everything. */
+  empty(tx: Tx): void;
   /**
    * The conversations in scope with a message that satisfies every message-level condition of the query: their
    * threads.seq, ascending, each once. Thread-level conditions are the caller's.

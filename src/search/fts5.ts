@@ -90,6 +90,11 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
     `SELECT json_group_array(seq / ${MESSAGES_PER_THREAD}) AS threads FROM messages
      WHERE mailbox_id IN (SELECT value FROM json_each(?)) AND date >= ? AND date < ?`,
   );
+  const prune = sqlite.prepare(
+    `DELETE FROM message_index WHERE rowid IN
+       (SELECT id FROM message_index_docsize WHERE id NOT IN (SELECT seq FROM messages))`,
+  );
+  const empty = sqlite.prepare("INSERT INTO message_index (message_index) VALUES ('delete-all')");
   const merge = sqlite.prepare(`INSERT INTO message_index (message_index, rank) VALUES ('merge', ${MERGE_PAGES})`);
   const totalChanges = sqlite.prepare<{ n: number }, []>("SELECT total_changes() AS n");
 
@@ -126,6 +131,12 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
         index(messageSeq, scope, document);
       });
     },
+
+    prune: () => void prune.run(),
+    // A pragma, since FTS5's own command would write, and keep others from writing.
+    isDamaged: () =>
+      sqlite.prepare<{ quick_check: string }, []>("PRAGMA quick_check(message_index)").get()?.quick_check !== "ok",
+    empty: () => void empty.run(),
 
     match({ message: conditions }, scope) {
       if (scope.mailboxIds.length === 0) return [];
