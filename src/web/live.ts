@@ -150,7 +150,8 @@ export function createLive({ store, cookie, runtime }: LiveParts): Live {
         const beat = () => {
           if (!renew(stream)) return;
           stream.send("event: beat\ndata: {}\n\n");
-          cancelBeat = runtime.setTimer(beat, HEARTBEAT_MS);
+          // That may have been the one too many.
+          if (streams.has(stream)) cancelBeat = runtime.setTimer(beat, HEARTBEAT_MS);
         };
         end = stream.end;
         streams.add(stream);
