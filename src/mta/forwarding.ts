@@ -8,6 +8,7 @@ import type { DraftFile } from "../mailbox/draft-changes.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { MessageView } from "../mailbox/views.ts";
 import { type ForwardedMessage, forwardedHtml, forwardedText, forwardSubject } from "../message/forward.ts";
+import { withoutBcc } from "../message/original.ts";
 import type { Store } from "../store/store.ts";
 import type { SavedDraft } from "./draft-views.ts";
 import type { DraftWriting } from "./draft-writing.ts";
@@ -39,7 +40,8 @@ export function createForwarding({ store, mailbox, writing }: ForwardingParts): 
   }
 
   async function whole(caller: Caller, message: MessageView): Promise<DraftFile> {
-    const bytes = await mailbox.getRawMessage(caller, message.id);
+    // Who sent it sees its Bcc; whom it is forwarded to is not to (contract: Bcc).
+    const bytes = withoutBcc(await mailbox.getRawMessage(caller, message.id));
     const blob = await store.blobs.write(bytes);
     const size = bytes.byteLength;
     return { filename: "forwarded.eml", contentType: "message/rfc822", size, inline: false, contentId: null, blob };

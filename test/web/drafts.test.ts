@@ -568,6 +568,19 @@ describe("forwarding", () => {
     expect(draft.attachments[0]?.size).toBeGreaterThan(1_100_000);
   });
 
+  test("of what is too large, by who sent it, names no Bcc", async () => {
+    const subject = newSubject();
+    const mail = { from: ALICE, to: BOB, bcc: "boss@remote.example", subject, text: "words ".repeat(160_000) };
+    expect(await statusOf(alice.send("POST", "/send", mail))).toBe(202);
+    const [copy] = await sentCopies(subject);
+    const raw = await (await alice.fetch(`/messages/${copy?.id}/raw`)).text();
+    expect(raw).toContain("Bcc: boss@remote.example");
+    const { body } = await alice.send<Draft>("POST", `/messages/${copy?.id}/forward`);
+    const [file] = (await open(body.draftId)).attachments;
+    const forwarded = await (await alice.fetch(`/attachments/${file?.id}`)).text();
+    expect([forwarded.includes(`Subject: ${subject}`), /bcc|boss/i.test(forwarded)]).toEqual([true, false]);
+  });
+
   test("of a shared mailbox that one may only read goes from one's own; what is not reached is not forwarded", async () => {
     const { appliance, owner } = booted;
     const { messageId } = await arrive();
