@@ -1,6 +1,7 @@
 /**
- * What became of a sent message, recipient by recipient, for the app to show beside each address. Of a Bcc recipient only
- * who sent it learns anything, and no server's reply that might name one is shown to anybody else (contract: Bcc).
+ * What became of a sent message, recipient by recipient, for the app to show beside each address, and what waits of all
+ * mail of a workspace, for its admins. Who a Bcc recipient is, only who sent it learns, and no server's reply that might
+ * name one is shown to anybody else (contract: Bcc).
  */
 import { asc, eq, sql } from "drizzle-orm";
 import { type Caller, notFound, reachTo } from "../access/caller.ts";
@@ -8,6 +9,7 @@ import { prepared } from "../store/prepared.ts";
 import { messages, outboundMessages, type QueueState, queueEntries, type RecipientField } from "../store/schema.ts";
 import type { Db } from "../store/store.ts";
 import { bccDetector } from "./bcc.ts";
+import { listUnsettled, type Unsettled } from "./outbound.ts";
 
 export interface RecipientProgress {
   email: string;
@@ -42,26 +44,50 @@ const statements = prepared((db) => ({
 
 const isoOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
 
-/** In the order of the message; empty for what was never sent from here. @throws AppError not_found */
-export function progressOf(db: Db, caller: Caller, emailId: string): RecipientProgress[] {
-  const message = statements(db).message.get({ id: emailId });
-  if (!message || !reachTo(db, caller, message.mailboxId)) throw notFound("message");
+/** What somebody may read of what is known of a message's recipients. */
+function readerOf(db: Db, { userId }: Caller, emailId: string) {
+  const isSender = statements(db).message.get({ id: emailId })?.sentBy === userId;
   const rows = statements(db).entries.all({ id: emailId });
-  const isSender = message.sentBy === caller.userId;
   const namesBcc = bccDetector(
     rows.map(({ entry }) => entry),
     rows[0]?.from ?? "",
   );
+  return {
+    rows,
+    maySee: (field: RecipientField): boolean => isSender || field !== "bcc",
+    readable: (reply: string | null): string | null => (reply !== null && !isSender && namesBcc(reply) ? null : reply),
+  };
+}
+
+/** In the order of the message; empty for what was never sent from here. @throws AppError not_found */
+export function progressOf(db: Db, caller: Caller, emailId: string): RecipientProgress[] {
+  const message = statements(db).message.get({ id: emailId });
+  if (!message || !reachTo(db, caller, message.mailboxId)) throw notFound("message");
+  const { rows, maySee, readable } = readerOf(db, caller, emailId);
   return rows
-    .filter(({ entry }) => isSender || entry.field !== "bcc")
+    .filter(({ entry }) => maySee(entry.field))
     .map(({ entry: { recipient, field, state, attempts, reply, dueAt, settledAt, complainedAt } }) => ({
       email: recipient,
       field,
       state,
       attempts,
-      reply: reply !== null && !isSender && namesBcc(reply) ? null : reply,
+      reply: readable(reply),
       nextAt: state === "waiting" ? isoOf(dueAt) : null,
       settledAt: isoOf(settledAt),
       complained: complainedAt !== null,
     }));
+}
+
+/** As Unsettled; `recipient` is null for a Bcc recipient of what another person sent. */
+export type UnsettledView = Omit<Unsettled, "recipient"> & { recipient: string | null };
+
+/** What waits in the workspace of an admin, as they may see it; read as it is asked for. */
+export function* unsettledFor(db: Db, caller: Caller): Generator<UnsettledView> {
+  const readers = new Map<string, ReturnType<typeof readerOf>>();
+  for (const entry of listUnsettled(db, caller.workspaceId)) {
+    const reader = readers.get(entry.emailId) ?? readerOf(db, caller, entry.emailId);
+    readers.set(entry.emailId, reader);
+    const recipient = reader.maySee(entry.field) ? entry.recipient : null;
+    yield { ...entry, recipient, reply: recipient === null ? null : reader.readable(entry.reply) };
+  }
 }

@@ -1,7 +1,9 @@
 /** Outbound mail as administration sees it: who is still waiting for it, and who may not be written to. */
 import { and, eq } from "drizzle-orm";
+import type { Caller } from "../access/caller.ts";
 import { AppError } from "../errors.ts";
 import { listUnsettled, type Unsettled } from "../mta/outbound.ts";
+import { type UnsettledView, unsettledFor } from "../mta/progress.ts";
 import { cancelEntry, releaseHeld, retryEntry } from "../mta/queue.ts";
 import {
   listSuppressions as listOf,
@@ -14,7 +16,7 @@ import { outboundMessages, queueEntries } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { addressOf, reasonOf } from "./names.ts";
 
-export type { Suppression, Unsettled };
+export type { Suppression, Unsettled, UnsettledView };
 
 export interface NewSuppression {
   workspaceId: string;
@@ -54,9 +56,13 @@ export function createOutbound({ store, runtime, sendSoon }: OutboundParts) {
   }
 
   return {
-    /** Recipients waiting or held, of one workspace or of all; read as they are asked for. */
+    /** Recipients waiting or held, of one workspace or of all, for the operator; read as they are asked for. */
     listQueue(workspaceId?: string): Iterable<Unsettled> {
       return listUnsettled(store.db, workspaceId);
+    },
+    /** Those of the caller's workspace, without the Bcc recipients of what others sent (contract: Bcc). */
+    listQueueFor(caller: Caller): Iterable<UnsettledView> {
+      return unsettledFor(store.db, caller);
     },
     /** Attempts it again now; one that is held goes out. `workspaceId`: only of that one. @throws AppError not_found, conflict */
     retry(tx: Tx, id: string, workspaceId?: string): void {

@@ -12,8 +12,9 @@ export interface SuppressionView {
 /** A recipient who is not settled. */
 export interface QueueEntryView {
   id: string;
-  recipient: string;
-  /** Which header names them; Bcc recipients are known to nobody but the sender. */
+  /** Null for a Bcc recipient, who is known to nobody but the sender. */
+  recipient: string | null;
+  /** Which header names them. */
   field: "to" | "cc" | "bcc";
   state: string;
   attempts: number;

@@ -164,6 +164,23 @@ test("the queue: who waits, tried again now, given up; another workspace's entri
   expect(await status(act(ann, "POST", `/queue/${id}/retry`))).toBe(409);
 });
 
+test("the queue names a Bcc recipient to who sent the message, and to no other admin", async () => {
+  const mail = { from: "alice@example.test", to: "open@remote.example", bcc: "secret@remote.example", text: "Hello" };
+  expect(await status(alice.send("POST", "/send", mail))).toBe(202);
+  await booted.advance(0);
+  const seen = async (page: Page) => (await queueOf(page)).map(({ recipient, field }) => [recipient, field]);
+  expect(await seen(alice)).toEqual([
+    ["open@remote.example", "to"],
+    ["secret@remote.example", "bcc"],
+  ]);
+  expect(await seen(ann)).toEqual([
+    ["open@remote.example", "to"],
+    [null, "bcc"],
+  ]);
+  expect(JSON.stringify(await queueOf(ann))).not.toContain("secret");
+  for (const { id } of await queueOf(ann)) expect(await status(act(ann, "POST", `/queue/${id}/cancel`))).toBe(204);
+});
+
 test("domains: every record to copy, each with its state once it was looked up, verified when the world sees it", async () => {
   const added = await act(ann, "POST", "/domains", { name: "Shop.test" });
   const { id, records } = added.body as unknown as DomainView;

@@ -1,6 +1,6 @@
 /** Administration of outbound mail: whom the workspace may not write to, and who still waits for its mail. */
 import { t } from "../../api/json-schema.ts";
-import type { Outbound, Unsettled } from "../../settings/outbound.ts";
+import type { Outbound, UnsettledView } from "../../settings/outbound.ts";
 import type { Store } from "../../store/store.ts";
 import type { QueueEntryView, QueueView, SuppressionView } from "../admin-views.ts";
 import type { Route } from "../route.ts";
@@ -16,7 +16,7 @@ const MOST_ENTRIES = 200;
 
 const readSuppression = bodyOf(t.Object({ address: t.String(), reason: t.String() }));
 
-const viewOf = (entry: Unsettled): QueueEntryView => {
+const viewOf = (entry: UnsettledView): QueueEntryView => {
   const { id, recipient, field, state, attempts, attempting, nextAttemptAt, reply, mailbox, acceptedAt } = entry;
   return {
     ...{ id, recipient, field, state, attempts, attempting, reply, mailbox },
@@ -58,7 +58,7 @@ export function outboundRoutes({ store, outbound }: OutboundParts): Route[] {
       path: "/queue",
       run(asked): QueueView {
         const entries: QueueEntryView[] = [];
-        for (const entry of outbound.listQueue(workspaceOf(asked))) {
+        for (const entry of outbound.listQueueFor(asked.session.caller)) {
           if (entries.length === MOST_ENTRIES) return { entries, more: true };
           entries.push(viewOf(entry));
         }

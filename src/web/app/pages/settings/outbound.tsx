@@ -40,7 +40,7 @@ function Queue() {
       <Filtered
         of={entries}
         label="Find a recipient"
-        textOf={({ recipient, mailbox, reply, state }) => [recipient, mailbox, reply, state].join(" ")}
+        textOf={({ recipient, mailbox, reply, state }) => [recipient ?? "", mailbox, reply, state].join(" ")}
       >
         {(shown) => (
           <Rows label="Queue">
@@ -56,7 +56,8 @@ function Queue() {
 }
 
 function QueueRow({ entry }: { entry: QueueEntryView }) {
-  const { id, recipient, field, state, attempts, attempting, nextAttemptAt, reply, mailbox } = entry;
+  const { id, field, state, attempts, attempting, nextAttemptAt, reply, mailbox } = entry;
+  const recipient = entry.recipient ?? "a Bcc recipient";
   const retry = useChange(workspaceApi.retry, { key: WORKSPACE, told: "It is being tried again" });
   const cancel = useChange(workspaceApi.cancel, { key: WORKSPACE, told: "Given up" });
   return (
