@@ -34,18 +34,24 @@ export function readRecipients(given: string | readonly string[] | undefined): E
   return recipients;
 }
 
-/** The same of a text that is still being written: `rest` is what cannot be read yet, as it was typed. */
+/** The same of a text that is still being written: `rest` is what cannot be read yet, or is too much, as it was typed. */
 export function readUnfinished(given: string): { addresses: EmailAddress[]; rest: string } {
   const addresses: EmailAddress[] = [];
   const rest: string[] = [];
   for (const { source } of readAddressEntries(given.slice(0, LONGEST_UNFINISHED))) {
-    try {
-      addresses.push(...readRecipients(source));
-    } catch {
-      rest.push(source.trim());
-    }
+    const read = addresses.length < MAX_RECIPIENTS ? readEntry(source) : undefined;
+    if (read) addresses.push(...read);
+    else rest.push(source.trim());
   }
-  return { addresses: addresses.slice(0, MAX_RECIPIENTS), rest: rest.join(", ") };
+  return { addresses, rest: rest.join(", ") };
+}
+
+function readEntry(source: string): EmailAddress[] | undefined {
+  try {
+    return readRecipients(source);
+  } catch {
+    return undefined;
+  }
 }
 
 const refusal = (source: string, why: string): AppError =>

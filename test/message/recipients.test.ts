@@ -139,3 +139,9 @@ test.each<[string, unknown[], string]>([
 ])("of the unfinished %j the addresses are read, and the rest kept as it was typed", (given, addresses, rest) => {
   expect(readUnfinished(given)).toEqual({ addresses, rest } as ReturnType<typeof readUnfinished>);
 });
+
+test("of more unfinished recipients than are read, the rest is kept as it was typed", () => {
+  const given = Array.from({ length: 5_002 }, (_, n) => `n${n}@b.example`);
+  const { addresses, rest } = readUnfinished(given.join(", "));
+  expect([addresses.length, rest]).toEqual([5_000, "n5000@b.example, n5001@b.example"]);
+});
