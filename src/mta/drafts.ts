@@ -82,7 +82,13 @@ export function createDrafts({ store, mailbox, options, writing }: DraftsParts):
           `The file has ${bytes.byteLength} bytes; at most ${roomFor(most - draft.size)} more can be attached to this message`,
         );
       };
-      requireFits(readChangeable(caller, draftId));
+      const requireKeepable = (draft: Draft) => {
+        requireFits(draft);
+        const { mailbox: box } = draft.reach;
+        requireRoom(mailbox.usage(box.id), transmittedSize(bytes.byteLength), box.address);
+      };
+      // Before it is written to the disk, too: what is refused stays there until the sweep.
+      requireKeepable(readChangeable(caller, draftId));
       const type = contentType.split(";", 1)[0]?.trim().toLowerCase() ?? "";
       const file = {
         contentType: MEDIA_TYPE.test(type) ? type : "application/octet-stream",
@@ -93,9 +99,7 @@ export function createDrafts({ store, mailbox, options, writing }: DraftsParts):
       };
       return store.enqueue((tx) => {
         const draft = readChangeable(caller, draftId);
-        requireFits(draft);
-        const { mailbox: box } = draft.reach;
-        requireRoom(mailbox.usage(box.id), transmittedSize(file.size), box.address);
+        requireKeepable(draft);
         const name = safeFilename(filename) || defaultFilename(file.contentType, draft.attachments.length);
         mailbox.drafts.attach(tx, draft, [{ ...file, filename: name }]);
         const attached = mailbox.drafts.read(caller, draftId).attachments.at(-1);

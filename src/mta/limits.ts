@@ -241,14 +241,17 @@ export function createLimits({ options, local }: LimitsParts): Limits {
   };
 }
 
-/** @throws AppError insufficient_storage, or `code`, when `bytes` more do not fit into the mailbox `address` */
+/**
+ * What takes no more than before fits, however full the mailbox is.
+ * @throws AppError insufficient_storage, or `code`, when `bytes` more do not fit into the mailbox `address`
+ */
 export function requireRoom(
   usage: Usage,
   bytes: number,
   address: string,
   code: ErrorCode = "insufficient_storage",
 ): void {
-  if (usage.bytes + bytes <= usage.quotaBytes) return;
+  if (bytes <= 0 || usage.bytes + bytes <= usage.quotaBytes) return;
   throw new AppError(
     code,
     `${address} is out of storage: ${usage.bytes} of ${usage.quotaBytes} bytes are in use, and the message does not fit`,

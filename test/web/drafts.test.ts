@@ -475,6 +475,26 @@ describe("attachments", () => {
     }
   });
 
+  test("for which there is no room are refused, and not kept; a draft that does not grow is saved all the same", async () => {
+    const { appliance, owner } = booted;
+    const draft = await begin();
+    const bytes = new TextEncoder().encode(`only here ${draft.draftId}`);
+    const setQuota = (quota: number | null) =>
+      appliance.store.transact((tx) => appliance.people.setQuota(tx, owner.mailboxId, quota));
+    setQuota(0);
+    try {
+      expect((await upload(draft.draftId, "a.txt", bytes)).status).toBe(507);
+      expect(
+        await appliance.store.blobs.file(new Bun.CryptoHasher("sha256").update(bytes).digest("hex")).exists(),
+      ).toBe(false);
+      const save = (text: string) =>
+        statusOf(alice.send("PATCH", `/drafts/${draft.draftId}`, letter({ revision: 1, text })));
+      expect([await save("Noon? ".repeat(100)), await save("At 1")]).toEqual([507, 200]);
+    } finally {
+      setQuota(null);
+    }
+  });
+
   test("that another attached meanwhile are not sent unseen", async () => {
     const draft = await begin();
     await upload(draft.draftId, "unseen.txt", "A");
