@@ -119,6 +119,7 @@ function answers(answer: DecodedPacket, query: Packet): boolean {
 }
 
 function overUdp(query: Packet, { host, port }: NameServer, ms: number): Promise<DecodedPacket> {
+  const question = encode(query);
   const socket = createSocket(host.includes(":") ? "udp6" : "udp4");
   const answered = new Promise<DecodedPacket>((resolve, reject) => {
     const timer = setTimeout(() => reject(failed("ETIMEOUT", "no answer in time")), ms);
@@ -129,8 +130,10 @@ function overUdp(query: Packet, { host, port }: NameServer, ms: number): Promise
       // Anybody may send anything: the right answer may be still to come.
       if (answer && answers(answer, query)) resolve(answer);
     });
-    // Connected, it takes only what comes from there.
-    socket.connect(port, host, () => socket.send(encode(query)));
+    // Connected, it takes only what comes from there. That there is no way to it, such as IPv6 switched off, node tells
+    // to who waits for the connection, and its types do not say so.
+    const send = (error?: Error | null) => (error ? reject(error) : socket.send(question));
+    socket.connect(port, host, send);
   });
   return answered.finally(() => socket.close());
 }

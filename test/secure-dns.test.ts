@@ -81,6 +81,12 @@ test("a server that knows no EDNS is asked without", async () => {
   expect([answer.authenticated, answer.hosts, additionals]).toEqual([true, [], [1, 0]]);
 });
 
+test("a server to which there is no way is told", async () => {
+  // Nobody may send there unasked: connecting fails at once.
+  const dns = createSecureDns(["255.255.255.255"], () => 1, 50);
+  await expect(dns.ask(dns.servers[0] as NameServer, "real.test", "A")).rejects.toThrow("connect");
+});
+
 test("an answer with another id, to another question, or that is none, is not taken", async () => {
   const socket = createSocket("udp4");
   closers.push(() => socket.close());
