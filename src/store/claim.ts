@@ -36,9 +36,16 @@ export function tryClaim(path: string): (() => void) | undefined {
   return () => lock.close();
 }
 
-/** The file belongs to whom its folder does: a command run by root must not lock the server out. */
+/**
+ * The file belongs to whom its folder does: a command run by root must not lock the server out. One that is there is not
+ * even opened: POSIX has a process lose all its locks on a file as soon as it closes any descriptor of it.
+ */
 function makeFor(folder: string, path: string): void {
-  closeSync(openSync(path, "a", 0o600));
+  try {
+    closeSync(openSync(path, "wx", 0o600));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  }
   if (process.getuid?.() !== 0) return;
   const { uid, gid } = statSync(folder);
   chownSync(path, uid, gid);

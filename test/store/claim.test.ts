@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { join } from "node:path";
 import { claimFolder } from "../../src/store/claim.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 
@@ -9,4 +10,15 @@ test("a data folder has one server; another may come when it has gone", () => {
   claimFolder(temporaryFolder());
   release();
   claimFolder(folder);
+});
+
+test("who asks in vain, in the same process, does not give the folder to others", () => {
+  const folder = temporaryFolder();
+  const release = claimFolder(folder);
+  expect(() => claimFolder(folder)).toThrow(/another server/);
+  const claimed = join(import.meta.dir, "../../src/store/claim.ts");
+  const script = `import { isClaimed } from ${JSON.stringify(claimed)}; console.log(isClaimed(${JSON.stringify(folder)}))`;
+  const other = Bun.spawnSync([process.execPath, "-e", script]);
+  expect(other.stdout.toString()).toBe("true\n");
+  release();
 });
