@@ -89,8 +89,9 @@ async function* walk(
 ): AsyncGenerator<FoundMessage | NotFound> {
   const entries = (await readdir(path, { withFileTypes: true })).sort((a, b) => (a.name < b.name ? -1 : 1));
   const folders = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
-  const isMaildir = folders.includes("cur") || folders.includes("new");
-  if (isMaildir) yield* maildir(path, names, mostBytes);
+  const parts = ["cur", "new"].filter((part) => folders.includes(part));
+  const isMaildir = parts.length > 0;
+  if (isMaildir) yield* maildir(path, names, parts, mostBytes);
   const messages = sourceOf(path, "messages", names);
   for (const { name } of isMaildir ? [] : entries.filter((entry) => entry.isFile())) {
     const file = join(path, name);
@@ -128,11 +129,13 @@ const nameOf = (path: string): string =>
 async function* maildir(
   path: string,
   names: readonly string[],
+  parts: readonly string[],
   mostBytes: number,
 ): AsyncGenerator<FoundMessage | NotFound> {
   const source = sourceOf(path, "maildir", names.length === 0 ? ["inbox"] : names);
-  for (const part of ["cur", "new"]) {
-    const files = await readdir(join(path, part)).catch(() => []);
+  for (const part of parts) {
+    const entries = await readdir(join(path, part), { withFileTypes: true }).catch(() => []);
+    const files = entries.filter((entry) => entry.isFile()).map(({ name }) => name);
     for (const name of files.sort()) {
       if (name.startsWith(".")) continue;
       const flags = part === "cur" ? (/[:;!]2,([A-Za-z]*)$/.exec(name)?.[1] ?? "") : "";
@@ -161,8 +164,7 @@ async function* mbox(source: Source, mostBytes: number): AsyncGenerator<FoundMes
 
 async function* ownFile(source: Source, path: string, mostBytes: number): AsyncGenerator<FoundMessage | NotFound> {
   try {
-    const { size, mtimeMs, isFile } = await statOf(path);
-    if (!isFile) return;
+    const { size, mtimeMs } = await stat(path);
     const found = { source, place: basename(path), unquoted: true, writtenAt: Math.floor(mtimeMs) };
     if (size > mostBytes) {
       yield { ...found, content: await beginningOf(path), size };
@@ -174,11 +176,6 @@ async function* ownFile(source: Source, path: string, mostBytes: number): AsyncG
   } catch (error) {
     yield { path, reason: reasonOf(error) };
   }
-}
-
-async function statOf(path: string) {
-  const stats = await stat(path);
-  return { size: stats.size, mtimeMs: stats.mtimeMs, isFile: stats.isFile() };
 }
 
 const BEGINNING_BYTES = 4096;

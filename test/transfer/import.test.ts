@@ -1,6 +1,6 @@
 /** Mail that was kept elsewhere, as the API shows it once it is imported. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { utimesSync } from "node:fs";
+import { symlinkSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { unavailable } from "../../src/errors.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
@@ -225,6 +225,17 @@ describe("dates", () => {
     await importInto(app, folder);
     expect((await messagesOf(app)).find(({ subject }) => subject === "Written")?.date).toBe("2025-12-24T18:30:00.000Z");
   });
+});
+
+test("links within are not followed: who gives a folder of mail does not say what else is read", async () => {
+  const booted = await boot();
+  const elsewhere = files({ secret: letter({ subject: "Elsewhere" }), "new/1": letter({ subject: "There" }) });
+  const folder = files({ "cur/1:2,S": letter({ subject: "Here" }) });
+  symlinkSync(join(elsewhere, "secret"), join(folder, "cur/2:2,S"));
+  symlinkSync(join(elsewhere, "secret"), join(folder, "cur/3.eml"));
+  symlinkSync(join(elsewhere, "new"), join(folder, "new"));
+  expect(await importInto(booted, folder)).toMatchObject({ imported: 1, skipped: 0, failed: 0 });
+  expect((await messagesOf(booted)).map(({ subject }) => subject)).toEqual(["Here"]);
 });
 
 describe("what is there already", () => {
