@@ -393,8 +393,9 @@ upgrade() {
     say "An upgrade that failed was not undone to its end"
     roll_back
   elif [ -d "$progress/upgrade" ]; then
-    say "An upgrade was cut off; this one goes on with the backup made then"
-    systemctl stop "$unit"
+    finish_cut_off
+    upgrade
+    return
   elif cmp -s "$scratch/mailroom" "$lib/mailroom"; then
     step "Version $version is in place already"
     put_program
@@ -416,6 +417,22 @@ upgrade() {
   stopped=''
   say "Version $version answers. The data as it was is backup $(cat "$progress/upgrade/generation") in $backups/upgrades"
   rm -rf "$progress/upgrade"
+}
+
+# Whichever version is in place may have served since, perhaps for long: the backup made then is its data no more, once
+# it has answered.
+finish_cut_off() {
+  local kept=$progress/upgrade
+  say "An upgrade was cut off"
+  if cmp -s "$kept/executable" "$lib/mailroom"; then
+    write_file "$unit_file" 644 root <"$kept/unit"
+    write_file "$command" 755 root <"$kept/command"
+    systemctl daemon-reload
+  else
+    systemctl daemon-reload
+    start_and_wait || roll_back
+  fi
+  rm -rf "$kept"
 }
 
 keep_version() {

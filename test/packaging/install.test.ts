@@ -251,6 +251,17 @@ describe.skipIf(machineMissing !== undefined)(
       expect(await machine.bash("ls /var/lib/mailroom-install")).toBe("");
     });
 
+    test("cut off, and run again much later: what came in meanwhile is not what an upgrade goes back behind", async () => {
+      const { machine, key } = await freshlyInstalled();
+      await mailIn(machine, "Before");
+      interruptAt(machine, "daemon-reload 1 TERM");
+      expect((await upgrade(machine, "next")).exitCode).toBe(143);
+      expect(await mailIn(machine, "Meanwhile")).toStartWith("250 ");
+      expect((await upgrade(machine, "broken")).stderr).toContain("the upgrade was undone");
+      expect(await versionOf(machine)).toBe("0.2.0");
+      expect(await subjects(machine, key)).toEqual(["Before", "Meanwhile"]);
+    }, 300_000);
+
     test("a port that another program has is told, and nothing is changed", async () => {
       const machine = await boot();
       const perl =
