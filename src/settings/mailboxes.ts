@@ -229,7 +229,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
       mailboxById(tx, mailboxId);
       tx.delete(schema.addresses).where(eq(schema.addresses.mailboxId, mailboxId)).run();
     });
-    await forget?.();
+    if (forget) await forget();
     while (store.transact((tx) => deleteMail(tx, mailboxId, DELETED_AT_ONCE))) {
       await new Promise<void>((resolve) => runtime.setTimer(resolve, PAUSE_MS));
     }
