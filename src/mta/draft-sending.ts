@@ -106,10 +106,8 @@ export function createDraftSending(parts: DraftSendingParts): DraftSending & { j
       const saved = await writing.keep(caller, request, {
         draftId,
         strict: true,
-        also(tx, kept) {
-          if (kept.attachments.length !== attachments.length) throw unseen();
-          mailbox.drafts.schedule(tx, kept, due);
-        },
+        check: (present) => requireSeen(present, attachments),
+        also: (tx, kept) => mailbox.drafts.schedule(tx, kept, due),
       });
       scheduled();
       return { due: { draftId: saved.draftId, at: new Date(due.at).toISOString() } };
@@ -145,11 +143,9 @@ export function createDraftSending(parts: DraftSendingParts): DraftSending & { j
   };
 }
 
-const unseen = () =>
-  new AppError("conflict", "What is attached to this draft was changed elsewhere since you opened it");
-
 /** @throws AppError conflict */
 function requireSeen(draft: Draft, attachments: readonly string[]): void {
   const seen = new Set(attachments);
-  if (draft.attachments.length !== seen.size || !draft.attachments.every(({ id }) => seen.has(id))) throw unseen();
+  if (draft.attachments.length === seen.size && draft.attachments.every(({ id }) => seen.has(id))) return;
+  throw new AppError("conflict", "What is attached to this draft was changed elsewhere since you opened it");
 }

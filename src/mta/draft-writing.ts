@@ -54,13 +54,19 @@ export interface DraftWriting {
     files?: DraftFile[],
   ): string;
   /**
-   * Saves in place of `draft`, or as a new one. `strict`: every recipient has to be an address. `also` runs in the same
-   * transaction. @throws AppError as saveDraft, unprocessable
+   * Saves in place of `draft`, or as a new one. `strict`: every recipient has to be an address. In the same transaction
+   * `check` may refuse the draft as it is before, and `also` runs after. @throws AppError as saveDraft, unprocessable
    */
   keep(
     caller: Caller,
     request: DraftRequest & { revision?: number; answers?: string | undefined },
-    options?: { draftId?: string; strict?: boolean; files?: DraftFile[]; also?(tx: Tx, draft: Draft): void },
+    options?: {
+      draftId?: string;
+      strict?: boolean;
+      files?: DraftFile[];
+      check?(draft: Draft): void;
+      also?(tx: Tx, draft: Draft): void;
+    },
   ): Promise<SavedDraft>;
   /** What would be sent of a request. @throws AppError as saveDraft, unprocessable */
   describe(
@@ -147,7 +153,7 @@ export function createDraftWriting(parts: DraftWritingParts): DraftWriting {
       );
     },
 
-    async keep(caller, request, { draftId, strict = false, files = [], also } = {}) {
+    async keep(caller, request, { draftId, strict = false, files = [], check, also } = {}) {
       requireBodySize(request);
       const draft = draftId === undefined ? undefined : mailbox.drafts.read(caller, draftId);
       if (draft) requireUnchanged(draft, request.revision);
@@ -158,7 +164,10 @@ export function createDraftWriting(parts: DraftWritingParts): DraftWriting {
       const from = prepared.from ?? { email: message.from };
       return store.enqueue((tx) => {
         const present = draft && mailbox.drafts.read(caller, draft.id);
-        if (present) requireUnchanged(present, request.revision);
+        if (present) {
+          requireUnchanged(present, request.revision);
+          check?.(present);
+        }
         const size = prepared.size + transmittedSizes(present?.attachments ?? files);
         const most = options.get("smtp.maxMessageBytes");
         requireSize({ size }, most);

@@ -127,3 +127,24 @@ test.each<[string, (office: Awaited<ReturnType<typeof createOffice>>) => void, s
   expect(await sent.catch((error) => error.code)).toBe(code);
   expect(await office.sending.job.runDue(office.runtime.now() + UNDO_MS)).toBeNull();
 });
+
+test("files that are exchanged while a draft is being scheduled are not sent unseen", async () => {
+  const { sending, alice, queued, parser } = await createOffice();
+  const { draftId, revision } = await sending.createDraft(alice, LETTER);
+  const file = (filename: string) => ({
+    filename,
+    contentType: "text/plain",
+    bytes: new TextEncoder().encode(filename),
+  });
+  const { id } = await sending.attach(alice, draftId, file("seen.txt"));
+  const { prepare } = parser;
+  parser.prepare = async (letter) => {
+    await sending.detach(alice, draftId, id);
+    await sending.attach(alice, draftId, file("unseen.txt"));
+    return prepare(letter);
+  };
+  const scheduled = sending.sendDraft(alice, draftId, { ...LETTER, revision, attachments: [id] });
+  await expect(scheduled).rejects.toThrow("changed elsewhere");
+  expect(sending.openDraft(alice, draftId)).toMatchObject({ dueAt: null, attachments: [{ filename: "unseen.txt" }] });
+  expect(await queued()).toEqual([]);
+});
