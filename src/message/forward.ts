@@ -1,5 +1,6 @@
 /** The message that is forwarded, under the words of who forwards it: its header block, and its text or HTML. */
 import type { EmailAddress } from "./address.ts";
+import { LONGEST_SUBJECT } from "./compose.ts";
 import { sanitizeHtml } from "./sanitize.ts";
 import { htmlOfText, isForward } from "./text.ts";
 
@@ -15,8 +16,9 @@ export interface ForwardedMessage {
   html?: string | undefined;
 }
 
-/** `Fwd:` stands there once. */
-export const forwardSubject = (subject: string): string => (isForward(subject) ? subject : `Fwd: ${subject}`);
+/** `Fwd:` stands there once. An endless one is cut. */
+export const forwardSubject = (subject: string): string =>
+  (isForward(subject) ? subject : `Fwd: ${subject}`).slice(0, LONGEST_SUBJECT).toWellFormed();
 
 /** The header block, and the text below it; room to write is above. Lines end in \n. */
 export const forwardedText = (message: ForwardedMessage): string =>

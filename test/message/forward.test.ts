@@ -37,6 +37,7 @@ test.each([
   ["WG: Plans", "WG: Plans"],
   ["Re: Plans", "Fwd: Re: Plans"],
   ["", "Fwd: "],
+  ["x".repeat(20_000), `Fwd: ${"x".repeat(9_995)}`],
 ])("the subject %j becomes %j", (subject, forwarded) => {
   expect(forwardSubject(subject)).toBe(forwarded);
 });
