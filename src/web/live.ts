@@ -8,12 +8,13 @@
  *
  * Invariants: a page hears only of mailboxes that its person reaches; streams are bounded, in all and by person; whatever
  * the rate of commits, each looks no more than some four times a second; none outlives its session for longer than a
- * heartbeat, nor the server.
+ * heartbeat, nor the server; what fails here fails no commit.
  */
 import { reachOf } from "../access/caller.ts";
 import { findSession, type Session } from "../access/sessions.ts";
 import { queryOf } from "../api/target.ts";
 import { AppError } from "../errors.ts";
+import type { Log } from "../log.ts";
 import { changesSince, latestChange, type ThreadChanged } from "../mailbox/changes.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Store } from "../store/store.ts";
@@ -24,6 +25,7 @@ export interface LiveParts {
   store: Pick<Store, "db" | "onCommit">;
   cookie: SessionCookie;
   runtime: Pick<Runtime, "now" | "setTimer">;
+  log: Pick<Log, "warn">;
 }
 
 export interface Live {
@@ -57,12 +59,27 @@ interface Stream {
 const eventOf = (name: "mail" | "all", seq: number, data: object): string =>
   `event: ${name}\nid: ${seq}\ndata: ${JSON.stringify(data)}\n\n`;
 
-export function createLive({ store, cookie, runtime }: LiveParts): Live {
+export function createLive({ store, cookie, runtime, log }: LiveParts): Live {
   const { db } = store;
   const streams = new Set<Stream>();
   let seen = latestChange(db);
   let rests = false;
   let stopped = false;
+
+  function endAll(): void {
+    for (const stream of [...streams]) stream.end();
+  }
+
+  /** Nobody is there to catch what it throws: pages that cannot be told connect again, and ask. */
+  function safely<T>(work: () => T): T | undefined {
+    try {
+      return work();
+    } catch (error) {
+      log.warn("open pages could not be told what changed", { error });
+      endAll();
+      return undefined;
+    }
+  }
 
   /** Answers the same question of several streams once; most stand at the same place, and some are one person's. */
   function createLook() {
@@ -104,18 +121,20 @@ export function createLive({ store, cookie, runtime }: LiveParts): Live {
   }
 
   function look(): void {
-    if (rests || streams.size === 0 || latestChange(db) === seen) return;
+    if (rests || streams.size === 0 || !safely(() => latestChange(db) !== seen)) return;
     rests = true;
     runtime.setTimer(() => {
       rests = false;
       look();
     }, LOOK_MS);
-    // Not within the commit: this reads, and may fail.
-    queueMicrotask(() => {
-      const look = createLook();
-      seen = look.latest;
-      for (const stream of [...streams]) if (renew(stream)) tell(stream, look);
-    });
+    // Not within the commit: this takes its time.
+    queueMicrotask(() =>
+      safely(() => {
+        const look = createLook();
+        seen = look.latest;
+        for (const stream of [...streams]) if (renew(stream)) tell(stream, look);
+      }),
+    );
   }
   store.onCommit(look);
 
@@ -147,12 +166,13 @@ export function createLive({ store, cookie, runtime }: LiveParts): Live {
             controller.close();
           },
         };
-        const beat = () => {
-          if (!renew(stream)) return;
-          stream.send("event: beat\ndata: {}\n\n");
-          // That may have been the one too many.
-          if (streams.has(stream)) cancelBeat = runtime.setTimer(beat, HEARTBEAT_MS);
-        };
+        const beat = () =>
+          safely(() => {
+            if (!renew(stream)) return;
+            stream.send("event: beat\ndata: {}\n\n");
+            // That may have been the one too many.
+            if (streams.has(stream)) cancelBeat = runtime.setTimer(beat, HEARTBEAT_MS);
+          });
         end = stream.end;
         streams.add(stream);
         // With a number from the start, so that a page that is cut off before any news knows where it stood.
@@ -172,7 +192,7 @@ export function createLive({ store, cookie, runtime }: LiveParts): Live {
     look,
     stop() {
       stopped = true;
-      for (const stream of [...streams]) stream.end();
+      endAll();
     },
   };
 }

@@ -1,4 +1,4 @@
-/** News for a page that takes none: its stream is let go, and nothing of it is left behind. */
+/** News for pages that take none, and when none can be read: streams are let go, and nothing of them is left behind. */
 import { expect, test } from "bun:test";
 import { findSession, type Session, startSession } from "../../src/access/sessions.ts";
 import { createLive } from "../../src/web/live.ts";
@@ -7,20 +7,39 @@ import { createWorld } from "../mailbox/world.ts";
 
 const HEARTBEAT_MS = 25_000;
 
-test("a page that takes not even heartbeats is let go, and beats no more", () => {
-  const world = createWorld();
-  const { store, runtime } = world;
+/** A page that listens, and reads nothing. */
+function listen() {
+  const { store, runtime, ...world } = createWorld();
   const { userId } = world.user(world.workspace("W", "example.test"), "ada@example.test", "owner");
   const given = { userId, userAgent: "", source: "", kept: true };
   const { token } = store.transact((tx) => startSession(tx, runtime, given));
   const session = findSession(store.db, token, runtime.now()) as Session;
   const cookie = createSessionCookie({ secure: false });
-  const live = createLive({ store, cookie, runtime });
+  const warnings: string[] = [];
+  const live = createLive({ store, cookie, runtime, log: { warn: (text) => void warnings.push(text) } });
   const before = runtime.timers().length;
-
   const request = new Request("http://localhost/app/live", { headers: { cookie: cookie.give(token, true) } });
   live.route.run({ request, params: {}, session, source: "" });
-  expect(runtime.timers().length).toBe(before + 1);
-  for (let beats = 0; beats < 600; beats++) runtime.advanceTo(runtime.now() + HEARTBEAT_MS);
-  expect(runtime.timers().length).toBe(before);
+  return {
+    ...{ store, live, warnings },
+    beat: () => runtime.advanceTo(runtime.now() + HEARTBEAT_MS),
+    timers: () => runtime.timers().length - before,
+  };
+}
+
+test("a page that takes not even heartbeats is let go, and beats no more", () => {
+  const { beat, timers } = listen();
+  expect(timers()).toBe(1);
+  for (let beats = 0; beats < 600; beats++) beat();
+  expect(timers()).toBe(0);
+});
+
+test.each<[string, string, (page: ReturnType<typeof listen>) => void]>([
+  ["at a commit", "thread_changes", ({ live }) => live.look()],
+  ["at a heartbeat", "sessions", ({ beat }) => beat()],
+])("when the store cannot be read %s, pages are let go and nothing else fails", (_, table, happen) => {
+  const page = listen();
+  page.store.db.$client.exec(`DROP TABLE ${table}`);
+  happen(page);
+  expect([page.timers(), page.warnings.length]).toEqual([0, 1]);
 });
