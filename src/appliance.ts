@@ -105,7 +105,7 @@ export function createAppliance(
   log: Log,
   { startWorker, startBackup, doctor: doctorOptions, ...storeOptions }: ApplianceOptions = {},
 ): Appliance {
-  const store = openStore({ folder: config.data, runtime, ...storeOptions });
+  const store = openStore({ folder: config.data, runtime, log, ...storeOptions });
   const options = openOptions(store);
   const engine = createFts5Engine(store);
   const mailbox = createMailbox({ store, engine, runtime, options, log });

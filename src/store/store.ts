@@ -9,6 +9,7 @@ import { closeSync, existsSync, mkdirSync, openSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { drizzle } from "drizzle-orm/bun-sqlite";
 import { AppError, isUnavailable, unavailable } from "../errors.ts";
+import type { Log } from "../log.ts";
 import type { Runtime } from "../runtime.ts";
 import { type Blobs, openBlobs } from "./blobs.ts";
 import { claimFolder } from "./claim.ts";
@@ -43,7 +44,7 @@ export interface Store {
    * the search index is.
    */
   beforeCommit(work: () => void): void;
-  /** `listener` runs after every commit of this process. Returns what removes it. */
+  /** `listener` runs after every commit of this process, which stands whatever it throws. Returns what removes it. */
   onCommit(listener: () => void): () => void;
   /** Changes whenever another process commits. */
   dataVersion(): number;
@@ -62,6 +63,8 @@ export interface StoreOptions {
   /** How long a write waits for another process's, in ms; of all that write, `enqueue` lets the event loop turn. */
   busyTimeoutMs?: number;
   runtime: Pick<Runtime, "now" | "randomBytes">;
+  /** Of failures that are nobody's who asked for something. */
+  log?: Pick<Log, "error">;
 }
 
 /** Filings that share a commit: enough to spread an fsync, few enough to keep the event loop's pauses short. */
@@ -121,7 +124,14 @@ function openDatabase(
 }
 
 /** @throws Error that names the folder and says why it cannot be used */
-export function openStore({ folder, file, busyTimeoutMs = 1_000, restoring = false, runtime }: StoreOptions): Store {
+export function openStore({
+  folder,
+  file,
+  busyTimeoutMs = 1_000,
+  restoring = false,
+  runtime,
+  log,
+}: StoreOptions): Store {
   let sqlite: Database;
   let blobs: Blobs;
   try {
@@ -162,8 +172,19 @@ export function openStore({ folder, file, busyTimeoutMs = 1_000, restoring = fal
     } catch (error) {
       throw asUnavailable(error);
     }
-    for (const listener of listeners) listener();
+    tellListeners();
     return result;
+  }
+
+  /** What was committed would be done again, if it were told to have failed. */
+  function tellListeners(): void {
+    for (const listener of listeners) {
+      try {
+        listener();
+      } catch (error) {
+        log?.error("what follows a commit failed", { error });
+      }
+    }
   }
 
   interface Entry {

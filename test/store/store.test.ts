@@ -106,6 +106,20 @@ describe("enqueue", () => {
     expect(names(store)).toHaveLength(20);
   });
 
+  test("a commit whose listener throws stands, and nothing of it is done again", async () => {
+    const store = open();
+    let told = 0;
+    store.onCommit(() => {
+      throw new Error("theirs");
+    });
+    store.onCommit(() => told++);
+    let done = 0;
+    const work = () => ++done;
+    expect(await Promise.all([store.enqueue(work), store.enqueue(work)])).toEqual([1, 2]);
+    expect(store.transact(work)).toBe(3);
+    expect([done, told]).toEqual([3, 2]);
+  });
+
   test("one that throws rolls back alone", async () => {
     const store = open();
     const outcomes = await Promise.allSettled([
