@@ -60,7 +60,7 @@ const HEADERS_AT_ONCE = 500;
 const BYTES_AT_ONCE = 4 * 1024 * 1024;
 const FIRST_WAIT_MS = 1_000;
 const LONGEST_WAIT_MS = 60_000;
-/** Times that a connection may be lost without a message in between. */
+/** Times that a connection may be lost at the same place: a message there may be what the server stumbles over. */
 const MOST_FAILURES = 8;
 
 const FOLDER_OF_USE: Readonly<Record<string, Folder>> = {
@@ -85,6 +85,7 @@ interface Place {
 export async function* findInAccount(request: ImapRequest): AsyncGenerator<FoundMessage | NotFound | KnownMessage> {
   const { account, runtime, log } = request;
   let places: Place[] | undefined;
+  let lostAt = "";
   for (let failures = 0; places === undefined || places.length > 0; ) {
     const client = clientFor(request);
     // Also told by what is under way.
@@ -94,10 +95,7 @@ export async function* findInAccount(request: ImapRequest): AsyncGenerator<Found
       places ??= await placesOf(client, request);
       const isGmail = client.capabilities.has("X-GM-EXT-1");
       for (let place = places[0]; place; place = places[0]) {
-        for await (const message of read(client, place, isGmail, request)) {
-          failures = 0;
-          yield message;
-        }
+        yield* read(client, place, isGmail, request);
         places.shift();
       }
       await client.logout();
@@ -108,6 +106,9 @@ export async function* findInAccount(request: ImapRequest): AsyncGenerator<Found
         throw new AppError("unauthorized", `${account.host} refuses the user ${account.user} or the password`);
       }
       const reason = error instanceof Error ? error.message : String(error);
+      const at = `${places?.length} ${places?.[0]?.lastUid}`;
+      if (at !== lostAt) failures = 0;
+      lostAt = at;
       if (places === undefined || ++failures > MOST_FAILURES) {
         throw new AppError("upstream_failed", `${account.host} does not work: ${reason}`, { cause: error });
       }

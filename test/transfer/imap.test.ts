@@ -144,6 +144,16 @@ describe.skipIf(noDovecot !== undefined)(`Dovecot${noDovecot ? ` (skipped: ${noD
     );
   }, 30_000);
 
+  test("a server that hangs up at the same message each time is given up", async () => {
+    const booted = await boot();
+    dovecot.put("Broken", { "m1:2,S": letter({ subject: "Whole" }) });
+    expect(await importFrom(booted, { folders: ["Broken"] })).toMatchObject({ imported: 1 });
+    dovecot.put("Broken", { "m2:2,S": letter({ subject: "Stumbling block" }) });
+    // Before it comes, the one that is here already is found.
+    const hangUp = async () => dovecot.cut();
+    await expect(importFrom(booted, { folders: ["Broken"] }, hangUp)).rejects.toThrow("does not work");
+  }, 60_000);
+
   test("a wrong password, and a certificate that nobody vouches for", async () => {
     const booted = await boot();
     await expect(importFrom(booted, { account: account({ password: "wrong" }) })).rejects.toThrow(
