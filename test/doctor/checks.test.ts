@@ -131,11 +131,14 @@ describe("one thing wrong", () => {
   };
   const message = `INSERT INTO threads (id, mailbox_id, folder, unread, starred, last_message_at, has_attachments, message_count, next_ordinal, received_on, subject, subject_key, snippet, counterpart, participants)
       VALUES ('thr_1', 'mbx_1', 'inbox', 0, 0, 1, 0, 1, 2, 'a', '', '', '', '{}', '[]')`;
-  const withMessage = (b: Bench, filedAt: number) => {
+  /** One, and some that came at the start. */
+  const withMessage = (b: Bench, filedAt: number, { later = 0 } = {}) => {
     b.sql("PRAGMA foreign_keys = OFF");
     b.sql(message);
-    b.sql(`INSERT INTO messages (seq, id, thread_seq, mailbox_id, kind, folder, read, date, filed_at, "from", "to", cc, bcc, reply_to, subject, snippet, size, fingerprint, has_attachments)
-      VALUES (65536, 'msg_1', 1, 'mbx_1', 'received', 'inbox', 1, 1, ${filedAt}, '{}', '[]', '[]', '[]', '[]', '', '', 1, 'f', 0)`);
+    for (let i = 0; i <= later; i++) {
+      b.sql(`INSERT INTO messages (seq, id, thread_seq, mailbox_id, kind, folder, read, date, filed_at, "from", "to", cc, bcc, reply_to, subject, snippet, size, fingerprint, has_attachments)
+        VALUES (${65536 + i}, 'msg_${i}', 1, 'mbx_1', 'received', 'inbox', 1, 1, ${i === 0 ? filedAt : START}, '{}', '[]', '[]', '[]', '[]', '', '', 1, 'f', 0)`);
+    }
   };
   const queued = (b: Bench, acceptedAt: number, dueAt: number) => {
     b.sql("PRAGMA foreign_keys = OFF");
@@ -202,6 +205,13 @@ describe("one thing wrong", () => {
       },
     ],
     ["a clock that went back", "clock", "bad", /set-ntp/, (b) => withMessage(b, START + HOUR_MS)],
+    [
+      "a clock that was ahead once, long ago",
+      "clock",
+      "ok",
+      undefined,
+      (b) => withMessage(b, START + HOUR_MS, { later: 100 }),
+    ],
     ["a data folder open to others", "permissions", "bad", /chmod 700/, (b) => chmodSync(b.data, 0o755)],
     [
       "a file of another user",
