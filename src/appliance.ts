@@ -213,7 +213,8 @@ export function createAppliance(
           operators,
           start: startBackup,
         });
-        fronts.push(backups);
+        const watch = doctor.watch({ notifyAdmins, operators });
+        fronts.push(backups, watch);
 
         certificates = await openTls();
         const identity = openIdentity({ ...base, folder });
@@ -257,7 +258,7 @@ export function createAppliance(
           ...opened.jobs,
           backups.job,
           // The demo is no server of anybody's.
-          ...(hold ? [] : [doctor.watch({ notifyAdmins, operators })]),
+          ...(hold ? [] : [watch.job]),
           follow(store, () => {
             options.refresh();
             relay.endRests();

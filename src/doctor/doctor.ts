@@ -1,12 +1,11 @@
 /** The doctor of one appliance: asked by hand, and once a day by itself. */
 
 import type { Log } from "../log.ts";
-import type { Job } from "../scheduler.ts";
 import { isClaimed } from "../store/claim.ts";
 import type { Check, Finding, World } from "./check.ts";
 import { CHECKS, examine } from "./examine.ts";
 import { operatingSystem, type System } from "./system.ts";
-import { createWatch, type WatchParts } from "./watch.ts";
+import { createWatch, type Watch, type WatchParts } from "./watch.ts";
 
 /** For tests. */
 export interface DoctorOptions {
@@ -18,8 +17,8 @@ export interface DoctorOptions {
 export interface Doctor {
   /** Never rejects. */
   examine(): Promise<Finding[]>;
-  /** The daily job. */
-  watch(parts: Pick<WatchParts, "notifyAdmins" | "operators">): Job;
+  /** Looks daily. */
+  watch(parts: Pick<WatchParts, "notifyAdmins" | "operators">): Watch;
 }
 
 export function createDoctor(

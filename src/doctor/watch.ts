@@ -39,12 +39,20 @@ async function readBad(path: string): Promise<Bad> {
   }
 }
 
-export function createWatch({ folder, examine, notifyAdmins, operators, log }: WatchParts): Job {
+export interface Watch {
+  job: Job;
+  /** Gives up what is being looked at: a mail server that does not answer takes longer than stopping may. */
+  stop(): void;
+}
+
+export function createWatch({ folder, examine, notifyAdmins, operators, log }: WatchParts): Watch {
   const path = join(folder, FINDINGS_FILE);
+  const { promise: stopping, resolve: stop } = Promise.withResolvers<undefined>();
   let next: number | undefined;
 
   async function look(): Promise<void> {
-    const findings = await examine();
+    const findings = await Promise.race([examine(), stopping]);
+    if (findings === undefined) return;
     const before = await readBad(path);
     const turned = findings.filter(({ id, state }) => state === "bad" && before[id] === undefined);
     const well = findings.filter(({ id, state }) => isWell(state) && before[id] !== undefined);
@@ -58,16 +66,14 @@ export function createWatch({ folder, examine, notifyAdmins, operators, log }: W
     await writeText(path, `${JSON.stringify({ bad })}\n`);
   }
 
-  return {
-    name: "doctor",
-    async runDue(now) {
-      next ??= now + FIRST_MS;
-      if (now < next) return next;
-      next = now + DAY_MS;
-      await look();
-      return next;
-    },
-  };
+  async function runDue(now: number): Promise<number> {
+    next ??= now + FIRST_MS;
+    if (now < next) return next;
+    next = now + DAY_MS;
+    await look();
+    return next;
+  }
+  return { job: { name: "doctor", runDue }, stop: () => stop(undefined) };
 }
 
 const isWell = (state: Finding["state"]): boolean => state === "ok" || state === "warning";

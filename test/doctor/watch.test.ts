@@ -1,7 +1,10 @@
 /** The checks, made daily beside the server: the admins hear of what turns, once. */
 import { expect, test } from "bun:test";
 import type { Finding } from "../../src/doctor/check.ts";
+import { createWatch } from "../../src/doctor/watch.ts";
+import { createLog } from "../../src/log.ts";
 import { boot } from "../harness/appliance.ts";
+import { temporaryFolder } from "../harness/folder.ts";
 
 const DAY_MS = 24 * 3_600_000;
 
@@ -53,4 +56,23 @@ test("the mail says what was found and what to do", async () => {
   );
   expect(body.messages[0]?.from.email).toBe("postmaster@example.test");
   expect(body.messages[0]?.bodyText).toStartWith("Disk space: it is bad.\nMake room.\n\n");
+});
+
+test("stopping waits for no check, and tells nothing of it", async () => {
+  const told: unknown[] = [];
+  const { promise: found, resolve: find } = Promise.withResolvers<Finding[]>();
+  const watch = createWatch({
+    folder: temporaryFolder(),
+    examine: () => found,
+    notifyAdmins: async (notice) => void told.push(notice),
+    operators: () => "wsp_1",
+    log: createLog("silent", Date.now, () => {}),
+  });
+  const soon = (await watch.job.runDue(0)) ?? 0;
+  const looking = watch.job.runDue(soon);
+  watch.stop();
+  expect(await looking).toBe(soon + DAY_MS);
+  find([disk("bad")]);
+  await found;
+  expect(told).toEqual([]);
 });
