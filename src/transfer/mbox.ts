@@ -32,6 +32,8 @@ const FROM = Buffer.from("\nFrom ");
 const CHUNK_BYTES = 128 * 1024;
 /** A `From ` line and the line under it have to fit. */
 const LONGEST_SEPARATOR = 8 * 1024;
+/** Of a `From ` line, what is longer is of the message: a file may have no line break at all. */
+const LONGEST_FROM_LINE = 1_000;
 /** How far a header is read to find a Content-Length. */
 const LONGEST_HEADER = 256 * 1024;
 
@@ -90,10 +92,10 @@ async function* cut(
     let skip = 0;
     while (!current && (buffer[skip] === LF || buffer[skip] === CR)) skip++;
     take(skip);
-    const end = buffer.indexOf(LF);
-    if (end < 0 && !ended) return false;
+    const end = buffer.subarray(0, LONGEST_FROM_LINE).indexOf(LF);
+    if (end < 0 && !ended && buffer.length < LONGEST_FROM_LINE) return false;
     const offset = base;
-    const line = take(end < 0 ? buffer.length : end + 1)
+    const line = take(end < 0 ? Math.min(buffer.length, LONGEST_FROM_LINE) : end + 1)
       .toString("latin1")
       .trimEnd();
     // Where the first line has no date, none is expected of the others.
@@ -226,7 +228,8 @@ function separatorIn(
       const nextEnd = lineEnd < 0 ? -1 : buffer.indexOf(LF, lineEnd + 1);
       if (nextEnd < 0 && !ended && buffer.length - line < LONGEST_SEPARATOR)
         return { found: false, index: Math.max(0, at - 2) };
-      const fromLine = buffer.toString("latin1", line, lineEnd < 0 ? buffer.length : lineEnd);
+      const fromEnd = Math.min(lineEnd < 0 ? buffer.length : lineEnd, line + LONGEST_FROM_LINE);
+      const fromLine = buffer.toString("latin1", line, fromEnd);
       const next = buffer.toString("latin1", lineEnd < 0 ? buffer.length : lineEnd + 1, lineEnd + 1 + 200);
       const isHeader = FIELD.test(next) || (lineEnd >= 0 && /^\r?(?:\n|$)/.test(next));
       if (isHeader && (anyDate || DATED.test(fromLine))) return { found: true, index: line };

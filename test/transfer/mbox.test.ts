@@ -122,6 +122,12 @@ test("of a message that is too large only the beginning is kept, and the next is
   expect(none).toEqual([]);
 });
 
+test("a file of one endless line is not held in memory as one", async () => {
+  const [message] = await read(`From x${"y".repeat(3_000_000)}`, 1_000);
+  expect(message?.fromLine).toHaveLength(1_000);
+  expect([message?.content.byteLength, message?.size]).toEqual([1_000, 2_999_006]);
+});
+
 test("wherever a piece of the file ends, the messages are the same", async () => {
   const bodies = fc.array(
     fc.tuple(fc.integer({ min: 0, max: 300_000 }), fc.constantFrom("", "\n", ">From x\n", "From x\n", "\nFrom x y\n")),
