@@ -145,7 +145,12 @@ export function createFiling({
   };
 }
 
-function insertDraft(tx: Tx, { mailboxId, draft = {} }: Filing, messageSeq: number): void {
+/** What makes a message that was written, of kind draft, one that can be opened and changed. */
+export function insertDraft(
+  tx: Tx,
+  { mailboxId, draft = {} }: Pick<Filing, "mailboxId" | "draft">,
+  messageSeq: number,
+): void {
   const { answers = null, unfinished = FINISHED, agent } = draft;
   const given = { answers, unfinished, agent: agent === undefined ? null : JSON.stringify(agent) };
   insertedDraft(tx).run({ messageSeq, mailboxId, ...given });

@@ -238,6 +238,20 @@ test("links within are not followed: who gives a folder of mail does not say wha
   expect((await messagesOf(booted)).map(({ subject }) => subject)).toEqual(["Here"]);
 });
 
+test("a draft is opened in the app, changed and thrown away as if it had been begun there", async () => {
+  const { message } = await placed("Drafts/cur/1:2,DS", plain);
+  const { appliance, owner } = app;
+  const { drafts } = appliance.mailbox;
+  const caller = { ...owner, role: "owner", email: "alice@example.test", scopes: new Set<never>() } as const;
+  const draft = drafts.read(caller, message.threadId);
+  expect(draft).toMatchObject({ subject: message.subject, revision: 1, unfinished: { to: "", cc: "", bcc: "" } });
+  const file = { filename: "a.txt", contentType: "text/plain", size: 0, inline: false, contentId: null, blob: "" };
+  appliance.store.transact((tx) => drafts.attach(tx, draft, [file]));
+  expect(drafts.read(caller, message.threadId).attachments).toMatchObject([{ filename: "a.txt" }]);
+  appliance.store.transact((tx) => drafts.remove(tx, draft));
+  expect(() => drafts.read(caller, message.threadId)).toThrow("no such thread");
+});
+
 describe("what is there already", () => {
   test("importing again changes nothing", async () => {
     const booted = await boot();
