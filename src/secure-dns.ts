@@ -93,6 +93,8 @@ export function createSecureDns(
         else return read(answer, name, type);
       } catch (error) {
         if ((error as { code?: string }).code !== "ETIMEOUT" || attempt >= ATTEMPTS) throw error;
+        // RFC 6891 §7: on some ways such questions, or their answers, are lost.
+        withEdns = false;
       }
     }
   }

@@ -64,19 +64,23 @@ test("what fails is told from what is not there", async () => {
   expect(first).toEqual({ host: "::1", port: 1 });
 });
 
-test("a server that knows no EDNS is asked without", async () => {
+test.each([
+  ["says so", true],
+  ["drops it", false],
+])("a server that knows no EDNS, and %s, is asked without", async (_, saysSo) => {
   const socket = createSocket("udp4");
   closers.push(() => socket.close());
   const additionals: number[] = [];
   socket.on("message", (query, { port, address }) => {
+    const isExtended = query.readUInt16BE(10) > 0;
     additionals.push(query.readUInt16BE(10));
     const answer = Buffer.from(query);
     // A response: to one question too many, and then that there is nothing, authenticated.
-    answer.writeUInt16BE(query.readUInt16BE(10) > 0 ? 0x8181 : 0x81a0, 2);
-    socket.send(answer, port, address);
+    answer.writeUInt16BE(isExtended ? 0x8181 : 0x81a0, 2);
+    if (saysSo || !isExtended) socket.send(answer, port, address);
   });
   await new Promise<void>((resolve) => socket.bind(0, "127.0.0.1", resolve));
-  const dns = createSecureDns([`127.0.0.1:${socket.address().port}`], () => 78);
+  const dns = createSecureDns([`127.0.0.1:${socket.address().port}`], () => 78, saysSo ? 5_000 : 200);
   const answer = await dns.ask(dns.servers[0] as NameServer, "real.test", "MX");
   expect([answer.authenticated, answer.hosts, additionals]).toEqual([true, [], [1, 0]]);
 });
