@@ -3,9 +3,10 @@
  * executable is built. So what browsers run is inside the executable, and there is no build step to forget.
  */
 import { join } from "node:path";
+import type { Bundle } from "./bundle-app.ts";
 
 /** `entry`: a file below src/web. */
-export function bundled(entry: string): { script: string; style: string } {
+export function bundled(entry: string): Bundle {
   const bundle = join(import.meta.dir, "bundle-app.ts");
   const { exitCode, stdout, stderr } = Bun.spawnSync([process.execPath, bundle, entry]);
   if (exitCode !== 0) throw new Error(`${entry} cannot be bundled: ${stderr}`);

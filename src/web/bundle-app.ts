@@ -1,10 +1,20 @@
 /**
- * Bundles the browser code that begins at the file named on the command line, below src/web, and writes `{script, style}`
- * as JSON to standard output. A program of its own, which app-files.macro.ts runs: a macro cannot wait for a bundler
- * inside the one that runs it.
+ * Bundles the browser code that begins at the file named on the command line, below src/web, and writes a `Bundle` as JSON
+ * to standard output. A program of its own, which app-files.macro.ts runs: a macro cannot wait for a bundler inside the one
+ * that runs it.
  */
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import tailwind from "bun-plugin-tailwind";
+
+/** Files of one folder: scripts import each other by name. */
+export interface Bundle {
+  script: string;
+  style: string;
+  /** The other scripts, by their names, which their content makes. */
+  chunks: Record<string, string>;
+  /** Names of those that run before `script` does; the others are loaded when they are wanted. */
+  first: string[];
+}
 
 const [, , entry = ""] = process.argv;
 const { outputs } = await Bun.build({
@@ -12,13 +22,33 @@ const { outputs } = await Bun.build({
   plugins: [tailwind],
   target: "browser",
   minify: true,
+  splitting: true,
+  naming: { chunk: "[hash].[ext]" },
   define: { "process.env.NODE_ENV": '"production"' },
 });
 
-async function textOf(ending: string): Promise<string> {
-  const output = outputs.find(({ path }) => path.endsWith(ending));
+async function textOf(kind: string, ending: string): Promise<string> {
+  const output = outputs.find((one) => one.kind === kind && one.path.endsWith(ending));
   if (!output) throw new Error(`the bundler wrote no ${ending} file`);
   return output.text();
 }
 
-await Bun.write(Bun.stdout, JSON.stringify({ script: await textOf(".js"), style: await textOf(".css") }));
+const chunks: Record<string, string> = {};
+for (const output of outputs.filter(({ kind }) => kind === "chunk"))
+  chunks[basename(output.path)] = await output.text();
+
+const transpiler = new Bun.Transpiler({ loader: "js" });
+function addImported(code: string, names: Set<string>): Set<string> {
+  for (const { path, kind } of transpiler.scanImports(code)) {
+    const name = basename(path);
+    if (kind !== "import-statement" || names.has(name)) continue;
+    names.add(name);
+    addImported(chunks[name] ?? "", names);
+  }
+  return names;
+}
+
+const script = await textOf("entry-point", ".js");
+const first = [...addImported(script, new Set())];
+const bundle: Bundle = { script, style: await textOf("asset", ".css"), chunks, first };
+await Bun.write(Bun.stdout, JSON.stringify(bundle));

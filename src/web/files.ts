@@ -38,6 +38,8 @@ export function answerFile(
 export interface Assets {
   /** Returns its path. */
   add(ending: string, type: string, content: string | Uint8Array<ArrayBuffer>): string;
+  /** The same, of what has a name that its content made. */
+  addNamed(name: string, type: string, content: string): string;
   /** Undefined for a path that none of them has. */
   answer(request: Request, path: string, headers: Readonly<Record<string, string>>): Response | undefined;
 }
@@ -45,13 +47,16 @@ export interface Assets {
 /** Files below `prefix`, named by their content. */
 export function openAssets(prefix: string): Assets {
   const files = new Map<string, File>();
+  function put(name: string, file: File): string {
+    files.set(prefix + name, file);
+    return prefix + name;
+  }
   return {
     add(ending, type, content) {
       const hash = createHash("sha256").update(content).digest("base64url").slice(0, 12);
-      const path = `${prefix}${hash}.${ending}`;
-      files.set(path, fileOf(type, content));
-      return path;
+      return put(`${hash}.${ending}`, fileOf(type, content));
     },
+    addNamed: (name, type, content) => put(name, fileOf(type, content)),
     answer(request, path, headers) {
       const file = files.get(path);
       return file && answerFile(request, file, headers, "public, max-age=31536000, immutable");

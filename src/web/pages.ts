@@ -1,5 +1,6 @@
 /**
- * The pages of the browser app: one document, whatever the path, with its script and its styles. They hold nothing of
+ * The pages of the browser app: one document, whatever the path, with its styles, the script that
+ * begins it and those that are loaded when they are wanted. They hold nothing of
  * anybody's: what is shown is asked for under /app. Files are named by their content and kept by browsers for good.
  */
 import { type Assets, answerFile, type File, fileOf, openAssets } from "./files.ts";
@@ -9,17 +10,21 @@ import { ICON } from "./icon.ts";
 /** First parts of the paths that the app's router knows (app/router.tsx). */
 const PAGES = /^\/(?:$|sign-in$|setup$|mail(?:\/|$)|settings(?:\/|$))/;
 
+const SCRIPT = "text/javascript; charset=utf-8";
+
 interface Files {
   document: File;
   assets: Assets;
 }
 
 async function readFiles(): Promise<Files> {
-  const { script, style } = await import("./app-files.ts");
+  const { script, style, chunks, first } = await import("./app-files.ts");
   const assets = openAssets("/assets/");
   const fonts = await addFonts(assets);
+  for (const [name, chunk] of Object.entries(chunks)) assets.addNamed(name, SCRIPT, chunk);
   const paths = {
-    script: assets.add("js", "text/javascript; charset=utf-8", script),
+    script: assets.add("js", SCRIPT, script),
+    first: first.map((name) => `/assets/${name}`),
     style: assets.add("css", "text/css; charset=utf-8", fonts.styles + style),
     icon: assets.add("svg", "image/svg+xml", ICON),
   };
@@ -35,6 +40,7 @@ async function readFiles(): Promise<Files> {
 <link rel="icon" href="${paths.icon}" type="image/svg+xml">
 <link rel="preload" href="${fonts.first}" as="font" type="font/woff2" crossorigin>
 <link rel="stylesheet" href="${paths.style}">
+${paths.first.map((path) => `<link rel="modulepreload" href="${path}">`).join("\n")}
 <script type="module" src="${paths.script}"></script>
 </head>
 <body>

@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import { copyFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { apiClient } from "../harness/api.ts";
+import { appScripts } from "../harness/app-scripts.ts";
 import { buildExecutable, builtExecutable } from "../harness/executable.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { letter, mailer } from "../harness/mail.ts";
@@ -33,6 +34,8 @@ test("the executable stands alone: it sets up, serves, takes mail and gives it o
   const { status, body } = await apiClient(server.http, apiKey).get<{ threads: { subject: string }[] }>("/threads");
   expect(status).toBe(200);
   expect(body.threads.map((thread) => thread.subject)).toEqual(["To the executable"]);
+  const { first, later } = await appScripts(server.http);
+  expect([first.length > 0, later.length > 0]).toEqual([true, true]);
   expect(await server.kill("SIGTERM")).toBe(0);
   expect(readdirSync(folder).sort()).toEqual([...before, "data"].sort());
 }, 300_000);

@@ -2,27 +2,11 @@
 import { createRootRoute, createRoute, createRouter, Outlet, redirect } from "@tanstack/react-router";
 import { MailOpen, SearchX } from "lucide-react";
 import { Refusal } from "./lib/ask.ts";
+import { lazyPart } from "./lib/lazy-part.tsx";
 import { meQuery, queryClient } from "./lib/queries.ts";
 import { administers } from "./lib/settings.ts";
 import { ConversationPage } from "./pages/conversation.tsx";
-import { FirstRun } from "./pages/first-run.tsx";
 import { FolderPage } from "./pages/folder.tsx";
-import { AppPasswordsPage } from "./pages/settings/app-passwords.tsx";
-import { DomainsPage } from "./pages/settings/domains.tsx";
-import { KeysPage } from "./pages/settings/keys.tsx";
-import { SettingsLayout } from "./pages/settings/layout.tsx";
-import { MailboxPage } from "./pages/settings/mailbox.tsx";
-import { MailboxesPage } from "./pages/settings/mailboxes.tsx";
-import { OutboundPage } from "./pages/settings/outbound.tsx";
-import { PeoplePage } from "./pages/settings/people.tsx";
-import { ProfilePage } from "./pages/settings/profile.tsx";
-import { SecondFactorPage } from "./pages/settings/second-factor.tsx";
-import { ServerPage } from "./pages/settings/server.tsx";
-import { SessionsPage } from "./pages/settings/sessions.tsx";
-import { WebhookPage } from "./pages/settings/webhook.tsx";
-import { WebhooksPage } from "./pages/settings/webhooks.tsx";
-import { WorkspacePage } from "./pages/settings/workspace.tsx";
-import { WorkspacesPage } from "./pages/settings/workspaces.tsx";
 import { Shell } from "./pages/shell.tsx";
 import { SignIn } from "./pages/sign-in.tsx";
 import { Failed, Notice } from "./parts/notice.tsx";
@@ -49,6 +33,7 @@ const home = createRoute({
   },
 });
 
+const FirstRun = lazyPart("the set-up", async () => (await import("./pages/first-run.tsx")).FirstRun);
 const setUp = createRoute({ getParentRoute: () => root, path: "/setup", component: FirstRun });
 
 interface SignInSearch {
@@ -118,10 +103,13 @@ const nothingOpen = createRoute({
 
 const conversation = createRoute({ getParentRoute: () => folder, path: "$threadId", component: ConversationPage });
 
+const settingsPart = (name: keyof typeof import("./pages/settings/pages.ts")) =>
+  lazyPart("the settings", async () => (await import("./pages/settings/pages.ts"))[name]);
+
 const settings = createRoute({
   getParentRoute: () => root,
   path: "/settings",
-  component: SettingsLayout,
+  component: settingsPart("SettingsLayout"),
   beforeLoad: async (asked) => void (await requireMe(asked)),
 });
 
@@ -134,10 +122,10 @@ const settingsHome = createRoute({
 });
 
 const own = [
-  createRoute({ getParentRoute: () => settings, path: "profile", component: ProfilePage }),
-  createRoute({ getParentRoute: () => settings, path: "second-factor", component: SecondFactorPage }),
-  createRoute({ getParentRoute: () => settings, path: "app-passwords", component: AppPasswordsPage }),
-  createRoute({ getParentRoute: () => settings, path: "sessions", component: SessionsPage }),
+  createRoute({ getParentRoute: () => settings, path: "profile", component: settingsPart("ProfilePage") }),
+  createRoute({ getParentRoute: () => settings, path: "second-factor", component: settingsPart("SecondFactorPage") }),
+  createRoute({ getParentRoute: () => settings, path: "app-passwords", component: settingsPart("AppPasswordsPage") }),
+  createRoute({ getParentRoute: () => settings, path: "sessions", component: settingsPart("SessionsPage") }),
 ] as const;
 
 /** What concerns the workspace: others are shown their profile. */
@@ -149,18 +137,26 @@ const adminSettings = createRoute({
   },
 });
 
-const keys = createRoute({ getParentRoute: () => adminSettings, path: "keys", component: KeysPage });
-const webhooks = createRoute({ getParentRoute: () => adminSettings, path: "webhooks", component: WebhooksPage });
-const webhook = createRoute({ getParentRoute: () => adminSettings, path: "webhooks/$id", component: WebhookPage });
+const keys = createRoute({ getParentRoute: () => adminSettings, path: "keys", component: settingsPart("KeysPage") });
+const webhooks = createRoute({
+  getParentRoute: () => adminSettings,
+  path: "webhooks",
+  component: settingsPart("WebhooksPage"),
+});
+const webhook = createRoute({
+  getParentRoute: () => adminSettings,
+  path: "webhooks/$id",
+  component: settingsPart("WebhookPage"),
+});
 const workspace = [
-  createRoute({ getParentRoute: () => adminSettings, path: "workspace", component: WorkspacePage }),
-  createRoute({ getParentRoute: () => adminSettings, path: "people", component: PeoplePage }),
-  createRoute({ getParentRoute: () => adminSettings, path: "mailboxes", component: MailboxesPage }),
-  createRoute({ getParentRoute: () => adminSettings, path: "mailboxes/$id", component: MailboxPage }),
-  createRoute({ getParentRoute: () => adminSettings, path: "domains", component: DomainsPage }),
-  createRoute({ getParentRoute: () => adminSettings, path: "outbound", component: OutboundPage }),
-  createRoute({ getParentRoute: () => adminSettings, path: "server", component: ServerPage }),
-  createRoute({ getParentRoute: () => adminSettings, path: "workspaces", component: WorkspacesPage }),
+  createRoute({ getParentRoute: () => adminSettings, path: "workspace", component: settingsPart("WorkspacePage") }),
+  createRoute({ getParentRoute: () => adminSettings, path: "people", component: settingsPart("PeoplePage") }),
+  createRoute({ getParentRoute: () => adminSettings, path: "mailboxes", component: settingsPart("MailboxesPage") }),
+  createRoute({ getParentRoute: () => adminSettings, path: "mailboxes/$id", component: settingsPart("MailboxPage") }),
+  createRoute({ getParentRoute: () => adminSettings, path: "domains", component: settingsPart("DomainsPage") }),
+  createRoute({ getParentRoute: () => adminSettings, path: "outbound", component: settingsPart("OutboundPage") }),
+  createRoute({ getParentRoute: () => adminSettings, path: "server", component: settingsPart("ServerPage") }),
+  createRoute({ getParentRoute: () => adminSettings, path: "workspaces", component: settingsPart("WorkspacesPage") }),
 ] as const;
 
 export const router = createRouter({

@@ -5,6 +5,7 @@ import { CloudOff } from "lucide-react";
 import { useEffect, useState } from "react";
 import { startMessage } from "../lib/compose.ts";
 import { useShortcuts } from "../lib/keys.ts";
+import { preloadWhenIdle } from "../lib/lazy-part.tsx";
 import { useCutOff, useLiveMail } from "../lib/live.ts";
 import { mailboxesQuery } from "../lib/queries.ts";
 import { undoLatest } from "../lib/toast.ts";
@@ -19,6 +20,7 @@ export function Shell() {
   const mailboxes = useQuery(mailboxesQuery);
   const [helps, setHelps] = useState(false);
   useLiveMail();
+  useEffect(preloadWhenIdle, []);
   useShortcuts({ "?": () => setHelps(true), c: () => startMessage(), z: undoLatest });
 
   if (mailboxes.isError) return <Failed error={mailboxes.error} retry={() => mailboxes.refetch()} />;

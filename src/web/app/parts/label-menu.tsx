@@ -1,165 +1,19 @@
-/**
- * The labels of conversations, one or many: those of the mailbox to choose from, found by typing, and new ones made by it.
- * Each choice acts at once; the list stays open for the next.
- */
-import { useQuery } from "@tanstack/react-query";
-import { Check, Minus, Plus, Tag } from "lucide-react";
-import { Popover } from "radix-ui";
-import { type KeyboardEvent, useId, useState } from "react";
+/** The labels of conversations, one or many, under a button; they are loaded (label-overlay.tsx) when they are first opened. */
+import { Tag } from "lucide-react";
 import type { ThreadView } from "../lib/api.ts";
-import { LONGEST_LABEL, labelsQuery } from "../lib/reading.ts";
-import { threadActions } from "../lib/thread-actions.ts";
+import { lazyOverlay, type Overlay } from "../lib/lazy-part.tsx";
 import { IconButton } from "./button.tsx";
 
-interface Option {
-  label: string;
-  /** Of how many of the conversations it is. */
-  on: "all" | "some" | "none";
-  isNew: boolean;
-}
-
-const keyOf = (label: string): string => label.trim().normalize("NFC").toUpperCase();
-
-function optionsFor(threads: readonly ThreadView[], known: readonly string[], text: string): Option[] {
-  const counts = new Map<string, number>();
-  const labels = new Map(known.map((label) => [keyOf(label), label]));
-  for (const thread of threads) {
-    for (const label of thread.labels) {
-      counts.set(keyOf(label), (counts.get(keyOf(label)) ?? 0) + 1);
-      if (!labels.has(keyOf(label))) labels.set(keyOf(label), label);
-    }
-  }
-  const wanted = keyOf(text);
-  const options = [...labels]
-    .filter(([key]) => key.includes(wanted))
-    .map(([key, label]): Option => {
-      const count = counts.get(key) ?? 0;
-      return { label, on: count === 0 ? "none" : count === threads.length ? "all" : "some", isNew: false };
-    })
-    .sort((a, b) => Number(a.on === "none") - Number(b.on === "none") || a.label.localeCompare(b.label));
-  return wanted === "" || labels.has(wanted) ? options : [...options, { label: text.trim(), on: "none", isNew: true }];
-}
-
-export function LabelMenu({
-  threads,
-  open,
-  onOpenChange,
-}: {
+interface LabelMenuProps {
   threads: readonly ThreadView[];
   open: boolean;
   onOpenChange: (open: boolean) => void;
-}) {
-  return (
-    <Popover.Root open={open} onOpenChange={onOpenChange}>
-      <Popover.Trigger asChild>
-        <IconButton icon={Tag} label="Label" shortcut="l" />
-      </Popover.Trigger>
-      <Popover.Portal>
-        <Popover.Content
-          align="end"
-          sideOffset={4}
-          collisionPadding={8}
-          aria-label="Labels"
-          className="z-40 w-64 rounded-lg border border-line bg-raised p-2 text-sm shadow-lg"
-        >
-          <Labels threads={threads} close={() => onOpenChange(false)} />
-        </Popover.Content>
-      </Popover.Portal>
-    </Popover.Root>
-  );
 }
 
-function Labels({ threads, close }: { threads: readonly ThreadView[]; close: () => void }) {
-  const { data: known = [] } = useQuery(labelsQuery(threads[0]?.mailboxId));
-  const [text, setText] = useState("");
-  const [at, setAt] = useState(0);
-  const list = useId();
-  const options = optionsFor(
-    threads,
-    known.map(({ label }) => label),
-    text,
-  );
-  const active = Math.min(at, options.length - 1);
+export type LabelOverlayProps = LabelMenuProps & Pick<Overlay, "trigger">;
 
-  function choose(option: Option | undefined): void {
-    if (!option) return;
-    if (option.on === "all") void threadActions.removeLabel(threads, option.label);
-    else void threadActions.addLabel(threads, option.label);
-    setText("");
-    setAt(0);
-  }
-  function pressed(event: KeyboardEvent): void {
-    const { key } = event;
-    if (key === "ArrowDown") setAt(Math.min(active + 1, options.length - 1));
-    else if (key === "ArrowUp") setAt(Math.max(active - 1, 0));
-    else if (key === "Enter") choose(options[active]);
-    else {
-      if (key === "Tab") close();
-      return;
-    }
-    event.preventDefault();
-  }
+const Labels = lazyOverlay<LabelOverlayProps>("dialog", async () => (await import("./label-overlay.tsx")).LabelOverlay);
 
-  return (
-    <>
-      <input
-        type="text"
-        role="combobox"
-        aria-label="Find or make a label"
-        aria-expanded="true"
-        aria-controls={list}
-        aria-autocomplete="list"
-        aria-activedescendant={options[active] && `${list}-${active}`}
-        placeholder="Find or make a label"
-        maxLength={LONGEST_LABEL}
-        value={text}
-        onChange={(event) => {
-          setText(event.target.value);
-          setAt(0);
-        }}
-        onKeyDown={pressed}
-        className="mb-1 h-8 w-full rounded-md border border-line bg-ground px-2 placeholder:text-muted"
-      />
-      <div
-        id={list}
-        role="listbox"
-        aria-label="Labels"
-        aria-multiselectable="true"
-        className="max-h-64 overflow-y-auto"
-      >
-        {options.map((option, index) => (
-          <button
-            type="button"
-            tabIndex={-1}
-            key={option.isNew ? "new" : option.label}
-            id={`${list}-${index}`}
-            role="option"
-            aria-selected={option.on === "all"}
-            onPointerMove={() => setAt(index)}
-            onPointerDown={(event) => event.preventDefault()}
-            onClick={() => choose(option)}
-            className={`flex w-full items-center gap-2 rounded-md px-2 py-1.5 ${index === active ? "bg-hover" : ""}`}
-          >
-            <span className="grid size-4 shrink-0 place-items-center text-accent">
-              {option.isNew ? (
-                <Plus size={14} aria-hidden />
-              ) : option.on === "all" ? (
-                <Check size={14} aria-hidden />
-              ) : option.on === "some" ? (
-                <Minus size={14} aria-hidden />
-              ) : null}
-            </span>
-            <span className="min-w-0 truncate">{option.isNew ? `Make “${option.label}”` : option.label}</span>
-            {option.on === "some" && <span className="sr-only">, on some of them</span>}
-          </button>
-        ))}
-      </div>
-      {options.length === 0 && <p className="px-2 py-1.5 text-muted">No labels yet: type one.</p>}
-      {text.length === LONGEST_LABEL && (
-        <p role="status" className="px-2 py-1 text-xs text-muted">
-          A label has at most {LONGEST_LABEL} characters.
-        </p>
-      )}
-    </>
-  );
+export function LabelMenu(props: LabelMenuProps) {
+  return <Labels {...props} trigger={<IconButton icon={Tag} label="Label" shortcut="l" />} />;
 }

@@ -1,44 +1,23 @@
-/** A menu under a button (Radix: keys, focus and names as ARIA has them). Not modal, so that nothing needs inline styles. */
-import { DropdownMenu } from "radix-ui";
-import type { ReactNode } from "react";
+/** A menu under a button; it is loaded (menu-overlay.tsx) when the first one is opened. */
+import { type ComponentType, createContext, type ReactNode, use } from "react";
+import { lazyOverlay, type Overlay } from "../lib/lazy-part.tsx";
 
-export function Menu({
-  trigger,
-  children,
-  open,
-  onOpenChange,
-}: {
-  trigger: ReactNode;
+export interface MenuProps extends Overlay {
   children: ReactNode;
-  /** Given, with the next one, where something else opens it too. */
-  open?: boolean;
-  onOpenChange?: (open: boolean) => void;
-}) {
-  return (
-    <DropdownMenu.Root modal={false} {...(open !== undefined && { open })} {...(onOpenChange && { onOpenChange })}>
-      <DropdownMenu.Trigger asChild>{trigger}</DropdownMenu.Trigger>
-      <DropdownMenu.Portal>
-        <DropdownMenu.Content
-          align="end"
-          sideOffset={4}
-          collisionPadding={8}
-          className="z-40 min-w-48 rounded-lg border border-line bg-raised p-1 text-sm shadow-lg"
-        >
-          {children}
-        </DropdownMenu.Content>
-      </DropdownMenu.Portal>
-    </DropdownMenu.Root>
-  );
 }
 
-export function MenuItem({ onSelect, children, hint }: { onSelect: () => void; children: ReactNode; hint?: string }) {
-  return (
-    <DropdownMenu.Item
-      onSelect={onSelect}
-      className="flex cursor-pointer items-center justify-between gap-6 rounded-md px-2.5 py-1.5 outline-none data-highlighted:bg-hover"
-    >
-      <span className="flex items-center gap-2">{children}</span>
-      {hint !== undefined && <span className="text-xs text-muted">{hint}</span>}
-    </DropdownMenu.Item>
-  );
+export const Menu = lazyOverlay<MenuProps>("menu", async () => (await import("./menu-overlay.tsx")).MenuOverlay);
+
+export interface MenuItemProps {
+  onSelect: () => void;
+  children: ReactNode;
+  hint?: string;
+}
+
+/** What items are in the menu around them. */
+export const MenuItemContext = createContext<ComponentType<MenuItemProps> | undefined>(undefined);
+
+export function MenuItem(props: MenuItemProps) {
+  const Item = use(MenuItemContext);
+  return Item && <Item {...props} />;
 }

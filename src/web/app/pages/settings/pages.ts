@@ -1,0 +1,17 @@
+/** The pages of settings: one file for browsers, so that who has opened one has them all. */
+export { AppPasswordsPage } from "./app-passwords.tsx";
+export { DomainsPage } from "./domains.tsx";
+export { KeysPage } from "./keys.tsx";
+export { SettingsLayout } from "./layout.tsx";
+export { MailboxPage } from "./mailbox.tsx";
+export { MailboxesPage } from "./mailboxes.tsx";
+export { OutboundPage } from "./outbound.tsx";
+export { PeoplePage } from "./people.tsx";
+export { ProfilePage } from "./profile.tsx";
+export { SecondFactorPage } from "./second-factor.tsx";
+export { ServerPage } from "./server.tsx";
+export { SessionsPage } from "./sessions.tsx";
+export { WebhookPage } from "./webhook.tsx";
+export { WebhooksPage } from "./webhooks.tsx";
+export { WorkspacePage } from "./workspace.tsx";
+export { WorkspacesPage } from "./workspaces.tsx";

@@ -1,0 +1,336 @@
+/**
+ * Where mail is written: a new message, an answer, what is forwarded, a draft. What is written is saved as it is written
+ * (lib/autosave.ts); a refusal is shown and nothing that was written is lost.
+ */
+import { Type } from "lucide-react";
+import {
+  type ClipboardEvent,
+  type DragEvent,
+  type FormEvent,
+  useEffect,
+  useLayoutEffect,
+  useRef,
+  useState,
+} from "react";
+import { api, editorOf, type SavedDraft, type SentDraft } from "../lib/api.ts";
+import { useAttaching } from "../lib/attaching.ts";
+import { createAutosave, type SaveState } from "../lib/autosave.ts";
+import { reopen } from "../lib/compose.ts";
+import { useLeaving } from "../lib/leaving.ts";
+import { refreshMail } from "../lib/queries.ts";
+import { toast } from "../lib/toast.ts";
+import { type Fields, htmlOf, requestOf, type Start, withQuote } from "../lib/writing.ts";
+import { AttachButton, AttachedFiles } from "./attached-files.tsx";
+import { Button, IconButton } from "./button.tsx";
+import { Conflict, FromField, SubjectField } from "./composer-fields.tsx";
+import { RecipientField } from "./recipient-field.tsx";
+import { RichEditor, type RichEditorHandle } from "./rich-editor.tsx";
+import { SaveMark } from "./save-mark.tsx";
+import { SendButton } from "./send-button.tsx";
+import { TextEditor } from "./text-editor.tsx";
+
+export interface ComposerProps {
+  start: Start;
+  /** Addresses that it may come from. */
+  senders: readonly string[];
+  asksSubject: boolean;
+  /** It was accepted, or is to be sent. */
+  sent: (outcome: SentDraft) => void;
+  /** It was thrown away. */
+  discarded: () => void;
+  /** It is this draft now. */
+  saved?: (draft: SavedDraft) => void;
+}
+
+export function Composer({ start: given, senders, asksSubject, sent, discarded, saved }: ComposerProps) {
+  const [start] = useState(given);
+  const [fields, setFields] = useState(start.fields);
+  const [text, setText] = useState(start.text);
+  const [quote, setQuote] = useState(start.quote);
+  /** Where the HTML is edited; absent while it is text. */
+  const [editor, setEditor] = useState(
+    start.html && start.saved ? editorOf(start.saved.draftId, start.saved.revision) : undefined,
+  );
+  const [copies, setCopies] = useState(start.fields.cc !== "" || start.fields.bcc !== "");
+  const [refusal, setRefusal] = useState<string>();
+  const [busy, setBusy] = useState(false);
+  const [state, setState] = useState<SaveState>({ kind: "untouched" });
+  const [over, setOver] = useState(false);
+  const rich = useRef<RichEditorHandle>(null);
+  /** The HTML was changed since it was loaded. */
+  const richChanged = useRef(start.unsavedHtml !== undefined);
+  /** What the editor had when it went. */
+  const lastHtml = useRef(start.unsavedHtml);
+  const present = useRef({ fields, text, quote, rich: editor !== undefined });
+  present.current = { fields, text, quote, rich: editor !== undefined };
+  const callbacks = useRef({ saved });
+  callbacks.current = { saved };
+
+  function request() {
+    const { fields, text, quote, rich: isRich } = present.current;
+    if (!isRich) return requestOf(fields, { text: withQuote(text, quote) });
+    return requestOf(fields, richChanged.current ? { html: rich.current?.html() ?? lastHtml.current } : {});
+  }
+
+  const [autosave] = useState(() =>
+    createAutosave({
+      saved: start.saved,
+      async put(draft, leaving) {
+        const content = request();
+        const done = draft
+          ? await api.saveDraft(draft.draftId, { ...content, revision: draft.revision }, { leaving })
+          : await api.createDraft({ ...content, answers: start.answers }, { leaving });
+        if (done.draftId !== draft?.draftId) {
+          attaching.current?.replace(done.attachments);
+          callbacks.current.saved?.(done);
+        }
+        return done;
+      },
+      tell: setState,
+    }),
+  );
+  const attachments = useAttaching(start.attachments, autosave.ensure, setRefusal);
+  const attaching = useRef(attachments);
+  attaching.current = attachments;
+
+  // Before the editor goes: what stands in it is in no state of React's.
+  useLayoutEffect(
+    () => () => {
+      lastHtml.current = rich.current?.html() ?? lastHtml.current;
+    },
+    [],
+  );
+  useEffect(() => {
+    if (start.unsaved) autosave.touch();
+  }, [autosave, start]);
+  useLeaving(autosave, async () => {
+    const isAsBegun = autosave.isUntouched() && attachments.files === start.attachments;
+    if (start.fresh && start.saved && isAsBegun) {
+      // Where that fails, it stays a draft.
+      api.discardDraft(start.saved.draftId).then(
+        () => refreshMail([]),
+        () => {},
+      );
+    }
+    if (autosave.isSettled()) return;
+    try {
+      await autosave.flush({ leaving: true });
+      refreshMail([]);
+    } catch (error) {
+      autosave.end();
+      toast({ text: `Not saved: ${(error as Error).message}`, tone: "danger" });
+      reopen(asLeft());
+      throw error;
+    }
+  });
+
+  /** To be opened again as it is now, since it could not be saved. */
+  function asLeft(): Start {
+    const { saved: _, quote: __, ...begun } = start;
+    const saved = autosave.draft();
+    return {
+      ...begun,
+      ...{ fields, text, html: editor !== undefined, unsaved: true, attachments: attachments.files },
+      ...(quote !== undefined && { quote }),
+      ...(saved && { saved }),
+      ...(richChanged.current && lastHtml.current !== undefined && { unsavedHtml: lastHtml.current }),
+    };
+  }
+
+  const set = (name: keyof Fields) => (value: string) => {
+    setFields((before) => ({ ...before, [name]: value }));
+    autosave.touch();
+  };
+  const save = () => void autosave.flush().catch(() => {});
+
+  async function attempt(at?: Date): Promise<void> {
+    if (busy) return;
+    setRefusal(undefined);
+    if (attachments.pending.length > 0) {
+      setRefusal("Files are still being attached");
+      return;
+    }
+    setBusy(true);
+    try {
+      const { draftId, revision } = await autosave.ensure();
+      const content = request();
+      const outcome = await api.sendDraft(draftId, {
+        ...content,
+        revision,
+        attachments: attachments.files.map(({ id }) => id),
+        at: at?.toISOString(),
+      });
+      autosave.end();
+      sent(outcome);
+    } catch (error) {
+      setRefusal((error as Error).message);
+    } finally {
+      setBusy(false);
+    }
+  }
+  function submit(event: FormEvent): void {
+    event.preventDefault();
+    void attempt();
+  }
+
+  async function discard(): Promise<void> {
+    const draft = autosave.draft();
+    if (draft && !confirm("Discard this draft? It cannot be brought back.")) return;
+    autosave.end();
+    if (draft)
+      await api.discardDraft(draft.draftId).catch((error: Error) => toast({ text: error.message, tone: "danger" }));
+    refreshMail([]);
+    discarded();
+  }
+
+  /** Between text and formatted text. */
+  async function toggleFormat(): Promise<void> {
+    try {
+      if (editor !== undefined) {
+        setText(rich.current?.text() ?? "");
+        setEditor(undefined);
+        autosave.touch();
+        return;
+      }
+      const { draftId, revision } = await autosave.ensure();
+      const html = htmlOf(withQuote(text, quote));
+      const formatted = await api.saveDraft(draftId, { ...requestOf(fields, { html }), revision });
+      autosave.adopt(formatted);
+      richChanged.current = false;
+      setQuote(undefined);
+      setEditor(editorOf(formatted.draftId, formatted.revision));
+    } catch (error) {
+      setRefusal((error as Error).message);
+    }
+  }
+
+  function take(event: ClipboardEvent | DragEvent, data: DataTransfer): void {
+    setOver(false);
+    const files = [...data.files];
+    if (files.length === 0) return;
+    event.preventDefault();
+    void attachments.attach(files);
+  }
+
+  return (
+    <form
+      onSubmit={submit}
+      onPaste={(event) => take(event, event.clipboardData)}
+      onDragOver={(event) => {
+        if (!event.dataTransfer.types.includes("Files")) return;
+        event.preventDefault();
+        setOver(true);
+      }}
+      onDragLeave={() => setOver(false)}
+      onDrop={(event) => take(event, event.dataTransfer)}
+      onKeyDown={(event) => {
+        if (event.key !== "Enter") return;
+        const sends = event.ctrlKey || event.metaKey;
+        // Who presses Enter in a field has not finished.
+        if (sends || event.target instanceof HTMLInputElement) event.preventDefault();
+        if (sends) void attempt();
+      }}
+      className={`flex min-h-0 grow flex-col ${over ? "outline-2 -outline-offset-4 outline-accent outline-dashed" : ""}`}
+    >
+      <div className="divide-y divide-line border-b border-line px-4">
+        {senders.length > 1 && <FromField value={fields.from} senders={senders} change={set("from")} />}
+        <div className="flex items-start">
+          <RecipientField
+            label="To"
+            mailbox={fields.from}
+            value={fields.to}
+            change={set("to")}
+            left={save}
+            autoFocus={start.fields.to === ""}
+          />
+          {!copies && (
+            <button
+              type="button"
+              onClick={() => setCopies(true)}
+              className="mt-1 rounded px-2 py-1 text-sm text-muted hover:text-ink"
+            >
+              Cc Bcc
+            </button>
+          )}
+        </div>
+        {copies && (
+          <>
+            <RecipientField label="Cc" mailbox={fields.from} value={fields.cc} change={set("cc")} left={save} />
+            <RecipientField label="Bcc" mailbox={fields.from} value={fields.bcc} change={set("bcc")} left={save} />
+          </>
+        )}
+        {asksSubject && <SubjectField value={fields.subject} change={set("subject")} left={save} />}
+      </div>
+      {editor !== undefined ? (
+        <RichEditor
+          src={editor}
+          initial={start.unsavedHtml}
+          handle={rich}
+          changed={() => {
+            richChanged.current = true;
+            autosave.touch();
+          }}
+          left={save}
+          send={() => void attempt()}
+          attach={(files) => void attachments.attach(files)}
+          autoFocus={start.fields.to !== ""}
+        />
+      ) : (
+        <TextEditor
+          text={text}
+          change={(next) => {
+            setText(next);
+            autosave.touch();
+          }}
+          left={save}
+          quote={quote}
+          unfold={() => {
+            setText(withQuote(text, quote));
+            setQuote(undefined);
+            autosave.touch();
+          }}
+          autoFocus={start.fields.to !== ""}
+        />
+      )}
+      <AttachedFiles
+        files={attachments.files}
+        pending={attachments.pending}
+        remove={(file) => void attachments.remove(file)}
+        cancel={(one) => one.cancel()}
+      />
+      {refusal !== undefined && (
+        <p role="alert" className="px-4 pb-2 text-sm text-danger">
+          {refusal}
+        </p>
+      )}
+      {state.kind === "conflict" && (
+        <Conflict
+          why={state.why}
+          keep={() => {
+            richChanged.current = editor !== undefined;
+            autosave.detach();
+            save();
+          }}
+          drop={() => {
+            autosave.end();
+            discarded();
+          }}
+        />
+      )}
+      <div className="flex items-center gap-1 border-t border-line px-3 py-2">
+        <SendButton busy={busy} later={(at) => void attempt(at)} />
+        <AttachButton attach={(files) => void attachments.attach(files)} />
+        <IconButton
+          icon={Type}
+          label={editor === undefined ? "Format text" : "Plain text"}
+          aria-pressed={editor !== undefined}
+          onClick={() => void toggleFormat()}
+        />
+        <SaveMark state={state} />
+        <Button kind="quiet" onClick={() => void discard()} className="ml-auto">
+          Discard
+        </Button>
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,91 @@
+/** Parts of the app that are loaded when they are wanted, in a real browser: early enough, and after an upgrade too. */
+import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import type { BrowserContext, Page } from "playwright-core";
+import { appScripts } from "../harness/app-scripts.ts";
+import { type Booted, boot } from "../harness/appliance.ts";
+import { PASSWORD, setPassword } from "../harness/browser-session.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
+
+const ALICE = "alice@example.test";
+let booted: Booted;
+let context: BrowserContext;
+let page: Page;
+/** Path of the script with the pages of settings. */
+let settings: string;
+
+const mail = () => page.getByRole("navigation", { name: "Mail" });
+const drafts = async () => (await booted.api.get<{ threads: { subject: string }[] }>("/threads?folder=drafts")).body;
+async function toSettings(): Promise<void> {
+  await page.getByRole("button", { name: /^Account of Alice/ }).click();
+  await page.getByRole("menuitem", { name: "Settings" }).click();
+}
+/** The server has it no more. Browsers keep it for good otherwise. */
+async function lose(path: string): Promise<void> {
+  await page.route(`**${path}`, (route) => route.fulfill({ status: 404 }));
+}
+
+describe.skipIf(!chromiumPresent)(`parts of the app${chromiumNote}`, () => {
+  beforeAll(async () => {
+    booted = await boot();
+    await setPassword(booted, booted.owner.userId);
+    const scripts = (await appScripts(booted.http)).later.map(async (path) => ({
+      path,
+      text: await (await fetch(booted.http + path)).text(),
+    }));
+    settings = (await Promise.all(scripts)).find(({ text }) => text.includes("Remove this mailbox"))?.path ?? "";
+  }, 60_000);
+
+  beforeEach(async () => {
+    await context?.close();
+    context = await (await openBrowser()).newContext();
+    page = await context.newPage();
+    page.setDefaultTimeout(10_000);
+    await page.goto(`${booted.http}/sign-in`);
+    await page.getByLabel("Email address").fill(ALICE);
+    await page.getByLabel("Password").fill(PASSWORD);
+  }, 30_000);
+  const signIn = async () => {
+    await page.getByLabel("Password").press("Enter");
+    await mail().waitFor();
+  };
+
+  test("are not loaded to sign in, and are there before they are wanted", async () => {
+    const asked: string[] = [];
+    page.on("request", (request) => asked.push(new URL(request.url()).pathname));
+    expect(await page.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)")).not.toContain(
+      booted.http + settings,
+    );
+    const loaded = page.waitForResponse((answer) => answer.url().endsWith(settings));
+    await signIn();
+    expect((await loaded).status()).toBe(200);
+  }, 30_000);
+
+  test("that the upgraded server has no more load the page anew, once, and what was written is saved", async () => {
+    await lose(settings);
+    await signIn();
+    let loads = 0;
+    page.on("load", () => loads++);
+    await page.route(`${booted.http}/`, async (route) => {
+      // What the new page asks for is there.
+      await page.unroute(`**${settings}`);
+      const answer = await route.fetch();
+      await route.fulfill({ response: answer, body: (await answer.text()).replace(/src="[^"]+"/, 'src="/other.js"') });
+    });
+    await page.getByRole("button", { name: "Compose" }).click();
+    await page.getByLabel("Subject").fill("Before the upgrade");
+    await toSettings();
+    await page.getByRole("heading", { name: "Profile" }).waitFor();
+    expect(loads).toBe(1);
+    expect((await drafts()).threads.map(({ subject }) => subject)).toEqual(["Before the upgrade"]);
+  }, 30_000);
+
+  test("that cannot be loaded say so, and are there when they are tried again", async () => {
+    await lose(settings);
+    await signIn();
+    await toSettings();
+    await page.getByText("This part of the page could not be loaded").waitFor();
+    await page.unroute(`**${settings}`);
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.getByRole("heading", { name: "Profile" }).waitFor();
+  }, 30_000);
+});
