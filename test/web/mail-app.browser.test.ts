@@ -55,6 +55,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     await page.getByLabel("Password").press("Enter");
     await conversations().waitFor();
     expect(await conversations().getByRole("link").count()).toBe(2);
+    expect(await page.getByRole("main").getByText("No conversation is open").isVisible()).toBe(true);
     expect(await folderLink("Inbox").textContent()).toBe("Inbox2 unread");
   }, 30_000);
 
@@ -158,6 +159,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     await page.setViewportSize({ width: 390, height: 780 });
     await page.getByRole("link", { name: "Back to the list" }).click();
     expect(await barriers(page)).toEqual([]);
+    expect(await page.getByRole("main").getByRole("list", { name: "Conversations" }).isVisible()).toBe(true);
     expect(await folderLink("Starred").isVisible()).toBe(false);
     await page.getByRole("button", { name: "Folders" }).click();
     expect(await barriers(page)).toEqual([]);

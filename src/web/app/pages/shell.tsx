@@ -35,7 +35,9 @@ export function Shell() {
       {mailboxes.data ? (
         <>
           <Sidebar mailboxes={mailboxes.data} showHelp={() => setHelps(true)} />
-          <Outlet />
+          <main className="flex min-w-0 grow print:block">
+            <Outlet />
+          </main>
         </>
       ) : (
         <Skeleton what="mailboxes" />
