@@ -32,6 +32,8 @@ export interface MailboxEntry {
   usedBytes: number;
   /** Why nothing may be sent from it; null while it may. */
   pausedReason: string | null;
+  /** Its removal has begun: it has no address any more, and its mail is being deleted. */
+  removing: boolean;
   createdAt: number;
 }
 
@@ -261,7 +263,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
         .all(),
       (row) => row.mailboxId,
     );
-    const addressesOf = (id: string, kind: "alias" | "catch-all"): string[] =>
+    const addressesOf = (id: string, kind: "primary" | "alias" | "catch-all"): string[] =>
       (addresses.get(id) ?? []).filter((row) => row.kind === kind).map((row) => row.address);
     return rows.map(({ mailbox, owner, usedBytes }) => ({
       ...mailbox,
@@ -270,6 +272,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
       catchAlls: addressesOf(mailbox.id, "catch-all"),
       grants: (grants.get(mailbox.id) ?? []).map(({ user, access }) => ({ user, access })),
       usedBytes: usedBytes ?? 0,
+      removing: addressesOf(mailbox.id, "primary").length === 0,
     }));
   }
 

@@ -115,6 +115,7 @@ test("people, mailboxes, aliases, shares and quotas, as documents", async () => 
     catchAlls: [],
     grants: [],
     quotaBytes: null,
+    removing: false,
     usedBytes: 0,
     state: "active",
     paused: null,

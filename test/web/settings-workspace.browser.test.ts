@@ -121,6 +121,30 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await row("Mailboxes", "team@example.test").waitFor({ state: "detached" });
   }, 30_000);
 
+  test("a mailbox with mail is shown as being removed until the last of it is gone", async () => {
+    const { people, store } = booted.appliance;
+    const { workspaceId } = booted.owner;
+    const address = "old@example.test";
+    store.transact((tx) => people.addMailbox(tx, { workspaceId, address, name: "Old" }));
+    const letter = { from: "alice@example.test", to: [address], subject: "Farewell", text: "Goodbye" };
+    expect((await booted.api.post("/send", letter)).status).toBe(202);
+    await booted.advance(0);
+    await section("Mailboxes");
+    await page.reload();
+    await page.getByRole("link", { name: address }).click();
+    await press("Remove mailbox…");
+    await page.getByLabel(`Type ${address} to go on`).fill(address);
+    await agree("Remove mailbox and mail");
+    await row("Mailboxes", address).getByText("being removed").waitFor();
+    await page.getByRole("link", { name: address }).click();
+    await page.getByRole("heading", { name: "This mailbox is being removed" }).waitFor();
+    expect(await barriers(page)).toEqual([]);
+    await press("Go on removing it");
+    await page.getByText("The removal goes on").waitFor();
+    while (people.listMailboxes().some((mailbox) => mailbox.address === address)) await booted.advance(25);
+    await page.getByRole("heading", { name: "There is no such mailbox" }).waitFor();
+  }, 30_000);
+
   test("the workspace: renamed; paused and resumed by its operator, who makes another", async () => {
     await section("Workspace");
     await page.getByLabel("Name of the workspace").fill("Example and sons");

@@ -1,6 +1,7 @@
 /** Administration of mailboxes: aliases, shares, quota, pauses. */
 import { oneOf, t } from "../../api/json-schema.ts";
 import { nullable } from "../../api/schemas.ts";
+import type { Log } from "../../log.ts";
 import { GRANT_ACCESS, type MailboxEntry, type People } from "../../settings/people.ts";
 import type { Options } from "../../store/options.ts";
 import type { Store, Tx } from "../../store/store.ts";
@@ -12,6 +13,7 @@ export interface MailboxesParts {
   store: Pick<Store, "transact">;
   people: People;
   options: Pick<Options, "get">;
+  log: Pick<Log, "warn">;
 }
 
 const readMailbox = bodyOf(t.Object({ address: t.String(), name: t.String(), owner: t.Optional(t.String()) }));
@@ -28,7 +30,7 @@ const readGrant = bodyOf(t.Object({ user: t.String(), access: oneOf(GRANT_ACCESS
 
 const viewOf = ({ workspaceId, createdAt, ...shown }: MailboxEntry): MailboxAdminView => shown;
 
-export function mailboxesRoutes({ store, people, options }: MailboxesParts): Route[] {
+export function mailboxesRoutes({ store, people, options, log }: MailboxesParts): Route[] {
   const mailboxOf = (asked: Asked): MailboxEntry => people.mailboxIn(workspaceOf(asked), asked.params.id ?? "");
 
   /** Does it to the mailbox that the path names. */
@@ -76,12 +78,15 @@ export function mailboxesRoutes({ store, people, options }: MailboxesParts): Rou
       },
     },
     {
-      // With all its mail: answers when the last of it is gone.
+      // With all its mail, which may take longer than a connection lasts: it is `removing` until the last of it is gone.
       method: "DELETE",
       path: "/mailboxes/:id",
-      async run(asked) {
-        await people.removeMailbox(mailboxOf(asked).id);
-        return done();
+      run(asked) {
+        const { id } = mailboxOf(asked);
+        people
+          .removeMailbox(id)
+          .catch((error) => log.warn("the removal of a mailbox was cut short", { mailboxId: id, error }));
+        return new Response(null, { status: 202 });
       },
     },
     {

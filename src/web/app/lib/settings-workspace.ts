@@ -33,11 +33,18 @@ export const SHARES = [
   { value: "full", text: "full: read, send and organise" },
 ] as const;
 
+const WHILE_REMOVING_MS = 2_000;
+
 const of = <T>(name: string) =>
   queryOptions({ queryKey: [...WORKSPACE, name], queryFn: () => ask<T>("GET", `/settings/${name}`) });
 
 export const peopleQuery = of<{ people: UserView[] }>("people");
-export const mailboxesSettingsQuery = of<MailboxesView>("mailboxes");
+export const mailboxesSettingsQuery = {
+  ...of<MailboxesView>("mailboxes"),
+  // One that is being removed is gone some time later.
+  refetchInterval: ({ state }: { state: { data?: MailboxesView | undefined } }) =>
+    state.data?.mailboxes.some(({ removing }) => removing) ? WHILE_REMOVING_MS : false,
+} as const;
 export const domainsQuery = of<{ domains: DomainView[] }>("domains");
 export const suppressionsQuery = of<{ suppressions: SuppressionView[] }>("suppressions");
 export const queueQuery = of<QueueView>("queue");

@@ -46,12 +46,18 @@ export function MailboxPage() {
         </SettingsPage>
       ) : (
         <SettingsPage title={mailbox.address}>
-          <General mailbox={mailbox} />
-          <Storage mailbox={mailbox} defaultQuotaBytes={defaultQuotaBytes} />
-          <Aliases mailbox={mailbox} />
-          <Shares mailbox={mailbox} />
-          <Sending mailbox={mailbox} />
-          <Removal mailbox={mailbox} />
+          {mailbox.removing ? (
+            <Removing mailbox={mailbox} />
+          ) : (
+            <>
+              <General mailbox={mailbox} />
+              <Storage mailbox={mailbox} defaultQuotaBytes={defaultQuotaBytes} />
+              <Aliases mailbox={mailbox} />
+              <Shares mailbox={mailbox} />
+              <Sending mailbox={mailbox} />
+              <Removal mailbox={mailbox} />
+            </>
+          )}
         </SettingsPage>
       )}
     </>
@@ -226,7 +232,7 @@ function Shares({ mailbox: { id, grants, ownerId } }: Shown) {
 
 function Removal({ mailbox: { id, address, usedBytes, aliases, catchAlls } }: Shown) {
   const navigate = useNavigate();
-  const remove = useChange(workspaceApi.removeMailbox, { key: WORKSPACE, told: `${address} is removed` });
+  const remove = useChange(workspaceApi.removeMailbox, { key: WORKSPACE, told: `${address} is being removed` });
   const also = [...aliases, ...catchAlls];
   /** useChange tells of a failure. */
   const told = (): void => {};
@@ -253,6 +259,22 @@ function Removal({ mailbox: { id, address, usedBytes, aliases, catchAlls } }: Sh
       >
         {remove.isPending ? "Removing its mail…" : "Remove mailbox…"}
       </ConfirmButton>
+    </Panel>
+  );
+}
+
+/** The server goes on by itself, unless it is stopped. */
+function Removing({ mailbox: { id, usedBytes } }: Shown) {
+  const remove = useChange(workspaceApi.removeMailbox, { key: WORKSPACE, told: "The removal goes on" });
+  return (
+    <Panel
+      title="This mailbox is being removed"
+      about={`Nothing arrives in it any more. ${sizeOf(usedBytes)} of its mail are still to be deleted.`}
+    >
+      <p className="mb-3 text-sm text-muted">If that becomes no less, the server was stopped meanwhile.</p>
+      <Button disabled={remove.isPending} onClick={() => remove.mutate(id)}>
+        Go on removing it
+      </Button>
     </Panel>
   );
 }

@@ -48,7 +48,7 @@ export function MailboxesPage() {
 }
 
 function Row({ mailbox, quota }: { mailbox: MailboxAdminView; quota: number }) {
-  const { id, address, name, owner, aliases, catchAlls, grants, usedBytes, pausedReason } = mailbox;
+  const { id, address, name, owner, aliases, catchAlls, grants, usedBytes, pausedReason, removing } = mailbox;
   const also = aliases.length + catchAlls.length;
   const facts = [
     owner === null ? "nobody's own" : owner === address ? undefined : `owned by ${owner}`,
@@ -67,6 +67,7 @@ function Row({ mailbox, quota }: { mailbox: MailboxAdminView; quota: number }) {
             {address}
           </Link>
           {pausedReason !== null && <Badge tone="bad">paused</Badge>}
+          {removing && <Badge tone="quiet">being removed</Badge>}
         </p>
         <p className="text-sm text-muted wrap-anywhere">{[name, ...facts].join(", ")}</p>
       </div>
