@@ -4,7 +4,7 @@
  *
  * Invariant: where records might be and cannot be had, a host is not written to: an attacker could have kept them back.
  */
-import { createHash, type X509Certificate } from "node:crypto";
+import { createHash, type KeyObject, type X509Certificate } from "node:crypto";
 import { canonicalAddress, networkList } from "../network.ts";
 import type { NameServer, Runtime, SecureAnswer, SecureDns, Tlsa } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
@@ -99,9 +99,19 @@ function isUsable({ usage, selector, matchingType, data }: Tlsa): boolean {
 }
 
 function matches({ selector, matchingType, data }: Tlsa, certificate: X509Certificate): boolean {
-  const content = selector === 0 ? certificate.raw : certificate.publicKey.export({ type: "spki", format: "der" });
+  const content = selector === 0 ? certificate.raw : keyOf(certificate)?.export({ type: "spki", format: "der" });
+  if (content === undefined) return false;
   const digest = DIGESTS.get(matchingType);
   return Buffer.from(data).equals(digest ? createHash(digest.algorithm).update(content).digest() : content);
+}
+
+/** Undefined for a key of a kind that is not known here. */
+function keyOf(certificate: X509Certificate): KeyObject | undefined {
+  try {
+    return certificate.publicKey;
+  } catch {
+    return undefined;
+  }
 }
 
 /**
@@ -124,7 +134,8 @@ export function problemOfChain(
     const issued = chain[i - 1];
     if (!isValid(issuer)) break;
     if (!issued) continue;
-    if (!issuer.ca || !issued.checkIssued(issuer) || !issued.verify(issuer.publicKey)) break;
+    const key = keyOf(issuer);
+    if (!key || !issuer.ca || !issued.checkIssued(issuer) || !issued.verify(key)) break;
     if (named(DANE_TA, issuer)) {
       const isForName = names.some((name) => own.checkHost(name) !== undefined);
       return isForName ? undefined : `its certificate is for none of ${names.join(", ")}`;

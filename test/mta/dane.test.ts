@@ -1,7 +1,7 @@
 /** DANE on the wire: a DNS server that authenticates, and mail hosts with the certificates that its records name, or not. */
 import { describe, expect, test } from "bun:test";
 import { createHash, X509Certificate } from "node:crypto";
-import { createDane } from "../../src/mta/dane.ts";
+import { createDane, problemOfChain } from "../../src/mta/dane.ts";
 import type { StsPolicy } from "../../src/mta/mta-sts.ts";
 import { createProtection } from "../../src/mta/protection.ts";
 import { createTransport } from "../../src/mta/transport.ts";
@@ -239,3 +239,40 @@ describe("beside MTA-STS", () => {
     expect(await send({ policy: enforce })).toMatchObject(DEFERRED);
   });
 });
+
+test("a chain with a key of a kind that is not known here is merely another's", () => {
+  const [own, authority] = [ED25519_BY_ED448, ED448].map((pem) => new X509Certificate(pem));
+  if (!own || !authority) throw new Error("there are two");
+  const now = own.validFromDate.getTime() + 86_400_000;
+  for (const [usage, selector] of [
+    [2, 0],
+    [2, 1],
+    [3, 0],
+  ] as const) {
+    const records = [{ usage, selector, matchingType: 1, data: new Uint8Array(32) }];
+    expect(problemOfChain([own, authority], { records, names: ["mx.test"], now })).toBe(
+      "no TLSA record is of its certificate",
+    );
+  }
+  const records = [{ usage: 3, selector: 1, matchingType: 1, data: new Uint8Array(32) }];
+  expect(problemOfChain([authority], { records, names: ["ca"], now })).toBe("no TLSA record is of its certificate");
+});
+
+const ED448 = `-----BEGIN CERTIFICATE-----
+MIIBezCB/KADAgECAhRnf5Mww8AZ614ZB0sb5C1sOnqMLjAFBgMrZXEwDTELMAkG
+A1UEAwwCY2EwIBcNMjYxMTIxMjA1MDA1WhgPMjEyNjEwMjgyMDUwMDVaMA0xCzAJ
+BgNVBAMMAmNhMEMwBQYDK2VxAzoAvG8olFrjGrLKfYl+XsPe2RX1/jZxtwjzYXxV
+QLP1LxMGbPqjnawtza5x6A08yOhNPF9odBeolI8Ao1MwUTAdBgNVHQ4EFgQU23W9
+MzwS4MbMgYRT/TcQzNMtyZIwHwYDVR0jBBgwFoAU23W9MzwS4MbMgYRT/TcQzNMt
+yZIwDwYDVR0TAQH/BAUwAwEB/zAFBgMrZXEDcwDAX2T+3QQHePVt+NRilmahloFf
+7GsAc1DCvGO530brTkFx7k/pohMunOIR7CB7kGdnm5/1QQ1HJIA2jCTj/SsLE5f3
+oKB8bl09apwDujCqwO1yFm/YBZRw5YW/h/84VEtOmXQI5CiYPTYGSAWFM+RbFAA=
+-----END CERTIFICATE-----`;
+const ED25519_BY_ED448 = `-----BEGIN CERTIFICATE-----
+MIIBDTCBjgIUX99EGlACSeIJnd0PIf5EEQ8hMHQwBQYDK2VxMA0xCzAJBgNVBAMM
+AmNhMCAXDTI2MTEyMTIwNTAwNVoYDzIxMjYxMDI4MjA1MDA1WjASMRAwDgYDVQQD
+DAdteC50ZXN0MCowBQYDK2VwAyEAKjP45+wjYe6R4m/6PehPc9iSZ9SDensVRRqs
++FqfI8swBQYDK2VxA3MAiPrYXXs8C2jvDM/vRtECCvqVxdL7Qlhj+0eeu4/4O0OY
+hEZ1YA1PybkngPzaerY3Sg4UDUHd05IAMyPdeFPF+LCf3eVgW7/0MbgUaur9gDXd
+iGbuVsXtD4OXcO+vWRdlGPiyjmkNcycxDX0TXse5mzcA
+-----END CERTIFICATE-----`;
