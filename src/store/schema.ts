@@ -333,7 +333,8 @@ export const mailboxLabels = sqliteTable(
 /** The latest change of each conversation, the newest 20,000. Kept by triggers; `seq` grows with every change. */
 export const threadChanges = sqliteTable("thread_changes", {
   seq: integer("seq").primaryKey({ autoIncrement: true }),
-  threadId: text("thread_id").notNull().unique(),
+  threadSeq: integer("thread_seq").notNull().unique(),
+  threadId: text("thread_id").notNull(),
   mailboxId: text("mailbox_id").notNull(),
 });
 

@@ -471,9 +471,9 @@ describe("news", () => {
   test("after more than is remembered, or can be named, or from where it never was, everything is to be asked for", async () => {
     const { body } = await alice.get<{ news: number }>("/me");
     const sqlite = booted.appliance.store.db.$client;
-    const note = sqlite.prepare("INSERT INTO thread_changes (thread_id, mailbox_id) VALUES (?, ?)");
+    const note = sqlite.prepare("INSERT INTO thread_changes (thread_seq, thread_id, mailbox_id) VALUES (?, ?, ?)");
     sqlite.transaction(() => {
-      for (let n = 0; n < 21_000; n++) note.run(`thr_${n}`, booted.owner.mailboxId);
+      for (let n = 0; n < 21_000; n++) note.run(-n, `thr_${n}`, booted.owner.mailboxId);
     })();
     const [kept] = sqlite.query("SELECT count(*) AS n FROM thread_changes").all() as { n: number }[];
     expect(kept?.n).toBeLessThanOrEqual(20_256);
