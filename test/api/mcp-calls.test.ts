@@ -210,6 +210,7 @@ describe.each(ERAS)("changing and sending with the client of %s", (era) => {
     expect(byRest.body.emailId).toBe(first.structured.emailId);
     const other = await mcp(era).call("send_email", { ...mail, text: "Something else." });
     expect(other).toMatchObject({ isError: true, structured: { code: "idempotency_key_reused" } });
+    await it.appliance.settled();
     const { threads } = await rest(`/search?q=${encodeURIComponent(`"Note ${era}"`)}`);
     expect(threads.map(({ messageCount }: Structured) => messageCount)).toEqual([2]);
   });
