@@ -15,6 +15,7 @@ import type { Tx } from "../store/store.ts";
 import type { Draft, Due } from "./drafts.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import { markUnread } from "./read-state.ts";
+import { attachmentsOf } from "./stored-message.ts";
 import { started } from "./thread-state.ts";
 import { addUsage } from "./usage.ts";
 
@@ -71,7 +72,7 @@ export function createDraftChanges({
 
   /** After its files have changed. */
   function settleFiles(tx: Tx, draft: Draft): void {
-    const files = tx.select().from(attachments).where(eq(attachments.messageSeq, draft.seq)).all();
+    const files = attachmentsOf(tx, draft.seq);
     const hasAttachments = files.length > 0;
     const bytes = transmittedSizes(files) - transmittedSizes(draft.attachments);
     tx.update(messages)

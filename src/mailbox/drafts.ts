@@ -7,19 +7,12 @@ import { type Caller, type Reach, requireAccess } from "../access/caller.ts";
 import { AppError } from "../errors.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { prepared } from "../store/prepared.ts";
-import {
-  attachments,
-  type DraftAgent,
-  drafts,
-  messageBodies,
-  messages,
-  threads,
-  type Unfinished,
-} from "../store/schema.ts";
+import { type DraftAgent, drafts, messageBodies, messages, threads, type Unfinished } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { reachedThread } from "./change.ts";
 import { type AttachmentRow, decompressHtml } from "./message-view.ts";
 import { deleteConversations } from "./removal.ts";
+import { attachmentsOf } from "./stored-message.ts";
 
 export interface Draft {
   /** Id of its conversation. */
@@ -72,12 +65,6 @@ const statements = prepared((db) => ({
     .where(and(eq(messages.threadSeq, sql.placeholder("threadSeq")), eq(messages.kind, "draft")))
     .orderBy(desc(messages.seq))
     .limit(1)
-    .prepare(),
-  attachments: db
-    .select()
-    .from(attachments)
-    .where(eq(attachments.messageSeq, sql.placeholder("seq")))
-    .orderBy(asc(attachments.position))
     .prepare(),
   answering: db
     .select({ id: threads.id })
@@ -153,7 +140,7 @@ export function readDraft(db: Db, caller: Caller, threadId: string): Draft {
     subject: message.subject,
     text: body.text,
     ...(body.htmlSource === null ? {} : { html: decompressHtml(body.htmlSource) }),
-    attachments: statements(db).attachments.all({ seq: message.seq }),
+    attachments: attachmentsOf(db, message.seq),
     headers: body.headers.filter(([name]) => REFERRING.has(name.toLowerCase())),
     ...(answers !== null && { answers }),
     ...(draft.agent !== null && { agent: draft.agent }),

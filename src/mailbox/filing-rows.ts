@@ -10,6 +10,8 @@ import { prepared } from "../store/prepared.ts";
 import {
   type AuthVerdicts,
   attachments,
+  type DraftAgent,
+  drafts,
   type Folder,
   MESSAGES_PER_THREAD,
   mailboxes,
@@ -17,6 +19,7 @@ import {
   messages,
   threadReferences,
   threads,
+  type Unfinished,
 } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { folderOfMessage, moveMessages } from "./folders.ts";
@@ -108,6 +111,17 @@ function prepareStatements(db: Db) {
       .insert(messageBodies)
       .values(placeholders("messageSeq", "headers", "text", "html", "htmlSource", "sanitizer"))
       .prepare(),
+    insertDraft: db
+      .insert(drafts)
+      .values({
+        messageSeq: sql.placeholder("messageSeq"),
+        revision: 1,
+        answers: sql`(select seq from threads where id = ${sql.placeholder("answers")} and mailbox_id = ${sql.placeholder("mailboxId")})`,
+        unfinished: sql.placeholder("unfinished"),
+        // Given as text or null: a JSON column would make the null a text.
+        agent: sql`${sql.placeholder("agent")}`,
+      })
+      .prepare(),
     insertAttachment: db
       .insert(attachments)
       .values(
@@ -157,6 +171,17 @@ export interface Conversation {
   starred: boolean;
 }
 
+/** What a draft is beside a message, as it is begun. */
+export interface NewDraft {
+  /** Id of the conversation that it answers. */
+  answers?: string;
+  unfinished?: Unfinished;
+  agent?: DraftAgent;
+}
+
+/** Nothing is left to be finished. */
+const FINISHED: Unfinished = { to: "", cc: "", bcc: "" };
+
 /** What is written of a message besides what it says. */
 export interface MessageFacts {
   mailboxId: string;
@@ -171,6 +196,8 @@ export interface MessageFacts {
   bcc?: readonly EmailAddress[] | undefined;
   auth?: AuthVerdicts | undefined;
   sentBy?: string | undefined;
+  /** Of a draft. */
+  draft?: NewDraft | undefined;
   /** Further names that later mail of the conversation is known by. */
   references?: readonly string[];
 }
@@ -199,6 +226,7 @@ export function createWriting({
     const id = newId(runtime, "msg");
     const seq = threadSeq * MESSAGES_PER_THREAD + state.nextOrdinal - 1;
     insertMessage(tx, message, { ...facts, id, seq, threadSeq, folder: state.folder });
+    if (facts.kind === "draft") insertDraft(tx, facts, seq);
     engine.add(tx, seq, { workspaceId, mailboxId }, message.index);
     addUsage(tx, mailboxId, message.size);
     return { seq, threadSeq, messageId: id, threadId };
@@ -261,6 +289,13 @@ export function createWriting({
       });
     });
   }
+}
+
+/** What makes a message of kind draft one that can be opened and changed. */
+function insertDraft(tx: Tx, { mailboxId, draft = {} }: MessageFacts, messageSeq: number): void {
+  const { answers = null, unfinished = FINISHED, agent } = draft;
+  const given = { answers, unfinished, agent: agent === undefined ? null : JSON.stringify(agent) };
+  statements(tx).insertDraft.run({ messageSeq, mailboxId, ...given });
 }
 
 /** What later mail of the conversation is known by. A draft is not: nobody can answer it, and it may answer the same. */

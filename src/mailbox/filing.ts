@@ -2,16 +2,14 @@
  * Filing: a prepared message becomes part of a mailbox, with its conversation, index, usage and event, in one
  * transaction (contract: Arrival, Folders, Spam). Nothing here reads the bytes of the message: that was prepare.ts.
  */
-import { sql } from "drizzle-orm";
 import { emit } from "../events/outbox.ts";
 import { type EmailAddress, NOBODY } from "../message/address.ts";
 import { newId, type Runtime } from "../runtime.ts";
 import type { SearchEngine } from "../search/engine.ts";
 import type { Options } from "../store/options.ts";
-import { prepared } from "../store/prepared.ts";
-import { type AuthVerdicts, type DraftAgent, drafts, type Unfinished } from "../store/schema.ts";
+import type { AuthVerdicts } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
-import { createWriting, findSame, mailboxToFileInto } from "./filing-rows.ts";
+import { createWriting, findSame, mailboxToFileInto, type NewDraft } from "./filing-rows.ts";
 import { judge } from "./judgement.ts";
 import { recordJudgement, teachAnswered } from "./junk/training.ts";
 import { writeLabels } from "./labels.ts";
@@ -44,17 +42,6 @@ export interface Filing {
   draft?: NewDraft;
 }
 
-/** What a draft is beside a message, as it is begun. */
-export interface NewDraft {
-  /** Id of the conversation that it answers. */
-  answers?: string;
-  unfinished?: Unfinished;
-  agent?: DraftAgent;
-}
-
-/** Nothing is left to be finished. */
-const FINISHED: Unfinished = { to: "", cc: "", bcc: "" };
-
 export interface Filed {
   /** Message.id, the `emailId` of events. */
   messageId: string;
@@ -65,20 +52,6 @@ export interface Filed {
 
 /** Of a conversation that is a report between mail systems. */
 const REPORT_LABEL = "Reports";
-
-const insertedDraft = prepared((db) =>
-  db
-    .insert(drafts)
-    .values({
-      messageSeq: sql.placeholder("messageSeq"),
-      revision: 1,
-      answers: sql`(select seq from threads where id = ${sql.placeholder("answers")} and mailbox_id = ${sql.placeholder("mailboxId")})`,
-      unfinished: sql.placeholder("unfinished"),
-      // Given as text or null: a JSON column would make the null a text.
-      agent: sql`${sql.placeholder("agent")}`,
-    })
-    .prepare(),
-);
 
 export function createFiling({
   engine,
@@ -91,7 +64,7 @@ export function createFiling({
 }): (tx: Tx, filing: Filing) => Filed {
   const write = createWriting({ engine, runtime });
   return function file(tx, filing) {
-    const { mailboxId, receivedOn, message, now, bcc, auth, sentBy } = filing;
+    const { mailboxId, receivedOn, message, now, bcc, auth, sentBy, draft } = filing;
     const mailbox = mailboxToFileInto(tx, mailboxId);
     const { workspaceId } = mailbox;
     const kind = filing.kind ?? "received";
@@ -110,10 +83,9 @@ export function createFiling({
       ? continued(tx, joined, addition)
       : { ...started(addition, spam), ...(isReport && { unread: false }) };
     const read = kind === "sent" || kind === "draft" || isReport;
-    const facts = { mailboxId, workspaceId, receivedOn, kind, date, filedAt: now, read, bcc, auth, sentBy };
+    const facts = { mailboxId, workspaceId, receivedOn, kind, date, filedAt: now, read, bcc, auth, sentBy, draft };
     const { seq, threadSeq, messageId, threadId } = write(tx, message, { joined, state, starred: false }, facts);
     if (isReport) writeLabels(tx, threadSeq, [REPORT_LABEL]);
-    if (kind === "draft") insertDraft(tx, filing, seq);
     recordJudgement(tx, seq, judgement);
     if (kind === "sent" && joined && joined.folder !== "spam") teachAnswered(tx, joined, message, now);
     if (kind === "received") {
@@ -143,17 +115,6 @@ export function createFiling({
     }
     return { messageId, threadId, duplicate: false };
   };
-}
-
-/** What makes a message that was written, of kind draft, one that can be opened and changed. */
-export function insertDraft(
-  tx: Tx,
-  { mailboxId, draft = {} }: Pick<Filing, "mailboxId" | "draft">,
-  messageSeq: number,
-): void {
-  const { answers = null, unfinished = FINISHED, agent } = draft;
-  const given = { answers, unfinished, agent: agent === undefined ? null : JSON.stringify(agent) };
-  insertedDraft(tx).run({ messageSeq, mailboxId, ...given });
 }
 
 /** The same message received before. One without a Message-ID is never taken for another. */

@@ -12,7 +12,7 @@ import type { Runtime } from "../runtime.ts";
 import type { SearchEngine } from "../search/engine.ts";
 import { type AuthVerdicts, type Folder, threads } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
-import { type Filed, insertDraft } from "./filing.ts";
+import type { Filed } from "./filing.ts";
 import { createWriting, findIdentical, hasMessageId, mailboxToFileInto } from "./filing-rows.ts";
 import { addLabels } from "./labels.ts";
 import type { PreparedMessage } from "./prepare.ts";
@@ -96,7 +96,6 @@ export function createImporting(parts: {
         references: conversation === undefined ? [] : [conversation],
       },
     );
-    if (kind === "draft") insertDraft(tx, { mailboxId }, written.seq);
     if (labels.length > 0) addLabels(tx, written.threadSeq, labels);
     if (starred && joined?.starred === false) {
       tx.update(threads).set({ starred }).where(eq(threads.seq, written.threadSeq)).run();

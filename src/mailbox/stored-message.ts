@@ -4,8 +4,8 @@ import type { EmailAddress } from "../message/address.ts";
 import { composeMessage } from "../message/compose.ts";
 import { prepared } from "../store/prepared.ts";
 import { attachments, messageBodies } from "../store/schema.ts";
-import type { Store } from "../store/store.ts";
-import { decompressHtml } from "./message-view.ts";
+import type { Db, Store } from "../store/store.ts";
+import { type AttachmentRow, decompressHtml } from "./message-view.ts";
 
 const statements = prepared((db) => ({
   source: db
@@ -21,6 +21,9 @@ const statements = prepared((db) => ({
     .prepare(),
 }));
 
+/** What is attached to a message (messages.seq), in its order. */
+export const attachmentsOf = (db: Db, seq: number): AttachmentRow[] => statements(db).attachments.all({ seq });
+
 /** Lines end in CRLF. `bcc`: what its reader may see of it. */
 export async function composeStored(
   { db, blobs }: Pick<Store, "db" | "blobs">,
@@ -34,15 +37,13 @@ export async function composeStored(
     text,
     ...(source?.htmlSource ? { html: decompressHtml(source.htmlSource) } : {}),
     attachments: await Promise.all(
-      statements(db)
-        .attachments.all({ seq })
-        .map(async ({ filename, contentType, inline, contentId, blob }) => ({
-          filename,
-          contentType,
-          inline,
-          ...(contentId === null ? {} : { contentId }),
-          content: await blobs.read(blob),
-        })),
+      attachmentsOf(db, seq).map(async ({ filename, contentType, inline, contentId, blob }) => ({
+        filename,
+        contentType,
+        inline,
+        ...(contentId === null ? {} : { contentId }),
+        content: await blobs.read(blob),
+      })),
     ),
   });
 }

@@ -9,7 +9,7 @@ import { holderOf } from "../access/credentials.ts";
 import { AppError } from "../errors.ts";
 import { type DraftFile, transmittedSizes } from "../mailbox/draft-changes.ts";
 import type { Draft } from "../mailbox/drafts.ts";
-import type { NewDraft } from "../mailbox/filing.ts";
+import type { NewDraft } from "../mailbox/filing-rows.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import type { EmailAddress } from "../message/address.ts";
