@@ -2,10 +2,8 @@
 import { resolve } from "node:path";
 import { exportMail } from "../transfer/export.ts";
 import { command } from "./command.ts";
+import { watchProgress } from "./progress.ts";
 import { WORKSPACE, workspaceIdOf } from "./workspace.ts";
-
-/** Between two lines that say how far it is. */
-const PROGRESS_MS = 2_000;
 
 export const exportCommand = command({
   name: "export",
@@ -16,22 +14,13 @@ export const exportCommand = command({
     ...WORKSPACE,
   },
   async run(session, { options }) {
-    const { appliance, runtime, io } = session;
-    const { people, mailbox } = appliance;
+    const { people, mailbox } = session.appliance;
     const entry = people.mailboxAt(options.mailbox, workspaceIdOf(session, options.workspace));
-    let interrupted = false;
-    void io.interrupted().then(() => {
-      interrupted = true;
-    });
-    let toldAt = runtime.now();
+    const { isInterrupted, tell } = watchProgress(session);
     const path = resolve(options.to);
     const exported = await exportMail(mailbox.exportMail(entry.id), path, {
-      isInterrupted: () => interrupted,
-      onProgress(messages) {
-        if (runtime.now() - toldAt < PROGRESS_MS) return;
-        toldAt = runtime.now();
-        io.writeStderr(`${messages} exported\n`);
-      },
+      isInterrupted,
+      onProgress: (messages) => tell(() => `${messages} exported`),
     });
     if (!exported) throw new Error("interrupted: no file was written");
     return { mailbox: entry.address, to: path, ...exported };

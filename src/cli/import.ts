@@ -7,11 +7,9 @@ import { destinationOf } from "../transfer/placement.ts";
 import { type FoundMessage, findMessages, type KnownMessage, type NotFound } from "../transfer/sources.ts";
 import type { Tally } from "../transfer/tally.ts";
 import { command, FailedCheck } from "./command.ts";
+import { watchProgress } from "./progress.ts";
 import type { Session } from "./session.ts";
 import { WORKSPACE, workspaceIdOf } from "./workspace.ts";
-
-/** Between two lines that say how far it is. */
-const PROGRESS_MS = 2_000;
 
 /** Messages of the account that `url` names. @throws UsageError, AppError */
 async function* findThere(
@@ -87,7 +85,7 @@ export const importCommand = command({
     if ((rest.length === 0) === (options.imap === undefined)) {
       throw new UsageError("name what to import: paths, or an account with --imap");
     }
-    const { appliance, config, runtime, log, io } = session;
+    const { appliance, config, runtime, log } = session;
     const { store, mailbox, people } = appliance;
     const placing = { folder: options.folder ?? "inbox", read: options.read } as const;
     const entry = people.mailboxAt(options.mailbox, workspaceIdOf(session, options.workspace));
@@ -102,12 +100,8 @@ export const importCommand = command({
           });
     const parser = openParser({ folder: config.data, runtime, log });
     const pacing = createPacing({ folder: config.data, runtime });
-    let interrupted = false;
-    void io.interrupted().then(() => {
-      interrupted = true;
-    });
+    const { isInterrupted, tell } = watchProgress(session);
     const startedAt = runtime.now();
-    let toldAt = startedAt;
     let result: ImportResult;
     try {
       result = await importMail(
@@ -115,14 +109,12 @@ export const importCommand = command({
         {
           messages,
           destination,
-          isInterrupted: () => interrupted,
-          onProgress(tally) {
-            const now = runtime.now();
-            if (now - toldAt < PROGRESS_MS) return;
-            toldAt = now;
-            const rate = Math.round(((tally.imported + tally.skipped) * 1_000) / (now - startedAt));
-            io.writeStderr(`${counts(tally)}, ${rate} a second\n`);
-          },
+          isInterrupted,
+          onProgress: (tally) =>
+            tell(() => {
+              const rate = Math.round(((tally.imported + tally.skipped) * 1_000) / (runtime.now() - startedAt));
+              return `${counts(tally)}, ${rate} a second`;
+            }),
         },
       );
     } finally {

@@ -1,9 +1,7 @@
 /** `mailroom reindex`: the search index made anew, while it is searched. */
 import { createPacing } from "../transfer/batches.ts";
 import { command } from "./command.ts";
-
-/** Between two lines that say how far it is. */
-const PROGRESS_MS = 2_000;
+import { watchProgress } from "./progress.ts";
 
 export const reindex = command({
   name: "reindex",
@@ -13,18 +11,14 @@ export const reindex = command({
     const { portion, prune, isDamaged, empty } = mailbox.reindexing;
     const pacing = createPacing({ folder: config.data, runtime });
     const total = store.db.$client.query<{ n: number }, []>("SELECT count(*) AS n FROM messages").get()?.n ?? 0;
-    let interrupted = false;
-    void io.interrupted().then(() => {
-      interrupted = true;
-    });
+    const { isInterrupted, tell } = watchProgress({ io, runtime });
     if (isDamaged()) {
       io.writeStderr("the index is damaged: it is emptied first, and search finds what is indexed again\n");
       store.transact(empty);
     }
     let indexed = 0;
-    let toldAt = runtime.now();
     for (let after: number | undefined = 0; after !== undefined; ) {
-      if (interrupted) throw new Error(`interrupted after ${indexed} of ${total} messages; run it again`);
+      if (isInterrupted()) throw new Error(`interrupted after ${indexed} of ${total} messages; run it again`);
       const from: number = after;
       const room = pacing.room();
       const { messages, last } = await pacing.run(room, (begun) =>
@@ -35,9 +29,7 @@ export const reindex = command({
       );
       indexed += messages;
       after = last;
-      if (runtime.now() - toldAt < PROGRESS_MS) continue;
-      toldAt = runtime.now();
-      io.writeStderr(`${indexed} of ${total} messages\n`);
+      tell(() => `${indexed} of ${total} messages`);
     }
     store.transact(prune);
     return { messages: indexed };
