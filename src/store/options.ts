@@ -13,6 +13,8 @@ import type { Store, Tx } from "./store.ts";
 interface Setting<T> {
   readonly default: T;
   readonly description: string;
+  /** Whoever lists it is told that there is a value, never which. */
+  readonly isSecret?: boolean;
   /** Text as given to `settings set`. @throws ConfigError that says what it takes. */
   parse(text: string): T;
   format(value: T): string;
@@ -67,6 +69,7 @@ function orWord<T, const W extends string>(word: W, setting: Setting<T>, preset:
   return {
     default: preset,
     description: setting.description,
+    ...(setting.isSecret && { isSecret: true }),
     parse(text) {
       if (text === word) return word;
       try {
@@ -145,13 +148,13 @@ function dnsNames(description: string, what: string, most: number): Setting<read
   };
 }
 
-/** Path of a folder, which need not be there. */
-function folder(description: string): Setting<string> {
+/** A path, at which nothing need be. */
+function path(what: "a folder" | "an executable", description: string): Setting<string> {
   return {
     default: "",
     description,
     parse(text) {
-      if (!isAbsolute(text) || text.includes("\0")) throw new ConfigError("give the absolute path of a folder");
+      if (!isAbsolute(text) || text.includes("\0")) throw new ConfigError(`give the absolute path of ${what}`);
       return text;
     },
     format: String,
@@ -172,16 +175,31 @@ function choice<const W extends string>(words: readonly W[], preset: W, descript
   };
 }
 
-const ENGINES = ["fts5"] as const;
-
-function engine(description: string): Setting<(typeof ENGINES)[number]> {
+/** Origin of a server, or the place below it that a proxy gives it; what signs in there is a setting of its own. */
+function serverUrl(description: string): Setting<string> {
   return {
-    default: "fts5",
+    default: "",
     description,
     parse(text) {
-      const value = ENGINES.find((known) => known === text);
-      if (value !== undefined) return value;
-      throw new ConfigError(text === "meilisearch" ? "it is not built yet: leave it at fts5" : "give fts5");
+      const url = URL.canParse(text) ? new URL(text) : undefined;
+      if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password || url.search || url.hash) {
+        throw new ConfigError("give http://host:port or https://…, without a password in it");
+      }
+      return url.href.replace(/\/+$/, "");
+    },
+    format: String,
+  };
+}
+
+/** What nobody is shown again. */
+function secret(description: string): Setting<string> {
+  return {
+    default: "",
+    description,
+    isSecret: true,
+    parse(text) {
+      if (!/^[\x21-\x7e]{1,512}$/.test(text)) throw new ConfigError("give up to 512 printable ASCII characters");
+      return text;
     },
     format: String,
   };
@@ -330,13 +348,24 @@ export const SETTINGS = {
   "retention.trashDays": orWord("off", number(DAYS, 30, "Days after which trash and spam are deleted for good"), "off"),
   "backup.folder": orWord(
     "off",
-    folder("Folder that the server is backed up into by itself, best on another disk"),
+    path("a folder", "Folder that the server is backed up into by itself, best on another disk"),
     "off",
   ),
   "backup.everyHours": number({ ...HOURS, min: 0.0001 }, 24, "Hours from one backup to the next"),
   "backup.keep": number({ unit: "backups", min: 1, max: 100_000, integer: true }, 7, "Backups kept in backup.folder"),
   "metrics.allowNetworks": orWord("none", networks("Networks that may read /metrics, beside this machine"), "none"),
-  "search.engine": engine("Search engine: fts5 is embedded"),
+  "search.engine": choice(
+    ["fts5", "meilisearch"],
+    "fts5",
+    "Search engine: fts5 is embedded; meilisearch, a server beside it, forgives typos as well",
+  ),
+  "search.meilisearchPath": orWord(
+    "auto",
+    path("an executable", "Executable of Meilisearch; auto: bin/meilisearch in the data folder, else the one in PATH"),
+    "auto",
+  ),
+  "search.meilisearchUrl": orWord("none", serverUrl("Meilisearch server to use; none: one of our own is run"), "none"),
+  "search.meilisearchKey": orWord("none", secret("Key for search.meilisearchUrl"), "none"),
 } as const;
 
 export type SettingName = keyof typeof SETTINGS;
@@ -361,6 +390,8 @@ export interface Options {
   reset(tx: Tx, name: string): void;
   /** Reads them again: another process may have changed them. */
   refresh(): void;
+  /** `listener` is called after they were read again, changed or not. */
+  onRefresh(listener: () => void): void;
 }
 
 /** The name, known to be a setting's. @throws ConfigError when there is none. */
@@ -377,6 +408,7 @@ const settingOf = (name: SettingName): Setting<unknown> => SETTINGS[name] as Set
 export function openOptions(store: Store): Options {
   let values = new Map<string, unknown>();
   let changed = false;
+  const listeners: (() => void)[] = [];
 
   function refresh(): void {
     const read = new Map<string, unknown>();
@@ -390,6 +422,7 @@ export function openOptions(store: Store): Options {
     }
     values = read;
     changed = false;
+    for (const listener of listeners) listener();
   }
   refresh();
   // Not when it is set: a transaction that is rolled back must leave no trace in memory either.
@@ -400,10 +433,13 @@ export function openOptions(store: Store): Options {
   const get = <N extends SettingName>(name: N): SettingValue<N> =>
     (values.get(name) ?? SETTINGS[name].default) as SettingValue<N>;
 
+  const shownOf = (name: SettingName): string =>
+    settingOf(name).isSecret && get(name) !== SETTINGS[name].default ? "(set)" : settingOf(name).format(get(name));
+
   const rowOf = (name: SettingName): SettingRow => ({
     id: name,
     name,
-    value: settingOf(name).format(get(name)),
+    value: shownOf(name),
     default: settingOf(name).format(SETTINGS[name].default),
     description: SETTINGS[name].description,
   });
@@ -418,7 +454,9 @@ export function openOptions(store: Store): Options {
       try {
         value = setting.format(setting.parse(text));
       } catch (error) {
-        throw error instanceof ConfigError ? new ConfigError(`${name} cannot be "${text}": ${error.message}`) : error;
+        if (!(error instanceof ConfigError)) throw error;
+        const given = setting.isSecret ? "that" : `"${text}"`;
+        throw new ConfigError(`${name} cannot be ${given}: ${error.message}`);
       }
       tx.insert(schema.options)
         .values({ name, value })
@@ -433,5 +471,6 @@ export function openOptions(store: Store): Options {
       changed = true;
     },
     refresh,
+    onRefresh: (listener) => void listeners.push(listener),
   };
 }

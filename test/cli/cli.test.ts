@@ -92,7 +92,8 @@ const REFUSED: [line: string, says: RegExp][] = [
   ["settings get no.such", /there is no setting "no\.such"/],
   ["settings set no.such 1", /there is no setting "no\.such"/],
   ["settings set api.cooldownSeconds soon", /cannot be "soon": give a number \(seconds\), 0 to/],
-  ["settings set search.engine meilisearch", /not built yet/],
+  ["settings set search.engine grep", /cannot be "grep": give one of fts5, meilisearch/],
+  ["settings set search.meilisearchKey ü", /meilisearchKey cannot be that/],
   ["settings reset no.such", /there is no setting/],
 ];
 

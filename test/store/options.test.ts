@@ -57,6 +57,9 @@ test("every setting of the contract, with its default", () => {
     "backup.keep": "7",
     "metrics.allowNetworks": "none",
     "search.engine": "fts5",
+    "search.meilisearchPath": "auto",
+    "search.meilisearchUrl": "none",
+    "search.meilisearchKey": "none",
   });
 });
 
@@ -110,17 +113,28 @@ const TAKEN: [name: SettingName, text: string, value: unknown, kept?: string][] 
   ["backup.everyHours", "0.5", 0.5],
   ["backup.keep", "1", 1],
   ["search.engine", "fts5", "fts5"],
+  ["search.engine", "meilisearch", "meilisearch"],
+  ["search.meilisearchPath", "/opt/meili search/bin", "/opt/meili search/bin"],
+  ["search.meilisearchPath", "auto", "auto"],
+  [
+    "search.meilisearchUrl",
+    "HTTPS://Search.example/meili/",
+    "https://search.example/meili",
+    "https://search.example/meili",
+  ],
+  ["search.meilisearchUrl", "http://[::1]:7700", "http://[::1]:7700"],
+  ["search.meilisearchUrl", "none", "none"],
+  ["search.meilisearchKey", "s3cret+/=_-", "s3cret+/=_-", "(set)"],
+  ["search.meilisearchKey", "none", "none"],
 ];
 
 test.each(TAKEN)("%s takes %p", (name, text, value, kept = text) => {
   const { store, options, set } = open();
   set(name, text);
   expect(options.get(name)).toEqual(value as never);
-  expect(
-    openOptions(store)
-      .list()
-      .find((row) => row.name === name)?.value,
-  ).toBe(kept);
+  const again = openOptions(store);
+  expect(again.get(name)).toEqual(value as never);
+  expect(again.find(name).value).toBe(kept);
 });
 
 const REFUSED: [name: string, text: string, says: RegExp][] = [
@@ -164,8 +178,13 @@ const REFUSED: [name: string, text: string, says: RegExp][] = [
   ["spam.trustedForwarders", "a.example, ", /domains/],
   ["spam.junkThreshold", "0.4", /give a number \(score\), 0\.5 to 1, or off/],
   ["retention.trashDays", "never", /or off/],
-  ["search.engine", "meilisearch", /not built yet/],
-  ["search.engine", "grep", /give fts5/],
+  ["search.engine", "grep", /give one of fts5, meilisearch/],
+  ["search.meilisearchPath", "bin/meilisearch", /absolute path of an executable, or auto/],
+  ["search.meilisearchUrl", "127.0.0.1:7700", /give http:\/\/host:port or https/],
+  ["search.meilisearchUrl", "file:///tmp", /give http/],
+  ["search.meilisearchUrl", "http://user:secret@host", /without a password in it, or none/],
+  ["search.meilisearchUrl", "http://host/?q=1", /give http/],
+  ["search.meilisearchKey", "two words", /cannot be that: give up to 512/],
 ];
 
 test.each(REFUSED)("%s refuses %p", (name, text, says) => {
@@ -197,6 +216,16 @@ test("a setting is followed after another process changed it, and reset", () => 
   expect(() => store.transact((tx) => options.reset(tx, "nothing"))).toThrow(ConfigError);
 });
 
+test("whoever follows the settings is told when they were read again", () => {
+  const { store, options } = open();
+  const heard: string[] = [];
+  options.onRefresh(() => heard.push(options.get("search.engine")));
+  store.transact((tx) => options.set(tx, "search.engine", "meilisearch"));
+  store.transact((tx) => openOptions(store).reset(tx, "search.engine"));
+  options.refresh();
+  expect(heard).toEqual(["meilisearch", "fts5"]);
+});
+
 test("what a transaction set that was rolled back is not in force", () => {
   const { store, options, set } = open();
   expect(() =>
@@ -216,7 +245,7 @@ test("a value that another version kept counts as the default, and can be reset"
   store.transact((tx) => {
     tx.insert(table)
       .values([
-        { name: "search.engine", value: "meilisearch" },
+        { name: "search.engine", value: "telepathy" },
         { name: "from.theFuture", value: "1" },
       ])
       .run();
