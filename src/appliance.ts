@@ -23,6 +23,7 @@ import { createSubmissionRole } from "./mta/submission.ts";
 import type { Runtime } from "./runtime.ts";
 import { createScheduler, type Job, type Scheduler } from "./scheduler.ts";
 import { createFts5Engine } from "./search/fts5.ts";
+import { createSupervisor } from "./search/meilisearch/supervisor.ts";
 import { createIndexUpkeep } from "./search/upkeep.ts";
 import { createDevelopers, type Developers } from "./settings/developers.ts";
 import { createDomains, type Domains } from "./settings/domains.ts";
@@ -108,6 +109,7 @@ export function createAppliance(
   const store = openStore({ folder: config.data, runtime, log, ...storeOptions });
   const options = openOptions(store);
   const engine = createFts5Engine(store);
+  const sidecar = createSupervisor({ data: config.data, options, runtime, log });
   const mailbox = createMailbox({ store, engine, runtime, options, log });
   const people = createPeople({ store, runtime });
   const erasure = createErasure({ store, people, engine, runtime });
@@ -189,6 +191,8 @@ export function createAppliance(
     async start({ hold = false } = {}) {
       try {
         backs.push({ stop: claimFolder(config.data) });
+        sidecar.start();
+        fronts.push(sidecar);
         const { hostname, data: folder, baseUrl } = config;
         let certificates: Certificates | undefined;
         const certificate = () => certificates?.current().cert;

@@ -80,10 +80,11 @@ const FULL = new Set(["ENOSPC", "EDQUOT", "SQLITE_FULL"]);
 
 /**
  * Of the data folder, what has a place of its own in a backup, means nothing elsewhere, or is to lie elsewhere: the key
- * that opens sealed secrets (access/seal.ts), without which a stolen backup tells none of them.
+ * that opens sealed secrets (access/seal.ts), without which a stolen backup tells none of them. What Meilisearch keeps
+ * (`search`) is made from the mail again, and its executable (`bin`) belongs to the machine.
  */
 const NOT_A_FILE = new RegExp(
-  `^(mailroom\\.db.*|blobs|spool|keys|restoring|lost\\+found|.*\\.lock(-journal)?|${STATE_FILE})$`,
+  `^(mailroom\\.db.*|blobs|spool|keys|search|bin|restoring|lost\\+found|.*\\.lock(-journal)?|${STATE_FILE})$`,
 );
 
 /** @throws AppError, and what the file system or SQLite say; then the former backups are as they were */

@@ -28,6 +28,11 @@ test("a backup has the database, the files that it names, certificates and check
   writeFileSync(join(data, "tls/acme/account.pem"), "key");
   mkdirSync(join(data, "spool"));
   writeFileSync(join(data, "spool/1.eml"), "passing through");
+  // What Meilisearch keeps of the mail, and its executable.
+  mkdirSync(join(data, "search/data"), { recursive: true });
+  writeFileSync(join(data, "search/data/data.mdb"), "made from the mail");
+  mkdirSync(join(data, "bin"));
+  writeFileSync(join(data, "bin/meilisearch"), "of this machine");
   await within((store) => store.blobs.write(Buffer.from("named by no row")));
 
   expect(await ask<Made>("backup", folder)).toMatchObject({ blobs: 1, copied: 1, copiedBytes: 5, removed: [] });

@@ -1,0 +1,215 @@
+/**
+ * One run of the Meilisearch server, as a child process: on loopback, with a master key that it gets by its environment,
+ * and everything it writes below one folder.
+ *
+ * Invariant: it never outlives this process, and there are never two on one folder, which Meilisearch itself would take.
+ * A shell that reads a pipe of ours kills it when the pipe ends without a word, however we ended; what escaped even that
+ * is ended before the next start.
+ */
+import { readdirSync, readFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { availableParallelism, totalmem } from "node:os";
+import { join } from "node:path";
+import type { Log } from "../../log.ts";
+import type { Runtime } from "../../runtime.ts";
+
+export interface SidecarProcess {
+  readonly pid: number;
+  /** `http://127.0.0.1:port` */
+  readonly url: string;
+  /** Resolves when it has ended, with how, in words. */
+  readonly exited: Promise<string>;
+  /** Its port was taken between choosing and binding it. */
+  lostItsPort(): boolean;
+  /** Ended by itself and not from outside: what it found on the disk may be the reason. */
+  failed(): boolean;
+  kill(signal: "SIGTERM" | "SIGKILL"): void;
+}
+
+/** Below the folder that is Meilisearch's. */
+export const DATABASE = "data";
+export const SCRATCH = "tmp";
+
+/**
+ * Becomes the server. What stays beside it waits for a line, which says that the server has ended: a process number that
+ * may be another's by then is left alone.
+ */
+const LIFELINE = `umask 077
+exec 3<&0 </dev/null
+(trap '' HUP INT TERM; read -r line <&3 || kill -KILL $$) >/dev/null 2>&1 &
+exec 3<&-
+exec "$@"`;
+
+const MB = 1024 * 1024;
+/** Of the memory that there is, for indexing; searching takes what the system's cache gives. */
+const MEMORY_SHARE = 1 / 8;
+const LEAST_MEMORY = 64 * MB;
+const MOST_MEMORY = 1024 * MB;
+const MOST_THREADS = 4;
+
+/** Lines of its log that are passed on in a minute; what prints without end must not fill ours. */
+const LINES_A_MINUTE = 30;
+const MINUTE_MS = 60_000;
+const LONGEST_LINE = 1_000;
+
+function limits(): { memory: number; threads: number } {
+  const memory = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY) * MEMORY_SHARE;
+  return {
+    memory: Math.round(Math.min(MOST_MEMORY, Math.max(LEAST_MEMORY, memory))),
+    threads: Math.min(MOST_THREADS, Math.max(1, Math.floor(availableParallelism() / 2))),
+  };
+}
+
+const freePort = (): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const { port } = server.address() as { port: number };
+      server.close(() => resolve(port));
+    });
+  });
+
+/** Starts it on a port that is free now. `folder`: Meilisearch's, which is there. @throws what the system says */
+export async function startProcess(
+  { executable, folder, key }: { executable: string; folder: string; key: string },
+  { now, log }: Pick<Runtime, "now"> & { log: Log },
+): Promise<SidecarProcess> {
+  const address = `127.0.0.1:${await freePort()}`;
+  const { memory, threads } = limits();
+  const child = Bun.spawn(
+    [
+      ...["/bin/sh", "-c", LIFELINE, "meilisearch", executable],
+      ...["--env", "production", "--no-analytics", "--log-level", "WARN", "--http-addr", address],
+      ...["--db-path", join(folder, DATABASE)],
+      ...["--dump-dir", join(folder, SCRATCH), "--snapshot-dir", join(folder, SCRATCH)],
+      ...["--max-indexing-memory", String(memory), "--max-indexing-threads", String(threads)],
+    ],
+    {
+      cwd: folder,
+      env: { MEILI_MASTER_KEY: key, TMPDIR: join(folder, SCRATCH), PATH: "/usr/local/bin:/usr/bin:/bin" },
+      // A session of its own: Ctrl-C is for us, who end it in order.
+      detached: true,
+      stdio: ["pipe", "ignore", "pipe"],
+    },
+  );
+  let portTaken = false;
+  let lastWords = "";
+  const passOn = limitedLog(log, now);
+  const said = (async () => {
+    for await (const raw of linesOf(child.stderr)) {
+      const line = Bun.stripANSI(raw).replaceAll(key, "[redacted]").trim();
+      if (/address already in use|os error 98/i.test(line)) portTaken = true;
+      const isTrouble = /^\S+ +(WARN|ERROR)\b|^Error: |\bpanicked at\b/.test(line);
+      if (!isTrouble) continue;
+      lastWords = line.replace(/^\S+ +(WARN|ERROR) /, "").replace(/^Error: /, "");
+      passOn(line);
+    }
+  })();
+  const exited = (async () => {
+    const code = await child.exited;
+    await letGo(child.stdin);
+    await said;
+    const how = child.signalCode === null ? `exit ${code}` : child.signalCode;
+    return lastWords === "" ? `it ended (${how})` : `it ended (${how}): ${lastWords}`;
+  })();
+  return {
+    pid: child.pid,
+    url: `http://${address}`,
+    exited,
+    lostItsPort: () => portTaken,
+    failed: () => child.signalCode !== "SIGKILL" && child.signalCode !== "SIGTERM",
+    kill: (signal) => child.kill(signal),
+  };
+}
+
+/** Tells the lifeline that there is nothing left to kill. */
+async function letGo(pipe: Bun.FileSink): Promise<void> {
+  try {
+    await pipe.write("ended\n");
+    await pipe.end();
+  } catch {
+    // It was ended from outside.
+  }
+}
+
+async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const chunk of stream) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
+    // Of what never ends its line, the beginning is enough.
+    rest = (lines.pop() ?? "").slice(0, LONGEST_LINE);
+    for (const line of lines) yield line.slice(0, LONGEST_LINE);
+  }
+  if (rest !== "") yield rest;
+}
+
+function limitedLog(log: Log, now: () => number): (line: string) => void {
+  let minute = 0;
+  let lines = 0;
+  return (line) => {
+    if (now() - minute >= MINUTE_MS) {
+      if (lines > LINES_A_MINUTE) log.warn("meilisearch said more", { lines: lines - LINES_A_MINUTE });
+      minute = now();
+      lines = 0;
+    }
+    if (++lines <= LINES_A_MINUTE) log.warn("meilisearch says", { line });
+  };
+}
+
+/**
+ * Kills what an appliance that was killed may have left on the folder: processes of the same user with that folder's
+ * database. Returns their numbers. Where there is no /proc, the pipe alone has to do.
+ */
+export function killLeftovers(folder: string): number[] {
+  const database = `\0--db-path\0${join(folder, DATABASE)}\0`;
+  return processes().filter((pid) => {
+    try {
+      if (!readFileSync(`/proc/${pid}/cmdline`, "latin1").includes(Buffer.from(database).toString("latin1")))
+        return false;
+      process.kill(pid, "SIGKILL");
+      return true;
+    } catch {
+      // It has ended meanwhile, or is another user's.
+      return false;
+    }
+  });
+}
+
+/** Whether one of them is still there; a zombie, which holds nothing, is not. */
+export const anyRuns = (pids: readonly number[]): boolean =>
+  pids.some((pid) => {
+    try {
+      return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, "latin1"));
+    } catch {
+      return false;
+    }
+  });
+
+function processes(): number[] {
+  try {
+    return readdirSync("/proc")
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number);
+  } catch {
+    return [];
+  }
+}
+
+/**
+ * Whether who listens on the loopback port is of our own user: our key, and mail, must not go to another who was quicker
+ * to bind it. True where the system does not tell.
+ */
+export function isOurs(url: string): boolean {
+  const port = Number(new URL(url).port).toString(16).toUpperCase().padStart(4, "0");
+  try {
+    const sockets = readFileSync("/proc/self/net/tcp", "latin1")
+      .split("\n")
+      .map((line) => line.trim().split(/ +/));
+    const listener = sockets.find(([, local, , state]) => local === `0100007F:${port}` && state === "0A");
+    return listener?.[7] === String(process.getuid?.());
+  } catch {
+    return true;
+  }
+}
