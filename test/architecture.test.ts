@@ -35,7 +35,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   web: [...BASE, "http-client", "tls", "store", "message", "access", "events", "settings", "mailbox", "mta", "api"],
   backup: [...BASE, "scheduler", "store", "mailbox", "mta"],
   monitoring: [...BASE, "store", "mta", "backup"],
-  doctor: [...BASE, "config", "scheduler", "tls", "store", "mta", "settings", "backup"],
+  doctor: [...BASE, "config", "scheduler", "tls", "store", "search", "mta", "settings", "backup"],
   demo: [...BASE, "store", "message", "access", "mailbox", "mta", "settings"],
   appliance: ["*"],
   cli: [...BASE, "config", "settings", "backup", "transfer", "monitoring", "doctor", "demo", "appliance"],

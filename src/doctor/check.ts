@@ -26,7 +26,7 @@ export interface World {
   store: Store;
   options: Pick<Options, "get">;
   domains: Pick<Domains, "listDomains" | "seeRecords">;
-  runtime: Pick<Runtime, "now" | "dns" | "setTimer">;
+  runtime: Pick<Runtime, "now" | "dns" | "setTimer" | "fetch">;
   system: System;
   /** A server runs on the data folder. */
   serving: boolean;

@@ -11,6 +11,7 @@ import { checkPermissions } from "./checks/permissions.ts";
 import { checkQueue } from "./checks/queue.ts";
 import { checkReverseDns } from "./checks/reverse-dns.ts";
 import { checkSchema } from "./checks/schema.ts";
+import { checkSearchEngine } from "./checks/search-engine.ts";
 import { checkSearchIndex } from "./checks/search-index.ts";
 
 /** In the order that they are told in: by name. */
@@ -20,6 +21,7 @@ export const CHECKS: Readonly<Record<string, Check>> = {
   permissions: checkPermissions,
   schema: checkSchema,
   search: checkSearchIndex,
+  "search-engine": checkSearchEngine,
   listeners: checkListeners,
   certificate: checkCertificate,
   outbound: checkOutbound,

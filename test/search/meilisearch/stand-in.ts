@@ -55,12 +55,15 @@ const { readFileSync, watch } = require("node:fs");
 const { join } = require("node:path");
 const mode = () => readFileSync(join(__dirname, "mode"), "utf8");
 const [hostname, port] = process.argv[process.argv.indexOf("--http-addr") + 1].split(":");
-const listen = () => Bun.serve({
-  hostname, port: Number(port), idleTimeout: 0,
-  fetch: (request) => mode() === "hangs" ? new Promise(() => {}) : new URL(request.url).pathname === "/health"
-    ? Response.json({ status: "available" })
-    : new Response(null, { status: 404 }),
-});
+const answer = (request) => {
+  if (mode() === "hangs") return new Promise(() => {});
+  const { pathname } = new URL(request.url);
+  if (pathname === "/health") return Response.json({ status: "available" });
+  const isKnown = request.headers.get("authorization") === "Bearer " + process.env.MEILI_MASTER_KEY;
+  if (!isKnown) return new Response(null, { status: 403 });
+  return pathname === "/stats" ? Response.json({ databaseSize: 12_300_000 }) : new Response(null, { status: 404 });
+};
+const listen = () => Bun.serve({ hostname, port: Number(port), idleTimeout: 0, fetch: answer });
 process.on("SIGTERM", () => { if (mode() !== "stubborn") process.exit(0); });
 if (mode() === "slow") {
   watch(join(__dirname, "mode"), () => { if (mode() === "works") listen(); });

@@ -1,0 +1,91 @@
+/**
+ * Where the settings ask for Meilisearch: whether its server is there and answers. Without it searches are answered all
+ * the same, by the embedded index, so that nothing here keeps mail from anybody.
+ */
+import { findExecutable } from "../../search/meilisearch/find.ts";
+import { readProcessState } from "../../search/meilisearch/process-state.ts";
+import type { Check, Finding, World } from "../check.ts";
+
+const PATIENCE_MS = 8_000;
+const MB = 1_000_000;
+
+export const checkSearchEngine: Check = async (world) => {
+  if (world.options.get("search.engine") !== "meilisearch") return [];
+  const base = { id: "search-engine", name: "Meilisearch" } as const;
+  const found = world.options.get("search.meilisearchUrl") === "none" ? await seeOurs(world) : await seeOther(world);
+  return [{ ...base, ...found }];
+};
+
+type Found = Pick<Finding, "state" | "detail" | "todo">;
+
+const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+/** The child process of the server. */
+async function seeOurs({ config, options, runtime, serving }: World): Promise<Found> {
+  const todo =
+    "Searches are answered by the embedded index meanwhile. Its reason is in the log (journalctl -u mailroom); mailroom settings set search.engine fts5 gives it up.";
+  if (!serving) {
+    const setting = options.get("search.meilisearchPath");
+    try {
+      const { path, version } = await findExecutable(setting, config.data, runtime, new AbortController().signal);
+      return { state: "ok", detail: `${path} is version ${version}; it runs while the server does` };
+    } catch (error) {
+      return { state: "bad", detail: reasonOf(error), todo };
+    }
+  }
+  const kept = readProcessState(config.data);
+  if (kept?.state === "failed") {
+    const when = kept.retryAt === undefined ? "" : `; it is tried again at ${new Date(kept.retryAt).toISOString()}`;
+    return { state: "bad", detail: `it does not run: ${kept.reason}${when}`, todo };
+  }
+  if (kept?.state !== "running" || kept.place === undefined) return { state: "warning", detail: "it is starting" };
+  const restarts = kept.restarts === 0 ? "" : `, started again ${kept.restarts} times`;
+  try {
+    const { bytes } = await ask(kept.place.url, kept.place.key, runtime);
+    const size = `${(bytes / MB).toFixed(1)} MB of disk`;
+    return {
+      state: "ok",
+      detail: `version ${kept.version} answers (process ${kept.pid}${restarts}), and takes ${size}`,
+    };
+  } catch (error) {
+    const detail = `process ${kept.pid} (version ${kept.version}${restarts}) does not answer: ${reasonOf(error)}`;
+    return { state: "bad", detail, todo };
+  }
+}
+
+/** The server that somebody else runs. */
+async function seeOther({ options, runtime }: World): Promise<Found> {
+  const url = options.get("search.meilisearchUrl");
+  const key = options.get("search.meilisearchKey");
+  try {
+    const { bytes } = await ask(url, key === "none" ? "" : key, runtime);
+    return { state: "ok", detail: `${url} answers, and takes ${(bytes / MB).toFixed(1)} MB of disk` };
+  } catch (error) {
+    return {
+      ...{ state: "bad", detail: `${url} cannot be used: ${reasonOf(error)}` },
+      todo: "Start that server, or correct search.meilisearchUrl and search.meilisearchKey; searches are answered by the embedded index meanwhile.",
+    };
+  }
+}
+
+/** What its data take of the disk. @throws Error saying why it does not tell */
+async function ask(
+  url: string,
+  key: string,
+  { fetch, setTimer }: Pick<World["runtime"], "fetch" | "setTimer">,
+): Promise<{ bytes: number }> {
+  const controller = new AbortController();
+  const cancel = setTimer(() => controller.abort(new Error(`no answer within ${PATIENCE_MS / 1_000} s`)), PATIENCE_MS);
+  try {
+    const response = await fetch(`${url}/stats`, {
+      ...{ signal: controller.signal, redirect: "manual" },
+      headers: key === "" ? {} : { authorization: `Bearer ${key}` },
+    });
+    if (response.status === 401 || response.status === 403) throw new Error("it refuses the key");
+    const { databaseSize } = response.ok ? ((await response.json()) as { databaseSize?: unknown }) : {};
+    if (typeof databaseSize !== "number") throw new Error(`what answers there (${response.status}) is no Meilisearch`);
+    return { bytes: databaseSize };
+  } finally {
+    cancel();
+  }
+}
