@@ -23,6 +23,7 @@ import { createSubmissionRole } from "./mta/submission.ts";
 import type { Runtime } from "./runtime.ts";
 import { createScheduler, type Job, type Scheduler } from "./scheduler.ts";
 import { createFts5Engine } from "./search/fts5.ts";
+import { registerSearchGauges } from "./search/gauges.ts";
 import { createSupervisor } from "./search/meilisearch/supervisor.ts";
 import { createIndexUpkeep } from "./search/upkeep.ts";
 import { createDevelopers, type Developers } from "./settings/developers.ts";
@@ -199,6 +200,7 @@ export function createAppliance(
         const monitoring = createMonitoring({ store, options, folder, certificate, runtime });
         backs.push(monitoring);
         const { meters, metrics } = monitoring;
+        registerSearchGauges(metrics, sidecar.state);
         const base = { store, options, runtime, log, meters };
         const mta = createMta({ ...base, mailbox, folder, hostname, startWorker, hold, wake });
         const { relay, submit, spool, sending, notifyAdmins } = mta;
