@@ -26,6 +26,11 @@ What to install (else the executable beside this script, else it is built from t
   --archive FILE|URL     a release archive (or MAILROOM_ARCHIVE), with
   --sha256 HEX           its checksum (or MAILROOM_SHA256), without which nothing of it is run
 
+Search with Meilisearch, run by the server; kept by later upgrades:
+  --meilisearch FILE|URL its executable; from a URL only with
+  --meilisearch-sha256 HEX
+  --with-meilisearch     that of its release 1.21.0, from GitHub, with the checksum that you found there
+
 Of a first installation; asked for where a terminal is there:
   --domain DOMAIN        the domain that gets mail
   --email ADDRESS        your address at that domain
@@ -54,9 +59,13 @@ misuse() {
   exit 2
 }
 
+# The release that --with-meilisearch is about, and that Mailroom is tested with.
+readonly meilisearch_release=https://github.com/meilisearch/meilisearch/releases/download/v1.21.0
+
 executable='' archive=${MAILROOM_ARCHIVE:-} sha256=${MAILROOM_SHA256:-}
 domain='' email='' name='' workspace='' hostname='' acme_email='' tls=acme
 behind_proxy='' password_stdin='' ask=yes ready_seconds=120 uninstall=''
+meilisearch='' meilisearch_sha256='' with_meilisearch=''
 forwarded=()
 
 read_options() {
@@ -64,7 +73,7 @@ read_options() {
     local taken=2
     case $1 in
       --executable | --archive | --sha256 | --domain | --email | --name | --workspace | --hostname | --acme-email | \
-        --tls | --ready-seconds)
+        --tls | --ready-seconds | --meilisearch | --meilisearch-sha256)
         [ $# -ge 2 ] || misuse "$1 needs a value"
         ;;
       *) taken=1 ;;
@@ -81,6 +90,9 @@ read_options() {
       --acme-email) acme_email=$2 ;;
       --tls) tls=$2 ;;
       --ready-seconds) ready_seconds=$2 ;;
+      --meilisearch) meilisearch=$2 ;;
+      --meilisearch-sha256) meilisearch_sha256=$2 ;;
+      --with-meilisearch) with_meilisearch=yes ;;
       --behind-proxy) behind_proxy=yes ;;
       --password-stdin) password_stdin=yes ;;
       --yes) ask='' ;;
@@ -96,9 +108,25 @@ read_options() {
   done
   [[ $ready_seconds =~ ^[1-9][0-9]{0,4}$ ]] || misuse "--ready-seconds takes a number of seconds"
   [ -z "$executable" ] || [ -z "$archive" ] || misuse "give either --executable or --archive"
+  [ -z "$with_meilisearch" ] || [ -z "$meilisearch" ] || misuse "give either --meilisearch or --with-meilisearch"
+  if [ -n "$with_meilisearch" ]; then meilisearch=$meilisearch_release/$(meilisearch_asset); fi
+  case $meilisearch in
+    '') [ -z "$meilisearch_sha256" ] || misuse "--meilisearch-sha256 needs --meilisearch or --with-meilisearch" ;;
+    http://* | https://*) [ -n "$meilisearch_sha256" ] || misuse "$meilisearch needs --meilisearch-sha256, its checksum" ;;
+  esac
+  [[ -z $meilisearch_sha256 || $meilisearch_sha256 =~ ^[0-9a-fA-F]{64}$ ]] || misuse "--meilisearch-sha256 takes 64 hexadecimal digits"
   case $tls in
     acme | self-signed | files:*,*) ;;
     *) misuse "--tls takes acme, self-signed or files:CERT,KEY" ;;
+  esac
+}
+
+# The file of a release for this machine.
+meilisearch_asset() {
+  case $(uname -m) in
+    x86_64) echo meilisearch-linux-amd64 ;;
+    aarch64) echo meilisearch-linux-aarch64 ;;
+    *) misuse "there is no release of Meilisearch for $(uname -m): give --meilisearch" ;;
   esac
 }
 
@@ -188,6 +216,18 @@ scratch=''
 # Not in /tmp, where programs may be forbidden to run.
 make_scratch() { if [ -z "$scratch" ]; then scratch=$(mktemp -d /usr/local/lib/mailroom-install.XXXXXX); fi; }
 
+# Into a file: download URL FILE
+download() {
+  step "Downloading $1"
+  if command -v curl >/dev/null; then
+    curl --fail --location --silent --show-error --output "$2" -- "$1" || fail "the download failed"
+  elif command -v wget >/dev/null; then
+    wget --quiet --output-document="$2" -- "$1" || fail "the download failed"
+  else
+    fail "neither curl nor wget is here: download $1 and give its path"
+  fi
+}
+
 # Hands over to the script inside a release archive, once its checksum is right.
 run_archive() {
   local file=$archive
@@ -196,14 +236,7 @@ run_archive() {
   case $archive in
     http://* | https://*)
       file=$scratch/archive.tar.gz
-      step "Downloading $archive"
-      if command -v curl >/dev/null; then
-        curl --fail --location --silent --show-error --output "$file" -- "$archive" || fail "the download failed"
-      elif command -v wget >/dev/null; then
-        wget --quiet --output-document="$file" -- "$archive" || fail "the download failed"
-      else
-        fail "neither curl nor wget is here: download the archive and give its path"
-      fi
+      download "$archive" "$file"
       ;;
   esac
   [ -r "$file" ] || fail "$file cannot be read"
@@ -234,6 +267,26 @@ find_executable() {
   install -m 755 "$executable" "$scratch/mailroom"
   version=$("$scratch/mailroom" version 2>/dev/null) ||
     fail "$executable does not run here: is it for $(uname -m) and this C library?"
+}
+
+# Puts the Meilisearch that is wanted into the scratch folder, once its checksum is right and it runs on this machine.
+find_meilisearch() {
+  [ -n "$meilisearch" ] || return 0
+  local file=$meilisearch
+  case $meilisearch in
+    http://* | https://*)
+      file=$scratch/meilisearch.download
+      download "$meilisearch" "$file"
+      ;;
+  esac
+  [ -f "$file" ] || fail "$file is not there"
+  if [ -n "$meilisearch_sha256" ]; then
+    echo "${meilisearch_sha256,,}  $file" | sha256sum --check --status ||
+      fail "$meilisearch is not what its checksum says: nothing of it was run"
+  fi
+  install -m 755 "$file" "$scratch/meilisearch"
+  [[ $("$scratch/meilisearch" --version 2>/dev/null) == meilisearch\ * ]] ||
+    fail "$meilisearch is no Meilisearch that runs here: is it for $(uname -m) and this C library?"
 }
 
 ask_for() {
@@ -502,6 +555,27 @@ set_up() {
   rm -f "$progress/wanted"
 }
 
+# Beside the program, where the service cannot write. The server follows its settings; another executable it takes up when
+# it is started again.
+turn_on_meilisearch() {
+  [ -n "$meilisearch" ] || return 0
+  local there=''
+  if [ -e "$lib/meilisearch" ]; then there=yes; fi
+  if ! cmp -s "$scratch/meilisearch" "$lib/meilisearch"; then
+    step "Putting $("$scratch/meilisearch" --version) in place"
+    write_file "$lib/meilisearch" 755 root <"$scratch/meilisearch"
+    if [ -n "$there" ]; then
+      stopped=yes
+      systemctl stop "$unit"
+      start_and_wait || fail "the server does not answer. $why"
+      stopped=''
+    fi
+  fi
+  "$command" settings set search.meilisearchPath "$lib/meilisearch" >/dev/null
+  "$command" settings set search.engine meilisearch >/dev/null
+  say "Meilisearch is filled with the mail that is there; until then, searches are answered as before"
+}
+
 show_what_is_next() {
   local base host
   if [ -s "$progress/answer" ]; then
@@ -572,9 +646,11 @@ main() {
   fi
   ask_what_is_missing
   find_executable
+  find_meilisearch
   is_running || check_ports
   make_user_and_folders
   if is_installed && [ -f "$data/mailroom.db" ] && [ ! -f "$progress/wanted" ]; then upgrade; else install_first; fi
+  turn_on_meilisearch
   show_what_is_next
 }
 

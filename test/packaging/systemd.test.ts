@@ -11,6 +11,7 @@ import { machineMissing } from "./machine.ts";
 
 const PROJECT = join(import.meta.dir, "../..");
 const ROOT = process.env.MAILROOM_TEST_ROOT ?? "";
+const MEILISEARCH = process.env.MEILISEARCH_BIN;
 const missing =
   machineMissing ??
   (Bun.which("systemd-nspawn") === null
@@ -43,11 +44,24 @@ echo "$line"
 mailroom backup /var/backups/mailroom/mine --json
 mailroom backup verify /var/backups/mailroom/mine --json
 
+if [ -e /media/meilisearch ]; then
+  install searching --meilisearch /media/meilisearch
+  echo "@ sidecar"
+  until mailroom doctor --json | grep -o '"id":"search-engine","name":"Meilisearch","state":"ok","detail":"[^"]*"'; do sleep 0.1; done
+  sidecar=$(pidof meilisearch)
+  cat /proc/$sidecar/status
+  stat -c '%U %a' /usr/local/lib/mailroom/meilisearch
+fi
+
 echo "@ killed"
 before=$(main_pid)
 kill -KILL "$before"
 while [ "$(main_pid)" = "$before" ] || [ "$(main_pid)" = 0 ]; do sleep 0.1; done
 until_it_answers && systemctl is-active mailroom
+if [ -n "\${sidecar:-}" ]; then
+  until [ -n "$(pidof meilisearch)" ] && ! pidof meilisearch | grep -qw "$sidecar"; do sleep 0.1; done
+  pidof meilisearch | wc -w
+fi
 
 printf '#!/bin/bash\\nif [ "$1" = version ]; then echo 0.3.0; else exit 1; fi\\n' >/root/broken
 install upgrading --executable /root/broken
@@ -98,6 +112,7 @@ async function travel(): Promise<Map<string, string>> {
     builtExecutable ?? (await buildExecutable(join(temporaryFolder(), "mailroom"))),
     join(release, "mailroom"),
   );
+  if (MEILISEARCH !== undefined) copyFileSync(MEILISEARCH, join(place, "media/meilisearch"));
   writeFileSync(join(place, "media/journey"), JOURNEY);
   writeFileSync(join(place, "media/unit"), UNIT);
   const child = Bun.spawn(["unshare", "--mount", "bash", "-c", BOOT], {
@@ -112,7 +127,9 @@ async function travel(): Promise<Map<string, string>> {
   return new Map(parts.map((part) => [part.slice(0, part.indexOf("\n")), part.slice(part.indexOf("\n") + 1)]));
 }
 
-describe.skipIf(missing !== undefined)(`under systemd${missing ? ` (skipped: ${missing})` : ""}`, () => {
+const alone = MEILISEARCH === undefined ? ", without Meilisearch (MEILISEARCH_BIN names no server)" : "";
+
+describe.skipIf(missing !== undefined)(`under systemd${missing ? ` (skipped: ${missing})` : alone}`, () => {
   test("installed, confined, killed, not upgraded, and taken off", async () => {
     const said = await travel();
     expect(said.get("installing")).toContain("Keep these; they are not shown again");
@@ -132,7 +149,17 @@ describe.skipIf(missing !== undefined)(`under systemd${missing ? ` (skipped: ${m
     expect(JSON.parse(backup ?? "")).toMatchObject({ lacking: [] });
     expect(JSON.parse(verified ?? "")).toMatchObject({ ok: true });
 
-    expect(said.get("killed")).toBe("active\n");
+    if (MEILISEARCH !== undefined) {
+      expect(said.get("searching")).toEndWith("exit 0\n");
+      const sidecar = said.get("sidecar") ?? "";
+      expect(sidecar).toMatch(/"detail":"version \d+\.\d+\.\d+ answers/);
+      expect(sidecar).toContain(`Uid:\t${uid}\t${uid}\t${uid}\t${uid}\n`);
+      expect(sidecar).toMatch(/^NoNewPrivs:\t1$/m);
+      expect(sidecar).toMatch(/^Seccomp:\t2$/m);
+      // What is killed with the server, and by whom, leaves one.
+      expect(sidecar).toEndWith("\nroot 755\n");
+    }
+    expect(said.get("killed")).toBe(MEILISEARCH === undefined ? "active\n" : "active\n1\n");
     expect(said.get("upgrading")).toContain("version 0.3.0 did not come up, and the upgrade was undone");
     expect(said.get("upgrading")).toMatch(/\nexit 1\nactive\n\d+\.\d+\.\d+\n$/);
     // A wrong environment stays wrong however often it is tried.
