@@ -11,7 +11,16 @@ export type TlsMode =
   | { mode: "self-signed" }
   | { mode: "files"; cert: string; key: string }
   /** `directory`: URL of the authority's; `email`: whom it may write to. */
-  | { mode: "acme"; directory: string; email: string | undefined };
+  | { mode: "acme"; directory: string; email: string | undefined; challenge: ChallengeMode };
+
+/** How names are proven to an authority (RFC 8555 §8, RFC 8737), and for DNS, who changes it. */
+export type ChallengeMode =
+  | { type: "http" }
+  | { type: "tls-alpn" }
+  /** `program`: path of what is called as `present|cleanup NAME VALUE`. */
+  | { type: "dns-hook"; program: string }
+  /** `host` and `port` of the server that takes updates; `keyFile`: path of the TSIG key. */
+  | { type: "dns-update"; host: string; port: number; keyFile: string };
 
 export interface Config {
   /** Folder of everything the appliance keeps. */
@@ -78,15 +87,34 @@ function parseAcme(env: Environment): TlsMode {
   if (email !== undefined && !/^[^\s@,]+@[^\s@,]+$/.test(email)) {
     throw new ConfigError(`MAILROOM_ACME_EMAIL is "${email}": give one e-mail address`);
   }
-  return { mode: "acme", directory, email };
+  return { mode: "acme", directory, email, challenge: parseChallenge(env.MAILROOM_ACME_CHALLENGE || "http") };
 }
 
-/** The authority comes by HTTP, and asks for a name that all the world can look up. */
-function checkAcme({ tls, http, hostname }: Pick<Config, "tls" | "http" | "hostname">): void {
-  if (tls.mode !== "acme") return;
-  if (http === "off") {
+function parseChallenge(value: string): ChallengeMode {
+  if (value === "http" || value === "tls-alpn") return { type: value };
+  const [, program] = /^dns-hook:(\/[^\0]+)$/.exec(value) ?? [];
+  if (program !== undefined) return { type: "dns-hook", program };
+  const update = /^dns-update:(?:\[([0-9a-fA-F:.]+)\]|([^:,[\]\s]+))(?::(\d{1,5}))?,(\/[^\0]+)$/.exec(value);
+  const [, ip, host = ip, port = "53", keyFile] = update ?? [];
+  if (host === undefined || keyFile === undefined || Number(port) < 1 || Number(port) > 65_535) {
     throw new ConfigError(
-      "MAILROOM_TLS=acme needs MAILROOM_HTTP: the authority asks there, at port 80 of your address",
+      `MAILROOM_ACME_CHALLENGE is "${value}": give http, tls-alpn, dns-hook:/PATH or dns-update:HOST[:PORT],/KEYFILE`,
+    );
+  }
+  return { type: "dns-update", host, port: Number(port), keyFile };
+}
+
+/** The authority comes to a listener, unless it is to look into DNS, and asks for a name that all the world can look up. */
+function checkAcme({ tls, http, https, hostname }: Pick<Config, "tls" | "http" | "https" | "hostname">): void {
+  if (tls.mode !== "acme") return;
+  if (tls.challenge.type === "http" && http === "off") {
+    throw new ConfigError(
+      "MAILROOM_TLS=acme needs MAILROOM_HTTP: the authority asks there, at port 80 of your address (or set MAILROOM_ACME_CHALLENGE)",
+    );
+  }
+  if (tls.challenge.type === "tls-alpn" && https === "off") {
+    throw new ConfigError(
+      "MAILROOM_ACME_CHALLENGE=tls-alpn needs MAILROOM_HTTPS: the authority asks there, at port 443 of your address",
     );
   }
   if (!/[a-z]$/i.test(hostname) || !hostname.includes(".")) {

@@ -54,11 +54,45 @@ describe("the environment", () => {
   test("names an authority, Let's Encrypt unless told", () => {
     const env = { MAILROOM_TLS: "acme", MAILROOM_BASE_URL: "https://mail.example.com" };
     const directory = "https://acme-v02.api.letsencrypt.org/directory";
-    expect(readConfig(env).tls).toEqual({ mode: "acme", directory, email: undefined });
+    expect(readConfig(env).tls).toEqual({ mode: "acme", directory, email: undefined, challenge: { type: "http" } });
     const own = { MAILROOM_ACME_DIRECTORY: "https://ca.example:14000/dir", MAILROOM_ACME_EMAIL: "me@example.com" };
     expect(readConfig({ ...env, ...own }).tls).toEqual({
       ...{ mode: "acme", directory: "https://ca.example:14000/dir", email: "me@example.com" },
+      challenge: { type: "http" },
     });
+  });
+
+  test.each([
+    ["http", {}, { type: "http" }],
+    ["tls-alpn", { MAILROOM_HTTP: "off", MAILROOM_HTTPS: "0.0.0.0:443" }, { type: "tls-alpn" }],
+    ["dns-hook:/etc/mailroom/hook", { MAILROOM_HTTP: "off" }, { type: "dns-hook", program: "/etc/mailroom/hook" }],
+    [
+      "dns-update:ns.example.net,/etc/mailroom/tsig.key",
+      { MAILROOM_HTTP: "off" },
+      { type: "dns-update", host: "ns.example.net", port: 53, keyFile: "/etc/mailroom/tsig.key" },
+    ],
+    [
+      "dns-update:[2001:db8::53]:5353,/etc/key",
+      {},
+      { type: "dns-update", host: "2001:db8::53", port: 5353, keyFile: "/etc/key" },
+    ],
+  ] as const)("names are proven by %s", (value, env, challenge) => {
+    const base = { MAILROOM_TLS: "acme", MAILROOM_BASE_URL: "https://mail.example.com" };
+    expect(readConfig({ ...base, MAILROOM_ACME_CHALLENGE: value, ...env }).tls).toMatchObject({ challenge });
+  });
+
+  test.each([
+    "dns",
+    "dns-hook:relative/hook",
+    "dns-update:ns.example.net",
+    "dns-update:,/etc/key",
+    "dns-update:ns.example.net:0,/etc/key",
+    "dns-update:ns.example.net:70000,/etc/key",
+    "dns-update:ns.example.net,key",
+    "tls-alpn-01",
+  ])("MAILROOM_ACME_CHALLENGE=%s is refused", (value) => {
+    const env = { MAILROOM_TLS: "acme", MAILROOM_HOSTNAME: "mail.example.com", MAILROOM_ACME_CHALLENGE: value };
+    expect(() => readConfig(env)).toThrow("MAILROOM_ACME_CHALLENGE");
   });
 
   test.each([
@@ -66,6 +100,7 @@ describe("the environment", () => {
     ["MAILROOM_HOSTNAME", { MAILROOM_HOSTNAME: "localhost" }],
     ["MAILROOM_HOSTNAME", { MAILROOM_HOSTNAME: "[192.0.2.1]" }],
     ["MAILROOM_HTTP", { MAILROOM_HOSTNAME: "mail.example.com", MAILROOM_HTTP: "off" }],
+    ["MAILROOM_HTTPS", { MAILROOM_HOSTNAME: "mail.example.com", MAILROOM_ACME_CHALLENGE: "tls-alpn" }],
     ["MAILROOM_ACME_DIRECTORY", { MAILROOM_ACME_DIRECTORY: "http://ca.example/dir" }],
     ["MAILROOM_ACME_DIRECTORY", { MAILROOM_ACME_DIRECTORY: "letsencrypt" }],
     ["MAILROOM_ACME_EMAIL", { MAILROOM_ACME_EMAIL: "a@b.example,c@d.example" }],

@@ -14,6 +14,7 @@ import { join } from "node:path";
 import { openHttpClient } from "../http-client.ts";
 import { type Account, AuthorityRefusal, type BegunOrder, ChallengeFailure, openAuthority } from "./authority.ts";
 import type { CertificateSetup, Source } from "./certificates.ts";
+import { openChallenge } from "./challenge.ts";
 import { type KeyPair, loadPair, problemOf, readPrivately, savePair, savePrivately } from "./pair.ts";
 import { afterFailure, covers, renewalTime, retryTimeOf, type Trouble } from "./schedule.ts";
 import { selfSignedSource } from "./self-signed.ts";
@@ -55,14 +56,16 @@ async function readJson<T>(path: string): Promise<T | undefined> {
 const newKey = (): string =>
   generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey.export({ type: "pkcs8", format: "pem" }).toString();
 
-export function acmeSource(mode: { directory: string; email: string | undefined }, setup: CertificateSetup): Source {
+type AcmeMode = Extract<CertificateSetup["mode"], { mode: "acme" }>;
+
+export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
   const { hostname, folder, runtime, log } = setup;
   const names = setup.names ?? (async () => ({ main: hostname.toLowerCase(), others: [] }));
   const { directory, email } = mode;
   const fileOf = (name: string): string => join(folderOf(folder), name);
   const http = openHttpClient({ runtime, allow: () => EVERYWHERE });
   const authority = openAuthority({ directory, http, runtime });
-  const proofs = new Map<string, string>();
+  const challenge = openChallenge(mode.challenge, setup);
   const leftOut = new Map<string, number>();
   const stopped = Promise.withResolvers<never>();
   stopped.promise.catch(() => {});
@@ -104,7 +107,8 @@ export function acmeSource(mode: { directory: string; email: string | undefined 
       replaces: pair && suggested ? await renewalIdOf(pair.cert) : undefined,
       registered: (url) => savePrivately(fileOf("account.json"), JSON.stringify({ ...account, directory, url })),
       began: (order) => savePrivately(fileOf("order.json"), JSON.stringify({ ...order, directory, names: wanted })),
-      offer: (token, proof) => proofs.set(token, proof),
+      challenge: challenge.type,
+      show: challenge.show,
     });
     const obtained = { cert: signed.cert.trim(), key: signed.key.trim() };
     const problem = problemOf(obtained);
@@ -133,7 +137,14 @@ export function acmeSource(mode: { directory: string; email: string | undefined 
     // It is registered anew with the next attempt.
     const isForgotten = error instanceof AuthorityRefusal && error.type === "accountDoesNotExist";
     if (isForgotten) await rm(fileOf("account.json"), { force: true });
-    const facts = { directory, reason, names: wrong, failures: trouble.failures, retryAt: new Date(trouble.retryAt) };
+    const facts = {
+      directory,
+      challenge: challenge.type,
+      reason,
+      names: wrong,
+      failures: trouble.failures,
+      retryAt: new Date(trouble.retryAt),
+    };
     log.warn("no certificate could be obtained, the present one stays", facts);
     await saveState();
   }
@@ -159,11 +170,11 @@ export function acmeSource(mode: { directory: string; email: string | undefined 
       }
       await saveState();
       await rm(fileOf("order.json"), { force: true });
-      log.info("certificate obtained", { directory, names: wanted, until });
+      log.info("certificate obtained", { directory, challenge: challenge.type, names: wanted, until });
     } catch (error) {
       if ((error as Error).message !== STOPPING) await fail(error);
     } finally {
-      proofs.clear();
+      await challenge.clear();
     }
   }
 
@@ -181,7 +192,8 @@ export function acmeSource(mode: { directory: string; email: string | undefined 
       const next = Math.max(dueAt(wanted), state.trouble ? retryTimeOf(state.trouble, runtime.now()) : 0);
       return Math.max(runtime.now() + 1_000, Math.min(next, runtime.now() + LOOK_MS));
     },
-    proof: (token) => proofs.get(token),
+    proof: (token) => challenge.proof?.(token),
+    alpn: challenge.alpn,
     trouble: () => state.trouble,
     stop() {
       stopped.reject(new Error(STOPPING));

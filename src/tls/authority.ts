@@ -82,8 +82,21 @@ export interface OrderRequest {
   registered(url: string): Promise<void>;
   /** Resolves once it is safe to go on. */
   began(order: BegunOrder): Promise<void>;
-  /** Answers the challenge `token` with `proof` from now on. */
-  offer(token: string, proof: string): void;
+  /** RFC 8555 §8, RFC 8737. */
+  challenge: ChallengeType;
+  /** Resolves once the authority can see the proof. @throws Error that says why it cannot */
+  show(proof: Proof): Promise<void>;
+}
+
+export type ChallengeType = "http-01" | "tls-alpn-01" | "dns-01";
+
+/** What shows that a name is ours. */
+export interface Proof {
+  /** The name that is to be proven, lower case. */
+  host: string;
+  token: string;
+  /** The key authorization, or for DNS its digest, as the type of challenge has it. */
+  value: string;
 }
 
 /** When a certificate is best renewed (RFC 9773 §4.2); epoch ms. */
@@ -182,12 +195,15 @@ export function openAuthority({ directory, http, runtime }: AuthorityParts): Aut
     if (current.status === "pending") {
       for (const authorization of await client.getAuthorizations(current)) {
         if (authorization.status === "valid") continue;
-        const host = authorization.identifier.value;
-        const challenge = authorization.challenges.find(({ type }) => type === "http-01");
-        if (!challenge) throw new ChallengeFailure(host, "the authority offers no HTTP-01 challenge");
-        request.offer(challenge.token, await client.getChallengeKeyAuthorization(challenge));
-        await client.completeChallenge(challenge);
+        const host = authorization.identifier.value.toLowerCase();
+        const challenge = authorization.challenges.find(({ type }) => type === request.challenge);
+        if (!challenge) {
+          throw new ChallengeFailure(host, `the authority offers no ${request.challenge.toUpperCase()} challenge`);
+        }
+        const value = await client.getChallengeKeyAuthorization(challenge);
         try {
+          await request.show({ host, token: challenge.token, value });
+          await client.completeChallenge(challenge);
           await client.waitForValidStatus(challenge);
         } catch (error) {
           throw error instanceof AuthorityRefusal ? error : new ChallengeFailure(host, (error as Error).message);

@@ -7,6 +7,7 @@ import type { Log } from "../log.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Job } from "../scheduler.ts";
 import { acmeSource } from "./acme.ts";
+import type { AlpnProofs } from "./alpn-front.ts";
 import { fileSource } from "./files.ts";
 import type { KeyPair } from "./pair.ts";
 import type { Trouble } from "./schedule.ts";
@@ -22,6 +23,8 @@ export interface Certificates {
   job: Job;
   /** What to show the authority that asks for a challenge's `token` (RFC 8555 §8.3); undefined for one that is not ours. */
   proof(token: string): string | undefined;
+  /** What to show the authority that comes to the HTTPS listener (RFC 8737); undefined when it is not told to. */
+  alpn?: AlpnProofs | undefined;
   /** Why there is no certificate, or no later one, though there should be. */
   trouble(): Trouble | undefined;
   /** Ends what is under way. */
@@ -44,7 +47,7 @@ export interface CertificateSetup {
   folder: string;
   /** Those in the certificate that an authority signs, as of now. By default, `hostname`. */
   names?: () => Promise<Names>;
-  runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer" | "dns" | "authorities">;
+  runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer" | "dns" | "secureDns" | "authorities">;
   log: Log;
 }
 
@@ -55,6 +58,7 @@ export interface Source {
   /** Calls `replace` with the pair in force from now on, if it is another. Resolves with when to look again, epoch ms. */
   look(replace: (pair: KeyPair) => void): Promise<number>;
   proof?: Certificates["proof"];
+  alpn?: AlpnProofs | undefined;
   trouble?: Certificates["trouble"];
   stop?: Certificates["stop"];
 }
@@ -85,6 +89,7 @@ export async function openCertificates(setup: CertificateSetup): Promise<Certifi
         }),
     },
     proof: (token) => source.proof?.(token),
+    alpn: source.alpn,
     trouble: () => source.trouble?.(),
     stop: () => source.stop?.(),
   };

@@ -1,4 +1,5 @@
 /** The door to @peculiar/x509, which is loaded only when it is needed: it costs 0.1 s and 17 MB, and is rarely. */
+import { createHash } from "node:crypto";
 import { isIP } from "node:net";
 import type { KeyPair } from "./pair.ts";
 
@@ -8,8 +9,20 @@ async function load() {
   return await import("@peculiar/x509");
 }
 
-/** A certificate that nobody vouches for. Times in epoch ms. `name`: host name or IP address. `random`: its number. */
-export async function selfSign(name: string, from: number, until: number, random: Uint8Array): Promise<KeyPair> {
+/** id-pe-acmeIdentifier (RFC 8737 §3) */
+const ACME_IDENTIFIER = "1.3.6.1.5.5.7.1.31";
+
+/**
+ * A certificate that nobody vouches for. Times in epoch ms. `name`: host name or IP address. `random`: its number.
+ * `proof`: the key authorization that it is to show an authority (RFC 8737 §3).
+ */
+export async function selfSign(
+  name: string,
+  from: number,
+  until: number,
+  random: Uint8Array,
+  proof?: string,
+): Promise<KeyPair> {
   const x509 = await load();
   const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
   const keys = await crypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
@@ -25,11 +38,17 @@ export async function selfSign(name: string, from: number, until: number, random
       new x509.SubjectAlternativeNameExtension([{ type: isIP(name) ? "ip" : "dns", value: name }]),
       new x509.BasicConstraintsExtension(false, undefined, true),
       new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth]),
+      ...(proof === undefined ? [] : [new x509.Extension(ACME_IDENTIFIER, true, octetString(digestOf(proof)))]),
     ],
   });
   const key = await crypto.subtle.exportKey("pkcs8", keys.privateKey);
   return { cert: certificate.toString("pem"), key: x509.PemConverter.encode(key, "PRIVATE KEY") };
 }
+
+const digestOf = (text: string): Buffer => createHash("sha256").update(text).digest();
+
+/** In DER, of less than 128 bytes. */
+const octetString = (bytes: Uint8Array): Uint8Array<ArrayBuffer> => Uint8Array.of(4, bytes.length, ...bytes);
 
 /** How an authority that gives renewal information calls a certificate of its own (RFC 9773 §4.1); PEM. */
 export async function renewalIdOf(cert: string): Promise<string | undefined> {

@@ -9,11 +9,12 @@
  */
 import { connect, type Socket } from "node:net";
 import { createServer, type TLSSocket } from "node:tls";
+import { createAlpnFront } from "../tls/alpn-front.ts";
 import type { Certificates, KeyPair } from "../tls/certificates.ts";
 import type { HttpListenerParts, HttpServer, Origin } from "./listener.ts";
 
 export interface HttpsServerParts extends Pick<HttpListenerParts, "listen" | "runtime" | "log"> {
-  certificates: Pick<Certificates, "current" | "onChange">;
+  certificates: Pick<Certificates, "current" | "onChange" | "alpn">;
   /** Starts the HTTP listener behind. */
   behind(parts: Required<Pick<HttpListenerParts, "listen" | "originOf">>): HttpServer;
 }
@@ -76,25 +77,29 @@ export async function createHttpsServer({
     log.debug("TLS handshake failed", { error });
     socket.destroy();
   });
+  const { alpn: proofs } = certificates;
+  const listener = proofs
+    ? createAlpnFront({ proofs, pass: (socket) => void server.emit("connection", socket), runtime, log })
+    : server;
   const forget = certificates.onChange((pair) => server.setSecureContext(tlsOptions(pair)));
   try {
     await new Promise<void>((resolve, reject) => {
-      server.once("error", reject);
-      server.listen(listen.port, listen.host, resolve);
+      listener.once("error", reject);
+      listener.listen(listen.port, listen.host, resolve);
     });
   } catch (error) {
     forget();
     await http.stop(0);
     throw error;
   }
-  server.on("error", (error) => log.debug("HTTPS listener", { error }));
-  const bound = server.address();
+  listener.on("error", (error) => log.debug("HTTPS listener", { error }));
+  const bound = listener.address();
 
   return {
     address: { host: listen.host, port: typeof bound === "object" && bound ? bound.port : listen.port },
     async stop(graceMs) {
       forget();
-      server.close();
+      listener.close();
       await http.stop(graceMs);
       // Their last answers have been read from behind; those who take them too slowly are cut off.
       if (open.size > 0 && graceMs > 0) {

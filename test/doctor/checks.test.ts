@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { writeBackupState } from "../../src/backup/state.ts";
-import { readConfig } from "../../src/config.ts";
+import { type ChallengeMode, readConfig } from "../../src/config.ts";
 import type { Finding, State, World } from "../../src/doctor/check.ts";
 import { examine } from "../../src/doctor/examine.ts";
 import { operatingSystem, type System } from "../../src/doctor/system.ts";
@@ -123,12 +123,15 @@ describe("one thing wrong", () => {
   const TROUBLE = {
     trouble: { failures: 2, at: START, retryAt: START + 20 * 60_000, reason: "connection refused" },
   };
-  const askingAuthority = (state: object) => async (b: Bench) => {
-    b.world.config = { ...b.world.config, tls: { mode: "acme", directory: "https://ca.test/dir", email: undefined } };
-    mkdirSync(join(b.data, "tls/acme"), { recursive: true });
-    writeFileSync(join(b.data, "tls/acme/state.json"), JSON.stringify(state));
-    await shows(HOST, 60)(b);
-  };
+  const askingAuthority =
+    (state: object, challenge: ChallengeMode = { type: "http" }) =>
+    async (b: Bench) => {
+      const tls = { mode: "acme", directory: "https://ca.test/dir", email: undefined, challenge } as const;
+      b.world.config = { ...b.world.config, tls };
+      mkdirSync(join(b.data, "tls/acme"), { recursive: true });
+      writeFileSync(join(b.data, "tls/acme/state.json"), JSON.stringify(state));
+      await shows(HOST, 60)(b);
+    };
   const message = `INSERT INTO threads (id, mailbox_id, folder, unread, starred, last_message_at, has_attachments, message_count, next_ordinal, received_on, subject, subject_key, snippet, counterpart, participants)
       VALUES ('thr_1', 'mbx_1', 'inbox', 0, 0, 1, 0, 1, 2, 'a', '', '', '', '{}', '[]')`;
   /** One, and some that came at the start. */
@@ -254,6 +257,24 @@ describe("one thing wrong", () => {
       "bad",
       /Port 80 of mail\.example\.test .* 09:20 UTC/,
       askingAuthority(TROUBLE),
+    ],
+    [
+      "an authority that does not come through to port 443",
+      ...(["certificate", "bad"] as const),
+      /Port 443 .* MAILROOM_HTTPS/,
+      askingAuthority(TROUBLE, { type: "tls-alpn" }),
+    ],
+    [
+      "a hook that fails",
+      ...(["certificate", "bad"] as const),
+      /\/etc\/hook must publish _acme-challenge\.mail\.example\.test .* by hand/,
+      askingAuthority(TROUBLE, { type: "dns-hook", program: "/etc/hook" }),
+    ],
+    [
+      "a DNS server that takes no update",
+      ...(["certificate", "bad"] as const),
+      /192\.0\.2\.53 must let the key in \/etc\/tsig change/,
+      askingAuthority(TROUBLE, { type: "dns-update", host: "192.0.2.53", port: 53, keyFile: "/etc/tsig" }),
     ],
     ["an authority that has not been asked yet", "certificate", "warning", /again/, askingAuthority({})],
     ["a certificate for another name", "certificate", "bad", /MAILROOM_HOSTNAME/, shows("other.test", 60)],

@@ -1,9 +1,9 @@
 /**
  * Pebble, the ACME server that Let's Encrypt tests clients with: a child process on free ports, which finds every name on
- * this machine and asks for HTTP-01 at a port that leads to whoever is under test.
+ * this machine and asks for proofs at ports that lead to whoever is under test.
  */
 import { writeFileSync } from "node:fs";
-import { createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { startDnsServer, type Zone } from "./dns-server.ts";
 import { atEndOfFile } from "./end.ts";
@@ -26,6 +26,8 @@ export interface Pebble {
   zone: Zone;
   /** Sends its questions for proofs to this origin from now on; those before wait. */
   askAt(origin: string): void;
+  /** Carries its connections for TLS-ALPN-01 to this port of 127.0.0.1 from now on, once it is known. */
+  askTlsAt(port: Promise<number>): void;
   /** Paths it asked for. */
   asked: string[];
   /** Certificate of the root that signs what it issues. */
@@ -67,6 +69,21 @@ export async function startPebble(
       return fetch((await origin.promise) + pathname, { redirect: "manual" });
     },
   });
+  let tlsPort: Promise<number> | undefined;
+  const tlsProxy = createServer(async (outer) => {
+    outer.pause();
+    if (tlsPort === undefined) return outer.destroy();
+    const inner = connect(await tlsPort, "127.0.0.1");
+    for (const [from, to] of [
+      [outer, inner],
+      [inner, outer],
+    ] as const) {
+      from.pipe(to);
+      from.on("error", () => to.destroy());
+    }
+  });
+  await new Promise<void>((resolve) => tlsProxy.listen(0, "127.0.0.1", resolve));
+  tlsProxy.unref();
   const folder = temporaryFolder();
   const pair = await makePair("localhost");
   writeFileSync(join(folder, "cert.pem"), pair.cert);
@@ -78,7 +95,7 @@ export async function startPebble(
     certificate: join(folder, "cert.pem"),
     privateKey: join(folder, "key.pem"),
     httpPort: proxy.port,
-    tlsPort: 1,
+    tlsPort: (tlsProxy.address() as { port: number }).port,
     ocspResponderURL: "",
     externalAccountBindingRequired: false,
     retryAfter: { authz: 1, order: 1 },
@@ -112,6 +129,9 @@ export async function startPebble(
       origin.resolve(next);
       origin = Promise.withResolvers();
       origin.resolve(next);
+    },
+    askTlsAt(port) {
+      tlsPort = port;
     },
     asked,
     async suggest(cert, suggestedWindow) {

@@ -1,18 +1,16 @@
 /** Certificates from an authority: a real one (Pebble) that says yes, and others that say no. */
-import { afterEach, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { connect, type TLSSocket } from "node:tls";
-import { createLog } from "../../src/log.ts";
 import { readAcmeTrouble } from "../../src/tls/acme.ts";
-import { type Certificates, type KeyPair, type Names, openCertificates } from "../../src/tls/certificates.ts";
+import type { KeyPair } from "../../src/tls/certificates.ts";
+import { atEndOfTest, HOST, place } from "../harness/acme-place.ts";
 import { boot } from "../harness/appliance.ts";
 import { zone } from "../harness/dns-server.ts";
-import { temporaryFolder } from "../harness/folder.ts";
-import { noPebble, type Pebble, startPebble } from "../harness/pebble.ts";
+import { noPebble, startPebble } from "../harness/pebble.ts";
 import { makePair } from "../harness/remote-mx.ts";
-import { fakeRuntime } from "../harness/runtime.ts";
 import { connectSmtp } from "../harness/smtp-client.ts";
 
 if (noPebble) console.warn(`certificates from a real ACME server: skipped, ${noPebble}`);
@@ -20,53 +18,7 @@ if (noPebble) console.warn(`certificates from a real ACME server: skipped, ${noP
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
-const HOST = "mail.example.test";
 const HERE = { a: ["127.0.0.1"] };
-
-const closers: (() => void)[] = [];
-afterEach(() => {
-  for (const close of closers.splice(0)) close();
-});
-
-/** The certificates of a data folder on a clock that starts now, and a server that shows proofs. */
-function place({ directory, authority }: Pick<Pebble, "directory" | "authority">, folder = temporaryFolder()) {
-  const runtime = fakeRuntime({ dns: zone({}), authorities: [authority] });
-  runtime.advanceTo(Date.now());
-  const lines: Record<string, unknown>[] = [];
-  const log = createLog("debug", runtime.now, (line) => lines.push(JSON.parse(line)));
-  let names: Names = { main: HOST, others: [] };
-  let certificates: Certificates | undefined;
-  const proofs = Bun.serve({
-    hostname: "127.0.0.1",
-    port: 0,
-    fetch: ({ url }) => new Response(certificates?.proof(url.split("/").at(-1) ?? "") ?? "no proof"),
-  });
-  closers.push(() => {
-    certificates?.stop();
-    void proofs.stop(true);
-  });
-  return {
-    folder,
-    runtime,
-    lines,
-    origin: `http://127.0.0.1:${proofs.port}`,
-    ask: (others: string[]) => {
-      names = { main: HOST, others };
-    },
-    /** As at a start; the one before is stopped. */
-    async open() {
-      certificates?.stop();
-      const mode = { mode: "acme", directory, email: "admin@example.test" } as const;
-      const setup = { mode, hostname: HOST, folder, names: async () => names, runtime, log };
-      const opened = await openCertificates(setup);
-      certificates = opened;
-      const seen: KeyPair[] = [];
-      opened.onChange((pair) => seen.push(pair));
-      return { ...opened, seen, look: () => opened.job.runDue(runtime.now()) as Promise<number> };
-    },
-    file: (name: string) => join(folder, "tls/acme", name),
-  };
-}
 
 const certificateOf = ({ cert }: KeyPair): X509Certificate => new X509Certificate(cert);
 const namesIn = (pair: KeyPair) => certificateOf(pair).subjectAltName?.split(", ").sort();
@@ -216,7 +168,7 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
     const pebble = await startPebble({ [HOST]: HERE });
     const at = place(pebble);
     const empty = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response("nothing", { status: 404 }) });
-    closers.push(() => void empty.stop(true));
+    atEndOfTest(() => void empty.stop(true));
     pebble.askAt(`http://127.0.0.1:${empty.port}`);
     let opened = await at.open();
     const waits: number[] = [];
@@ -323,7 +275,7 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
     const first = await at.open();
     await first.look();
     const other = await startPebble({ [HOST]: HERE });
-    const moved = place({ directory: other.directory, authority: other.authority }, at.folder);
+    const moved = place(other, { folder: at.folder });
     other.askAt(moved.origin);
     const second = await moved.open();
     expect(second.current()).toEqual(first.current());
@@ -368,7 +320,7 @@ describe("an authority that gives none", () => {
         return Response.json(problem, { status: 429, headers: { "retry-after": after } });
       },
     });
-    closers.push(() => void server.stop(true));
+    atEndOfTest(() => void server.stop(true));
     const at = place({ directory: `https://localhost:${server.port}/dir`, authority: pair.cert });
     const { look, trouble } = await at.open();
     const begin = at.runtime.now();
@@ -398,7 +350,7 @@ describe("an authority that gives none", () => {
         return new Promise<Response>(() => {});
       },
     });
-    closers.push(() => void server.stop(true));
+    atEndOfTest(() => void server.stop(true));
     const at = place({ directory: `https://localhost:${server.port}/dir`, authority: pair.cert });
     const { look, stop, trouble } = await at.open();
     const looked = look();

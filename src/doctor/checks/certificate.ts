@@ -1,6 +1,6 @@
 /** The certificate that clients are shown: for whom it is, by whom, and how long it is good for. */
 import { X509Certificate } from "node:crypto";
-import type { Config } from "../../config.ts";
+import type { ChallengeMode, Config } from "../../config.ts";
 import { readAcmeTrouble } from "../../tls/acme.ts";
 import type { Check, Finding, World } from "../check.ts";
 import { reachedAt } from "./listeners.ts";
@@ -31,7 +31,7 @@ async function judge({ config, runtime }: World, certificate: X509Certificate): 
   const days = Math.floor((certificate.validToDate.getTime() - runtime.now()) / DAY_MS);
   const renew =
     config.tls.mode === "acme"
-      ? "See in the server's log why it is not renewed (journalctl -u mailroom | grep -i certificate); port 80 must be reachable from outside."
+      ? `See in the server's log why it is not renewed (journalctl -u mailroom | grep -i certificate). ${needOf(config.tls.challenge, config.hostname)}`
       : config.tls.mode === "files"
         ? `Put a newer one into ${config.tls.cert}: it is taken up by itself.`
         : "Restart the server: it makes a newer one.";
@@ -42,7 +42,7 @@ async function judge({ config, runtime }: World, certificate: X509Certificate): 
     return { state: "bad", detail: `it is not for ${config.hostname}`, todo };
   }
   if (config.tls.mode === "acme") {
-    const trouble = await judgeAuthority(config, certificate);
+    const trouble = await judgeAuthority(config, config.tls.challenge, certificate);
     if (trouble) return trouble;
   }
   if (days < LATE_DAYS) return { state: "warning", detail: `it is good until ${until}`, todo: renew };
@@ -57,6 +57,7 @@ async function judge({ config, runtime }: World, certificate: X509Certificate): 
 /** What keeps the authority from giving a certificate, or a later one; undefined when nothing does. */
 async function judgeAuthority(
   { data, hostname }: Config,
+  challenge: ChallengeMode,
   certificate: X509Certificate,
 ): Promise<Judgement | undefined> {
   const isOurs = certificate.verify(certificate.publicKey);
@@ -69,6 +70,22 @@ async function judgeAuthority(
   return {
     state: isOurs ? "bad" : "warning",
     detail: `the authority gave ${isOurs ? "none" : "no other one"}: ${trouble.reason}`,
-    todo: `Port 80 of ${hostname} must lead to MAILROOM_HTTP from everywhere. It is tried again by itself, next at ${again} UTC.`,
+    todo: `${needOf(challenge, hostname)} It is tried again by itself, next at ${again} UTC.`,
   };
+}
+
+/** What the authority has to find to be convinced. */
+function needOf(challenge: ChallengeMode, hostname: string): string {
+  const { type } = challenge;
+  if (type === "http") {
+    return `Port 80 of ${hostname} must lead to MAILROOM_HTTP from everywhere; where it cannot, MAILROOM_ACME_CHALLENGE=tls-alpn needs port 443 alone.`;
+  }
+  if (type === "tls-alpn") {
+    return `Port 443 of ${hostname} must lead to MAILROOM_HTTPS from everywhere, with no proxy that ends TLS on the way.`;
+  }
+  const record = `_acme-challenge.${hostname}`;
+  if (type === "dns-hook") {
+    return `${challenge.program} must publish ${record} (TXT) within minutes; run it by hand as the service's user: present ${record}. test`;
+  }
+  return `The server ${challenge.host} must let the key in ${challenge.keyFile} change ${record} (TXT), or where its CNAME leads.`;
 }

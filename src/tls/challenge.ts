@@ -1,0 +1,60 @@
+/**
+ * How names are proven to an authority (contract: MAILROOM_ACME_CHALLENGE): by what is answered at port 80 of the name, by
+ * a certificate at its port 443, or by a record in DNS.
+ *
+ * Invariant: a proof is shown only while an order is under way, and taken away whatever becomes of it.
+ */
+import type { ChallengeMode } from "../config.ts";
+import type { AlpnProofs } from "./alpn-front.ts";
+import type { ChallengeType, Proof } from "./authority.ts";
+import type { CertificateSetup } from "./certificates.ts";
+import type { KeyPair } from "./pair.ts";
+import { selfSign } from "./x509.ts";
+
+export interface Challenge {
+  readonly type: ChallengeType;
+  /** Resolves once the authority can see the proof. @throws Error that says why it cannot. */
+  show(proof: Proof): Promise<void>;
+  /** Takes away whatever is shown. Never rejects. */
+  clear(): Promise<void>;
+  /** What to answer who asks for a token over HTTP (RFC 8555 §8.3). */
+  proof?(token: string): string | undefined;
+  /** What to show at the HTTPS listener. */
+  alpn?: AlpnProofs;
+}
+
+export function openChallenge(mode: ChallengeMode, setup: CertificateSetup): Challenge {
+  return mode.type === "tls-alpn" ? alpnChallenge(setup) : httpChallenge();
+}
+
+function httpChallenge(): Challenge {
+  const proofs = new Map<string, string>();
+  return {
+    type: "http-01",
+    async show({ token, value }) {
+      proofs.set(token, value);
+    },
+    async clear() {
+      proofs.clear();
+    },
+    proof: (token) => proofs.get(token),
+  };
+}
+
+const DAY_MS = 24 * 60 * 60_000;
+
+/** Its certificates are for the authority alone: alpn-front.ts shows them. */
+function alpnChallenge({ runtime }: Pick<CertificateSetup, "runtime">): Challenge {
+  const pairs = new Map<string, KeyPair>();
+  return {
+    type: "tls-alpn-01",
+    async show({ host, value }) {
+      const now = runtime.now();
+      pairs.set(host, await selfSign(host, now - DAY_MS, now + 7 * DAY_MS, runtime.randomBytes(16), value));
+    },
+    async clear() {
+      pairs.clear();
+    },
+    alpn: { isPending: () => pairs.size > 0, pairFor: (name) => pairs.get(name) },
+  };
+}
