@@ -39,6 +39,8 @@ Of a first installation; asked for where a terminal is there:
   --hostname HOST        this machine's name in DNS; mail.DOMAIN if left out
   --acme-email ADDRESS   whom the certificate authority may write to; --email if left out
   --tls MODE             acme (the default), self-signed, or files:CERT,KEY
+  --acme-challenge HOW   how the authority is convinced: http (port 80, the default), tls-alpn (port 443 alone),
+                         dns-hook:/PROGRAM or dns-update:HOST[:PORT],/KEYFILE (no port; README.md tells more)
   --behind-proxy         ports 80 and 443 belong to a proxy on this machine: the web stays on 127.0.0.1:8025
   --password-stdin       read your password from standard input; made up and shown if left out
 
@@ -63,7 +65,7 @@ misuse() {
 readonly meilisearch_release=https://github.com/meilisearch/meilisearch/releases/download/v1.21.0
 
 executable='' archive=${MAILROOM_ARCHIVE:-} sha256=${MAILROOM_SHA256:-}
-domain='' email='' name='' workspace='' hostname='' acme_email='' tls=acme
+domain='' email='' name='' workspace='' hostname='' acme_email='' acme_challenge='' tls=acme
 behind_proxy='' password_stdin='' ask=yes ready_seconds=120 uninstall=''
 meilisearch='' meilisearch_sha256='' with_meilisearch=''
 forwarded=()
@@ -73,7 +75,7 @@ read_options() {
     local taken=2
     case $1 in
       --executable | --archive | --sha256 | --domain | --email | --name | --workspace | --hostname | --acme-email | \
-        --tls | --ready-seconds | --meilisearch | --meilisearch-sha256)
+        --acme-challenge | --tls | --ready-seconds | --meilisearch | --meilisearch-sha256)
         [ $# -ge 2 ] || misuse "$1 needs a value"
         ;;
       *) taken=1 ;;
@@ -88,6 +90,7 @@ read_options() {
       --workspace) workspace=$2 ;;
       --hostname) hostname=${2,,} ;;
       --acme-email) acme_email=$2 ;;
+      --acme-challenge) acme_challenge=$2 ;;
       --tls) tls=$2 ;;
       --ready-seconds) ready_seconds=$2 ;;
       --meilisearch) meilisearch=$2 ;;
@@ -118,6 +121,11 @@ read_options() {
   case $tls in
     acme | self-signed | files:*,*) ;;
     *) misuse "--tls takes acme, self-signed or files:CERT,KEY" ;;
+  esac
+  case $acme_challenge in
+    '' | http | dns-hook:/* | dns-update:*,/*) ;;
+    tls-alpn) [ -z "$behind_proxy" ] || misuse "--acme-challenge tls-alpn needs port 443, which --behind-proxy leaves to another" ;;
+    *) misuse "--acme-challenge takes http, tls-alpn, dns-hook:/PROGRAM or dns-update:HOST[:PORT],/KEYFILE" ;;
   esac
 }
 
@@ -329,6 +337,7 @@ MAILROOM_SUBMISSIONS=$every:465
 MAILROOM_TLS=$tls
 END
   if [ "$tls" = acme ]; then echo "MAILROOM_ACME_EMAIL=$acme_email"; fi
+  if [ -n "$acme_challenge" ]; then echo "MAILROOM_ACME_CHALLENGE=$acme_challenge"; fi
   if [ -n "$behind_proxy" ]; then
     printf '%s\n' MAILROOM_HTTP=127.0.0.1:8025 MAILROOM_HTTPS=off MAILROOM_TRUSTED_PROXIES=127.0.0.0/8,::1/128
   else

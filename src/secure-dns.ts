@@ -19,7 +19,7 @@ import {
   streamEncode,
 } from "dns-packet";
 
-export type SecureType = "A" | "AAAA" | "MX" | "TLSA";
+export type SecureType = "A" | "AAAA" | "MX" | "TLSA" | "TXT";
 
 /** RFC 6698 §2.1 */
 export interface Tlsa {
@@ -37,6 +37,8 @@ export interface SecureAnswer {
   /** Host names of MX records, lower case without a final dot, those of TLSA records; empty when there are none. */
   hosts: string[];
   tlsa: Tlsa[];
+  /** Those of TXT records, each put together from its strings. */
+  texts: string[];
 }
 
 export interface NameServer {
@@ -190,6 +192,7 @@ function read(answer: DecodedPacket, asked: string, type: SecureType): SecureAns
       const { usage, selector, matchingType, certificate } = record.data;
       return { usage, selector, matchingType, data: certificate };
     }),
+    texts: own.flatMap((record) => (record.type === "TXT" ? [record.data].flat().map(String).join("") : [])),
   };
 }
 

@@ -73,6 +73,7 @@ export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
   let state: State = {};
   let suggested: Awaited<ReturnType<typeof authority.renewalWindow>>;
   let askWindowAt = 0;
+  let isFirstLook = true;
 
   const saveState = () => savePrivately(fileOf("state.json"), JSON.stringify(state));
 
@@ -185,6 +186,9 @@ export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
       return pair ?? (await selfSignedSource(setup).first());
     },
     async look(replace) {
+      // What a crash left behind; an order that is gone on with shows its proofs again.
+      if (isFirstLook) await challenge.clear();
+      isFirstLook = false;
       const wanted = await wantedNames();
       if (pair && state.directory === directory) await askWindow(pair.cert);
       const waiting = state.trouble ? retryTimeOf(state.trouble, runtime.now()) : 0;
@@ -197,6 +201,7 @@ export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
     trouble: () => state.trouble,
     stop() {
       stopped.reject(new Error(STOPPING));
+      challenge.stop?.();
       http.close();
     },
   };

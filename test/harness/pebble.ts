@@ -52,10 +52,10 @@ const freePort = (): Promise<number> =>
     });
   });
 
-/** `env`: PEBBLE_… variables. `seconds`: how long its certificates are valid. */
+/** `env`: PEBBLE_… variables. `seconds`: how long its certificates are valid. `dns`: whom it asks instead, `ip:port`. */
 export async function startPebble(
   zone: Zone,
-  { env = {}, seconds = 7_776_000 }: { env?: Record<string, string>; seconds?: number } = {},
+  { env = {}, seconds = 7_776_000, dns }: { env?: Record<string, string>; seconds?: number; dns?: string } = {},
 ): Promise<Pebble> {
   if (program === null) throw new Error(noPebble);
   let origin = Promise.withResolvers<string>();
@@ -103,8 +103,8 @@ export async function startPebble(
     profiles: { default: { description: "all there is", validityPeriod: seconds } },
   };
   writeFileSync(join(folder, "config.json"), JSON.stringify({ pebble }));
-  const dns = await startDnsServer(zone);
-  const child = Bun.spawn([program, "-config", join(folder, "config.json"), "-dnsserver", dns.address], {
+  const asks = dns ?? (await startDnsServer(zone)).address;
+  const child = Bun.spawn([program, "-config", join(folder, "config.json"), "-dnsserver", asks], {
     env: { PEBBLE_VA_NOSLEEP: "1", PEBBLE_WFE_NONCEREJECT: "0", ...env },
     stdio: ["ignore", "pipe", "inherit"],
   });

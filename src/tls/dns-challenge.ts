@@ -1,0 +1,101 @@
+/**
+ * DNS-01 (RFC 8555 §8.4): a TXT record at `_acme-challenge.` of the name, or where its CNAME leads, so that a small zone
+ * of its own can be delegated for it.
+ *
+ * Invariant: what is to be published is written to <data>/tls/acme/records.json first, and stays there until it is taken
+ * away again: neither a crash nor a server that does not answer leaves a record behind for good.
+ */
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { Log } from "../log.ts";
+import type { Runtime } from "../runtime.ts";
+import type { Challenge } from "./challenge.ts";
+import { readPrivately, savePrivately } from "./pair.ts";
+import { awaitPublished, followAliases } from "./published.ts";
+
+/** Whoever changes TXT records. Names without a final dot; others of the same name stay. */
+export interface DnsRecords {
+  /** @throws Error for people */
+  add(name: string, value: string): Promise<void>;
+  /** One that is not there is fine. @throws Error for people */
+  remove(name: string, value: string): Promise<void>;
+  /** Ends what is under way. */
+  stop(): void;
+}
+
+export interface DnsChallengeParts {
+  records: DnsRecords;
+  /** Where records.json is kept. */
+  folder: string;
+  runtime: Pick<Runtime, "now" | "setTimer" | "dns" | "secureDns">;
+  log: Log;
+}
+
+interface Published {
+  name: string;
+  value: string;
+}
+
+/** Those that cannot be taken away are tried again with the next certificate; of more than that, the oldest are let be. */
+const MOST_KEPT = 50;
+/** A server that is stopping waits no longer for them. */
+const LAST_MS = 3_000;
+
+export function dnsChallenge({ records, folder, runtime, log }: DnsChallengeParts): Challenge {
+  const path = join(folder, "records.json");
+  const stopped = Promise.withResolvers<void>();
+  let isStopped = false;
+
+  async function kept(): Promise<Published[]> {
+    try {
+      return JSON.parse((await readPrivately(path)) ?? "[]") as Published[];
+    } catch {
+      return [];
+    }
+  }
+
+  async function keep(list: readonly Published[]): Promise<void> {
+    if (list.length === 0) await rm(path, { force: true });
+    else await savePrivately(path, JSON.stringify(list.slice(-MOST_KEPT)));
+  }
+
+  async function removeAll(): Promise<void> {
+    for (const { name, value } of await kept()) {
+      try {
+        await records.remove(name, value);
+        await keep((await kept()).filter((one) => one.name !== name || one.value !== value));
+      } catch (error) {
+        log.warn("a record for the certificate authority stays in DNS for now", {
+          name,
+          reason: (error as Error).message,
+        });
+        if (isStopped) return;
+      }
+    }
+  }
+
+  return {
+    type: "dns-01",
+    async show({ host, value }) {
+      const name = await followAliases(`_acme-challenge.${host}`, runtime.dns);
+      await keep([...(await kept()), { name, value }]);
+      await records.add(name, value);
+      await awaitPublished(name, value, { runtime, stopped: stopped.promise });
+    },
+    async clear() {
+      const removed = removeAll().catch((error) => log.warn("records.json cannot be written", { error }));
+      await Promise.race([removed, stopped.promise]);
+      if (!isStopped) return;
+      const late = Promise.withResolvers<void>();
+      const cancelTimer = runtime.setTimer(late.resolve, LAST_MS);
+      await Promise.race([removed, late.promise]);
+      cancelTimer();
+      records.stop();
+    },
+    stop() {
+      isStopped = true;
+      stopped.resolve();
+      records.stop();
+    },
+  };
+}

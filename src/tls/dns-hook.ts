@@ -1,0 +1,54 @@
+/**
+ * Records changed by a program of the operator's, called as `PROGRAM present|cleanup NAME. VALUE`: those that lego's
+ * `exec` provider calls can be used as they are.
+ *
+ * Invariant: what it prints is kept and shown nowhere, since it may name secrets; it ends in time, with all it started.
+ */
+import type { Runtime } from "../runtime.ts";
+import type { DnsRecords } from "./dns-challenge.ts";
+
+const LONGEST_MS = 2 * 60_000;
+
+export function openDnsHook(program: string, runtime: Pick<Runtime, "setTimer">): DnsRecords {
+  const running = new Set<() => void>();
+
+  async function call(action: "present" | "cleanup", name: string, value: string): Promise<void> {
+    // A group of its own, to be ended as one.
+    const child = Bun.spawn([program, action, `${name}.`, value], {
+      ...{ cwd: "/", detached: true },
+      stdio: ["ignore", "ignore", "ignore"],
+    });
+    let isLate = false;
+    const end = () => killGroup(child.pid);
+    running.add(end);
+    const cancelTimer = runtime.setTimer(() => {
+      isLate = true;
+      end();
+    }, LONGEST_MS);
+    const status = await child.exited;
+    cancelTimer();
+    running.delete(end);
+    const problem = isLate
+      ? `did not end within ${LONGEST_MS / 1_000} s`
+      : status === 0
+        ? undefined
+        : `ended with ${child.signalCode ?? `status ${status}`}`;
+    if (problem !== undefined) throw new Error(`${program} ${action} ${name}. ${problem}`);
+  }
+
+  return {
+    add: (name, value) => call("present", name, value),
+    remove: (name, value) => call("cleanup", name, value),
+    stop() {
+      for (const end of running) end();
+    },
+  };
+}
+
+function killGroup(pid: number): void {
+  try {
+    process.kill(-pid, "SIGKILL");
+  } catch {
+    // It has ended already.
+  }
+}

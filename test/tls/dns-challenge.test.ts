@@ -1,0 +1,320 @@
+/** DNS-01: by a program of the operator's and by updates of a real DNS server, as a real authority sees it. */
+import { describe, expect, test } from "bun:test";
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { ChallengeMode } from "../../src/config.ts";
+import { ConfigError } from "../../src/errors.ts";
+import { createLog } from "../../src/log.ts";
+import type { Runtime, SecureDns } from "../../src/runtime.ts";
+import { createSecureDns } from "../../src/secure-dns.ts";
+import { openChallenge } from "../../src/tls/challenge.ts";
+import { HOST, place } from "../harness/acme-place.ts";
+import { type Records, type Zone, zone } from "../harness/dns-server.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { noKnot, startKnot } from "../harness/knot.ts";
+import { noPebble, startPebble } from "../harness/pebble.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
+
+const NAME = `_acme-challenge.${HOST}`;
+const NS: Zone = { "example.test": { ns: ["ns1.example.test"] }, "ns1.example.test": { a: ["192.0.2.53"] } };
+
+/** A hook that notes what it is called with; `more`: shell lines that come after. */
+function hook(more = "") {
+  const folder = temporaryFolder();
+  const program = join(folder, "hook");
+  writeFileSync(program, `#!/bin/sh\necho "$@" >> ${folder}/calls\n${more}\n`);
+  chmodSync(program, 0o700);
+  const calls = (): string[] =>
+    existsSync(join(folder, "calls")) ? readFileSync(join(folder, "calls"), "utf8").trim().split("\n") : [];
+  return {
+    folder,
+    program,
+    calls,
+    /** What is published by then, of each name. */
+    texts(name: string): string[] {
+      const texts = new Set<string>();
+      for (const call of calls()) {
+        const [action, of, value = ""] = call.split(" ");
+        if (of === `${name}.` && action === "present") texts.add(value);
+        if (of === `${name}.` && action === "cleanup") texts.delete(value);
+      }
+      return [...texts];
+    },
+    rewrite: (lines: string) => writeFileSync(program, `#!/bin/sh\necho "$@" >> ${folder}/calls\n${lines}\n`),
+  };
+}
+
+/** The record that a hook publishes at a name. */
+const publishedBy = ({ texts }: ReturnType<typeof hook>, name = NAME): Records => ({
+  get txt() {
+    return texts(name);
+  },
+});
+
+const log = createLog("silent", Date.now, () => {});
+
+/** A challenge in a data folder of its own, in a world of this DNS. */
+function challengeOf(mode: ChallengeMode, world: Partial<Runtime> = {}, folder = temporaryFolder()) {
+  const runtime = fakeRuntime({ dns: zone(NS), ...world });
+  const lines: Record<string, unknown>[] = [];
+  const noting = createLog("debug", runtime.now, (line) => lines.push(JSON.parse(line)));
+  const challenge = openChallenge(mode, { folder, runtime, log: noting });
+  return { challenge, runtime, folder, lines, file: join(folder, "tls/acme/records.json") };
+}
+
+const PROOF = { host: HOST, token: "token", value: "a-digest" };
+
+describe.skipIf(noPebble !== undefined)("a real authority gives a certificate", () => {
+  test("for records that a hook publishes, one after the other, and nothing of them stays", async () => {
+    const script = hook();
+    const names: Zone = { ...NS, [NAME]: publishedBy(script) };
+    names["_acme-challenge.app.example.test"] = publishedBy(script, "_acme-challenge.app.example.test");
+    const pebble = await startPebble(names);
+    const at = place(pebble, { challenge: { type: "dns-hook", program: script.program }, world: { dns: zone(names) } });
+    at.ask(["app.example.test"]);
+    const { look, seen, trouble } = await at.open();
+    await look();
+    expect([seen.length, trouble()]).toEqual([1, undefined]);
+    // In whichever order the authority asks for them.
+    const calls = script.calls().map((call) => call.split(" ").slice(0, 2).join(" "));
+    const both = (action: string) => [`${action} _acme-challenge.app.example.test.`, `${action} ${NAME}.`];
+    expect([calls.slice(0, 2).sort(), calls.slice(2).sort()]).toEqual([both("present"), both("cleanup")]);
+    expect([script.texts(NAME), existsSync(at.file("records.json"))]).toEqual([[], false]);
+    expect(pebble.asked).toEqual([]);
+  }, 30_000);
+
+  test.skipIf(noKnot !== undefined)(
+    "for one that a real DNS server takes, where a CNAME leads",
+    async () => {
+      const target = "mail.proofs.example.test";
+      const knot = await startKnot({ "example.test": [`${NAME}. 60 CNAME ${target}.`] });
+      const names: Zone = { ...NS, [NAME]: { cname: target } };
+      const server = { host: "127.0.0.1", port: knot.port };
+      let id = 0;
+      const real = createSecureDns([], () => ++id);
+      const asked: string[] = [];
+      const secureDns: SecureDns = {
+        servers: [],
+        ask(to, name, type) {
+          asked.push(`${to.host}:${to.port} ${name}`);
+          return real.ask(server, name, type);
+        },
+      };
+      // Pebble asks one server for everything, which knows where the alias leads.
+      const pebble = await startPebble({}, { dns: `127.0.0.1:${knot.port}` });
+      const challenge = { type: "dns-update", ...server, keyFile: knot.keyFile } as const;
+      const at = place(pebble, { challenge, world: { dns: zone(names), secureDns } });
+      const { look, seen, trouble } = await at.open();
+      await look();
+      expect([trouble(), seen.length]).toEqual([undefined, 1]);
+      expect(asked).toEqual([`192.0.2.53:53 ${target}`]);
+      expect((await real.ask(server, target, "TXT")).texts).toEqual([]);
+      expect(JSON.stringify(at.lines)).not.toContain(knot.secret);
+    },
+    30_000,
+  );
+
+  test("not for a hook that fails, which is said and waited after, without asking the authority to look", async () => {
+    const script = hook("echo token=s3cret; echo s3cret >&2; exit 3");
+    const pebble = await startPebble({ ...NS, [NAME]: publishedBy(script) });
+    const at = place(pebble, { challenge: { type: "dns-hook", program: script.program } });
+    const { look, trouble, seen } = await at.open();
+    await look();
+    const reason = `${HOST}: ${script.program} present ${NAME}. ended with status 3`;
+    expect(trouble()).toMatchObject({ failures: 1, reason: expect.stringContaining(reason) });
+    expect([seen, existsSync(at.file("order.json"))]).toEqual([[], false]);
+    expect(JSON.stringify(at.lines) + readFileSync(at.file("state.json"), "utf8")).not.toContain("s3cret");
+    // What it could not take away is taken away later.
+    expect(JSON.parse(readFileSync(at.file("records.json"), "utf8"))).toHaveLength(1);
+    const calls = script.calls().length;
+    await look();
+    expect(script.calls()).toHaveLength(calls);
+  }, 30_000);
+});
+
+describe("a hook", () => {
+  test("that does not end is ended with all it started, after two minutes", async () => {
+    const script = hook("sleep 600 & echo $! > $0.pid; wait");
+    const { challenge, runtime } = challengeOf({ type: "dns-hook", program: script.program });
+    const shown = challenge.show(PROOF);
+    let failed = false;
+    shown.catch(() => {
+      failed = true;
+    });
+    while (!existsSync(`${script.program}.pid`)) await Bun.sleep(5);
+    runtime.advanceTo(runtime.now() + 119_000);
+    expect(failed).toBe(false);
+    runtime.advanceTo(runtime.now() + 1_000);
+    await expect(shown).rejects.toThrow(`${script.program} present ${NAME}. did not end within 120 s`);
+    const pid = Number(readFileSync(`${script.program}.pid`, "utf8"));
+    // Its parent is gone: who takes it over buries it in its own time.
+    while (existsSync(`/proc/${pid}`) && !/State:\s+Z/.test(readFileSync(`/proc/${pid}/status`, "utf8"))) {
+      await Bun.sleep(5);
+    }
+  });
+
+  test("gets name and value as they are, whatever a shell would make of them", async () => {
+    const script = hook();
+    const dns = zone({
+      [NAME]: { cname: "$(touch x).example.test" },
+      "$(touch x).example.test": publishedBy(script, "x"),
+    });
+    const { challenge } = challengeOf({ type: "dns-hook", program: script.program }, { dns });
+    const shown = challenge.show({ ...PROOF, value: "-n" }).catch(() => {});
+    while (script.calls().length === 0) await Bun.sleep(5);
+    expect(script.calls()).toEqual(["present $(touch x).example.test. -n"]);
+    challenge.stop?.();
+    await shown;
+  });
+
+  test.each([
+    ["is not there", () => "/nowhere/hook"],
+    [
+      "may not be run",
+      () => {
+        const { program } = hook();
+        chmodSync(program, 0o600);
+        return program;
+      },
+    ],
+  ])("that %s is refused at start", (_, program) => {
+    const path = program();
+    expect(() =>
+      openChallenge({ type: "dns-hook", program: path }, { folder: "/", runtime: fakeRuntime(), log }),
+    ).toThrow(new RegExp(`MAILROOM_ACME_CHALLENGE: cannot run ${path}`));
+  });
+
+  test.each([
+    ["is not there", undefined],
+    ["holds none", "secret"],
+  ])("as for the file of a key that %s", (_, text) => {
+    const keyFile = join(temporaryFolder(), "key");
+    if (text !== undefined) writeFileSync(keyFile, text);
+    const open = () =>
+      openChallenge(
+        { type: "dns-update", host: "127.0.0.1", port: 53, keyFile },
+        { folder: "/", runtime: fakeRuntime(), log },
+      );
+    expect(open).toThrow(ConfigError);
+    expect(open).toThrow(keyFile);
+  });
+});
+
+describe("a record", () => {
+  /** DNS servers by address, and what each says of any TXT record. */
+  function servers(texts: Record<string, string[] | "silent">): Pick<Runtime, "dns" | "secureDns"> {
+    const names: Zone = { "example.test": { ns: ["ns1.example.test"] }, "ns1.example.test": { a: Object.keys(texts) } };
+    const secureDns: SecureDns = {
+      servers: [],
+      async ask({ host }, name) {
+        const found = texts[host];
+        if (found === undefined || found === "silent") throw new Error("no answer");
+        return { authenticated: false, name, hosts: [], tlsa: [], texts: found };
+      },
+    };
+    return { dns: zone(names), secureDns };
+  }
+
+  /** Moves the clock from wait to wait until it is over, and says how long it took. */
+  async function waited(runtime: ReturnType<typeof fakeRuntime>, shown: Promise<void>, change = () => {}) {
+    const begin = runtime.now();
+    let isOver = false;
+    const over = shown.finally(() => {
+      isOver = true;
+    });
+    over.catch(() => {});
+    while (!isOver) {
+      await new Promise((resolve) => setImmediate(resolve));
+      const next = runtime.nextTimer();
+      // The hook's own limit is further off than any wait.
+      if (next !== undefined && next - runtime.now() <= 20_000) {
+        change();
+        runtime.advanceTo(next);
+      }
+    }
+    await over;
+    return runtime.now() - begin;
+  }
+
+  test("is waited for until every server that answers has it", async () => {
+    const texts: Record<string, string[] | "silent"> = {
+      "192.0.2.1": [PROOF.value],
+      "192.0.2.2": [],
+      "192.0.2.3": "silent",
+    };
+    const { challenge, runtime } = challengeOf({ type: "dns-hook", program: hook().program }, servers(texts));
+    let waits = 0;
+    const change = () => {
+      if (++waits === 3) texts["192.0.2.2"] = ["another", PROOF.value];
+    };
+    expect(await waited(runtime, challenge.show(PROOF), change)).toBe(7_000);
+  });
+
+  test("that one never has is given up after five minutes, naming it", async () => {
+    const texts = { "192.0.2.1": [PROOF.value], "192.0.2.2": ["another"] };
+    const { challenge, runtime } = challengeOf({ type: "dns-hook", program: hook().program }, servers(texts));
+    const gaveUp = await waited(runtime, challenge.show(PROOF)).catch((error: Error) => error.message);
+    expect(gaveUp).toBe(`after 5 minutes, DNS server 192.0.2.2 still lacks the TXT record ${NAME}`);
+  });
+
+  test("is looked for by our resolver where no server can be asked", async () => {
+    const script = hook();
+    const { secureDns } = servers({});
+    const dns = zone({ ...NS, [NAME]: publishedBy(script) });
+    const { challenge, runtime } = challengeOf(
+      { type: "dns-hook", program: script.program },
+      { dns, ...(secureDns && { secureDns }) },
+    );
+    expect(await waited(runtime, challenge.show(PROOF))).toBe(0);
+  });
+
+  test("is taken away after a crash, and once more where that failed", async () => {
+    const script = hook();
+    const dns = zone({ ...NS, [NAME]: publishedBy(script) });
+    const mode = { type: "dns-hook", program: script.program } as const;
+    const { challenge, folder, file } = challengeOf(mode, { dns });
+    await challenge.show(PROOF);
+    expect(JSON.parse(readFileSync(file, "utf8"))).toEqual([{ name: NAME, value: PROOF.value }]);
+    script.rewrite("exit 1");
+    const second = challengeOf(mode, { dns }, folder);
+    await second.challenge.clear();
+    expect(second.lines).toMatchObject([{ level: "warn", name: NAME }]);
+    expect(existsSync(file)).toBe(true);
+    script.rewrite("");
+    const third = challengeOf(mode, { dns }, folder);
+    await third.challenge.clear();
+    expect([script.texts(NAME), existsSync(file)]).toEqual([[], false]);
+    const calls = script.calls().length;
+    await third.challenge.clear();
+    expect(script.calls()).toHaveLength(calls);
+  });
+
+  test("damaged notes of what was published harm nothing", async () => {
+    const { challenge, file, folder } = challengeOf({ type: "dns-hook", program: hook().program });
+    mkdirSync(join(folder, "tls/acme"), { recursive: true });
+    writeFileSync(file, '[{"name":');
+    await challenge.clear();
+    rmSync(file);
+  });
+
+  test("is taken away also by a server that stops, which waits three seconds at most", async () => {
+    const script = hook();
+    const dns = zone({ ...NS, [NAME]: publishedBy(script) });
+    const { challenge, file } = challengeOf({ type: "dns-hook", program: script.program }, { dns });
+    await challenge.show(PROOF);
+    challenge.stop?.();
+    await challenge.clear();
+    expect([script.texts(NAME), existsSync(file)]).toEqual([[], false]);
+
+    const slow = hook('[ "$1" = present ] || { touch $0.cleaning; sleep 600; }');
+    const names = zone({ ...NS, [NAME]: publishedBy(slow) });
+    const waiting = challengeOf({ type: "dns-hook", program: slow.program }, { dns: names });
+    await waiting.challenge.show(PROOF);
+    waiting.challenge.stop?.();
+    const cleared = waiting.challenge.clear();
+    while (!existsSync(`${slow.program}.cleaning`)) await Bun.sleep(5);
+    waiting.runtime.advanceTo(waiting.runtime.now() + 3_000);
+    await cleared;
+    expect(existsSync(waiting.file)).toBe(true);
+  });
+});
