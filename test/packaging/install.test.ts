@@ -52,6 +52,20 @@ const upgrade = (machine: Machine, version: string): Promise<Ran> =>
     ...["--executable", `/media/release/${version}`, "--ready-seconds", version === "hanging" ? "2" : "100"],
   );
 
+test.each([
+  ["--acme-challenge", "dns"],
+  ["--acme-challenge", "dns-hook:hook"],
+  ["--acme-challenge", "dns-update:ns.example.test"],
+  ["--acme-challenge", "tls-alpn", "--behind-proxy"],
+])("%s %s is refused before anything is looked at", async (...options) => {
+  const script = join(import.meta.dir, "../../install.sh");
+  const child = Bun.spawn(["bash", script, ...options], { stdio: ["ignore", "ignore", "pipe"] });
+  expect([await child.exited, await new Response(child.stderr).text()]).toEqual([
+    2,
+    expect.stringContaining("install.sh: --acme-challenge "),
+  ]);
+});
+
 async function freshlyInstalled(): Promise<{ machine: Machine; key: string }> {
   const machine = await boot();
   return { machine, key: keyOf(await installed(machine, ...FIRST, ...OFFLINE)) };
@@ -99,7 +113,7 @@ describe.skipIf(machineMissing !== undefined)(
   () => {
     test("a fresh machine: one command, and mail comes in", async () => {
       const machine = await boot();
-      const said = await installed(machine, ...FIRST);
+      const said = await installed(machine, ...FIRST, "--acme-challenge", "tls-alpn");
       const key = keyOf(said);
       expect(said).toMatch(/^password: \S{20}$/m);
       for (const record of ["MX", "v=spf1", "v=DKIM1", "v=DMARC1", "mailroom-verify="]) expect(said).toContain(record);
@@ -113,7 +127,7 @@ describe.skipIf(machineMissing !== undefined)(
       );
       await machine.bash(`${connect(443)}; [ -e /proc/self/fd/3 ]`);
       expect(machine.read("etc/mailroom/mailroom.env")).toContain(
-        "MAILROOM_TLS=acme\nMAILROOM_ACME_EMAIL=ada@example.test\n",
+        "MAILROOM_TLS=acme\nMAILROOM_ACME_EMAIL=ada@example.test\nMAILROOM_ACME_CHALLENGE=tls-alpn\n",
       );
 
       // The server and the commands are the same user's; what they keep is nobody else's.
