@@ -240,7 +240,19 @@ export function createAppliance(
         const sourceOf = createSourceReader(config.trustedProxies);
         const api = createApi({ ...base, ...performing, slowdown, touchKey, sourceOf, baseUrl });
         const web = createWeb({
-          ...{ ...base, ...performing, people, domains, developers, outbound, firstRun, sourceOf, baseUrl, identity },
+          ...{
+            ...base,
+            ...performing,
+            people,
+            domains,
+            developers,
+            outbound,
+            firstRun,
+            doctor,
+            sourceOf,
+            baseUrl,
+            identity,
+          },
           mailApps: {
             host: hostname,
             submission: portOf(listeners.submission),

@@ -1,11 +1,15 @@
-/** The doctor of one appliance: asked by hand, and once a day by itself. */
+/**
+ * The doctor of one appliance: asked by hand, and once a day by itself.
+ *
+ * Invariant: one examination at a time. Who asks while one is under way is told what that finds.
+ */
 
 import type { Log } from "../log.ts";
 import { isClaimed } from "../store/claim.ts";
 import type { Check, Finding, World } from "./check.ts";
 import { CHECKS, examine } from "./examine.ts";
 import { operatingSystem, type System } from "./system.ts";
-import { createWatch, type Watch, type WatchParts } from "./watch.ts";
+import { createWatch, type Look, readLastLook, type Watch, type WatchParts } from "./watch.ts";
 
 /** For tests. */
 export interface DoctorOptions {
@@ -14,9 +18,20 @@ export interface DoctorOptions {
   checks?: Readonly<Record<string, Check>>;
 }
 
+/** What is known without looking. */
+export interface Known {
+  /** The examination under way: how many checks it has, and the names of those that are not through. */
+  running: { checks: number; waitingFor: string[] } | undefined;
+  /** The last one in this process. */
+  last: Look | undefined;
+  /** The last one that was made by itself. */
+  daily: Look | undefined;
+}
+
 export interface Doctor {
   /** Never rejects. */
   examine(): Promise<Finding[]>;
+  known(): Promise<Known>;
   /** Looks daily. */
   watch(parts: Pick<WatchParts, "notifyAdmins" | "operators">): Watch;
 }
@@ -26,6 +41,32 @@ export function createDoctor(
   { system = operatingSystem, checks = CHECKS }: DoctorOptions = {},
 ): Doctor {
   const folder = parts.config.data;
-  const look = () => examine({ ...parts, system, serving: isClaimed(folder) }, checks);
-  return { examine: look, watch: (rest) => createWatch({ ...rest, folder, examine: look, log }) };
+  const waitingFor = new Set<string>();
+  let running: Promise<Finding[]> | undefined;
+  let last: Look | undefined;
+
+  async function look(): Promise<Finding[]> {
+    const at = parts.runtime.now();
+    for (const name of Object.keys(checks)) waitingFor.add(name);
+    const world = { ...parts, system, serving: isClaimed(folder) };
+    const findings = await examine(world, checks, (name) => waitingFor.delete(name));
+    last = { at, findings };
+    running = undefined;
+    return findings;
+  }
+
+  function examineOnce(): Promise<Finding[]> {
+    running ??= look();
+    return running;
+  }
+
+  return {
+    examine: examineOnce,
+    known: async () => ({
+      running: running && { checks: Object.keys(checks).length, waitingFor: [...waitingFor] },
+      last,
+      daily: await readLastLook(folder),
+    }),
+    watch: (rest) => createWatch({ ...rest, folder, examine: examineOnce, log }),
+  };
 }

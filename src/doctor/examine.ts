@@ -31,8 +31,12 @@ export const CHECKS: Readonly<Record<string, Check>> = {
   backup: checkBackup,
 };
 
-/** Runs the checks at once. Never rejects: a check that fails is a finding. */
-export async function examine(world: World, checks: Readonly<Record<string, Check>> = CHECKS): Promise<Finding[]> {
+/** Runs the checks at once. Never rejects: a check that fails is a finding. `onMade`: told of each check that is through. */
+export async function examine(
+  world: World,
+  checks: Readonly<Record<string, Check>> = CHECKS,
+  onMade: (check: string) => void = () => {},
+): Promise<Finding[]> {
   const found = await Promise.all(
     Object.entries(checks).map(async ([id, check]): Promise<Finding[]> => {
       try {
@@ -40,6 +44,8 @@ export async function examine(world: World, checks: Readonly<Record<string, Chec
       } catch (error) {
         const reason = error instanceof Error ? error.message : String(error);
         return [{ id, name: `The check "${id}"`, state: "unknown", detail: `it could not be made: ${reason}` }];
+      } finally {
+        onMade(id);
       }
     }),
   );

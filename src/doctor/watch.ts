@@ -1,7 +1,7 @@
 /**
  * The same checks, once a day, beside the running server. The admins are mailed when a finding turns bad, once until it is
- * well again, and when it is. What was found is kept in a small file beside the database, so that a restart tells nothing
- * twice. What could not be found out leaves a finding as it was.
+ * well again, and when it is. What was found, and when, is kept in a small file beside the database, so that a restart tells
+ * nothing twice. What could not be found out leaves a finding as it was.
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -27,17 +27,28 @@ const FIRST_MS = 15 * 60_000;
 /** In the data folder. */
 const FINDINGS_FILE = "doctor.json";
 
-/** Names of what was bad when it was last looked at, by id. */
-type Bad = Record<string, string>;
+/** What was found, and when that was begun, epoch ms. */
+export interface Look {
+  at: number;
+  findings: Finding[];
+}
 
-async function readBad(path: string): Promise<Bad> {
+interface Kept {
+  last?: Look;
+  /** Names of what is known to be bad, by id. */
+  bad?: Record<string, string>;
+}
+
+async function readKept(folder: string): Promise<Kept> {
   try {
-    const { bad } = JSON.parse(await readFile(path, "utf8")) as { bad?: Bad };
-    return bad ?? {};
+    return JSON.parse(await readFile(join(folder, FINDINGS_FILE), "utf8")) as Kept;
   } catch {
     return {};
   }
 }
+
+/** What was found when the server last looked by itself, in this or an earlier process; `folder`: the data folder. */
+export const readLastLook = async (folder: string): Promise<Look | undefined> => (await readKept(folder)).last;
 
 export interface Watch {
   job: Job;
@@ -46,31 +57,30 @@ export interface Watch {
 }
 
 export function createWatch({ folder, examine, notifyAdmins, operators, log }: WatchParts): Watch {
-  const path = join(folder, FINDINGS_FILE);
   const { promise: stopping, resolve: stop } = Promise.withResolvers<undefined>();
   let next: number | undefined;
 
-  async function look(): Promise<void> {
+  async function look(now: number): Promise<void> {
     const findings = await Promise.race([examine(), stopping]);
     if (findings === undefined) return;
-    const before = await readBad(path);
+    const { bad: before = {} } = await readKept(folder);
     const turned = findings.filter(({ id, state }) => state === "bad" && before[id] === undefined);
     const well = findings.filter(({ id, state }) => isWell(state) && before[id] !== undefined);
     for (const { id, detail } of turned) log.warn("turned bad", { finding: id, detail });
     for (const { id, detail } of well) log.info("well again", { finding: id, detail });
-    if (turned.length + well.length === 0) return;
-    const workspaceId = operators();
+    const workspaceId = turned.length + well.length > 0 ? operators() : undefined;
     if (workspaceId !== undefined) await notifyAdmins({ workspaceId, ...letterOf(turned, well) }, () => {});
     const still = Object.entries(before).filter(([id]) => !well.some((finding) => finding.id === id));
     const bad = Object.fromEntries([...still, ...turned.map(({ id, name }) => [id, name] as const)]);
-    await writeText(path, `${JSON.stringify({ bad })}\n`);
+    const kept: Kept = { last: { at: now, findings }, bad };
+    await writeText(join(folder, FINDINGS_FILE), `${JSON.stringify(kept)}\n`);
   }
 
   async function runDue(now: number): Promise<number> {
     next ??= now + FIRST_MS;
     if (now < next) return next;
     next = now + DAY_MS;
-    await look();
+    await look(now);
     return next;
   }
   return { job: { name: "doctor", runDue }, stop: () => stop(undefined) };

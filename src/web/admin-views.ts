@@ -1,4 +1,5 @@
 /** What the routes of administration answer; the browser code reads these types too. Times are ISO 8601. */
+import type { Finding } from "../doctor/check.ts";
 import type { DnsRecord, FoundRecord } from "../settings/dns.ts";
 import type { MailboxEntry, UserEntry } from "../settings/people.ts";
 import type { SettingRow } from "../store/options.ts";
@@ -71,3 +72,19 @@ export interface MailboxesView {
 }
 
 export type SettingView = Pick<SettingRow, "name" | "value" | "default" | "description">;
+
+/** An examination of the server, when it was begun. */
+export interface LookView {
+  at: string;
+  findings: Finding[];
+}
+
+/** GET /app/settings/doctor: what is known without looking. */
+export interface DoctorView {
+  /** Under way: how many checks it has, and the names of those that are not through. */
+  running: { checks: number; waitingFor: string[] } | null;
+  /** What was found last, since the server was started. */
+  last: LookView | null;
+  /** What the server found when it last looked by itself. */
+  daily: LookView | null;
+}

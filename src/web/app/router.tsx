@@ -156,6 +156,7 @@ const workspace = [
   createRoute({ getParentRoute: () => adminSettings, path: "domains", component: settingsPart("DomainsPage") }),
   createRoute({ getParentRoute: () => adminSettings, path: "outbound", component: settingsPart("OutboundPage") }),
   createRoute({ getParentRoute: () => adminSettings, path: "server", component: settingsPart("ServerPage") }),
+  createRoute({ getParentRoute: () => adminSettings, path: "doctor", component: settingsPart("DoctorPage") }),
   createRoute({ getParentRoute: () => adminSettings, path: "workspaces", component: settingsPart("WorkspacesPage") }),
 ] as const;
 

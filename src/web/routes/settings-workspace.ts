@@ -1,5 +1,6 @@
 /** All that settings have for running a workspace, beside what is for developers. For owners and admins; see settings.ts. */
 import type { Route } from "../route.ts";
+import { type DoctorParts, doctorRoutes } from "./settings-doctor.ts";
 import { type DomainsParts, domainsRoutes } from "./settings-domains.ts";
 import { type MailboxesParts, mailboxesRoutes } from "./settings-mailboxes.ts";
 import { type OutboundParts, outboundRoutes } from "./settings-outbound.ts";
@@ -8,6 +9,7 @@ import { type ServerParts, serverRoutes } from "./settings-server.ts";
 import { type WorkspacesParts, workspacesRoutes } from "./settings-workspaces.ts";
 
 export interface WorkspaceParts extends DomainsParts, MailboxesParts, OutboundParts, PeopleParts, WorkspacesParts {
+  doctor: DoctorParts["doctor"];
   options: MailboxesParts["options"] & ServerParts["options"];
 }
 
@@ -17,5 +19,6 @@ export const workspaceRoutes = (parts: WorkspaceParts): Route[] => [
   ...domainsRoutes(parts),
   ...outboundRoutes(parts),
   ...serverRoutes(parts),
+  ...doctorRoutes(parts),
   ...workspacesRoutes(parts),
 ];

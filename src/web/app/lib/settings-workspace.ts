@@ -1,6 +1,7 @@
 /** Asking the server for what runs a workspace: people, mailboxes, domains, outbound mail, the server's settings. */
 import { queryOptions } from "@tanstack/react-query";
 import type {
+  DoctorView,
   DomainView,
   MailboxAdminView,
   MailboxesView,
@@ -14,7 +15,9 @@ import type {
 import { ask, idOf } from "./ask.ts";
 
 export type {
+  DoctorView,
   DomainView,
+  LookView,
   MailboxAdminView,
   QueueEntryView,
   SettingView,
@@ -34,6 +37,7 @@ export const SHARES = [
 ] as const;
 
 const WHILE_REMOVING_MS = 2_000;
+const WHILE_EXAMINING_MS = 500;
 
 const of = <T>(name: string) =>
   queryOptions({ queryKey: [...WORKSPACE, name], queryFn: () => ask<T>("GET", `/settings/${name}`) });
@@ -50,6 +54,11 @@ export const suppressionsQuery = of<{ suppressions: SuppressionView[] }>("suppre
 export const queueQuery = of<QueueView>("queue");
 export const workspaceQuery = of<WorkspaceView>("workspace");
 export const workspacesQuery = of<{ workspaces: WorkspaceEntryView[] }>("workspaces");
+export const doctorQuery = {
+  ...of<DoctorView>("doctor"),
+  refetchInterval: ({ state }: { state: { data?: DoctorView | undefined } }) =>
+    state.data?.running ? WHILE_EXAMINING_MS : false,
+} as const;
 export const serverQuery = of<{ settings: SettingView[] }>("server");
 
 /** A domain with its records as the world sees them now. */
@@ -104,6 +113,8 @@ export const workspaceApi = {
     ask<WorkspaceEntryView>("POST", "/settings/workspaces", given),
   pauseWorkspace: ({ id, pausedReason }: { id: string; pausedReason: string | null }) =>
     ask<WorkspaceEntryView>("PATCH", `/settings/workspaces/${idOf(id)}`, { pausedReason }),
+
+  examine: () => ask<DoctorView>("POST", "/settings/doctor", {}),
 
   set: ({ name, value }: { name: string; value: string }) =>
     ask<SettingView>("PATCH", `/settings/server/${idOf(name)}`, { value }),

@@ -12,6 +12,7 @@ import {
   Send,
   ShieldCheck,
   Smartphone,
+  Stethoscope,
   UserRound,
   Users,
   Webhook,
@@ -59,6 +60,7 @@ export const SECTIONS = [
     title: "Server",
     sections: [
       { to: "/settings/server", name: "Limits and server", icon: Gauge, for: "operator" },
+      { to: "/settings/doctor", name: "Doctor", icon: Stethoscope, for: "operator" },
       { to: "/settings/workspaces", name: "Workspaces", icon: Boxes, for: "operator" },
     ],
   },

@@ -1,5 +1,6 @@
 /** The pages of settings: one file for browsers, so that who has opened one has them all. */
 export { AppPasswordsPage } from "./app-passwords.tsx";
+export { DoctorPage } from "./doctor.tsx";
 export { DomainsPage } from "./domains.tsx";
 export { KeysPage } from "./keys.tsx";
 export { SettingsLayout } from "./layout.tsx";

@@ -1,0 +1,123 @@
+/** What the doctor finds wrong with the server, and what to do; it looks when asked, and once a day by itself. */
+import { useQuery } from "@tanstack/react-query";
+import { CircleAlert, CircleCheck, CircleDashed, TriangleAlert } from "lucide-react";
+import { useChange } from "../../lib/settings.ts";
+import { type DoctorView, doctorQuery, type LookView, WORKSPACE, workspaceApi } from "../../lib/settings-workspace.ts";
+import { fullTime } from "../../lib/time.ts";
+import { Button } from "../../parts/button.tsx";
+import { Failed, Skeleton } from "../../parts/notice.tsx";
+import { Nothing, Panel, Rows, SettingsPage } from "../../parts/settings.tsx";
+
+type Finding = LookView["findings"][number];
+
+const STATES = {
+  bad: { icon: CircleAlert, className: "text-danger", text: "bad" },
+  warning: { icon: TriangleAlert, className: "text-ink", text: "warning" },
+  unknown: { icon: CircleDashed, className: "text-muted", text: "not known" },
+  ok: { icon: CircleCheck, className: "text-accent", text: "ok" },
+} as const;
+
+export function DoctorPage() {
+  const doctor = useQuery(doctorQuery);
+  const examine = useChange(workspaceApi.examine, { key: WORKSPACE });
+  if (doctor.isError) return <Failed error={doctor.error} retry={() => doctor.refetch()} />;
+  if (!doctor.data) return <Skeleton what="findings" />;
+  const { running, last, daily } = doctor.data;
+  const newest = last !== null && (daily === null || last.at >= daily.at) ? last : daily;
+  const busy = running !== null || examine.isPending;
+  return (
+    <SettingsPage
+      title="Doctor"
+      intro="It looks at the server, its DNS records and its way out to other servers, and says what to do where something is wrong. It looks once a day by itself, and writes to you when something turns bad."
+      action={
+        <Button kind="primary" aria-disabled={busy} onClick={() => !busy && examine.mutate(undefined)}>
+          {busy ? "Looking…" : "Look now"}
+        </Button>
+      }
+    >
+      <div role="status">
+        {running !== null && "It is looking. Some checks wait for other servers, half a minute at most."}
+        {running === null && newest !== null && `${summaryOf(newest)} Looked at ${fullTime(newest.at)}.`}
+      </div>
+      {running !== null && <Progress of={running} />}
+      {newest === null && running === null && <Nothing>It has not looked yet.</Nothing>}
+      {newest !== null && <Findings of={newest} />}
+      <p className="text-sm text-muted">{dailyLine(daily)}</p>
+    </SettingsPage>
+  );
+}
+
+function Progress({ of: { checks, waitingFor } }: { of: NonNullable<DoctorView["running"]> }) {
+  const made = checks - waitingFor.length;
+  return (
+    <div>
+      <progress aria-label="Checks made" value={made} max={checks} className="use-bar" />
+      <p className="mt-1 text-sm text-muted">
+        {made} of {checks} checks made
+        {waitingFor.length > 0 && `; waiting for ${waitingFor.join(", ")}`}
+      </p>
+    </div>
+  );
+}
+
+const countOf = ({ findings }: LookView, state: Finding["state"]): number =>
+  findings.filter((finding) => finding.state === state).length;
+
+function summaryOf(look: LookView): string {
+  const [bad, warnings] = [countOf(look, "bad"), countOf(look, "warning")];
+  if (bad === 0 && warnings === 0) return "Nothing needs attention.";
+  const warned = `${warnings} ${warnings === 1 ? "warning" : "warnings"}`;
+  if (bad === 0) return `${warned}.`;
+  return `${bad} ${bad === 1 ? "thing needs" : "things need"} attention${warnings > 0 ? `, ${warned}` : ""}.`;
+}
+
+const dailyLine = (daily: LookView | null): string =>
+  daily === null
+    ? "It has not looked by itself yet: it does a quarter of an hour after the server's start, then once a day."
+    : `It last looked by itself at ${fullTime(daily.at)}: ${countOf(daily, "bad")} bad, ${countOf(daily, "warning")} to know of.`;
+
+function Findings({ of: { findings } }: { of: LookView }) {
+  const toDo = findings.filter(({ state }) => state === "bad" || state === "warning");
+  const rest = findings.filter(({ state }) => state === "ok" || state === "unknown");
+  const byState = (a: Finding, b: Finding) => ORDER.indexOf(a.state) - ORDER.indexOf(b.state);
+  return (
+    <>
+      {toDo.length > 0 && (
+        <Panel title="Needs attention">
+          <Rows label="Needs attention">
+            {toDo.toSorted(byState).map((finding) => (
+              <Row key={finding.id} finding={finding} />
+            ))}
+          </Rows>
+        </Panel>
+      )}
+      {rest.length > 0 && (
+        <Panel title="As it should be">
+          <Rows label="As it should be">
+            {rest.toSorted(byState).map((finding) => (
+              <Row key={finding.id} finding={finding} />
+            ))}
+          </Rows>
+        </Panel>
+      )}
+    </>
+  );
+}
+
+const ORDER = Object.keys(STATES);
+
+function Row({ finding: { name, state, detail, todo } }: { finding: Finding }) {
+  const { icon: Icon, className, text } = STATES[state];
+  return (
+    <li className="flex gap-3">
+      <Icon size={17} aria-hidden className={`mt-0.5 shrink-0 ${className}`} />
+      <div className="min-w-0 grow wrap-anywhere">
+        <p>
+          <span className="font-medium">{name}</span> <span className={`text-sm ${className}`}>{text}</span>
+        </p>
+        <p className="text-sm text-soft">{detail}</p>
+        {todo !== undefined && <p className="mt-1 text-sm">{todo}</p>}
+      </div>
+    </li>
+  );
+}

@@ -1,0 +1,106 @@
+/** The doctor in a real browser: asked by keyboard, shown while it looks and after, on a phone and in the dark. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import type { Page } from "playwright-core";
+import type { Finding } from "../../src/doctor/check.ts";
+import { type Booted, boot } from "../harness/appliance.ts";
+import { barriers } from "../harness/barriers.ts";
+import { PASSWORD, setPassword } from "../harness/browser-session.ts";
+import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
+
+const TODO = "Ask the provider to open port 25: mailroom settings set smtp.relay smtps://USER:PASSWORD@HOST";
+const BLOCKED: Finding = { id: "outbound", name: "Outbound mail", state: "bad", detail: "no answer", todo: TODO };
+const LOW: Finding = { id: "disk", name: "Disk space", state: "warning", detail: "1.0 GB of 50.0 GB free" };
+const KEPT: Finding = { id: "clock", name: "Clock", state: "ok", detail: "it follows a time server" };
+const UNASKED: Finding = { id: "ptr", name: "Reverse DNS", state: "unknown", detail: "no resolver answers" };
+
+let booted: Booted;
+let page: Page;
+let answer = Promise.withResolvers<Finding[]>();
+
+/** Of each entry of a list, its lines. */
+const texts = async (list: string) =>
+  (await page.getByRole("list", { name: list, exact: true }).getByRole("listitem").allInnerTexts()).map((text) =>
+    text.replace(/\n+/g, "\n"),
+  );
+const widerThanScreen = () =>
+  page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth");
+
+describe.skipIf(!chromiumPresent)(`the doctor in the settings${chromiumNote}`, () => {
+  beforeAll(async () => {
+    const checks = {
+      disk: () => [LOW],
+      clock: () => [KEPT],
+      "reverse-dns": () => [UNASKED],
+      outbound: () => answer.promise,
+    };
+    booted = await boot({}, undefined, { checks });
+    await setPassword(booted, booted.owner.userId);
+    page = await (await (await openBrowser()).newContext()).newPage();
+    page.setDefaultTimeout(10_000);
+    await page.goto(`${booted.http}/sign-in?to=/settings/doctor`);
+    await page.getByLabel("Email address").fill("alice@example.test");
+    await page.getByLabel("Password").fill(PASSWORD);
+    await page.getByLabel("Password").press("Enter");
+    await page.getByRole("heading", { name: "Doctor" }).waitFor();
+  }, 60_000);
+
+  test("before it has looked, while it looks, and what it found", async () => {
+    await page.getByText("It has not looked yet.").waitFor();
+    await page.getByText(/has not looked by itself yet/).waitFor();
+    await page.getByRole("button", { name: "Look now" }).focus();
+    await page.keyboard.press("Enter");
+    await page
+      .getByRole("status")
+      .getByText(/^It is looking/)
+      .waitFor();
+    await page.getByText("3 of 4 checks made; waiting for outbound").waitFor();
+    const progress = page.getByRole("progressbar", { name: "Checks made" });
+    expect([await progress.getAttribute("value"), await progress.getAttribute("max")]).toEqual(["3", "4"]);
+    expect(await barriers(page)).toEqual([]);
+    // Who opens the page meanwhile sees the same examination.
+    await page.reload();
+    await page.getByText("3 of 4 checks made; waiting for outbound").waitFor();
+    answer.resolve([BLOCKED]);
+    await page
+      .getByRole("status")
+      .getByText(/^1 thing needs attention, 1 warning\. Looked at /)
+      .waitFor();
+    await progress.waitFor({ state: "detached" });
+    // What is worst comes first, with what to do.
+    expect(await texts("Needs attention")).toEqual([
+      `Outbound mail bad\nno answer\n${TODO}`,
+      "Disk space warning\n1.0 GB of 50.0 GB free",
+    ]);
+    expect(await texts("As it should be")).toEqual([
+      "Reverse DNS not known\nno resolver answers",
+      "Clock ok\nit follows a time server",
+    ]);
+    expect(await barriers(page)).toEqual([]);
+  }, 30_000);
+
+  test("the button keeps the focus while it looks, and asks no second time", async () => {
+    answer = Promise.withResolvers();
+    await page.getByRole("button", { name: "Look now" }).focus();
+    await page.keyboard.press("Enter");
+    const button = page.getByRole("button", { name: "Looking…" });
+    await button.waitFor();
+    expect(await button.getAttribute("aria-disabled")).toBe("true");
+    expect(await page.evaluate("document.activeElement.textContent")).toBe("Looking…");
+    answer.resolve([KEPT]);
+    await page.getByRole("button", { name: "Look now" }).waitFor();
+    await page
+      .getByRole("status")
+      .getByText(/^1 warning\. Looked at /)
+      .waitFor();
+  }, 30_000);
+
+  test("on a phone and in the dark nothing is cut off, and there is no barrier", async () => {
+    await booted.advance(3_600_000);
+    await page.setViewportSize({ width: 390, height: 780 });
+    await page.emulateMedia({ colorScheme: "dark" });
+    await page.reload();
+    await page.getByText(/It last looked by itself at .*: 0 bad, 1 to know of\./).waitFor();
+    expect(await widerThanScreen()).toBe(false);
+    expect(await barriers(page)).toEqual([]);
+  }, 30_000);
+});
