@@ -2,7 +2,7 @@
  * The command line: the table of commands, and running one of them. Results go to stdout and nothing else does; errors
  * go to stderr as `mailroom: …`. Exit 0 when done, 1 when refused or failed, 2 for wrong usage or a bad environment.
  */
-import { AppError, ConfigError, UsageError } from "../errors.ts";
+import { AppError, ConfigError, isUnavailable, UsageError } from "../errors.ts";
 import { backupCommands } from "./backup.ts";
 import {
   type Command,
@@ -88,6 +88,8 @@ const FORESEEN = [AppError, ConfigError, UsageError, FailedCheck];
 /** What to tell of an error. Of one that is a fault of ours, the first line (a failed query goes on with its values). */
 function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
+  // Whoever has the machine can do something about a full disk.
+  if (isUnavailable(error) && error.cause instanceof Error) return `${error.message} (${error.cause.message})`;
   if (FORESEEN.some((kind) => error instanceof kind)) return error.message;
   const line = error.message.split("\n")[0] ?? "";
   const cause = error.cause instanceof Error ? error.cause.message : "";

@@ -57,11 +57,11 @@ function describe(document: object): string {
   return [...(sources.length > 1 ? perSource : []), ...failures, `${counts({ ...result, sources })}\n`].join("");
 }
 
-const STOPPED = {
-  interrupted: "interrupted; run it again to go on",
-  unavailable: "the store takes no more: see mailroom doctor, and run it again to go on",
-  quota: "the mailbox is full: raise it with `mailroom mailbox quota ADDRESS BYTES`, and run it again to go on",
-} as const;
+const WHY_STOPPED: Record<NonNullable<ImportResult["stopped"]>, (result: ImportResult) => string> = {
+  interrupted: () => "interrupted; run it again to go on",
+  unavailable: ({ reason }) => `the store takes no more (${reason}): see to its disk, and run it again to go on`,
+  quota: () => "the mailbox is full: raise it with `mailroom mailbox quota ADDRESS BYTES`, and run it again to go on",
+};
 
 export const importCommand = command({
   name: "import",
@@ -121,7 +121,7 @@ export const importCommand = command({
       parser.stop();
     }
     const document = { mailbox: destination.address, ...result };
-    if (result.stopped) throw new FailedCheck(STOPPED[result.stopped], document);
+    if (result.stopped) throw new FailedCheck(WHY_STOPPED[result.stopped](result), document);
     if (result.failed > 0) throw new FailedCheck(`${result.failed} could not be imported`, document);
     return document;
   },

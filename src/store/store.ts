@@ -5,7 +5,7 @@
  * What a transaction committed survives a kill -9 or power cut the moment after: WAL with synchronous=FULL.
  */
 import { Database, SQLiteError } from "bun:sqlite";
-import { closeSync, existsSync, mkdirSync, openSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, openSync, statfsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { drizzle } from "drizzle-orm/bun-sqlite";
 import { AppError, isUnavailable, unavailable } from "../errors.ts";
@@ -73,6 +73,8 @@ const LARGEST_GROUP = 32;
 const BUSY_SLICE_MS = 20;
 /** What a large transaction makes of the WAL beyond this is given back. */
 const LARGEST_WAL_BYTES = 64 * 1024 * 1024;
+/** What SQLite needs to open a database: the index of its write-ahead log. */
+const LEAST_ROOM_BYTES = 32 * 1024;
 /** In the header of the database, for file(1) and the like: "MlRm". */
 const APPLICATION_ID = 0x4d6c526d;
 /** In the data folder, from before the first file of a restore until after its last: what lies there is not whole. */
@@ -123,6 +125,16 @@ function openDatabase(
   }
 }
 
+/** Whether its disk has no room even for the files that SQLite opens beside a database. */
+function isFull(folder: string): boolean {
+  try {
+    const { bavail, bsize } = statfsSync(folder);
+    return bavail * bsize < LEAST_ROOM_BYTES;
+  } catch {
+    return false;
+  }
+}
+
 /** @throws Error that names the folder and says why it cannot be used */
 export function openStore({
   folder,
@@ -142,7 +154,8 @@ export function openStore({
     blobs = openBlobs(join(folder, "blobs"), runtime);
     sqlite = openDatabase(file ?? join(folder, "mailroom.db"), { busyTimeoutMs, restoring });
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    // SQLite calls it a disk I/O error.
+    const reason = isFull(folder) ? "its disk is full" : error instanceof Error ? error.message : String(error);
     throw new Error(`The data folder ${folder} cannot be used: ${reason}`, { cause: error });
   }
 

@@ -54,6 +54,8 @@ export interface ImportRequest {
 export interface ImportResult extends Tally {
   /** Why it stopped before the end. */
   stopped?: "interrupted" | "quota" | "unavailable";
+  /** Of `unavailable`: what the store or the file system said. */
+  reason?: string;
 }
 
 /** A message on its way. */
@@ -73,6 +75,7 @@ export async function importMail(
   const window: Pending[] = [];
   let bytes = 0;
   let stopped: ImportResult["stopped"];
+  let reason: string | undefined;
 
   function admit(found: FoundMessage): void {
     const { source, place, size } = found;
@@ -126,7 +129,7 @@ export async function importMail(
       await fileBatch();
     } catch (error) {
       if (!isUnavailable(error)) throw error;
-      log.error("the store takes no more", { error: error.cause ?? error });
+      reason = error.cause instanceof Error ? error.cause.message : error.message;
       stopped = "unavailable";
     }
   }
@@ -175,5 +178,7 @@ export async function importMail(
     if (stopped) break;
   }
   while (window.length > 0 && (stopped === undefined || stopped === "interrupted")) await fileSome();
-  return { ...tally.total, ...(stopped && { stopped }) };
+  // What is being written ends, and leaves no half of a file behind.
+  await Promise.allSettled(window.map(({ kept }) => kept));
+  return { ...tally.total, ...(stopped && { stopped }), ...(reason !== undefined && { reason }) };
 }
