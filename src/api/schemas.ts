@@ -2,6 +2,7 @@
  * The resources of the specification (spec: Resources and their fields) as TypeBox, which is JSON Schema: types, checks
  * and the OpenAPI document come from these. A schema with `$id` is a component of the document, under that name.
  */
+import { HIGHLIGHT_FIELDS, LONGEST_SNIPPET } from "../mailbox/highlights.ts";
 import { LIST_FOLDERS } from "../mailbox/views.ts";
 import { LONGEST_SUBJECT } from "../message/compose.ts";
 import { FOLDERS } from "../store/schema.ts";
@@ -44,6 +45,21 @@ export const Mailbox = t.Object(
 
 const Folder = oneOf(FOLDERS);
 
+const Highlight = t.Object(
+  {
+    emailId: t.String({ description: "Id of the message, as in GET /messages/{id}" }),
+    field: oneOf(HIGHLIGHT_FIELDS),
+    snippet: t.String({
+      description: `A piece of that field on one line, at most ${LONGEST_SNIPPET} UTF-16 code units; an ellipsis stands where it was cut`,
+    }),
+    ranges: t.Array(t.Array(t.Integer({ minimum: 0 }), { minItems: 2, maxItems: 2 }), {
+      description:
+        "What was found in the snippet: pairs of start (inclusive) and end (exclusive) in UTF-16 code units, ascending, not overlapping",
+    }),
+  },
+  { $id: "Highlight" },
+);
+
 export const Thread = t.Object(
   {
     id: t.String(),
@@ -64,6 +80,12 @@ export const Thread = t.Object(
     snoozedUntil: t.Optional(dateTime()),
     hasAttachments: t.Boolean(),
     messageCount: t.Integer(),
+    highlights: t.Optional(
+      t.Array(Highlight, {
+        description:
+          "In lists asked for with q, and there always: where its messages match, of up to three of them, the latest first; empty when only operators match. In very large messages some may be left out",
+      }),
+    ),
   },
   { $id: "Thread" },
 );

@@ -11,6 +11,7 @@ import { decodeCursor, encodeCursor, type Position } from "../store/cursor.ts";
 import { prepared } from "../store/prepared.ts";
 import { threads } from "../store/schema.ts";
 import type { Db, Store } from "../store/store.ts";
+import { createHighlights } from "./highlights.ts";
 import { labelKey, labelsOf, threadsLabelled } from "./labels.ts";
 import { mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
 import { intersectionOf, membershipOf } from "./sets.ts";
@@ -58,6 +59,7 @@ const statements = prepared((db) => ({
 
 export function createListing({ store, engine }: { store: Store; engine: Pick<SearchEngine, "match"> }) {
   const { db } = store;
+  const highlightsOf = createHighlights(store);
 
   async function listThreads(caller: Caller, filters: ThreadFilters): Promise<ThreadListView> {
     const mailboxId = filters.mailbox === undefined ? undefined : mailboxIdOf(db, filters.mailbox);
@@ -95,8 +97,13 @@ export function createListing({ store, engine }: { store: Store; engine: Pick<Se
       : plainPage(db, asked, from, filters.limit);
     const page = positions.slice(0, filters.limit);
     const last = page.at(-1);
+    const views = viewsOf(db, page, mailboxes);
+    const seqs = page.map(({ seq }) => seq);
+    const highlights = filters.q === undefined ? undefined : await highlightsOf(parsed, seqs);
     return {
-      threads: viewsOf(db, page, mailboxes),
+      threads: highlights
+        ? views.map(([seq, view]) => ({ ...view, highlights: highlights.get(seq) ?? [] }))
+        : views.map(([, view]) => view),
       nextCursor: positions.length > page.length && last ? encodeCursor(last, binding) : null,
       unread,
     };
@@ -171,8 +178,12 @@ function narrowedPage(db: Db, asked: Asked, narrowing: Narrowing, from: Position
   return { positions, unread: unreadSeqs(db, ids, selection).filter(isMember).length };
 }
 
-/** The conversations at these positions as they are shown, in this order. */
-function viewsOf(db: Db, positions: readonly Position[], mailboxes: Asked["mailboxes"]): ThreadView[] {
+/** The conversations at these positions as they are shown, in this order, each with its threads.seq. */
+function viewsOf(
+  db: Db,
+  positions: readonly Position[],
+  mailboxes: Asked["mailboxes"],
+): [seq: number, view: ThreadView][] {
   const seqs = positions.map(({ seq }) => seq);
   const rows = new Map(
     statements(db)
@@ -183,6 +194,6 @@ function viewsOf(db: Db, positions: readonly Position[], mailboxes: Asked["mailb
   return seqs.flatMap((seq) => {
     const row = rows.get(seq);
     const reach = row && mailboxes.get(row.mailboxId);
-    return row && reach ? [threadView(row, reach, labels.get(seq) ?? [])] : [];
+    return row && reach ? [[seq, threadView(row, reach, labels.get(seq) ?? [])]] : [];
   });
 }

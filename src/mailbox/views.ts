@@ -5,6 +5,7 @@
 import type { Access, Reach } from "../access/caller.ts";
 import type { EmailAddress } from "../message/address.ts";
 import type { AuthVerdicts, Folder } from "../store/schema.ts";
+import type { HighlightView } from "./highlights.ts";
 
 export type Direction = "inbound" | "outbound";
 
@@ -38,6 +39,8 @@ export interface ThreadView {
   snoozedUntil?: string;
   hasAttachments: boolean;
   messageCount: number;
+  /** In a list with `q`, and there always: where it was found. */
+  highlights?: HighlightView[];
 }
 
 /** spec: ThreadList. */

@@ -27,14 +27,14 @@ export interface IndexDocument {
 }
 
 /** Longer tokens (encoded data, mostly) are cut, in mail and query alike. */
-const LONGEST_TOKEN = 64;
+export const LONGEST_TOKEN = 64;
 /** Of a longer body the rest is not searchable: what one message costs the index, and the thread that writes it, is bounded. */
-const LONGEST_BODY = 1_048_576;
+export const LONGEST_BODY = 1_048_576;
 const MOST_BODY_TOKENS = 200_000;
 /** The same for the other fields: characters of a subject, of an address or name, and how many of those. */
-const LONGEST_SUBJECT = 10_000;
-const LONGEST_ENTRY = 320;
-const MOST_ENTRIES = 1_000;
+export const LONGEST_SUBJECT = 10_000;
+export const LONGEST_ENTRY = 320;
+export const MOST_ENTRIES = 1_000;
 
 /**
  * Diacritics, vowel points, and what does not show. Marks that are letters of their own (Indic and Thai vowels, kana
@@ -70,7 +70,7 @@ const NO_ASCII_TOKEN = /[\0-/:-@[-`{-\x7f]+/g;
 const TOO_LONG = new RegExp(`[^ ]{${LONGEST_TOKEN + 1},}`, "g");
 
 /** Folds a run of characters beyond ASCII. ASCII neither composes with what is left of it nor depends on it. */
-function foldRun(run: string): string {
+export function foldRun(run: string): string {
   return run
     .normalize("NFKD")
     .replace(IGNORED, "")
@@ -81,8 +81,8 @@ function foldRun(run: string): string {
     .replace(ALONE, " $& ");
 }
 
-/** Cuts between characters. */
-const cut = (token: string): string => token.slice(0, LONGEST_TOKEN).replace(/[\ud800-\udbff]$/, "");
+/** A token as it is kept: cut, between characters, if it is long. */
+export const cut = (token: string): string => token.slice(0, LONGEST_TOKEN).replace(/[\ud800-\udbff]$/, "");
 
 /** The tokens of a text, parted by single spaces; empty when it has none. Folding what is folded changes nothing. */
 export function fold(text: string): string {
@@ -95,7 +95,7 @@ const BARRIER = "\ue000";
 /** U+E000 plus an ASCII code: a character of an address that would otherwise part tokens. */
 const asTokenCharacter = (character: string): string => String.fromCharCode(0xe000 + character.charCodeAt(0));
 
-function domainForms(domain: string): { ascii: string; unicode: string } {
+export function domainForms(domain: string): { ascii: string; unicode: string } {
   const ascii = domainToASCII(domain) || domain.toLowerCase();
   return { ascii, unicode: domainToUnicode(ascii) || ascii };
 }

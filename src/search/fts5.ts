@@ -13,7 +13,8 @@ import type { MessageCondition, TextField } from "./query.ts";
 
 type TextCondition = Extract<MessageCondition, { kind: "text" }>;
 
-const COLUMN_FILTER: Readonly<Record<TextField, string>> = {
+/** The column filter of a field. */
+export const COLUMN_FILTER: Readonly<Record<TextField, string>> = {
   any: "{subject body sender recipients files} : ",
   subject: "subject : ",
   sender: "sender : ",
@@ -36,10 +37,14 @@ function scopeExpression(tokens: readonly string[]): string {
   return `scope : (${tokens.map((token) => `"${token}"`).join(" OR ")})`;
 }
 
-/** What FTS5 is asked. Every document has a scope token, so that there is always something for NOT to take from. */
-function expressionOf(conditions: readonly MessageCondition[], scope: SearchScope): string {
-  const ids = scope.workspaceId === undefined ? scope.mailboxIds : [scope.workspaceId];
-  const wanted = [scopeExpression(ids.map(scopeToken))];
+/** The part of an expression that says who may read what. Every document has a scope token. */
+export function scopeOf({ mailboxIds, workspaceId }: SearchScope): string {
+  const ids = workspaceId === undefined ? mailboxIds : [workspaceId];
+  return scopeExpression(ids.map(scopeToken));
+}
+
+/** What FTS5 is asked: `wanted`, of which there is one or more, for NOT to take from, and the conditions. */
+export function expressionOf(conditions: readonly MessageCondition[], ...wanted: string[]): string {
   const unwanted: string[] = [];
   for (const condition of conditions) {
     if (condition.kind === "text") (condition.negated ? unwanted : wanted).push(textExpression(condition));
@@ -52,7 +57,7 @@ function expressionOf(conditions: readonly MessageCondition[], scope: SearchScop
 }
 
 /** `since` is inclusive, `before` exclusive; undefined when the conditions ask for no dates. */
-function dateRangeOf(conditions: readonly MessageCondition[]): { since: number; before: number } | undefined {
+export function dateRangeOf(conditions: readonly MessageCondition[]): { since: number; before: number } | undefined {
   const dates = conditions.filter((condition) => condition.kind === "since" || condition.kind === "before");
   if (dates.length === 0) return undefined;
   return {
@@ -146,7 +151,7 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
         const found = threadsOf(selectByDate.get(mailboxIds, range.since, range.before));
         return [...new Set(found)].sort((a, b) => a - b);
       }
-      const expression = expressionOf(conditions, scope);
+      const expression = expressionOf(conditions, scopeOf(scope));
       const found = threadsOf(
         range ? selectByBoth.get(expression, range.since, range.before) : selectByWords.get(expression),
       );

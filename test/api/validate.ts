@@ -76,6 +76,9 @@ export function faults(document: JsonObject, schema: JsonObject, value: Json, at
       case "items":
         if (Array.isArray(value)) value.forEach((item, i) => void found.push(...inner(setting, item, i)));
         break;
+      case "minItems":
+        if (Array.isArray(value)) must(value.length >= (setting as number), "has too few items");
+        break;
       case "maxItems":
         if (Array.isArray(value)) must(value.length <= (setting as number), "has too many items");
         break;

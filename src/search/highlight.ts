@@ -1,0 +1,315 @@
+/**
+ * Where a query is found in a message, as snippets to be shown: made of the stored text by our own folding, whatever
+ * engine found the message. Words that the query excludes are nowhere marked.
+ *
+ * Invariants: ranges lie within their snippet, ascend and do not overlap; what a range covers, folded, is what was
+ * searched for, as far as the snippet goes. What hostile mail can make it cost is bounded by `Work`.
+ */
+import type { EmailAddress } from "../message/address.ts";
+import { shownText } from "../message/shown.ts";
+import {
+  domainForms,
+  foldAddress,
+  foldAddresses,
+  LONGEST_BODY,
+  LONGEST_ENTRY,
+  LONGEST_SUBJECT,
+  MOST_ENTRIES,
+} from "./fold.ts";
+import type { PlacedToken } from "./fold-offsets.ts";
+import {
+  findOccurrence,
+  type Readable,
+  readable,
+  type Sought,
+  soughtOf,
+  type Work,
+  wholeCharacters,
+} from "./occurrences.ts";
+import type { Query, TextField } from "./query.ts";
+
+/** Where in a message something can be found; Bcc is nowhere. */
+export const HIGHLIGHT_FIELDS = ["subject", "text", "from", "to", "cc", "attachment"] as const;
+export type HighlightField = (typeof HIGHLIGHT_FIELDS)[number];
+
+/** From, up to: UTF-16 units of the snippet. */
+export type Range = [start: number, end: number];
+
+export interface Highlight {
+  field: HighlightField;
+  /** On one line, at most LONGEST_SNIPPET units. */
+  snippet: string;
+  ranges: Range[];
+}
+
+/** A stored message, as far as it is searched. */
+export interface SearchedMessage {
+  subject: string;
+  text: string;
+  from: EmailAddress;
+  to: readonly EmailAddress[];
+  cc: readonly EmailAddress[];
+  filenames: readonly string[];
+}
+
+/** What is cut off is told by an ellipsis at either end. */
+export const LONGEST_SNIPPET = 160;
+const LONGEST_CUT = LONGEST_SNIPPET - 2;
+/** Units shown before what was found. */
+const LEAD = 40;
+/** Highlights of one message. */
+const MOST = 3;
+
+const FIELDS_OF: Readonly<Record<TextField, readonly HighlightField[]>> = {
+  any: HIGHLIGHT_FIELDS,
+  subject: ["subject"],
+  sender: ["from"],
+  recipients: ["to", "cc"],
+};
+
+/** A condition of the query, and the fields that it is looked for in. */
+interface Wanted extends Sought {
+  fields: readonly HighlightField[];
+  /** The token of a complete address, which then is all that is found. */
+  address: string | undefined;
+}
+
+/** A highlight, and the conditions that it shows. */
+interface Fragment extends Highlight {
+  shows: ReadonlySet<Wanted>;
+}
+
+export type Highlighter = (message: SearchedMessage, work: Work) => Highlight[];
+
+/**
+ * Undefined when the query has nothing to be shown: operators alone, or only what is to be excluded. `found`: words that
+ * an engine took for those of the query, and found in their place.
+ */
+export function createHighlighter({ message: conditions }: Query, found?: readonly string[]): Highlighter | undefined {
+  const texts = conditions.filter((condition) => condition.kind === "text").filter(({ negated }) => !negated);
+  const wanted = found
+    ? found.map((word): Wanted => ({ ...soughtOf(word), fields: FIELDS_OF.any, address: undefined }))
+    : texts.map(({ field, text }): Wanted => {
+        const address = field === "sender" || field === "recipients" ? foldAddress(text) : undefined;
+        return { ...soughtOf(text), fields: FIELDS_OF[field], address };
+      });
+  if (texts.length === 0 || wanted.length === 0) return undefined;
+  return (message, work) => highlightsOf(message, wanted, work);
+}
+
+function highlightsOf(message: SearchedMessage, wanted: readonly Wanted[], work: Work): Highlight[] {
+  const of = (field: HighlightField) => wanted.filter(({ fields }) => fields.includes(field));
+  const short = [
+    ...fragmentsOf("subject", [message.subject.slice(0, LONGEST_SUBJECT)], of("subject"), work),
+    ...(["from", "to", "cc"] as const).flatMap((field) =>
+      addressFragments(field, field === "from" ? [message.from] : message[field], of(field), work),
+    ),
+    ...fragmentsOf(
+      "attachment",
+      message.filenames.slice(0, MOST_ENTRIES).map((name) => name.slice(0, LONGEST_ENTRY)),
+      of("attachment"),
+      work,
+    ),
+  ];
+  const seen = new Set(short.flatMap(({ shows }) => [...shows]));
+  const long = textFragments(message.text.slice(0, LONGEST_BODY), of("text"), seen, work);
+  return chosen([...short, ...long]);
+}
+
+/** First what shows a condition that the ones before do not, then the others, up to MOST; in the order of the fields. */
+function chosen(fragments: readonly Fragment[]): Highlight[] {
+  const inOrder = fragments.toSorted((a, b) => placeOf(a) - placeOf(b));
+  const shown = new Set<Wanted>();
+  const telling = inOrder.filter(({ shows }) => {
+    const tells = [...shows].some((one) => !shown.has(one));
+    for (const one of shows) shown.add(one);
+    return tells;
+  });
+  const kept = new Set([...new Set([...telling, ...inOrder])].slice(0, MOST));
+  return inOrder.filter((fragment) => kept.has(fragment)).map(({ shows: _, ...highlight }) => highlight);
+}
+
+const placeOf = ({ field }: Highlight): number => HIGHLIGHT_FIELDS.indexOf(field);
+
+/** Of each condition the first value that has it. */
+function fragmentsOf(
+  field: HighlightField,
+  values: readonly string[],
+  wanted: readonly Wanted[],
+  work: Work,
+): Fragment[] {
+  return gather(values, wanted, work, (value, left) => {
+    const read = readable(value);
+    return firstOf(left, (one) => fragmentIn(field, read, one, wanted, work, true));
+  });
+}
+
+/** Fragments of the items in which something is found that was not before, up to MOST. */
+function gather<T>(
+  items: readonly T[],
+  wanted: readonly Wanted[],
+  work: Work,
+  fragmentOf: (item: T, left: readonly Wanted[]) => Fragment | undefined,
+): Fragment[] {
+  const fragments: Fragment[] = [];
+  let left = wanted;
+  for (const item of items) {
+    if (left.length === 0 || fragments.length === MOST || work.left <= 0) break;
+    const fragment = fragmentOf(item, left);
+    if (!fragment) continue;
+    fragments.push(fragment);
+    left = left.filter((one) => !fragment.shows.has(one));
+  }
+  return fragments;
+}
+
+/** What the first item gives that gives anything. */
+function firstOf<T, R>(items: readonly T[], give: (item: T) => R | undefined): R | undefined {
+  for (const item of items) {
+    const given = give(item);
+    if (given !== undefined) return given;
+  }
+  return undefined;
+}
+
+/** In a body several places may show several conditions. Those `seen` elsewhere are not looked for at all costs. */
+function textFragments(text: string, wanted: readonly Wanted[], seen: ReadonlySet<Wanted>, work: Work): Fragment[] {
+  const read = readable(text);
+  return gather(wanted, wanted, work, (one, left) =>
+    left.includes(one) ? fragmentIn("text", read, one, wanted, work, !seen.has(one)) : undefined,
+  );
+}
+
+/** The place of `value` where `one` is first found, with all that is found beside it. */
+function fragmentIn(
+  field: HighlightField,
+  value: Readable,
+  one: Wanted,
+  all: readonly Wanted[],
+  work: Work,
+  thorough: boolean,
+): Fragment | undefined {
+  const place = findOccurrence(one, value, work, thorough);
+  if (!place) return undefined;
+  const { text } = value;
+  const { tokens, at } = place;
+  const cut = windowAround(text, tokens, tokens[at]?.start ?? 0);
+  const shows = new Set<Wanted>();
+  const ranges: Range[] = [];
+  for (const other of all) {
+    for (const range of rangesOf(tokens, other)) {
+      if (range[0] >= cut.end || range[0] < cut.start) continue;
+      ranges.push([range[0], Math.min(range[1], cut.end)]);
+      shows.add(other);
+    }
+  }
+  return { field, ...snippetOf(text, cut, ranges), shows };
+}
+
+/** Where a run of tokens is what is sought, each once. */
+function rangesOf(tokens: readonly PlacedToken[], { tokens: sought, address }: Wanted): Range[] {
+  const ranges: Range[] = [];
+  // An address is found as a whole or not at all.
+  if (address !== undefined) return ranges;
+  for (let at = 0; at + sought.length <= tokens.length; at++) {
+    if (!sought.every((token, i) => tokens[at + i]?.token === token)) continue;
+    const [first, last] = [tokens[at], tokens[at + sought.length - 1]];
+    if (first && last) ranges.push([first.start, last.end]);
+    at += sought.length - 1;
+  }
+  return ranges;
+}
+
+/** As much of a text around `start`, where a token begins, as a snippet shows; cut where tokens are. */
+function windowAround(text: string, tokens: readonly PlacedToken[], start: number): { start: number; end: number } {
+  if (text.length <= LONGEST_SNIPPET) return { start: 0, end: text.length };
+  const first = start <= LEAD ? 0 : (tokens.find((token) => token.start >= start - LEAD)?.start ?? start);
+  if (text.length - first <= LONGEST_CUT) return { start: first, end: text.length };
+  const last = tokens.findLast(({ end }) => end > start && end <= first + LONGEST_CUT);
+  return { start: first, end: last?.end ?? wholeCharacters(text, first + LONGEST_CUT) };
+}
+
+/** What parts tokens and is not seen; what is not seen and parts nothing is left out by shownText. */
+const UNSEEN_BREAK = /[\p{Cc}\ufff9-\ufffb\p{Noncharacter_Code_Point}]/gu;
+
+const onOneLine = (text: string): string => shownText(text.replace(UNSEEN_BREAK, " ")).replace(/[\s\u2800]+/gu, " ");
+
+/** The piece of a text on one line, and the ranges, of the text, as they stand in it. */
+function snippetOf(text: string, { start, end }: { start: number; end: number }, found: readonly Range[]) {
+  const ranges: Range[] = [];
+  let snippet = start > 0 ? "…" : "";
+  let at = start;
+  for (const [from, to] of joined(found)) {
+    const before = onOneLine(text.slice(at, from));
+    snippet += snippet === "" ? before.trimStart() : before;
+    const begin = snippet.length;
+    snippet += onOneLine(text.slice(from, to));
+    ranges.push([begin, snippet.length]);
+    at = to;
+  }
+  snippet = (snippet + onOneLine(text.slice(at, end))).trimEnd();
+  return { snippet: end < text.length ? `${snippet}…` : snippet, ranges };
+}
+
+/** In ascending order, those that overlap or touch as one. */
+function joined(ranges: readonly Range[]): Range[] {
+  const result: Range[] = [];
+  for (const [start, end] of ranges.toSorted((a, b) => a[0] - b[0])) {
+    const last = result.at(-1);
+    if (last && start <= last[1]) last[1] = Math.max(last[1], end);
+    else result.push([start, end]);
+  }
+  return result;
+}
+
+/** Addresses are shown as `Name <local@domain>`, with the domain in the form in which it was found. */
+function addressFragments(
+  field: "from" | "to" | "cc",
+  addresses: readonly EmailAddress[],
+  wanted: readonly Wanted[],
+  work: Work,
+): Fragment[] {
+  return gather(addresses.slice(0, MOST_ENTRIES), wanted, work, (address, left) => {
+    work.left -= address.email.length + (address.name?.length ?? 0);
+    return firstOf(left, (one) => addressFragment(field, address, one, wanted, work));
+  });
+}
+
+function addressFragment(
+  field: "from" | "to" | "cc",
+  { email: full, name = "" }: EmailAddress,
+  one: Wanted,
+  all: readonly Wanted[],
+  work: Work,
+): Fragment | undefined {
+  const email = full.slice(0, LONGEST_ENTRY);
+  const shown = (written: string): string => (name === "" ? written : `${name.slice(0, LONGEST_ENTRY)} <${written}>`);
+  if (one.address !== undefined) {
+    if (foldAddress(full) !== one.address) return undefined;
+    return { field, ...wholeEntry(shown(email), email), shows: new Set([one]) };
+  }
+  const found = firstOf(formsOf(email), (form) => fragmentIn(field, readable(shown(form)), one, all, work, true));
+  if (found || one.tokens.length === 1) return found;
+  // A phrase over two forms of the domain, which no one way of writing shows.
+  if (!` ${foldAddresses([{ email, name }])} `.includes(` ${one.tokens.join(" ")} `)) return undefined;
+  return { field, ...wholeEntry(shown(email), shown(email)), shows: new Set([one]) };
+}
+
+/** An entry with one part of it marked, as far as it can be shown. */
+function wholeEntry(entry: string, part: string) {
+  const start = entry.lastIndexOf(part);
+  if (entry.length <= LONGEST_SNIPPET) {
+    return snippetOf(entry, { start: 0, end: entry.length }, [[start, start + part.length]]);
+  }
+  const first = wholeCharacters(entry, Math.max(0, Math.min(start - LEAD, entry.length - LONGEST_CUT)));
+  const end = wholeCharacters(entry, Math.min(entry.length, first + LONGEST_CUT));
+  return snippetOf(entry, { start: first, end }, [[start, Math.min(start + part.length, end)]]);
+}
+
+/** The ways to write an address: as it is stored, and the other one if its domain is internationalised. */
+function formsOf(email: string): string[] {
+  const at = email.lastIndexOf("@");
+  if (!/[^\0-\x7f]|xn--/i.test(email.slice(at + 1))) return [email];
+  const { ascii, unicode } = domainForms(email.slice(at + 1));
+  return [...new Set([email, email.slice(0, at + 1) + unicode, email.slice(0, at + 1) + ascii])];
+}

@@ -1,0 +1,179 @@
+/**
+ * Where something sought stands in a text, found without folding all of it: the places where it may stand are looked up
+ * as they are commonly written, and only their surroundings are folded. Only text with letters beyond ASCII, in which it
+ * may be written otherwise, is gone through, as far as `Work` lets it.
+ */
+import { fold, LONGEST_TOKEN } from "./fold.ts";
+import { foldWithOffsets, type PlacedToken } from "./fold-offsets.ts";
+
+/** A word or a phrase. */
+export interface Sought {
+  /** One or more, in order. */
+  tokens: readonly string[];
+  /** Which of them is looked up: the longest, which is likely the rarest. */
+  anchor: string;
+  /** How the anchor may stand in a text in lower case. */
+  spellings: readonly string[];
+}
+
+/** What may yet be spent, over many texts, in UTF-16 units folded; used up, the rest is left unfound. */
+export interface Work {
+  left: number;
+}
+/** As many units are looked through for the price of one that is folded. */
+const LOOKED_THROUGH = 100;
+
+/** A text, and in lower case, with every unit where it was. */
+export interface Readable {
+  text: string;
+  lower: string;
+}
+
+export const readable = (text: string): Readable => ({ text, lower: lowered(text) });
+
+/** A place, and the tokens around it; `at` is the first of those that were sought. */
+export interface Occurrence {
+  tokens: PlacedToken[];
+  at: number;
+}
+
+/** Units folded before and behind a place. */
+const BEFORE = 160;
+const BEHIND = 220;
+/** As many more to where a token ends, and at most for a phrase whose words stand far apart. */
+const TO_A_BREAK = 80;
+const FARTHEST = 2_000;
+/** Places looked at, of those where the anchor stands without the rest of the phrase. */
+const MOST_PLACES = 60;
+
+export function soughtOf(text: string): Sought {
+  const tokens = fold(text).split(" ");
+  const anchor = tokens.reduce((longest, token) => (token.length > longest.length ? token : longest), "");
+  const typed = lowered(text)
+    .split(/\s+/)
+    .filter((word) => word !== "" && word !== anchor && fold(word).split(" ").includes(anchor));
+  return { tokens, anchor, spellings: [...typed, anchor] };
+}
+
+const lowered = (text: string): string => text.replaceAll("İ", "i").toLowerCase();
+
+const isAsciiLetterOrDigit = (unit: number): boolean =>
+  (unit >= 0x61 && unit <= 0x7a) || (unit >= 0x41 && unit <= 0x5a) || (unit >= 0x30 && unit <= 0x39);
+/** What parts tokens whatever stands around it. */
+const isBreak = (unit: number): boolean => unit <= 0x7f && !isAsciiLetterOrDigit(unit);
+
+/**
+ * The first place found, not always the first there is. `thorough`: also where it is written otherwise than it is
+ * commonly (with other accents, in full width, with what is invisible in it).
+ */
+export function findOccurrence(
+  sought: Sought,
+  { text, lower }: Readable,
+  work: Work,
+  thorough: boolean,
+): Occurrence | undefined {
+  let places = 0;
+  for (const spelling of sought.spellings) {
+    work.left -= Math.ceil(lower.length / LOOKED_THROUGH);
+    for (let at = lower.indexOf(spelling); at >= 0; at = lower.indexOf(spelling, at + 1)) {
+      if (!standsAlone(lower, at, spelling)) continue;
+      const found = placeAt(sought, text, at, work);
+      if (found) return found;
+      if (++places === MOST_PLACES || work.left <= 0) return undefined;
+    }
+  }
+  return thorough ? occurrenceInWords(sought, text, work) : undefined;
+}
+
+/** Whether letters or digits of ASCII make the place part of a longer token. */
+function standsAlone(lower: string, at: number, spelling: string): boolean {
+  const end = at + spelling.length;
+  if (isAsciiLetterOrDigit(lower.charCodeAt(at - 1)) && isAsciiLetterOrDigit(lower.charCodeAt(at))) return false;
+  if (spelling.length >= LONGEST_TOKEN) return true;
+  return !(isAsciiLetterOrDigit(lower.charCodeAt(end)) && isAsciiLetterOrDigit(lower.charCodeAt(end - 1)));
+}
+
+/** Units between two characters that part tokens. */
+const WORD = /[A-Za-z0-9\u0080-\uffff]+/g;
+const ONLY_ASCII = /^[\0-\x7f]*$/;
+/** Folded at once, of words as long as whole texts. */
+const PIECE = 400;
+
+function occurrenceInWords(sought: Sought, text: string, work: Work): Occurrence | undefined {
+  if (ONLY_ASCII.test(text)) return undefined;
+  let places = 0;
+  for (const { 0: word, index } of text.matchAll(WORD)) {
+    if (ONLY_ASCII.test(word)) continue;
+    for (let at = 0; at < word.length; at += PIECE) {
+      if (work.left <= 0) return undefined;
+      // With what stands around it, since a token may lie across.
+      const piece = word.slice(Math.max(0, at - LONGEST_TOKEN), at + PIECE + LONGEST_TOKEN);
+      work.left -= piece.length;
+      if (!fold(piece).includes(sought.anchor)) continue;
+      const place = foldWithOffsets(piece).find(({ token }) => token === sought.anchor);
+      const found = place && placeAt(sought, text, index + Math.max(0, at - LONGEST_TOKEN) + place.start, work);
+      if (found) return found;
+      if (++places === MOST_PLACES) return undefined;
+    }
+  }
+  return undefined;
+}
+
+/** The tokens around a place where the anchor may stand, if those that are sought are among them. */
+function placeAt(sought: Sought, text: string, place: number, work: Work): Occurrence | undefined {
+  let reach = Math.max(BEHIND, 3 * sought.tokens.join(" ").length);
+  for (;;) {
+    const tokens = tokensAround(text, place, reach, work);
+    const at = indexOfRun(tokens, sought.tokens, place);
+    if (at >= 0) return { tokens, at };
+    // The words of a phrase may stand far apart.
+    if (sought.tokens.length === 1 || reach >= FARTHEST) return undefined;
+    reach = FARTHEST;
+  }
+}
+
+/** Index of the run of tokens in which `place` lies, or else of the first. */
+function indexOfRun(tokens: readonly PlacedToken[], run: readonly string[], place: number): number {
+  let first = -1;
+  for (let at = 0; at + run.length <= tokens.length; at++) {
+    if (!run.every((token, i) => tokens[at + i]?.token === token)) continue;
+    if (first < 0) first = at;
+    const end = tokens[at + run.length - 1]?.end ?? 0;
+    if (end > place) return at;
+  }
+  return first;
+}
+
+function tokensAround(text: string, place: number, reach: number, work: Work): PlacedToken[] {
+  const from = wholeCharacters(text, breakBefore(text, Math.max(0, place - Math.max(BEFORE, reach - BEHIND))));
+  const to = wholeCharacters(text, breakBehind(text, Math.min(text.length, place + reach)));
+  work.left -= to - from;
+  const tokens = foldWithOffsets(text.slice(from, to)).map(({ token, start, end }) => ({
+    token,
+    start: start + from,
+    end: end + from,
+  }));
+  // What was cut there is no token; but of a long one the beginning counts, and is here.
+  const last = tokens.at(-1);
+  if (to < text.length && !isBreak(text.charCodeAt(to)) && last && last.token.length < LONGEST_TOKEN) tokens.pop();
+  return from > 0 && !isBreak(text.charCodeAt(from - 1)) ? tokens.slice(1) : tokens;
+}
+
+/** The place itself, or the one before it where it lies within a surrogate pair. */
+export const wholeCharacters = (text: string, at: number): number =>
+  /[\ud800-\udbff]/.test(text[at - 1] ?? "") && /[\udc00-\udfff]/.test(text[at] ?? "") ? at - 1 : at;
+
+/** The nearest place before, or `at` itself, that lies behind a break, unless that is far. */
+function breakBefore(text: string, at: number): number {
+  for (let place = at; place > 0 && place > at - TO_A_BREAK; place--) {
+    if (isBreak(text.charCodeAt(place - 1))) return place;
+  }
+  return Math.max(0, at - TO_A_BREAK);
+}
+
+function breakBehind(text: string, at: number): number {
+  for (let place = at; place < text.length && place < at + TO_A_BREAK; place++) {
+    if (isBreak(text.charCodeAt(place))) return place;
+  }
+  return Math.min(text.length, at + TO_A_BREAK);
+}

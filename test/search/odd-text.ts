@@ -1,0 +1,29 @@
+/** Text as mail has it at its oddest, for property tests: what folds to something else, to nothing, or to several things. */
+import fc from "fast-check";
+
+const UNITS = [
+  ..."aZ9é ß½ﬁΣς.-\n\t\0",
+  ..."か北각ᄀ\u1161\u11a8가ﾊﾞน้ำ",
+  ..."\u200b\u00ad\u0301\u3099\u309a\ufe0f\u200d\ufffb\ue000",
+  "👩\u200d💻",
+  "🏽",
+  "İ",
+  "𝐢",
+  "\ud800",
+  "\udc00",
+  "invoice",
+  "ınvoıce",
+  "open amount",
+];
+
+/** Of at most so many pieces. */
+export const oddText = (pieces: number) =>
+  fc
+    .array(
+      fc.oneof(
+        { weight: 6, arbitrary: fc.constantFrom(...UNITS) },
+        { weight: 1, arbitrary: fc.string({ unit: "binary", minLength: 1, maxLength: 1 }) },
+      ),
+      { maxLength: pieces },
+    )
+    .map((units) => units.join(""));
