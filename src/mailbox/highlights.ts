@@ -39,35 +39,51 @@ interface Row {
   /** Empty for one that has no room. */
   text: string;
   bytes: number;
+  filenames: string;
 }
 
 const statements = prepared(({ $client: sqlite }) => ({
   message: sqlite.prepare<Row, [number, number]>(
     `SELECT messages.id AS emailId, subject, "from", "to", cc, octet_length(text) AS bytes,
-       iif(octet_length(text) <= ?, text, '') AS text
+       iif(octet_length(text) <= ?, text, '') AS text,
+       (SELECT json_group_array(filename ORDER BY position) FROM attachments WHERE message_seq = seq) AS filenames
      FROM messages JOIN message_bodies ON message_seq = seq WHERE seq = ?`,
   ),
-  files: sqlite.prepare<{ filename: string }, [number]>(
-    "SELECT filename FROM attachments WHERE message_seq = ? ORDER BY position",
-  ),
+  seqs: sqlite.prepare<{ seq: number }, [number]>("SELECT seq FROM messages WHERE thread_seq = ?"),
 }));
+
+/** A conversation that was found. */
+interface Found {
+  /** threads.seq */
+  seq: number;
+  messageCount: number;
+}
 
 const turnOfOthers = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 export function createHighlights({ db }: Pick<Store, "db">) {
   const hitsOf = createHits({ db });
 
-  /** By threads.seq; of each conversation none or some. `found`: words an engine found in place of the query's. */
+  /** By threads.seq; of each conversation none or some. `words`: what an engine found in place of the query's. */
   return async (
     query: Query,
-    threadSeqs: readonly number[],
-    found?: readonly string[],
+    threads: readonly Found[],
+    words?: readonly string[],
   ): Promise<Map<number, HighlightView[]>> => {
-    const result = new Map<number, HighlightView[]>(threadSeqs.map((seq) => [seq, []]));
-    const highlight = createHighlighter(query, found);
+    const result = new Map<number, HighlightView[]>(threads.map(({ seq }) => [seq, []]));
+    const highlight = createHighlighter(query, words);
     if (!highlight) return result;
-    const findHits = hitsOf(query, found);
-    const hits = threadSeqs.map((threadSeq) => ({ threadSeq, messages: findHits(threadSeq, MOST_MESSAGES) }));
+    const findHits = hitsOf(query, words);
+    const hits = threads.map(({ seq, messageCount }) => ({
+      threadSeq: seq,
+      // The only one it is.
+      messages:
+        messageCount === 1
+          ? statements(db)
+              .seqs.all(seq)
+              .map((row) => row.seq)
+          : findHits(seq, MOST_MESSAGES),
+    }));
     let workLeft = MOST_WORK;
     let bytesLeft = MOST_BYTES;
     let turn = { work: workLeft, bytes: bytesLeft, messages: 0 };
@@ -81,7 +97,7 @@ export function createHighlights({ db }: Pick<Store, "db">) {
         const { emailId } = row;
         const given = Math.min(workLeft, MOST_WORK_OF_A_MESSAGE);
         const work = { left: given };
-        const highlights = highlight(searched(row, statements(db).files.all(seq)), work);
+        const highlights = highlight(searched(row), work);
         workLeft -= given - work.left;
         result.get(threadSeq)?.push(...highlights.map((one) => ({ emailId, ...one })));
         turn.messages++;
@@ -99,11 +115,11 @@ export function createHighlights({ db }: Pick<Store, "db">) {
   };
 }
 
-const searched = ({ subject, text, from, to, cc }: Row, files: readonly { filename: string }[]): SearchedMessage => ({
+const searched = ({ subject, text, from, to, cc, filenames }: Row): SearchedMessage => ({
   subject,
   text,
   from: JSON.parse(from),
   to: JSON.parse(to),
   cc: JSON.parse(cc),
-  filenames: files.map(({ filename }) => filename),
+  filenames: JSON.parse(filenames),
 });

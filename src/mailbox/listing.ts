@@ -98,12 +98,10 @@ export function createListing({ store, engine }: { store: Store; engine: Pick<Se
     const page = positions.slice(0, filters.limit);
     const last = page.at(-1);
     const views = viewsOf(db, page, mailboxes);
-    const seqs = page.map(({ seq }) => seq);
-    const highlights = filters.q === undefined ? undefined : await highlightsOf(parsed, seqs);
+    const found = views.map(([seq, { messageCount }]) => ({ seq, messageCount }));
+    const highlights = filters.q === undefined ? undefined : await highlightsOf(parsed, found);
     return {
-      threads: highlights
-        ? views.map(([seq, view]) => ({ ...view, highlights: highlights.get(seq) ?? [] }))
-        : views.map(([, view]) => view),
+      threads: views.map(([seq, view]) => (highlights ? { ...view, highlights: highlights.get(seq) ?? [] } : view)),
       nextCursor: positions.length > page.length && last ? encodeCursor(last, binding) : null,
       unread,
     };

@@ -37,9 +37,10 @@ export interface Occurrence {
   at: number;
 }
 
-/** Units folded before and behind a place. */
-const BEFORE = 160;
-const BEHIND = 220;
+/** Units folded before and behind a place: what a snippet shows of it. A text that is hardly longer is folded whole. */
+const BEFORE = 50;
+const BEHIND = 170;
+const SHORT = 200;
 /** As many more to where a token ends, and at most for a phrase whose words stand far apart. */
 const TO_A_BREAK = 80;
 const FARTHEST = 2_000;
@@ -145,8 +146,10 @@ function indexOfRun(tokens: readonly PlacedToken[], run: readonly string[], plac
 }
 
 function tokensAround(text: string, place: number, reach: number, work: Work): PlacedToken[] {
-  const from = wholeCharacters(text, breakBefore(text, Math.max(0, place - Math.max(BEFORE, reach - BEHIND))));
-  const to = wholeCharacters(text, breakBehind(text, Math.min(text.length, place + reach)));
+  const [first, last] =
+    text.length <= SHORT ? [0, text.length] : [place - Math.max(BEFORE, reach - BEHIND), place + reach];
+  const from = wholeCharacters(text, breakBefore(text, Math.max(0, first)));
+  const to = wholeCharacters(text, breakBehind(text, Math.min(text.length, last)));
   work.left -= to - from;
   const tokens = foldWithOffsets(text.slice(from, to)).map(({ token, start, end }) => ({
     token,
@@ -154,8 +157,8 @@ function tokensAround(text: string, place: number, reach: number, work: Work): P
     end: end + from,
   }));
   // What was cut there is no token; but of a long one the beginning counts, and is here.
-  const last = tokens.at(-1);
-  if (to < text.length && !isBreak(text.charCodeAt(to)) && last && last.token.length < LONGEST_TOKEN) tokens.pop();
+  const isCut = to < text.length && !isBreak(text.charCodeAt(to));
+  if (isCut && (tokens.at(-1)?.token.length ?? 0) < LONGEST_TOKEN) tokens.pop();
   return from > 0 && !isBreak(text.charCodeAt(from - 1)) ? tokens.slice(1) : tokens;
 }
 

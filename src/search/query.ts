@@ -44,10 +44,45 @@ export interface Query {
   readonly thread: readonly ThreadCondition[];
 }
 
-const TERM =
-  /(?<minus>-?)(?:(?<operator>from|to|subject|label|has|is|before|after):)?(?:["“”„](?<quoted>[^"“”„]*)["“”„]?|(?<word>[^\s"“”„]+))/gi;
+export const OPERATORS = ["from", "to", "subject", "label", "has", "is", "before", "after"] as const;
 
-const FIELD_OF_OPERATOR: Readonly<Record<string, TextField>> = {
+/** What has: and is: take. */
+export const VALUES: Readonly<Record<string, readonly string[]>> = {
+  has: ["attachment"],
+  is: ["unread", "starred"],
+};
+
+const TERM = new RegExp(
+  `(?<minus>-?)(?:(?<operator>${OPERATORS.join("|")}):)?(?:["“”„](?<quoted>[^"“”„]*)["“”„]?|(?<word>[^\\s"“”„]+))`,
+  "dgi",
+);
+
+/** A term as it stands in q. */
+export interface Term {
+  /** Where the value stands, without quotes: UTF-16 units of q. */
+  start: number;
+  value: string;
+  /** In lower case. */
+  operator: string | undefined;
+  negated: boolean;
+  quoted: boolean;
+}
+
+export function termsOf(q: string): Term[] {
+  return [...q.matchAll(TERM)].map(({ groups, indices }) => {
+    const { minus, operator, quoted, word } = groups ?? {};
+    const [start = 0] = indices?.groups?.[quoted === undefined ? "word" : "quoted"] ?? [];
+    return {
+      start,
+      value: quoted ?? word ?? "",
+      operator: operator?.toLowerCase(),
+      negated: minus === "-",
+      quoted: quoted !== undefined,
+    };
+  });
+}
+
+export const FIELD_OF_OPERATOR: Readonly<Record<string, TextField>> = {
   from: "sender",
   to: "recipients",
   subject: "subject",
@@ -85,7 +120,7 @@ export function parseQuery(q: string): Query {
         thread.push({ kind: "label", label: value, negated });
         return true;
       case "has":
-        if (value.toLowerCase() !== "attachment") return false;
+        if (!VALUES.has?.includes(value.toLowerCase())) return false;
         message.push({ kind: "attachment", negated });
         return true;
       case "is": {
@@ -102,14 +137,10 @@ export function parseQuery(q: string): Query {
     }
   }
 
-  for (const { groups } of q.matchAll(TERM)) {
-    const { minus, operator, quoted, word } = groups ?? {};
-    const value = (quoted ?? word ?? "").trim();
-    const negated = minus === "-";
+  for (const { operator, value: given, negated } of termsOf(q)) {
+    const value = given.trim();
     if (operator === undefined) addText("any", value, negated);
-    else if (value === "" || !addOperator(operator.toLowerCase(), value, negated)) {
-      addText("any", `${operator}:${value}`, negated);
-    }
+    else if (value === "" || !addOperator(operator, value, negated)) addText("any", `${operator}:${value}`, negated);
   }
   return { message, thread };
 }
