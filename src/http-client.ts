@@ -22,8 +22,9 @@ export interface HttpRequest {
 
 export interface HttpClient {
   /**
-   * The answer as it begins, a redirect too; the body is still to be read, or to be cancelled.
-   * @throws RefusedDestination; otherwise what DNS or Bun's fetch throws
+   * The answer as it begins, a redirect too; the body is still to be read, or to be cancelled. When an address does not
+   * take the connection, the next is tried.
+   * @throws RefusedDestination; otherwise what DNS or Bun's fetch throws, of the address tried last
    */
   send(request: HttpRequest, signal: AbortSignal): Promise<Response>;
   /** Does `work`, which obeys its signal, and ends it after `ms` or when the client is closed. @throws then, and whatever `work` throws */
@@ -51,6 +52,9 @@ interface Place {
   destination: Destination;
   /** Checked, if the URL spells one out. */
   addresses: string[] | undefined;
+  /** What is the same for every request to it: of fetch, and of the header. */
+  readonly terms: BunFetchRequestInit;
+  readonly fields: Readonly<Record<string, string>>;
 }
 
 export function openHttpClient({ runtime, allow }: HttpClientParts): HttpClient {
@@ -65,13 +69,23 @@ export function openHttpClient({ runtime, allow }: HttpClientParts): HttpClient 
   const places = new Map<string, Place>();
   let placesFor: readonly string[] = [];
 
+  const newPlace = (destination: Destination): Place => {
+    const { protocol, host, authority } = destination;
+    const tls = protocol === "https:" && { tls: { ...trust, ...(isIP(host) === 0 && { serverName: host }) } };
+    return {
+      ...{ destination, addresses: undefined },
+      terms: { redirect: "manual", decompress: false, protocol: "http1.1", ...tls },
+      fields: { host: authority, "accept-encoding": "identity", "user-agent": "Mailroom" },
+    };
+  };
+
   /** @throws RefusedDestination */
   function placeOf(url: string, excepted: readonly string[]): Place {
     if (excepted !== placesFor || places.size >= MOST_PLACES) places.clear();
     placesFor = excepted;
     let place = places.get(url);
     if (!place) {
-      place = { destination: readDestination(url, excepted), addresses: undefined };
+      place = newPlace(readDestination(url, excepted));
       places.set(url, place);
     }
     return place;
@@ -90,21 +104,13 @@ export function openHttpClient({ runtime, allow }: HttpClientParts): HttpClient 
 
   async function sendTo(
     { method, headers, body }: HttpRequest,
-    { protocol, host, port, authority, path }: Destination,
+    { destination: { protocol, port, host, path }, terms, fields }: Place,
     address: string,
     signal: AbortSignal,
   ): Promise<Response> {
     const origin = `${protocol}//${address.includes(":") ? `[${address}]` : address}:${port}`;
-    const options: BunFetchRequestInit = {
-      method,
-      headers: { ...headers, host: authority, "accept-encoding": "identity", "user-agent": "Mailroom" },
-      ...(body !== undefined && { body }),
-      redirect: "manual",
-      decompress: false,
-      protocol: "http1.1",
-      signal,
-      ...(protocol === "https:" && { tls: { ...trust, ...(isIP(host) === 0 && { serverName: host }) } }),
-    };
+    const options: BunFetchRequestInit = { ...terms, method, headers: { ...headers, ...fields }, signal };
+    if (body !== undefined) options.body = body;
     const peer = `${origin} ${host}`;
     let response: Response;
     try {
@@ -123,9 +129,15 @@ export function openHttpClient({ runtime, allow }: HttpClientParts): HttpClient 
     async send(request, signal) {
       const place = placeOf(request.url, allow());
       const addresses = place.addresses ?? (await lookUp(place, signal));
-      const first = (request.attempt - 1) % addresses.length;
-      const inTurn = [...addresses.slice(first), ...addresses.slice(0, first)].slice(0, MOST_TRIES);
-      return firstToConnect(inTurn, (address) => sendTo(request, place.destination, address, signal));
+      const tries = Math.min(addresses.length, MOST_TRIES);
+      for (let turn = 1; ; turn++) {
+        const address = addresses[(request.attempt + turn - 2) % addresses.length] ?? "";
+        try {
+          return await sendTo(request, place, address, signal);
+        } catch (error) {
+          if (turn >= tries || !NO_CONNECTION.has(codeOf(error) ?? "")) throw error;
+        }
+      }
     },
     async within(ms, work) {
       const limit = new AbortController();
@@ -146,21 +158,6 @@ export function openHttpClient({ runtime, allow }: HttpClientParts): HttpClient 
       session.close();
     },
   };
-}
-
-/** @throws the last failure, when no address takes the connection; another failure at once */
-async function firstToConnect(
-  addresses: readonly string[],
-  send: (address: string) => Promise<Response>,
-): Promise<Response> {
-  for (const address of addresses.slice(0, -1)) {
-    try {
-      return await send(address);
-    } catch (error) {
-      if (!NO_CONNECTION.has(codeOf(error) ?? "")) throw error;
-    }
-  }
-  return await send(addresses.at(-1) ?? "");
 }
 
 /** The code of an error of Bun's or of node's. */

@@ -55,10 +55,10 @@ interface DueRow extends Attemptable {
 }
 
 const claiming = prepared((db) => ({
-  // As text, as others below: there is one for every delivery, and drizzle's part is half of what it costs.
+  // As text, as others below: drizzle's part is half of what a row costs. All of one portion at once, which is cheaper still.
   insert: db.$client.prepare(
     `INSERT INTO webhook_deliveries (id, endpoint_seq, event_seq, event_id, event, sample, state, due_at, created_at)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?7, ?7)`,
+     SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, 'pending', ?2, ?2 FROM json_each(?1)`,
   ),
   dueEndpoints: db
     .select({ seq: webhookEndpoints.seq, dueAt: webhookEndpoints.dueAt, pace: webhookEndpoints.pace })
@@ -140,20 +140,18 @@ const settling = prepared((db) => ({
   ),
 }));
 
-/** `now`: epoch ms. */
-interface NewDelivery extends Pick<Delivery, "id" | "endpointSeq" | "eventSeq" | "eventId" | "event" | "sample"> {
-  now: number;
-}
+export type NewDelivery = Pick<Delivery, "id" | "endpointSeq" | "eventSeq" | "eventId" | "event" | "sample">;
 
-/** Due at `now`. The endpoint's turn is not brought forward. */
-export function insertDelivery(tx: Tx, { id, endpointSeq, eventSeq, eventId, event, sample, now }: NewDelivery): void {
-  claiming(tx).insert.run(id, endpointSeq, eventSeq, eventId, event, sample, now);
+/** Due at `now` (epoch ms). The endpoints' turns are not brought forward. */
+export function insertDeliveries(tx: Tx, deliveries: readonly NewDelivery[], now: number): void {
+  const rows = deliveries.map((one) => [one.id, one.endpointSeq, one.eventSeq, one.eventId, one.event, one.sample]);
+  claiming(tx).insert.run(JSON.stringify(rows), now);
 }
 
 /** Sends `sample`, the body, to the endpoint once, at `now` (epoch ms), whether it is enabled or not. */
-export function putTest(tx: Tx, test: Omit<NewDelivery, "eventSeq">): void {
-  insertDelivery(tx, { ...test, eventSeq: null });
-  bringForward(tx, test.endpointSeq, test.now);
+export function putTest(tx: Tx, { now, ...test }: Omit<NewDelivery, "eventSeq"> & { now: number }): void {
+  insertDeliveries(tx, [{ ...test, eventSeq: null }], now);
+  bringForward(tx, test.endpointSeq, now);
 }
 
 /** Endpoints with something due by `upTo` (epoch ms), whose turn it is first. */

@@ -3,23 +3,27 @@
  *
  * Invariant: an event is fanned out once, and the cursor moves in that transaction.
  */
-import { and, asc, desc, eq, gt, sql } from "drizzle-orm";
+import { and, asc, desc, eq, sql } from "drizzle-orm";
 import { prepared } from "../store/prepared.ts";
 import { events, webhookCursor, webhookEndpoints } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
-import { bringForward, insertDelivery, PORTION } from "./deliveries.ts";
+import { bringForward, insertDeliveries, type NewDelivery, PORTION } from "./deliveries.ts";
+
+interface EventRow {
+  seq: number;
+  id: string;
+  workspaceId: string;
+  event: string;
+}
 
 const fanning = prepared((db) => ({
   cursor: db.select({ eventSeq: webhookCursor.eventSeq }).from(webhookCursor).prepare(),
   anybody: db.select({ seq: webhookEndpoints.seq }).from(webhookEndpoints).limit(1).prepare(),
   newest: db.select({ seq: events.seq }).from(events).orderBy(desc(events.seq)).limit(1).prepare(),
-  events: db
-    .select({ seq: events.seq, id: events.id, workspaceId: events.workspaceId, event: events.event })
-    .from(events)
-    .where(gt(events.seq, sql.placeholder("after")))
-    .orderBy(asc(events.seq))
-    .limit(PORTION)
-    .prepare(),
+  // As text: there are as many rows as events.
+  events: db.$client.prepare<EventRow, [number, number]>(
+    "SELECT seq, id, workspace_id AS workspaceId, event FROM events WHERE seq > ?1 ORDER BY seq LIMIT ?2",
+  ),
   endpoints: db
     .select({ seq: webhookEndpoints.seq, events: webhookEndpoints.events, afterEvent: webhookEndpoints.afterEvent })
     .from(webhookEndpoints)
@@ -45,32 +49,23 @@ export const cursorOf = (db: Db): number => fanning(db).cursor.get()?.eventSeq ?
  * that got some, by seq. `newId`: gives a new `whd_` id.
  */
 export function fanOut(tx: Tx, now: number, newId: () => string): Set<number> {
-  const reached = new Set<number>();
+  const made: NewDelivery[] = [];
   const wanting = new Map<string, ReturnType<ReturnType<typeof fanning>["endpoints"]["all"]>>();
   const after = cursorOf(tx);
-  let made = 0;
   let last = after;
-  for (const { seq, id, workspaceId, event } of fanning(tx).events.all({ after })) {
+  for (const { seq, id, workspaceId, event } of fanning(tx).events.all(after, PORTION)) {
     const endpoints = wanting.get(workspaceId) ?? fanning(tx).endpoints.all({ workspaceId });
     wanting.set(workspaceId, endpoints);
-    if (made > 0 && made + endpoints.length > PORTION) break;
+    if (made.length > 0 && made.length + endpoints.length > PORTION) break;
     for (const endpoint of endpoints) {
       if (seq <= endpoint.afterEvent || !endpoint.events.includes(event)) continue;
-      insertDelivery(tx, {
-        id: newId(),
-        endpointSeq: endpoint.seq,
-        eventSeq: seq,
-        eventId: id,
-        event,
-        sample: null,
-        now,
-      });
-      reached.add(endpoint.seq);
-      made++;
+      made.push({ id: newId(), endpointSeq: endpoint.seq, eventSeq: seq, eventId: id, event, sample: null });
     }
     last = seq;
   }
+  insertDeliveries(tx, made, now);
   if (last > after) fanning(tx).advance.run({ eventSeq: last });
+  const reached = new Set(made.map(({ endpointSeq }) => endpointSeq));
   for (const seq of reached) bringForward(tx, seq, now);
   return reached;
 }

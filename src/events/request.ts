@@ -47,24 +47,18 @@ export function openRequests(parts: RequestParts): Requests {
   const { runtime } = parts;
   const client = openHttpClient(parts);
 
-  async function exchange(
-    { url, headers, body, attempt }: WebhookRequest,
-    signal: AbortSignal,
-    outcome: RequestOutcome,
-  ): Promise<void> {
-    const response = await client.send({ method: "POST", url, headers, body, attempt }, signal);
-    outcome.status = response.status;
-    outcome.response = await startOf(response);
-    outcome.ok = response.ok;
-    if (!response.ok) outcome.error = describeStatus(response.status);
-  }
-
   return {
-    async post(request) {
+    async post({ url, headers, body, timeoutMs, attempt }) {
       const begin = runtime.now();
       const outcome: RequestOutcome = { ok: false, ms: 0 };
       try {
-        await client.within(request.timeoutMs, (signal) => exchange(request, signal, outcome));
+        await client.within(timeoutMs, async (signal) => {
+          const response = await client.send({ method: "POST", url, headers, body, attempt }, signal);
+          outcome.status = response.status;
+          outcome.response = await startOf(response);
+          outcome.ok = response.ok;
+          if (!response.ok) outcome.error = describeStatus(response.status);
+        });
       } catch (error) {
         outcome.error = describeError(error as Error);
         if (error instanceof RefusedDestination) outcome.refused = true;
