@@ -52,7 +52,7 @@ const upgrade = (machine: Machine, version: string): Promise<Ran> =>
     ...["--executable", `/media/release/${version}`, "--ready-seconds", version === "hanging" ? "2" : "100"],
   );
 
-test.each([
+test.each<string[]>([
   ["--acme-challenge", "dns"],
   ["--acme-challenge", "dns-hook:hook"],
   ["--acme-challenge", "dns-update:ns.example.test"],
