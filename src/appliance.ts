@@ -22,9 +22,9 @@ import type { SmtpRole } from "./mta/role.ts";
 import { createSubmissionRole } from "./mta/submission.ts";
 import type { Runtime } from "./runtime.ts";
 import { createScheduler, type Job, type Scheduler } from "./scheduler.ts";
-import { createFts5Engine } from "./search/fts5.ts";
 import { registerSearchGauges } from "./search/gauges.ts";
 import { createSupervisor } from "./search/meilisearch/supervisor.ts";
+import { createSearch } from "./search/search.ts";
 import { createIndexUpkeep } from "./search/upkeep.ts";
 import { createDevelopers, type Developers } from "./settings/developers.ts";
 import { createDomains, type Domains } from "./settings/domains.ts";
@@ -109,7 +109,7 @@ export function createAppliance(
 ): Appliance {
   const store = openStore({ folder: config.data, runtime, log, ...storeOptions });
   const options = openOptions(store);
-  const engine = createFts5Engine(store);
+  const engine = createSearch({ store, options, runtime, log });
   const sidecar = createSupervisor({ data: config.data, options, runtime, log });
   const mailbox = createMailbox({ store, engine, runtime, options, log });
   const people = createPeople({ store, runtime });
@@ -157,7 +157,7 @@ export function createAppliance(
     return certificates;
   }
 
-  function startWeb(parts: Pick<StartParts, "rest" | "web" | "health" | "metrics" | "certificates">) {
+  function startWeb(parts: Pick<StartParts, "rest" | "web" | "health" | "search" | "metrics" | "certificates">) {
     const { http, https, baseUrl } = config;
     return startHttp({
       ...{ ...parts, policyAt: domains.policyAt, http, https, baseUrl, runtime, log },
@@ -263,8 +263,17 @@ export function createAppliance(
         fronts.push(api, web);
         const smtpWorks = () => Object.values(listeners).every((listener) => listener.works());
         const health = { store: () => store.works(), smtp: smtpWorks };
+        engine.start(sidecar);
+        backs.push(engine);
         const answerMetrics = createMetricsPage({ metrics, options });
-        const addresses = await startWeb({ rest: api.rest, web, health, metrics: answerMetrics, certificates });
+        const addresses = await startWeb({
+          rest: api.rest,
+          web,
+          health,
+          search: engine.state,
+          metrics: answerMetrics,
+          certificates,
+        });
 
         scheduler = createScheduler(runtime, log, [
           ...mailbox.jobs,
@@ -281,12 +290,13 @@ export function createAppliance(
             options.refresh();
             relay.endRests();
             web.look();
+            engine.look();
             for (const { name } of opened.jobs) wake(name);
           }),
         ]);
         scheduler.start();
         fronts.push(scheduler);
-        settled = settledWith(store, scheduler, [relay, opened]);
+        settled = settledWith(store, scheduler, [relay, opened, engine]);
         const { mx, submission, submissions } = listeners;
         const ready = {
           ...addresses,

@@ -1,6 +1,6 @@
 /**
- * What a search engine does for the mailbox. fts5.ts, inside the database, is the one there is; one that runs beside
- * the appliance can take its place, so `match` may take its time.
+ * What a search engine does for the mailbox. fts5.ts is inside the database; what a server beside the appliance adds is
+ * joined to it in search.ts. That may be asked, so `match` may take its time.
  *
  * Who may read what is a condition of the engine's own query, never a filter on its answer. Bcc is not in the index.
  */
@@ -20,6 +20,14 @@ export interface SearchScope {
   workspaceId?: string | undefined;
 }
 
+/** What was found by words that are not quite those asked for. */
+export interface Loose {
+  /** As `match` gives them. */
+  threads: number[];
+  /** Folded words that stand in some of them, near those asked for that do not. */
+  words: string[];
+}
+
 export interface SearchEngine {
   /** Indexes a stored message, once, in the transaction that stores it. Deleting the message takes it out again. */
   add(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
@@ -36,6 +44,11 @@ export interface SearchEngine {
    * threads.seq, ascending, each once. Thread-level conditions are the caller's.
    */
   match(query: Query, scope: SearchScope): number[] | Promise<number[]>;
+  /**
+   * For a query that `match` finds nothing for: what it finds if typos are forgiven. Undefined for an engine that forgives
+   * none, for a query with quotes or exclusions, and when there is nothing then either.
+   */
+  matchLoosely?(query: Query, scope: SearchScope): Promise<Loose | undefined>;
   /**
    * Does a short piece of upkeep, some milliseconds, and says whether there is more: for whenever nothing else is to be
    * done after mail was filed. Commits by itself, so never inside a transaction.

@@ -71,7 +71,12 @@ interface Found {
   threads: string;
 }
 
-export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): SearchEngine {
+export interface Fts5Engine extends SearchEngine {
+  /** The messages (messages.seq, ascending) in scope that satisfy conditions on words. */
+  messagesMatching(conditions: readonly MessageCondition[], scope: SearchScope): number[];
+}
+
+export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts5Engine {
   const sqlite = store.db.$client;
   const selectStored = sqlite.prepare<{ hasAttachments: number }, [number]>(
     "SELECT has_attachments AS hasAttachments FROM messages WHERE seq = ?",
@@ -84,6 +89,9 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
   // FTS5 yields rowids in ascending order.
   const byWords = `SELECT json_group_array(hit.rowid / ${MESSAGES_PER_THREAD}) AS threads
      FROM message_index AS hit WHERE message_index MATCH ?`;
+  const selectMessages = sqlite.prepare<{ messages: string }, [string]>(
+    "SELECT json_group_array(rowid) AS messages FROM message_index WHERE message_index MATCH ?",
+  );
   const selectByWords = sqlite.prepare<Found, [string]>(byWords);
   // The index, left alone, would be passed over for the table, whose rows are a hundred times as long.
   const selectByBoth = sqlite.prepare<Found, [string, number, number]>(
@@ -157,6 +165,9 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
       );
       return found.filter((thread, i) => thread !== found[i - 1]);
     },
+
+    messagesMatching: (conditions, scope) =>
+      JSON.parse(selectMessages.get(expressionOf(conditions, scopeOf(scope)))?.messages ?? "[]"),
 
     maintain: () => step(merge),
 

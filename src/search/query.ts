@@ -26,7 +26,14 @@ export type TextField = "any" | "sender" | "recipients" | "subject";
 
 /** What one message must satisfy. A text, as typed, is a word or a phrase; it folds to one token or more. */
 export type MessageCondition =
-  | { readonly kind: "text"; readonly field: TextField; readonly text: string; readonly negated: boolean }
+  | {
+      readonly kind: "text";
+      readonly field: TextField;
+      readonly text: string;
+      readonly negated: boolean;
+      /** It was in quotes: it is meant as it is written. */
+      readonly exact?: true;
+    }
   | { readonly kind: "attachment"; readonly negated: boolean }
   /** Message date, epoch ms. */
   | { readonly kind: "since"; readonly at: number }
@@ -103,19 +110,19 @@ export function parseQuery(q: string): Query {
   const message: MessageCondition[] = [];
   const thread: ThreadCondition[] = [];
 
-  function addText(field: TextField, text: string, negated: boolean): boolean {
+  function addText(field: TextField, text: string, negated: boolean, exact: boolean): boolean {
     const searchable = fold(text) !== "";
-    if (searchable) message.push({ kind: "text", field, text, negated });
+    if (searchable) message.push({ kind: "text", field, text, negated, ...(exact && { exact }) });
     return searchable;
   }
 
   /** False when the operator has no use for the value, which makes the two plain text. */
-  function addOperator(operator: string, value: string, negated: boolean): boolean {
+  function addOperator(operator: string, value: string, negated: boolean, exact: boolean): boolean {
     switch (operator) {
       case "from":
       case "to":
       case "subject":
-        return addText(FIELD_OF_OPERATOR[operator] ?? "any", value, negated);
+        return addText(FIELD_OF_OPERATOR[operator] ?? "any", value, negated, exact);
       case "label":
         thread.push({ kind: "label", label: value, negated });
         return true;
@@ -137,10 +144,13 @@ export function parseQuery(q: string): Query {
     }
   }
 
-  for (const { operator, value: given, negated } of termsOf(q)) {
+  for (const { operator, value: given, negated, quoted } of termsOf(q)) {
     const value = given.trim();
-    if (operator === undefined) addText("any", value, negated);
-    else if (value === "" || !addOperator(operator, value, negated)) addText("any", `${operator}:${value}`, negated);
+    const exact = quoted && value !== "";
+    if (operator === undefined) addText("any", value, negated, exact);
+    else if (value === "" || !addOperator(operator, value, negated, exact)) {
+      addText("any", `${operator}:${value}`, negated, exact);
+    }
   }
   return { message, thread };
 }

@@ -15,6 +15,7 @@ import transport from "./migrations/0010_transport.sql" with { type: "text" };
 import trace from "./migrations/0011_trace.sql" with { type: "text" };
 import imported from "./migrations/0012_import.sql" with { type: "text" };
 import discarded from "./migrations/0013_discarded.sql" with { type: "text" };
+import search from "./migrations/0014_search.sql" with { type: "text" };
 
 export const MIGRATIONS: readonly string[] = [
   mail,
@@ -30,4 +31,5 @@ export const MIGRATIONS: readonly string[] = [
   trace,
   imported,
   discarded,
+  search,
 ];

@@ -21,11 +21,13 @@
  *   thread_changes: what changed last, for open pages to follow; without foreign keys, for it tells of deletions too.
  *   mta_sts_policies: how the domains that mail is sent to want it sent.
  *   trace_steps: what happened to messages on their way.
+ *   search_feed, search_changes: what a search engine beside the appliance has yet to be told.
  *   options: the settings.   greylist: senders of first mail, who wait or have waited.
  *
  * Who writes what: options store/options.ts · api_keys access/credentials.ts · app_passwords
  * access/app-passwords.ts · second_factors, recovery_codes access/second-factor.ts · sessions access/sessions.ts · threads to message_judgements, drafts and
- * mailbox_usage mailbox/ · message_index search/fts5.ts · events and webhook_* events/ · outbound_* and queue_* mta/queue.ts ·
+ * mailbox_usage mailbox/ · message_index search/fts5.ts · search_feed, search_changes
+ * search/meilisearch/feed-rows.ts and a trigger (0014_search.sql) · events and webhook_* events/ · outbound_* and queue_* mta/queue.ts ·
  * discarded_threads triggers (0013_discarded.sql) and mailbox/retention.ts ·
  * thread_changes and mailbox_labels triggers (0009_reading.sql), so that nothing is forgotten ·
  * suppressions mta/suppression.ts · greylist mta/greylist.ts · mta_sts_policies mta/sts-policies.ts · trace_steps
@@ -835,4 +837,35 @@ export const mtaStsPolicies = sqliteTable(
     expiresAt: integer("expires_at").notNull(),
   },
   (table) => [index("mta_sts_policies_by_expiry").on(table.expiresAt)],
+);
+
+/** How far Meilisearch is fed. One row, with id 1, once it has been the engine. */
+export const searchFeed = sqliteTable("search_feed", {
+  id: integer("id").primaryKey(),
+  /** It is the engine, and changes are written down. */
+  active: flag("active").notNull(),
+  /** Name of the index, random. */
+  indexUid: text("index_uid").notNull(),
+  /** The index before, until it is deleted. */
+  replacedUid: text("replaced_uid"),
+  /** That of the index's settings (search/meilisearch/index-settings.ts). */
+  settingsVersion: integer("settings_version").notNull(),
+  /** messages.seq up to which what was stored before is in it: -1 before it is made, null once all of it is. */
+  filledThrough: integer("filled_through"),
+  /** Drawn for each batch, and kept in the index beside it: says that the index belongs to this state of the database. */
+  mark: text("mark").notNull(),
+  /** That of the index before the batch that may be under way. */
+  previousMark: text("previous_mark"),
+});
+
+/** Messages that were added, changed or deleted since it was told of them. */
+export const searchChanges = sqliteTable(
+  "search_changes",
+  {
+    seq: integer("seq").primaryKey({ autoIncrement: true }),
+    messageSeq: integer("message_seq").notNull(),
+    /** It would not take the message. */
+    refused: flag("refused").notNull().default(false),
+  },
+  (table) => [index("search_changes_refused").on(table.messageSeq).where(sql`refused = 1`)],
 );

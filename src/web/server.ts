@@ -18,6 +18,8 @@ type HealthCheck = () => boolean | Promise<boolean>;
 export interface OpenParts {
   /** By name; /healthz says which of them fail (contract: Web). */
   health: Readonly<Record<string, HealthCheck>>;
+  /** Who answers searches, and why not the engine that the settings ask for; it decides nothing (contract: Web). */
+  search?: () => { engine: string; reason?: string };
   /** What to show the certificate authority that asks for `token` (RFC 8555 §8.3); undefined for one that is not ours. */
   challenge?: (token: string) => string | undefined;
 }
@@ -42,7 +44,7 @@ const CHALLENGE = "/.well-known/acme-challenge/";
 const text = (body: string, status: number, headers: Record<string, string> = {}): Response =>
   new Response(body, { status, headers: { "x-content-type-options": "nosniff", ...headers } });
 
-async function answerHealth(checks: OpenParts["health"]): Promise<Response> {
+async function answerHealth({ health: checks, search }: OpenParts): Promise<Response> {
   const results = await Promise.all(
     Object.entries(checks).map(async ([name, check]) => {
       const works = await Promise.try(check).catch(() => false);
@@ -50,8 +52,13 @@ async function answerHealth(checks: OpenParts["health"]): Promise<Response> {
     }),
   );
   const healthy = results.every(([, result]) => result === "ok");
+  const searched = search?.();
   return Response.json(
-    { status: healthy ? "ok" : "failing", checks: Object.fromEntries(results) },
+    {
+      status: healthy ? "ok" : "failing",
+      checks: Object.fromEntries(results),
+      ...(searched && { search: searched.engine + (searched.reason === undefined ? "" : ` (${searched.reason})`) }),
+    },
     { status: healthy ? 200 : 503, headers: { "cache-control": "no-store" } },
   );
 }
@@ -59,7 +66,7 @@ async function answerHealth(checks: OpenParts["health"]): Promise<Response> {
 /** Undefined for what is not for anybody. */
 async function answerOpenly(request: Request, path: string, parts: OpenParts): Promise<Response | undefined> {
   if (request.method !== "GET" && request.method !== "HEAD") return undefined;
-  if (path === "/healthz") return answerHealth(parts.health);
+  if (path === "/healthz") return answerHealth(parts);
   if (!path.startsWith(CHALLENGE)) return undefined;
   const proof = parts.challenge?.(path.slice(CHALLENGE.length));
   return proof === undefined

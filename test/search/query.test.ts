@@ -10,6 +10,8 @@ const text = (value: string, field: TextField = "any"): TextCondition => ({
   text: value,
   negated: false,
 });
+/** What was in quotes. */
+const quoted = (value: string, field: TextField = "any"): TextCondition => ({ ...text(value, field), exact: true });
 const not = (condition: TextCondition): TextCondition => ({ ...condition, negated: true });
 const label = (value: string): ThreadCondition => ({ kind: "label", label: value, negated: false });
 const NEW_YEAR = Date.UTC(2025, 0, 1);
@@ -21,19 +23,22 @@ describe("parseQuery", () => {
     ['*** - ! -- "" -"…"', []],
     ["invoice March", [text("invoice"), text("March")]],
     ["請求書\u3000三月", [text("請求書"), text("三月")]],
-    ['"two words" third', [text("two words"), text("third")]],
-    ["“two words” third", [text("two words"), text("third")]],
-    ['"open to the end', [text("open to the end")]],
-    ['one"two three"four', [text("one"), text("two three"), text("four")]],
+    ['"two words" third', [quoted("two words"), text("third")]],
+    ["“two words” third", [quoted("two words"), text("third")]],
+    ['"open to the end', [quoted("open to the end")]],
+    ['one"two three"four', [text("one"), quoted("two three"), text("four")]],
     ["e-mail", [text("e-mail")]],
     ["-spam", [not(text("spam"))]],
-    ['-"not this"', [not(text("not this"))]],
+    ['-"not this"', [not(quoted("not this"))]],
     ["- spam", [text("spam")]],
     [
       "from:ann to:bob@example.com subject:hello",
       [text("ann", "sender"), text("bob@example.com", "recipients"), text("hello", "subject")],
     ],
-    ['FROM:ann Subject:"a b" sUbJeCt:"open', [text("ann", "sender"), text("a b", "subject"), text("open", "subject")]],
+    [
+      'FROM:ann Subject:"a b" sUbJeCt:"open',
+      [text("ann", "sender"), quoted("a b", "subject"), quoted("open", "subject")],
+    ],
     ["-from:ann", [not(text("ann", "sender"))]],
     ["subject:🎉", [text("🎉", "subject")]],
     ["from: ann", [text("from:"), text("ann")]],

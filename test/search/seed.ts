@@ -1,12 +1,12 @@
 /** A store with two workspaces, and messages in it for the index to be asked about. */
 
 import type { EmailAddress } from "../../src/message/address.ts";
-import type { SearchScope } from "../../src/search/engine.ts";
+import type { SearchEngine, SearchScope } from "../../src/search/engine.ts";
 import { foldDocument } from "../../src/search/fold.ts";
 import { createFts5Engine } from "../../src/search/fts5.ts";
 import { parseQuery } from "../../src/search/query.ts";
 import * as schema from "../../src/store/schema.ts";
-import { openStore } from "../../src/store/store.ts";
+import { openStore, type Store } from "../../src/store/store.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
@@ -30,9 +30,16 @@ const WORKSPACE_OF: Readonly<Record<string, string>> = { mbx_a1: "wsp_a", mbx_a2
 /** The whole of workspace `wsp_a`. */
 export const WHOLE_A: SearchScope = { mailboxIds: ["mbx_a1", "mbx_a2"], workspaceId: "wsp_a" };
 
-export function seedIndex(messages: readonly SeedMessage[] = []) {
+export type Seeded = ReturnType<typeof seedIndex>;
+
+/** `create`: makes the engine that is asked; it may have to wait until it is `ready`. */
+export function seedIndex(
+  messages: readonly SeedMessage[] = [],
+  create: (store: Store) => SearchEngine = createFts5Engine,
+  ready: () => Promise<void> = async () => {},
+) {
   const store = openStore({ folder: temporaryFolder(), file: ":memory:", runtime: fakeRuntime() });
-  const engine = createFts5Engine(store);
+  const engine = create(store);
   const seqs = new Map<string, number>();
   const ordinals = new Map<string, number>();
 
@@ -100,6 +107,22 @@ export function seedIndex(messages: readonly SeedMessage[] = []) {
           hasAttachments: files.length > 0,
         })
         .run();
+      tx.insert(schema.messageBodies).values({ messageSeq: seq, headers: [], text, html: null, sanitizer: 0 }).run();
+      files.forEach((filename, position) => {
+        const name = `${seq}_${position}`;
+        tx.insert(schema.attachments)
+          .values({
+            id: `att_${name}`,
+            messageSeq: seq,
+            position,
+            filename,
+            contentType: "a/b",
+            size: 0,
+            inline: false,
+            blob: name,
+          })
+          .run();
+      });
       const document = foldDocument({ subject, text, from: [from], to, cc, filenames: files });
       engine.add(tx, seq, { workspaceId: WORKSPACE_OF[mailbox] ?? "", mailboxId: mailbox }, document);
     });
@@ -108,6 +131,7 @@ export function seedIndex(messages: readonly SeedMessage[] = []) {
 
   /** The names of the conversations found, in order of their first message. */
   async function search(q: string, scope: SearchScope = WHOLE_A): Promise<string[]> {
+    await ready();
     const names = new Map([...seqs].map(([name, seq]) => [seq, name]));
     return (await engine.match(parseQuery(q), scope)).map((seq) => names.get(seq) ?? `unknown ${seq}`);
   }

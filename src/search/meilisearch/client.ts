@@ -1,0 +1,175 @@
+/**
+ * What is asked of a Meilisearch server, through its official client: the only file that knows it. Whatever writes
+ * resolves when the server has done it, not when it has taken it down.
+ *
+ * What goes wrong is a ServerError that says what may be done about it; keys never get into one.
+ */
+import {
+  type EnqueuedTask,
+  Meilisearch,
+  MeilisearchApiError,
+  MeilisearchError,
+  type MultiSearchQuery,
+  type Settings,
+} from "meilisearch";
+import type { Place } from "./connection.ts";
+import { MARK_ID, type MessageDocument } from "./documents.ts";
+
+export type IndexSettings = Settings;
+
+/**
+ * `unreachable`: no answer, or none in time. `key`: it is not let in. `missing`: there is no such index. `refused`: it
+ * will not take what it was sent. `failing`: it cannot do it now, its disk being full, say.
+ */
+export type Trouble = "unreachable" | "key" | "missing" | "refused" | "failing";
+
+export class ServerError extends Error {
+  override name = "ServerError";
+  constructor(
+    readonly trouble: Trouble,
+    message: string,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+  }
+}
+
+export interface IndexQuery {
+  q: string;
+  filter: string;
+  /** Attributes to look in; all that are searchable unless given. */
+  fields?: readonly string[];
+}
+
+export interface Client {
+  /** Makes the index with these settings, empty, whether or not there was one. */
+  make(index: string, settings: IndexSettings): Promise<void>;
+  /** Deletes the index, if there is one. */
+  drop(index: string): Promise<void>;
+  /** Removes and adds or replaces documents, in this order. */
+  write(index: string, removed: readonly number[], added: readonly (MessageDocument | MarkDocument)[]): Promise<void>;
+  /** The mark kept in the index; undefined when there is no index or none in it. */
+  readMark(index: string): Promise<string | undefined>;
+  /** How many documents the index has, the mark included. */
+  count(index: string): Promise<number>;
+  /** The numbers of the messages that each of the queries finds. */
+  search(index: string, queries: readonly IndexQuery[]): Promise<number[][]>;
+}
+
+export interface MarkDocument extends Record<string, unknown> {
+  id: typeof MARK_ID;
+  mark: string;
+}
+
+export interface ClientLimits {
+  /** For one request, ms. */
+  requestMs: number;
+  /** For what it has taken down to be done, ms. */
+  taskMs: number;
+  /** Ends the waiting for what is under way. */
+  signal?: AbortSignal;
+}
+
+const POLL_MS = 20;
+const PRIMARY_KEY = "id";
+/** Codes of what can be sent in vain again and again (https://www.meilisearch.com/docs/reference/errors/error_codes). */
+const OF_A_DOCUMENT =
+  /^(invalid_document|missing_document|malformed_payload|payload_too_large|bad_request|max_fields|document_)/;
+
+function troubleOf(code: string, status: number): Trouble {
+  if (code === "index_not_found" || code === "document_not_found") return "missing";
+  if (status === 401 || status === 403) return "key";
+  if (OF_A_DOCUMENT.test(code) || status === 413) return "refused";
+  return "failing";
+}
+
+/** What the client threw, as a ServerError. */
+function serverError(error: unknown): unknown {
+  if (error instanceof MeilisearchApiError) {
+    return new ServerError(troubleOf(error.cause?.code ?? "", error.response.status), error.message, { cause: error });
+  }
+  // What answers without being a Meilisearch server gives what is no JSON.
+  if (error instanceof MeilisearchError || error instanceof SyntaxError) {
+    return new ServerError("unreachable", "it does not answer", { cause: error });
+  }
+  return error;
+}
+
+export function createClient({ url, key }: Place, { requestMs, taskMs, signal }: ClientLimits): Client {
+  const server = new Meilisearch({ host: url, apiKey: key, timeout: requestMs });
+  const aborted = new Promise<never>((_, reject) => {
+    signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
+  aborted.catch(() => {});
+
+  /** The client's requests take no signal: what is under way when it comes is left to end by itself. */
+  async function ask<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await (signal ? Promise.race([work(), aborted]) : work());
+    } catch (error) {
+      throw serverError(error);
+    }
+  }
+
+  async function done(enqueued: Promise<EnqueuedTask>): Promise<void> {
+    const { error } = await server.tasks.waitForTask(await enqueued, { timeout: taskMs, interval: POLL_MS });
+    if (error) throw new ServerError(troubleOf(error.code, 0), error.message);
+  }
+
+  async function drop(index: string): Promise<void> {
+    try {
+      await done(server.deleteIndex(index));
+    } catch (error) {
+      const failure = serverError(error);
+      if (!(failure instanceof ServerError && failure.trouble === "missing")) throw failure;
+    }
+  }
+
+  return {
+    drop: (index) => ask(() => drop(index)),
+    make: (index, settings) =>
+      ask(async () => {
+        await drop(index);
+        await done(server.createIndex(index, { primaryKey: PRIMARY_KEY }));
+        await done(server.index(index).updateSettings(settings));
+      }),
+    write: (index, removed, added) =>
+      ask(async () => {
+        if (removed.length > 0) await done(server.index(index).deleteDocuments([...removed]));
+        if (added.length > 0) await done(server.index(index).addDocuments([...added]));
+      }),
+    readMark: (index) =>
+      ask(async () => {
+        try {
+          const { mark } = await server.index<MarkDocument>(index).getDocument(MARK_ID);
+          return typeof mark === "string" ? mark : undefined;
+        } catch (error) {
+          const failure = serverError(error);
+          if (failure instanceof ServerError && failure.trouble === "missing") return undefined;
+          throw failure;
+        }
+      }),
+    count: (index) => ask(async () => (await server.index(index).getStats()).numberOfDocuments),
+    search: (index, queries) =>
+      ask(async () => {
+        const asked = queries.map(
+          ({ q, filter, fields }): MultiSearchQuery => ({
+            ...{ indexUid: index, q, filter, limit: 0, facets: [PRIMARY_KEY], matchingStrategy: "all" },
+            ...(fields && { attributesToSearchOn: [...fields] }),
+          }),
+        );
+        const { results } = await server.multiSearch({ queries: asked });
+        if (results.length !== queries.length) throw new ServerError("failing", "it answered something else");
+        return results.map(({ facetDistribution }) => numbersIn(facetDistribution?.[PRIMARY_KEY] ?? {}));
+      }),
+  };
+}
+
+/**
+ * The documents found, told by how often each id occurs among them: a tenth of the cost of as many hits. Whatever is no
+ * number of a message is passed over.
+ */
+function numbersIn(counts: unknown): number[] {
+  const numbers = Object.keys(Object(counts)).map(Number);
+  return numbers.filter((number) => Number.isSafeInteger(number) && number > MARK_ID).sort((a, b) => a - b);
+}

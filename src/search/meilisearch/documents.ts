@@ -1,0 +1,115 @@
+/**
+ * A message as Meilisearch keeps it, and the words of a query as they stand there: both are made of the same folded tokens
+ * (search/fold.ts), in such letters that the server's own tokenizer changes, parts and joins none of them.
+ *
+ * Invariant: two tokens have the same word exactly when they are the same. Bcc is not in it.
+ */
+import { createHash } from "node:crypto";
+import type { DocumentScope } from "../engine.ts";
+import type { IndexDocument } from "../fold.ts";
+import type { TextField } from "../query.ts";
+
+/** The server reads the first 65,535 words of an attribute; a body has up to 200,000. */
+export const BODY_PARTS: readonly string[] = ["body", "body2", "body3", "body4"];
+const WORDS_OF_PART = 60_000;
+
+/** Stands for the state of the database that the index was last told of; no message has this number. */
+export const MARK_ID = 0;
+
+export interface MessageDocument extends Record<string, unknown> {
+  /** messages.seq */
+  id: number;
+  workspace: string;
+  mailbox: string;
+  attachment: boolean;
+  /** Epoch ms. */
+  date: number;
+  subject: string;
+  sender: string;
+  recipients: string;
+  files: string;
+  /** The words of subject, sender and recipients once more, each with its field's mark. */
+  marked: string;
+}
+
+/** What marks a word as a field's, or as standing for a token of other letters; no other word begins so. */
+const MARKS: Readonly<Record<Exclude<TextField, "any">, string>> = { subject: "q1", sender: "q2", recipients: "q3" };
+const ENCODED = "q0";
+const LIKE_A_MARK = /^q[0-9]/;
+
+/** What the server's tokenizer leaves as it is: tokens in the letters of one of these scripts. A test asks it. */
+const PLAIN = /^(?:[a-z0-9]+|[α-ω]+|[а-я]+|[א-ת]+|[ა-ჰ]+|[ա-ֆ]+)$/;
+/** Tokens of fold.ts that stand between names, or for a whole address. */
+const PRIVATE = /[\ue000-\uf8ff]/;
+const HASH_LENGTH = 32;
+
+const isPlain = (token: string): boolean => PLAIN.test(token) && !LIKE_A_MARK.test(token);
+
+function encode(token: string): string {
+  if (isPlain(token)) return token;
+  return ENCODED + createHash("sha256").update(token).digest("hex").slice(0, HASH_LENGTH);
+}
+
+/** The word of a token; without a field of its own, wherever it stands. */
+export const wordOf = (token: string, field: TextField): string =>
+  field === "any" ? encode(token) : MARKS[field] + encode(token);
+
+/** Whether its word may be looked for with typos: of the others the letters mean nothing. */
+export const mayHaveTypos = isPlain;
+
+const tokensOf = (folded: string): string[] => (folded === "" ? [] : folded.split(" "));
+
+const wordsOf = (folded: string): string =>
+  tokensOf(folded)
+    .filter((token) => !PRIVATE.test(token))
+    .map(encode)
+    .join(" ");
+
+function markedWords(document: IndexDocument): string {
+  const words = new Set<string>();
+  for (const field of ["subject", "sender", "recipients"] as const) {
+    for (const token of tokensOf(document[field])) words.add(wordOf(token, field));
+  }
+  return [...words].join(" ");
+}
+
+function bodyParts(body: string): Record<string, string> {
+  const tokens = tokensOf(body);
+  return Object.fromEntries(
+    BODY_PARTS.flatMap((part, i) => {
+      const own = tokens.slice(i * WORDS_OF_PART, (i + 1) * WORDS_OF_PART);
+      return own.length === 0 ? [] : [[part, own.map(encode).join(" ")]];
+    }),
+  );
+}
+
+export interface IndexedMessage extends DocumentScope {
+  /** messages.seq */
+  seq: number;
+  date: number;
+  hasAttachments: boolean;
+  document: IndexDocument;
+}
+
+export function documentOf({
+  seq,
+  workspaceId,
+  mailboxId,
+  date,
+  hasAttachments,
+  document,
+}: IndexedMessage): MessageDocument {
+  return {
+    id: seq,
+    workspace: workspaceId,
+    mailbox: mailboxId,
+    attachment: hasAttachments,
+    date,
+    subject: wordsOf(document.subject),
+    ...bodyParts(document.body),
+    sender: wordsOf(document.sender),
+    recipients: wordsOf(document.recipients),
+    files: wordsOf(document.files),
+    marked: markedWords(document),
+  };
+}

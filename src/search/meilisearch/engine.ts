@@ -1,0 +1,75 @@
+/**
+ * Answers queries from a Meilisearch index that has all there is. What satisfies every condition is the same set of
+ * conversations that FTS5 gives; only beyond that does the server's forgiveness come in, and is said to.
+ */
+import { MESSAGES_PER_THREAD } from "../../store/schema.ts";
+import type { Db } from "../../store/store.ts";
+import type { Loose, SearchScope } from "../engine.ts";
+import type { MessageCondition, Query } from "../query.ts";
+import { readStored } from "../stored.ts";
+import { type Client, createClient } from "./client.ts";
+import type { Place } from "./connection.ts";
+import type { Fed } from "./feed.ts";
+import { nearestWords } from "./found-words.ts";
+import { exactQueries, looseQueries } from "./query.ts";
+
+export interface MeilisearchEngineParts {
+  db: Db;
+  /** The messages (messages.seq, ascending) in scope that satisfy the conditions. */
+  narrow(conditions: readonly MessageCondition[], scope: SearchScope): number[];
+}
+
+/** For one answer, ms: then another engine gives it. */
+const ANSWER_MS = 1_500;
+/** Messages that are looked through for the words they were found by. */
+const LOOKED_THROUGH = 10;
+
+/** Members of every list; all ascending. */
+function intersect(lists: readonly (readonly number[])[]): number[] {
+  const [first = [], ...rest] = [...lists].sort((a, b) => a.length - b.length);
+  return rest.reduce<number[]>(
+    (kept, list) => {
+      const members = new Set(list);
+      return kept.filter((number) => members.has(number));
+    },
+    [...first],
+  );
+}
+
+function threadsOf(messageSeqs: readonly number[]): number[] {
+  const threads = messageSeqs.map((seq) => Math.floor(seq / MESSAGES_PER_THREAD));
+  return threads.filter((thread, i) => thread !== threads[i - 1]);
+}
+
+export function createMeilisearchEngine({ db, narrow }: MeilisearchEngineParts) {
+  let known: { place: Place; client: Client } | undefined;
+
+  function clientOf({ place }: Fed): Client {
+    if (known?.place.url !== place.url || known.place.key !== place.key) {
+      known = { place, client: createClient(place, { requestMs: ANSWER_MS, taskMs: ANSWER_MS }) };
+    }
+    return known.client;
+  }
+
+  return {
+    /** As SearchEngine's. @throws ServerError */
+    async match(fed: Fed, { message: conditions }: Query, scope: SearchScope): Promise<number[]> {
+      if (scope.mailboxIds.length === 0) return [];
+      const { queries, open } = exactQueries(conditions, scope);
+      const lists = await clientOf(fed).search(fed.index, queries);
+      const isEmpty = lists.some((list) => list.length === 0);
+      if (open.length > 0 && !isEmpty) lists.push(narrow(open, scope));
+      return threadsOf(intersect(lists));
+    },
+
+    /** As SearchEngine's. @throws ServerError */
+    async matchLoosely(fed: Fed, { message: conditions }: Query, scope: SearchScope): Promise<Loose | undefined> {
+      const queries = scope.mailboxIds.length === 0 ? undefined : looseQueries(conditions, scope);
+      if (!queries) return undefined;
+      const found = intersect(await clientOf(fed).search(fed.index, queries));
+      if (found.length === 0) return undefined;
+      const documents = readStored(db, found.slice(-LOOKED_THROUGH)).map(({ fold }) => fold());
+      return { threads: threadsOf(found), words: nearestWords(conditions, documents) };
+    },
+  };
+}

@@ -1,0 +1,115 @@
+/**
+ * What Meilisearch has yet to be told, as rows: written in the transaction of the mail itself, and gone once it has been
+ * told. Without Meilisearch nothing is written.
+ */
+import { prepared } from "../../store/prepared.ts";
+import { MESSAGES_PER_THREAD } from "../../store/schema.ts";
+import type { Db, Tx } from "../../store/store.ts";
+
+export interface FeedRow {
+  active: boolean;
+  indexUid: string;
+  replacedUid: string | null;
+  settingsVersion: number;
+  /** -1 before the index is made; null once all that was stored before is in it. */
+  filledThrough: number | null;
+  mark: string;
+  previousMark: string | null;
+}
+
+export interface Change {
+  seq: number;
+  messageSeq: number;
+}
+
+/** In filled_through: the index is still to be made. */
+export const NOT_MADE = -1;
+
+const statements = prepared(({ $client: client }) => ({
+  active: client.prepare<{ active: number }, []>("SELECT active FROM search_feed WHERE active"),
+  feed: client.prepare<Omit<FeedRow, "active"> & { active: number }, []>(
+    `SELECT active, index_uid AS indexUid, replaced_uid AS replacedUid, settings_version AS settingsVersion,
+       filled_through AS filledThrough, mark, previous_mark AS previousMark FROM search_feed`,
+  ),
+  begin: client.prepare<unknown, [string, number, string]>(
+    `INSERT INTO search_feed (id, active, index_uid, settings_version, filled_through, mark)
+     VALUES (1, 1, ?1, ?2, ${NOT_MADE}, ?3)
+     ON CONFLICT (id) DO UPDATE SET active = 1,
+       replaced_uid = CASE WHEN filled_through = ${NOT_MADE} THEN replaced_uid ELSE index_uid END,
+       index_uid = CASE WHEN filled_through = ${NOT_MADE} THEN index_uid ELSE ?1 END,
+       settings_version = ?2, filled_through = ${NOT_MADE}, mark = ?3, previous_mark = NULL`,
+  ),
+  end: client.prepare("UPDATE search_feed SET active = 0"),
+  clear: client.prepare("DELETE FROM search_changes"),
+  made: client.prepare<unknown, [number | null]>("UPDATE search_feed SET replaced_uid = NULL, filled_through = ?"),
+  filled: client.prepare<unknown, [number | null]>("UPDATE search_feed SET filled_through = ?"),
+  marked: client.prepare<unknown, [string, string | null]>("UPDATE search_feed SET mark = ?, previous_mark = ?"),
+  add: client.prepare<unknown, [number]>("INSERT INTO search_changes (message_seq) VALUES (?)"),
+  next: client.prepare<Change, [number]>(
+    "SELECT seq, message_seq AS messageSeq FROM search_changes WHERE refused = 0 ORDER BY seq LIMIT ?",
+  ),
+  waits: client.prepare<{ n: number }, []>("SELECT 1 AS n FROM search_changes WHERE refused = 0 LIMIT 1"),
+  behind: client.prepare<{ n: number }, []>("SELECT count(*) AS n FROM search_changes WHERE refused = 0"),
+  refused: client.prepare<{ n: number }, []>(
+    "SELECT count(DISTINCT message_seq) AS n FROM search_changes WHERE refused = 1",
+  ),
+  told: client.prepare<unknown, [number, string]>(
+    `DELETE FROM search_changes WHERE seq <= ? AND refused = 0 AND message_seq IN (SELECT value FROM json_each(?))`,
+  ),
+  forgive: client.prepare<unknown, [string]>(
+    "DELETE FROM search_changes WHERE refused = 1 AND message_seq IN (SELECT value FROM json_each(?))",
+  ),
+  refuse: client.prepare<unknown, [number]>("INSERT INTO search_changes (message_seq, refused) VALUES (?, 1)"),
+  left: client.prepare<{ n: number }, [number]>(
+    `SELECT count(*) AS n FROM messages INDEXED BY messages_by_thread
+     WHERE thread_seq >= ?1 / ${MESSAGES_PER_THREAD} AND seq > ?1`,
+  ),
+}));
+
+/** Undefined as long as Meilisearch never was the engine. */
+export function readFeed(db: Db): FeedRow | undefined {
+  const row = statements(db).feed.get();
+  return row ? { ...row, active: row.active === 1 } : undefined;
+}
+
+/** From now on changes are written down, and all that is stored is to go into a new index of that name. */
+export function beginFeed(tx: Tx, indexUid: string, settingsVersion: number, mark: string): void {
+  statements(tx).begin.run(indexUid, settingsVersion, mark);
+  statements(tx).clear.run();
+}
+
+/** From now on nothing is written down. */
+export function endFeed(tx: Tx): void {
+  statements(tx).end.run();
+  statements(tx).clear.run();
+}
+
+/** Notes that a message was added or changed. Deleted ones are noted by a trigger. */
+export function noteChange(tx: Tx, messageSeq: number): void {
+  if (statements(tx).active.get()) statements(tx).add.run(messageSeq);
+}
+
+/** The index is made, and the one before it gone. */
+export const setMade = (tx: Tx): void => void statements(tx).made.run(0);
+export const setFilledThrough = (tx: Tx, seq: number | null): void => void statements(tx).filled.run(seq);
+/** `mark` is about to be the index's; `present` is what it has now. */
+export const setMark = (tx: Tx, mark: string, present: string | null): void =>
+  void statements(tx).marked.run(mark, present);
+
+/** The oldest changes, up to `limit`. */
+export const nextChanges = (db: Db, limit: number): Change[] => statements(db).next.all(limit);
+
+/** Forgets changes up to `through` (search_changes.seq) of these messages, all but of those that were `refused`. */
+export function setTold(tx: Tx, through: number, messageSeqs: readonly number[], refused: readonly number[]): void {
+  const seqs = JSON.stringify(messageSeqs);
+  statements(tx).told.run(through, seqs);
+  statements(tx).forgive.run(seqs);
+  for (const seq of refused) statements(tx).refuse.run(seq);
+}
+
+export const hasChanges = (db: Db): boolean => statements(db).waits.get() !== null;
+export const countChanges = (db: Db): number => statements(db).behind.get()?.n ?? 0;
+/** Messages that the server would not take. */
+export const countRefused = (db: Db): number => statements(db).refused.get()?.n ?? 0;
+/** Messages stored after that one. */
+export const countAfter = (db: Db, seq: number): number => statements(db).left.get(seq)?.n ?? 0;

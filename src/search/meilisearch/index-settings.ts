@@ -1,0 +1,40 @@
+/**
+ * How the index is set up. Any change that matters to what is found raises the version, and the index is made anew.
+ *
+ * Words come folded and cut (documents.ts), so the server's own language rules are switched off: one language for all, no
+ * stop words, no prefixes. What remains of them is typos, and words written together or apart.
+ */
+import type { IndexSettings } from "./client.ts";
+import { BODY_PARTS } from "./documents.ts";
+
+export const SETTINGS_VERSION = 1;
+
+/** Where words of a query without operator may stand. */
+export const PLAIN_FIELDS: readonly string[] = ["subject", ...BODY_PARTS, "sender", "recipients", "files"];
+
+/** Far above any number of messages: an answer is never cut. */
+const ALL = 1_000_000_000;
+
+const filterable = (attributePatterns: string[], comparison: boolean) => ({
+  attributePatterns,
+  features: { facetSearch: false, filter: { equality: !comparison, comparison } },
+});
+
+export const INDEX_SETTINGS: IndexSettings = {
+  searchableAttributes: [...PLAIN_FIELDS, "marked"],
+  filterableAttributes: [filterable(["id", "workspace", "mailbox", "attachment"], false), filterable(["date"], true)],
+  // Nothing of the mail itself is ever given out.
+  displayedAttributes: ["id", "mark"],
+  sortableAttributes: [],
+  // Answers are sets; the mailbox puts them in order.
+  rankingRules: ["words", "typo"],
+  typoTolerance: { enabled: true, disableOnNumbers: true, disableOnAttributes: ["marked"] },
+  localizedAttributes: [{ attributePatterns: ["*"], locales: ["eng"] }],
+  stopWords: [],
+  prefixSearch: "disabled",
+  facetSearch: false,
+  // Phrases are settled elsewhere (engine.ts); distances of words would be most of the index.
+  proximityPrecision: "byAttribute",
+  pagination: { maxTotalHits: ALL },
+  faceting: { maxValuesPerFacet: ALL },
+};

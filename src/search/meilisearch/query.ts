@@ -1,0 +1,107 @@
+/**
+ * A query in Meilisearch's terms. Only single words, in quotes, are asked for exactly: of a phrase the server knows no more
+ * than that its words stand near each other somewhere. So a phrase is asked for by its words, and what is found is still
+ * to be narrowed (`open`).
+ *
+ * Who may read what is a condition of every query, and made in one place, `filterOf`.
+ */
+import type { SearchScope } from "../engine.ts";
+import { fold, foldAddress } from "../fold.ts";
+import type { MessageCondition, TextField } from "../query.ts";
+import type { IndexQuery } from "./client.ts";
+import { mayHaveTypos, wordOf } from "./documents.ts";
+import { PLAIN_FIELDS } from "./index-settings.ts";
+
+type TextCondition = Extract<MessageCondition, { kind: "text" }>;
+
+/** Of a longer q, the server reads so many words, and the rest not at all. Excluded ones do not count. */
+const WORDS_READ = 10;
+/** Of a phrase: the others are looked at when it is narrowed. */
+const WORDS_OF_PHRASE = 5;
+
+const FIELDS: Readonly<Record<TextField, readonly string[]>> = {
+  any: PLAIN_FIELDS,
+  subject: ["subject"],
+  sender: ["sender"],
+  recipients: ["recipients"],
+};
+
+function tokensOf({ field, text }: TextCondition): string[] {
+  const address = field === "sender" || field === "recipients" ? foldAddress(text) : undefined;
+  return (address ?? fold(text)).split(" ");
+}
+
+const isText = (condition: MessageCondition): condition is TextCondition => condition.kind === "text";
+const quoted = (word: string): string => `"${word}"`;
+
+/** Ids hold no quotes; the server takes upper and lower case for the same, and ids have no upper case. */
+function filterOf(conditions: readonly MessageCondition[], { workspaceId, mailboxIds }: SearchScope): string {
+  const parts = [
+    workspaceId === undefined
+      ? `mailbox IN [${mailboxIds.map((id) => JSON.stringify(id)).join()}]`
+      : `workspace = ${JSON.stringify(workspaceId)}`,
+  ];
+  for (const condition of conditions) {
+    if (condition.kind === "attachment") parts.push(`attachment = ${!condition.negated}`);
+    if (condition.kind === "since") parts.push(`date >= ${condition.at}`);
+    if (condition.kind === "before") parts.push(`date < ${condition.at}`);
+  }
+  return parts.join(" AND ");
+}
+
+function groupsOf<T>(list: readonly T[], size: number): T[][] {
+  const groups: T[][] = [];
+  for (let i = 0; i < list.length; i += size) groups.push(list.slice(i, i + size));
+  return groups;
+}
+
+export interface Asking {
+  /** All must find a message. */
+  queries: IndexQuery[];
+  /** The conditions that they leave open. */
+  open: MessageCondition[];
+}
+
+/** What to ask to find exactly what satisfies the conditions. The scope has a mailbox, at least. */
+export function exactQueries(conditions: readonly MessageCondition[], scope: SearchScope): Asking {
+  const wanted = new Set<string>();
+  const unwanted = new Set<string>();
+  const open: MessageCondition[] = [];
+  for (const condition of conditions.filter(isText)) {
+    const words = [...new Set(tokensOf(condition))].map((token) => wordOf(token, condition.field));
+    const isPhrase = tokensOf(condition).length > 1;
+    if (isPhrase) open.push(condition);
+    if (!condition.negated) for (const word of longest(words)) wanted.add(word);
+    else if (!isPhrase) for (const word of words) unwanted.add(word);
+  }
+  const filter = filterOf(conditions, scope);
+  const excluded = [...unwanted].map((word) => `-${quoted(word)}`);
+  const groups = wanted.size === 0 ? [[]] : groupsOf([...wanted].map(quoted), WORDS_READ);
+  return {
+    queries: groups.map((group, i) => ({ q: [...group, ...(i === 0 ? excluded : [])].join(" "), filter })),
+    open,
+  };
+}
+
+/** The longest are the rarest, mostly. */
+const longest = (words: readonly string[]): string[] =>
+  words.length <= WORDS_OF_PHRASE
+    ? [...words]
+    : [...words].sort((a, b) => b.length - a.length).slice(0, WORDS_OF_PHRASE);
+
+/**
+ * What to ask to find the words with typos. Undefined for a query that says what it means: with a phrase in quotes, with
+ * something excluded, or without a word that could be misspelt.
+ */
+export function looseQueries(conditions: readonly MessageCondition[], scope: SearchScope): IndexQuery[] | undefined {
+  const texts = conditions.filter(isText);
+  if (texts.some(({ negated, exact }) => negated || exact)) return undefined;
+  const filter = filterOf(conditions, scope);
+  const queries = (Object.keys(FIELDS) as TextField[]).flatMap((field) => {
+    const tokens = new Set(texts.filter((text) => text.field === field).flatMap(({ text }) => fold(text).split(" ")));
+    // A word of other letters than the server is shown can only be looked for as it is.
+    const words = [...tokens].map((token) => (mayHaveTypos(token) ? token : quoted(wordOf(token, "any"))));
+    return groupsOf(words, WORDS_READ).map((group) => ({ q: group.join(" "), filter, fields: FIELDS[field] }));
+  });
+  return queries.some(({ q }) => /(?:^| )[^" ]/.test(q)) ? queries : undefined;
+}

@@ -1,0 +1,122 @@
+/**
+ * The search of the appliance. FTS5 is always written, in the transactions of the mail, and can always answer. Meilisearch,
+ * where the settings want it, answers instead while its index has all there is; whenever it is down, behind, being filled,
+ * too slow or at fault, FTS5 does, and the state says so.
+ */
+import type { Log } from "../log.ts";
+import type { Runtime } from "../runtime.ts";
+import type { Options } from "../store/options.ts";
+import type { Store } from "../store/store.ts";
+import type { SearchEngine } from "./engine.ts";
+import { createFts5Engine } from "./fts5.ts";
+import { type Connection, chooseConnection } from "./meilisearch/connection.ts";
+import { createMeilisearchEngine } from "./meilisearch/engine.ts";
+import { createFeed, type Fed, type FeedState } from "./meilisearch/feed.ts";
+import { noteChange } from "./meilisearch/feed-rows.ts";
+
+export interface SearchState {
+  /** Who answers. */
+  engine: "fts5" | "meilisearch";
+  /** Why it is FTS5 although the settings want Meilisearch; for people. */
+  reason?: string;
+  feed: FeedState;
+  /** Questions that Meilisearch was asked and FTS5 answered, since the start. */
+  fallbacks: number;
+}
+
+export interface Search extends SearchEngine {
+  /** Begins to feed Meilisearch and to ask it, where the settings want it. `child`: the one that the appliance runs. */
+  start(child?: Connection): void;
+  /** Looks for what other processes changed. */
+  look(): void;
+  state(): SearchState;
+  /** Resolves when Meilisearch has been told what it can be told now. */
+  idle(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface SearchParts {
+  store: Store;
+  options: Pick<Options, "get" | "onRefresh">;
+  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
+  log: Log;
+}
+
+/** After an answer that failed, Meilisearch is not asked, ms. */
+const REST_MS = 5_000;
+
+function reasonOf({ phase, reason, behind }: FeedState): string | undefined {
+  switch (phase) {
+    case "down":
+      return "meilisearch is not running";
+    case "failing":
+      return `meilisearch cannot be fed: ${reason}`;
+    case "filling":
+      return `meilisearch is being filled, ${behind} messages are left`;
+    case "behind":
+      return `meilisearch is behind by ${behind} messages`;
+    default:
+      return undefined;
+  }
+}
+
+export function createSearch({ store, options, runtime, log }: SearchParts): Search {
+  const fts5 = createFts5Engine(store);
+  const meilisearch = createMeilisearchEngine({ db: store.db, narrow: fts5.messagesMatching });
+  let feed: ReturnType<typeof createFeed> | undefined;
+  let restsUntil = 0;
+  let fallbacks = 0;
+
+  /** What Meilisearch answers; undefined when it cannot. */
+  async function askMeilisearch<T>(ask: (fed: Fed) => Promise<T>): Promise<{ answer: T } | undefined> {
+    const fed = runtime.now() < restsUntil ? undefined : feed?.current();
+    if (!fed) {
+      if (options.get("search.engine") === "meilisearch") fallbacks++;
+      return undefined;
+    }
+    try {
+      return { answer: await ask(fed) };
+    } catch (error) {
+      fallbacks++;
+      restsUntil = runtime.now() + REST_MS;
+      log.warn("Meilisearch did not answer a search, FTS5 does", { error });
+      feed?.look();
+      return undefined;
+    }
+  }
+
+  return {
+    ...fts5,
+
+    add(tx, messageSeq, scope, document) {
+      noteChange(tx, messageSeq);
+      fts5.add(tx, messageSeq, scope, document);
+    },
+    replace(tx, messageSeq, scope, document) {
+      noteChange(tx, messageSeq);
+      fts5.replace(tx, messageSeq, scope, document);
+    },
+
+    async match(query, scope) {
+      const answered = await askMeilisearch((fed) => meilisearch.match(fed, query, scope));
+      return answered?.answer ?? fts5.match(query, scope);
+    },
+    matchLoosely: async (query, scope) =>
+      (await askMeilisearch((fed) => meilisearch.matchLoosely(fed, query, scope)))?.answer,
+
+    start(child) {
+      feed = createFeed({ store, options, connection: chooseConnection(options, child), runtime, log });
+      feed.start();
+    },
+    look: () => feed?.look(),
+    state() {
+      const state = feed?.state() ?? { phase: "off", behind: 0, refused: 0 };
+      const rests = state.phase === "current" && runtime.now() < restsUntil;
+      const reason = rests ? "meilisearch did not answer in time" : reasonOf(state);
+      const engine = state.phase === "current" && !rests ? "meilisearch" : "fts5";
+      return { engine, ...(reason !== undefined && { reason }), feed: state, fallbacks };
+    },
+    idle: async () => feed?.idle(),
+    stop: async () => feed?.stop(),
+  };
+}

@@ -1,0 +1,67 @@
+/** Messages as they are stored, folded for an index. */
+import { asc, eq, gt, inArray, sql } from "drizzle-orm";
+import { prepared } from "../store/prepared.ts";
+import { attachments, mailboxes, messageBodies, messages } from "../store/schema.ts";
+import type { Db } from "../store/store.ts";
+import type { DocumentScope } from "./engine.ts";
+import { foldDocument, type IndexDocument } from "./fold.ts";
+
+export interface StoredMessage extends DocumentScope {
+  /** messages.seq */
+  seq: number;
+  /** Epoch ms. */
+  date: number;
+  hasAttachments: boolean;
+  /** Folds when it is asked for: that costs more than reading. */
+  fold(): IndexDocument;
+}
+
+const statements = prepared((db) => {
+  const rows = () =>
+    db
+      .select({
+        ...{ seq: messages.seq, mailboxId: messages.mailboxId, workspaceId: mailboxes.workspaceId },
+        ...{ date: messages.date, hasAttachments: messages.hasAttachments },
+        ...{ subject: messages.subject, from: messages.from, to: messages.to, cc: messages.cc },
+        text: messageBodies.text,
+      })
+      .from(messages)
+      .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
+      .innerJoin(mailboxes, eq(mailboxes.id, messages.mailboxId));
+  return {
+    after: rows()
+      .where(gt(messages.seq, sql.placeholder("after")))
+      .orderBy(asc(messages.seq))
+      .limit(sql.placeholder("limit"))
+      .prepare(),
+    numbered: rows()
+      .where(inArray(messages.seq, sql`(select value from json_each(${sql.placeholder("seqs")}))`))
+      .prepare(),
+    files: db
+      .select({ messageSeq: attachments.messageSeq, filename: attachments.filename })
+      .from(attachments)
+      .where(inArray(attachments.messageSeq, sql`(select value from json_each(${sql.placeholder("seqs")}))`))
+      .orderBy(asc(attachments.messageSeq), asc(attachments.position))
+      .prepare(),
+  };
+});
+
+type Row = ReturnType<ReturnType<typeof statements>["after"]["all"]>[number];
+
+function withFiles(db: Db, rows: readonly Row[]): StoredMessage[] {
+  const filenames = new Map<number, string[]>(rows.map(({ seq }) => [seq, []]));
+  const seqs = JSON.stringify([...filenames.keys()]);
+  for (const { messageSeq, filename } of statements(db).files.all({ seqs })) filenames.get(messageSeq)?.push(filename);
+  return rows.map(({ seq, workspaceId, mailboxId, date, hasAttachments, from, ...rest }) => ({
+    ...{ seq, workspaceId, mailboxId, date, hasAttachments },
+    fold: () => foldDocument({ ...rest, from: [from], filenames: filenames.get(seq) ?? [] }),
+  }));
+}
+
+/** The next `limit` messages after the one numbered `after`, in order of their numbers. */
+export const readStoredAfter = (db: Db, after: number, limit: number): StoredMessage[] =>
+  withFiles(db, statements(db).after.all({ after, limit }));
+
+/** Those of these messages that are stored, in no order. */
+export const readStored = (db: Db, seqs: readonly number[]): StoredMessage[] =>
+  withFiles(db, statements(db).numbered.all({ seqs: JSON.stringify(seqs) }));

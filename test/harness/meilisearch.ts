@@ -1,0 +1,98 @@
+/**
+ * A real Meilisearch server, the executable that MEILISEARCH_BIN names: one for all tests of a process, on a free port of
+ * the loopback, with its data in a temporary folder. Indexes have random names, so that tests share it.
+ */
+import { existsSync } from "node:fs";
+import { createServer } from "node:net";
+import type { Connection, Place } from "../../src/search/meilisearch/connection.ts";
+import { atEndOfFile } from "./end.ts";
+import { temporaryFolder } from "./folder.ts";
+
+const executable = process.env.MEILISEARCH_BIN ?? "";
+export const hasMeilisearch = executable !== "" && existsSync(executable);
+/** Said in the name of what is skipped. */
+export const WITHOUT_MEILISEARCH = hasMeilisearch
+  ? ""
+  : " (not run: MEILISEARCH_BIN names no executable of Meilisearch)";
+
+const KEY = "a-master-key-for-tests";
+const MASTER: Record<string, string> = { MEILI_MASTER_KEY: KEY, MEILI_NO_ANALYTICS: "true", MEILI_ENV: "production" };
+
+export interface MeilisearchServer extends Place {
+  readonly pid: number;
+  /** Ends it at once, as a crash would. */
+  kill(): Promise<void>;
+  /** Starts it again on the same data and port. */
+  restart(): Promise<void>;
+}
+
+const running = new Set<Bun.Subprocess>();
+let shared: Promise<MeilisearchServer> | undefined;
+atEndOfFile(async () => {
+  for (const child of running) child.kill("SIGKILL");
+  await Promise.all([...running].map((child) => child.exited));
+  running.clear();
+  shared = undefined;
+});
+
+function freePort(): Promise<number> {
+  const { promise, resolve } = Promise.withResolvers<number>();
+  const server = createServer().listen(0, "127.0.0.1", () => {
+    const address = server.address();
+    server.close(() => resolve(typeof address === "object" && address ? address.port : 0));
+  });
+  return promise;
+}
+
+/** One of a test's own, that it may kill. */
+export async function startMeilisearch(): Promise<MeilisearchServer> {
+  const port = await freePort();
+  const folder = temporaryFolder();
+  const url = `http://127.0.0.1:${port}`;
+  let child: Bun.Subprocess | undefined;
+  async function start(): Promise<void> {
+    const begun = Bun.spawn(
+      [executable, "--http-addr", `127.0.0.1:${port}`, "--db-path", `${folder}/data`, "--log-level", "ERROR"],
+      { cwd: folder, env: MASTER, stdio: ["ignore", "ignore", "ignore"] },
+    );
+    running.add(begun);
+    child = begun;
+    for (;;) {
+      const answer = await fetch(`${url}/health`).catch(() => undefined);
+      if (answer?.ok) return;
+      if (begun.exitCode !== null) throw new Error(`Meilisearch ended with ${begun.exitCode}`);
+    }
+  }
+  await start();
+  return {
+    url,
+    key: KEY,
+    pid: child?.pid ?? 0,
+    async kill() {
+      child?.kill("SIGKILL");
+      await child?.exited;
+      if (child) running.delete(child);
+    },
+    restart: start,
+  };
+}
+
+export function sharedMeilisearch(): Promise<MeilisearchServer> {
+  shared ??= startMeilisearch();
+  return shared;
+}
+
+/** A connection that tests change by hand. */
+export function connectionTo(place: Place | undefined): Connection & { set(place: Place | undefined): void } {
+  let now = place;
+  const listeners: (() => void)[] = [];
+  return {
+    current: () => now,
+    onChange: (listener) => void listeners.push(listener),
+    stop: async () => {},
+    set(next) {
+      now = next;
+      for (const listener of listeners) listener();
+    },
+  };
+}

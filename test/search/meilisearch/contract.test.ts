@@ -1,0 +1,25 @@
+/** The contract of all engines, with a real Meilisearch server. */
+import { beforeAll, describe, setDefaultTimeout, test } from "bun:test";
+import {
+  hasMeilisearch,
+  type MeilisearchServer,
+  sharedMeilisearch,
+  WITHOUT_MEILISEARCH,
+} from "../../harness/meilisearch.ts";
+import { testContract } from "../contract.ts";
+import { openRig } from "./rig.ts";
+
+// Each index is made and fed by tasks that wait for the disk.
+setDefaultTimeout(60_000);
+
+describe("Meilisearch answers as FTS5 does", () => {
+  if (!hasMeilisearch) {
+    test.skip(`the engine's contract${WITHOUT_MEILISEARCH}`, () => {});
+    return;
+  }
+  let server: MeilisearchServer;
+  beforeAll(async () => {
+    server = await sharedMeilisearch();
+  });
+  testContract((mail) => openRig(server, mail), { runs: 4 });
+});

@@ -1,0 +1,70 @@
+/** The joined search of an appliance on a real Meilisearch server, over seeded mail. */
+import type { Log } from "../../../src/log.ts";
+import { createLog } from "../../../src/log.ts";
+import type { Place } from "../../../src/search/meilisearch/connection.ts";
+import { createSearch, type Search } from "../../../src/search/search.ts";
+import { type Options, openOptions } from "../../../src/store/options.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { atEndOfFile } from "../../harness/end.ts";
+import { type FakeRuntime, fakeRuntime } from "../../harness/runtime.ts";
+import { type SeedMessage, seedIndex } from "../seed.ts";
+
+export interface Rig extends ReturnType<typeof seedIndex> {
+  joined: Search;
+  options: Options;
+  runtime: FakeRuntime;
+  lines: Record<string, unknown>[];
+  set(name: string, value: string): void;
+  /** Another appliance on the same store, as after a kill -9 of the first. */
+  again(): Promise<Search>;
+}
+
+const started = new Set<Search>();
+atEndOfFile(async () => {
+  await Promise.all([...started].map((search) => search.stop()));
+  started.clear();
+});
+
+/** Search of `store`, with the engine that its settings say. */
+export function startSearch(store: Store, options: Options, runtime: FakeRuntime, log: Log): Search {
+  const search = createSearch({ store, options, runtime, log });
+  started.add(search);
+  search.start();
+  return search;
+}
+
+/**
+ * `place`: of the server; asked for when there is something to ask it. Searches wait until the server has been told
+ * everything, and insist on its answers.
+ */
+export function openRig(place: Place, mail: readonly SeedMessage[] = []): Rig {
+  const runtime = fakeRuntime();
+  const lines: Record<string, unknown>[] = [];
+  const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
+  let parts: Pick<Rig, "joined" | "options" | "set"> | undefined;
+  const seeded = seedIndex(
+    mail,
+    (store) => {
+      const options = openOptions(store);
+      const set = (name: string, value: string) => store.transact((tx) => options.set(tx, name, value));
+      set("search.meilisearchUrl", place.url);
+      if (place.key) set("search.meilisearchKey", place.key);
+      set("search.engine", "meilisearch");
+      parts = { joined: startSearch(store, options, runtime, log), options, set };
+      return parts.joined;
+    },
+    async () => {
+      await parts?.joined.idle();
+      const state = parts?.joined.state();
+      if (state?.engine !== "meilisearch" || state.fallbacks > 0) throw new Error(JSON.stringify([state, lines]));
+    },
+  );
+  if (!parts) throw new Error("no engine was made");
+  const { options } = parts;
+  return {
+    ...{ ...seeded, ...parts, runtime, lines },
+    async again() {
+      return startSearch(seeded.store, options, runtime, log);
+    },
+  };
+}
