@@ -321,8 +321,56 @@ describe.skipIf(machineMissing !== undefined)(
       expect(await versionOf(machine)).toBe("0.2.0");
     });
 
+    test("Meilisearch: put beside the program once its checksum is right, turned on, and kept", async () => {
+      const machine = await boot();
+      const server = (version: string) =>
+        `#!/bin/sh\nif [ "$1" = --version ]; then echo meilisearch ${version}; else exec sleep 1234567; fi\n`;
+      machine.write("root/server", server("1.21.0"), 0o755);
+      machine.write("root/newer", server("1.22.0"), 0o755);
+      machine.write("root/another", "#!/bin/sh\necho hello\n", 0o755);
+      const before = await everything(machine);
+      const given = (file: string, sum?: string): string[] => [
+        ...["--meilisearch", `/root/${file}`, ...(sum === undefined ? [] : ["--meilisearch-sha256", sum])],
+      ];
+      const wrong = await install(machine, ...FIRST, ...OFFLINE, ...given("server", "0".repeat(64)));
+      expect([wrong.exitCode, wrong.stderr]).toEqual([1, expect.stringContaining("nothing of it was run")]);
+      const another = await install(machine, ...FIRST, ...OFFLINE, ...given("another"));
+      expect([another.exitCode, another.stderr]).toEqual([1, expect.stringContaining("is no Meilisearch")]);
+      expect(await everything(machine)).toBe(before);
+
+      const sum = (await machine.bash("sha256sum /root/server")).slice(0, 64);
+      await installed(machine, ...FIRST, ...OFFLINE, ...given("server", sum));
+      const place = "/usr/local/lib/mailroom/meilisearch";
+      const settings = async () => {
+        const rows = JSON.parse(await machine.bash("mailroom settings list --json")) as {
+          name: string;
+          value: string;
+        }[];
+        return ["search.engine", "search.meilisearchPath"].map((name) => rows.find((row) => row.name === name)?.value);
+      };
+      expect(await settings()).toEqual(["meilisearch", place]);
+      expect(await machine.bash(`stat -c '%A %U:%G' ${place}`)).toBe("-rwxr-xr-x root:root\n");
+      // Its process, which is that of `sleep` by then.
+      const runs = "until grep -ls '123456[7]' /proc/[0-9]*/cmdline; do sleep 0.05; done";
+      const first = await machine.bash(runs);
+
+      // Kept by an upgrade that says nothing of it; another takes its place, and runs.
+      expect((await upgrade(machine, "next")).exitCode).toBe(0);
+      expect([await settings(), await machine.bash(`${place} --version`)]).toEqual([
+        ["meilisearch", place],
+        "meilisearch 1.21.0\n",
+      ]);
+      await installed(machine, "--executable", "/media/release/next", ...given("newer"));
+      expect(await machine.bash(`${place} --version`)).toBe("meilisearch 1.22.0\n");
+      expect(await machine.bash(runs)).not.toBe(first);
+      expect(await machine.bash("find /var/lib/mailroom -not -user mailroom; find /var/lib/mailroom -perm /077")).toBe(
+        "",
+      );
+    });
+
     test.each([
       ["no domain", [], "--domain is missing"],
+      ["Meilisearch from elsewhere without its checksum", ["--with-meilisearch"], "needs --meilisearch-sha256"],
       [
         "an address elsewhere",
         [...FIRST.slice(0, 2), "--email", "ada@other.test", "--name", "Ada"],

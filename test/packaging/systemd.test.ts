@@ -58,7 +58,7 @@ before=$(main_pid)
 kill -KILL "$before"
 while [ "$(main_pid)" = "$before" ] || [ "$(main_pid)" = 0 ]; do sleep 0.1; done
 until_it_answers && systemctl is-active mailroom
-if [ -n "\${sidecar:-}" ]; then
+if [ -n "$sidecar" ]; then
   until [ -n "$(pidof meilisearch)" ] && ! pidof meilisearch | grep -qw "$sidecar"; do sleep 0.1; done
   pidof meilisearch | wc -w
 fi
