@@ -13,8 +13,9 @@ import type { Runtime } from "../../runtime.ts";
 import type { Options } from "../../store/options.ts";
 import type { Connection, Place } from "./connection.ts";
 import { findExecutable } from "./find.ts";
-import { anyRuns, DATABASE, isOurs, killLeftovers, SCRATCH, type SidecarProcess, startProcess } from "./process.ts";
+import { anyRuns, DATABASE, killLeftovers, SCRATCH, startProcess } from "./process.ts";
 import { keepProcessState, type ProcessState, SEARCH_FOLDER } from "./process-state.ts";
+import { type Failure, pause, watchProcess } from "./watch.ts";
 
 export interface Supervisor extends Connection {
   /** From then on it follows the settings. */
@@ -32,13 +33,7 @@ export interface SupervisorParts {
   freeBytes?: (folder: string) => Promise<number>;
 }
 
-/** How often it is asked whether it is up, while it starts, and how long that may take, ms. */
-const START_POLL_MS = 100;
-const START_LIMIT_MS = 120_000;
-/** How often it is asked whether it still is, and what it may leave unanswered. A busy small machine answers late. */
-const WATCH_MS = 10_000;
-const ANSWER_LIMIT_MS = 10_000;
-const UNANSWERED = 3;
+/** Between a failure and the next try, ms: doubled each time. */
 const FIRST_RETRY_MS = 1_000;
 const LONGEST_RETRY_MS = 5 * 60_000;
 /** After so long it was no bad start. */
@@ -64,15 +59,8 @@ interface Term {
   over: AbortController;
   /** What its process has left once it is over, ms. */
   graceMs: number;
-}
-
-/** Why a run has ended by itself. */
-interface Failure {
-  reason: string;
-  /** Since it answered; 0 when it never did. */
-  ranMs: number;
-  /** Its data may be the reason. */
-  blamesData: boolean;
+  /** How often a process was started. */
+  starts: number;
 }
 
 const defaultFreeBytes = async (folder: string): Promise<number> => {
@@ -97,20 +85,19 @@ export function createSupervisor({
   let place: Place | undefined;
   let state: ProcessState = { state: "off", restarts: 0 };
   let started = false;
-  let starts = 0;
+  let restarts = 0;
   let term: Term | undefined;
   /** The end of the former term, and of its process, comes before the next one begins. */
   let turn = Promise.resolve();
 
   function tell(next: Omit<ProcessState, "restarts">, where?: Place): void {
-    state = { ...next, restarts: Math.max(0, starts - 1) };
+    state = { ...next, restarts };
     place = where;
-    if (existsSync(folder)) {
-      try {
-        keepProcessState(data, { ...state, ...(where && { place: where }) });
-      } catch (error) {
-        log.warn("the state of meilisearch cannot be kept", { error });
-      }
+    try {
+      if (next.state !== "off") mkdirSync(folder, { recursive: true, mode: 0o700 });
+      if (existsSync(folder)) keepProcessState(data, { ...state, ...(where && { place: where }) });
+    } catch (error) {
+      log.warn("the state of meilisearch cannot be kept", { error });
     }
     for (const listener of listeners) listener();
   }
@@ -128,9 +115,11 @@ export function createSupervisor({
 
   function beginTerm(path: string | undefined, graceMs: number): void {
     endTerm(graceMs);
-    const next: Term | undefined = path === undefined ? undefined : { path, over: new AbortController(), graceMs: 0 };
+    const next = path === undefined ? undefined : { path, over: new AbortController(), graceMs: 0, starts: 0 };
     term = next;
-    turn = turn.then(() => (next ? keepRunning(next) : forget()));
+    turn = turn
+      .then(() => (next ? keepRunning(next) : forget()))
+      .catch((error) => log.error("meilisearch is not looked after any more", { error }));
   }
 
   function endTerm(graceMs: number): void {
@@ -176,7 +165,7 @@ export function createSupervisor({
         ...(executable !== undefined && { executable }),
         ...(version !== undefined && { version }),
       });
-      await pause(waitMs, signal);
+      await pause(runtime, waitMs, signal);
     }
     tell({ state: "off" });
   }
@@ -192,99 +181,24 @@ export function createSupervisor({
     await requireRoom(ROOM_TO_START);
     await endLeftovers();
     if (isOfAnother(version)) await removeData(`it is not of version ${version}`);
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
     await rm(join(folder, SCRATCH), { recursive: true, force: true });
     mkdirSync(join(folder, SCRATCH), { mode: 0o700 });
     if (signal.aborted) return undefined;
-    starts++;
+    if (own.starts++ > 0) restarts++;
     for (let port = 1; ; port++) {
       const child = await startProcess({ executable: path, folder, key }, { now: runtime.now, log });
       tell({ state: "starting", executable: path, version, pid: child.pid });
-      const failure = await watch(child, { path, version }, own);
+      const failure = await watchProcess(child, {
+        ...{ runtime, over: signal, graceMs: () => own.graceMs },
+        onReady() {
+          log.info("meilisearch runs", { version, url: child.url, pid: child.pid });
+          tell({ state: "running", executable: path, version, pid: child.pid }, { url: child.url, key });
+        },
+        objection: () => requireRoom(ROOM_TO_RUN).then(() => undefined, reasonOf),
+      });
+      place = undefined;
       if (failure === undefined || !child.lostItsPort() || port === PORTS) return failure;
     }
-  }
-
-  /** Until it ends, by itself or because it has to; undefined when the term was over. */
-  async function watch(
-    child: SidecarProcess,
-    { path, version }: { path: string; version: string },
-    own: Term,
-  ): Promise<Failure | undefined> {
-    let readyAt: number | undefined;
-    let why: string | undefined;
-    const ended = new AbortController();
-    const end = () => ended.abort();
-    own.over.signal.addEventListener("abort", end);
-    if (own.over.signal.aborted) end();
-    const gone = child.exited.finally(end);
-    const startedAt = runtime.now();
-    let unanswered = 0;
-    while (why === undefined && !ended.signal.aborted) {
-      const healthy = await isHealthy(child.url, ended.signal);
-      if (ended.signal.aborted) break;
-      if (readyAt !== undefined) {
-        unanswered = healthy ? 0 : unanswered + 1;
-        if (unanswered === UNANSWERED) why = `it did not answer ${UNANSWERED} times in a row`;
-        else why = await requireRoom(ROOM_TO_RUN).then(() => undefined, reasonOf);
-      } else if (healthy && isOurs(child.url)) {
-        readyAt = runtime.now();
-        log.info("meilisearch runs", { version, url: child.url, pid: child.pid });
-        tell({ state: "running", executable: path, version, pid: child.pid }, { url: child.url, key });
-      } else if (runtime.now() - startedAt >= START_LIMIT_MS) {
-        why = `it was started, and did not answer within ${START_LIMIT_MS / 1_000} s`;
-      }
-      if (why === undefined) await pause(readyAt === undefined ? START_POLL_MS : WATCH_MS, ended.signal);
-    }
-    place = undefined;
-    own.over.signal.removeEventListener("abort", end);
-    if (own.over.signal.aborted) {
-      await endProcess(child, gone, own.graceMs);
-      return undefined;
-    }
-    if (why !== undefined) child.kill("SIGKILL");
-    const how = await gone;
-    const ranMs = readyAt === undefined ? 0 : runtime.now() - readyAt;
-    return { reason: why ?? how, ranMs, blamesData: why === undefined && child.failed() && !child.lostItsPort() };
-  }
-
-  async function endProcess(child: SidecarProcess, gone: Promise<unknown>, graceMs: number): Promise<void> {
-    const patience = new AbortController();
-    const ending = gone.then(() => patience.abort());
-    if (graceMs > 0) {
-      child.kill("SIGTERM");
-      await pause(graceMs, patience.signal);
-    }
-    if (!patience.signal.aborted) child.kill("SIGKILL");
-    await ending;
-  }
-
-  async function isHealthy(url: string, signal: AbortSignal): Promise<boolean> {
-    const controller = new AbortController();
-    const abort = () => controller.abort();
-    const cancel = runtime.setTimer(abort, ANSWER_LIMIT_MS);
-    signal.addEventListener("abort", abort);
-    try {
-      const response = await runtime.fetch(`${url}/health`, { signal: controller.signal, redirect: "manual" });
-      return response.ok && ((await response.json()) as { status?: unknown } | null)?.status === "available";
-    } catch {
-      return false;
-    } finally {
-      cancel();
-      signal.removeEventListener("abort", abort);
-    }
-  }
-
-  /** Resolves after so long, or when the signal is aborted. */
-  async function pause(ms: number, signal?: AbortSignal): Promise<void> {
-    if (signal?.aborted) return;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const wake = () => resolve();
-    const cancel = runtime.setTimer(wake, ms);
-    signal?.addEventListener("abort", wake);
-    await promise;
-    cancel();
-    signal?.removeEventListener("abort", wake);
   }
 
   async function requireRoom(bytes: number): Promise<void> {
@@ -300,7 +214,7 @@ export function createSupervisor({
     const startedAt = runtime.now();
     while (anyRuns(pids)) {
       if (runtime.now() - startedAt >= LEFTOVER_LIMIT_MS) throw new Error(`process ${pids.join()} does not end`);
-      await pause(POLL_MS);
+      await pause(runtime, POLL_MS);
     }
   }
 

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { readProcessState } from "../../../src/search/meilisearch/process-state.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
 import { argumentsOf, isAlive, makeStandIn, markData, type Rig, supervise } from "./stand-in.ts";
 
@@ -165,6 +166,8 @@ describe("without an executable that works", () => {
     await rig.until(failed(rig));
     expect(rig.supervisor.state().reason).toMatch(reason);
     expect(rig.lines.at(-1)).toMatchObject({ level: "warn", reason: expect.stringMatching(reason) });
+    // What a doctor beside the server reads.
+    expect(readProcessState(rig.data)).toMatchObject({ state: "failed", reason: expect.stringMatching(reason) });
   });
 
   test("in the data folder it is found without a setting, and the setting goes before", async () => {
