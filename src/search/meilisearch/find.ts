@@ -17,7 +17,7 @@ const LONGEST_QUOTE = 200;
  * The path of the executable: what the setting names, and then nothing else; without it (`auto`), that in the data folder,
  * else the one in PATH. @throws Error that names the places when there is none
  */
-export function locateExecutable(setting: string, data: string): string {
+function locateExecutable(setting: string, data: string): string {
   if (setting !== "auto") {
     if (existsSync(setting)) return setting;
     throw new Error(`search.meilisearchPath names ${setting}, which is not there`);
