@@ -95,6 +95,11 @@ export const ThreadList = t.Object(
     threads: t.Array(Thread),
     nextCursor: nullable(t.String(), { description: "null on the last page" }),
     unread: t.Integer({ description: "Unread conversations matching the filters, across all pages" }),
+    suggestion: t.Optional(
+      t.String({
+        description: "When q finds nothing: what may have been meant, a q that finds something with the same filters",
+      }),
+    ),
   },
   { $id: "ThreadList" },
 );

@@ -15,8 +15,9 @@ import { createHighlights } from "./highlights.ts";
 import { labelKey, labelsOf, threadsLabelled } from "./labels.ts";
 import { mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
 import { intersectionOf, membershipOf } from "./sets.ts";
+import { createSuggestions } from "./suggestion.ts";
 import { threadView } from "./thread-view.ts";
-import type { ThreadFilters, ThreadListView, ThreadView } from "./views.ts";
+import type { ListFolder, ThreadFilters, ThreadListView, ThreadView } from "./views.ts";
 import {
   countUnread,
   isNewer,
@@ -60,16 +61,13 @@ const statements = prepared((db) => ({
 export function createListing({ store, engine }: { store: Store; engine: Pick<SearchEngine, "match"> }) {
   const { db } = store;
   const highlightsOf = createHighlights(store);
+  const suggest = createSuggestions(store);
 
   async function listThreads(caller: Caller, filters: ThreadFilters): Promise<ThreadListView> {
     const mailboxId = filters.mailbox === undefined ? undefined : mailboxIdOf(db, filters.mailbox);
     const q = filters.q?.trim() ?? "";
     const folder = filters.folder ?? (q === "" ? "inbox" : "all");
     const parsed = parseQuery(q);
-    const thread = [
-      ...parsed.thread,
-      ...(filters.label === undefined ? [] : [{ kind: "label", label: filters.label, negated: false } as const]),
-    ];
     // What selects the rows, in one spelling: the cursor belongs to it.
     const binding = [
       mailboxId ?? null,
@@ -82,19 +80,16 @@ export function createListing({ store, engine }: { store: Store; engine: Pick<Se
     const from = filters.cursor === undefined ? NEWEST : decodeCursor(filters.cursor, binding);
     // A bad date or cursor is refused before it is looked at what is reached (contract: Order of refusals).
     const mailboxes = mailboxesToList(db, caller, mailboxId);
-    const asked: Asked = {
-      mailboxes,
-      query: { message: parsed.message, thread },
-      selection: {
-        folder,
-        unread: filters.unread === true || thread.some(({ kind, negated }) => kind === "unread" && !negated),
-        hasAttachments: filters.hasAttachments,
-      },
-    };
-    const narrowing = await narrow(asked, scopeOf(caller, filters, mailboxes));
-    const { positions, unread } = narrowing
-      ? narrowedPage(db, asked, narrowing, from, filters.limit)
-      : plainPage(db, asked, from, filters.limit);
+    const asked = askedBy(parsed, { ...filters, folder }, mailboxes);
+    const scope = scopeOf(caller, filters, mailboxes);
+    const { positions, unread } = await pageOf(asked, scope, from, filters.limit);
+    const suggestion =
+      positions.length > 0 || q === "" || filters.cursor !== undefined
+        ? undefined
+        : await suggest(q, scope, async (query) => {
+            const other = askedBy(query, { ...filters, folder }, mailboxes);
+            return (await pageOf(other, scope, NEWEST, 1)).positions.length > 0;
+          });
     const page = positions.slice(0, filters.limit);
     const last = page.at(-1);
     const views = viewsOf(db, page, mailboxes);
@@ -104,7 +99,13 @@ export function createListing({ store, engine }: { store: Store; engine: Pick<Se
       threads: views.map(([seq, view]) => (highlights ? { ...view, highlights: highlights.get(seq) ?? [] } : view)),
       nextCursor: positions.length > page.length && last ? encodeCursor(last, binding) : null,
       unread,
+      ...(suggestion !== undefined && { suggestion }),
     };
+  }
+
+  async function pageOf(asked: Asked, scope: SearchScope, from: Position, limit: number): Promise<Page> {
+    const narrowing = await narrow(asked, scope);
+    return narrowing ? narrowedPage(db, asked, narrowing, from, limit) : plainPage(db, asked, from, limit);
   }
 
   /** The set of conversations that a query chooses; undefined when it sets no condition beyond the selection. */
@@ -134,6 +135,23 @@ export function createListing({ store, engine }: { store: Store; engine: Pick<Se
     /** The same; without a folder everywhere but in trash and spam, also for a blank `q`. */
     search: (caller: Caller, filters: ThreadFilters & { q: string }) =>
       listThreads(caller, { ...filters, folder: filters.folder ?? "all" }),
+  };
+}
+
+function askedBy(
+  { message, thread: said }: Query,
+  { folder, unread, hasAttachments, label }: ThreadFilters & { folder: ListFolder },
+  mailboxes: Asked["mailboxes"],
+): Asked {
+  const thread = [...said, ...(label === undefined ? [] : [{ kind: "label", label, negated: false } as const])];
+  return {
+    mailboxes,
+    query: { message, thread },
+    selection: {
+      folder,
+      unread: unread === true || thread.some(({ kind, negated }) => kind === "unread" && !negated),
+      hasAttachments,
+    },
   };
 }
 

@@ -49,6 +49,8 @@ export interface ThreadListView {
   nextCursor: string | null;
   /** Unread conversations matching the filters, across all pages. */
   unread: number;
+  /** For a `q` that finds nothing: one near it that finds something. */
+  suggestion?: string;
 }
 
 /** spec: ThreadDetail. */

@@ -128,6 +128,25 @@ describe.each(ERAS)("reading with the client of %s", (era) => {
     expect(ids(structured.threads)).toEqual(ids(threads));
   });
 
+  test("search_mail shows where it was found, fenced, and what may have been meant", async () => {
+    const [thread] = (await rest("/search?q=lunch")).threads;
+    const [highlight] = thread.highlights;
+    const { structured, text } = await mcp(era).call("search_mail", { q: "lunch" });
+    expect(structured.threads[0].highlights).toContainEqual({
+      emailId: highlight.emailId,
+      field: "text",
+      snippet: expect.stringContaining("lunch?"),
+    });
+    const fenced = text.slice(text.indexOf("<<<mail"), text.indexOf(">>>end"));
+    expect(fenced).toMatch(new RegExp(`^  ${highlight.emailId} text: .*lunch\\?`, "m"));
+    const nothing = await mcp(era).call("search_mail", { q: "form:carol lunch" });
+    expect(nothing.structured.threads).toEqual([]);
+    expect(nothing.structured.suggestion).toBe("from:carol lunch");
+    expect(nothing.text).toMatch(/Nothing matches\. This q does:\n<<<mail (\w+)\nfrom:carol lunch\n>>>end \1/);
+    const listed = await mcp(era).call("list_threads", { limit: 1 });
+    expect(listed.structured.threads[0]).not.toHaveProperty("highlights");
+  });
+
   test("get_raw_message", async () => {
     const { messages } = await rest("/messages?limit=2");
     const { id } = messages.find(({ subject }: Structured) => subject === "Lunch");

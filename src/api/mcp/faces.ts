@@ -65,7 +65,7 @@ export const FACES: Record<string, Face> = {
       maxChars: TOTAL,
     },
     shaping: t.Object({ maxChars }),
-    result: { threads: "array", nextCursor: "string|null", unread: "integer" },
+    result: { threads: "array", nextCursor: "string|null", unread: "integer", suggestion: "string" },
   },
   getThread: {
     description: "A conversation: its newest messages as text, as many as fit. Marks nothing read.",
@@ -168,7 +168,7 @@ export const FACES: Record<string, Face> = {
       maxChars: TOTAL,
     },
     shaping: t.Object({ maxChars }),
-    result: { threads: "array", nextCursor: "string|null", unread: "integer" },
+    result: { threads: "array", nextCursor: "string|null", unread: "integer", suggestion: "string" },
   },
   sendEmail: {
     description: "Send a new message. text or html is required. Accepted means queued, delivery follows.",

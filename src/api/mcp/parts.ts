@@ -3,6 +3,7 @@
  * structured content, cleaned and cut in the same way.
  */
 
+import type { HighlightView } from "../../mailbox/highlights.ts";
 import type { AttachmentView, ThreadView } from "../../mailbox/views.ts";
 import type { EmailAddress } from "../../message/address.ts";
 import { takeThatFit } from "./budget.ts";
@@ -98,12 +99,23 @@ export function shownThread(thread: ThreadView, budget: number) {
     ...(thread.snoozedUntil === undefined ? {} : { snoozedUntil: thread.snoozedUntil }),
     hasAttachments: thread.hasAttachments,
     messageCount: thread.messageCount,
+    ...(thread.highlights === undefined ? {} : { highlights: shownHighlights(thread.highlights) }),
   };
 }
 
+/** Of a conversation that was found: enough to know which message to read. */
+const HIGHLIGHTS_SHOWN = 3;
+
+/** What the row does not show already comes first. Cleaning moves characters, so ranges would not fit. */
+const shownHighlights = (highlights: readonly HighlightView[]) =>
+  highlights
+    .toSorted((a, b) => Number(a.field === "subject") - Number(b.field === "subject"))
+    .slice(0, HIGHLIGHTS_SHOWN)
+    .map(({ emailId, field, snippet }) => ({ emailId, field, snippet: snippetLine(snippet) }));
+
 export type ShownThread = ReturnType<typeof shownThread>;
 
-/** Two or three lines; the first begins with the id, what others wrote follows behind names of ours. */
+/** Some lines; the first begins with the id, what others wrote follows behind names of ours. */
 export function threadText(thread: ShownThread): string {
   const flags = [
     thread.folder,
@@ -115,9 +127,12 @@ export function threadText(thread: ShownThread): string {
     ...(thread.labels.length === 0 ? [] : [`labels: ${listText(thread.labels, thread.moreLabels ?? 0)}`]),
   ];
   const on = thread.receivedOn ?? thread.mailbox;
+  const found = (thread.highlights ?? []).filter(({ field }) => field !== "subject");
   return [
     `${thread.id} | ${thread.lastMessageAt} | ${on} | ${flags.join(", ")}`,
     `  ${addressText(thread.from)}: ${thread.subject}`,
-    ...(thread.snippet === "" ? [] : [`  ${thread.snippet}`]),
+    ...(found.length === 0
+      ? [thread.snippet].filter((snippet) => snippet !== "").map((snippet) => `  ${snippet}`)
+      : found.map(({ emailId, field, snippet }) => `  ${emailId} ${field}: ${snippet}`)),
   ].join("\n");
 }

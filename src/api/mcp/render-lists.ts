@@ -15,6 +15,9 @@ import {
 } from "./parts.ts";
 import type { RenderArguments, RenderContext, Rendered } from "./rendering.ts";
 
+/** As the schema of the argument. */
+const LONGEST_QUERY = 500;
+
 /** Characters kept for what stands around the rows: counts, the fence, a cursor, how to go on. */
 const AROUND = 1_200;
 
@@ -48,6 +51,8 @@ export function renderThreads(tool: "list_threads" | "search_mail") {
     const budget = budgetOf(args);
     const threads = answer.threads.map((thread) => shownThread(thread, budget));
     const { rows, texts } = takeRows(threads, budget, threadText);
+    const isSearch = threads.some(({ highlights = [] }) => highlights.length > 0);
+    const suggestion = answer.suggestion === undefined ? undefined : fencedLine(answer.suggestion, LONGEST_QUERY);
     const left = threads.length - rows.length;
     const cut =
       left === 0
@@ -63,8 +68,9 @@ export function renderThreads(tool: "list_threads" | "search_mail") {
           : "";
     return {
       text: joinParts([
-        `${rows.length} conversations, newest first; ${answer.unread} unread match on all pages. Rows: id | last message | received on | state; sender: subject; snippet.`,
+        `${rows.length} conversations, newest first; ${answer.unread} unread match on all pages. Rows: id | last message | received on | state; sender: subject; ${isSearch ? "where it was found, message id and field, else snippet" : "snippet"}.`,
         fenceRows(texts, context),
+        ...(suggestion === undefined ? [] : ["Nothing matches. This q does:", fenceRows([suggestion], context)]),
         cut ?? "",
         next,
       ]),
@@ -73,6 +79,7 @@ export function renderThreads(tool: "list_threads" | "search_mail") {
         threads: rows,
         nextCursor: left === 0 ? answer.nextCursor : null,
         unread: answer.unread,
+        ...(suggestion === undefined ? {} : { suggestion }),
         ...(cut === undefined ? {} : { cut: [cut] }),
       },
       ...(left === 0 ? {} : { askAgain: { limit: rows.length } }),

@@ -1,0 +1,143 @@
+/**
+ * "Did you mean": for a search that finds nothing, the same with misspelt operators and words corrected, if that finds
+ * something where the caller looked.
+ *
+ * Invariant: nothing is suggested but what such a search of the caller's own finds; words come from mail that the caller
+ * reaches, and never from a Bcc, which is neither in the index nor among the participants of a conversation.
+ */
+import { AppError } from "../errors.ts";
+import { type Place, replaced, withOperatorsCorrected, wordsOf } from "../search/correction.ts";
+import type { SearchScope } from "../search/engine.ts";
+import { fold } from "../search/fold.ts";
+import { createKnownWords } from "../search/known-words.ts";
+import { oneSlipFrom, slipsAllowed, slipsBetween } from "../search/near.ts";
+import { parseQuery, type Query, type TextField } from "../search/query.ts";
+import { prepared } from "../store/prepared.ts";
+import type { Store } from "../store/store.ts";
+
+/** Words that are corrected in one query, and looked at. */
+const MOST_CORRECTED = 2;
+const MOST_WORDS = 12;
+/** Words tried in place of one, and queries tried in all. */
+const MOST_NEAR = 4;
+const MOST_TRIED = 6;
+/** Conversations of all mailboxes together whose words are compared. */
+const LATEST = 800;
+/** How often a word must stand somewhere to count as much as any. */
+const OFTEN = 100;
+
+const latest = prepared(({ $client: sqlite }) =>
+  sqlite.prepare<{ subject: string; participants: string }, [string, number]>(
+    `SELECT subject, participants FROM threads INDEXED BY threads_by_time
+     WHERE mailbox_id = ? AND folder NOT IN ('trash', 'spam')
+     ORDER BY last_message_at DESC, seq DESC LIMIT ?`,
+  ),
+);
+
+/** A word near one that is sought. */
+interface Near {
+  /** As it is written, in lower case. */
+  written: string;
+  slips: number;
+  times: number;
+}
+
+export type Suggest = (
+  q: string,
+  scope: SearchScope,
+  /** Whether the caller's search, with another query, finds anything. */
+  finds: (query: Query) => Promise<boolean>,
+) => Promise<string | undefined>;
+
+export function createSuggestions({ db }: Pick<Store, "db">): Suggest {
+  const known = createKnownWords({ db });
+
+  /** Words of subjects, or of people's names and addresses, in the latest conversations in scope, by what they fold to. */
+  function latestWords(field: TextField, { mailboxIds }: SearchScope): Map<string, { written: string; times: number }> {
+    const words = new Map<string, { written: string; times: number }>();
+    const limit = Math.ceil(LATEST / mailboxIds.length);
+    for (const mailboxId of mailboxIds.slice(0, LATEST)) {
+      for (const { subject, participants } of latest(db).all(mailboxId, limit)) {
+        const texts = [...(isOfPeople(field) ? [] : [subject]), ...(field === "subject" ? [] : [participants])];
+        for (const [written] of texts
+          .join(" ")
+          .slice(0, 1_000)
+          .toLowerCase()
+          .matchAll(/[\p{L}\p{M}]{3,40}/gu)) {
+          const word = words.get(written);
+          if (word) word.times++;
+          else words.set(written, { written, times: 1 });
+        }
+      }
+    }
+    return words;
+  }
+
+  /** The words that somebody may have meant, the likeliest first. */
+  async function nearWords({ word, field }: Place, scope: SearchScope): Promise<string[]> {
+    const most = slipsAllowed(word.length);
+    const near = new Map<string, Near>();
+    for (const { written, times } of latestWords(field, scope).values()) {
+      if (Math.abs(written.length - word.length) > most + 2) continue;
+      const folded = fold(written);
+      const slips = slipsBetween(word, folded, most);
+      if (slips > 0 && slips <= most && !folded.includes(" ")) near.set(folded, { written, slips, times });
+    }
+    for (const other of await known.among(oneSlipFrom(word), field, scope)) {
+      const times = known.count(other, field, scope, OFTEN);
+      near.set(other, { written: near.get(other)?.written ?? other, slips: 1, times });
+    }
+    return [...near.values()]
+      .sort((a, b) => a.slips - b.slips || b.times - a.times)
+      .slice(0, MOST_NEAR)
+      .map(({ written }) => written);
+  }
+
+  async function unknownWords(q: string, scope: SearchScope): Promise<Place[]> {
+    const unknown: Place[] = [];
+    for (const place of wordsOf(q).slice(0, MOST_WORDS)) {
+      if ((await known.among([place.word], place.field, scope)).length === 0) unknown.push(place);
+    }
+    return unknown;
+  }
+
+  return async (q, scope, findsQuery) => {
+    if (scope.mailboxIds.length === 0) return undefined;
+    const finds = async (text: string): Promise<boolean> => {
+      const query = readQuery(text);
+      return query !== undefined && (await findsQuery(query));
+    };
+    const corrected = withOperatorsCorrected(q);
+    if (corrected !== undefined && (await finds(corrected))) return corrected;
+    const base = corrected ?? q;
+    const unknown = await unknownWords(base, scope);
+    if (unknown.length === 0 || unknown.length > MOST_CORRECTED) return undefined;
+    // One place after another: each choice for the first with each for the second, the likelier ones first.
+    let tries: { rank: number; replacements: { start: number; end: number; text: string }[] }[] = [
+      { rank: 0, replacements: [] },
+    ];
+    for (const { start, end, ...place } of unknown) {
+      const near = await nearWords({ start, end, ...place }, scope);
+      tries = tries.flatMap(({ rank, replacements }) =>
+        near.map((text, i) => ({ rank: rank + i, replacements: [...replacements, { start, end, text }] })),
+      );
+    }
+    for (const { replacements } of tries.toSorted((a, b) => a.rank - b.rank).slice(0, MOST_TRIED)) {
+      const tried = replaced(base, replacements);
+      if (await finds(tried)) return tried;
+    }
+    return undefined;
+  };
+}
+
+/** Undefined for one that would be refused: what was taken for `before:` may have no date. */
+function readQuery(text: string): Query | undefined {
+  try {
+    return parseQuery(text);
+  } catch (error) {
+    if (error instanceof AppError) return undefined;
+    throw error;
+  }
+}
+
+const isOfPeople = (field: TextField): boolean => field === "sender" || field === "recipients";

@@ -1,0 +1,94 @@
+/**
+ * What somebody may have meant by a query that finds nothing: which operators are misspelt, which words may be, and the
+ * query with others in their place. Pure; whether anything is found is asked elsewhere (mailbox/suggestion.ts).
+ */
+import { foldWithOffsets } from "./fold-offsets.ts";
+import { slipsAllowed, slipsBetween } from "./near.ts";
+import { FIELD_OF_OPERATOR, OPERATORS, type Term, type TextField, termsOf, VALUES } from "./query.ts";
+
+/** A word that is searched for, and where it stands in the query. */
+export interface Place {
+  /** Folded. */
+  word: string;
+  field: TextField;
+  /** UTF-16 units of the query. */
+  start: number;
+  end: number;
+}
+
+/** A piece of the query, and what is to stand there. */
+interface Replacement {
+  start: number;
+  end: number;
+  text: string;
+}
+
+/** The query with pieces of it replaced; the rest stays as it was typed. */
+export function replaced(q: string, replacements: readonly Replacement[]): string {
+  let result = "";
+  let at = 0;
+  for (const { start, end, text } of replacements.toSorted((a, b) => a.start - b.start)) {
+    result += q.slice(at, start) + text;
+    at = end;
+  }
+  return result + q.slice(at);
+}
+
+/** Shorter words are near too many. */
+const SHORTEST = 3;
+
+/** The words of a query that may be misspelt: of letters only, and not those that are to be excluded. */
+export function wordsOf(q: string): Place[] {
+  return termsOf(q)
+    .filter(
+      ({ operator, negated }) => !negated && (operator === undefined || FIELD_OF_OPERATOR[operator] !== undefined),
+    )
+    .flatMap(({ value, start: from, operator = "" }) =>
+      foldWithOffsets(value)
+        .filter(({ token }) => [...token].length >= SHORTEST && !/\p{N}/u.test(token))
+        .map(({ token, start, end }) => ({
+          word: token,
+          field: FIELD_OF_OPERATOR[operator] ?? "any",
+          start: from + start,
+          end: from + end,
+        })),
+    );
+}
+
+/** Of the words the nearest to one that is none of them, if it is near enough. */
+function nearestOf(word: string, words: readonly string[]): string | undefined {
+  const typed = word.toLowerCase();
+  const most = Math.max(1, slipsAllowed(typed.length));
+  const near = words
+    .map((known) => ({ known, slips: slipsBetween(typed, known, most) }))
+    .filter(({ slips }) => slips <= most)
+    .sort((a, b) => a.slips - b.slips);
+  return near[0]?.known;
+}
+
+/** The query with each operator, and each value that an operator has few of, that is nearly one: `form:ann`, `is:unraed`. */
+export function withOperatorsCorrected(q: string): string | undefined {
+  const replacements = termsOf(q).flatMap((term) => operatorCorrections(q, term));
+  return replacements.length === 0 ? undefined : replaced(q, replacements);
+}
+
+function operatorCorrections(q: string, { start, value, operator, quoted }: Term): Replacement[] {
+  if (operator !== undefined) return valueCorrections(operator, value, start);
+  const colon = value.indexOf(":");
+  if (quoted || colon < 0) return [];
+  const name = value.slice(0, colon);
+  const rest = value.slice(colon + 1);
+  const end = start + value.length;
+  // What follows in quotes is a term of its own, as long as the operator is not known.
+  if (!/^[a-z]{2,}$/i.test(name) || (rest === "" && !/["“”„]/.test(q[end] ?? ""))) return [];
+  const meant = nearestOf(name, OPERATORS);
+  if (meant === undefined) return [];
+  return [{ start, end: start + colon, text: meant }, ...valueCorrections(meant, rest, start + colon + 1)];
+}
+
+function valueCorrections(operator: string, value: string, start: number): Replacement[] {
+  const values = VALUES[operator];
+  if (values === undefined || value === "" || values.includes(value.toLowerCase())) return [];
+  const meant = nearestOf(value, values);
+  return meant === undefined ? [] : [{ start, end: start + value.length, text: meant }];
+}
