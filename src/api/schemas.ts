@@ -100,6 +100,12 @@ export const ThreadList = t.Object(
         description: "When q finds nothing: what may have been meant, a q that finds something with the same filters",
       }),
     ),
+    nearWords: t.Optional(
+      t.Array(t.String(), {
+        description:
+          "When nothing has the words of q and the search engine forgives typos: the words, near them, that were found instead",
+      }),
+    ),
   },
   { $id: "ThreadList" },
 );

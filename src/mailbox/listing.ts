@@ -43,6 +43,8 @@ interface Asked {
 interface Narrowing {
   members: readonly number[] | undefined;
   isExcluded: ((seq: number) => boolean) | undefined;
+  /** What was found in place of the query's words, if those were not. */
+  nearWords?: readonly string[] | undefined;
 }
 
 interface Page {
@@ -58,7 +60,13 @@ const statements = prepared((db) => ({
     .prepare(),
 }));
 
-export function createListing({ store, engine }: { store: Store; engine: Pick<SearchEngine, "match"> }) {
+export function createListing({
+  store,
+  engine,
+}: {
+  store: Store;
+  engine: Pick<SearchEngine, "match" | "matchLoosely">;
+}) {
   const { db } = store;
   const highlightsOf = createHighlights(store);
   const suggest = createSuggestions(store);
@@ -82,37 +90,46 @@ export function createListing({ store, engine }: { store: Store; engine: Pick<Se
     const mailboxes = mailboxesToList(db, caller, mailboxId);
     const asked = askedBy(parsed, { ...filters, folder }, mailboxes);
     const scope = scopeOf(caller, filters, mailboxes);
-    const { positions, unread } = await pageOf(asked, scope, from, filters.limit);
+    const { positions, unread, nearWords } = await pageOf(asked, scope, from, filters.limit);
     const suggestion =
       positions.length > 0 || q === "" || filters.cursor !== undefined
         ? undefined
         : await suggest(q, scope, async (query) => {
             const other = askedBy(query, { ...filters, folder }, mailboxes);
-            return (await pageOf(other, scope, NEWEST, 1)).positions.length > 0;
+            const { positions: found, nearWords: others } = await pageOf(other, scope, NEWEST, 1);
+            return found.length > 0 && others === undefined;
           });
     const page = positions.slice(0, filters.limit);
     const last = page.at(-1);
     const views = viewsOf(db, page, mailboxes);
     const found = views.map(([seq, { messageCount }]) => ({ seq, messageCount }));
-    const highlights = filters.q === undefined ? undefined : await highlightsOf(parsed, found);
+    const highlights = filters.q === undefined ? undefined : await highlightsOf(parsed, found, nearWords);
     return {
       threads: views.map(([seq, view]) => (highlights ? { ...view, highlights: highlights.get(seq) ?? [] } : view)),
       nextCursor: positions.length > page.length && last ? encodeCursor(last, binding) : null,
       unread,
       ...(suggestion !== undefined && { suggestion }),
+      ...(nearWords !== undefined && positions.length > 0 && { nearWords: [...nearWords] }),
     };
   }
 
-  async function pageOf(asked: Asked, scope: SearchScope, from: Position, limit: number): Promise<Page> {
+  async function pageOf(asked: Asked, scope: SearchScope, from: Position, limit: number) {
     const narrowing = await narrow(asked, scope);
-    return narrowing ? narrowedPage(db, asked, narrowing, from, limit) : plainPage(db, asked, from, limit);
+    const page = narrowing ? narrowedPage(db, asked, narrowing, from, limit) : plainPage(db, asked, from, limit);
+    return { ...page, nearWords: narrowing?.nearWords };
   }
 
   /** The set of conversations that a query chooses; undefined when it sets no condition beyond the selection. */
   async function narrow({ query, mailboxes, selection }: Asked, scope: SearchScope): Promise<Narrowing | undefined> {
     const sets: (readonly number[])[] = [];
     const excluded: (readonly number[])[] = [];
-    if (query.message.length > 0) sets.push(await engine.match(query, scope));
+    let nearWords: readonly string[] | undefined;
+    if (query.message.length > 0) {
+      const found = await engine.match(query, scope);
+      const loose = found.length === 0 ? await engine.matchLoosely?.(query, scope) : undefined;
+      sets.push(loose?.threads ?? found);
+      nearWords = loose?.words;
+    }
     const ids = [...mailboxes.keys()];
     for (const condition of query.thread) {
       if (condition.kind === "label") {
@@ -127,7 +144,7 @@ export function createListing({ store, engine }: { store: Store; engine: Pick<Se
     const tests = excluded.map(membershipOf);
     const isExcluded = tests.length === 0 ? undefined : (seq: number) => tests.some((test) => test(seq));
     const members = intersectionOf(sets);
-    return { members: isExcluded ? members?.filter((seq) => !isExcluded(seq)) : members, isExcluded };
+    return { members: isExcluded ? members?.filter((seq) => !isExcluded(seq)) : members, isExcluded, nearWords };
   }
 
   return {

@@ -51,6 +51,8 @@ export interface ThreadListView {
   unread: number;
   /** For a `q` that finds nothing: one near it that finds something. */
   suggestion?: string;
+  /** Nothing has the words of `q`: those near them that were found instead. */
+  nearWords?: string[];
 }
 
 /** spec: ThreadDetail. */

@@ -18,6 +18,9 @@ import type { RenderArguments, RenderContext, Rendered } from "./rendering.ts";
 /** As the schema of the argument. */
 const LONGEST_QUERY = 500;
 
+/** Each at most a token, 64 characters, of letters and digits alone. */
+const NEAR_WORDS_SHOWN = 5;
+
 /** Characters kept for what stands around the rows: counts, the fence, a cursor, how to go on. */
 const AROUND = 1_200;
 
@@ -53,6 +56,7 @@ export function renderThreads(tool: "list_threads" | "search_mail") {
     const { rows, texts } = takeRows(threads, budget, threadText);
     const isSearch = threads.some(({ highlights = [] }) => highlights.length > 0);
     const suggestion = answer.suggestion === undefined ? undefined : fencedLine(answer.suggestion, LONGEST_QUERY);
+    const near = (answer.nearWords ?? []).slice(0, NEAR_WORDS_SHOWN);
     const left = threads.length - rows.length;
     const cut =
       left === 0
@@ -69,6 +73,7 @@ export function renderThreads(tool: "list_threads" | "search_mail") {
     return {
       text: joinParts([
         `${rows.length} conversations, newest first; ${answer.unread} unread match on all pages. Rows: id | last message | received on | state; sender: subject; ${isSearch ? "where it was found, message id and field, else snippet" : "snippet"}.`,
+        ...(near.length === 0 ? [] : [`Nothing has these words; found instead: ${near.join(", ")}.`]),
         fenceRows(texts, context),
         ...(suggestion === undefined ? [] : ["Nothing matches. This q does:", fenceRows([suggestion], context)]),
         cut ?? "",
@@ -80,6 +85,7 @@ export function renderThreads(tool: "list_threads" | "search_mail") {
         nextCursor: left === 0 ? answer.nextCursor : null,
         unread: answer.unread,
         ...(suggestion === undefined ? {} : { suggestion }),
+        ...(near.length === 0 ? {} : { nearWords: near }),
         ...(cut === undefined ? {} : { cut: [cut] }),
       },
       ...(left === 0 ? {} : { askAgain: { limit: rows.length } }),

@@ -1,0 +1,49 @@
+/** Searches answered by an engine that forgives typos: what is said of them, and that reach is decided here all the same. */
+import { expect, test } from "bun:test";
+import { createListing } from "../../src/mailbox/listing.ts";
+import { createFts5Engine } from "../../src/search/fts5.ts";
+import { threads } from "../../src/store/schema.ts";
+import { createAlice } from "./world.ts";
+
+test("the words found instead are named and highlighted, page by page; what is out of reach stays so", async () => {
+  const { store, alice, receive, world, workspaceId } = createAlice();
+  const bob = world.user(workspaceId, "bob@example.test", "member");
+  for (const n of [1, 2])
+    await receive({ subject: `Invoice ${n}`, text: "Nothing else.", from: `p${n}@remote.example` });
+  const everything = () =>
+    store.db
+      .select({ seq: threads.seq })
+      .from(threads)
+      .all()
+      .map(({ seq }) => seq);
+  const fts5 = createFts5Engine(store);
+  const asked: string[] = [];
+  const { search } = createListing({
+    store,
+    engine: {
+      match: fts5.match,
+      matchLoosely: async ({ message: [condition] }) => {
+        if (condition?.kind !== "text") return undefined;
+        asked.push(condition.text);
+        return condition.text === "invioce" ? { threads: everything(), words: ["invoice"] } : undefined;
+      },
+    },
+  });
+
+  const first = await search(alice, { q: "invioce", limit: 1 });
+  expect(first).toMatchObject({
+    nearWords: ["invoice"],
+    threads: [{ subject: "Invoice 2", highlights: [{ field: "subject", snippet: "Invoice 2", ranges: [[0, 7]] }] }],
+  });
+  expect(first).not.toHaveProperty("suggestion");
+  const second = await search(alice, { q: "invioce", limit: 1, cursor: first.nextCursor ?? "" });
+  expect(second).toMatchObject({ nearWords: ["invoice"], nextCursor: null, threads: [{ subject: "Invoice 1" }] });
+
+  const out = await search(bob, { q: "invioce", limit: 1 });
+  expect(out).toEqual({ threads: [], nextCursor: null, unread: 0 });
+
+  // Words that are found as they are ask for nothing else.
+  asked.length = 0;
+  expect(await search(alice, { q: "invoice", limit: 1 })).not.toHaveProperty("nearWords");
+  expect(asked).toEqual([]);
+});
