@@ -21,7 +21,7 @@ export interface DaneHost {
 export interface Dane {
   /**
    * The hosts of a domain (A-labels), by their names, lower case; undefined for one without records. Either rejects with
-   * DeliveryFailure, deferred, when DNS does not say.
+   * DeliveryFailure, deferred, when DNS does not say, and for a host that is none of the domain's while others have records.
    */
   of(domain: string): Promise<(host: string) => Promise<DaneHost | undefined>>;
 }
@@ -61,25 +61,39 @@ export function createDane({ runtime: { secureDns }, options }: DaneParts): Dane
     return name === host ? [] : [host];
   }
 
+  /** What the authenticated records of a host say. @throws DeliveryFailure when DNS does not */
+  async function recordsOf(servers: readonly NameServer[], host: string): Promise<DaneHost | undefined> {
+    for (const base of await basesOf(servers, host)) {
+      const { authenticated, tlsa } = await ask(servers, `_${options.get("smtp.outboundPort")}._tcp.${base}`, "TLSA");
+      if (authenticated && tlsa.length > 0) return { base, usable: tlsa.filter(isUsable) };
+    }
+    return undefined;
+  }
+
   return {
     async of(domain) {
       const servers = trusted();
       if (servers.length === 0) return async () => undefined;
       const mx = await ask(servers, domain, "MX");
-      const hosts = mx.hosts.length === 0 ? [domain] : mx.hosts;
+      const hosts = mx.hosts.length === 0 ? [domain] : mx.hosts.filter((host) => host !== "");
       return async (host) => {
         // §2.2.1: names that are not authenticated could lead anywhere.
-        if (!mx.authenticated || !hosts.includes(host)) return undefined;
-        for (const base of await basesOf(servers, host)) {
-          const port = options.get("smtp.outboundPort");
-          const { authenticated, tlsa } = await ask(servers, `_${port}._tcp.${base}`, "TLSA");
-          if (authenticated && tlsa.length > 0) return { base, usable: tlsa.filter(isUsable) };
+        if (!mx.authenticated) return undefined;
+        if (hosts.includes(host)) return recordsOf(servers, host);
+        // Another resolver, which nobody trusts, has named it: to get round the records of the right ones, perhaps.
+        for (const right of hosts.slice(0, MOST_HOSTS)) {
+          if (!(await recordsOf(servers, right))) continue;
+          const text = `${host} is not among the hosts that the authenticated MX records of ${domain} name`;
+          throw new DeliveryFailure(verdictOf({ command: "connect", status: "4.7.5", text, remote: host }));
         }
         return undefined;
       };
     },
   };
 }
+
+/** Of the hosts of a domain, those whose records are asked for when another is named. */
+const MOST_HOSTS = 8;
 
 type Question = Parameters<SecureDns["ask"]> extends [NameServer, ...infer Rest] ? Rest : never;
 

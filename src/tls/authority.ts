@@ -117,6 +117,8 @@ export interface Authority {
 const ANSWER_MS = 30_000;
 const POLL = { backoffAttempts: 12, backoffMin: 250, backoffMax: 15_000 };
 const ASK_AGAIN_MS = 6 * 60 * 60_000;
+/** RFC 9773 §4.3.2: at least that often, whatever it says. */
+const LONGEST_SILENCE_MS = 24 * 60 * 60_000;
 
 interface Answer {
   status: number;
@@ -227,7 +229,8 @@ export function openAuthority({ directory, http, runtime }: AuthorityParts): Aut
       const { suggestedWindow } = JSON.parse(text) as { suggestedWindow?: { start?: string; end?: string } };
       const [start, end] = [Date.parse(suggestedWindow?.start ?? ""), Date.parse(suggestedWindow?.end ?? "")];
       const now = runtime.now();
-      return start <= end ? { start, end, askAt: retryTime(headers, now) ?? now + ASK_AGAIN_MS } : undefined;
+      const askAt = Math.min(retryTime(headers, now) ?? now + ASK_AGAIN_MS, now + LONGEST_SILENCE_MS);
+      return start <= end ? { start, end, askAt } : undefined;
     },
   };
 }

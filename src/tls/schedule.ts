@@ -11,6 +11,11 @@ const HOUR_MS = 60 * MINUTE_MS;
  */
 const WAITS_MS = [5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 4 * HOUR_MS, 12 * HOUR_MS, 24 * HOUR_MS];
 
+/** Of a certificate's life. */
+const LATEST = 0.8;
+/** An authority that asks for more patience than that is not believed: its certificates are good for weeks. */
+const LONGEST_WAIT_MS = 7 * 24 * HOUR_MS;
+
 /** What went wrong last, kept on disk: a server that is restarted over and over asks no more often. */
 export interface Trouble {
   /** In a row. */
@@ -32,7 +37,9 @@ export function renewalTime(cert: string, suggested: RenewalWindow | undefined):
   const { validFromDate, validToDate, fingerprint256 } = new X509Certificate(cert);
   const [from, until] = [validFromDate.getTime(), validToDate.getTime()];
   const chance = Number.parseInt(fingerprint256.replaceAll(":", "").slice(0, 8), 16) / 2 ** 32;
-  if (suggested) return suggested.start + (suggested.end - suggested.start) * chance;
+  // Whatever it suggests, not so late that failures could outlast the certificate.
+  const latest = from + (until - from) * (LATEST + chance / 20);
+  if (suggested) return Math.min(suggested.start + (suggested.end - suggested.start) * chance, latest);
   return from + (until - from) * (2 / 3 + chance / 20);
 }
 
@@ -49,7 +56,7 @@ export function afterFailure(
 ): Trouble {
   const failures = (last?.failures ?? 0) + 1;
   const wait = (WAITS_MS[failures - 1] ?? 24 * HOUR_MS) * (1 + chance / 5);
-  return { failures, at: now, retryAt: Math.max(now + wait, askedFor), reason };
+  return { failures, at: now, retryAt: Math.max(now + wait, Math.min(askedFor, now + LONGEST_WAIT_MS)), reason };
 }
 
 /** When to try again, epoch ms. A clock that was set back since makes the wait no longer. */

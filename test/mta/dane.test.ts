@@ -44,9 +44,11 @@ interface Given {
   change?: (zone: Zone, at: string) => void;
   trusted?: readonly string[] | "none";
   policy?: StsPolicy;
+  /** Who takes the domain's mail, as a resolver that is not trusted says. */
+  forgedMx?: string;
 }
 
-async function send({ chain = "right", script, tlsa, change, trusted = ["127.0.0.0/8"], policy }: Given) {
+async function send({ chain = "right", script, tlsa, change, trusted = ["127.0.0.0/8"], policy, forgedMx }: Given) {
   const { pair } = await chains[chain];
   const remote: RemoteMx = await startRemoteMx({ starttls: true, pair, ...script });
   const at = `_${remote.port}._tcp.${HOST}`;
@@ -59,7 +61,8 @@ async function send({ chain = "right", script, tlsa, change, trusted = ["127.0.0
   const server = await startDnsServer(records);
   let id = 0;
   const secureDns = createSecureDns([server.address], () => ++id);
-  const runtime = fakeRuntime({ dns: zone(records), secureDns, authorities: [(await right).authority] });
+  const dns = zone(forgedMx === undefined ? records : { ...records, "example.net": { mx: [[10, forgedMx]] } });
+  const runtime = fakeRuntime({ dns, secureDns, authorities: [(await right).authority] });
   const { log, lines } = testLog(runtime);
   const values: Record<string, unknown> = {
     ...{ "smtp.relay": "none", "smtp.outboundPort": remote.port, "smtp.trustedResolvers": trusted },
@@ -182,6 +185,20 @@ describe("records", () => {
       expect(result).toMatchObject(ACCEPTED);
       expect(questions).toEqual([]);
     }
+  });
+
+  test("are not got round by another resolver that names another host", async () => {
+    const forged = (records: Zone) => {
+      records["evil.example"] = { a: ["127.0.0.1"], secure: true };
+    };
+    const given = { change: forged, forgedMx: "evil.example" };
+    const { verdict, secure } = await send({ ...given, tlsa: [await ofHost(3, 1, 1)] });
+    expect({ verdict, secure }).toMatchObject(DEFERRED);
+    expect(verdict?.reply).toBe(
+      "evil.example is not among the hosts that the authenticated MX records of example.net name",
+    );
+    // Where there are none, there is nothing to get round.
+    expect(await send(given)).toMatchObject(ACCEPTED);
   });
 
   test("that DNS does not give, though they may be there, have the mail wait", async () => {
