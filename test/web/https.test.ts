@@ -4,6 +4,7 @@ import { X509Certificate } from "node:crypto";
 import { connect as connectTcp } from "node:net";
 import { connect, type TLSSocket } from "node:tls";
 import { createLog } from "../../src/log.ts";
+import type { AlpnProofs } from "../../src/tls/alpn-front.ts";
 import type { KeyPair } from "../../src/tls/certificates.ts";
 import { createHttpsServer } from "../../src/web/https.ts";
 import { type HttpServer, listenHttp } from "../../src/web/listener.ts";
@@ -113,8 +114,17 @@ describe("with MAILROOM_HTTPS", () => {
 const pairs = Promise.all([makePair("one.example.test"), makePair("two.example.test")]);
 const fingerprintOf = ({ cert }: KeyPair): string => new X509Certificate(cert).fingerprint256;
 
+type Answer = (request: Request, peer: string | undefined) => Promise<Response>;
+
+/** How connections come to it: over TLS from the first byte, or seen before, as while another name is being proven. */
+const WAYS = [
+  ["of TLS", undefined],
+  ["of TCP, passed on unseen", { isPending: () => false, pairFor: () => undefined }],
+  ["of TCP, passed on once its first message was seen", { isPending: () => true, pairFor: () => undefined }],
+] as const satisfies [string, AlpnProofs | undefined][];
+
 /** A listener whose certificate is to be replaced. */
-async function start(answer: (request: Request, peer: string | undefined) => Promise<Response>) {
+async function startBy(alpn: AlpnProofs | undefined, answer: Answer) {
   const [first, second] = await pairs;
   let pair = first;
   let change: (pair: KeyPair) => void = () => {};
@@ -129,6 +139,7 @@ async function start(answer: (request: Request, peer: string | undefined) => Pro
         change = listener;
         return () => {};
       },
+      alpn,
     },
     behind(parts) {
       const http = listenHttp({ ...parts, answer, runtime, log });
@@ -174,7 +185,9 @@ const readAll = (socket: TLSSocket): Promise<string> =>
     socket.once("close", () => resolve(text));
   });
 
-describe("a certificate replaced", () => {
+describe.each(WAYS)("a certificate replaced at a listener %s", (_, alpn) => {
+  const start = (answer: Answer) => startBy(alpn, answer);
+
   test("is shown to new connections, and costs none, open or being opened", async () => {
     const held = Promise.withResolvers<void>();
     const { port, first, second, replace } = await start(async (request) => {
@@ -201,7 +214,9 @@ describe("a certificate replaced", () => {
   });
 });
 
-describe("behind it", () => {
+describe.each(WAYS)("behind a listener %s", (_, alpn) => {
+  const start = (answer: Answer) => startBy(alpn, answer);
+
   test("the client is known by its own address", async () => {
     const { port } = await start(async (_, peer) => new Response(peer));
     for (const address of ["127.0.0.1", "127.0.0.9"]) {
@@ -228,6 +243,13 @@ describe("behind it", () => {
     socket.write(`${GET}connection: close\r\n\r\n`);
     const [, body = ""] = (await readAll(socket)).split("\r\n\r\n");
     expect(body.length).toBe(5_000_000);
+  });
+
+  test("a large request arrives whole", async () => {
+    const { port } = await start(async (request) => new Response(String((await request.bytes()).length)));
+    const body = new Uint8Array(5_000_000).fill(120);
+    const answer = await fetch(`https://127.0.0.1:${port}/`, { method: "POST", body, tls });
+    expect(await answer.text()).toBe("5000000");
   });
 
   test("a stream of events arrives as it is written", async () => {
