@@ -134,7 +134,7 @@ describe.skipIf(noPebble !== undefined)("a real authority gives a certificate", 
 
 describe("a hook", () => {
   test("that does not end is ended with all it started, after two minutes", async () => {
-    const script = hook("sleep 600 & echo $! > $0.pid; wait");
+    const script = hook("sleep 600 & echo $! > $0.new; mv $0.new $0.pid; wait");
     const { challenge, runtime } = challengeOf({ type: "dns-hook", program: script.program });
     const shown = challenge.show(PROOF);
     let failed = false;
