@@ -11,11 +11,9 @@ import { rename, rm, statfs } from "node:fs/promises";
 import { basename, dirname, join, resolve, sep } from "node:path";
 import { AppError } from "../errors.ts";
 import type { Runtime } from "../runtime.ts";
-import { blobPath } from "../store/blobs.ts";
 import { claimBlobs, tryClaim } from "../store/claim.ts";
-import { MIGRATIONS } from "../store/migrations.ts";
-import { openSnapshot, snapshotBytes, takeSnapshot } from "../store/snapshot.ts";
-import { sideBySide, writeBlobList } from "./blob-list.ts";
+import { snapshotBytes, takeSnapshot } from "../store/snapshot.ts";
+import { copyBlobs } from "./copy-blobs.ts";
 import {
   copyFile,
   filesBelow,
@@ -55,6 +53,8 @@ export interface BackupRequest {
   folder: string;
   /** How many generations stay, this one included; without it none is removed. */
   keep?: number | undefined;
+  /** Reads the blobs that are there already, too, and copies anew those that are damaged; else only their sizes are looked at. */
+  reread?: boolean | undefined;
   /** Of this server and this program, for the manifest. */
   hostname: string;
   version: string;
@@ -64,9 +64,11 @@ export interface BackupRequest {
 export interface Made extends Manifest {
   id: string;
   folder: string;
-  /** Blobs that were not there yet, and their bytes. */
+  /** Blobs that were not there yet or were damaged there, and their bytes. */
   copied: number;
   copiedBytes: number;
+  /** Of those, the damaged ones. */
+  mended: number;
   /** Ids of the generations that `keep` had removed. */
   removed: string[];
 }
@@ -184,7 +186,7 @@ async function makeGeneration(request: BackupRequest): Promise<Omit<Made, "remov
     await syncFile(database);
     const { sha256, size: databaseBytes } = await hashFile(database);
     sums.set(DATABASE, sha256);
-    const { schema, ...copies } = await copyBlobs(data, folder, unfinished);
+    const { schema, ...copies } = await copyBlobs({ data, folder, unfinished, reread: request.reread === true });
     sums.set(BLOB_LIST, (await hashFile(join(unfinished, BLOB_LIST))).sha256);
     for (const [path, hash] of await copyFiles(data, join(unfinished, FILES))) sums.set(`${FILES}/${path}`, hash);
     const manifest: Manifest = {
@@ -202,7 +204,8 @@ async function makeGeneration(request: BackupRequest): Promise<Omit<Made, "remov
     await writeText(join(unfinished, SUMS), writeSums(sums));
     await rename(unfinished, join(place, id));
     await syncFolder(place);
-    return { id, folder, ...manifest, copied: copies.copied, copiedBytes: copies.copiedBytes };
+    const { copied, copiedBytes, mended } = copies;
+    return { id, folder, ...manifest, copied, copiedBytes, mended };
   } catch (error) {
     await rm(unfinished, { recursive: true, force: true }).catch(() => {});
     await sweepPool(folder).catch(() => {});
@@ -221,55 +224,6 @@ async function requireRoom(data: string, folder: string): Promise<void> {
     "insufficient_storage",
     `the disk of ${folder} has ${mb(free)} free, and the database alone takes ${mb(needed)}; the former backups are as they were`,
   );
-}
-
-interface Copies {
-  schema: number;
-  blobs: number;
-  copied: number;
-  copiedBytes: number;
-  lacking: string[];
-}
-
-/** Copies what the snapshot names and the folder lacks, and lists all of it. */
-async function copyBlobs(data: string, folder: string, unfinished: string): Promise<Copies> {
-  const snapshot = openSnapshot(join(unfinished, DATABASE));
-  try {
-    if (snapshot.schema > MIGRATIONS.length) {
-      throw new AppError(
-        "conflict",
-        "the data folder was written by a newer Mailroom: make the backup with that version",
-      );
-    }
-    const copies = { copied: 0, copiedBytes: 0 };
-    const lacking = new Set<string>();
-    const from = join(data, BLOBS);
-    const to = join(folder, BLOBS);
-    await sideBySide(snapshot.blobs(), async (name) => {
-      const target = blobPath(to, name);
-      if (await Bun.file(target).exists()) return;
-      await makeFolder(dirname(target));
-      const { sha256, size } = await copyFile(blobPath(from, name), target, name).catch((error) => {
-        if (isMissing(error)) return { sha256: "", size: 0 };
-        throw error;
-      });
-      // What the data folder has lost already must not keep the rest from being backed up.
-      if (sha256 !== name) {
-        lacking.add(name);
-        return;
-      }
-      copies.copied++;
-      copies.copiedBytes += size;
-    });
-    // All of them: a backup that was interrupted may have renamed a blob that this one found.
-    for (const shard of await namesIn(to)) await syncFolder(join(to, shard));
-    await syncFolder(to);
-    const there = snapshot.blobs().filter((name) => !lacking.has(name));
-    const blobs = await writeBlobList(join(unfinished, BLOB_LIST), there);
-    return { schema: snapshot.schema, blobs, lacking: [...lacking].sort(), ...copies };
-  } finally {
-    snapshot.close();
-  }
 }
 
 /** Copies everything else that the data folder has; hashes by path. */

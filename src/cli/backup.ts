@@ -36,17 +36,24 @@ export const backupCommands = [
       const verified = await verifyBackup(folder, generation);
       if (verified.ok) return verified;
       const count = verified.problems.length + verified.more;
-      throw new FailedCheck(`the backup is damaged: ${count} ${count === 1 ? "problem" : "problems"}`, verified);
+      throw new FailedCheck(
+        `the backup is damaged: ${count} ${count === 1 ? "problem" : "problems"}; mailroom backup ${folder} --reread copies anew what the data folder still has`,
+        verified,
+      );
     },
   }),
   command({
     name: "backup",
     summary: "Back the data folder up into DIR, while the server runs; only what is new is copied",
     arguments: FOLDER,
-    options: { keep: { value: "N", summary: "Keep the newest N backups in DIR and remove the others" } },
+    options: {
+      keep: { value: "N", summary: "Keep the newest N backups in DIR and remove the others" },
+      reread: { summary: "Read the files that DIR has already, too, and copy those anew that are damaged there" },
+    },
     async run({ config, runtime }, { arguments: { folder }, options }) {
       const keep = keepOf(options.keep);
-      const made = await makeBackup({ data: config.data, folder, keep, hostname: config.hostname, version, runtime });
+      const { data, hostname } = config;
+      const made = await makeBackup({ data, folder, keep, reread: options.reread, hostname, version, runtime });
       if (made.lacking.length === 0) return made;
       throw new FailedCheck(
         `the backup was made, without ${made.lacking.length} files that are missing or damaged in the data folder`,

@@ -1,6 +1,6 @@
 /** `mailroom backup verify` and `restore` of what has suffered: a changed bit anywhere is found, and nothing of it served. */
 import { expect, test } from "bun:test";
-import { existsSync, mkdirSync, readdirSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { blobPath } from "../../src/store/blobs.ts";
 import { openTerminal } from "../cli/terminal.ts";
@@ -135,6 +135,44 @@ test("a file of mail that two backups name makes both bad, and is told once", as
   const verified = JSON.parse((await say("backup", "verify", folder, "--json")).stdout) as Verified;
   expect(verified.generations.map(({ ok }) => ok)).toEqual([false, false]);
   expect(verified.problems).toHaveLength(1);
+});
+
+interface Copied {
+  copied: number;
+  mended: number;
+  lacking: string[];
+}
+
+test("a file that is damaged in the backup is copied anew: by its size at the next backup, by its content when asked", async () => {
+  const { folder, say, ask, names } = await backedUp();
+  const [first, second] = names.map((name) => blobPath(join(folder, "blobs"), name)) as [string, string];
+  truncateSync(first, 2);
+  writeFileSync(second, "sEcond");
+  expect(await ask<Copied>("backup", folder)).toMatchObject({ copied: 1, mended: 1 });
+  const verified = await say("backup", "verify", folder);
+  expect([verified.exitCode, verified.stderr]).toEqual([
+    1,
+    `mailroom: the backup is damaged: 1 problem; mailroom backup ${folder} --reread copies anew what the data folder still has\n`,
+  ]);
+  expect(await ask<Copied>("backup", folder)).toMatchObject({ copied: 0, mended: 0 });
+  expect(await ask<Copied>("backup", folder, "--reread")).toMatchObject({ copied: 1, mended: 1 });
+  expect(await ask<Verified>("backup", "verify", folder)).toMatchObject({ ok: true });
+  expect([first, second].map((path) => readFileSync(path, "utf8"))).toEqual(["first", "second"]);
+});
+
+test("what is damaged on both sides is told, and no worse than it was", async () => {
+  const { folder, data, say, names } = await backedUp();
+  const name = names[0] as string;
+  const inBackup = blobPath(join(folder, "blobs"), name);
+  writeFileSync(inBackup, "f1rst");
+  writeFileSync(blobPath(join(data, "blobs"), name), "f2rst");
+  const said = await say("backup", folder, "--reread", "--json");
+  expect([said.exitCode, said.stderr]).toEqual([
+    1,
+    expect.stringContaining("without 1 files that are missing or damaged"),
+  ]);
+  expect(JSON.parse(said.stdout)).toMatchObject({ copied: 0, mended: 0, lacking: [name] });
+  expect(readFileSync(inBackup, "utf8")).toBe("f1rst");
 });
 
 test("what an interrupted backup left is no backup, and no fault of the others", async () => {

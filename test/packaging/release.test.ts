@@ -16,7 +16,10 @@ import { version } from "../../package.json" with { type: "json" };
 import { shippedPackages } from "../../packaging/lock.ts";
 import { checkIntegrity } from "../../packaging/runtimes.ts";
 import { told } from "../../packaging/tools.ts";
+import { apiClient } from "../harness/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { letter, mailer } from "../harness/mail.ts";
+import { run, runJson, serve } from "../harness/process.ts";
 
 const ROOT = join(import.meta.dir, "../..");
 const TARGET = arch() === "arm64" ? "linux-arm64" : "linux-x64";
@@ -79,6 +82,22 @@ const KINDS: [target: string, machine: number, loader: string][] = [
 /** As Debian's qemu-user-static and libc6-arm64-cross have them. */
 const EMULATOR = "qemu-aarch64-static";
 const ARM64_ROOT = "/usr/aarch64-linux-gnu";
+
+/** Roots with musl and GCC's libraries for it, as .ci/musl-roots makes them. */
+const MUSL = process.env.MAILROOM_TEST_MUSL ?? "";
+/** Takes a root with /mailroom, and what to tell that; the paths of its loader and libraries are those of its own. */
+const IN_ROOT = [
+  ...["unshare", "--mount", "sh", "-c"],
+  'mount --rbind /proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" /mailroom "$@"',
+];
+const muslMissing =
+  arch() !== "x64"
+    ? "needs x64"
+    : process.getuid?.() !== 0
+      ? "needs root"
+      : MUSL === ""
+        ? "needs MAILROOM_TEST_MUSL, made by .ci/musl-roots FOLDER"
+        : undefined;
 
 const asked = process.env.MAILROOM_TEST_RELEASE !== undefined;
 const note = asked ? "" : " (skipped: with MAILROOM_TEST_RELEASE=1 it takes a minute, and runtimes from npm)";
@@ -144,13 +163,42 @@ describe.skipIf(!asked)(`a release${note}`, () => {
     }
   });
 
-  // The libraries of musl are not Debian's: executables for it are looked at, and not run.
+  test.skipIf(muslMissing !== undefined)(
+    `runs on musl${muslMissing ? ` (skipped: ${muslMissing})` : ""}: it is set up, takes mail in and serves it`,
+    async () => {
+      const root = join(temporaryFolder(), "root");
+      cpSync(join(MUSL, "x64"), root, { recursive: true, verbatimSymlinks: true });
+      cpSync(join(out, `mailroom-${version}-linux-x64-musl`, "mailroom"), join(root, "mailroom"));
+      const place = { data: "/data", cwd: root, program: [...IN_ROOT, root] };
+      expect((await run(place, ["version"])).stdout).toBe(`${version}\n`);
+      const set = ["--domain", "acme.test", "--email", "ada@acme.test", "--name", "Ada"];
+      const { apiKey } = await runJson<{ apiKey: string }>(place, "setup", ...set);
+      const server = await serve(place);
+      const { send, close } = mailer(server.mx);
+      const envelope = { from: "carol@remote.example", to: "ada@acme.test" };
+      expect((await send(envelope, letter({ subject: "On musl" }))).reply).toStartWith("250 ");
+      close();
+      const { body } = await apiClient(server.http, apiKey).get("/search?q=subject:musl");
+      expect(body.threads).toMatchObject([{ subject: "On musl", folder: "inbox" }]);
+      expect(await server.kill("SIGTERM")).toBe(0);
+    },
+    120_000,
+  );
+
   const emulated = Bun.which(EMULATOR) !== null && existsSync(join(ARM64_ROOT, "lib/libc.so.6"));
   test.skipIf(!emulated)(
     `runs on arm64${emulated ? "" : ` (skipped: ${EMULATOR} or libc6-arm64-cross is missing)`}`,
     async () => {
       const executable = join(out, `mailroom-${version}-linux-arm64`, "mailroom");
       expect(await told(out, EMULATOR, "-L", ARM64_ROOT, executable, "version")).toBe(version);
+    },
+  );
+
+  test.skipIf(!emulated || MUSL === "")(
+    `runs on arm64 with musl${emulated && MUSL !== "" ? "" : ` (skipped: ${EMULATOR} or MAILROOM_TEST_MUSL is missing)`}`,
+    async () => {
+      const executable = join(out, `mailroom-${version}-linux-arm64-musl`, "mailroom");
+      expect(await told(out, EMULATOR, "-L", join(MUSL, "arm64"), executable, "version")).toBe(version);
     },
   );
 });
