@@ -281,6 +281,7 @@ export function createAppliance(
           ...(certificates ? [certificates.job] : []),
           idempotency.job,
           identity.sweepSessions,
+          people.finishRemovals,
           ...mta.jobs,
           ...opened.jobs,
           backups.job,

@@ -6,13 +6,13 @@
  */
 import { and, asc, eq } from "drizzle-orm";
 import { AppError } from "../errors.ts";
-import { deleteMail } from "../mailbox/removal.ts";
 import { splitAddress, withoutTag } from "../message/address.ts";
 import { newId, type Runtime } from "../runtime.ts";
 import type { GrantAccess } from "../store/schema.ts";
 import * as schema from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { addressOf, domainOf, nameOf, reasonOf } from "./names.ts";
+import { createRemovals } from "./removals.ts";
 
 /** A mailbox as administration sees it. */
 export interface MailboxEntry {
@@ -43,11 +43,6 @@ export interface NewMailbox {
   name: string;
   ownerId?: string | undefined;
 }
-
-/** Messages deleted in one transaction: some 20 ms, so that a server beside us does not wait long for the lock. */
-const DELETED_AT_ONCE = 200;
-/** Between two of them, ms: a process that waits for the lock asks again within this time. */
-const PAUSE_MS = 25;
 
 export interface MailboxesParts {
   store: Store;
@@ -120,7 +115,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     const address = receivingAddress(text);
     const domainId = domainIn(tx, workspaceId, splitAddress(address).domain);
     refuseTaken(tx, address);
-    // Without an address of its own while its mail is being deleted; see removeMailbox.
+    // Without an address of its own while its mail is being deleted; see removals.ts.
     if (tx.select().from(schema.mailboxes).where(eq(schema.mailboxes.address, address)).get()) {
       throw new AppError("conflict", `the former mailbox ${address} is still being removed: remove it once more`);
     }
@@ -221,25 +216,6 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     tx.update(schema.mailboxes).set({ pausedReason }).where(eq(schema.mailboxes.id, mailboxId)).run();
   }
 
-  /**
-   * Removes the mailbox and all its mail: its addresses at once, so that nothing more arrives, then the mail in short
-   * transactions. Cut short, it stays without addresses until it is removed again. `forget`: done while the mail is
-   * still there, and nothing more arrives. @throws AppError not_found
-   */
-  async function removeMailbox(mailboxId: string, forget?: () => Promise<void>): Promise<void> {
-    store.transact((tx) => {
-      mailboxById(tx, mailboxId);
-      tx.delete(schema.addresses).where(eq(schema.addresses.mailboxId, mailboxId)).run();
-    });
-    if (forget) await forget();
-    while (store.transact((tx) => deleteMail(tx, mailboxId, DELETED_AT_ONCE))) {
-      await new Promise<void>((resolve) => runtime.setTimer(resolve, PAUSE_MS));
-    }
-    store.transact((tx) => {
-      tx.delete(schema.mailboxes).where(eq(schema.mailboxes.id, mailboxId)).run();
-    });
-  }
-
   /** By address; of one workspace, or of all. */
   function listMailboxes(workspaceId?: string): MailboxEntry[] {
     const rows = store.db
@@ -307,7 +283,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     setQuota,
     pauseMailbox,
     resumeMailbox,
-    removeMailbox,
+    ...createRemovals({ store, runtime, requireMailbox: mailboxById }),
     listMailboxes,
     mailboxAt,
     mailboxIn,
