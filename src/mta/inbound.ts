@@ -60,7 +60,7 @@ export interface Inbound {
 }
 
 export interface InboundParts {
-  store: Pick<Store, "enqueue" | "blobs">;
+  store: Pick<Store, "enqueue" | "preparing" | "blobs">;
   mailbox: Pick<Mailbox, "route" | "usage" | "file" | "holds">;
   parser: Pick<ParserPool, "prepareInbound" | "authenticate">;
   spool: Spool;
@@ -113,7 +113,7 @@ export function createInbound(parts: InboundParts): Inbound {
       try {
         if (received.tooLarge) throw new Refusal("tooLarge");
         if (received.hops > MOST_HOPS) throw new Refusal("loop");
-        arrived = await prepare(received, envelope);
+        arrived = await store.preparing(() => prepare(received, envelope));
         const { message, authentication } = arrived;
         const spam = failsDmarc(message, authentication, envelope.recipients);
         const finding = await feedback.consider(message, envelope);

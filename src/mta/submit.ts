@@ -66,7 +66,7 @@ export interface Sent {
 export type Submit = (submission: Submission, record?: (tx: Tx, sent: Sent) => void) => Promise<Sent>;
 
 export interface SubmitParts {
-  store: Pick<Store, "db" | "blobs" | "enqueue">;
+  store: Pick<Store, "db" | "blobs" | "enqueue" | "preparing">;
   mailbox: Pick<Mailbox, "file" | "usage">;
   local: Pick<LocalDelivery, "isLocal">;
   transport: Pick<Transport, "refusal">;
@@ -182,8 +182,10 @@ export function createSubmit(parts: SubmitParts): Submit {
     const { caller, mailbox, from, recipients, messageId, threadId } = submission;
     const attempt = attemptOf(submission);
     await requireAcceptable(submission, 1);
-    const { message, content: bytes } = await prepare(submission);
-    const content = await keepContent(bytes);
+    const { message, content } = await store.preparing(async () => {
+      const { message, content } = await prepare(submission);
+      return { message, content: await keepContent(content) };
+    });
     const { domain } = splitAddress(from);
     const returnPath = newReturnPath(runtime, domain);
 

@@ -40,6 +40,11 @@ export interface Store {
    */
   enqueue<T>(work: (tx: Tx) => NotAPromise<T>): Promise<T>;
   /**
+   * Runs `prepare`, after which something will be enqueued. While more is being prepared than waits to be committed, what
+   * waits does so a little longer, for more to share the commit.
+   */
+  preparing<T>(prepare: () => Promise<T>): Promise<T>;
+  /**
    * Inside a transaction: runs `work` at its end, after everything else in it. For what is cheaper done together, as
    * the search index is.
    */
@@ -62,6 +67,8 @@ export interface StoreOptions {
   restoring?: boolean;
   /** How long a write waits for another process's, in ms; of all that write, `enqueue` lets the event loop turn. */
   busyTimeoutMs?: number;
+  /** The longest that something enqueued waits for others to share its commit, in ms. */
+  gatherMs?: number;
   runtime: Pick<Runtime, "now" | "randomBytes">;
   /** Of failures that are nobody's who asked for something. */
   log?: Pick<Log, "error">;
@@ -140,6 +147,7 @@ export function openStore({
   folder,
   file,
   busyTimeoutMs = 1_000,
+  gatherMs = 30,
   restoring = false,
   runtime,
   log,
@@ -208,7 +216,11 @@ export function openStore({
     patience: number;
   }
   const waiting: Entry[] = [];
+  /** How much is being prepared. */
+  let coming = 0;
   let scheduled = false;
+  /** Real time, whatever clock a test has: nobody is to wait for a test to move it. */
+  let gathering: Timer | undefined;
 
   /**
    * All in one transaction; should one of them throw, each in its own. No savepoints: FTS5 writes out what it has
@@ -254,11 +266,33 @@ export function openStore({
     }
   }
 
+  /** Half of what is under way at a time: while it is committed, workers prepare the other half. */
   function schedule(): void {
+    if (scheduled || waiting.length === 0) return;
+    if (waiting.length < Math.min(coming, LARGEST_GROUP)) {
+      gathering ??= setTimeout(scheduleNow, gatherMs);
+      return;
+    }
+    scheduleNow();
+  }
+
+  function scheduleNow(): void {
+    clearTimeout(gathering);
+    gathering = undefined;
     if (scheduled) return;
     scheduled = true;
     // After the I/O of this turn, so that what arrives together commits together.
     setImmediate(commitGroup);
+  }
+
+  async function preparing<T>(prepare: () => Promise<T>): Promise<T> {
+    coming++;
+    try {
+      return await prepare();
+    } finally {
+      coming--;
+      schedule();
+    }
   }
 
   function enqueue<T>(work: (tx: Tx) => NotAPromise<T>): Promise<T> {
@@ -286,6 +320,7 @@ export function openStore({
     blobs,
     transact,
     enqueue,
+    preparing,
     beforeCommit(work) {
       if (!sqlite.inTransaction) throw new Error("beforeCommit was called outside a transaction");
       atEnd.push(work);
@@ -303,6 +338,7 @@ export function openStore({
     },
     dataVersion: () => (sqlite.query("PRAGMA data_version").get() as { data_version: number }).data_version,
     close() {
+      clearTimeout(gathering);
       while (waiting.length > 0) commitGroup();
       sqlite.close();
     },

@@ -106,6 +106,39 @@ describe("enqueue", () => {
     expect(names(store)).toHaveLength(20);
   });
 
+  test("waits for as many as are still being prepared, and commits with them", async () => {
+    const store = openStore({ folder: temporaryFolder(), gatherMs: 3_600_000, runtime: fakeRuntime() });
+    let commits = 0;
+    store.onCommit(() => commits++);
+    const ends: (() => void)[] = [];
+    const message = (name: string) =>
+      store.preparing(() => new Promise<void>((resolve) => ends.push(resolve))).then(() => store.enqueue(put(name)));
+    const [first, second, third] = ["a", "b", "c"].map(message);
+    ends[0]?.();
+    for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+    expect(commits).toBe(0);
+    ends[1]?.();
+    await Promise.all([first, second]);
+    expect(commits).toBe(1);
+    ends[2]?.();
+    await third;
+    expect(commits).toBe(2);
+  });
+
+  test("does not wait long for what takes long to prepare", async () => {
+    const store = open();
+    for (let i = 0; i < 3; i++) void store.preparing(() => new Promise(() => {}));
+    expect(await store.enqueue(put("a", 1))).toBe(1);
+  });
+
+  test("what cannot be prepared is not waited for", async () => {
+    const store = open();
+    const failed = store.preparing(() => Promise.reject(new Error("unreadable")));
+    const enqueued = store.enqueue(put("a", 1));
+    expect(failed).rejects.toThrow("unreadable");
+    expect(await enqueued).toBe(1);
+  });
+
   test("a commit whose listener throws stands, and nothing of it is done again", async () => {
     const store = open();
     let told = 0;
