@@ -85,25 +85,31 @@ function linesOf(text: string): Line[] {
   return lines;
 }
 
-/** Without any of these at its place no line starts a history, but for one that forwards. */
+/** Without any of these at its place no line starts a history. */
 const MAY_START_HISTORY = /[:：]|^[-_*]/;
 
 const isQuoted = (line: string): boolean => line.startsWith(">");
 
 /** Index of the first line of the history at the end. */
 function startOfHistory(lines: readonly Line[]): number | undefined {
+  const found = startOfUnmarked(lines) ?? { start: startOfMarked(lines), told: lines.length - 1 };
+  // What is forwarded is no history. Looked for last: in most mail there is nothing to be left out.
+  const isForwarded = ({ text }: Line) => text !== "" && !isQuoted(text) && FORWARDED.test(text);
+  return found.start === undefined || lines.slice(0, found.told + 1).some(isForwarded) ? undefined : found.start;
+}
+
+/** A history that its first lines tell, up to the one at `told`. */
+function startOfUnmarked(lines: readonly Line[]): { start: number; told: number } | undefined {
   for (const [index, { text }] of lines.entries()) {
-    if (text === "" || isQuoted(text)) continue;
-    if (FORWARDED.test(text)) return undefined;
-    if (!MAY_START_HISTORY.test(text)) continue;
-    if (SEPARATOR.test(text) || startsHeaders(lines, index)) return index;
+    if (isQuoted(text) || !MAY_START_HISTORY.test(text)) continue;
+    if (SEPARATOR.test(text) || startsHeaders(lines, index)) return { start: index, told: index };
     const attribution = attributionBefore(lines, index);
     // Quoted without marks, by a program: nobody writes date and address into a sentence.
     if (attribution?.isStrong && !isQuoted(lines[nextFull(lines, index + 1) ?? index]?.text ?? "")) {
-      return attribution.start;
+      return { start: attribution.start, told: index };
     }
   }
-  return startOfMarked(lines);
+  return undefined;
 }
 
 /** The attribution that ends with the line, if one does. */

@@ -24,10 +24,14 @@ const SEEN =
 const ODD_IN_TEXT = new RegExp(`[^\\t\\n${SEEN}]`);
 const ODD_IN_LINE = new RegExp(`[^${SEEN}]| {2}|^ | $`);
 
+/** Whether a text, and so any part of it, comes out of shownText as it went in; as most mail does. */
+export const isPlain = (text: string): boolean =>
+  !ODD_IN_TEXT.test(text) && !["\n\n\n\n", " \n", "\t\n"].some((odd) => text.includes(odd));
+
 /** `text` without the characters that nobody sees; lines end in \n. */
 export function shownText(text: string): string {
-  // Most mail comes out as it went in, and finding that out costs a tenth of the rest.
-  if (!ODD_IN_TEXT.test(text) && !["\n\n\n\n", " \n", "\t\n"].some((odd) => text.includes(odd))) return text;
+  // Finding that out costs a tenth of the rest.
+  if (isPlain(text)) return text;
   return text
     .toWellFormed()
     .replace(LINE_BREAK, "\n")

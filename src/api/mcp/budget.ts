@@ -3,7 +3,7 @@
  * structured content as JSON, whose escapes take more. Pure arithmetic; render*.ts say what was cut.
  */
 import { AppError } from "../../errors.ts";
-import { fencedText } from "./fence.ts";
+import { fencedText, isFenceable } from "./fence.ts";
 import { DEFAULT_CHARS, LEAST_CHARS, MOST_CHARS, type RenderArguments } from "./rendering.ts";
 
 /** Characters left in the text and in the JSON. */
@@ -67,14 +67,18 @@ export function pieceOf(whole: string, offset: number, room: Room): Piece {
     throw new AppError("bad_request", `offset ${offset} is beyond the end: there are ${whole.length} characters`);
   }
   const start = isInsidePair(whole, offset) ? offset - 1 : offset;
+  const size = Math.max(1, Math.min(room.text, room.json));
+  const near = start + size;
+  /** Then what is shown is not made anew for every guess. */
+  const isShown = isFenceable(whole.slice(start, near));
   /** With the share of the room that it takes: above 1 it has none. */
   const upTo = (at: number): Piece & { takes: number } => {
     const end = isInsidePair(whole, at) ? at - 1 : at;
-    const shown = fencedText(whole.slice(start, end));
+    const part = whole.slice(start, end);
+    const shown = isShown && end <= near ? part : fencedText(part);
     const takes = Math.max(shown.length / Math.max(1, room.text), jsonLengthOfShown(shown) / Math.max(1, room.json));
     return { shown, start, end, takes };
   };
-  const size = Math.max(1, Math.min(room.text, room.json));
 
   // The last piece that had room, and the first that has none.
   let low = upTo(start);

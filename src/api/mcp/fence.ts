@@ -5,7 +5,7 @@
  * Invariants: the nonce of a fence, random for each result, occurs nowhere inside it; and no mail looks like a fence of
  * any nonce, so that a model that does not compare nonces is not taken in either.
  */
-import { shownLine, shownText } from "../../message/shown.ts";
+import { isPlain, shownLine, shownText } from "../../message/shown.ts";
 import type { AuthVerdicts } from "../../store/schema.ts";
 
 /** For the instructions of the server. */
@@ -26,6 +26,9 @@ const withoutFences = (text: string): string =>
 
 /** Text of mail as it may stand inside a fence, on lines of its own. */
 export const fencedText = (text: string): string => withoutFences(shownText(text));
+
+/** Whether any part of a text may stand inside a fence as it is. */
+export const isFenceable = (text: string): boolean => !MARKS.test(text) && isPlain(text);
 
 /** A value of mail as it may stand inside a fence, on one line, of `most` characters. */
 export function fencedLine(text: string, most: number): string {

@@ -1,6 +1,6 @@
 /**
- * get_thread: a conversation, its newest messages first to be kept. The newest has a third of what room there is, or
- * its whole length, then the one before, until there is no room for another; older ones are counted.
+ * get_thread: a conversation, its newest messages first to be kept. The newest has a third of what room there is, then
+ * the one before, until there is no room for another; the oldest may take what is left. Older ones are counted.
  */
 import { AppError } from "../../errors.ts";
 import type { MessageView, ThreadDetailView } from "../../mailbox/views.ts";
@@ -40,7 +40,9 @@ export function renderThread(answer: ThreadDetailView, args: RenderArguments, co
   };
   const shown: ShownMessage[] = [];
   for (let index = end - 1; index >= 0; index--) {
-    const message = showMessage(answer.messages[index] as MessageView, room, budget, args, context);
+    // Behind the oldest there is none to leave room for.
+    const share = index === 0 ? 1 : SHARE;
+    const message = showMessage(answer.messages[index] as MessageView, { room, share, budget }, args, context);
     if (message === undefined) break;
     room.text -= message.text.length + 2;
     room.json -= message.json + 1;
@@ -83,11 +85,10 @@ interface ShownMessage {
   json: number;
 }
 
-/** The message, cut to its share of `room`; undefined when it has none. */
+/** The message, cut to its share of `room` or LEAST_PIECE; undefined when it has none. */
 function showMessage(
   message: MessageView,
-  room: Room,
-  budget: number,
+  { room, share, budget }: { room: Room; share: number; budget: number },
   args: RenderArguments,
   context: RenderContext,
 ): ShownMessage | undefined {
@@ -110,11 +111,10 @@ function showMessage(
   const frame = withPiece([...notes, cutNote(message, FAR, FAR, newTextOnly)], { shown: "", start: 0, end: FAR });
   const left = { text: room.text - frame.text.length, json: room.json - frame.json };
   if (Math.min(left.text, left.json) < Math.min(LEAST_PIECE, body.whole.length)) return undefined;
-  const share = {
-    text: Math.min(left.text, Math.max(LEAST_PIECE, Math.floor(left.text * SHARE))),
-    json: Math.min(left.json, Math.max(LEAST_PIECE, Math.floor(left.json * SHARE))),
-  };
-  const piece = pieceOf(body.whole, 0, share);
+  const piece = pieceOf(body.whole, 0, {
+    text: Math.min(left.text, Math.max(LEAST_PIECE, Math.floor(left.text * share))),
+    json: Math.min(left.json, Math.max(LEAST_PIECE, Math.floor(left.json * share))),
+  });
   const isCut = piece.end !== body.whole.length;
   if (message.truncated) notes.push(`Cut: only its beginning; get_message with id ${message.id} has the whole.`);
   else if (isCut) notes.push(cutNote(message, piece.end, body.whole.length, newTextOnly));
