@@ -80,8 +80,8 @@ export interface Appliance {
 }
 
 export interface ApplianceOptions {
-  /** The database file; `:memory:` for tests. */
-  file?: string;
+  /** The database file, if another than the folder's (store.ts). */
+  file?: string | Uint8Array;
   /** How long a write waits for another process's, ms. */
   busyTimeoutMs?: number;
   /** How a parser's worker is started. */

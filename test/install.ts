@@ -1,7 +1,7 @@
 /**
  * Loaded before the tests: in a fresh clone, `bun test` first installs what is pinned, as `npm test` does. Bun has by then
  * looked for packages and found none, so a second process runs the tests, all of them. Then what the harness leaves behind
- * is tidied up at the end of each file.
+ * is tidied up at the end of each file, and passwords are hashed quickly.
  */
 import { afterAll } from "bun:test";
 import { existsSync } from "node:fs";
@@ -24,3 +24,4 @@ if (!existsSync(join(root, "node_modules"))) {
 }
 
 afterAll((await import("./harness/end.ts")).endFile);
+(await import("./harness/quick-hash.ts")).hashQuickly();

@@ -61,8 +61,8 @@ export interface Store {
 export interface StoreOptions {
   /** Folder of blobs and, unless `file` says otherwise, database. Made when missing. */
   folder: string;
-  /** The database file; `:memory:` for tests. */
-  file?: string;
+  /** The database file; for tests `:memory:`, or the bytes of one, of which a copy in memory is opened. */
+  file?: string | Uint8Array;
   /** Opens a folder that is being restored into, too: by the restore itself. */
   restoring?: boolean;
   /** How long a write waits for another process's, in ms; of all that write, `enqueue` lets the event loop turn. */
@@ -109,12 +109,16 @@ const isBusy = (error: unknown): boolean =>
   error instanceof AppError && error.cause instanceof SQLiteError && /^SQLITE_BUSY/.test(error.cause.code ?? "");
 
 function openDatabase(
-  path: string,
+  file: string | Uint8Array,
   { busyTimeoutMs, restoring }: { busyTimeoutMs: number; restoring: boolean },
 ): Database {
+  const path = typeof file === "string" ? file : ":memory:";
   // Private from its first moment, as SQLite then makes the files beside it: it holds mail, and the keys of domains.
   if (path !== ":memory:") closeSync(openSync(path, "a", 0o600));
-  const sqlite = new Database(path, { create: true, strict: true });
+  const sqlite =
+    typeof file === "string"
+      ? new Database(file, { create: true, strict: true })
+      : Database.deserialize(file, { strict: true });
   try {
     sqlite.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
     sqlite.exec("PRAGMA journal_mode = WAL");

@@ -22,9 +22,9 @@ import type { ApiSending } from "../../src/mta/sending.ts";
 import { createFts5Engine } from "../../src/search/fts5.ts";
 import { openOptions } from "../../src/store/options.ts";
 import * as schema from "../../src/store/schema.ts";
-import { openStore, type Store } from "../../src/store/store.ts";
+import type { Store } from "../../src/store/store.ts";
 import { createHttpServer } from "../../src/web/server.ts";
-import { temporaryFolder } from "../harness/folder.ts";
+import { storeInMemory } from "../harness/database.ts";
 import { type FakeRuntime, fakeRuntime } from "../harness/runtime.ts";
 import { fakeSending } from "./fake-sending.ts";
 
@@ -54,7 +54,7 @@ interface Given {
 export async function startApi(given: Given = {}) {
   const { operations = OPERATIONS, mailbox: replaced, trustedProxies, settings } = given;
   const runtime = fakeRuntime();
-  const store = openStore({ folder: temporaryFolder(), file: ":memory:", runtime });
+  const store = storeInMemory(runtime);
   const options = openOptions(store);
   const lines: Record<string, unknown>[] = [];
   const log = createLog("debug", runtime.now, (line) => lines.push(JSON.parse(line)));

@@ -9,6 +9,7 @@ import { describeDemo, loadDemo } from "../../src/demo/demo.ts";
 import { lampPicture, pdfOf } from "../../src/demo/files.ts";
 import { createLog } from "../../src/log.ts";
 import { users } from "../../src/store/schema.ts";
+import { newDatabase } from "../harness/database.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
@@ -19,7 +20,7 @@ function open() {
     config,
     runtime,
     createLog("silent", runtime.now, () => {}),
-    { file: ":memory:" },
+    { file: newDatabase() },
   );
 }
 

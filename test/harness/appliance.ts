@@ -9,6 +9,7 @@ import type { DnsResolver, Runtime } from "../../src/runtime.ts";
 import { makeDkimKeys } from "../../src/settings/domains.ts";
 import { SCOPES } from "../../src/store/schema.ts";
 import { apiClient, type Client } from "./api.ts";
+import { newDatabase } from "./database.ts";
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
 import { shareWorker } from "./parser-worker.ts";
@@ -111,7 +112,7 @@ export async function bootEmpty(
   });
   const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
   const appliance = createAppliance(config, runtime, log, {
-    file: ":memory:",
+    file: newDatabase(),
     startWorker: shareWorker,
     doctor: { checks },
   });

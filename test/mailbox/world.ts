@@ -22,8 +22,8 @@ import {
   users,
   workspaces,
 } from "../../src/store/schema.ts";
-import { openStore, type Store } from "../../src/store/store.ts";
-import { temporaryFolder } from "../harness/folder.ts";
+import type { Store } from "../../src/store/store.ts";
+import { storeInMemory } from "../harness/database.ts";
 import { type Letter, letter } from "../harness/mail.ts";
 import { type FakeRuntime, fakeRuntime } from "../harness/runtime.ts";
 
@@ -51,7 +51,7 @@ export interface World {
 
 export function createWorld(): World {
   const runtime = fakeRuntime();
-  const store = openStore({ folder: temporaryFolder(), file: ":memory:", runtime });
+  const store = storeInMemory(runtime);
   const log = createLog("silent", runtime.now, () => {});
   const options = openOptions(store);
   const mailbox = createMailbox({ store, engine: createFts5Engine(store), runtime, options, log });

@@ -3,9 +3,8 @@ import { describe, expect, test } from "bun:test";
 import { createGreylist, type Triplet } from "../../src/mta/greylist.ts";
 import { Refusal } from "../../src/mta/refusal.ts";
 import { greylist as table } from "../../src/store/schema.ts";
-import { openStore } from "../../src/store/store.ts";
 import { boot } from "../harness/appliance.ts";
-import { temporaryFolder } from "../harness/folder.ts";
+import { storeInMemory } from "../harness/database.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 import { connectSmtp, type Reply } from "../harness/smtp-client.ts";
 
@@ -18,7 +17,7 @@ const TRIPLET: Triplet = { network: "192.0.2.0/24", reversePath: "a@remote.examp
 
 function setUp(mostRows?: number) {
   const runtime = fakeRuntime();
-  const store = openStore({ folder: temporaryFolder(), file: ":memory:", runtime });
+  const store = storeInMemory(runtime);
   const greylist = createGreylist({ store, runtime }, mostRows);
   return {
     runtime,

@@ -3,8 +3,7 @@ import { asc } from "drizzle-orm";
 import { addOutbound, type Claim, type ClaimTerms, claim, type NewOutbound } from "../../src/mta/queue.ts";
 import { newId } from "../../src/runtime.ts";
 import { outboundContents, queueDomains, queueEntries, type RecipientField } from "../../src/store/schema.ts";
-import { openStore } from "../../src/store/store.ts";
-import { temporaryFolder } from "../harness/folder.ts";
+import { storeInMemory } from "../harness/database.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 
 const LEASE_MS = 30 * 60_000;
@@ -14,10 +13,7 @@ type Given = Partial<Omit<NewOutbound, "recipients">> & {
   to: readonly string[];
 };
 
-export function createQueue(
-  runtime = fakeRuntime(),
-  store = openStore({ folder: temporaryFolder(), file: ":memory:", runtime }),
-) {
+export function createQueue(runtime = fakeRuntime(), store = storeInMemory(runtime)) {
   let count = 0;
 
   /** Accepts a message now; returns the seq of its row. */

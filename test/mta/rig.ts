@@ -18,8 +18,9 @@ import { openSpool, type Spool } from "../../src/mta/spool.ts";
 import { createFts5Engine } from "../../src/search/fts5.ts";
 import { type Options, openOptions, SETTINGS } from "../../src/store/options.ts";
 import * as schema from "../../src/store/schema.ts";
-import { openStore } from "../../src/store/store.ts";
+import type { Store } from "../../src/store/store.ts";
 import { type Certificates, type KeyPair, openCertificates } from "../../src/tls/certificates.ts";
+import { storeInFolder } from "../harness/database.ts";
 import { atEndOfFile } from "../harness/end.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { shareWorker } from "../harness/parser-worker.ts";
@@ -151,7 +152,7 @@ export function openDoor(options: Pick<Options, "get">, runtime: FakeRuntime, lo
 }
 
 export interface MailboxRig extends Rig {
-  store: ReturnType<typeof openStore>;
+  store: Store;
   spool: Spool;
   folder: string;
   /** Sets a setting, as the operator does. */
@@ -173,7 +174,7 @@ export async function listenForMailbox(options: MailboxOptions = {}): Promise<Ma
   const runtime = options.runtime ?? fakeRuntime();
   const logged = testLog(runtime);
   const { log } = logged;
-  const store = openStore({ folder, runtime });
+  const store = storeInFolder(folder, runtime);
   const settings = openOptions(store);
   seed(store);
   const mailbox = createMailbox({ store, engine: createFts5Engine(store), runtime, options: settings, log });
@@ -225,7 +226,7 @@ export async function listenForMailbox(options: MailboxOptions = {}): Promise<Ma
   };
 }
 
-function seed(store: ReturnType<typeof openStore>): void {
+function seed(store: Store): void {
   const createdAt = START;
   store.transact((tx) => {
     tx.insert(schema.workspaces).values({ id: "wsp_1", name: "Test", createdAt }).run();

@@ -6,9 +6,8 @@ import { foldDocument } from "../../src/search/fold.ts";
 import { createFts5Engine } from "../../src/search/fts5.ts";
 import { parseQuery } from "../../src/search/query.ts";
 import * as schema from "../../src/store/schema.ts";
-import { openStore, type Store } from "../../src/store/store.ts";
-import { temporaryFolder } from "../harness/folder.ts";
-import { fakeRuntime } from "../harness/runtime.ts";
+import type { Store } from "../../src/store/store.ts";
+import { storeInMemory } from "../harness/database.ts";
 
 export interface SeedMessage {
   /** Given back by `search`; messages of the same name are one conversation. */
@@ -38,7 +37,7 @@ export function seedIndex(
   create: (store: Store) => SearchEngine = createFts5Engine,
   ready: () => Promise<void> = async () => {},
 ) {
-  const store = openStore({ folder: temporaryFolder(), file: ":memory:", runtime: fakeRuntime() });
+  const store = storeInMemory();
   const engine = create(store);
   const seqs = new Map<string, number>();
   const ordinals = new Map<string, number>();

@@ -4,6 +4,7 @@ import { createAppliance } from "../../src/appliance.ts";
 import { readConfig } from "../../src/config.ts";
 import { createLog } from "../../src/log.ts";
 import { setUp } from "../../src/settings/setup.ts";
+import { newDatabase } from "../harness/database.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
@@ -16,7 +17,7 @@ function openEmpty() {
     config,
     runtime,
     createLog("silent", runtime.now, () => {}),
-    { file: ":memory:" },
+    { file: newDatabase() },
   );
 }
 

@@ -6,6 +6,7 @@ import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import type { Runtime } from "../../src/runtime.ts";
 import type { Role } from "../../src/store/schema.ts";
 import type { Tx } from "../../src/store/store.ts";
+import { newDatabase } from "../harness/database.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { type Letter, letter } from "../harness/mail.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
@@ -14,7 +15,9 @@ export function openOffice(overrides: Partial<Runtime> = {}) {
   const runtime = fakeRuntime(overrides);
   const config = readConfig({ MAILROOM_DATA: temporaryFolder(), MAILROOM_HOSTNAME: "mail.acme.test" });
   const log = createLog("silent", runtime.now, () => {});
-  const { store, people, domains, developers, mailbox } = createAppliance(config, runtime, log, { file: ":memory:" });
+  const { store, people, domains, developers, mailbox } = createAppliance(config, runtime, log, {
+    file: newDatabase(),
+  });
   const write = <T>(work: (tx: Tx) => T) => store.transact((tx) => ({ done: work(tx) })).done;
   const addUser = (workspaceId: string, email: string, role: Role) =>
     write((tx) => people.addUser(tx, { workspaceId, email, name: email, role, ownMailbox: true }));

@@ -5,13 +5,12 @@ import { createDomains } from "../../src/settings/domains.ts";
 import { createPeople } from "../../src/settings/people.ts";
 import { setUp } from "../../src/settings/setup.ts";
 import { openOptions } from "../../src/store/options.ts";
-import { openStore } from "../../src/store/store.ts";
-import { temporaryFolder } from "../harness/folder.ts";
+import { storeInMemory } from "../harness/database.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
 function openEmpty() {
   const runtime = fakeRuntime();
-  const store = openStore({ folder: temporaryFolder(), file: ":memory:", runtime });
+  const store = storeInMemory(runtime);
   return {
     store,
     people: createPeople({ store, runtime }),

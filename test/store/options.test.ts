@@ -4,12 +4,10 @@ import fc from "fast-check";
 import { ConfigError } from "../../src/errors.ts";
 import { openOptions, SETTINGS, type SettingName } from "../../src/store/options.ts";
 import { options as table } from "../../src/store/schema.ts";
-import { openStore } from "../../src/store/store.ts";
-import { temporaryFolder } from "../harness/folder.ts";
-import { fakeRuntime } from "../harness/runtime.ts";
+import { storeInMemory } from "../harness/database.ts";
 
 function open() {
-  const store = openStore({ folder: temporaryFolder(), file: ":memory:", runtime: fakeRuntime() });
+  const store = storeInMemory();
   const options = openOptions(store);
   return { store, options, set: (name: string, text: string) => store.transact((tx) => options.set(tx, name, text)) };
 }
