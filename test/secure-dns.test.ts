@@ -4,6 +4,7 @@ import { afterEach, expect, test } from "bun:test";
 import { createSocket } from "node:dgram";
 import { createSecureDns, type NameServer, type SecureType } from "../src/secure-dns.ts";
 import { startDnsServer, type Zone } from "./harness/dns-server.ts";
+import { until } from "./harness/until.ts";
 
 const closers: (() => unknown)[] = [];
 afterEach(() => {
@@ -58,7 +59,7 @@ test("what fails is told from what is not there", async () => {
   await expect(patient.ask("broken.test", "A")).rejects.toMatchObject({ code: "ESERVFAIL" });
   const { ask, server } = await asking(20);
   await expect(ask("silent.test", "A")).rejects.toMatchObject({ code: "ETIMEOUT" });
-  while (server.questions.length < 2) await new Promise(setImmediate);
+  await until(() => server.questions.length >= 2);
   expect(server.questions).toEqual(["a silent.test", "a silent.test"]);
   const [first] = createSecureDns(["[::1]:1"], () => 1).servers;
   expect(first).toEqual({ host: "::1", port: 1 });

@@ -6,6 +6,7 @@ import type { Slowdown } from "../../src/access/slowdown.ts";
 import { AppError } from "../../src/errors.ts";
 import { secondFactors, users } from "../../src/store/schema.ts";
 import { quickHash } from "../harness/quick-hash.ts";
+import { until } from "../harness/until.ts";
 import { createAlice } from "../mailbox/world.ts";
 
 const hash = quickHash("secret");
@@ -128,9 +129,6 @@ describe("codes of a second factor", () => {
       expect(found).toBeUndefined();
       told++;
     };
-    const asSoon = async (condition: () => boolean) => {
-      while (!condition()) await new Promise(setImmediate);
-    };
     /** A guess whose answer the pace of sources and accounts does not hold up. */
     const told5 = async () => {
       for (let i = 0; i < 5; i++) {
@@ -140,29 +138,29 @@ describe("codes of a second factor", () => {
         await guessed;
       }
     };
-    return { ...it, guess, told: () => told, told5, asSoon };
+    return { ...it, guess, told: () => told, told5 };
   }
 
   test("have a pace by account, wherever guesses come from: one at a time, each later than the one before", async () => {
-    const { runtime, failures, guess, told, told5, asSoon } = await guessing();
+    const { runtime, failures, guess, told, told5 } = await guessing();
     await told5();
     expect(runtime.nextTimer()).toBeUndefined();
     const guesses = [1, 2, 3].map((i) => guess(`198.51.100.${i}`));
     for (const [done, ms] of [1_000, 2_000, 4_000].entries()) {
-      await asSoon(() => runtime.nextTimer() !== undefined);
+      await until(() => runtime.nextTimer() !== undefined);
       expect(runtime.timers()).toEqual([runtime.now() + ms]);
       failures[5 + done]?.tell();
       runtime.advanceTo(runtime.now() + ms - 1);
       await new Promise(setImmediate);
       expect(told()).toBe(5 + done);
       runtime.advanceTo(runtime.now() + 1);
-      await asSoon(() => told() === 6 + done);
+      await until(() => told() === 6 + done);
     }
     await Promise.all(guesses);
   });
 
   test("are counted for the source and the account too, and take no place of their source while they wait", async () => {
-    const { alice, key, attempt, runtime, failures, failuresAre, guess, told5, asSoon } = await guessing();
+    const { alice, key, attempt, runtime, failures, failuresAre, guess, told5 } = await guessing();
     await told5();
     expect(failures[0]?.names).toEqual(["192.0.2.0", alice.email]);
     const guesses = Array.from({ length: 5 }, () => guess("198.51.100.1"));
@@ -171,7 +169,7 @@ describe("codes of a second factor", () => {
     expect(failures).toHaveLength(6);
     for (let i = 5; i < 10; i++) {
       await failuresAre(i + 1);
-      await asSoon(() => runtime.nextTimer() !== undefined);
+      await until(() => runtime.nextTimer() !== undefined);
       failures[i]?.tell();
       runtime.advanceTo(runtime.nextTimer() ?? 0);
     }

@@ -1,5 +1,6 @@
 /** Waiting for mail: list_messages with `waitSeconds` and `after`, on a clock that moves when told. */
 import { expect, test } from "bun:test";
+import { until } from "../harness/until.ts";
 import { connectMcp, type ToolClient, type ToolResult } from "./mcp-client.ts";
 import { startApi, type TestApi } from "./setup.ts";
 
@@ -30,7 +31,7 @@ const SECOND = 1_000;
 async function waiting(api: TestApi, calls = 1): Promise<void> {
   const { timers, now } = api.runtime;
   const held = () => timers().filter((at) => at - now() > 10 * SECOND).length;
-  while (held() !== calls) await new Promise((resolve) => setImmediate(resolve));
+  await until(() => held() === calls);
 }
 
 test("a call that waits is woken by the mail that comes", async () => {

@@ -1,5 +1,6 @@
 /** The endpoint: who may come in, which revisions it speaks, and what it answers to what is no message. */
 import { describe, expect, test } from "bun:test";
+import { until } from "../harness/until.ts";
 import { connectMcp, ERAS } from "./mcp-client.ts";
 import { startApi, type TestApi } from "./setup.ts";
 
@@ -332,7 +333,7 @@ describe("the short way past the SDK", () => {
     const api = await startApi();
     const mcp = await connectMcp(api.origin, api.key, "2025");
     const waits = mcp.call("list_messages", { waitSeconds: 50 });
-    while (api.runtime.timers().length === 0) await new Promise((resolve) => setImmediate(resolve));
+    await until(() => api.runtime.timers().length > 0);
     const stranger = { authorization: `Bearer ${api.keyOf("max")}` };
     for (let requestId = 0; requestId < 20; requestId++) {
       const cancelled = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId } };

@@ -9,6 +9,7 @@ import { readBackupState, writeBackupState } from "../../src/backup/state.ts";
 import { createLog } from "../../src/log.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
+import { until } from "../harness/until.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -128,7 +129,7 @@ test("a server that stops ends the backup that is being made, and that is no fai
     },
   });
   const running = at(0);
-  while (started.length === 0) await Bun.sleep(0);
+  await until(() => started.length > 0);
   backups.stop();
   await running;
   expect([killed, notices, await readBackupState(data)]).toEqual([1, [], {}]);

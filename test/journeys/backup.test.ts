@@ -14,6 +14,7 @@ import { temporaryFolder } from "../harness/folder.ts";
 import { mailer } from "../harness/mail.ts";
 import { FROM_SOURCE, type Place, run, runJson, type Served, serve, settle } from "../harness/process.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
+import { until } from "../harness/until.ts";
 
 const CONNECTIONS = 4;
 /** Time enough for a kill to come in the middle. */
@@ -94,7 +95,7 @@ test("backed up under load while serving, verified, restored elsewhere: every me
   const during = async (count: number): Promise<{ before: number; after: number; blobs: number; copied: number }> => {
     // What comes while the backup is made is enough to be seen, and few enough to be compared one by one.
     most = count + 80;
-    while (sent < count) await Bun.sleep(1);
+    await until(() => sent >= count);
     const before = sent;
     const made = await runJson<{ blobs: number; copied: number }>(place, "backup", folder);
     return { ...made, before, after: sent };
@@ -159,7 +160,7 @@ async function killWhen(place: Place, args: readonly string[], ripe: () => boole
     env: { PATH: process.env.PATH ?? "", MAILROOM_DATA: place.data },
     stdio: ["ignore", "ignore", "ignore"],
   });
-  while (child.exitCode === null && !ripe()) await Bun.sleep(1);
+  await until(() => child.exitCode !== null || ripe());
   child.kill("SIGKILL");
   await child.exited;
   return child.signalCode === "SIGKILL";

@@ -7,6 +7,7 @@ import type { DnsResolver } from "../../src/runtime.ts";
 import { type Zone, zone } from "../harness/dns-server.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 import { connectSmtp, type Reply } from "../harness/smtp-client.ts";
+import { until } from "../harness/until.ts";
 import { listenAndKeep, testLog } from "./rig.ts";
 
 const brief = ({ code, status }: Reply): string => (status === "" ? String(code) : `${code} ${status}`);
@@ -163,6 +164,6 @@ describe("a listed client", () => {
     runtime.advanceTo(runtime.now() + 5_000);
     expect((await reply).code).toBe(250);
     client.destroy();
-    while (runtime.nextTimer() !== undefined) await new Promise((resolve) => setImmediate(resolve));
+    await until(() => runtime.nextTimer() === undefined);
   });
 });

@@ -11,6 +11,7 @@ import { Refusal } from "../../src/mta/refusal.ts";
 import { type Options, SETTINGS } from "../../src/store/options.ts";
 import { type FakeRuntime, fakeRuntime, START } from "../harness/runtime.ts";
 import { connectSmtp, type Reply, type SmtpClient } from "../harness/smtp-client.ts";
+import { until } from "../harness/until.ts";
 import { type ListenerOptions, listenAndKeep, testLog } from "./rig.ts";
 
 const MESSAGE = "Subject: hello\r\n\r\nHow are you?";
@@ -152,7 +153,7 @@ describe("who speaks out of turn", () => {
     client.write("EHLO client.example\r\nMAIL FROM:<a@remote.example>\r\n");
     expect((await client.reply()).code).toBe(250);
     client.destroy();
-    while (runtime.nextTimer() !== undefined) await new Promise((resolve) => setImmediate(resolve));
+    await until(() => runtime.nextTimer() === undefined);
   });
 
   test("pipelining as RFC 2920 has it is no such thing", async () => {

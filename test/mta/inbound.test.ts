@@ -11,6 +11,7 @@ import { type Zone, zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 import { connectSmtp, type Reply, type SmtpClient } from "../harness/smtp-client.ts";
+import { until } from "../harness/until.ts";
 import { listenForMailbox, type MailboxRig, testLog } from "./rig.ts";
 
 const brief = ({ code, status }: Reply): string => `${code} ${status}`;
@@ -41,10 +42,6 @@ async function recipients(client: SmtpClient, from: string, ...to: string[]): Pr
   for (const recipient of to) replies.push(brief(await client.command(`RCPT TO:<${recipient}>`)));
   await client.expect(250, "RSET");
   return replies;
-}
-
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await new Promise((resolve) => setImmediate(resolve));
 }
 
 describe("recipients", () => {

@@ -12,7 +12,9 @@ import { makeDkimKeys } from "../../src/settings/domains.ts";
 import { openBlobs } from "../../src/store/blobs.ts";
 import { type Zone, zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { shareWorker } from "../harness/parser-worker.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
+import { until } from "../harness/until.ts";
 import { testLog } from "./rig.ts";
 
 const pools: ParserPool[] = [];
@@ -20,10 +22,18 @@ afterAll(() => {
   for (const pool of pools) pool.stop();
 });
 
+const REAL = new URL("../../src/mta/parser-worker.ts", import.meta.url).href;
 const POISONED = new URL("./poisoned-worker.ts", import.meta.url).href;
 const STAND_IN = new URL("./stand-in-worker.ts", import.meta.url).href;
 
-function openPool({ script, workers = 1, dns }: { script?: string; workers?: number; dns?: DnsResolver } = {}) {
+interface Given {
+  /** Of workers of its own; without one, the worker is that of the whole process. */
+  script?: string;
+  workers?: number;
+  dns?: DnsResolver;
+}
+
+function openPool({ script, workers = 1, dns }: Given = {}) {
   const runtime = fakeRuntime(dns && { dns });
   const { log, lines } = testLog(runtime);
   const blobFolder = temporaryFolder();
@@ -41,7 +51,7 @@ function openPool({ script, workers = 1, dns }: { script?: string; workers?: num
     runtime,
     log,
     workers,
-    ...(script === undefined ? {} : { script }),
+    ...(script === undefined ? { startWorker: shareWorker } : { script }),
   });
   pools.push(pool);
   const said = (message: string) => lines.filter((line) => line.message === message);
@@ -55,10 +65,6 @@ const mail = (subject: string, header = "X-Fine: yes"): string =>
   `From: a@remote.example\r\nTo: b@example.test\r\nSubject: ${subject}\r\n${header}\r\nMIME-Version: 1.0\r\n` +
   `Content-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\nContent-Type: text/html\r\n\r\n<p>${subject}</p>\r\n` +
   `--x\r\nContent-Type: application/octet-stream; name="f.bin"\r\n\r\nfile of ${subject}\r\n--x--\r\n`;
-
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await new Promise((resolve) => setImmediate(resolve));
-}
 
 test("prepares in a worker what would be prepared here, attachments written", async () => {
   const { prepare, pool, blobFolder } = openPool();
@@ -102,7 +108,7 @@ test("a signing key that does not work is not the message's fault", async () => 
 });
 
 test("starts workers when there is work, and no more than told", async () => {
-  const { prepare, said } = openPool({ workers: 2 });
+  const { prepare, said } = openPool({ script: REAL, workers: 2 });
   expect(said("parser worker started")).toEqual([]);
   const subjects = Array.from({ length: 30 }, (_, i) => `number ${i}`);
   const prepared = await Promise.all(subjects.map((subject) => prepare(mail(subject))));
@@ -209,10 +215,10 @@ describe("a message that waits for DNS", () => {
     await until(() => asked() === MANY);
     expect((await prepare(mail("other"))).subject).toBe("other");
     expect(done).toBe(0);
-    while (done < MANY) {
+    await until(() => {
       answer();
-      await new Promise((resolve) => setImmediate(resolve));
-    }
+      return done === MANY;
+    });
     expect(await Promise.all(waiting)).toEqual(waiting.map((_, i) => `waiting ${i}`));
   });
 
@@ -251,10 +257,10 @@ describe("a message that waits for DNS", () => {
     await until(() => asked() === 1);
     const guilty = prepare(mail("guilty", "X-Poison: exit")).catch((error) => error);
     void guilty.finally(() => done++);
-    while (done < 2) {
+    await until(() => {
       answer();
-      await new Promise((resolve) => setImmediate(resolve));
-    }
+      return done === 2;
+    });
     expect(await guilty).toBeInstanceOf(UnparseableError);
     expect((await innocent).message.subject).toBe("innocent");
     expect(said("parser worker replaced").map(({ inHand }) => inHand)).toEqual([2, 1]);

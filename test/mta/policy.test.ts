@@ -7,6 +7,7 @@ import { newSigner, signed } from "../harness/dkim-signer.ts";
 import { type Records, type Zone, zone } from "../harness/dns-server.ts";
 import { type Letter, letter } from "../harness/mail.ts";
 import { connectSmtp } from "../harness/smtp-client.ts";
+import { until } from "../harness/until.ts";
 
 const dmarc = (policy: string): Records => ({ txt: [`v=DMARC1; ${policy}`] });
 const signer = newSigner("strict.example");
@@ -197,17 +198,15 @@ describe("a resolver that is down", () => {
       return new Promise(() => {});
     });
     const app = await boot({}, dns);
-    const until = async (isAsked: string): Promise<void> => {
-      while (!asked.includes(isAsked)) await new Promise((resolve) => setImmediate(resolve));
-    };
+    const untilAsked = (name: string) => until(() => asked.includes(name));
     const client = await connectSmtp(app.mx);
     await client.command("EHLO mail.strict.example");
     const message = signed(letter({ from: "ceo@strict.example" }), signer);
     const reply = client.deliver({ from: "ceo@strict.example", to: "alice@example.test" }, message);
-    await until("strict.example");
-    await until("s._domainkey.strict.example");
+    await untilAsked("strict.example");
+    await untilAsked("s._domainkey.strict.example");
     await app.advance(5_000);
-    await until("_dmarc.strict.example");
+    await untilAsked("_dmarc.strict.example");
     await app.advance(5_000);
     expect((await reply).code).toBe(250);
     const { body } = await app.api.get<{ messages: { id: string }[] }>("/messages?folder=inbox");

@@ -9,6 +9,7 @@ import { createScheduler } from "../../src/scheduler.ts";
 import { openOptions } from "../../src/store/options.ts";
 import { domains, workspaces } from "../../src/store/schema.ts";
 import type { Store, Tx } from "../../src/store/store.ts";
+import { until } from "../harness/until.ts";
 import { createQueue } from "./queue-rig.ts";
 
 const CODES = { accepted: 250, deferred: 450, refused: 550 } as const;
@@ -158,9 +159,7 @@ export function createRelayRig({ script = {}, hold = false, grouped = false, ...
     wake: () => scheduler.wake("relay"),
     quiet,
     /** For what waits for the file system. */
-    async until(condition: () => boolean): Promise<void> {
-      while (!condition()) await new Promise((resolve) => setImmediate(resolve));
-    },
+    until,
     /** Starts, or looks again, and waits until nothing goes on. */
     async run(): Promise<void> {
       scheduler.start();

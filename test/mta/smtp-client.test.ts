@@ -8,6 +8,7 @@ import { DeliveryFailure, type Verdict } from "../../src/mta/verdict.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { gate, HANG_UP, makePair, type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
 import { type FakeRuntime, fakeRuntime } from "../harness/runtime.ts";
+import { until } from "../harness/until.ts";
 
 const MINUTE = 60_000;
 const OPPORTUNISTIC: TlsPolicy = { mode: "opportunistic", verify: false, plainIfBroken: true };
@@ -53,9 +54,7 @@ function send(session: SmtpSession, recipients: readonly string[], content: Uint
 }
 
 /** Resolves when nothing but a timer of `ms` from now is left to happen first. */
-async function isAwaited(runtime: FakeRuntime, ms: number): Promise<void> {
-  while (runtime.nextTimer() !== runtime.now() + ms) await new Promise((resolve) => setImmediate(resolve));
-}
+const isAwaited = (runtime: FakeRuntime, ms: number) => until(() => runtime.nextTimer() === runtime.now() + ms);
 
 /** `kind reply` of each verdict. */
 const told = ({ verdicts }: { verdicts: Verdict[] }) => verdicts.map(({ kind, reply }) => `${kind}: ${reply}`);

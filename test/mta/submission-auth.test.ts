@@ -4,6 +4,7 @@ import { eq } from "drizzle-orm";
 import { users } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
 import { connectSmtp } from "../harness/smtp-client.ts";
+import { until } from "../harness/until.ts";
 import { authPlain, base64, brief, listenForSubmission, PASSWORD, type SubmissionRig } from "./submission-rig.ts";
 
 const MESSAGE = "From: alice@example.test\r\nTo: x@remote.example\r\nSubject: hello\r\n\r\nHow are you?";
@@ -305,9 +306,10 @@ describe("guessing", () => {
 
 /** The first timer of at most `ms`, once there is one: of a delayed answer, not of a session. */
 async function timerWithin({ runtime }: SubmissionRig, ms: number): Promise<number> {
-  for (;;) {
-    const at = runtime.nextTimer();
-    if (at !== undefined && at - runtime.now() <= ms) return at;
-    await new Promise((resolve) => setImmediate(resolve));
-  }
+  let at = Number.POSITIVE_INFINITY;
+  await until(() => {
+    at = runtime.nextTimer() ?? Number.POSITIVE_INFINITY;
+    return at - runtime.now() <= ms;
+  });
+  return at;
 }

@@ -9,6 +9,7 @@ import { suppress } from "../../src/mta/suppression.ts";
 import { domains, mailboxes, workspaces } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
 import { connectSmtp } from "../harness/smtp-client.ts";
+import { until } from "../harness/until.ts";
 import { makePair, replaceableCertificates } from "./rig.ts";
 import { authPlain, brief, listenForSubmission, PASSWORD, type SubmissionRig } from "./submission-rig.ts";
 
@@ -273,9 +274,7 @@ describe("DATA", () => {
     await client.expect(354, "DATA");
     client.write(FROM_BOB);
     client.destroy();
-    while (!rig.lines.some(({ message }) => message === "submission")) {
-      await new Promise((resolve) => setImmediate(resolve));
-    }
+    await until(() => rig.lines.some(({ message }) => message === "submission"));
     expect(rig.submitted).toEqual([]);
   });
 });

@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { setUp } from "../../src/settings/setup.ts";
 import { boot, bootEmpty } from "../harness/appliance.ts";
 import { page } from "../harness/browser-session.ts";
+import { until } from "../harness/until.ts";
 
 const GIVEN = { domain: "acme.test", email: "ada@acme.test", name: "Ada", password: "correct horse" };
 
@@ -95,11 +96,11 @@ describe("without the token", () => {
     const before = booted.runtime.timers().length;
     let told = 0;
     const guesses = [1, 2].map(() => check("guess").then(({ status }) => [++told, status]));
-    while (booted.runtime.timers().length === before) await new Promise(setImmediate);
+    await until(() => booted.runtime.timers().length !== before);
     expect((await check()).status).toBe(204);
     expect([told, booted.runtime.timers().length]).toEqual([0, before + 1]);
     await booted.advance(100);
-    while (told === 0 || booted.runtime.timers().length === before) await new Promise(setImmediate);
+    await until(() => told > 0 && booted.runtime.timers().length !== before);
     await booted.advance(200);
     expect((await Promise.all(guesses)).map(([, status]) => status)).toEqual([403, 403]);
   });

@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { sessions } from "../../src/store/schema.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { PASSWORD, page, setPassword, signIn } from "../harness/browser-session.ts";
+import { until } from "../harness/until.ts";
 
 const ALICE = "alice@example.test";
 const DAY = 86_400_000;
@@ -114,7 +115,7 @@ describe("signing in", () => {
       told = true;
       return status;
     });
-    while (slow.runtime.timers().length === before) await new Promise(setImmediate);
+    await until(() => slow.runtime.timers().length !== before);
     expect(told).toBe(false);
     await slow.advance(2_000);
     expect(await last).toBe(401);

@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { type Page, page, setPassword, signIn } from "../harness/browser-session.ts";
 import { startReceiver } from "../harness/receiver.ts";
+import { until } from "../harness/until.ts";
 
 const ALICE = "alice@example.test";
 const BOB = "bob@example.test";
@@ -97,7 +98,7 @@ test("guessing the present password is slowed, as at the door", async () => {
   const last = guess().finally(() => {
     told = true;
   });
-  while (slow.runtime.timers().length === before && !told) await new Promise(setImmediate);
+  await until(() => slow.runtime.timers().length !== before || told);
   expect(told).toBe(false);
   await slow.advance(2_000);
   expect(await last).toBe(403);
