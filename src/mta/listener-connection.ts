@@ -97,6 +97,7 @@ export class Connection extends SMTPConnection {
   /** Mail apps, which say nothing before they have signed in, and whom we trust. */
   readonly #mayInterrupt: boolean;
   #commands: SmtpSession | undefined;
+  #isReady = false;
   #spokeOutOfTurn = false;
   /** EHLO was answered in this turn of the event loop: what else it holds was sent before the answer could be read. */
   #justGreeted = false;
@@ -161,8 +162,18 @@ export class Connection extends SMTPConnection {
     else this.setDeadline(this.#parts.limits.outOfTurnMs, "outOfTurn");
   }
 
+  /** smtp-server lets a moment pass before it greets, to hear who speaks first. Who may do so is greeted at once. */
+  override _setListeners(callback: () => void): void {
+    super._setListeners(() => {
+      callback();
+      if (this.#mayInterrupt) this.connectionReady();
+    });
+  }
+
   /** Called when it is time to greet. smtp-server notices only whole lines that came before. */
   override connectionReady(next?: () => void): void {
+    if (this.#isReady) return;
+    this.#isReady = true;
     const isEarly = !this.#mayInterrupt && this._socket.bytesRead > 0;
     if (isEarly && !this.#spokeOutOfTurn) this.#refuseOutOfTurn();
     if (!this.#spokeOutOfTurn) super.connectionReady(next);

@@ -2,7 +2,7 @@
  * The manners asked of strangers at the MX listener, over real sockets: nobody is trusted, and clients come from several
  * addresses of 127.0.0.0/8.
  */
-import { describe, expect, test } from "bun:test";
+import { describe, expect, spyOn, test } from "bun:test";
 import fc from "fast-check";
 import { createDnsCache } from "../../src/mta/dns-cache.ts";
 import { createBlocklists } from "../../src/mta/dnsbl.ts";
@@ -13,6 +13,7 @@ import { type FakeRuntime, fakeRuntime, START } from "../harness/runtime.ts";
 import { connectSmtp, type Reply, type SmtpClient } from "../harness/smtp-client.ts";
 import { until } from "../harness/until.ts";
 import { type ListenerOptions, listenAndKeep, testLog } from "./rig.ts";
+import { listenForSubmission } from "./submission-rig.ts";
 
 const MESSAGE = "Subject: hello\r\n\r\nHow are you?";
 const MINUTE = 60_000;
@@ -119,6 +120,18 @@ describe("how much one source may send", () => {
     expect([(await hasty.reply()).code, (await hasty.reply()).code]).toEqual([250, 250]);
     hasty.destroy();
   });
+});
+
+test("who may speak first is greeted at once: mail apps, and who is trusted", async () => {
+  const trusting = await listenAndKeep({ admit });
+  const forApps = await listenForSubmission();
+  // What smtp-server waits with.
+  const timers = spyOn(globalThis, "setTimeout").mockImplementation((() => ({ unref() {} })) as never);
+  try {
+    for (const { address } of [trusting, forApps]) (await connectSmtp(address, { ehlo: false })).destroy();
+  } finally {
+    timers.mockRestore();
+  }
 });
 
 describe("who speaks out of turn", () => {
