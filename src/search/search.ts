@@ -45,16 +45,19 @@ export interface SearchParts {
 /** After an answer that failed, Meilisearch is not asked, ms. */
 const REST_MS = 5_000;
 
-function reasonOf({ phase, reason, behind }: FeedState): string | undefined {
+const messages = (count: number): string => `${count} ${count === 1 ? "message" : "messages"}`;
+
+/** For anybody: what exactly fails is for who runs the server. */
+function reasonOf({ phase, behind }: FeedState): string | undefined {
   switch (phase) {
     case "down":
       return "meilisearch is not running";
     case "failing":
-      return `meilisearch cannot be fed: ${reason}`;
+      return "meilisearch cannot be fed";
     case "filling":
-      return `meilisearch is being filled, ${behind} messages are left`;
+      return `meilisearch is being filled: ${messages(behind)} to go`;
     case "behind":
-      return `meilisearch is behind by ${behind} messages`;
+      return `meilisearch is behind by ${messages(behind)}`;
     default:
       return undefined;
   }

@@ -16,7 +16,7 @@ export interface Rig extends ReturnType<typeof seedIndex> {
   lines: Record<string, unknown>[];
   set(name: string, value: string): void;
   /** Another appliance on the same store, as after a kill -9 of the first. */
-  again(): Promise<Search>;
+  again(): Search;
 }
 
 const started = new Set<Search>();
@@ -63,7 +63,7 @@ export function openRig(place: Place, mail: readonly SeedMessage[] = []): Rig {
   const { options } = parts;
   return {
     ...{ ...seeded, ...parts, runtime, lines },
-    async again() {
+    again() {
       return startSearch(seeded.store, options, runtime, log);
     },
   };

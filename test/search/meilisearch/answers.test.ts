@@ -1,0 +1,176 @@
+/** Who answers a search, and what is made of answers that are late, wrong or none. */
+import { describe, expect, test } from "bun:test";
+import { parseQuery } from "../../../src/search/query.ts";
+import { SCOPES } from "../../../src/store/schema.ts";
+import { type Booted, boot } from "../../harness/appliance.ts";
+import { type FakeMeilisearch, problem, startFakeMeilisearch } from "../../harness/fake-meilisearch.ts";
+import { letter, mailer } from "../../harness/mail.ts";
+import { type SeedMessage, WHOLE_A } from "../seed.ts";
+import { openRig, type Rig } from "./rig.ts";
+
+const MAIL: SeedMessage[] = [
+  { thread: "one", text: "alpha" },
+  { thread: "two", text: "alpha", mailbox: "mbx_a2" },
+  { thread: "three", text: "alpha", mailbox: "mbx_b1" },
+];
+
+async function openFed(): Promise<{ server: FakeMeilisearch; rig: Rig; match(): Promise<number[]> }> {
+  const server = startFakeMeilisearch();
+  const rig = openRig(server, MAIL);
+  await rig.joined.idle();
+  return { server, rig, match: async () => rig.joined.match(parseQuery("alpha"), WHOLE_A) };
+}
+
+describe("FTS5 answers in its place", () => {
+  const faults: [what: string, answer: () => Response | Promise<Response>][] = [
+    ["fails", () => problem(500, "internal")],
+    ["lets nobody in", () => problem(403, "invalid_api_key")],
+    ["has lost the index", () => problem(400, "index_not_found")],
+    ["answers something else", () => Response.json({ results: "none" })],
+    ["answers what is no JSON", () => new Response("<html>")],
+    ["never answers", () => new Promise<never>(() => {})],
+  ];
+  test.each(faults)("when it %s, and is then left alone for a while", async (_, answer) => {
+    const { server, rig, match } = await openFed();
+    server.does.find = () => [65_536];
+    expect(await match()).toEqual([1]);
+    const searches = (): number => server.requests.filter((request) => request === "POST /multi-search").length;
+    server.does.answer = (name) => (name === "POST /multi-search" ? answer() : undefined);
+    expect(await match()).toEqual([1, 2]);
+    expect(await match()).toEqual([1, 2]);
+    expect(searches()).toBe(2);
+    expect(rig.joined.state()).toMatchObject({ engine: "fts5", fallbacks: 2 });
+    server.does.answer = undefined;
+    rig.runtime.advanceTo(rig.runtime.now() + 5_000);
+    await rig.joined.idle();
+    expect(await match()).toEqual([1]);
+    expect(rig.joined.state().engine).toBe("meilisearch");
+    expect(JSON.stringify(rig.lines)).not.toContain(server.key);
+  });
+
+  test("while it lacks anything", async () => {
+    const { server, rig, match } = await openFed();
+    server.does.find = () => [];
+    const told = Promise.withResolvers<void>();
+    server.does.answer = async () => {
+      await told.promise;
+      return undefined as unknown as Response;
+    };
+    rig.add({ thread: "four", text: "alpha" });
+    expect(await match()).toEqual([1, 2, 4]);
+    expect(rig.joined.state()).toMatchObject({ engine: "fts5", reason: "meilisearch is behind by 1 message" });
+    told.resolve();
+    await rig.joined.idle();
+    expect(await match()).toEqual([]);
+  });
+});
+
+describe("a server that lies", () => {
+  const lies: [what: string, found: number[]][] = [
+    ["of everybody's mail", [65_536, 131_072, 196_608]],
+    ["of mail that is not there", [65_536, 99 * 65_536, Number.MAX_SAFE_INTEGER]],
+    ["with what is no number", [65_536, Number.NaN, -1, 0.5, Number.POSITIVE_INFINITY]],
+  ];
+  test.each(lies)("%s gives only numbers", async (_, found) => {
+    const { server, match } = await openFed();
+    server.does.find = () => found;
+    for (const seq of await match()) expect(Number.isSafeInteger(seq)).toBe(true);
+  });
+});
+
+describe("of an appliance", () => {
+  const path = "/search?q=alpha&limit=100";
+  const subjectsOf = async (api: Booted["api"], asked = path): Promise<string[]> => {
+    const { body } = await api.get<{ threads: { subject: string }[] }>(asked);
+    return body.threads.map(({ subject }) => subject).sort();
+  };
+
+  /** Alice's workspace, where Max is a member with a mailbox of his own, and Bob's, on a server that finds what it likes. */
+  async function openTenants() {
+    const server = startFakeMeilisearch();
+    const booted = await boot();
+    const { store, people, domains, developers, options } = booted.appliance;
+    const keys = store.transact((tx) => {
+      const { id: other } = people.addWorkspace(tx, "Other");
+      const dkim = domains.listDomains()[0];
+      if (!dkim) throw new Error("there is no domain");
+      const { workspaceId } = booted.owner;
+      const max = people.addUser(tx, {
+        ...{ workspaceId, email: "max@example.test", name: "Max", role: "member", ownMailbox: true },
+      });
+      const bob = people.addUser(tx, {
+        workspaceId: other,
+        email: "bob@other.test",
+        name: "Bob",
+        role: "owner",
+        ownMailbox: false,
+      });
+      const keyOf = (userId: string) => developers.createKey(tx, { userId, name: "Tests", scopes: SCOPES }).key;
+      return { max: keyOf(max.userId), bob: keyOf(bob.userId) };
+    });
+    const sender = mailer(booted.mx);
+    for (const to of ["alice", "max"]) {
+      await sender.send({ from: "c@remote.example", to: `${to}@example.test` }, letter({ subject: to, text: "alpha" }));
+    }
+    sender.close();
+    const set = (name: string, value: string) => store.transact((tx) => options.set(tx, name, value));
+    set("search.meilisearchKey", server.key);
+    set("search.meilisearchUrl", server.url);
+    set("search.engine", "meilisearch");
+    await booted.appliance.settled();
+    return { server, booted, set, keys };
+  }
+
+  test("nobody gets what they do not reach, whatever the server says", async () => {
+    const { server, booted, keys } = await openTenants();
+    const all = server.messages();
+    expect(all).toHaveLength(2);
+    const filters: string[] = [];
+    server.does.find = ({ filter }) => {
+      filters.push(filter);
+      return all;
+    };
+    expect(await subjectsOf(booted.api)).toEqual(["alice", "max"]);
+    expect(await subjectsOf(booted.apiWith(keys.max))).toEqual(["max"]);
+    expect(await subjectsOf(booted.apiWith(keys.bob))).toEqual([]);
+    expect(await subjectsOf(booted.api, `${path}&mailbox=alice@example.test`)).toEqual(["alice"]);
+    const { workspaceId, mailboxId } = booted.owner;
+    // Bob reaches no mailbox at all, and nothing is asked for him.
+    expect(filters).toEqual([
+      `workspace = "${workspaceId}"`,
+      expect.stringMatching(/^mailbox IN \["mbx_[^",]+"\]$/),
+      `mailbox IN ["${mailboxId}"]`,
+    ]);
+  });
+
+  test("the health page says who answers, and is well whoever does", async () => {
+    const { booted, set } = await openTenants();
+    const health = async () => {
+      const answer = await fetch(`${booted.http}/healthz`);
+      return [answer.status, ((await answer.json()) as { search: string }).search];
+    };
+    expect(await health()).toEqual([200, "meilisearch"]);
+    set("search.meilisearchKey", "another");
+    await booted.appliance.settled();
+    expect(await health()).toEqual([200, "fts5 (meilisearch cannot be fed)"]);
+    set("search.meilisearchUrl", "none");
+    await booted.appliance.settled();
+    expect(await health()).toEqual([200, "fts5 (meilisearch is not running)"]);
+    set("search.engine", "fts5");
+    await booted.appliance.settled();
+    expect(await health()).toEqual([200, "fts5"]);
+  });
+
+  test("mail is taken while the server hangs", async () => {
+    const { server, booted } = await openTenants();
+    server.does.answer = () => new Promise<never>(() => {});
+    const sender = mailer(booted.mx);
+    const { reply } = await sender.send(
+      { from: "c@remote.example", to: "alice@example.test" },
+      letter({ subject: "third", text: "alpha" }),
+    );
+    sender.close();
+    expect(reply).toStartWith("250");
+    expect(await subjectsOf(booted.api)).toEqual(["alice", "max", "third"]);
+  });
+});
