@@ -1,14 +1,21 @@
-/** `mailroom reindex`: the search index made anew, while it is searched. */
+/**
+ * `mailroom reindex`: the search index made anew, while it is searched; then that of Meilisearch, where it is the engine, by
+ * the server that runs.
+ */
 import { createPacing } from "../transfer/batches.ts";
 import { command } from "./command.ts";
 import { watchProgress } from "./progress.ts";
+
+/** Between two looks at how far the server is, and how long it may stand still, ms. */
+const LOOK_MS = 500;
+const STANDSTILL_MS = 60_000;
 
 export const reindex = command({
   name: "reindex",
   summary: "Build the search index anew from the mail that is stored; safe to interrupt and to repeat",
   options: {},
   async run({ appliance: { store, mailbox }, config, runtime, io }) {
-    const { portion, prune, isDamaged, empty } = mailbox.reindexing;
+    const { portion, prune, isDamaged, empty, refill, untold } = mailbox.reindexing;
     const pacing = createPacing({ folder: config.data, runtime });
     const total = store.db.$client.query<{ n: number }, []>("SELECT count(*) AS n FROM messages").get()?.n ?? 0;
     const { isInterrupted, tell } = watchProgress({ io, runtime });
@@ -31,7 +38,21 @@ export const reindex = command({
       after = last;
       tell(() => `${indexed} of ${total} messages`);
     }
-    store.transact(prune);
-    return { messages: indexed };
+    store.transact((tx) => {
+      prune(tx);
+      refill(tx);
+    });
+    if (untold() === undefined) return { messages: indexed };
+    let left = untold() ?? 0;
+    for (let since = runtime.now(); left > 0 && pacing.isServed(); ) {
+      if (isInterrupted() || runtime.now() - since >= STANDSTILL_MS) break;
+      await new Promise<void>((resolve) => void runtime.setTimer(resolve, LOOK_MS));
+      const now = untold() ?? 0;
+      if (now !== left) since = runtime.now();
+      left = now;
+      tell(() => `Meilisearch: ${Math.max(0, total - left)} of ${total} messages`);
+    }
+    if (left > 0) io.writeStderr(`Meilisearch is told of ${left} messages by the server, when it runs\n`);
+    return { messages: indexed, untold: left };
   },
 });

@@ -18,19 +18,25 @@ export interface Reindexing {
   isDamaged(): boolean;
   /** Takes out all entries. */
   empty(tx: Tx): void;
+  /** Has the index beside the database, if there is one, made anew by the server that runs. */
+  refill(tx: Tx): void;
+  /** Messages that it still lacks; undefined where there is none. */
+  untold(): number | undefined;
 }
 
 export const createReindexing = (
-  engine: Pick<SearchEngine, "replace" | "prune" | "isDamaged" | "empty">,
+  engine: Pick<SearchEngine, "rewrite" | "prune" | "isDamaged" | "empty" | "refill" | "untold">,
 ): Reindexing => ({
   portion(tx, after, limit) {
     const portion = readStoredAfter(tx, after, limit);
     for (const { seq, workspaceId, mailboxId, fold } of portion) {
-      engine.replace(tx, seq, { workspaceId, mailboxId }, fold());
+      engine.rewrite(tx, seq, { workspaceId, mailboxId }, fold());
     }
     return { messages: portion.length, last: portion.at(-1)?.seq };
   },
   prune: engine.prune,
   isDamaged: engine.isDamaged,
   empty: engine.empty,
+  refill: engine.refill,
+  untold: engine.untold,
 });

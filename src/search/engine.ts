@@ -33,6 +33,12 @@ export interface SearchEngine {
   add(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
   /** The same for a message that is indexed already and says something else from now on. */
   replace(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
+  /** Indexes anew a message that says what it said before. */
+  rewrite(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
+  /** Has what is kept beside the database made anew, too, by the server that runs. */
+  refill(tx: Tx): void;
+  /** Messages that are still to be told to what is beside the database; undefined where nothing is. */
+  untold(): number | undefined;
   /** Takes out what is indexed of messages that are no longer stored. */
   prune(tx: Tx): void;
   /** Whether what is kept of the index can be read as one. Reads all of it. */

@@ -131,6 +131,13 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts
     insert.run(messageSeq, scopeAndFlag, subject, body, sender, recipients, files);
   }
 
+  function replace(messageSeq: number, scope: DocumentScope, document: IndexDocument): void {
+    store.beforeCommit(() => {
+      remove.run(messageSeq);
+      index(messageSeq, scope, document);
+    });
+  }
+
   return {
     // All documents of a transaction go in together, at its end: any other writing in between would make FTS5 write out
     // a segment for each, at twice the cost.
@@ -138,12 +145,10 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts
       store.beforeCommit(() => index(messageSeq, scope, document));
     },
 
-    replace(_tx, messageSeq, scope, document) {
-      store.beforeCommit(() => {
-        remove.run(messageSeq);
-        index(messageSeq, scope, document);
-      });
-    },
+    replace: (_tx, ...entry) => replace(...entry),
+    rewrite: (_tx, ...entry) => replace(...entry),
+    refill: () => {},
+    untold: () => undefined,
 
     prune: () => void prune.run(),
     // A pragma, since FTS5's own command would write, and keep others from writing.

@@ -12,7 +12,8 @@ import { createFts5Engine } from "./fts5.ts";
 import { type Connection, chooseConnection } from "./meilisearch/connection.ts";
 import { createMeilisearchEngine } from "./meilisearch/engine.ts";
 import { createFeed, type Fed, type FeedState } from "./meilisearch/feed.ts";
-import { noteChange } from "./meilisearch/feed-rows.ts";
+import { beginFeed, countUntold, noteChange, readFeed } from "./meilisearch/feed-rows.ts";
+import { SETTINGS_VERSION } from "./meilisearch/index-settings.ts";
 
 export interface SearchState {
   /** Who answers. */
@@ -98,6 +99,13 @@ export function createSearch({ store, options, runtime, log }: SearchParts): Sea
     replace(tx, messageSeq, scope, document) {
       noteChange(tx, messageSeq);
       fts5.replace(tx, messageSeq, scope, document);
+    },
+    refill(tx) {
+      if (readFeed(tx)?.active) beginFeed(tx, SETTINGS_VERSION, runtime);
+    },
+    untold() {
+      const row = readFeed(store.db);
+      return row?.active ? countUntold(store.db, row) : undefined;
     },
 
     async match(query, scope) {

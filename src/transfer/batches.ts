@@ -19,6 +19,8 @@ export interface Pacing {
   room(): number;
   /** Runs a transaction of `count` messages, which says when it has `begun`, and then leaves the store to others. */
   run<T>(count: number, transaction: (begun: () => void) => T): Promise<T>;
+  /** Whether a server runs on the folder. */
+  isServed(): boolean;
 }
 
 /** `folder`: the data folder. */
@@ -34,6 +36,7 @@ export function createPacing({
   let lookedAt = runtime.now();
   return {
     room: () => room,
+    isServed: () => isClaimed(folder),
     async run(count, transaction) {
       let startedAt = runtime.now();
       if (startedAt - lookedAt >= LOOK_MS) {

@@ -1,21 +1,62 @@
-/** Every message is in the search index, and nothing else is. */
-import type { Check } from "../check.ts";
+/** Every message is in the search index, and nothing else is; and so in that of Meilisearch, where that is the engine. */
+import { createClient } from "../../search/meilisearch/client.ts";
+import { chooseConnection, type Place } from "../../search/meilisearch/connection.ts";
+import { countRefused, countUntold, readFeed } from "../../search/meilisearch/feed-rows.ts";
+import { readProcessState } from "../../search/meilisearch/process-state.ts";
+import type { Check, Finding, World } from "../check.ts";
 
-export const checkSearchIndex: Check = ({ store }) => {
+const PATIENCE_MS = 8_000;
+const TODO = "Build it anew: mailroom reindex";
+
+export const checkSearchIndex: Check = async (world) => {
+  const { messages, indexed } = countRows(world);
   const base = { id: "search", name: "Search index" } as const;
+  const own: Finding =
+    messages === indexed
+      ? { ...base, state: "ok", detail: `it has all ${messages} messages` }
+      : { ...base, state: "bad", detail: `it has ${indexed} of ${messages} messages`, todo: TODO };
+  return [own, ...(await checkFed(world, messages))];
+};
+
+function countRows({ store }: World): { messages: number; indexed: number } {
   const row = store.db.$client
     .query<{ messages: number; indexed: number }, []>(
       "SELECT (SELECT count(*) FROM messages) AS messages, (SELECT count(*) FROM message_index_docsize) AS indexed",
     )
     .get();
-  const { messages = 0, indexed = 0 } = row ?? {};
-  if (messages === indexed) return [{ ...base, state: "ok", detail: `it has all ${messages} messages` }];
-  return [
-    {
-      ...base,
-      state: "bad",
-      detail: `it has ${indexed} of ${messages} messages`,
-      todo: "Build it anew: mailroom reindex",
-    },
-  ];
-};
+  return row ?? { messages: 0, indexed: 0 };
+}
+
+/** Where the server is, as who runs it has left word of it. */
+function placeOf({ options, config }: World): Place | undefined {
+  const child = { current: () => readProcessState(config.data)?.place, onChange: () => {}, stop: async () => {} };
+  return chooseConnection({ get: options.get, onRefresh: () => {} }, child).current();
+}
+
+/** Whether the server answers is another check's. */
+async function checkFed(world: World, messages: number): Promise<Finding[]> {
+  const { db } = world.store;
+  const feed = readFeed(db);
+  const place = placeOf(world);
+  if (!feed?.active || !place) return [];
+  const base = { id: "search-feed", name: "Meilisearch index" } as const;
+  let indexed: number;
+  try {
+    // Beside the messages it has its mark.
+    indexed = (await createClient(place, { requestMs: PATIENCE_MS, taskMs: PATIENCE_MS }).count(feed.indexUid)) - 1;
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    return [{ ...base, state: "unknown", detail: `it does not say what it has: ${reason}` }];
+  }
+  const refused = countRefused(db);
+  const less = refused === 0 ? "" : `; it refused ${refused}, which are found only by their exact words`;
+  if (feed.filledThrough !== null || countUntold(db, feed) > 0) {
+    const detail = `it has ${indexed} of ${messages} messages and is being told of the others, while the embedded index answers${less}`;
+    return [{ ...base, state: "warning", detail }];
+  }
+  if (indexed + refused === messages && refused === 0) {
+    return [{ ...base, state: "ok", detail: `it has all ${messages} messages` }];
+  }
+  const detail = `it has ${indexed} of ${messages} messages${less}`;
+  return [{ ...base, state: indexed + refused === messages ? "warning" : "bad", detail, todo: TODO }];
+}

@@ -68,7 +68,11 @@ export function createMeilisearchEngine({ db, narrow }: MeilisearchEngineParts) 
       if (!queries) return undefined;
       const found = intersect(await clientOf(fed).search(fed.index, queries));
       if (found.length === 0) return undefined;
-      const documents = readStored(db, found.slice(-LOOKED_THROUGH)).map(({ fold }) => fold());
+      // Asked again, for what follows is words of mail.
+      const reached = new Set(scope.mailboxIds);
+      const documents = readStored(db, found.slice(-LOOKED_THROUGH))
+        .filter(({ mailboxId }) => reached.has(mailboxId))
+        .map(({ fold }) => fold());
       return { threads: threadsOf(found), words: nearestWords(conditions, documents) };
     },
   };

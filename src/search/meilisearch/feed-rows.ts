@@ -2,6 +2,7 @@
  * What Meilisearch has yet to be told, as rows: written in the transaction of the mail itself, and gone once it has been
  * told. Without Meilisearch nothing is written.
  */
+import type { Runtime } from "../../runtime.ts";
 import { prepared } from "../../store/prepared.ts";
 import { MESSAGES_PER_THREAD } from "../../store/schema.ts";
 import type { Db, Tx } from "../../store/store.ts";
@@ -72,11 +73,15 @@ export function readFeed(db: Db): FeedRow | undefined {
   return row ? { ...row, active: row.active === 1 } : undefined;
 }
 
-/** From now on changes are written down, and all that is stored is to go into a new index of that name. */
-export function beginFeed(tx: Tx, indexUid: string, settingsVersion: number, mark: string): void {
-  statements(tx).begin.run(indexUid, settingsVersion, mark);
+/** From now on changes are written down, and all that is stored is to go into a new index. */
+export function beginFeed(tx: Tx, settingsVersion: number, { randomBytes }: Pick<Runtime, "randomBytes">): void {
+  const [name, mark] = [drawName(randomBytes), drawName(randomBytes)];
+  statements(tx).begin.run(`mailroom-${name}`, settingsVersion, mark);
   statements(tx).clear.run();
 }
+
+/** Of an index, or a mark. */
+export const drawName = (randomBytes: Runtime["randomBytes"]): string => Buffer.from(randomBytes(8)).toString("hex");
 
 /** From now on nothing is written down. */
 export function endFeed(tx: Tx): void {
@@ -107,9 +112,11 @@ export function setTold(tx: Tx, through: number, messageSeqs: readonly number[],
   for (const seq of refused) statements(tx).refuse.run(seq);
 }
 
+/** Messages that it has yet to be told of. */
+export const countUntold = (db: Db, { filledThrough }: FeedRow): number =>
+  countChanges(db) + (filledThrough === null ? 0 : (statements(db).left.get(filledThrough)?.n ?? 0));
+
 export const hasChanges = (db: Db): boolean => statements(db).waits.get() !== null;
-export const countChanges = (db: Db): number => statements(db).behind.get()?.n ?? 0;
+const countChanges = (db: Db): number => statements(db).behind.get()?.n ?? 0;
 /** Messages that the server would not take. */
 export const countRefused = (db: Db): number => statements(db).refused.get()?.n ?? 0;
-/** Messages stored after that one. */
-export const countAfter = (db: Db, seq: number): number => statements(db).left.get(seq)?.n ?? 0;

@@ -17,9 +17,9 @@ import { documentOf, MARK_ID, type MessageDocument } from "./documents.ts";
 import {
   beginFeed,
   type Change,
-  countAfter,
-  countChanges,
   countRefused,
+  countUntold,
+  drawName,
   endFeed,
   type FeedRow,
   hasChanges,
@@ -81,7 +81,6 @@ const REQUEST_MS = 60_000;
 const TASK_MS = 600_000;
 const FIRST_RETRY_MS = 1_000;
 const LONGEST_RETRY_MS = 60_000;
-const UID_BYTES = 8;
 
 const isRefusal = (error: unknown): boolean => error instanceof ServerError && error.trouble === "refused";
 /** After the events that wait. */
@@ -104,7 +103,6 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
   let rests = false;
   const endings: (() => void)[] = [];
 
-  const draw = (): string => Buffer.from(runtime.randomBytes(UID_BYTES)).toString("hex");
   const isWanted = (): boolean => options.get("search.engine") === "meilisearch";
 
   function clientOf(place: Place): Client {
@@ -118,7 +116,7 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
 
   /** What is stored goes into an index of a new name; that of the old is deleted. */
   function beginAnew(): void {
-    store.transact((tx) => beginFeed(tx, `mailroom-${draw()}`, SETTINGS_VERSION, draw()));
+    store.transact((tx) => beginFeed(tx, SETTINGS_VERSION, runtime));
     proven = false;
   }
 
@@ -240,7 +238,7 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
     removed: readonly number[],
     documents: readonly MessageDocument[],
   ): Promise<number[]> {
-    const mark = draw();
+    const mark = drawName(runtime.randomBytes);
     store.transact((tx) => setMark(tx, mark, present));
     const marking = { id: MARK_ID, mark } as const;
     try {
@@ -331,7 +329,7 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
   function state(): FeedState {
     const row = readFeed(db);
     if (!row?.active || !isWanted()) return { phase: "off", behind: 0, refused: 0 };
-    const behind = countChanges(db) + (row.filledThrough === null ? 0 : countAfter(db, row.filledThrough));
+    const behind = countUntold(db, row);
     const counts = { behind, refused: countRefused(db) };
     if (!connection.current()) return { phase: "down", ...counts };
     if (failure !== undefined) return { phase: "failing", reason: failure, ...counts };

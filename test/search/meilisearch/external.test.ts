@@ -1,0 +1,115 @@
+/**
+ * `mailroom serve` with somebody else's Meilisearch (search.meilisearchUrl), as its users run it: with a server that
+ * understands no query always, and with a real one where MEILISEARCH_BIN names it.
+ */
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { startFakeMeilisearch } from "../../harness/fake-meilisearch.ts";
+import { temporaryFolder } from "../../harness/folder.ts";
+import { letter, mailer } from "../../harness/mail.ts";
+import { hasMeilisearch, startMeilisearch, WITHOUT_MEILISEARCH } from "../../harness/meilisearch.ts";
+import { run, runJson, type Served, serve, settle } from "../../harness/process.ts";
+
+setDefaultTimeout(60_000);
+
+interface Home {
+  data: string;
+  apiKey: string;
+}
+
+/** A data folder with ada@acme.test, on the server at `place`. */
+async function setUp(place: { url: string; key: string }): Promise<Home> {
+  const data = temporaryFolder();
+  const { apiKey } = await runJson<{ apiKey: string }>(
+    { data },
+    ...["setup", "--domain", "acme.test", "--email", "ada@acme.test", "--name", "Ada"],
+  );
+  settle(
+    { data },
+    { "search.meilisearchUrl": place.url, "search.meilisearchKey": place.key, "search.engine": "meilisearch" },
+  );
+  return { data, apiKey };
+}
+
+async function receive(served: Served, subject: string): Promise<void> {
+  const sender = mailer(served.mx);
+  await sender.send({ from: "c@remote.example", to: "ada@acme.test" }, letter({ to: "ada@acme.test", subject }));
+  sender.close();
+}
+
+async function subjectsOf(served: Served, { apiKey }: Home, q: string): Promise<string[]> {
+  const answer = await fetch(`${served.http}/api/v1/search?q=${encodeURIComponent(q)}`, {
+    headers: { authorization: `Bearer ${apiKey}` },
+  });
+  const { threads } = (await answer.json()) as { threads: { subject: string }[] };
+  return threads.map(({ subject }) => subject);
+}
+
+/** Asks until the health page says so. */
+async function until(served: Served, search: RegExp): Promise<void> {
+  for (;;) {
+    const answer = await fetch(`${served.http}/healthz`);
+    expect(answer.status).toBe(200);
+    if (search.test(((await answer.json()) as { search: string }).search)) return;
+  }
+}
+
+test("what is told follows the settings, survives kill -9, and is made anew by reindex", async () => {
+  const server = startFakeMeilisearch();
+  const home = await setUp(server);
+  let served = await serve(home);
+  await until(served, /^meilisearch$/);
+  await receive(served, "one");
+  await until(served, /^meilisearch$/);
+  expect(server.messages()).toHaveLength(1);
+  server.does.answer = () => new Promise<never>(() => {});
+  await receive(served, "two");
+  await until(served, /behind by 1 message\)/);
+  await served.kill("SIGKILL");
+  server.does.answer = undefined;
+  served = await serve(home);
+  await until(served, /^meilisearch$/);
+  expect(server.messages()).toHaveLength(2);
+
+  const [before] = server.indexes.keys();
+  expect(await runJson<unknown>(home, "reindex")).toEqual({ messages: 2, untold: 0 });
+  expect([...server.indexes.keys()]).not.toContain(before);
+  expect(server.messages()).toHaveLength(2);
+
+  const { stdout } = await run(home, ["settings", "list", "--json"]);
+  expect(stdout).not.toContain(server.key);
+  await run(home, ["settings", "set", "search.engine", "fts5"]);
+  await until(served, /^fts5$/);
+  expect(await served.kill("SIGTERM")).toBe(0);
+  expect(served.stderr()).not.toContain(server.key);
+
+  settle(home, { "search.engine": "meilisearch" });
+  server.indexes.clear();
+  served = await serve(home);
+  await until(served, /^meilisearch$/);
+  await served.kill("SIGTERM");
+  const ran = await run(home, ["reindex", "--json"]);
+  expect([JSON.parse(ran.stdout), ran.stderr]).toEqual([
+    { messages: 2, untold: 2 },
+    "Meilisearch is told of 2 messages by the server, when it runs\n",
+  ]);
+});
+
+describe(`a real server${WITHOUT_MEILISEARCH}`, () => {
+  test.skipIf(!hasMeilisearch)("answers; while it is gone FTS5 does; and then it again", async () => {
+    const server = await startMeilisearch();
+    const home = await setUp(server);
+    const served = await serve(home);
+    await receive(served, "alpha");
+    await until(served, /^meilisearch$/);
+    expect(await subjectsOf(served, home, "subject:alpha from:c@remote.example")).toEqual([]);
+    expect(await subjectsOf(served, home, "subject:alpha from:carol@remote.example")).toEqual(["alpha"]);
+    await server.kill();
+    await receive(served, "alpha beta");
+    expect(await subjectsOf(served, home, "alpha")).toEqual(["alpha beta", "alpha"]);
+    await until(served, /^fts5 \(/);
+    await server.restart();
+    await until(served, /^meilisearch$/);
+    expect(await subjectsOf(served, home, "alpha -beta")).toEqual(["alpha"]);
+    expect(await served.kill("SIGTERM")).toBe(0);
+  });
+});
