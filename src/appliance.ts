@@ -200,7 +200,7 @@ export function createAppliance(
         const monitoring = createMonitoring({ store, options, folder, certificate, runtime });
         backs.push(monitoring);
         const { meters, metrics } = monitoring;
-        registerSearchGauges(metrics, sidecar.state);
+        registerSearchGauges(metrics, { search: engine.state, process: sidecar.state });
         const base = { store, options, runtime, log, meters };
         const mta = createMta({ ...base, mailbox, folder, hostname, startWorker, hold, wake });
         const { relay, submit, spool, sending, notifyAdmins } = mta;

@@ -1,13 +1,44 @@
-/** What /metrics tells of Meilisearch, once the settings ask for it. */
+/** What /metrics tells of Meilisearch, while the settings ask for it. */
 import type { Metrics, Sample } from "../metrics.ts";
 import type { ProcessState } from "./meilisearch/process-state.ts";
+import type { SearchState } from "./search.ts";
 
-/** `process`: of the child that the appliance runs. */
-export function registerSearchGauges({ gauge, counted }: Metrics, process: () => ProcessState): void {
-  /** Nothing of a process that is not asked for. */
-  const ofProcess = (read: (state: ProcessState) => number) => (): Sample[] =>
-    process().state === "off" ? [] : [[{}, read(process())]];
+interface Sources {
+  search(): SearchState;
+  /** Of the child that the appliance runs. */
+  process(): ProcessState;
+}
 
+export function registerSearchGauges({ gauge, counted }: Metrics, { search, process }: Sources): void {
+  const ofSearch = (read: (state: SearchState) => number) => (): Sample[] => {
+    const state = search();
+    return state.feed.phase === "off" ? [] : [[{}, read(state)]];
+  };
+  const ofProcess = (read: (state: ProcessState) => number) => (): Sample[] => {
+    const state = process();
+    return state.state === "off" ? [] : [[{}, read(state)]];
+  };
+
+  gauge(
+    "mailroom_search_up",
+    "Whether searches are answered by Meilisearch; else by the embedded index",
+    ofSearch(({ engine }) => (engine === "meilisearch" ? 1 : 0)),
+  );
+  gauge(
+    "mailroom_search_behind_messages",
+    "Messages that Meilisearch has yet to be told of",
+    ofSearch(({ feed }) => feed.behind),
+  );
+  gauge(
+    "mailroom_search_refused_messages",
+    "Messages that Meilisearch would not take",
+    ofSearch(({ feed }) => feed.refused),
+  );
+  counted(
+    "mailroom_search_fallbacks_total",
+    "Searches that the embedded index answered in the place of Meilisearch",
+    ofSearch(({ fallbacks }) => fallbacks),
+  );
   gauge(
     "mailroom_search_process_up",
     "Whether the Meilisearch process answers",

@@ -3,18 +3,42 @@ import { expect, test } from "bun:test";
 import { createMetrics } from "../../src/metrics.ts";
 import { registerSearchGauges } from "../../src/search/gauges.ts";
 import type { ProcessState } from "../../src/search/meilisearch/process-state.ts";
+import type { SearchState } from "../../src/search/search.ts";
 import { readExposition, sampleOf } from "../monitoring/exposition.ts";
 
-const cases: [state: ProcessState, up: number | undefined, restarts: number | undefined][] = [
-  [{ state: "off", restarts: 0 }, undefined, undefined],
-  [{ state: "starting", restarts: 1 }, 0, 1],
-  [{ state: "running", restarts: 2 }, 1, 2],
-  [{ state: "failed", restarts: 3 }, 0, 3],
+const NAMES = ["up", "behind_messages", "refused_messages", "fallbacks_total", "process_up", "process_restarts_total"];
+type Figures = (number | undefined)[];
+
+const OFF: Figures = [undefined, undefined, undefined, undefined];
+const cases: [name: string, search: SearchState, process: ProcessState, figures: Figures][] = [
+  [
+    "not asked for",
+    { engine: "fts5", feed: { phase: "off", behind: 0, refused: 0 }, fallbacks: 0 },
+    { state: "off", restarts: 0 },
+    [...OFF, undefined, undefined],
+  ],
+  [
+    "down",
+    { engine: "fts5", reason: "it is down", feed: { phase: "down", behind: 7, refused: 1 }, fallbacks: 3 },
+    { state: "failed", restarts: 2 },
+    [0, 7, 1, 3, 0, 2],
+  ],
+  [
+    "answering",
+    { engine: "meilisearch", feed: { phase: "current", behind: 0, refused: 0 }, fallbacks: 1 },
+    { state: "running", restarts: 1 },
+    [1, 0, 0, 1, 1, 1],
+  ],
+  [
+    "another's server",
+    { engine: "meilisearch", feed: { phase: "current", behind: 0, refused: 0 }, fallbacks: 0 },
+    { state: "off", restarts: 0 },
+    [1, 0, 0, 0, undefined, undefined],
+  ],
 ];
-test.each(cases)("the process %p", async (state, up, restarts) => {
+test.each(cases)("%s", async (_, search, process, figures) => {
   const metrics = createMetrics();
-  registerSearchGauges(metrics, () => state);
+  registerSearchGauges(metrics, { search: () => search, process: () => process });
   const families = readExposition(await metrics.expose());
-  expect(sampleOf(families, "mailroom_search_process_up")).toBe(up);
-  expect(sampleOf(families, "mailroom_search_process_restarts_total")).toBe(restarts);
+  expect(NAMES.map((name) => sampleOf(families, `mailroom_search_${name}`))).toEqual(figures);
 });
