@@ -39,7 +39,8 @@ async function seeOurs({ config, options, runtime, serving }: World): Promise<Fo
     return { state: "bad", detail: `it does not run: ${kept.reason}${when}`, todo };
   }
   if (kept?.state !== "running" || kept.place === undefined) return { state: "warning", detail: "it is starting" };
-  const restarts = kept.restarts === 0 ? "" : `, started again ${kept.restarts} times`;
+  const restarts =
+    kept.restarts === 0 ? "" : `, started again ${kept.restarts === 1 ? "once" : `${kept.restarts} times`}`;
   try {
     const { bytes } = await ask(kept.place.url, kept.place.key, runtime);
     const size = `${(bytes / MB).toFixed(1)} MB of disk`;

@@ -100,9 +100,8 @@ export async function startProcess(
     for await (const raw of linesOf(child.stderr)) {
       const line = Bun.stripANSI(raw).replaceAll(key, "[redacted]").trim();
       if (/address already in use|os error 98/i.test(line)) portTaken = true;
-      const isTrouble = /^\S+ +(WARN|ERROR)\b|^Error: |\bpanicked at\b/.test(line);
-      if (!isTrouble) continue;
-      lastWords = line.replace(/^\S+ +(WARN|ERROR) /, "").replace(/^Error: /, "");
+      if (!/^\S+ +(WARN|ERROR)\b|^Error: |\bpanicked at\b/.test(line)) continue;
+      if (/^Error: |\bpanicked at\b/.test(line)) lastWords = line.replace(/^Error: /, "");
       passOn(line);
     }
   })();
