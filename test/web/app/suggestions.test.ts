@@ -44,6 +44,20 @@ test("with nothing typed: what was searched for before, then every operator", ()
   );
 });
 
+test.each<[typed: string, shown: string[]]>([
+  ["after:2019", ["1 January", "1 February", "1 March"]],
+  ["after:2019-1", ["1 October", "1 November", "1 December"]],
+  ["-before:2019-03", ["1 March"]],
+  ["before:yest", ["Yesterday"]],
+  ["before:WEEK", ["A week ago"]],
+  ["before:2019-13", []],
+  ["before:soon", []],
+])("%s is completed to days that the search takes", (typed, shown) => {
+  const days = suggestionsFor(typed, { ...KNOWN, people: [] });
+  expect(days.slice(0, 3).map(({ hint }) => hint)).toEqual(shown);
+  for (const { text } of days) expect(() => parseQuery(text)).not.toThrow();
+});
+
 test("days are dates that the search takes", () => {
   const days = texts("before:");
   expect(days).toHaveLength(5);

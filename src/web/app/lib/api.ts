@@ -11,6 +11,7 @@ import type { SignInView } from "../../identity-views.ts";
 import type { DraftMarkView, Person, SendingPreferences } from "../../views.ts";
 import { ask, idOf, type Leaving } from "./ask.ts";
 
+export type { HighlightView } from "../../../mailbox/highlights.ts";
 export type {
   AttachmentView,
   MailboxView,

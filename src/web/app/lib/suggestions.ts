@@ -35,6 +35,23 @@ const DAYS = [
 
 const MOST = 9;
 
+const MONTHS = "January February March April May June July August September October November December".split(" ");
+
+/** Days, YYYY-MM-DD, that what is typed is the beginning of, or names: `2025`, `2025-03`, `yest`, `week`. */
+function daysFor(typed: string): [day: string, name: string][] {
+  const known = DAYS.map(([days, name]): [string, string] => [dayBefore(days), name]).filter(
+    ([day, name]) => day.startsWith(typed) || name.toLowerCase().includes(typed),
+  );
+  const [, year, month = ""] = /^(\d{4})(?:-?|-([01]\d?))$/.exec(typed) ?? [];
+  if (year === undefined) return known;
+  const months = MONTHS.map((name, i): [string, string] => [
+    `${year}-${String(i + 1).padStart(2, "0")}-01`,
+    `1 ${name}`,
+  ]);
+  const begun = months.filter(([day]) => day.startsWith(`${year}-${month}`));
+  return [...known, ...begun.filter(([day]) => !known.some(([other]) => other === day))];
+}
+
 /** The word that ends the text, with what stands before it; what is quoted is one word. */
 function lastWord(text: string): { before: string; minus: string; operator: string; value: string } {
   const [, before = "", minus = "", operator = "", value = ""] =
@@ -71,8 +88,7 @@ export function suggestionsFor(text: string, { people, labels, recent }: Known):
   if (operator === "from:" || operator === "to:") found.push(...ofPerson(operator));
   else if (operator === "label:") found.push(...ofLabel);
   else if (operator === "before:" || operator === "after:") {
-    const days = DAYS.map(([days, name]) => complete("operator", operator + dayBefore(days), name));
-    found.push(...days.filter(({ text: day }) => day.includes(operator + value)));
+    found.push(...daysFor(wanted).map(([day, name]) => complete("operator", operator + day, name)));
   } else if (operator === "has:" || operator === "is:") {
     const values = OPERATORS.filter(([name]) => name.startsWith(operator + wanted));
     found.push(...values.map(([name, hint]) => complete("operator", name, hint)));

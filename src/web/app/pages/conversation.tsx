@@ -1,6 +1,6 @@
 /** One conversation: its messages, oldest first, what can be done with it, and answering. Opening it marks it read. */
 import { useQuery } from "@tanstack/react-query";
-import { Link, useParams } from "@tanstack/react-router";
+import { Link, useLocation, useParams } from "@tanstack/react-router";
 import { ArrowLeft, X } from "lucide-react";
 import { use, useEffect, useRef, useState } from "react";
 import type { ThreadView } from "../lib/api.ts";
@@ -30,16 +30,19 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
 
   // Once, when it is opened: who then marks it unread means it.
   const [seen, setSeen] = useState(false);
-  /** The message that was the first unread one then; absent: the newest. */
+  /** The message that a search led to. */
+  const wanted = useLocation({ select: ({ hash }) => hash });
+  /** It, or the message that was the first unread one then; absent: the newest. */
   const [beginning, setBeginning] = useState<string>();
   const showFirst = useShownOnce(seen);
   const [spread, setSpread] = usePrinting();
   useEffect(() => {
     if (!detail || seen) return;
     setSeen(true);
-    setBeginning(detail.messages.find(({ read }) => !read)?.id);
+    const { messages } = detail;
+    setBeginning((messages.find(({ id }) => id === wanted) ?? messages.find(({ read }) => !read))?.id);
     if (unread) void threadActions.markUnread([detail.thread], false, false);
-  }, [detail, seen, unread]);
+  }, [detail, seen, unread, wanted]);
   const subject = detail?.thread.subject;
   useEffect(() => {
     if (subject !== undefined) document.title = `${subject || "(no subject)"} · Mailroom`;
@@ -92,7 +95,7 @@ function Conversation({ folder, threadId }: { folder: string; threadId: string }
                   <MessageCard
                     message={message}
                     folder={thread.folder}
-                    open={message === newest || !message.read}
+                    open={message === newest || !message.read || message.id === wanted}
                     isSpread={spread}
                   />
                 </li>

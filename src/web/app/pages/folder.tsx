@@ -6,6 +6,7 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { api, type ThreadView } from "../lib/api.ts";
 import { Refusal } from "../lib/ask.ts";
 import { folderOf } from "../lib/folders.ts";
+import { foundMessage } from "../lib/found.ts";
 import { useShortcuts } from "../lib/keys.ts";
 import { ListContext } from "../lib/list-context.ts";
 import { chosenMailbox } from "../lib/mailbox.ts";
@@ -15,6 +16,7 @@ import { openSidebar } from "../lib/sidebar.ts";
 import { type Target, threadActions } from "../lib/thread-actions.ts";
 import { toast } from "../lib/toast.ts";
 import { Button, IconButton } from "../parts/button.tsx";
+import { FoundInstead, NothingFound } from "../parts/found.tsx";
 import { Failed, Notice, Skeleton } from "../parts/notice.tsx";
 import { SearchBox } from "../parts/search-box.tsx";
 import { confirmDeletion, type OpenMenu, SelectionBar } from "../parts/selection-bar.tsx";
@@ -33,6 +35,7 @@ export function FolderPage() {
   const [menu, setMenu] = useState<OpenMenu>();
   const search = useRef<HTMLInputElement>(null);
 
+  const first = list.data?.pages[0];
   const threads = useFlat(list.data?.pages);
   const selection = useSelection(JSON.stringify(filters), threads);
   const selecting = selection.threads.length > 0;
@@ -51,7 +54,12 @@ export function FolderPage() {
 
   const open = (thread: ThreadView | undefined) =>
     thread
-      ? navigate({ to: "/mail/$folder/$threadId", params: { folder, threadId: thread.id }, search: true })
+      ? navigate({
+          to: "/mail/$folder/$threadId",
+          params: { folder, threadId: thread.id },
+          search: true,
+          hash: foundMessage(thread),
+        })
       : navigate({ to: "/mail/$folder", params: { folder }, search: true });
   const go = (to: string) => () =>
     void navigate({ to: "/mail/$folder", params: { folder: to }, search: inMailbox(asked) });
@@ -215,15 +223,15 @@ export function FolderPage() {
           {list.isError && !misread && threads.length === 0 && (
             <Failed error={list.error} retry={() => list.refetch()} />
           )}
-          {list.isSuccess && threads.length === 0 && (
-            <Notice icon={q ? SearchX : (known?.icon ?? SearchX)} title={q ? "Nothing found" : "Nothing here"}>
-              {q
-                ? "Every word has to match. Trash and spam are searched from within."
-                : label
-                  ? "No conversation has this label."
-                  : known?.empty}
+          {list.isSuccess && threads.length === 0 && q !== undefined && (
+            <NothingFound q={q} suggestion={first?.suggestion} folder={folder} mailbox={asked} />
+          )}
+          {list.isSuccess && threads.length === 0 && q === undefined && (
+            <Notice icon={known?.icon ?? SearchX} title="Nothing here">
+              {label === undefined ? known?.empty : "No conversation has this label."}
             </Notice>
           )}
+          {q !== undefined && threads.length > 0 && first?.nearWords && <FoundInstead q={q} words={first.nearWords} />}
           {threads.length > 0 && (
             <ul aria-label="Conversations">
               {threads.map((thread) => (

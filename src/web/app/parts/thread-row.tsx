@@ -3,9 +3,11 @@ import { Link } from "@tanstack/react-router";
 import { Clock, Paperclip, Star } from "lucide-react";
 import { memo, useEffect, useRef } from "react";
 import type { ThreadView } from "../lib/api.ts";
+import { foundMessage } from "../lib/found.ts";
 import { otherOf } from "../lib/people.ts";
 import { fullTime, shortTime } from "../lib/time.ts";
 import { DraftMark } from "./draft-mark.tsx";
+import { FoundSubject, FoundText } from "./found.tsx";
 
 export const ThreadRow = memo(function ThreadRow({
   thread,
@@ -47,6 +49,7 @@ export const ThreadRow = memo(function ThreadRow({
         to="/mail/$folder/$threadId"
         params={{ folder, threadId: thread.id }}
         search={true}
+        hash={foundMessage(thread)}
         aria-current={current || undefined}
         className={`relative block py-2.5 pr-4 pl-9 -outline-offset-2 max-md:pl-10 ${current ? "bg-chosen" : "hover:bg-hover"}`}
       >
@@ -71,7 +74,7 @@ export const ThreadRow = memo(function ThreadRow({
         </span>
         <span className={`block truncate pr-6 ${unread ? "font-medium" : ""}`}>
           {unread && <span className="sr-only">Unread. </span>}
-          {subject}
+          <FoundSubject thread={thread} />
         </span>
         <span className="flex items-center gap-1.5 pr-6 text-sm text-muted">
           {thread.folder === "drafts" && <DraftMark thread={thread} />}
@@ -81,7 +84,9 @@ export const ThreadRow = memo(function ThreadRow({
             </span>
           ))}
           {thread.labels.length > 3 && <span className="shrink-0 text-xs">+{thread.labels.length - 3}</span>}
-          <span className="min-w-0 truncate">{thread.snippet}</span>
+          <span className="min-w-0 truncate">
+            <FoundText thread={thread} />
+          </span>
         </span>
       </Link>
       {(star || starred) && (

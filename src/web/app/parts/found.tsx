@@ -1,0 +1,93 @@
+/** What a search found, shown: where the words stand in a row of the list, and what is said when nothing was found. */
+import { Link } from "@tanstack/react-router";
+import { Paperclip, SearchX } from "lucide-react";
+import type { HighlightView, ThreadView } from "../lib/api.ts";
+import { markedSubject, type Ranges } from "../lib/found.ts";
+import { Notice } from "./notice.tsx";
+
+/** A text with pieces of it marked. They are text nodes, whatever the text says. */
+function Marked({ text, ranges }: { text: string; ranges: Ranges }) {
+  return (
+    <>
+      {ranges.map(([start = 0, end = 0], i) => (
+        <span key={start}>
+          {text.slice(ranges[i - 1]?.[1] ?? 0, start)}
+          <mark>{text.slice(start, end)}</mark>
+        </span>
+      ))}
+      {text.slice(ranges.at(-1)?.[1] ?? 0)}
+    </>
+  );
+}
+
+export const FoundSubject = ({ thread }: { thread: ThreadView }) => (
+  <Marked text={thread.subject || "(no subject)"} ranges={markedSubject(thread)} />
+);
+
+const NAME_OF: Partial<Record<HighlightView["field"], string>> = { from: "From", to: "To", cc: "Cc" };
+
+/** Where it was found beside the subject, in place of how the conversation's latest message begins. */
+export function FoundText({ thread }: { thread: ThreadView }) {
+  const highlight = thread.highlights?.find(({ field }) => field !== "subject");
+  if (!highlight) return thread.snippet;
+  const { field, snippet, ranges } = highlight;
+  return (
+    <>
+      {NAME_OF[field] !== undefined && `${NAME_OF[field]}: `}
+      {field === "attachment" && <Paperclip size={12} aria-label="Attachment" className="mr-1 inline" />}
+      <Marked text={snippet} ranges={ranges} />
+    </>
+  );
+}
+
+/** Told above results that have other words than those that were typed. */
+export const FoundInstead = ({ q, words }: { q: string; words: readonly string[] }) => (
+  <p role="status" className="border-b border-line bg-notice px-4 py-2 text-sm break-words">
+    Nothing has “{q}” in it.{" "}
+    {words.length === 0 ? (
+      "Showing what comes near."
+    ) : (
+      <>
+        Showing results for <strong>{words.join(", ")}</strong>.
+      </>
+    )}
+  </p>
+);
+
+export function NothingFound({
+  q,
+  suggestion,
+  folder,
+  mailbox,
+}: {
+  q: string;
+  suggestion: string | undefined;
+  folder: string;
+  mailbox: string | undefined;
+}) {
+  return (
+    <div role="status" className="h-full">
+      <Notice icon={SearchX} title="Nothing found">
+        <p className="break-words">Nothing found for “{q}”.</p>
+        {suggestion === undefined ? (
+          <p>Every word has to match. Trash and spam are searched from within.</p>
+        ) : (
+          <p className="mt-2 text-base text-ink">
+            Did you mean{" "}
+            <Link
+              to="/mail/$folder"
+              params={{ folder }}
+              search={{ ...(mailbox !== undefined && { mailbox }), q: suggestion }}
+              // It leaves the page, and who came by keyboard should not be left at its beginning.
+              onClick={() => document.getElementById("content")?.focus()}
+              className="font-medium break-words text-accent underline"
+            >
+              {suggestion}
+            </Link>
+            ?
+          </p>
+        )}
+      </Notice>
+    </div>
+  );
+}
