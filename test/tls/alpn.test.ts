@@ -5,6 +5,7 @@ import { connect as connectTcp, createServer, type Socket } from "node:net";
 import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
 import { createLog } from "../../src/log.ts";
 import { createAlpnFront } from "../../src/tls/alpn-front.ts";
+import type { Certificates, KeyPair } from "../../src/tls/certificates.ts";
 import { openChallenge } from "../../src/tls/challenge.ts";
 import { createHttpsServer } from "../../src/web/https.ts";
 import { listenHttp } from "../../src/web/listener.ts";
@@ -44,36 +45,42 @@ const readAll = (socket: Socket): Promise<string> =>
 const GET = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 const fingerprintOf = (cert: string): string => new X509Certificate(cert).fingerprint256;
 
-/** An HTTPS listener of whoever is told to prove names there. */
-async function listener(answer = "here") {
-  const [first, second] = await pairs;
-  const runtime = { ...fakeRuntime(), now: Date.now };
-  const setup = { mode: { mode: "self-signed" } as const, hostname: HOST, folder: temporaryFolder(), runtime, log };
-  const challenge = openChallenge({ type: "tls-alpn" }, setup);
-  let change: (pair: typeof first) => void = () => {};
+type Shown = Pick<Certificates, "current" | "onChange" | "alpn">;
+
+/** An HTTPS listener that answers everybody with their own address. */
+async function listen(certificates: Shown) {
+  const runtime = fakeRuntime();
+  const answer = async (_: Request, peer: string | undefined) => new Response(`here ${peer}`);
   const server = await createHttpsServer({
-    listen: { host: "127.0.0.1", port: 0 },
-    certificates: {
-      current: () => first,
-      onChange(told) {
-        change = told;
-        return () => {};
-      },
-      alpn: challenge.alpn,
-    },
-    behind: (parts) =>
-      listenHttp({ ...parts, answer: async (_, peer) => new Response(`${answer} ${peer}`), runtime, log }),
-    runtime,
-    log,
+    ...{ listen: { host: "127.0.0.1", port: 0 }, certificates, runtime, log },
+    behind: (parts) => listenHttp({ ...parts, answer, runtime, log }),
   });
   atEndOfTest(() => void server.stop(0));
+  const { port } = server.address;
   const get = async (options: ConnectionOptions = {}) => {
-    const socket = await openTls(server.address.port, options);
+    const socket = await openTls(port, options);
     const shown = socket.getPeerCertificate().fingerprint256;
     socket.write(GET);
     return { text: await readAll(socket), shown, protocol: socket.alpnProtocol };
   };
-  return { port: server.address.port, challenge, first, second, change: (pair: typeof first) => change(pair), get };
+  return { port, get };
+}
+
+/** One of whoever is told to prove names there. */
+async function listener() {
+  const [first, second] = await pairs;
+  const runtime = { ...fakeRuntime(), now: Date.now };
+  const challenge = openChallenge({ type: "tls-alpn" }, { folder: temporaryFolder(), runtime, log });
+  let change: (pair: KeyPair) => void = () => {};
+  const certificates: Shown = {
+    current: () => first,
+    onChange(told) {
+      change = told;
+      return () => {};
+    },
+    alpn: challenge.alpn,
+  };
+  return { ...(await listen(certificates)), challenge, first, second, change: (pair: KeyPair) => change(pair) };
 }
 
 describe.skipIf(noPebble !== undefined)("a real authority", () => {
@@ -107,6 +114,32 @@ describe.skipIf(noPebble !== undefined)("a real authority", () => {
       socket.destroy();
     }
     expect(pebble.asked).toEqual([]);
+  }, 30_000);
+
+  test("renews one while everybody is served, and sees nothing of it", async () => {
+    const pebble = await startPebble({ [HOST]: HERE }, { env: { PEBBLE_AUTHZREUSE: "0" } });
+    const at = place(pebble, { challenge: { type: "tls-alpn" } });
+    const opened = await at.open();
+    const { port, get } = await listen(opened);
+    pebble.askTlsAt(Promise.resolve(port));
+    await opened.look();
+    const { validFromDate, validToDate } = new X509Certificate(opened.current().cert);
+    at.runtime.advanceTo((validFromDate.getTime() + validToDate.getTime() * 3) / 4);
+    let isOver = false;
+    const renewed = opened.look().finally(() => {
+      isOver = true;
+    });
+    const seen = new Set<string>();
+    while (!isOver) {
+      const { text, shown } = await get({ servername: HOST, ALPNProtocols: ["h2", "http/1.1"] });
+      expect(text).toEndWith("here 127.0.0.1");
+      seen.add(shown);
+    }
+    await renewed;
+    const fingerprints = opened.seen.map(({ cert }) => fingerprintOf(cert));
+    expect(fingerprints).toHaveLength(2);
+    expect([...seen].filter((shown) => !fingerprints.includes(shown))).toEqual([]);
+    expect((await get()).shown).toBe(fingerprints[1] ?? "");
   }, 30_000);
 
   test("that finds another server at port 443 is said to, and waited for", async () => {
