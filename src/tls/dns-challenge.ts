@@ -79,6 +79,7 @@ export function dnsChallenge({ records, folder, runtime, log }: DnsChallengePart
     async show({ host, value }) {
       const name = await followAliases(`_acme-challenge.${host}`, runtime.dns);
       await keep([...(await kept()), { name, value }]);
+      if (isStopped) throw new Error("this server is stopping");
       await records.add(name, value);
       await awaitPublished(name, value, { runtime, stopped: stopped.promise });
     },

@@ -305,6 +305,10 @@ describe("a record", () => {
     challenge.stop?.();
     await challenge.clear();
     expect([script.texts(NAME), existsSync(file)]).toEqual([[], false]);
+    // None is begun any more.
+    const calls = script.calls().length;
+    await expect(challenge.show(PROOF)).rejects.toThrow("stopping");
+    expect(script.calls()).toHaveLength(calls);
 
     const slow = hook('[ "$1" = present ] || { touch $0.cleaning; sleep 600; }');
     const names = zone({ ...NS, [NAME]: publishedBy(slow) });
