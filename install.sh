@@ -84,7 +84,7 @@ read_options() {
       --executable) executable=$2 ;;
       --archive) archive=$2 ;;
       --sha256) sha256=$2 ;;
-      --domain) domain=${2,,} ;;
+      --domain) domain=$2 ;;
       --email) email=$2 ;;
       --name) name=$2 ;;
       --workspace) workspace=$2 ;;
@@ -230,7 +230,7 @@ download() {
   if command -v curl >/dev/null; then
     curl --fail --location --silent --show-error --output "$2" -- "$1" || fail "the download failed"
   elif command -v wget >/dev/null; then
-    wget --quiet --output-document="$2" -- "$1" || fail "the download failed"
+    wget --quiet --tries=2 --output-document="$2" -- "$1" || fail "the download failed"
   else
     fail "neither curl nor wget is here: download $1 and give its path"
   fi
@@ -301,7 +301,9 @@ ask_for() {
   local variable=$1 question=$2 answer=''
   [ -z "${!variable}" ] || return 0
   if [ -z "$ask" ] || [ -n "$password_stdin" ] || ! [ -t 0 ]; then misuse "--${variable//_/-} is missing"; fi
-  while [ -z "$answer" ]; do read -r -p "$question: " answer; done
+  while [ -z "$answer" ]; do
+    read -r -p "$question: " answer || misuse "--${variable//_/-} is missing"
+  done
   printf -v "$variable" '%s' "$answer"
 }
 
@@ -313,10 +315,12 @@ ask_what_is_missing() {
     { read -r domain && read -r email && read -r name && read -r workspace; } <"$progress/wanted" || true
   fi
   ask_for domain "The domain that gets mail (example.com)"
+  domain=${domain,,}
   ask_for email "Your address at $domain"
   ask_for name "Your name"
   [[ $domain =~ ^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$ ]] || misuse "$domain is no domain"
-  [ "${email##*@}" = "$domain" ] || misuse "$email is not at $domain"
+  local at=${email##*@}
+  [ "${at,,}" = "$domain" ] || misuse "$email is not at $domain"
   hostname=${hostname:-mail.$domain}
   [[ $hostname =~ ^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$ ]] || misuse "$hostname is no host name"
   [[ ${acme_email:=$email} =~ ^[^[:space:]\"\']+@[^[:space:]\"\']+$ ]] || misuse "$acme_email is no address"

@@ -4,53 +4,26 @@
  */
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { buildExecutable, builtExecutable } from "../harness/executable.ts";
-import { temporaryFolder } from "../harness/folder.ts";
-import { bootMachine, type Machine, machineMissing, type Ran } from "./machine.ts";
-
-const INSTALL = ["bash", "/media/release/install.sh"];
-const FIRST = ["--domain", "example.test", "--email", "ada@example.test", "--name", "Ada Example"];
-/** Most tests ask the API, which is plain HTTP only behind a proxy. */
-const OFFLINE = ["--tls", "self-signed", "--behind-proxy"];
-
-/** A version that runs as the one that is there, and one that writes a newer schema and then fails or hangs. */
-const NEXT = '#!/bin/bash\nif [ "$1" = version ]; then echo 0.2.0; else exec /media/release/mailroom "$@"; fi\n';
-const broken = (end: string): string => `#!/bin/bash
-if [ "$1" = version ]; then echo 0.3.0; exit; fi
-echo late >"$MAILROOM_DATA/late"
-printf '\\0\\0\\0\\143' | dd of="$MAILROOM_DATA/mailroom.db" bs=1 seek=60 conv=notrunc status=none
-${end}
-`;
-
-let executable: Promise<string> | undefined;
-
-async function boot(): Promise<Machine> {
-  executable ??= builtExecutable
-    ? Promise.resolve(builtExecutable)
-    : buildExecutable(join(temporaryFolder(), "mailroom"));
-  const machine = await bootMachine(await executable);
-  machine.write("media/release/next", NEXT, 0o755);
-  machine.write("media/release/broken", broken("exit 1"), 0o755);
-  machine.write("media/release/hanging", broken("exec sleep infinity"), 0o755);
-  return machine;
-}
-
-const install = (machine: Machine, ...options: string[]): Promise<Ran> =>
-  machine.run([...INSTALL, "--yes", ...options]);
-
-/** To its end. @throws Error with what it said otherwise */
-async function installed(machine: Machine, ...options: string[]): Promise<string> {
-  const { exitCode, stdout, stderr } = await install(machine, ...options);
-  if (exitCode !== 0) throw new Error(`install.sh ended with ${exitCode}: ${stdout}${stderr}`);
-  return stdout;
-}
-
-/** An upgrade to one of the versions in /media/release. */
-const upgrade = (machine: Machine, version: string): Promise<Ran> =>
-  install(
-    machine,
-    ...["--executable", `/media/release/${version}`, "--ready-seconds", version === "hanging" ? "2" : "100"],
-  );
+import {
+  asked,
+  boot,
+  connect,
+  everything,
+  FIRST,
+  freshlyInstalled,
+  INSTALL,
+  install,
+  installed,
+  interruptAt,
+  keyOf,
+  mailIn,
+  NEXT,
+  OFFLINE,
+  subjects,
+  upgrade,
+  versionOf,
+} from "./installs.ts";
+import { machineMissing } from "./machine.ts";
 
 test.each<string[]>([
   ["--acme-challenge", "dns"],
@@ -65,48 +38,6 @@ test.each<string[]>([
     expect.stringContaining("install.sh: --acme-challenge "),
   ]);
 });
-
-async function freshlyInstalled(): Promise<{ machine: Machine; key: string }> {
-  const machine = await boot();
-  return { machine, key: keyOf(await installed(machine, ...FIRST, ...OFFLINE)) };
-}
-
-const keyOf = (said: string): string => /^apiKey: (mr_\w+)$/m.exec(said)?.[1] ?? "";
-const versionOf = async (machine: Machine): Promise<string> => (await machine.bash("mailroom version")).trim();
-const asked = (machine: Machine): string[] => machine.read("run/stand-in/calls").trim().split("\n");
-const interruptAt = (machine: Machine, line: string): void => machine.write("run/stand-in/interrupt", line);
-/** Everything on the machine's disk, as far as somebody could have changed it. */
-const everything = (machine: Machine): Promise<string> =>
-  machine.bash(
-    `find / -xdev \\( -path /tmp -prune \\) -o -type d -printf '%p %m\\n' -o -printf '%p %s %m %T@\\n' | sort`,
-  );
-
-/** Opens a connection to a server that may be starting yet. */
-const connect = (port: number): string =>
-  `for _ in {1..600}; do { exec 3<>/dev/tcp/127.0.0.1/${port}; } 2>/dev/null && break; sleep 0.05; done`;
-
-/** Mail comes in over SMTP; what the last command was answered. */
-const mailIn = (machine: Machine, subject: string): Promise<string> =>
-  machine.bash(`
-    ${connect(25)}
-    reply() { while IFS= read -r line <&3; do [[ $line == ???-* ]] || break; done; }
-    reply
-    for command in "EHLO remote.example" "MAIL FROM:<bob@remote.example>" "RCPT TO:<ada@example.test>" DATA \
-      $'From: bob@remote.example\\r\\nSubject: ${subject}\\r\\n\\r\\nHello\\r\\n.'; do
-      printf '%s\\r\\n' "$command" >&3
-      reply
-    done
-    echo "$line"`);
-
-/** The subjects that the API lists, newest first. */
-async function subjects(machine: Machine, key: string): Promise<string[]> {
-  const answer = await machine.bash(`
-    ${connect(8025)}
-    printf 'GET /api/v1/threads HTTP/1.0\\r\\nHost: localhost\\r\\nAuthorization: Bearer ${key}\\r\\n\\r\\n' >&3
-    cat <&3`);
-  const { threads } = JSON.parse(answer.slice(answer.indexOf("\r\n\r\n"))) as { threads: { subject: string }[] };
-  return threads.map(({ subject }) => subject).sort();
-}
 
 describe.skipIf(machineMissing !== undefined)(
   `install.sh${machineMissing ? ` (skipped: ${machineMissing})` : ""}`,

@@ -10,13 +10,25 @@ import { temporaryFolder } from "../harness/folder.ts";
 const PROJECT = join(import.meta.dir, "../..");
 const ROOT = process.env.MAILROOM_TEST_ROOT;
 
+const isRoot = (folder: string | undefined): folder is string =>
+  folder !== undefined && existsSync(join(folder, "bin/bash"));
+
 /** Why it cannot be had here, for the name of what is skipped. */
 export const machineMissing =
   process.getuid?.() !== 0
     ? "needs root"
-    : ROOT === undefined || !existsSync(join(ROOT, "bin/bash"))
-      ? "needs MAILROOM_TEST_ROOT, made by: debootstrap --variant=minbase --include=systemd,systemd-sysv bookworm FOLDER"
-      : ["unshare", "nsenter", "ip"].find((program) => Bun.which(program) === null);
+    : isRoot(ROOT)
+      ? ["unshare", "nsenter", "ip"].find((program) => Bun.which(program) === null)
+      : "needs MAILROOM_TEST_ROOT, made by: debootstrap --variant=minbase --include=systemd,systemd-sysv,curl,wget bookworm FOLDER";
+
+/** Roots of other systems, by their names: MAILROOM_TEST_OTHER_ROOTS, folders with colons between them. */
+export const otherRoots: readonly { name: string; root: string }[] = (process.env.MAILROOM_TEST_OTHER_ROOTS ?? "")
+  .split(":")
+  .filter(isRoot)
+  .map((root) => {
+    const [, name = root] = /^PRETTY_NAME="(.*)"$/m.exec(readFileSync(join(root, "usr/lib/os-release"), "utf8")) ?? [];
+    return { name, root };
+  });
 
 export interface Ran {
   exitCode: number;
@@ -31,6 +43,11 @@ export interface Machine {
   readonly changes: string;
   /** Runs a program on it, as root, to its end. */
   run(command: readonly string[], stdin?: string): Promise<Ran>;
+  /** The same at a terminal, where somebody types each answer when they are asked; what was shown to them. */
+  converse(
+    command: readonly string[],
+    answers: readonly (readonly [asked: string, typed: string])[],
+  ): Promise<{ exitCode: number; shown: string }>;
   /** The same in bash. @throws Error with what it said when it fails */
   bash(script: string): Promise<string>;
   /** Starts a program that stays. */
@@ -65,8 +82,11 @@ echo up
 exec sleep infinity
 `;
 
-/** Boots one. `executable`: Mailroom's, which lies in /media/release beside install.sh as in a release. */
-export async function bootMachine(executable: string): Promise<Machine> {
+/**
+ * Boots one. `executable`: Mailroom's, which lies in /media/release beside install.sh as in a release. `from`: the root it
+ * begins with.
+ */
+export async function bootMachine(executable: string, from = ROOT): Promise<Machine> {
   const place = temporaryFolder();
   const release = join(place, "release");
   for (const folder of ["over", "root", "release/packaging"]) mkdirSync(join(place, folder), { recursive: true });
@@ -76,7 +96,7 @@ export async function bootMachine(executable: string): Promise<Machine> {
   copyFileSync(executable, join(release, "mailroom"));
   const init = Bun.spawn(
     ["unshare", "--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "bash", "-c", BOOT],
-    { env: { PATH: process.env.PATH ?? "", PLACE: place, ROOT: ROOT ?? "" }, stdio: ["ignore", "pipe", "inherit"] },
+    { env: { PATH: process.env.PATH ?? "", PLACE: place, ROOT: from ?? "" }, stdio: ["ignore", "pipe", "inherit"] },
   );
   running.add(init);
   const said = await init.stdout.getReader().read();
@@ -99,6 +119,28 @@ export async function bootMachine(executable: string): Promise<Machine> {
         child.exited,
       ]);
       return { exitCode, stdout, stderr };
+    },
+    async converse(command, answers) {
+      let shown = "";
+      let read = 0;
+      const left = [...answers];
+      const decoder = new TextDecoder();
+      const child = Bun.spawn(inside(command), {
+        terminal: {
+          data(terminal, bytes) {
+            shown += decoder.decode(bytes, { stream: true });
+            for (let next = left[0]; next && shown.includes(next[0], read); next = left[0]) {
+              read = shown.indexOf(next[0], read) + next[0].length;
+              left.shift();
+              terminal.write(next[1]);
+            }
+          },
+        },
+      });
+      running.add(child);
+      const exitCode = await child.exited;
+      child.terminal?.close();
+      return { exitCode, shown: shown.replaceAll("\r\n", "\n") };
     },
     async bash(script) {
       const { exitCode, stdout, stderr } = await machine.run(["bash", "-euc", script]);

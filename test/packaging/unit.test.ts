@@ -54,7 +54,32 @@ describe.skipIf(missing("systemd-analyze") !== "")(`the unit${missing("systemd-a
   });
 });
 
+/** The version of systemd in which it could first be said so (systemd's NEWS); what is older than any system here is 0. */
+const KNOWN_SINCE: Readonly<Record<string, number>> = {
+  ...{ Description: 0, Wants: 0, After: 0, StartLimitIntervalSec: 230, StartLimitBurst: 0, WantedBy: 0 },
+  ...{ User: 0, Group: 0, EnvironmentFile: 0, ExecStart: 0, WorkingDirectory: 0, Restart: 0, RestartSec: 0, UMask: 0 },
+  ...{ RestartPreventExitStatus: 0, TimeoutStopSec: 0, LimitNOFILE: 0, LimitCORE: 0, TasksMax: 227 },
+  ...{ CapabilityBoundingSet: 0, AmbientCapabilities: 229, NoNewPrivileges: 0, ReadWritePaths: 231, ProtectHome: 0 },
+  ...{ PrivateTmp: 0, PrivateDevices: 0, DevicePolicy: 0, RemoveIPC: 232, KeyringMode: 235, LockPersonality: 235 },
+  ...{ ProtectClock: 245, ProtectControlGroups: 232, ProtectHostname: 242, ProtectKernelLogs: 244 },
+  ...{ ProtectKernelModules: 232, ProtectKernelTunables: 232, RestrictNamespaces: 233, RestrictRealtime: 231 },
+  ...{ RestrictSUIDSGID: 242, RestrictAddressFamilies: 0, SystemCallArchitectures: 0, SystemCallErrorNumber: 0 },
+  // With the values that they have.
+  ...{ "Type=exec": 240, "ProtectSystem=strict": 232, "ProtectProc=invisible": 247 },
+  ...{ "SystemCallFilter=@system-service": 239, "SystemCallFilter=~@privileged @resources": 231 },
+};
+/** Debian 11 has 247, Ubuntu 22.04 has 249. */
+const OLDEST_SYSTEMD = 247;
+
+test("the unit says nothing that the oldest systemd it is for does not know", async () => {
+  const lines = (await Bun.file(UNIT).text()).split("\n").filter((line) => /^[A-Z]\w+=/.test(line));
+  const since = lines.map((line) => [line, KNOWN_SINCE[line] ?? KNOWN_SINCE[line.split("=")[0] ?? ""]] as const);
+  expect(since.filter(([, version]) => version === undefined || version > OLDEST_SYSTEMD)).toEqual([]);
+  expect(Math.max(...since.map(([, version]) => version ?? 0))).toBe(OLDEST_SYSTEMD);
+});
+
 test.skipIf(missing("shellcheck") !== "")(`the scripts are clean for shellcheck${missing("shellcheck")}`, async () => {
-  const scripts = [join(PACKAGING, "../install.sh"), join(PACKAGING, "mailroom"), join(import.meta.dir, "systemctl")];
+  const ours = ["install.sh", "packaging/mailroom", "test/packaging/systemctl", ".ci/run", ".ci/musl-roots"];
+  const scripts = ours.map((path) => join(PACKAGING, "..", path));
   expect(await run("shellcheck", ...scripts)).toEqual({ exitCode: 0, output: "" });
 });
