@@ -4,7 +4,7 @@
  */
 import { existsSync } from "node:fs";
 import { createServer } from "node:net";
-import type { Connection, Place } from "../../src/search/meilisearch/connection.ts";
+import type { Place } from "../../src/search/meilisearch/connection.ts";
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
 
@@ -80,19 +80,4 @@ export async function startMeilisearch(): Promise<MeilisearchServer> {
 export function sharedMeilisearch(): Promise<MeilisearchServer> {
   shared ??= startMeilisearch();
   return shared;
-}
-
-/** A connection that tests change by hand. */
-export function connectionTo(place: Place | undefined): Connection & { set(place: Place | undefined): void } {
-  let now = place;
-  const listeners: (() => void)[] = [];
-  return {
-    current: () => now,
-    onChange: (listener) => void listeners.push(listener),
-    stop: async () => {},
-    set(next) {
-      now = next;
-      for (const listener of listeners) listener();
-    },
-  };
 }

@@ -27,7 +27,7 @@ export function files(content: Record<string, string | Uint8Array>): string {
 export const mboxEntry = (message: string, at = Date.parse("2026-01-02T03:04:05Z")): string =>
   `From someone@remote.example ${new Date(at).toUTCString().replace(/^(\w+), (\d+) (\w+) (\d+) (\S+) GMT$/, "$1 $3 $2 $5 $4")}\n${message.replace(/^(>*From )/gm, ">$1")}\n`;
 
-const STEADY: Pacing = { room: () => 3, run: async (_, transaction) => transaction(() => {}) };
+const STEADY: Pacing = { room: () => 3, run: async (_, transaction) => transaction(() => {}), isServed: () => false };
 
 export interface ImportOptions extends Partial<Pick<Destination, "folder" | "read">> {
   /** Address of the mailbox; default: the owner's. */

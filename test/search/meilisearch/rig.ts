@@ -26,7 +26,7 @@ atEndOfFile(async () => {
 });
 
 /** Search of `store`, with the engine that its settings say. */
-export function startSearch(store: Store, options: Options, runtime: FakeRuntime, log: Log): Search {
+function startSearch(store: Store, options: Options, runtime: FakeRuntime, log: Log): Search {
   const search = createSearch({ store, options, runtime, log });
   started.add(search);
   search.start();
