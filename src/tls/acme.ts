@@ -130,7 +130,7 @@ export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
     const trouble = afterFailure(state.trouble, { now, reason, chance: byte / 255, askedFor });
     state = { ...state, trouble };
     const wrong =
-      error instanceof ChallengeFailure ? [error.host] : error instanceof AuthorityRefusal ? error.names : [];
+      error instanceof ChallengeFailure ? error.hosts : error instanceof AuthorityRefusal ? error.names : [];
     const { main } = await names();
     for (const name of wrong) if (name !== main) leftOut.set(name, now + LEFT_OUT_MS);
     // What an order that failed leaves behind is of no more use; one that was interrupted is.

@@ -6,6 +6,7 @@
  * Invariant: an authority that says no is an AuthorityRefusal, with the time before which it is not to be asked again.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
+import type { Client, Order } from "acme-client";
 import type { HttpClient } from "../http-client.ts";
 import type { Runtime } from "../runtime.ts";
 
@@ -30,14 +31,25 @@ export class AuthorityRefusal extends Error {
   }
 }
 
-/** A name whose challenge failed: the authority did not find our answer where the name leads. */
+/** Nothing was answered: no name's fault. */
+class AuthorityAway extends Error {
+  override readonly name = "AuthorityAway";
+}
+
+interface Failure {
+  host: string;
+  /** For people. */
+  reason: string;
+}
+
+/** Names whose challenges failed: the authority did not find our answers where they lead. */
 export class ChallengeFailure extends Error {
   override readonly name = "ChallengeFailure";
-  readonly host: string;
+  readonly hosts: readonly string[];
 
-  constructor(host: string, reason: string) {
-    super(`${host}: ${reason}`);
-    this.host = host;
+  constructor(failures: readonly Failure[]) {
+    super(failures.map(({ host, reason }) => `${host}: ${reason}`).join("; "));
+    this.hosts = failures.map(({ host }) => host);
   }
 }
 
@@ -84,7 +96,7 @@ export interface OrderRequest {
   began(order: BegunOrder): Promise<void>;
   /** RFC 8555 §8, RFC 8737. */
   challenge: ChallengeType;
-  /** Resolves once the authority can see the proof. @throws Error that says why it cannot */
+  /** Resolves once the authority can see the proof; called for all names at once. @throws Error that says why it cannot */
   show(proof: Proof): Promise<void>;
 }
 
@@ -145,23 +157,26 @@ async function load() {
 }
 
 export function openAuthority({ directory, http, runtime }: AuthorityParts): Authority {
-  /** @throws AuthorityRefusal for an answer of 4yz or 5yz */
-  const send: Send = (method, url, body) =>
-    http.within(ANSWER_MS, async (signal) => {
-      const headers = body === undefined ? {} : { "content-type": "application/jose+json" };
-      const request = { method, url, headers, attempt: 1, ...(body !== undefined && { body }) };
+  /** @throws AuthorityRefusal for an answer of 4yz or 5yz, AuthorityAway without one */
+  const send: Send = async (method, url, body) => {
+    const headers = body === undefined ? {} : { "content-type": "application/jose+json" };
+    const request = { method, url, headers, attempt: 1, ...(body !== undefined && { body }) };
+    const answered = http.within(ANSWER_MS, async (signal) => {
       const response = await http.send(request, signal);
-      const text = await response.text();
-      const { status } = response;
-      if (status >= 400) {
-        const problem = problemIn(text);
-        // The package asks for another nonce and tries again (RFC 8555 §6.5).
-        if (!problem.type?.endsWith(":badNonce")) {
-          throw new AuthorityRefusal(status, problem, retryTime(response.headers, runtime.now()));
-        }
-      }
-      return { status, headers: response.headers, text };
+      return { status: response.status, headers: response.headers, text: await response.text() };
     });
+    const answer = await answered.catch((error: Error) => {
+      throw new AuthorityAway(error.message, { cause: error });
+    });
+    if (answer.status >= 400) {
+      const problem = problemIn(answer.text);
+      // The package asks for another nonce and tries again (RFC 8555 §6.5).
+      if (!problem.type?.endsWith(":badNonce")) {
+        throw new AuthorityRefusal(answer.status, problem, retryTime(answer.headers, runtime.now()));
+      }
+    }
+    return answer;
+  };
 
   async function order(request: OrderRequest) {
     const acme = await load();
@@ -195,22 +210,7 @@ export function openAuthority({ directory, http, runtime }: AuthorityParts): Aut
     }
 
     if (current.status === "pending") {
-      for (const authorization of await client.getAuthorizations(current)) {
-        if (authorization.status === "valid") continue;
-        const host = authorization.identifier.value.toLowerCase();
-        const challenge = authorization.challenges.find(({ type }) => type === request.challenge);
-        if (!challenge) {
-          throw new ChallengeFailure(host, `the authority offers no ${request.challenge.toUpperCase()} challenge`);
-        }
-        const value = await client.getChallengeKeyAuthorization(challenge);
-        try {
-          await request.show({ host, token: challenge.token, value });
-          await client.completeChallenge(challenge);
-          await client.waitForValidStatus(challenge);
-        } catch (error) {
-          throw error instanceof AuthorityRefusal ? error : new ChallengeFailure(host, (error as Error).message);
-        }
-      }
+      await prove(client, current, request);
       current = await client.getOrder(current);
     }
     if (current.status === "pending" || current.status === "ready") {
@@ -218,6 +218,36 @@ export function openAuthority({ directory, http, runtime }: AuthorityParts): Aut
       current = { ...(await client.finalizeOrder(current, csr)), url: current.url };
     }
     return { cert: await client.getCertificate(current), key };
+  }
+
+  /** Whatever fails for one name, the others are proven: their proofs count in the next order. @throws ChallengeFailure */
+  async function prove(client: Client, order: Order, { challenge: type, show }: OrderRequest): Promise<void> {
+    const failures: Failure[] = [];
+    const pending = (await client.getAuthorizations(order)).filter(({ status }) => status !== "valid");
+    const shown = await Promise.all(
+      pending.map(async ({ identifier, challenges }) => {
+        const host = identifier.value.toLowerCase();
+        try {
+          const challenge = challenges.find((one) => one.type === type);
+          if (!challenge) throw new Error(`the authority offers no ${type.toUpperCase()} challenge`);
+          await show({ host, token: challenge.token, value: await client.getChallengeKeyAuthorization(challenge) });
+          return { host, challenge };
+        } catch (error) {
+          failures.push({ host, reason: (error as Error).message });
+          return undefined;
+        }
+      }),
+    );
+    for (const { host, challenge } of shown.filter((one) => one !== undefined)) {
+      try {
+        await client.completeChallenge(challenge);
+        await client.waitForValidStatus(challenge);
+      } catch (error) {
+        if (error instanceof AuthorityRefusal || error instanceof AuthorityAway) throw error;
+        failures.push({ host, reason: (error as Error).message });
+      }
+    }
+    if (failures.length > 0) throw new ChallengeFailure(failures);
   }
 
   return {

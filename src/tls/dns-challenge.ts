@@ -45,6 +45,8 @@ export function dnsChallenge({ records, folder, runtime, log }: DnsChallengePart
   const path = join(folder, "records.json");
   const stopped = Promise.withResolvers<void>();
   let isStopped = false;
+  /** One after the other: hooks are not written for more. */
+  let last: Promise<void> = Promise.resolve();
 
   async function kept(): Promise<Published[]> {
     try {
@@ -57,6 +59,12 @@ export function dnsChallenge({ records, folder, runtime, log }: DnsChallengePart
   async function keep(list: readonly Published[]): Promise<void> {
     if (list.length === 0) await rm(path, { force: true });
     else await savePrivately(path, JSON.stringify(list.slice(-MOST_KEPT)));
+  }
+
+  async function publish({ name, value }: Published): Promise<void> {
+    await keep([...(await kept()), { name, value }]);
+    if (isStopped) throw new Error("this server is stopping");
+    await records.add(name, value);
   }
 
   async function removeAll(): Promise<void> {
@@ -78,9 +86,9 @@ export function dnsChallenge({ records, folder, runtime, log }: DnsChallengePart
     type: "dns-01",
     async show({ host, value }) {
       const name = await followAliases(`_acme-challenge.${host}`, runtime.dns);
-      await keep([...(await kept()), { name, value }]);
-      if (isStopped) throw new Error("this server is stopping");
-      await records.add(name, value);
+      const published = last.then(() => publish({ name, value }));
+      last = published.catch(() => {});
+      await published;
       await awaitPublished(name, value, { runtime, stopped: stopped.promise });
     },
     async clear() {

@@ -17,13 +17,12 @@ async function setUp(script: string) {
   const hook = join(folder, "hook");
   writeFileSync(hook, `#!/bin/sh\necho "$1 $3" >> ${folder}/calls\n${script}\n`);
   chmodSync(hook, 0o700);
-  const calls = (): [action: string, value: string][] =>
-    existsSync(join(folder, "calls"))
-      ? readFileSync(join(folder, "calls"), "utf8")
-          .trim()
-          .split("\n")
-          .map((call) => call.split(" ") as [string, string])
-      : [];
+  // Those that are whole.
+  const calls = (): [action: string, value: string][] => {
+    const text = existsSync(join(folder, "calls")) ? readFileSync(join(folder, "calls"), "utf8") : "";
+    const lines = text.split("\n").slice(0, -1);
+    return lines.map((call) => call.split(" ") as [string, string]);
+  };
   const published = (): string[] => {
     const values = new Set<string>();
     for (const [action, value] of calls()) {

@@ -143,25 +143,29 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
     expect(seen).toHaveLength(2);
   }, 30_000);
 
-  test("another name is asked for as it comes, and one that fails is left out for a day", async () => {
+  test("another name is asked for as it comes, and those that fail are left out for a day", async () => {
     const pebble = await startPebble({ [HOST]: HERE, "app.example.test": HERE });
     const at = place(pebble);
     pebble.askAt(at.origin);
     const { look, current, trouble } = await at.open();
     await look();
-    at.ask(["app.example.test", "gone.example.test"]);
+    at.ask(["app.example.test", "gone.example.test", "lost.example.test"]);
     at.runtime.advanceTo(at.runtime.now() + 10 * MINUTE_MS);
     await look();
     expect(namesIn(current())).toEqual([`DNS:${HOST}`]);
-    expect(trouble()).toMatchObject({ failures: 1, reason: expect.stringContaining("gone.example.test") });
+    const { failures, reason } = trouble() ?? {};
+    expect([failures, reason]).toEqual([
+      1,
+      expect.stringMatching(/gone\.example\.test: .*; lost\.example\.test: |lost.*; gone/),
+    ]);
     at.runtime.advanceTo(at.runtime.now() + 10 * MINUTE_MS);
     await look();
     expect(namesIn(current())).toEqual(["DNS:app.example.test", `DNS:${HOST}`]);
     expect(trouble()).toBeUndefined();
-    pebble.zone["gone.example.test"] = HERE;
+    for (const name of ["gone.example.test", "lost.example.test"]) pebble.zone[name] = HERE;
     at.runtime.advanceTo(at.runtime.now() + DAY_MS);
     await look();
-    expect(namesIn(current())).toHaveLength(3);
+    expect(namesIn(current())).toHaveLength(4);
   }, 30_000);
 
   test("a failed proof is said, waited after ever longer, also over restarts, and put right", async () => {
@@ -336,6 +340,51 @@ describe("an authority that gives none", () => {
     at.runtime.advanceTo(retryAt);
     await look();
     expect(asked).toBeGreaterThan(once);
+  });
+
+  test("falls silent when it is to look for a proof, which is no name's fault", async () => {
+    const pair = await makePair("localhost");
+    const reached = Promise.withResolvers<void>();
+    const server = Bun.serve({
+      hostname: "127.0.0.1",
+      port: 0,
+      tls: pair,
+      fetch({ url }) {
+        const { origin, pathname } = new URL(url);
+        const at = (path: string) => `${origin}/${path}`;
+        const answers: Record<string, object> = {
+          dir: { newNonce: at("nonce"), newAccount: at("account"), newOrder: at("order") },
+          nonce: {},
+          account: { status: "valid" },
+          order: {
+            status: "pending",
+            identifiers: [],
+            authorizations: [at("authorization")],
+            finalize: at("finalize"),
+          },
+          authorization: {
+            status: "pending",
+            identifier: { type: "dns", value: "app.example.test" },
+            challenges: [{ type: "http-01", status: "pending", url: at("challenge"), token: "token" }],
+          },
+        };
+        const answer = answers[pathname.slice(1)];
+        const headers = { "replay-nonce": "abc", location: url };
+        if (answer) return Response.json(answer, { status: pathname === "/order" ? 201 : 200, headers });
+        reached.resolve();
+        return new Promise<Response>(() => {});
+      },
+    });
+    atEndOfTest(() => void server.stop(true));
+    const at = place({ directory: `https://localhost:${server.port}/dir`, authority: pair.cert });
+    at.ask(["app.example.test"]);
+    const { look, trouble } = await at.open();
+    const looked = look();
+    await reached.promise;
+    at.runtime.advanceTo(at.runtime.now() + 30_000);
+    await looked;
+    expect(trouble()?.reason).toBe("no complete answer within 30 seconds");
+    expect(at.lines.find(({ level }) => level === "warn")).toMatchObject({ names: [] });
   });
 
   test("does not keep a server from stopping", async () => {

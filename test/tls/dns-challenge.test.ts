@@ -1,5 +1,6 @@
 /** DNS-01: by a program of the operator's and by updates of a real DNS server, as a real authority sees it. */
 import { describe, expect, test } from "bun:test";
+import { X509Certificate } from "node:crypto";
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ChallengeMode } from "../../src/config.ts";
@@ -18,14 +19,17 @@ import { fakeRuntime } from "../harness/runtime.ts";
 const NAME = `_acme-challenge.${HOST}`;
 const NS: Zone = { "example.test": { ns: ["ns1.example.test"] }, "ns1.example.test": { a: ["192.0.2.53"] } };
 
+/** Those that are whole. */
+const linesOf = (path: string): string[] =>
+  existsSync(path) ? readFileSync(path, "utf8").split("\n").slice(0, -1) : [];
+
 /** A hook that notes what it is called with; `more`: shell lines that come after. */
 function hook(more = "") {
   const folder = temporaryFolder();
   const program = join(folder, "hook");
   writeFileSync(program, `#!/bin/sh\necho "$@" >> ${folder}/calls\n${more}\n`);
   chmodSync(program, 0o700);
-  const calls = (): string[] =>
-    existsSync(join(folder, "calls")) ? readFileSync(join(folder, "calls"), "utf8").trim().split("\n") : [];
+  const calls = (): string[] => linesOf(join(folder, "calls"));
   return {
     folder,
     program,
@@ -113,6 +117,26 @@ describe.skipIf(noPebble !== undefined)("a real authority gives a certificate", 
     },
     30_000,
   );
+
+  test("for the names that can be proven; the others are left out together", async () => {
+    const script = hook('case "$2" in *.other.test.) exit 1;; esac');
+    const names: Zone = { ...NS, [NAME]: publishedBy(script) };
+    names["_acme-challenge.app.example.test"] = publishedBy(script, "_acme-challenge.app.example.test");
+    const pebble = await startPebble(names);
+    const at = place(pebble, { challenge: { type: "dns-hook", program: script.program }, world: { dns: zone(names) } });
+    at.ask(["app.example.test", "mta-sts.one.other.test", "mta-sts.two.other.test"]);
+    const { look, current, trouble } = await at.open();
+    await look();
+    const { failures, reason = "", retryAt = 0 } = trouble() ?? {};
+    expect(failures).toBe(1);
+    for (const name of ["one", "two"])
+      expect(reason).toContain(`mta-sts.${name}.other.test: ${script.program} present`);
+    at.runtime.advanceTo(retryAt);
+    await look();
+    expect(trouble()).toBeUndefined();
+    const { subjectAltName = "" } = new X509Certificate(current().cert);
+    expect(subjectAltName.split(", ").sort()).toEqual(["DNS:app.example.test", `DNS:${HOST}`]);
+  }, 30_000);
 
   test("not for a hook that fails, which is said and waited after, without asking the authority to look", async () => {
     const script = hook("echo token=s3cret; echo s3cret >&2; exit 3");
@@ -266,6 +290,19 @@ describe("a record", () => {
       { dns, ...(secureDns && { secureDns }) },
     );
     expect(await waited(runtime, challenge.show(PROOF))).toBe(0);
+  });
+
+  test("is published one at a time, and all are waited for at once", async () => {
+    const script = hook('[ "$1" = cleanup ] || { mkdir $0.busy || exit 9; sleep 0.05; rmdir $0.busy; }');
+    const texts = { "192.0.2.1": [] as string[] };
+    const { challenge, runtime } = challengeOf({ type: "dns-hook", program: script.program }, servers(texts));
+    const values = ["one", "two", "three"];
+    const shown = values.map((value) => challenge.show({ host: `${value}.example.test`, token: "token", value }));
+    const all = Promise.all(shown).then(() => {});
+    while (script.calls().length < 3) await Bun.sleep(5);
+    texts["192.0.2.1"] = values;
+    // What the first two have waited by now, but not one after the other.
+    expect(await waited(runtime, all)).toBe(1_000);
   });
 
   test("is taken away after a crash, and once more where that failed", async () => {
