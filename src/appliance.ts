@@ -259,6 +259,7 @@ export function createAppliance(
             submissions: portOf(listeners.submissions),
           },
           snoozed: () => wake("wake-snoozed"),
+          searching: engine.state,
         });
         fronts.push(api, web);
         const smtpWorks = () => Object.values(listeners).every((listener) => listener.works());

@@ -191,6 +191,9 @@ function serverUrl(description: string): Setting<string> {
   };
 }
 
+/** Stands for a secret that is set. */
+const SET = "(set)";
+
 /** What nobody is shown again. */
 function secret(description: string): Setting<string> {
   return {
@@ -198,6 +201,7 @@ function secret(description: string): Setting<string> {
     description,
     isSecret: true,
     parse(text) {
+      if (text === SET) throw new ConfigError(`give the secret itself: ${SET} only says that there is one`);
       if (!/^[\x21-\x7e]{1,512}$/.test(text)) throw new ConfigError("give up to 512 printable ASCII characters");
       return text;
     },
@@ -434,7 +438,7 @@ export function openOptions(store: Store): Options {
     (values.get(name) ?? SETTINGS[name].default) as SettingValue<N>;
 
   const shownOf = (name: SettingName): string =>
-    settingOf(name).isSecret && get(name) !== SETTINGS[name].default ? "(set)" : settingOf(name).format(get(name));
+    settingOf(name).isSecret && get(name) !== SETTINGS[name].default ? SET : settingOf(name).format(get(name));
 
   const rowOf = (name: SettingName): SettingRow => ({
     id: name,

@@ -73,6 +73,12 @@ export interface MailboxesView {
 
 export type SettingView = Pick<SettingRow, "name" | "value" | "default" | "description">;
 
+export interface ServerView {
+  settings: SettingView[];
+  /** Who answers searches, and why not the engine that the settings ask for. */
+  search: { engine: "fts5" | "meilisearch"; reason?: string };
+}
+
 /** An examination of the server, when it was begun. */
 export interface LookView {
   at: string;

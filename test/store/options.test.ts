@@ -181,6 +181,8 @@ const REFUSED: [name: string, text: string, says: RegExp][] = [
   ["search.meilisearchUrl", "127.0.0.1:7700", /give http:\/\/host:port or https/],
   ["search.meilisearchUrl", "file:///tmp", /give http/],
   ["search.meilisearchUrl", "http://user:secret@host", /without a password in it, or none/],
+  // As it is listed, and so as a page would give it back.
+  ["search.meilisearchKey", "(set)", /cannot be that: give the secret itself/],
   ["search.meilisearchUrl", "http://host/?q=1", /give http/],
   ["search.meilisearchKey", "two words", /cannot be that: give up to 512/],
 ];

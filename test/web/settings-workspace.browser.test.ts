@@ -231,6 +231,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await limit.fill("many");
     await item.getByRole("button", { name: "Save" }).click();
     await page.getByText(/sending.mailboxPerHour cannot be "many"/).waitFor();
+    await page.getByText("Searches are answered by the embedded index.").waitFor();
     await limit.fill("7");
     await item.getByRole("button", { name: "Save" }).click();
     await item.getByText("The default is 100.").waitFor();

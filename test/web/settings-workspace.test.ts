@@ -9,6 +9,7 @@ import type {
   DomainView,
   MailboxAdminView,
   QueueView,
+  ServerView,
   SettingView,
   UserView,
   WorkspaceEntryView,
@@ -414,6 +415,17 @@ describe("settings of the server", () => {
     expect(booted.appliance.options.get(name)).toBe(7);
     expect((await act(ann, "DELETE", `/server/${name}`)).body).toMatchObject({ value: "100" });
     expect(booted.appliance.options.get(name)).toBe(100);
+  });
+  test("who answers searches, and why not who should", async () => {
+    const answering = async () => (await read<ServerView>(ann, "/server")).search;
+    expect(await answering()).toEqual({ engine: "fts5" });
+    const url = "http://127.0.0.1:1";
+    await act(ann, "PATCH", "/server/search.meilisearchUrl", { value: url });
+    await act(ann, "PATCH", "/server/search.engine", { value: "meilisearch" });
+    expect(await answering()).toEqual({ engine: "fts5", reason: expect.stringContaining("meilisearch") });
+    await act(ann, "DELETE", "/server/search.engine");
+    await act(ann, "DELETE", "/server/search.meilisearchUrl");
+    expect(await answering()).toEqual({ engine: "fts5" });
   });
   test("a bad value and an unknown name are refused in words", async () => {
     expect(await act(ann, "PATCH", "/server/spam.rejectDmarc", { value: "maybe" })).toMatchObject({

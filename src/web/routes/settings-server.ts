@@ -4,7 +4,7 @@ import { AppError, ConfigError } from "../../errors.ts";
 import type { People } from "../../settings/people.ts";
 import type { Options, SettingRow } from "../../store/options.ts";
 import type { Store, Tx } from "../../store/store.ts";
-import type { SettingView } from "../admin-views.ts";
+import type { ServerView, SettingView } from "../admin-views.ts";
 import type { Asked, Route } from "../route.ts";
 import { bodyOf, workspaceOf } from "./asked.ts";
 
@@ -12,6 +12,7 @@ export interface ServerParts {
   store: Pick<Store, "transact">;
   people: Pick<People, "requireOperator">;
   options: Pick<Options, "list" | "find" | "set" | "reset">;
+  searching(): ServerView["search"];
 }
 
 const readValue = bodyOf(t.Object({ value: t.String() }));
@@ -21,7 +22,7 @@ const viewOf = ({ name, value, default: preset, description }: SettingRow): Sett
   default: preset,
 });
 
-export function serverRoutes({ store, people, options }: ServerParts): Route[] {
+export function serverRoutes({ store, people, options, searching }: ServerParts): Route[] {
   function change(asked: Asked, work: (tx: Tx, name: string) => void): SettingView {
     const name = asked.params.name ?? "";
     people.requireOperator(workspaceOf(asked));
@@ -37,9 +38,10 @@ export function serverRoutes({ store, people, options }: ServerParts): Route[] {
     {
       method: "GET",
       path: "/server",
-      run(asked): { settings: SettingView[] } {
+      run(asked): ServerView {
         people.requireOperator(workspaceOf(asked));
-        return { settings: options.list().map(viewOf) };
+        const { engine, reason } = searching();
+        return { settings: options.list().map(viewOf), search: { engine, ...(reason !== undefined && { reason }) } };
       },
     },
     {

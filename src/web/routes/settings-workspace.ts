@@ -10,6 +10,7 @@ import { type WorkspacesParts, workspacesRoutes } from "./settings-workspaces.ts
 
 export interface WorkspaceParts extends DomainsParts, MailboxesParts, OutboundParts, PeopleParts, WorkspacesParts {
   doctor: DoctorParts["doctor"];
+  searching: ServerParts["searching"];
   options: MailboxesParts["options"] & ServerParts["options"];
 }
 

@@ -6,6 +6,7 @@ import type {
   MailboxAdminView,
   MailboxesView,
   QueueView,
+  ServerView,
   SettingView,
   SuppressionView,
   UserView,
@@ -20,6 +21,7 @@ export type {
   LookView,
   MailboxAdminView,
   QueueEntryView,
+  ServerView,
   SettingView,
   UserView,
   WorkspaceEntryView,
@@ -59,7 +61,7 @@ export const doctorQuery = {
   refetchInterval: ({ state }: { state: { data?: DoctorView | undefined } }) =>
     state.data?.running ? WHILE_EXAMINING_MS : false,
 } as const;
-export const serverQuery = of<{ settings: SettingView[] }>("server");
+export const serverQuery = of<ServerView>("server");
 
 /** A domain with its records as the world sees them now. */
 export const recordsQuery = (id: string) =>

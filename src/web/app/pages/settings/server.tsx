@@ -1,7 +1,13 @@
 /** Limits and the other settings of the server: each with its meaning and default. */
 import { useQuery } from "@tanstack/react-query";
 import { useChange } from "../../lib/settings.ts";
-import { type SettingView, serverQuery, WORKSPACE, workspaceApi } from "../../lib/settings-workspace.ts";
+import {
+  type ServerView,
+  type SettingView,
+  serverQuery,
+  WORKSPACE,
+  workspaceApi,
+} from "../../lib/settings-workspace.ts";
 import { Button } from "../../parts/button.tsx";
 import { Field } from "../../parts/field.tsx";
 import { Form } from "../../parts/form.tsx";
@@ -36,7 +42,11 @@ export function ServerPage() {
       intro="They hold for every workspace of this server, at once, and can be set with mailroom settings as well."
     >
       {[...groups].map(([group, settings]) => (
-        <Panel key={group} title={TITLES[group] ?? group}>
+        <Panel
+          key={group}
+          title={TITLES[group] ?? group}
+          {...(group === "search" && { about: answeredBy(list.data.search) })}
+        >
           <Rows label={TITLES[group] ?? group}>
             {settings.map((setting) => (
               // Another value makes it another field, which shows it.
@@ -48,6 +58,11 @@ export function ServerPage() {
     </SettingsPage>
   );
 }
+
+const ENGINES = { fts5: "the embedded index", meilisearch: "Meilisearch" };
+
+const answeredBy = ({ engine, reason }: ServerView["search"]): string =>
+  `Searches are answered by ${ENGINES[engine]}${reason === undefined ? "" : `: ${reason}`}.`;
 
 function Setting({ setting: { name, value, default: preset, description } }: { setting: SettingView }) {
   const set = useChange(workspaceApi.set, { key: WORKSPACE, told: `${name} changed`, atForm: true });
