@@ -87,6 +87,37 @@ describe.skipIf(REAL === undefined)(`the real server${noReal}`, () => {
   const executable = REAL ?? "";
   journey(() => executable);
 
+  test("it answers searches; while it is down, the embedded index does", async () => {
+    const data = temporaryFolder();
+    settle({ data }, { "search.engine": "meilisearch", "search.meilisearchPath": executable });
+    const served = await serve({ data }, "--demo");
+    const answering = async (who: RegExp): Promise<void> => {
+      for (;;) {
+        const { search } = (await (await fetch(`${served.http}/healthz`)).json()) as { search: string };
+        if (who.test(search)) return;
+      }
+    };
+    const [apiKey] = /mr_\w+/.exec(served.stderr()) ?? [];
+    const found = async (): Promise<number> => {
+      const headers = { authorization: `Bearer ${apiKey}` };
+      const answer = await fetch(`${served.http}/api/v1/search?q=invoice`, { headers });
+      return ((await answer.json()) as { threads: unknown[] }).threads.length;
+    };
+    const before = await found();
+    expect(before).toBeGreaterThan(0);
+    await answering(/^meilisearch$/);
+    expect(await found()).toBe(before);
+    const first = readProcessState(data);
+    if (first?.pid === undefined) throw new Error("nothing runs");
+    process.kill(first.pid, "SIGKILL");
+    for (let now = first; !isRunning(now) || now.pid === first.pid; now = readProcessState(data) ?? first) {
+      expect(await found()).toBe(before);
+    }
+    await answering(/^meilisearch$/);
+    expect(await found()).toBe(before);
+    expect(await served.kill("SIGTERM")).toBe(0);
+  });
+
   async function started() {
     const rig = supervise({ "search.meilisearchPath": executable });
     rig.supervisor.start();
