@@ -89,7 +89,8 @@ describe.skipIf(REAL === undefined)(`the real server${noReal}`, () => {
 
   test("it answers searches; while it is down, the embedded index does", async () => {
     const data = temporaryFolder();
-    settle({ data }, { "search.engine": "meilisearch", "search.meilisearchPath": executable });
+    const rates = { "api.ipRequestsPerMinute": "1000000", "api.keyRequestsPerMinute": "1000000" };
+    settle({ data }, { "search.engine": "meilisearch", "search.meilisearchPath": executable, ...rates });
     const served = await serve({ data }, "--demo");
     const answering = async (who: RegExp): Promise<void> => {
       for (;;) {
