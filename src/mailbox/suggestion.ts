@@ -6,7 +6,14 @@
  * reaches, and never from a Bcc, which is neither in the index nor among the participants of a conversation.
  */
 import { AppError } from "../errors.ts";
-import { type Place, replaced, withOperatorsCorrected, wordsOf } from "../search/correction.ts";
+import {
+  labelPlacesOf,
+  type Place,
+  type Replacement,
+  replaced,
+  withOperatorsCorrected,
+  wordsOf,
+} from "../search/correction.ts";
 import type { SearchScope } from "../search/engine.ts";
 import { fold } from "../search/fold.ts";
 import { createKnownWords } from "../search/known-words.ts";
@@ -14,6 +21,7 @@ import { oneSlipFrom, slipsAllowed, slipsBetween } from "../search/near.ts";
 import { parseQuery, type Query, type TextField } from "../search/query.ts";
 import { prepared } from "../store/prepared.ts";
 import type { Store } from "../store/store.ts";
+import { labelKey } from "./labels.ts";
 
 /** Words that are corrected in one query, and looked at. */
 const MOST_CORRECTED = 2;
@@ -23,6 +31,8 @@ const MOST_NEAR = 4;
 const MOST_TRIED = 6;
 /** Conversations of all mailboxes together whose words are compared. */
 const LATEST = 800;
+/** Labels that are compared. */
+const MOST_LABELS = 1_000;
 /** How often a word must stand somewhere to count as much as any. */
 const OFTEN = 100;
 
@@ -31,6 +41,13 @@ const latest = prepared(({ $client: sqlite }) =>
     `SELECT subject, participants FROM threads INDEXED BY threads_by_time
      WHERE mailbox_id = ? AND folder NOT IN ('trash', 'spam')
      ORDER BY last_message_at DESC, seq DESC LIMIT ?`,
+  ),
+);
+
+const labels = prepared(({ $client: sqlite }) =>
+  sqlite.prepare<{ label: string }, [string]>(
+    `SELECT DISTINCT label FROM mailbox_labels
+     WHERE mailbox_id IN (SELECT value FROM json_each(?)) LIMIT ${MOST_LABELS}`,
   ),
 );
 
@@ -101,6 +118,26 @@ export function createSuggestions({ db }: Pick<Store, "db">): Suggest {
     return unknown;
   }
 
+  /** Labels that nothing in scope has, each with those in use that are near. */
+  function unknownLabels(q: string, { mailboxIds }: SearchScope) {
+    const asked = labelPlacesOf(q);
+    if (asked.length === 0) return [];
+    const inUse = labels(db)
+      .all(JSON.stringify(mailboxIds))
+      .map(({ label }) => label);
+    return asked
+      .filter(({ label }) => !inUse.some((known) => labelKey(known) === labelKey(label)))
+      .map(({ label, start, end, quoted }) => {
+        const most = slipsAllowed(label.length);
+        const near = inUse
+          .map((known) => ({ known, slips: slipsBetween(labelKey(label), labelKey(known), most) }))
+          .filter(({ known, slips }) => slips <= most && !/["“”„]/.test(known))
+          .sort((a, b) => a.slips - b.slips)
+          .map(({ known }) => (quoted || !/\s/.test(known) ? known : `"${known}"`));
+        return { start, end, near: () => near.slice(0, MOST_NEAR) };
+      });
+  }
+
   return async (q, scope, findsQuery) => {
     if (scope.mailboxIds.length === 0) return undefined;
     const finds = async (text: string): Promise<boolean> => {
@@ -110,16 +147,17 @@ export function createSuggestions({ db }: Pick<Store, "db">): Suggest {
     const corrected = withOperatorsCorrected(q);
     if (corrected !== undefined && (await finds(corrected))) return corrected;
     const base = corrected ?? q;
-    const unknown = await unknownWords(base, scope);
-    if (unknown.length === 0 || unknown.length > MOST_CORRECTED) return undefined;
-    // One place after another: each choice for the first with each for the second, the likelier ones first.
-    let tries: { rank: number; replacements: { start: number; end: number; text: string }[] }[] = [
-      { rank: 0, replacements: [] },
+    const places = [
+      ...unknownLabels(base, scope),
+      ...(await unknownWords(base, scope)).map((place) => ({ ...place, near: () => nearWords(place, scope) })),
     ];
-    for (const { start, end, ...place } of unknown) {
-      const near = await nearWords({ start, end, ...place }, scope);
+    if (places.length === 0 || places.length > MOST_CORRECTED) return undefined;
+    // Each choice for the first with each for the second, the likelier ones first.
+    let tries: { rank: number; replacements: Replacement[] }[] = [{ rank: 0, replacements: [] }];
+    for (const { start, end, near } of places) {
+      const choices = await near();
       tries = tries.flatMap(({ rank, replacements }) =>
-        near.map((text, i) => ({ rank: rank + i, replacements: [...replacements, { start, end, text }] })),
+        choices.map((text, i) => ({ rank: rank + i, replacements: [...replacements, { start, end, text }] })),
       );
     }
     for (const { replacements } of tries.toSorted((a, b) => a.rank - b.rank).slice(0, MOST_TRIED)) {

@@ -16,8 +16,16 @@ export interface Place {
   end: number;
 }
 
+/** A label that is searched for, as it was typed, and where. */
+export interface LabelPlace {
+  label: string;
+  start: number;
+  end: number;
+  quoted: boolean;
+}
+
 /** A piece of the query, and what is to stand there. */
-interface Replacement {
+export interface Replacement {
   start: number;
   end: number;
   text: string;
@@ -54,6 +62,11 @@ export function wordsOf(q: string): Place[] {
         })),
     );
 }
+
+export const labelPlacesOf = (q: string): LabelPlace[] =>
+  termsOf(q)
+    .filter(({ operator, negated, value }) => operator === "label" && !negated && value.trim() !== "")
+    .map(({ value, start, quoted }) => ({ label: value, start, end: start + value.length, quoted }));
 
 /** Of the words the nearest to one that is none of them, if it is near enough. */
 function nearestOf(word: string, words: readonly string[]): string | undefined {

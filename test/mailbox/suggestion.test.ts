@@ -16,7 +16,7 @@ async function seeded() {
   });
   const { threadId } = await receive({ from: "Größe <post@größe.example>", subject: "Größentabelle" });
   await receive({ from: "bo@remote.example", subject: "Lunch", text: "Invoice again? Shall we meet?" });
-  mailbox.update(alice, threadId, { starred: true });
+  mailbox.update(alice, threadId, { starred: true, addLabels: ["To do", "Billing"] });
   return seeded;
 }
 
@@ -50,6 +50,13 @@ describe("corrects", () => {
     ["form:anika", "from:annika"],
     // which finds something as it is
     ["-is:stared lunch", undefined],
+    // labels that are in use
+    ["label:biling", "label:Billing"],
+    ["lable:biling größentabelle", "label:Billing größentabelle"],
+    ['label:"to dp"', 'label:"To do"'],
+    ["label:to-do", 'label:"To do"'],
+    ["label:bilingual", undefined],
+    ["label:biling lunch", undefined],
     // a word that is known somewhere, but not there
     ["from:invioce", undefined],
     // both words are known, together they are not
@@ -112,11 +119,25 @@ test("no word of another workspace, of a mailbox out of reach, of trash or spam"
   await world.file(world.box(other, "eve@other.example", eve), { subject: "Kaleidoscope", text: "An ocelot." });
   const { threadId } = await world.file(box, { subject: "Rhododendron", text: "A pangolin." });
   world.mailbox.update(ann, threadId, { folder: "trash" });
+  for (const caller of [owner, eve]) {
+    const [thread] = (await world.mailbox.listThreads(caller, { limit: 1 })).threads;
+    world.mailbox.update(caller, thread?.id ?? "", { addLabels: ["Secretive"] });
+  }
 
-  const misspelt = ["palimpset", "sarcophagu", "from:xenja", "kaleidoscop", "ocelott", "rhododendrom", "pangolim"];
+  const misspelt = [
+    "label:secretiv",
+    "palimpset",
+    "sarcophagu",
+    "from:xenja",
+    "kaleidoscop",
+    "ocelott",
+    "rhododendrom",
+    "pangolim",
+  ];
   for (const q of misspelt) expect([q, await suggestionOf(world, ann, q)]).toEqual([q, undefined]);
   expect(await suggestionOf(world, ann, "pangolim", { folder: "trash" })).toBe("pangolin");
   expect(await suggestionOf(world, owner, "palimpset")).toBe("palimpsest");
+  expect(await suggestionOf(world, owner, "label:secretiv")).toBe("label:Secretive");
   expect(await suggestionOf(world, owner, "kaleidoscop")).toBeUndefined();
   world.grant(shared, ann, "view");
   expect(await suggestionOf(world, ann, "sarcophagu")).toBe("sarcophagus");

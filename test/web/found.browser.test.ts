@@ -85,7 +85,7 @@ describe.skipIf(!chromiumPresent)(`what a search found${chromiumNote}`, () => {
     const meant = page.getByRole("link", { name: "from:bea sycamore" });
     await meant.waitFor();
     expect(await page.getByRole("status").filter({ hasText: "Did you mean" }).textContent()).toContain(
-      "Nothing found for “form:bea sycamroe”.",
+      "Nothing found for “form:bea sycamroe”",
     );
     expect(await barriers(page)).toEqual([]);
     await meant.focus();

@@ -1,6 +1,6 @@
 /** The marks of a row's subject, from those of a message's subject. */
 import { expect, test } from "bun:test";
-import { foundMessage, markedSubject } from "../../../src/web/app/lib/found.ts";
+import { foundMessage, fromFirstMark, markedSubject } from "../../../src/web/app/lib/found.ts";
 
 const inSubject = (snippet: string, ...ranges: [number, number][]) => ({
   emailId: "msg_1",
@@ -38,4 +38,16 @@ test("a list without a search marks nothing and leads to no message", () => {
   expect(markedSubject({ subject: "Oak" })).toEqual([]);
   expect(foundMessage({})).toBe("");
   expect(foundMessage({ highlights: [inSubject("Oak", [0, 3])] })).toBe("msg_1");
+});
+
+test.each<[snippet: string, found: string, shown: string]>([
+  ["Oak boards", "boards", "Oak boards"],
+  ["Here are the boards of the oak we talked of", "talked", "…boards of the oak we talked of"],
+  ["Herearetheboardsoftheoakthatwe talked of", "talked", "…talked of"],
+  ["Herearetheboardsoftheoakthatwe-talked of", "talked", "Herearetheboardsoftheoakthatwe-talked of"],
+])("in a row, %p begins near %p", (snippet, found, shown) => {
+  const start = snippet.indexOf(found);
+  const near = fromFirstMark({ snippet, ranges: [[start, start + found.length]] });
+  expect(near.snippet).toBe(shown);
+  expect(near.ranges.map(([from, to]) => near.snippet.slice(from, to))).toEqual([found]);
 });

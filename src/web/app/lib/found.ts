@@ -18,3 +18,17 @@ export function markedSubject({ subject, highlights }: Pick<ThreadView, "subject
 
 /** Id of the message to begin with: the latest that was found; empty if none is known. */
 export const foundMessage = ({ highlights }: Pick<ThreadView, "highlights">): string => highlights?.[0]?.emailId ?? "";
+
+/** Units of a snippet that a row has room for before what was found. */
+const ROOM_BEFORE = 24;
+
+/** A snippet that begins shortly before what was found, so that a row which has no room for all of it shows that. */
+export function fromFirstMark<T extends { snippet: string; ranges: Ranges }>({ snippet, ranges }: T) {
+  const first = ranges[0]?.[0] ?? 0;
+  const space = snippet.indexOf(" ", first - ROOM_BEFORE);
+  if (first <= ROOM_BEFORE || space < 0 || space >= first) return { snippet, ranges };
+  return {
+    snippet: `…${snippet.slice(space + 1)}`,
+    ranges: ranges.map(([start = 0, end = 0]) => [start - space, end - space]),
+  };
+}

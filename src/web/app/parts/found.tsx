@@ -2,7 +2,7 @@
 import { Link } from "@tanstack/react-router";
 import { Paperclip, SearchX } from "lucide-react";
 import type { HighlightView, ThreadView } from "../lib/api.ts";
-import { markedSubject, type Ranges } from "../lib/found.ts";
+import { fromFirstMark, markedSubject, type Ranges } from "../lib/found.ts";
 import { Notice } from "./notice.tsx";
 
 /** A text with pieces of it marked. They are text nodes, whatever the text says. */
@@ -30,7 +30,8 @@ const NAME_OF: Partial<Record<HighlightView["field"], string>> = { from: "From",
 export function FoundText({ thread }: { thread: ThreadView }) {
   const highlight = thread.highlights?.find(({ field }) => field !== "subject");
   if (!highlight) return thread.snippet;
-  const { field, snippet, ranges } = highlight;
+  const { field } = highlight;
+  const { snippet, ranges } = fromFirstMark(highlight);
   return (
     <>
       {NAME_OF[field] !== undefined && `${NAME_OF[field]}: `}
@@ -67,12 +68,11 @@ export function NothingFound({
 }) {
   return (
     <div role="status" className="h-full">
-      <Notice icon={SearchX} title="Nothing found">
-        <p className="break-words">Nothing found for “{q}”.</p>
+      <Notice icon={SearchX} title={`Nothing found for “${q}”`}>
         {suggestion === undefined ? (
           <p>Every word has to match. Trash and spam are searched from within.</p>
         ) : (
-          <p className="mt-2 text-base text-ink">
+          <p className="text-base text-ink">
             Did you mean{" "}
             <Link
               to="/mail/$folder"

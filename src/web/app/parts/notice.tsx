@@ -8,7 +8,7 @@ export function Notice({ icon: Icon, title, children }: { icon: LucideIcon; titl
   return (
     <div className="flex h-full flex-col items-center justify-center gap-2 px-8 py-16 text-center">
       <Icon size={26} strokeWidth={1.4} className="text-muted" aria-hidden />
-      <p className="text-lg font-medium">{title}</p>
+      <p className="max-w-full text-lg font-medium break-words">{title}</p>
       <div className="max-w-72 text-sm text-balance text-muted">{children}</div>
     </div>
   );
