@@ -6,10 +6,10 @@
  * what lies beyond the bounds the highlights are left out.
  */
 import { createHighlighter, type Highlight, type SearchedMessage } from "../search/highlight.ts";
-import { createHits } from "../search/hits.ts";
+import { createHits, threadOf } from "../search/hits.ts";
 import type { Query } from "../search/query.ts";
 import { prepared } from "../store/prepared.ts";
-import type { Store } from "../store/store.ts";
+import type { Db, Store } from "../store/store.ts";
 
 export { HIGHLIGHT_FIELDS, LONGEST_SNIPPET } from "../search/highlight.ts";
 
@@ -26,28 +26,28 @@ const MOST_WORK = 256 * 1024;
 const MOST_WORK_OF_A_MESSAGE = 32 * 1024;
 const MOST_BYTES = 8 * 1024 * 1024;
 /** Other requests have their turn after as much of it. */
-const WORK_OF_A_TURN = 8 * 1024;
+const WORK_OF_A_TURN = 16 * 1024;
 const BYTES_OF_A_TURN = 512 * 1024;
 const MESSAGES_OF_A_TURN = 30;
 
-interface Row {
-  emailId: string;
-  subject: string;
-  from: string;
-  to: string;
-  cc: string;
-  /** Empty for one that has no room. */
-  text: string;
-  bytes: number;
-  filenames: string;
-}
+/** A message as JSON. */
+type Row = SearchedMessage & { seq: number; emailId: string };
 
+// As one string each: a row of its own costs more than what is in it.
 const statements = prepared(({ $client: sqlite }) => ({
-  message: sqlite.prepare<Row, [number, number]>(
-    `SELECT messages.id AS emailId, subject, "from", "to", cc, octet_length(text) AS bytes,
-       iif(octet_length(text) <= ?, text, '') AS text,
-       (SELECT json_group_array(filename ORDER BY position) FROM attachments WHERE message_seq = seq) AS filenames
-     FROM messages JOIN message_bodies ON message_seq = seq WHERE seq = ?`,
+  /** `seqs` and `bodies`, whose bodies are wanted, are JSON arrays. */
+  messages: sqlite.prepare<{ rows: string }, [bodies: string, seqs: string]>(
+    `SELECT json_group_array(json_object(
+       'seq', seq, 'emailId', messages.id, 'subject', subject,
+       'from', json("from"), 'to', json("to"), 'cc', json(cc),
+       'text', iif(seq IN (SELECT value FROM json_each(?)), text, ''),
+       'filenames', json((SELECT json_group_array(filename ORDER BY position) FROM attachments WHERE message_seq = seq)))
+     ) AS rows
+     FROM messages JOIN message_bodies ON message_seq = seq WHERE seq IN (SELECT value FROM json_each(?))`,
+  ),
+  sizes: sqlite.prepare<{ sizes: string }, [seqs: string]>(
+    `SELECT json_group_object(message_seq, octet_length(text)) AS sizes
+     FROM message_bodies WHERE message_seq IN (SELECT value FROM json_each(?))`,
   ),
   seqs: sqlite.prepare<{ seq: number }, [number]>("SELECT seq FROM messages WHERE thread_seq = ?"),
 }));
@@ -73,53 +73,66 @@ export function createHighlights({ db }: Pick<Store, "db">) {
     const result = new Map<number, HighlightView[]>(threads.map(({ seq }) => [seq, []]));
     const highlight = createHighlighter(query, words);
     if (!highlight) return result;
-    const findHits = hitsOf(query, words);
-    const hits = threads.map(({ seq, messageCount }) => ({
-      threadSeq: seq,
+    const several = threads.filter(({ messageCount }) => messageCount > 1).map(({ seq }) => seq);
+    const hits = hitsOf(query, words)(several, MOST_MESSAGES);
+    for (const { seq, messageCount } of threads) {
       // The only one it is.
-      messages:
-        messageCount === 1
-          ? statements(db)
-              .seqs.all(seq)
-              .map((row) => row.seq)
-          : findHits(seq, MOST_MESSAGES),
-    }));
-    let workLeft = MOST_WORK;
-    let bytesLeft = MOST_BYTES;
-    let turn = { work: workLeft, bytes: bytesLeft, messages: 0 };
+      if (messageCount === 1)
+        hits.set(
+          seq,
+          statements(db)
+            .seqs.all(seq)
+            .map((row) => row.seq),
+        );
+    }
     // One of each conversation, then the second of each: if there is not enough for all, it is for some of every one.
-    for (let place = 0; place < MOST_MESSAGES; place++) {
-      for (const { threadSeq, messages } of hits) {
-        const seq = messages[place];
-        const row = seq === undefined ? null : statements(db).message.get(bytesLeft, seq);
-        if (seq === undefined || !row || workLeft <= 0) continue;
-        bytesLeft -= row.text === "" ? 0 : row.bytes;
-        const { emailId } = row;
+    const seqs = Array.from({ length: MOST_MESSAGES }, (_, place) => place).flatMap((place) =>
+      threads.flatMap(({ seq }) => hits.get(seq)?.slice(place, place + 1) ?? []),
+    );
+    let workLeft = MOST_WORK;
+    for (const { messages, bodies } of turnsOf(db, seqs)) {
+      let workOfTurn = WORK_OF_A_TURN;
+      for (const { seq, emailId, ...message } of readMessages(db, messages, bodies)) {
         const given = Math.min(workLeft, MOST_WORK_OF_A_MESSAGE);
         const work = { left: given };
-        const highlights = highlight(searched(row), work);
+        const highlights = highlight(message, work);
+        result.get(threadOf(seq))?.push(...highlights.map((one) => ({ emailId, ...one })));
         workLeft -= given - work.left;
-        result.get(threadSeq)?.push(...highlights.map((one) => ({ emailId, ...one })));
-        turn.messages++;
-        if (
-          turn.work - workLeft > WORK_OF_A_TURN ||
-          turn.bytes - bytesLeft > BYTES_OF_A_TURN ||
-          turn.messages > MESSAGES_OF_A_TURN
-        ) {
-          await turnOfOthers();
-          turn = { work: workLeft, bytes: bytesLeft, messages: 0 };
-        }
+        workOfTurn -= given - work.left;
+        if (workLeft <= 0) return result;
+        if (workOfTurn > 0) continue;
+        await turnOfOthers();
+        workOfTurn = WORK_OF_A_TURN;
       }
+      await turnOfOthers();
     }
     return result;
   };
 }
 
-const searched = ({ subject, text, from, to, cc, filenames }: Row): SearchedMessage => ({
-  subject,
-  text,
-  from: JSON.parse(from),
-  to: JSON.parse(to),
-  cc: JSON.parse(cc),
-  filenames: JSON.parse(filenames),
-});
+/** Messages in portions that can be read at once, and those whose bodies are to be read, as far as MOST_BYTES go. */
+function* turnsOf(db: Db, seqs: readonly number[]): Generator<{ messages: number[]; bodies: number[] }> {
+  const sizes: Record<string, number> = JSON.parse(statements(db).sizes.get(JSON.stringify(seqs))?.sizes ?? "{}");
+  let bytesLeft = MOST_BYTES;
+  let turn = { messages: [] as number[], bodies: [] as number[], bytes: 0 };
+  for (const seq of seqs) {
+    const bytes = sizes[seq] ?? 0;
+    if (turn.messages.length === MESSAGES_OF_A_TURN || (turn.bytes > 0 && turn.bytes + bytes > BYTES_OF_A_TURN)) {
+      yield turn;
+      turn = { messages: [], bodies: [], bytes: 0 };
+    }
+    turn.messages.push(seq);
+    if (bytes > bytesLeft) continue;
+    turn.bodies.push(seq);
+    turn.bytes += bytes;
+    bytesLeft -= bytes;
+  }
+  if (turn.messages.length > 0) yield turn;
+}
+
+/** In the order of `seqs`; one that was deleted meanwhile is left out. */
+function readMessages(db: Db, seqs: readonly number[], bodies: readonly number[]): Row[] {
+  const { rows = "[]" } = statements(db).messages.get(JSON.stringify(bodies), JSON.stringify(seqs)) ?? {};
+  const bySeq = new Map((JSON.parse(rows) as Row[]).map((row) => [row.seq, row]));
+  return seqs.flatMap((seq) => bySeq.get(seq) ?? []);
+}
