@@ -16,8 +16,9 @@ const OWN_CHARSETS = /^\s*(?:(?:unicode-1-1-)?utf-7|iso-2022-jp\S*)\s*$/i;
 /** The characters of a text part; line breaks are \n, and there is none at the end. */
 export async function decodeText(buffer: Buffer, part: Part): Promise<string> {
   const charset = part.contentType.parameters.get("charset") ?? "";
-  // Octets that stand as they are need no decoder, and streams would take most of the time of a short message.
-  let text = isUnencoded(part) ? decodeCharset(buffer.subarray(part.start, part.end), charset) : undefined;
+  // Octets that stand as they are, or nearly, need no streams, which would take most of the time of a short message.
+  const octets = octetsOf(buffer.subarray(part.start, part.end), part);
+  let text = octets && decodeCharset(octets, charset);
   if (text === undefined && !OWN_CHARSETS.test(charset)) text = (await decodePart(buffer, part, "inline")).text;
   // Octets that are not of the charset they claim: mailparser gives up each of them, charset.ts finds another.
   if (text === undefined || (text.includes("\ufffd") && isUnlabelled(charset))) {
@@ -27,10 +28,26 @@ export async function decodeText(buffer: Buffer, part: Part): Promise<string> {
   return trimLineBreaks(cleanText(text).replace(/\r\n?/g, "\n"));
 }
 
-/** RFC 2045 §6.2: identity encodings; lines of format=flowed (RFC 3676) are to be joined. */
-function isUnencoded(part: Part): boolean {
+/**
+ * The octets of a text whose transfer encoding leaves text as it is or is quoted-printable (RFC 2045 §6.2, §6.7);
+ * undefined for another, and for lines of format=flowed (RFC 3676), which are to be joined.
+ */
+function octetsOf(content: Buffer, part: Part): Buffer | undefined {
+  if (part.contentType.parameters.has("format")) return undefined;
   const encoding = headerOf(part.header.fields, "content-transfer-encoding") ?? "";
-  return /^(?:7bit|8bit|binary|)$/i.test(encoding) && !part.contentType.parameters.has("format");
+  if (/^(?:7bit|8bit|binary|)$/i.test(encoding)) return content;
+  return /^quoted-printable$/i.test(encoding) ? decodeQuotedPrintable(content) : undefined;
+}
+
+/** What is not of the encoding stands for itself. */
+function decodeQuotedPrintable(content: Buffer): Buffer {
+  const octets = content
+    .toString("latin1")
+    // On its way, white space may have been put to the ends of lines. Looking behind keeps long runs of it cheap.
+    .replace(/(?<![\t ])[\t ]+$/gm, "")
+    .replace(/=(?:\r?\n|$)/g, "")
+    .replace(/=([\dA-F]{2})/gi, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)));
+  return Buffer.from(octets, "latin1");
 }
 
 interface DecodedPart {

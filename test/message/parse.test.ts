@@ -98,6 +98,12 @@ describe("text", () => {
       "caf=E9=\r\n!",
       "café!",
     ],
+    [
+      "quoted-printable: white space at ends of lines, small digits, and what is not of the encoding",
+      "text/plain; charset=utf-8\r\nContent-Transfer-Encoding: Quoted-Printable",
+      "J=c3=b6rg \t\r\n=3D=\r\n=20.  = =4 ==41 =ZZ= \r\nend=",
+      "Jörg\n= .  = =4 =A =ZZend",
+    ],
     ["utf-8, base64", "text/plain; charset=UTF-8\r\nContent-Transfer-Encoding: base64", "SsO2\r\ncmc=", "Jörg"],
     ["windows-1251", "text/plain; charset=windows-1251", "\xcf\xf0\xe8\xe2\xe5\xf2", "Привет"],
     ["koi8-r", 'text/plain; charset="koi8-r"', "\xf0\xd2\xc9\xd7\xc5\xd4", "Привет"],
