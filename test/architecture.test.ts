@@ -99,7 +99,7 @@ test("the reader of imports reads them", () => {
   expect(files.length).toBeGreaterThan(30);
   expect(imports.filter(isLocal).length).toBeGreaterThan(100);
   expect(imports).toContainEqual({ file: "store/schema.ts", specifier: "../message/address.ts" });
-  expect(imports).toContainEqual({ file: "store/store.ts", specifier: "drizzle-orm/bun-sqlite" });
+  expect(imports).toContainEqual({ file: "store/drizzle.ts", specifier: "drizzle-orm/bun-sqlite" });
 });
 
 test("every module of the tree stands in the table, and no other", () => {

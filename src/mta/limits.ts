@@ -38,14 +38,14 @@ type Owner = "mailbox" | "workspace";
  * before the first tells, however many lie between.
  */
 const windowOf = (owner: Owner) =>
-  `SELECT before, (SELECT max(${owner}_total) FROM outbound_messages WHERE ${owner}_id = ?1) - before AS taken
+  `SELECT before, (SELECT max(${owner}_total) FROM outbound_messages WHERE ${owner}_id = +?1) - before AS taken
    FROM (SELECT ${owner}_total - recipients AS before FROM outbound_messages
-         WHERE ${owner}_id = ?1 AND accepted_at > ?2 ORDER BY accepted_at, ${owner}_total LIMIT 1)`;
+         WHERE ${owner}_id = +?1 AND accepted_at > +?2 ORDER BY accepted_at, ${owner}_total LIMIT 1)`;
 
 /** The message with which the owner's total reached a number; messages of one instant leave the window together. */
 const reachedAt = (owner: Owner) =>
   `SELECT accepted_at AS acceptedAt FROM outbound_messages
-   WHERE ${owner}_id = ?1 AND ${owner}_total >= ?2 ORDER BY ${owner}_total LIMIT 1`;
+   WHERE ${owner}_id = +?1 AND ${owner}_total >= +?2 ORDER BY ${owner}_total LIMIT 1`;
 
 const statements = prepared((db) => {
   const capOf = (owner: Owner) => ({

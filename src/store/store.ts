@@ -7,16 +7,15 @@
 import { Database, SQLiteError } from "bun:sqlite";
 import { closeSync, existsSync, mkdirSync, openSync, statfsSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { drizzle } from "drizzle-orm/bun-sqlite";
 import { AppError, isUnavailable, unavailable } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { Runtime } from "../runtime.ts";
 import { type Blobs, openBlobs } from "./blobs.ts";
 import { claimFolder } from "./claim.ts";
+import { type Db, drizzleOver } from "./drizzle.ts";
 import { migrate } from "./migrate.ts";
-import * as schema from "./schema.ts";
 
-export type Db = ReturnType<typeof drizzle<typeof schema, Database>>;
+export type { Db };
 
 declare const inTransaction: unique symbol;
 /** The database inside a transaction. What writes takes one, so that it can only be called inside `transact`. */
@@ -171,7 +170,7 @@ export function openStore({
     throw new Error(`The data folder ${folder} cannot be used: ${reason}`, { cause: error });
   }
 
-  const db = drizzle(sqlite, { schema });
+  const db = drizzleOver(sqlite);
   const begin = sqlite.prepare("BEGIN IMMEDIATE");
   const commit = sqlite.prepare("COMMIT");
   const rollback = sqlite.prepare("ROLLBACK");

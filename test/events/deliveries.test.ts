@@ -188,7 +188,7 @@ test("no query reads its way through a table, however long the log", () => {
     expect(statements.length).toBeGreaterThanOrEqual(25);
     for (const statement of new Set(statements)) {
       // The first row of a table, in the order of its key.
-      if (/limit \?$/.test(statement) && !/where/.test(statement)) continue;
+      if (/limit \+\?$/.test(statement) && !/where/.test(statement)) continue;
       const count = Math.max(
         statement.split(/\?(?!\d)/).length - 1,
         ...[...statement.matchAll(/\?(\d)/g)].map(([, n]) => Number(n)),
