@@ -14,7 +14,7 @@ import type { Db, Store } from "../store/store.ts";
 import { createHighlights } from "./highlights.ts";
 import { labelKey, labelsOf, threadsLabelled } from "./labels.ts";
 import { mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
-import { intersectionOf, membershipOf } from "./sets.ts";
+import { countMembers, intersectionOf, membershipOf } from "./sets.ts";
 import { createSuggestions } from "./suggestion.ts";
 import { threadView } from "./thread-view.ts";
 import type { ListFolder, ThreadFilters, ThreadListView, ThreadView } from "./views.ts";
@@ -208,7 +208,7 @@ function narrowedPage(db: Db, asked: Asked, narrowing: Narrowing, from: Position
     positions.push(position);
     if (positions.length > limit) break;
   }
-  return { positions, unread: unreadSeqs(db, ids, selection).filter(isMember).length };
+  return { positions, unread: countMembers(unreadSeqs(db, ids, selection), isMember) };
 }
 
 /** The conversations at these positions as they are shown, in this order, each with its threads.seq. */

@@ -21,6 +21,13 @@ export function membershipOf(seqs: readonly number[]): (seq: number) => boolean 
   };
 }
 
+/** How many of the numbers are members. */
+export function countMembers(seqs: readonly number[], isMember: (seq: number) => boolean): number {
+  let count = 0;
+  for (const seq of seqs) if (isMember(seq)) count++;
+  return count;
+}
+
 /** The numbers that are in every list; undefined when there is no list. */
 export function intersectionOf(lists: readonly (readonly number[])[]): readonly number[] | undefined {
   const [smallest, ...others] = lists.toSorted((a, b) => a.length - b.length);

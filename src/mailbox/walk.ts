@@ -186,7 +186,7 @@ function seqsOf(db: Db, mailboxIds: readonly string[], sources: readonly Source[
     );
     for (const id of mailboxIds) found.push(JSON.parse(statement.get(id)?.seqs ?? "[]"));
   }
-  return found.flat();
+  return ([] as number[]).concat(...found);
 }
 
 /** Of the conversations given, the selected ones in these mailboxes, newest first. For few: each is looked up. */

@@ -1,4 +1,5 @@
 /** What every part of the benchmark uses: figures and how they are printed, timings, and a place to serve from. */
+import type { Database } from "bun:sqlite";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -83,4 +84,15 @@ export async function newPlace(name: string): Promise<{ place: Place; apiKey: st
     if (exitCode !== 0) throw new Error(stderr);
   }
   return { place, ...made };
+}
+
+/** Waits until the server has nothing left to merge in its index after so much mail at once: until it writes no more. */
+export async function settled(sqlite: Database): Promise<void> {
+  const version = (): unknown => sqlite.query("PRAGMA data_version").get();
+  for (let last = version(), quiet = 0; quiet < 20; quiet++) {
+    await Bun.sleep(100);
+    const now = version();
+    if (JSON.stringify(now) !== JSON.stringify(last)) quiet = 0;
+    last = now;
+  }
 }

@@ -39,6 +39,9 @@ export interface Words {
 
 const WORDS = vocabulary();
 
+/** The word of a rank from 0: of a text, it is about every 10.3 × (rank + 1)th word. */
+export const wordAt = (rank: number): string => WORDS[rank] ?? "the";
+
 export function words(seed: number): Words {
   const random = seeded(seed);
   const pick = (): string => WORDS[Math.floor(VOCABULARY_SIZE ** random()) - 1] ?? "the";

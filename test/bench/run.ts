@@ -3,19 +3,21 @@
  * compared between machines. It builds the executable and measures it from outside, as a child process, over loopback.
  *
  *   bun run bench                 everything (about five minutes, most of it making 100,000 messages)
- *   bun run bench ingest read     only the named parts: ingest, authentication, sending, webhooks, read, start, mcp, import
+ *   bun run bench ingest read     only the named parts: ingest, authentication, sending, webhooks, read, start, mcp, import,
+ *                                 search (a million messages with BENCH_MESSAGES=1000000)
  */
 import { Database } from "bun:sqlite";
 import { join } from "node:path";
 import { apiClient } from "../harness/api.ts";
 import { newSigner, signed } from "../harness/dkim-signer.ts";
 import { startDnsServer, type Zone } from "../harness/dns-server.ts";
-import { type Place, type Served, serve } from "../harness/process.ts";
-import { ADDRESS, cpuMs, median, newPlace, print, ROOT, residentMB, timings } from "./figures.ts";
+import { type Served, serve } from "../harness/process.ts";
+import { ADDRESS, cpuMs, median, newPlace, print, ROOT, residentMB, settled, timings } from "./figures.ts";
 import { messageMaker } from "./generator.ts";
 import { importing } from "./import.ts";
 import { mcp } from "./mcp.ts";
-import { COMMON_WORD, MESSAGES, PHRASE, RARE_WORD, seedMailbox } from "./seed.ts";
+import { search } from "./search.ts";
+import { COMMON_WORD, MESSAGES, PHRASE, RARE_WORD, seededPlace } from "./seed.ts";
 import { sending } from "./sending.ts";
 import { pump } from "./smtp-load.ts";
 import { webhooks } from "./webhooks.ts";
@@ -111,29 +113,11 @@ async function authentication(): Promise<void> {
   print({ figure: "the same, CPU a message", value: authenticated.cpu, unit: "ms", floor: without.cpu });
 }
 
-let seeded: { place: Place; apiKey: string } | undefined;
-
-/** One mailbox of 100,000 messages, made once a run. */
-async function seededPlace(): Promise<{ place: Place; apiKey: string }> {
-  if (!seeded) {
-    const made = await newPlace("seeded");
-    const started = performance.now();
-    await seedMailbox(made.place.data, made.mailboxId);
-    print({
-      figure: `filing ${MESSAGES} generated messages`,
-      value: MESSAGES / ((performance.now() - started) / 1_000),
-      unit: "messages/s",
-    });
-    seeded = made;
-  }
-  return seeded;
-}
-
 async function start(): Promise<void> {
   const empty = await newPlace("empty");
   for (const [label, place] of [
     ["an empty mailbox", empty.place],
-    ["100,000 messages", (await seededPlace()).place],
+    ["100,000 messages", (await seededPlace(MESSAGES)).place],
   ] as const) {
     const bare = await startTimes(async () => {
       const child = Bun.spawn([process.execPath, "-e", "console.log(1)"], { stdio: ["ignore", "pipe", "ignore"] });
@@ -164,19 +148,8 @@ async function startTimes(begin: () => Promise<unknown>): Promise<number> {
   return median(taken);
 }
 
-/** Waits until the server has nothing left to merge in its index after so much mail at once: until it writes no more. */
-async function settled(sqlite: Database): Promise<void> {
-  const version = (): unknown => sqlite.query("PRAGMA data_version").get();
-  for (let last = version(), quiet = 0; quiet < 20; quiet++) {
-    await Bun.sleep(100);
-    const now = version();
-    if (JSON.stringify(now) !== JSON.stringify(last)) quiet = 0;
-    last = now;
-  }
-}
-
 async function read(): Promise<void> {
-  const { place, apiKey } = await seededPlace();
+  const { place, apiKey } = await seededPlace(MESSAGES);
   const sqlite = new Database(join(place.data, "mailroom.db"), { readonly: true });
   const server: Served = await serve(place);
   await settled(sqlite);
@@ -232,7 +205,7 @@ async function read(): Promise<void> {
   await server.kill("SIGTERM");
 }
 
-const parts = { ingest, authentication, sending, webhooks, read, start, mcp, import: importing };
+const parts = { ingest, authentication, sending, webhooks, read, start, mcp, import: importing, search };
 const chosen = process.argv.slice(2);
 const unknown = chosen.find((name) => !Object.hasOwn(parts, name));
 if (unknown !== undefined) {

@@ -1,9 +1,13 @@
-/** A mailbox of 100,000 messages from a seed, parsed and filed by the program's own code. */
-import { createAppliance } from "../../src/appliance.ts";
-import { readConfig } from "../../src/config.ts";
-import { createLog } from "../../src/log.ts";
-import { prepareMessage } from "../../src/mailbox/prepare.ts";
+/**
+ * A mailbox of many messages from a seed: straight rows in large transactions, past the parser and the filing, or a
+ * million of them would take an hour. They are indexed by the program's own engine.
+ */
 import { systemRuntime } from "../../src/runtime.ts";
+import { foldDocument } from "../../src/search/fold.ts";
+import { createFts5Engine } from "../../src/search/fts5.ts";
+import { MESSAGES_PER_THREAD } from "../../src/store/schema.ts";
+import { openStore, type Store, type Tx } from "../../src/store/store.ts";
+import { newPlace, print } from "./figures.ts";
 import { words } from "./generator.ts";
 
 export const MESSAGES = 100_000;
@@ -14,51 +18,107 @@ export const RARE_WORD = "zanzibar";
 /** In one of a hundred. */
 export const PHRASE = "quarterly budget review";
 
-const BATCH = 200;
+/** Conversations of one commit. */
+const BATCH = 1_000;
 const LONG_THREAD = 50;
-const ME = "owner@example.test";
+const THREAD = 3;
+const ME = { email: "owner@example.test", name: "Owner" };
+const START = Date.UTC(2023, 0, 1);
+const INTERVAL_MS = 2 * 60_000;
 
-/** Message n: conversations of three, one of fifty; a sixth of them still unread. */
-function messageOf(n: number, { text, random }: ReturnType<typeof words>): string {
-  const long = n < LONG_THREAD;
-  const first = long ? 0 : n - ((n - LONG_THREAD) % 3);
-  const extras = [random() < 0.1 ? COMMON_WORD : "", random() < 0.0001 ? RARE_WORD : "", random() < 0.01 ? PHRASE : ""];
-  return [
-    `From: Person ${first % 911} <person${first % 911}@remote${first % 31}.example>`,
-    `To: Owner <${ME}>`,
-    `Subject: ${n === first ? "" : "Re: "}${long ? "longthread" : ""} ${words(first).text(30)}`,
-    `Message-ID: <seed-${n}@remote.example>`,
-    ...(n === first
-      ? []
-      : [`In-Reply-To: <seed-${first}@remote.example>`, `References: <seed-${first}@remote.example>`]),
-    `Date: ${new Date(Date.UTC(2023, 0, 1) + n * 15 * 60_000).toUTCString()}`,
-    "MIME-Version: 1.0",
-    "Content-Type: text/plain; charset=utf-8",
-    "",
-    `${text(300)}\r\n${extras.join(" ")}\r\n${text(300)}`,
-  ].join("\r\n");
+type Row = Record<string, string | number | null>;
+
+/** Inserts rows of one shape. */
+function inserter({ db }: Pick<Store, "db">, table: string): (row: Row) => void {
+  let statement: ReturnType<typeof db.$client.prepare> | undefined;
+  return (row) => {
+    const names = Object.keys(row);
+    statement ??= db.$client.prepare(
+      `INSERT INTO ${table} (${names.map((name) => `"${name}"`).join(", ")}) VALUES (${names.map(() => "?").join(", ")})`,
+    );
+    statement.run(...Object.values(row));
+  };
 }
 
-/** Fills the mailbox in the data folder. */
-export async function seedMailbox(data: string, mailboxId: string): Promise<void> {
-  const runtime = systemRuntime();
-  const config = readConfig({ MAILROOM_DATA: data, MAILROOM_LOG: "warn" });
-  const appliance = createAppliance(config, runtime, createLog("warn", runtime.now, console.error));
-  const generator = words(7);
-  for (let n = 0; n < MESSAGES; n += BATCH) {
-    const prepared = await Promise.all(
-      Array.from({ length: BATCH }, (_, i) =>
-        prepareMessage(Buffer.from(messageOf(n + i, generator)), appliance.store.blobs),
-      ),
-    );
-    appliance.store.transact((tx) => {
-      for (const message of prepared) {
-        appliance.mailbox.file(tx, { mailboxId, receivedOn: ME, message, now: runtime.now() });
-      }
+/** Fills the mailbox with conversations of three, the first of fifty; a sixth of them are unread. */
+function seedMailbox(data: string, mailboxId: string, messages: number): void {
+  const store = openStore({ folder: data, runtime: systemRuntime() });
+  const engine = createFts5Engine(store);
+  const { workspaceId } = store.db.$client
+    .query("SELECT workspace_id AS workspaceId FROM mailboxes WHERE id = ?")
+    .get(mailboxId) as { workspaceId: string };
+  const [insertThread, insertMessage, insertBody] = ["threads", "messages", "message_bodies"].map((table) =>
+    inserter(store, table),
+  ) as [(row: Row) => void, (row: Row) => void, (row: Row) => void];
+  const { text, random } = words(7);
+  const bodyText = (): string => {
+    const extras = [random() < 0.1 && COMMON_WORD, random() < 0.0001 && RARE_WORD, random() < 0.01 && PHRASE];
+    return `${text(300)}\n${extras.filter(Boolean).join(" ")}\n${text(300)}`;
+  };
+
+  let made = 0;
+  let thread = 0;
+  function putThread(tx: Tx): void {
+    const count = thread === 0 ? LONG_THREAD : THREAD;
+    const unread = thread % 6 === 0 ? 1 : 0;
+    const from = { email: `person${thread % 911}@remote${thread % 31}.example`, name: `Person ${thread % 911}` };
+    const subject = `${thread === 0 ? "longthread " : ""}${text(30)}`;
+    const texts = Array.from({ length: count }, bodyText);
+    const dateOf = (i: number): number => START + (made + i) * INTERVAL_MS;
+    const seq = ++thread;
+    const snippet = (texts.at(-1) ?? "").slice(0, 200);
+    insertThread({
+      ...{ seq, id: `thr_seeded${seq}`, mailbox_id: mailboxId, folder: "inbox", unread, starred: 0 },
+      ...{ last_message_at: dateOf(count - 1), has_attachments: 0, message_count: count, next_ordinal: count + 1 },
+      ...{ received_on: ME.email, subject, subject_key: subject, snippet, counterpart: JSON.stringify(from) },
+      participants: JSON.stringify([from, ME]),
+    });
+    for (const [i, body] of texts.entries()) {
+      const message = seq * MESSAGES_PER_THREAD + i + 1;
+      const number = made + i;
+      insertMessage({
+        ...{ seq: message, id: `msg_seeded${number}`, thread_seq: seq, mailbox_id: mailboxId, kind: "received" },
+        ...{ folder: "inbox", read: 1 - unread, date: dateOf(i), filed_at: dateOf(i) },
+        ...{ message_id: `<seed-${number}@remote.example>`, from: JSON.stringify(from), to: JSON.stringify([ME]) },
+        ...{ cc: "[]", bcc: "[]", reply_to: "[]", subject: `${i === 0 ? "" : "Re: "}${subject}` },
+        ...{
+          snippet: body.slice(0, 200),
+          received_on: ME.email,
+          size: body.length,
+          fingerprint: "",
+          has_attachments: 0,
+        },
+      });
+      insertBody({ message_seq: message, headers: "[]", text: body, sanitizer: 1 });
+      const document = foldDocument({ subject, text: body, from: [from], to: [ME], cc: [], filenames: [] });
+      engine.add(tx, message, { workspaceId, mailboxId }, document);
+    }
+    made += count;
+  }
+
+  while (made < messages) {
+    store.transact((tx) => {
+      for (let i = 0; i < BATCH && made < messages; i++) putThread(tx);
     });
   }
-  // As a person leaves a mailbox: most of it read.
-  appliance.store.db.$client.exec("UPDATE messages SET read = 1 WHERE thread_seq % 6 <> 0");
-  appliance.store.db.$client.exec("UPDATE threads SET unread = 0 WHERE seq % 6 <> 0");
-  appliance.close();
+  store.close();
+}
+
+const places = new Map<number, Awaited<ReturnType<typeof newPlace>>>();
+
+/** A place with one mailbox of so many messages, or a few more, made once a run. */
+export async function seededPlace(messages: number): Promise<Awaited<ReturnType<typeof newPlace>>> {
+  const known = places.get(messages);
+  if (known) return known;
+  const made = await newPlace(`seeded-${messages}`);
+  const started = performance.now();
+  seedMailbox(made.place.data, made.mailboxId, messages);
+  const seconds = (performance.now() - started) / 1_000;
+  print({
+    figure: `rows of ${messages} generated messages, with index`,
+    value: messages / seconds,
+    unit: "messages/s",
+  });
+  places.set(messages, made);
+  return made;
 }

@@ -1,0 +1,167 @@
+/**
+ * Search at scale: how fast mail is indexed, how soon a page of GET /search comes and the engine alone answers, and what
+ * the index takes on disk and in memory; with FTS5, and with Meilisearch where MEILISEARCH_BIN names one.
+ *
+ *   BENCH_MESSAGES=1000000 bun run bench search        (100,000 unless it says otherwise)
+ */
+import { Database } from "bun:sqlite";
+import { readdirSync, rmSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { systemRuntime } from "../../src/runtime.ts";
+import { createFts5Engine } from "../../src/search/fts5.ts";
+import { parseQuery } from "../../src/search/query.ts";
+import { openStore } from "../../src/store/store.ts";
+import { apiClient } from "../harness/api.ts";
+import { type Place, run, type Served, serve } from "../harness/process.ts";
+import { print, residentMB, settled, timings } from "./figures.ts";
+import { wordAt } from "./generator.ts";
+import { PHRASE, seededPlace } from "./seed.ts";
+
+const MESSAGES = Number(process.env.BENCH_MESSAGES ?? 100_000);
+const ROUNDS = 10;
+const AT_A_TIME = 20;
+
+/** Words of these ranks, so that no query is the one before. */
+const ranked = (from: number, step: number): string[] =>
+  Array.from({ length: AT_A_TIME }, (_, i) => wordAt(from + i * step));
+/** In about a tenth of the messages each, and in some of ten thousand. */
+const COMMON = ranked(75, 1);
+const RARE = ranked(20_000, 97);
+const person = (i: number): string => `person${37 * i}@remote${(37 * i) % 31}.example`;
+
+/** By kind. Dates are within what is seeded, whatever its number. */
+const QUERIES: Readonly<Record<string, readonly string[]>> = {
+  "a common word": COMMON,
+  "a rare word": RARE,
+  "a phrase": COMMON.map(
+    (_, i) =>
+      `"${PHRASE.split(" ")
+        .slice(i % 2)
+        .join(" ")}"`,
+  ),
+  "two common words": COMMON.map((word, i) => `${word} ${wordAt(95 + i)}`),
+  "a common word, unread": COMMON.map((word) => `${word} is:unread`),
+  "a common word, excluding another": COMMON.map((word, i) => `${word} -${wordAt(95 + i)}`),
+  "a common word since a day": COMMON.map((word) => `${word} after:2023-03-01`),
+  "a sender": COMMON.map((_, i) => `from:${person(i)}`),
+  "a sender and a common word": COMMON.map((word, i) => `from:${person(i)} ${word}`),
+};
+
+interface Seeded {
+  place: Place;
+  apiKey: string;
+  mailboxId: string;
+}
+
+async function printTimings(figure: string, queries: readonly string[], ask: (q: string) => unknown): Promise<void> {
+  let n = 0;
+  const [middle, p99] = await timings(
+    () => ask(queries[n++ % queries.length] as string),
+    ROUNDS * queries.length,
+    2 * queries.length,
+  );
+  const toReach = queries === COMMON ? { toReach: "p99 25 at a million" } : {};
+  print({ figure: `${figure}, median`, value: middle, unit: "ms" });
+  print({ figure: `${figure}, p99`, value: p99, unit: "ms", ...toReach });
+}
+
+async function printPages(engine: string, { http }: Served, apiKey: string): Promise<void> {
+  const api = apiClient(http, apiKey);
+  for (const [kind, queries] of Object.entries(QUERIES)) {
+    await printTimings(`/search with ${engine}, ${kind}`, queries, async (q) => {
+      const { status, body } = await api.get(`/search?q=${encodeURIComponent(q)}`);
+      if (status !== 200) throw new Error(`/search?q=${q} answered ${status} ${JSON.stringify(body)}`);
+    });
+  }
+}
+
+/** What the engine says in the process of the benchmark, beside the server. */
+async function printMatches({ place, mailboxId }: Seeded): Promise<void> {
+  const store = openStore({ folder: place.data, runtime: systemRuntime() });
+  const engine = createFts5Engine(store);
+  const { workspaceId } = store.db.$client
+    .query("SELECT workspace_id AS workspaceId FROM mailboxes WHERE id = ?")
+    .get(mailboxId) as { workspaceId: string };
+  const scope = { mailboxIds: [mailboxId], workspaceId };
+  for (const [kind, queries] of Object.entries(QUERIES)) {
+    await printTimings(`fts5 alone, ${kind}`, queries, (q) => engine.match(parseQuery(q), scope));
+  }
+  store.close();
+}
+
+/** Bytes of what can be searched for, as it is written. */
+const textBytes = (sqlite: Database): number =>
+  (
+    sqlite
+      .query(
+        `SELECT sum(octet_length(b.text) + octet_length(m.subject) + octet_length(m."from") + octet_length(m."to")) AS n
+         FROM messages m JOIN message_bodies b ON b.message_seq = m.seq`,
+      )
+      .get() as { n: number }
+  ).n;
+
+const pagesBytes = (sqlite: Database): number =>
+  (sqlite.query("SELECT sum(pgsize) AS n FROM dbstat WHERE name LIKE 'message_index%'").get() as { n: number }).n;
+
+const folderBytes = (folder: string): number =>
+  readdirSync(folder, { withFileTypes: true, recursive: true })
+    .filter((entry) => entry.isFile())
+    .reduce((sum, entry) => sum + statSync(join(entry.parentPath, entry.name)).blocks * 512, 0);
+
+function printDisk(engine: string, bytes: number, text: number): void {
+  const figure = `index of ${engine} for ${MESSAGES} messages, beside their text`;
+  print({ figure, value: bytes / 1e6, unit: "MB", floor: text / 1e6, toReach: "0.5 × the text" });
+}
+
+async function reindexed({ place }: Seeded): Promise<void> {
+  const started = performance.now();
+  const { exitCode, stderr } = await run(place, ["reindex"]);
+  if (exitCode !== 0) throw new Error(stderr);
+  const seconds = (performance.now() - started) / 1_000;
+  print({ figure: `fts5 indexing ${MESSAGES} stored messages`, value: MESSAGES / seconds, unit: "messages/s" });
+}
+
+async function withFts5(seeded: Seeded, sqlite: Database, text: number): Promise<void> {
+  await reindexed(seeded);
+  const server = await serve(seeded.place);
+  await settled(sqlite);
+  printDisk("fts5", pagesBytes(sqlite), text);
+  await printPages("fts5", server, seeded.apiKey);
+  print({ figure: "resident after searching with fts5", value: residentMB(server.pid), unit: "MB" });
+  await server.kill("SIGTERM");
+  await printMatches(seeded);
+}
+
+async function withMeilisearch(seeded: Seeded, text: number, executable: string): Promise<void> {
+  const { place } = seeded;
+  for (const [name, value] of [
+    ["search.meilisearchPath", executable],
+    ["search.engine", "meilisearch"],
+  ] as const) {
+    const { exitCode, stderr } = await run(place, ["settings", "set", name, value]);
+    if (exitCode !== 0) throw new Error(stderr);
+  }
+  const server = await serve(place);
+  const started = performance.now();
+  const engine = async (): Promise<unknown> =>
+    ((await (await fetch(`${server.http}/healthz`)).json()) as { search?: string }).search;
+  while ((await engine()) !== "meilisearch") await Bun.sleep(100);
+  const seconds = (performance.now() - started) / 1_000;
+  print({ figure: `meilisearch indexing ${MESSAGES} stored messages`, value: MESSAGES / seconds, unit: "messages/s" });
+  printDisk("meilisearch", folderBytes(join(place.data, "meilisearch")), text);
+  await printPages("meilisearch", server, seeded.apiKey);
+  print({ figure: "resident after searching with meilisearch", value: residentMB(server.pid), unit: "MB" });
+  await server.kill("SIGTERM");
+}
+
+export async function search(): Promise<void> {
+  const seeded = await seededPlace(MESSAGES);
+  const sqlite = new Database(join(seeded.place.data, "mailroom.db"), { readonly: true });
+  const text = textBytes(sqlite);
+  await withFts5(seeded, sqlite, text);
+  const executable = process.env.MEILISEARCH_BIN;
+  if (executable) await withMeilisearch(seeded, text, executable);
+  else console.error("MEILISEARCH_BIN names no executable: Meilisearch is not measured");
+  sqlite.close();
+  rmSync(seeded.place.data, { recursive: true });
+}
