@@ -216,6 +216,7 @@ export function testContract(open: OpenSeeded, { runs }: { runs: number }): void
       "shared",
       "",
       "-nothing",
+      "shared -nothing",
       '"shared word"',
       "after:1970-01-01",
       "before:1980-01-01 shared",
@@ -230,6 +231,7 @@ export function testContract(open: OpenSeeded, { runs }: { runs: number }): void
         expect(await search(q, { mailboxIds: ["mbx_a1"] })).toEqual(narrowed(["a1"]));
         expect(await search(q, { mailboxIds: ["mbx_a1", "mbx_b1"] })).toEqual(narrowed(["a1", "b1"]));
         expect(await search(q, { mailboxIds: ["mbx_b1"], workspaceId: "wsp_b" })).toEqual(narrowed(["b1"]));
+        expect(await search(q, { mailboxIds: ["mbx_a1", "mbx_a2", "mbx_b1"] })).toEqual(narrowed(["a1", "a2", "b1"]));
         expect(await search(q, { mailboxIds: ["mbx_a"] })).toEqual([]);
         expect(await search(q, { mailboxIds: [] })).toEqual([]);
       });

@@ -249,6 +249,14 @@ describe("get_thread", () => {
     }
   });
 
+  test("a message with none before it has all the room that is left", () => {
+    const long = message({ text: "words ".repeat(3_000) });
+    for (const messages of [[long], [long, message({ id: "msg_2" })]]) {
+      const { structured } = RENDERERS.getThread(detail(messages), {}, context());
+      expect((structured as unknown as Shown).messages[0]).toMatchObject({ text: long.text });
+    }
+  });
+
   test("the budget holds wherever the last message ends", () => {
     const answer = detail(numbered(60, (index) => "words ".repeat(30 + index)));
     for (let maxChars = LEAST_CHARS; maxChars < LEAST_CHARS + 900; maxChars += 7) {
