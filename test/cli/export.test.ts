@@ -22,7 +22,7 @@ test("it says what it wrote, and writes over nothing; another appliance takes it
     ...{ exitCode: 1, stderr: `mailroom: ${path} exists: name another file\n` },
   });
   expect(await to?.ask("import", ...OF, path)).toMatchObject({ imported: 2, skipped: 0, failed: 0 });
-}, 30_000);
+}, 120_000);
 
 test("wrong usage", async () => {
   const { say } = openTerminal();

@@ -83,4 +83,4 @@ test("beside a running server, killed in the middle and repeated: each message i
     ...{ n: COUNT, subjects: COUNT },
   });
   expect(sqlite.query("SELECT count(*) AS n FROM events").get()).toEqual({ n: 0 });
-}, 60_000);
+}, 120_000);

@@ -63,7 +63,7 @@ test("whatever is wrong, the index is as it was, also when nothing is", async ()
     expect([name, await ask("reindex")]).toEqual([name, { messages: 3 }]);
     expect([name, entriesOf(data)]).toEqual([name, entries]);
   }
-}, 30_000);
+}, 120_000);
 
 test("damaged beyond change, it is emptied first, which is said", async () => {
   const { data, say, entries } = await mailbox();
@@ -82,7 +82,7 @@ test("damaged beyond change, it is emptied first, which is said", async () => {
   expect({ exitCode, stdout: JSON.parse(stdout) }).toEqual({ exitCode: 0, stdout: { messages: 3 } });
   expect(stderr).toContain("damaged");
   expect(entriesOf(data)).toEqual(entries);
-}, 30_000);
+}, 120_000);
 
 test("interrupted, it says how far it is, and exits 1", async () => {
   const { data } = await mailbox();
@@ -91,7 +91,7 @@ test("interrupted, it says how far it is, and exits 1", async () => {
     exitCode: 1,
     stderr: expect.stringMatching(/of 3 messages; run it again/),
   });
-}, 30_000);
+}, 120_000);
 
 test("nothing is taken beside the options of all commands", async () => {
   expect((await openTerminal().say("reindex", "now")).exitCode).toBe(2);

@@ -7,6 +7,9 @@ import { createServer } from "node:net";
 import { type BrowserContext, type BrowserContextOptions, chromium } from "playwright-core";
 import { atEndOfFile } from "./end.ts";
 
+/** For what is waited for in a page: less than a test has, so that what did not come is told. */
+const PATIENCE_MS = 100_000;
+
 const EXECUTABLE = "/usr/bin/chromium";
 
 export const chromiumPresent = existsSync(EXECUTABLE);
@@ -55,7 +58,11 @@ async function launch() {
     proxy.close();
   };
   const proxied = { server: `http://127.0.0.1:${port}`, bypass: "127.0.0.1" };
-  const newContext = (options: BrowserContextOptions = {}) => browser.newContext({ ...options, proxy: proxied });
+  const newContext = async (options: BrowserContextOptions = {}) => {
+    const context = await browser.newContext({ ...options, proxy: proxied });
+    context.setDefaultTimeout(PATIENCE_MS);
+    return context;
+  };
   return { newContext, foreign, close };
 }
 

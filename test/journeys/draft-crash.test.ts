@@ -57,4 +57,4 @@ test("kill -9 between Send and sending neither loses nor doubles a message", asy
     ["kept"],
   ]);
   await second.kill("SIGKILL");
-}, 60_000);
+}, 120_000);

@@ -112,7 +112,7 @@ describe.skipIf(diskNote !== "")(`a full disk${diskNote}`, () => {
       ...{ integrity: "ok", messages: 2, subjects: 2, attachments: [ATTACHED_BYTES, ATTACHED_BYTES] },
     });
     expect(leftovers(place)).toEqual([]);
-  }, 60_000);
+  }, 120_000);
 
   test("an import stops, keeps what it has filed whole, and repeated with room again files each message once", async () => {
     const COUNT = 150;

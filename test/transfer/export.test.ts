@@ -140,7 +140,7 @@ test("imported on another appliance, it is the same mailbox, message by message"
   expect(after.rows).toEqual(before.rows);
   expect(after.conversations).toEqual(before.conversations);
   expect(after.usage).toEqual(before.usage);
-}, 30_000);
+}, 120_000);
 
 test("imported where it came from, nothing changes", async () => {
   const booted = await lived();
@@ -148,7 +148,7 @@ test("imported where it came from, nothing changes", async () => {
   const result = await importInto(booted, await exported(booted));
   expect(result).toMatchObject({ imported: 0, skipped: before.rows.length, failed: 0 });
   expect(await contentOf(booted)).toEqual(before);
-}, 30_000);
+}, 120_000);
 
 describe("Bcc", () => {
   const bccIn = (path: string) => readFileSync(path, "latin1").match(/^Bcc: .*$/gim) ?? [];

@@ -41,7 +41,7 @@ describe.skipIf(noDovecot !== undefined)(`Dovecot${noDovecot ? ` (skipped: ${noD
     dovecot.put("Rubbish", { "5:2,S": letter({ subject: "Thrown away" }) });
     dovecot.put("Work.Clients", { "6:2,S": letter({ subject: "Filed" }) });
     dovecot.put("Archive", { "7:2,S": letter({ subject: "Read", messageId: "<read@x>" }) });
-  }, 30_000);
+  }, 120_000);
 
   const account = (change: object = {}) => ({
     ...{ host: "localhost", port: dovecot.port, user: dovecot.user, password: dovecot.password, implicitTls: true },
@@ -92,13 +92,13 @@ describe.skipIf(noDovecot !== undefined)(`Dovecot${noDovecot ? ` (skipped: ${noD
       .body;
     expect(starred.map(({ subject }) => subject)).toEqual(["Starred, unread"]);
     expect(await importFrom(booted)).toMatchObject({ imported: 0, skipped: 7, failed: 0 });
-  }, 30_000);
+  }, 120_000);
 
   test("only the folders that are asked for", async () => {
     const booted = await boot();
     expect(await importFrom(booted, { folders: ["Work/Clients"] })).toMatchObject({ imported: 1, skipped: 0 });
     await expect(importFrom(booted, { folders: ["Nowhere"] })).rejects.toThrow("has no folder Nowhere");
-  }, 30_000);
+  }, 120_000);
 
   test("a message that is too large is told, and the others come", async () => {
     const booted = await boot();
@@ -112,7 +112,7 @@ describe.skipIf(noDovecot !== undefined)(`Dovecot${noDovecot ? ` (skipped: ${noD
       ...{ place: "message 1", reason: expect.stringMatching(/^too large: 70\d{3} bytes$/) },
     });
     expect(await listed(booted)).toEqual([["Small", "archive", "inbound", true]]);
-  }, 30_000);
+  }, 120_000);
 
   test("a connection that is lost is made again, and nothing comes twice", async () => {
     const booted = await boot();
@@ -135,14 +135,14 @@ describe.skipIf(noDovecot !== undefined)(`Dovecot${noDovecot ? ` (skipped: ${noD
     expect(lost).toEqual(["connection lost, and made again"]);
     expect(result).toMatchObject({ imported: count, failed: 0 });
     expect((await listed(booted)).length).toBe(count);
-  }, 60_000);
+  }, 120_000);
 
   test("a certificate for another name than the one that was asked for", async () => {
     const booted = await boot();
     await expect(importFrom(booted, { account: account({ host: "127.0.0.1" }) })).rejects.toThrow(
       /^127\.0\.0\.1 does not work: .*(altnames|certificate|ERR_TLS|IP)/i,
     );
-  }, 30_000);
+  }, 120_000);
 
   test("a server that hangs up at the same message each time is given up", async () => {
     const booted = await boot();
@@ -152,7 +152,7 @@ describe.skipIf(noDovecot !== undefined)(`Dovecot${noDovecot ? ` (skipped: ${noD
     // Before it comes, the one that is here already is found.
     const hangUp = async () => dovecot.cut();
     await expect(importFrom(booted, { folders: ["Broken"] }, hangUp)).rejects.toThrow("does not work");
-  }, 60_000);
+  }, 120_000);
 
   test("a wrong password, and a certificate that nobody vouches for", async () => {
     const booted = await boot();
@@ -162,5 +162,5 @@ describe.skipIf(noDovecot !== undefined)(`Dovecot${noDovecot ? ` (skipped: ${noD
     await expect(importFrom(booted, { runtime: { setTimer: () => () => {} } })).rejects.toThrow(
       /localhost does not work: .*(self.signed|verify|certificate)/i,
     );
-  }, 30_000);
+  }, 120_000);
 });

@@ -86,7 +86,6 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     await mailer(booted.mx).send({ from: "bea@remote.example", to: ALICE }, MAIL.join("\n"));
     await booted.api.post("/send", { from: ALICE, to: `Bob Benn <${BOB}>`, subject: "Before", text: "x" });
     page = await (await (await openBrowser()).newContext()).newPage();
-    page.setDefaultTimeout(20_000);
     page.on("pageerror", (error) => complaints.push(error.message));
     page.on("console", (message) => {
       if (/Content.Security|Trusted|violates/i.test(message.text())) complaints.push(message.text());
@@ -97,11 +96,11 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     await page.getByLabel("Password").fill(PASSWORD);
     await page.getByLabel("Password").press("Enter");
     await conversations().waitFor();
-  }, 90_000);
+  }, 120_000);
   beforeEach(async () => {
     await page.goto(`${booted.http}/mail/inbox`);
     await conversations().waitFor();
-  }, 30_000);
+  }, 120_000);
 
   test("a new message: whom to is suggested, a file is attached, the keyboard sends it", async () => {
     await page.keyboard.press("c");
@@ -127,7 +126,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
       to: [{ email: BOB }],
       attachments: [{ filename: '<img src=x onerror="x()">.txt', size: 5 }],
     });
-  }, 60_000);
+  }, 120_000);
 
   test("what is no address, and what is too large, is told before it is sent", async () => {
     const { appliance } = booted;
@@ -151,7 +150,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     set("26214400");
     await box.getByRole("button", { name: "Discard" }).click();
     await box.waitFor({ state: "hidden" });
-  }, 60_000);
+  }, 120_000);
 
   test("what is written is saved while it is typed, is there after the page was closed, and is discarded", async () => {
     await page.keyboard.press("c");
@@ -172,7 +171,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     await draft.getByRole("button", { name: "Discard" }).click();
     await page.getByText("Nothing here").waitFor();
     expect(await threadsIn("drafts")).toEqual([]);
-  }, 60_000);
+  }, 120_000);
 
   test("a draft that was changed elsewhere is told, and nothing is lost", async () => {
     await page.keyboard.press("c");
@@ -196,7 +195,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     await box.getByRole("button", { name: "Save and close" }).click();
     expect((await threadsIn("drafts")).map(({ snippet }) => snippet).sort()).toEqual(["Mine", "Theirs"]);
     for (const { id } of await threadsIn("drafts")) await booted.api.patch(`/threads/${id}`, { folder: "trash" });
-  }, 60_000);
+  }, 120_000);
 
   test.each(["text", "HTML"])(
     "%s that could not be saved when it was left is open again, and saved then",
@@ -251,7 +250,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     const [thread] = (await threadsIn("inbox")).filter(({ subject }) => subject === "Oak boards");
     expect(await lastSent()).toMatchObject({ text: "Friday it is.", threadId: thread?.id });
     await page.getByRole("article", { name: "Message of Alice" }).waitFor();
-  }, 60_000);
+  }, 120_000);
 
   test("an agent's draft stands in the conversation, says whose, and is sent as it was edited, HTML and all", async () => {
     const [thread] = (await threadsIn("inbox")).filter(({ subject }) => subject === "Oak boards");
@@ -282,7 +281,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     );
     expect(sent).toMatchObject({ to: [{ email: BOB }], threadId: thread?.id });
     expect(sent.bcc).toBeUndefined();
-  }, 60_000);
+  }, 120_000);
 
   test("what is forwarded brings its HTML and its files; closed as it came, it leaves no draft", async () => {
     const before = await threadsIn("drafts");
@@ -297,7 +296,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
       .getByRole("button", { name: "Bea Brand" })
       .waitFor();
     await expectEventually(async () => (await threadsIn("drafts")).length, before.length);
-  }, 60_000);
+  }, 120_000);
 
   test("the newest message is forwarded with a few words on top", async () => {
     const { messages } = (await booted.api.get<{ messages: Message[] }>(`/threads/${(await lastSent()).threadId}`))
@@ -322,7 +321,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     expect(sent.html).toContain("For you");
     expect(sent.html).toContain('<td bgcolor="#ccffee">12</td>');
     expect(sent.text).toContain("From: Bea Brand <bea@remote.example>");
-  }, 60_000);
+  }, 120_000);
 
   test("what was refused when it was due says why, when the draft is opened", async () => {
     await page.keyboard.press("c");
@@ -340,7 +339,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
     await region("Draft")
       .getByText(/It was not sent\..*an audit/)
       .waitFor();
-  }, 60_000);
+  }, 120_000);
 
   test("and in all that nothing failed, nor tried what the policy forbids", () => {
     expect(complaints).toEqual([]);

@@ -15,7 +15,6 @@ describe.skipIf(!chromiumPresent)(`the first run${chromiumNote}`, () => {
   beforeAll(async () => {
     booted = await bootEmpty();
     page = await (await (await openBrowser()).newContext()).newPage();
-    page.setDefaultTimeout(60_000);
     page.on("pageerror", (error) => complaints.push(error.message));
     page.on("console", (message) => {
       if (/Content.Security|Trusted|violates/i.test(message.text())) complaints.push(message.text());

@@ -45,21 +45,21 @@ describe("setting up", () => {
     expect((await browser.get("/setup")).body).toEqual({ due: false });
     expect([(await check()).status, (await make({ workspace: "Again" })).status]).toEqual([409, 409]);
     expect(people.listWorkspaces()).toHaveLength(1);
-  }, 60_000);
+  }, 120_000);
 
   test("two at once make one workspace", async () => {
     const { booted, make } = await start();
     const statuses = (await Promise.all([make(), make({ workspace: "Second" })])).map(({ status }) => status);
     expect(statuses.sort()).toEqual([200, 409]);
     expect(booted.appliance.people.listWorkspaces()).toHaveLength(1);
-  }, 60_000);
+  }, 120_000);
 
   test("after the command has, is refused to who has the token", async () => {
     const { booted, browser, check, make } = await start();
     await setUp(booted.appliance, GIVEN);
     expect([(await check()).status, (await make()).status]).toEqual([409, 409]);
     expect((await browser.get("/setup")).body).toEqual({ due: false });
-  }, 60_000);
+  }, 120_000);
 
   test.each([
     [{ domain: "acme" }, /"acme" is not a domain/],

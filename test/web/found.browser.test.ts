@@ -43,7 +43,6 @@ describe.skipIf(!chromiumPresent)(`what a search found${chromiumNote}`, () => {
       await booted.api.patch(`/threads/${id}`, { unread: false });
     }
     page = await (await (await openBrowser()).newContext()).newPage();
-    page.setDefaultTimeout(30_000);
     page.on("pageerror", (error) => complaints.push(error.message));
     page.on("dialog", (dialog) => {
       complaints.push(dialog.message());

@@ -149,7 +149,6 @@ describe.skipIf(!chromiumPresent)(`hostile mail in the app${chromiumNote}${corpu
     }
     const watched = await openBrowser();
     page = await (await watched.newContext()).newPage();
-    page.setDefaultTimeout(30_000);
     page.on("dialog", (dialog) => {
       seen.push(`dialog ${dialog.message()}`);
       void dialog.dismiss();

@@ -23,7 +23,6 @@ const complaints: string[] = [];
 
 async function newPage(): Promise<Page> {
   const opened = await (await (await openBrowser()).newContext()).newPage();
-  opened.setDefaultTimeout(60_000);
   opened.on("pageerror", (error) => complaints.push(error.message));
   opened.on("console", (message) => {
     if (/Content.Security|Trusted|violates/i.test(message.text())) complaints.push(message.text());

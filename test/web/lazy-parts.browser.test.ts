@@ -33,17 +33,16 @@ describe.skipIf(!chromiumPresent)(`parts of the app${chromiumNote}`, () => {
       text: await (await fetch(booted.http + path)).text(),
     }));
     settings = (await Promise.all(scripts)).find(({ text }) => text.includes("Remove this mailbox"))?.path ?? "";
-  }, 60_000);
+  }, 120_000);
 
   beforeEach(async () => {
     await context?.close();
     context = await (await openBrowser()).newContext();
     page = await context.newPage();
-    page.setDefaultTimeout(10_000);
     await page.goto(`${booted.http}/sign-in`);
     await page.getByLabel("Email address").fill(ALICE);
     await page.getByLabel("Password").fill(PASSWORD);
-  }, 30_000);
+  }, 120_000);
   const signIn = async () => {
     await page.getByLabel("Password").press("Enter");
     await mail().waitFor();
@@ -58,7 +57,7 @@ describe.skipIf(!chromiumPresent)(`parts of the app${chromiumNote}`, () => {
     const loaded = page.waitForResponse((answer) => answer.url().endsWith(settings));
     await signIn();
     expect((await loaded).status()).toBe(200);
-  }, 30_000);
+  }, 120_000);
 
   test("that the upgraded server has no more load the page anew, once, and what was written is saved", async () => {
     await lose(settings);
@@ -77,7 +76,7 @@ describe.skipIf(!chromiumPresent)(`parts of the app${chromiumNote}`, () => {
     await page.getByRole("heading", { name: "Profile" }).waitFor();
     expect(loads).toBe(1);
     expect((await drafts()).threads.map(({ subject }) => subject)).toEqual(["Before the upgrade"]);
-  }, 30_000);
+  }, 120_000);
 
   test("that cannot be loaded say so, and are there when they are tried again", async () => {
     await lose(settings);
@@ -87,5 +86,5 @@ describe.skipIf(!chromiumPresent)(`parts of the app${chromiumNote}`, () => {
     await page.unroute(`**${settings}`);
     await page.getByRole("button", { name: "Try again" }).click();
     await page.getByRole("heading", { name: "Profile" }).waitFor();
-  }, 30_000);
+  }, 120_000);
 });

@@ -37,12 +37,11 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     await deliver("Oak boards", "They come on Friday. A zebra brings them.");
     await deliver("Lamps", "Do you engrave lamps?");
     page = await (await (await openBrowser()).newContext()).newPage();
-    page.setDefaultTimeout(10_000);
     page.on("pageerror", (error) => complaints.push(error.message));
     page.on("console", (message) => {
       if (/Content.Security|Trusted|violates/i.test(message.text())) complaints.push(message.text());
     });
-  }, 60_000);
+  }, 120_000);
 
   test("a wrong password is told, the right one opens the inbox", async () => {
     await page.goto(`${booted.http}/mail/inbox`);
@@ -57,7 +56,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     expect(await conversations().getByRole("link").count()).toBe(2);
     expect(await page.getByRole("main").getByText("No conversation is open").isVisible()).toBe(true);
     expect(await folderLink("Inbox").textContent()).toBe("Inbox2 unread");
-  }, 30_000);
+  }, 120_000);
 
   test("a conversation that is opened is read", async () => {
     await conversations().getByRole("link", { name: "Oak boards" }).click();
@@ -67,7 +66,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     await page.getByText("Inbox1 unread", { exact: true }).or(folderLink("Inbox")).first().waitFor();
     const { body } = await booted.api.get<{ unread: number }>("/threads");
     expect(body.unread).toBe(1);
-  }, 30_000);
+  }, 120_000);
 
   test("a search finds it, by the keyboard alone", async () => {
     await page.keyboard.press("u");
@@ -79,7 +78,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     expect(await conversations().getByRole("link").count()).toBe(1);
     await page.getByRole("button", { name: "Clear search" }).click();
     await conversations().getByRole("link", { name: "Lamps" }).waitFor();
-  }, 30_000);
+  }, 120_000);
 
   test("e archives, Undo brings it back", async () => {
     await conversations().getByRole("link", { name: "Lamps" }).click();
@@ -90,7 +89,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     await page.getByRole("button", { name: "Undo" }).click();
     await conversations().getByRole("link", { name: "Lamps" }).waitFor();
     expect(await folderOf("Lamps")).toBe("inbox");
-  }, 30_000);
+  }, 120_000);
 
   test("an answer goes to who wrote, and stands in the conversation", async () => {
     await conversations().getByRole("link", { name: "Oak boards" }).click();
@@ -112,7 +111,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     );
     expect(body.messages[0]?.to).toEqual([{ email: "bea@remote.example", name: "Bea Brand" }]);
     expect(body.messages[0]?.bodyText).toStartWith("Friday it is.");
-  }, 30_000);
+  }, 120_000);
 
   test("an agent's draft is reviewed, with its Bcc, changed and sent", async () => {
     const { body: found } = await booted.api.get<{ threads: { id: string }[] }>("/search?q=lamps");
@@ -133,7 +132,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     const { body } = await booted.api.get<{ messages: { bodyText: string }[] }>("/messages?direction=outbound");
     expect(body.messages[0]?.bodyText).toStartWith("We do, on oak.");
     await folderLink("Inbox").click();
-  }, 30_000);
+  }, 120_000);
 
   test("new mail appears without reloading", async () => {
     await page.keyboard.press("u");
@@ -141,7 +140,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     // Pages are told some four times a second at most, by the appliance's clock.
     await booted.advance(1_000);
     await conversations().getByRole("link", { name: "News of the lamps" }).waitFor();
-  }, 30_000);
+  }, 120_000);
 
   test("markup in a subject and a name is text", async () => {
     const markup = `<img src=x onerror="document.title='ran'">`;
@@ -153,7 +152,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     await conversations().getByRole("link", { name: markup }).first().click();
     await page.getByRole("heading", { name: markup }).waitFor();
     expect(await page.locator("img").count()).toBe(0);
-  }, 30_000);
+  }, 120_000);
 
   test("on a phone, list and conversation take turns, and folders lie over the list", async () => {
     await page.setViewportSize({ width: 390, height: 780 });
@@ -168,7 +167,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     expect(await folderLink("Inbox").isVisible()).toBe(false);
     expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(390);
     await page.setViewportSize({ width: 1280, height: 800 });
-  }, 30_000);
+  }, 120_000);
 
   test("signing out ends it", async () => {
     await page.getByRole("button", { name: /^Account of Alice/ }).click();
@@ -176,7 +175,7 @@ describe.skipIf(!chromiumPresent)(`the app${chromiumNote}`, () => {
     await page.getByRole("heading", { name: "Sign in to Mailroom" }).waitFor();
     await page.goto(`${booted.http}/mail/inbox`);
     await page.getByRole("heading", { name: "Sign in to Mailroom" }).waitFor();
-  }, 30_000);
+  }, 120_000);
 
   test("and in all that nothing failed, nor tried what the policy forbids", () => {
     expect(complaints).toEqual([]);

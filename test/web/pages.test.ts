@@ -9,7 +9,7 @@ const MOST_BYTES = 200_000;
 let booted: Booted;
 beforeAll(async () => {
   booted = await boot();
-}, 60_000);
+}, 120_000);
 
 const get = (path: string, init: RequestInit = {}) => fetch(booted.http + path, init);
 

@@ -85,7 +85,6 @@ describe.skipIf(!chromiumPresent)(`reading${chromiumNote}`, () => {
     };
     for (let n = 1; n <= 6; n++) await deliver({ subject: `Letter ${n}` });
     page = await (await (await openBrowser()).newContext()).newPage();
-    page.setDefaultTimeout(30_000);
     page.on("pageerror", (error) => complaints.push(error.message));
     page.on("console", (message) => {
       if (/Content.Security|Trusted|violates/i.test(message.text())) complaints.push(message.text());

@@ -15,13 +15,12 @@ describe.skipIf(!chromiumPresent)(`the API reference${chromiumNote}`, () => {
   beforeAll(async () => {
     url = `${(await boot()).http}/api/docs`;
     page = await (await (await openBrowser()).newContext()).newPage();
-    page.setDefaultTimeout(10_000);
     page.on("pageerror", (error) => complaints.push(error.message));
     page.on("console", (message) => {
       if (/Content.Security|Trusted|violates/i.test(message.text())) complaints.push(message.text());
     });
     await page.goto(url);
-  }, 60_000);
+  }, 120_000);
 
   test("has no barrier, and finds as one types", async () => {
     expect(await barriers(page)).toEqual([]);
@@ -41,7 +40,7 @@ describe.skipIf(!chromiumPresent)(`the API reference${chromiumNote}`, () => {
     await page.keyboard.press("Enter");
     await page.waitForURL(`${url}#sendEmail`);
     expect(await sections()).toEqual(everything);
-  }, 30_000);
+  }, 120_000);
 
   test("copies a command, and says where one is", async () => {
     await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
@@ -51,7 +50,7 @@ describe.skipIf(!chromiumPresent)(`the API reference${chromiumNote}`, () => {
     await section.getByRole("button", { name: "Copy: Request" }).click();
     await section.getByText("Copied").waitFor();
     expect(await page.evaluate<string>("navigator.clipboard.readText()")).toStartWith("curl ");
-  }, 30_000);
+  }, 120_000);
 
   test("fits a phone in the dark, its contents behind a button", async () => {
     await page.setViewportSize({ width: 390, height: 780 });
@@ -62,7 +61,7 @@ describe.skipIf(!chromiumPresent)(`the API reference${chromiumNote}`, () => {
     await page.getByRole("button", { name: "Contents" }).click();
     await contents().getByRole("link", { name: "getThread" }).click();
     await contents().waitFor({ state: "hidden" });
-  }, 30_000);
+  }, 120_000);
 
   test("can be read without scripts", async () => {
     const plain = await (await (await openBrowser()).newContext({ javaScriptEnabled: false })).newPage();
@@ -72,5 +71,5 @@ describe.skipIf(!chromiumPresent)(`the API reference${chromiumNote}`, () => {
     expect(plain.url()).toBe(`${url}#sendEmail`);
     expect(await plain.getByRole("searchbox").count()).toBe(0);
     expect(complaints).toEqual([]);
-  }, 30_000);
+  }, 120_000);
 });

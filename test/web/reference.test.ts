@@ -18,7 +18,7 @@ let html: string;
 beforeAll(async () => {
   booted = await boot();
   html = await (await get("/api/docs")).text();
-}, 60_000);
+}, 120_000);
 
 const get = (path: string, init: RequestInit = {}) => fetch(booted.http + path, init);
 const all = (pattern: RegExp): string[] => [...html.matchAll(pattern)].map(([, found = ""]) => found);

@@ -8,7 +8,6 @@ import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.
 const ALICE = "alice@example.test";
 
 async function signIn(page: Page, origin: string): Promise<void> {
-  page.setDefaultTimeout(60_000);
   await page.goto(`${origin}/sign-in`);
   await page.getByLabel("Email address").fill(ALICE);
   await page.getByLabel("Password").fill(PASSWORD);

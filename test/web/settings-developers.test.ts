@@ -28,7 +28,7 @@ beforeAll(async () => {
   });
   for (const id of [booted.owner.userId, ...ids]) await setPassword(booted, id);
   [alice, bob, carol] = await Promise.all([signIn(booted, ALICE), signIn(booted, BOB), signIn(booted, CAROL)]);
-}, 30_000);
+}, 120_000);
 
 const statusOf = async (asked: Promise<{ status: number }>) => (await asked).status;
 
@@ -82,7 +82,7 @@ describe("one's own profile", () => {
     expect([await statusOf(here.get("/me")), await statusOf(elsewhere.get("/me"))]).toEqual([200, 401]);
     const signedIn = (password: string) => statusOf(page(booted).send("POST", "/sign-in", { email, password }));
     expect([await signedIn("new one"), await signedIn("correct horse battery staple")]).toEqual([204, 401]);
-  }, 20_000);
+  }, 120_000);
 });
 
 test("guessing the present password is slowed, as at the door", async () => {
@@ -102,7 +102,7 @@ test("guessing the present password is slowed, as at the door", async () => {
   expect(told).toBe(false);
   await slow.advance(2_000);
   expect(await last).toBe(403);
-}, 30_000);
+}, 120_000);
 
 interface Keys {
   scopes: string[];

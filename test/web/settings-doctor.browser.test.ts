@@ -36,7 +36,6 @@ describe.skipIf(!chromiumPresent)(`the doctor in the settings${chromiumNote}`, (
     booted = await boot({}, undefined, { checks });
     await setPassword(booted, booted.owner.userId);
     page = await (await (await openBrowser()).newContext()).newPage();
-    page.setDefaultTimeout(10_000);
     await page.goto(`${booted.http}/sign-in?to=/settings/doctor`);
     await page.getByLabel("Email address").fill("alice@example.test");
     await page.getByLabel("Password").fill(PASSWORD);
