@@ -13,7 +13,7 @@ import {
   type Settings,
 } from "meilisearch";
 import type { Place } from "./connection.ts";
-import { MARK_ID, type MessageDocument } from "./documents.ts";
+import { MARK_ID, type MarkDocument, type MessageDocument } from "./documents.ts";
 
 export type IndexSettings = Settings;
 
@@ -54,11 +54,6 @@ export interface Client {
   count(index: string): Promise<number>;
   /** The numbers of the messages that each of the queries finds. */
   search(index: string, queries: readonly IndexQuery[]): Promise<number[][]>;
-}
-
-export interface MarkDocument extends Record<string, unknown> {
-  id: typeof MARK_ID;
-  mark: string;
 }
 
 export interface ClientLimits {

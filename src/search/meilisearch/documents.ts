@@ -10,11 +10,26 @@ import type { IndexDocument } from "../fold.ts";
 import type { TextField } from "../query.ts";
 
 /** The server reads the first 65,535 words of an attribute; a body has up to 200,000. */
-export const BODY_PARTS: readonly string[] = ["body", "body2", "body3", "body4"];
+const BODY_PARTS: readonly string[] = ["body", "body2", "body3", "body4"];
 const WORDS_OF_PART = 60_000;
+
+/** Where words of a query without operator may stand. */
+export const PLAIN_FIELDS: readonly string[] = ["subject", ...BODY_PARTS, "sender", "recipients", "files"];
 
 /** Stands for the state of the database that the index was last told of; no message has this number. */
 export const MARK_ID = 0;
+
+export interface MarkDocument extends Record<string, unknown> {
+  id: typeof MARK_ID;
+  mark: string;
+}
+
+/** It has every field, empty: the server will only look in those that some document has. */
+export const markDocument = (mark: string): MarkDocument => ({
+  id: MARK_ID,
+  mark,
+  ...Object.fromEntries([...PLAIN_FIELDS, "marked"].map((field) => [field, ""])),
+});
 
 export interface MessageDocument extends Record<string, unknown> {
   /** messages.seq */

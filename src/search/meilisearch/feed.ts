@@ -13,7 +13,7 @@ import type { Store } from "../../store/store.ts";
 import { readStored, readStoredAfter, type StoredMessage } from "../stored.ts";
 import { type Client, createClient, ServerError } from "./client.ts";
 import type { Connection, Place } from "./connection.ts";
-import { documentOf, MARK_ID, type MessageDocument } from "./documents.ts";
+import { documentOf, type MessageDocument, markDocument } from "./documents.ts";
 import {
   beginFeed,
   type Change,
@@ -160,7 +160,7 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
   async function make(server: Client, row: FeedRow): Promise<void> {
     if (row.replacedUid !== null) await server.drop(row.replacedUid);
     await server.make(row.indexUid, INDEX_SETTINGS);
-    await server.write(row.indexUid, [], [{ id: MARK_ID, mark: row.mark }]);
+    await server.write(row.indexUid, [], [markDocument(row.mark)]);
     store.transact((tx) => void (isStill(row) && setMade(tx)));
   }
 
@@ -240,7 +240,7 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
   ): Promise<number[]> {
     const mark = drawName(runtime.randomBytes);
     store.transact((tx) => setMark(tx, mark, present));
-    const marking = { id: MARK_ID, mark } as const;
+    const marking = markDocument(mark);
     try {
       await server.write(indexUid, removed, [...documents, marking]);
       return [];

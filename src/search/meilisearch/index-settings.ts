@@ -5,12 +5,9 @@
  * stop words, no prefixes. What remains of them is typos, and words written together or apart.
  */
 import type { IndexSettings } from "./client.ts";
-import { BODY_PARTS } from "./documents.ts";
+import { PLAIN_FIELDS } from "./documents.ts";
 
 export const SETTINGS_VERSION = 1;
-
-/** Where words of a query without operator may stand. */
-export const PLAIN_FIELDS: readonly string[] = ["subject", ...BODY_PARTS, "sender", "recipients", "files"];
 
 /** Far above any number of messages: an answer is never cut. */
 const ALL = 1_000_000_000;

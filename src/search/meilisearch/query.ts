@@ -9,8 +9,7 @@ import type { SearchScope } from "../engine.ts";
 import { fold, foldAddress } from "../fold.ts";
 import type { MessageCondition, TextField } from "../query.ts";
 import type { IndexQuery } from "./client.ts";
-import { mayHaveTypos, wordOf } from "./documents.ts";
-import { PLAIN_FIELDS } from "./index-settings.ts";
+import { mayHaveTypos, PLAIN_FIELDS, wordOf } from "./documents.ts";
 
 type TextCondition = Extract<MessageCondition, { kind: "text" }>;
 

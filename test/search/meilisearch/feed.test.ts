@@ -63,7 +63,7 @@ describe("what is told", () => {
     expect(new Set(documents.flatMap(Object.keys))).toEqual(
       new Set([
         ...["id", "mark", "workspace", "mailbox", "attachment", "date"],
-        ...["subject", "body", "sender", "recipients", "files", "marked"],
+        ...["subject", "body", "body2", "body3", "body4", "sender", "recipients", "files", "marked"],
       ]),
     );
   });
