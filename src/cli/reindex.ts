@@ -52,7 +52,8 @@ export const reindex = command({
       left = now;
       tell(() => `Meilisearch: ${Math.max(0, total - left)} of ${total} messages`);
     }
-    if (left > 0) io.writeStderr(`Meilisearch is told of ${left} messages by the server, when it runs\n`);
+    const messages = left === 1 ? "message" : "messages";
+    if (left > 0) io.writeStderr(`Meilisearch is told of ${left} ${messages} by the server, when it runs\n`);
     return { messages: indexed, untold: left };
   },
 });

@@ -84,7 +84,7 @@ export function createSearch({ store, options, runtime, log }: SearchParts): Sea
       fallbacks++;
       restsUntil = runtime.now() + REST_MS;
       log.warn("Meilisearch did not answer a search, FTS5 does", { error });
-      feed?.look();
+      feed?.doubt();
       return undefined;
     }
   }

@@ -112,11 +112,12 @@ export function setTold(tx: Tx, through: number, messageSeqs: readonly number[],
   for (const seq of refused) statements(tx).refuse.run(seq);
 }
 
-/** Messages that it has yet to be told of. */
-export const countUntold = (db: Db, { filledThrough }: FeedRow): number =>
-  countChanges(db) + (filledThrough === null ? 0 : (statements(db).left.get(filledThrough)?.n ?? 0));
-
 export const hasChanges = (db: Db): boolean => statements(db).waits.get() !== null;
-const countChanges = (db: Db): number => statements(db).behind.get()?.n ?? 0;
+export const countChanges = (db: Db): number => statements(db).behind.get()?.n ?? 0;
 /** Messages that the server would not take. */
 export const countRefused = (db: Db): number => statements(db).refused.get()?.n ?? 0;
+/** Messages stored after that one. */
+export const countUnfilled = (db: Db, filledThrough: number): number => statements(db).left.get(filledThrough)?.n ?? 0;
+/** Messages that it has yet to be told of. */
+export const countUntold = (db: Db, { filledThrough }: FeedRow): number =>
+  countChanges(db) + (filledThrough === null ? 0 : countUnfilled(db, filledThrough));

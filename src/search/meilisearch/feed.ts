@@ -17,8 +17,9 @@ import { documentOf, type MessageDocument, markDocument } from "./documents.ts";
 import {
   beginFeed,
   type Change,
+  countChanges,
   countRefused,
-  countUntold,
+  countUnfilled,
   drawName,
   endFeed,
   type FeedRow,
@@ -62,8 +63,10 @@ export interface Fed {
 
 export interface Feed {
   start(): void;
-  /** Looks again: something was written by another process, or a question of somebody else failed. */
+  /** Looks again: another process may have written something. */
   look(): void;
+  /** Looks again whether the index is there and ours: a question failed. */
+  doubt(): void;
   /** Undefined while the index lacks anything. */
   current(): Fed | undefined;
   state(): FeedState;
@@ -98,6 +101,8 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
   let client: { place: Place; client: Client } | undefined;
   /** Its index carries our mark. */
   let proven = false;
+  /** Messages that are still to be filled in, once counted: counting reads a whole index. */
+  let unfilled: number | undefined;
   let started = false;
   /** Meilisearch is not the engine, and nothing is written down for it. */
   let rests = false;
@@ -118,6 +123,7 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
   function beginAnew(): void {
     store.transact((tx) => beginFeed(tx, SETTINGS_VERSION, runtime));
     proven = false;
+    unfilled = undefined;
   }
 
   /** The feed as the settings want it; undefined when they want none. */
@@ -183,6 +189,7 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
       await turn();
     }
     const refused = await tell(server, row, mark, [], documents);
+    if (unfilled !== undefined) unfilled = Math.max(0, unfilled - documents.length);
     store.transact((tx) => {
       if (!isStill(row)) return;
       setTold(
@@ -329,7 +336,8 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
   function state(): FeedState {
     const row = readFeed(db);
     if (!row?.active || !isWanted()) return { phase: "off", behind: 0, refused: 0 };
-    const behind = countUntold(db, row);
+    if (row.filledThrough !== null) unfilled ??= countUnfilled(db, row.filledThrough);
+    const behind = countChanges(db) + (row.filledThrough === null ? 0 : (unfilled ?? 0));
     const counts = { behind, refused: countRefused(db) };
     if (!connection.current()) return { phase: "down", ...counts };
     if (failure !== undefined) return { phase: "failing", reason: failure, ...counts };
@@ -352,7 +360,8 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
       });
       go();
     },
-    look() {
+    look: go,
+    doubt() {
       proven = false;
       go();
     },

@@ -1,5 +1,5 @@
 /** Who answers a search, and what is made of answers that are late, wrong or none. */
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parseQuery } from "../../../src/search/query.ts";
 import { SCOPES } from "../../../src/store/schema.ts";
 import { type Booted, boot } from "../../harness/appliance.ts";
@@ -7,6 +7,8 @@ import { type FakeMeilisearch, problem, startFakeMeilisearch } from "../../harne
 import { letter, mailer } from "../../harness/mail.ts";
 import { type SeedMessage, WHOLE_A } from "../seed.ts";
 import { openRig, type Rig } from "./rig.ts";
+
+setDefaultTimeout(30_000);
 
 const MAIL: SeedMessage[] = [
   { thread: "one", text: "alpha" },
@@ -141,6 +143,34 @@ describe("of an appliance", () => {
       expect.stringMatching(/^mailbox IN \["mbx_[^",]+"\]$/),
       `mailbox IN ["${mailboxId}"]`,
     ]);
+  });
+
+  test("nobody is told a word of mail that they do not reach, whatever the server forgives", async () => {
+    const { server, booted, keys } = await openTenants();
+    const sender = mailer(booted.mx);
+    for (const [to, text] of [
+      ["alice", "severance"],
+      ["max", "temperance"],
+    ] as const) {
+      await sender.send({ from: "c@remote.example", to: `${to}@example.test` }, letter({ subject: text, text }));
+    }
+    sender.close();
+    await booted.appliance.settled();
+    const all = server.messages();
+    server.does.find = ({ attributesToSearchOn }) => (attributesToSearchOn ? all : []);
+    const answerOf = async (key: string | undefined, q: string) => {
+      const api = key === undefined ? booted.api : booted.apiWith(key);
+      const { body } = await api.get<{ threads: { subject: string }[]; nearWords?: string[] }>(`/search?q=${q}`);
+      return [body.threads.map(({ subject }) => subject).sort(), body.nearWords];
+    };
+    expect(await answerOf(undefined, "severence")).toEqual([
+      ["alice", "max", "severance", "temperance"],
+      ["severance"],
+    ]);
+    expect(await answerOf(keys.max, "severence")).toEqual([["max", "temperance"], []]);
+    expect(await answerOf(keys.max, "temperence")).toEqual([["max", "temperance"], ["temperance"]]);
+    expect(await answerOf(keys.bob, "severence")).toEqual([[], undefined]);
+    expect(await answerOf(undefined, "%22severence%22")).toEqual([[], undefined]);
   });
 
   test("the health page says who answers, and is well whoever does", async () => {

@@ -3,11 +3,12 @@
  * understands no query always, and with a real one where MEILISEARCH_BIN names it.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { openTerminal, SETUP } from "../../cli/terminal.ts";
 import { startFakeMeilisearch } from "../../harness/fake-meilisearch.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
 import { letter, mailer } from "../../harness/mail.ts";
 import { hasMeilisearch, startMeilisearch, WITHOUT_MEILISEARCH } from "../../harness/meilisearch.ts";
-import { run, runJson, type Served, serve, settle } from "../../harness/process.ts";
+import { type Served, serve, settle } from "../../harness/process.ts";
 
 setDefaultTimeout(60_000);
 
@@ -16,13 +17,12 @@ interface Home {
   apiKey: string;
 }
 
+const commandsOn = ({ data }: Pick<Home, "data">) => openTerminal({ data, interrupted: new Promise(() => {}) });
+
 /** A data folder with ada@acme.test, on the server at `place`. */
 async function setUp(place: { url: string; key: string }): Promise<Home> {
   const data = temporaryFolder();
-  const { apiKey } = await runJson<{ apiKey: string }>(
-    { data },
-    ...["setup", "--domain", "acme.test", "--email", "ada@acme.test", "--name", "Ada"],
-  );
+  const { apiKey } = await commandsOn({ data }).ask<{ apiKey: string }>(...SETUP);
   settle(
     { data },
     { "search.meilisearchUrl": place.url, "search.meilisearchKey": place.key, "search.engine": "meilisearch" },
@@ -48,12 +48,12 @@ async function subjectsOf(served: Served, { apiKey }: Home, q: string): Promise<
 async function until(served: Served, search: RegExp): Promise<void> {
   for (;;) {
     const answer = await fetch(`${served.http}/healthz`);
-    expect(answer.status).toBe(200);
+    if (answer.status !== 200) throw new Error(`the health page answers ${answer.status}`);
     if (search.test(((await answer.json()) as { search: string }).search)) return;
   }
 }
 
-test("what is told follows the settings, survives kill -9, and is made anew by reindex", async () => {
+test("what is told survives kill -9", async () => {
   const server = startFakeMeilisearch();
   const home = await setUp(server);
   let served = await serve(home);
@@ -70,27 +70,31 @@ test("what is told follows the settings, survives kill -9, and is made anew by r
   await until(served, /^meilisearch$/);
   expect(server.messages()).toHaveLength(2);
 
-  const [before] = server.indexes.keys();
-  expect(await runJson<unknown>(home, "reindex")).toEqual({ messages: 2, untold: 0 });
-  expect([...server.indexes.keys()]).not.toContain(before);
-  expect(server.messages()).toHaveLength(2);
-
-  const { stdout } = await run(home, ["settings", "list", "--json"]);
-  expect(stdout).not.toContain(server.key);
-  await run(home, ["settings", "set", "search.engine", "fts5"]);
-  await until(served, /^fts5$/);
-  expect(await served.kill("SIGTERM")).toBe(0);
-  expect(served.stderr()).not.toContain(server.key);
-
-  settle(home, { "search.engine": "meilisearch" });
-  server.indexes.clear();
-  served = await serve(home);
-  await until(served, /^meilisearch$/);
   await served.kill("SIGTERM");
-  const ran = await run(home, ["reindex", "--json"]);
-  expect([JSON.parse(ran.stdout), ran.stderr]).toEqual([
-    { messages: 2, untold: 2 },
-    "Meilisearch is told of 2 messages by the server, when it runs\n",
+  expect(served.stderr()).not.toContain(server.key);
+});
+
+test("reindex has it made anew by the server that runs, or says that it will be; no command tells the key", async () => {
+  const server = startFakeMeilisearch();
+  const home = await setUp(server);
+  const { ask, say } = commandsOn(home);
+  const served = await serve(home);
+  await receive(served, "one");
+  await until(served, /^meilisearch$/);
+  const [before] = server.indexes.keys();
+  expect(await ask<unknown>("reindex")).toEqual({ messages: 1, untold: 0 });
+  const [after] = server.indexes.keys();
+  expect(after).not.toBe(before);
+  expect(server.messages()).toHaveLength(1);
+  const { stdout } = await say("settings", "list", "--json");
+  expect(stdout).toContain("search.meilisearchKey");
+  expect(stdout).not.toContain(server.key);
+  expect(await served.kill("SIGTERM")).toBe(0);
+
+  const { stderr, ...ran } = await say("reindex", "--json");
+  expect([ran.exitCode, JSON.parse(ran.stdout), stderr]).toEqual([
+    ...[0, { messages: 1, untold: 1 }],
+    "Meilisearch is told of 1 message by the server, when it runs\n",
   ]);
 });
 
@@ -110,6 +114,19 @@ describe(`a real server${WITHOUT_MEILISEARCH}`, () => {
     await server.restart();
     await until(served, /^meilisearch$/);
     expect(await subjectsOf(served, home, "alpha -beta")).toEqual(["alpha"]);
+    expect(await served.kill("SIGTERM")).toBe(0);
+  });
+
+  test.skipIf(!hasMeilisearch)("that is our own child does the same, and forgives typos", async () => {
+    const home = await setUp({ url: "none", key: "none" });
+    settle(home, { "search.meilisearchPath": process.env.MEILISEARCH_BIN ?? "" });
+    const served = await serve(home);
+    await receive(served, "quarterly");
+    await until(served, /^meilisearch$/);
+    expect(await subjectsOf(served, home, "subject:quarterly")).toEqual(["quarterly"]);
+    expect(await subjectsOf(served, home, "quartely")).toEqual(["quarterly"]);
+    expect(await subjectsOf(served, home, "-quartely")).toEqual(["quarterly"]);
+    expect(await subjectsOf(served, home, '"quartely"')).toEqual([]);
     expect(await served.kill("SIGTERM")).toBe(0);
   });
 });
