@@ -331,7 +331,7 @@ export function testContract(open: OpenSeeded, { runs }: { runs: number }): void
         }),
         { numRuns: 10 * runs },
       );
-    });
+    }, 300_000);
   });
 
   describe("words leave with their mail", () => {

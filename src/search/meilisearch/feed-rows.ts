@@ -74,14 +74,14 @@ export function readFeed(db: Db): FeedRow | undefined {
 }
 
 /** From now on changes are written down, and all that is stored is to go into a new index. */
-export function beginFeed(tx: Tx, settingsVersion: number, { randomBytes }: Pick<Runtime, "randomBytes">): void {
-  const [name, mark] = [drawName(randomBytes), drawName(randomBytes)];
-  statements(tx).begin.run(`mailroom-${name}`, settingsVersion, mark);
+export function beginFeed(tx: Tx, settingsVersion: number, runtime: Pick<Runtime, "randomBytes">): void {
+  statements(tx).begin.run(`mailroom-${drawName(runtime)}`, settingsVersion, drawName(runtime));
   statements(tx).clear.run();
 }
 
 /** Of an index, or a mark. */
-export const drawName = (randomBytes: Runtime["randomBytes"]): string => Buffer.from(randomBytes(8)).toString("hex");
+export const drawName = (runtime: Pick<Runtime, "randomBytes">): string =>
+  Buffer.from(runtime.randomBytes(8)).toString("hex");
 
 /** From now on nothing is written down. */
 export function endFeed(tx: Tx): void {

@@ -245,7 +245,7 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
     removed: readonly number[],
     documents: readonly MessageDocument[],
   ): Promise<number[]> {
-    const mark = drawName(runtime.randomBytes);
+    const mark = drawName(runtime);
     store.transact((tx) => setMark(tx, mark, present));
     const marking = markDocument(mark);
     try {
