@@ -98,6 +98,29 @@ test("reindex has it made anew by the server that runs, or says that it will be;
   ]);
 });
 
+test("a backup that is restored does not answer from an index that knows more", async () => {
+  const server = startFakeMeilisearch();
+  const home = await setUp(server);
+  let served = await serve(home);
+  await receive(served, "one");
+  await until(served, /^meilisearch$/);
+  const backup = temporaryFolder();
+  await commandsOn(home).ask("backup", backup);
+  await receive(served, "two");
+  await until(served, /^meilisearch$/);
+  const [before] = server.indexes.keys();
+  expect(server.messages()).toHaveLength(2);
+  await served.kill("SIGTERM");
+
+  const restored = { ...home, data: temporaryFolder() };
+  await commandsOn(restored).ask("restore", backup);
+  served = await serve(restored);
+  await until(served, /^meilisearch$/);
+  expect([...server.indexes.keys()]).not.toContain(before);
+  expect(server.messages()).toHaveLength(1);
+  await served.kill("SIGTERM");
+});
+
 describe(`a real server${WITHOUT_MEILISEARCH}`, () => {
   test.skipIf(!hasMeilisearch)("answers; while it is gone FTS5 does; and then it again", async () => {
     const server = await startMeilisearch();

@@ -1,0 +1,71 @@
+/** What the doctor says of the Meilisearch index: all mail is in it, and nothing else. */
+import { expect, test } from "bun:test";
+import type { Finding, World } from "../../src/doctor/check.ts";
+import { checkSearchIndex } from "../../src/doctor/checks/search-index.ts";
+import { type FakeMeilisearch, problem, startFakeMeilisearch } from "../harness/fake-meilisearch.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { openRig, type Rig } from "../search/meilisearch/rig.ts";
+
+const OK = { state: "ok", detail: "it has all 2 messages" } as const;
+
+/** Of a rig that has been told two messages, and then had something happen. */
+async function findingOf(happen: (rig: Rig, server: FakeMeilisearch) => unknown): Promise<Finding | undefined> {
+  const server = startFakeMeilisearch();
+  const rig = openRig(server, [
+    { thread: "one", text: "alpha" },
+    { thread: "two", text: "beta" },
+  ]);
+  await rig.joined.idle();
+  await happen(rig, server);
+  const world = { store: rig.store, options: rig.options, config: { data: temporaryFolder() } };
+  const [own, fed, ...others] = await checkSearchIndex(world as unknown as World);
+  expect(own).toMatchObject({ id: "search", state: "ok" });
+  expect(others).toEqual([]);
+  return fed;
+}
+
+const cases: [what: string, happen: (rig: Rig, server: FakeMeilisearch) => unknown, found: object | undefined][] = [
+  ["all is told", () => {}, { id: "search-feed", ...OK }],
+  ["another engine is asked for", ({ set }) => set("search.engine", "fts5"), undefined],
+  ["there is no server", ({ set }) => set("search.meilisearchUrl", "none"), undefined],
+  [
+    "a message is missing",
+    (_, { indexes }) => indexes.forEach((index) => void index.delete(65_536)),
+    { state: "bad", detail: "it has 1 of 2 messages", todo: expect.stringContaining("mailroom reindex") },
+  ],
+  [
+    "it has one too many",
+    (_, { indexes }) => indexes.forEach((index) => void index.set(7, { id: 7 })),
+    { state: "bad", detail: "it has 3 of 2 messages" },
+  ],
+  [
+    "it is behind",
+    async ({ add, joined }, { does }) => {
+      does.answer = (name) => (name.endsWith("/stats") ? undefined : problem(500, "internal"));
+      add({ thread: "three", text: "gamma" });
+      await joined.idle();
+    },
+    { state: "warning", detail: expect.stringContaining("2 of 3 messages and is being told of the others") },
+  ],
+  [
+    "it refused a message",
+    async ({ add, joined }, { does }) => {
+      does.refuse = ({ body }) => (body === "gamma" ? "no" : undefined);
+      add({ thread: "three", text: "gamma" });
+      await joined.idle();
+    },
+    { state: "warning", detail: expect.stringContaining("it has 2 of 3 messages; it refused 1") },
+  ],
+  [
+    "it does not say",
+    (_, { does }) => {
+      does.answer = () => problem(500, "internal");
+    },
+    { state: "unknown", detail: expect.stringContaining("problem internal") },
+  ],
+];
+test.each(cases)("%s", async (_, happen, found) => {
+  const finding = await findingOf(happen);
+  if (found === undefined) expect(finding).toBeUndefined();
+  else expect(finding).toMatchObject(found);
+});
