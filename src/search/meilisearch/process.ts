@@ -31,13 +31,14 @@ export const DATABASE = "data";
 export const SCRATCH = "tmp";
 
 /**
- * Becomes the server. What stays beside it waits for a line, which says that the server has ended: a process number that
- * may be another's by then is left alone.
+ * Becomes the server, which is killed before the mail's where memory runs out. What stays beside it waits for a line, which
+ * says that the server has ended: a process number that may be another's by then is left alone.
  */
 const LIFELINE = `umask 077
 exec 3<&0 </dev/null
 (trap '' HUP INT TERM; read -r line <&3 || kill -KILL $$) >/dev/null 2>&1 &
 exec 3<&-
+{ echo 500 >/proc/self/oom_score_adj; } 2>/dev/null
 exec "$@"`;
 
 const MB = 1024 * 1024;

@@ -51,6 +51,7 @@ describe("starting", () => {
     expect(environment).toContain(`MEILI_MASTER_KEY=${key}`);
     expect(environment).toContain(`TMPDIR=${join(folder, "tmp")}`);
     expect(environment.filter((entry) => /^(MAILROOM|HOME|AWS)/.test(entry))).toEqual([]);
+    expect(readFileSync(`/proc/${pidOf(rig)}/oom_score_adj`, "utf8")).toBe("500\n");
     expect(statSync(folder).mode & 0o777).toBe(0o700);
     for (const name of readdirSync(folder))
       expect([name, statSync(join(folder, name)).mode & 0o077]).toEqual([name, 0]);
