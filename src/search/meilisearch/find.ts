@@ -1,6 +1,6 @@
 /** Which Meilisearch executable is run, and which version it is. */
 import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { resolve } from "node:path";
 import type { Runtime } from "../../runtime.ts";
 
 export interface Executable {
@@ -22,7 +22,7 @@ function locateExecutable(setting: string, data: string): string {
     if (existsSync(setting)) return setting;
     throw new Error(`search.meilisearchPath names ${setting}, which is not there`);
   }
-  const own = join(data, "bin/meilisearch");
+  const own = resolve(data, "bin/meilisearch");
   const found = existsSync(own) ? own : Bun.which("meilisearch");
   if (found) return found;
   throw new Error(`there is no Meilisearch: search.meilisearchPath names none, there is no ${own}, and none in PATH`);

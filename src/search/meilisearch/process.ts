@@ -48,6 +48,8 @@ const LEAST_MEMORY = 64 * MB;
 const MOST_MEMORY = 1024 * MB;
 const MOST_THREADS = 4;
 
+/** How long its last words are waited for: what it started may hold its stderr open. */
+const LAST_WORDS_MS = 2_000;
 /** Lines of its log that are passed on in a minute; what prints without end must not fill ours. */
 const LINES_A_MINUTE = 30;
 const MINUTE_MS = 60_000;
@@ -74,7 +76,7 @@ const freePort = (): Promise<number> =>
 /** Starts it on a port that is free now. `folder`: Meilisearch's, which is there. @throws what the system says */
 export async function startProcess(
   { executable, folder, key }: { executable: string; folder: string; key: string },
-  { now, log }: Pick<Runtime, "now"> & { log: Log },
+  { now, setTimer, log }: Pick<Runtime, "now" | "setTimer"> & { log: Log },
 ): Promise<SidecarProcess> {
   const address = `127.0.0.1:${await freePort()}`;
   const { memory, threads } = limits();
@@ -109,7 +111,10 @@ export async function startProcess(
   const exited = (async () => {
     const code = await child.exited;
     await letGo(child.stdin);
-    await said;
+    const enough = Promise.withResolvers<void>();
+    const cancel = setTimer(enough.resolve, LAST_WORDS_MS);
+    await Promise.race([said, enough.promise]);
+    cancel();
     const how = child.signalCode === null ? `exit ${code}` : child.signalCode;
     return lastWords === "" ? `it ended (${how})` : `it ended (${how}): ${lastWords}`;
   })();

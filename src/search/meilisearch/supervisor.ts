@@ -7,7 +7,7 @@
  */
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { rm, statfs } from "node:fs/promises";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import type { Log } from "../../log.ts";
 import type { Runtime } from "../../runtime.ts";
 import type { Options } from "../../store/options.ts";
@@ -78,7 +78,8 @@ export function createSupervisor({
   log,
   freeBytes = defaultFreeBytes,
 }: SupervisorParts): Supervisor {
-  const folder = join(data, SEARCH_FOLDER);
+  // The process has it as its working folder, from which relative paths would lead elsewhere.
+  const folder = resolve(data, SEARCH_FOLDER);
   // For this process alone: who reads an old one has nothing.
   const key = Buffer.from(runtime.randomBytes(KEY_BYTES)).toString("hex");
   const listeners: (() => void)[] = [];
@@ -186,7 +187,7 @@ export function createSupervisor({
     if (signal.aborted) return undefined;
     if (own.starts++ > 0) restarts++;
     for (let port = 1; ; port++) {
-      const child = await startProcess({ executable: path, folder, key }, { now: runtime.now, log });
+      const child = await startProcess({ executable: path, folder, key }, { ...runtime, log });
       tell({ state: "starting", executable: path, version, pid: child.pid });
       const failure = await watchProcess(child, {
         ...{ runtime, over: signal, graceMs: () => own.graceMs },

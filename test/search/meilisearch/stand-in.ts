@@ -16,7 +16,7 @@ import { type FakeRuntime, fakeRuntime } from "../../harness/runtime.ts";
  */
 export type Mode =
   | ("works" | "hangs" | "slow" | "stubborn" | "exits" | "floods" | "loses its port")
-  | ("says no version" | "floods its version" | "finds its data corrupt");
+  | ("leaves a child" | "says no version" | "floods its version" | "finds its data corrupt");
 
 /** What needs no server is done by the shell, which is there sooner. */
 const FRONT = `#!/bin/sh
@@ -41,6 +41,10 @@ case $mode in
   "loses its port")
     printf x >>"$here/tried"
     if [ "$(cat "$here/tried")" != xxx ]; then leave "Address already in use (os error 98)"; fi
+    ;;
+  "leaves a child")
+    sleep 10 >/dev/null &
+    leave "its stderr is still open"
     ;;
   floods)
     i=0

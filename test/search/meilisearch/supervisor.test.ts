@@ -1,7 +1,7 @@
 /** The child process, as it starts, fails, hangs, is replaced and ends. */
 import { describe, expect, test } from "bun:test";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { readProcessState } from "../../../src/search/meilisearch/process-state.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
 import { argumentsOf, isAlive, makeStandIn, markData, type Rig, supervise } from "./stand-in.ts";
@@ -61,6 +61,16 @@ describe("starting", () => {
     await rig.supervisor.stop(0);
     expect(rig.supervisor.current()).toBeUndefined();
     expect(stateOf(rig)).toBe("off");
+  });
+
+  test("in a data folder that is named from the working folder", async () => {
+    const data = temporaryFolder();
+    makeStandIn(join(data, "bin"));
+    const rig = supervise({}, relative(process.cwd(), data));
+    rig.supervisor.start();
+    await rig.until(runs(rig));
+    expect(existsSync(join(data, "search/data/VERSION"))).toBe(true);
+    expect(readdirSync(join(data, "search")).sort()).toEqual(["data", "process.json", "tmp"]);
   });
 
   test("slowly: there is nothing to ask until it answers", async () => {
@@ -217,6 +227,15 @@ describe("ending by itself", () => {
     await rig.until(runs(rig));
     rig.clock.advanceTo(rig.clock.now() + 5 * MINUTE_MS);
     expect([await wait(), await wait()]).toEqual([1, 2]);
+  });
+
+  test("what it started holds its stderr open: that is not waited for", async () => {
+    const rig = started("leaves a child");
+    await rig.until(() => pidOf(rig) !== undefined);
+    const pid = pidOf(rig);
+    while (isAlive(pid)) await new Promise((resolve) => setImmediate(resolve));
+    await rig.passing(failed(rig), "unanswered");
+    expect(rig.supervisor.state().reason).toBe("it ended (exit 1): its stderr is still open");
   });
 
   test("a log without end: the beginning of it is enough", async () => {
