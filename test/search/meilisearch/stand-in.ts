@@ -43,7 +43,8 @@ case $mode in
     if [ "$(cat "$here/tried")" != xxx ]; then leave "Address already in use (os error 98)"; fi
     ;;
   "leaves a child")
-    sleep 10 >/dev/null &
+    sleep 1000 >/dev/null &
+    echo $! >"$here/child"
     leave "its stderr is still open"
     ;;
   floods)

@@ -1,7 +1,7 @@
 /** The child process, as it starts, fails, hangs, is replaced and ends. */
 import { describe, expect, test } from "bun:test";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
-import { join, relative } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { readProcessState } from "../../../src/search/meilisearch/process-state.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
 import { argumentsOf, isAlive, makeStandIn, markData, type Rig, supervise } from "./stand-in.ts";
@@ -236,6 +236,8 @@ describe("ending by itself", () => {
     while (isAlive(pid)) await new Promise((resolve) => setImmediate(resolve));
     await rig.passing(failed(rig), "unanswered");
     expect(rig.supervisor.state().reason).toBe("it ended (exit 1): its stderr is still open");
+    await rig.supervisor.stop(0);
+    process.kill(Number(readFileSync(join(dirname(rig.standIn.path), "child"), "utf8")), "SIGKILL");
   });
 
   test("a log without end: the beginning of it is enough", async () => {
