@@ -13,9 +13,12 @@ export interface PlacedToken {
   end: number;
 }
 
-/** A character with what composes with it or is drawn on it, however it is written. */
+/**
+ * A character with what composes with it or is drawn on it, however it is written: marks, jamo, and the vowels AM of Thai
+ * and Lao, which begin with a mark.
+ */
 const CLUSTER =
-  /[\s\S][\p{M}\p{Default_Ignorable_Code_Point}\p{Emoji_Modifier}\uff9e\uff9f\u1160-\u11ff\uffa0-\uffdc]*/gu;
+  /[\s\S][\p{M}\p{Default_Ignorable_Code_Point}\p{Emoji_Modifier}\u0e33\u0eb3\uff9e\uff9f\u1160-\u11ff\uffa0-\uffdc]*/gu;
 
 /** Characters that fold to themselves, as tokens of their own, wherever they stand: most of Chinese, Japanese and Korean. */
 const OWN_TOKEN = /^[\u4e00-\u9fff\uac00-\ud7a3\u3041-\u3096\u30a1-\u30fa]$/;
@@ -24,25 +27,10 @@ const spaced = (folded: string): string => folded.replace(/ +/g, " ");
 
 const foldCluster = (cluster: string): string => (OWN_TOKEN.test(cluster) ? ` ${cluster} ` : foldRun(cluster));
 
-/** A run beyond ASCII in pieces that, folded one by one, are the run folded: as small as they get. */
+/** A run beyond ASCII in its clusters; whole, should they say something else together than one by one. */
 function piecesOf(run: string): string[] {
   const pieces = run.match(CLUSTER) ?? [];
-  return spaced(pieces.map(foldCluster).join("")) === spaced(foldRun(run)) ? pieces : halvesOf(run);
-}
-
-/** For runs in which a mark acts over what is invisible: halved wherever that changes nothing. */
-function halvesOf(run: string): string[] {
-  const characters = [...run];
-  const folded = spaced(foldRun(run));
-  const middle = characters.length >> 1;
-  for (let away = 0; away < middle; away++) {
-    for (const at of [middle - away, middle + away]) {
-      const [left, right] = [characters.slice(0, at).join(""), characters.slice(at).join("")];
-      if (left === "" || right === "" || spaced(foldRun(left) + foldRun(right)) !== folded) continue;
-      return [...halvesOf(left), ...halvesOf(right)];
-    }
-  }
-  return [run];
+  return spaced(pieces.map(foldCluster).join("")) === spaced(foldRun(run)) ? pieces : [run];
 }
 
 const isAsciiLetterOrDigit = (unit: number): boolean =>

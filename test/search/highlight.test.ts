@@ -247,7 +247,7 @@ describe("of any message and any words of it", () => {
           }
         }
       }),
-      { numRuns: 500 },
+      { numRuns: 200 },
     );
   });
 });

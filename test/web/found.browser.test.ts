@@ -11,7 +11,7 @@ import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.
 import { mailer } from "../harness/mail.ts";
 
 const ALICE = "alice@example.test";
-const MARKUP = "<img src=x onerror=alert(1)> sycamore <b>bark</b>";
+const MARKUP = "<b>sycamore</b> <img src=x onerror=alert(1)>";
 
 let page: Page;
 const complaints: string[] = [];
