@@ -6,19 +6,21 @@ import type { SearchEngine } from "./engine.ts";
 /** Between two steps while there is something to merge, and looks while there is nothing. */
 const UPKEEP_STEP_MS = 50;
 const UPKEEP_LOOK_MS = 10_000;
-/** Commits a second above which upkeep stands back; FTS5 then merges by itself what it must. */
+/** Works committed a second above which upkeep stands back; FTS5 then merges by itself what it must. */
 const UPKEEP_YIELDS_TO = 20;
 const UPKEEP_YIELD_MS = 1_000;
 
 export function createIndexUpkeep(store: Pick<Store, "onCommit">, engine: SearchEngine): Job {
-  let commits = 0;
+  let committed = 0;
   let lookedAt = 0;
-  store.onCommit(() => commits++);
+  store.onCommit((works) => {
+    committed += works;
+  });
   return {
     name: "index-upkeep",
     runDue(now) {
-      const busy = (commits * 1_000) / Math.max(1, now - lookedAt) > UPKEEP_YIELDS_TO;
-      commits = 0;
+      const busy = (committed * 1_000) / Math.max(1, now - lookedAt) > UPKEEP_YIELDS_TO;
+      committed = 0;
       lookedAt = now;
       if (busy) return now + UPKEEP_YIELD_MS;
       return now + (engine.maintain() ? UPKEEP_STEP_MS : UPKEEP_LOOK_MS);

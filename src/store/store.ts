@@ -23,6 +23,8 @@ export type Tx = Db & { readonly [inTransaction]: true };
 
 type NotAPromise<T> = T extends PromiseLike<unknown> ? never : T;
 
+type CommitListener = (works: number) => void;
+
 export interface Store {
   /** For reading; drizzle. */
   readonly db: Db;
@@ -48,8 +50,11 @@ export interface Store {
    * the search index is.
    */
   beforeCommit(work: () => void): void;
-  /** `listener` runs after every commit of this process, which stands whatever it throws. Returns what removes it. */
-  onCommit(listener: () => void): () => void;
+  /**
+   * `listener` runs after every commit of this process, which stands whatever it throws, and is told how many works shared
+   * it. Returns what removes it.
+   */
+  onCommit(listener: CommitListener): () => void;
   /** Changes whenever another process commits. */
   dataVersion(): number;
   /** Whether a commit and a file can be written: for the health page. Tried at most ten times a second. */
@@ -174,10 +179,10 @@ export function openStore({
   const begin = sqlite.prepare("BEGIN IMMEDIATE");
   const commit = sqlite.prepare("COMMIT");
   const rollback = sqlite.prepare("ROLLBACK");
-  const listeners = new Set<() => void>();
+  const listeners = new Set<CommitListener>();
   let atEnd: (() => void)[] = [];
 
-  function transact<T>(work: (tx: Tx) => NotAPromise<T>): T {
+  function transact<T>(work: (tx: Tx) => NotAPromise<T>, works = 1): T {
     if (sqlite.inTransaction) return work(db as Tx);
     let result: T;
     try {
@@ -196,15 +201,15 @@ export function openStore({
     } catch (error) {
       throw asUnavailable(error);
     }
-    tellListeners();
+    tellListeners(works);
     return result;
   }
 
   /** What was committed would be done again, if it were told to have failed. */
-  function tellListeners(): void {
+  function tellListeners(works: number): void {
     for (const listener of listeners) {
       try {
-        listener();
+        listener(works);
       } catch (error) {
         log?.error("what follows a commit failed", { error });
       }
@@ -235,7 +240,9 @@ export function openStore({
     if (group.length === 0) return;
     if (waiting.length > 0) schedule();
     try {
-      const values = withBusyTimeout(BUSY_SLICE_MS, () => transact((tx) => group.map(({ work }) => work(tx))));
+      const values = withBusyTimeout(BUSY_SLICE_MS, () =>
+        transact((tx) => group.map(({ work }) => work(tx)), group.length),
+      );
       group.forEach(({ resolve }, i) => {
         resolve(values[i]);
       });

@@ -98,11 +98,11 @@ describe("transact", () => {
 describe("enqueue", () => {
   test("what is enqueued together shares one commit", async () => {
     const store = open();
-    let commits = 0;
-    store.onCommit(() => commits++);
+    const commits: number[] = [];
+    store.onCommit((works) => commits.push(works));
     const results = await Promise.all(Array.from({ length: 20 }, (_, i) => store.enqueue(put(`n${i}`, i))));
     expect(results).toEqual(Array.from({ length: 20 }, (_, i) => i));
-    expect(commits).toBe(1);
+    expect(commits).toEqual([20]);
     expect(names(store)).toHaveLength(20);
   });
 
