@@ -5,7 +5,7 @@ import { addOutbound } from "../../src/mta/queue.ts";
 import { newId, type Runtime, randomToken } from "../../src/runtime.ts";
 import { workspaces } from "../../src/store/schema.ts";
 import { openStore, type Store } from "../../src/store/store.ts";
-import { openTerminal, SETUP, type Terminal } from "../cli/terminal.ts";
+import { openSetUp, openTerminal, type Terminal } from "../cli/terminal.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
@@ -23,8 +23,7 @@ export interface Office extends Terminal {
 }
 
 export async function openOffice(): Promise<Office> {
-  const terminal = openTerminal();
-  await terminal.ask(...SETUP);
+  const terminal = await openSetUp();
   const runtime = fakeRuntime();
   async function within<T>(work: (store: Store) => T | Promise<T>): Promise<T> {
     const store = openStore({ folder: terminal.data, runtime });

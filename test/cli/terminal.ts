@@ -1,6 +1,8 @@
 /** The command line in this process: a data folder, and what a command says on its streams. */
+import { cpSync } from "node:fs";
 import { run } from "../../src/cli/cli.ts";
 import { type Runtime, systemRuntime } from "../../src/runtime.ts";
+import { atEndOfFile } from "../harness/end.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 
 export interface Said {
@@ -60,3 +62,22 @@ export function openTerminal({
 }
 
 export const SETUP = ["setup", "--domain", "acme.test", "--email", "ada@acme.test", "--name", "Ada"] as const;
+
+/** Where SETUP was run for this file: it makes keys, which takes longer than most of what follows. */
+let setUp: Promise<string> | undefined;
+atEndOfFile(() => {
+  setUp = undefined;
+});
+
+/** One whose data folder is as SETUP leaves it: a copy, the same in all of a file. */
+export async function openSetUp(): Promise<Terminal> {
+  setUp ??= (async () => {
+    const { data, ask } = openTerminal();
+    await ask(...SETUP);
+    return data;
+  })();
+  const data = temporaryFolder();
+  // SQLite makes the index of its log anew.
+  cpSync(await setUp, data, { recursive: true, filter: (path) => !path.endsWith("-shm") });
+  return openTerminal({ data });
+}

@@ -1,7 +1,7 @@
-import { describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
-import { type ReportedRecipient, readReport } from "../../src/message/report.ts";
+import { type Report, type ReportedRecipient, readReport } from "../../src/message/report.ts";
 import type { Authentication } from "../../src/mta/dmarc.ts";
 import { createFeedback } from "../../src/mta/feedback.ts";
 import { createInbound, type Inbound } from "../../src/mta/inbound.ts";
@@ -754,13 +754,12 @@ describe("Bcc", () => {
 });
 
 describe.skipIf(!corpusPresent)(`bounces of other servers${corpusNote}`, () => {
-  // A third, which has every kind: each costs a dozen files.
-  const files = corpusFiles("sisimai").filter((_file, i) => i % 3 === 0);
-  const bounces = files.map(async ({ name, bytes }) => ({
-    name,
-    bytes,
-    report: await readReport(bytes),
-  }));
+  let bounces: { name: string; bytes: Uint8Array; report: Report | undefined }[];
+  beforeAll(async () => {
+    // A third, which has every kind: each costs a dozen files.
+    const files = corpusFiles("sisimai").filter((_file, i) => i % 3 === 0);
+    bounces = await Promise.all(files.map(async (file) => ({ ...file, report: await readReport(file.bytes) })));
+  });
 
   const SENDABLE = /^[\w.+=-]+@[a-z0-9.-]+$/i;
   const isHardFor = ({ bareAtRcpt, code, status }: ReportedRecipient) =>
@@ -770,7 +769,7 @@ describe.skipIf(!corpusPresent)(`bounces of other servers${corpusNote}`, () => {
     const { delivered, receive, states, told } = createReceiver();
     const expected: [name: string, recipient: string, hard: boolean][] = [];
     const nameOf = new Map<string, string>();
-    for (const { name, bytes, report } of await Promise.all(bounces)) {
+    for (const { name, bytes, report } of bounces) {
       if (report?.kind !== "delivery") continue;
       // Some are about what nothing can be sent to.
       const reported = report.recipients.filter(({ recipient }) => SENDABLE.test(recipient));
@@ -795,7 +794,7 @@ describe.skipIf(!corpusPresent)(`bounces of other servers${corpusNote}`, () => {
   test("of each kind of server one, by the Message-ID alone", async () => {
     const { delivered, receive, states, notices } = createReceiver();
     const kinds = new Set<string>();
-    for (const { name, bytes, report } of await Promise.all(bounces)) {
+    for (const { name, bytes, report } of bounces) {
       const kind = /([a-z0-9-]+)-\d+\.eml$/.exec(name)?.[1] ?? "";
       if (report?.kind !== "delivery" || report.messageId === undefined || kinds.has(kind)) continue;
       const { messageId, recipients } = report;
