@@ -49,7 +49,7 @@ const REST_MS = 5_000;
 const messages = (count: number): string => `${count} ${count === 1 ? "message" : "messages"}`;
 
 /** For anybody: what exactly fails is for who runs the server. */
-function reasonOf({ phase, behind }: FeedState): string | undefined {
+function reasonOf({ phase, behind, refused }: FeedState): string | undefined {
   switch (phase) {
     case "down":
       return "meilisearch is not running";
@@ -59,6 +59,8 @@ function reasonOf({ phase, behind }: FeedState): string | undefined {
       return `meilisearch is being filled: ${messages(behind)} to go`;
     case "behind":
       return `meilisearch is behind by ${messages(behind)}`;
+    case "current":
+      return refused === 0 ? undefined : `meilisearch refused ${messages(refused)}`;
     default:
       return undefined;
   }
@@ -71,10 +73,13 @@ export function createSearch({ store, options, runtime, log }: SearchParts): Sea
   let restsUntil = 0;
   let fallbacks = 0;
 
-  /** What Meilisearch answers; undefined when it cannot. */
-  async function askMeilisearch<T>(ask: (fed: Fed) => Promise<T>): Promise<{ answer: T } | undefined> {
+  /** What Meilisearch answers; undefined when it cannot. `exactly`: only an index that has all mail will do. */
+  async function askMeilisearch<T>(
+    exactly: boolean,
+    ask: (fed: Fed) => Promise<T>,
+  ): Promise<{ answer: T } | undefined> {
     const fed = runtime.now() < restsUntil ? undefined : feed?.current();
-    if (!fed) {
+    if (!fed || (exactly && !fed.complete)) {
       if (options.get("search.engine") === "meilisearch") fallbacks++;
       return undefined;
     }
@@ -109,11 +114,11 @@ export function createSearch({ store, options, runtime, log }: SearchParts): Sea
     },
 
     async match(query, scope) {
-      const answered = await askMeilisearch((fed) => meilisearch.match(fed, query, scope));
+      const answered = await askMeilisearch(true, (fed) => meilisearch.match(fed, query, scope));
       return answered?.answer ?? fts5.match(query, scope);
     },
     matchLoosely: async (query, scope) =>
-      (await askMeilisearch((fed) => meilisearch.matchLoosely(fed, query, scope)))?.answer,
+      (await askMeilisearch(false, (fed) => meilisearch.matchLoosely(fed, query, scope)))?.answer,
 
     start(child) {
       feed = createFeed({ store, options, connection: chooseConnection(options, child), runtime, log });
@@ -124,7 +129,7 @@ export function createSearch({ store, options, runtime, log }: SearchParts): Sea
       const state = feed?.state() ?? { phase: "off", behind: 0, refused: 0 };
       const rests = state.phase === "current" && runtime.now() < restsUntil;
       const reason = rests ? "meilisearch did not answer in time" : reasonOf(state);
-      const engine = state.phase === "current" && !rests ? "meilisearch" : "fts5";
+      const engine = state.phase === "current" && reason === undefined ? "meilisearch" : "fts5";
       return { engine, ...(reason !== undefined && { reason }), feed: state, fallbacks };
     },
     idle: async () => feed?.idle(),

@@ -49,7 +49,7 @@ async function checkFed(world: World, messages: number): Promise<Finding[]> {
     return [{ ...base, state: "unknown", detail: `it does not say what it has: ${reason}` }];
   }
   const refused = countRefused(db);
-  const less = refused === 0 ? "" : `; it refused ${refused}, which are found only by their exact words`;
+  const less = refused === 0 ? "" : `; it refused ${refused}, so the embedded index answers and it only forgives typos`;
   if (feed.filledThrough !== null || countUntold(db, feed) > 0) {
     const detail = `it has ${indexed} of ${messages} messages and is being told of the others, while the embedded index answers${less}`;
     return [{ ...base, state: "warning", detail }];

@@ -51,14 +51,16 @@ export interface FeedState {
   reason?: string;
   /** Messages that it has yet to be told of. */
   behind: number;
-  /** Messages that it would not take; they are found by FTS5 alone. */
+  /** Messages that it would not take: only FTS5 has them. */
   refused: number;
 }
 
-/** An index that has all there is, and where. */
+/** An index that has been told all there is, and where. */
 export interface Fed {
   place: Place;
   index: string;
+  /** It took all that it was told. */
+  complete: boolean;
 }
 
 export interface Feed {
@@ -270,8 +272,11 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
         if (!isRefusal(error)) throw error;
         if (some.length > 1) refused.push(...(await addInHalves(server, index, some)));
         else {
-          for (const { id } of some) refused.push(id);
-          log.warn("Meilisearch refuses a message", { seq: some[0]?.id, error });
+          const ids = some.map(({ id }) => id);
+          refused.push(...ids);
+          // What it said before is not what it says.
+          await server.write(index, ids, []);
+          log.warn("Meilisearch refuses a message", { seq: ids[0], error });
         }
       }
     }
@@ -283,7 +288,7 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
       again = false;
       try {
         while (!stopping.signal.aborted && (await step())) succeed();
-        if (!stopping.signal.aborted) succeed();
+        if (!stopping.signal.aborted && connection.current()) succeed();
       } catch (error) {
         if (stopping.signal.aborted) return;
         fail(error);
@@ -356,6 +361,7 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
         place = now;
         client = undefined;
         proven = false;
+        failure = undefined;
         goAnew();
       });
       go();
@@ -371,7 +377,7 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
         return undefined;
       const row = readFeed(db);
       if (!row?.active || row.filledThrough !== null || hasChanges(db)) return undefined;
-      return { place, index: row.indexUid };
+      return { place, index: row.indexUid, complete: countRefused(db) === 0 };
     },
     state,
     async idle() {

@@ -1,5 +1,6 @@
 /**
- * How the index is set up. Any change that matters to what is found raises the version, and the index is made anew.
+ * How the index is set up. Any change here, of documents.ts or of fold.ts that matters to what is found raises the version,
+ * and the index is made anew.
  *
  * Words come folded and cut (documents.ts), so the server's own language rules are switched off: one language for all, no
  * stop words, no prefixes. What remains of them is typos, and words written together or apart.

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { foldDocument } from "../../../src/search/fold.ts";
+import { parseQuery } from "../../../src/search/query.ts";
 import {
   MESSAGES_PER_THREAD,
   mailboxes,
@@ -11,7 +12,7 @@ import {
   workspaces,
 } from "../../../src/store/schema.ts";
 import { type FakeMeilisearch, problem, startFakeMeilisearch } from "../../harness/fake-meilisearch.ts";
-import { type SeedMessage, seedIndex } from "../seed.ts";
+import { type SeedMessage, seedIndex, WHOLE_A } from "../seed.ts";
 import { openRig, type Rig } from "./rig.ts";
 
 const MAIL: SeedMessage[] = [
@@ -251,6 +252,24 @@ describe("an index that is not of this state of the store is made anew, and the 
 });
 
 describe("a server that does not do as it is told", () => {
+  test("what it says of a message that it refuses to change is taken out, and FTS5 answers for it", async () => {
+    const server = startFakeMeilisearch();
+    const rig = await openFed(server);
+    server.does.refuse = ({ body }) => (body === "changed" ? "not this one" : undefined);
+    const seq = SEQS[0] ?? 0;
+    rig.store.transact((tx) => {
+      tx.update(messageBodies).set({ text: "changed" }).where(eq(messageBodies.messageSeq, seq)).run();
+      const document = foldDocument({ subject: "", text: "changed", from: [], to: [], cc: [], filenames: [] });
+      rig.engine.replace(tx, seq, { workspaceId: "wsp_a", mailboxId: "mbx_a1" }, document);
+    });
+    await rig.joined.idle();
+    expect(server.messages()).toEqual(SEQS.slice(1));
+    expect(await rig.joined.match(parseQuery("changed"), WHOLE_A)).toEqual([1]);
+    expect(rig.joined.state()).toMatchObject({ engine: "fts5", reason: "meilisearch refused 1 message" });
+    server.does.find = () => [65_537];
+    expect(await rig.joined.matchLoosely?.(parseQuery("chagned"), WHOLE_A)).toMatchObject({ threads: [1] });
+  });
+
   test("one message that it refuses keeps back no other, and is asked of it again when it changes", async () => {
     const server = startFakeMeilisearch();
     server.does.refuse = ({ body }) => (body === "gamma" ? "not this one" : undefined);
