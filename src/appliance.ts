@@ -23,6 +23,7 @@ import { createSubmissionRole } from "./mta/submission.ts";
 import type { Runtime } from "./runtime.ts";
 import { createScheduler, type Job, type Scheduler } from "./scheduler.ts";
 import { registerSearchGauges } from "./search/gauges.ts";
+import { explain } from "./search/meilisearch/process-state.ts";
 import { createSupervisor } from "./search/meilisearch/supervisor.ts";
 import { createSearch } from "./search/search.ts";
 import { createIndexUpkeep } from "./search/upkeep.ts";
@@ -259,7 +260,7 @@ export function createAppliance(
             submissions: portOf(listeners.submissions),
           },
           snoozed: () => wake("wake-snoozed"),
-          searching: engine.state,
+          searching: () => explain(engine.state(), sidecar.state()),
         });
         fronts.push(api, web);
         const smtpWorks = () => Object.values(listeners).every((listener) => listener.works());

@@ -423,8 +423,17 @@ describe("settings of the server", () => {
     await act(ann, "PATCH", "/server/search.meilisearchUrl", { value: url });
     await act(ann, "PATCH", "/server/search.engine", { value: "meilisearch" });
     expect(await answering()).toEqual({ engine: "fts5", reason: expect.stringContaining("meilisearch") });
-    await act(ann, "DELETE", "/server/search.engine");
     await act(ann, "DELETE", "/server/search.meilisearchUrl");
+    await act(ann, "PATCH", "/server/search.meilisearchPath", { value: "/nowhere" });
+    // The process is looked for in another task.
+    let said = await answering();
+    while (!said.reason?.includes("/nowhere")) said = await answering();
+    expect(said).toEqual({
+      engine: "fts5",
+      reason: "meilisearch does not run: search.meilisearchPath names /nowhere, which is not there",
+    });
+    await act(ann, "DELETE", "/server/search.engine");
+    await act(ann, "DELETE", "/server/search.meilisearchPath");
     expect(await answering()).toEqual({ engine: "fts5" });
   });
   test("a bad value and an unknown name are refused in words", async () => {

@@ -24,6 +24,10 @@ export interface ProcessState {
   retryAt?: number;
 }
 
+/** For admins alone, who may know of paths and disks: why no search is answered by the process, where that is the reason. */
+export const explain = <S extends { engine: string; reason?: string }>(search: S, child: ProcessState): S =>
+  child.state === "failed" ? { ...search, reason: `meilisearch does not run: ${child.reason}` } : search;
+
 /** With where it can be asked, while it runs. */
 export interface KeptState extends ProcessState {
   place?: Place;

@@ -25,6 +25,9 @@ const TITLES: Record<string, string> = {
   spam: "Spam",
   retention: "Retention",
   search: "Search",
+  backup: "Backups",
+  metrics: "Metrics",
+  mtaSts: "MTA-STS",
 };
 
 export function ServerPage() {
