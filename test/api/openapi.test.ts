@@ -313,7 +313,11 @@ test("each resource has the specification's fields, required and not", () => {
     DraftResponse: "cc",
   };
   /** Beyond the specification, which lets any response gain fields (spec: Versioning 3). */
-  const ADDED: Record<string, string> = { Message: "truncated", Thread: "highlights", ThreadList: "suggestion nearWords" };
+  const ADDED: Record<string, string> = {
+    Message: "truncated",
+    Thread: "highlights",
+    ThreadList: "suggestion nearWords",
+  };
   const { Highlight, ...specified } = schemas as Record<string, JsonObject>;
   expect(Highlight?.required).toEqual(["emailId", "field", "snippet", "ranges"]);
   expect(Object.keys(specified).sort()).toEqual(Object.keys(REQUIRED).sort());
@@ -438,6 +442,7 @@ notes
       ["GET", "/attachments/{id}", `/attachments/${attachment}`, 200],
       ["GET", "/attachments/{id}", "/attachments/none", 404],
       ["GET", "/search", "/search?q=hello", 200],
+      ["GET", "/search", "/search?q=subjct:helo", 200],
       ["GET", "/search", "/search", 400],
       ["POST", "/send", "/send", 202, hello],
       ["POST", "/send", "/send", 400, {}],

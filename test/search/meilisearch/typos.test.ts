@@ -1,0 +1,45 @@
+/** A search with a typo, over REST with a real Meilisearch: what was found instead is named, and marked where it stands. */
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { apiClient } from "../../harness/api.ts";
+import { temporaryFolder } from "../../harness/folder.ts";
+import { letter, mailer } from "../../harness/mail.ts";
+import { hasMeilisearch, startMeilisearch, WITHOUT_MEILISEARCH } from "../../harness/meilisearch.ts";
+import { runJson, serve, settle } from "../../harness/process.ts";
+
+setDefaultTimeout(60_000);
+
+describe(`typos${WITHOUT_MEILISEARCH}`, () => {
+  test.skipIf(!hasMeilisearch)("are forgiven, and said", async () => {
+    const { url, key } = await startMeilisearch();
+    const data = temporaryFolder();
+    const { apiKey } = await runJson<{ apiKey: string }>(
+      { data },
+      ...["setup", "--domain", "acme.test", "--email", "ada@acme.test", "--name", "Ada"],
+    );
+    settle({ data }, { "search.meilisearchUrl": url, "search.meilisearchKey": key, "search.engine": "meilisearch" });
+    const served = await serve({ data });
+    const api = apiClient(served.http, apiKey);
+    const sender = mailer(served.mx);
+    const mail = letter({ to: "ada@acme.test", subject: "Figures", text: "The quarterly budget is attached." });
+    await sender.send({ from: "c@remote.example", to: "ada@acme.test" }, mail);
+    sender.close();
+    for (;;) {
+      const health = (await (await fetch(`${served.http}/healthz`)).json()) as { search: string };
+      if (health.search === "meilisearch") break;
+    }
+
+    const found = (await api.get<object>("/search?q=quartely%20budget")).body;
+    expect(found).toMatchObject({
+      nearWords: ["quarterly"],
+      threads: [{ subject: "Figures", highlights: [{ field: "text", ranges: [[4, 13]] }] }],
+    });
+    expect(found).not.toHaveProperty("suggestion");
+    // As it is written, or not at all; but something near it is offered.
+    const quoted = (await api.get<object>("/search?q=%22quartely%20budget%22")).body;
+    expect(quoted).toMatchObject({ threads: [], suggestion: '"quarterly budget"' });
+    const exact = (await api.get<object>("/search?q=quarterly")).body;
+    expect(exact).not.toHaveProperty("nearWords");
+    expect(exact).toMatchObject({ threads: [{ highlights: [{ ranges: [[4, 13]] }] }] });
+    expect(await served.kill("SIGTERM")).toBe(0);
+  });
+});
