@@ -39,15 +39,16 @@ test("with nothing typed: what was searched for before, then every operator", ()
     ["recent", "invoice from:kim"],
     ["recent", "Is it there"],
   ]);
-  expect(found.slice(2).map(({ shown }) => shown)).toEqual(
-    "from: to: subject: label: has:attachment is:unread is:starred before: after:".split(" "),
-  );
+  expect(found.slice(2).map(({ shown }) => shown)).toEqual([
+    ..."from: to: subject: label: has:attachment is:unread is:starred before: after: -".split(" "),
+    '"',
+  ]);
 });
 
 test.each<[typed: string, shown: string[]]>([
   ["after:2019", ["1 January", "1 February", "1 March"]],
   ["after:2019-1", ["1 October", "1 November", "1 December"]],
-  ["-before:2019-03", ["1 March"]],
+  ["-before:2019-03", ["Leave out: 1 March"]],
   ["before:yest", ["Yesterday"]],
   ["before:WEEK", ["A week ago"]],
   ["before:2019-13", []],
@@ -56,6 +57,16 @@ test.each<[typed: string, shown: string[]]>([
   const days = suggestionsFor(typed, { ...KNOWN, people: [] });
   expect(days.slice(0, 3).map(({ hint }) => hint)).toEqual(shown);
   for (const { text } of days) expect(() => parseQuery(text)).not.toThrow();
+});
+
+test("what is excluded is said to be", () => {
+  const [first] = suggestionsFor("oak -is:u", { ...KNOWN, people: [] });
+  expect(first).toMatchObject({ text: "oak -is:unread ", shown: "-is:unread", hint: "Leave out: Not read yet" });
+  expect(texts("oak -").slice(0, 2)).toEqual(["oak -from:", "oak -to:"]);
+  expect(suggestionsFor("oak ", { ...KNOWN, people: [] }).find(({ shown }) => shown === "-")).toMatchObject({
+    text: "oak -",
+    whole: false,
+  });
 });
 
 test("days are dates that the search takes", () => {

@@ -25,6 +25,12 @@ const OPERATORS = [
   ["after:", "From a day on, YYYY-MM-DD"],
 ] as const;
 
+/** What stands before words rather than with them. */
+const SIGNS = [
+  ["-", "Leave out what follows"],
+  ['"', "Words in this order, up to the next quote"],
+] as const;
+
 const DAYS = [
   [0, "Today"],
   [1, "Yesterday"],
@@ -34,6 +40,8 @@ const DAYS = [
 ] as const;
 
 const MOST = 9;
+/** With nothing typed: what was searched for before, and the whole language. */
+const MOST_WITHOUT = 16;
 
 const MONTHS = "January February March April May June July August September October November December".split(" ");
 
@@ -72,14 +80,12 @@ export function suggestionsFor(text: string, { people, labels, recent }: Known):
   const { before, minus, operator, value } = lastWord(text);
   const wanted = value.toLowerCase();
   const begin = before + minus;
-  const complete = (kind: Suggestion["kind"], word: string, hint: string, shown = word): Suggestion => {
-    const whole = !word.endsWith(":");
-    return { kind, hint, shown: minus + shown, whole, text: begin + word + (whole ? " " : "") };
+  const complete = (kind: Suggestion["kind"], word: string, hint: string): Suggestion => {
+    const whole = !word.endsWith(":") && !SIGNS.some(([sign]) => sign === word);
+    const said = minus === "" || kind !== "operator" ? hint : `Leave out: ${hint}`;
+    return { kind, hint: said, shown: minus + word, whole, text: begin + word + (whole ? " " : "") };
   };
-  const ofPerson = (prefix: string) =>
-    people.map(({ email, name }) =>
-      complete("person", prefix + email, name ?? "", name === undefined ? prefix + email : `${prefix}${email}`),
-    );
+  const ofPerson = (prefix: string) => people.map(({ email, name }) => complete("person", prefix + email, name ?? ""));
   const ofLabel = labels
     .filter((label) => label.toLowerCase().includes(wanted))
     .map((label) => complete("label", `label:${quoted(label)}`, "Label"));
@@ -103,10 +109,11 @@ export function suggestionsFor(text: string, { people, labels, recent }: Known):
     const operators = OPERATORS.filter(([name]) => name.startsWith(wanted));
     found.push(...operators.map(([name, hint]) => complete("operator", name, hint)));
     if (wanted !== "") found.push(...ofPerson("from:"), ...ofLabel);
+    else if (minus === "") found.push(...SIGNS.map(([sign, hint]) => complete("operator", sign, hint)));
   }
   return found
     .filter(({ text: completed }) => completed.trim() !== text.trim())
-    .slice(0, operator === "" && wanted === "" ? 14 : MOST);
+    .slice(0, operator === "" && wanted === "" ? MOST_WITHOUT : MOST);
 }
 
 /** Of whom to look for people: what is typed after from: or to:, or as a word. */
