@@ -31,14 +31,20 @@ const MOST_NEAR = 4;
 const MOST_TRIED = 6;
 /** Conversations of all mailboxes together whose words are compared. */
 const LATEST = 800;
+/** People of each, and characters. */
+const MOST_PEOPLE = 20;
+const LONGEST_TEXT = 1_000;
 /** Labels that are compared. */
 const MOST_LABELS = 1_000;
 /** How often a word must stand somewhere to count as much as any. */
 const OFTEN = 100;
 
 const latest = prepared(({ $client: sqlite }) =>
-  sqlite.prepare<{ subject: string; participants: string }, [string, number]>(
-    `SELECT subject, participants FROM threads INDEXED BY threads_by_time
+  sqlite.prepare<{ subject: string; people: string }, [string, number]>(
+    `SELECT subject, (
+       SELECT group_concat(coalesce(value ->> 'name', '') || ' ' || (value ->> 'email'), ' ')
+       FROM (SELECT value FROM json_each(participants) LIMIT ${MOST_PEOPLE})) AS people
+     FROM threads INDEXED BY threads_by_time
      WHERE mailbox_id = ? AND folder NOT IN ('trash', 'spam')
      ORDER BY last_message_at DESC, seq DESC LIMIT ?`,
   ),
@@ -50,6 +56,8 @@ const labels = prepared(({ $client: sqlite }) =>
      WHERE mailbox_id IN (SELECT value FROM json_each(?)) LIMIT ${MOST_LABELS}`,
   ),
 );
+
+const WORD = /[\p{L}\p{M}]{3,40}/gu;
 
 /** A word near one that is sought. */
 interface Near {
@@ -69,32 +77,26 @@ export type Suggest = (
 export function createSuggestions({ db }: Pick<Store, "db">): Suggest {
   const known = createKnownWords({ db });
 
-  /** Words of subjects, or of people's names and addresses, in the latest conversations in scope, by what they fold to. */
-  function latestWords(field: TextField, { mailboxIds }: SearchScope): Map<string, { written: string; times: number }> {
-    const words = new Map<string, { written: string; times: number }>();
+  /** How often each word stands in the subjects, or the names and addresses, of the latest conversations in scope. */
+  function latestWords(field: TextField, { mailboxIds }: SearchScope): Map<string, number> {
+    const times = new Map<string, number>();
     const limit = Math.ceil(LATEST / mailboxIds.length);
     for (const mailboxId of mailboxIds.slice(0, LATEST)) {
-      for (const { subject, participants } of latest(db).all(mailboxId, limit)) {
-        const texts = [...(isOfPeople(field) ? [] : [subject]), ...(field === "subject" ? [] : [participants])];
-        for (const [written] of texts
-          .join(" ")
-          .slice(0, 1_000)
-          .toLowerCase()
-          .matchAll(/[\p{L}\p{M}]{3,40}/gu)) {
-          const word = words.get(written);
-          if (word) word.times++;
-          else words.set(written, { written, times: 1 });
+      for (const { subject, people } of latest(db).all(mailboxId, limit)) {
+        const text = isOfPeople(field) ? people : field === "subject" ? subject : `${subject} ${people}`;
+        for (const [word] of text.slice(0, LONGEST_TEXT).toLowerCase().matchAll(WORD)) {
+          times.set(word, (times.get(word) ?? 0) + 1);
         }
       }
     }
-    return words;
+    return times;
   }
 
   /** The words that somebody may have meant, the likeliest first. */
   async function nearWords({ word, field }: Place, scope: SearchScope): Promise<string[]> {
     const most = slipsAllowed(word.length);
     const near = new Map<string, Near>();
-    for (const { written, times } of latestWords(field, scope).values()) {
+    for (const [written, times] of latestWords(field, scope)) {
       if (Math.abs(written.length - word.length) > most + 2) continue;
       const folded = fold(written);
       const slips = slipsBetween(word, folded, most);

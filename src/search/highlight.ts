@@ -83,17 +83,21 @@ export type Highlighter = (message: SearchedMessage, work: Work) => Highlight[];
 
 /**
  * Undefined when the query has nothing to be shown: operators alone, or only what is to be excluded. `found`: words that
- * an engine took for those of the query, and found in their place.
+ * an engine found in place of some of the query's.
  */
-export function createHighlighter({ message: conditions }: Query, found?: readonly string[]): Highlighter | undefined {
+export function createHighlighter(
+  { message: conditions }: Query,
+  found: readonly string[] = [],
+): Highlighter | undefined {
   const texts = conditions.filter((condition) => condition.kind === "text").filter(({ negated }) => !negated);
-  const wanted = found
-    ? found.map((word): Wanted => ({ ...soughtOf(word), fields: FIELDS_OF.any, address: undefined }))
-    : texts.map(({ field, text }): Wanted => {
-        const address = field === "sender" || field === "recipients" ? foldAddress(text) : undefined;
-        return { ...soughtOf(text), fields: FIELDS_OF[field], address };
-      });
-  if (texts.length === 0 || wanted.length === 0) return undefined;
+  if (texts.length === 0) return undefined;
+  const wanted = [
+    ...found.map((word): Wanted => ({ ...soughtOf(word), fields: FIELDS_OF.any, address: undefined })),
+    ...texts.map(({ field, text }): Wanted => {
+      const address = field === "sender" || field === "recipients" ? foldAddress(text) : undefined;
+      return { ...soughtOf(text), fields: FIELDS_OF[field], address };
+    }),
+  ];
   return (message, work) => highlightsOf(message, wanted, work);
 }
 

@@ -33,6 +33,8 @@ export function createHits(store: Pick<Store, "db">): (query: Query, words?: rea
   );
 
   return ({ message: conditions }, words) => {
+    // It did not say which.
+    if (words?.length === 0) return () => new Map();
     const others = words ? conditions.filter((one) => one.kind !== "text" || one.negated) : conditions;
     const instead = words?.map((word) => `"${fold(word)}"`).join(" OR ");
     const expression = expressionOf(others, ...(instead === undefined ? [] : [`(${COLUMN_FILTER.any}(${instead}))`]));

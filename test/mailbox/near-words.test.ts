@@ -25,6 +25,7 @@ test("the words found instead are named and highlighted, page by page; what is o
       matchLoosely: async ({ message: [condition] }) => {
         if (condition?.kind !== "text") return undefined;
         asked.push(condition.text);
+        if (condition.text === "unnamed") return { threads: everything(), words: [] };
         return condition.text === "invioce" ? { threads: everything(), words: ["invoice"] } : undefined;
       },
     },
@@ -38,6 +39,9 @@ test("the words found instead are named and highlighted, page by page; what is o
   expect(first).not.toHaveProperty("suggestion");
   const second = await search(alice, { q: "invioce", limit: 1, cursor: first.nextCursor ?? "" });
   expect(second).toMatchObject({ nearWords: ["invoice"], nextCursor: null, threads: [{ subject: "Invoice 1" }] });
+
+  // One that does not say which words.
+  expect((await search(alice, { q: "unnamed", limit: 1 })).threads[0]?.highlights).toEqual([]);
 
   const out = await search(bob, { q: "invioce", limit: 1 });
   expect(out).toEqual({ threads: [], nextCursor: null, unread: 0 });

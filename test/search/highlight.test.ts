@@ -155,6 +155,15 @@ test("work that is used up leaves the rest out", () => {
 });
 
 test("words that an engine found in place of the query's", () => {
+  // With those of its own that are there.
+  const beside = createHighlighter(parseQuery("invioce amount"), ["invoice"]);
+  expect(beside?.(message(INVOICE), { left: PLENTY }).map(({ ranges }) => ranges)).toEqual([
+    [[0, 7]],
+    [
+      [20, 26],
+      [45, 52],
+    ],
+  ]);
   const highlight = createHighlighter(parseQuery("invioce subject:x -old"), ["invoice", "März"]);
   expect(highlight?.(message(INVOICE), { left: PLENTY }).map(({ field }) => field)).toEqual([
     "subject",

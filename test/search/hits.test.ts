@@ -32,6 +32,8 @@ test("words, exclusions, dates and attachments, of one and the same message", ()
   expect(find("oak before:2025-02-01", ["a"])).toEqual(["a.1", "a.0"]);
   expect(find("oak has:attachment", ["a", "b"])).toEqual(["a.1"]);
   expect(find("oak", [])).toEqual([]);
+  // Which words they were was not said.
+  expect(find("elmm", ["a", "c"], 3, [])).toEqual([]);
   expect(find("elmm -oak", ["a", "c"], 3, ["elm", 'no" OR "oak'])).toEqual(["c.0"]);
 });
 

@@ -73,7 +73,9 @@ export function renderThreads(tool: "list_threads" | "search_mail") {
     return {
       text: joinParts([
         `${rows.length} conversations, newest first; ${answer.unread} unread match on all pages. Rows: id | last message | received on | state; sender: subject; ${isSearch ? "where it was found, message id and field, else snippet" : "snippet"}.`,
-        ...(near.length === 0 ? [] : [`Nothing has these words; found instead: ${near.join(", ")}.`]),
+        ...(near.length === 0
+          ? []
+          : ["Nothing has these words. Found instead:", fenceRows([near.join(", ")], context)]),
         fenceRows(texts, context),
         ...(suggestion === undefined ? [] : ["Nothing matches. This q does:", fenceRows([suggestion], context)]),
         cut ?? "",

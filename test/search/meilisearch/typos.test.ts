@@ -31,7 +31,20 @@ describe(`typos${WITHOUT_MEILISEARCH}`, () => {
     const found = (await api.get<object>("/search?q=quartely%20budget")).body;
     expect(found).toMatchObject({
       nearWords: ["quarterly"],
-      threads: [{ subject: "Figures", highlights: [{ field: "text", ranges: [[4, 13]] }] }],
+      threads: [
+        {
+          subject: "Figures",
+          highlights: [
+            {
+              field: "text",
+              ranges: [
+                [4, 13],
+                [14, 20],
+              ],
+            },
+          ],
+        },
+      ],
     });
     expect(found).not.toHaveProperty("suggestion");
     // As it is written, or not at all; but something near it is offered.
