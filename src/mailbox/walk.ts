@@ -86,10 +86,11 @@ function* walkSource(
   from: Position,
   chunk: number,
 ): Generator<Position> {
+  // `+?` as in store/drizzle.ts.
   const statement = statements(db)<Position>(
     `SELECT last_message_at AS at, seq FROM threads INDEXED BY ${index}
-     WHERE mailbox_id = ? AND ${where} AND (last_message_at, seq) < (?, ?)
-     ORDER BY last_message_at DESC, seq DESC LIMIT ?`,
+     WHERE mailbox_id = +? AND ${where} AND (last_message_at, seq) < (+?, +?)
+     ORDER BY last_message_at DESC, seq DESC LIMIT +?`,
   );
   let after = from;
   for (let size = chunk; ; size = Math.min(size * 2, 4_096)) {

@@ -35,7 +35,7 @@ type Owner = "mailbox" | "workspace";
 
 /**
  * What an owner sent to since a time: each message knows the owner's total with it, so the last message less what came
- * before the first tells, however many lie between.
+ * before the first tells, however many lie between. `+?` as in store/drizzle.ts.
  */
 const windowOf = (owner: Owner) =>
   `SELECT before, (SELECT max(${owner}_total) FROM outbound_messages WHERE ${owner}_id = +?1) - before AS taken
