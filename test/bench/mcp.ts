@@ -2,9 +2,8 @@
  * MCP beside REST: the same operation asked over both faces, in both eras of the protocol, as messages written by hand,
  * so that only the server's work is counted. CPU is that of the server process, all threads.
  */
-import { readFileSync } from "node:fs";
 import { type Served, serve } from "../harness/process.ts";
-import { ADDRESS, newPlace, print } from "./figures.ts";
+import { ADDRESS, cpuMs, newPlace, print } from "./figures.ts";
 import { messageMaker } from "./generator.ts";
 import { pump } from "./smtp-load.ts";
 
@@ -12,8 +11,6 @@ const MESSAGES = 500;
 const TURNS = 5;
 const CALLS = 400;
 const CONNECTIONS = 8;
-/** Of /proc/PID/stat: USER_HZ is 100 on every Linux that Bun runs on. */
-const MS_PER_TICK = 10;
 
 const MODERN = "2026-07-28";
 const META = {
@@ -21,13 +18,6 @@ const META = {
   "io.modelcontextprotocol/clientInfo": { name: "bench", version: "1" },
   "io.modelcontextprotocol/clientCapabilities": {},
 };
-
-function cpuMs(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
-    .replace(/^.*\) /, "")
-    .split(" ");
-  return (Number(fields[11]) + Number(fields[12])) * MS_PER_TICK;
-}
 
 /** Calls a second, and CPU ms a call, of each; by turns, so that what else the machine does falls on all alike. */
 async function measure<Name extends string>(

@@ -6,7 +6,7 @@ import { Database } from "bun:sqlite";
 import { join } from "node:path";
 import { letter, mailer } from "../harness/mail.ts";
 import { type Place, run, runJson, serve } from "../harness/process.ts";
-import { ADDRESS, median, newPlace, print, residentMB } from "./figures.ts";
+import { ADDRESS, cpuMs, median, newPlace, print, residentMB } from "./figures.ts";
 
 const DELIVERIES = 20_000;
 /** As many as one endpoint gets (events/webhooks.ts). */
@@ -52,12 +52,14 @@ async function openSink(): Promise<Sink> {
 
 const rateOf = ({ count, first, last }: Stats): number => (count - 1) / ((last - first) / 1_000);
 
-async function fetchRate(sink: Sink, body: string): Promise<number> {
+/** Requests a second, and CPU ms that the client takes for each. */
+async function fetchRate(sink: Sink, body: string): Promise<{ rate: number; cpu: number }> {
   await sink.reset();
   const client = [join(import.meta.dir, "fetch-client.ts"), sink.url("/hook"), String(DELIVERIES), String(CONCURRENCY)];
   const child = Bun.spawn([process.execPath, ...client], { stdio: [new Blob([body]), "ignore", "inherit"] });
   await child.exited;
-  return rateOf(await sink.take(DELIVERIES));
+  const cpu = Number(child.resourceUsage()?.cpuTime.total ?? 0) / 1_000 / DELIVERIES;
+  return { rate: rateOf(await sink.take(DELIVERIES)), cpu };
 }
 
 async function hookPlace(name: string): Promise<{ place: Place; add(url: string): Promise<unknown> }> {
@@ -99,12 +101,15 @@ async function throughput(sink: Sink): Promise<void> {
   const { place, add } = await hookPlace("webhooks");
   await add(sink.url("/hook"));
   const rates: number[] = [];
-  const floors: number[] = [];
+  const cpu: number[] = [];
+  const floors: Awaited<ReturnType<typeof fetchRate>>[] = [];
   for (let i = 0; i < 3; i++) {
     const data = putEvents(place, DELIVERIES);
     await sink.reset();
     const server = await serve(place);
+    const before = cpuMs(server.pid);
     rates.push(rateOf(await sink.take(DELIVERIES)));
+    cpu.push((cpuMs(server.pid) - before) / DELIVERIES);
     await server.kill("SIGTERM");
     floors.push(await fetchRate(sink, `{"id":"evt","event":"message.inbound","createdAt":"","data":${data}}`));
   }
@@ -112,8 +117,12 @@ async function throughput(sink: Sink): Promise<void> {
     figure: `webhook deliveries to one receiver, recorded, ${CONCURRENCY} at a time`,
     value: median(rates),
     unit: "deliveries/s",
-    floor: median(floors),
+    floor: median(floors.map(({ rate }) => rate)),
     toReach: "0.6 of bare fetch",
+  });
+  print({
+    ...{ figure: "the same, CPU a delivery", value: median(cpu), unit: "ms" },
+    floor: median(floors.map((floor) => floor.cpu)),
   });
 }
 
