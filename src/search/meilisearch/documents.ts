@@ -4,7 +4,7 @@
  *
  * Invariant: two tokens have the same word exactly when they are the same. Bcc is not in it.
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { DocumentScope } from "../engine.ts";
 import type { IndexDocument } from "../fold.ts";
 import type { TextField } from "../query.ts";
@@ -49,25 +49,34 @@ export interface MessageDocument extends Record<string, unknown> {
 
 /** What marks a word as a field's, or as standing for a token of other letters; no other word begins so. */
 const MARKS: Readonly<Record<Exclude<TextField, "any">, string>> = { subject: "q1", sender: "q2", recipients: "q3" };
-const ENCODED = "q0";
+const HASHED = "q0";
+const ONE_UNIT = "q4";
 const LIKE_A_MARK = /^q[0-9]/;
 
-/** What the server's tokenizer leaves as it is: tokens in the letters of one of these scripts. A test asks it. */
-const PLAIN = /^(?:[a-z0-9]+|[α-ω]+|[а-я]+|[א-ת]+|[ა-ჰ]+|[ա-ֆ]+)$/;
+/**
+ * What the server's tokenizer leaves as it is: tokens in the letters of one of these scripts. It takes digits for the
+ * script before them, so that a word which begins with some would be parted behind a word of another script. Tests ask it.
+ */
+const LATIN = /^(?:[a-z][a-z0-9]*|[0-9]+)$/;
+const OF_OTHERS = /^(?:[α-ω]+|[а-я]+|[א-ת]+|[ა-ჰ]+|[ա-ֆ]+)$/;
 /** Tokens of fold.ts that stand between names, or for a whole address. */
 const PRIVATE = /[\ue000-\uf8ff]/;
 const HASH_LENGTH = 32;
 
-const isPlain = (token: string): boolean => PLAIN.test(token) && !LIKE_A_MARK.test(token);
+const isPlainLatin = (token: string): boolean => LATIN.test(token) && !LIKE_A_MARK.test(token);
+const isPlain = (token: string): boolean => isPlainLatin(token) || OF_OTHERS.test(token);
 
+/** In letters and digits of ASCII. Most are a character of a script without spaces, which is short and quickly made. */
 function encode(token: string): string {
-  if (isPlain(token)) return token;
-  return ENCODED + createHash("sha256").update(token).digest("hex").slice(0, HASH_LENGTH);
+  if (token.length === 1) return ONE_UNIT + token.charCodeAt(0).toString(16);
+  return HASHED + hash("sha256", token, "hex").slice(0, HASH_LENGTH);
 }
 
-/** The word of a token; without a field of its own, wherever it stands. */
-export const wordOf = (token: string, field: TextField): string =>
-  field === "any" ? encode(token) : MARKS[field] + encode(token);
+/** The word of a token; without a field of its own, wherever it stands. A mark goes before letters of its own script only. */
+export function wordOf(token: string, field: TextField): string {
+  if (field === "any") return isPlain(token) ? token : encode(token);
+  return MARKS[field] + (isPlainLatin(token) ? token : encode(token));
+}
 
 /** Whether its word may be looked for with typos: of the others the letters mean nothing. */
 export const mayHaveTypos = isPlain;
@@ -77,7 +86,7 @@ const tokensOf = (folded: string): string[] => (folded === "" ? [] : folded.spli
 const wordsOf = (folded: string): string =>
   tokensOf(folded)
     .filter((token) => !PRIVATE.test(token))
-    .map(encode)
+    .map((token) => wordOf(token, "any"))
     .join(" ");
 
 function markedWords(document: IndexDocument): string {
@@ -93,7 +102,7 @@ function bodyParts(body: string): Record<string, string> {
   return Object.fromEntries(
     BODY_PARTS.flatMap((part, i) => {
       const own = tokens.slice(i * WORDS_OF_PART, (i + 1) * WORDS_OF_PART);
-      return own.length === 0 ? [] : [[part, own.map(encode).join(" ")]];
+      return own.length === 0 ? [] : [[part, own.map((token) => wordOf(token, "any")).join(" ")]];
     }),
   );
 }
