@@ -54,6 +54,9 @@ interface Seeded {
   mailboxId: string;
 }
 
+/** What there is to reach is said of the embedded engine. */
+const ofFts5 = (figure: string, toReach: string) => (figure.includes("fts5") ? { toReach } : {});
+
 async function printTimings(figure: string, queries: readonly string[], ask: (q: string) => unknown): Promise<void> {
   let n = 0;
   const [middle, p99] = await timings(
@@ -61,9 +64,9 @@ async function printTimings(figure: string, queries: readonly string[], ask: (q:
     ROUNDS * queries.length,
     2 * queries.length,
   );
-  const toReach = queries === COMMON ? { toReach: "p99 25 at a million" } : {};
   print({ figure: `${figure}, median`, value: middle, unit: "ms" });
-  print({ figure: `${figure}, p99`, value: p99, unit: "ms", ...toReach });
+  const goal = queries === COMMON ? ofFts5(figure, "25 at a million") : {};
+  print({ figure: `${figure}, p99`, value: p99, unit: "ms", ...goal });
 }
 
 async function printPages(engine: string, { http }: Served, apiKey: string): Promise<void> {
@@ -111,7 +114,7 @@ const folderBytes = (folder: string): number =>
 
 function printDisk(engine: string, bytes: number, text: number): void {
   const figure = `index of ${engine} for ${MESSAGES} messages, beside their text`;
-  print({ figure, value: bytes / 1e6, unit: "MB", floor: text / 1e6, toReach: "0.5 × the text" });
+  print({ figure, value: bytes / 1e6, unit: "MB", floor: text / 1e6, ...ofFts5(figure, "0.5 × the text") });
 }
 
 async function reindexed({ place }: Seeded): Promise<void> {
