@@ -14,7 +14,13 @@ export interface StoredMessage extends DocumentScope {
   hasAttachments: boolean;
   /** Folds when it is asked for: that costs more than reading. */
   fold(): IndexDocument;
+  /** The same of how its texts begin: for what is looked at in passing, and must not cost what the oddest mail does. */
+  foldBeginning(): IndexDocument;
 }
+
+/** UTF-16 units of a text, and addresses or names of a list. */
+const BEGINNING = 10_000;
+const FIRST_ENTRIES = 20;
 
 const statements = prepared((db) => {
   const rows = () =>
@@ -52,10 +58,19 @@ function withFiles(db: Db, rows: readonly Row[]): StoredMessage[] {
   const filenames = new Map<number, string[]>(rows.map(({ seq }) => [seq, []]));
   const seqs = JSON.stringify([...filenames.keys()]);
   for (const { messageSeq, filename } of statements(db).files.all({ seqs })) filenames.get(messageSeq)?.push(filename);
-  return rows.map(({ seq, workspaceId, mailboxId, date, hasAttachments, from, ...rest }) => ({
-    ...{ seq, workspaceId, mailboxId, date, hasAttachments },
-    fold: () => foldDocument({ ...rest, from: [from], filenames: filenames.get(seq) ?? [] }),
-  }));
+  return rows.map(({ seq, workspaceId, mailboxId, date, hasAttachments, from, subject, text, to, cc }) => {
+    const files = filenames.get(seq) ?? [];
+    return {
+      ...{ seq, workspaceId, mailboxId, date, hasAttachments },
+      fold: () => foldDocument({ subject, text, from: [from], to, cc, filenames: files }),
+      foldBeginning: () =>
+        foldDocument({
+          ...{ subject: subject.slice(0, BEGINNING), text: text.slice(0, BEGINNING), from: [from] },
+          ...{ to: to.slice(0, FIRST_ENTRIES), cc: cc.slice(0, FIRST_ENTRIES) },
+          filenames: files.slice(0, FIRST_ENTRIES),
+        }),
+    };
+  });
 }
 
 /** The next `limit` messages after the one numbered `after`, in order of their numbers. */

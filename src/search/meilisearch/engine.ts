@@ -24,6 +24,8 @@ const ANSWER_MS = 1_500;
 /** Messages that are looked through for the words they were found by. */
 const LOOKED_THROUGH = 10;
 
+const turnOfOthers = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
 /** Members of every list; all ascending. */
 function intersect(lists: readonly (readonly number[])[]): number[] {
   const [first = [], ...rest] = [...lists].sort((a, b) => a.length - b.length);
@@ -70,10 +72,13 @@ export function createMeilisearchEngine({ db, narrow }: MeilisearchEngineParts) 
       if (found.length === 0) return undefined;
       // Asked again, for what follows is words of mail.
       const reached = new Set(scope.mailboxIds);
-      const documents = readStored(db, found.slice(-LOOKED_THROUGH))
-        .filter(({ mailboxId }) => reached.has(mailboxId))
-        .map(({ fold }) => fold());
-      return { threads: threadsOf(found), words: nearestWords(conditions, documents) };
+      const words = new Set<string>();
+      for (const { mailboxId, foldBeginning } of readStored(db, found.slice(-LOOKED_THROUGH))) {
+        if (!reached.has(mailboxId)) continue;
+        for (const word of nearestWords(conditions, foldBeginning())) words.add(word);
+        await turnOfOthers();
+      }
+      return { threads: threadsOf(found), words: [...words] };
     },
   };
 }

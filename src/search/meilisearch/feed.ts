@@ -80,8 +80,9 @@ export interface Feed {
 /** Messages, and characters of their words, that one batch has. */
 const BATCH = 2_000;
 const BATCH_CHARACTERS = 8_000_000;
-/** Folded without letting others in between. */
+/** Messages read at once, and characters of their words that are made without letting others in between. */
 const SLICE = 10;
+const CHARACTERS_OF_A_TURN = 100_000;
 const REQUEST_MS = 60_000;
 const TASK_MS = 600_000;
 const FIRST_RETRY_MS = 1_000;
@@ -185,10 +186,9 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
     let more = true;
     for (let characters = 0; more && documents.length < BATCH && characters < BATCH_CHARACTERS; ) {
       const slice = readStoredAfter(db, last, SLICE);
-      for (const message of slice) characters += addDocument(documents, message);
-      last = slice.at(-1)?.seq ?? last;
-      more = slice.length === SLICE;
-      await turn();
+      characters += await addDocuments(documents, slice, BATCH_CHARACTERS - characters);
+      more = slice.length === SLICE || documents.at(-1)?.id !== slice.at(-1)?.seq;
+      last = documents.at(-1)?.id ?? last;
     }
     const refused = await tell(server, row, mark, [], documents);
     if (unfilled !== undefined) unfilled = Math.max(0, unfilled - documents.length);
@@ -224,19 +224,37 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
     for (let i = 0, characters = 0; i < changes.length && characters < BATCH_CHARACTERS; i += SLICE) {
       const slice = changes.slice(i, i + SLICE);
       const seqs = [...new Set(slice.map(({ messageSeq }) => messageSeq))].filter((seq) => !told.has(seq));
-      for (const message of readStored(db, seqs)) characters += addDocument(documents, message);
-      for (const seq of seqs) told.add(seq);
+      const stored = readStored(db, seqs);
+      const before = documents.length;
+      characters += await addDocuments(documents, stored, BATCH_CHARACTERS - characters);
+      const left = new Set(stored.slice(documents.length - before).map(({ seq }) => seq));
+      for (const seq of seqs) if (!left.has(seq)) told.add(seq);
       through = slice.at(-1)?.seq ?? through;
-      await turn();
     }
     return { through, told: [...told], documents };
   }
 
-  /** How many characters it has. */
-  function addDocument(documents: MessageDocument[], { fold, ...message }: StoredMessage): number {
-    const document = fold();
-    documents.push(documentOf({ ...message, document }));
-    return document.subject.length + document.body.length + document.recipients.length + document.files.length;
+  /** Adds messages until they have so many characters, one at least. Resolves with how many they have. */
+  async function addDocuments(
+    documents: MessageDocument[],
+    messages: readonly StoredMessage[],
+    room: number,
+  ): Promise<number> {
+    let characters = 0;
+    let ofTurn = 0;
+    for (const { fold, ...message } of messages) {
+      const document = documentOf({ ...message, document: fold() });
+      documents.push(document);
+      const own = Object.values(document).reduce<number>((sum, field) => sum + `${field}`.length, 0);
+      characters += own;
+      ofTurn += own;
+      if (characters >= room) break;
+      if (ofTurn < CHARACTERS_OF_A_TURN) continue;
+      await turn();
+      ofTurn = 0;
+    }
+    await turn();
+    return characters;
   }
 
   /** Resolves with the messages that the server would not take. `present`: the mark of the index. */

@@ -54,6 +54,29 @@ describe("what is told", () => {
     expect(rig.joined.state()).toMatchObject({ engine: "meilisearch", feed: { phase: "current", behind: 0 } });
   });
 
+  test("however long the words of messages become there, one request has not much more than it may", async () => {
+    const server = startFakeMeilisearch();
+    const text = "2b ".repeat(200_000);
+    const rig = await openFed(server, [
+      { thread: "long", text },
+      { thread: "longer", text: `${text} and more` },
+      { thread: "short", text: "alpha" },
+    ]);
+    const numbers = [65_536, 131_072, 196_608];
+    const together = () => server.bodies.flatMap((body) => body.match(/"id":[1-9]/g)?.length ?? []);
+    expect(server.messages()).toEqual(numbers);
+    expect(together()).toEqual([2, 1]);
+    rig.store.transact((tx) => {
+      for (const seq of numbers) {
+        const document = foldDocument({ subject: "", text, from: [], to: [], cc: [], filenames: [] });
+        rig.joined.replace(tx, seq, { workspaceId: "wsp_a", mailboxId: "mbx_a1" }, document);
+      }
+    });
+    await rig.joined.idle();
+    expect(together()).toEqual([2, 1, 2, 1]);
+    expect(rowsOf(rig, "search_changes")).toEqual([]);
+  });
+
   test("nobody's Bcc, and nothing that nobody asks for", async () => {
     const server = startFakeMeilisearch();
     await openFed(server);

@@ -1,0 +1,32 @@
+/** Which words of a message are said to stand for those that were asked for. */
+import { expect, test } from "bun:test";
+import type { IndexDocument } from "../../../src/search/fold.ts";
+import { nearestWords } from "../../../src/search/meilisearch/found-words.ts";
+import { parseQuery } from "../../../src/search/query.ts";
+
+const EMPTY: IndexDocument = { subject: "", body: "", sender: "", recipients: "", files: "" };
+
+const cases: [q: string, document: Partial<IndexDocument>, words: string[]][] = [
+  ["recieve paymnet", { body: "please receive the payment" }, ["receive", "payment"]],
+  ["recieve recieve", { body: "receive" }, ["receive"]],
+  // The nearer one, whichever comes first.
+  ["quartelyreport", { body: "quarterlyreports quarterlyreport" }, ["quarterlyreport"]],
+  // What stands there needs nothing in its place, nor does what is too short to have a typo.
+  ["invoice", { body: "invoices invoice" }, []],
+  ["pay", { body: "pax" }, []],
+  ["from:anabel", { sender: "annabel", body: "anable" }, ["annabel"]],
+  ["subject:anabel", { sender: "annabel" }, []],
+  ["drawign has:attachment 会", { files: "drawing pdf" }, ["drawing"]],
+];
+test.each(cases)("%s", (q, document, words) => {
+  expect(nearestWords(parseQuery(q).message, { ...EMPTY, ...document })).toEqual(words);
+});
+
+test("of the oddest mail and the longest query only so much is compared", () => {
+  const letters = [..."abcdefghijklmnopqrstuvwxyz"];
+  const words = letters.flatMap((one) => letters.map((other) => `zz${one}${other}z`));
+  const asked = words.slice(0, 80).map((word) => `y${word.slice(1, 4)}y`);
+  const document = { ...EMPTY, body: `receive ${words.join(" ")}` };
+  expect(nearestWords(parseQuery(`recieve ${asked.join(" ")}`).message, document)).toEqual(["receive"]);
+  expect(nearestWords(parseQuery(`${asked.join(" ")} recieve`).message, document)).toEqual([]);
+});
