@@ -112,6 +112,8 @@ export interface Rig {
    * gets its answer first; `unanswered`: there will be none, and its time passes, too.
    */
   passing(isSo: () => boolean, how?: "unanswered"): Promise<void>;
+  /** A question to it has not been answered yet, nor given up. */
+  isAsking(): boolean;
   /** Of what it logged. */
   lines: Record<string, unknown>[];
 }
@@ -168,6 +170,7 @@ export function supervise(settings: Record<string, string>, data = temporaryFold
     data,
     clock,
     lines,
+    isAsking: () => questions > 0,
     set(changed) {
       Object.assign(values, changed);
       for (const follow of followers) follow();
