@@ -7,7 +7,7 @@ import type { Runtime } from "../runtime.ts";
 import { isClaimed } from "../store/claim.ts";
 
 const BESIDE_SERVER_MS = 20;
-const ALONE_MS = 300;
+const ALONE_MS = 600;
 /** Even if they take longer: on a slow disk it is the commit that does. */
 const FEWEST = 8;
 const MOST = 400;

@@ -30,8 +30,13 @@ import { type Unwrapped, unwrap } from "./unwrap.ts";
 /** Of larger messages sources give only the beginning; they are told, and not imported. */
 export const LARGEST_MESSAGE = 64 * 1024 * 1024;
 /** Messages being prepared or waiting to be filed, and their bytes; a larger one goes alone. */
-const WINDOW = 128;
+const WINDOW = 320;
 const WINDOW_BYTES = 8 * 1024 * 1024;
+/**
+ * Messages of a transaction, at most, so that the workers have some in hand meanwhile. The search index writes out a segment
+ * for each transaction, and few large ones cost less to merge than many small ones.
+ */
+const FILED_AT_ONCE = 256;
 
 export interface ImportParts {
   store: Pick<Store, "transact" | "blobs">;
@@ -136,7 +141,7 @@ export async function importMail(
 
   /** Files the oldest of the window, as many as a transaction may have. */
   async function fileBatch(): Promise<void> {
-    const batch = window.splice(0, pacing.room());
+    const batch = window.splice(0, Math.min(pacing.room(), FILED_AT_ONCE));
     const ready = await Promise.all(batch.map(async ({ kept, ...rest }) => ({ ...rest, kept: await kept })));
     for (const { bytes: size } of batch) bytes -= size;
     const outcomes = await pacing.run(batch.length, (begun) =>

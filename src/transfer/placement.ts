@@ -27,6 +27,9 @@ export interface Destination {
   read: boolean;
 }
 
+/** Addresses whose way is remembered. */
+const MOST_KNOWN = 10_000;
+
 /** `entry`: the mailbox; `users`: those of its workspace. */
 export function destinationOf(
   mailbox: Pick<Mailbox, "route">,
@@ -35,11 +38,17 @@ export function destinationOf(
   options: Pick<Destination, "folder" | "read">,
 ): Destination {
   const ids = new Map(users.map(({ email, id }) => [email, id]));
+  // The same few people write and are written to: what is known of them is not asked again.
+  const known = new Map<string, string | undefined>();
   return {
     ...{ mailboxId, address, ownerId, ...options },
     ownAddress(email) {
+      if (known.has(email)) return known.get(email);
       const route = mailbox.route(email);
-      return route.kind === "mailbox" && route.mailboxId === mailboxId ? route.receivedOn : undefined;
+      const own = route.kind === "mailbox" && route.mailboxId === mailboxId ? route.receivedOn : undefined;
+      if (known.size >= MOST_KNOWN) known.clear();
+      known.set(email, own);
+      return own;
     },
     userIdOf: (email) => ids.get(email),
   };
