@@ -10,13 +10,12 @@ import type { Log } from "../../log.ts";
 import type { Runtime } from "../../runtime.ts";
 import type { Options } from "../../store/options.ts";
 import type { Store } from "../../store/store.ts";
-import { readStored, readStoredAfter, type StoredMessage } from "../stored.ts";
-import { type Client, createClient, ServerError } from "./client.ts";
+import { BATCH, readChanged, readNext, turn, writeBatch } from "./batches.ts";
+import { type Client, createClient } from "./client.ts";
 import type { Connection, Place } from "./connection.ts";
-import { documentOf, type MessageDocument, markDocument } from "./documents.ts";
+import { type MessageDocument, markDocument } from "./documents.ts";
 import {
   beginFeed,
-  type Change,
   countChanges,
   countRefused,
   countUnfilled,
@@ -77,20 +76,10 @@ export interface Feed {
   stop(): Promise<void>;
 }
 
-/** Messages, and characters of their words, that one batch has. */
-const BATCH = 2_000;
-const BATCH_CHARACTERS = 8_000_000;
-/** Messages read at once, and characters of their words that are made without letting others in between. */
-const SLICE = 10;
-const CHARACTERS_OF_A_TURN = 100_000;
 const REQUEST_MS = 60_000;
 const TASK_MS = 600_000;
 const FIRST_RETRY_MS = 1_000;
 const LONGEST_RETRY_MS = 60_000;
-
-const isRefusal = (error: unknown): boolean => error instanceof ServerError && error.trouble === "refused";
-/** After the events that wait. */
-const turn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
 
 export function createFeed({ store, options, connection, runtime, log }: FeedParts): Feed {
   const { db } = store;
@@ -181,15 +170,7 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
 
   /** The next of what was stored before. */
   async function fill(server: Client, row: FeedRow, after: number, mark: string): Promise<void> {
-    const documents: MessageDocument[] = [];
-    let last = after;
-    let more = true;
-    for (let characters = 0; more && documents.length < BATCH && characters < BATCH_CHARACTERS; ) {
-      const slice = readStoredAfter(db, last, SLICE);
-      characters += await addDocuments(documents, slice, BATCH_CHARACTERS - characters);
-      more = slice.length === SLICE || documents.at(-1)?.id !== slice.at(-1)?.seq;
-      last = documents.at(-1)?.id ?? last;
-    }
+    const { documents, last, more } = await readNext(db, after);
     const refused = await tell(server, row, mark, [], documents);
     if (unfilled !== undefined) unfilled = Math.max(0, unfilled - documents.length);
     store.transact((tx) => {
@@ -208,53 +189,12 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
   async function tellChanges(server: Client, row: FeedRow, mark: string): Promise<boolean> {
     const changes = nextChanges(db, BATCH);
     if (changes.length === 0) return false;
-    const { through, told, documents } = await readChanged(changes);
+    const { through, told, documents } = await readChanged(db, changes);
     const stored = new Set(documents.map(({ id }) => id));
     const removed = told.filter((seq) => !stored.has(seq));
     const refused = await tell(server, row, mark, removed, documents);
     store.transact((tx) => void (isStill(row) && setTold(tx, through, told, refused)));
     return true;
-  }
-
-  /** What these changes come to, as far as one batch goes: of each message only what it is now. */
-  async function readChanged(changes: readonly Change[]) {
-    const documents: MessageDocument[] = [];
-    const told = new Set<number>();
-    let through = 0;
-    for (let i = 0, characters = 0; i < changes.length && characters < BATCH_CHARACTERS; i += SLICE) {
-      const slice = changes.slice(i, i + SLICE);
-      const seqs = [...new Set(slice.map(({ messageSeq }) => messageSeq))].filter((seq) => !told.has(seq));
-      const stored = readStored(db, seqs);
-      const before = documents.length;
-      characters += await addDocuments(documents, stored, BATCH_CHARACTERS - characters);
-      const left = new Set(stored.slice(documents.length - before).map(({ seq }) => seq));
-      for (const seq of seqs) if (!left.has(seq)) told.add(seq);
-      through = slice.at(-1)?.seq ?? through;
-    }
-    return { through, told: [...told], documents };
-  }
-
-  /** Adds messages until they have so many characters, one at least. Resolves with how many they have. */
-  async function addDocuments(
-    documents: MessageDocument[],
-    messages: readonly StoredMessage[],
-    room: number,
-  ): Promise<number> {
-    let characters = 0;
-    let ofTurn = 0;
-    for (const { fold, ...message } of messages) {
-      const document = documentOf({ ...message, document: fold() });
-      documents.push(document);
-      const own = Object.values(document).reduce<number>((sum, field) => sum + `${field}`.length, 0);
-      characters += own;
-      ofTurn += own;
-      if (characters >= room) break;
-      if (ofTurn < CHARACTERS_OF_A_TURN) continue;
-      await turn();
-      ofTurn = 0;
-    }
-    await turn();
-    return characters;
   }
 
   /** Resolves with the messages that the server would not take. `present`: the mark of the index. */
@@ -267,38 +207,7 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
   ): Promise<number[]> {
     const mark = drawName(runtime);
     store.transact((tx) => setMark(tx, mark, present));
-    const marking = markDocument(mark);
-    try {
-      await server.write(indexUid, removed, [...documents, marking]);
-      return [];
-    } catch (error) {
-      if (!isRefusal(error) || documents.length === 0) throw error;
-      const refused = await addInHalves(server, indexUid, documents);
-      await server.write(indexUid, [], [marking]);
-      return refused;
-    }
-  }
-
-  /** So that one message keeps back no other. Resolves with the messages that the server would not take. */
-  async function addInHalves(server: Client, index: string, documents: readonly MessageDocument[]): Promise<number[]> {
-    const half = Math.ceil(documents.length / 2);
-    const refused: number[] = [];
-    for (const some of [documents.slice(0, half), documents.slice(half)]) {
-      try {
-        if (some.length > 0) await server.write(index, [], some);
-      } catch (error) {
-        if (!isRefusal(error)) throw error;
-        if (some.length > 1) refused.push(...(await addInHalves(server, index, some)));
-        else {
-          const ids = some.map(({ id }) => id);
-          refused.push(...ids);
-          // What it said before is not what it says.
-          await server.write(index, ids, []);
-          log.warn("Meilisearch refuses a message", { seq: ids[0], error });
-        }
-      }
-    }
-    return refused;
+    return writeBatch(server, indexUid, { removed, documents, mark }, log);
   }
 
   async function run(): Promise<void> {

@@ -1,5 +1,5 @@
 /** What Meilisearch is told: everything, in order, once at least, whatever ends whom, and nothing of a Bcc. */
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { foldDocument } from "../../../src/search/fold.ts";
 import { parseQuery } from "../../../src/search/query.ts";
@@ -14,6 +14,8 @@ import {
 import { type FakeMeilisearch, problem, startFakeMeilisearch } from "../../harness/fake-meilisearch.ts";
 import { type SeedMessage, seedIndex, WHOLE_A } from "../seed.ts";
 import { openRig, type Rig } from "./rig.ts";
+
+setDefaultTimeout(60_000);
 
 const MAIL: SeedMessage[] = [
   { thread: "one", subject: "First", text: "alpha", bcc: [{ email: "secret@example.net", name: "Hidden" }], date: 5 },
