@@ -58,7 +58,11 @@ const VALUES: Record<string, unknown> = {
 };
 
 /** Left out of examples, as they are of most answers. */
-const SELDOM = new Set(["bcc", "contentId", "truncated", "snoozedUntil", "deliveredAt"]);
+const SELDOM = new Set([
+  ...["bcc", "contentId", "truncated", "snoozedUntil", "deliveredAt"],
+  // Of searches alone.
+  ...["highlights", "suggestion", "nearWords"],
+]);
 
 const fits = ({ type, anyOf }: Schema, value: unknown): boolean => {
   if (anyOf) return anyOf.some((one) => fits(one, value));
