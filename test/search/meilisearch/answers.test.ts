@@ -29,6 +29,7 @@ describe("FTS5 answers in its place", () => {
     ["lets nobody in", () => problem(403, "invalid_api_key")],
     ["has lost the index", () => problem(400, "index_not_found")],
     ["answers something else", () => Response.json({ results: "none" })],
+    ["answers without what it found", () => Response.json({ results: [{ hits: [], estimatedTotalHits: 0 }] })],
     ["answers what is no JSON", () => new Response("<html>")],
     ["never answers", () => new Promise<never>(() => {})],
   ];
