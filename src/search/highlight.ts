@@ -67,6 +67,9 @@ const FIELDS_OF: Readonly<Record<TextField, readonly HighlightField[]>> = {
   recipients: ["to", "cc"],
 };
 
+/** What an address costs before anything is looked for in it, in units folded. */
+const COST_OF_AN_ENTRY = 50;
+
 /** A condition of the query, and the fields that it is looked for in. */
 interface Wanted extends Sought {
   fields: readonly HighlightField[];
@@ -178,6 +181,7 @@ function firstOf<T, R>(items: readonly T[], give: (item: T) => R | undefined): R
 
 /** In a body several places may show several conditions. Those `seen` elsewhere are not looked for at all costs. */
 function textFragments(text: string, wanted: readonly Wanted[], seen: ReadonlySet<Wanted>, work: Work): Fragment[] {
+  if (wanted.length === 0) return [];
   const read = readable(text);
   return gather(wanted, wanted, work, (one, left) =>
     left.includes(one) ? fragmentIn("text", read, one, wanted, work, !seen.has(one)) : undefined,
@@ -273,30 +277,57 @@ function addressFragments(
   wanted: readonly Wanted[],
   work: Work,
 ): Fragment[] {
+  if (wanted.length === 0) return [];
   return gather(addresses.slice(0, MOST_ENTRIES), wanted, work, (address, left) => {
-    work.left -= address.email.length + (address.name?.length ?? 0);
-    return firstOf(left, (one) => addressFragment(field, address, one, wanted, work));
+    work.left -= COST_OF_AN_ENTRY + address.email.length + (address.name?.length ?? 0);
+    const entry = entryOf(address);
+    return firstOf(left, (one) => addressFragment(field, entry, one, wanted, work));
   });
+}
+
+/** An address as it may be found and shown: what does not depend on what is sought, and costs more than looking for it. */
+interface Entry {
+  email: string;
+  shown: string;
+  /** The token of the whole of it. */
+  address: string | undefined;
+  /** With the domain in each of its forms. */
+  forms: readonly Readable[];
+  /** As the index has it. */
+  folded(): string;
+}
+
+function entryOf({ email: full, name = "" }: EmailAddress): Entry {
+  const email = full.slice(0, LONGEST_ENTRY);
+  const shown = (written: string): string => (name === "" ? written : `${name.slice(0, LONGEST_ENTRY)} <${written}>`);
+  let folded: string | undefined;
+  return {
+    email,
+    shown: shown(email),
+    address: foldAddress(full),
+    forms: formsOf(email).map((form) => readable(shown(form))),
+    folded() {
+      folded ??= ` ${foldAddresses([{ email, name }])} `;
+      return folded;
+    },
+  };
 }
 
 function addressFragment(
   field: "from" | "to" | "cc",
-  { email: full, name = "" }: EmailAddress,
+  { email, shown, address, forms, folded }: Entry,
   one: Wanted,
   all: readonly Wanted[],
   work: Work,
 ): Fragment | undefined {
-  const email = full.slice(0, LONGEST_ENTRY);
-  const shown = (written: string): string => (name === "" ? written : `${name.slice(0, LONGEST_ENTRY)} <${written}>`);
   if (one.address !== undefined) {
-    if (foldAddress(full) !== one.address) return undefined;
-    return { field, ...wholeEntry(shown(email), email), shows: new Set([one]) };
+    return one.address === address ? { field, ...wholeEntry(shown, email), shows: new Set([one]) } : undefined;
   }
-  const found = firstOf(formsOf(email), (form) => fragmentIn(field, readable(shown(form)), one, all, work, true));
+  const found = firstOf(forms, (form) => fragmentIn(field, form, one, all, work, true));
   if (found || one.tokens.length === 1) return found;
   // A phrase over two forms of the domain, which no one way of writing shows.
-  if (!` ${foldAddresses([{ email, name }])} `.includes(` ${one.tokens.join(" ")} `)) return undefined;
-  return { field, ...wholeEntry(shown(email), shown(email)), shows: new Set([one]) };
+  if (!folded().includes(` ${one.tokens.join(" ")} `)) return undefined;
+  return { field, ...wholeEntry(shown, shown), shows: new Set([one]) };
 }
 
 /** An entry with one part of it marked, as far as it can be shown. */

@@ -152,6 +152,10 @@ test("work that is used up leaves the rest out", () => {
   const work = { left: 10_000 };
   expect(highlightsOf("grosse", { text }, work)).toEqual([]);
   expect(work.left).toBeGreaterThan(-1_000);
+  // An address is work however short it is: its domain has to be read in all its forms.
+  const to = Array.from({ length: 1_000 }, () => ({ email: "a@é" }));
+  expect(highlightsOf("ann", { to: [...to.slice(1), { email: "ann@é" }] })).toHaveLength(1);
+  expect(highlightsOf("ann", { to: [...to.slice(1), { email: "ann@é" }] }, { left: 40_000 })).toEqual([]);
 });
 
 test("words that an engine found in place of the query's", () => {
