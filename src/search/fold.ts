@@ -35,6 +35,7 @@ const MOST_BODY_TOKENS = 200_000;
 export const LONGEST_SUBJECT = 10_000;
 export const LONGEST_ENTRY = 320;
 export const MOST_ENTRIES = 1_000;
+const MOST_LIST_TOKENS = 50_000;
 
 /**
  * Diacritics, vowel points, and what does not show. Marks that are letters of their own (Indic and Thai vowels, kana
@@ -152,10 +153,13 @@ export function foldDocument(message: {
     subject: fold(message.subject.slice(0, LONGEST_SUBJECT)),
     body: firstTokens(fold(message.text.slice(0, LONGEST_BODY)), MOST_BODY_TOKENS),
     sender: foldAddresses(message.from),
-    recipients: foldAddresses([...message.to, ...message.cc]),
-    files: message.filenames
-      .slice(0, MOST_ENTRIES)
-      .map((name) => fold(name.slice(0, LONGEST_ENTRY)))
-      .join(` ${BARRIER} `),
+    recipients: firstTokens(foldAddresses([...message.to, ...message.cc]), MOST_LIST_TOKENS),
+    files: firstTokens(
+      message.filenames
+        .slice(0, MOST_ENTRIES)
+        .map((name) => fold(name.slice(0, LONGEST_ENTRY)))
+        .join(` ${BARRIER} `),
+      MOST_LIST_TOKENS,
+    ),
   };
 }

@@ -1,7 +1,7 @@
 /** What Meilisearch is asked, and in which words; and, with a real server, that it takes each word for itself alone. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { fold } from "../../../src/search/fold.ts";
+import { fold, foldDocument } from "../../../src/search/fold.ts";
 import { createClient } from "../../../src/search/meilisearch/client.ts";
 import { documentOf, type MessageDocument, PLAIN_FIELDS, wordOf } from "../../../src/search/meilisearch/documents.ts";
 import { INDEX_SETTINGS } from "../../../src/search/meilisearch/index-settings.ts";
@@ -107,6 +107,21 @@ describe("words", () => {
     const parts = PLAIN_FIELDS.map((field) => document[field]).filter((part) => typeof part === "string");
     expect(parts.filter((part) => part !== "").join(" ")).toBe(body);
     for (const part of parts) expect(part.split(" ").length).toBeLessThanOrEqual(65_535);
+  });
+
+  test("nor has any of the longest lists and texts that there can be", () => {
+    const characters = (from: number, count: number) =>
+      Array.from({ length: count }, (_, i) => String.fromCodePoint(0x4e00 + ((from + i) % 20_000))).join("");
+    const names = Array.from({ length: 1_000 }, (_, i) => characters(i * 320, 320));
+    const addresses = names.map((name, i) => ({ email: `a${i}@例${i}.example`, name }));
+    const document = foldDocument({
+      ...{ subject: characters(0, 10_000), text: characters(0, 200_000), from: addresses.slice(0, 1) },
+      ...{ to: addresses, cc: addresses, filenames: names },
+    });
+    const place = { seq: 1, workspaceId: "w", mailboxId: "m", date: 0, hasAttachments: true };
+    for (const [field, words] of Object.entries(documentOf({ ...place, document }))) {
+      if (typeof words === "string") expect([field, words.split(" ").length > 65_535]).toEqual([field, false]);
+    }
   });
 });
 
