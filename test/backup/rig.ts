@@ -60,6 +60,8 @@ export async function openOffice(): Promise<Office> {
 
 /** Paths of all files below a folder, with their content; without the locks. */
 export function filesOf(folder: string): Map<string, Buffer> {
+  // A closed database writes its log back when the last statement of it is collected.
+  Bun.gc(true);
   const paths = readdirSync(folder, { recursive: true, encoding: "utf8" }).sort();
   const files = paths.filter((path) => !path.endsWith(".lock") && statSync(join(folder, path)).isFile());
   return new Map(files.map((path) => [path, readFileSync(join(folder, path))]));
