@@ -18,7 +18,10 @@ const MOST_AT_ONCE = 1_000;
 export const threadOf = (messageSeq: number): number => Math.floor(messageSeq / MESSAGES_PER_THREAD);
 
 /** `words`: what an engine took for the words of the query. */
-export function createHits(store: Pick<Store, "db">): (query: Query, words?: readonly string[]) => FindHits {
+export function createHits(
+  store: Pick<Store, "db">,
+  mostAtOnce = MOST_AT_ONCE,
+): (query: Query, words?: readonly string[]) => FindHits {
   const sqlite = store.db.$client;
   const select = (condition: string) =>
     `SELECT json_group_array(seq) AS seqs FROM (
@@ -52,13 +55,13 @@ export function createHits(store: Pick<Store, "db">): (query: Query, words?: rea
     return (threadSeqs, most) => {
       const hits = new Map<number, number[]>(threadSeqs.map((threadSeq) => [threadSeq, []]));
       if (threadSeqs.length === 0) return hits;
-      const together = hitsBetween(Math.min(...threadSeqs), Math.max(...threadSeqs), MOST_AT_ONCE);
+      const together = hitsBetween(Math.min(...threadSeqs), Math.max(...threadSeqs), mostAtOnce);
       for (const seq of together) {
         const found = hits.get(threadOf(seq));
         if (found && found.length < most) found.push(seq);
       }
       // Pages that lie far apart: those before the last one looked at are asked for one by one.
-      const complete = together.length < MOST_AT_ONCE ? 0 : threadOf(together.at(-1) ?? 0) + 1;
+      const complete = together.length < mostAtOnce ? 0 : threadOf(together.at(-1) ?? 0) + 1;
       for (const threadSeq of threadSeqs) {
         if (threadSeq < complete) hits.set(threadSeq, hitsBetween(threadSeq, threadSeq, most));
       }

@@ -40,16 +40,15 @@ test("a long token is cut where fold cuts it, and stands where all of it does", 
 
 test("the tokens of fold, in its order, at places that do not cut characters", () => {
   fc.assert(
-    fc.property(oddText(40), (text) => {
+    fc.property(oddText(25), (text) => {
       const tokens = foldWithOffsets(text);
       expect(tokens.map(({ token }) => token).join(" ")).toBe(fold(text));
-      for (const [i, { start, end }] of tokens.entries()) {
-        expect(start).toBeGreaterThanOrEqual(tokens[i - 1]?.start ?? 0);
-        expect(end).toBeGreaterThan(start);
-        for (const at of [start, end])
-          expect(text.slice(at - 1, at + 1)).not.toMatch(/^[\ud800-\udbff][\udc00-\udfff]$/);
-      }
+      const isCut = (at: number) => /^[\ud800-\udbff][\udc00-\udfff]$/.test(text.slice(at - 1, at + 1));
+      const odd = tokens.filter(
+        ({ start, end }, i) => start < (tokens[i - 1]?.start ?? 0) || end <= start || isCut(start) || isCut(end),
+      );
+      expect(odd).toEqual([]);
     }),
-    { numRuns: 300 },
+    { numRuns: 150 },
   );
 });

@@ -260,7 +260,7 @@ describe("of any message and any words of it", () => {
           }
         }
       }),
-      { numRuns: 200 },
+      { numRuns: 100 },
     );
   });
 });

@@ -6,9 +6,9 @@ import { MESSAGES_PER_THREAD } from "../../src/store/schema.ts";
 import { type SeedMessage, seedIndex } from "./seed.ts";
 
 /** Hits of conversations as `thread.ordinal`. */
-function finder(messages: readonly SeedMessage[]) {
+function finder(messages: readonly SeedMessage[], mostAtOnce?: number) {
   const { store, seqOf } = seedIndex(messages);
-  const hitsOf = createHits(store);
+  const hitsOf = createHits(store, mostAtOnce);
   return (q: string, threads: readonly string[], most = 3, words?: readonly string[]) => {
     const found = hitsOf(parseQuery(q), words)(threads.map(seqOf), most);
     return threads.flatMap((thread) =>
@@ -37,13 +37,16 @@ test("words, exclusions, dates and attachments, of one and the same message", ()
   expect(find("elmm -oak", ["a", "c"], 3, ["elm", 'no" OR "oak'])).toEqual(["c.0"]);
 });
 
-test("of a conversation that lies behind a thousand hits of others", () => {
-  const others = Array.from({ length: 1_100 }, (_, n): SeedMessage => ({ thread: `other ${n % 40}`, text: "oak" }));
-  const find = finder([
+test("of a conversation that lies behind more hits of others than are looked at together", () => {
+  const others = Array.from({ length: 30 }, (_, n): SeedMessage => ({ thread: `other ${n % 10}`, text: "oak" }));
+  const mail = [
     { thread: "first", text: "oak" },
     { thread: "first", text: "elm" },
     ...others,
     { thread: "last", text: "oak" },
-  ]);
-  expect(find("oak", ["last", "first", "other 0"], 2)).toEqual(["last.0", "first.0", "other 0.27", "other 0.26"]);
+  ];
+  for (const atOnce of [20, 1_000]) {
+    const find = finder(mail, atOnce);
+    expect(find("oak", ["last", "first", "other 0"], 2)).toEqual(["last.0", "first.0", "other 0.2", "other 0.1"]);
+  }
 });
