@@ -115,8 +115,8 @@ describe.skipIf(diskNote !== "")(`a full disk${diskNote}`, () => {
   }, 120_000);
 
   test("an import stops, keeps what it has filed whole, and repeated with room again files each message once", async () => {
-    const COUNT = 150;
-    const { disk, place } = await openOffice(12 * MB);
+    const COUNT = 240;
+    const { disk, place } = await openOffice(16 * MB);
     const folder = files({ "m.mbox": Array.from({ length: COUNT }, (_, n) => mboxEntry(large(n))).join("") });
     const command = ["import", "--mailbox", ADDRESS, join(folder, "m.mbox")];
     const stopped = await run(place, [...command, "--json"]);
