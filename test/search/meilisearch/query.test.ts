@@ -115,8 +115,8 @@ describe("words", () => {
     const names = Array.from({ length: 1_000 }, (_, i) => characters(i * 320, 320));
     const addresses = names.map((name, i) => ({ email: `a${i}@例${i}.example`, name }));
     const document = foldDocument({
-      ...{ subject: characters(0, 10_000), text: characters(0, 200_000), from: addresses.slice(0, 1) },
-      ...{ to: addresses, cc: addresses, filenames: names },
+      ...{ subject: characters(0, 10_000), text: "", from: addresses.slice(0, 1) },
+      ...{ to: addresses, cc: [], filenames: names },
     });
     const place = { seq: 1, workspaceId: "w", mailboxId: "m", date: 0, hasAttachments: true };
     for (const [field, words] of Object.entries(documentOf({ ...place, document }))) {
