@@ -126,18 +126,23 @@ export function createSuggestions({ db }: Pick<Store, "db">): Suggest {
     if (asked.length === 0) return [];
     const inUse = labels(db)
       .all(JSON.stringify(mailboxIds))
-      .map(({ label }) => label);
+      .map(({ label }) => ({ label, key: labelKey(label) }));
+    const keys = new Set(inUse.map(({ key }) => key));
     return asked
-      .filter(({ label }) => !inUse.some((known) => labelKey(known) === labelKey(label)))
-      .map(({ label, start, end, quoted }) => {
-        const most = slipsAllowed(label.length);
-        const near = inUse
-          .map((known) => ({ known, slips: slipsBetween(labelKey(label), labelKey(known), most) }))
-          .filter(({ known, slips }) => slips <= most && !/["“”„]/.test(known))
-          .sort((a, b) => a.slips - b.slips)
-          .map(({ known }) => (quoted || !/\s/.test(known) ? known : `"${known}"`));
-        return { start, end, near: () => near.slice(0, MOST_NEAR) };
-      });
+      .map((place) => ({ ...place, key: labelKey(place.label) }))
+      .filter(({ key }) => !keys.has(key))
+      .map(({ label, key, start, end, quoted }) => ({
+        ...{ start, end },
+        near() {
+          const most = slipsAllowed(label.length);
+          return inUse
+            .map((known) => ({ written: known.label, slips: slipsBetween(key, known.key, most) }))
+            .filter(({ written, slips }) => slips <= most && !/["“”„]/.test(written))
+            .sort((a, b) => a.slips - b.slips)
+            .slice(0, MOST_NEAR)
+            .map(({ written }) => (quoted || !/\s/.test(written) ? written : `"${written}"`));
+        },
+      }));
   }
 
   return async (q, scope, findsQuery) => {
