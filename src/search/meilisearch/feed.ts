@@ -94,7 +94,7 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
   /** Its index carries our mark. */
   let proven = false;
   /** Messages that are still to be filled in, once counted: counting reads a whole index. */
-  let unfilled: number | undefined;
+  let unfilled: { index: string; messages: number } | undefined;
   let started = false;
   /** Meilisearch is not the engine, and nothing is written down for it. */
   let rests = false;
@@ -115,7 +115,6 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
   function beginAnew(): void {
     store.transact((tx) => beginFeed(tx, SETTINGS_VERSION, runtime));
     proven = false;
-    unfilled = undefined;
   }
 
   /** The feed as the settings want it; undefined when they want none. */
@@ -172,7 +171,7 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
   async function fill(server: Client, row: FeedRow, after: number, mark: string): Promise<void> {
     const { documents, last, more } = await readNext(db, after);
     const refused = await tell(server, row, mark, [], documents);
-    if (unfilled !== undefined) unfilled = Math.max(0, unfilled - documents.length);
+    if (unfilled?.index === row.indexUid) unfilled.messages = Math.max(0, unfilled.messages - documents.length);
     store.transact((tx) => {
       if (!isStill(row)) return;
       setTold(
@@ -265,11 +264,18 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
     go();
   }
 
+  /** Messages stored before its index that it has yet to get. */
+  function unfilledOf({ indexUid, filledThrough }: FeedRow): number {
+    if (filledThrough === null) return 0;
+    // Another process may have begun anew.
+    if (unfilled?.index !== indexUid) unfilled = { index: indexUid, messages: countUnfilled(db, filledThrough) };
+    return unfilled.messages;
+  }
+
   function state(): FeedState {
     const row = readFeed(db);
     if (!row?.active || !isWanted()) return { phase: "off", behind: 0, refused: 0 };
-    if (row.filledThrough !== null) unfilled ??= countUnfilled(db, row.filledThrough);
-    const behind = countChanges(db) + (row.filledThrough === null ? 0 : (unfilled ?? 0));
+    const behind = countChanges(db) + unfilledOf(row);
     const counts = { behind, refused: countRefused(db) };
     if (!connection.current()) return { phase: "down", ...counts };
     if (failure !== undefined) return { phase: "failing", reason: failure, ...counts };

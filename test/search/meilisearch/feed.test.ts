@@ -79,6 +79,19 @@ describe("what is told", () => {
     expect(rowsOf(rig, "search_changes")).toEqual([]);
   });
 
+  test("what is left to tell is told, each time that it begins anew", async () => {
+    const server = startFakeMeilisearch();
+    const behind: number[] = [];
+    const rig = openRig(server, MAIL);
+    server.does.answer = () => void behind.push(rig.joined.state().feed.behind);
+    for (let time = 0; time < 2; time++) {
+      behind.length = 0;
+      rig.store.transact((tx) => rig.joined.refill(tx));
+      await rig.joined.idle();
+      expect([Math.max(...behind), rig.joined.state().feed.behind]).toEqual([MAIL.length, 0]);
+    }
+  });
+
   test("nobody's Bcc, and nothing that nobody asks for", async () => {
     const server = startFakeMeilisearch();
     await openFed(server);
