@@ -30,8 +30,9 @@ export async function readNext(
   let more = true;
   for (let characters = 0; more && documents.length < BATCH && characters < BATCH_CHARACTERS; ) {
     const slice = readStoredAfter(db, last, SLICE);
+    const before = documents.length;
     characters += await addDocuments(documents, slice, BATCH_CHARACTERS - characters);
-    more = slice.length === SLICE || documents.at(-1)?.id !== slice.at(-1)?.seq;
+    more = slice.length === SLICE || documents.length - before < slice.length;
     last = documents.at(-1)?.id ?? last;
   }
   return { documents, last, more };

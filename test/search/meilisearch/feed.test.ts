@@ -79,6 +79,14 @@ describe("what is told", () => {
     expect(rowsOf(rig, "search_changes")).toEqual([]);
   });
 
+  test.each([0, 9, 10, 11, 20])("%i messages, which are read by tens", async (count) => {
+    const server = startFakeMeilisearch();
+    const mail = Array.from({ length: count }, (_, i): SeedMessage => ({ thread: `${i}`, text: "alpha" }));
+    const rig = await openFed(server, mail);
+    expect(server.messages()).toHaveLength(count);
+    expect(rig.joined.state().engine).toBe("meilisearch");
+  });
+
   test("what is left to tell is told, each time that it begins anew", async () => {
     const server = startFakeMeilisearch();
     const behind: number[] = [];
