@@ -31,8 +31,15 @@ export interface SendDraftRequest extends DraftRequest {
   at?: number | undefined;
 }
 
+/** To be sent `at`, which is `inMs` from now: the clock of who asked may be another. */
+export interface DueDraft {
+  draftId: string;
+  at: string;
+  inMs: number;
+}
+
 /** What became of it: it was accepted, or is to be sent at a time. */
-export type SentDraft = { sent: SendView; due?: never } | { sent?: never; due: { draftId: string; at: string } };
+export type SentDraft = { sent: SendView; due?: never } | { sent?: never; due: DueDraft };
 
 export interface DraftSending {
   /** @throws AppError as Sending.send, and conflict */
@@ -110,7 +117,8 @@ export function createDraftSending(parts: DraftSendingParts): DraftSending & { j
         also: (tx, kept) => mailbox.drafts.schedule(tx, kept, due),
       });
       scheduled();
-      return { due: { draftId: saved.draftId, at: new Date(due.at).toISOString() } };
+      const inMs = due.at - runtime.now();
+      return { due: { draftId: saved.draftId, at: new Date(due.at).toISOString(), inMs } };
     },
 
     async undoSend(caller, draftId) {

@@ -1,5 +1,6 @@
 /** Writing mail in the app, over HTTP: drafts of people and of agents, attachments, forwarding, sending with undo and later. */
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import type { DueDraft } from "../../src/mta/draft-sending.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { type Page, setPassword, signIn } from "../harness/browser-session.ts";
 import { mailer, type Sender } from "../harness/mail.ts";
@@ -96,7 +97,7 @@ async function agentDraft(more: object = {}) {
 
 /** Presses Send with what the draft shows. */
 const send = (draft: Draft, more: object = {}, page = alice) =>
-  page.send<{ sent?: { emailId: string; threadId: string }; due?: { draftId: string; at: string } }>(
+  page.send<{ sent?: { emailId: string; threadId: string }; due?: DueDraft }>(
     "POST",
     `/drafts/${draft.draftId}/send`,
     letter({ revision: draft.revision, attachments: draft.attachments.map(({ id }) => id), ...more }),
@@ -618,7 +619,7 @@ describe("sending", () => {
     const draft = await begin({ subject });
     const { status, body } = await send(draft, { subject, text: "Changed" });
     const at = new Date(booted.runtime.now() + UNDO_MS).toISOString();
-    expect([status, body]).toEqual([200, { due: { draftId: draft.draftId, at } }]);
+    expect([status, body]).toEqual([200, { due: { draftId: draft.draftId, at, inMs: UNDO_MS } }]);
     await booted.advance(UNDO_MS - 1);
     expect((await open(draft.draftId)).dueAt).toBe(at);
     expect(await sentCopies(subject)).toEqual([]);

@@ -19,16 +19,15 @@ export function tellSent({ due }: SentDraft): void {
     toast({ text: "Sent" });
     return;
   }
-  const { draftId, at } = due;
+  const { draftId, at, inMs } = due;
   queryClient.removeQueries({ queryKey: ["draft", draftId] });
-  const wait = msUntil(at);
   const undo = () => void undoSend(draftId);
-  if (!isOnItsWay(at)) {
+  if (inMs > SOON_MS) {
     toast({ text: `To be sent ${fullTime(at)}`, undo });
     return;
   }
-  toast({ text: "Sending…", undo, shownMs: Math.max(1_000, wait) });
-  setTimeout(() => void look(draftId, MOST_LOOKS), wait + LOOK_MS);
+  toast({ text: "Sending…", undo, shownMs: Math.max(1_000, inMs) });
+  setTimeout(() => void look(draftId, MOST_LOOKS), inMs + LOOK_MS);
 }
 
 /** It is a draft again, and open. */
