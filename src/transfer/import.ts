@@ -142,6 +142,8 @@ export async function importMail(
   /** Files the oldest of the window, as many as a transaction may have. */
   async function fileBatch(): Promise<void> {
     const batch = window.splice(0, Math.min(pacing.room(), FILED_AT_ONCE));
+    // One that fails leaves none of the others half written.
+    await Promise.allSettled(batch.map(({ kept }) => kept));
     const ready = await Promise.all(batch.map(async ({ kept, ...rest }) => ({ ...rest, kept: await kept })));
     for (const { bytes: size } of batch) bytes -= size;
     const outcomes = await pacing.run(batch.length, (begun) =>
