@@ -1,5 +1,5 @@
-/** IP addresses in one spelling, and whom a connection from one counts against, over HTTP and SMTP alike. */
-import { BlockList, isIP } from "node:net";
+/** IP addresses in one spelling, whom a connection from one counts against, over HTTP and SMTP alike, and free ports. */
+import { BlockList, createServer, isIP } from "node:net";
 
 /** The eight 16-bit groups of a valid IPv6 address. */
 function groupsOf(ip: string): number[] {
@@ -70,3 +70,14 @@ export function networkList(cidrs: readonly string[]): (address: string) => bool
   lists.set(cidrs, contains);
   return contains;
 }
+
+/** A port of 127.0.0.1 that is free now; another may be quicker to bind it. */
+export const freePort = (): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const { port } = server.address() as { port: number };
+      server.close(() => resolve(port));
+    });
+  });

@@ -2,6 +2,7 @@
 import { chownSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { connect, createServer, type Socket } from "node:net";
 import { dirname, join } from "node:path";
+import { freePort } from "../../src/network.ts";
 import { selfSign } from "../../src/tls/x509.ts";
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
@@ -36,16 +37,6 @@ atEndOfFile(async () => {
   await Promise.all([...children].map((child) => child.exited));
   children.clear();
 });
-
-const freePort = (): Promise<number> =>
-  new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
-    });
-  });
 
 export async function startDovecot(): Promise<Dovecot> {
   const folder = temporaryFolder();

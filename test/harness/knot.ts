@@ -1,7 +1,7 @@
 /** Knot DNS, an authoritative server that takes signed updates (RFC 2136): a child process on a free port of 127.0.0.1. */
 import { mkdirSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { join } from "node:path";
+import { freePort } from "../../src/network.ts";
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
 
@@ -22,16 +22,6 @@ atEndOfFile(async () => {
   for (const child of children) child.kill("SIGKILL");
   await Promise.all(children.splice(0).map((child) => child.exited));
 });
-
-const freePort = (): Promise<number> =>
-  new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
-    });
-  });
 
 const KEY = "mailroom";
 const SECRET = Buffer.from("a secret of thirty-two bytes, so").toString("base64");

@@ -3,7 +3,7 @@
  * the loopback, with its data in a temporary folder. Indexes have random names, so that tests share it.
  */
 import { existsSync } from "node:fs";
-import { createServer } from "node:net";
+import { freePort } from "../../src/network.ts";
 import type { Place } from "../../src/search/meilisearch/connection.ts";
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
@@ -34,15 +34,6 @@ atEndOfFile(async () => {
   running.clear();
   shared = undefined;
 });
-
-function freePort(): Promise<number> {
-  const { promise, resolve } = Promise.withResolvers<number>();
-  const server = createServer().listen(0, "127.0.0.1", () => {
-    const address = server.address();
-    server.close(() => resolve(typeof address === "object" && address ? address.port : 0));
-  });
-  return promise;
-}
 
 /** One of a test's own, that it may kill. */
 export async function startMeilisearch(): Promise<MeilisearchServer> {

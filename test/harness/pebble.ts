@@ -5,6 +5,7 @@
 import { writeFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
+import { freePort } from "../../src/network.ts";
 import { startDnsServer, type Zone } from "./dns-server.ts";
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
@@ -41,16 +42,6 @@ atEndOfFile(async () => {
   for (const child of children) child.kill("SIGKILL");
   await Promise.all(children.splice(0).map((child) => child.exited));
 });
-
-const freePort = (): Promise<number> =>
-  new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
-    });
-  });
 
 /** `env`: PEBBLE_… variables. `seconds`: how long its certificates are valid. `dns`: whom it asks instead, `ip:port`. */
 export async function startPebble(

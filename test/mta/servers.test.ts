@@ -1,11 +1,12 @@
 /** Servers that others wrote, at the other end of a connection: Postfix, and its test server smtp-sink. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { connect, createServer } from "node:net";
+import { connect } from "node:net";
 import { join } from "node:path";
 import { createLog } from "../../src/log.ts";
 import { type Connection, createTransport, type Transport } from "../../src/mta/transport.ts";
 import type { Verdict } from "../../src/mta/verdict.ts";
+import { freePort } from "../../src/network.ts";
 import { systemRuntime } from "../../src/runtime.ts";
 import type { Options } from "../../src/store/options.ts";
 import { zone } from "../harness/dns-server.ts";
@@ -25,14 +26,6 @@ afterAll(async () => {
   for (const child of children) child.kill();
   await Promise.all(children.map((child) => child.exited));
 });
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 /** Resolves with a child that listens on the port. @throws when it ends first, with what it said */
 async function listening(child: Bun.Subprocess, port: number): Promise<void> {

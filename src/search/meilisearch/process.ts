@@ -7,10 +7,10 @@
  * is ended before the next start.
  */
 import { readdirSync, readFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { availableParallelism, totalmem } from "node:os";
 import { join } from "node:path";
 import type { Log } from "../../log.ts";
+import { freePort } from "../../network.ts";
 import type { Runtime } from "../../runtime.ts";
 
 export interface SidecarProcess {
@@ -62,16 +62,6 @@ function limits(): { memory: number; threads: number } {
     threads: Math.min(MOST_THREADS, Math.max(1, Math.floor(availableParallelism() / 2))),
   };
 }
-
-const freePort = (): Promise<number> =>
-  new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
-    });
-  });
 
 /** Starts it on a port that is free now. `folder`: Meilisearch's, which is there. @throws what the system says */
 export async function startProcess(
