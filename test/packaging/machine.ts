@@ -104,9 +104,11 @@ export async function bootMachine(executable: string, from = ROOT): Promise<Mach
   const pid = readFileSync(`/proc/${init.pid}/task/${init.pid}/children`, "utf8").trim();
 
   const root = `/proc/${pid}/root${place}/root`;
+  // Ctrl-C at its terminal is for the command: who waits for that must not end before it.
   const inside = (command: readonly string[]): string[] => [
-    ...["nsenter", "--target", pid, "--mount", "--net", "--pid", "--uts", "--ipc", "--"],
-    ...["chroot", join(place, "root"), "env", "-i", "PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", ...command],
+    ...["env", "--ignore-signal=INT", "nsenter", "--target", pid, "--mount", "--net", "--pid", "--uts", "--ipc", "--"],
+    ...["chroot", join(place, "root"), "env", "-i", "--default-signal=INT"],
+    ...["PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", ...command],
   ];
   const machine: Machine = {
     root,
@@ -125,6 +127,7 @@ export async function bootMachine(executable: string, from = ROOT): Promise<Mach
       let read = 0;
       const left = [...answers];
       const decoder = new TextDecoder();
+      const closed = Promise.withResolvers<void>();
       const child = Bun.spawn(inside(command), {
         terminal: {
           data(terminal, bytes) {
@@ -135,10 +138,12 @@ export async function bootMachine(executable: string, from = ROOT): Promise<Mach
               terminal.write(next[1]);
             }
           },
+          exit: () => closed.resolve(),
         },
       });
       running.add(child);
-      const exitCode = await child.exited;
+      // What it said last may be read after it has ended.
+      const [exitCode] = await Promise.all([child.exited, closed.promise]);
       child.terminal?.close();
       return { exitCode, shown: shown.replaceAll("\r\n", "\n") };
     },
