@@ -9,10 +9,11 @@ import { dirname, join, relative } from "node:path";
 const root = join(import.meta.dir, "..");
 const src = join(root, "src");
 
-const BASE = ["runtime", "errors", "log", "metrics", "network", "destination"];
+const BASE = ["runtime", "pause", "errors", "log", "metrics", "network", "destination"];
 const MAY_IMPORT: Record<string, readonly string[]> = {
   "secure-dns": [],
   runtime: ["secure-dns"],
+  pause: ["runtime"],
   network: [],
   errors: [],
   config: ["errors"],

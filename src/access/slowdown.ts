@@ -2,6 +2,8 @@
  * Guessing is slow (contract: Sign-in failures; recipients, mta/door.ts): the more attempts of one source, or on one
  * account, have failed of late, the longer the next failure takes to be told. What succeeds is never delayed.
  */
+
+import { pause } from "../pause.ts";
 import type { Runtime } from "../runtime.ts";
 
 export interface Slowdown {
@@ -53,7 +55,7 @@ export function createSlowdown(runtime: Pick<Runtime, "now" | "setTimer">, pace 
   return {
     failed(...names) {
       const delay = Math.max(0, ...names.map(note));
-      return delay === 0 ? Promise.resolve() : new Promise((resolve) => runtime.setTimer(resolve, delay));
+      return delay === 0 ? Promise.resolve() : pause(runtime, delay);
     },
   };
 }

@@ -10,6 +10,7 @@ import { realpathSync } from "node:fs";
 import { rename, rm, statfs } from "node:fs/promises";
 import { basename, dirname, join, resolve, sep } from "node:path";
 import { AppError } from "../errors.ts";
+import { pause } from "../pause.ts";
 import type { Runtime } from "../runtime.ts";
 import { claimBlobs, tryClaim } from "../store/claim.ts";
 import { snapshotBytes, takeSnapshot } from "../store/snapshot.ts";
@@ -121,12 +122,12 @@ export async function makeBackup(request: BackupRequest): Promise<Made> {
 async function patiently(
   claim: () => (() => void) | undefined,
   what: string,
-  { setTimer }: BackupRequest["runtime"],
+  runtime: BackupRequest["runtime"],
 ): Promise<() => void> {
   for (let waited = 0; waited <= CLAIM_WAIT_MS; waited += CLAIM_POLL_MS) {
     const release = claim();
     if (release) return release;
-    await new Promise<void>((resolve) => setTimer(resolve, CLAIM_POLL_MS));
+    await pause(runtime, CLAIM_POLL_MS);
   }
   throw new AppError("conflict", `another backup ${what} is under way`);
 }

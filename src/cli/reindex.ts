@@ -2,6 +2,8 @@
  * `mailroom reindex`: the search index made anew, while it is searched; then that of Meilisearch, where it is the engine, by
  * the server that runs.
  */
+
+import { pause } from "../pause.ts";
 import { createPacing } from "../transfer/batches.ts";
 import { command } from "./command.ts";
 import { watchProgress } from "./progress.ts";
@@ -46,7 +48,7 @@ export const reindex = command({
     let left = untold() ?? 0;
     for (let since = runtime.now(); left > 0 && pacing.isServed(); ) {
       if (isInterrupted() || runtime.now() - since >= STANDSTILL_MS) break;
-      await new Promise<void>((resolve) => void runtime.setTimer(resolve, LOOK_MS));
+      await pause(runtime, LOOK_MS);
       const now = untold() ?? 0;
       if (now !== left) since = runtime.now();
       left = now;

@@ -1,4 +1,6 @@
 /** `mailroom serve`: the one command that stays. */
+
+import { atMost } from "../pause.ts";
 import { command } from "./command.ts";
 
 /** contract: Processes and settings: what is in flight may take this long after SIGTERM. */
@@ -23,10 +25,8 @@ export const serve = command({
     if (token !== undefined) io.writeStderr(describeFirstRun(`${config.baseUrl}/setup#${token}`));
     await io.writeStdout(`${JSON.stringify({ ready: true, ...ready })}\n`);
     await interrupted;
-    const late = new Promise<"late">((resolve) => {
-      appliance.runtime.setTimer(() => resolve("late"), STOP_WITHIN_MS);
-    });
-    if ((await Promise.race([appliance.stop(), late])) === "late") log.warn("stopped with work in flight");
+    const stopped = appliance.stop().then(() => true);
+    if (!(await atMost(appliance.runtime, STOP_WITHIN_MS, stopped))) log.warn("stopped with work in flight");
     return undefined;
   },
 });

@@ -5,6 +5,8 @@
  * Invariants: a question is asked once, however many wait for its answer. No answer is an exception: what failed is an
  * answer too, and kept for less long. What is kept is bounded in size, whatever strangers make us ask.
  */
+
+import { atMost } from "../pause.ts";
 import type { DnsResolver, Runtime } from "../runtime.ts";
 
 export type RecordType = "TXT" | "A" | "AAAA" | "MX" | "PTR" | "CNAME";
@@ -111,14 +113,11 @@ function resolve(dns: DnsResolver, name: string, type: RecordType): Promise<unkn
 }
 
 /** The answer, or a timeout once `ms` have passed, which holds for nobody else. */
-export function answerWithin(answer: Promise<Answer>, ms: number, runtime: Pick<Runtime, "setTimer">): Promise<Answer> {
+export async function answerWithin(
+  answer: Promise<Answer>,
+  ms: number,
+  runtime: Pick<Runtime, "setTimer">,
+): Promise<Answer> {
   const late: Answer = { code: "ETIMEOUT", until: 0 };
-  if (ms <= 0) return Promise.resolve(late);
-  return new Promise((resolve) => {
-    const cancel = runtime.setTimer(() => resolve(late), ms);
-    void answer.then((given) => {
-      cancel();
-      resolve(given);
-    });
-  });
+  return ms <= 0 ? late : ((await atMost(runtime, ms, answer)) ?? late);
 }

@@ -12,6 +12,7 @@
  * recorded: what stopping cuts short is given back.
  */
 import type { Log } from "../log.ts";
+import { atMost } from "../pause.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Job } from "../scheduler.ts";
 import type { Options } from "../store/options.ts";
@@ -318,7 +319,7 @@ export function createRelay(parts: RelayParts): Relay {
     stopped = true;
     for (const lane of lanes) if (isIdle(lane)) closeLane(lane);
     if (busy > 0 && graceMs > 0) {
-      await Promise.race([idle(), new Promise<void>((resolve) => runtime.setTimer(resolve, graceMs))]);
+      await atMost(runtime, graceMs, idle());
     }
     cut = true;
     transport.close();

@@ -12,6 +12,7 @@ import { isIP } from "node:net";
 import { domainToASCII } from "node:url";
 import type { Log } from "../log.ts";
 import { canonicalAddress } from "../network.ts";
+import { atMost } from "../pause.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
 import { findMailHosts, type MailHost, mailHost, unroutable } from "./next-hop.ts";
@@ -258,10 +259,7 @@ export function createTransport({ runtime, hostname, options, protection, log }:
       const setting = options.get("smtp.relay");
       if (setting === "none" || !readSmarthost(setting).credentials) return undefined;
       if (!knownOf(setting)) {
-        const { promise: late, resolve } = Promise.withResolvers<void>();
-        const cancelTimer = runtime.setTimer(resolve, ASK_MS);
-        await Promise.race([ask(setting), late]);
-        cancelTimer();
+        await atMost(runtime, ASK_MS, ask(setting));
       }
       return knownOf(setting)?.refusal;
     },

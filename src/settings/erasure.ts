@@ -15,6 +15,7 @@ import { deleteEventsOf } from "../events/outbox.ts";
 import { sweepUnnamed } from "../mailbox/sweep.ts";
 import { deleteOutboundOf } from "../mta/queue.ts";
 import { deleteSteps } from "../mta/trace-log.ts";
+import { pause } from "../pause.ts";
 import type { Runtime } from "../runtime.ts";
 import type { SearchEngine } from "../search/engine.ts";
 import { mailboxes, messages } from "../store/schema.ts";
@@ -52,7 +53,7 @@ const PAUSE_MS = 5;
 
 export function createErasure({ store, people, engine, runtime }: ErasureParts) {
   const { db } = store;
-  const pause = (): Promise<void> => new Promise((resolve) => void runtime.setTimer(resolve, PAUSE_MS));
+  const rest = () => pause(runtime, PAUSE_MS);
   const owned = (userId: string) => people.listMailboxes().filter(({ ownerId }) => ownerId === userId);
 
   /** What would be erased. @throws AppError not_found, conflict for the last owner of a workspace */
@@ -81,7 +82,7 @@ export function createErasure({ store, people, engine, runtime }: ErasureParts) 
       }
       store.transact((tx) => people.removeUser(tx, userId));
       erased.files = await sweepUnnamed(store, runtime.now());
-      for (let more = engine.purge(true); more; more = engine.purge(false)) await pause();
+      for (let more = engine.purge(true); more; more = engine.purge(false)) await rest();
       if (compact) sqlite.exec("VACUUM");
       // Someone who reads may keep it from being emptied; it is written over all the same.
       sqlite.exec("PRAGMA wal_checkpoint(TRUNCATE)");
@@ -103,7 +104,7 @@ export function createErasure({ store, people, engine, runtime }: ErasureParts) 
       if (gone.emailIds.length === 0) return;
       erased.sent += gone.emailIds.length;
       erased.givenUp += gone.unsettled;
-      await pause();
+      await rest();
     }
   }
 
@@ -131,7 +132,7 @@ export function createErasure({ store, people, engine, runtime }: ErasureParts) 
           keys.filter((key) => !isElsewhere(tx, mailboxId, key)),
         );
       });
-      await pause();
+      await rest();
     }
   }
 

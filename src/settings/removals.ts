@@ -8,6 +8,7 @@
  */
 import { and, eq, isNull, notExists } from "drizzle-orm";
 import { deleteMail } from "../mailbox/removal.ts";
+import { pause } from "../pause.ts";
 import type { Runtime } from "../runtime.ts";
 import * as schema from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
@@ -47,7 +48,7 @@ export function createRemovals({ store, runtime, requireMailbox }: RemovalsParts
       tx.update(schema.mailboxes).set({ ownerId: null }).where(eq(schema.mailboxes.id, mailboxId)).run();
     });
     if (forget) await forget();
-    while (removeSome(mailboxId)) await new Promise<void>((resolve) => runtime.setTimer(resolve, PAUSE_MS));
+    while (removeSome(mailboxId)) await pause(runtime, PAUSE_MS);
   }
 
   /** A mailbox that nobody has and no mail comes to; what is being removed by somebody else takes no harm. */

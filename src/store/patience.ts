@@ -1,6 +1,7 @@
 /** Commits that are worth waiting for: what has happened outside, such as another server's word, cannot be undone. */
 import { isUnavailable } from "../errors.ts";
 import type { Log } from "../log.ts";
+import { pause } from "../pause.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Store } from "./store.ts";
 
@@ -26,7 +27,7 @@ export function createPatientCommit({ store, runtime, log, warning, isOver }: Pa
       } catch (error) {
         if (!isUnavailable(error) || isOver?.()) throw error;
         log.warn(warning, { retryInMs: wait, error });
-        await new Promise<void>((resolve) => runtime.setTimer(resolve, wait));
+        await pause(runtime, wait);
       }
     }
   };

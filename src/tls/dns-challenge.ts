@@ -8,6 +8,7 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Log } from "../log.ts";
+import { atMost } from "../pause.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Challenge } from "./challenge.ts";
 import { readPrivately, savePrivately } from "./pair.ts";
@@ -95,10 +96,7 @@ export function dnsChallenge({ records, folder, runtime, log }: DnsChallengePart
       const removed = removeAll().catch((error) => log.warn("records.json cannot be written", { error }));
       await Promise.race([removed, stopped.promise]);
       if (!isStopped) return;
-      const late = Promise.withResolvers<void>();
-      const cancelTimer = runtime.setTimer(late.resolve, LAST_MS);
-      await Promise.race([removed, late.promise]);
-      cancelTimer();
+      await atMost(runtime, LAST_MS, removed);
       records.stop();
     },
     stop() {

@@ -2,6 +2,8 @@
  * Whether a record is published: what every server that has authority over its name says, asked directly, since that is
  * what an authority asks, and resolvers on the way remember what was there before.
  */
+
+import { atMost } from "../pause.ts";
 import type { NameServer, Runtime } from "../runtime.ts";
 
 type Dns = Runtime["dns"];
@@ -47,12 +49,7 @@ export async function awaitPublished(name: string, value: string, { runtime, sto
     if (isStopped) throw new Error("this server is stopping");
     if (runtime.now() >= until)
       throw new Error(`after ${LONGEST_MS / 60_000} minutes, ${lacking} still lacks the TXT record ${name}`);
-    let cancelTimer = () => {};
-    const waited = new Promise<void>((resolve) => {
-      cancelTimer = runtime.setTimer(resolve, wait);
-    });
-    await Promise.race([waited, stopped]);
-    cancelTimer();
+    await atMost(runtime, wait, stopped);
   }
 }
 

@@ -9,6 +9,7 @@
  */
 import { connect, type Socket } from "node:net";
 import { createServer, type TLSSocket } from "node:tls";
+import { atMost } from "../pause.ts";
 import { createAlpnFront } from "../tls/alpn-front.ts";
 import type { Certificates, KeyPair } from "../tls/certificates.ts";
 import type { HttpListenerParts, HttpServer, Origin } from "./listener.ts";
@@ -103,13 +104,9 @@ export async function createHttpsServer({
       await http.stop(graceMs);
       // Their last answers have been read from behind; those who take them too slowly are cut off.
       if (open.size > 0 && graceMs > 0) {
-        await new Promise<void>((resolve) => {
-          const cancelTimer = runtime.setTimer(resolve, Math.min(graceMs, LAST_WORDS_MS));
-          closedAll = () => {
-            cancelTimer();
-            resolve();
-          };
-        });
+        const closed = Promise.withResolvers<void>();
+        closedAll = closed.resolve;
+        await atMost(runtime, Math.min(graceMs, LAST_WORDS_MS), closed.promise);
       }
       for (const socket of open) socket.destroy();
     },

@@ -4,6 +4,7 @@
  * Invariant: whatever arrives is answered, and what arrived before `stop` is finished.
  */
 import type { Log } from "../log.ts";
+import { pause } from "../pause.ts";
 import type { Runtime } from "../runtime.ts";
 
 export interface HttpServer {
@@ -69,7 +70,7 @@ export function listenHttp({ listen, answer, originOf, runtime, log }: HttpListe
       void server.stop();
       // Not its promise: it also waits for connections on which Bun answered before the request's body was whole.
       for (let waited = 0; server.pendingRequests > 0 && waited < graceMs; waited += STOP_POLL_MS) {
-        await new Promise<void>((resolve) => runtime.setTimer(resolve, STOP_POLL_MS));
+        await pause(runtime, STOP_POLL_MS);
       }
       await server.stop(true);
     },

@@ -28,13 +28,25 @@ function createWay(description: Zone, { relay = "none", port = 25 }: { relay?: s
   };
 }
 
-/** Remotes on 127.0.0.1, .2, … and one port, as MX hosts mx1, mx2, … of example.net, in that order. */
-async function createNet(...scripts: RemoteScript[]) {
+/** Remotes on 127.0.0.1, .2, … and one port: another one where somebody has it on a later address. */
+async function startSideBySide(scripts: readonly RemoteScript[]): Promise<RemoteMx[]> {
   const remotes: RemoteMx[] = [];
-  for (const [i, script] of scripts.entries()) {
-    const port = remotes[0]?.port ?? 0;
-    remotes.push(await startRemoteMx({ ...script, host: `127.0.0.${i + 1}`, port }));
+  try {
+    for (const [i, script] of scripts.entries()) {
+      const port = remotes[0]?.port ?? 0;
+      remotes.push(await startRemoteMx({ ...script, host: `127.0.0.${i + 1}`, port }));
+    }
+    return remotes;
+  } catch (error) {
+    await Promise.all(remotes.map((remote) => remote.close()));
+    if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
+    return startSideBySide(scripts);
   }
+}
+
+/** Remotes as MX hosts mx1, mx2, … of example.net, in that order. */
+async function createNet(...scripts: RemoteScript[]) {
+  const remotes = await startSideBySide(scripts);
   const description: Zone = {
     "example.net": { mx: remotes.map((_, i) => [10 * (i + 1), `mx${i + 1}.example.net`]) },
     ...Object.fromEntries(remotes.map(({ host }, i) => [`mx${i + 1}.example.net`, { a: [host] }])),

@@ -11,6 +11,7 @@ import { availableParallelism, totalmem } from "node:os";
 import { join } from "node:path";
 import type { Log } from "../../log.ts";
 import { freePort } from "../../network.ts";
+import { atMost } from "../../pause.ts";
 import type { Runtime } from "../../runtime.ts";
 
 export interface SidecarProcess {
@@ -66,7 +67,7 @@ function limits(): { memory: number; threads: number } {
 /** Starts it on a port that is free now. `folder`: Meilisearch's, which is there. @throws what the system says */
 export async function startProcess(
   { executable, folder, key }: { executable: string; folder: string; key: string },
-  { now, setTimer, log }: Pick<Runtime, "now" | "setTimer"> & { log: Log },
+  { log, ...runtime }: Pick<Runtime, "now" | "setTimer"> & { log: Log },
 ): Promise<SidecarProcess> {
   const address = `127.0.0.1:${await freePort()}`;
   const { memory, threads } = limits();
@@ -88,7 +89,7 @@ export async function startProcess(
   );
   let portTaken = false;
   let lastWords = "";
-  const passOn = limitedLog(log, now);
+  const passOn = limitedLog(log, runtime.now);
   const said = (async () => {
     for await (const raw of linesOf(child.stderr)) {
       const line = Bun.stripANSI(raw).replaceAll(key, "[redacted]").trim();
@@ -101,10 +102,7 @@ export async function startProcess(
   const exited = (async () => {
     const code = await child.exited;
     await letGo(child.stdin);
-    const enough = Promise.withResolvers<void>();
-    const cancel = setTimer(enough.resolve, LAST_WORDS_MS);
-    await Promise.race([said, enough.promise]);
-    cancel();
+    await atMost(runtime, LAST_WORDS_MS, said);
     const how = child.signalCode === null ? `exit ${code}` : child.signalCode;
     return lastWords === "" ? `it ended (${how})` : `it ended (${how}): ${lastWords}`;
   })();

@@ -9,13 +9,14 @@ import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { rm, statfs } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { Log } from "../../log.ts";
+import { pause } from "../../pause.ts";
 import type { Runtime } from "../../runtime.ts";
 import type { Options } from "../../store/options.ts";
 import type { Connection, Place } from "./connection.ts";
 import { findExecutable } from "./find.ts";
 import { anyRuns, DATABASE, killLeftovers, SCRATCH, startProcess } from "./process.ts";
 import { keepProcessState, type ProcessState, SEARCH_FOLDER } from "./process-state.ts";
-import { type Failure, pause, watchProcess } from "./watch.ts";
+import { type Failure, watchProcess } from "./watch.ts";
 
 export interface Supervisor extends Connection {
   /** From then on it follows the settings. */

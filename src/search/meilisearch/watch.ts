@@ -1,4 +1,6 @@
 /** The life of one Meilisearch process: until it answers, while it does, and how it ends. */
+
+import { pause } from "../../pause.ts";
 import type { Runtime } from "../../runtime.ts";
 import { isOurs, type SidecarProcess } from "./process.ts";
 
@@ -102,16 +104,4 @@ async function isHealthy(
     cancel();
     signal.removeEventListener("abort", abort);
   }
-}
-
-/** Resolves after so long, or when the signal is aborted. */
-export async function pause({ setTimer }: Pick<Runtime, "setTimer">, ms: number, signal?: AbortSignal): Promise<void> {
-  if (signal?.aborted) return;
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const wake = () => resolve();
-  const cancel = setTimer(wake, ms);
-  signal?.addEventListener("abort", wake);
-  await promise;
-  cancel();
-  signal?.removeEventListener("abort", wake);
 }

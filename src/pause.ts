@@ -1,0 +1,29 @@
+/** Waiting on the runtime's timer, which leaves none behind. */
+import type { Runtime } from "./runtime.ts";
+
+type Timers = Pick<Runtime, "setTimer">;
+
+/** What `awaited` gives; undefined once `ms` have passed. */
+export async function atMost<T>({ setTimer }: Timers, ms: number, awaited: Promise<T>): Promise<T | undefined> {
+  const late = Promise.withResolvers<undefined>();
+  const cancelTimer = setTimer(() => late.resolve(undefined), ms);
+  try {
+    return await Promise.race([awaited, late.promise]);
+  } finally {
+    cancelTimer();
+  }
+}
+
+/** Resolves after so long, or when the signal is aborted. */
+export function pause({ setTimer }: Timers, ms: number, signal?: AbortSignal): Promise<void> {
+  if (signal?.aborted) return Promise.resolve();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const wake = () => {
+    cancelTimer();
+    signal?.removeEventListener("abort", wake);
+    resolve();
+  };
+  const cancelTimer = setTimer(wake, ms);
+  signal?.addEventListener("abort", wake);
+  return promise;
+}
