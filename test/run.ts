@@ -42,7 +42,8 @@ const run = Bun.spawn(
     `--parallel=${availableParallelism() + 1}`,
     // Loading the program anew for every file would take as long as the tests do.
     "--no-isolate",
-    "--timeout=120000",
+    // So that what hangs is told: far more than any test takes, on a machine that is busy with other things, too.
+    "--timeout=300000",
     "--reporter=junit",
     `--reporter-outfile=${report}`,
     // The files that take longest start first, so that none of them is what the others are waited for.

@@ -2,10 +2,11 @@
 import { chownSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { connect, createServer, type Socket } from "node:net";
 import { dirname, join } from "node:path";
-import { freePort } from "../../src/network.ts";
 import { selfSign } from "../../src/tls/x509.ts";
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
+import { isListening, takePort } from "./port.ts";
+import { until } from "./until.ts";
 
 const program = Bun.which("dovecot") ?? (existsSync("/usr/sbin/dovecot") ? "/usr/sbin/dovecot" : null);
 
@@ -41,7 +42,7 @@ atEndOfFile(async () => {
 export async function startDovecot(): Promise<Dovecot> {
   const folder = temporaryFolder();
   const mail = join(folder, "mail");
-  const port = await freePort();
+  const port = await takePort();
   const { cert, key } = await selfSign(
     "localhost",
     Date.now() - 86_400_000,
@@ -105,9 +106,10 @@ namespace inbox {
     stdio: ["ignore", "ignore", "inherit"],
   });
   children.add(child);
-  while (!(await answers(port))) {
+  await until(() => {
     if (child.exitCode !== null) throw new Error(`dovecot ended with ${child.exitCode}`);
-  }
+    return isListening(port);
+  });
   const way = await openWay(port);
   return {
     ...{ port: way.port, cut: way.cut, authority: cert, user: "ada", password: "secret" },
@@ -121,16 +123,6 @@ namespace inbox {
     },
   };
 }
-
-/** Whether something listens there. */
-const answers = (port: number): Promise<boolean> =>
-  new Promise((resolve) => {
-    const socket = connect({ host: "127.0.0.1", port }, () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.on("error", () => resolve(false));
-  });
 
 /** A port that leads to another, until it is cut. */
 async function openWay(to: number): Promise<{ port: number; cut(): void }> {

@@ -1,9 +1,9 @@
 /** Knot DNS, an authoritative server that takes signed updates (RFC 2136): a child process on a free port of 127.0.0.1. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { freePort } from "../../src/network.ts";
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
+import { takePort } from "./port.ts";
 
 const program = Bun.which("knotd") ?? Bun.which("/usr/sbin/knotd");
 
@@ -30,7 +30,7 @@ const SECRET = Buffer.from("a secret of thirty-two bytes, so").toString("base64"
 export async function startKnot(records: Record<string, readonly string[]>): Promise<Knot> {
   if (program === null) throw new Error(noKnot);
   const folder = temporaryFolder();
-  const port = await freePort();
+  const port = await takePort();
   mkdirSync(join(folder, "zones"));
   for (const [zone, lines] of Object.entries(records)) {
     const soa = `@ 60 SOA ns1.example.test. admin.example.test. 1 3600 600 86400 60`;

@@ -3,10 +3,11 @@
  * the loopback, with its data in a temporary folder. Indexes have random names, so that tests share it.
  */
 import { existsSync } from "node:fs";
-import { freePort } from "../../src/network.ts";
 import type { Place } from "../../src/search/meilisearch/connection.ts";
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
+import { takePort } from "./port.ts";
+import { until } from "./until.ts";
 
 const executable = process.env.MEILISEARCH_BIN ?? "";
 export const hasMeilisearch = executable !== "" && existsSync(executable);
@@ -37,7 +38,7 @@ atEndOfFile(async () => {
 
 /** One of a test's own, that it may kill. */
 export async function startMeilisearch(): Promise<MeilisearchServer> {
-  const port = await freePort();
+  const port = await takePort();
   const folder = temporaryFolder();
   const url = `http://127.0.0.1:${port}`;
   let child: Bun.Subprocess | undefined;
@@ -48,11 +49,10 @@ export async function startMeilisearch(): Promise<MeilisearchServer> {
     );
     running.add(begun);
     child = begun;
-    for (;;) {
-      const answer = await fetch(`${url}/health`).catch(() => undefined);
-      if (answer?.ok) return;
+    await until(async () => {
       if (begun.exitCode !== null) throw new Error(`Meilisearch ended with ${begun.exitCode}`);
-    }
+      return (await fetch(`${url}/health`).catch(() => undefined))?.ok;
+    });
   }
   await start();
   return {

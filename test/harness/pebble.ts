@@ -5,10 +5,10 @@
 import { writeFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
-import { freePort } from "../../src/network.ts";
 import { startDnsServer, type Zone } from "./dns-server.ts";
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
+import { takePort } from "./port.ts";
 import { makePair } from "./remote-mx.ts";
 
 /** Where Go puts what it installs, when that is in no PATH. */
@@ -79,7 +79,7 @@ export async function startPebble(
   const pair = await makePair("localhost");
   writeFileSync(join(folder, "cert.pem"), pair.cert);
   writeFileSync(join(folder, "key.pem"), pair.key);
-  const [port, management] = [await freePort(), await freePort()];
+  const [port, management] = [await takePort(), await takePort()];
   const pebble = {
     listenAddress: `127.0.0.1:${port}`,
     managementListenAddress: `127.0.0.1:${management}`,

@@ -1,9 +1,11 @@
 /** The program as its users run it: child processes with nothing but the contract's environment and commands. */
+import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { openOptions } from "../../src/store/options.ts";
 import { openStore } from "../../src/store/store.ts";
 import { atEndOfFile } from "./end.ts";
 import { builtExecutable } from "./executable.ts";
+import { temporaryFolder } from "./folder.ts";
 import { fakeRuntime } from "./runtime.ts";
 
 const MAIN = join(import.meta.dir, "../../src/main.ts");
@@ -61,25 +63,24 @@ atEndOfFile(async () => {
 
 /** Starts `mailroom serve` and waits for its ready line. */
 export async function serve(place: Place, ...args: string[]): Promise<Served> {
+  // A file, of which all is there that was written before the ready line, or before it ended: a second pipe may be read
+  // later than the first.
+  const said = join(temporaryFolder(), "stderr");
+  const stderr = () => readFileSync(said, "utf8");
+  const file = openSync(said, "a");
   const child = Bun.spawn([...(place.program ?? PROGRAM), "serve", ...args], {
     env: environment(place),
     cwd: place.cwd ?? place.data,
-    stdio: ["ignore", "pipe", "pipe"],
+    stdio: ["ignore", "pipe", file],
   });
+  closeSync(file);
   running.add(child);
-  let stderr = "";
-  const collected = (async () => {
-    for await (const chunk of child.stderr.pipeThrough(new TextDecoderStream())) stderr += chunk;
-  })();
   let line = "";
   for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
     line += chunk;
     if (line.includes("\n")) break;
   }
-  if (!line.includes("\n")) {
-    await collected;
-    throw new Error(`serve ended with ${await child.exited}: ${stderr}`);
-  }
+  if (!line.includes("\n")) throw new Error(`serve ended with ${await child.exited}: ${stderr()}`);
   const ready = JSON.parse(line) as Record<string, string>;
   const addressOf = (listener: string) => {
     const [, host = "", port = ""] = /^(.*):(\d+)$/.exec(ready[listener] ?? "") ?? [];
@@ -92,7 +93,7 @@ export async function serve(place: Place, ...args: string[]): Promise<Served> {
     submission: addressOf("submission"),
     submissions: addressOf("submissions"),
     ready,
-    stderr: () => stderr,
+    stderr,
     async kill(signal) {
       child.kill(signal);
       const code = await child.exited;

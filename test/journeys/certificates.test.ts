@@ -87,7 +87,7 @@ describe.skipIf(noPebble !== undefined)("a hook", () => {
     await until(served, () => calls().length === 2);
     expect([calls().map(([action]) => action), published()]).toEqual([["present", "cleanup"], []]);
     expect(await served.kill("SIGTERM")).toBe(0);
-  }, 60_000);
+  }, 120_000);
 
   test("that hangs is ended when the server is, and has taken its record away", async () => {
     const { place, hook, calls, published } = await setUp(
@@ -98,7 +98,7 @@ describe.skipIf(noPebble !== undefined)("a hook", () => {
     expect(await served.kill("SIGTERM")).toBe(0);
     expect([calls().map(([action]) => action), published()]).toEqual([["present", "cleanup"], []]);
     expect(isRunning(Number(readFileSync(`${hook}.pid`, "utf8")))).toBe(false);
-  }, 60_000);
+  }, 120_000);
 
   test("whose record a crash left behind takes it away at the next start", async () => {
     const { place, hook, calls, published } = await setUp(
@@ -114,5 +114,5 @@ describe.skipIf(noPebble !== undefined)("a hook", () => {
     await until(served, () => served.stderr().includes("certificate obtained") && calls().length >= 4);
     expect(published()).toEqual([]);
     expect(await served.kill("SIGTERM")).toBe(0);
-  }, 60_000);
+  }, 120_000);
 });

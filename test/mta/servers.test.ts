@@ -1,17 +1,17 @@
 /** Servers that others wrote, at the other end of a connection: Postfix, and its test server smtp-sink. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { connect } from "node:net";
 import { join } from "node:path";
 import { createLog } from "../../src/log.ts";
 import { type Connection, createTransport, type Transport } from "../../src/mta/transport.ts";
 import type { Verdict } from "../../src/mta/verdict.ts";
-import { freePort } from "../../src/network.ts";
 import { systemRuntime } from "../../src/runtime.ts";
 import type { Options } from "../../src/store/options.ts";
 import { zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { isListening, takePort } from "../harness/port.ts";
 import { makePair, type RemoteMx, startRemoteMx } from "../harness/remote-mx.ts";
+import { until } from "../harness/until.ts";
 import { UNPROTECTED } from "./unprotected.ts";
 
 const PATH = `${process.env.PATH}:/usr/sbin:/usr/lib/postfix/sbin`;
@@ -30,19 +30,11 @@ afterAll(async () => {
 /** Resolves with a child that listens on the port. @throws when it ends first, with what it said */
 async function listening(child: Bun.Subprocess, port: number): Promise<void> {
   children.push(child);
-  for (;;) {
+  await until(async () => {
     if (child.exitCode !== null)
       throw new Error(`${child.exitCode}: ${await new Response(child.stderr as ReadableStream).text()}`);
-    const isOpen = await new Promise<boolean>((resolve) => {
-      const socket = connect(port, "127.0.0.1");
-      socket.once("connect", () => {
-        socket.destroy();
-        resolve(true);
-      });
-      socket.once("error", () => resolve(false));
-    });
-    if (isOpen) return;
-  }
+    return isListening(port);
+  });
 }
 
 /** A connection to the server on that port, as the MX of postfix.test. */
@@ -70,7 +62,7 @@ const withoutSink = smtpSink ? (isRoot ? "" : " (only as root)") : " (not instal
 
 describe.skipIf(withoutSink !== "")(`smtp-sink${withoutSink}`, () => {
   async function sinkWith(...args: string[]) {
-    const port = await freePort();
+    const port = await takePort();
     const folder = temporaryFolder();
     chmodSync(folder, 0o777);
     const command = [
@@ -129,7 +121,7 @@ describe.skipIf(withoutPostfix !== "")(`Postfix${withoutPostfix}`, () => {
   let beyond: RemoteMx;
 
   beforeAll(async () => {
-    port = await freePort();
+    port = await takePort();
     beyond = await startRemoteMx();
     const folder = temporaryFolder();
     const { cert, key } = await makePair("mx.postfix.test");

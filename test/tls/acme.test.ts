@@ -80,7 +80,7 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
     expect(booted.lines.find(({ message }) => message === "certificate obtained")).toMatchObject({
       names: [HOST, "app.example.test", "mta-sts.example.test"],
     });
-  }, 30_000);
+  }, 120_000);
 
   test("key, account and certificate are kept for their owner alone, and used again after a restart", async () => {
     const pebble = await startPebble({ [HOST]: HERE });
@@ -103,7 +103,7 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
     expect(again.current()).toEqual(current());
     await again.look();
     expect([again.seen, pebble.asked.length]).toEqual([[], asked]);
-  }, 30_000);
+  }, 120_000);
 
   test("it is renewed within a tenth of its life after two thirds of it, with another key, by the same account", async () => {
     const pebble = await startPebble({ [HOST]: HERE });
@@ -122,7 +122,7 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
     expect(seen).toHaveLength(2);
     expect(seen[1]?.key).not.toBe(seen[0]?.key);
     expect(readFileSync(at.file("account.json"), "utf8")).toBe(account);
-  }, 30_000);
+  }, 120_000);
 
   test("it is renewed when the authority wants it to be, as for one it revokes", async () => {
     const pebble = await startPebble({ [HOST]: HERE });
@@ -141,7 +141,7 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
     at.runtime.advanceTo(now + 7 * HOUR_MS);
     await look();
     expect(seen).toHaveLength(2);
-  }, 30_000);
+  }, 120_000);
 
   test("another name is asked for as it comes, and those that fail are left out for a day", async () => {
     const pebble = await startPebble({ [HOST]: HERE, "app.example.test": HERE });
@@ -166,7 +166,7 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
     at.runtime.advanceTo(at.runtime.now() + DAY_MS);
     await look();
     expect(namesIn(current())).toHaveLength(4);
-  }, 30_000);
+  }, 120_000);
 
   test("a failed proof is said, waited after ever longer, also over restarts, and put right", async () => {
     const pebble = await startPebble({ [HOST]: HERE });
@@ -202,7 +202,7 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
     await opened.look();
     expect(isSelfSigned(opened.current())).toBe(false);
     expect(await readAcmeTrouble(at.folder)).toBeUndefined();
-  }, 60_000);
+  }, 120_000);
 
   test("a crash after the order costs no second one: it is gone on with, with its key", async () => {
     const pebble = await startPebble({ [HOST]: HERE });
@@ -223,7 +223,7 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
     expect(pebble.asked).toHaveLength(asked);
     expect(url).toStartWith("https://");
     expect(readdirSync(join(at.folder, "tls/acme"))).not.toContain("order.json");
-  }, 30_000);
+  }, 120_000);
 
   test("bad nonces are tried again, and damaged files begin anew", async () => {
     const pebble = await startPebble({ [HOST]: HERE }, { env: { PEBBLE_WFE_NONCEREJECT: "30" } });
@@ -236,7 +236,7 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
     const { look, current } = await at.open();
     await look();
     expect(namesIn(current())).toEqual([`DNS:${HOST}`]);
-  }, 30_000);
+  }, 120_000);
 
   test("a clock that is years ahead has it ordered once, not again and again", async () => {
     const pebble = await startPebble({ [HOST]: HERE });
@@ -254,7 +254,7 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
     at.runtime.advanceTo(Date.now());
     await look();
     expect(seen).toHaveLength(1);
-  }, 30_000);
+  }, 120_000);
 
   test("an account that the authority does not know any more is registered anew", async () => {
     const pebble = await startPebble({ [HOST]: HERE, "app.example.test": HERE });
@@ -270,7 +270,7 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
     at.runtime.advanceTo(trouble()?.retryAt ?? 0);
     await look();
     expect([seen.length, trouble()]).toEqual([2, undefined]);
-  }, 30_000);
+  }, 120_000);
 
   test("another directory is another authority: its certificate and account do not count there", async () => {
     const pebble = await startPebble({ [HOST]: HERE });
@@ -285,7 +285,7 @@ describe.skipIf(noPebble !== undefined)("with a real authority", () => {
     expect(second.current()).toEqual(first.current());
     await second.look();
     expect(second.current().cert).not.toBe(first.current().cert);
-  }, 30_000);
+  }, 120_000);
 });
 
 describe("an authority that gives none", () => {

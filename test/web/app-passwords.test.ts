@@ -243,5 +243,5 @@ test.skipIf(swaks.absent)(
     await booted.appliance.settled();
     expect((await bob.get<{ threads: object[] }>("/threads")).body.threads).not.toEqual([]);
   },
-  30_000,
+  120_000,
 );

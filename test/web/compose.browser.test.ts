@@ -229,7 +229,7 @@ describe.skipIf(!chromiumPresent)(`writing${chromiumNote}`, () => {
       await again.getByRole("button", { name: "Discard" }).click();
       await again.waitFor({ state: "hidden" });
     },
-    60_000,
+    120_000,
   );
 
   test("an answer is undone, edited, and sent into its conversation", async () => {

@@ -76,7 +76,7 @@ describe("setting up", () => {
       expect(booted.appliance.people.listWorkspaces()).toEqual([]);
       expect((await check()).status).toBe(204);
     },
-    60_000,
+    120_000,
   );
 });
 

@@ -65,7 +65,7 @@ describe.skipIf(!chromiumPresent)(`what a search found${chromiumNote}`, () => {
     expect(await rows().locator("img, b").count()).toBe(0);
     expect(await rows().last().textContent()).toContain("The sycamore is here.");
     expect(await barriers(page)).toEqual([]);
-  }, 60_000);
+  }, 120_000);
 
   test("and leads to the message that it was found in", async () => {
     await rows().last().getByRole("link").click();
@@ -77,7 +77,7 @@ describe.skipIf(!chromiumPresent)(`what a search found${chromiumNote}`, () => {
       const { top } = document.querySelector("article article")?.getBoundingClientRect() ?? { top: -1 };
       return top >= 0 && top < window.innerHeight / 2;
     });
-  }, 60_000);
+  }, 120_000);
 
   test("is asked for again, by the keyboard, when something else was meant", async () => {
     await search("form:bea sycamroe");
@@ -95,7 +95,7 @@ describe.skipIf(!chromiumPresent)(`what a search found${chromiumNote}`, () => {
     await search("xylophone");
     await page.getByText("Every word has to match.").waitFor();
     expect(await page.getByText("Did you mean").count()).toBe(0);
-  }, 60_000);
+  }, 120_000);
 
   test("and names what it took the words for when typos were forgiven", async () => {
     await page.route("**/app/threads?*q=sycamroe*", async (route) => {
@@ -106,7 +106,7 @@ describe.skipIf(!chromiumPresent)(`what a search found${chromiumNote}`, () => {
     await page.getByRole("status").getByText("Showing results for sycamore.").waitFor();
     expect(await rows().count()).toBe(2);
     expect(await barriers(page)).toEqual([]);
-  }, 60_000);
+  }, 120_000);
 
   test("with no complaint of the page", () => {
     expect(complaints).toEqual([]);

@@ -193,7 +193,7 @@ describe.skipIf(!chromiumPresent)(`in Chromium${chromiumNote}`, () => {
         opened: [],
       });
     },
-    60_000,
+    120_000,
   );
 
   test.skipIf(!corpusPresent)(
@@ -207,7 +207,7 @@ describe.skipIf(!chromiumPresent)(`in Chromium${chromiumNote}`, () => {
       expect(seen.loaded.filter((path) => !path.startsWith("/"))).toEqual([]);
       expect(seen.opened.filter((what) => !/^frame at (?:about:|chrome-error:)/.test(what))).toEqual([]);
     },
-    60_000,
+    120_000,
   );
 
   test("a letter is shown whole: attached images, folded history, links that open elsewhere, a height to measure", async () => {

@@ -211,7 +211,7 @@ describe.each(WAYS)("a certificate replaced at a listener %s", (_, alpn) => {
     expect([...seen].sort()).toEqual([fingerprintOf(first), fingerprintOf(second)].sort());
     held.resolve();
     expect(await late).toEndWith("here");
-  }, 30_000);
+  }, 120_000);
 });
 
 describe.each(WAYS)("behind a listener %s", (_, alpn) => {

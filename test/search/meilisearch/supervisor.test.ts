@@ -4,6 +4,7 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, 
 import { dirname, join, relative } from "node:path";
 import { readProcessState } from "../../../src/search/meilisearch/process-state.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
+import { until } from "../../harness/until.ts";
 import { argumentsOf, isAlive, makeStandIn, markData, type Rig, supervise } from "./stand-in.ts";
 
 const SECOND_MS = 1_000;
@@ -104,8 +105,13 @@ describe("starting", () => {
   test.skipIf(noThief !== undefined)(byAnother, async () => {
     const rig = started("slow");
     await rig.until(() => pidOf(rig) !== undefined);
-    const given = argumentsOf(pidOf(rig));
-    const port = given[given.indexOf("--http-addr") + 1]?.split(":")[1];
+    let port: string | undefined;
+    // It has no arguments for a moment, whenever the shell becomes another program.
+    await until(() => {
+      const given = argumentsOf(pidOf(rig));
+      port = given[given.indexOf("--http-addr") + 1]?.split(":")[1];
+      return port;
+    });
     const asked = Promise.withResolvers<void>();
     const thief = Bun.spawn(
       [
