@@ -8,7 +8,7 @@ import { letter, mailer } from "../../harness/mail.ts";
 import { type SeedMessage, WHOLE_A } from "../seed.ts";
 import { openRig, type Rig } from "./rig.ts";
 
-setDefaultTimeout(30_000);
+setDefaultTimeout(300_000);
 
 const MAIL: SeedMessage[] = [
   { thread: "one", text: "alpha" },

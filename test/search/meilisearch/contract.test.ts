@@ -10,7 +10,7 @@ import { testContract } from "../contract.ts";
 import { openRig } from "./rig.ts";
 
 // Each index is made and fed by tasks that wait for the disk.
-setDefaultTimeout(60_000);
+setDefaultTimeout(300_000);
 
 describe("Meilisearch answers as FTS5 does", () => {
   if (!hasMeilisearch) {

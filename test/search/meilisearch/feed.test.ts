@@ -15,7 +15,7 @@ import { type FakeMeilisearch, problem, startFakeMeilisearch } from "../../harne
 import { type SeedMessage, seedIndex, WHOLE_A } from "../seed.ts";
 import { openRig, type Rig } from "./rig.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(300_000);
 
 const MAIL: SeedMessage[] = [
   { thread: "one", subject: "First", text: "alpha", bcc: [{ email: "secret@example.net", name: "Hidden" }], date: 5 },

@@ -11,7 +11,7 @@ import { hasMeilisearch, sharedMeilisearch, WITHOUT_MEILISEARCH } from "../../ha
 import { WHOLE_A } from "../seed.ts";
 import { openRig } from "./rig.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(300_000);
 
 const SCOPE = 'workspace = "wsp_a"';
 const character = expect.stringMatching(/^"q4[0-9a-f]{4}"$/);

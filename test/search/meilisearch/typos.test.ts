@@ -6,7 +6,7 @@ import { letter, mailer } from "../../harness/mail.ts";
 import { hasMeilisearch, startMeilisearch, WITHOUT_MEILISEARCH } from "../../harness/meilisearch.ts";
 import { runJson, serve, settle } from "../../harness/process.ts";
 
-setDefaultTimeout(120_000);
+setDefaultTimeout(300_000);
 
 describe(`typos${WITHOUT_MEILISEARCH}`, () => {
   test.skipIf(!hasMeilisearch)("are forgiven, and said", async () => {
