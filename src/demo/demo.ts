@@ -124,7 +124,7 @@ function prepareAll(store: Store, now: number): Promise<PreparedConversation[]> 
       messages: await Promise.all(
         conversation.messages.map(async (written, j) => {
           const at = now - written.hoursAgo * HOUR_MS;
-          const bytes = await composeMessage({
+          const bytes = composeMessage({
             id: `demo-${i}-${j}`,
             headers: headersOf(conversation, i, j, at),
             text: written.text,

@@ -9,6 +9,7 @@ import { encodeWord } from "nodemailer/lib/mime-funcs";
 import MimeNode from "nodemailer/lib/mime-node";
 import { type EmailAddress, parseAddressList } from "./address.ts";
 import { decodeWords } from "./encoded-word.ts";
+import { bytesOfNode } from "./mime-bytes.ts";
 
 /**
  * Characters of a subject that is written here. A header too large is cut by those who read it, Postfix for one at
@@ -35,16 +36,16 @@ export interface MessageParts {
 }
 
 /** The bytes of the message, lines ended by CRLF. */
-export async function composeMessage(parts: MessageParts): Promise<Uint8Array> {
+export function composeMessage(parts: MessageParts): Uint8Array {
   return underHeaders(parts.headers, bodyOf(parts));
 }
 
 /** A message: the headers, each a line of its own whatever its value, and the body, which brings its Content-* along. */
-export async function underHeaders(headers: MessageParts["headers"], body: MimeNode): Promise<Uint8Array> {
+export function underHeaders(headers: MessageParts["headers"], body: MimeNode): Uint8Array {
   const lines = headers
     .filter(([name]) => /^[!-9;-~]{1,200}$/.test(name) && !/^(?:content-.*|mime-version)$/i.test(name))
     .map(([name, value]) => fold(`${name}: ${encodedValue(name, value)}`));
-  return Buffer.concat([Buffer.from([...lines, "MIME-Version: 1.0", ""].join("\r\n")), await body.build()]);
+  return Buffer.concat([Buffer.from([...lines, "MIME-Version: 1.0", ""].join("\r\n")), bytesOfNode(body)]);
 }
 
 /**

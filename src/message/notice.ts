@@ -35,7 +35,7 @@ export interface NoticeParts {
 }
 
 /** The bytes of the notice, lines ended by CRLF. */
-export async function composeNotice(parts: NoticeParts): Promise<Uint8Array> {
+export function composeNotice(parts: NoticeParts): Uint8Array {
   const report = rootOf(parts.id).createChild("multipart/report; report-type=delivery-status");
   addText(report, "text/plain", parts.text);
   report.createChild("message/delivery-status").setContent(statusOf(parts));

@@ -38,7 +38,7 @@ export interface BounceParts {
 }
 
 /** The bytes of the notice, to be filed in the conversation of the message. */
-export function composeBounce({ id, message, failures, headers, hostname, now }: BounceParts): Promise<Uint8Array> {
+export function composeBounce({ id, message, failures, headers, hostname, now }: BounceParts): Uint8Array {
   return composeNotice({
     id,
     headers: [

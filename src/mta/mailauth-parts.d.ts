@@ -1,8 +1,5 @@
 /** The parts of mailauth that it has no types for. */
-declare module "mailauth/lib/dkim/dkim-signer.js" {
-  import type { Writable } from "node:stream";
-  import type { DKIMSignError, DKIMSignOptions } from "mailauth";
-
+declare module "mailauth/lib/tools.js" {
   export interface HeaderLine {
     /** Name of the field, in lower case and as it is written. */
     key: string;
@@ -10,25 +7,56 @@ declare module "mailauth/lib/dkim/dkim-signer.js" {
     line: Buffer;
   }
 
-  /** Takes in a message; once it has ended, `signatureHeaders` has a field a key, without the line break at its end. */
-  export class DkimSigner extends Writable {
-    constructor(options: {
-      signatureData: DKIMSignOptions[];
-      headerList?: string[];
-      signTime?: Date;
-      strict?: boolean;
-    });
-    readonly signatureHeaders: string[];
-    readonly errors: DKIMSignError[];
-    /** Called with the header, from the top, before anything is signed. */
-    protected messageHeaders(headers: { parsed: HeaderLine[] }): Promise<void>;
+  /** The header fields that a signature covers, and their names as in h=. */
+  export interface SigningHeaderLines {
+    keys: string;
+    headers: HeaderLine[];
   }
+
+  /** Tags of a signature, by their names. */
+  export type SignatureTags = Record<string, string | number>;
+
+  /** The fields of a header, from the top. */
+  export function parseHeaders(header: Buffer): { parsed: HeaderLine[] };
+  /** Every field of these names, from the bottom; `fieldNames` are parted by colons. */
+  export function getSigningHeaderLines(fields: HeaderLine[], fieldNames: string): SigningHeaderLines;
+  /** The field, without the line break at its end. */
+  export function formatSignatureHeaderLine(type: "DKIM", tags: SignatureTags, folded: boolean): string;
+}
+
+declare module "mailauth/lib/dkim/body/index.js" {
+  /** What hashes a body as it is canonicalised. */
+  export function dkimBody(
+    canonicalization: "relaxed",
+    algorithm: "sha256",
+  ): { update(chunk: Buffer): void; digest(encoding: "base64"): string };
+}
+
+declare module "mailauth/lib/dkim/header/index.js" {
+  import type { SignatureTags, SigningHeaderLines } from "mailauth/lib/tools.js";
+
+  /** What is signed, and the tags of the field that it goes into as `b`. */
+  export function generateCanonicalizedHeader(
+    type: "DKIM",
+    covered: SigningHeaderLines,
+    options: {
+      signingDomain: string;
+      selector: string;
+      algorithm: string;
+      canonicalization: "relaxed/relaxed";
+      /** Base64. */
+      bodyHash: string;
+      /** Unix seconds; `expiration` false for none. */
+      timestamp: number;
+      expiration: number | false;
+    },
+  ): { canonicalizedHeader: Buffer; dkimHeaderOpts: SignatureTags };
 }
 
 declare module "mailauth/lib/dkim/dkim-verifier.js" {
   import type { Writable } from "node:stream";
   import type { ARCData, DKIMResult, DNSResolver } from "mailauth";
-  import type { HeaderLine } from "mailauth/lib/dkim/dkim-signer.js";
+  import type { HeaderLine } from "mailauth/lib/tools.js";
 
   export interface ParsedHeaders {
     parsed: HeaderLine[];

@@ -191,7 +191,7 @@ export function createOutcomes({ store, mailbox, options, runtime, hostname, log
         return undefined;
       }
       const id = randomToken(runtime, 24);
-      const bytes = await composeBounce({ id, message, failures, headers: sent.headers, hostname, now });
+      const bytes = composeBounce({ id, message, failures, headers: sent.headers, hostname, now });
       return await prepareMessage(bytes, store.blobs);
     } catch (error) {
       log.error("bounce notice cannot be made", { emailId: message.id, error });

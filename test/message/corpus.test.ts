@@ -86,7 +86,7 @@ describe("corpus", () => {
         if (message.html !== undefined) expect(dangersIn(sanitizeHtml(message.html))).toEqual([]);
         expect(stringsOf(message)).not.toMatch(/\\u0000|\\ud[89a-f]/i);
 
-        const again = await parseMessage(await composeMessage({ id: "msg_corpus", ...message }));
+        const again = await parseMessage(composeMessage({ id: "msg_corpus", ...message }));
         expect(withoutHeaderValues(again)).toEqual(withoutHeaderValues(message));
 
         const missing = await missingFor(bytes, message);
