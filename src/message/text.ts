@@ -120,10 +120,21 @@ export function snippetOf(text: string): string {
     own.push(trimmed);
     length += trimmed.length;
     if (length < enough) continue;
-    if (oneLine(own.join(" ")).length > SNIPPET_LENGTH) break;
+    if (beginningOf(own.join(" ")).length > SNIPPET_LENGTH) break;
     enough = 2 * length;
   }
-  return shorten(oneLine(own.join(" "))) || shorten(oneLine(lines.join(" ")));
+  return shorten(beginningOf(own.join(" "))) || shorten(beginningOf(lines.join(" ")));
+}
+
+/** What `oneLine` makes of a text, as far as a snippet needs it: a long line is not looked through for its beginning. */
+function beginningOf(text: string): string {
+  for (let length = 2 * SNIPPET_LENGTH; length < text.length; length *= 2) {
+    // A link or rule that the cut parts would not be taken for one.
+    const whole = text.slice(0, length).replace(/<[^<>\s]*$/, "");
+    const line = oneLine(whole.replace(/(?<![-_=*~])[-_=*~]+$/, ""));
+    if (line.length > SNIPPET_LENGTH) return line;
+  }
+  return oneLine(text);
 }
 
 /** Link targets and ruled lines tell nothing in a list. */

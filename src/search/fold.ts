@@ -67,7 +67,8 @@ const ALONE =
 const NO_TOKEN = /[^\p{L}\p{N}\p{M}\p{Extended_Pictographic}\p{Regional_Indicator}]+/gu;
 
 const NOT_ASCII = /[^\0-\x7f]+/g;
-const NO_ASCII_TOKEN = /[\0-/:-@[-`{-\x7f]+/g;
+/** A run of what parts tokens, but for a single space, which can stay: most of the time there is nothing else. */
+const NO_ASCII_TOKEN = /(?! [^\0-/:-@[-`{-\x7f])[\0-/:-@[-`{-\x7f]+/g;
 const TOO_LONG = new RegExp(`[^ ]{${LONGEST_TOKEN + 1},}`, "g");
 
 /** Folds a run of characters beyond ASCII. ASCII neither composes with what is left of it nor depends on it. */

@@ -83,6 +83,15 @@ describe("snippetOf", () => {
     expect(snippetOf("漢".repeat(300)).length).toBe(200);
   });
 
+  test("of a long line, however much of its beginning is left out", () => {
+    const rest = "word ".repeat(2_000);
+    for (const length of [390, 400, 795, 800, 1_600, 7_000]) {
+      expect(snippetOf(`Read <https://a.example/${"x".repeat(length)}> this ${rest}`)).toStartWith("Read this word");
+      expect(snippetOf(`Read ${"=".repeat(length)} this ${rest}`)).toStartWith("Read this word");
+      expect(snippetOf(`Read ${" ".repeat(length)} this ${rest}`)).toStartWith("Read this word");
+    }
+  });
+
   test("one line without control characters or broken pairs, of anything", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary", maxLength: 400 }), (text) => {
