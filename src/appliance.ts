@@ -22,6 +22,7 @@ import type { SmtpRole } from "./mta/role.ts";
 import { createSubmissionRole } from "./mta/submission.ts";
 import type { Runtime } from "./runtime.ts";
 import { createScheduler, type Job, type Scheduler } from "./scheduler.ts";
+import { createBacklogJob } from "./search/backlog.ts";
 import { registerSearchGauges } from "./search/gauges.ts";
 import { explain } from "./search/meilisearch/process-state.ts";
 import { createSupervisor } from "./search/meilisearch/supervisor.ts";
@@ -280,6 +281,7 @@ export function createAppliance(
         scheduler = createScheduler(runtime, log, [
           ...mailbox.jobs,
           createIndexUpkeep(store, engine),
+          createBacklogJob(store, engine, runtime),
           ...(certificates ? [certificates.job] : []),
           idempotency.job,
           identity.sweepSessions,
@@ -294,6 +296,7 @@ export function createAppliance(
             relay.endRests();
             web.look();
             engine.look();
+            wake("search-backlog");
             for (const { name } of opened.jobs) wake(name);
           }),
         ]);

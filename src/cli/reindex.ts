@@ -17,7 +17,7 @@ export const reindex = command({
   summary: "Build the search index anew from the mail that is stored; safe to interrupt and to repeat",
   options: {},
   async run({ appliance: { store, mailbox }, config, runtime, io }) {
-    const { portion, prune, isDamaged, empty, refill, untold } = mailbox.reindexing;
+    const { portion, prune, isDamaged, empty, complete, refill, untold } = mailbox.reindexing;
     const pacing = createPacing({ folder: config.data, runtime });
     const total = store.db.$client.query<{ n: number }, []>("SELECT count(*) AS n FROM messages").get()?.n ?? 0;
     const { isInterrupted, tell } = watchProgress({ io, runtime });
@@ -42,6 +42,7 @@ export const reindex = command({
     }
     store.transact((tx) => {
       prune(tx);
+      complete(tx);
       refill(tx);
     });
     if (untold() === undefined) return { messages: indexed };

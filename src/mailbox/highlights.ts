@@ -5,8 +5,10 @@
  * Invariant: what a page of the largest and oddest mail costs is bounded, and other requests are answered meanwhile; of
  * what lies beyond the bounds the highlights are left out.
  */
+
+import { threadOf } from "../search/document-number.ts";
 import { createHighlighter, type Highlight, type SearchedMessage } from "../search/highlight.ts";
-import { createHits, threadOf } from "../search/hits.ts";
+import { createHits } from "../search/hits.ts";
 import type { Query } from "../search/query.ts";
 import { prepared } from "../store/prepared.ts";
 import type { Db, Store } from "../store/store.ts";

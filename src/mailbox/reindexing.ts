@@ -16,8 +16,10 @@ export interface Reindexing {
   prune(tx: Tx): void;
   /** Whether the index cannot be read, so that it has to be emptied first. */
   isDamaged(): boolean;
-  /** Takes out all entries. */
+  /** Takes out all entries; the server goes on when this process does not. */
   empty(tx: Tx): void;
+  /** All portions are made. */
+  complete(tx: Tx): void;
   /** Has the index beside the database, if there is one, made anew by the server that runs. */
   refill(tx: Tx): void;
   /** Messages that it still lacks; undefined where there is none. */
@@ -25,7 +27,7 @@ export interface Reindexing {
 }
 
 export const createReindexing = (
-  engine: Pick<SearchEngine, "rewrite" | "prune" | "isDamaged" | "empty" | "refill" | "untold">,
+  engine: Pick<SearchEngine, "rewrite" | "prune" | "isDamaged" | "empty" | "complete" | "refill" | "untold">,
 ): Reindexing => ({
   portion(tx, after, limit) {
     const portion = readStoredAfter(tx, after, limit);
@@ -37,6 +39,7 @@ export const createReindexing = (
   prune: engine.prune,
   isDamaged: engine.isDamaged,
   empty: engine.empty,
+  complete: engine.complete,
   refill: engine.refill,
   untold: engine.untold,
 });

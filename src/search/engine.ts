@@ -43,8 +43,10 @@ export interface SearchEngine {
   prune(tx: Tx): void;
   /** Whether what is kept of the index can be read as one. Reads all of it. */
   isDamaged(): boolean;
-  /** Takes out everything. */
+  /** Takes out everything; the server takes in again what is stored, unless somebody else does before it. */
   empty(tx: Tx): void;
+  /** All that is stored is indexed. */
+  complete(tx: Tx): void;
   /**
    * The conversations in scope with a message that satisfies every message-level condition of the query: their
    * threads.seq, ascending, each once. Thread-level conditions are the caller's.

@@ -1,21 +1,23 @@
 /**
- * The embedded engine: SQLite's FTS5 over the table message_index, one document a message, rowid = messages.seq. Words
- * commit with their mail and leave with it (a trigger), so the index is never behind and never ahead.
+ * The embedded engine: SQLite's FTS5 over the table message_index, one document a message. Words commit with their mail
+ * and leave with it (a trigger), so the index is never behind and never ahead, but for what backlog.ts tells of.
  *
  * Everything that reaches FTS5 is folded and quoted, so no text can be query syntax. The column `scope` holds a token
  * each for mailbox and workspace, which folded text cannot contain: access is a condition of the full-text query itself.
  */
 import { MESSAGES_PER_THREAD } from "../store/schema.ts";
 import type { Store } from "../store/store.ts";
+import { beginBacklog, endBacklog } from "./backlog.ts";
+import { documentNumberOf, messageOf, messageSql, placeSql, threadsOf } from "./document-number.ts";
 import type { DocumentScope, SearchEngine, SearchScope } from "./engine.ts";
 import { fold, foldAddress, type IndexDocument } from "./fold.ts";
 import type { MessageCondition, TextField } from "./query.ts";
 
 type TextCondition = Extract<MessageCondition, { kind: "text" }>;
 
-/** The column filter of a field. */
+/** The column filter of a field. Anywhere needs none, for no text has the words of `scope`; with one FTS5 takes longer. */
 export const COLUMN_FILTER: Readonly<Record<TextField, string>> = {
-  any: "{subject body sender recipients files} : ",
+  any: "",
   subject: "subject : ",
   sender: "sender : ",
   recipients: "recipients : ",
@@ -70,20 +72,15 @@ export function dateRangeOf(conditions: readonly MessageCondition[]): { since: n
   };
 }
 
-/** Of an ascending list. A loop, since there may be a hundred thousand. */
-function onceEach(ascending: readonly number[]): number[] {
-  const once: number[] = [];
-  let last: number | undefined;
-  for (const one of ascending) {
-    if (one !== last) once.push(one);
-    last = one;
-  }
-  return once;
-}
+/** Of message_index AS hit: whether it is since and before times. Left alone, SQLite would not take the index, but the table, whose rows are a hundred times as long. */
+export const HIT_IS_DATED = `EXISTS (
+  SELECT 1 FROM messages INDEXED BY messages_by_thread
+  WHERE thread_seq = ${messageSql("hit.rowid")} / ${MESSAGES_PER_THREAD} AND seq = ${messageSql("hit.rowid")}
+    AND date >= ? AND date < ?)`;
 
 /** A JSON array as one string crosses from SQLite in a third of the time of as many rows. */
 interface Found {
-  threads: string;
+  places: string;
 }
 
 export interface Fts5Engine extends SearchEngine {
@@ -98,23 +95,18 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts
   );
   // One row of VALUES: an INSERT … SELECT opens a statement journal, at which FTS5 writes out what it has gathered.
   const insert = sqlite.prepare<unknown, [number, string, string, string, string, string, string]>(
-    "INSERT INTO message_index (rowid, scope, subject, body, sender, recipients, files) VALUES (?, ?, ?, ?, ?, ?, ?)",
+    "INSERT INTO message_index (rowid, body, subject, sender, recipients, files, scope) VALUES (?, ?, ?, ?, ?, ?, ?)",
   );
   const remove = sqlite.prepare<unknown, [number]>("DELETE FROM message_index WHERE rowid = ?");
   // FTS5 yields rowids in ascending order.
-  const byWords = `SELECT json_group_array(hit.rowid / ${MESSAGES_PER_THREAD}) AS threads
+  const byWords = `SELECT json_group_array(${placeSql("hit.rowid")}) AS places
      FROM message_index AS hit WHERE message_index MATCH ?`;
-  const selectMessages = sqlite.prepare<{ messages: string }, [string]>(
-    "SELECT json_group_array(rowid) AS messages FROM message_index WHERE message_index MATCH ?",
+  const selectDocuments = sqlite.prepare<{ documents: string }, [string]>(
+    "SELECT json_group_array(rowid) AS documents FROM message_index WHERE message_index MATCH ?",
   );
   const selectByWords = sqlite.prepare<Found, [string]>(byWords);
-  // The index, left alone, would be passed over for the table, whose rows are a hundred times as long.
-  const selectByBoth = sqlite.prepare<Found, [string, number, number]>(
-    `${byWords} AND EXISTS (
-       SELECT 1 FROM messages INDEXED BY messages_by_thread
-       WHERE thread_seq = hit.rowid / ${MESSAGES_PER_THREAD} AND seq = hit.rowid AND date >= ? AND date < ?)`,
-  );
-  const selectByDate = sqlite.prepare<Found, [string, number, number]>(
+  const selectByBoth = sqlite.prepare<Found, [string, number, number]>(`${byWords} AND ${HIT_IS_DATED}`);
+  const selectByDate = sqlite.prepare<{ threads: string }, [string, number, number]>(
     `SELECT json_group_array(seq / ${MESSAGES_PER_THREAD}) AS threads FROM messages
      WHERE mailbox_id IN (SELECT value FROM json_each(?)) AND date >= ? AND date < ?`,
   );
@@ -123,7 +115,7 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts
   );
   const prune = sqlite.prepare(
     `DELETE FROM message_index WHERE rowid IN
-       (SELECT id FROM message_index_docsize WHERE id NOT IN (SELECT seq FROM messages))`,
+       (SELECT id FROM message_index_docsize WHERE ${messageSql("id")} NOT IN (SELECT seq FROM messages))`,
   );
   const empty = sqlite.prepare("INSERT INTO message_index (message_index) VALUES ('delete-all')");
   const merge = sqlite.prepare(`INSERT INTO message_index (message_index, rank) VALUES ('merge', ${MERGE_PAGES})`);
@@ -138,30 +130,30 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts
     return (totalChanges.get()?.n ?? 0) - before >= 2;
   }
 
-  const threadsOf = (row: Found | null): number[] => JSON.parse(row?.threads ?? "[]");
-
   function index(messageSeq: number, { workspaceId, mailboxId }: DocumentScope, document: IndexDocument): void {
     const { subject, body, sender, recipients, files } = document;
     const stored = selectStored.get(messageSeq);
     if (!stored) throw new Error(`message ${messageSeq} is not stored, so it cannot be indexed`);
     const scope = [workspaceId, mailboxId].map(scopeToken).join(" ");
     const scopeAndFlag = stored.hasAttachments === 0 ? scope : `${scope} ${HAS_ATTACHMENT}`;
-    insert.run(messageSeq, scopeAndFlag, subject, body, sender, recipients, files);
+    insert.run(documentNumberOf(messageSeq), body, subject, sender, recipients, files, scopeAndFlag);
   }
 
+  /**
+   * All documents of a transaction go in together, at its end, in order of their numbers: any other writing in between,
+   * or a number below the last, would make FTS5 write out a segment, at twice the cost.
+   */
+  const atEnd = (messageSeq: number, work: () => void): void => store.beforeCommit(work, documentNumberOf(messageSeq));
+
   function replace(messageSeq: number, scope: DocumentScope, document: IndexDocument): void {
-    store.beforeCommit(() => {
-      remove.run(messageSeq);
+    atEnd(messageSeq, () => {
+      remove.run(documentNumberOf(messageSeq));
       index(messageSeq, scope, document);
     });
   }
 
   return {
-    // All documents of a transaction go in together, at its end: any other writing in between would make FTS5 write out
-    // a segment for each, at twice the cost.
-    add(_tx, messageSeq, scope, document) {
-      store.beforeCommit(() => index(messageSeq, scope, document));
-    },
+    add: (_tx, messageSeq, scope, document) => atEnd(messageSeq, () => index(messageSeq, scope, document)),
 
     replace: (_tx, ...entry) => replace(...entry),
     rewrite: (_tx, ...entry) => replace(...entry),
@@ -172,27 +164,32 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts
     // A pragma, since FTS5's own command would write, and keep others from writing.
     isDamaged: () =>
       sqlite.prepare<{ quick_check: string }, []>("PRAGMA quick_check(message_index)").get()?.quick_check !== "ok",
-    empty: () => void empty.run(),
+    empty(tx) {
+      empty.run();
+      beginBacklog(tx);
+    },
+    complete: endBacklog,
 
     match({ message: conditions }, scope) {
       if (scope.mailboxIds.length === 0) return [];
       const range = dateRangeOf(conditions);
       if (range && conditions.every(({ kind }) => kind === "since" || kind === "before")) {
         const mailboxIds = JSON.stringify(scope.mailboxIds);
-        const found = threadsOf(selectByDate.get(mailboxIds, range.since, range.before));
+        const found: number[] = JSON.parse(selectByDate.get(mailboxIds, range.since, range.before)?.threads ?? "[]");
         return [...new Set(found)].sort((a, b) => a - b);
       }
       // What is in every document takes long to look up: every message lies in a mailbox that there is.
       const isEverywhere = conditions.some(isChoice) && hasOthers.get(JSON.stringify(scope.mailboxIds)) === null;
       const expression = expressionOf(conditions, ...(isEverywhere ? [] : [scopeOf(scope)]));
-      const found = threadsOf(
-        range ? selectByBoth.get(expression, range.since, range.before) : selectByWords.get(expression),
-      );
-      return onceEach(found);
+      const found = range ? selectByBoth.get(expression, range.since, range.before) : selectByWords.get(expression);
+      return threadsOf(JSON.parse(found?.places ?? "[]"));
     },
 
-    messagesMatching: (conditions, scope) =>
-      JSON.parse(selectMessages.get(expressionOf(conditions, scopeOf(scope)))?.messages ?? "[]"),
+    messagesMatching(conditions, scope) {
+      const found = selectDocuments.get(expressionOf(conditions, scopeOf(scope)))?.documents ?? "[]";
+      const documents: number[] = JSON.parse(found);
+      return documents.map(messageOf).sort((a, b) => a - b);
+    },
 
     maintain: () => step(merge),
 

@@ -1,4 +1,4 @@
-/** What /metrics tells of Meilisearch, while the settings ask for it. */
+/** What /metrics tells of the embedded index, and of Meilisearch while the settings ask for it. */
 import type { Metrics, Sample } from "../metrics.ts";
 import type { ProcessState } from "./meilisearch/process-state.ts";
 import type { SearchState } from "./search.ts";
@@ -19,6 +19,9 @@ export function registerSearchGauges({ gauge, counted }: Metrics, { search, proc
     return state.state === "off" ? [] : [[{}, read(state)]];
   };
 
+  gauge("mailroom_search_backlog_messages", "Stored messages that the embedded index has yet to take in", () => [
+    [{}, search().backlog],
+  ]);
   gauge(
     "mailroom_search_up",
     "Whether searches are answered by Meilisearch; else by the embedded index",

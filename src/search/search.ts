@@ -7,6 +7,7 @@ import type { Log } from "../log.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
 import type { Store } from "../store/store.ts";
+import { countBacklog } from "./backlog.ts";
 import type { SearchEngine } from "./engine.ts";
 import { createFts5Engine } from "./fts5.ts";
 import { type Connection, chooseConnection } from "./meilisearch/connection.ts";
@@ -18,9 +19,11 @@ import { SETTINGS_VERSION } from "./meilisearch/index-settings.ts";
 export interface SearchState {
   /** Who answers. */
   engine: "fts5" | "meilisearch";
-  /** Why it is FTS5 although the settings want Meilisearch; for people. */
+  /** Why it is FTS5 although the settings want Meilisearch, and what FTS5 lacks; for people. */
   reason?: string;
   feed: FeedState;
+  /** About how many stored messages the embedded index has yet to take in. */
+  backlog: number;
   /** Questions that Meilisearch was asked and FTS5 answered, since the start. */
   fallbacks: number;
 }
@@ -128,9 +131,12 @@ export function createSearch({ store, options, runtime, log }: SearchParts): Sea
     state() {
       const state = feed?.state() ?? { phase: "off", behind: 0, refused: 0 };
       const rests = state.phase === "current" && runtime.now() < restsUntil;
-      const reason = rests ? "meilisearch did not answer in time" : reasonOf(state);
-      const engine = state.phase === "current" && reason === undefined ? "meilisearch" : "fts5";
-      return { engine, ...(reason !== undefined && { reason }), feed: state, fallbacks };
+      const fallback = rests ? "meilisearch did not answer in time" : reasonOf(state);
+      const engine = state.phase === "current" && fallback === undefined ? "meilisearch" : "fts5";
+      const backlog = countBacklog(store.db);
+      const lacking = backlog === 0 ? undefined : `the index is being made anew: ${messages(backlog)} to go`;
+      const reason = [fallback, lacking].filter((one) => one !== undefined).join("; ");
+      return { engine, ...(reason !== "" && { reason }), feed: state, backlog, fallbacks };
     },
     idle: async () => feed?.idle(),
     stop: async () => feed?.stop(),

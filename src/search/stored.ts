@@ -1,5 +1,5 @@
 /** Messages as they are stored, folded for an index. */
-import { asc, eq, gt, inArray, sql } from "drizzle-orm";
+import { asc, desc, eq, gt, inArray, lt, sql } from "drizzle-orm";
 import { prepared } from "../store/prepared.ts";
 import { attachments, mailboxes, messageBodies, messages } from "../store/schema.ts";
 import type { Db } from "../store/store.ts";
@@ -40,6 +40,11 @@ const statements = prepared((db) => {
       .orderBy(asc(messages.seq))
       .limit(sql.placeholder("limit"))
       .prepare(),
+    before: rows()
+      .where(lt(messages.seq, sql.placeholder("before")))
+      .orderBy(desc(messages.seq))
+      .limit(sql.placeholder("limit"))
+      .prepare(),
     numbered: rows()
       .where(inArray(messages.seq, sql`(select value from json_each(${sql.placeholder("seqs")}))`))
       .prepare(),
@@ -76,6 +81,10 @@ function withFiles(db: Db, rows: readonly Row[]): StoredMessage[] {
 /** The next `limit` messages after the one numbered `after`, in order of their numbers. */
 export const readStoredAfter = (db: Db, after: number, limit: number): StoredMessage[] =>
   withFiles(db, statements(db).after.all({ after, limit }));
+
+/** The last `limit` messages before the one numbered `before`, from the last to the first. */
+export const readStoredBefore = (db: Db, before: number, limit: number): StoredMessage[] =>
+  withFiles(db, statements(db).before.all({ before, limit }));
 
 /** Those of these messages that are stored, in no order. */
 export const readStored = (db: Db, seqs: readonly number[]): StoredMessage[] =>

@@ -16,6 +16,7 @@ import trace from "./migrations/0011_trace.sql" with { type: "text" };
 import imported from "./migrations/0012_import.sql" with { type: "text" };
 import discarded from "./migrations/0013_discarded.sql" with { type: "text" };
 import search from "./migrations/0014_search.sql" with { type: "text" };
+import searchLayout from "./migrations/0015_search_layout.sql" with { type: "text" };
 
 export const MIGRATIONS: readonly string[] = [
   mail,
@@ -32,4 +33,5 @@ export const MIGRATIONS: readonly string[] = [
   imported,
   discarded,
   search,
+  searchLayout,
 ];

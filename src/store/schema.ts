@@ -22,11 +22,12 @@
  *   mta_sts_policies: how the domains that mail is sent to want it sent.
  *   trace_steps: what happened to messages on their way.
  *   search_feed, search_changes: what a search engine beside the appliance has yet to be told.
+ *   search_backlog: stored mail that message_index has yet to take in.
  *   options: the settings.   greylist: senders of first mail, who wait or have waited.
  *
  * Who writes what: options store/options.ts · api_keys access/credentials.ts · app_passwords
  * access/app-passwords.ts · second_factors, recovery_codes access/second-factor.ts · sessions access/sessions.ts · threads to message_judgements, drafts and
- * mailbox_usage mailbox/ · message_index search/fts5.ts · search_feed, search_changes
+ * mailbox_usage mailbox/ · message_index search/fts5.ts · search_backlog search/backlog.ts · search_feed, search_changes
  * search/meilisearch/feed-rows.ts and a trigger (0014_search.sql) · events and webhook_* events/ · outbound_* and queue_* mta/queue.ts ·
  * discarded_threads triggers (0013_discarded.sql) and mailbox/retention.ts ·
  * thread_changes and mailbox_labels triggers (0009_reading.sql), so that nothing is forgotten ·
@@ -358,8 +359,8 @@ export const messages = sqliteTable(
   "messages",
   {
     /**
-     * threads.seq * MESSAGES_PER_THREAD + ordinal: the messages of a conversation lie side by side on disk, and the
-     * search index, whose rowid this is, knows the conversation of a hit without asking another table.
+     * threads.seq * MESSAGES_PER_THREAD + ordinal, from 0: the messages of a conversation lie side by side on disk, and
+     * the conversation of a message is known without asking another table.
      */
     seq: integer("seq").primaryKey(),
     id: text("id").notNull().unique(),
@@ -856,6 +857,15 @@ export const searchFeed = sqliteTable("search_feed", {
   mark: text("mark").notNull(),
   /** That of the index before the batch that may be under way. */
   previousMark: text("previous_mark"),
+});
+
+/** Stored mail that the search index has yet to take in; no row when it has all. */
+export const searchBacklog = sqliteTable("search_backlog", {
+  id: integer("id").primaryKey(),
+  /** It may lack messages whose messages.seq is below this. */
+  belowSeq: integer("below_seq").notNull(),
+  /** About how many. */
+  messages: integer("messages").notNull(),
 });
 
 /** Messages that were added, changed or deleted since it was told of them. */

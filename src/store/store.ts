@@ -46,10 +46,10 @@ export interface Store {
    */
   preparing<T>(prepare: () => Promise<T>): Promise<T>;
   /**
-   * Inside a transaction: runs `work` at its end, after everything else in it. For what is cheaper done together, as
-   * the search index is.
+   * Inside a transaction: runs `work` at its end, after everything else in it, those of a lower `place` first. For what is
+   * cheaper done together and in order, as the search index is.
    */
-  beforeCommit(work: () => void): void;
+  beforeCommit(work: () => void, place?: number): void;
   /**
    * `listener` runs after every commit of this process, which stands whatever it throws, and is told how many works shared
    * it. Returns what removes it.
@@ -180,7 +180,7 @@ export function openStore({
   const commit = sqlite.prepare("COMMIT");
   const rollback = sqlite.prepare("ROLLBACK");
   const listeners = new Set<CommitListener>();
-  let atEnd: (() => void)[] = [];
+  let atEnd: { work: () => void; place: number }[] = [];
 
   function transact<T>(work: (tx: Tx) => NotAPromise<T>, works = 1): T {
     if (sqlite.inTransaction) return work(db as Tx);
@@ -189,7 +189,7 @@ export function openStore({
       begin.run();
       try {
         result = work(db as Tx);
-        for (const last of atEnd) last();
+        for (const last of atEnd.sort((a, b) => a.place - b.place)) last.work();
         commit.run();
       } catch (error) {
         // A full disk makes SQLite roll back by itself.
@@ -331,9 +331,9 @@ export function openStore({
     transact,
     enqueue,
     preparing,
-    beforeCommit(work) {
+    beforeCommit(work, place = 0) {
       if (!sqlite.inTransaction) throw new Error("beforeCommit was called outside a transaction");
-      atEnd.push(work);
+      atEnd.push({ work, place });
     },
     onCommit(listener) {
       listeners.add(listener);

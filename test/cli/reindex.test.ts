@@ -4,6 +4,7 @@ import { expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { letter } from "../harness/mail.ts";
+import { entriesOf as entriesIn, takeBackToSchema14 } from "../search/schema14.ts";
 import { files, mboxEntry } from "../transfer/rig.ts";
 import { openTerminal, SETUP } from "./terminal.ts";
 
@@ -28,12 +29,15 @@ Content-Disposition: attachment; filename="XYLOPHONE figures.pdf"
 
 const open = (data: string) => new Database(join(data, "mailroom.db"));
 
-/** Every word of every message, where it stands. */
 function entriesOf(data: string): unknown[] {
   using sqlite = open(data);
-  sqlite.run("CREATE VIRTUAL TABLE temp.entries USING fts5vocab(main, message_index, instance)");
-  return sqlite.query("SELECT doc, col, term, offset FROM temp.entries ORDER BY doc, col, offset, term").all();
+  return entriesIn(sqlite);
 }
+
+const backlogOf = (data: string): unknown[] => {
+  using sqlite = open(data);
+  return sqlite.query("SELECT messages FROM search_backlog").all();
+};
 
 async function mailbox() {
   const terminal = openTerminal({ interrupted: new Promise(() => {}) });
@@ -46,9 +50,9 @@ async function mailbox() {
 
 const HARMS = {
   nothing: "SELECT 1",
-  "a message missing": "DELETE FROM message_index WHERE rowid = (SELECT max(seq) FROM messages)",
-  "other words": `DELETE FROM message_index WHERE rowid = (SELECT max(seq) FROM messages);
-     INSERT INTO message_index (rowid, scope, subject) SELECT max(seq), 'x', 'other' FROM messages`,
+  "a message missing": "DELETE FROM message_index WHERE rowid = (SELECT max(id) FROM message_index_docsize)",
+  "other words":
+    "REPLACE INTO message_index (rowid, scope, subject) SELECT max(id), 'x', 'other' FROM message_index_docsize",
   "an entry of no message": "INSERT INTO message_index (rowid, scope, subject) VALUES (99999999, 'x', 'stray')",
   "everything missing": "INSERT INTO message_index (message_index) VALUES ('delete-all')",
 };
@@ -65,23 +69,44 @@ test("whatever is wrong, the index is as it was, also when nothing is", async ()
   }
 }, 120_000);
 
-test("damaged beyond change, it is emptied first, which is said", async () => {
-  const { data, say, entries } = await mailbox();
+test("after an upgrade it does what the server has not done yet", async () => {
+  const { data, ask, say, entries } = await mailbox();
+  takeBackToSchema14(join(data, "mailroom.db"));
+  expect(await say("doctor")).toMatchObject({ stdout: expect.stringContaining("0 of 3 messages") });
+  expect(backlogOf(data)).toEqual([{ messages: 3 }]);
+  expect(await ask("reindex")).toEqual({ messages: 3 });
+  expect([backlogOf(data), entriesOf(data)]).toEqual([[], entries]);
+}, 120_000);
+
+/** A mailbox whose index cannot be read. */
+async function damagedMailbox() {
+  const made = await mailbox();
   {
-    using sqlite = open(data);
+    using sqlite = open(made.data);
     sqlite.run("PRAGMA wal_checkpoint(TRUNCATE)");
   }
   // In small letters the word is nowhere but in the index, where words that begin alike share their beginning.
-  const path = join(data, "mailroom.db");
+  const path = join(made.data, "mailroom.db");
   const bytes = readFileSync(path);
   const at = bytes.indexOf("lophone");
   expect(at).toBeGreaterThan(0);
   bytes.fill(0xff, at - 20, at + 20);
   writeFileSync(path, bytes);
+  return made;
+}
+
+test("damaged beyond change, it is emptied first, which is said", async () => {
+  const { data, say, entries } = await damagedMailbox();
   const { exitCode, stdout, stderr } = await say("reindex", "--json");
   expect({ exitCode, stdout: JSON.parse(stdout) }).toEqual({ exitCode: 0, stdout: { messages: 3 } });
   expect(stderr).toContain("damaged");
-  expect(entriesOf(data)).toEqual(entries);
+  expect([backlogOf(data), entriesOf(data)]).toEqual([[], entries]);
+}, 120_000);
+
+test("interrupted once it is emptied, it leaves the rest to the server", async () => {
+  const { data } = await damagedMailbox();
+  expect((await openTerminal({ data }).say("reindex")).exitCode).toBe(1);
+  expect(backlogOf(data)).toEqual([{ messages: 3 }]);
 }, 120_000);
 
 test("interrupted, it says how far it is, and exits 1", async () => {

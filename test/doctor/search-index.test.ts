@@ -2,9 +2,11 @@
 import { expect, test } from "bun:test";
 import type { Finding, World } from "../../src/doctor/check.ts";
 import { checkSearchIndex } from "../../src/doctor/checks/search-index.ts";
+import { openOptions } from "../../src/store/options.ts";
 import { type FakeMeilisearch, problem, startFakeMeilisearch } from "../harness/fake-meilisearch.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { openRig, type Rig } from "../search/meilisearch/rig.ts";
+import { seedIndex } from "../search/seed.ts";
 
 const OK = { state: "ok", detail: "it has all 2 messages" } as const;
 
@@ -68,4 +70,21 @@ test.each(cases)("%s", async (_, happen, found) => {
   const finding = await findingOf(happen);
   if (found === undefined) expect(finding).toBeUndefined();
   else expect(finding).toMatchObject(found);
+});
+
+test("an index that is being made anew is known to lack mail", async () => {
+  const { store, engine } = seedIndex([
+    { thread: "one", text: "alpha" },
+    { thread: "two", text: "beta" },
+  ]);
+  store.transact(engine.empty);
+  const world = { store, options: openOptions(store), config: { data: temporaryFolder() } };
+  const find = () => checkSearchIndex(world as unknown as World);
+  expect(await find()).toEqual([
+    expect.objectContaining({ id: "search", state: "warning", detail: expect.stringContaining("has 0 of 2 messages") }),
+  ]);
+  store.transact(engine.complete);
+  expect(await find()).toEqual([
+    expect.objectContaining({ state: "bad", todo: expect.stringContaining("mailroom reindex") }),
+  ]);
 });

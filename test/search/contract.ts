@@ -334,6 +334,42 @@ export function testContract(open: OpenSeeded, { runs }: { runs: number }): void
     }, 300_000);
   });
 
+  describe("a conversation of many messages", () => {
+    const LENGTH = 20;
+    const at = (n: number): number => day("2025-01-01") + n * 86_400_000;
+    const mail = Array.from({ length: LENGTH }, (_, n): SeedMessage[] => [
+      { thread: "long", text: `word number${n}`, date: at(n) },
+      { thread: `other ${n}`, text: "word", date: at(n) },
+    ]).flat();
+    const others = (from: number, to: number) => Array.from({ length: to - from }, (_, n) => `other ${from + n}`);
+
+    test("is found by any of them", async () => {
+      const { search } = open(mail);
+      expect(await search("word")).toEqual(["long", ...others(0, LENGTH)]);
+      expect(await search("word after:2025-01-20")).toEqual(["long", "other 19"]);
+      expect(await search("word before:2025-01-03")).toEqual(["long", ...others(0, 2)]);
+      for (let n = 0; n < LENGTH; n++) {
+        expect(await search(`number${n}`)).toEqual(["long"]);
+        expect(await search(`"word number${n}" after:2025-01-20`)).toEqual(n === 19 ? ["long"] : []);
+      }
+    });
+
+    test("loses the words of one that is deleted, and of no other", async () => {
+      const { store, search, seqOf } = open(mail);
+      const first = seqOf("long") * schema.MESSAGES_PER_THREAD;
+      for (let gone = 0; gone < LENGTH; gone += 6) {
+        store.transact((tx) => {
+          tx.delete(schema.messages)
+            .where(eq(schema.messages.seq, first + gone))
+            .run();
+        });
+        for (let n = 0; n < LENGTH; n++) {
+          expect([n, await search(`number${n}`)]).toEqual([n, n % 6 === 0 && n <= gone ? [] : ["long"]]);
+        }
+      }
+    });
+  });
+
   describe("words leave with their mail", () => {
     const documents = (store: Seeded["store"]): unknown =>
       store.db.$client.query("SELECT count(*) AS n FROM message_index_docsize").get();

@@ -1,0 +1,38 @@
+/** A server that is started on the data of a version with another index: what was found before is found again. */
+import { Database } from "bun:sqlite";
+import { expect, test } from "bun:test";
+import { join } from "node:path";
+import { openTerminal, SETUP } from "../cli/terminal.ts";
+import { apiClient } from "../harness/api.ts";
+import { letter } from "../harness/mail.ts";
+import { serve } from "../harness/process.ts";
+import { until } from "../harness/until.ts";
+import { takeBackToSchema14 } from "../search/schema14.ts";
+import { files, mboxEntry } from "../transfer/rig.ts";
+
+test("the server takes in what is stored, as it starts and when a command leaves it to it", async () => {
+  const { data, ask } = openTerminal({ interrupted: new Promise(() => {}) });
+  const { apiKey } = (await ask(...SETUP)) as { apiKey: string };
+  for (const limit of ["api.ipRequestsPerMinute", "api.keyRequestsPerMinute"])
+    await ask("settings", "set", limit, "1000000");
+  const letters = ["one", "two", "three"].map((subject) => letter({ subject, text: "pineapple" }));
+  const folder = files({ "m.mbox": letters.map(mboxEntry).join("") });
+  await ask("import", "--mailbox", "ada@acme.test", join(folder, "m.mbox"));
+  const file = join(data, "mailroom.db");
+  takeBackToSchema14(file);
+
+  const server = await serve({ data });
+  const api = apiClient(server.http, apiKey);
+  const found = async (): Promise<number> =>
+    (await api.get<{ threads: unknown[] }>("/search?q=pineapple")).body.threads.length;
+  expect(await found()).toBe(3);
+  {
+    using sqlite = new Database(file);
+    sqlite.exec(`PRAGMA busy_timeout = 5000; BEGIN IMMEDIATE;
+      INSERT INTO message_index (message_index) VALUES ('delete-all');
+      INSERT INTO search_backlog SELECT 1, max(seq) + 1, count(*) FROM messages;
+      COMMIT`);
+  }
+  await until(async () => (await found()) === 3);
+  await server.kill("SIGTERM");
+}, 120_000);
