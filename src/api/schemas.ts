@@ -3,7 +3,7 @@
  * and the OpenAPI document come from these. A schema with `$id` is a component of the document, under that name.
  */
 import { HIGHLIGHT_FIELDS, LONGEST_SNIPPET } from "../mailbox/highlights.ts";
-import { LIST_FOLDERS } from "../mailbox/views.ts";
+import { LIST_FOLDERS, SEARCH_ORDERS } from "../mailbox/views.ts";
 import { LONGEST_SUBJECT } from "../message/compose.ts";
 import { FOLDERS } from "../store/schema.ts";
 import { LONGEST_KEY } from "./idempotency.ts";
@@ -95,6 +95,7 @@ export const ThreadList = t.Object(
     threads: t.Array(Thread),
     nextCursor: nullable(t.String(), { description: "null on the last page" }),
     unread: t.Integer({ description: "Unread conversations matching the filters, across all pages" }),
+    sort: t.Optional(oneOf(SEARCH_ORDERS, { description: "The order they are in, when sort was given" })),
     suggestion: t.Optional(
       t.String({
         description: "When q finds nothing: what may have been meant, a q that finds something with the same filters",
@@ -308,6 +309,13 @@ export const parameter = {
   direction: t.Optional(Direction),
   html: t.Optional(t.Boolean({ default: true, description: "false leaves HTML bodies out" })),
   query: (description: string) => t.String({ maxLength: 500, description }),
+  sort: t.Optional(
+    oneOf(SEARCH_ORDERS, {
+      default: "newest",
+      description:
+        "relevance puts the conversations that answer the words of q best before the others, which stay newest first; of a great many matches, some hundreds or thousands are ranked. Without words in q it is newest",
+    }),
+  ),
   cursor: t.Optional(t.String({ description: "nextCursor of the previous page, with the filters that made it" })),
   limit: t.Optional(
     t.Integer({ minimum: 1, maximum: 100, default: DEFAULT_LIMIT, description: "Most items on a page" }),

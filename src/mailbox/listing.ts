@@ -1,12 +1,14 @@
 /**
  * Lists of conversations and their search (spec: GET /threads, GET /search): one mailbox or all that are reached, newest
  * first, by keyset. A search is a set of conversations; a list with one walks its index and keeps the members, or, when
- * the members are few, looks at each of them.
+ * the members are few, looks at each of them. By relevance it is the same set: those that answer best stand before the
+ * others, which stay newest first.
  */
 import { inArray, sql } from "drizzle-orm";
 import type { Caller, Reach } from "../access/caller.ts";
 import type { SearchEngine, SearchScope } from "../search/engine.ts";
-import { parseQuery, type Query } from "../search/query.ts";
+import { parseQuery, type Query, wantsWords } from "../search/query.ts";
+import { createRanking } from "../search/ranking.ts";
 import { decodeCursor, encodeCursor, type Position } from "../store/cursor.ts";
 import { prepared } from "../store/prepared.ts";
 import { threads } from "../store/schema.ts";
@@ -17,7 +19,7 @@ import { mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
 import { countMembers, intersectionOf, membershipOf } from "./sets.ts";
 import { createSuggestions } from "./suggestion.ts";
 import { threadView } from "./thread-view.ts";
-import type { ListFolder, ThreadFilters, ThreadListView, ThreadView } from "./views.ts";
+import type { ListFolder, SearchOrder, ThreadFilters, ThreadListView, ThreadView } from "./views.ts";
 import {
   countUnread,
   isNewer,
@@ -29,6 +31,9 @@ import {
   unreadSeqs,
 } from "./walk.ts";
 
+/** Where the first page starts, in either order. */
+const START: Position = { ...NEWEST, place: 0 };
+
 /** Up to so many members of a set are looked up one by one: about what walking past non-members may cost. */
 const FEW = 1_000;
 
@@ -37,12 +42,15 @@ interface Asked {
   mailboxes: Map<string, Reach>;
   selection: Selection;
   query: Query;
+  sort: SearchOrder;
 }
 
 /** The conversations that satisfy a query's conditions; `members` undefined: all that are not excluded. */
 interface Narrowing {
   members: readonly number[] | undefined;
   isExcluded: ((seq: number) => boolean) | undefined;
+  /** Those of `members` that stand first, the best of them first; each with its place. */
+  best: readonly Position[];
   /** What was found in place of the query's words, if those were not. */
   nearWords?: readonly string[] | undefined;
 }
@@ -65,9 +73,10 @@ export function createListing({
   engine,
 }: {
   store: Store;
-  engine: Pick<SearchEngine, "match" | "matchLoosely">;
+  engine: Pick<SearchEngine, "match" | "matchLoosely" | "rank">;
 }) {
   const { db } = store;
+  const rankHits = createRanking(store);
   const highlightsOf = createHighlights(store);
   const suggest = createSuggestions(store);
 
@@ -84,8 +93,9 @@ export function createListing({
       filters.label === undefined ? null : labelKey(filters.label),
       filters.hasAttachments ?? null,
       q,
+      ...(filters.sort === "relevance" ? [filters.sort] : []),
     ];
-    const from = filters.cursor === undefined ? NEWEST : decodeCursor(filters.cursor, binding);
+    const from = filters.cursor === undefined ? START : decodeCursor(filters.cursor, binding);
     // A bad date or cursor is refused before it is looked at what is reached (contract: Order of refusals).
     const mailboxes = mailboxesToList(db, caller, mailboxId);
     const asked = askedBy(parsed, { ...filters, folder }, mailboxes);
@@ -96,7 +106,7 @@ export function createListing({
         ? undefined
         : await suggest(q, scope, async (query) => {
             const other = askedBy(query, { ...filters, folder }, mailboxes);
-            const { positions: found, nearWords: others } = await pageOf(other, scope, NEWEST, 1);
+            const { positions: found, nearWords: others } = await pageOf({ ...other, sort: "newest" }, scope, START, 1);
             return found.length > 0 && others === undefined;
           });
     const page = positions.slice(0, filters.limit);
@@ -108,6 +118,7 @@ export function createListing({
       threads: views.map(([seq, view]) => (highlights ? { ...view, highlights: highlights.get(seq) ?? [] } : view)),
       nextCursor: positions.length > page.length && last ? encodeCursor(last, binding) : null,
       unread,
+      ...(filters.sort !== undefined && { sort: asked.sort }),
       ...(suggestion !== undefined && { suggestion }),
       ...(nearWords !== undefined && positions.length > 0 && { nearWords: [...nearWords] }),
     };
@@ -119,8 +130,24 @@ export function createListing({
     return { ...page, nearWords: narrowing?.nearWords };
   }
 
+  /** Of the conversations found: those that the engine, or else the embedded index, puts first, newest first among equals. */
+  async function bestOf(
+    { query, mailboxes, selection }: Asked,
+    scope: SearchScope,
+    found: readonly number[],
+    isLoose: boolean,
+  ): Promise<Position[]> {
+    const ranked = (await engine.rank?.(query, scope, found, isLoose)) ?? (isLoose ? [] : rankHits(query, found));
+    const isFound = membershipOf(found);
+    const scores = new Map(ranked.map(({ thread, score }) => [thread, score]));
+    return selectAmong(db, [...scores.keys()].filter(isFound), new Set(mailboxes.keys()), selection)
+      .sort((a, b) => (scores.get(b.seq) ?? 0) - (scores.get(a.seq) ?? 0))
+      .map(({ at, seq }, place) => ({ at, seq, place }));
+  }
+
   /** The set of conversations that a query chooses; undefined when it sets no condition beyond the selection. */
-  async function narrow({ query, mailboxes, selection }: Asked, scope: SearchScope): Promise<Narrowing | undefined> {
+  async function narrow(asked: Asked, scope: SearchScope): Promise<Narrowing | undefined> {
+    const { query, mailboxes, selection, sort } = asked;
     const sets: (readonly number[])[] = [];
     const excluded: (readonly number[])[] = [];
     let nearWords: readonly string[] | undefined;
@@ -143,8 +170,11 @@ export function createListing({
     if (sets.length === 0 && excluded.length === 0) return undefined;
     const tests = excluded.map(membershipOf);
     const isExcluded = tests.length === 0 ? undefined : (seq: number) => tests.some((test) => test(seq));
-    const members = intersectionOf(sets);
-    return { members: isExcluded ? members?.filter((seq) => !isExcluded(seq)) : members, isExcluded, nearWords };
+    const all = intersectionOf(sets);
+    const members = isExcluded ? all?.filter((seq) => !isExcluded(seq)) : all;
+    const isRanked = sort === "relevance" && members !== undefined && members.length > 0;
+    const best = isRanked ? await bestOf(asked, scope, members, nearWords !== undefined) : [];
+    return { members, isExcluded, best, nearWords };
   }
 
   return {
@@ -157,13 +187,15 @@ export function createListing({
 
 function askedBy(
   { message, thread: said }: Query,
-  { folder, unread, hasAttachments, label }: ThreadFilters & { folder: ListFolder },
+  { folder, unread, hasAttachments, label, sort = "newest" }: ThreadFilters & { folder: ListFolder },
   mailboxes: Asked["mailboxes"],
 ): Asked {
   const thread = [...said, ...(label === undefined ? [] : [{ kind: "label", label, negated: false } as const])];
   return {
     mailboxes,
     query: { message, thread },
+    // Without words nothing answers better than another.
+    sort: wantsWords({ message, thread }) ? sort : "newest",
     selection: {
       folder,
       unread: unread === true || thread.some(({ kind, negated }) => kind === "unread" && !negated),
@@ -189,26 +221,36 @@ function plainPage(db: Db, { mailboxes, selection }: Asked, from: Position, limi
   return { positions, unread: countUnread(db, ids, selection) };
 }
 
-/** The same of the conversations that a query leaves. */
+/** The same of the conversations that a query leaves: the best, then the others. */
 function narrowedPage(db: Db, asked: Asked, narrowing: Narrowing, from: Position, limit: number): Page {
   const { mailboxes, selection } = asked;
-  const { members, isExcluded } = narrowing;
+  const { members, isExcluded, best } = narrowing;
+  const positions = bestAfter(best, from).slice(0, limit + 1);
+  // The others begin where the best end.
+  const after = from.place === undefined ? from : NEWEST;
+  const isBest = membershipOf(best.map(({ seq }) => seq));
   if (members && members.length <= FEW) {
     const chosen = selectAmong(db, members, new Set(mailboxes.keys()), selection);
+    const others = chosen.filter((position) => isNewer(after, position) && !isBest(position.seq));
     return {
-      positions: chosen.filter((position) => isNewer(from, position)).slice(0, limit + 1),
+      positions: [...positions, ...others].slice(0, limit + 1),
       unread: chosen.filter(({ unread }) => unread).length,
     };
   }
   const ids = [...mailboxes.keys()];
   const isMember = members ? membershipOf(members) : (seq: number) => !isExcluded?.(seq);
-  const positions: Position[] = [];
-  for (const position of newestFirst(db, ids, selection, from, 4 * (limit + 1))) {
-    if (!isMember(position.seq)) continue;
-    positions.push(position);
+  for (const position of newestFirst(db, ids, selection, after, 4 * (limit + 1))) {
     if (positions.length > limit) break;
+    if (isMember(position.seq) && !isBest(position.seq)) positions.push(position);
   }
   return { positions, unread: countMembers(unreadSeqs(db, ids, selection), isMember) };
+}
+
+/** Those behind the one shown last; when it is no longer among them, from its place on. */
+function bestAfter(best: readonly Position[], { seq, place }: Position): readonly Position[] {
+  if (place === undefined) return [];
+  const last = best.findIndex((position) => position.seq === seq);
+  return best.slice(last === -1 ? place : last + 1);
 }
 
 /** The conversations at these positions as they are shown, in this order, each with its threads.seq. */

@@ -49,6 +49,8 @@ export interface ThreadListView {
   nextCursor: string | null;
   /** Unread conversations matching the filters, across all pages. */
   unread: number;
+  /** The order they are in, when one was asked for. */
+  sort?: SearchOrder;
   /** For a `q` that finds nothing: one near it that finds something. */
   suggestion?: string;
   /** Nothing has the words of `q`: those near them that were found instead. */
@@ -138,6 +140,10 @@ export const LIST_FOLDERS = [
 ] as const;
 export type ListFolder = (typeof LIST_FOLDERS)[number];
 
+/** Orders of a search: the latest message first, or the best match first. */
+export const SEARCH_ORDERS = ["newest", "relevance"] as const;
+export type SearchOrder = (typeof SEARCH_ORDERS)[number];
+
 /** What GET /threads and GET /search can be asked (spec: the same). */
 export interface ThreadFilters {
   /** Mailbox id, address or alias address. */
@@ -149,6 +155,8 @@ export interface ThreadFilters {
   label?: string | undefined;
   hasAttachments?: boolean | undefined;
   q?: string | undefined;
+  /** Default: newest; and always where `q` wants no words. */
+  sort?: SearchOrder | undefined;
   cursor?: string | undefined;
   /** 1 to 100. */
   limit: number;

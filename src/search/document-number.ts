@@ -34,6 +34,10 @@ export const messageOf = (document: number): number =>
 export const messageSql = (document: string): string =>
   `iif(${document} < ${FAR}, ${document} / ${NEAR} * ${MESSAGES_PER_THREAD} + ${document} % ${NEAR}, ${document} - ${FAR})`;
 
+/** In SQL, threads.seq of a document. */
+export const threadSql = (document: string): string =>
+  `iif(${document} < ${FAR}, ${document} / ${NEAR}, (${document} - ${FAR}) / ${MESSAGES_PER_THREAD})`;
+
 /** The numbers that the messages of conversations from `first` to `last` (threads.seq) may have, each way from and to, inclusive. */
 export const numbersOf = (
   first: number,

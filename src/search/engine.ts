@@ -28,6 +28,12 @@ export interface Loose {
   words: string[];
 }
 
+/** A conversation (threads.seq), and how well that message of it answers which does so best: more is better. */
+export interface Ranked {
+  thread: number;
+  score: number;
+}
+
 export interface SearchEngine {
   /** Indexes a stored message, once, in the transaction that stores it. Deleting the message takes it out again. */
   add(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
@@ -57,6 +63,17 @@ export interface SearchEngine {
    * none, for a query with quotes or exclusions, and when there is nothing then either.
    */
   matchLoosely?(query: Query, scope: SearchScope): Promise<Loose | undefined>;
+  /**
+   * How well conversations answer a query that wants words. `found`: what `match`, or when `isLoose` `matchLoosely`, gave
+   * for it, or some of that. It looks at a bounded number of them. Undefined for an engine that cannot tell: then the
+   * embedded index does (ranking.ts).
+   */
+  rank?(
+    query: Query,
+    scope: SearchScope,
+    found: readonly number[],
+    isLoose: boolean,
+  ): Promise<readonly Ranked[] | undefined>;
   /**
    * Does a short piece of upkeep, some milliseconds, and says whether there is more: for whenever nothing else is to be
    * done after mail was filed. Commits by itself, so never inside a transaction.

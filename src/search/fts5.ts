@@ -8,7 +8,7 @@
 import { MESSAGES_PER_THREAD } from "../store/schema.ts";
 import type { Store } from "../store/store.ts";
 import { beginBacklog, endBacklog } from "./backlog.ts";
-import { documentNumberOf, messageOf, messageSql, placeSql, threadsOf } from "./document-number.ts";
+import { documentNumberOf, messageOf, messageSql, placeSql, threadSql, threadsOf } from "./document-number.ts";
 import type { DocumentScope, SearchEngine, SearchScope } from "./engine.ts";
 import { fold, foldAddress, type IndexDocument } from "./fold.ts";
 import type { MessageCondition, TextField } from "./query.ts";
@@ -75,7 +75,7 @@ export function dateRangeOf(conditions: readonly MessageCondition[]): { since: n
 /** Of message_index AS hit: whether it is since and before times. Left alone, SQLite would not take the index, but the table, whose rows are a hundred times as long. */
 export const HIT_IS_DATED = `EXISTS (
   SELECT 1 FROM messages INDEXED BY messages_by_thread
-  WHERE thread_seq = ${messageSql("hit.rowid")} / ${MESSAGES_PER_THREAD} AND seq = ${messageSql("hit.rowid")}
+  WHERE thread_seq = ${threadSql("hit.rowid")} AND seq = ${messageSql("hit.rowid")}
     AND date >= ? AND date < ?)`;
 
 /** A JSON array as one string crosses from SQLite in a third of the time of as many rows. */

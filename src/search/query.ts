@@ -51,6 +51,10 @@ export interface Query {
   readonly thread: readonly ThreadCondition[];
 }
 
+/** Whether a message can answer it better than another that satisfies it, too. */
+export const wantsWords = ({ message }: Query): boolean =>
+  message.some((condition) => condition.kind === "text" && !condition.negated);
+
 export const OPERATORS = ["from", "to", "subject", "label", "has", "is", "before", "after"] as const;
 
 /** What has: and is: take. */

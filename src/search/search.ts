@@ -122,6 +122,8 @@ export function createSearch({ store, options, runtime, log }: SearchParts): Sea
     },
     matchLoosely: async (query, scope) =>
       (await askMeilisearch(false, (fed) => meilisearch.matchLoosely(fed, query, scope)))?.answer,
+    rank: async (query, scope, found, isLoose) =>
+      (await askMeilisearch(!isLoose, (fed) => meilisearch.rank(fed, query, scope, found, isLoose)))?.answer,
 
     start(child) {
       feed = createFeed({ store, options, connection: chooseConnection(options, child), runtime, log });

@@ -82,6 +82,7 @@ describe("each operation of the specification", () => {
   const boolean = { type: "boolean" };
   const limit = { type: "integer", minimum: 1, maximum: 100, default: 25 };
   const q = { type: "string", maxLength: 500 };
+  const sort = { type: "string", enum: ["newest", "relevance"], default: "newest" };
   const html = { type: "boolean", default: true };
   const SENDING = [400, 401, 403, 404, 409, 413, 422, 423, 429, 502, 507];
   const table: [
@@ -105,6 +106,7 @@ describe("each operation of the specification", () => {
         label: string,
         hasAttachments: boolean,
         q,
+        sort,
         cursor: string,
         limit,
       },
@@ -133,7 +135,7 @@ describe("each operation of the specification", () => {
       "GET",
       "/search",
       "read",
-      { q, mailbox: string, folder: { type: "string", enum: LIST_FOLDERS }, cursor: string, limit },
+      { q, mailbox: string, folder: { type: "string", enum: LIST_FOLDERS }, sort, cursor: string, limit },
       [400, 401, 403, 404, 429],
     ],
     ["replyToThread", "POST", "/threads/{id}/reply", "send", {}, SENDING],

@@ -16,6 +16,8 @@ interface Asked {
   q: string;
   filter: string;
   attributesToSearchOn?: string[];
+  /** Of a query whose answer is ranked. */
+  showRankingScore?: boolean;
 }
 
 export interface FakeMeilisearch {
@@ -33,7 +35,7 @@ export interface FakeMeilisearch {
     answer?: ((request: string, body: string) => Response | Promise<Response> | undefined) | undefined;
     /** Why a document fails its task. */
     refuse?: ((document: Document) => string | undefined) | undefined;
-    /** Numbers that a query finds. */
+    /** Numbers that a query finds; a ranked one in this order. */
     find?: ((asked: Asked) => number[]) | undefined;
   };
   /** Numbers of the messages in its only index, ascending. */
@@ -112,9 +114,12 @@ export function startFakeMeilisearch(port = 0): FakeMeilisearch {
       case "POST multi-search ": {
         const { queries } = JSON.parse(body) as { queries: (Asked & { indexUid: string })[] };
         if (queries.some(({ indexUid }) => !indexes.has(indexUid))) return problem(400, "index_not_found");
-        const results = queries.map((asked) => ({
-          facetDistribution: { id: Object.fromEntries((does.find?.(asked) ?? []).map((number) => [number, 1])) },
-        }));
+        const results = queries.map((asked) => {
+          const found = does.find?.(asked) ?? [];
+          return asked.showRankingScore
+            ? { hits: found.map((id, place) => ({ id, _rankingScore: 1 / (place + 1) })) }
+            : { facetDistribution: { id: Object.fromEntries(found.map((number) => [number, 1])) } };
+        });
         return Response.json({ results });
       }
       default:

@@ -72,13 +72,15 @@ const MAIL: SeedMessage[] = [
 ];
 
 /** Opened by whoever asks first: nothing is begun while a file loads. */
-function openOnce(open: OpenSeeded, mail: readonly SeedMessage[]): Pick<Seeded, "search"> {
+function openOnce(open: OpenSeeded, mail: readonly SeedMessage[]): Pick<Seeded, "search" | "ranked"> {
   let opened: Seeded | undefined;
+  const seeded = (): Seeded => {
+    opened ??= open(mail);
+    return opened;
+  };
   return {
-    search(...asked) {
-      opened ??= open(mail);
-      return opened.search(...asked);
-    },
+    search: (...asked) => seeded().search(...asked),
+    ranked: (...asked) => seeded().ranked(...asked),
   };
 }
 
@@ -204,6 +206,46 @@ export function testContract(open: OpenSeeded, { runs }: { runs: number }): void
       ["full width ハンカク", ["wide"]],
     ];
     for (const [q, found] of cases) test(q || "(empty)", async () => expect(await search(q)).toEqual(found));
+  });
+
+  describe("what is better", () => {
+    const long = "and so on, one line after the other, to nobody's great surprise";
+    const maple = { email: "maple@example.com" };
+    const { ranked } = openOnce(open, [
+      { thread: "file", files: ["maple.pdf"] },
+      { thread: "text", text: `maple ${long}` },
+      { thread: "recipient", to: [maple] },
+      { thread: "sender", from: maple },
+      { thread: "subject", subject: "maple" },
+      { thread: "elsewhere", subject: "maple maple", mailbox: "mbx_b1" },
+      { thread: "both", subject: "oak", text: "birch" },
+      { thread: "apart", text: "oak birch" },
+      { thread: "answered", subject: "elm", text: long, date: day("2025-01-01") },
+      { thread: "answered", text: `${long} elm ${long}`, date: day("2025-02-01") },
+      { thread: "asked", text: `elm ${long}`, date: day("2025-02-01") },
+      { thread: "excluded", subject: "fir", text: "cone" },
+      { thread: "excluded", text: `fir ${long} ${long}` },
+      { thread: "kept", text: "fir" },
+    ]);
+    const cases: [q: string, order: string[]][] = [
+      // A subject above a sender, a recipient, a text, the name of a file.
+      ["maple", ["subject", "sender", "recipient", "text", "file"]],
+      ["maple -pdf", ["subject", "sender", "recipient", "text"]],
+      ["oak birch", ["both", "apart"]],
+      // A conversation by its best message, if that satisfies the query.
+      ["elm", ["answered", "asked"]],
+      ["elm -cone after:2025-01-15", ["asked", "answered"]],
+      ["fir -cone", ["kept", "excluded"]],
+      ["fir", ["excluded", "kept"]],
+      ["nowhere", []],
+    ];
+    test.each(cases)("%s: %j", async (q, order) => expect(await ranked(q)).toEqual(order));
+
+    test("is so within the scope, and of what was found alone", async () => {
+      expect(await ranked("maple", { mailboxIds: ["mbx_b1"] })).toEqual(["elsewhere"]);
+      expect(await ranked("maple", { mailboxIds: ["mbx_a2"] })).toEqual([]);
+      expect(await ranked("maple label:none", { mailboxIds: [] })).toEqual([]);
+    });
   });
 
   describe("access", () => {

@@ -9,6 +9,7 @@ import {
   numbersOf,
   placeSql,
   threadOf,
+  threadSql,
   threadsOf,
 } from "../../src/search/document-number.ts";
 import { MESSAGES_PER_THREAD } from "../../src/store/schema.ts";
@@ -33,6 +34,7 @@ test("every message has a number of its own, which leads back to it, here and in
       expect(documents.every(Number.isSafeInteger)).toBe(true);
       expect(documents.map(messageOf)).toEqual(messages);
       expect(inSql(messageSql, documents)).toEqual(messages);
+      expect(inSql(threadSql, documents)).toEqual(messages.map(threadOf));
     }),
   );
 });

@@ -61,6 +61,7 @@ export const FACES: Record<string, Face> = {
       mailbox: "Id or address",
       folder: "Default inbox; all: without trash and spam",
       q: "As in search_mail",
+      sort: "Of q; default newest",
       cursor: NEXT,
       maxChars: TOTAL,
     },
@@ -158,12 +159,13 @@ export const FACES: Record<string, Face> = {
     },
   },
   searchMail: {
-    description: "Search conversations, newest first, as snippets.",
+    description: "Search conversations, newest or best match first, as snippets.",
     annotations: READS_MAIL,
     about: {
       q: SYNTAX,
       mailbox: "Id or address",
       folder: "Default: all but trash and spam",
+      sort: "Default newest",
       cursor: NEXT,
       maxChars: TOTAL,
     },

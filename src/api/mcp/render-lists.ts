@@ -57,6 +57,7 @@ export function renderThreads(tool: "list_threads" | "search_mail") {
     const isSearch = threads.some(({ highlights = [] }) => highlights.length > 0);
     const suggestion = answer.suggestion === undefined ? undefined : fencedLine(answer.suggestion, LONGEST_QUERY);
     const near = (answer.nearWords ?? []).slice(0, NEAR_WORDS_SHOWN);
+    const order = answer.sort === "relevance" ? "best match first" : "newest first";
     const left = threads.length - rows.length;
     const cut =
       left === 0
@@ -72,7 +73,7 @@ export function renderThreads(tool: "list_threads" | "search_mail") {
           : "";
     return {
       text: joinParts([
-        `${rows.length} conversations, newest first; ${answer.unread} unread match on all pages. Rows: id | last message | received on | state; sender: subject; ${isSearch ? "where it was found, message id and field, else snippet" : "snippet"}.`,
+        `${rows.length} conversations, ${order}; ${answer.unread} unread match on all pages. Rows: id | last message | received on | state; sender: subject; ${isSearch ? "where it was found, message id and field, else snippet" : "snippet"}.`,
         ...(near.length === 0
           ? []
           : ["Nothing has these words. Found instead:", fenceRows([near.join(", ")], context)]),
@@ -86,6 +87,7 @@ export function renderThreads(tool: "list_threads" | "search_mail") {
         threads: rows,
         nextCursor: left === 0 ? answer.nextCursor : null,
         unread: answer.unread,
+        ...(answer.sort === undefined ? {} : { sort: answer.sort }),
         ...(suggestion === undefined ? {} : { suggestion }),
         ...(near.length === 0 ? {} : { nearWords: near }),
         ...(cut === undefined ? {} : { cut: [cut] }),

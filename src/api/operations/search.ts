@@ -9,13 +9,14 @@ export const searchMail = operation({
   method: "GET",
   path: "/search",
   scope: "read",
-  summary: "Search conversations, newest first",
+  summary: "Search conversations, newest or best match first",
   query: t.Object({
     q: parameter.query(
       'Terms and "quoted phrases", all of which must match, with from:, to:, subject:, label:, has:attachment, is:unread, is:starred, before:YYYY-MM-DD, after:YYYY-MM-DD; a leading - excludes',
     ),
     mailbox: parameter.mailbox,
     folder: parameter.listFolder("Without it, every folder except trash and spam is searched"),
+    sort: parameter.sort,
     cursor: parameter.cursor,
     limit: parameter.limit,
   }),

@@ -19,6 +19,7 @@ export const listThreads = operation({
     label: t.Optional(t.String()),
     hasAttachments: t.Optional(t.Boolean()),
     q: t.Optional(parameter.query("Search query, as in /search")),
+    sort: parameter.sort,
     cursor: parameter.cursor,
     limit: parameter.limit,
   }),

@@ -41,6 +41,12 @@ export interface IndexQuery {
   fields?: readonly string[];
 }
 
+/** `score`: from 0 to 1, the more the better; the server's own. */
+export interface RankedMessage {
+  number: number;
+  score: number;
+}
+
 export interface Client {
   /** Makes the index with these settings, empty, whether or not there was one. */
   make(index: string, settings: IndexSettings): Promise<void>;
@@ -54,6 +60,8 @@ export interface Client {
   count(index: string): Promise<number>;
   /** The numbers of the messages that each of the queries finds. */
   search(index: string, queries: readonly IndexQuery[]): Promise<number[][]>;
+  /** The messages that answer the query best, the best first, up to `most`. */
+  rank(index: string, query: IndexQuery, most: number): Promise<RankedMessage[]>;
 }
 
 export interface ClientLimits {
@@ -147,17 +155,33 @@ export function createClient({ url, key }: Place, { requestMs, taskMs, signal }:
     count: (index) => ask(async () => (await server.index(index).getStats()).numberOfDocuments),
     search: (index, queries) =>
       ask(async () => {
-        const asked = queries.map(
-          ({ q, filter, fields }): MultiSearchQuery => ({
-            ...{ indexUid: index, q, filter, limit: 0, facets: [PRIMARY_KEY], matchingStrategy: "all" },
-            ...(fields && { attributesToSearchOn: [...fields] }),
-          }),
-        );
+        const asked = queries.map((query) => ({ ...askedOf(index, query), limit: 0, facets: [PRIMARY_KEY] }));
         const { results } = await server.multiSearch({ queries: asked });
         if (results.length !== queries.length) throw new ServerError("failing", "it answered something else");
         return results.map(({ facetDistribution }) => numbersIn(facetDistribution?.[PRIMARY_KEY]));
       }),
+    rank: (index, query, most) =>
+      ask(async () => {
+        const asked = { attributesToRetrieve: [PRIMARY_KEY], showRankingScore: true, limit: most };
+        const { results } = await server.multiSearch({ queries: [{ ...askedOf(index, query), ...asked }] });
+        return rankedIn(results[0]?.hits);
+      }),
   };
+}
+
+const askedOf = (indexUid: string, { q, filter, fields }: IndexQuery): MultiSearchQuery => ({
+  ...{ indexUid, q, filter, matchingStrategy: "all" },
+  ...(fields && { attributesToSearchOn: [...fields] }),
+});
+
+const isMessage = (number: unknown): number is number => Number.isSafeInteger(number) && (number as number) > MARK_ID;
+
+/** As of `numbersIn`. */
+function rankedIn(hits: unknown): RankedMessage[] {
+  if (!Array.isArray(hits)) throw new ServerError("failing", "it answered something else");
+  return hits.flatMap(({ [PRIMARY_KEY]: number, _rankingScore: score }: Record<string, unknown>) =>
+    isMessage(number) && Number.isFinite(score) ? [{ number, score: score as number }] : [],
+  );
 }
 
 /**
@@ -167,5 +191,5 @@ export function createClient({ url, key }: Place, { requestMs, taskMs, signal }:
 function numbersIn(counts: unknown): number[] {
   if (typeof counts !== "object" || counts === null) throw new ServerError("failing", "it answered something else");
   const numbers = Object.keys(counts).map(Number);
-  return numbers.filter((number) => Number.isSafeInteger(number) && number > MARK_ID).sort((a, b) => a - b);
+  return numbers.filter(isMessage).sort((a, b) => a - b);
 }

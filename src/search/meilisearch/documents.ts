@@ -5,6 +5,7 @@
  * Invariant: two tokens have the same word exactly when they are the same. Bcc is not in it.
  */
 import { hash } from "node:crypto";
+import { threadOf } from "../document-number.ts";
 import type { DocumentScope } from "../engine.ts";
 import type { IndexDocument } from "../fold.ts";
 import type { TextField } from "../query.ts";
@@ -13,8 +14,8 @@ import type { TextField } from "../query.ts";
 const BODY_PARTS: readonly string[] = ["body", "body2", "body3", "body4"];
 const WORDS_OF_PART = 60_000;
 
-/** Where words of a query without operator may stand. */
-export const PLAIN_FIELDS: readonly string[] = ["subject", ...BODY_PARTS, "sender", "recipients", "files"];
+/** Where words of a query without operator may stand, from where they count for most to where they do for least. */
+export const PLAIN_FIELDS: readonly string[] = ["subject", "sender", "recipients", ...BODY_PARTS, "files"];
 
 /** Stands for the state of the database that the index was last told of; no message has this number. */
 export const MARK_ID = 0;
@@ -34,6 +35,8 @@ export const markDocument = (mark: string): MarkDocument => ({
 export interface MessageDocument extends Record<string, unknown> {
   /** messages.seq */
   id: number;
+  /** threads.seq */
+  thread: number;
   workspace: string;
   mailbox: string;
   attachment: boolean;
@@ -125,6 +128,7 @@ export function documentOf({
 }: IndexedMessage): MessageDocument {
   return {
     id: seq,
+    thread: threadOf(seq),
     workspace: workspaceId,
     mailbox: mailboxId,
     attachment: hasAttachments,

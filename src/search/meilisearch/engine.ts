@@ -2,16 +2,17 @@
  * Answers queries from a Meilisearch index that has all there is. What satisfies every condition is the same set of
  * conversations that FTS5 gives; only beyond that does the server's forgiveness come in, and is said to.
  */
-import { MESSAGES_PER_THREAD } from "../../store/schema.ts";
 import type { Db } from "../../store/store.ts";
-import type { Loose, SearchScope } from "../engine.ts";
+import { threadOf } from "../document-number.ts";
+import type { Loose, Ranked, SearchScope } from "../engine.ts";
 import type { MessageCondition, Query } from "../query.ts";
+import { bestOfEach } from "../ranking.ts";
 import { readStored } from "../stored.ts";
 import { type Client, createClient } from "./client.ts";
 import type { Place } from "./connection.ts";
 import type { Fed } from "./feed.ts";
 import { nearestWords } from "./found-words.ts";
-import { exactQueries, looseQueries } from "./query.ts";
+import { exactQueries, looseQueries, within } from "./query.ts";
 
 export interface MeilisearchEngineParts {
   db: Db;
@@ -21,6 +22,10 @@ export interface MeilisearchEngineParts {
 
 /** For one answer, ms: then another engine gives it. */
 const ANSWER_MS = 1_500;
+/** Messages that are asked for in the order of relevance: each costs the server as much as it does to find a hundred. */
+const MOST_RANKED = 500;
+/** Conversations that it is told to look in; of more it ranks all that the query finds. */
+const MOST_NAMED = 1_000;
 /** Messages that are looked through for the words they were found by. */
 const LOOKED_THROUGH = 10;
 
@@ -39,7 +44,7 @@ function intersect(lists: readonly (readonly number[])[]): number[] {
 }
 
 function threadsOf(messageSeqs: readonly number[]): number[] {
-  const threads = messageSeqs.map((seq) => Math.floor(seq / MESSAGES_PER_THREAD));
+  const threads = messageSeqs.map(threadOf);
   return threads.filter((thread, i) => thread !== threads[i - 1]);
 }
 
@@ -79,6 +84,23 @@ export function createMeilisearchEngine({ db, narrow }: MeilisearchEngineParts) 
         await turnOfOthers();
       }
       return { threads: threadsOf(found), words: [...words] };
+    },
+
+    /** As SearchEngine's. Of more than ten words, the first ten. @throws ServerError */
+    async rank(
+      fed: Fed,
+      { message: conditions }: Query,
+      scope: SearchScope,
+      found: readonly number[],
+      isLoose: boolean,
+    ): Promise<Ranked[]> {
+      if (scope.mailboxIds.length === 0) return [];
+      const queries = isLoose ? looseQueries(conditions, scope) : exactQueries(conditions, scope).queries;
+      const [query] = queries ?? [];
+      if (!query) return [];
+      const asked = found.length <= MOST_NAMED ? within(query, found) : query;
+      const hits = await clientOf(fed).rank(fed.index, asked, MOST_RANKED);
+      return bestOfEach(hits.map(({ number, score }) => ({ thread: threadOf(number), score })));
     },
   };
 }

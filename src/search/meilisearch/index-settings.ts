@@ -8,7 +8,7 @@
 import type { IndexSettings } from "./client.ts";
 import { PLAIN_FIELDS } from "./documents.ts";
 
-export const SETTINGS_VERSION = 1;
+export const SETTINGS_VERSION = 2;
 
 /** Far above any number of messages: an answer is never cut. */
 const ALL = 1_000_000_000;
@@ -20,12 +20,16 @@ const filterable = (attributePatterns: string[], comparison: boolean) => ({
 
 export const INDEX_SETTINGS: IndexSettings = {
   searchableAttributes: [...PLAIN_FIELDS, "marked"],
-  filterableAttributes: [filterable(["id", "workspace", "mailbox", "attachment"], false), filterable(["date"], true)],
+  filterableAttributes: [
+    filterable(["id", "thread", "workspace", "mailbox", "attachment"], false),
+    filterable(["date"], true),
+  ],
   // Nothing of the mail itself is ever given out.
   displayedAttributes: ["id", "mark"],
   sortableAttributes: [],
-  // Answers are sets; the mailbox puts them in order.
-  rankingRules: ["words", "typo"],
+  // Of relevance alone; what is asked for newest first is a set, which the mailbox puts in order. A word in the subject is
+  // worth more than any number of them in the text; of what is equal, the newest is among those that are told.
+  rankingRules: ["words", "typo", "attribute", "exactness", "date:desc"],
   typoTolerance: { enabled: true, disableOnNumbers: true, disableOnAttributes: ["marked"] },
   localizedAttributes: [{ attributePatterns: ["*"], locales: ["eng"] }],
   stopWords: [],

@@ -48,6 +48,12 @@ function filterOf(conditions: readonly MessageCondition[], { workspaceId, mailbo
   return parts.join(" AND ");
 }
 
+/** The same of these conversations alone (threads.seq). */
+export const within = ({ filter, ...query }: IndexQuery, threads: readonly number[]): IndexQuery => ({
+  ...query,
+  filter: `${filter} AND thread IN [${threads.join()}]`,
+});
+
 function groupsOf<T>(list: readonly T[], size: number): T[][] {
   const groups: T[][] = [];
   for (let i = 0; i < list.length; i += size) groups.push(list.slice(i, i + size));

@@ -51,6 +51,24 @@ describe("FTS5 answers in its place", () => {
     expect(JSON.stringify(rig.lines)).not.toContain(server.key);
   });
 
+  const badly: [what: string, answer: () => Response][] = [
+    ["fails", () => problem(500, "internal")],
+    ["does not say what it found", () => Response.json({ results: [{ facetDistribution: {} }] })],
+    ["answers nothing", () => Response.json({ results: [] })],
+  ];
+  test.each(badly)("and is not believed to know an order when it %s", async (_, answer) => {
+    const { server, rig } = await openFed();
+    const rank = async () => rig.joined.rank?.(parseQuery("alpha"), WHOLE_A, [1, 2], false);
+    server.does.find = () => [131_072, 65_536];
+    expect(await rank()).toEqual([
+      { thread: 2, score: 1 },
+      { thread: 1, score: 0.5 },
+    ]);
+    server.does.answer = (name) => (name === "POST /multi-search" ? answer() : undefined);
+    expect(await rank()).toBeUndefined();
+    expect(rig.joined.state()).toMatchObject({ engine: "fts5", fallbacks: 1 });
+  });
+
   test("while it lacks anything", async () => {
     const { server, rig, match } = await openFed();
     server.does.find = () => [];
@@ -144,6 +162,31 @@ describe("of an appliance", () => {
       expect.stringMatching(/^mailbox IN \["mbx_[^",]+"\]$/),
       `mailbox IN ["${mailboxId}"]`,
     ]);
+  });
+
+  test("nobody gets it by relevance either, and the order is asked for within what is reached", async () => {
+    const { server, booted, keys } = await openTenants();
+    const [first = 0, second = 0] = server.messages();
+    let filters: string[] = [];
+    server.does.find = ({ filter, showRankingScore }) => {
+      if (showRankingScore) filters.push(filter);
+      return [second, 99 * 65_536, Number.NaN, first];
+    };
+    const inOrder = async (key?: string, more = "") => {
+      filters = [];
+      const api = key === undefined ? booted.api : booted.apiWith(key);
+      const { body } = await api.get<{ threads: { subject: string }[] }>(`${path}&sort=relevance${more}`);
+      return body.threads.map(({ subject }) => subject);
+    };
+    const { workspaceId, mailboxId } = booted.owner;
+    expect(await inOrder()).toEqual(["max", "alice"]);
+    expect(filters).toEqual([`workspace = "${workspaceId}" AND thread IN [1,2,99]`]);
+    expect(await inOrder(keys.max)).toEqual(["max"]);
+    expect(filters).toEqual([expect.stringMatching(/^mailbox IN \["mbx_[^",]+"\] AND thread IN \[1,2,99\]$/)]);
+    expect(await inOrder(undefined, "&mailbox=alice@example.test")).toEqual(["alice"]);
+    expect(filters).toEqual([`mailbox IN ["${mailboxId}"] AND thread IN [1,2,99]`]);
+    expect(await inOrder(keys.bob)).toEqual([]);
+    expect(filters).toEqual([]);
   });
 
   test("nobody is told a word of mail that they do not reach, whatever the server forgives", async () => {

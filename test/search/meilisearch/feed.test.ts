@@ -109,7 +109,7 @@ describe("what is told", () => {
     const documents = [...server.indexes.values()].flatMap((index) => [...index.values()]);
     expect(new Set(documents.flatMap(Object.keys))).toEqual(
       new Set([
-        ...["id", "mark", "workspace", "mailbox", "attachment", "date"],
+        ...["id", "mark", "thread", "workspace", "mailbox", "attachment", "date"],
         ...["subject", "body", "body2", "body3", "body4", "sender", "recipients", "files", "marked"],
       ]),
     );
