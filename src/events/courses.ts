@@ -16,7 +16,6 @@ import type { Store } from "../store/store.ts";
 import { type Claimed, claim, release, yieldTurn } from "./deliveries.ts";
 import { type Attempted, type Recorded, recordAttempts, SLOW_MS } from "./outcome.ts";
 import type { RequestOutcome, Requests } from "./request.ts";
-import { signedHeaders } from "./signature.ts";
 
 export interface Courses {
   /** Begins one with what was claimed for it; the endpoint has none yet. */
@@ -63,12 +62,12 @@ const MOST_SLOW_LANES = 64;
 /** All lanes: a slow one starts out as brisk. */
 const MOST_LANES = 256;
 /** Deliveries claimed ahead for an endpoint that works, so that its lanes need not wait for a commit. */
-const CLAIMED_AHEAD = 512;
+const CLAIMED_AHEAD = 1_024;
 /** Outcomes of one endpoint that share a commit, and how long, in ms, they wait for it while the next are attempted. */
-const RECORDED_TOGETHER = 256;
-const RECORD_MS = 50;
+const RECORDED_TOGETHER = 512;
+const RECORD_MS = 100;
 /** Outcomes of one endpoint beyond which its lanes wait for the store. */
-const MOST_UNRECORDED = 512;
+const MOST_UNRECORDED = 1_024;
 /** Attempts before a course makes room when others like it wait. */
 const TURN = 64;
 const SLOW_TURN = 1;
@@ -288,16 +287,15 @@ export function createCourses(parts: CoursesParts): Courses {
     return true;
   }
 
-  async function attempt({ delivery, endpoint, body }: Claimed): Promise<RequestOutcome> {
+  async function attempt({ delivery, endpoint, body, sign }: Claimed): Promise<RequestOutcome> {
     const { eventId, event } = delivery;
     const number = delivery.attempts + 1;
-    const headers = signedHeaders({ eventId, event, body, number, now: runtime.now() }, endpoint);
+    const headers = sign({ eventId, event, body, number, now: runtime.now() });
     const outcome = await requests.post({ url: endpoint.url, headers, body, timeoutMs: timeoutMs(), attempt: number });
-    parts.meters?.countWebhook(outcome.ok, outcome.ms);
-    log.info("webhook attempt", {
-      ...{ delivery: delivery.id, endpoint: endpoint.id, event, attempt: number },
-      ...{ ok: outcome.ok, status: outcome.status, error: outcome.error, ms: outcome.ms },
-    });
+    const { ok, status, error, ms } = outcome;
+    parts.meters?.countWebhook(ok, ms);
+    const of = { delivery: delivery.id, endpoint: endpoint.id, event };
+    log.info("webhook attempt", { ...of, attempt: number, ok, status, error, ms });
     return outcome;
   }
 

@@ -16,6 +16,7 @@ import { type DeliveryState, webhookDeliveries, webhookEndpoints } from "../stor
 import type { Db, Tx } from "../store/store.ts";
 import type { Endpoint } from "./endpoints.ts";
 import { envelope } from "./payload.ts";
+import { createSigning, type Signing } from "./signature.ts";
 
 export type Delivery = typeof webhookDeliveries.$inferSelect;
 
@@ -31,10 +32,12 @@ export interface Claimed {
   endpoint: Endpoint;
   /** The same bytes at every attempt. */
   body: string;
+  /** With the endpoint's secrets. */
+  sign: Signing;
 }
 
 /** Most rows that one transaction fans out, fails or deletes: it stays well under 50 ms. */
-export const PORTION = 500;
+export const PORTION = 1_000;
 const ENDPOINTS_PAGE = 16;
 /** Characters of bodies beyond which one claim takes no more: whoever writes to thousands makes large ones. */
 const LARGEST_CLAIM = 1_000_000;
@@ -136,7 +139,7 @@ const settling = prepared((db) => ({
   settle: db.$client.prepare(
     `UPDATE webhook_deliveries
      SET leased = 0, attempts = attempts + 1, state = ?2, due_at = ?3, status = ?4, response = ?5, error = ?6, finished_at = ?7
-     WHERE seq = ?1`,
+     WHERE seq IN (SELECT value FROM json_each(?1))`,
   ),
 }));
 
@@ -182,6 +185,7 @@ export function claim(tx: Tx, endpointSeq: number, count: number, now: number, l
   // What is to be swept is nobody's to attempt; its turn comes after.
   if (!endpoint || endpoint.sweeping) return { claimed: [], more: false };
   const claimed: Claimed[] = [];
+  const sign = createSigning(endpoint);
   let last: DueRow | undefined;
   let [size, more] = [0, false];
   for (const row of claiming(tx).due.iterate(endpointSeq, now, count)) {
@@ -190,7 +194,7 @@ export function claim(tx: Tx, endpointSeq: number, count: number, now: number, l
     size += body.length;
     more = claimed.length + 1 >= count || size > LARGEST_CLAIM;
     if (last && size > LARGEST_CLAIM) break;
-    claimed.push({ delivery: row, endpoint, body });
+    claimed.push({ delivery: row, endpoint, body, sign });
     last = row;
   }
   if (last) {
@@ -228,10 +232,10 @@ export interface Settled {
   finishedAt: number | null;
 }
 
-/** Ends the lease. Of a delivery that is gone meanwhile nothing is recorded. */
-export function settle(tx: Tx, { seq, endpointSeq }: Attemptable, settled: Settled): void {
+/** Ends the leases of deliveries of one endpoint that came to the same. Of what is gone meanwhile nothing is recorded. */
+export function settle(tx: Tx, endpointSeq: number, seqs: readonly number[], settled: Settled): void {
   const { state, dueAt, status, response, error, finishedAt } = settled;
-  settling(tx).settle.run(seq, state, dueAt, status, response, error, finishedAt);
+  settling(tx).settle.run(JSON.stringify(seqs), state, dueAt, status, response, error, finishedAt);
   if (dueAt !== null) bringForward(tx, endpointSeq, dueAt);
 }
 

@@ -63,6 +63,14 @@ export function fateOf(
   };
 }
 
+const isSame = (one: Settled, other: Settled): boolean =>
+  one.state === other.state &&
+  one.response === other.response &&
+  one.status === other.status &&
+  one.error === other.error &&
+  one.dueAt === other.dueAt &&
+  one.finishedAt === other.finishedAt;
+
 /** Attempts of a test concern nobody's count. */
 const isTest = ({ eventSeq }: Attemptable): boolean => eventSeq === null;
 
@@ -96,16 +104,23 @@ export function recordAttempts(
   let endpoint = endpointAt(tx, endpointSeq);
   if (!endpoint) return { pace: "failing", off: true };
   let { exhausted, pace } = endpoint;
+  let alike: { seqs: number[]; settled: Settled } | undefined;
   for (const { claimed, outcome } of attempts) {
     const { delivery } = claimed;
     const { settled, counts } = fateOf(delivery, endpoint, outcome, terms);
-    settle(tx, delivery, settled);
+    if (alike && isSame(alike.settled, settled)) {
+      alike.seqs.push(delivery.seq);
+    } else {
+      if (alike) settle(tx, endpointSeq, alike.seqs, alike.settled);
+      alike = { seqs: [delivery.seq], settled };
+    }
     if (!outcome.refused) pace = paceOf(outcome, pace, timeoutMs);
     if (!isTest(delivery) && (counts || outcome.ok)) exhausted = counts ? exhausted + 1 : 0;
     if (counts && exhausted >= terms.disableAfter && setDisabled(tx, endpoint, terms.now, true)) {
       endpoint = endpointAt(tx, endpointSeq) ?? endpoint;
     }
   }
+  if (alike) settle(tx, endpointSeq, alike.seqs, alike.settled);
   if (exhausted !== endpoint.exhausted || pace !== endpoint.pace) setRecord(tx, endpoint, { exhausted, pace });
   return { pace, off: endpoint.state !== "active" };
 }

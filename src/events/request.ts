@@ -93,6 +93,9 @@ async function startOf(response: Response): Promise<string> {
 
 /** As UTF-8, less a last character that is cut off; control characters, which a terminal would obey, are replaced. */
 function readableText(bytes: Uint8Array): string {
+  // Nearly every answer.
+  const ascii = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
+  if (/^[\t\r\n -~]*$/.test(ascii)) return ascii;
   const text = new TextDecoder().decode(bytes, { stream: true });
   return text.replace(/[^\P{Cc}\t\r\n]/gu, "\ufffd");
 }

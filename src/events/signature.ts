@@ -32,29 +32,46 @@ export interface Attempt {
   now: number;
 }
 
-/** The header fields of an attempt, by name. */
-export function signedHeaders(
-  { eventId, event, body, number, now }: Attempt,
-  secrets: Secrets,
-): Record<string, string> {
-  const timestamp = String(Math.floor(now / 1_000));
-  const { secret, previousSecret, previousUntil } = secrets;
-  const previous = previousUntil !== null && now < previousUntil ? previousSecret : null;
-  // What is signed goes in by pieces: to join them would copy the body for each signature.
-  const sign = (key: string | Buffer, before: string) =>
-    new Bun.CryptoHasher("sha256", key).update(before).update(body);
-  const standardBy = (one: string) => `v1,${sign(decoded(one), `${eventId}.${timestamp}.`).digest("base64")}`;
-  return {
-    "Content-Type": "application/json",
-    "X-Service-Event": event,
-    "X-Service-Delivery": eventId,
-    "X-Service-Attempt": String(number),
-    "X-Service-Timestamp": timestamp,
-    "X-Service-Signature": `t=${timestamp},v1=${sign(previous ?? secret, `${timestamp}.`).digest("hex")}`,
-    "webhook-id": eventId,
-    "webhook-timestamp": timestamp,
-    "webhook-signature": standardBy(secret) + (previous === null ? "" : ` ${standardBy(previous)}`),
-  };
+/** What has the key of a secret in it already; each signature goes on from a copy. */
+interface Signers {
+  /** Of X-Service-Signature: keyed with the secret as it is written. */
+  service: Bun.CryptoHasher;
+  /** Of webhook-signature: keyed with its bytes (contract: Names). */
+  standard: Bun.CryptoHasher;
 }
 
-const decoded = (secret: string): Buffer => Buffer.from(secret.slice(PREFIX.length), "base64");
+const keyed = (key: string | Buffer): Bun.CryptoHasher => new Bun.CryptoHasher("sha256", key);
+
+const signersOf = (secret: string): Signers => ({
+  service: keyed(secret),
+  standard: keyed(Buffer.from(secret.slice(PREFIX.length), "base64")),
+});
+
+/** Gives the header fields of an attempt, by name. */
+export type Signing = (attempt: Attempt) => Record<string, string>;
+
+/** With these secrets; made once for many attempts. */
+export function createSigning({ secret, previousSecret, previousUntil }: Secrets): Signing {
+  const present = signersOf(secret);
+  const previous = previousSecret === null ? undefined : signersOf(previousSecret);
+
+  return ({ eventId, event, body, number, now }) => {
+    const timestamp = String(Math.floor(now / 1_000));
+    const before = previousUntil !== null && now < previousUntil ? previous : undefined;
+    const signed = `${timestamp}.${body}`;
+    const standardBy = ({ standard }: Signers) =>
+      `v1,${standard.copy().update(`${eventId}.`).update(signed).digest("base64")}`;
+    const { service } = before ?? present;
+    return {
+      "Content-Type": "application/json",
+      "X-Service-Event": event,
+      "X-Service-Delivery": eventId,
+      "X-Service-Attempt": String(number),
+      "X-Service-Timestamp": timestamp,
+      "X-Service-Signature": `t=${timestamp},v1=${service.copy().update(signed).digest("hex")}`,
+      "webhook-id": eventId,
+      "webhook-timestamp": timestamp,
+      "webhook-signature": before ? `${standardBy(present)} ${standardBy(before)}` : standardBy(present),
+    };
+  };
+}
