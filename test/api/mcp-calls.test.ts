@@ -128,6 +128,23 @@ describe.each(ERAS)("reading with the client of %s", (era) => {
     expect(ids(structured.threads)).toEqual(ids(threads));
   });
 
+  test("search_mail and list_threads in the order that is asked for, and which it is", async () => {
+    const orders: Record<string, string[]> = {};
+    for (const sort of ["newest", "relevance"]) {
+      const { threads } = await rest(`/search?q=carol&sort=${sort}`);
+      orders[sort] = ids(threads);
+      for (const tool of ["search_mail", "list_threads"]) {
+        const { structured, text } = await mcp(era).call(tool, { q: "carol", sort });
+        expect(ids(structured.threads)).toEqual(ids(threads));
+        expect(structured.sort).toBe(sort);
+        expect(text).toContain(`conversations, ${sort === "newest" ? "newest" : "best match"} first;`);
+      }
+    }
+    expect(orders.newest).toEqual(orders.relevance?.toReversed());
+    expect(orders.newest).toHaveLength(2);
+    expect((await mcp(era).call("search_mail", { q: "carol" })).structured).not.toHaveProperty("sort");
+  });
+
   test("search_mail shows where it was found, fenced, and what may have been meant", async () => {
     const [thread] = (await rest("/search?q=lunch")).threads;
     const [highlight] = thread.highlights;
@@ -257,6 +274,7 @@ test.each([
   ["list_messages", { after: "x" }, "bad_request"],
   ["list_messages", { mailbox: "nobody@example.test" }, "not_found"],
   ["search_mail", {}, "bad_request"],
+  ["search_mail", { q: "x", sort: "best" }, "bad_request"],
   ["send_email", { from: "eve@example.test", to: [ALICE], text: "x" }, "unprocessable"],
   ["send_email", { from: ALICE, to: [ALICE] }, "bad_request"],
 ])("%s %p is refused: %s", async (name, args, code) => {

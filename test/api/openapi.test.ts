@@ -318,7 +318,7 @@ test("each resource has the specification's fields, required and not", () => {
   const ADDED: Record<string, string> = {
     Message: "truncated",
     Thread: "highlights",
-    ThreadList: "suggestion nearWords",
+    ThreadList: "sort suggestion nearWords",
   };
   const { Highlight, ...specified } = schemas as Record<string, JsonObject>;
   expect(Highlight?.required).toEqual(["emailId", "field", "snippet", "ranges"]);

@@ -209,6 +209,12 @@ describe("bad_request for parameters", () => {
       [`${path}folder=Inbox`, /^folder must be one of inbox, sent, drafts, archive, spam, trash/],
       [`${path}folder=`, /^folder must be one of/],
     ]),
+    ...["/threads?", "/threads?q=x&", "/search?q=x&"].flatMap((path) =>
+      ["", "Relevance", "best", "date"].map((value): [string, RegExp] => [
+        `${path}sort=${value}`,
+        /^sort must be one of newest, relevance$/,
+      ]),
+    ),
     ["/messages?folder=all", /^folder must be one of inbox, sent, drafts, archive, spam, trash$/],
     ["/messages?direction=in", /^direction must be one of inbound, outbound$/],
     ["/threads?unread=1", /^unread must be true or false$/],

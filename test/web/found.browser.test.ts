@@ -39,6 +39,8 @@ describe.skipIf(!chromiumPresent)(`what a search found${chromiumNote}`, () => {
     for (const n of [1, 2, 3])
       await deliver("Re: Boards", `Answer ${n}.\n${"Line.\n".repeat(60)}`, "In-Reply-To: <1@x>\n");
     await deliver("Sycamore", MARKUP);
+    await deliver("Oak", "Short.");
+    await deliver("Trees", `An oak among others.\n${"Line.\n".repeat(60)}`);
     for (const { id } of (await booted.api.get<{ threads: { id: string }[] }>("/threads")).body.threads) {
       await booted.api.patch(`/threads/${id}`, { unread: false });
     }
@@ -107,6 +109,35 @@ describe.skipIf(!chromiumPresent)(`what a search found${chromiumNote}`, () => {
     expect(await rows().count()).toBe(2);
     expect(await barriers(page)).toEqual([]);
   }, 120_000);
+
+  test("stands newest first or the best match first, as one chooses, and the address keeps it", async () => {
+    const chosen = page.getByRole("group", { name: "Order of results" }).getByRole("button", { pressed: true });
+    const first = async (subject: string) =>
+      void (await rows().filter({ hasText: subject }).and(rows().first()).waitFor());
+    const sort = () => new URL(page.url()).searchParams.get("sort");
+    await search("oak");
+    await first("Trees");
+    expect([await chosen.allTextContents(), sort()]).toEqual([["Newest"], null]);
+    await page.getByRole("button", { name: "Best match" }).focus();
+    await page.keyboard.press("Enter");
+    await first("Oak");
+    expect(await chosen.allTextContents()).toEqual(["Best match"]);
+    expect(await barriers(page)).toEqual([]);
+    await page.reload();
+    await first("Oak");
+    // What is searched for next is shown in the same order.
+    await search("sycamore");
+    await first("Sycamore");
+    expect([await chosen.allTextContents(), sort()]).toEqual([["Best match"], "relevance"]);
+    await search("oak");
+    await first("Oak");
+    await page.getByRole("button", { name: "Newest" }).click();
+    await first("Trees");
+    expect(sort()).toBeNull();
+    await page.getByRole("button", { name: "Clear search" }).click();
+    await rows().filter({ hasText: "Boards" }).waitFor();
+    expect(await chosen.count()).toBe(0);
+  }, 60_000);
 
   test("with no complaint of the page", () => {
     expect(complaints).toEqual([]);

@@ -75,6 +75,8 @@ interface FolderSearch {
   mailbox?: string;
   /** What is searched for. */
   q?: string;
+  /** Of what was found; absent: newest first. */
+  sort?: "relevance" | undefined;
   label?: string;
 }
 
@@ -82,9 +84,10 @@ const folder = createRoute({
   getParentRoute: () => mail,
   path: "$folder",
   component: FolderPage,
-  validateSearch: ({ mailbox, q, label }: Record<string, unknown>): FolderSearch => ({
+  validateSearch: ({ mailbox, q, sort, label }: Record<string, unknown>): FolderSearch => ({
     ...(typeof mailbox === "string" && { mailbox }),
     ...(q !== undefined && q !== "" && { q: String(q) }),
+    ...(sort === "relevance" && { sort }),
     ...(label !== undefined && label !== "" && { label: String(label) }),
   }),
 });

@@ -2,7 +2,7 @@
  * Asking the server, with the types that it answers with. Every address of the app's API that the browser uses stands
  * here, or for settings in settings-*.ts beside it, and nowhere else.
  */
-import type { MailboxView, ThreadDetailView, ThreadListView } from "../../../mailbox/views.ts";
+import type { MailboxView, SearchOrder, ThreadDetailView, ThreadListView } from "../../../mailbox/views.ts";
 import type { EmailAddress } from "../../../message/address.ts";
 import type { SentDraft } from "../../../mta/draft-sending.ts";
 import type { DraftContent, DraftRequest, DraftSummary, SavedDraft } from "../../../mta/draft-views.ts";
@@ -16,6 +16,7 @@ export type {
   AttachmentView,
   MailboxView,
   MessageView,
+  SearchOrder,
   ThreadDetailView,
   ThreadListView,
   ThreadView,
@@ -40,6 +41,7 @@ export interface ListFilters {
   q?: string | undefined;
   label?: string | undefined;
   unread?: boolean | undefined;
+  sort?: SearchOrder | undefined;
   cursor?: string | undefined;
   limit?: number | undefined;
 }

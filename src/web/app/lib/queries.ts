@@ -24,7 +24,7 @@ export const mailboxesQuery = queryOptions({
   queryFn: async () => (await api.mailboxes()).mailboxes,
 });
 
-export const threadsQuery = (filters: Pick<ListFilters, "mailbox" | "folder" | "q" | "label">) =>
+export const threadsQuery = (filters: Pick<ListFilters, "mailbox" | "folder" | "q" | "label" | "sort">) =>
   infiniteQueryOptions({
     queryKey: ["threads", filters],
     queryFn: ({ pageParam }) =>

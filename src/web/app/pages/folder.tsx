@@ -16,7 +16,7 @@ import { openSidebar } from "../lib/sidebar.ts";
 import { type Target, threadActions } from "../lib/thread-actions.ts";
 import { toast } from "../lib/toast.ts";
 import { Button, IconButton } from "../parts/button.tsx";
-import { FoundInstead, NothingFound } from "../parts/found.tsx";
+import { FoundInstead, NothingFound, OrderChoice } from "../parts/found.tsx";
 import { Failed, Notice, Skeleton } from "../parts/notice.tsx";
 import { SearchBox } from "../parts/search-box.tsx";
 import { confirmDeletion, type OpenMenu, SelectionBar } from "../parts/selection-bar.tsx";
@@ -25,12 +25,12 @@ import { ThreadRow } from "../parts/thread-row.tsx";
 export function FolderPage() {
   const { folder } = useParams({ from: "/mail/$folder" });
   const { threadId: openId } = useParams({ strict: false });
-  const { mailbox: asked, q, label } = useSearch({ from: "/mail/$folder" });
+  const { mailbox: asked, q, sort, label } = useSearch({ from: "/mail/$folder" });
   const navigate = useNavigate();
   const { data: mailboxes = [] } = useQuery(mailboxesQuery);
   const mailbox = chosenMailbox(mailboxes, asked);
   const filters = { mailbox: mailbox?.id, folder: q && folder === "inbox" ? undefined : folder, q, label };
-  const list = useInfiniteQuery(threadsQuery(filters));
+  const list = useInfiniteQuery(threadsQuery(q === undefined ? filters : { ...filters, sort }));
   const [cursorId, setCursorId] = useState<string>();
   const [menu, setMenu] = useState<OpenMenu>();
   const search = useRef<HTMLInputElement>(null);
@@ -193,10 +193,21 @@ export function FolderPage() {
               navigate({
                 to: "/mail/$folder",
                 params: { folder },
-                search: { ...inMailbox(asked), ...(text !== "" && { q: text }) },
+                search: { ...inMailbox(asked), ...(text !== "" && { q: text, ...(sort && { sort }) }) },
               })
             }
           />
+          {q !== undefined && (
+            <OrderChoice
+              sort={sort ?? "newest"}
+              choose={(chosen) =>
+                navigate({
+                  to: ".",
+                  search: (was) => ({ ...was, sort: chosen === "relevance" ? chosen : undefined }),
+                })
+              }
+            />
+          )}
         </header>
         {selecting && (
           <SelectionBar
@@ -224,7 +235,7 @@ export function FolderPage() {
             <Failed error={list.error} retry={() => list.refetch()} />
           )}
           {list.isSuccess && threads.length === 0 && q !== undefined && (
-            <NothingFound q={q} suggestion={first?.suggestion} folder={folder} mailbox={asked} />
+            <NothingFound q={q} suggestion={first?.suggestion} folder={folder} mailbox={asked} sort={sort} />
           )}
           {list.isSuccess && threads.length === 0 && q === undefined && (
             <Notice icon={known?.icon ?? SearchX} title="Nothing here">

@@ -1,7 +1,7 @@
 /** What a search found, shown: where the words stand in a row of the list, and what is said when nothing was found. */
 import { Link } from "@tanstack/react-router";
 import { Paperclip, SearchX } from "lucide-react";
-import type { HighlightView, ThreadView } from "../lib/api.ts";
+import type { HighlightView, SearchOrder, ThreadView } from "../lib/api.ts";
 import { fromFirstMark, markedSubject, type Ranges } from "../lib/found.ts";
 import { Notice } from "./notice.tsx";
 
@@ -41,6 +41,29 @@ export function FoundText({ thread }: { thread: ThreadView }) {
   );
 }
 
+const ORDERS: readonly [SearchOrder, string][] = [
+  ["newest", "Newest"],
+  ["relevance", "Best match"],
+];
+
+/** In which order results are shown. */
+export const OrderChoice = ({ sort, choose }: { sort: SearchOrder; choose: (sort: SearchOrder) => void }) => (
+  // biome-ignore lint/a11y/useSemanticElements: a fieldset is for what is filled in
+  <div role="group" aria-label="Order of results" className="mt-1.5 flex gap-1 text-xs">
+    {ORDERS.map(([order, name]) => (
+      <button
+        type="button"
+        key={order}
+        aria-pressed={order === sort}
+        onClick={() => choose(order)}
+        className={`h-6 rounded-md px-2 max-md:h-9 max-md:px-3 ${order === sort ? "bg-chosen font-medium text-ink" : "text-muted hover:bg-hover hover:text-ink"}`}
+      >
+        {name}
+      </button>
+    ))}
+  </div>
+);
+
 /** Told above results that have other words than those that were typed. */
 export const FoundInstead = ({ q, words }: { q: string; words: readonly string[] }) => (
   <p role="status" className="border-b border-line bg-notice px-4 py-2 text-sm break-words">
@@ -60,11 +83,13 @@ export function NothingFound({
   suggestion,
   folder,
   mailbox,
+  sort,
 }: {
   q: string;
   suggestion: string | undefined;
   folder: string;
   mailbox: string | undefined;
+  sort: "relevance" | undefined;
 }) {
   return (
     <div role="status" className="h-full">
@@ -77,7 +102,7 @@ export function NothingFound({
             <Link
               to="/mail/$folder"
               params={{ folder }}
-              search={{ ...(mailbox !== undefined && { mailbox }), q: suggestion }}
+              search={{ ...(mailbox !== undefined && { mailbox }), q: suggestion, sort }}
               // It leaves the page, and who came by keyboard should not be left at its beginning.
               onClick={() => document.getElementById("content")?.focus()}
               className="font-medium break-words text-accent underline"
