@@ -1,4 +1,7 @@
-/** A search with a typo, over REST with a real Meilisearch: what was found instead is named, and marked where it stands. */
+/**
+ * A search with a typo, over REST with a real Meilisearch: what was found instead is named, marked where it stands, and put
+ * in order as anything else.
+ */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { apiClient } from "../../harness/api.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
@@ -20,8 +23,13 @@ describe(`typos${WITHOUT_MEILISEARCH}`, () => {
     const served = await serve({ data });
     const api = apiClient(served.http, apiKey);
     const sender = mailer(served.mx);
-    const mail = letter({ to: "ada@acme.test", subject: "Figures", text: "The quarterly budget is attached." });
-    await sender.send({ from: "c@remote.example", to: "ada@acme.test" }, mail);
+    for (const mail of [
+      { subject: "Figures", text: "The quarterly budget is attached." },
+      { subject: "Harvest", text: "Soon.", date: "Mon, 05 Jan 2026 08:00:00 +0000" },
+      { subject: "Weather", text: "Rain before the harvest.", date: "Mon, 05 Jan 2026 09:00:00 +0000" },
+    ]) {
+      await sender.send({ from: "c@remote.example", to: "ada@acme.test" }, letter({ to: "ada@acme.test", ...mail }));
+    }
     sender.close();
     for (;;) {
       const health = (await (await fetch(`${served.http}/healthz`)).json()) as { search: string };
@@ -53,6 +61,15 @@ describe(`typos${WITHOUT_MEILISEARCH}`, () => {
     const exact = (await api.get<object>("/search?q=quarterly")).body;
     expect(exact).not.toHaveProperty("nearWords");
     expect(exact).toMatchObject({ threads: [{ highlights: [{ ranges: [[4, 13]] }] }] });
+
+    const subjects = async (asked: string) =>
+      (await api.get<{ threads: { subject: string }[] }>(`/search?q=${asked}`)).body.threads.map(
+        ({ subject }) => subject,
+      );
+    for (const q of ["harvest", "harvset"]) {
+      expect(await subjects(q)).toEqual(["Weather", "Harvest"]);
+      expect(await subjects(`${q}&sort=relevance`)).toEqual(["Harvest", "Weather"]);
+    }
     expect(await served.kill("SIGTERM")).toBe(0);
   });
 });
