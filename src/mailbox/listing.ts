@@ -34,6 +34,9 @@ import {
 /** Where the first page starts, in either order. */
 const START: Position = { ...NEWEST, place: 0 };
 
+/** Conversations that stand before the others, by relevance. */
+const MOST_FIRST = 1_000;
+
 /** Up to so many members of a set are looked up one by one: about what walking past non-members may cost. */
 const FEW = 1_000;
 
@@ -139,8 +142,12 @@ export function createListing({
   ): Promise<Position[]> {
     const ranked = (await engine.rank?.(query, scope, found, isLoose)) ?? (isLoose ? [] : rankHits(query, found));
     const isFound = membershipOf(found);
-    const scores = new Map(ranked.map(({ thread, score }) => [thread, score]));
-    return selectAmong(db, [...scores.keys()].filter(isFound), new Set(mailboxes.keys()), selection)
+    const first = ranked
+      .filter(({ thread }) => isFound(thread))
+      .sort((a, b) => b.score - a.score || b.thread - a.thread)
+      .slice(0, MOST_FIRST);
+    const scores = new Map(first.map(({ thread, score }) => [thread, score]));
+    return selectAmong(db, [...scores.keys()], new Set(mailboxes.keys()), selection)
       .sort((a, b) => (scores.get(b.seq) ?? 0) - (scores.get(a.seq) ?? 0))
       .map(({ at, seq }, place) => ({ at, seq, place }));
   }
