@@ -1,9 +1,9 @@
 /**
- * The embedded engine's order of relevance, FTS5's bm25: words weigh more the fewer messages have them, the more often they
- * stand there, and in a subject more than in a text, a long one most of all.
+ * The embedded engine's order of relevance, FTS5's bm25: a word weighs more the fewer messages have it, the more often it
+ * stands in one, the shorter that is, and by the field.
  *
- * Invariants: only conversations that are given are looked at, so who may read them has been decided. What is judged is
- * bounded, whatever the query; beyond that it costs about what it cost to find them.
+ * Invariants: only conversations that are given are judged; who may read them has been decided. How many messages are
+ * judged is bounded, whatever the query. Beside that a word costs about what it cost to find where it stands.
  */
 import type { Store } from "../store/store.ts";
 import { threadSql } from "./document-number.ts";
@@ -29,7 +29,7 @@ const THREAD_OF_HIT = threadSql("hit.rowid");
 /** Of a query that wants words, and conversations (threads.seq, ascending) that it finds. */
 export type RankHits = (query: Query, found: readonly number[]) => Ranked[];
 
-export function createRanking({ db }: Pick<Store, "db">): RankHits {
+export function createRanking({ db }: Pick<Store, "db">, mostJudged = MOST_JUDGED): RankHits {
   const sqlite = db.$client;
   const columns = sqlite.query<{ name: string }, []>("SELECT name FROM pragma_table_info('message_index')").all();
   const weights = columns.map(({ name }) => WEIGHTS[name] ?? 0);
@@ -38,7 +38,7 @@ export function createRanking({ db }: Pick<Store, "db">): RankHits {
        SELECT ${THREAD_OF_HIT} AS thread, bm25(message_index, ${weights.join(", ")}) AS score
        FROM message_index AS hit
        WHERE message_index MATCH ? AND ${THREAD_OF_HIT} IN (SELECT value FROM json_each(?)) ${condition}
-       ORDER BY rowid DESC LIMIT ${MOST_JUDGED})`;
+       ORDER BY rowid DESC LIMIT ${mostJudged})`;
   const selectByWords = sqlite.prepare<{ ranked: string }, [string, string]>(select(""));
   const selectByBoth = sqlite.prepare<{ ranked: string }, [string, string, number, number]>(
     select(`AND ${HIT_IS_DATED}`),
@@ -46,7 +46,7 @@ export function createRanking({ db }: Pick<Store, "db">): RankHits {
 
   return ({ message: conditions }, found) => {
     const expression = expressionOf(conditions);
-    const among = JSON.stringify(found.slice(-MOST_JUDGED));
+    const among = JSON.stringify(found.slice(-mostJudged));
     const range = dateRangeOf(conditions);
     const row = range
       ? selectByBoth.get(expression, among, range.since, range.before)

@@ -71,12 +71,16 @@ async function printTimings(figure: string, queries: readonly string[], ask: (q:
 
 async function printPages(engine: string, { http }: Served, apiKey: string): Promise<void> {
   const api = apiClient(http, apiKey);
+  const ask = async (q: string, order = "") => {
+    const { status, body } = await api.get(`/search?q=${encodeURIComponent(q)}${order}`);
+    if (status !== 200) throw new Error(`/search?q=${q}${order} answered ${status} ${JSON.stringify(body)}`);
+  };
   for (const [kind, queries] of Object.entries(QUERIES)) {
-    await printTimings(`/search with ${engine}, ${kind}`, queries, async (q) => {
-      const { status, body } = await api.get(`/search?q=${encodeURIComponent(q)}`);
-      if (status !== 200) throw new Error(`/search?q=${q} answered ${status} ${JSON.stringify(body)}`);
-    });
+    await printTimings(`/search with ${engine}, ${kind}`, queries, (q) => ask(q));
   }
+  await printTimings(`/search with ${engine}, a common word by relevance`, [...COMMON], (q) =>
+    ask(q, "&sort=relevance"),
+  );
 }
 
 /** What the engine says in the process of the benchmark, beside the server. */
