@@ -53,25 +53,25 @@ export const placeSql = (document: string): string => `${document} / ${NEAR}`;
 const FAR_PLACE = FAR / NEAR;
 const PLACES_OF_FAR_THREAD = MESSAGES_PER_THREAD / NEAR;
 
-/** Of places in ascending order, the conversations (threads.seq), ascending, each once. Loops, since there may be a hundred thousand. */
+/** Of places in ascending order, the conversations (threads.seq), ascending, each once. One pass: there may be a hundred thousand. */
 export function threadsOf(places: readonly number[]): number[] {
-  let near = places.length;
-  while (near > 0 && (places[near - 1] as number) >= FAR_PLACE) near--;
-  const threads = onceEach(places, 0, near, (place) => place);
-  if (near === places.length) return threads;
-  const others = onceEach(places, near, places.length, (place) =>
-    Math.floor((place - FAR_PLACE) / PLACES_OF_FAR_THREAD),
-  );
-  return [...new Set([...threads, ...others])].sort((a, b) => a - b);
-}
-
-function onceEach(ascending: readonly number[], from: number, to: number, value: (place: number) => number): number[] {
-  const once: number[] = [];
-  let last: number | undefined;
-  for (let i = from; i < to; i++) {
-    const one = value(ascending[i] as number);
-    if (one !== last) once.push(one);
-    last = one;
+  let end = places.length;
+  while (end > 0 && (places[end - 1] as number) >= FAR_PLACE) end--;
+  const far = places.slice(end).map((place) => Math.floor((place - FAR_PLACE) / PLACES_OF_FAR_THREAD));
+  far.push(Number.MAX_SAFE_INTEGER);
+  const threads: number[] = [];
+  let last = -1;
+  // The near ones are in order of their conversations, and so are the far ones.
+  for (let i = 0, j = 0; i < end || j < far.length - 1; ) {
+    const other = far[j] as number;
+    let thread = i < end ? (places[i] as number) : other;
+    if (other < thread) {
+      thread = other;
+      j++;
+    } else if (i < end) i++;
+    else j++;
+    if (thread !== last) threads.push(thread);
+    last = thread;
   }
-  return once;
+  return threads;
 }
