@@ -10,6 +10,7 @@ import type { Db } from "../store/store.ts";
 /** A conversation that changed, or is gone. Its number grows with every change. */
 export interface ThreadChanged {
   seq: number;
+  threadSeq: number;
   threadId: string;
   mailboxId: string;
 }

@@ -19,6 +19,7 @@ import { mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
 import { countMembers, intersectionOf, membershipOf } from "./sets.ts";
 import { createSuggestions } from "./suggestion.ts";
 import { threadView } from "./thread-view.ts";
+import { createUnreadMarks } from "./unread-marks.ts";
 import type { ListFolder, SearchOrder, ThreadFilters, ThreadListView, ThreadView } from "./views.ts";
 import {
   countUnread,
@@ -82,6 +83,7 @@ export function createListing({
   const rankHits = createRanking(store);
   const highlightsOf = createHighlights(store);
   const suggest = createSuggestions(store);
+  const { isUnreadIn } = createUnreadMarks(db);
 
   async function listThreads(caller: Caller, filters: ThreadFilters): Promise<ThreadListView> {
     const mailboxId = filters.mailbox === undefined ? undefined : mailboxIdOf(db, filters.mailbox);
@@ -129,7 +131,7 @@ export function createListing({
 
   async function pageOf(asked: Asked, scope: SearchScope, from: Position, limit: number) {
     const narrowing = await narrow(asked, scope);
-    const page = narrowing ? narrowedPage(db, asked, narrowing, from, limit) : plainPage(db, asked, from, limit);
+    const page = narrowing ? narrowedPage(asked, narrowing, from, limit) : plainPage(db, asked, from, limit);
     return { ...page, nearWords: narrowing?.nearWords };
   }
 
@@ -184,6 +186,34 @@ export function createListing({
     return { members, isExcluded, best, nearWords };
   }
 
+  /** The same of the conversations that a query leaves: the best, then the others. */
+  function narrowedPage(asked: Asked, narrowing: Narrowing, from: Position, limit: number): Page {
+    const { mailboxes, selection } = asked;
+    const { members, isExcluded, best } = narrowing;
+    const positions = bestAfter(best, from).slice(0, limit + 1);
+    // The others begin where the best end.
+    const after = from.place === undefined ? from : NEWEST;
+    const isBest = membershipOf(best.map(({ seq }) => seq));
+    if (members && members.length <= FEW) {
+      const chosen = selectAmong(db, members, new Set(mailboxes.keys()), selection);
+      const others = chosen.filter((position) => isNewer(after, position) && !isBest(position.seq));
+      return {
+        positions: [...positions, ...others].slice(0, limit + 1),
+        unread: chosen.filter(({ unread }) => unread).length,
+      };
+    }
+    const ids = [...mailboxes.keys()];
+    const isMember = members ? membershipOf(members) : (seq: number) => !isExcluded?.(seq);
+    for (const position of newestFirst(db, ids, selection, after, 4 * (limit + 1))) {
+      if (positions.length > limit) break;
+      if (isMember(position.seq) && !isBest(position.seq)) positions.push(position);
+    }
+    const unread = members
+      ? countMembers(members, isUnreadIn(ids, selection))
+      : countMembers(unreadSeqs(db, ids, selection), isMember);
+    return { positions, unread };
+  }
+
   return {
     listThreads,
     /** The same; without a folder everywhere but in trash and spam, also for a blank `q`. */
@@ -226,31 +256,6 @@ function plainPage(db: Db, { mailboxes, selection }: Asked, from: Position, limi
     if (positions.length > limit) break;
   }
   return { positions, unread: countUnread(db, ids, selection) };
-}
-
-/** The same of the conversations that a query leaves: the best, then the others. */
-function narrowedPage(db: Db, asked: Asked, narrowing: Narrowing, from: Position, limit: number): Page {
-  const { mailboxes, selection } = asked;
-  const { members, isExcluded, best } = narrowing;
-  const positions = bestAfter(best, from).slice(0, limit + 1);
-  // The others begin where the best end.
-  const after = from.place === undefined ? from : NEWEST;
-  const isBest = membershipOf(best.map(({ seq }) => seq));
-  if (members && members.length <= FEW) {
-    const chosen = selectAmong(db, members, new Set(mailboxes.keys()), selection);
-    const others = chosen.filter((position) => isNewer(after, position) && !isBest(position.seq));
-    return {
-      positions: [...positions, ...others].slice(0, limit + 1),
-      unread: chosen.filter(({ unread }) => unread).length,
-    };
-  }
-  const ids = [...mailboxes.keys()];
-  const isMember = members ? membershipOf(members) : (seq: number) => !isExcluded?.(seq);
-  for (const position of newestFirst(db, ids, selection, after, 4 * (limit + 1))) {
-    if (positions.length > limit) break;
-    if (isMember(position.seq) && !isBest(position.seq)) positions.push(position);
-  }
-  return { positions, unread: countMembers(unreadSeqs(db, ids, selection), isMember) };
 }
 
 /** Those behind the one shown last; when it is no longer among them, from its place on. */

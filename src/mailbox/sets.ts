@@ -1,6 +1,9 @@
 /** Sets of conversation numbers, as ascending lists: what a search answers, and what it is narrowed by. */
 
-/** Whether a number is in the list; a bit each, so that tens of thousands cost little to make and ask. */
+/**
+ * Whether a number is in the list, whose numbers lie within 2^32; a bit each, so that tens of thousands cost little to make
+ * and ask.
+ */
 export function membershipOf(seqs: readonly number[]): (seq: number) => boolean {
   let first = Number.POSITIVE_INFINITY;
   let last = Number.NEGATIVE_INFINITY;
@@ -9,15 +12,14 @@ export function membershipOf(seqs: readonly number[]): (seq: number) => boolean 
     if (seq > last) last = seq;
   }
   if (seqs.length === 0) return () => false;
-  const bits = new Uint8Array(Math.floor((last - first) / 8) + 1);
+  const bits = new Uint8Array(((last - first) >>> 3) + 1);
   for (const seq of seqs) {
     const at = seq - first;
-    const byte = Math.floor(at / 8);
-    bits[byte] = (bits[byte] ?? 0) | (1 << (at % 8));
+    bits[at >>> 3] = (bits[at >>> 3] ?? 0) | (1 << (at & 7));
   }
   return (seq) => {
     const at = seq - first;
-    return at >= 0 && seq <= last && ((bits[Math.floor(at / 8)] ?? 0) & (1 << (at % 8))) !== 0;
+    return at >= 0 && seq <= last && ((bits[at >>> 3] ?? 0) & (1 << (at & 7))) !== 0;
   };
 }
 
