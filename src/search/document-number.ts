@@ -26,6 +26,13 @@ export function documentNumberOf(messageSeq: number): number {
   return ordinal < NEAR ? threadOf(messageSeq) * NEAR + ordinal : FAR + messageSeq;
 }
 
+/** The same in SQL, of an expression. */
+export const documentSql = (messageSeq: string): string =>
+  `iif(${messageSeq} % ${MESSAGES_PER_THREAD} < ${NEAR}, ${messageSeq} / ${MESSAGES_PER_THREAD} * ${NEAR} + ${messageSeq} % ${MESSAGES_PER_THREAD}, ${messageSeq} + ${FAR})`;
+
+/** Whether its number is among those that lie close together. */
+export const isNear = (document: number): boolean => document < FAR;
+
 /** messages.seq of a document. */
 export const messageOf = (document: number): number =>
   document < FAR ? Math.floor(document / NEAR) * MESSAGES_PER_THREAD + (document % NEAR) : document - FAR;
@@ -49,6 +56,9 @@ export const numbersOf = (
 
 /** In SQL, a number that is shorter than a document's and still tells its conversation (`threadsOf`). */
 export const placeSql = (document: string): string => `${document} / ${NEAR}`;
+
+/** The same of a number. */
+export const placeOf = (document: number): number => Math.floor(document / NEAR);
 
 const FAR_PLACE = FAR / NEAR;
 const PLACES_OF_FAR_THREAD = MESSAGES_PER_THREAD / NEAR;

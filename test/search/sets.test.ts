@@ -1,7 +1,7 @@
 /** Sets of numbers as lists: what bits say is what Set says. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { intersectionOf, membershipOf } from "../../src/mailbox/sets.ts";
+import { intersectionOf, membershipOf } from "../../src/search/sets.ts";
 
 const ascending = fc.uniqueArray(fc.integer({ min: 1, max: 300 })).map((seqs) => seqs.sort((a, b) => a - b));
 
