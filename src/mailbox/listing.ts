@@ -6,7 +6,7 @@
  */
 import { inArray, sql } from "drizzle-orm";
 import type { Caller, Reach } from "../access/caller.ts";
-import type { SearchEngine, SearchScope } from "../search/engine.ts";
+import type { Loose, SearchEngine, SearchScope } from "../search/engine.ts";
 import { parseQuery, type Query, wantsWords } from "../search/query.ts";
 import { createRanking } from "../search/ranking.ts";
 import { countMembers, intersectionOf, membershipOf } from "../search/sets.ts";
@@ -56,7 +56,7 @@ interface Narrowing {
   /** Those of `members` that stand first, the best of them first; each with its place. */
   best: readonly Position[];
   /** What was found in place of the query's words, if those were not. */
-  nearWords?: readonly string[] | undefined;
+  loose?: Loose | undefined;
 }
 
 interface Page {
@@ -105,19 +105,21 @@ export function createListing({
     const mailboxes = mailboxesToList(db, caller, mailboxId);
     const asked = askedBy(parsed, { ...filters, folder }, mailboxes);
     const scope = scopeOf(caller, filters, mailboxes);
-    const { positions, unread, nearWords } = await pageOf(asked, scope, from, filters.limit);
+    const { positions, unread, loose } = await pageOf(asked, scope, from, filters.limit);
     const suggestion =
       positions.length > 0 || q === "" || filters.cursor !== undefined
         ? undefined
         : await suggest(q, scope, async (query) => {
             const other = askedBy(query, { ...filters, folder }, mailboxes);
-            const { positions: found, nearWords: others } = await pageOf({ ...other, sort: "newest" }, scope, START, 1);
-            return found.length > 0 && others === undefined;
+            const { positions: found, loose: instead } = await pageOf({ ...other, sort: "newest" }, scope, START, 1);
+            return found.length > 0 && instead === undefined;
           });
     const page = positions.slice(0, filters.limit);
     const last = page.at(-1);
     const views = viewsOf(db, page, mailboxes);
     const found = views.map(([seq, { messageCount }]) => ({ seq, messageCount }));
+    // Of what is shown, and so not of mail in trash, say.
+    const nearWords = page.length === 0 ? undefined : await loose?.wordsIn(page.map(({ seq }) => seq));
     const highlights = filters.q === undefined ? undefined : await highlightsOf(parsed, found, nearWords);
     return {
       threads: views.map(([seq, view]) => (highlights ? { ...view, highlights: highlights.get(seq) ?? [] } : view)),
@@ -125,14 +127,14 @@ export function createListing({
       unread,
       ...(filters.sort !== undefined && { sort: asked.sort }),
       ...(suggestion !== undefined && { suggestion }),
-      ...(nearWords !== undefined && positions.length > 0 && { nearWords: [...nearWords] }),
+      ...(nearWords !== undefined && { nearWords }),
     };
   }
 
   async function pageOf(asked: Asked, scope: SearchScope, from: Position, limit: number) {
     const narrowing = await narrow(asked, scope);
     const page = narrowing ? narrowedPage(asked, narrowing, from, limit) : plainPage(db, asked, from, limit);
-    return { ...page, nearWords: narrowing?.nearWords };
+    return { ...page, loose: narrowing?.loose };
   }
 
   /** Of the conversations found: those that the engine, or else the embedded index, puts first, newest first among equals. */
@@ -159,12 +161,11 @@ export function createListing({
     const { query, mailboxes, selection, sort } = asked;
     const sets: (readonly number[])[] = [];
     const excluded: (readonly number[])[] = [];
-    let nearWords: readonly string[] | undefined;
+    let loose: Loose | undefined;
     if (query.message.length > 0) {
       const found = await engine.match(query, scope);
-      const loose = found.length === 0 ? await engine.matchLoosely?.(query, scope) : undefined;
+      loose = found.length === 0 ? await engine.matchLoosely?.(query, scope) : undefined;
       sets.push(loose?.threads ?? found);
-      nearWords = loose?.words;
     }
     const ids = [...mailboxes.keys()];
     for (const condition of query.thread) {
@@ -182,8 +183,8 @@ export function createListing({
     const all = intersectionOf(sets);
     const members = isExcluded ? all?.filter((seq) => !isExcluded(seq)) : all;
     const isRanked = sort === "relevance" && members !== undefined && members.length > 0;
-    const best = isRanked ? await bestOf(asked, scope, members, nearWords !== undefined) : [];
-    return { members, isExcluded, best, nearWords };
+    const best = isRanked ? await bestOf(asked, scope, members, loose !== undefined) : [];
+    return { members, isExcluded, best, loose };
   }
 
   /** The same of the conversations that a query leaves: the best, then the others. */

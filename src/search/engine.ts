@@ -24,8 +24,8 @@ export interface SearchScope {
 export interface Loose {
   /** As `match` gives them. */
   threads: number[];
-  /** Folded words that stand in some of them, near those asked for that do not. */
-  words: string[];
+  /** Folded words that stand in what was found in some of these, near those asked for that do not. */
+  wordsIn(threads: readonly number[]): Promise<string[]>;
 }
 
 /** A conversation (threads.seq), and how well that message of it answers which does so best: more is better. */

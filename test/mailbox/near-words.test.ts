@@ -18,6 +18,7 @@ test("the words found instead are named and highlighted, page by page; what is o
       .map(({ seq }) => seq);
   const fts5 = createFts5Engine(store);
   const asked: string[] = [];
+  const looked: (readonly number[])[] = [];
   const { search } = createListing({
     store,
     engine: {
@@ -25,8 +26,12 @@ test("the words found instead are named and highlighted, page by page; what is o
       matchLoosely: async ({ message: [condition] }) => {
         if (condition?.kind !== "text") return undefined;
         asked.push(condition.text);
-        if (condition.text === "unnamed") return { threads: everything(), words: [] };
-        return condition.text === "invioce" ? { threads: everything(), words: ["invoice"] } : undefined;
+        if (condition.text === "unnamed") return { threads: everything(), wordsIn: async () => [] };
+        const wordsIn = async (shown: readonly number[]) => {
+          looked.push(shown);
+          return ["invoice"];
+        };
+        return condition.text === "invioce" ? { threads: everything(), wordsIn } : undefined;
       },
     },
   });
@@ -39,6 +44,7 @@ test("the words found instead are named and highlighted, page by page; what is o
   expect(first).not.toHaveProperty("suggestion");
   const second = await search(alice, { q: "invioce", limit: 1, cursor: first.nextCursor ?? "" });
   expect(second).toMatchObject({ nearWords: ["invoice"], nextCursor: null, threads: [{ subject: "Invoice 1" }] });
+  expect(looked).toEqual([[2], [1]]);
 
   // One that does not say which words.
   expect((await search(alice, { q: "unnamed", limit: 1 })).threads[0]?.highlights).toEqual([]);

@@ -178,7 +178,7 @@ async function crowd(count: number) {
     store,
     engine: {
       match: ({ message: [condition] }) => (condition?.kind === "text" && condition.text === "typo" ? [] : all),
-      matchLoosely: async () => ({ threads: all, words: ["word"] }),
+      matchLoosely: async () => ({ threads: all, wordsIn: async () => ["word"] }),
       rank: async (_query, _scope, _found, isLoose) => {
         told.asked.push(isLoose);
         return told.ranked;

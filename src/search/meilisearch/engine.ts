@@ -75,15 +75,22 @@ export function createMeilisearchEngine({ db, narrow }: MeilisearchEngineParts) 
       if (!queries) return undefined;
       const found = intersect(await clientOf(fed).search(fed.index, queries));
       if (found.length === 0) return undefined;
-      // Asked again, for what follows is words of mail.
-      const reached = new Set(scope.mailboxIds);
-      const words = new Set<string>();
-      for (const { mailboxId, foldBeginning } of readStored(db, found.slice(-LOOKED_THROUGH))) {
-        if (!reached.has(mailboxId)) continue;
-        for (const word of nearestWords(conditions, foldBeginning())) words.add(word);
-        await turnOfOthers();
-      }
-      return { threads: threadsOf(found), words: [...words] };
+      return {
+        threads: threadsOf(found),
+        async wordsIn(threads) {
+          const isAmong = new Set(threads);
+          const looked = found.filter((seq) => isAmong.has(threadOf(seq))).slice(-LOOKED_THROUGH);
+          // Asked again, for what follows is words of mail.
+          const reached = new Set(scope.mailboxIds);
+          const words = new Set<string>();
+          for (const { mailboxId, foldBeginning } of readStored(db, looked)) {
+            if (!reached.has(mailboxId)) continue;
+            for (const word of nearestWords(conditions, foldBeginning())) words.add(word);
+            await turnOfOthers();
+          }
+          return [...words];
+        },
+      };
     },
 
     /** As SearchEngine's. Of more than ten words, the first ten. @throws ServerError */

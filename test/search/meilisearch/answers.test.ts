@@ -215,6 +215,12 @@ describe("of an appliance", () => {
     expect(await answerOf(keys.max, "temperence")).toEqual([["max", "temperance"], ["temperance"]]);
     expect(await answerOf(keys.bob, "severence")).toEqual([[], undefined]);
     expect(await answerOf(undefined, "%22severence%22")).toEqual([[], undefined]);
+    // Nor of their own that the list does not show.
+    const { threads } = (await booted.api.get<{ threads: { id: string; subject: string }[] }>("/threads")).body;
+    const severance = threads.find(({ subject }) => subject === "severance");
+    await booted.api.patch(`/threads/${severance?.id}`, { folder: "trash" });
+    expect(await answerOf(undefined, "severence")).toEqual([["alice", "max", "temperance"], []]);
+    expect(await answerOf(undefined, "severence&folder=trash")).toEqual([["severance"], ["severance"]]);
   });
 
   test("the health page says who answers, and is well whoever does", async () => {
