@@ -60,8 +60,12 @@ interface DueRow extends Attemptable {
 const claiming = prepared((db) => ({
   // As text, as others below: drizzle's part is half of what a row costs. All of one portion at once, which is cheaper still.
   insert: db.$client.prepare(
-    `INSERT INTO webhook_deliveries (id, endpoint_seq, event_seq, event_id, event, sample, state, due_at, created_at)
-     SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, 'pending', ?2, ?2 FROM json_each(?1)`,
+    `INSERT INTO webhook_deliveries (id, endpoint_seq, event_seq, event_id, event, state, due_at, created_at)
+     SELECT j.key, ?2, e.seq, e.id, e.event, 'pending', ?3, ?3 FROM json_each(?1) j CROSS JOIN events e ON e.seq = j.value`,
+  ),
+  insertTest: db.$client.prepare(
+    `INSERT INTO webhook_deliveries (id, endpoint_seq, event_id, event, sample, state, due_at, created_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, 'pending', ?6, ?6)`,
   ),
   dueEndpoints: db
     .select({ seq: webhookEndpoints.seq, dueAt: webhookEndpoints.dueAt, pace: webhookEndpoints.pace })
@@ -143,18 +147,23 @@ const settling = prepared((db) => ({
   ),
 }));
 
-export type NewDelivery = Pick<Delivery, "id" | "endpointSeq" | "eventSeq" | "eventId" | "event" | "sample">;
-
-/** Due at `now` (epoch ms). The endpoints' turns are not brought forward. */
-export function insertDeliveries(tx: Tx, deliveries: readonly NewDelivery[], now: number): void {
-  const rows = deliveries.map((one) => [one.id, one.endpointSeq, one.eventSeq, one.eventId, one.event, one.sample]);
-  claiming(tx).insert.run(JSON.stringify(rows), now);
+/** Events of one endpoint, `events.seq` by the id of the delivery to be made, in order; due at `now` (epoch ms). */
+export function putDeliveries(
+  tx: Tx,
+  endpointSeq: number,
+  events: Readonly<Record<string, number>>,
+  now: number,
+): void {
+  claiming(tx).insert.run(JSON.stringify(events), endpointSeq, now);
+  bringForward(tx, endpointSeq, now);
 }
 
+export type NewTest = Pick<Delivery, "id" | "endpointSeq" | "eventId" | "event" | "sample"> & { now: number };
+
 /** Sends `sample`, the body, to the endpoint once, at `now` (epoch ms), whether it is enabled or not. */
-export function putTest(tx: Tx, { now, ...test }: Omit<NewDelivery, "eventSeq"> & { now: number }): void {
-  insertDeliveries(tx, [{ ...test, eventSeq: null }], now);
-  bringForward(tx, test.endpointSeq, now);
+export function putTest(tx: Tx, { id, endpointSeq, eventId, event, sample, now }: NewTest): void {
+  claiming(tx).insertTest.run(id, endpointSeq, eventId, event, sample, now);
+  bringForward(tx, endpointSeq, now);
 }
 
 /** Endpoints with something due by `upTo` (epoch ms), whose turn it is first. */

@@ -7,11 +7,10 @@ import { and, asc, desc, eq, sql } from "drizzle-orm";
 import { prepared } from "../store/prepared.ts";
 import { events, webhookCursor, webhookEndpoints } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
-import { bringForward, insertDeliveries, type NewDelivery, PORTION } from "./deliveries.ts";
+import { PORTION, putDeliveries } from "./deliveries.ts";
 
 interface EventRow {
   seq: number;
-  id: string;
   workspaceId: string;
   event: string;
 }
@@ -22,7 +21,7 @@ const fanning = prepared((db) => ({
   newest: db.select({ seq: events.seq }).from(events).orderBy(desc(events.seq)).limit(1).prepare(),
   // As text: there are as many rows as events.
   events: db.$client.prepare<EventRow, [number, number]>(
-    "SELECT seq, id, workspace_id AS workspaceId, event FROM events WHERE seq > ?1 ORDER BY seq LIMIT ?2",
+    "SELECT seq, workspace_id AS workspaceId, event FROM events WHERE seq > ?1 ORDER BY seq LIMIT ?2",
   ),
   endpoints: db
     .select({ seq: webhookEndpoints.seq, events: webhookEndpoints.events, afterEvent: webhookEndpoints.afterEvent })
@@ -49,23 +48,28 @@ export const cursorOf = (db: Db): number => fanning(db).cursor.get()?.eventSeq ?
  * that got some, by seq. `newId`: gives a new `whd_` id.
  */
 export function fanOut(tx: Tx, now: number, newId: () => string): Set<number> {
-  const made: NewDelivery[] = [];
+  /** By endpoint. */
+  const made = new Map<number, Record<string, number>>();
   const wanting = new Map<string, ReturnType<ReturnType<typeof fanning>["endpoints"]["all"]>>();
   const after = cursorOf(tx);
-  let last = after;
-  for (const { seq, id, workspaceId, event } of fanning(tx).events.all(after, PORTION)) {
+  let [last, count] = [after, 0];
+  for (const { seq, workspaceId, event } of fanning(tx).events.all(after, PORTION)) {
     const endpoints = wanting.get(workspaceId) ?? fanning(tx).endpoints.all({ workspaceId });
     wanting.set(workspaceId, endpoints);
-    if (made.length > 0 && made.length + endpoints.length > PORTION) break;
+    if (count > 0 && count + endpoints.length > PORTION) break;
     for (const endpoint of endpoints) {
       if (seq <= endpoint.afterEvent || !endpoint.events.includes(event)) continue;
-      made.push({ id: newId(), endpointSeq: endpoint.seq, eventSeq: seq, eventId: id, event, sample: null });
+      let events = made.get(endpoint.seq);
+      if (!events) {
+        events = {};
+        made.set(endpoint.seq, events);
+      }
+      events[newId()] = seq;
+      count++;
     }
     last = seq;
   }
-  insertDeliveries(tx, made, now);
+  for (const [endpointSeq, events] of made) putDeliveries(tx, endpointSeq, events, now);
   if (last > after) fanning(tx).advance.run({ eventSeq: last });
-  const reached = new Set(made.map(({ endpointSeq }) => endpointSeq));
-  for (const seq of reached) bringForward(tx, seq, now);
-  return reached;
+  return new Set(made.keys());
 }

@@ -75,7 +75,7 @@ async function startOf(response: Response): Promise<string> {
   const { headers } = response;
   // Nearly every answer, and cheaper than a stream of it; a length beside chunks says nothing (RFC 9112 §6.3).
   if (!headers.has("transfer-encoding") && Number(headers.get("content-length") ?? Infinity) <= KEPT_BYTES) {
-    return readableText(await response.bytes());
+    return readable(await response.text());
   }
   const kept = new Uint8Array(KEPT_BYTES);
   let size = 0;
@@ -88,17 +88,12 @@ async function startOf(response: Response): Promise<string> {
       break;
     }
   }
-  return readableText(kept.subarray(0, Math.min(size, KEPT_BYTES)));
+  // Less a last character that is cut off.
+  return readable(new TextDecoder().decode(kept.subarray(0, Math.min(size, KEPT_BYTES)), { stream: true }));
 }
 
-/** As UTF-8, less a last character that is cut off; control characters, which a terminal would obey, are replaced. */
-function readableText(bytes: Uint8Array): string {
-  // Nearly every answer.
-  const ascii = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
-  if (/^[\t\r\n -~]*$/.test(ascii)) return ascii;
-  const text = new TextDecoder().decode(bytes, { stream: true });
-  return text.replace(/[^\P{Cc}\t\r\n]/gu, "\ufffd");
-}
+/** Control characters, which a terminal would obey, are replaced. */
+const readable = (text: string): string => text.replace(/[^\P{Cc}\t\r\n]/gu, "\ufffd");
 
 const REASONS: Record<string, string> = {
   ECONNREFUSED: "connection refused",
