@@ -14,7 +14,9 @@ import { deleteEvents, deleteFinished, listDeliveries, resend, sweepEndpoints } 
 import { listEndpoints, putEndpoint, requireEndpoint, setDisabled, setEnabled } from "../../src/events/endpoints.ts";
 import { fanOut, hasNewEvents } from "../../src/events/fan-out.ts";
 import { EVENT_NAMES, emit } from "../../src/events/outbox.ts";
+import { recordAttempts } from "../../src/events/outcome.ts";
 import { sampleOf } from "../../src/events/payload.ts";
+import type { RequestOutcome } from "../../src/events/request.ts";
 import { webhookDeliveries } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
 import { createWorld } from "../mailbox/world.ts";
@@ -90,6 +92,34 @@ test("of large bodies few are claimed at a time, and one however large", () => {
   store.db.$client.run("UPDATE events SET data = json_object('subject', printf('%.*c', 4000000, 'x')) WHERE seq = 3");
   const claims = Array.from({ length: 4 }, () => claim(1, 256).map(({ delivery }) => delivery.eventId));
   expect(claims).toEqual([["evt_1", "evt_2"], ["evt_3"], ["evt_4", "evt_5"], []]);
+});
+
+test("attempts that are recorded together each keep what they came to", () => {
+  const { happen, fan, claim, due, rows, store } = openStore(1);
+  happen(6);
+  fan();
+  const ok = { ok: true, status: 200, response: "ok", ms: 1 };
+  const outcomes: RequestOutcome[] = [
+    ...[ok, ok, { ...ok, response: "fine" }],
+    ...[{ ok: false, status: 500, response: "ok", error: "answered 500", ms: 1 }, ok],
+    { ok: false, error: "connection refused", ms: 1 },
+  ];
+  const attempts = claim(1, 6).map((claimed, i) => ({ claimed, outcome: outcomes[i] ?? ok }));
+  const terms = { now: START + 5, retrySeconds: [60], disableAfter: 15, timeoutMs: 10_000 };
+  expect(store.transact((tx) => recordAttempts(tx, 1, attempts, terms))).toEqual({ pace: "failing", off: false });
+  const [at, again] = [START + 5, START + 5 + 60_000];
+  expect(
+    rows().map((row) => [row.state, row.attempts, row.leased, row.status, row.response, row.error, row.finishedAt]),
+  ).toEqual([
+    ["delivered", 1, false, 200, "ok", null, at],
+    ["delivered", 1, false, 200, "ok", null, at],
+    ["delivered", 1, false, 200, "fine", null, at],
+    ["retrying", 1, false, 500, "ok", "answered 500", null],
+    ["delivered", 1, false, 200, "ok", null, at],
+    ["retrying", 1, false, null, null, "connection refused", null],
+  ]);
+  expect(rows().map(({ dueAt }) => dueAt)).toEqual([null, null, null, again, null, again]);
+  expect(due(again)).toEqual([1]);
 });
 
 test("leases are given back, one by one or all together", () => {
