@@ -82,6 +82,11 @@ export interface StoreOptions {
 const LARGEST_GROUP = 32;
 /** `enqueue` waits for another process's write in pieces this long, in ms; the event loop turns between them. */
 const BUSY_SLICE_MS = 20;
+/**
+ * Pages in the WAL, of 4 KiB, after which a commit writes them to the database: a page that many commits change, as those
+ * at the ends of indexes are, is then written once for more of them.
+ */
+const CHECKPOINT_PAGES = 4_000;
 /** What a large transaction makes of the WAL beyond this is given back. */
 const LARGEST_WAL_BYTES = 64 * 1024 * 1024;
 /** What SQLite needs to open a database: the index of its write-ahead log. */
@@ -127,6 +132,7 @@ function openDatabase(
     sqlite.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
     sqlite.exec("PRAGMA journal_mode = WAL");
     sqlite.exec("PRAGMA synchronous = FULL");
+    sqlite.exec(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
     sqlite.exec(`PRAGMA journal_size_limit = ${LARGEST_WAL_BYTES}`);
     sqlite.exec("PRAGMA foreign_keys = ON");
     sqlite.exec("PRAGMA cache_size = -32768");
