@@ -28,6 +28,9 @@ export const COLUMN_FILTER: Readonly<Record<TextField, string>> = {
 const scopeToken = (name: string): string => `\ue100${name.toLowerCase().replaceAll(/[^a-z0-9]/g, "")}`;
 const HAS_ATTACHMENT = scopeToken("has attachment");
 
+/** Mailboxes beyond the scope that are excluded instead of asking for those within. */
+const MOST_EXCLUDED = 8;
+
 /** Pages written by one step of a merge. */
 const MERGE_PAGES = 16;
 
@@ -105,8 +108,9 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts
     `SELECT json_group_array(seq / ${MESSAGES_PER_THREAD}) AS threads FROM messages
      WHERE mailbox_id IN (SELECT value FROM json_each(?)) AND date >= ? AND date < ?`,
   );
-  const hasOthers = sqlite.prepare<unknown, [string]>(
-    "SELECT 1 FROM mailboxes WHERE id NOT IN (SELECT value FROM json_each(?)) LIMIT 1",
+  const selectOthers = sqlite.prepare<{ ids: string }, [string]>(
+    `SELECT json_group_array(id) AS ids FROM
+       (SELECT id FROM mailboxes WHERE id NOT IN (SELECT value FROM json_each(?)) LIMIT ${MOST_EXCLUDED + 1})`,
   );
   const prune = sqlite.prepare(
     `DELETE FROM message_index WHERE rowid IN
@@ -128,6 +132,21 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts
   const keepDated = createKeepDated(sqlite);
   const documentsMatching = (expression: string): number[] =>
     JSON.parse(selectDocuments.get(expression)?.documents ?? "[]");
+
+  /**
+   * What is in most documents takes long to look up. Every message lies in a mailbox that there is, so where few lie beyond
+   * the scope, those are excluded.
+   */
+  function reachedExpression(conditions: readonly MessageCondition[], scope: SearchScope): string {
+    if (conditions.some(isChoice)) {
+      const others: string[] = JSON.parse(selectOthers.get(JSON.stringify(scope.mailboxIds))?.ids ?? "[]");
+      if (others.length === 0) return expressionOf(conditions);
+      if (others.length <= MOST_EXCLUDED && others.length < scope.mailboxIds.length) {
+        return `(${expressionOf(conditions)}) NOT ${scopeExpression(others.map(scopeToken))}`;
+      }
+    }
+    return expressionOf(conditions, scopeOf(scope));
+  }
 
   function index(messageSeq: number, { workspaceId, mailboxId }: DocumentScope, document: IndexDocument): void {
     const { subject, body, sender, recipients, files } = document;
@@ -177,9 +196,7 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts
         const found: number[] = JSON.parse(selectByDate.get(mailboxIds, range.since, range.before)?.threads ?? "[]");
         return [...new Set(found)].sort((a, b) => a - b);
       }
-      // What is in every document takes long to look up: every message lies in a mailbox that there is.
-      const isEverywhere = conditions.some(isChoice) && hasOthers.get(JSON.stringify(scope.mailboxIds)) === null;
-      const expression = expressionOf(conditions, ...(isEverywhere ? [] : [scopeOf(scope)]));
+      const expression = reachedExpression(conditions, scope);
       if (!range) return threadsOf(JSON.parse(selectPlaces.get(expression)?.places ?? "[]"));
       const dated = keepDated(documentsMatching(expression), range, JSON.stringify(scope.mailboxIds));
       return threadsOf(dated.map(placeOf));

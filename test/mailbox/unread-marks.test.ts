@@ -118,6 +118,7 @@ test("after more changes than are followed, and more than are remembered", () =>
   }
   // As if by then so much had changed that the first of it is forgotten.
   store.db.$client.run("UPDATE threads SET unread = 1 - unread WHERE seq < 20");
+  store.db.$client.run("DELETE FROM thread_changes");
   store.db.$client.run("UPDATE sqlite_sequence SET seq = seq + 30000 WHERE name = 'thread_changes'");
   addThread(store, ++seq);
   expectAlike(store, marks, IDS, all);
