@@ -5,7 +5,7 @@
  *   BENCH_MESSAGES=1000000 bun run bench search        (100,000 unless it says otherwise)
  */
 import { Database } from "bun:sqlite";
-import { readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemRuntime } from "../../src/runtime.ts";
 import { createFts5Engine } from "../../src/search/fts5.ts";
@@ -13,8 +13,9 @@ import { SEARCH_FOLDER } from "../../src/search/meilisearch/process-state.ts";
 import { parseQuery } from "../../src/search/query.ts";
 import { openStore } from "../../src/store/store.ts";
 import { apiClient } from "../harness/api.ts";
+import { labelledNote, labelledPresent, readLabelled } from "../harness/labelled-mail.ts";
 import { type Place, run, type Served, serve } from "../harness/process.ts";
-import { print, residentMB, settled, timings } from "./figures.ts";
+import { ADDRESS, newPlace, print, residentMB, settled, timings } from "./figures.ts";
 import { wordAt } from "./generator.ts";
 import { PHRASE, seededPlace } from "./seed.ts";
 
@@ -97,16 +98,20 @@ async function printMatches({ place, mailboxId }: Seeded): Promise<void> {
   store.close();
 }
 
-/** Bytes of what can be searched for, as it is written. */
-const textBytes = (sqlite: Database): number =>
-  (
-    sqlite
-      .query(
-        `SELECT sum(octet_length(b.text) + octet_length(m.subject) + octet_length(m."from") + octet_length(m."to")) AS n
-         FROM messages m JOIN message_bodies b ON b.message_seq = m.seq`,
-      )
-      .get() as { n: number }
-  ).n;
+/** Bytes of what can be searched for, as it is written: addresses and names without the JSON around them. */
+function textBytes(sqlite: Database): number {
+  const ofAddresses = (list: string): string =>
+    `(SELECT coalesce(sum(octet_length(value ->> 'email') + coalesce(octet_length(value ->> 'name'), 0)), 0) FROM json_each(${list}))`;
+  const row = sqlite
+    .query(
+      `SELECT sum(octet_length(b.text) + octet_length(m.subject) + ${ofAddresses(`json_array(json(m."from"))`)}
+           + ${ofAddresses(`m."to"`)} + ${ofAddresses("m.cc")})
+         + (SELECT coalesce(sum(octet_length(filename)), 0) FROM attachments) AS n
+       FROM messages m JOIN message_bodies b ON b.message_seq = m.seq`,
+    )
+    .get() as { n: number };
+  return row.n;
+}
 
 const pagesBytes = (sqlite: Database): number =>
   (sqlite.query("SELECT sum(pgsize) AS n FROM dbstat WHERE name LIKE 'message_index%'").get() as { n: number }).n;
@@ -116,8 +121,8 @@ const folderBytes = (folder: string): number =>
     .filter((entry) => entry.isFile())
     .reduce((sum, entry) => sum + statSync(join(entry.parentPath, entry.name)).blocks * 512, 0);
 
-function printDisk(engine: string, bytes: number, text: number): void {
-  const figure = `index of ${engine} for ${MESSAGES} messages, beside their text`;
+function printDisk(engine: string, bytes: number, text: number, mail = `${MESSAGES} messages`): void {
+  const figure = `index of ${engine} for ${mail}, beside their text`;
   print({ figure, value: bytes / 1e6, unit: "MB", floor: text / 1e6, ...ofFts5(figure, "0.5 × the text") });
 }
 
@@ -138,6 +143,25 @@ async function withFts5(seeded: Seeded, sqlite: Database, text: number): Promise
   print({ figure: "resident after searching with fts5", value: residentMB(server.pid), unit: "MB" });
   await server.kill("SIGTERM");
   await printMatches(seeded);
+}
+
+/** What it takes for mail that people wrote, which is longer than what is generated, and says a word again. */
+async function printNatural(): Promise<void> {
+  if (!labelledPresent) return console.error(`mail that people wrote is not measured${labelledNote}`);
+  const { place } = await newPlace("natural");
+  const folder = join(place.data, "mail");
+  mkdirSync(folder);
+  let count = 0;
+  for (const { bytes, isSpam } of readLabelled()) {
+    if (!isSpam) writeFileSync(join(folder, `${count++}.eml`), bytes);
+  }
+  const { exitCode, stderr } = await run(place, ["import", "--mailbox", ADDRESS, folder]);
+  if (exitCode !== 0) throw new Error(stderr);
+  const server = await serve(place);
+  using sqlite = new Database(join(place.data, "mailroom.db"), { readonly: true });
+  await settled(sqlite);
+  await server.kill("SIGTERM");
+  printDisk("fts5", pagesBytes(sqlite), textBytes(sqlite), `${count} messages of people, imported`);
 }
 
 /** A process and those it started. */
@@ -174,6 +198,7 @@ export async function search(): Promise<void> {
   const sqlite = new Database(join(seeded.place.data, "mailroom.db"), { readonly: true });
   const text = textBytes(sqlite);
   await withFts5(seeded, sqlite, text);
+  await printNatural();
   const executable = process.env.MEILISEARCH_BIN;
   if (executable) await withMeilisearch(seeded, text, executable);
   else console.error("MEILISEARCH_BIN names no executable: Meilisearch is not measured");

@@ -69,12 +69,12 @@ function seedMailbox(data: string, mailboxId: string, messages: number): void {
     const snippet = (texts.at(-1) ?? "").slice(0, 200);
     insertThread({
       ...{ seq, id: `thr_seeded${seq}`, mailbox_id: mailboxId, folder: "inbox", unread, starred: 0 },
-      ...{ last_message_at: dateOf(count - 1), has_attachments: 0, message_count: count, next_ordinal: count + 1 },
+      ...{ last_message_at: dateOf(count - 1), has_attachments: 0, message_count: count, next_ordinal: count },
       ...{ received_on: ME.email, subject, subject_key: subject, snippet, counterpart: JSON.stringify(from) },
       participants: JSON.stringify([from, ME]),
     });
     for (const [i, body] of texts.entries()) {
-      const message = seq * MESSAGES_PER_THREAD + i + 1;
+      const message = seq * MESSAGES_PER_THREAD + i;
       const number = made + i;
       insertMessage({
         ...{ seq: message, id: `msg_seeded${number}`, thread_seq: seq, mailbox_id: mailboxId, kind: "received" },
