@@ -4,7 +4,7 @@ import { prepared } from "../store/prepared.ts";
 import { attachments, mailboxes, messageBodies, messages } from "../store/schema.ts";
 import type { Db } from "../store/store.ts";
 import type { DocumentScope } from "./engine.ts";
-import { foldDocument, type IndexDocument } from "./fold.ts";
+import { foldDocument, foldDocumentInTurns, type IndexDocument } from "./fold.ts";
 
 export interface StoredMessage extends DocumentScope {
   /** messages.seq */
@@ -14,6 +14,8 @@ export interface StoredMessage extends DocumentScope {
   hasAttachments: boolean;
   /** Folds when it is asked for: that costs more than reading. */
   fold(): IndexDocument;
+  /** The same, with a `turn` of others after each piece of a long text. */
+  foldInTurns(turn: () => Promise<void>): Promise<IndexDocument>;
   /** The same of how its texts begin: for what is looked at in passing, and must not cost what the oddest mail does. */
   foldBeginning(): IndexDocument;
 }
@@ -65,9 +67,11 @@ function withFiles(db: Db, rows: readonly Row[]): StoredMessage[] {
   for (const { messageSeq, filename } of statements(db).files.all({ seqs })) filenames.get(messageSeq)?.push(filename);
   return rows.map(({ seq, workspaceId, mailboxId, date, hasAttachments, from, subject, text, to, cc }) => {
     const files = filenames.get(seq) ?? [];
+    const whole = { subject, text, from: [from], to, cc, filenames: files };
     return {
       ...{ seq, workspaceId, mailboxId, date, hasAttachments },
-      fold: () => foldDocument({ subject, text, from: [from], to, cc, filenames: files }),
+      fold: () => foldDocument(whole),
+      foldInTurns: (turn) => foldDocumentInTurns(whole, turn),
       foldBeginning: () =>
         foldDocument({
           ...{ subject: subject.slice(0, BEGINNING), text: text.slice(0, BEGINNING), from: [from] },

@@ -1,6 +1,14 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { fold, foldAddress, foldAddresses, foldDocument } from "../../src/search/fold.ts";
+import {
+  fold,
+  foldAddress,
+  foldAddresses,
+  foldDocument,
+  foldDocumentInTurns,
+  foldInTurns,
+  LONGEST_BODY,
+} from "../../src/search/fold.ts";
 
 /** Any string of UTF-16 code units, lone surrogates and controls included, and strings of what folding treats apart. */
 const anyText = fc.oneof(
@@ -118,4 +126,33 @@ test("what one message costs the index is bounded", () => {
   expect(
     foldDocument({ subject: "", text: "漢".repeat(500_000), from: [], to: [], cc: [], filenames: [] }).body.length,
   ).toBe(399_999);
+});
+
+describe("in turns", () => {
+  test("a text folds to the same, whatever is folded at once", async () => {
+    const spaced = fc
+      .array(fc.tuple(anyText, fc.constantFrom(" ", "\n", "", "漢", "\u0301")))
+      .map((pairs) => pairs.join(""));
+    await fc.assert(
+      fc.asyncProperty(fc.oneof(anyText, spaced), fc.integer({ min: 1, max: 40 }), async (text, piece) => {
+        expect(await foldInTurns(text, async () => {}, piece)).toBe(fold(text));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  const texts: [string, string][] = [
+    ["Latin", "The quarterly budget of Zürich, and what it costs.\n"],
+    ["Chinese without a space", "会议记录请准时参加明天下午三点"],
+  ];
+  test.each(texts)("the longest document gives others their turn: %s", async (_, line) => {
+    const message = {
+      ...{ subject: "S", from: [{ email: "a@b.example" }], to: [], cc: [], filenames: ["f.pdf"] },
+      text: line.repeat(Math.ceil((LONGEST_BODY + 50_000) / line.length)),
+    };
+    let turns = 0;
+    const folded = await foldDocumentInTurns(message, async () => void turns++);
+    expect(folded).toEqual(foldDocument(message));
+    expect(turns).toBe(31);
+  });
 });

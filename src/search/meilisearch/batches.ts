@@ -67,8 +67,8 @@ async function addDocuments(
 ): Promise<number> {
   let characters = 0;
   let ofTurn = 0;
-  for (const { fold, ...message } of messages) {
-    const document = documentOf({ ...message, document: fold() });
+  for (const { foldInTurns, ...message } of messages) {
+    const document = documentOf({ ...message, document: await foldInTurns(turn) });
     documents.push(document);
     const own = Object.values(document).reduce<number>((sum, field) => sum + `${field}`.length, 0);
     characters += own;
