@@ -313,7 +313,7 @@ export const parameter = {
     oneOf(SEARCH_ORDERS, {
       default: "newest",
       description:
-        "relevance puts the conversations that answer the words of q best before the others, which stay newest first; of a great many matches, some hundreds or thousands are ranked. Without words in q it is newest",
+        "relevance puts the conversations that answer the words of q best first, at most a thousand of them, before the others, which stay newest first. Without words in q it is newest",
     }),
   ),
   cursor: t.Optional(t.String({ description: "nextCursor of the previous page, with the filters that made it" })),
