@@ -223,6 +223,9 @@ export function testContract(open: OpenSeeded, { runs }: { runs: number }): void
       { thread: "answered", subject: "elm", text: long, date: day("2025-01-01") },
       { thread: "answered", text: `${long} elm ${long}`, date: day("2025-02-01") },
       { thread: "asked", text: `elm ${long}`, date: day("2025-02-01") },
+      { thread: "inside", text: `silver lime ${long}` },
+      { thread: "titled", subject: "Silver lime", text: long },
+      { thread: "reversed", subject: "Lime, silver" },
       { thread: "excluded", subject: "fir", text: "cone" },
       { thread: "excluded", text: `fir ${long} ${long}` },
       { thread: "kept", text: "fir" },
@@ -232,6 +235,7 @@ export function testContract(open: OpenSeeded, { runs }: { runs: number }): void
       ["maple", ["subject", "sender", "recipient", "text", "file"]],
       ["maple -pdf", ["subject", "sender", "recipient", "text"]],
       ["oak birch", ["both", "apart"]],
+      ['"silver lime"', ["titled", "inside"]],
       // A conversation by its best message, if that satisfies the query.
       ["elm", ["answered", "asked"]],
       ["elm -cone after:2025-01-15", ["asked", "answered"]],
