@@ -208,11 +208,12 @@ export function createLimits({ options, local }: LimitsParts): Limits {
   /** spec: Limits, Warm-up daily ceiling. @throws AppError rate_limited */
   function requireWarmup(db: Db, attempt: Attempt, verifiedAt: number, now: number): void {
     const ceilings = options.get("sending.warmup");
-    const outside = countOutside(attempt);
-    if (ceilings === "off" || outside === 0) return;
+    if (ceilings === "off") return;
     const { day, today } = warmupDay(verifiedAt, now);
     const ceiling = ceilings[day];
     if (ceiling === undefined) return;
+    const outside = countOutside(attempt);
+    if (outside === 0) return;
     const { domain } = splitAddress(attempt.from);
     const total = sentOutside(db, domain, today);
     if (total + outside <= ceiling) return;
