@@ -57,7 +57,9 @@ function readKey({ privateKey, algorithm, selector }: SigningKey): KeyObject {
     if (keysRead.size >= MOST_KEYS_READ) keysRead.clear();
     keysRead.set(privateKey, key);
   }
-  if (key.asymmetricKeyType !== algorithm) throw new Error(`The DKIM key ${selector} is no ${algorithm} key`);
+  if (key.asymmetricKeyType !== algorithm) {
+    throw Object.assign(new Error(`The DKIM key ${selector} is no ${algorithm} key`), { code: "EINVALIDTYPE" });
+  }
   return key;
 }
 

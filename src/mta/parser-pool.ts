@@ -115,7 +115,10 @@ export interface ParserPoolParts {
 }
 
 /** What the pool asks of a worker. */
-export type ParserWorker = Pick<Worker, "addEventListener" | "postMessage" | "terminate"> & { unref(): void };
+export type ParserWorker = Pick<Worker, "addEventListener" | "postMessage" | "terminate"> & {
+  ref(): void;
+  unref(): void;
+};
 export type StartWorker = (script: string) => ParserWorker;
 
 /** For one message; the slowest of honest ones take a tenth of it. */
@@ -167,7 +170,7 @@ export function createParserPool({
   mostInHand = MOST_IN_HAND,
   // In the single executable the worker's file lies beside the main one (entry naming [name]), hence the same address.
   script = new URL("./parser-worker.ts", import.meta.url).href,
-  // Bun's; a browser's, whose types have precedence, has no `unref`.
+  // Bun's; a browser's, whose types have precedence, has neither `ref` nor `unref`.
   startWorker = (script) => new Worker(script) as Worker & ParserWorker,
 }: ParserPoolParts): ParserPool {
   const lanes = new Set<Lane>();
@@ -200,6 +203,8 @@ export function createParserPool({
 
   function run(task: Task, lane: Lane): void {
     lane.inHand.set(task.id, task);
+    // Where nothing else keeps the process, as in a command, Bun would turn its event loop without a pause meanwhile.
+    lane.worker.ref();
     task.cancelDeadline = runtime.setTimer(() => fail(lane, `took longer than ${DEADLINE_MS / 1000} s`), DEADLINE_MS);
     lane.worker.postMessage({ ...task.job, id: task.id } satisfies ToWorker);
   }
@@ -236,6 +241,7 @@ export function createParserPool({
     const task = lane.inHand.get(reply.id);
     if (!task) return;
     lane.inHand.delete(reply.id);
+    if (lane.inHand.size === 0) lane.worker.unref();
     unpark(task);
     task.cancelDeadline?.();
     if ("result" in reply) task.resolve(reply.result);

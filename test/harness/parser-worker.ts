@@ -52,6 +52,7 @@ export function shareWorker(script: string): ParserWorker {
   setImmediate(() => say(pool, { ready: true }));
   return {
     addEventListener: pool.addEventListener.bind(pool),
+    ref: () => {},
     unref: () => {},
     postMessage(message: ToWorker) {
       if (!("id" in message)) return worker.postMessage(message);

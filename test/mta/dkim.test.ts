@@ -115,5 +115,7 @@ test("without keys there is none", async () => {
 test("a key that does not work and a message without From are errors", async () => {
   const broken = keys.map((key) => ({ ...key, privateKey: "none" }));
   await expect(sign(Buffer.from(MESSAGE), broken, START)).rejects.toThrow();
+  const swapped = keys.map((key, i) => ({ ...key, privateKey: keys[1 - i]?.privateKey ?? "" }));
+  await expect(sign(Buffer.from(MESSAGE), swapped, START)).rejects.toThrow("is no rsa key");
   await expect(sign(Buffer.from(MESSAGE.replace(/^From:.*\r\n/, "")), keys, START)).rejects.toThrow("From");
 });

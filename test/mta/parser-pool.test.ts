@@ -6,7 +6,7 @@ import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { sign } from "../../src/mta/dkim.ts";
 import { createDnsCache } from "../../src/mta/dns-cache.ts";
 import { composeLetter } from "../../src/mta/letter.ts";
-import { createParserPool, type ParserPool, UnparseableError } from "../../src/mta/parser-pool.ts";
+import { createParserPool, type ParserPool, type StartWorker, UnparseableError } from "../../src/mta/parser-pool.ts";
 import type { DnsResolver } from "../../src/runtime.ts";
 import { makeDkimKeys } from "../../src/settings/domains.ts";
 import { openBlobs } from "../../src/store/blobs.ts";
@@ -31,9 +31,10 @@ interface Given {
   script?: string;
   workers?: number;
   dns?: DnsResolver;
+  startWorker?: StartWorker;
 }
 
-function openPool({ script, workers = 1, dns }: Given = {}) {
+function openPool({ script, workers = 1, dns, startWorker = shareWorker }: Given = {}) {
   const runtime = fakeRuntime(dns && { dns });
   const { log, lines } = testLog(runtime);
   const blobFolder = temporaryFolder();
@@ -51,7 +52,7 @@ function openPool({ script, workers = 1, dns }: Given = {}) {
     runtime,
     log,
     workers,
-    ...(script === undefined ? { startWorker: shareWorker } : { script }),
+    ...(script === undefined ? { startWorker } : { script }),
   });
   pools.push(pool);
   const said = (message: string) => lines.filter((line) => line.message === message);
@@ -105,6 +106,24 @@ test("a signing key that does not work is not the message's fault", async () => 
   const error = await pool.prepareOutbound(bytesOf(mail("one")), { keys, signedAt: 0 }).catch((error) => error);
   expect(error).toBeInstanceOf(Error);
   expect(error).not.toBeInstanceOf(UnparseableError);
+});
+
+test("the process is kept for work that a worker has in hand, and no longer", async () => {
+  let kept = false;
+  const startWorker: StartWorker = (script) => ({
+    ...shareWorker(script),
+    ref: () => {
+      kept = true;
+    },
+    unref: () => {
+      kept = false;
+    },
+  });
+  const { prepare } = openPool({ startWorker });
+  const both = [prepare(mail("one")), prepare(mail("two"))];
+  expect(kept).toBe(true);
+  await Promise.all(both);
+  expect(kept).toBe(false);
 });
 
 test("starts workers when there is work, and no more than told", async () => {
