@@ -17,8 +17,8 @@ import { fakeRuntime } from "../harness/runtime.ts";
 import { until } from "../harness/until.ts";
 
 const CONNECTIONS = 4;
-/** Time enough for a kill to come in the middle. */
-const FILES = 120;
+/** Time enough for a kill to come in the middle, although who kills may have to wait for a core. */
+const FILES = 1_200;
 
 interface Page {
   threads: { id: string }[];

@@ -6,8 +6,10 @@ import {
   existsSync,
   mkdirSync,
   readFileSync,
+  statSync,
   symlinkSync,
   unlinkSync,
+  utimesSync,
   writeFileSync,
 } from "node:fs";
 import { arch } from "node:os";
@@ -34,6 +36,9 @@ async function clone(): Promise<string> {
     mkdirSync(dirname(join(folder, file)), { recursive: true });
     cpSync(join(ROOT, file), join(folder, file));
   }
+  // As old as it is, and not newer than what is installed: nothing is installed again.
+  const lock = "package-lock.json";
+  utimesSync(join(folder, lock), new Date(0), statSync(join(ROOT, lock)).mtime);
   const author = ["-c", "user.name=A", "-c", "user.email=a@example.test"];
   await told(folder, "git", "init", "--quiet");
   // As a link it is no folder, which is what .gitignore has.
