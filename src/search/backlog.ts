@@ -9,6 +9,7 @@ import type { Job } from "../scheduler.ts";
 import { prepared } from "../store/prepared.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import type { SearchEngine } from "./engine.ts";
+import type { IndexDocument } from "./fold.ts";
 import { readStoredBefore } from "./stored.ts";
 
 interface Backlog {
@@ -41,19 +42,38 @@ export function endBacklog(tx: Tx): void {
   statements(tx).end.run();
 }
 
-/** Indexes the newest `limit` of what is lacking; false when nothing is. */
+/** Messages read at once, and characters of their words from which a portion has no more, whatever its `limit`. */
+const SLICE = 10;
+const CHARACTERS_OF_A_PORTION = 400_000;
+
+const charactersOf = (document: IndexDocument): number =>
+  Object.values(document).reduce((sum: number, field: string) => sum + field.length, 0);
+
+/** Indexes the newest `limit` of what is lacking, or fewer if they are long; false when nothing is. */
 function takeIn(tx: Tx, engine: Pick<SearchEngine, "rewrite">, limit: number): boolean {
   const backlog = statements(tx).read.get();
   if (!backlog) return false;
-  const portion = readStoredBefore(tx, backlog.belowSeq, limit);
-  for (const { seq, workspaceId, mailboxId, fold } of portion) {
-    engine.rewrite(tx, seq, { workspaceId, mailboxId }, fold());
+  let { belowSeq } = backlog;
+  let [taken, characters, more] = [0, 0, true];
+  while (more && taken < limit && characters < CHARACTERS_OF_A_PORTION) {
+    const slice = readStoredBefore(tx, belowSeq, SLICE);
+    more = slice.length === SLICE;
+    for (const { seq, workspaceId, mailboxId, fold } of slice) {
+      if (taken === limit || characters >= CHARACTERS_OF_A_PORTION) {
+        more = true;
+        break;
+      }
+      const document = fold();
+      engine.rewrite(tx, seq, { workspaceId, mailboxId }, document);
+      characters += charactersOf(document);
+      belowSeq = seq;
+      taken++;
+    }
   }
-  const last = portion.at(-1);
-  if (last === undefined || portion.length < limit) endBacklog(tx);
   // There is a message at least: of those counted, some may be deleted, and others were not there to be counted.
-  else statements(tx).advance.run(last.seq, Math.max(1, backlog.messages - portion.length));
-  return last !== undefined && portion.length === limit;
+  if (more) statements(tx).advance.run(belowSeq, Math.max(1, backlog.messages - taken));
+  else endBacklog(tx);
+  return more;
 }
 
 /** How long the event loop may wait for a portion, ms, and how many messages it has: of the first, at least, at most. */

@@ -168,6 +168,16 @@ test("it stands back while much is written, and takes little at a time where tha
   expect(countBacklog(other.db)).toBe(0);
 });
 
+test("of long messages it takes few at a time from the first", async () => {
+  const long = Array.from({ length: 12 }, (_, n) => ({ thread: `t${n}`, text: `word${n} `.repeat(15_000) }));
+  const { folder, entries } = folderBefore(long);
+  const { store, step, finish, entries: made } = opened(folder);
+  expect(await step()).not.toBeNull();
+  expect(countBacklog(store.db)).toBeWithin(6, 10);
+  await finish();
+  expect(made()).toEqual(entries);
+});
+
 test("who asks how searches fare is told how many are to go", async () => {
   const runtime = fakeRuntime();
   const { store, finish } = opened(folderBefore(MAIL).folder, runtime);
