@@ -144,7 +144,8 @@ export function createListing({
     found: readonly number[],
     isLoose: boolean,
   ): Promise<Position[]> {
-    const ranked = (await engine.rank?.(query, scope, found, isLoose)) ?? (isLoose ? [] : rankHits(query, found));
+    const ranked =
+      (await engine.rank?.(query, scope, found, isLoose)) ?? (isLoose ? [] : rankHits(query, scope, found));
     const isFound = membershipOf(found);
     const first = ranked
       .filter(({ thread }) => isFound(thread))

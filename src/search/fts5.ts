@@ -5,8 +5,9 @@
  * Everything that reaches FTS5 is folded and quoted, so no text can be query syntax. The column `scope` holds a token
  * each for mailbox and workspace, which folded text cannot contain: access is a condition of the full-text query itself.
  */
+import { prepared } from "../store/prepared.ts";
 import { MESSAGES_PER_THREAD } from "../store/schema.ts";
-import type { Store } from "../store/store.ts";
+import type { Db, Store } from "../store/store.ts";
 import { beginBacklog, endBacklog } from "./backlog.ts";
 import { createKeepDated, type TimeRange } from "./dated-hits.ts";
 import { documentNumberOf, messageOf, messageSql, placeOf, placeSql, threadSql, threadsOf } from "./document-number.ts";
@@ -49,8 +50,22 @@ export function scopeOf({ mailboxIds, workspaceId }: SearchScope): string {
   return scopeExpression(ids.map(scopeToken));
 }
 
+const othersOf = prepared(({ $client: client }) =>
+  client.prepare<{ ids: string }, [string]>(
+    `SELECT json_group_array(id) AS ids FROM
+       (SELECT id FROM mailboxes WHERE id NOT IN (SELECT value FROM json_each(?)) LIMIT ${MOST_EXCLUDED + 1})`,
+  ),
+);
+
+/** Mailboxes beyond the scope, one more than are excluded at most. */
+const beyond = (db: Db, { mailboxIds }: SearchScope): string[] =>
+  JSON.parse(othersOf(db).get(JSON.stringify(mailboxIds))?.ids ?? "[]");
+
+/** Whether no mailbox lies outside the scope. */
+export const isEverywhere = (db: Db, scope: SearchScope): boolean => beyond(db, scope).length === 0;
+
 /** Of some of the documents: not by excluding others alone. */
-const isChoice = (condition: MessageCondition): boolean =>
+export const isChoice = (condition: MessageCondition): boolean =>
   (condition.kind === "text" || condition.kind === "attachment") && !condition.negated;
 
 /** What FTS5 is asked: `wanted` and the conditions, of which one or more is a choice, for NOT to take from. */
@@ -108,10 +123,6 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts
     `SELECT json_group_array(seq / ${MESSAGES_PER_THREAD}) AS threads FROM messages
      WHERE mailbox_id IN (SELECT value FROM json_each(?)) AND date >= ? AND date < ?`,
   );
-  const selectOthers = sqlite.prepare<{ ids: string }, [string]>(
-    `SELECT json_group_array(id) AS ids FROM
-       (SELECT id FROM mailboxes WHERE id NOT IN (SELECT value FROM json_each(?)) LIMIT ${MOST_EXCLUDED + 1})`,
-  );
   const prune = sqlite.prepare(
     `DELETE FROM message_index WHERE rowid IN
        (SELECT id FROM message_index_docsize WHERE ${messageSql("id")} NOT IN (SELECT seq FROM messages))`,
@@ -139,7 +150,7 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts
    */
   function reachedExpression(conditions: readonly MessageCondition[], scope: SearchScope): string {
     if (conditions.some(isChoice)) {
-      const others: string[] = JSON.parse(selectOthers.get(JSON.stringify(scope.mailboxIds))?.ids ?? "[]");
+      const others = beyond(store.db, scope);
       if (others.length === 0) return expressionOf(conditions);
       if (others.length <= MOST_EXCLUDED && others.length < scope.mailboxIds.length) {
         return `(${expressionOf(conditions)}) NOT ${scopeExpression(others.map(scopeToken))}`;

@@ -141,7 +141,7 @@ export function seedIndex(
     await ready();
     const query = parseQuery(q);
     const found = await engine.match(query, scope);
-    const order = (await engine.rank?.(query, scope, found, false)) ?? createRanking(store)(query, found);
+    const order = (await engine.rank?.(query, scope, found, false)) ?? createRanking(store)(query, scope, found);
     const names = new Map([...seqs].map(([name, seq]) => [seq, name]));
     return order.toSorted((a, b) => b.score - a.score).map(({ thread }) => names.get(thread) ?? `unknown ${thread}`);
   }
