@@ -147,13 +147,12 @@ export function createListing({
     const ranked =
       (await engine.rank?.(query, scope, found, isLoose)) ?? (isLoose ? [] : rankHits(query, scope, found));
     const isFound = membershipOf(found);
-    const first = ranked
-      .filter(({ thread }) => isFound(thread))
-      .sort((a, b) => b.score - a.score || b.thread - a.thread)
-      .slice(0, MOST_FIRST);
-    const scores = new Map(first.map(({ thread, score }) => [thread, score]));
+    const scores = new Map(
+      ranked.filter(({ thread }) => isFound(thread)).map(({ thread, score }) => [thread, score] as const),
+    );
     return selectAmong(db, [...scores.keys()], new Set(mailboxes.keys()), selection)
       .sort((a, b) => (scores.get(b.seq) ?? 0) - (scores.get(a.seq) ?? 0))
+      .slice(0, MOST_FIRST)
       .map(({ at, seq }, place) => ({ at, seq, place }));
   }
 

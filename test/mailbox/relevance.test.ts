@@ -231,6 +231,14 @@ describe.each([40, 1_200])("of %i conversations found", (count) => {
     expect(subjectsOf(await asked({ limit: 2 }))).toEqual(["1", String(count)]);
   });
 
+  test("the best of a folder stand first, though more that lie elsewhere are better", async () => {
+    const { store, told, asked, newest } = await crowd(count);
+    store.db.$client.run("UPDATE threads SET folder = 'archive' WHERE seq IN (4, 9, 11)");
+    const last = [9, 4, 11];
+    told.ranked = [...newest.filter((n) => !last.includes(n)), ...last].map((thread, i) => ({ thread, score: -i }));
+    expect(subjectsOf(await asked({ folder: "archive" }))).toEqual(last.map(String));
+  });
+
   test("an engine that names what was not found, or is not reached, puts nothing into the list", async () => {
     const { told, asked, world } = await crowd(count);
     const other = world.workspace("Other", "other.test");
