@@ -87,7 +87,7 @@ const YIELD_MS = 1_000;
 
 /** The job that catches up. The first portion is done as the server starts: a small mailbox is complete by then. */
 export function createBacklogJob(
-  store: Pick<Store, "db" | "onCommit" | "transact">,
+  store: Pick<Store, "db" | "onCommit" | "enqueue">,
   engine: Pick<SearchEngine, "rewrite" | "maintain">,
   runtime: Pick<Runtime, "now">,
 ): Job {
@@ -99,10 +99,11 @@ export function createBacklogJob(
   });
   return {
     name: "search-backlog",
-    runDue(now) {
+    async runDue(now) {
       if (countBacklog(store.db) === 0) return null;
       const works = committed;
-      const more = store.transact((tx) => takeIn(tx, engine, room));
+      // The event loop turns while another process writes.
+      const more = await store.enqueue((tx) => takeIn(tx, engine, room));
       // So many small portions would have FTS5 merge them all at once.
       engine.maintain();
       const took = runtime.now() - now;

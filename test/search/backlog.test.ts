@@ -2,6 +2,7 @@
  * The index after an upgrade that began it anew: as it would be if all mail had just been filed, whatever happens while the
  * server takes in what is stored, and nothing is kept from being found for longer than it must.
  */
+import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -146,15 +147,15 @@ test("it stands back while much is written, and takes little at a time where tha
 
   const slow = fakeRuntime();
   const { store: other, step: slowly } = opened(folderBefore(MAIL).folder, slow);
-  const transact = other.transact;
+  const enqueue = other.enqueue;
   // Each turn takes a second.
   const job = createBacklogJob(
     {
       db: other.db,
       onCommit: other.onCommit,
-      transact(work) {
+      enqueue(work) {
         slow.advanceTo(slow.now() + 1_000);
-        return transact(work);
+        return enqueue(work);
       },
     },
     createFts5Engine(other),
@@ -166,6 +167,19 @@ test("it stands back while much is written, and takes little at a time where tha
   expect(before - countBacklog(other.db)).toBe(4);
   while ((await slowly()) !== null);
   expect(countBacklog(other.db)).toBe(0);
+});
+
+test("while another process writes it waits its turn, and keeps nothing else waiting", async () => {
+  const { folder } = folderBefore(MAIL.slice(0, 30));
+  const { store, step } = opened(folder);
+  const other = new Database(join(folder, "mailroom.db"));
+  other.run("BEGIN IMMEDIATE");
+  const stepped = step();
+  // Comes about only if the event loop turns.
+  setImmediate(() => other.run("COMMIT"));
+  expect(await stepped).toBeNull();
+  expect(countBacklog(store.db)).toBe(0);
+  other.close();
 });
 
 test("of long messages it takes few at a time from the first", async () => {
