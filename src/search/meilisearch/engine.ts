@@ -23,7 +23,7 @@ export interface MeilisearchEngineParts {
 /** For one answer, ms: then another engine gives it. */
 const ANSWER_MS = 1_500;
 /** Messages that are asked for in the order of relevance: each costs the server some 30 µs, ten times what finding it does. */
-const MOST_RANKED = 500;
+const MOST_RANKED = 250;
 /** Conversations that it is told to look in; of more it ranks all that the query finds. */
 const MOST_NAMED = 1_000;
 /** Messages that are looked through for the words they were found by. */
