@@ -9,10 +9,12 @@ import { encode as encodeQuotedPrintable, wrap as wrapQuotedPrintable } from "no
 /** Header and body of `node`, lines ended by CRLF where its content has them so. Content is text or octets. */
 export function bytesOfNode(node: MimeNode): Buffer {
   const pieces = [...piecesOf(node)].map((piece) => (typeof piece === "string" ? Buffer.from(piece) : piece));
-  if (pieces.findLast(({ length }) => length > 0)?.at(-1) !== LF) pieces.push(Buffer.from("\r\n"));
+  const last = pieces.findLast(({ length }) => length > 0)?.at(-1);
+  if (last !== LF) pieces.push(Buffer.from(last === CR ? "\n" : "\r\n"));
   return Buffer.concat(pieces);
 }
 
+const CR = 0x0d;
 const LF = 0x0a;
 
 function* piecesOf(node: MimeNode): Generator<string | Buffer> {

@@ -23,6 +23,7 @@ const LINE = fc.oneof(
 const TEXT = fc.array(LINE, { maxLength: 12 }).map((lines) => lines.join("\n"));
 const OCTETS = fc.oneof(
   fc.uint8Array({ maxLength: 300 }),
+  fc.constantFrom(...["a\r", "a\n", "a\r\n", "\r", "\n"].map((text) => new Uint8Array(Buffer.from(text)))),
   fc.constantFrom(...[56, 57, 58, 57_000, 57_001, 114_000, 200_003].map((length) => new Uint8Array(length).fill(0xfe))),
 );
 
