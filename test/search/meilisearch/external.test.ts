@@ -9,6 +9,7 @@ import { temporaryFolder } from "../../harness/folder.ts";
 import { letter, mailer } from "../../harness/mail.ts";
 import { hasMeilisearch, startMeilisearch, WITHOUT_MEILISEARCH } from "../../harness/meilisearch.ts";
 import { type Served, serve, settle } from "../../harness/process.ts";
+import { until as untilSo } from "../../harness/until.ts";
 
 setDefaultTimeout(300_000);
 
@@ -46,11 +47,11 @@ async function subjectsOf(served: Served, { apiKey }: Home, q: string): Promise<
 
 /** Asks until the health page says so. */
 async function until(served: Served, search: RegExp): Promise<void> {
-  for (;;) {
+  await untilSo(async () => {
     const answer = await fetch(`${served.http}/healthz`);
     if (answer.status !== 200) throw new Error(`the health page answers ${answer.status}`);
-    if (search.test(((await answer.json()) as { search: string }).search)) return;
-  }
+    return search.test(((await answer.json()) as { search: string }).search);
+  });
 }
 
 test("what is told survives kill -9", async () => {

@@ -11,6 +11,7 @@ import { type KeptState, readProcessState } from "../../../src/search/meilisearc
 import { temporaryFolder } from "../../harness/folder.ts";
 import { type Served, serve, settle } from "../../harness/process.ts";
 import { fakeRuntime } from "../../harness/runtime.ts";
+import { until as untilSo } from "../../harness/until.ts";
 import { argumentsOf, isAlive, makeStandIn, supervise } from "./stand-in.ts";
 
 const REAL = process.env.MEILISEARCH_BIN;
@@ -22,11 +23,13 @@ async function until(
   data: string,
   isSo: (state: KeptState | undefined) => boolean,
 ): Promise<KeptState> {
-  for (;;) {
-    const state = readProcessState(data);
-    if (isSo(state)) return state ?? { state: "off", restarts: 0 };
+  let state: KeptState | undefined;
+  await untilSo(async () => {
     await fetch(`${served.http}/healthz`);
-  }
+    state = readProcessState(data);
+    return isSo(state);
+  });
+  return state ?? { state: "off", restarts: 0 };
 }
 
 const isRunning = (state?: KeptState): boolean => state?.state === "running";
@@ -59,7 +62,7 @@ function journey(executable: () => string): void {
     ]);
 
     await served.kill("SIGKILL");
-    while (isAlive(first.pid)) await fetch(`${url}/health`).catch(() => {});
+    await untilSo(() => !isAlive(first.pid));
     served = await serve({ data });
     const second = await until(served, data, (state) => isRunning(state) && state?.pid !== first.pid);
     expect(second.place?.key).not.toBe(key);
@@ -92,12 +95,11 @@ describe.skipIf(REAL === undefined)(`the real server${noReal}`, () => {
     const rates = { "api.ipRequestsPerMinute": "1000000", "api.keyRequestsPerMinute": "1000000" };
     settle({ data }, { "search.engine": "meilisearch", "search.meilisearchPath": executable, ...rates });
     const served = await serve({ data }, "--demo");
-    const answering = async (who: RegExp): Promise<void> => {
-      for (;;) {
+    const answering = (who: RegExp): Promise<void> =>
+      untilSo(async () => {
         const { search } = (await (await fetch(`${served.http}/healthz`)).json()) as { search: string };
-        if (who.test(search)) return;
-      }
-    };
+        return who.test(search);
+      });
     const [apiKey] = /mr_\w+/.exec(served.stderr()) ?? [];
     const found = async (): Promise<number> => {
       const headers = { authorization: `Bearer ${apiKey}` };

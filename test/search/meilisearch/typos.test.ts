@@ -8,6 +8,7 @@ import { temporaryFolder } from "../../harness/folder.ts";
 import { letter, mailer } from "../../harness/mail.ts";
 import { hasMeilisearch, startMeilisearch, WITHOUT_MEILISEARCH } from "../../harness/meilisearch.ts";
 import { runJson, serve, settle } from "../../harness/process.ts";
+import { until } from "../../harness/until.ts";
 
 setDefaultTimeout(300_000);
 
@@ -31,10 +32,10 @@ describe(`typos${WITHOUT_MEILISEARCH}`, () => {
       await sender.send({ from: "c@remote.example", to: "ada@acme.test" }, letter({ to: "ada@acme.test", ...mail }));
     }
     sender.close();
-    for (;;) {
+    await until(async () => {
       const health = (await (await fetch(`${served.http}/healthz`)).json()) as { search: string };
-      if (health.search === "meilisearch") break;
-    }
+      return health.search === "meilisearch";
+    });
 
     const found = (await api.get<object>("/search?q=quartely%20budget")).body;
     expect(found).toMatchObject({
