@@ -144,11 +144,14 @@ export function createListing({
     found: readonly number[],
     isLoose: boolean,
   ): Promise<Position[]> {
+    // How many are judged is bounded: they are to be ones that the list can have.
+    const judged = selection.unread ? found.filter(isUnreadIn([...mailboxes.keys()], selection)) : found;
+    if (judged.length === 0) return [];
     const ranked =
-      (await engine.rank?.(query, scope, found, isLoose)) ?? (isLoose ? [] : rankHits(query, scope, found));
-    const isFound = membershipOf(found);
+      (await engine.rank?.(query, scope, judged, isLoose)) ?? (isLoose ? [] : rankHits(query, scope, judged));
+    const isJudged = membershipOf(judged);
     const scores = new Map(
-      ranked.filter(({ thread }) => isFound(thread)).map(({ thread, score }) => [thread, score] as const),
+      ranked.filter(({ thread }) => isJudged(thread)).map(({ thread, score }) => [thread, score] as const),
     );
     return selectAmong(db, [...scores.keys()], new Set(mailboxes.keys()), selection)
       .sort((a, b) => (scores.get(b.seq) ?? 0) - (scores.get(a.seq) ?? 0))
@@ -182,8 +185,7 @@ export function createListing({
     const isExcluded = tests.length === 0 ? undefined : (seq: number) => tests.some((test) => test(seq));
     const all = intersectionOf(sets);
     const members = isExcluded ? all?.filter((seq) => !isExcluded(seq)) : all;
-    const isRanked = sort === "relevance" && members !== undefined && members.length > 0;
-    const best = isRanked ? await bestOf(asked, scope, members, loose !== undefined) : [];
+    const best = sort === "relevance" && members ? await bestOf(asked, scope, members, loose !== undefined) : [];
     return { members, isExcluded, best, loose };
   }
 

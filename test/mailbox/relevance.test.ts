@@ -173,14 +173,17 @@ async function crowd(count: number) {
        SELECT n FROM numbers)`,
   );
   const all = Array.from({ length: count }, (_, i) => i + 1);
-  const told: { ranked: Ranked[] | undefined; asked: boolean[] } = { ranked: [], asked: [] };
+  const told: { ranked: Ranked[] | undefined; asked: boolean[]; judged: readonly number[] } = {
+    ...{ ranked: [], asked: [], judged: [] },
+  };
   const { search } = createListing({
     store,
     engine: {
       match: ({ message: [condition] }) => (condition?.kind === "text" && condition.text === "typo" ? [] : all),
       matchLoosely: async () => ({ threads: all, wordsIn: async () => ["word"] }),
-      rank: async (_query, _scope, _found, isLoose) => {
+      rank: async (_query, _scope, found, isLoose) => {
         told.asked.push(isLoose);
+        told.judged = found;
         return told.ranked;
       },
     },
@@ -237,6 +240,15 @@ describe.each([40, 1_200])("of %i conversations found", (count) => {
     const last = [9, 4, 11];
     told.ranked = [...newest.filter((n) => !last.includes(n)), ...last].map((thread, i) => ({ thread, score: -i }));
     expect(subjectsOf(await asked({ folder: "archive" }))).toEqual(last.map(String));
+  });
+
+  test("of the unread ones, those alone are judged", async () => {
+    const { told, asked } = await crowd(count);
+    const odd = Array.from({ length: count / 2 }, (_, i) => 2 * i + 1);
+    for (const filters of [{ unread: true }, { q: "word is:unread" }]) {
+      await asked(filters);
+      expect(told.judged).toEqual(odd);
+    }
   });
 
   test("an engine that names what was not found, or is not reached, puts nothing into the list", async () => {
