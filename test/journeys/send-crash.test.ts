@@ -10,11 +10,13 @@ import { startDnsServer } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { run, runJson, serve, settle } from "../harness/process.ts";
 import { startRemoteMx } from "../harness/remote-mx.ts";
+import { until } from "../harness/until.ts";
 
 const ROUNDS = 3;
 const LANES = 8;
 /** Transactions that may be under way at once: what a crash can interrupt between the remote's word and our record. */
 const CONNECTIONS = 5;
+const DELIVERED = "SELECT count(*) AS n FROM queue_entries WHERE state = 'delivered'";
 
 test("kill -9 while sending: each accepted message arrives, and those recorded as delivered only once", async () => {
   const remote = await startRemoteMx();
@@ -87,13 +89,15 @@ test("kill -9 while sending: each accepted message arrives, and those recorded a
   };
   // Whatever was stored, acknowledged or not, goes out.
   for (let wanted = stored; received().size < stored; wanted++) await remote.waitFor(wanted);
+  // What a crash came between is sent once more, and recorded then.
+  await until(() => count(DELIVERED) === stored);
   expect(await server.kill("SIGTERM")).toBe(0);
 
   const arrived = received();
   expect([...accepted.keys()].filter((n) => !arrived.has(`reader-${n}@remote.example`))).toEqual([]);
   const again = [...arrived.values()].reduce((sum, times) => sum + times - 1, 0);
   expect(again).toBeLessThanOrEqual(ROUNDS * CONNECTIONS);
-  expect(count("SELECT count(*) AS n FROM queue_entries WHERE state = 'delivered'")).toBe(stored);
+  expect(count(DELIVERED)).toBe(stored);
   expect(count("SELECT count(*) AS n FROM events WHERE event = 'message.outbound'")).toBe(stored);
   expect(count("SELECT count(*) AS n FROM events WHERE event = 'message.delivered'")).toBe(stored);
   expect(count("SELECT count(*) AS n FROM messages WHERE kind = 'sent' AND delivered_at IS NOT NULL")).toBe(stored);
