@@ -106,7 +106,7 @@ export interface ParserPoolParts {
   log: Log;
   /** Most workers; they start when there is work for them. */
   workers: number;
-  /** Messages that a worker has in hand at once. Default: enough to parse one while another's attachments are written. */
+  /** Messages that a worker has in hand at once. Default: enough to go on while the main thread commits, which hands out nothing meanwhile. */
   mostInHand?: number;
   /** The worker's script. */
   script?: string;
@@ -123,7 +123,7 @@ export type StartWorker = (script: string) => ParserWorker;
 
 /** For one message; the slowest of honest ones take a tenth of it. */
 const DEADLINE_MS = 20_000;
-const MOST_IN_HAND = 4;
+const MOST_IN_HAND = 8;
 /** For what DNS is asked in a stage: with two of them a message is held up for ten seconds at most. */
 const STAGE_MS = 5_000;
 /**
