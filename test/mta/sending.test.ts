@@ -233,7 +233,8 @@ describe("Bcc", () => {
     const { queued } = await withBcc();
     const [message] = await queued();
     expect(message?.entries.map(({ field }) => field)).toEqual(["to", "bcc", "bcc"]);
-    expect(message?.bytes).not.toMatch(/secret|^bcc\s*:|bob@/im);
+    // Hashes and signatures may spell anything.
+    expect(message?.bytes.replaceAll(/\bbh?=[^;]*?(?=;|\r\n\S)/g, "")).not.toMatch(/secret|bcc|bob@/i);
   });
 
   test("alone: the header names nobody, the answer is accepted", async () => {
