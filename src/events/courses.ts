@@ -8,6 +8,7 @@
  */
 import type { Log } from "../log.ts";
 import type { Meters } from "../metrics.ts";
+import { atMost } from "../pause.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
 import { createPatientCommit } from "../store/patience.ts";
@@ -130,8 +131,6 @@ export function createCourses(parts: CoursesParts): Courses {
 
   const idle = (): Promise<void> =>
     busy === 0 ? Promise.resolve() : new Promise<void>((resolve) => waiters.push(resolve));
-
-  const pause = (ms: number): Promise<void> => new Promise((resolve) => void runtime.setTimer(resolve, ms));
 
   const commit = createPatientCommit({
     ...{ store, runtime, log, warning: "the store cannot record webhook deliveries" },
@@ -302,7 +301,7 @@ export function createCourses(parts: CoursesParts): Courses {
   async function stop(graceMs: number): Promise<void> {
     stopped = true;
     for (const course of [...courses.values()]) proceed(course);
-    if (busy > 0 && graceMs > 0) await Promise.race([idle(), pause(graceMs)]);
+    if (busy > 0 && graceMs > 0) await atMost(runtime, graceMs, idle());
     cut = true;
     requests.close();
     if (inHand.size === 0) return;
