@@ -3,6 +3,7 @@ import { describe, expect, spyOn, test } from "bun:test";
 import { unavailable } from "../../src/errors.ts";
 import { type Hook, startReceiver } from "../harness/receiver.ts";
 import { START } from "../harness/runtime.ts";
+import { until } from "../harness/until.ts";
 import { openRig, WITH_MX } from "./webhook-rig.ts";
 
 const MINUTE_MS = 60_000;
@@ -366,6 +367,8 @@ describe("isolation", () => {
     happen("message.outbound");
     await hanging.waitFor(64);
     expect(working.hooks).toEqual([]);
+    // It is known that there is no lane for more until those that hang are slow.
+    await until(() => runtime.timers().includes(START + 1_000));
     runtime.advanceTo(START + 1_000);
     await working.waitFor(1);
     // Once they have shown what they are, they are in nobody's way.
@@ -417,8 +420,8 @@ test("what a full disk keeps from being recorded is recorded later, and not atte
   await full.promise;
   expect(log(receiver.id)).toMatchObject([{ state: "pending", leased: true, attempts: 0 }]);
   enqueue.mockRestore();
-  // Let the refusal get through, which sets the timer that the clock is then moved past.
-  await new Promise(setImmediate);
+  // The refusal has got through: it is tried again after half a second.
+  await until(() => runtime.timers().includes(START + 500));
   runtime.advanceTo(START + 1_000);
   await settled();
   expect(log(receiver.id)).toMatchObject([{ state: "delivered", attempts: 1 }]);

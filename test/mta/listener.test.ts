@@ -6,6 +6,7 @@ import { createMxRole } from "../../src/mta/mx.ts";
 import { Refusal } from "../../src/mta/refusal.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 import { connectSmtp, type Reply } from "../harness/smtp-client.ts";
+import { until } from "../harness/until.ts";
 import { listenAndKeep, makePair, openDoor, replaceableCertificates, testLog } from "./rig.ts";
 
 const brief = ({ code, status }: Reply): string => (status === "" ? String(code) : `${code} ${status}`);
@@ -340,8 +341,7 @@ describe("limits", () => {
     client.write("half a mess");
     client.destroy();
     await left.promise;
-    await new Promise((resolve) => setImmediate(resolve));
-    expect(runtime.nextTimer()).toBeUndefined();
+    await until(() => runtime.nextTimer() === undefined);
   });
 });
 

@@ -234,8 +234,10 @@ describe("DATA", () => {
     const client = await rig.connectAs(rig.bob, rig.keyOf(rig.bob));
     await client.deliver({ from: "bob@example.test", to: "x@remote.example" }, FROM_BOB);
     expect(rig.submitted[0]?.caller.keyId).toMatch(/^key_/);
-    const [key] = rig.world.store.db.query.apiKeys.findMany().sync();
-    expect(key?.lastUsedAt).toBe(START);
+    // Noted beside the session, not before it goes on.
+    const lastUsedAt = () => rig.world.store.db.query.apiKeys.findFirst().sync()?.lastUsedAt;
+    await until(() => typeof lastUsedAt() === "number");
+    expect(lastUsedAt()).toBe(START);
     client.destroy();
   });
 
