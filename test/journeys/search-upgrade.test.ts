@@ -25,7 +25,7 @@ test("the server takes in what is stored, as it starts and when a command leaves
   const api = apiClient(server.http, apiKey);
   const found = async (): Promise<number> =>
     (await api.get<{ threads: unknown[] }>("/search?q=pineapple")).body.threads.length;
-  expect(await found()).toBe(3);
+  await until(async () => (await found()) === 3);
   {
     using sqlite = new Database(file);
     sqlite.exec(`PRAGMA busy_timeout = 5000; BEGIN IMMEDIATE;
@@ -34,5 +34,5 @@ test("the server takes in what is stored, as it starts and when a command leaves
       COMMIT`);
   }
   await until(async () => (await found()) === 3);
-  await server.kill("SIGTERM");
+  expect(await server.kill("SIGTERM")).toBe(0);
 }, 120_000);
