@@ -1,5 +1,5 @@
 /** `mailroom workspace …`, and how every command finds the workspace it is about. */
-import { UsageError } from "../errors.ts";
+import { AppError, UsageError } from "../errors.ts";
 import { domainOf } from "../settings/names.ts";
 import type { Workspace } from "../settings/people.ts";
 import { command } from "./command.ts";
@@ -19,14 +19,15 @@ export function workspaceIdOf(session: Session, name: string | undefined): strin
 /**
  * Id of the workspace that something new goes into: the one named, or the only one, or the one that has the domain of
  * `address`.
- * @throws UsageError when that leaves several
+ * @throws UsageError when that leaves several, AppError not_found when there is none
  */
 export function workspaceFor(session: Session, name: string | undefined, address = ""): string {
   const { people, domains } = session.appliance;
   if (name !== undefined) return people.workspaceNamed(name).id;
   const [first, second] = people.listWorkspaces();
-  if (first === undefined)
-    throw new UsageError("there is no workspace yet: start with mailroom setup or workspace add");
+  if (first === undefined) {
+    throw new AppError("not_found", "there is no workspace yet: start with mailroom setup or workspace add");
+  }
   if (second === undefined) return first.id;
   const domain = address.slice(address.lastIndexOf("@") + 1);
   const holder = domain === "" ? undefined : domains.listDomains().find(({ name }) => name === domainOf(domain));

@@ -83,7 +83,7 @@ test("an empty password is refused before anything is made", async () => {
 test("before setup there is nothing to add to", async () => {
   const { say } = openTerminal();
   const said = await say("domain", "add", "acme.test");
-  expect(said).toMatchObject({ exitCode: 2, stdout: "" });
+  expect(said).toMatchObject({ exitCode: 1, stdout: "" });
   expect(said.stderr).toContain("there is no workspace yet");
 });
 
