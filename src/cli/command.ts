@@ -96,13 +96,18 @@ export interface Invocation {
   rest: string[];
 }
 
+/** A negative number is a value, which parseArgs would take for options: it is marked by what no argument can hold. */
+const MARK = "\0";
+const markNumber = (word: string): string => (/^-\.?\d/.test(word) ? MARK + word : word);
+const unmark = (word: string): string => word.replace(MARK, "");
+
 /** Reads what follows the command's name. With `--help` nothing else has to be right. @throws UsageError */
 export function parseInvocation(described: Command, argv: readonly string[]): Invocation {
   const specs = optionsOf(described);
   let parsed: ReturnType<typeof parseArgs>;
   try {
     parsed = parseArgs({
-      args: [...argv],
+      args: argv.map(markNumber),
       allowPositionals: true,
       options: Object.fromEntries(
         Object.entries(specs).map(([name, spec]) => [name, { type: spec.value === undefined ? "boolean" : "string" }]),
@@ -110,24 +115,25 @@ export function parseInvocation(described: Command, argv: readonly string[]): In
     });
   } catch (error) {
     // Its first sentence says what is wrong; the rest is about programming with it.
-    throw new UsageError(error instanceof Error ? (error.message.split(/[.\n]/)[0] as string) : String(error));
+    throw new UsageError(error instanceof Error ? unmark(error.message.split(/[.\n]/)[0] as string) : String(error));
   }
   const options: Invocation["options"] = {};
   for (const [name, spec] of Object.entries(specs)) {
     const given = parsed.values[name];
-    options[name] = typeof given === "string" ? optionValue(name, spec, given) : (given as boolean | undefined);
+    options[name] = typeof given === "string" ? optionValue(name, spec, unmark(given)) : (given as boolean | undefined);
     if (spec.value === undefined) options[name] ??= false;
   }
   const invocation: Invocation = { arguments: {}, options, rest: [] };
   if (options.help) return invocation;
 
   const expected = Object.entries(described.arguments ?? {});
-  invocation.rest = parsed.positionals.slice(expected.length);
+  const positionals = parsed.positionals.map(unmark);
+  invocation.rest = positionals.slice(expected.length);
   if (described.rest === undefined && invocation.rest.length > 0) {
     throw new UsageError(`"${invocation.rest[0]}" is one argument too many`);
   }
   for (const [index, [name, spec]] of expected.entries()) {
-    const given = parsed.positionals[index];
+    const given = positionals[index];
     if (given === undefined) throw new UsageError(`${labelOf(spec)} is missing`);
     invocation.arguments[name] = typeof spec === "string" ? given : oneOf(`"${name}"`, spec, given);
   }

@@ -31,7 +31,7 @@ const WRONG_USAGE: [line: string, says: RegExp][] = [
   ["mailbox alias x@acme.test toggle y@acme.test", /"toggle": give one of add, remove/],
   ["mailbox grant x@acme.test --to y@acme.test --access all", /--access is "all": give one of view, send, full/],
   ["mailbox quota x@acme.test 5GB", /"5GB" is no quota/],
-  ["mailbox quota x@acme.test -5", /-5/],
+  ["mailbox quota x@acme.test -5", /"-5" is no quota/],
   ["key create --user x@acme.test --name K --scopes read,admin", /--scopes is "admin": give one of read, send, write/],
   ["key create --user x@acme.test --name K --scopes=", /--scopes is ""/],
   ["setup --domain acme.test", /--email is missing/],
@@ -44,7 +44,7 @@ test.each(WRONG_USAGE)("wrong usage: mailroom %s", async (line, says) => {
   expect(said.stderr).toMatch(says);
   expect(said.stderr).toStartWith("mailroom: ");
   expect(said).toMatchObject({ exitCode: 2, stdout: "" });
-  expect(existsSync(join(data, "mailroom.db"))).toBe(line.includes("quota x@acme.test 5GB"));
+  expect(existsSync(join(data, "mailroom.db"))).toBe(line.includes("quota x@acme.test"));
 });
 
 test.each([
@@ -92,6 +92,7 @@ const REFUSED: [line: string, says: RegExp][] = [
   ["settings get no.such", /there is no setting "no\.such"/],
   ["settings set no.such 1", /there is no setting "no\.such"/],
   ["settings set api.cooldownSeconds soon", /cannot be "soon": give a number \(seconds\), 0 to/],
+  ["settings set api.keyRequestsPerMinute -1", /keyRequestsPerMinute cannot be "-1": give a whole number/],
   ["settings set search.engine grep", /cannot be "grep": give one of fts5, meilisearch/],
   ["settings set search.meilisearchKey ü", /meilisearchKey cannot be that/],
   ["settings reset no.such", /there is no setting/],
