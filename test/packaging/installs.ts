@@ -1,5 +1,6 @@
 /** install.sh on a machine (machine.ts): what its tests ask of it, and of the Mailroom that is then there. */
 import { join } from "node:path";
+import { atEndOfFile } from "../harness/end.ts";
 import { buildExecutable, builtExecutable } from "../harness/executable.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { bootMachine, type Machine, type Ran } from "./machine.ts";
@@ -18,7 +19,11 @@ printf '\\0\\0\\0\\143' | dd of="$MAILROOM_DATA/mailroom.db" bs=1 seek=60 conv=n
 ${end}
 `;
 
+/** Where it lies is removed when the test file ends. */
 let executable: Promise<string> | undefined;
+atEndOfFile(() => {
+  executable = undefined;
+});
 
 export async function boot(root?: string): Promise<Machine> {
   executable ??= builtExecutable
