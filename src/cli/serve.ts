@@ -2,6 +2,7 @@
 
 import { atMost } from "../pause.ts";
 import { command } from "./command.ts";
+import { refuseEnvironment } from "./session.ts";
 
 /** contract: Processes and settings: what is in flight may take this long after SIGTERM. */
 const STOP_WITHIN_MS = 10_000;
@@ -19,7 +20,7 @@ export const serve = command({
     const demo = options.demo ? await import("../demo/demo.ts") : undefined;
     const loaded = await demo?.loadDemo(appliance);
     const interrupted = io.interrupted();
-    const ready = await appliance.start({ hold: options.demo });
+    const ready = await appliance.start({ hold: options.demo }).catch(refuseEnvironment);
     if (demo && loaded) io.writeStderr(demo.describeDemo(loaded, ready.http));
     const token = ready.http === "off" ? undefined : appliance.firstRun.issueToken();
     if (token !== undefined) io.writeStderr(describeFirstRun(`${config.baseUrl}/setup#${token}`));

@@ -35,6 +35,11 @@ export interface Session {
   close(): void;
 }
 
+/** contract: Processes and settings: a bad value in the environment exits 2. @throws UsageError, or what else it was */
+export function refuseEnvironment(error: unknown): never {
+  throw error instanceof ConfigError ? new UsageError(error.message) : error;
+}
+
 /** How long a command waits for the server's transactions: they are short, but may come in numbers. */
 const BUSY_TIMEOUT_MS = 10_000;
 
@@ -51,7 +56,7 @@ export function openSession(io: Io, { serving }: { serving: boolean }): Session 
     try {
       return readConfig(io.env);
     } catch (error) {
-      throw error instanceof ConfigError ? new UsageError(error.message) : error;
+      return refuseEnvironment(error);
     }
   });
   const runtime = once(() => io.runtime(config().dns));

@@ -34,7 +34,7 @@ test("setup reads the password from a pipe; commands work at once beside each ot
   expect(await runJson(place, "user", "list")).toHaveLength(4);
 });
 
-test("a server says where it listens, stops when told, and refuses a port that is taken", async () => {
+test("a server says where it listens, stops when told, and refuses a port that is taken or files that are not there", async () => {
   const place = { data: temporaryFolder() };
   const server = await serve(place);
   const { http = "", mx = "", submission = "", submissions = "" } = server.ready as Record<string, string>;
@@ -52,6 +52,9 @@ test("a server says where it listens, stops when told, and refuses a port that i
       expect(refused.stderr).toMatch(new RegExp(`^mailroom: .*${variable}:`, "m"));
     }),
   );
+  const files = await run({ data: temporaryFolder(), env: { MAILROOM_TLS: "files:/none/cert,/none/key" } }, ["serve"]);
+  expect(files).toMatchObject({ exitCode: 2, stdout: "" });
+  expect(files.stderr).toMatch(/^mailroom: MAILROOM_TLS: cannot read/m);
   const { ready, kill } = await serve({
     data: temporaryFolder(),
     env: { MAILROOM_SUBMISSION: "off", MAILROOM_SUBMISSIONS: "off" },
