@@ -60,16 +60,19 @@ export type IdPrefix =
   | ("apw" | "dom" | "que" | "ses" | "sup" | "und" | "whd");
 
 /**
- * A new public id: 9 characters of time, so that indexes grow at their end, and 13 random ones (65 bits), so that it
- * cannot be guessed. Opaque to clients.
+ * `length` characters, of which 9 tell the time and the others are random (5 bits each): what is indexed by it is added
+ * at the end, beside what came just before, instead of each on a page of its own.
  */
-export function newId(runtime: Pick<Runtime, "now" | "randomBytes">, prefix: IdPrefix): string {
-  let time = "";
-  for (let rest = runtime.now(), i = 0; i < 9; i++, rest = Math.floor(rest / 32)) time = BASE32[rest % 32] + time;
-  let random = "";
-  for (const byte of runtime.randomBytes(13)) random += BASE32[byte & 31];
-  return `${prefix}_${time}${random}`;
+export function newTimedToken(runtime: Pick<Runtime, "now" | "randomBytes">, length: number): string {
+  let token = "";
+  for (let rest = runtime.now(), i = 0; i < 9; i++, rest = Math.floor(rest / 32)) token = BASE32[rest % 32] + token;
+  for (const byte of runtime.randomBytes(length - 9)) token += BASE32[byte & 31];
+  return token;
 }
+
+/** A new public id, with 65 random bits, so that it cannot be guessed. Opaque to clients. */
+export const newId = (runtime: Pick<Runtime, "now" | "randomBytes">, prefix: IdPrefix): string =>
+  `${prefix}_${newTimedToken(runtime, 22)}`;
 
 /** `length` characters [A-Za-z0-9], unbiased. */
 export function randomToken(runtime: Pick<Runtime, "randomBytes">, length: number): string {

@@ -10,7 +10,7 @@ import { type EmailAddress, splitAddress } from "../message/address.ts";
 import { dateHeader, formatAddress } from "../message/compose.ts";
 import { quotedText } from "../message/quote.ts";
 import { readRecipients } from "../message/recipients.ts";
-import { randomToken } from "../runtime.ts";
+import { newTimedToken, randomToken } from "../runtime.ts";
 import type { Job } from "../scheduler.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { answerFrom, answerHeaders, answerSubject, answerTo } from "./answer.ts";
@@ -138,7 +138,7 @@ export function createSending(parts: SendingParts): Sending {
     content: Pick<Letter, "text" | "html" | "quoted" | "files">,
     more: Letter["headers"] = [],
   ): Outgoing {
-    const messageId = `<${randomToken(runtime, TOKEN_LENGTH)}@${splitAddress(from).domain}>`;
+    const messageId = `<${newTimedToken(runtime, TOKEN_LENGTH)}@${splitAddress(from).domain}>`;
     const headers: Letter["headers"] = [
       ["From", formatAddress({ email: from, name: mailbox.name })],
       ...addressHeaders(recipients),

@@ -19,7 +19,7 @@ import {
   splitAddress,
 } from "../message/address.ts";
 import { canonicalAddress, sourceOfAddress } from "../network.ts";
-import { type Runtime, randomToken } from "../runtime.ts";
+import { newTimedToken, type Runtime } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
 import type { Store } from "../store/store.ts";
 import { type Envelope, MOST_HOPS } from "./inbound.ts";
@@ -78,7 +78,7 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
     };
     const { messageId } = message;
     if (messageId === undefined) {
-      return accept(`<${randomToken(runtime, MESSAGE_ID_LENGTH)}@${splitAddress(address).domain}>`, recipients);
+      return accept(`<${newTimedToken(runtime, MESSAGE_ID_LENGTH)}@${splitAddress(address).domain}>`, recipients);
     }
     const handedIn = { mailboxId: mailbox.id, messageId, bytes, recipients };
     return acceptOnce(handedIn, (left) => accept(messageId, left));

@@ -13,7 +13,7 @@ import type { Log } from "../log.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { splitAddress } from "../message/address.ts";
-import { newId, type Runtime, randomToken } from "../runtime.ts";
+import { newId, newTimedToken, type Runtime } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
 import { prepared } from "../store/prepared.ts";
 import { dkimKeys, domains } from "../store/schema.ts";
@@ -79,12 +79,12 @@ export interface SubmitParts {
 }
 
 const LARGEST_QUEUE = 1_000_000;
-/** 133 bits: a report that comes back to it is about the message it was made for. */
+/** 85 random bits: a report that comes back to it is about the message it was made for. */
 const RETURN_PATH_LENGTH = 26;
 
 /** A reverse-path of its own for a message from `domain`. */
-export const newReturnPath = (runtime: Pick<Runtime, "randomBytes">, domain: string): string =>
-  `bounce+${randomToken(runtime, RETURN_PATH_LENGTH).toLowerCase()}@${domain}`;
+export const newReturnPath = (runtime: Pick<Runtime, "now" | "randomBytes">, domain: string): string =>
+  `bounce+${newTimedToken(runtime, RETURN_PATH_LENGTH)}@${domain}`;
 
 /** The keys of a domain. */
 export const signingKeys = prepared((db) =>

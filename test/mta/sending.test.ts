@@ -11,6 +11,20 @@ const own = (bytes: string): string[] => headerOf(bytes).filter((line) => !line.
 const unfolded = (bytes: string): string[] => own(bytes).map((line) => line.replace(/\r\n/g, ""));
 
 describe("a message that is sent", () => {
+  test("is known by names that sort after those of earlier ones: they lie beside each other in the indexes", async () => {
+    const office = await createOffice();
+    for (let n = 0; n < 5; n++) {
+      await office.sending.send(office.alice, { from: ALICE, to: "dave@remote.example", text: `${n}` });
+      office.runtime.advanceTo(office.runtime.now() + 1);
+    }
+    const sent = await office.queued();
+    for (const name of ["messageId", "returnPath"] as const) {
+      const names = sent.map((message) => message[name]);
+      expect(names).toEqual(names.toSorted());
+      expect(new Set(names).size).toBe(5);
+    }
+  });
+
   test("is queued, filed as Sent copy, announced and answered, all saying the same", async () => {
     const office = await createOffice();
     const view = await office.sending.send(office.alice, {
