@@ -9,7 +9,7 @@ import type { Caller, Reach } from "../access/caller.ts";
 import type { Loose, SearchEngine, SearchScope } from "../search/engine.ts";
 import { parseQuery, type Query, wantsWords } from "../search/query.ts";
 import { createRanking } from "../search/ranking.ts";
-import { countMembers, intersectionOf, membershipOf } from "../search/sets.ts";
+import { countCommon, countIn, has, intersectionOf, type SeqSet, seqsIn, setOf, without } from "../search/sets.ts";
 import { decodeCursor, encodeCursor, type Position } from "../store/cursor.ts";
 import { prepared } from "../store/prepared.ts";
 import { threads } from "../store/schema.ts";
@@ -21,16 +21,7 @@ import { createSuggestions } from "./suggestion.ts";
 import { threadView } from "./thread-view.ts";
 import { createUnreadMarks } from "./unread-marks.ts";
 import type { ListFolder, SearchOrder, ThreadFilters, ThreadListView, ThreadView } from "./views.ts";
-import {
-  countUnread,
-  isNewer,
-  NEWEST,
-  newestFirst,
-  type Selection,
-  selectAmong,
-  starredSeqs,
-  unreadSeqs,
-} from "./walk.ts";
+import { countUnread, isNewer, NEWEST, newestFirst, type Selection, selectAmong, starredSeqs } from "./walk.ts";
 
 /** Where the first page starts, in either order. */
 const START: Position = { ...NEWEST, place: 0 };
@@ -51,8 +42,8 @@ interface Asked {
 
 /** The conversations that satisfy a query's conditions; `members` undefined: all that are not excluded. */
 interface Narrowing {
-  members: readonly number[] | undefined;
-  isExcluded: ((seq: number) => boolean) | undefined;
+  members: SeqSet | undefined;
+  excluded: readonly SeqSet[];
   /** Those of `members` that stand first, the best of them first; each with its place. */
   best: readonly Position[];
   /** What was found in place of the query's words, if those were not. */
@@ -83,7 +74,7 @@ export function createListing({
   const rankHits = createRanking(store);
   const highlightsOf = createHighlights(store);
   const suggest = createSuggestions(store);
-  const { isUnreadIn } = createUnreadMarks(db);
+  const { unreadIn } = createUnreadMarks(db);
 
   async function listThreads(caller: Caller, filters: ThreadFilters): Promise<ThreadListView> {
     const mailboxId = filters.mailbox === undefined ? undefined : mailboxIdOf(db, filters.mailbox);
@@ -141,17 +132,19 @@ export function createListing({
   async function bestOf(
     { query, mailboxes, selection }: Asked,
     scope: SearchScope,
-    found: readonly number[],
+    found: SeqSet,
     isLoose: boolean,
   ): Promise<Position[]> {
     // How many are judged is bounded: they are to be ones that the list can have.
-    const judged = selection.unread ? found.filter(isUnreadIn([...mailboxes.keys()], selection)) : found;
+    const judged = seqsIn(
+      (selection.unread && intersectionOf([found, unreadIn([...mailboxes.keys()], selection)])) || found,
+    );
     if (judged.length === 0) return [];
     const ranked =
       (await engine.rank?.(query, scope, judged, isLoose)) ?? (isLoose ? [] : rankHits(query, scope, judged));
-    const isJudged = membershipOf(judged);
+    const isJudged = setOf(judged);
     const scores = new Map(
-      ranked.filter(({ thread }) => isJudged(thread)).map(({ thread, score }) => [thread, score] as const),
+      ranked.filter(({ thread }) => has(isJudged, thread)).map(({ thread, score }) => [thread, score] as const),
     );
     return selectAmong(db, [...scores.keys()], new Set(mailboxes.keys()), selection)
       .sort((a, b) => (scores.get(b.seq) ?? 0) - (scores.get(a.seq) ?? 0))
@@ -162,58 +155,56 @@ export function createListing({
   /** The set of conversations that a query chooses; undefined when it sets no condition beyond the selection. */
   async function narrow(asked: Asked, scope: SearchScope): Promise<Narrowing | undefined> {
     const { query, mailboxes, selection, sort } = asked;
-    const sets: (readonly number[])[] = [];
-    const excluded: (readonly number[])[] = [];
+    const sets: SeqSet[] = [];
+    const excluded: SeqSet[] = [];
     let loose: Loose | undefined;
     if (query.message.length > 0) {
       const found = await engine.match(query, scope);
-      loose = found.length === 0 ? await engine.matchLoosely?.(query, scope) : undefined;
-      sets.push(loose?.threads ?? found);
+      loose = countIn(found) === 0 ? await engine.matchLoosely?.(query, scope) : undefined;
+      sets.push(loose ? setOf(loose.threads) : found);
     }
     const ids = [...mailboxes.keys()];
     for (const condition of query.thread) {
       if (condition.kind === "label") {
-        (condition.negated ? excluded : sets).push(threadsLabelled(db, condition.label));
+        (condition.negated ? excluded : sets).push(setOf(threadsLabelled(db, condition.label)));
       } else if (condition.kind === "starred") {
-        (condition.negated ? excluded : sets).push(starredSeqs(db, ids));
+        (condition.negated ? excluded : sets).push(setOf(starredSeqs(db, ids)));
       } else if (condition.negated) {
-        excluded.push(unreadSeqs(db, ids, selection));
+        excluded.push(unreadIn(ids, selection));
       }
     }
     if (sets.length === 0 && excluded.length === 0) return undefined;
-    const tests = excluded.map(membershipOf);
-    const isExcluded = tests.length === 0 ? undefined : (seq: number) => tests.some((test) => test(seq));
     const all = intersectionOf(sets);
-    const members = isExcluded ? all?.filter((seq) => !isExcluded(seq)) : all;
+    const members = all && without(all, excluded);
     const best = sort === "relevance" && members ? await bestOf(asked, scope, members, loose !== undefined) : [];
-    return { members, isExcluded, best, loose };
+    return { members, excluded, best, loose };
   }
 
   /** The same of the conversations that a query leaves: the best, then the others. */
   function narrowedPage(asked: Asked, narrowing: Narrowing, from: Position, limit: number): Page {
     const { mailboxes, selection } = asked;
-    const { members, isExcluded, best } = narrowing;
+    const { members, excluded, best } = narrowing;
     const positions = bestAfter(best, from).slice(0, limit + 1);
     // The others begin where the best end.
     const after = from.place === undefined ? from : NEWEST;
-    const isBest = membershipOf(best.map(({ seq }) => seq));
-    if (members && members.length <= FEW) {
-      const chosen = selectAmong(db, members, new Set(mailboxes.keys()), selection);
-      const others = chosen.filter((position) => isNewer(after, position) && !isBest(position.seq));
+    const isBest = setOf(best.map(({ seq }) => seq));
+    if (members && countIn(members) <= FEW) {
+      const chosen = selectAmong(db, seqsIn(members), new Set(mailboxes.keys()), selection);
+      const others = chosen.filter((position) => isNewer(after, position) && !has(isBest, position.seq));
       return {
         positions: [...positions, ...others].slice(0, limit + 1),
         unread: chosen.filter(({ unread }) => unread).length,
       };
     }
     const ids = [...mailboxes.keys()];
-    const isMember = members ? membershipOf(members) : (seq: number) => !isExcluded?.(seq);
+    const isMember = (seq: number): boolean =>
+      members ? has(members, seq) : !excluded.some((others) => has(others, seq));
     for (const position of newestFirst(db, ids, selection, after, 4 * (limit + 1))) {
       if (positions.length > limit) break;
-      if (isMember(position.seq) && !isBest(position.seq)) positions.push(position);
+      if (isMember(position.seq) && !has(isBest, position.seq)) positions.push(position);
     }
-    const unread = members
-      ? countMembers(members, isUnreadIn(ids, selection))
-      : countMembers(unreadSeqs(db, ids, selection), isMember);
+    const allUnread = unreadIn(ids, selection);
+    const unread = members ? countCommon(members, allUnread) : countIn(without(allUnread, excluded));
     return { positions, unread };
   }
 

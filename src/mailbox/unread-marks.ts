@@ -4,6 +4,7 @@
  * lists last asked for are kept, and follow what triggers write down of every change (changes.ts), whoever makes it: the
  * answer is always that of the rows.
  */
+import { type SeqSet, setOf, withRoomFor } from "../search/sets.ts";
 import type { Db } from "../store/store.ts";
 import { changesSince, latestChange } from "./changes.ts";
 import { type Selection, selectAmong, unreadSeqs } from "./walk.ts";
@@ -14,28 +15,19 @@ const KEPT_LISTS = 16;
 const MANY_CHANGES = 1_000;
 
 interface Marks {
-  bits: Uint8Array;
+  unread: SeqSet;
   /** The last change that they know of. */
   through: number;
 }
 
-function mark({ bits }: Marks, seq: number, isUnread: boolean): void {
-  const at = seq >>> 3;
-  if (isUnread) bits[at] = (bits[at] ?? 0) | (1 << (seq & 7));
-  else if (at < bits.length) bits[at] = (bits[at] ?? 0) & ~(1 << (seq & 7));
+function mark({ unread }: Marks, seq: number, isUnread: boolean): void {
+  const bit = 1 << (seq & 31);
+  unread[seq >>> 5] = isUnread ? (unread[seq >>> 5] ?? 0) | bit : (unread[seq >>> 5] ?? 0) & ~bit;
 }
-
-/** With room for numbers up to `last`, and as many again as an eighth of them. */
-const roomFor = (last: number): Uint8Array => new Uint8Array(((last * 9) >>> 6) + 64);
 
 function read(db: Db, ids: readonly string[], selection: Selection): Marks {
   const through = latestChange(db);
-  const seqs = unreadSeqs(db, ids, selection);
-  let last = 0;
-  for (const seq of seqs) if (seq > last) last = seq;
-  const marks = { bits: roomFor(last), through };
-  for (const seq of seqs) mark(marks, seq, true);
-  return marks;
+  return { unread: setOf(unreadSeqs(db, ids, selection)), through };
 }
 
 /** Has them know of what changed since; false when that is too much, or forgotten. */
@@ -44,25 +36,20 @@ function follow(db: Db, ids: readonly string[], selection: Selection, marks: Mar
   if (changes === undefined || changes.length === MANY_CHANGES) return false;
   const mailboxIds = new Set(ids);
   const seqs = changes.filter(({ mailboxId }) => mailboxIds.has(mailboxId)).map(({ threadSeq }) => threadSeq);
-  const last = Math.max(0, ...seqs);
-  if (last >= marks.bits.length * 8) {
-    const longer = roomFor(last);
-    longer.set(marks.bits);
-    marks.bits = longer;
-  }
+  marks.unread = withRoomFor(marks.unread, Math.max(0, ...seqs));
   for (const seq of seqs) mark(marks, seq, false);
   for (const { seq } of selectAmong(db, seqs, mailboxIds, { ...selection, unread: true })) mark(marks, seq, true);
   marks.through = changes.at(-1)?.seq ?? marks.through;
   return true;
 }
 
-/** `isUnreadIn`: of the selected conversations of mailboxes, by threads.seq, which are unread; good until something changes. */
+/** `unreadIn`: of the selected conversations of mailboxes those that are unread; good until something changes. */
 export function createUnreadMarks(db: Db): {
-  isUnreadIn(mailboxIds: readonly string[], selection: Selection): (threadSeq: number) => boolean;
+  unreadIn(mailboxIds: readonly string[], selection: Selection): SeqSet;
 } {
   const kept = new Map<string, Marks>();
   return {
-    isUnreadIn(mailboxIds, selection) {
+    unreadIn(mailboxIds, selection) {
       const list = JSON.stringify([mailboxIds, selection.folder, selection.hasAttachments]);
       const known = kept.get(list);
       const marks = known && follow(db, mailboxIds, selection, known) ? known : read(db, mailboxIds, selection);
@@ -70,8 +57,7 @@ export function createUnreadMarks(db: Db): {
       kept.set(list, marks);
       const [longestUnasked] = kept.keys();
       if (kept.size > KEPT_LISTS && longestUnasked !== undefined) kept.delete(longestUnasked);
-      const { bits } = marks;
-      return (seq) => ((bits[seq >>> 3] ?? 0) & (1 << (seq & 7))) !== 0;
+      return marks.unread;
     },
   };
 }

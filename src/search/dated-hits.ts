@@ -4,7 +4,7 @@
  */
 import type { Database } from "bun:sqlite";
 import { documentSql, isNear, messageSql, threadSql } from "./document-number.ts";
-import { membershipOf } from "./sets.ts";
+import { has, setOf } from "./sets.ts";
 
 /** Epoch ms: inclusive and exclusive. */
 export interface TimeRange {
@@ -73,7 +73,7 @@ export function createKeepDated(sqlite: Database, { few = FEW, readForEach = REA
 
 /** Bits for those that lie close together. */
 function membershipOfDocuments(documents: readonly number[]): (document: number) => boolean {
-  const isNearMember = membershipOf(documents.filter(isNear));
+  const near = setOf(documents.filter(isNear));
   const far = new Set(documents.filter((document) => !isNear(document)));
-  return (document) => (isNear(document) ? isNearMember(document) : far.has(document));
+  return (document) => (isNear(document) ? has(near, document) : far.has(document));
 }

@@ -7,6 +7,7 @@
 import type { Tx } from "../store/store.ts";
 import type { IndexDocument } from "./fold.ts";
 import type { Query } from "./query.ts";
+import type { SeqSet } from "./sets.ts";
 
 /** Where a message lies. */
 export interface DocumentScope {
@@ -22,7 +23,7 @@ export interface SearchScope {
 
 /** What was found by words that are not quite those asked for. */
 export interface Loose {
-  /** As `match` gives them. */
+  /** threads.seq, ascending, each once. */
   threads: number[];
   /** Folded words that stand in what was found in some of these, near those asked for that do not. */
   wordsIn(threads: readonly number[]): Promise<string[]>;
@@ -54,18 +55,18 @@ export interface SearchEngine {
   /** All that is stored is indexed. */
   complete(tx: Tx): void;
   /**
-   * The conversations in scope with a message that satisfies every message-level condition of the query: their
-   * threads.seq, ascending, each once. Thread-level conditions are the caller's.
+   * The conversations in scope with a message that satisfies every message-level condition of the query. Thread-level
+   * conditions are the caller's.
    */
-  match(query: Query, scope: SearchScope): number[] | Promise<number[]>;
+  match(query: Query, scope: SearchScope): SeqSet | Promise<SeqSet>;
   /**
    * For a query that `match` finds nothing for: what it finds if typos are forgiven. Undefined for an engine that forgives
    * none, for a query with quotes or exclusions, and when there is nothing then either.
    */
   matchLoosely?(query: Query, scope: SearchScope): Promise<Loose | undefined>;
   /**
-   * How well conversations answer a query that wants words. `found`: what `match`, or when `isLoose` `matchLoosely`, gave
-   * for it, or some of that. It looks at a bounded number of them. Undefined for an engine that cannot tell: then the
+   * How well conversations answer a query that wants words. `found`: the conversations that `match`, or when `isLoose`
+   * `matchLoosely`, gave for it, or some of them, ascending. It looks at a bounded number of them. Undefined for an engine that cannot tell: then the
    * embedded index does (ranking.ts).
    */
   rank?(

@@ -3,7 +3,7 @@
  * asked, which knows all mail at any time; who may read the conversations has been decided.
  */
 import type { Store } from "../store/store.ts";
-import { messageOf, numbersOf, threadOf } from "./document-number.ts";
+import { firstWhole, messageOf, type NumberRange, rangesOf, threadOfDocument } from "./document-number.ts";
 import { fold } from "./fold.ts";
 import { COLUMN_FILTER, dateRangeOf, expressionOf, HIT_IS_DATED } from "./fts5.ts";
 import type { Query } from "./query.ts";
@@ -41,38 +41,36 @@ export function createHits(
     const expression = expressionOf(others, ...(instead === undefined ? [] : [`(${COLUMN_FILTER.any}(${instead}))`]));
     const range = dateRangeOf(conditions);
 
-    /** The latest `limit` of these documents: their messages. */
-    function hitsBetween([from, to]: readonly [from: number, to: number], limit: number): number[] {
+    /** The latest `limit` of these documents. */
+    function hitsBetween({ from, to }: NumberRange, limit: number): number[] {
       const row = range
         ? selectByBoth.get(expression, from, to, range.since, range.before, limit)
         : selectByWords.get(expression, from, to, limit);
-      const numbers: number[] = JSON.parse(row?.numbers ?? "[]");
-      return numbers.map(messageOf);
+      return JSON.parse(row?.numbers ?? "[]");
     }
 
-    /** The ranges with the messages of these conversations, the later ones of a conversation first. */
-    function rangesOf(first: number, last: number): [from: number, to: number][] {
-      const { near, far } = numbersOf(first, last);
-      return selectIndexed.get(...far) === null ? [near] : [far, near];
-    }
+    const indexedRangesOf = (first: number, last: number): NumberRange[] =>
+      rangesOf(first, last).filter(({ from, to }) => selectIndexed.get(from, to) !== null);
 
     return (threadSeqs, most) => {
       const hits = new Map<number, number[]>(threadSeqs.map((threadSeq) => [threadSeq, []]));
       if (threadSeqs.length === 0) return hits;
       // Pages that lie far apart: those before the last one looked at are asked for one by one.
       let complete = 0;
-      for (const numbers of rangesOf(Math.min(...threadSeqs), Math.max(...threadSeqs))) {
+      for (const numbers of indexedRangesOf(Math.min(...threadSeqs), Math.max(...threadSeqs))) {
         const together = hitsBetween(numbers, mostAtOnce);
-        for (const seq of together) {
-          const found = hits.get(threadOf(seq));
-          if (found && found.length < most) found.push(seq);
+        for (const document of together) {
+          const found = hits.get(threadOfDocument(document));
+          if (found && found.length < most) found.push(messageOf(document));
         }
-        if (together.length === mostAtOnce) complete = Math.max(complete, threadOf(together.at(-1) ?? 0) + 1);
+        const last = together.at(-1);
+        if (last !== undefined && together.length === mostAtOnce)
+          complete = Math.max(complete, firstWhole(numbers, last));
       }
       for (const threadSeq of threadSeqs) {
         if (threadSeq >= complete) continue;
-        const found = rangesOf(threadSeq, threadSeq).flatMap((numbers) => hitsBetween(numbers, most));
-        hits.set(threadSeq, found.slice(0, most));
+        const found = indexedRangesOf(threadSeq, threadSeq).flatMap((numbers) => hitsBetween(numbers, most));
+        hits.set(threadSeq, found.slice(0, most).map(messageOf));
       }
       return hits;
     };

@@ -1,39 +1,72 @@
-/** Sets of conversation numbers, as ascending lists: what a search answers, and what it is narrowed by. */
-
 /**
- * Whether a number is in the list, whose numbers lie within 2^32; a bit each, so that tens of thousands cost little to make
- * and ask.
+ * Sets of conversations, by threads.seq: what a search answers, and what it is narrowed by. A bit each, so that to make,
+ * ask and intersect sets of a hundred thousand costs little beside finding them.
  */
-export function membershipOf(seqs: readonly number[]): (seq: number) => boolean {
-  let first = Number.POSITIVE_INFINITY;
-  let last = Number.NEGATIVE_INFINITY;
-  for (const seq of seqs) {
-    if (seq < first) first = seq;
-    if (seq > last) last = seq;
+
+/** Bit n % 32 of word n / 32 says whether n, an integer below 2^32, is a member; so does its want that it is not. */
+export type SeqSet = Uint32Array<ArrayBuffer>;
+
+const asItIs = (seq: number): number => seq;
+
+/** Of numbers in any order; `seqOf` makes each of what stands in the list. */
+export function setOf(list: readonly number[], seqOf: (one: number) => number = asItIs): SeqSet {
+  let bits = new Uint32Array(64);
+  for (const one of list) {
+    const seq = seqOf(one);
+    if (seq >>> 5 >= bits.length) bits = withRoomFor(bits, seq);
+    bits[seq >>> 5] = (bits[seq >>> 5] ?? 0) | (1 << (seq & 31));
   }
-  if (seqs.length === 0) return () => false;
-  const bits = new Uint8Array(((last - first) >>> 3) + 1);
-  for (const seq of seqs) {
-    const at = seq - first;
-    bits[at >>> 3] = (bits[at >>> 3] ?? 0) | (1 << (at & 7));
-  }
-  return (seq) => {
-    const at = seq - first;
-    return at >= 0 && seq <= last && ((bits[at >>> 3] ?? 0) & (1 << (at & 7))) !== 0;
-  };
+  return bits;
 }
 
-/** How many of the numbers are members. */
-export function countMembers(seqs: readonly number[], isMember: (seq: number) => boolean): number {
+/** The same set, where `seq` can be put; longer by more than it must be, for others follow. */
+export function withRoomFor(set: SeqSet, seq: number): SeqSet {
+  if (seq >>> 5 < set.length) return set;
+  const longer = new Uint32Array(2 * (seq >>> 5) + 1);
+  longer.set(set);
+  return longer;
+}
+
+export const has = (set: SeqSet, seq: number): boolean => ((set[seq >>> 5] ?? 0) & (1 << (seq & 31))) !== 0;
+
+/** The members, ascending. */
+export function seqsIn(set: SeqSet): number[] {
+  const seqs: number[] = [];
+  for (let word = 0; word < set.length; word++) {
+    // The lowest bit, until there is none.
+    for (let bits = set[word] ?? 0; bits !== 0; bits &= bits - 1) {
+      seqs.push(word * 32 + 31 - Math.clz32(bits & -bits));
+    }
+  }
+  return seqs;
+}
+
+function onesIn(word: number): number {
+  const pairs = word - ((word >>> 1) & 0x55555555);
+  const nibbles = (pairs & 0x33333333) + ((pairs >>> 2) & 0x33333333);
+  return Math.imul((nibbles + (nibbles >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
+}
+
+export function countIn(set: SeqSet): number {
   let count = 0;
-  for (const seq of seqs) if (isMember(seq)) count++;
+  for (const word of set) count += onesIn(word);
   return count;
 }
 
-/** The numbers that are in every list; undefined when there is no list. */
-export function intersectionOf(lists: readonly (readonly number[])[]): readonly number[] | undefined {
-  const [smallest, ...others] = lists.toSorted((a, b) => a.length - b.length);
-  if (smallest === undefined) return undefined;
-  const tests = others.map(membershipOf);
-  return tests.length === 0 ? smallest : smallest.filter((seq) => tests.every((isMember) => isMember(seq)));
+/** How many are in both. */
+export function countCommon(a: SeqSet, b: SeqSet): number {
+  const length = Math.min(a.length, b.length);
+  let count = 0;
+  for (let word = 0; word < length; word++) count += onesIn((a[word] ?? 0) & (b[word] ?? 0));
+  return count;
 }
+
+/** What is in every set; undefined when there is no set. */
+export function intersectionOf(sets: readonly SeqSet[]): SeqSet | undefined {
+  const [smallest, ...others] = sets.toSorted((a, b) => a.length - b.length);
+  return smallest?.map((bits, word) => others.reduce((left, other) => left & (other[word] ?? 0), bits));
+}
+
+/** What is in none of the others. */
+export const without = (set: SeqSet, others: readonly SeqSet[]): SeqSet =>
+  set.map((bits, word) => others.reduce((left, other) => left & ~(other[word] ?? 0), bits));

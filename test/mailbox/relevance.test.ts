@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { createListing } from "../../src/mailbox/listing.ts";
 import type { ThreadFilters, ThreadListView } from "../../src/mailbox/views.ts";
 import type { Ranked } from "../../src/search/engine.ts";
+import { setOf } from "../../src/search/sets.ts";
 import { START } from "../harness/runtime.ts";
 import { createAlice } from "./world.ts";
 
@@ -179,7 +180,8 @@ async function crowd(count: number) {
   const { search } = createListing({
     store,
     engine: {
-      match: ({ message: [condition] }) => (condition?.kind === "text" && condition.text === "typo" ? [] : all),
+      match: ({ message: [condition] }) =>
+        condition?.kind === "text" && condition.text === "typo" ? setOf([]) : setOf(all),
       matchLoosely: async () => ({ threads: all, wordsIn: async () => ["word"] }),
       rank: async (_query, _scope, found, isLoose) => {
         told.asked.push(isLoose);

@@ -3,6 +3,7 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { createUnreadMarks } from "../../src/mailbox/unread-marks.ts";
 import { type Selection, unreadSeqs } from "../../src/mailbox/walk.ts";
+import { has } from "../../src/search/sets.ts";
 import { mailboxes, threads, workspaces } from "../../src/store/schema.ts";
 import type { Store } from "../../src/store/store.ts";
 import { storeInMemory } from "../harness/database.ts";
@@ -54,7 +55,7 @@ function bothWays(
   selection: Selection,
 ) {
   const byRows = unreadSeqs(store.db, ids, selection).sort((a, b) => a - b);
-  const isUnread = marks.isUnreadIn(ids, selection);
+  const unread = marks.unreadIn(ids, selection);
   const last = Math.max(
     0,
     ...store.db
@@ -63,7 +64,7 @@ function bothWays(
       .all()
       .map(({ seq }) => seq),
   );
-  return { byRows, byMarks: Array.from({ length: last + 100 }, (_, seq) => seq).filter(isUnread) };
+  return { byRows, byMarks: Array.from({ length: last + 100 }, (_, seq) => seq).filter((seq) => has(unread, seq)) };
 }
 
 function expectAlike(...parts: Parameters<typeof bothWays>): void {

@@ -13,6 +13,7 @@ import { foldDocument } from "../../src/search/fold.ts";
 import { createFts5Engine } from "../../src/search/fts5.ts";
 import { parseQuery } from "../../src/search/query.ts";
 import { createSearch } from "../../src/search/search.ts";
+import { seqsIn } from "../../src/search/sets.ts";
 import { openOptions } from "../../src/store/options.ts";
 import { MESSAGES_PER_THREAD, messages } from "../../src/store/schema.ts";
 import { openStore, type Store } from "../../src/store/store.ts";
@@ -44,7 +45,7 @@ function opened(folder: string, runtime = fakeRuntime()) {
   const store = openStore({ folder, runtime });
   const engine = createFts5Engine(store);
   const job = createBacklogJob(store, engine, runtime);
-  const find = async (q: string): Promise<number[]> => engine.match(parseQuery(q), WHOLE_A);
+  const find = async (q: string): Promise<number[]> => seqsIn(await engine.match(parseQuery(q), WHOLE_A));
   async function step(): Promise<number | null> {
     const due = await job.runDue(runtime.now());
     const rest = due === null ? null : due - runtime.now();

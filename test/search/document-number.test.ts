@@ -4,19 +4,28 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import {
   documentNumberOf,
+  documentSql,
+  firstWhole,
   messageOf,
   messageSql,
-  numbersOf,
-  placeSql,
+  rangesOf,
   threadOf,
+  threadOfDocument,
   threadSql,
   threadsOf,
 } from "../../src/search/document-number.ts";
+import { seqsIn } from "../../src/search/sets.ts";
+import { MIGRATIONS } from "../../src/store/migrations.ts";
 import { MESSAGES_PER_THREAD } from "../../src/store/schema.ts";
 
 const seqOf = (thread: number, ordinal: number): number => thread * MESSAGES_PER_THREAD + ordinal;
 /** The edges of what there can be are as likely as the rest. */
-const thread = fc.oneof(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 2 ** 32 }), fc.constant(2 ** 32));
+const thread = fc.oneof(
+  fc.integer({ min: 1, max: 40 }),
+  fc.integer({ min: 1_000, max: 3_100 }),
+  fc.integer({ min: 1, max: 2 ** 32 }),
+  fc.constant(2 ** 32),
+);
 const ordinal = fc.oneof(fc.integer({ min: 0, max: 12 }), fc.integer({ min: 0, max: MESSAGES_PER_THREAD - 1 }));
 const message = fc.tuple(thread, ordinal).map(([one, other]) => seqOf(one, other));
 
@@ -33,33 +42,62 @@ test("every message has a number of its own, which leads back to it, here and in
       expect(new Set(documents).size).toBe(messages.length);
       expect(documents.every(Number.isSafeInteger)).toBe(true);
       expect(documents.map(messageOf)).toEqual(messages);
+      expect(documents.map(threadOfDocument)).toEqual(messages.map(threadOf));
+      expect(inSql(documentSql, messages)).toEqual(documents);
       expect(inSql(messageSql, documents)).toEqual(messages);
       expect(inSql(threadSql, documents)).toEqual(messages.map(threadOf));
     }),
   );
 });
 
-test("first messages of neighbours lie side by side", () => {
-  expect([seqOf(5, 0), seqOf(5, 7), seqOf(6, 0)].map(documentNumberOf)).toEqual([40, 47, 48]);
-});
-
-test("places of hits in order tell their conversations, in order, each once", () => {
+test("the trigger that takes deleted mail out of the index knows the same numbers", () => {
+  const trigger = /TRIGGER messages_leave_index .*? WHERE rowid = (iif\(.*?\));/s;
+  const [, number = ""] = trigger.exec(MIGRATIONS.findLast((sql) => trigger.test(sql)) ?? "") ?? [];
   fc.assert(
     fc.property(fc.uniqueArray(message), (messages) => {
-      const documents = messages.map(documentNumberOf).sort((a, b) => a - b);
-      const expected = [...new Set(messages.map(threadOf))].sort((a, b) => a - b);
-      expect(threadsOf(inSql(placeSql, documents))).toEqual(expected);
+      const byTrigger = inSql((seq) => number.replaceAll("old.seq", seq), messages);
+      expect(byTrigger).toEqual(messages.map(documentNumberOf));
     }),
   );
 });
 
-test("the ranges of conversations have the numbers of their messages, and of no others", () => {
+test("first messages of neighbours lie side by side, and so do those that follow", () => {
+  const [first, next, fourth, neighbours] = [seqOf(5, 0), seqOf(5, 1), seqOf(5, 3), seqOf(6, 0)].map(documentNumberOf);
+  expect([next, fourth, neighbours].map((number) => Number(number) - Number(first))).toEqual([1, 3, 4]);
+  const [fifth, eighth, fifthOfNext] = [seqOf(5, 4), seqOf(5, 7), seqOf(6, 4)].map(documentNumberOf);
+  expect([eighth, fifthOfNext].map((number) => Number(number) - Number(fifth))).toEqual([3, 4]);
+});
+
+test("documents tell their conversations, each once", () => {
   fc.assert(
-    fc.property(thread, fc.integer({ min: 0, max: 3 }), message, (first, more, seq) => {
-      const { near, far } = numbersOf(first, first + more);
-      const document = documentNumberOf(seq);
-      const isIn = [near, far].some(([from, to]) => document >= from && document <= to);
-      expect(isIn).toBe(threadOf(seq) >= first && threadOf(seq) <= first + more);
+    fc.property(fc.uniqueArray(fc.tuple(fc.integer({ min: 1, max: 5_000 }), ordinal)), (places) => {
+      const messages = places.map(([one, other]) => seqOf(one, other));
+      const expected = [...new Set(messages.map(threadOf))].sort((a, b) => a - b);
+      expect(seqsIn(threadsOf(messages.map(documentNumberOf)))).toEqual(expected);
+    }),
+  );
+});
+
+test("ranges have the messages of conversations and no others, the later of each first, and tell how far was read", () => {
+  fc.assert(
+    fc.property(thread, fc.integer({ min: 0, max: 3_000 }), fc.uniqueArray(message), (first, more, messages) => {
+      const last = first + more;
+      const edges = [0, 3, 4, 7, 8].flatMap((one) => [first - 1, first, last, last + 1].map((seq) => seqOf(seq, one)));
+      const all = [...new Set([...messages, ...edges])];
+      const isWanted = (seq: number): boolean => threadOf(seq) >= first && threadOf(seq) <= last;
+      const read: number[] = [];
+      for (const range of rangesOf(first, last)) {
+        const documents = all.map(documentNumberOf).filter((number) => number >= range.from && number <= range.to);
+        for (const [i, document] of documents.sort((a, b) => b - a).entries()) {
+          const rest = documents.slice(i + 1).map(threadOfDocument);
+          expect(Math.max(...rest)).toBeLessThan(firstWhole(range, document));
+        }
+        read.push(...documents.map(messageOf));
+      }
+      expect(read.toSorted((a, b) => a - b)).toEqual(all.filter(isWanted).sort((a, b) => a - b));
+      for (const [i, seq] of read.entries()) {
+        expect(read.slice(i).filter((other) => threadOf(other) === threadOf(seq) && other > seq)).toEqual([]);
+      }
     }),
   );
 });

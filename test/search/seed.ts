@@ -6,6 +6,7 @@ import { foldDocument } from "../../src/search/fold.ts";
 import { createFts5Engine } from "../../src/search/fts5.ts";
 import { parseQuery } from "../../src/search/query.ts";
 import { createRanking } from "../../src/search/ranking.ts";
+import { seqsIn } from "../../src/search/sets.ts";
 import * as schema from "../../src/store/schema.ts";
 import type { Store } from "../../src/store/store.ts";
 import { storeInMemory } from "../harness/database.ts";
@@ -133,14 +134,14 @@ export function seedIndex(
   async function search(q: string, scope: SearchScope = WHOLE_A): Promise<string[]> {
     await ready();
     const names = new Map([...seqs].map(([name, seq]) => [seq, name]));
-    return (await engine.match(parseQuery(q), scope)).map((seq) => names.get(seq) ?? `unknown ${seq}`);
+    return seqsIn(await engine.match(parseQuery(q), scope)).map((seq) => names.get(seq) ?? `unknown ${seq}`);
   }
 
   /** The same by relevance, the best first, where one is better. */
   async function ranked(q: string, scope: SearchScope = WHOLE_A): Promise<string[]> {
     await ready();
     const query = parseQuery(q);
-    const found = await engine.match(query, scope);
+    const found = seqsIn(await engine.match(query, scope));
     const order = (await engine.rank?.(query, scope, found, false)) ?? createRanking(store)(query, scope, found);
     const names = new Map([...seqs].map(([name, seq]) => [seq, name]));
     return order.toSorted((a, b) => b.score - a.score).map(({ thread }) => names.get(thread) ?? `unknown ${thread}`);

@@ -1,25 +1,48 @@
-/** Sets of numbers as lists: what bits say is what Set says. */
+/** Sets of numbers, a bit each: what they say is what Set says. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { intersectionOf, membershipOf } from "../../src/search/sets.ts";
+import {
+  countCommon,
+  countIn,
+  has,
+  intersectionOf,
+  seqsIn,
+  setOf,
+  without,
+  withRoomFor,
+} from "../../src/search/sets.ts";
 
-const ascending = fc.uniqueArray(fc.integer({ min: 1, max: 300 })).map((seqs) => seqs.sort((a, b) => a - b));
+/** The edges of words, and numbers far above, are as likely as the rest. */
+const seq = fc.oneof(fc.integer({ min: 0, max: 300 }), fc.constantFrom(31, 32, 63, 64, 2_047, 2_048, 50_000));
+const list = fc.array(seq);
+const ascending = (seqs: Iterable<number>): number[] => [...new Set(seqs)].sort((a, b) => a - b);
 
-test("membership", () => {
+test("members, each once, ascending", () => {
   fc.assert(
-    fc.property(fc.uniqueArray(fc.integer({ min: 1, max: 300 })), (seqs) => {
-      const isMember = membershipOf(seqs);
-      const set = new Set(seqs);
-      for (let seq = 0; seq <= 320; seq++) expect(isMember(seq)).toBe(set.has(seq));
+    fc.property(list, seq, (seqs, other) => {
+      const set = setOf(seqs);
+      expect(seqsIn(set)).toEqual(ascending(seqs));
+      expect(countIn(set)).toBe(new Set(seqs).size);
+      expect(has(set, other)).toBe(seqs.includes(other));
+      expect(seqsIn(setOf(seqs, (one) => one * 3))).toEqual(ascending(seqs.map((one) => one * 3)));
+      const longer = withRoomFor(set, other);
+      expect(longer.length * 32).toBeGreaterThan(other);
+      expect(seqsIn(longer)).toEqual(seqsIn(set));
     }),
   );
 });
 
-test("intersection", () => {
+test("what sets have in common, and what some have alone", () => {
   fc.assert(
-    fc.property(fc.array(ascending, { minLength: 1, maxLength: 4 }), (lists) => {
-      const [first = [], ...others] = lists;
-      expect(intersectionOf(lists)).toEqual(first.filter((seq) => others.every((list) => list.includes(seq))));
+    fc.property(list, fc.array(list, { maxLength: 3 }), (seqs, lists) => {
+      const set = setOf(seqs);
+      const others = lists.map((other) => setOf(other));
+      const inAll = ascending(seqs).filter((one) => lists.every((other) => other.includes(one)));
+      expect(seqsIn(intersectionOf([set, ...others]) ?? setOf([]))).toEqual(inAll);
+      const alone = ascending(seqs).filter((one) => !lists.some((other) => other.includes(one)));
+      expect(seqsIn(without(set, others))).toEqual(alone);
+      const [first] = others;
+      if (first) expect(countCommon(set, first)).toBe(seqsIn(intersectionOf([set, first]) ?? setOf([])).length);
     }),
   );
   expect(intersectionOf([])).toBeUndefined();

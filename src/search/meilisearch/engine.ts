@@ -7,6 +7,7 @@ import { threadOf } from "../document-number.ts";
 import type { Loose, Ranked, SearchScope } from "../engine.ts";
 import type { MessageCondition, Query } from "../query.ts";
 import { bestOfEach } from "../ranking.ts";
+import { type SeqSet, seqsIn, setOf } from "../sets.ts";
 import { readStored } from "../stored.ts";
 import { type Client, createClient } from "./client.ts";
 import type { Place } from "./connection.ts";
@@ -43,10 +44,7 @@ function intersect(lists: readonly (readonly number[])[]): number[] {
   );
 }
 
-function threadsOf(messageSeqs: readonly number[]): number[] {
-  const threads = messageSeqs.map(threadOf);
-  return threads.filter((thread, i) => thread !== threads[i - 1]);
-}
+const threadsOf = (messageSeqs: readonly number[]): SeqSet => setOf(messageSeqs, threadOf);
 
 export function createMeilisearchEngine({ db, narrow }: MeilisearchEngineParts) {
   let known: { place: Place; client: Client } | undefined;
@@ -60,8 +58,8 @@ export function createMeilisearchEngine({ db, narrow }: MeilisearchEngineParts) 
 
   return {
     /** As SearchEngine's. @throws ServerError */
-    async match(fed: Fed, { message: conditions }: Query, scope: SearchScope): Promise<number[]> {
-      if (scope.mailboxIds.length === 0) return [];
+    async match(fed: Fed, { message: conditions }: Query, scope: SearchScope): Promise<SeqSet> {
+      if (scope.mailboxIds.length === 0) return setOf([]);
       const { queries, open } = exactQueries(conditions, scope);
       const lists = await clientOf(fed).search(fed.index, queries);
       const isEmpty = lists.some((list) => list.length === 0);
@@ -76,7 +74,7 @@ export function createMeilisearchEngine({ db, narrow }: MeilisearchEngineParts) 
       const found = intersect(await clientOf(fed).search(fed.index, queries));
       if (found.length === 0) return undefined;
       return {
-        threads: threadsOf(found),
+        threads: seqsIn(threadsOf(found)),
         async wordsIn(threads) {
           const isAmong = new Set(threads);
           const looked = found.filter((seq) => isAmong.has(threadOf(seq))).slice(-LOOKED_THROUGH);

@@ -11,8 +11,9 @@ INSERT INTO message_index (message_index, rank) VALUES ('automerge', 16), ('cris
 
 -- No way of deleting mail can leave words of it behind. The document's number, as in search/document-number.ts.
 CREATE TRIGGER messages_leave_index AFTER DELETE ON messages BEGIN
-  DELETE FROM message_index WHERE rowid =
-    iif(old.seq % 65536 < 8, old.seq / 65536 * 8 + old.seq % 65536, old.seq + 281474976710656);
+  DELETE FROM message_index WHERE rowid = iif(old.seq % 65536 < 8,
+    old.seq / 67108864 * 8192 + old.seq % 65536 / 4 * 4096 + old.seq / 65536 % 1024 * 4 + old.seq % 4,
+    old.seq + 281474976710656);
 END;
 
 -- Stored messages that the index may lack; no row when it has all.

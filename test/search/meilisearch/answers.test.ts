@@ -1,6 +1,7 @@
 /** Who answers a search, and what is made of answers that are late, wrong or none. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parseQuery } from "../../../src/search/query.ts";
+import { seqsIn } from "../../../src/search/sets.ts";
 import { SCOPES } from "../../../src/store/schema.ts";
 import { type Booted, boot } from "../../harness/appliance.ts";
 import { type FakeMeilisearch, problem, startFakeMeilisearch } from "../../harness/fake-meilisearch.ts";
@@ -20,7 +21,7 @@ async function openFed(): Promise<{ server: FakeMeilisearch; rig: Rig; match(): 
   const server = startFakeMeilisearch();
   const rig = openRig(server, MAIL);
   await rig.joined.idle();
-  return { server, rig, match: async () => rig.joined.match(parseQuery("alpha"), WHOLE_A) };
+  return { server, rig, match: async () => seqsIn(await rig.joined.match(parseQuery("alpha"), WHOLE_A)) };
 }
 
 describe("FTS5 answers in its place", () => {
