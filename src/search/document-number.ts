@@ -84,24 +84,27 @@ export interface NumberRange {
   inOrder: boolean;
 }
 
-/** The numbers that the messages of conversations from `first` to `last` may have, the later ones of a conversation first. */
+/**
+ * The numbers that the messages of conversations from `first` to `last` may have, the later ones of a conversation first.
+ * Where those lie in more than two blocks the ranges are fewer, and have numbers of others in the first and the last.
+ */
 export function rangesOf(first: number, last: number): NumberRange[] {
+  const far = {
+    from: FAR + first * MESSAGES_PER_THREAD,
+    to: FAR + (last + 1) * MESSAGES_PER_THREAD - 1,
+    inOrder: true,
+  };
   const rows = (from: number, to: number): NumberRange[] =>
     [BESIDE, 0].map((ordinal) => ({
       from: nearNumber(from, ordinal),
       to: nearNumber(to, ordinal) + BESIDE - 1,
       inOrder: true,
     }));
-  const far = {
-    from: FAR + first * MESSAGES_PER_THREAD,
-    to: FAR + (last + 1) * MESSAGES_PER_THREAD - 1,
-    inOrder: true,
-  };
-  const secondBlock = (Math.floor(first / BLOCK) + 1) * BLOCK;
-  const lastBlock = Math.floor(last / BLOCK) * BLOCK;
-  if (lastBlock < secondBlock) return [far, ...rows(first, last)];
-  const between = { from: nearNumber(secondBlock, 0), to: nearNumber(lastBlock, 0) - 1, inOrder: false };
-  return [far, ...rows(lastBlock, last), between, ...rows(first, secondBlock - 1)].filter(({ from, to }) => from <= to);
+  const [firstBlock, lastBlock] = [Math.floor(first / BLOCK), Math.floor(last / BLOCK)];
+  if (firstBlock === lastBlock) return [far, ...rows(first, last)];
+  const begins = lastBlock * BLOCK;
+  if (lastBlock === firstBlock + 1) return [far, ...rows(begins, last), ...rows(first, begins - 1)];
+  return [far, { from: firstBlock * BLOCK_NUMBERS, to: (lastBlock + 1) * BLOCK_NUMBERS - 1, inOrder: false }];
 }
 
 /** Of a range that was read from its end as far as this document: the first conversation of which it all was read. */

@@ -49,7 +49,7 @@ function onesIn(word: number): number {
 
 export function countIn(set: SeqSet): number {
   let count = 0;
-  for (const word of set) count += onesIn(word);
+  for (let word = 0; word < set.length; word++) count += onesIn(set[word] ?? 0);
   return count;
 }
 
@@ -64,9 +64,19 @@ export function countCommon(a: SeqSet, b: SeqSet): number {
 /** What is in every set; undefined when there is no set. */
 export function intersectionOf(sets: readonly SeqSet[]): SeqSet | undefined {
   const [smallest, ...others] = sets.toSorted((a, b) => a.length - b.length);
-  return smallest?.map((bits, word) => others.reduce((left, other) => left & (other[word] ?? 0), bits));
+  const common = others.length === 0 ? smallest : smallest?.slice();
+  for (const other of others) {
+    for (let word = 0; common && word < common.length; word++) common[word] = (common[word] ?? 0) & (other[word] ?? 0);
+  }
+  return common;
 }
 
 /** What is in none of the others. */
-export const without = (set: SeqSet, others: readonly SeqSet[]): SeqSet =>
-  set.map((bits, word) => others.reduce((left, other) => left & ~(other[word] ?? 0), bits));
+export function without(set: SeqSet, others: readonly SeqSet[]): SeqSet {
+  const left = others.length === 0 ? set : set.slice();
+  for (const other of others) {
+    const length = Math.min(left.length, other.length);
+    for (let word = 0; word < length; word++) left[word] = (left[word] ?? 0) & ~(other[word] ?? 0);
+  }
+  return left;
+}
