@@ -81,13 +81,27 @@ function admitted(caller: Caller | undefined): Caller {
   return caller;
 }
 
+/** A request on its way: the address its connection came from, and the rate that its answer tells. */
+interface Passage {
+  peer: string | undefined;
+  rate?: Rate;
+}
+
 /** On every answer. What is somebody's mail is kept by no cache, and taken for nothing but what it says it is. */
 const HEADERS = { "cache-control": "private, no-store", "x-content-type-options": "nosniff" };
+
+/** Not by Elysia's `set`, which reaches a Response only of routes whose code names it, and minified code is read wrong. */
+function setHeaders(headers: Headers, { rate }: Passage): void {
+  for (const [name, value] of Object.entries(HEADERS)) if (!headers.has(name)) headers.set(name, value);
+  if (!rate) return;
+  headers.set("x-ratelimit-limit", String(rate.limit));
+  headers.set("x-ratelimit-remaining", String(rate.remaining));
+}
 
 export function createRest(parts: RestParts): Rest {
   const { operations, describe, gate, mcp, sourceOf, log } = parts;
   const readFailure = createFailures(parts);
-  const peers = new WeakMap<Request, string>();
+  const passages = new WeakMap<Request, Passage>();
   let documentText: string | undefined;
 
   function answerFailure(error: unknown, { method, url }: Request): Response {
@@ -106,13 +120,12 @@ export function createRest(parts: RestParts): Rest {
   const app = new Elysia({ strictPath: true, precompile: true, handler: { standardHostname: false } })
     .decorate("caller", undefined as Caller | undefined)
     .onRequest(async (context) => {
-      const { request, set } = context;
-      Object.assign(set.headers, HEADERS);
-      const tell = ({ limit, remaining }: Rate) => {
-        set.headers["x-ratelimit-limit"] = String(limit);
-        set.headers["x-ratelimit-remaining"] = String(remaining);
+      const { request } = context;
+      const passage = passages.get(request);
+      const tell = (rate: Rate) => {
+        if (passage) passage.rate = rate;
       };
-      const source = sourceOf(peers.get(request), request.headers.get("x-forwarded-for"));
+      const source = sourceOf(passage?.peer, request.headers.get("x-forwarded-for"));
       const reads = request.method === "GET" || request.method === "HEAD";
       if (reads && pathOf(request.url) === DOCUMENT_PATH) gate.admitSource(source, tell);
       else context.caller = await gate.admit(source, request.headers.get("authorization"), tell);
@@ -143,8 +156,10 @@ export function createRest(parts: RestParts): Rest {
   }
 
   return async (request, peer) => {
-    if (peer !== undefined) peers.set(request, peer);
+    const passage: Passage = { peer };
+    passages.set(request, passage);
     const response = await app.handle(request);
+    setHeaders(response.headers, passage);
     // Without the query: it says what somebody looks for in their mail.
     log.debug("request", { method: request.method, path: pathOf(request.url), status: response.status });
     return response;

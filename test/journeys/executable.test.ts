@@ -34,6 +34,20 @@ test("the executable stands alone: it sets up, serves, takes mail and gives it o
   const { status, body } = await apiClient(server.http, apiKey).get<{ threads: { subject: string }[] }>("/threads");
   expect(status).toBe(200);
   expect(body.threads.map((thread) => thread.subject)).toEqual(["To the executable"]);
+  // contract: Rate headers; what bundling does to the code must not take them away.
+  const headers = { Authorization: `Bearer ${apiKey}` };
+  for (const [path, limit] of [
+    ["/api/v1/mailboxes", "120"],
+    ["/api/v1/openapi.json", "60"],
+    ["/api/v1/attachments/none", "120"],
+    ["/api/mcp", "120"],
+    ["/api/none", "120"],
+  ] as const) {
+    const answer = await fetch(server.http + path, { headers });
+    expect([path, answer.headers.get("x-ratelimit-limit")]).toEqual([path, limit]);
+    expect([path, answer.headers.get("x-ratelimit-remaining")]).toEqual([path, expect.stringMatching(/^\d+$/)]);
+    expect([path, answer.headers.get("cache-control")]).toEqual([path, "private, no-store"]);
+  }
   const { first, later } = await appScripts(server.http);
   expect([first.length > 0, later.length > 0]).toEqual([true, true]);
   expect(await server.kill("SIGTERM")).toBe(0);
