@@ -358,11 +358,11 @@ describe("isolation", () => {
   });
 
   test("more endpoints that hang than there are lanes delay one that works by a second, and only the first time", async () => {
-    const { add, receive, happen, runtime, settled } = await openRig();
+    const { add, receive, happen, log, runtime, settled } = await openRig();
     const hanging = startReceiver();
     hanging.answer = () => new Promise(() => {});
     // In one workspace at most 100; 64 lanes.
-    for (let i = 0; i < 90; i++) add(hanging.url);
+    const endpoints = Array.from({ length: 90 }, () => add(hanging.url));
     const working = receive();
     happen("message.outbound");
     await hanging.waitFor(64);
@@ -370,10 +370,11 @@ describe("isolation", () => {
     // It is known that there is no lane for more until those that hang are slow.
     await until(() => runtime.timers().includes(START + 1_000));
     runtime.advanceTo(START + 1_000);
-    await working.waitFor(1);
+    await until(() => log(working.id)[0]?.state === "delivered");
+    await hanging.waitFor(90);
     // Once they have shown what they are, they are in nobody's way.
     runtime.advanceTo(START + 20_000);
-    await hanging.waitFor(90);
+    await until(() => endpoints.every(({ id }) => log(id)[0]?.attempts === 1));
     for (let i = 2; i < 10; i++) {
       happen("message.outbound");
       await working.waitFor(i);
