@@ -56,7 +56,7 @@ export interface SearchEngine {
   complete(tx: Tx): void;
   /**
    * The conversations in scope with a message that satisfies every message-level condition of the query. Thread-level
-   * conditions are the caller's.
+   * conditions are the caller's. The set may be given again: it is not to be changed.
    */
   match(query: Query, scope: SearchScope): SeqSet | Promise<SeqSet>;
   /**

@@ -13,8 +13,9 @@ import { createKeepDated, type TimeRange } from "./dated-hits.ts";
 import { documentNumberOf, messageOf, messageSql, threadSql, threadsOf } from "./document-number.ts";
 import type { DocumentScope, SearchEngine, SearchScope } from "./engine.ts";
 import { fold, foldAddress, type IndexDocument } from "./fold.ts";
+import { createKeptSets } from "./kept-sets.ts";
 import type { MessageCondition, TextField } from "./query.ts";
-import { setOf } from "./sets.ts";
+import { type SeqSet, setOf } from "./sets.ts";
 
 type TextCondition = Extract<MessageCondition, { kind: "text" }>;
 
@@ -139,6 +140,7 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts
   }
 
   const keepDated = createKeepDated(sqlite);
+  const keepSet = createKeptSets(sqlite);
   const documentsMatching = (expression: string): number[] =>
     JSON.parse(selectDocuments.get(expression)?.documents ?? "[]");
 
@@ -155,6 +157,17 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts
       }
     }
     return expressionOf(conditions, scopeOf(scope));
+  }
+
+  function find(conditions: readonly MessageCondition[], scope: SearchScope): SeqSet {
+    const range = dateRangeOf(conditions);
+    if (range && conditions.every(({ kind }) => kind === "since" || kind === "before")) {
+      const mailboxIds = JSON.stringify(scope.mailboxIds);
+      const found: number[] = JSON.parse(selectByDate.get(mailboxIds, range.since, range.before)?.threads ?? "[]");
+      return setOf(found);
+    }
+    const found = documentsMatching(reachedExpression(conditions, scope));
+    return threadsOf(range ? keepDated(found, range, JSON.stringify(scope.mailboxIds)) : found);
   }
 
   function index(messageSeq: number, { workspaceId, mailboxId }: DocumentScope, document: IndexDocument): void {
@@ -197,17 +210,10 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts
     },
     complete: endBacklog,
 
-    match({ message: conditions }, scope) {
-      if (scope.mailboxIds.length === 0) return setOf([]);
-      const range = dateRangeOf(conditions);
-      if (range && conditions.every(({ kind }) => kind === "since" || kind === "before")) {
-        const mailboxIds = JSON.stringify(scope.mailboxIds);
-        const found: number[] = JSON.parse(selectByDate.get(mailboxIds, range.since, range.before)?.threads ?? "[]");
-        return setOf(found);
-      }
-      const found = documentsMatching(reachedExpression(conditions, scope));
-      return threadsOf(range ? keepDated(found, range, JSON.stringify(scope.mailboxIds)) : found);
-    },
+    match: ({ message: conditions }, scope) =>
+      scope.mailboxIds.length === 0
+        ? setOf([])
+        : keepSet(JSON.stringify([conditions, scope]), () => find(conditions, scope)),
 
     messagesMatching: (conditions, scope) =>
       documentsMatching(expressionOf(conditions, scopeOf(scope)))

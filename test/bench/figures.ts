@@ -49,6 +49,10 @@ export async function timings(work: () => unknown, times = 500, warmUp = 50): Pr
   return [percentile(taken, 0.5), percentile(taken, 0.99)];
 }
 
+/** The text with some letters in upper case, by the bits of `n`: to the index the same, but not what was asked before. */
+export const written = (text: string, n: number): string =>
+  [...text].map((letter, i) => (i < 7 && n & (1 << i) ? letter.toUpperCase() : letter)).join("");
+
 export const residentMB = (pid: number): number => {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
   return Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024;

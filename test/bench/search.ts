@@ -15,7 +15,7 @@ import { openStore } from "../../src/store/store.ts";
 import { apiClient } from "../harness/api.ts";
 import { labelledNote, labelledPresent, readLabelled } from "../harness/labelled-mail.ts";
 import { type Place, run, type Served, serve } from "../harness/process.ts";
-import { ADDRESS, newPlace, print, residentMB, settled, timings } from "./figures.ts";
+import { ADDRESS, newPlace, print, residentMB, settled, timings, written } from "./figures.ts";
 import { wordAt } from "./generator.ts";
 import { PHRASE, seededPlace } from "./seed.ts";
 
@@ -23,27 +23,29 @@ const MESSAGES = Number(process.env.BENCH_MESSAGES ?? 100_000);
 const ROUNDS = 10;
 const AT_A_TIME = 20;
 
-/** Words of these ranks, so that no query is the one before. */
+/** Words of these ranks: as many as make the engine forget the first (search/kept-sets.ts) before it is asked for again. */
 const ranked = (from: number, step: number): string[] =>
   Array.from({ length: AT_A_TIME }, (_, i) => wordAt(from + i * step));
-/** In about a tenth of the messages each, and in some of ten thousand. */
-const COMMON = ranked(75, 1);
+/** In about a tenth of the messages each, and in some ten of ten thousand. */
+const COMMON = ranked(150, 1);
 const RARE = ranked(20_000, 97);
 const person = (i: number): string => `person${37 * i}@remote${(37 * i) % 31}.example`;
 
-/** By kind. The day is one that most of the mail came after. */
+/** By kind, each found anew, but for the one that says otherwise. The day is one that most of the mail came after. */
 const QUERIES: Readonly<Record<string, readonly string[]>> = {
   "a common word": COMMON,
+  "a common word, again": COMMON.slice(0, 1),
   "a rare word": RARE,
   "a phrase": COMMON.map(
     (_, i) =>
-      `"${PHRASE.split(" ")
+      `"${written(PHRASE, i)
+        .split(" ")
         .slice(i % 2)
         .join(" ")}"`,
   ),
-  "two common words": COMMON.map((word, i) => `${word} ${wordAt(95 + i)}`),
+  "two common words": COMMON.map((word, i) => `${word} ${wordAt(170 + i)}`),
   "a common word, unread": COMMON.map((word) => `${word} is:unread`),
-  "a common word, excluding another": COMMON.map((word, i) => `${word} -${wordAt(95 + i)}`),
+  "a common word, excluding another": COMMON.map((word, i) => `${word} -${wordAt(170 + i)}`),
   "a common word since a day": COMMON.map((word) => `${word} after:2023-01-15`),
   "a sender": COMMON.map((_, i) => `from:${person(i)}`),
   "a sender and a common word": COMMON.map((word, i) => `from:${person(i)} ${word}`),
@@ -121,7 +123,12 @@ const folderBytes = (folder: string): number =>
     .filter((entry) => entry.isFile())
     .reduce((sum, entry) => sum + statSync(join(entry.parentPath, entry.name)).blocks * 512, 0);
 
-function printDisk(engine: string, bytes: number, text: number, mail = `${MESSAGES} messages`): void {
+function printDisk(
+  engine: string,
+  bytes: number,
+  text: number,
+  mail = `${MESSAGES} messages as long as people's`,
+): void {
   const figure = `index of ${engine} for ${mail}, beside their text`;
   print({ figure, value: bytes / 1e6, unit: "MB", floor: text / 1e6, ...ofFts5(figure, "0.5 × the text") });
 }

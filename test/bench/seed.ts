@@ -1,6 +1,8 @@
 /**
  * A mailbox of many messages from a seed: straight rows in large transactions, past the parser and the filing, or a
- * million of them would take an hour. They are indexed by the program's own engine.
+ * million of them would take an hour. They are indexed by the program's own engine. Their texts are as long as people's
+ * and say a word again as often: as those of the 4,150 messages of the SpamAssassin corpus, of which half have more than
+ * 973 bytes and the mean one has 1,909; half of their words are said before in the same message.
  */
 import { systemRuntime } from "../../src/runtime.ts";
 import { foldDocument } from "../../src/search/fold.ts";
@@ -17,6 +19,12 @@ export const COMMON_WORD = "invoice";
 export const RARE_WORD = "zanzibar";
 /** In one of a hundred. */
 export const PHRASE = "quarterly budget review";
+
+/** Bytes of a text: the median, and the standard deviation of their logarithm. */
+const MEDIAN_BYTES = 973;
+const SPREAD = 1.16;
+/** How many of the words of a text repeat one on purpose; as many do by chance, the frequent ones. */
+const SAID_AGAIN = 0.25;
 
 /** Conversations of one commit. */
 const BATCH = 1_000;
@@ -51,9 +59,17 @@ function seedMailbox(data: string, mailboxId: string, messages: number): void {
     inserter(store, table),
   ) as [(row: Row) => void, (row: Row) => void, (row: Row) => void];
   const { text, random } = words(7);
+  /** Normally distributed, by Box and Muller. */
+  const deviation = (): number => Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
   const bodyText = (): string => {
+    const said = text(MEDIAN_BYTES * Math.exp(SPREAD * deviation())).split(" ");
+    for (const i of said.keys()) {
+      if (i > 0 && random() < SAID_AGAIN) said[i] = said[Math.floor(random() * i)] ?? "";
+    }
+    const middle = said.length >> 1;
     const extras = [random() < 0.1 && COMMON_WORD, random() < 0.0001 && RARE_WORD, random() < 0.01 && PHRASE];
-    return `${text(300)}\n${extras.filter(Boolean).join(" ")}\n${text(300)}`;
+    const parts = [said.slice(0, middle), extras.filter(Boolean), said.slice(middle)];
+    return parts.map((part) => part.join(" ")).join("\n");
   };
 
   let made = 0;
