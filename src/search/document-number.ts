@@ -1,28 +1,28 @@
 /**
  * The numbers of messages in the search index (message_index.rowid). FTS5 keeps, for every word of every message, how far
  * its number is from the one before: numbers that lie close together take half of the index that messages.seq would. So
- * the first messages of a conversation, which are all that most have, have numbers side by side with those of its
- * neighbours, a few more of each follow behind those of a block of conversations, and the others lie far above. Pure
- * arithmetic, in both directions; 0015_search_layout.sql does the same.
+ * the messages of a conversation have numbers by fours, each four side by side with those of its neighbours: in a block of
+ * conversations first their first four, which are all that most have, then their second. Those of the longest lie far
+ * above. Pure arithmetic, in both directions; 0015_search_layout.sql does the same.
  *
- *   block of 1,024 conversations:   their messages 0 to 3, then their messages 4 to 7
+ *   block of 4,096 conversations:   their messages 0 to 3, their messages 4 to 7, … their messages 28 to 31
  *   others:                         FAR + messages.seq
  */
 import { MESSAGES_PER_THREAD } from "../store/schema.ts";
 import { type SeqSet, setOf } from "./sets.ts";
 
 /**
- * Messages of a conversation side by side, conversations of a block, and messages of each that are near. Of mail in
- * conversations of three the numbers take 3 % less than with eight side by side, of mail that people wrote 4 %; with
- * four and the rest far above, those of long conversations take a seventh more.
+ * Messages of a conversation side by side, conversations of a block, and messages of each that are near. Of mail that
+ * people wrote the numbers take 8 % less than with eight of each conversation side by side and the others far above, of
+ * conversations of three 3 %.
  */
 const BESIDE = 4;
-const BLOCK = 1_024;
-const NEAR = 8;
-/** Numbers between the first and the second four of a conversation, and from block to block. */
+const BLOCK = 4_096;
+const NEAR = 32;
+/** Numbers from one four of a conversation to its next, and from block to block. */
 const ROW = BLOCK * BESIDE;
 const BLOCK_NUMBERS = BLOCK * NEAR;
-/** Above the numbers of 2^45 conversations; the sum stays an exact number for 2^36. */
+/** Above the numbers of 2^43 conversations; the sum stays an exact number for 2^36. */
 const FAR = 2 ** 48;
 
 /** threads.seq of a message. */
@@ -84,6 +84,9 @@ export interface NumberRange {
   inOrder: boolean;
 }
 
+/** The first of each four, the last ones first. */
+const FIRSTS = Array.from({ length: NEAR / BESIDE }, (_, four) => NEAR - (four + 1) * BESIDE);
+
 /**
  * The numbers that the messages of conversations from `first` to `last` may have, the later ones of a conversation first.
  * Where those lie in more than two blocks the ranges are fewer, and have numbers of others in the first and the last.
@@ -95,7 +98,7 @@ export function rangesOf(first: number, last: number): NumberRange[] {
     inOrder: true,
   };
   const rows = (from: number, to: number): NumberRange[] =>
-    [BESIDE, 0].map((ordinal) => ({
+    FIRSTS.map((ordinal) => ({
       from: nearNumber(from, ordinal),
       to: nearNumber(to, ordinal) + BESIDE - 1,
       inOrder: true,

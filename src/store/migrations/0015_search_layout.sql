@@ -7,12 +7,13 @@ CREATE VIRTUAL TABLE message_index USING fts5(
   body, subject, sender, recipients, files, scope,
   content = '', contentless_delete = 1, tokenize = 'ascii'
 );
-INSERT INTO message_index (message_index, rank) VALUES ('automerge', 16), ('crisismerge', 64);
+-- While nothing else is to do, any two segments of a level are merged (search/upkeep.ts): each has a list of words of its own.
+INSERT INTO message_index (message_index, rank) VALUES ('automerge', 16), ('crisismerge', 64), ('usermerge', 2);
 
 -- No way of deleting mail can leave words of it behind. The document's number, as in search/document-number.ts.
 CREATE TRIGGER messages_leave_index AFTER DELETE ON messages BEGIN
-  DELETE FROM message_index WHERE rowid = iif(old.seq % 65536 < 8,
-    old.seq / 67108864 * 8192 + old.seq % 65536 / 4 * 4096 + old.seq / 65536 % 1024 * 4 + old.seq % 4,
+  DELETE FROM message_index WHERE rowid = iif(old.seq % 65536 < 32,
+    old.seq / 268435456 * 131072 + old.seq % 65536 / 4 * 16384 + old.seq / 65536 % 4096 * 4 + old.seq % 4,
     old.seq + 281474976710656);
 END;
 
