@@ -300,6 +300,8 @@ export function createAppliance(
             for (const { name } of opened.jobs) wake(name);
           }),
         ]);
+        // It sleeps for as long as the setting allows.
+        options.onRefresh(() => wake("delete-discarded"));
         scheduler.start();
         fronts.push(scheduler);
         settled = settledWith(store, scheduler, [relay, opened, engine]);

@@ -4,6 +4,7 @@ import { createLog } from "../../src/log.ts";
 import { deleteDiscarded } from "../../src/mailbox/retention.ts";
 import { sweepBlobs } from "../../src/mailbox/sweep.ts";
 import { messages } from "../../src/store/schema.ts";
+import { boot } from "../harness/appliance.ts";
 import { START } from "../harness/runtime.ts";
 import { createAlice } from "./world.ts";
 
@@ -101,4 +102,18 @@ test("more than a portion of it, and parts of a day; the files go in the next sw
     store.blobs.file("x".repeat(64)).name?.replace(/\/xx\/.*$/, "") ?? "",
   ]);
   expect(stdout.toString().trim()).toBe("0");
+});
+
+test("a running server follows a setting that was changed", async () => {
+  const { api, appliance, advance } = await boot();
+  const letter = { from: "alice@example.test", to: "alice@example.test", subject: "discarded", text: "x" };
+  const sent = await api.post<{ threadId: string }>("/send", letter);
+  await advance(1_000);
+  const path = `/threads/${sent.body.threadId}`;
+  await api.patch(path, { folder: "trash" });
+  appliance.store.transact((tx) => appliance.options.set(tx, "retention.trashDays", "0.0001"));
+  await advance(1_000);
+  expect((await api.get(path)).status).toBe(200);
+  await advance(0.0001 * DAY_MS);
+  expect((await api.get(path)).status).toBe(404);
 });
