@@ -7,10 +7,6 @@ import { refuseEnvironment } from "./session.ts";
 /** contract: Processes and settings: what is in flight may take this long after SIGTERM. */
 const STOP_WITHIN_MS = 10_000;
 
-/** `link`: with the token behind a #, so that no server and no log is told of it. */
-const describeFirstRun = (link: string): string =>
-  `Mailroom is not set up yet. Open this once in a browser, or run \`mailroom setup\`:\n  ${link}\n`;
-
 export const serve = command({
   name: "serve",
   summary: "Run the appliance",
@@ -23,7 +19,11 @@ export const serve = command({
     const ready = await appliance.start({ hold: options.demo }).catch(refuseEnvironment);
     if (demo && loaded) io.writeStderr(demo.describeDemo(loaded, ready.http));
     const token = ready.http === "off" ? undefined : appliance.firstRun.issueToken();
-    if (token !== undefined) io.writeStderr(describeFirstRun(`${config.baseUrl}/setup#${token}`));
+    if (token !== undefined) {
+      // The token is behind a #, so that no server on the way is told of it.
+      const link = `${config.baseUrl}/setup#${token}`;
+      log.warn("Mailroom is not set up yet: open the link once in a browser, or run mailroom setup", { link });
+    }
     await io.writeStdout(`${JSON.stringify({ ready: true, ...ready })}\n`);
     await interrupted;
     const stopped = appliance.stop().then(() => true);

@@ -66,8 +66,15 @@ test("a server says where it listens, stops when told, and refuses a port that i
 
 test("a server without a workspace prints a link that sets it up, another at each start, and none afterwards", async () => {
   const place = { data: temporaryFolder(), env: { MAILROOM_BASE_URL: "https://mail.acme.test" } };
-  const tokenOf = (text: string): string | undefined =>
-    /^ {2}https:\/\/mail\.acme\.test\/setup#(\w{43})$/m.exec(text)?.[1];
+  // contract: Processes and settings: one JSON object a line.
+  const tokenOf = (text: string): string | undefined => {
+    const lines = text
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { link?: string });
+    const link = lines.find((line) => line.link !== undefined)?.link ?? "";
+    return /^https:\/\/mail\.acme\.test\/setup#(\w{43})$/.exec(link)?.[1];
+  };
   const first = await serve(place);
   const old = tokenOf(first.stderr());
   await first.kill("SIGTERM");
