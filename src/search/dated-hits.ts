@@ -3,7 +3,7 @@
  * it; so, where that is less, what lies within the time, or beyond it, is read from the index by date, and compared.
  */
 import type { Database } from "bun:sqlite";
-import { documentSql, isNear, messageSql, threadSql } from "./document-number.ts";
+import { isNear, messageSql, placeOf, placeSql, threadSql } from "./document-number.ts";
 import { has, setOf } from "./sets.ts";
 
 /** Epoch ms: inclusive and exclusive. */
@@ -22,18 +22,18 @@ const READ_FOR_EACH = 3;
 
 const IN_MAILBOXES = "messages INDEXED BY messages_by_date WHERE mailbox_id IN (SELECT value FROM json_each(?1))";
 
-interface Documents {
-  documents: string;
+/** A JSON array. */
+interface Numbers {
+  numbers: string;
 }
 
 export function createKeepDated(sqlite: Database, { few = FEW, readForEach = READ_FOR_EACH } = {}): KeepDated {
-  const numbersOf = (messages: string) =>
-    `SELECT json_group_array(${documentSql("seq")}) AS documents FROM (${messages})`;
-  const selectWithin = sqlite.prepare<Documents, [string, number, number, number]>(
-    numbersOf(`SELECT seq FROM ${IN_MAILBOXES} AND date >= ?2 AND date < ?3 LIMIT ?4`),
+  const placesOf = (messages: string) => `SELECT json_group_array(${placeSql("seq")}) AS numbers FROM (${messages})`;
+  const selectWithin = sqlite.prepare<Numbers, [string, number, number, number]>(
+    placesOf(`SELECT seq FROM ${IN_MAILBOXES} AND date >= ?2 AND date < ?3 LIMIT ?4`),
   );
-  const selectBeyond = sqlite.prepare<Documents, [string, number, number, number]>(
-    numbersOf(
+  const selectBeyond = sqlite.prepare<Numbers, [string, number, number, number]>(
+    placesOf(
       `SELECT seq FROM ${IN_MAILBOXES} AND date < ?2 UNION ALL SELECT seq FROM ${IN_MAILBOXES} AND date >= ?3 LIMIT ?4`,
     ),
   );
@@ -42,12 +42,12 @@ export function createKeepDated(sqlite: Database, { few = FEW, readForEach = REA
   const selectSpan = sqlite.prepare<{ first: number | null; last: number | null }, [string]>(
     `SELECT min(${dateAt("ASC")}) AS first, max(${dateAt("DESC")}) AS last FROM json_each(?)`,
   );
-  const selectLookedUp = sqlite.prepare<Documents, [string, number, number]>(
-    `SELECT json_group_array(value) AS documents FROM json_each(?) WHERE EXISTS (
+  const selectLookedUp = sqlite.prepare<Numbers, [string, number, number]>(
+    `SELECT json_group_array(value) AS numbers FROM json_each(?) WHERE EXISTS (
        SELECT 1 FROM messages INDEXED BY messages_by_thread
        WHERE thread_seq = ${threadSql("value")} AND seq = ${messageSql("value")} AND date >= ? AND date < ?)`,
   );
-  const numbersIn = (row: Documents | null): number[] => JSON.parse(row?.documents ?? "[]");
+  const numbersIn = (row: Numbers | null): number[] => JSON.parse(row?.numbers ?? "[]");
 
   /** Whether most of the mail is likely to lie within, as if it had come at one pace. */
   function isMostWithin({ since, before }: TimeRange, mailboxIds: string): boolean {
@@ -63,8 +63,8 @@ export function createKeepDated(sqlite: Database, { few = FEW, readForEach = REA
       const isWithin = !isMostWithin(range, mailboxIds);
       const read = numbersIn((isWithin ? selectWithin : selectBeyond).get(mailboxIds, since, before, most));
       if (read.length < most) {
-        const isRead = membershipOfDocuments(read);
-        return documents.filter((document) => isRead(document) === isWithin);
+        const isRead = membershipOfPlaces(read);
+        return documents.filter((document) => isRead(placeOf(document)) === isWithin);
       }
     }
     return numbersIn(selectLookedUp.get(JSON.stringify(documents), since, before));
@@ -72,8 +72,9 @@ export function createKeepDated(sqlite: Database, { few = FEW, readForEach = REA
 }
 
 /** Bits for those that lie close together. */
-function membershipOfDocuments(documents: readonly number[]): (document: number) => boolean {
-  const near = setOf(documents.filter(isNear));
-  const far = new Set(documents.filter((document) => !isNear(document)));
-  return (document) => (isNear(document) ? has(near, document) : far.has(document));
+function membershipOfPlaces(places: readonly number[]): (place: number) => boolean {
+  const far = places.filter((place) => !isNear(place));
+  const near = setOf(far.length === 0 ? places : places.filter(isNear));
+  const others = new Set(far);
+  return (place) => (isNear(place) ? has(near, place) : others.has(place));
 }

@@ -42,15 +42,8 @@ export function documentNumberOf(messageSeq: number): number {
   return ordinal < NEAR ? nearNumber(thread, ordinal - place) + place : FAR + messageSeq;
 }
 
-/** The same in SQL, of an expression. */
-export const documentSql = (messageSeq: string): string =>
-  `iif(${messageSeq} % ${MESSAGES_PER_THREAD} < ${NEAR},
-    ${messageSeq} / ${MESSAGES_PER_THREAD * BLOCK} * ${BLOCK_NUMBERS} + ${messageSeq} % ${MESSAGES_PER_THREAD} / ${BESIDE} * ${ROW}
-    + ${messageSeq} / ${MESSAGES_PER_THREAD} % ${BLOCK} * ${BESIDE} + ${messageSeq} % ${BESIDE},
-    ${messageSeq} + ${FAR})`;
-
-/** Whether its number is among those that lie close together. */
-export const isNear = (document: number): boolean => document < FAR;
+/** Whether the number, or the place, is among those that lie close together. */
+export const isNear = (number: number): boolean => number < FAR;
 
 /** threads.seq of a document. */
 export function threadOfDocument(document: number): number {
@@ -59,17 +52,28 @@ export function threadOfDocument(document: number): number {
   return block * BLOCK + Math.floor(((document - block * BLOCK_NUMBERS) % ROW) / BESIDE);
 }
 
-/** messages.seq of a document. */
-export function messageOf(document: number): number {
-  if (document >= FAR) return document - FAR;
-  const row = Math.floor(document / ROW) % (NEAR / BESIDE);
-  return threadOfDocument(document) * MESSAGES_PER_THREAD + row * BESIDE + (document % BESIDE);
-}
+const nearOrdinal = (document: number): number =>
+  (Math.floor(document / ROW) % (NEAR / BESIDE)) * BESIDE + (document % BESIDE);
 
-/** The same in SQL. */
+/** messages.seq of a document. */
+export const messageOf = (document: number): number =>
+  document < FAR ? threadOfDocument(document) * MESSAGES_PER_THREAD + nearOrdinal(document) : document - FAR;
+
+/** Another number for a message, which takes less to work out in SQL: of one that is near, by conversation; else the document's. */
+export const placeSql = (messageSeq: string): string =>
+  `iif(${messageSeq} % ${MESSAGES_PER_THREAD} < ${NEAR},
+    ${messageSeq} / ${MESSAGES_PER_THREAD} * ${NEAR} + ${messageSeq} % ${MESSAGES_PER_THREAD}, ${messageSeq} + ${FAR})`;
+
+/** The same of a document. */
+export const placeOf = (document: number): number =>
+  document < FAR ? threadOfDocument(document) * NEAR + nearOrdinal(document) : document;
+
+/** In SQL, threads.seq of a document. */
 export const threadSql = (document: string): string =>
   `iif(${document} < ${FAR}, ${document} / ${BLOCK_NUMBERS} * ${BLOCK} + ${document} / ${BESIDE} % ${BLOCK},
     (${document} - ${FAR}) / ${MESSAGES_PER_THREAD})`;
+
+/** In SQL, messages.seq of a document. */
 export const messageSql = (document: string): string =>
   `iif(${document} < ${FAR}, ${threadSql(document)} * ${MESSAGES_PER_THREAD}
     + ${document} / ${ROW} % ${NEAR / BESIDE} * ${BESIDE} + ${document} % ${BESIDE}, ${document} - ${FAR})`;

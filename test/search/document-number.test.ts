@@ -4,10 +4,11 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import {
   documentNumberOf,
-  documentSql,
   firstWhole,
   messageOf,
   messageSql,
+  placeOf,
+  placeSql,
   rangesOf,
   threadOf,
   threadOfDocument,
@@ -43,7 +44,8 @@ test("every message has a number of its own, which leads back to it, here and in
       expect(documents.every(Number.isSafeInteger)).toBe(true);
       expect(documents.map(messageOf)).toEqual(messages);
       expect(documents.map(threadOfDocument)).toEqual(messages.map(threadOf));
-      expect(inSql(documentSql, messages)).toEqual(documents);
+      expect(new Set(documents.map(placeOf)).size).toBe(messages.length);
+      expect(inSql(placeSql, messages)).toEqual(documents.map(placeOf));
       expect(inSql(messageSql, documents)).toEqual(messages);
       expect(inSql(threadSql, documents)).toEqual(messages.map(threadOf));
     }),
