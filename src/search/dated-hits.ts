@@ -3,7 +3,7 @@
  * it; so, where that is less, what lies within the time, or beyond it, is read from the index by date, and compared.
  */
 import type { Database } from "bun:sqlite";
-import { isNear, messageSql, placeOf, placeSql, threadSql } from "./document-number.ts";
+import { documentAt, isNear, messageSql, placeSql, threadSql } from "./document-number.ts";
 import { has, setOf } from "./sets.ts";
 
 /** Epoch ms: inclusive and exclusive. */
@@ -63,8 +63,8 @@ export function createKeepDated(sqlite: Database, { few = FEW, readForEach = REA
       const isWithin = !isMostWithin(range, mailboxIds);
       const read = numbersIn((isWithin ? selectWithin : selectBeyond).get(mailboxIds, since, before, most));
       if (read.length < most) {
-        const isRead = membershipOfPlaces(read);
-        return documents.filter((document) => isRead(placeOf(document)) === isWithin);
+        const isRead = membershipOfDocuments(read.map(documentAt));
+        return documents.filter((document) => isRead(document) === isWithin);
       }
     }
     return numbersIn(selectLookedUp.get(JSON.stringify(documents), since, before));
@@ -72,9 +72,8 @@ export function createKeepDated(sqlite: Database, { few = FEW, readForEach = REA
 }
 
 /** Bits for those that lie close together. */
-function membershipOfPlaces(places: readonly number[]): (place: number) => boolean {
-  const far = places.filter((place) => !isNear(place));
-  const near = setOf(far.length === 0 ? places : places.filter(isNear));
-  const others = new Set(far);
-  return (place) => (isNear(place) ? has(near, place) : others.has(place));
+function membershipOfDocuments(documents: readonly number[]): (document: number) => boolean {
+  const far = new Set(documents.filter((document) => !isNear(document)));
+  const near = setOf(far.size === 0 ? documents : documents.filter(isNear));
+  return (document) => (isNear(document) ? has(near, document) : far.has(document));
 }

@@ -28,22 +28,22 @@ const FAR = 2 ** 48;
 /** threads.seq of a message. */
 export const threadOf = (messageSeq: number): number => Math.floor(messageSeq / MESSAGES_PER_THREAD);
 
-/** The number of the first of the four, of which the ordinal is the first, that a conversation has side by side. */
+/** Of a message that is near, by its conversation and its place in that. */
 function nearNumber(thread: number, ordinal: number): number {
   const block = Math.floor(thread / BLOCK);
-  return block * BLOCK_NUMBERS + (ordinal / BESIDE) * ROW + (thread - block * BLOCK) * BESIDE;
+  const place = ordinal % BESIDE;
+  return block * BLOCK_NUMBERS + ((ordinal - place) / BESIDE) * ROW + (thread - block * BLOCK) * BESIDE + place;
 }
 
 /** Of a message, by messages.seq. */
 export function documentNumberOf(messageSeq: number): number {
   const thread = threadOf(messageSeq);
   const ordinal = messageSeq - thread * MESSAGES_PER_THREAD;
-  const place = ordinal % BESIDE;
-  return ordinal < NEAR ? nearNumber(thread, ordinal - place) + place : FAR + messageSeq;
+  return ordinal < NEAR ? nearNumber(thread, ordinal) : FAR + messageSeq;
 }
 
-/** Whether the number, or the place, is among those that lie close together. */
-export const isNear = (number: number): boolean => number < FAR;
+/** Whether its number is among those that lie close together. */
+export const isNear = (document: number): boolean => document < FAR;
 
 /** threads.seq of a document. */
 export function threadOfDocument(document: number): number {
@@ -59,14 +59,20 @@ const nearOrdinal = (document: number): number =>
 export const messageOf = (document: number): number =>
   document < FAR ? threadOfDocument(document) * MESSAGES_PER_THREAD + nearOrdinal(document) : document - FAR;
 
-/** Another number for a message, which takes less to work out in SQL: of one that is near, by conversation; else the document's. */
+/**
+ * Another number of a message, of messages.seq in SQL, where it takes less to work out: of one that is near, by
+ * conversation; else the document's.
+ */
 export const placeSql = (messageSeq: string): string =>
   `iif(${messageSeq} % ${MESSAGES_PER_THREAD} < ${NEAR},
     ${messageSeq} / ${MESSAGES_PER_THREAD} * ${NEAR} + ${messageSeq} % ${MESSAGES_PER_THREAD}, ${messageSeq} + ${FAR})`;
 
-/** The same of a document. */
-export const placeOf = (document: number): number =>
-  document < FAR ? threadOfDocument(document) * NEAR + nearOrdinal(document) : document;
+/** The document of a place. */
+export function documentAt(place: number): number {
+  if (place >= FAR) return place;
+  const thread = Math.floor(place / NEAR);
+  return nearNumber(thread, place - thread * NEAR);
+}
 
 /** In SQL, threads.seq of a document. */
 export const threadSql = (document: string): string =>
