@@ -136,9 +136,8 @@ export function createListing({
     isLoose: boolean,
   ): Promise<Position[]> {
     // How many are judged is bounded: they are to be ones that the list can have.
-    const judged = seqsIn(
-      (selection.unread && intersectionOf([found, unreadIn([...mailboxes.keys()], selection)])) || found,
-    );
+    const lists = selection.unread ? [found, unreadIn([...mailboxes.keys()], selection)] : [found];
+    const judged = seqsIn(intersectionOf(lists) ?? found);
     if (judged.length === 0) return [];
     const ranked =
       (await engine.rank?.(query, scope, judged, isLoose)) ?? (isLoose ? [] : rankHits(query, scope, judged));
