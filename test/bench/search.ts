@@ -36,13 +36,7 @@ const QUERIES: Readonly<Record<string, readonly string[]>> = {
   "a common word": COMMON,
   "a common word, again": COMMON.slice(0, 1),
   "a rare word": RARE,
-  "a phrase": COMMON.map(
-    (_, i) =>
-      `"${written(PHRASE, i)
-        .split(" ")
-        .slice(i % 2)
-        .join(" ")}"`,
-  ),
+  "a phrase": COMMON.map((_, i) => `"${written(PHRASE.slice(i % 2 === 0 ? 0 : PHRASE.indexOf(" ") + 1), i)}"`),
   "two common words": COMMON.map((word, i) => `${word} ${wordAt(170 + i)}`),
   "a common word, unread": COMMON.map((word) => `${word} is:unread`),
   "a common word, excluding another": COMMON.map((word, i) => `${word} -${wordAt(170 + i)}`),
