@@ -93,7 +93,7 @@ export async function newPlace(name: string): Promise<{ place: Place; apiKey: st
 /** Waits until the server has nothing left to merge in its index after so much mail at once: until it writes no more. */
 export async function settled(sqlite: Database): Promise<void> {
   const version = (): unknown => sqlite.query("PRAGMA data_version").get();
-  for (let last = version(), quiet = 0; quiet < 20; quiet++) {
+  for (let last = version(), quiet = 0; quiet < 120; quiet++) {
     await Bun.sleep(100);
     const now = version();
     if (JSON.stringify(now) !== JSON.stringify(last)) quiet = 0;
