@@ -43,6 +43,9 @@ const isWhole = args.every((arg) => arg.startsWith("-"));
 const executable = isWhole ? await buildExecutable(join(folder, "mailroom")).catch(() => undefined) : undefined;
 const env = { ...(executable === undefined ? process.env : withExecutable(executable)), TMPDIR: folder };
 
+/** By a signal: nothing more is run. */
+let isEnded = false;
+
 interface Run {
   exitCode: number;
   /** Undefined when it came to no end. */
@@ -63,7 +66,10 @@ async function runTests(name: string, options: readonly string[]): Promise<Run> 
     ],
     { cwd: join(import.meta.dir, ".."), env, stdio: ["ignore", "inherit", "pipe"] },
   );
-  const end = (signal: NodeJS.Signals) => run.kill(signal);
+  const end = (signal: NodeJS.Signals): void => {
+    isEnded = true;
+    run.kill(signal);
+  };
   for (const signal of ENDS) process.on(signal, end);
   let summary = "";
   for await (const bytes of run.stderr) {
@@ -81,6 +87,7 @@ async function failedAgain(failures: readonly Failure[]): Promise<Failure[]> {
   if (files.size > FILES_TO_RUN_AGAIN) return [...failures];
   const again: Failure[] = [];
   for (const [file, before] of files) {
+    if (isEnded) return [...failures];
     const { exitCode, report } = await runTests(`again-${file.replaceAll("/", "-")}`, [file]);
     if (exitCode !== 0) again.push(...(report?.failures.length ? report.failures : before));
   }
@@ -96,7 +103,7 @@ const { exitCode, report, hasErrors } = await runTests("whole", [
   `--timings=${join(import.meta.dir, "timings.json")}`,
   ...args,
 ]);
-if (report === undefined) process.exit(exitCode || 1);
+if (report === undefined || isEnded) process.exit(exitCode || 1);
 
 const { failures } = report;
 for (const { file, test, said } of failures) console.log(`\n${file}: ${test}\n${said.trim()}`);
