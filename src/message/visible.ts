@@ -19,7 +19,24 @@ export interface VisibleHtml {
 
 interface Open extends Styled {
   ink: Ink;
+  /** What is inside of it is not seen, whatever is around it. */
+  hides: boolean;
+  /** Its text is not seen, for what is declared of itself. */
+  conceals: boolean;
+  /** Nothing goes on out of it, nor into it. */
+  isMarker: boolean;
 }
+
+/**
+ * Elements that go on behind the end of an element around them, until their own end tag comes (HTML §13.2.4.3, the list of
+ * active formatting elements): of `<li><s>a</li>b</s>` both letters are struck out.
+ */
+const FORMATTING = new Set("a b big code em font i nobr s small strike strong tt u".split(" "));
+/** Elements outside of which nothing goes on that began inside, nor the other way round: the markers of that list. */
+const MARKERS = new Set(["applet", "marquee", "object", "template"]);
+/** The same in a table; elsewhere browsers take no notice of them. */
+const CELLS = new Set(["caption", "td", "th"]);
+const END_TAGS = /<\/([a-z]+)/gi;
 
 /** Elements whose text nobody reads anyway: what they contain is not counted as hidden. */
 const NO_TEXT = new Set([
@@ -66,10 +83,15 @@ function startWalk(html: string) {
   const kept: string[] = [];
   let copied = 0;
   let hidden = 0;
-  /** Elements open since the hidden one, itself included; 0 outside. */
-  let depth = 0;
+  /** Elements open that hide what is in them. */
+  let hiding = 0;
   let hiddenFrom = 0;
   let textless = 0;
+  let tables = 0;
+  /** For each marker that is open: how many elements that hide go on behind an end that was not theirs, by name. */
+  const goingOn: Map<string, number>[] = [new Map()];
+  /** Up to where the parser has told of everything but end tags of nothing that is open. */
+  let told = 0;
 
   function leaveOut(from: number, to: number): void {
     if (to <= copied) return;
@@ -77,46 +99,70 @@ function startWalk(html: string) {
     copied = to;
   }
 
+  function end(name: string): void {
+    const here = goingOn.at(-1);
+    const left = (here?.get(name) ?? 0) - 1;
+    if (left > 0) here?.set(name, left);
+    else here?.delete(name);
+  }
+
+  function advance(from: number, to: number): void {
+    if (from > told && goesOn()) {
+      for (const [, name = ""] of html.slice(told, from).matchAll(END_TAGS)) end(name.toLowerCase());
+    }
+    told = Math.max(told, to);
+  }
+
+  const goesOn = (): boolean => goingOn.at(-1)?.size !== 0;
+  const isConcealed = (): boolean => goesOn() || !isReadable(path.at(-1)?.ink ?? DEFAULT_INK);
+
   return {
     open(name: string, attributes: Record<string, string>, from: number, to: number): void {
+      advance(from, to);
       if (NO_TEXT.has(name)) textless++;
-      if (depth > 0) {
-        depth++;
-        return;
-      }
+      if (name === "table") tables++;
+      const isMarker = MARKERS.has(name) || (tables > 0 && CELLS.has(name));
+      if (isMarker) goingOn.push(new Map());
+      // Another one ends those of before (HTML §13.2.6.4.7).
+      if (name === "a" || name === "nobr") goingOn.at(-1)?.delete(name);
       const classes = attributes.class?.split(/\s+/).filter((one) => one !== "") ?? [];
       const outer = path.at(-1)?.ink ?? DEFAULT_INK;
-      const element: Open = { name, attributes, classes, ink: outer };
+      const element: Open = { name, attributes, classes, ink: outer, hides: false, conceals: false, isMarker };
       path.push(element);
+      if (name === "img" && goesOn()) leaveOut(from, to);
       if (sheet === undefined && isPlain(attributes) && name !== "a" && !NOT_SHOWN.has(name)) return;
       const style = new Map([...hintsOf(name, attributes), ...declarationsOf(sheet, path)]);
       element.ink = inkInside(outer, style);
       if (hidesItself(name, attributes) || hidesAll(style) || (name === "img" && isTiny(attributes, style))) {
-        depth = 1;
-        hiddenFrom = from;
+        element.hides = true;
+        if (hiding++ === 0) hiddenFrom = from;
         if (name === "img") hidden += (attributes.alt ?? "").replace(NOT_COUNTED, "").length;
-      } else if (name === "a" && !isReadable(element.ink)) {
+      } else if (name === "a" && hiding === 0 && isConcealed()) {
         // Its target would be told in place of its text.
         leaveOut(from, to);
       }
+      element.conceals = element.hides || (style.size > 0 && !isReadable(element.ink));
     },
     text(text: string, from: number, to: number): void {
-      if (textless > 0 || (depth === 0 && isReadable(path.at(-1)?.ink ?? DEFAULT_INK))) return;
+      advance(from, to);
+      if (textless > 0 || (hiding === 0 && !isConcealed())) return;
       const characters = text.replace(NOT_COUNTED, "").length;
       hidden += characters;
       // Spaces stay: they keep the words around them apart.
-      if (depth === 0 && characters > 0) leaveOut(from, to);
+      if (hiding === 0 && characters > 0) leaveOut(from, to);
     },
     close(name: string, isImplied: boolean, from: number, to: number): void {
+      advance(from, to);
       if (NO_TEXT.has(name)) textless--;
-      if (depth > 1) {
-        depth--;
-        return;
-      }
+      if (name === "table") tables--;
+      const element = path.pop();
+      if (element?.isMarker) goingOn.pop();
       // What closes it without being its end stays, unless it is a void element's own tag.
-      if (depth === 1) leaveOut(hiddenFrom, isImplied && from !== hiddenFrom ? from : to);
-      depth = 0;
-      path.pop();
+      if (element?.hides && --hiding === 0) leaveOut(hiddenFrom, isImplied && from !== hiddenFrom ? from : to);
+      if (isImplied && element?.conceals && FORMATTING.has(name)) {
+        const here = goingOn.at(-1);
+        here?.set(name, (here.get(name) ?? 0) + 1);
+      }
     },
     finish: (): VisibleHtml => ({ html: copied === 0 ? html : kept.join("") + html.slice(copied), hidden }),
   };
