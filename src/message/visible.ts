@@ -36,7 +36,7 @@ const FORMATTING = new Set("a b big code em font i nobr s small strike strong tt
 const MARKERS = new Set(["applet", "marquee", "object", "template"]);
 /** The same in a table; elsewhere browsers take no notice of them. */
 const CELLS = new Set(["caption", "td", "th"]);
-const END_TAGS = /<\/([a-z]+)/gi;
+const END_TAGS = /<\/([a-z][^\s/>]*)[^>]*/gi;
 
 /** Elements whose text nobody reads anyway: what they contain is not counted as hidden. */
 const NO_TEXT = new Set([
@@ -66,6 +66,9 @@ export function visibleHtml(html: string): VisibleHtml {
       {
         onopentag: (name, attributes) => walk.open(name, attributes, parser.startIndex, parser.endIndex + 1),
         ontext: (text) => walk.text(text, parser.startIndex, parser.endIndex + 1),
+        // What stands in these is no tag.
+        oncomment: () => walk.pass(parser.startIndex, parser.endIndex + 1),
+        onprocessinginstruction: () => walk.pass(parser.startIndex, parser.endIndex + 1),
         onclosetag: (name, isImplied) => walk.close(name, isImplied, parser.startIndex, parser.endIndex + 1),
       },
       { decodeEntities: true },
@@ -106,7 +109,7 @@ function startWalk(html: string) {
     else here?.delete(name);
   }
 
-  function advance(from: number, to: number): void {
+  function pass(from: number, to: number): void {
     if (from > told && goesOn()) {
       for (const [, name = ""] of html.slice(told, from).matchAll(END_TAGS)) end(name.toLowerCase());
     }
@@ -117,8 +120,9 @@ function startWalk(html: string) {
   const isConcealed = (): boolean => goesOn() || !isReadable(path.at(-1)?.ink ?? DEFAULT_INK);
 
   return {
+    pass,
     open(name: string, attributes: Record<string, string>, from: number, to: number): void {
-      advance(from, to);
+      pass(from, to);
       if (NO_TEXT.has(name)) textless++;
       if (name === "table") tables++;
       const isMarker = MARKERS.has(name) || (tables > 0 && CELLS.has(name));
@@ -129,7 +133,7 @@ function startWalk(html: string) {
       const outer = path.at(-1)?.ink ?? DEFAULT_INK;
       const element: Open = { name, attributes, classes, ink: outer, hides: false, conceals: false, isMarker };
       path.push(element);
-      if (name === "img" && goesOn()) leaveOut(from, to);
+      if (name === "img" && hiding === 0 && goesOn()) leaveOut(from, to);
       if (sheet === undefined && isPlain(attributes) && name !== "a" && !NOT_SHOWN.has(name)) return;
       const style = new Map([...hintsOf(name, attributes), ...declarationsOf(sheet, path)]);
       element.ink = inkInside(outer, style);
@@ -144,7 +148,7 @@ function startWalk(html: string) {
       element.conceals = element.hides || (style.size > 0 && !isReadable(element.ink));
     },
     text(text: string, from: number, to: number): void {
-      advance(from, to);
+      pass(from, to);
       if (textless > 0 || (hiding === 0 && !isConcealed())) return;
       const characters = text.replace(NOT_COUNTED, "").length;
       hidden += characters;
@@ -152,7 +156,7 @@ function startWalk(html: string) {
       if (hiding === 0 && characters > 0) leaveOut(from, to);
     },
     close(name: string, isImplied: boolean, from: number, to: number): void {
-      advance(from, to);
+      pass(from, to);
       if (NO_TEXT.has(name)) textless--;
       if (name === "table") tables--;
       const element = path.pop();

@@ -66,8 +66,8 @@ export interface SearchEngine {
   matchLoosely?(query: Query, scope: SearchScope): Promise<Loose | undefined>;
   /**
    * How well conversations answer a query that wants words. `found`: the conversations that `match`, or when `isLoose`
-   * `matchLoosely`, gave for it, or some of them, ascending. It looks at a bounded number of them. Undefined for an engine that cannot tell: then the
-   * embedded index does (ranking.ts).
+   * `matchLoosely`, gave for it, or some of them, ascending. It looks at a bounded number of them. Undefined for an engine
+   * that cannot tell: then the embedded index does (ranking.ts).
    */
   rank?(
     query: Query,
