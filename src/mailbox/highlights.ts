@@ -32,20 +32,21 @@ const WORK_OF_A_TURN = 16 * 1024;
 const BYTES_OF_A_TURN = 512 * 1024;
 const MESSAGES_OF_A_TURN = 30;
 
-/** A message as JSON. */
 type Row = SearchedMessage & { seq: number; emailId: string };
 
-// As one string each: a row of its own costs more than what is in it.
+// Lists of numbers are JSON arrays. Answered as one string, for a row of its own costs more than what is in it; but a text
+// costs more to quote.
 const statements = prepared(({ $client: sqlite }) => ({
-  /** `seqs` and `bodies`, whose bodies are wanted, are JSON arrays. */
-  messages: sqlite.prepare<{ rows: string }, [bodies: string, seqs: string]>(
+  messages: sqlite.prepare<{ rows: string }, [seqs: string]>(
     `SELECT json_group_array(json_object(
        'seq', seq, 'emailId', messages.id, 'subject', subject,
        'from', json("from"), 'to', json("to"), 'cc', json(cc),
-       'text', iif(seq IN (SELECT value FROM json_each(?)), text, ''),
        'filenames', json((SELECT json_group_array(filename ORDER BY position) FROM attachments WHERE message_seq = seq)))
      ) AS rows
-     FROM messages JOIN message_bodies ON message_seq = seq WHERE seq IN (SELECT value FROM json_each(?))`,
+     FROM messages WHERE seq IN (SELECT value FROM json_each(?))`,
+  ),
+  texts: sqlite.prepare<{ seq: number; text: string }, [seqs: string]>(
+    "SELECT message_seq AS seq, text FROM message_bodies WHERE message_seq IN (SELECT value FROM json_each(?))",
   ),
   sizes: sqlite.prepare<{ sizes: string }, [seqs: string]>(
     `SELECT json_group_object(message_seq, octet_length(text)) AS sizes
@@ -134,7 +135,12 @@ function* turnsOf(db: Db, seqs: readonly number[]): Generator<{ messages: number
 
 /** In the order of `seqs`; one that was deleted meanwhile is left out. */
 function readMessages(db: Db, seqs: readonly number[], bodies: readonly number[]): Row[] {
-  const { rows = "[]" } = statements(db).messages.get(JSON.stringify(bodies), JSON.stringify(seqs)) ?? {};
-  const bySeq = new Map((JSON.parse(rows) as Row[]).map((row) => [row.seq, row]));
-  return seqs.flatMap((seq) => bySeq.get(seq) ?? []);
+  const { messages, texts } = statements(db);
+  const { rows = "[]" } = messages.get(JSON.stringify(seqs)) ?? {};
+  const textOf = new Map(texts.all(JSON.stringify(bodies)).map(({ seq, text }) => [seq, text]));
+  const bySeq = new Map((JSON.parse(rows) as Omit<Row, "text">[]).map((row) => [row.seq, row]));
+  return seqs.flatMap((seq) => {
+    const row = bySeq.get(seq);
+    return row ? [{ ...row, text: textOf.get(seq) ?? "" }] : [];
+  });
 }

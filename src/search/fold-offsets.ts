@@ -36,14 +36,40 @@ function piecesOf(run: string): string[] {
 const isAsciiLetterOrDigit = (unit: number): boolean =>
   (unit >= 0x61 && unit <= 0x7a) || (unit >= 0x41 && unit <= 0x5a) || (unit >= 0x30 && unit <= 0x39);
 
-/** The tokens of a text with their places. Costs some times what `fold` costs: for short pieces. */
-export function foldWithOffsets(text: string): PlacedToken[] {
+const ONLY_ASCII = /^[\0-\x7f]*$/;
+
+/** The runs of letters and digits of a text in ASCII, in lower case. */
+function asciiTokens(lower: string, base: number): PlacedToken[] {
+  const tokens: PlacedToken[] = [];
+  let start = -1;
+  for (let at = 0; at <= lower.length; at++) {
+    // Behind the end there is NaN.
+    if (isAsciiLetterOrDigit(lower.charCodeAt(at))) {
+      if (start < 0) start = at;
+    } else if (start >= 0) {
+      const token = lower.slice(start, at);
+      tokens.push({ token: at - start > LONGEST_TOKEN ? cut(token) : token, start: base + start, end: base + at });
+      start = -1;
+    }
+  }
+  return tokens;
+}
+
+/**
+ * The tokens of a text with their places, counted on from `base`. Beyond ASCII it costs some times what `fold` costs: for
+ * short pieces.
+ */
+export function foldWithOffsets(text: string, base = 0): PlacedToken[] {
+  if (ONLY_ASCII.test(text)) return asciiTokens(text.toLowerCase(), base);
   const tokens: PlacedToken[] = [];
   let letters = "";
   let start = 0;
   let end = 0;
   const close = (): void => {
-    if (letters !== "") tokens.push({ token: letters.length > LONGEST_TOKEN ? cut(letters) : letters, start, end });
+    if (letters !== "") {
+      const token = letters.length > LONGEST_TOKEN ? cut(letters) : letters;
+      tokens.push({ token, start: base + start, end: base + end });
+    }
     letters = "";
   };
   const append = (more: string, from: number, to: number): void => {

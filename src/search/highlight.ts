@@ -19,6 +19,7 @@ import {
 import type { PlacedToken } from "./fold-offsets.ts";
 import {
   findOccurrence,
+  isRunAt,
   type Readable,
   readable,
   type Sought,
@@ -220,7 +221,7 @@ function rangesOf(tokens: readonly PlacedToken[], { tokens: sought, address }: W
   // An address is found as a whole or not at all.
   if (address !== undefined) return ranges;
   for (let at = 0; at + sought.length <= tokens.length; at++) {
-    if (!sought.every((token, i) => tokens[at + i]?.token === token)) continue;
+    if (!isRunAt(tokens, at, sought)) continue;
     const [first, last] = [tokens[at], tokens[at + sought.length - 1]];
     if (first && last) ranges.push([first.start, last.end]);
     at += sought.length - 1;
@@ -280,9 +281,22 @@ function addressFragments(
   if (wanted.length === 0) return [];
   return gather(addresses.slice(0, MOST_ENTRIES), wanted, work, (address, left) => {
     work.left -= COST_OF_AN_ENTRY + address.email.length + (address.name?.length ?? 0);
+    if (lacks(address, left)) return undefined;
     const entry = entryOf(address);
     return firstOf(left, (one) => addressFragment(field, entry, one, wanted, work));
   });
+}
+
+/** Written in one way only, which is how the index has it. */
+const PLAIN_EMAIL = /^[!-~]+@(?:[a-z0-9-]+\.)*[a-z]+$/i;
+const PLAIN_NAME = /^[ -~]*$/;
+
+/** Whether it is easily seen that none of this is found in an address: in most of a page that is so. */
+function lacks({ email, name = "" }: EmailAddress, wanted: readonly Wanted[]): boolean {
+  if (!PLAIN_EMAIL.test(email) || !PLAIN_NAME.test(name)) return false;
+  const lower = `${name} ${email}`.toLowerCase();
+  if (lower.includes("xn--")) return false;
+  return wanted.every(({ address, spellings }) => address === undefined && !spellings.some((one) => lower.includes(one)));
 }
 
 /** An address as it may be found and shown: what does not depend on what is sought, and costs more than looking for it. */

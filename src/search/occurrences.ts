@@ -133,11 +133,19 @@ function placeAt(sought: Sought, text: string, place: number, work: Work): Occur
   }
 }
 
+/** Whether these tokens stand there, in order. */
+export function isRunAt(tokens: readonly PlacedToken[], at: number, run: readonly string[]): boolean {
+  for (let i = 0; i < run.length; i++) {
+    if (tokens[at + i]?.token !== run[i]) return false;
+  }
+  return true;
+}
+
 /** Index of the run of tokens in which `place` lies, or else of the first. */
 function indexOfRun(tokens: readonly PlacedToken[], run: readonly string[], place: number): number {
   let first = -1;
   for (let at = 0; at + run.length <= tokens.length; at++) {
-    if (!run.every((token, i) => tokens[at + i]?.token === token)) continue;
+    if (!isRunAt(tokens, at, run)) continue;
     if (first < 0) first = at;
     const end = tokens[at + run.length - 1]?.end ?? 0;
     if (end > place) return at;
@@ -151,11 +159,7 @@ function tokensAround(text: string, place: number, reach: number, work: Work): P
   const from = wholeCharacters(text, breakBefore(text, Math.max(0, first)));
   const to = wholeCharacters(text, breakBehind(text, Math.min(text.length, last)));
   work.left -= to - from;
-  const tokens = foldWithOffsets(text.slice(from, to)).map(({ token, start, end }) => ({
-    token,
-    start: start + from,
-    end: end + from,
-  }));
+  const tokens = foldWithOffsets(text.slice(from, to), from);
   // What was cut there is no token; but of a long one the beginning counts, and is here.
   const isCut = to < text.length && !isBreak(text.charCodeAt(to));
   if (isCut && (tokens.at(-1)?.token.length ?? 0) < LONGEST_TOKEN) tokens.pop();
