@@ -296,7 +296,9 @@ function lacks({ email, name = "" }: EmailAddress, wanted: readonly Wanted[]): b
   if (!PLAIN_EMAIL.test(email) || !PLAIN_NAME.test(name)) return false;
   const lower = `${name} ${email}`.toLowerCase();
   if (lower.includes("xn--")) return false;
-  return wanted.every(({ address, spellings }) => address === undefined && !spellings.some((one) => lower.includes(one)));
+  return wanted.every(
+    ({ address, spellings }) => address === undefined && !spellings.some((one) => lower.includes(one)),
+  );
 }
 
 /** An address as it may be found and shown: what does not depend on what is sought, and costs more than looking for it. */
