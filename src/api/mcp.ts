@@ -24,11 +24,8 @@ import type { Operation } from "./operation.ts";
 import type { Performing } from "./perform.ts";
 
 export interface Mcp {
-  /**
-   * Answers a request to the endpoint of a caller whom the gate admitted: with a response, or the JSON of one with
-   * status 200. @throws AppError for what is no MCP
-   */
-  answer(request: Request, caller: Caller): Promise<Response | object>;
+  /** Answers a request to the endpoint of a caller whom the gate admitted. @throws AppError for what is no MCP */
+  answer(request: Request, caller: Caller): Promise<Response>;
   /** Answers the calls that wait, and ends subscriptions. */
   stop(): Promise<void>;
 }

@@ -46,18 +46,17 @@ export function newTextOf(text: string, subject: string): NewText {
   const whole = { text, leftOut: 0 };
   if (isForward(subject)) return whole;
   const lines = linesOf(text);
-  const history = lines.length > MAX_LINES ? undefined : startOfHistory(lines);
+  const history = lines.starts.length > MAX_LINES ? undefined : startOfHistory(lines);
   if (history === undefined) return whole;
-  const end = lines[history]?.start ?? text.length;
-  const kept = text.slice(0, end).trimEnd();
-  if (kept === "" || lines.slice(0, history).every(({ text: line }) => line === "" || isQuoted(line))) return whole;
+  const kept = text.slice(0, lines.starts[history]).trimEnd();
+  if (kept === "" || !someOf(lines, history, (line) => line !== "" && !isQuoted(line))) return whole;
   return { text: kept, leftOut: text.length - kept.length };
 }
 
 /** Whether the last line of a text says who wrote what follows, and when. */
 export function endsInAttribution(text: string): boolean {
   const lines = linesOf(text.trimEnd());
-  return attributionBefore(lines, lines.length - 1) !== undefined;
+  return attributionBefore(lines, lines.starts.length - 1) !== undefined;
 }
 
 /** Whether a text begins with the headers of an older message, as Outlook puts them above what it quotes. */
@@ -65,47 +64,77 @@ export function beginsWithHeaders(text: string): boolean {
   return startsHeaders(linesOf(text.trimStart()), 0);
 }
 
-interface Line {
-  start: number;
-  /** Trimmed and cut: enough to tell what it is. */
+/** The lines of a text. What they say is taken out when it is asked for: of most it never is. */
+interface Lines {
   text: string;
+  /** Where they start; of MAX_LINES and one more at most. */
+  starts: number[];
+  /** What was asked for. */
+  taken: string[];
 }
 
-function linesOf(text: string): Line[] {
-  const lines: Line[] = [];
-  for (let start = 0; start <= text.length && lines.length <= MAX_LINES; ) {
-    const end = text.indexOf("\n", start);
-    const to = end < 0 ? text.length : end;
-    lines.push({
-      start,
-      text: to - start > MAX_LINE ? text.slice(start, start + MAX_LINE).trimStart() : text.slice(start, to).trim(),
-    });
-    start = to + 1;
+function linesOf(text: string): Lines {
+  const starts = [0];
+  for (let end = text.indexOf("\n"); end >= 0 && starts.length <= MAX_LINES; end = text.indexOf("\n", end + 1)) {
+    starts.push(end + 1);
   }
-  return lines;
+  return { text, starts, taken: [] };
 }
 
-/** Without any of these at its place no line starts a history. */
-const MAY_START_HISTORY = /[:：]|^[-_*]/;
+/** What a line says, trimmed and cut: enough to tell what it is. Empty where there is none. */
+function lineAt({ text, starts, taken }: Lines, index: number): string {
+  const start = starts[index];
+  if (start === undefined) return "";
+  const known = taken[index];
+  if (known !== undefined) return known;
+  const end = text.indexOf("\n", start);
+  const to = end < 0 ? text.length : end;
+  const line = to - start > MAX_LINE ? text.slice(start, start + MAX_LINE).trimStart() : text.slice(start, to).trim();
+  taken[index] = line;
+  return line;
+}
+
+/** Whether it holds for any of the first `count` lines. */
+function someOf(lines: Lines, count: number, holds: (line: string) => boolean): boolean {
+  for (let index = 0; index < count; index++) if (holds(lineAt(lines, index))) return true;
+  return false;
+}
+
+/** What a line that starts a history has, up to its last character. */
+const MAY_START_HISTORY = /[:：]|(?:^|\n)[^\S\n]*[-_*]/g;
+
+/** The first line from `from` on that may start a history. */
+function nextCandidate({ text, starts }: Lines, from: number): number | undefined {
+  const start = starts[from];
+  if (start === undefined) return undefined;
+  MAY_START_HISTORY.lastIndex = Math.max(0, start - 1);
+  if (!MAY_START_HISTORY.test(text)) return undefined;
+  const end = MAY_START_HISTORY.lastIndex;
+  let index = from;
+  while ((starts[index + 1] ?? end) < end) index++;
+  return index;
+}
 
 const isQuoted = (line: string): boolean => line.startsWith(">");
 
 /** Index of the first line of the history at the end. */
-function startOfHistory(lines: readonly Line[]): number | undefined {
-  const found = startOfUnmarked(lines) ?? { start: startOfMarked(lines), told: lines.length - 1 };
+function startOfHistory(lines: Lines): number | undefined {
+  const found = startOfUnmarked(lines) ?? { start: startOfMarked(lines), told: lines.starts.length - 1 };
   // What is forwarded is no history. Looked for last: in most mail there is nothing to be left out.
-  const isForwarded = ({ text }: Line) => text !== "" && !isQuoted(text) && FORWARDED.test(text);
-  return found.start === undefined || lines.slice(0, found.told + 1).some(isForwarded) ? undefined : found.start;
+  const isForwarded = (line: string) => line !== "" && !isQuoted(line) && FORWARDED.test(line);
+  return found.start === undefined || someOf(lines, found.told + 1, isForwarded) ? undefined : found.start;
 }
 
 /** A history that its first lines tell, up to the one at `told`. */
-function startOfUnmarked(lines: readonly Line[]): { start: number; told: number } | undefined {
-  for (const [index, { text }] of lines.entries()) {
-    if (isQuoted(text) || !MAY_START_HISTORY.test(text)) continue;
-    if (SEPARATOR.test(text) || startsHeaders(lines, index)) return { start: index, told: index };
+function startOfUnmarked(lines: Lines): { start: number; told: number } | undefined {
+  let index = nextCandidate(lines, 0);
+  for (; index !== undefined; index = nextCandidate(lines, index + 1)) {
+    const line = lineAt(lines, index);
+    if (isQuoted(line)) continue;
+    if (SEPARATOR.test(line) || startsHeaders(lines, index)) return { start: index, told: index };
     const attribution = attributionBefore(lines, index);
     // Quoted without marks, by a program: nobody writes date and address into a sentence.
-    if (attribution?.isStrong && !isQuoted(lines[nextFull(lines, index + 1) ?? index]?.text ?? "")) {
+    if (attribution?.isStrong && !isQuoted(lineAt(lines, nextFull(lines, index + 1) ?? index))) {
       return { start: attribution.start, told: index };
     }
   }
@@ -113,12 +142,12 @@ function startOfUnmarked(lines: readonly Line[]): { start: number; told: number 
 }
 
 /** The attribution that ends with the line, if one does. */
-function attributionBefore(lines: readonly Line[], end: number): { start: number; isStrong: boolean } | undefined {
-  if (!/[:：]$/.test(lines[end]?.text ?? "")) return undefined;
+function attributionBefore(lines: Lines, end: number): { start: number; isStrong: boolean } | undefined {
+  if (!/[:：]$/.test(lineAt(lines, end))) return undefined;
   let joined = "";
   let found: { start: number; isStrong: boolean } | undefined;
   for (let start = end; start > end - ATTRIBUTION_LINES && start >= 0; start--) {
-    const line = lines[start]?.text ?? "";
+    const line = lineAt(lines, start);
     if (line === "" || line.length >= MAX_LINE || isQuoted(line)) break;
     joined = `${line} ${joined}`;
     if (!WROTE.test(joined)) continue;
@@ -128,32 +157,33 @@ function attributionBefore(lines: readonly Line[], end: number): { start: number
 }
 
 /** A block of headers as Outlook writes it, or the rule above it. */
-function startsHeaders(lines: readonly Line[], index: number): boolean {
+function startsHeaders(lines: Lines, index: number): boolean {
   let first = index;
-  if (RULE.test(lines[index]?.text ?? "")) first = nextFull(lines, index + 1) ?? index;
-  if (!FROM.test(lines[first]?.text ?? "")) return false;
+  if (RULE.test(lineAt(lines, index))) first = nextFull(lines, index + 1) ?? index;
+  if (!FROM.test(lineAt(lines, first))) return false;
   // Amid other headers it is the header of a message that is shown whole, as in a bounce.
-  if (OTHER_HEADER.test(lines[index - 1]?.text ?? "")) return false;
-  const block = lines.slice(first + 1, first + 1 + HEADER_LINES);
-  return block.filter(({ text }) => OTHER_HEADER.test(text)).length >= 2;
+  if (OTHER_HEADER.test(lineAt(lines, index - 1))) return false;
+  let others = 0;
+  for (let below = 1; below <= HEADER_LINES; below++) if (OTHER_HEADER.test(lineAt(lines, first + below))) others++;
+  return others >= 2;
 }
 
-function nextFull(lines: readonly Line[], from: number): number | undefined {
-  for (let index = from; index < lines.length; index++) if (lines[index]?.text !== "") return index;
+function nextFull(lines: Lines, from: number): number | undefined {
+  for (let index = from; index < lines.starts.length; index++) if (lineAt(lines, index) !== "") return index;
   return undefined;
 }
 
 /** Where the marked lines at the very end begin, with the attribution above them. */
-function startOfMarked(lines: readonly Line[]): number | undefined {
+function startOfMarked(lines: Lines): number | undefined {
   let first: number | undefined;
-  for (let index = lines.length - 1; index >= 0; index--) {
-    const { text } = lines[index] as Line;
-    if (text === "") continue;
-    if (!isQuoted(text)) break;
+  for (let index = lines.starts.length - 1; index >= 0; index--) {
+    const line = lineAt(lines, index);
+    if (line === "") continue;
+    if (!isQuoted(line)) break;
     first = index;
   }
   if (first === undefined) return undefined;
   let above = first - 1;
-  while (above >= 0 && lines[above]?.text === "") above--;
+  while (above >= 0 && lineAt(lines, above) === "") above--;
   return attributionBefore(lines, above)?.start ?? first;
 }

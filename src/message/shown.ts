@@ -22,7 +22,7 @@ const EMPTY_LINES = /\n{4,}/g;
 const SEEN =
   " -~\\u00a1-\\u00ac\\u00ae-\\u034e\\u0350-\\u061b\\u2010-\\u2027\\u2030-\\u205e\\u20a0-\\u2121\\u3001-\\u3163\\u3165-\\u9fff\\uac00-\\ud7a3";
 const ODD_IN_TEXT = new RegExp(`[^\\t\\n${SEEN}]`);
-const ODD_IN_LINE = new RegExp(`[^${SEEN}]| {2}|^ | $`);
+const ODD_IN_LINE = new RegExp(`[^${SEEN}]`);
 
 /** Whether a text, and so any part of it, comes out of shownText as it went in; as most mail does. */
 export const isPlain = (text: string): boolean =>
@@ -40,9 +40,12 @@ export function shownText(text: string): string {
     .replace(EMPTY_LINES, "\n\n\n");
 }
 
+const isPlainLine = (text: string): boolean =>
+  !ODD_IN_LINE.test(text) && !text.includes("  ") && !text.startsWith(" ") && !text.endsWith(" ");
+
 /** The same on one line, spaces folded: a subject, a name or a header cannot begin a line of its own. */
 export function shownLine(text: string): string {
-  if (!ODD_IN_LINE.test(text)) return text;
+  if (isPlainLine(text)) return text;
   return shownText(text)
     .replace(/[\s\u2800]+/gu, " ")
     .trim();

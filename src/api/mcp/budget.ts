@@ -76,8 +76,9 @@ export function pieceOf(whole: string, offset: number, room: Room): Piece {
     const end = isInsidePair(whole, at) ? at - 1 : at;
     const part = whole.slice(start, end);
     const shown = isShown && end <= near ? part : fencedText(part);
-    const takes = Math.max(shown.length / Math.max(1, room.text), jsonLengthOfShown(shown) / Math.max(1, room.json));
-    return { shown, start, end, takes };
+    // Not counted where it has room even if every character is escaped.
+    const json = 2 * shown.length <= room.json ? shown.length : jsonLengthOfShown(shown);
+    return { shown, start, end, takes: Math.max(shown.length / Math.max(1, room.text), json / Math.max(1, room.json)) };
   };
 
   // The last piece that had room, and the first that has none.

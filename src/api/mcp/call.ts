@@ -12,6 +12,7 @@ import { createFailures } from "../failure.ts";
 import type { Download } from "../operation.ts";
 import { type Perform, type Performed, type Performing, performerOf } from "../perform.ts";
 import { type Arrived, createArrivals } from "./arrivals.ts";
+import { arrayOf, type Fields, fieldsOf, objectOf, stringOf, write, writeLines } from "./json.ts";
 import { RENDERERS } from "./render.ts";
 import { wantsBytes } from "./render-download.ts";
 import { renderError } from "./render-error.ts";
@@ -24,13 +25,6 @@ import type { Waiting } from "./waiting.ts";
 type Blob =
   | { type: "image"; data: string; mimeType: string }
   | { type: "resource"; resource: { uri: string; mimeType: string; blob: string } };
-
-export interface CallResult {
-  [key: string]: unknown;
-  content: ({ type: "text"; text: string } | Blob)[];
-  structuredContent: Record<string, unknown>;
-  isError?: true;
-}
 
 /** Who calls, and how to know whether they still may after they have waited. */
 export interface Call {
@@ -93,27 +87,23 @@ export function createCalls(parts: CallParts) {
     download: Download,
     { params, shaping }: Arguments,
     context: RenderContext,
-  ): Promise<CallResult> {
+  ): Promise<string> {
     const { filename, contentType, content } = download;
     const size = content instanceof Uint8Array ? content.byteLength : content.size;
     const kind = wantsBytes({ filename, contentType, size, maxChars: shaping.maxChars ?? DEFAULT_CHARS });
     const bytes = kind === "link" ? undefined : await bytesOf(download);
     const id = String(params.id);
     const answer: RenderedDownload = { id, filename, contentType, size, content: kind === "text" ? bytes : undefined };
-    const { text, structured } = render(answer, shaping, context);
-    const result = resultOf(text, structured);
-    if (kind === "blob" && bytes) {
-      const uri = `${baseUrl}/api/v1/attachments/${id}`;
-      result.content.push(
-        IMAGE.test(contentType)
-          ? { type: "image", data: base64(bytes), mimeType: contentType }
-          : { type: "resource", resource: { uri, mimeType: contentType, blob: base64(bytes) } },
-      );
-    }
-    return result;
+    const rendered = render(answer, shaping, context);
+    if (kind !== "blob" || !bytes) return resultOf(rendered);
+    const uri = `${baseUrl}/api/v1/attachments/${id}`;
+    const blob: Blob = IMAGE.test(contentType)
+      ? { type: "image", data: base64(bytes), mimeType: contentType }
+      : { type: "resource", resource: { uri, mimeType: contentType, blob: base64(bytes) } };
+    return resultOf(rendered, { blob });
   }
 
-  async function perform(tool: Tool, given: Record<string, unknown>, call: Call): Promise<CallResult> {
+  async function perform(tool: Tool, given: Record<string, unknown>, call: Call): Promise<string> {
     const { caller } = call;
     const performer = performerFor(tool);
     const read: { args?: Arguments } = {};
@@ -150,40 +140,41 @@ export function createCalls(parts: CallParts) {
         rendered = render(arrived.answer, args.shaping, context);
       }
       const { nextAfter, note } = arrived;
-      return resultOf([rendered.text, ...(note === "" ? [] : [note])].join("\n"), {
-        ...rendered.structured,
-        ...(nextAfter !== undefined && { nextAfter }),
-      });
+      return resultOf(rendered, { note, fields: { nextAfter: JSON.stringify(nextAfter) } });
     }
     let rendered = render(answer, args.shaping, context);
     if (rendered.askAgain) {
       const again = await ask(rendered.askAgain.limit);
       rendered = render(again.answer, args.shaping, context);
     }
-    return replayed
-      ? resultOf(
-          `${rendered.text}\nThis is the answer to an earlier call with this idempotencyKey: nothing was done again.`,
-          {
-            ...rendered.structured,
-            replayed: true,
-          },
-        )
-      : resultOf(rendered.text, rendered.structured);
+    return resultOf(rendered, replayed ? { note: REPLAYED, fields: { replayed: "true" } } : {});
   }
 
-  /** Performs a call. Never rejects. */
-  return async (tool: Tool, given: Record<string, unknown>, call: Call): Promise<CallResult> => {
+  /** Performs a call: the fields of its CallToolResult, as JSON. Never rejects. */
+  return async (tool: Tool, given: Record<string, unknown>, call: Call): Promise<string> => {
     try {
       return await perform(tool, given, call);
     } catch (error) {
       const { code, message, retryAfter } = readFailure(error, { tool: tool.name });
-      const { text, structured } = renderError({ code, message, retryAfter }, contextFor(call.caller));
-      return { ...resultOf(text, structured), isError: true };
+      const rendered = renderError({ code, message, retryAfter }, contextFor(call.caller));
+      return `${resultOf(rendered)},"isError":true`;
     }
   };
 }
 
-const resultOf = (text: string, structuredContent: Record<string, unknown>): CallResult => ({
-  content: [{ type: "text", text }],
-  structuredContent,
-});
+const REPLAYED = "This is the answer to an earlier call with this idempotencyKey: nothing was done again.";
+
+/** What a result has beside what was rendered. */
+interface Beside {
+  /** One more line of the text, unless it is empty. */
+  note?: string;
+  fields?: Fields;
+  blob?: Blob;
+}
+
+/** The fields of a CallToolResult, as JSON. */
+function resultOf({ text, structured }: Rendered, { note = "", fields, blob }: Beside = {}): string {
+  const told = stringOf(note === "" ? text : writeLines(text, write(note)));
+  const content = [objectOf({ type: '"text"', text: told }), ...(blob ? [JSON.stringify(blob)] : [])];
+  return fieldsOf({ content: arrayOf(content), structuredContent: objectOf({ ...structured, ...fields }) });
+}

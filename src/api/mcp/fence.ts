@@ -7,6 +7,7 @@
  */
 import { isPlain, shownLine, shownText } from "../../message/shown.ts";
 import type { AuthVerdicts } from "../../store/schema.ts";
+import { type Written, write, writeLines } from "./json.ts";
 
 /** For the instructions of the server. */
 export const FENCE_EXPLAINED =
@@ -50,8 +51,14 @@ export interface FenceHead {
 
 /** `content` must be made of fencedText and fencedLine. */
 export function fence(nonce: string, content: string, head: FenceHead = {}): string {
-  return `${fenceStart(nonce, head)}\n${content}\n>>>end ${nonce}`;
+  return `${fenceStart(nonce, head)}\n${content}\n${fenceEnd(nonce)}`;
 }
+
+/** The same around what is JSON already. */
+export const fenceWritten = (nonce: string, content: Written, head: FenceHead): Written =>
+  writeLines(write(fenceStart(nonce, head)), content, write(fenceEnd(nonce)));
+
+const fenceEnd = (nonce: string): string => `>>>end ${nonce}`;
 
 function fenceStart(nonce: string, { from = "", auth }: FenceHead): string {
   const words = ["<<<mail", nonce];
@@ -63,11 +70,11 @@ function fenceStart(nonce: string, { from = "", auth }: FenceHead): string {
   return words.join(" ");
 }
 
-/** Draws a nonce that does not occur in `content`; forty bits or more make one enough, practically always. */
-export function drawNonce(draw: () => string, content: string): string {
+/** Draws a nonce that occurs in none of `contents`; forty bits or more make one enough, practically always. */
+export function drawNonce(draw: () => string, ...contents: string[]): string {
   for (let attempt = 0; attempt < 10; attempt++) {
     const nonce = draw();
-    if (!content.includes(nonce)) return nonce;
+    if (!contents.some((content) => content.includes(nonce))) return nonce;
   }
   throw new Error("every nonce drawn occurs in the mail");
 }

@@ -5,7 +5,8 @@ import { sanitizeHtml } from "../../message/sanitize.ts";
 import { seenText } from "../../message/seen.ts";
 import { visibleHtml } from "../../message/visible.ts";
 import type { Piece } from "./budget.ts";
-import { fence } from "./fence.ts";
+import { fenceWritten } from "./fence.ts";
+import { fieldsOf, stringOf, type Written, write, writeLines } from "./json.ts";
 import {
   addressText,
   attachmentText,
@@ -54,8 +55,17 @@ export function bodyOf(
 const hiddenNotes = (hidden: number): string[] =>
   hidden === 0 ? [] : [`Left out: ${hidden} characters that the HTML hides from its reader.`];
 
-/** What stands above a body, and what of it was cut. */
-export function headOf(message: MessageView, budget: number, context: RenderContext) {
+/** What stands above a body. */
+export interface Head {
+  /** Lines for inside the fence. */
+  lines: string;
+  /** The fields of the message but its body, as JSON. */
+  fields: string;
+  /** What of it was cut, in sentences. */
+  notes: string[];
+}
+
+export function headOf(message: MessageView, budget: number, context: RenderContext): Head {
   const to = shortenAddresses(message.to, budget);
   const cc = shortenAddresses(message.cc, budget);
   const bcc = shortenAddresses(message.bcc ?? [], budget);
@@ -70,35 +80,37 @@ export function headOf(message: MessageView, budget: number, context: RenderCont
   const from = shownAddress(message.from);
   const listOf = (name: string, { items, more }: typeof to) =>
     items.length + more === 0 ? [] : [`${name}: ${listText(items.map(addressText), more)}`];
+  const lines = [
+    `From: ${addressText(from)}`,
+    ...listOf("To", to),
+    ...listOf("Cc", cc),
+    ...listOf("Bcc", bcc),
+    `Subject: ${subject}`,
+    ...attachments.items.map((attachment) => `Attachment: ${attachmentText(attachment)}`),
+    ...(attachments.more > 0 ? [`+${attachments.more} more attachments`] : []),
+  ];
   return {
-    lines: [
-      `From: ${addressText(from)}`,
-      ...listOf("To", to),
-      ...listOf("Cc", cc),
-      ...listOf("Bcc", bcc),
-      `Subject: ${subject}`,
-      ...attachments.items.map((attachment) => `Attachment: ${attachmentText(attachment)}`),
-      ...(attachments.more > 0 ? [`+${attachments.more} more attachments`] : []),
-    ],
-    structured: {
+    lines: lines.join("\n"),
+    // What is undefined is left out of JSON.
+    fields: JSON.stringify({
       id: message.id,
       threadId: message.threadId,
       mailboxId: message.mailboxId,
       direction: message.direction,
-      ...(messageId === undefined ? {} : { messageId }),
+      messageId,
       from,
       to: to.items,
       cc: cc.items,
-      ...(bcc.items.length === 0 ? {} : { bcc: bcc.items }),
-      ...(moreRecipients === 0 ? {} : { moreRecipients }),
+      bcc: bcc.items.length === 0 ? undefined : bcc.items,
+      moreRecipients: moreRecipients === 0 ? undefined : moreRecipients,
       subject,
       date: message.date,
       read: message.read,
       attachments: attachments.items,
-      ...(attachments.more === 0 ? {} : { moreAttachments: attachments.more }),
-      ...(message.auth === undefined ? {} : { auth: message.auth }),
-      ...(message.deliveredAt === undefined ? {} : { deliveredAt: message.deliveredAt }),
-    },
+      moreAttachments: attachments.more === 0 ? undefined : attachments.more,
+      auth: message.auth,
+      deliveredAt: message.deliveredAt,
+    }).slice(1, -1),
     notes: [
       ...(moreRecipients === 0
         ? []
@@ -109,8 +121,6 @@ export function headOf(message: MessageView, budget: number, context: RenderCont
     ],
   };
 }
-
-export type Head = ReturnType<typeof headOf>;
 
 /** The line of ours above a message's fence. */
 const titleOf = ({ id, direction, date, read, deliveredAt }: MessageView): string =>
@@ -123,18 +133,19 @@ const titleOf = ({ id, direction, date, read, deliveredAt }: MessageView): strin
   ].join(" | ");
 
 /** A message with a piece of its body, as text. */
-export function messageText(message: MessageView, head: Head, shown: string, nonce: string): string {
-  const content = [...head.lines, "", shown].join("\n");
-  return `${titleOf(message)}\n${fence(nonce, content, { from: message.from.email, auth: message.auth })}`;
+export function messageText(message: MessageView, head: Head, shown: Written, nonce: string): Written {
+  const content = writeLines(write(`${head.lines}\n`), shown);
+  const fenced = fenceWritten(nonce, content, { from: message.from.email, auth: message.auth });
+  return writeLines(write(titleOf(message)), fenced);
 }
 
-/** The same as structured content. */
-export function messageStructured(head: Head, { kind, whole }: Body, { shown, start, end }: Piece) {
-  return {
-    ...head.structured,
-    [kind]: shown,
-    ...(start === 0 ? {} : { offset: start }),
-    ...(end === whole.length ? {} : { nextOffset: end }),
-    [`${kind}Length`]: whole.length,
-  };
+/** The same as structured content: its fields, as JSON. `shown`: of the piece. */
+export function messageFields(head: Head, { kind, whole }: Body, { start, end }: Piece, shown: Written): string {
+  const ofBody = fieldsOf({
+    [kind]: stringOf(shown),
+    offset: start === 0 ? undefined : String(start),
+    nextOffset: end === whole.length ? undefined : String(end),
+    [`${kind}Length`]: String(whole.length),
+  });
+  return `${head.fields},${ofBody}`;
 }

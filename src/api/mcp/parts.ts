@@ -83,10 +83,11 @@ export function shownThread(thread: ThreadView, budget: number) {
     budget,
     (label) => label,
   );
+  // What is undefined is left out of JSON.
   return {
     id: thread.id,
     mailbox: thread.mailbox,
-    ...(thread.receivedOn === thread.mailbox ? {} : { receivedOn: fencedLine(thread.receivedOn, LONGEST_ADDRESS) }),
+    receivedOn: thread.receivedOn === thread.mailbox ? undefined : fencedLine(thread.receivedOn, LONGEST_ADDRESS),
     subject: subjectLine(thread.subject),
     snippet: snippetLine(thread.snippet),
     from: shownAddress(thread.from),
@@ -94,12 +95,12 @@ export function shownThread(thread: ThreadView, budget: number) {
     unread: thread.unread,
     starred: thread.starred,
     labels: labels.items,
-    ...(labels.more > 0 ? { moreLabels: labels.more } : {}),
+    moreLabels: labels.more === 0 ? undefined : labels.more,
     lastMessageAt: thread.lastMessageAt,
-    ...(thread.snoozedUntil === undefined ? {} : { snoozedUntil: thread.snoozedUntil }),
+    snoozedUntil: thread.snoozedUntil,
     hasAttachments: thread.hasAttachments,
     messageCount: thread.messageCount,
-    ...(thread.highlights === undefined ? {} : { highlights: shownHighlights(thread.highlights) }),
+    highlights: thread.highlights && shownHighlights(thread.highlights),
   };
 }
 
@@ -117,22 +118,16 @@ export type ShownThread = ReturnType<typeof shownThread>;
 
 /** Some lines; the first begins with the id, what others wrote follows behind names of ours. */
 export function threadText(thread: ShownThread): string {
-  const flags = [
-    thread.folder,
-    ...(thread.unread ? ["unread"] : []),
-    ...(thread.starred ? ["starred"] : []),
-    ...(thread.hasAttachments ? ["attachments"] : []),
-    ...(thread.messageCount === 1 ? [] : [`${thread.messageCount} messages`]),
-    ...(thread.snoozedUntil === undefined ? [] : [`snoozed until ${thread.snoozedUntil}`]),
-    ...(thread.labels.length === 0 ? [] : [`labels: ${listText(thread.labels, thread.moreLabels ?? 0)}`]),
-  ];
-  const on = thread.receivedOn ?? thread.mailbox;
-  const found = (thread.highlights ?? []).filter(({ field }) => field !== "subject");
-  return [
-    `${thread.id} | ${thread.lastMessageAt} | ${on} | ${flags.join(", ")}`,
-    `  ${addressText(thread.from)}: ${thread.subject}`,
-    ...(found.length === 0
-      ? [thread.snippet].filter((snippet) => snippet !== "").map((snippet) => `  ${snippet}`)
-      : found.map(({ emailId, field, snippet }) => `  ${emailId} ${field}: ${snippet}`)),
-  ].join("\n");
+  const { labels, moreLabels = 0, highlights = [], snippet } = thread;
+  let text = `${thread.id} | ${thread.lastMessageAt} | ${thread.receivedOn ?? thread.mailbox} | ${thread.folder}`;
+  if (thread.unread) text += ", unread";
+  if (thread.starred) text += ", starred";
+  if (thread.hasAttachments) text += ", attachments";
+  if (thread.messageCount !== 1) text += `, ${thread.messageCount} messages`;
+  if (thread.snoozedUntil !== undefined) text += `, snoozed until ${thread.snoozedUntil}`;
+  if (labels.length > 0) text += `, labels: ${listText(labels, moreLabels)}`;
+  text += `\n  ${addressText(thread.from)}: ${thread.subject}`;
+  const found = highlights.filter(({ field }) => field !== "subject");
+  for (const { emailId, field, snippet } of found) text += `\n  ${emailId} ${field}: ${snippet}`;
+  return found.length === 0 && snippet !== "" ? `${text}\n  ${snippet}` : text;
 }

@@ -25,13 +25,13 @@ export interface Served {
   server: { name: string; title: string; version: string };
   instructions: string;
   listTools(request: Request): Tool[];
-  /** The result, or undefined when there is no such tool. */
-  callTool(name: string, args: Record<string, unknown>, request: Request): Promise<Record<string, unknown>> | undefined;
+  /** The fields of the result, as JSON; or undefined when there is no such tool. */
+  callTool(name: string, args: Record<string, unknown>, request: Request): Promise<string> | undefined;
 }
 
 export interface Protocol {
-  /** Answers a message, parsed: as an HTTP response, or as the JSON of one with status 200. */
-  answer(request: Request, message: unknown): Promise<Response | object>;
+  /** Answers a message, parsed. */
+  answer(request: Request, message: unknown): Promise<Response>;
   /** Answers a body that is no message, for the reason given. */
   answerFault(kind: "unreadable" | "batch", reason: string): Response;
   /** Ends subscriptions. */
@@ -122,6 +122,8 @@ function plainRequest({ headers }: Request, body: unknown): Plain | undefined {
 
 export function createProtocol(served: Served): Protocol {
   const { server: info, instructions } = served;
+  /** What results of 2026 have beside those of 2025. */
+  const of2026 = `,"resultType":"complete","_meta":${JSON.stringify({ [SERVER_INFO_META_KEY]: info })}`;
 
   function makeServer(request: Request): Server {
     const server = new Server(info, {
@@ -132,20 +134,20 @@ export function createProtocol(served: Served): Protocol {
     server.setRequestHandler("tools/list", () => ({ tools: served.listTools(request) }));
     server.setRequestHandler("tools/call", async ({ params }) => {
       const result = await served.callTool(params.name, params.arguments ?? {}, request);
-      if (result) return { content: [], ...result };
+      if (result) return JSON.parse(`{${result}}`);
       throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${params.name.slice(0, 80)}`);
     });
     return server;
   }
 
   /** The answer to a plain request; undefined when there is no such tool. */
-  async function answerPlain({ id, era, call }: Plain, request: Request): Promise<object | undefined> {
+  async function answerPlain({ id, era, call }: Plain, request: Request): Promise<Response | undefined> {
     const result = call
       ? await served.callTool(call.name, call.args, request)
-      : { tools: served.listTools(request), ...(era === 2026 && KEEP) };
-    if (!result) return undefined;
-    const ofEra = era === 2026 && { resultType: "complete", _meta: { [SERVER_INFO_META_KEY]: info } };
-    return { jsonrpc: "2.0", id, result: { ...result, ...ofEra } };
+      : JSON.stringify({ tools: served.listTools(request), ...(era === 2026 && KEEP) }).slice(1, -1);
+    if (result === undefined) return undefined;
+    const body = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{${result}${era === 2026 ? of2026 : ""}}}`;
+    return new Response(body, { headers: { "content-type": "application/json" } });
   }
 
   function makeModern({ requestInfo }: { requestInfo?: Request }): Server {

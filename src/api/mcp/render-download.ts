@@ -8,7 +8,13 @@ import { visibleHtml } from "../../message/visible.ts";
 import { budgetOf, jsonLength, type Piece, pieceOf } from "./budget.ts";
 import { drawNonce, fence, NOTICE } from "./fence.ts";
 import { filenameLine, typeLine } from "./parts.ts";
-import type { RenderArguments, RenderContext, Rendered, RenderedDownload } from "./rendering.ts";
+import {
+  type RenderArguments,
+  type RenderContext,
+  type Rendered,
+  type RenderedDownload,
+  renderedOf,
+} from "./rendering.ts";
 
 const TEXT_TYPE =
   /^(?:text\/(?!rtf)|message\/|image\/svg\+xml$|application\/(?:(?:[\w.-]+\+)?(?:json|xml|yaml)|x-yaml|toml|sql|csv|javascript|ecmascript|x-sh|x-ndjson|ics|pgp-signature)$)/i;
@@ -61,12 +67,12 @@ function renderFile(file: File, wants: "text" | "blob" | "link", { nonce }: Rend
       ? "Its bytes come as an embedded resource."
       : `Cut: it is not shown here, as it is too large or no text. Download it with the same key:\ncurl -H "Authorization: Bearer $KEY" -o FILE ${file.url}`;
   const structured = { notice: NOTICE, ...file, ...(wants === "blob" ? {} : { cut: [how] }) };
-  return { text: `${titleOf(file, drawNonce(nonce, `${file.filename} ${file.contentType}`))}\n${how}`, structured };
+  return renderedOf(`${titleOf(file, drawNonce(nonce, file.filename, file.contentType))}\n${how}`, structured);
 }
 
 function renderText(tool: string, file: File, whole: string, args: RenderArguments, context: RenderContext): Rendered {
   const budget = budgetOf(args);
-  const assemble = ({ shown, start, end }: Piece): Rendered => {
+  const assemble = ({ shown, start, end }: Piece) => {
     const content = `"${file.filename}" ${file.contentType}\n\n${shown}`;
     const cut = `Cut: characters ${start} to ${end} of ${whole.length}; go on with ${tool}, id ${file.id}, offset ${end}; or download ${file.url} with the same key.`;
     const isCut = end !== whole.length;
@@ -88,7 +94,8 @@ function renderText(tool: string, file: File, whole: string, args: RenderArgumen
   };
   const frame = assemble({ shown: "", start: 999_999_999, end: 999_999_999 });
   const room = { text: budget - frame.text.length, json: budget - jsonLength(frame.structured) };
-  return assemble(pieceOf(whole, args.offset ?? 0, room));
+  const { text, structured } = assemble(pieceOf(whole, args.offset ?? 0, room));
+  return renderedOf(text, structured);
 }
 
 /** Text of a file's bytes; undefined for what claims to be text and is not. HTML as its reader sees it. */

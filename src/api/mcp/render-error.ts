@@ -1,7 +1,7 @@
 /** Refusals (spec: Errors), each with what to do next: a model that knows it does not try at random. */
 import type { ErrorCode } from "../../errors.ts";
 import { drawNonce, fence, fencedLine, NOTICE } from "./fence.ts";
-import type { Refusal, RenderContext, Rendered } from "./rendering.ts";
+import { type Refusal, type RenderContext, type Rendered, renderedOf } from "./rendering.ts";
 
 const NEXT: Record<ErrorCode, string> = {
   bad_request: "Correct the argument that the message names, then call again. Start a list over without cursor.",
@@ -36,14 +36,11 @@ export function renderError({ code, message, retryAfter }: Refusal, { nonce }: P
   const next = seconds === undefined ? NEXT[code] : `Wait ${seconds} seconds. ${NEXT[code]}`;
   const quotes = QUOTES_MAIL.has(code);
   const shown = quotes ? `\n${fence(drawNonce(nonce, error), error)}` : ` ${error}`;
-  return {
-    text: `Error ${code}:${shown}\nNext: ${next}`,
-    structured: {
-      ...(quotes && { notice: NOTICE }),
-      code,
-      error,
-      next,
-      ...(seconds === undefined ? {} : { retryAfter: seconds }),
-    },
-  };
+  return renderedOf(`Error ${code}:${shown}\nNext: ${next}`, {
+    ...(quotes && { notice: NOTICE }),
+    code,
+    error,
+    next,
+    retryAfter: seconds,
+  });
 }

@@ -1,7 +1,8 @@
 /** Lists and single conversations: rows with snippets, never bodies. */
 import type { MailboxView, MessageSummaryView, ThreadListView, ThreadView } from "../../mailbox/views.ts";
-import { budgetOf, jsonLength } from "./budget.ts";
+import { budgetOf } from "./budget.ts";
 import { drawNonce, fence, fencedLine, NOTICE } from "./fence.ts";
+import { arrayOf, type Fields, type Written, write } from "./json.ts";
 import {
   addressText,
   listText,
@@ -13,7 +14,7 @@ import {
   subjectLine,
   threadText,
 } from "./parts.ts";
-import type { RenderArguments, RenderContext, Rendered } from "./rendering.ts";
+import { type RenderArguments, type RenderContext, type Rendered, renderedOf } from "./rendering.ts";
 
 /** As the schema of the argument. */
 const LONGEST_QUERY = 500;
@@ -24,45 +25,49 @@ const NEAR_WORDS_SHOWN = 5;
 /** Characters kept for what stands around the rows: counts, the fence, a cursor, how to go on. */
 const AROUND = 1_200;
 
-/** The first rows that have room in both forms. */
-function takeRows<T>(rows: readonly T[], budget: number, textOf: (row: T) => string): { rows: T[]; texts: string[] } {
-  const room = { text: budget - AROUND, json: budget - AROUND };
-  const all = rows.map(textOf);
-  if (Math.max(all.join("\n").length, jsonLength(rows)) <= budget - AROUND) return { rows: [...rows], texts: all };
-  const taken: T[] = [];
-  const texts: string[] = [];
-  for (const [index, row] of rows.entries()) {
-    const text = all[index] as string;
-    room.text -= text.length + 1;
-    room.json -= jsonLength(row) + 1;
-    if (Math.min(room.text, room.json) < 0) break;
-    taken.push(row);
-    texts.push(text);
-  }
-  return { rows: taken, texts };
+/** Rows that have room in both forms: how many, as text, and as an array in JSON. */
+interface Rows {
+  count: number;
+  text: string;
+  json: string;
 }
 
-const fenceRows = (rows: readonly string[], { nonce }: RenderContext): string => {
-  const content = rows.join("\n");
-  return content === "" ? "" : fence(drawNonce(nonce, content), content);
-};
+/** The first rows that have room. */
+function takeRows<T>(rows: readonly T[], budget: number, textOf: (row: T) => string): Rows {
+  const room = { text: budget - AROUND, json: budget - AROUND };
+  const texts = rows.map(textOf);
+  const all: Rows = { count: rows.length, text: texts.join("\n"), json: JSON.stringify(rows) };
+  if (all.text.length <= room.text && all.json.length <= room.json) return all;
+  const taken: string[] = [];
+  for (const [index, row] of rows.entries()) {
+    const json = JSON.stringify(row);
+    room.text -= (texts[index] as string).length + 1;
+    room.json -= json.length + 1;
+    if (Math.min(room.text, room.json) < 0) break;
+    taken.push(json);
+  }
+  return { count: taken.length, text: texts.slice(0, taken.length).join("\n"), json: arrayOf(taken) };
+}
 
-const joinParts = (parts: readonly string[]): string => parts.filter((part) => part !== "").join("\n");
+const fenceRows = (rows: string, { nonce }: RenderContext): string =>
+  rows === "" ? "" : fence(drawNonce(nonce, rows), rows);
+
+const joinParts = (parts: readonly string[]): Written => write(parts.filter((part) => part !== "").join("\n"));
 
 export function renderThreads(tool: "list_threads" | "search_mail") {
   return (answer: ThreadListView, args: RenderArguments, context: RenderContext): Rendered => {
     const budget = budgetOf(args);
     const threads = answer.threads.map((thread) => shownThread(thread, budget));
-    const { rows, texts } = takeRows(threads, budget, threadText);
+    const rows = takeRows(threads, budget, threadText);
     const isSearch = threads.some(({ highlights = [] }) => highlights.length > 0);
     const suggestion = answer.suggestion === undefined ? undefined : fencedLine(answer.suggestion, LONGEST_QUERY);
     const near = (answer.nearWords ?? []).slice(0, NEAR_WORDS_SHOWN);
     const order = answer.sort === "relevance" ? "best match first" : "newest first";
-    const left = threads.length - rows.length;
+    const left = threads.length - rows.count;
     const cut =
       left === 0
         ? undefined
-        : `Cut: ${left} of these ${threads.length} conversations had no room. Ask again with limit ${rows.length}, whose cursor follows the last one shown, or with a larger maxChars.`;
+        : `Cut: ${left} of these ${threads.length} conversations had no room. Ask again with limit ${rows.count}, whose cursor follows the last one shown, or with a larger maxChars.`;
     const next =
       answer.nextCursor === null
         ? left === 0
@@ -73,26 +78,24 @@ export function renderThreads(tool: "list_threads" | "search_mail") {
           : "";
     return {
       text: joinParts([
-        `${rows.length} conversations, ${order}; ${answer.unread} unread match on all pages. Rows: id | last message | received on | state; sender: subject; ${isSearch ? "where it was found, message id and field, else snippet" : "snippet"}.`,
-        ...(near.length === 0
-          ? []
-          : ["Nothing has these words. Found instead:", fenceRows([near.join(", ")], context)]),
-        fenceRows(texts, context),
-        ...(suggestion === undefined ? [] : ["Nothing matches. This q does:", fenceRows([suggestion], context)]),
+        `${rows.count} conversations, ${order}; ${answer.unread} unread match on all pages. Rows: id | last message | received on | state; sender: subject; ${isSearch ? "where it was found, message id and field, else snippet" : "snippet"}.`,
+        ...(near.length === 0 ? [] : ["Nothing has these words. Found instead:", fenceRows(near.join(", "), context)]),
+        fenceRows(rows.text, context),
+        ...(suggestion === undefined ? [] : ["Nothing matches. This q does:", fenceRows(suggestion, context)]),
         cut ?? "",
         next,
       ]),
       structured: {
-        notice: NOTICE,
-        threads: rows,
-        nextCursor: left === 0 ? answer.nextCursor : null,
-        unread: answer.unread,
-        ...(answer.sort === undefined ? {} : { sort: answer.sort }),
-        ...(suggestion === undefined ? {} : { suggestion }),
-        ...(near.length === 0 ? {} : { nearWords: near }),
-        ...(cut === undefined ? {} : { cut: [cut] }),
+        notice: JSON.stringify(NOTICE),
+        threads: rows.json,
+        nextCursor: JSON.stringify(left === 0 ? answer.nextCursor : null),
+        unread: String(answer.unread),
+        sort: JSON.stringify(answer.sort),
+        suggestion: JSON.stringify(suggestion),
+        nearWords: near.length === 0 ? undefined : JSON.stringify(near),
+        cut: cut === undefined ? undefined : JSON.stringify([cut]),
       },
-      ...(left === 0 ? {} : { askAgain: { limit: rows.length } }),
+      ...(left === 0 ? {} : { askAgain: { limit: rows.count } }),
     };
   };
 }
@@ -103,10 +106,10 @@ export function renderUpdated(
   context: RenderContext,
 ): Rendered {
   const shown = shownThread(thread, budgetOf(args));
-  return {
-    text: `Changed. The conversation is now:\n${fenceRows([threadText(shown)], context)}`,
-    structured: { notice: NOTICE, thread: shown },
-  };
+  return renderedOf(`Changed. The conversation is now:\n${fenceRows(threadText(shown), context)}`, {
+    notice: NOTICE,
+    thread: shown,
+  });
 }
 
 function shownSummary(message: MessageSummaryView, budget: number) {
@@ -140,6 +143,10 @@ function summaryText(message: ReturnType<typeof shownSummary>): string {
   ].join("\n");
 }
 
+/** Of a list that goes on at an offset, if it was cut. */
+const cutAt = (nextOffset: number, cut: string | undefined): Fields =>
+  cut === undefined ? {} : { nextOffset: String(nextOffset), cut: JSON.stringify([cut]) };
+
 /** Share of a row's recipients in the budget of a list is small: this is what it is taken of. */
 const RECIPIENTS_OF_A_ROW = 6_000;
 
@@ -152,26 +159,26 @@ export function renderMessages(
   const budget = budgetOf(args);
   const offset = Math.min(args.offset ?? 0, answer.messages.length);
   const messages = answer.messages.slice(offset).map((message) => shownSummary(message, RECIPIENTS_OF_A_ROW));
-  const { rows, texts } = takeRows(messages, budget, summaryText);
-  const left = messages.length - rows.length;
-  const nextOffset = offset + rows.length;
+  const rows = takeRows(messages, budget, summaryText);
+  const left = messages.length - rows.count;
+  const nextOffset = offset + rows.count;
   const cut =
     left === 0
       ? undefined
       : `Cut: ${left} of these ${answer.messages.length} messages had no room. Go on with list_messages, the same arguments and offset ${nextOffset}.`;
   return {
     text: joinParts([
-      `${rows.length} messages, newest first. Rows: id | conversation | date | mailbox | state; sender to recipients: subject; snippet. get_message has the text.`,
-      fenceRows(texts, context),
+      `${rows.count} messages, newest first. Rows: id | conversation | date | mailbox | state; sender to recipients: subject; snippet. get_message has the text.`,
+      fenceRows(rows.text, context),
       cut ?? "",
     ]),
     structured: {
-      notice: NOTICE,
-      messages: rows,
-      count: rows.length,
-      ...(cut === undefined ? {} : { nextOffset, cut: [cut] }),
+      notice: JSON.stringify(NOTICE),
+      messages: rows.json,
+      count: String(rows.count),
+      ...cutAt(nextOffset, cut),
     },
-    ...(left === 0 || offset > 0 ? {} : { askAgain: { limit: Math.max(1, rows.length) } }),
+    ...(left === 0 || offset > 0 ? {} : { askAgain: { limit: Math.max(1, rows.count) } }),
   };
 }
 
@@ -201,15 +208,15 @@ export function renderMailboxes(answer: { mailboxes: MailboxView[] }, args: Rend
     const others = aliases.length === 0 ? "" : `; aliases ${listText(aliases, moreAliases)}`;
     return `${id} | ${address} "${displayName}" | ${source}: ${may.join(", ")} | ${unread} unread${others}`;
   };
-  const { rows, texts } = takeRows(mailboxes, budgetOf(args), textOf);
-  const left = mailboxes.length - rows.length;
-  const nextOffset = offset + rows.length;
+  const rows = takeRows(mailboxes, budgetOf(args), textOf);
+  const left = mailboxes.length - rows.count;
+  const nextOffset = offset + rows.count;
   const cut =
     left === 0
       ? undefined
       : `Cut: ${left} of ${answer.mailboxes.length} mailboxes had no room. Go on with list_mailboxes, offset ${nextOffset}.`;
   return {
-    text: joinParts([`${rows.length} mailboxes:`, ...texts, cut ?? ""]),
-    structured: { mailboxes: rows, ...(cut === undefined ? {} : { nextOffset, cut: [cut] }) },
+    text: joinParts([`${rows.count} mailboxes:`, rows.text, cut ?? ""]),
+    structured: { mailboxes: rows.json, ...cutAt(nextOffset, cut) },
   };
 }

@@ -2,9 +2,10 @@
 import type { MessageView } from "../../mailbox/views.ts";
 import { budgetOf, jsonLength, type Piece, pieceOf } from "./budget.ts";
 import { drawNonce, fence, NOTICE } from "./fence.ts";
-import { type Body, bodyOf, type Head, headOf, messageStructured, messageText } from "./message-parts.ts";
+import { objectOf, write, writeLines } from "./json.ts";
+import { type Body, bodyOf, type Head, headOf, messageFields, messageText } from "./message-parts.ts";
 import { addressText, attachmentText, shownAddress, shownAttachment } from "./parts.ts";
-import type { RenderArguments, RenderContext, Rendered } from "./rendering.ts";
+import { type RenderArguments, type RenderContext, type Rendered, renderedOf } from "./rendering.ts";
 
 export function renderMessage(
   { message }: { message: MessageView },
@@ -18,7 +19,7 @@ export function renderMessage(
   const frame = assemble(message, head, body, { shown: "", start: 999_999_999, end: 999_999_999 }, args, context);
   const piece = pieceOf(body.whole, args.offset ?? 0, {
     text: budget - frame.text.length,
-    json: budget - jsonLength(frame.structured),
+    json: budget - objectOf(frame.structured).length,
   });
   return assemble(message, head, body, piece, args, context);
 }
@@ -31,7 +32,8 @@ function assemble(
   args: RenderArguments,
   context: RenderContext,
 ): Rendered {
-  const nonce = drawNonce(context.nonce, [...head.lines, piece.shown].join("\n"));
+  const shown = write(piece.shown);
+  const nonce = drawNonce(context.nonce, head.lines, piece.shown);
   const isCut = piece.end !== body.whole.length;
   const again = args.html ? ", html true" : args.newTextOnly ? ", newTextOnly true" : "";
   const cuts = [
@@ -44,13 +46,15 @@ function assemble(
   ];
   const notes = [...cuts, ...body.notes];
   return {
-    text: [`Conversation ${message.threadId}. Message:`, messageText(message, head, piece.shown, nonce), ...notes].join(
-      "\n",
+    text: writeLines(
+      write(`Conversation ${message.threadId}. Message:`),
+      messageText(message, head, shown, nonce),
+      ...notes.map(write),
     ),
     structured: {
-      notice: NOTICE,
-      message: messageStructured(head, body, piece),
-      ...(notes.length === 0 ? {} : { cut: notes }),
+      notice: JSON.stringify(NOTICE),
+      message: `{${messageFields(head, body, piece, shown)}}`,
+      cut: notes.length === 0 ? undefined : JSON.stringify(notes),
     },
   };
 }
@@ -81,21 +85,21 @@ function renderList(
   const left = Math.max(0, total - nextOffset);
   const cut = `Cut: ${left} more of ${total}; go on with get_message, id ${message.id}, list ${list}, offset ${nextOffset}.`;
   const content = taken.map((row) => row.text).join("\n");
-  return {
-    text: [
+  return renderedOf(
+    [
       `${taken.length} of ${total} ${list} of message ${message.id}:`,
       ...(taken.length === 0
         ? []
         : [fence(drawNonce(context.nonce, content), content, { from: message.from.email, auth: message.auth })]),
       ...(left > 0 ? [cut] : []),
     ].join("\n"),
-    structured: {
+    {
       notice: NOTICE,
       message: { id: message.id, threadId: message.threadId },
       [list]: taken.map((row) => row.structured),
       ...(left > 0 ? { nextOffset, cut: [cut] } : {}),
     },
-  };
+  );
 }
 
 interface Row {

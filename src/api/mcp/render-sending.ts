@@ -1,7 +1,7 @@
 /** What was sent or drafted. */
 import { drawNonce, fence, fencedLine, NOTICE } from "./fence.ts";
 import { subjectLine } from "./parts.ts";
-import type { RenderArguments, RenderContext, Rendered } from "./rendering.ts";
+import { type RenderArguments, type RenderContext, type Rendered, renderedOf } from "./rendering.ts";
 
 /** spec: SendResponse. Every value of it is ours. */
 export interface SentAnswer {
@@ -26,10 +26,10 @@ const LONGEST_LIST = 500;
 
 export function renderSent(answer: SentAnswer, _args: RenderArguments, _context: RenderContext): Rendered {
   const { emailId, threadId, from } = answer;
-  return {
-    text: `Accepted for delivery from ${from}: message ${emailId ?? answer.messageId} in conversation ${threadId}. Whether it was delivered shows later: get_message gives deliveredAt, and a failure comes as a notice in the conversation.`,
-    structured: { ...answer },
-  };
+  return renderedOf(
+    `Accepted for delivery from ${from}: message ${emailId ?? answer.messageId} in conversation ${threadId}. Whether it was delivered shows later: get_message gives deliveredAt, and a failure comes as a notice in the conversation.`,
+    answer,
+  );
 }
 
 /** Recipients and subject come from the mail that is answered. */
@@ -38,8 +38,8 @@ export function renderDraft(answer: DraftAnswer, _args: RenderArguments, { nonce
   const cc = typeof answer.cc === "string" ? fencedLine(answer.cc, LONGEST_LIST) : undefined;
   const subject = subjectLine(answer.subject);
   const content = [`To: ${to}`, ...(cc === undefined ? [] : [`Cc: ${cc}`]), `Subject: ${subject}`].join("\n");
-  return {
-    text: `Draft ${answer.draftId} saved from ${answer.from}, answering ${answer.replyToThreadId}. Nothing is sent: a person reviews and sends it in the app.\n${fence(drawNonce(nonce, content), content)}`,
-    structured: { notice: NOTICE, ...answer, to, ...(cc === undefined ? {} : { cc }), subject },
-  };
+  return renderedOf(
+    `Draft ${answer.draftId} saved from ${answer.from}, answering ${answer.replyToThreadId}. Nothing is sent: a person reviews and sends it in the app.\n${fence(drawNonce(nonce, content), content)}`,
+    { notice: NOTICE, ...answer, to, ...(cc === undefined ? {} : { cc }), subject },
+  );
 }

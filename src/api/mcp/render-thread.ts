@@ -4,9 +4,10 @@
  */
 import { AppError } from "../../errors.ts";
 import type { MessageView, ThreadDetailView } from "../../mailbox/views.ts";
-import { budgetOf, jsonLength, jsonLengthOfShown, type Piece, pieceOf, type Room } from "./budget.ts";
+import { budgetOf, type Piece, pieceOf, type Room } from "./budget.ts";
 import { drawNonce, fence, NOTICE } from "./fence.ts";
-import { bodyOf, headOf, messageStructured, messageText } from "./message-parts.ts";
+import { arrayOf, objectOf, type Written, write, writeLines } from "./json.ts";
+import { bodyOf, headOf, messageFields, messageText } from "./message-parts.ts";
 import { addressText, listText, shortenAddresses, shownThread, threadText } from "./parts.ts";
 import type { RenderArguments, RenderContext, Rendered } from "./rendering.ts";
 
@@ -32,11 +33,16 @@ export function renderThread(answer: ThreadDetailView, args: RenderArguments, co
   const head = fence(drawNonce(context.nonce, headContent), headContent);
   const { send, manage } = answer.permissions;
   const rights = `You may ${[...(send ? ["send"] : []), ...(manage ? ["manage"] : [])].join(" and ") || "only read"}.`;
-  const basis = { notice: NOTICE, thread, messages: [], permissions: answer.permissions };
+  const basis = {
+    notice: JSON.stringify(NOTICE),
+    thread: JSON.stringify(thread),
+    permissions: JSON.stringify(answer.permissions),
+    messages: "[]",
+  };
 
   const room: Room = {
     text: budget - AROUND - head.length - rights.length,
-    json: budget - AROUND - jsonLength(basis),
+    json: budget - AROUND - objectOf(basis).length,
   };
   const shown: ShownMessage[] = [];
   for (let index = end - 1; index >= 0; index--) {
@@ -45,24 +51,23 @@ export function renderThread(answer: ThreadDetailView, args: RenderArguments, co
     const message = showMessage(answer.messages[index] as MessageView, { room, share, budget }, args, context);
     if (message === undefined) break;
     room.text -= message.text.length + 2;
-    room.json -= message.json + 1;
+    room.json -= message.structured.length + 1;
     shown.unshift(message);
   }
 
   const older = end - shown.length;
-  const nextBefore = shown[0]?.structured.id;
+  const nextBefore = shown[0]?.id;
   const count = `${shown.length} of ${answer.messages.length} messages, oldest first. ${rights}`;
   const cut = `Cut: ${older} older messages; get_thread with id ${answer.thread.id} and before ${nextBefore ?? ""} goes on with them.`;
   const hasOlder = older > 0 && nextBefore !== undefined;
   return {
-    text: [head, count, ...(hasOlder ? [cut] : []), ...shown.map(({ text }) => text)].join("\n"),
+    text: writeLines(write([head, count, ...(hasOlder ? [cut] : [])].join("\n")), ...shown.map(({ text }) => text)),
     structured: {
-      notice: NOTICE,
-      thread,
-      messages: shown.map(({ structured }) => structured),
-      permissions: answer.permissions,
-      older,
-      ...(hasOlder ? { nextBefore, cut: [cut] } : {}),
+      ...basis,
+      messages: arrayOf(shown.map(({ structured }) => structured)),
+      older: String(older),
+      nextBefore: hasOlder ? JSON.stringify(nextBefore) : undefined,
+      cut: hasOlder ? JSON.stringify([cut]) : undefined,
     },
   };
 }
@@ -79,10 +84,10 @@ function participantsOf(participants: ThreadDetailView["thread"]["participants"]
 }
 
 interface ShownMessage {
-  text: string;
-  structured: ReturnType<typeof messageStructured> & { notes?: string[] };
-  /** Length of `structured` as JSON. */
-  json: number;
+  id: string;
+  text: Written;
+  /** An object, as JSON. */
+  structured: string;
 }
 
 /** The message, cut to its share of `room` or LEAST_PIECE; undefined when it has none. */
@@ -98,18 +103,17 @@ function showMessage(
   const body = bodyOf(message, { newTextOnly }, context);
   const notes = [...body.notes, ...head.notes];
   const withPiece = (told: string[], piece: Piece): ShownMessage => {
-    const nonce = drawNonce(context.nonce, [...head.lines, piece.shown].join("\n"));
-    const notes = told.length === 0 ? {} : { notes: told };
+    const shown = write(piece.shown);
+    const nonce = drawNonce(context.nonce, head.lines, piece.shown);
+    const fields = messageFields(head, body, piece, shown);
     return {
-      text: [messageText(message, head, piece.shown, nonce), ...told].join("\n"),
-      structured: { ...messageStructured(head, body, piece), ...notes },
-      json:
-        jsonLength({ ...messageStructured(head, body, { ...piece, shown: "" }), ...notes }) +
-        jsonLengthOfShown(piece.shown),
+      id: message.id,
+      text: writeLines(messageText(message, head, shown, nonce), ...told.map(write)),
+      structured: told.length === 0 ? `{${fields}}` : `{${fields},"notes":${JSON.stringify(told)}}`,
     };
   };
   const frame = withPiece([...notes, cutNote(message, FAR, FAR, newTextOnly)], { shown: "", start: 0, end: FAR });
-  const left = { text: room.text - frame.text.length, json: room.json - frame.json };
+  const left = { text: room.text - frame.text.length, json: room.json - frame.structured.length };
   if (Math.min(left.text, left.json) < Math.min(LEAST_PIECE, body.whole.length)) return undefined;
   const piece = pieceOf(body.whole, 0, {
     text: Math.min(left.text, Math.max(LEAST_PIECE, Math.floor(left.text * share))),

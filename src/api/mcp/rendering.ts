@@ -1,6 +1,7 @@
 /** What a tool's answer is rendered from and into; render.ts does it. */
 import type { ErrorCode } from "../../errors.ts";
 import type { MessageView } from "../../mailbox/views.ts";
+import { type Fields, type Written, write } from "./json.ts";
 
 /** Characters that a result may have, as text and again as structured content: about four make a token. */
 export const DEFAULT_CHARS = 24_000;
@@ -37,15 +38,21 @@ export interface RenderContext {
 }
 
 export interface Rendered {
-  text: string;
+  text: Written;
   /** As JSON no longer than `maxChars` either. What comes from mail in it is cut and cleaned as in the text. */
-  structured: Record<string, unknown>;
+  structured: Fields;
   /**
    * Of a list with a cursor: fewer rows fit than were asked for. Perform again with this `limit` and render that
    * answer instead, so that its cursor follows the last row shown. For list_messages, where it has one: of arrivals.
    */
   askAgain?: { limit: number };
 }
+
+/** A result that is no JSON yet. */
+export const renderedOf = (text: string, structured: object): Rendered => ({
+  text: write(text),
+  structured: Object.fromEntries(Object.entries(structured).map(([name, value]) => [name, JSON.stringify(value)])),
+});
 
 /** Answer of getRawMessage and getAttachment, with its bytes if they are wanted (see `wantsBytes`). */
 export interface RenderedDownload {

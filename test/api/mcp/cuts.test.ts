@@ -3,11 +3,10 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { jsonLengthOfShown, pieceOf } from "../../../src/api/mcp/budget.ts";
 import { fencedText } from "../../../src/api/mcp/fence.ts";
-import { RENDERERS } from "../../../src/api/mcp/render.ts";
 import { wantsBytes } from "../../../src/api/mcp/render-download.ts";
 import { DEFAULT_CHARS, LEAST_CHARS, MOST_CHARS, type RenderArguments } from "../../../src/api/mcp/rendering.ts";
 import type { MessageView } from "../../../src/mailbox/views.ts";
-import { attachment, context, expectSound, message, summary, thread } from "./mail.ts";
+import { attachment, context, expectSound, message, RENDERERS, summary, thread } from "./mail.ts";
 
 interface ShownMessage {
   text: string;

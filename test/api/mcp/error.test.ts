@@ -2,10 +2,10 @@ import { expect, test } from "bun:test";
 import { renderError } from "../../../src/api/mcp/render-error.ts";
 import type { Refusal } from "../../../src/api/mcp/rendering.ts";
 import { type ErrorCode, STATUS_OF_CODE } from "../../../src/errors.ts";
-import { context, openFences } from "./mail.ts";
+import { context, openFences, parse } from "./mail.ts";
 
 const codes = Object.keys(STATUS_OF_CODE) as ErrorCode[];
-const render = (refusal: Refusal) => renderError(refusal, context());
+const render = (refusal: Refusal) => parse(renderError(refusal, context()));
 
 test("every code has its own next step", () => {
   const steps = codes.map((code) => render({ code, message: "Why." }).structured.next);

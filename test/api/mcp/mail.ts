@@ -1,6 +1,8 @@
 /** Answers of operations as the tests of the rendering need them, and what must hold of everything rendered. */
 import { expect } from "bun:test";
-import type { RenderContext, Rendered } from "../../../src/api/mcp/rendering.ts";
+import { objectOf, stringOf } from "../../../src/api/mcp/json.ts";
+import { type Answers, RENDERERS as AS_JSON } from "../../../src/api/mcp/render.ts";
+import type { RenderArguments, RenderContext, Rendered } from "../../../src/api/mcp/rendering.ts";
 import type { AttachmentView, MessageSummaryView, MessageView, ThreadView } from "../../../src/mailbox/views.ts";
 
 const ANN = { email: "ann@remote.example", name: "Ann" };
@@ -83,6 +85,30 @@ export function context(fields: Partial<RenderContext> = {}): RenderContext {
   };
 }
 
+/** A result as its readers have it. */
+export interface Shown {
+  text: string;
+  structured: Record<string, unknown>;
+  askAgain?: { limit: number };
+}
+
+export const parse = ({ text, structured, ...more }: Rendered): Shown => ({
+  text: JSON.parse(stringOf(text)),
+  structured: JSON.parse(objectOf(structured)),
+  ...more,
+});
+
+type Renderers = {
+  [Name in keyof Answers]: (answer: Answers[Name], args: RenderArguments, context: RenderContext) => Shown;
+};
+
+export const RENDERERS = Object.fromEntries(
+  Object.entries(AS_JSON).map(([name, render]) => [
+    name,
+    (answer: never, args: RenderArguments, context: RenderContext) => parse(render(answer, args, context)),
+  ]),
+) as Renderers;
+
 interface Fenced {
   outside: string;
   inside: string;
@@ -110,7 +136,7 @@ export function openFences(text: string): Fenced {
 const UNSEEN = /[\u202A-\u202E\u2066-\u2069\u200B\u200E\u200F\u{E0000}-\u{E0FFF}\uFEFF]/u;
 
 /** What must hold of everything that is rendered. */
-export function expectSound({ text, structured }: Rendered, maxChars: number): Fenced {
+export function expectSound({ text, structured }: Shown, maxChars: number): Fenced {
   expect(text.length).toBeLessThanOrEqual(maxChars);
   const json = JSON.stringify(structured);
   expect(json.length).toBeLessThanOrEqual(maxChars);

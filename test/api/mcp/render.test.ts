@@ -1,8 +1,19 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { type Answers, RENDERERS } from "../../../src/api/mcp/render.ts";
-import { LEAST_CHARS, type RenderArguments, type Rendered } from "../../../src/api/mcp/rendering.ts";
-import { attachment, context, expectSound, MARK, message, openFences, summary, thread } from "./mail.ts";
+import type { Answers } from "../../../src/api/mcp/render.ts";
+import { LEAST_CHARS, type RenderArguments } from "../../../src/api/mcp/rendering.ts";
+import {
+  attachment,
+  context,
+  expectSound,
+  MARK,
+  message,
+  openFences,
+  RENDERERS,
+  type Shown,
+  summary,
+  thread,
+} from "./mail.ts";
 
 const HOSTILE = fc.constantFrom(
   "words and words ",
@@ -113,7 +124,7 @@ const ANSWERS: { [Name in keyof Answers]: fc.Arbitrary<Answers[Name]> } = {
 describe("whatever mail contains: within the budget, and nothing of it outside a fence", () => {
   for (const name of Object.keys(ANSWERS) as (keyof Answers)[]) {
     test(name, () => {
-      const render = RENDERERS[name] as (answer: unknown, args: RenderArguments, context: unknown) => Rendered;
+      const render = RENDERERS[name] as (answer: unknown, args: RenderArguments, context: unknown) => Shown;
       const args = fc.record({ maxChars: fc.constantFrom(LEAST_CHARS, 6_000, 24_000), newTextOnly: fc.boolean() });
       fc.assert(
         fc.property(ANSWERS[name] as fc.Arbitrary<unknown>, args, (answer, shaping) => {

@@ -1,0 +1,31 @@
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { arrayOf, objectOf, stringOf, write, writeLines } from "../../../src/api/mcp/json.ts";
+
+const texts = fc.array(fc.oneof(fc.string({ unit: "binary" }), fc.constantFrom("", '"', "\\", "a\nb", "\ud83d")), {
+  minLength: 1,
+});
+
+test("lines that are written are the lines, as long as these", () => {
+  fc.assert(
+    fc.property(texts, (lines) => {
+      const [first = "", ...rest] = lines;
+      const written = writeLines(write(first), ...rest.map(write));
+      expect(JSON.parse(stringOf(written))).toBe(lines.join("\n"));
+      expect(written.length).toBe(lines.join("\n").length);
+    }),
+  );
+});
+
+test("arrays and objects are those of their values, without what is undefined", () => {
+  fc.assert(
+    fc.property(texts, (values) => {
+      const strings = values.map((value) => stringOf(write(value)));
+      expect(JSON.parse(arrayOf(strings))).toEqual(values);
+      const object = objectOf({ none: undefined, first: strings[0], list: arrayOf(strings), other: undefined });
+      expect(object).toBe(JSON.stringify({ first: values[0], list: values }));
+    }),
+  );
+  expect(objectOf({})).toBe("{}");
+  expect(arrayOf([])).toBe("[]");
+});
