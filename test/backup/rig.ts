@@ -1,5 +1,6 @@
 /** A data folder on disk with a workspace and files in it, and a backup folder beside it. */
-import { readdirSync, readFileSync, statSync } from "node:fs";
+import { Database } from "bun:sqlite";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { addOutbound } from "../../src/mta/queue.ts";
 import { newId, type Runtime, randomToken } from "../../src/runtime.ts";
@@ -60,9 +61,23 @@ export async function openOffice(): Promise<Office> {
 
 /** Paths of all files below a folder, with their content; without the locks. */
 export function filesOf(folder: string): Map<string, Buffer> {
-  // A closed database writes its log back when the last statement of it is collected.
-  Bun.gc(true);
+  const log = writeBackLog(join(folder, "mailroom.db"));
   const paths = readdirSync(folder, { recursive: true, encoding: "utf8" }).sort();
-  const files = paths.filter((path) => !path.endsWith(".lock") && statSync(join(folder, path)).isFile());
+  const files = paths.filter(
+    (path) => !path.endsWith(".lock") && !log.includes(path) && statSync(join(folder, path)).isFile(),
+  );
   return new Map(files.map((path) => [path, readFileSync(join(folder, path))]));
+}
+
+/**
+ * A closed database keeps its log until the last statement of it is collected, which nobody waits for: what is in the log
+ * is written back now. Names of the files that may go at any time then.
+ */
+function writeBackLog(file: string): string[] {
+  if (!existsSync(`${file}-wal`)) return [];
+  const sqlite = new Database(file);
+  const { busy } = sqlite.query("PRAGMA wal_checkpoint(TRUNCATE)").get() as { busy: number };
+  sqlite.close();
+  if (busy !== 0) throw new Error(`${file} is in use`);
+  return ["mailroom.db-wal", "mailroom.db-shm"];
 }
