@@ -27,10 +27,17 @@ export interface HttpClient {
    * @throws RefusedDestination; otherwise what DNS or Bun's fetch throws, of the address tried last
    */
   send(request: HttpRequest, signal: AbortSignal): Promise<Response>;
-  /** Does `work`, which obeys its signal, and ends it after `ms` or when the client is closed. @throws then, and whatever `work` throws */
+  /** Sets a limit of `ms` to work that obeys its signal, which closing the client aborts too; `end` once it has ended. */
+  limit(ms: number): Limit;
+  /** Does `work` under such a limit. @throws when it is over, and whatever `work` throws */
   within<T>(ms: number, work: (signal: AbortSignal) => Promise<T>): Promise<T>;
   /** Ends work under way, and every connection. */
   close(): void;
+}
+
+export interface Limit {
+  readonly signal: AbortSignal;
+  end(): void;
 }
 
 export interface HttpClientParts {
@@ -44,8 +51,9 @@ const MOST_TRIES = 8;
 /** Below the 5 seconds after which common servers close an idle connection. */
 const IDLE_SECONDS = 4;
 const MOST_IDLE = 256;
-/** URLs kept as they were read. */
+/** URLs kept as they were read, and addresses of one. */
 const MOST_PLACES = 1_000;
+const MOST_ROUTES = 16;
 
 /** What a URL comes to while the excepted networks stay the same; what a name leads to is asked at every attempt. */
 interface Place {
@@ -55,6 +63,15 @@ interface Place {
   /** What is the same for every request to it: of fetch, and of the header. */
   readonly terms: BunFetchRequestInit;
   readonly fields: Readonly<Record<string, string>>;
+  /** By address. */
+  readonly routes: Map<string, Route>;
+}
+
+interface Route {
+  /** With the address in it. */
+  url: string;
+  /** Whom a connection is kept to. */
+  peer: string;
 }
 
 export function openHttpClient({ runtime, allow }: HttpClientParts): HttpClient {
@@ -65,7 +82,7 @@ export function openHttpClient({ runtime, allow }: HttpClientParts): HttpClient 
   const trust = runtime.authorities && { ca: [...runtime.authorities] };
   /** Whom a connection may be kept to. */
   const answered = new Set<string>();
-  const underWay = new Set<AbortController>();
+  const limits = createLimits(runtime);
   const places = new Map<string, Place>();
   let placesFor: readonly string[] = [];
 
@@ -76,8 +93,20 @@ export function openHttpClient({ runtime, allow }: HttpClientParts): HttpClient 
       ...{ destination, addresses: undefined },
       terms: { redirect: "manual", decompress: false, protocol: "http1.1", ...tls },
       fields: { host: authority, "accept-encoding": "identity", "user-agent": "Mailroom" },
+      routes: new Map(),
     };
   };
+
+  function routeOf({ destination: { protocol, port, host, path }, routes }: Place, address: string): Route {
+    let route = routes.get(address);
+    if (!route) {
+      const origin = `${protocol}//${address.includes(":") ? `[${address}]` : address}:${port}`;
+      route = { url: origin + path, peer: `${origin} ${host}` };
+      if (routes.size >= MOST_ROUTES) routes.clear();
+      routes.set(address, route);
+    }
+    return route;
+  }
 
   /** @throws RefusedDestination */
   function placeOf(url: string, excepted: readonly string[]): Place {
@@ -102,60 +131,93 @@ export function openHttpClient({ runtime, allow }: HttpClientParts): HttpClient 
     return addresses;
   }
 
-  async function sendTo(
-    { method, headers, body }: HttpRequest,
-    { destination: { protocol, port, host, path }, terms, fields }: Place,
-    address: string,
-    signal: AbortSignal,
-  ): Promise<Response> {
-    const origin = `${protocol}//${address.includes(":") ? `[${address}]` : address}:${port}`;
-    const options: BunFetchRequestInit = { ...terms, method, headers: { ...headers, ...fields }, signal };
-    if (body !== undefined) options.body = body;
-    const peer = `${origin} ${host}`;
-    let response: Response;
-    try {
-      response = await session.fetch(origin + path, options);
-    } catch (error) {
-      // Closed while idle, perhaps, just when it was used again: no word of the receiver's about this request.
-      if (codeOf(error) !== "ECONNRESET" || !answered.delete(peer)) throw error;
-      response = await session.fetch(origin + path, { ...options, keepalive: false });
-    }
-    if (answered.size >= MOST_IDLE) answered.clear();
-    answered.add(peer);
-    return response;
-  }
-
   return {
-    async send(request, signal) {
-      const place = placeOf(request.url, allow());
+    async send({ method, url, headers, body, attempt }, signal) {
+      const place = placeOf(url, allow());
       const addresses = place.addresses ?? (await lookUp(place, signal));
       const tries = Math.min(addresses.length, MOST_TRIES);
+      const fields = { ...headers, ...place.fields };
+      const options: BunFetchRequestInit = { ...place.terms, method, headers: fields, signal };
+      if (body !== undefined) options.body = body;
       for (let turn = 1; ; turn++) {
-        const address = addresses[(request.attempt + turn - 2) % addresses.length] ?? "";
+        const route = routeOf(place, addresses[(attempt + turn - 2) % addresses.length] ?? "");
         try {
-          return await sendTo(request, place, address, signal);
+          const response = await session.fetch(route.url, options);
+          if (answered.size >= MOST_IDLE) answered.clear();
+          answered.add(route.peer);
+          return response;
         } catch (error) {
-          if (turn >= tries || !NO_CONNECTION.has(codeOf(error) ?? "")) throw error;
+          const code = codeOf(error) ?? "";
+          // Closed while idle, perhaps, just when it was used again: no word of the receiver's about this request.
+          if (code === "ECONNRESET" && answered.delete(route.peer)) {
+            options.keepalive = false;
+            turn--;
+          } else if (turn >= tries || !NO_CONNECTION.has(code)) throw error;
         }
       }
     },
+    limit: limits.begin,
     async within(ms, work) {
-      const limit = new AbortController();
-      underWay.add(limit);
-      const cancelTimer = runtime.setTimer(
-        () => limit.abort(new Error(`no complete answer within ${ms / 1000} seconds`)),
-        ms,
-      );
+      const limit = limits.begin(ms);
       try {
         return await work(limit.signal);
       } finally {
-        cancelTimer();
-        underWay.delete(limit);
+        limit.end();
       }
     },
     close() {
-      for (const limit of underWay) limit.abort(new Error("this server is stopping"));
+      limits.close();
       session.close();
+    },
+  };
+}
+
+interface Limits {
+  begin(ms: number): Limit;
+  /** Ends all of them now. */
+  close(): void;
+}
+
+/** Limits of time that share one timer: of thousands a second hardly one is ever reached. */
+function createLimits({ now, setTimer }: Pick<Runtime, "now" | "setTimer">): Limits {
+  const underWay = new Set<{ controller: AbortController; ms: number; until: number }>();
+  let alarm: { at: number; cancel: () => void } | undefined;
+
+  function setAlarm(at: number): void {
+    alarm?.cancel();
+    alarm = { at, cancel: setTimer(ring, Math.max(0, at - now())) };
+  }
+
+  function ring(): void {
+    alarm = undefined;
+    let next = Number.POSITIVE_INFINITY;
+    for (const one of underWay) {
+      const left = one.until - now();
+      // More is left than there was when the clock was set back.
+      if (left > 0 && left <= one.ms) next = Math.min(next, one.until);
+      else one.controller.abort(new Error(`no complete answer within ${one.ms / 1000} seconds`));
+    }
+    if (next < Number.POSITIVE_INFINITY) setAlarm(next);
+  }
+
+  return {
+    begin(ms) {
+      const controller = new AbortController();
+      const one = { controller, ms, until: now() + ms };
+      underWay.add(one);
+      if (alarm === undefined || one.until < alarm.at) setAlarm(one.until);
+      return {
+        signal: controller.signal,
+        end() {
+          underWay.delete(one);
+          if (underWay.size > 0) return;
+          alarm?.cancel();
+          alarm = undefined;
+        },
+      };
+    },
+    close() {
+      for (const { controller } of underWay) controller.abort(new Error("this server is stopping"));
     },
   };
 }

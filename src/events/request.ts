@@ -50,21 +50,22 @@ export function openRequests(parts: RequestParts): Requests {
   return {
     async post({ url, headers, body, timeoutMs, attempt }) {
       const begin = runtime.now();
+      const limit = client.limit(timeoutMs);
       const outcome: RequestOutcome = { ok: false, ms: 0 };
       try {
-        await client.within(timeoutMs, async (signal) => {
-          const response = await client.send({ method: "POST", url, headers, body, attempt }, signal);
-          outcome.status = response.status;
-          outcome.response = await startOf(response);
-          outcome.ok = response.ok;
-          if (!response.ok) outcome.error = describeStatus(response.status);
-        });
+        const response = await client.send({ method: "POST", url, headers, body, attempt }, limit.signal);
+        outcome.status = response.status;
+        outcome.response = await startOf(response);
+        outcome.ok = response.ok;
+        if (!response.ok) outcome.error = describeStatus(response.status);
       } catch (error) {
         outcome.error = describeError(error as Error);
         if (error instanceof RefusedDestination) outcome.refused = true;
+      } finally {
+        limit.end();
       }
-      // A copy: an answer that comes in the moment of the limit changes nothing any more.
-      return { ...outcome, ms: runtime.now() - begin };
+      outcome.ms = runtime.now() - begin;
+      return outcome;
     },
     close: client.close,
   };

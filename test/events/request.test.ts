@@ -240,6 +240,27 @@ describe("the time limit", () => {
     });
   }
 
+  test("is each request's own, whichever began or ends first", async () => {
+    const receiver = await receive(() => {});
+    const { post, runtime } = setUp();
+    const url = `http://127.0.0.1:${receiver.port}/`;
+    const ended: number[] = [];
+    const begin = (timeoutMs: number) => post(url, { timeoutMs }).then(({ ms }) => ended.push(ms));
+    const first = begin(10_000);
+    runtime.advanceTo(runtime.now() + 3_000);
+    const second = begin(10_000);
+    const third = begin(2_000);
+    await receiver.arrived(3);
+    runtime.advanceTo(runtime.now() + 2_000);
+    await third;
+    runtime.advanceTo(runtime.now() + 5_000);
+    await first;
+    expect(ended).toEqual([2_000, 10_000]);
+    runtime.advanceTo(runtime.now() + 3_000);
+    await second;
+    expect(ended).toEqual([2_000, 10_000, 10_000]);
+  });
+
   test("covers DNS, and nothing is connected to afterwards", async () => {
     const receiver = await receive(ok);
     let answerDns: (addresses: string[]) => void = () => {};
