@@ -59,20 +59,43 @@ export type IdPrefix =
   | ("wsp" | "usr" | "mbx" | "thr" | "msg" | "att" | "evt" | "whk" | "key")
   | ("apw" | "dom" | "que" | "ses" | "sup" | "und" | "whd");
 
+/** Of a timed token: those that tell the time, at its beginning. */
+const TIME_LENGTH = 9;
+
+function timeToken(now: number): string {
+  let token = "";
+  for (let rest = now, i = 0; i < TIME_LENGTH; i++, rest = Math.floor(rest / 32)) token = BASE32[rest % 32] + token;
+  return token;
+}
+
 /**
  * `length` characters, of which 9 tell the time and the others are random (5 bits each): what is indexed by it is added
  * at the end, beside what came just before, instead of each on a page of its own.
  */
 export function newTimedToken(runtime: Pick<Runtime, "now" | "randomBytes">, length: number): string {
-  let token = "";
-  for (let rest = runtime.now(), i = 0; i < 9; i++, rest = Math.floor(rest / 32)) token = BASE32[rest % 32] + token;
-  for (const byte of runtime.randomBytes(length - 9)) token += BASE32[byte & 31];
+  let token = timeToken(runtime.now());
+  for (const byte of runtime.randomBytes(length - TIME_LENGTH)) token += BASE32[byte & 31];
   return token;
 }
 
+const ID_LENGTH = 22;
+
 /** A new public id, with 65 random bits, so that it cannot be guessed. Opaque to clients. */
 export const newId = (runtime: Pick<Runtime, "now" | "randomBytes">, prefix: IdPrefix): string =>
-  `${prefix}_${newTimedToken(runtime, 22)}`;
+  `${prefix}_${newTimedToken(runtime, ID_LENGTH)}`;
+
+/** The same, `count` of them, in the order of an index: cheaper together. */
+export function newIds(runtime: Pick<Runtime, "now" | "randomBytes">, prefix: IdPrefix, count: number): string[] {
+  const random = runtime.randomBytes(count * (ID_LENGTH - TIME_LENGTH));
+  const start = `${prefix}_${timeToken(runtime.now())}`;
+  const ids: string[] = [];
+  for (let at = 0; at < random.length; ) {
+    let id = start;
+    for (const end = at + ID_LENGTH - TIME_LENGTH; at < end; at++) id += BASE32[(random[at] ?? 0) & 31];
+    ids.push(id);
+  }
+  return ids.sort();
+}
 
 /** `length` characters [A-Za-z0-9], unbiased. */
 export function randomToken(runtime: Pick<Runtime, "randomBytes">, length: number): string {

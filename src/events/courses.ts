@@ -165,10 +165,9 @@ export function createCourses(parts: CoursesParts): Courses {
     const { ahead, lanes, ended } = course;
     if ((stopped || course.over) && ahead.length > 0) giveBack(course);
     if (!course.committing && !cut) {
-      const count = countToClaim(course);
       const ripe = ended.length >= RECORDED_TOGETHER || ahead.length === 0 || course.failed;
-      if (count > 0 || (ended.length > 0 && ripe)) course.committing = commitCourse(course, count);
-      else if (ended.length > 0) course.cancelTimer ??= runtime.setTimer(() => void commitNow(course), RECORD_MS);
+      if (claimsMore(course) || (ended.length > 0 && ripe)) commitNow(course);
+      else if (ended.length > 0) course.cancelTimer ??= runtime.setTimer(() => commitNow(course), RECORD_MS);
     }
     while (ahead.length > 0 && lanes.size < MOST_LANES_OF_ONE[course.pace]) {
       if (lanes.size > 0 && room(isSlow(course.pace)) <= 0) break;
@@ -179,21 +178,23 @@ export function createCourses(parts: CoursesParts): Courses {
     if (!stopped) wake();
   }
 
-  function countToClaim({ pace, ahead, drained, over }: Course): number {
-    if (stopped || over || drained || ahead.length >= aheadOf(pace) / 2) return 0;
-    return aheadOf(pace) - ahead.length;
-  }
+  const claimsMore = (course: Course): boolean =>
+    course.ahead.length < aheadOf(course.pace) / 2 && claimable(course) > 0;
+
+  /** How many more a course may hold. */
+  const claimable = ({ pace, ahead, drained, over }: Course): number =>
+    stopped || over || drained ? 0 : Math.max(0, aheadOf(pace) - ahead.length);
 
   function commitNow(course: Course): void {
-    course.cancelTimer = undefined;
-    if (!course.committing && !cut) course.committing = commitCourse(course, countToClaim(course));
-  }
-
-  /** Records what has ended, and claims up to `count` more. */
-  async function commitCourse(course: Course, count: number): Promise<void> {
-    const { endpointSeq } = course;
     course.cancelTimer?.();
     course.cancelTimer = undefined;
+    if (!course.committing && !cut) course.committing = commitCourse(course);
+  }
+
+  /** Records what has ended, and claims as much as there is place for: two commits would cost twice. */
+  async function commitCourse(course: Course): Promise<void> {
+    const { endpointSeq } = course;
+    const count = claimable(course);
     const ended = course.ended.splice(0);
     course.failed = false;
     const terms = {

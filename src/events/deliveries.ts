@@ -147,14 +147,16 @@ const settling = prepared((db) => ({
   ),
 }));
 
-/** Events of one endpoint, `events.seq` by the id of the delivery to be made, in order; due at `now` (epoch ms). */
+/** Of these events (events.seq) for one endpoint, with these ids, due at `now` (epoch ms). */
 export function putDeliveries(
   tx: Tx,
   endpointSeq: number,
-  events: Readonly<Record<string, number>>,
+  events: readonly number[],
+  ids: readonly string[],
   now: number,
 ): void {
-  claiming(tx).insert.run(JSON.stringify(events), endpointSeq, now);
+  const eventById = Object.fromEntries(events.map((seq, i) => [ids[i], seq]));
+  claiming(tx).insert.run(JSON.stringify(eventById), endpointSeq, now);
   bringForward(tx, endpointSeq, now);
 }
 

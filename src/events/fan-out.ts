@@ -45,11 +45,11 @@ export const cursorOf = (db: Db): number => fanning(db).cursor.get()?.eventSeq ?
 
 /**
  * Makes a delivery of the next events for every endpoint that wants them, due at `now` (epoch ms); returns the endpoints
- * that got some, by seq. `newId`: gives a new `whd_` id.
+ * that got some, by seq. `newIds`: gives as many new `whd_` ids, in order.
  */
-export function fanOut(tx: Tx, now: number, newId: () => string): Set<number> {
-  /** By endpoint. */
-  const made = new Map<number, Record<string, number>>();
+export function fanOut(tx: Tx, now: number, newIds: (count: number) => readonly string[]): Set<number> {
+  /** Events, by endpoint. */
+  const made = new Map<number, number[]>();
   const wanting = new Map<string, ReturnType<ReturnType<typeof fanning>["endpoints"]["all"]>>();
   const after = cursorOf(tx);
   let [last, count] = [after, 0];
@@ -59,17 +59,14 @@ export function fanOut(tx: Tx, now: number, newId: () => string): Set<number> {
     if (count > 0 && count + endpoints.length > PORTION) break;
     for (const endpoint of endpoints) {
       if (seq <= endpoint.afterEvent || !endpoint.events.includes(event)) continue;
-      let events = made.get(endpoint.seq);
-      if (!events) {
-        events = {};
-        made.set(endpoint.seq, events);
-      }
-      events[newId()] = seq;
+      const events = made.get(endpoint.seq);
+      if (events) events.push(seq);
+      else made.set(endpoint.seq, [seq]);
       count++;
     }
     last = seq;
   }
-  for (const [endpointSeq, events] of made) putDeliveries(tx, endpointSeq, events, now);
+  for (const [endpointSeq, events] of made) putDeliveries(tx, endpointSeq, events, newIds(events.length), now);
   if (last > after) fanning(tx).advance.run({ eventSeq: last });
   return new Set(made.keys());
 }

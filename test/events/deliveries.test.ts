@@ -47,7 +47,8 @@ function openStore(endpoints = 2) {
         }
       });
     },
-    fan: (now = START) => store.transact((tx) => ({ reached: fanOut(tx, now, newId) })).reached,
+    fan: (now = START) =>
+      store.transact((tx) => ({ reached: fanOut(tx, now, (count) => Array.from({ length: count }, newId)) })).reached,
     claim: (seq: number, count: number, now = START) =>
       store.transact((tx) => claim(tx, seq, count, now, LEASE)).claimed,
     due: (upTo = START) => [...endpointsByDue(store.db, upTo)].map(({ seq }) => seq),
