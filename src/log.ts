@@ -36,6 +36,9 @@ function present(name: string, value: unknown): unknown {
   return typeof value === "string" ? redact(value) : value;
 }
 
+const presentDeeper = (name: string, value: unknown): unknown =>
+  typeof value === "object" ? value : present(name, value);
+
 /** `write` takes one line without its line end. `now` gives epoch milliseconds. */
 export function createLog(
   level: LogLevel,
@@ -47,10 +50,15 @@ export function createLog(
   const emit = (at: LogLevel, message: string, fields: LogFields = {}): void => {
     if (LOG_LEVELS.indexOf(at) < threshold) return;
     const line: LogFields = { time: new Date(now()).toISOString(), level: at, message: redact(message) };
+    let isFlat = true;
     for (const [name, value] of Object.entries({ ...base, ...fields })) {
-      if (value !== undefined) line[name] = present(name, value);
+      if (value === undefined) continue;
+      const shown = present(name, value);
+      if (typeof shown === "object") isFlat = false;
+      line[name] = shown;
     }
-    write(JSON.stringify(line, (name, value) => (typeof value === "object" ? value : present(name, value))));
+    // What lies deeper is looked at as it is written, which costs as much again.
+    write(isFlat ? JSON.stringify(line) : JSON.stringify(line, presentDeeper));
   };
   return {
     debug: (message, fields) => emit("debug", message, fields),
