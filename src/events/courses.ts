@@ -3,8 +3,8 @@
  * has earned, records the outcomes of many in one commit, and claims more in the same.
  *
  * Invariants: what one endpoint does delays no other, since lanes that are slow do not count against those of the rest;
- * of a backlog only what is about to be attempted is in memory; a claim is in `inHand` until its outcome is recorded, and
- * what stopping cuts short is given back.
+ * of a backlog only what is about to be attempted is in memory, and no body after that; a claim is in `inHand` until its
+ * outcome is recorded, and what stopping cuts short is given back.
  */
 import type { Log } from "../log.ts";
 import type { Meters } from "../metrics.ts";
@@ -14,7 +14,7 @@ import type { Options } from "../store/options.ts";
 import { createPatientCommit } from "../store/patience.ts";
 import type { Pace } from "../store/schema.ts";
 import type { Store } from "../store/store.ts";
-import { type Claimed, claim, release, yieldTurn } from "./deliveries.ts";
+import { type Attemptable, type Claimed, claim, LARGEST_CLAIM, release, yieldTurn } from "./deliveries.ts";
 import { type Attempted, type Recorded, recordAttempts, SLOW_MS } from "./outcome.ts";
 import type { RequestOutcome, Requests } from "./request.ts";
 
@@ -79,6 +79,8 @@ interface Course {
   pace: Pace;
   /** Claimed, and not yet attempted. */
   readonly ahead: Claimed[];
+  /** Characters of their bodies. */
+  aheadSize: number;
   readonly lanes: Set<Lane>;
   /** Attempted, and not yet recorded. */
   readonly ended: Attempted[];
@@ -111,7 +113,7 @@ export function createCourses(parts: CoursesParts): Courses {
   const { store, requests, options, runtime, log, wake, tell } = parts;
   const courses = new Map<number, Course>();
   /** What is claimed, until its outcome is recorded. */
-  const inHand = new Set<Claimed>();
+  const inHand = new Set<Attemptable>();
   const waiters: (() => void)[] = [];
   /** Attempts, claims and records under way. */
   let busy = 0;
@@ -156,7 +158,10 @@ export function createCourses(parts: CoursesParts): Courses {
   const aheadOf = (pace: Pace): number => (pace === "proven" ? CLAIMED_AHEAD : MOST_LANES_OF_ONE[pace]);
 
   function hold(course: Course, claimed: readonly Claimed[]): void {
-    for (const one of claimed) inHand.add(one);
+    for (const { delivery, body } of claimed) {
+      inHand.add(delivery);
+      course.aheadSize += body.length;
+    }
     course.ahead.push(...claimed);
   }
 
@@ -166,7 +171,7 @@ export function createCourses(parts: CoursesParts): Courses {
     if ((stopped || course.over) && ahead.length > 0) giveBack(course);
     if (!course.committing && !cut) {
       const ripe = ended.length >= RECORDED_TOGETHER || ahead.length === 0 || course.failed;
-      if (claimsMore(course) || (ended.length > 0 && ripe)) commitNow(course);
+      if (claimable(course, 0.5) > 0 || (ended.length > 0 && ripe)) commitNow(course);
       else if (ended.length > 0) course.cancelTimer ??= runtime.setTimer(() => commitNow(course), RECORD_MS);
     }
     while (ahead.length > 0 && lanes.size < MOST_LANES_OF_ONE[course.pace]) {
@@ -178,12 +183,12 @@ export function createCourses(parts: CoursesParts): Courses {
     if (!stopped) wake();
   }
 
-  const claimsMore = (course: Course): boolean =>
-    course.ahead.length < aheadOf(course.pace) / 2 && claimable(course) > 0;
-
-  /** How many more a course may hold. */
-  const claimable = ({ pace, ahead, drained, over }: Course): number =>
-    stopped || over || drained ? 0 : Math.max(0, aheadOf(pace) - ahead.length);
+  /** How many more a course may claim; none when it holds `share` of what it may, and of large bodies one for each lane. */
+  const claimable = ({ pace, ahead, aheadSize, lanes, drained, over }: Course, share = 1): number => {
+    const isLarge = aheadSize >= share * LARGEST_CLAIM && ahead.length + lanes.size >= MOST_LANES_OF_ONE[pace];
+    const isFull = isLarge || ahead.length >= share * aheadOf(pace);
+    return stopped || over || drained || isFull ? 0 : aheadOf(pace) - ahead.length;
+  };
 
   function commitNow(course: Course): void {
     course.cancelTimer?.();
@@ -220,7 +225,7 @@ export function createCourses(parts: CoursesParts): Courses {
       course.over = true;
       log.error("webhook attempts cannot be recorded; their leases will run out", { attempts: ended.length, error });
     } finally {
-      for (const { claimed } of ended) inHand.delete(claimed);
+      for (const { delivery } of ended) inHand.delete(delivery);
       course.committing = undefined;
       proceed(course);
       leave();
@@ -238,6 +243,7 @@ export function createCourses(parts: CoursesParts): Courses {
   /** What is ahead, and will not be attempted by this course, goes back. */
   function giveBack(course: Course): void {
     const back = course.ahead.splice(0);
+    course.aheadSize = 0;
     if (cut || (back.length === 0 && !course.over)) return;
     const deliveries = back.map(({ delivery }) => delivery);
     enter();
@@ -247,7 +253,7 @@ export function createCourses(parts: CoursesParts): Courses {
     })
       .catch((error) => log.error("webhook deliveries cannot be given back; their leases will run out", { error }))
       .finally(() => {
-        for (const one of back) inHand.delete(one);
+        for (const one of deliveries) inHand.delete(one);
         course.drained = false;
         if (!stopped) wake();
         leave();
@@ -260,14 +266,16 @@ export function createCourses(parts: CoursesParts): Courses {
     course.lanes.add(lane);
     enter();
     for (let next = course.ahead.shift(); next; next = course.ahead.shift()) {
+      const { delivery, body } = next;
       lane.since = runtime.now();
       course.served++;
+      course.aheadSize -= body.length;
       const outcome = await attempt(next);
-      course.ended.push({ claimed: next, outcome });
+      course.ended.push({ delivery, outcome });
       if (!outcome.ok) course.failed = true;
       proceed(course);
       const waits = !outcome.ok || course.ended.length > MOST_UNRECORDED;
-      while (waits && course.committing && inHand.has(next)) await course.committing;
+      while (waits && course.committing && inHand.has(delivery)) await course.committing;
       if (course.lanes.size > MOST_LANES_OF_ONE[course.pace] || makesRoom(course)) break;
     }
     course.lanes.delete(lane);
@@ -294,8 +302,8 @@ export function createCourses(parts: CoursesParts): Courses {
     const outcome = await requests.post({ url: endpoint.url, headers, body, timeoutMs: timeoutMs(), attempt: number });
     const { ok, status, error, ms } = outcome;
     parts.meters?.countWebhook(ok, ms);
-    const of = { delivery: delivery.id, endpoint: endpoint.id, event };
-    log.info("webhook attempt", { ...of, attempt: number, ok, status, error, ms });
+    const named = { delivery: delivery.id, endpoint: endpoint.id, event, attempt: number };
+    log.info("webhook attempt", { ...named, ok, status, error, ms });
     return outcome;
   }
 
@@ -307,7 +315,7 @@ export function createCourses(parts: CoursesParts): Courses {
     requests.close();
     if (inHand.size === 0) return;
     try {
-      const left = [...inHand].map(({ delivery }) => delivery);
+      const left = [...inHand];
       store.transact((tx) => release(tx, left, runtime.now()));
     } catch (error) {
       log.warn("webhook attempts cut short will be taken up at the next start", { attempts: inHand.size, error });
@@ -317,8 +325,8 @@ export function createCourses(parts: CoursesParts): Courses {
   return {
     begin(endpointSeq, pace, claimed) {
       const course: Course = {
-        ...{ endpointSeq, pace, ahead: [], lanes: new Set<Lane>(), ended: [], failed: false, served: 0 },
-        ...{ cancelTimer: undefined, committing: undefined, drained: false, over: false },
+        ...{ endpointSeq, pace, ahead: [], aheadSize: 0, lanes: new Set<Lane>(), ended: [], failed: false },
+        ...{ served: 0, cancelTimer: undefined, committing: undefined, drained: false, over: false },
       };
       courses.set(endpointSeq, course);
       hold(course, claimed);

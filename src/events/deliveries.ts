@@ -40,7 +40,7 @@ export interface Claimed {
 export const PORTION = 1_000;
 const ENDPOINTS_PAGE = 16;
 /** Characters of bodies beyond which one claim takes no more: whoever writes to thousands makes large ones. */
-const LARGEST_CLAIM = 1_000_000;
+export const LARGEST_CLAIM = 1_000_000;
 
 const param = (name: string): SQL => sql`${sql.placeholder(name)}`;
 const bySeq = eq(webhookDeliveries.seq, sql.placeholder("seq"));
@@ -206,6 +206,8 @@ export function claim(tx: Tx, endpointSeq: number, count: number, now: number, l
     more = claimed.length + 1 >= count || size > LARGEST_CLAIM;
     if (last && size > LARGEST_CLAIM) break;
     claimed.push({ delivery: row, endpoint, body, sign });
+    // The delivery outlives its body.
+    row.sample = row.data = null;
     last = row;
   }
   if (last) {

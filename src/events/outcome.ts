@@ -10,7 +10,7 @@
  */
 import type { Pace } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
-import { type Attemptable, type Claimed, endpointAt, type Settled, settle } from "./deliveries.ts";
+import { type Attemptable, endpointAt, type Settled, settle } from "./deliveries.ts";
 import { DISABLED } from "./delivery-log.ts";
 import { type Endpoint, setDisabled, setRecord } from "./endpoints.ts";
 import type { RequestOutcome } from "./request.ts";
@@ -83,7 +83,7 @@ export function paceOf({ ok, status, ms }: RequestOutcome, before: Pace, timeout
 
 /** An attempt that has ended. */
 export interface Attempted {
-  claimed: Claimed;
+  delivery: Attemptable;
   outcome: RequestOutcome;
 }
 
@@ -105,8 +105,7 @@ export function recordAttempts(
   if (!endpoint) return { pace: "failing", off: true };
   let { exhausted, pace } = endpoint;
   let alike: { seqs: number[]; settled: Settled } | undefined;
-  for (const { claimed, outcome } of attempts) {
-    const { delivery } = claimed;
+  for (const { delivery, outcome } of attempts) {
     const { settled, counts } = fateOf(delivery, endpoint, outcome, terms);
     if (alike && isSame(alike.settled, settled)) {
       alike.seqs.push(delivery.seq);

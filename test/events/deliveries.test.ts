@@ -105,7 +105,7 @@ test("attempts that are recorded together each keep what they came to", () => {
     ...[{ ok: false, status: 500, response: "ok", error: "answered 500", ms: 1 }, ok],
     { ok: false, error: "connection refused", ms: 1 },
   ];
-  const attempts = claim(1, 6).map((claimed, i) => ({ claimed, outcome: outcomes[i] ?? ok }));
+  const attempts = claim(1, 6).map(({ delivery }, i) => ({ delivery, outcome: outcomes[i] ?? ok }));
   const terms = { now: START + 5, retrySeconds: [60], disableAfter: 15, timeoutMs: 10_000 };
   expect(store.transact((tx) => recordAttempts(tx, 1, attempts, terms))).toEqual({ pace: "failing", off: false });
   const [at, again] = [START + 5, START + 5 + 60_000];

@@ -623,4 +623,20 @@ describe("what is kept", () => {
     expect(leased[0]).toBeLessThan(4);
     dead.stop();
   });
+
+  test("of large bodies fewer, for an endpoint that works as well", async () => {
+    const { receive, happen, appliance, settled } = await openRig();
+    const receiver = receive();
+    // The first answer proves that it works; the others wait.
+    const looked = Promise.withResolvers<void>();
+    receiver.answer = (_, nth) => (nth === 1 ? new Response("ok") : looked.promise.then(() => new Response("ok")));
+    for (let i = 0; i < 40; i++) happen("message.outbound", { subject: "x".repeat(300_000) });
+    await receiver.waitFor(9);
+    for (let turn = 0; turn < 100; turn++) await new Promise(setImmediate);
+    const leased = appliance.store.db.$client.query("SELECT count(*) FROM webhook_deliveries WHERE leased = 1");
+    expect(Number(leased.values()[0]?.[0])).toBeWithin(8, 20);
+    looked.resolve();
+    await settled();
+    expect(receiver.hooks).toHaveLength(40);
+  });
 });
