@@ -92,13 +92,8 @@ const claiming = prepared((db) => ({
      WHERE d.endpoint_seq = ?1 AND d.due_at IS NOT NULL AND d.due_at <= ?2
      ORDER BY d.due_at, d.seq LIMIT ?3`,
   ),
-  // All up to the last of those just read. Of those due in its moment only the first are: one comparison of the pair would
-  // read all of them, which after a burst is all that waits.
-  leaseBefore: db.$client.prepare(
-    "UPDATE webhook_deliveries SET leased = 1, due_at = ?2 WHERE endpoint_seq = ?1 AND due_at < ?3",
-  ),
-  leaseThrough: db.$client.prepare(
-    "UPDATE webhook_deliveries SET leased = 1, due_at = ?2 WHERE endpoint_seq = ?1 AND due_at = ?3 AND seq <= ?4",
+  lease: db.$client.prepare(
+    "UPDATE webhook_deliveries SET leased = 1, due_at = ?2 WHERE seq IN (SELECT value FROM json_each(?1))",
   ),
   earliest: db
     .select({ dueAt: webhookDeliveries.dueAt })
@@ -197,22 +192,19 @@ export function claim(tx: Tx, endpointSeq: number, count: number, now: number, l
   if (!endpoint || endpoint.sweeping) return { claimed: [], more: false };
   const claimed: Claimed[] = [];
   const sign = createSigning(endpoint);
-  let last: DueRow | undefined;
   let [size, more] = [0, false];
   for (const row of claiming(tx).due.iterate(endpointSeq, now, count)) {
     const { eventId, event, createdAt, data } = row;
     const body = row.sample ?? envelope({ eventId, event, createdAt: createdAt ?? 0, data: data ?? "{}" });
     size += body.length;
     more = claimed.length + 1 >= count || size > LARGEST_CLAIM;
-    if (last && size > LARGEST_CLAIM) break;
+    if (claimed.length > 0 && size > LARGEST_CLAIM) break;
     claimed.push({ delivery: row, endpoint, body, sign });
     // The delivery outlives its body.
     row.sample = row.data = null;
-    last = row;
   }
-  if (last) {
-    claiming(tx).leaseBefore.run(endpointSeq, leaseUntil, last.dueAt);
-    claiming(tx).leaseThrough.run(endpointSeq, leaseUntil, last.dueAt, last.seq);
+  if (claimed.length > 0) {
+    claiming(tx).lease.run(JSON.stringify(claimed.map(({ delivery }) => delivery.seq)), leaseUntil);
   }
   correctDue(tx, endpointSeq);
   return { claimed, more };
