@@ -44,7 +44,7 @@ export interface NewText {
 /** The new part of a message's text, where a history can be told from it. `subject`: of the message. */
 export function newTextOf(text: string, subject: string): NewText {
   const whole = { text, leftOut: 0 };
-  if (isForward(subject)) return whole;
+  if (isForward(subject) || !HAS_HISTORY.test(text)) return whole;
   const lines = linesOf(text);
   const history = lines.starts.length > MAX_LINES ? undefined : startOfHistory(lines);
   if (history === undefined) return whole;
@@ -102,6 +102,8 @@ function someOf(lines: Lines, count: number, holds: (line: string) => boolean): 
 
 /** What a line that starts a history has, up to its last character. */
 const MAY_START_HISTORY = /[:：]|(?:^|\n)[^\S\n]*[-_*]/g;
+/** The same, or the mark of a history that nothing announces. */
+const HAS_HISTORY = /[:：]|(?:^|\n)[^\S\n]*[-_*>]/;
 
 /** The first line from `from` on that may start a history. */
 function nextCandidate({ text, starts }: Lines, from: number): number | undefined {

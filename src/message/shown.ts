@@ -23,10 +23,17 @@ const SEEN =
   " -~\\u00a1-\\u00ac\\u00ae-\\u034e\\u0350-\\u061b\\u2010-\\u2027\\u2030-\\u205e\\u20a0-\\u2121\\u3001-\\u3163\\u3165-\\u9fff\\uac00-\\ud7a3";
 const ODD_IN_TEXT = new RegExp(`[^\\t\\n${SEEN}]`);
 const ODD_IN_LINE = new RegExp(`[^${SEEN}]`);
+/** The odd ones of ASCII: so few that regular expressions look for them in many characters at once, in a tenth of the time. */
+const CONTROLS = "\\0-\\x08\\v-\\x1f\\x7f";
+const CONTROL_IN_TEXT = new RegExp(`[${CONTROLS}]`);
+const CONTROL_IN_LINE = new RegExp(`[\\t\\n${CONTROLS}]`);
+
+const isAscii = (text: string): boolean => Buffer.byteLength(text) === text.length;
 
 /** Whether a text, and so any part of it, comes out of shownText as it went in; as most mail does. */
 export const isPlain = (text: string): boolean =>
-  !ODD_IN_TEXT.test(text) && !["\n\n\n\n", " \n", "\t\n"].some((odd) => text.includes(odd));
+  !(isAscii(text) ? CONTROL_IN_TEXT : ODD_IN_TEXT).test(text) &&
+  !["\n\n\n\n", " \n", "\t\n"].some((odd) => text.includes(odd));
 
 /** `text` without the characters that nobody sees; lines end in \n. */
 export function shownText(text: string): string {
@@ -41,7 +48,10 @@ export function shownText(text: string): string {
 }
 
 const isPlainLine = (text: string): boolean =>
-  !ODD_IN_LINE.test(text) && !text.includes("  ") && !text.startsWith(" ") && !text.endsWith(" ");
+  !(isAscii(text) ? CONTROL_IN_LINE : ODD_IN_LINE).test(text) &&
+  !text.includes("  ") &&
+  !text.startsWith(" ") &&
+  !text.endsWith(" ");
 
 /** The same on one line, spaces folded: a subject, a name or a header cannot begin a line of its own. */
 export function shownLine(text: string): string {
