@@ -28,7 +28,7 @@ const CONTROLS = "\\0-\\x08\\v-\\x1f\\x7f";
 const CONTROL_IN_TEXT = new RegExp(`[${CONTROLS}]`);
 const CONTROL_IN_LINE = new RegExp(`[\\t\\n${CONTROLS}]`);
 
-const isAscii = (text: string): boolean => Buffer.byteLength(text) === text.length;
+export const isAscii = (text: string): boolean => Buffer.byteLength(text) === text.length;
 
 /** Whether a text, and so any part of it, comes out of shownText as it went in; as most mail does. */
 export const isPlain = (text: string): boolean =>

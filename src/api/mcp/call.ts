@@ -12,7 +12,7 @@ import { createFailures } from "../failure.ts";
 import type { Download } from "../operation.ts";
 import { type Perform, type Performed, type Performing, performerOf } from "../perform.ts";
 import { type Arrived, createArrivals } from "./arrivals.ts";
-import { arrayOf, type Fields, fieldsOf, objectOf, stringOf, write, writeLines } from "./json.ts";
+import { type Fields, objectOf, stringOf, write, writeLines } from "./json.ts";
 import { RENDERERS } from "./render.ts";
 import { wantsBytes } from "./render-download.ts";
 import { renderError } from "./render-error.ts";
@@ -175,6 +175,7 @@ interface Beside {
 /** The fields of a CallToolResult, as JSON. */
 function resultOf({ text, structured }: Rendered, { note = "", fields, blob }: Beside = {}): string {
   const told = stringOf(note === "" ? text : writeLines(text, write(note)));
-  const content = [objectOf({ type: '"text"', text: told }), ...(blob ? [JSON.stringify(blob)] : [])];
-  return fieldsOf({ content: arrayOf(content), structuredContent: objectOf({ ...structured, ...fields }) });
+  const beside = blob ? `,${JSON.stringify(blob)}` : "";
+  const structuredContent = objectOf(fields ? { ...structured, ...fields } : structured);
+  return `"content":[{"type":"text","text":${told}}${beside}],"structuredContent":${structuredContent}`;
 }

@@ -6,13 +6,26 @@
  * Strings are added to each other, never joined or sliced: so they are copied once, when all is sent.
  */
 
+import { isAscii } from "../../message/shown.ts";
+
 /** Text of a result, as it stands between the quotes of a JSON string; `length` is its own, without the escapes. */
 export interface Written {
   json: string;
   length: number;
 }
 
-export const write = (text: string): Written => ({ json: JSON.stringify(text).slice(1, -1), length: text.length });
+export const write = (text: string): Written => ({ json: escapeText(text), length: text.length });
+
+/** Characters of ASCII from which on it costs half as much to look for what is escaped, one after another. */
+const LONG = 500;
+const CONTROLS = "\\0-\\x08\\v-\\x1f";
+/** What is escaped otherwise, but for surrogates. */
+const HAS_CONTROLS = new RegExp(`[${CONTROLS}]`);
+
+function escapeText(text: string): string {
+  if (text.length < LONG || !isAscii(text) || HAS_CONTROLS.test(text)) return JSON.stringify(text).slice(1, -1);
+  return text.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n").replaceAll("\t", "\\t");
+}
 
 /** The parts, each on lines of its own. */
 export function writeLines(first: Written, ...rest: readonly Written[]): Written {

@@ -5,7 +5,7 @@ import { sanitizeHtml } from "../../message/sanitize.ts";
 import { seenText } from "../../message/seen.ts";
 import { visibleHtml } from "../../message/visible.ts";
 import type { Piece } from "./budget.ts";
-import { fenceWritten } from "./fence.ts";
+import { drawNonce, fenceEnd, fenceStart } from "./fence.ts";
 import { fieldsOf, stringOf, type Written, write, writeLines } from "./json.ts";
 import {
   addressText,
@@ -55,10 +55,12 @@ export function bodyOf(
 const hiddenNotes = (hidden: number): string[] =>
   hidden === 0 ? [] : [`Left out: ${hidden} characters that the HTML hides from its reader.`];
 
-/** What stands above a body. */
+/** A message without its body. */
 export interface Head {
   /** Lines for inside the fence. */
   lines: string;
+  /** What stands around a body, if that does not have the nonce. */
+  around: Around;
   /** The fields of the message but its body, as JSON. */
   fields: string;
   /** What of it was cut, in sentences. */
@@ -79,18 +81,13 @@ export function headOf(message: MessageView, budget: number, context: RenderCont
   const messageId = message.messageId === undefined ? undefined : messageIdLine(message.messageId);
   const from = shownAddress(message.from);
   const listOf = (name: string, { items, more }: typeof to) =>
-    items.length + more === 0 ? [] : [`${name}: ${listText(items.map(addressText), more)}`];
-  const lines = [
-    `From: ${addressText(from)}`,
-    ...listOf("To", to),
-    ...listOf("Cc", cc),
-    ...listOf("Bcc", bcc),
-    `Subject: ${subject}`,
-    ...attachments.items.map((attachment) => `Attachment: ${attachmentText(attachment)}`),
-    ...(attachments.more > 0 ? [`+${attachments.more} more attachments`] : []),
-  ];
+    items.length + more === 0 ? "" : `\n${name}: ${listText(items.map(addressText), more)}`;
+  let lines = `From: ${addressText(from)}${listOf("To", to)}${listOf("Cc", cc)}${listOf("Bcc", bcc)}\nSubject: ${subject}`;
+  for (const attachment of attachments.items) lines += `\nAttachment: ${attachmentText(attachment)}`;
+  if (attachments.more > 0) lines += `\n+${attachments.more} more attachments`;
   return {
-    lines: lines.join("\n"),
+    lines,
+    around: aroundBody(message, lines, context.nonce()),
     // What is undefined is left out of JSON.
     fields: JSON.stringify({
       id: message.id,
@@ -124,19 +121,30 @@ export function headOf(message: MessageView, budget: number, context: RenderCont
 
 /** The line of ours above a message's fence. */
 const titleOf = ({ id, direction, date, read, deliveredAt }: MessageView): string =>
-  [
-    id,
-    direction,
-    date,
-    ...(read ? [] : ["unread"]),
-    ...(deliveredAt === undefined ? [] : [`delivered ${deliveredAt}`]),
-  ].join(" | ");
+  `${id} | ${direction} | ${date}${read ? "" : " | unread"}${deliveredAt === undefined ? "" : ` | delivered ${deliveredAt}`}`;
 
-/** A message with a piece of its body, as text. */
-export function messageText(message: MessageView, head: Head, shown: Written, nonce: string): Written {
-  const content = writeLines(write(`${head.lines}\n`), shown);
-  const fenced = fenceWritten(nonce, content, { from: message.from.email, auth: message.auth });
-  return writeLines(write(titleOf(message)), fenced);
+interface Around {
+  nonce: string;
+  before: Written;
+  after: Written;
+}
+
+function aroundBody(message: MessageView, lines: string, nonce: string): Around {
+  const start = fenceStart(nonce, { from: message.from.email, auth: message.auth });
+  return { nonce, before: write(`${titleOf(message)}\n${start}\n${lines}\n`), after: write(fenceEnd(nonce)) };
+}
+
+/** A message with a piece of its body, as text. `shown`: of the piece. */
+export function messageText(
+  message: MessageView,
+  { lines, around }: Head,
+  piece: Piece,
+  shown: Written,
+  { nonce }: Pick<RenderContext, "nonce">,
+): Written {
+  const occurs = lines.includes(around.nonce) || piece.shown.includes(around.nonce);
+  const { before, after } = occurs ? aroundBody(message, lines, drawNonce(nonce, lines, piece.shown)) : around;
+  return writeLines(before, shown, after);
 }
 
 /** The same as structured content: its fields, as JSON. `shown`: of the piece. */

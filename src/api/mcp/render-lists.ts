@@ -1,7 +1,7 @@
 /** Lists and single conversations: rows with snippets, never bodies. */
 import type { MailboxView, MessageSummaryView, ThreadListView, ThreadView } from "../../mailbox/views.ts";
 import { budgetOf } from "./budget.ts";
-import { drawNonce, fence, fencedLine, NOTICE } from "./fence.ts";
+import { drawNonce, fence, fencedLine, NOTICE, NOTICE_JSON } from "./fence.ts";
 import { arrayOf, type Fields, type Written, write } from "./json.ts";
 import {
   addressText,
@@ -86,7 +86,7 @@ export function renderThreads(tool: "list_threads" | "search_mail") {
         next,
       ]),
       structured: {
-        notice: JSON.stringify(NOTICE),
+        notice: NOTICE_JSON,
         threads: rows.json,
         nextCursor: JSON.stringify(left === 0 ? answer.nextCursor : null),
         unread: String(answer.unread),
@@ -173,7 +173,7 @@ export function renderMessages(
       cut ?? "",
     ]),
     structured: {
-      notice: JSON.stringify(NOTICE),
+      notice: NOTICE_JSON,
       messages: rows.json,
       count: String(rows.count),
       ...cutAt(nextOffset, cut),

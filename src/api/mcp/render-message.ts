@@ -1,7 +1,7 @@
 /** get_message: a message with its body, piece by piece; or all its recipients or attachments. */
 import type { MessageView } from "../../mailbox/views.ts";
 import { budgetOf, jsonLength, type Piece, pieceOf } from "./budget.ts";
-import { drawNonce, fence, NOTICE } from "./fence.ts";
+import { drawNonce, fence, NOTICE, NOTICE_JSON } from "./fence.ts";
 import { objectOf, write, writeLines } from "./json.ts";
 import { type Body, bodyOf, type Head, headOf, messageFields, messageText } from "./message-parts.ts";
 import { addressText, attachmentText, shownAddress, shownAttachment } from "./parts.ts";
@@ -33,7 +33,6 @@ function assemble(
   context: RenderContext,
 ): Rendered {
   const shown = write(piece.shown);
-  const nonce = drawNonce(context.nonce, head.lines, piece.shown);
   const isCut = piece.end !== body.whole.length;
   const again = args.html ? ", html true" : args.newTextOnly ? ", newTextOnly true" : "";
   const cuts = [
@@ -48,11 +47,11 @@ function assemble(
   return {
     text: writeLines(
       write(`Conversation ${message.threadId}. Message:`),
-      messageText(message, head, shown, nonce),
+      messageText(message, head, piece, shown, context),
       ...notes.map(write),
     ),
     structured: {
-      notice: JSON.stringify(NOTICE),
+      notice: NOTICE_JSON,
       message: `{${messageFields(head, body, piece, shown)}}`,
       cut: notes.length === 0 ? undefined : JSON.stringify(notes),
     },

@@ -5,7 +5,7 @@
 import { AppError } from "../../errors.ts";
 import type { MessageView, ThreadDetailView } from "../../mailbox/views.ts";
 import { budgetOf, type Piece, pieceOf, type Room } from "./budget.ts";
-import { drawNonce, fence, NOTICE } from "./fence.ts";
+import { drawNonce, fence, NOTICE_JSON } from "./fence.ts";
 import { arrayOf, objectOf, type Written, write, writeLines } from "./json.ts";
 import { bodyOf, headOf, messageFields, messageText } from "./message-parts.ts";
 import { addressText, listText, shortenAddresses, shownThread, threadText } from "./parts.ts";
@@ -34,7 +34,7 @@ export function renderThread(answer: ThreadDetailView, args: RenderArguments, co
   const { send, manage } = answer.permissions;
   const rights = `You may ${[...(send ? ["send"] : []), ...(manage ? ["manage"] : [])].join(" and ") || "only read"}.`;
   const basis = {
-    notice: JSON.stringify(NOTICE),
+    notice: NOTICE_JSON,
     thread: JSON.stringify(thread),
     permissions: JSON.stringify(answer.permissions),
     messages: "[]",
@@ -104,11 +104,10 @@ function showMessage(
   const notes = [...body.notes, ...head.notes];
   const withPiece = (told: string[], piece: Piece): ShownMessage => {
     const shown = write(piece.shown);
-    const nonce = drawNonce(context.nonce, head.lines, piece.shown);
     const fields = messageFields(head, body, piece, shown);
     return {
       id: message.id,
-      text: writeLines(messageText(message, head, shown, nonce), ...told.map(write)),
+      text: writeLines(messageText(message, head, piece, shown, context), ...told.map(write)),
       structured: told.length === 0 ? `{${fields}}` : `{${fields},"notes":${JSON.stringify(told)}}`,
     };
   };

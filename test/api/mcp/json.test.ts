@@ -2,8 +2,22 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { arrayOf, objectOf, stringOf, write, writeLines } from "../../../src/api/mcp/json.ts";
 
-const texts = fc.array(fc.oneof(fc.string({ unit: "binary" }), fc.constantFrom("", '"', "\\", "a\nb", "\ud83d")), {
-  minLength: 1,
+const unit = fc.constantFrom("", '"', "\\", "\n", "\t", "words ", "é", "…", "👍");
+const ascii = fc.constantFrom('"', "\\", "\n", "\t", "words ", "\\n");
+const long = fc.array(ascii, { minLength: 400, maxLength: 600 }).map((units) => units.join(""));
+const text = fc.oneof(
+  fc.string({ unit: "binary" }),
+  unit,
+  long,
+  fc.tuple(long, fc.string({ unit: "binary" })).map((parts) => parts.join("")),
+);
+const texts = fc.array(text, { minLength: 1, maxLength: 6 });
+
+test("a text is written as JSON.stringify does", () => {
+  fc.assert(
+    fc.property(text, (one) => expect(stringOf(write(one))).toBe(JSON.stringify(one))),
+    { numRuns: 500 },
+  );
 });
 
 test("lines that are written are the lines, as long as these", () => {
