@@ -6,8 +6,19 @@ import { AppError } from "../errors.ts";
 
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json$/;
 
+const UTF_8 = new TextDecoder("utf-8", { fatal: true });
+
 function requireJson(headers: Headers): void {
-  const [type = "", ...parameters] = (headers.get("content-type") ?? "").split(";").map((part) => part.trim());
+  const contentType = headers.get("content-type") ?? "";
+  if (contentType !== "application/json") requireJsonType(contentType);
+  const encoding = headers.get("content-encoding");
+  if (encoding !== null && !/^(identity)?$/i.test(encoding.trim())) {
+    throw new AppError("bad_request", "The body is compressed: send it without Content-Encoding");
+  }
+}
+
+function requireJsonType(contentType: string): void {
+  const [type = "", ...parameters] = contentType.split(";").map((part) => part.trim());
   if (!JSON_TYPE.test(type.toLowerCase())) {
     const given = type === "" ? "missing" : "not JSON";
     throw new AppError("bad_request", `Content-Type is ${given}: send JSON with Content-Type: application/json`);
@@ -17,9 +28,6 @@ function requireJson(headers: Headers): void {
     if (charset !== undefined && !/^(utf-?8|us-ascii)$/i.test(charset)) {
       throw new AppError("bad_request", "The charset of the body is not UTF-8: send JSON in UTF-8");
     }
-  }
-  if (!/^(identity)?$/i.test(headers.get("content-encoding")?.trim() ?? "")) {
-    throw new AppError("bad_request", "The body is compressed: send it without Content-Encoding");
   }
 }
 
@@ -51,7 +59,7 @@ export async function readBytes(request: Request, mostBytes: number): Promise<Ui
 function parseJson(bytes: Uint8Array): unknown {
   let text: string;
   try {
-    text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    text = UTF_8.decode(bytes);
   } catch {
     throw new AppError("bad_request", "The body is not UTF-8: send JSON in UTF-8");
   }

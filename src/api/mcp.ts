@@ -52,26 +52,19 @@ export function createMcp(parts: McpParts): Mcp {
   const waiting = createWaiting({ store, runtime, latest: () => latestEvent(store.db) });
   const call = createCalls({ ...parts, waiting });
   const largestBody = ENVELOPE_BYTES + Math.max(...operations.map(({ largestBody: bytes = 0 }) => bytes));
-  const callers = new WeakMap<Request, Caller>();
 
-  function callerOf(request: Request): Caller {
-    const caller = callers.get(request);
-    if (!caller) throw new Error("a request came past the gate");
-    return caller;
-  }
-
-  const protocol = createProtocol({
+  const protocol = createProtocol<Caller>({
     server: SERVER,
     instructions: INSTRUCTIONS,
-    listTools: (request) => tools.listFor(callerOf(request).scopes),
-    callTool(name, args, request) {
+    listTools: ({ scopes }) => tools.listFor(scopes),
+    callTool(name, args, caller, request) {
       const tool = tools.find(name);
       return (
         tool &&
         call(tool, args, {
-          caller: callerOf(request),
+          caller,
           readmit: () => gate.readmit(request.headers.get("authorization")),
-          signal: request.signal,
+          signal: () => request.signal,
         })
       );
     },
@@ -98,8 +91,7 @@ export function createMcp(parts: McpParts): Mcp {
       if (Array.isArray(message)) {
         return protocol.answerFault("batch", "Batches are not served: send one message a request");
       }
-      callers.set(request, caller);
-      return protocol.answer(request, message);
+      return protocol.answer(request, message, caller);
     },
     async stop() {
       waiting.stop();

@@ -31,8 +31,8 @@ export interface Call {
   caller: Caller;
   /** @throws AppError unauthorized */
   readmit(): Caller;
-  /** Aborted when the client has gone. */
-  signal: AbortSignal;
+  /** Aborted when the client has gone. Asked for by few calls, and made for these. */
+  signal(): AbortSignal;
 }
 
 export interface CallParts extends Performing {

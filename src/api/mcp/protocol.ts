@@ -20,18 +20,18 @@ import {
   WebStandardStreamableHTTPServerTransport,
 } from "@modelcontextprotocol/server";
 
-/** What is served under the protocol. `request`: as it was given to `answer`. */
-export interface Served {
+/** What is served under the protocol. `request` and `caller`: as they were given to `answer`. */
+export interface Served<Caller> {
   server: { name: string; title: string; version: string };
   instructions: string;
-  listTools(request: Request): Tool[];
+  listTools(caller: Caller): Tool[];
   /** The fields of the result, as JSON; or undefined when there is no such tool. */
-  callTool(name: string, args: Record<string, unknown>, request: Request): Promise<string> | undefined;
+  callTool(name: string, args: Record<string, unknown>, caller: Caller, request: Request): Promise<string> | undefined;
 }
 
-export interface Protocol {
+export interface Protocol<Caller> {
   /** Answers a message, parsed. */
-  answer(request: Request, message: unknown): Promise<Response>;
+  answer(request: Request, message: unknown, caller: Caller): Promise<Response>;
   /** Answers a body that is no message, for the reason given. */
   answerFault(kind: "unreadable" | "batch", reason: string): Response;
   /** Ends subscriptions. */
@@ -120,20 +120,20 @@ function plainRequest({ headers }: Request, body: unknown): Plain | undefined {
   return isRight2026(method, meta, body) ? { id, method, call, era: 2026 } : undefined;
 }
 
-export function createProtocol(served: Served): Protocol {
+export function createProtocol<Caller>(served: Served<Caller>): Protocol<Caller> {
   const { server: info, instructions } = served;
   /** What results of 2026 have beside those of 2025. */
   const of2026 = `,"resultType":"complete","_meta":${JSON.stringify({ [SERVER_INFO_META_KEY]: info })}`;
 
-  function makeServer(request: Request): Server {
+  function makeServer(request: Request, caller: Caller): Server {
     const server = new Server(info, {
       capabilities: { tools: {} },
       instructions,
       cacheHints: { "tools/list": KEEP, "server/discover": KEEP },
     });
-    server.setRequestHandler("tools/list", () => ({ tools: served.listTools(request) }));
+    server.setRequestHandler("tools/list", () => ({ tools: served.listTools(caller) }));
     server.setRequestHandler("tools/call", async ({ params }) => {
-      const result = await served.callTool(params.name, params.arguments ?? {}, request);
+      const result = await served.callTool(params.name, params.arguments ?? {}, caller, request);
       if (result) return JSON.parse(`{${result}}`);
       throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${params.name.slice(0, 80)}`);
     });
@@ -141,25 +141,30 @@ export function createProtocol(served: Served): Protocol {
   }
 
   /** The answer to a plain request; undefined when there is no such tool. */
-  async function answerPlain({ id, era, call }: Plain, request: Request): Promise<Response | undefined> {
+  async function answerPlain(plain: Plain, request: Request, caller: Caller): Promise<Response | undefined> {
+    const { id, era, call } = plain;
     const result = call
-      ? await served.callTool(call.name, call.args, request)
-      : JSON.stringify({ tools: served.listTools(request), ...(era === 2026 && KEEP) }).slice(1, -1);
+      ? await served.callTool(call.name, call.args, caller, request)
+      : JSON.stringify({ tools: served.listTools(caller), ...(era === 2026 && KEEP) }).slice(1, -1);
     if (result === undefined) return undefined;
     const body = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{${result}${era === 2026 ? of2026 : ""}}}`;
     return new Response(body, { headers: { "content-type": "application/json" } });
   }
 
+  /** Of requests on the SDK's way, which hands on nothing else. */
+  const callers = new WeakMap<Request, Caller>();
+
   function makeModern({ requestInfo }: { requestInfo?: Request }): Server {
-    if (!requestInfo) throw new Error("a message came without its request");
-    return makeServer(requestInfo);
+    const caller = requestInfo && callers.get(requestInfo);
+    if (!requestInfo || !caller) throw new Error("a message came without its request");
+    return makeServer(requestInfo, caller);
   }
 
   const modern = createMcpHandler(makeModern, { legacy: "reject", maxSubscriptions: MOST_SUBSCRIPTIONS });
 
   /** As the SDK's own stateless fallback, but answered in JSON: a stream for one message costs more than the message. */
-  async function answer2025(request: Request, parsedBody: unknown): Promise<Response> {
-    const server = makeServer(request);
+  async function answer2025(request: Request, parsedBody: unknown, caller: Caller): Promise<Response> {
+    const server = makeServer(request, caller);
     const transport = new WebStandardStreamableHTTPServerTransport({
       sessionIdGenerator: undefined,
       enableJsonResponse: true,
@@ -173,13 +178,13 @@ export function createProtocol(served: Served): Protocol {
   }
 
   return {
-    async answer(request, message) {
+    async answer(request, message, caller) {
       const plain = plainRequest(request, message);
-      const answer = plain && (await answerPlain(plain, request));
+      const answer = plain && (await answerPlain(plain, request, caller));
       if (answer) return answer;
-      return (await isLegacyRequest(request, message))
-        ? answer2025(request, message)
-        : modern.fetch(request, { parsedBody: message });
+      if (await isLegacyRequest(request, message)) return answer2025(request, message, caller);
+      callers.set(request, caller);
+      return modern.fetch(request, { parsedBody: message });
     },
     answerFault: (kind, reason) =>
       faultOf(kind === "batch" ? ProtocolErrorCode.InvalidRequest : ProtocolErrorCode.ParseError, reason),
