@@ -31,8 +31,12 @@ export const fencedText = (text: string): string => withoutFences(shownText(text
 /** Whether any part of a text may stand inside a fence as it is. */
 export const isFenceable = (text: string): boolean => !MARKS.test(text) && isPlain(text);
 
+/** Words of ASCII with one space between, and none of the marks: as most names, subjects and snippets are. */
+const COMMON_LINE = /^[!-;=?-~…]+(?: [!-;=?-~…]+)*$/;
+
 /** A value of mail as it may stand inside a fence, on one line, of `most` characters. */
 export function fencedLine(text: string, most: number): string {
+  if (text === "" || (text.length <= most && COMMON_LINE.test(text))) return text;
   // As much as can matter: what is cut away may be megabytes.
   const line = withoutFences(shownLine(text.slice(0, 4 * most + 1_000)));
   return line.length <= most ? line : `${line.slice(0, most - 1).replace(/[\ud800-\udbff]$/, "")}…`;

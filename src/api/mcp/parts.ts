@@ -27,9 +27,10 @@ export const messageIdLine = (id: string): string => fencedLine(id, LONGEST_MESS
 export const typeLine = (type: string): string => fencedLine(type, LONGEST_TYPE);
 export const filenameLine = (name: string): string => fencedLine(name, LONGEST_FILENAME);
 
-export function shownAddress({ email, name }: EmailAddress): EmailAddress {
-  const shown = fencedLine(name ?? "", LONGEST_NAME);
-  return { email: fencedLine(email, LONGEST_ADDRESS), ...(shown === "" ? {} : { name: shown }) };
+export function shownAddress({ email, name = "" }: EmailAddress): EmailAddress {
+  const shown = fencedLine(name, LONGEST_NAME);
+  const address = fencedLine(email, LONGEST_ADDRESS);
+  return shown === "" ? { email: address } : { email: address, name: shown };
 }
 
 /** `Ann Example <ann@remote.example>`; a name that looks like an address cannot pose as one. */
@@ -43,12 +44,20 @@ export interface Shortened<T> {
 }
 
 export function shorten<T>(items: readonly T[], budget: number, textOf: (item: T) => string): Shortened<T> {
+  if (items.length === 0) return { items: [], more: 0 };
   const taken = takeThatFit(items, Math.floor(budget * SHARE_OF_A_LIST), textOf);
   return { items: taken, more: items.length - taken.length };
 }
 
-export const shortenAddresses = (addresses: readonly EmailAddress[], budget: number): Shortened<EmailAddress> =>
-  shorten(firstShown(addresses, shownAddress), budget, addressText);
+/** More than an address has around its characters, as text or as JSON, where each takes two at most. */
+const AROUND_ADDRESS = 30;
+
+export function shortenAddresses(addresses: readonly EmailAddress[], budget: number): Shortened<EmailAddress> {
+  const shown = firstShown(addresses, shownAddress);
+  let most = 0;
+  for (const { email, name = "" } of shown) most += 2 * (email.length + name.length) + AROUND_ADDRESS;
+  return most <= budget * SHARE_OF_A_LIST ? { items: shown, more: 0 } : shorten(shown, budget, addressText);
+}
 
 /** `shown` only of items that could have room: there may be thousands. */
 const firstShown = <T>(items: readonly T[], shown: (item: T) => T): T[] =>

@@ -72,8 +72,11 @@ const typeOf = (types: string): Advertised => {
   return { type: more.length === 0 ? first : [first, ...more] };
 };
 
-const pick = (from: Record<string, unknown>, names: readonly string[]): Record<string, unknown> =>
-  Object.fromEntries(names.filter((name) => Object.hasOwn(from, name)).map((name) => [name, from[name]]));
+function pick(from: Record<string, unknown>, names: readonly string[]): Record<string, unknown> {
+  const picked: Record<string, unknown> = {};
+  for (const name of names) if (Object.hasOwn(from, name)) picked[name] = from[name];
+  return picked;
+}
 
 function toolOf(operation: Operation): Tool {
   const face = FACES[operation.name];
@@ -116,15 +119,19 @@ function toolOf(operation: Operation): Tool {
       annotations: face.annotations,
     },
     readArguments(given) {
-      // Some models write null for what they leave out; nothing here takes null.
-      const there = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== null));
-      // REST ignores what it does not know. A model that made an argument up believes that it works: it is told.
-      const unknown = Object.keys(there).find((argument) => !known.includes(argument));
-      if (unknown !== undefined) {
-        throw new AppError(
-          "bad_request",
-          `${unknown.slice(0, 80)} is no argument of ${name}: it takes ${known.join(", ")}`,
-        );
+      const there: Record<string, unknown> = {};
+      for (const argument of Object.keys(given)) {
+        const value = given[argument];
+        // Some models write null for what they leave out; nothing here takes null.
+        if (value === null) continue;
+        // REST ignores what it does not know. A model that made an argument up believes that it works: it is told.
+        if (!known.includes(argument)) {
+          throw new AppError(
+            "bad_request",
+            `${argument.slice(0, 80)} is no argument of ${name}: it takes ${known.join(", ")}`,
+          );
+        }
+        there[argument] = value;
       }
       const shapingValues = pick(there, shapes);
       checkShaping(shapingValues);
