@@ -82,7 +82,7 @@ export function openHttpClient({ runtime, allow }: HttpClientParts): HttpClient 
   const trust = runtime.authorities && { ca: [...runtime.authorities] };
   /** Whom a connection may be kept to. */
   const answered = new Set<string>();
-  const limits = createLimits(runtime);
+  const underWay = new Set<AbortController>();
   const places = new Map<string, Place>();
   let placesFor: readonly string[] = [];
 
@@ -131,6 +131,20 @@ export function openHttpClient({ runtime, allow }: HttpClientParts): HttpClient 
     return addresses;
   }
 
+  function limit(ms: number): Limit {
+    const controller = new AbortController();
+    const late = () => controller.abort(new Error(`no complete answer within ${ms / 1000} seconds`));
+    const cancelTimer = runtime.setTimer(late, ms);
+    underWay.add(controller);
+    return {
+      signal: controller.signal,
+      end() {
+        cancelTimer();
+        underWay.delete(controller);
+      },
+    };
+  }
+
   return {
     async send({ method, url, headers, body, attempt }, signal) {
       const place = placeOf(url, allow());
@@ -156,68 +170,18 @@ export function openHttpClient({ runtime, allow }: HttpClientParts): HttpClient 
         }
       }
     },
-    limit: limits.begin,
+    limit,
     async within(ms, work) {
-      const limit = limits.begin(ms);
+      const { signal, end } = limit(ms);
       try {
-        return await work(limit.signal);
+        return await work(signal);
       } finally {
-        limit.end();
+        end();
       }
     },
     close() {
-      limits.close();
+      for (const controller of underWay) controller.abort(new Error("this server is stopping"));
       session.close();
-    },
-  };
-}
-
-interface Limits {
-  begin(ms: number): Limit;
-  /** Ends all of them now. */
-  close(): void;
-}
-
-/** Limits of time that share one timer: of thousands a second hardly one is ever reached. */
-function createLimits({ now, setTimer }: Pick<Runtime, "now" | "setTimer">): Limits {
-  const underWay = new Set<{ controller: AbortController; ms: number; until: number }>();
-  let alarm: { at: number; cancel: () => void } | undefined;
-
-  function setAlarm(at: number): void {
-    alarm?.cancel();
-    alarm = { at, cancel: setTimer(ring, Math.max(0, at - now())) };
-  }
-
-  function ring(): void {
-    alarm = undefined;
-    let next = Number.POSITIVE_INFINITY;
-    for (const one of underWay) {
-      const left = one.until - now();
-      // More is left than there was when the clock was set back.
-      if (left > 0 && left <= one.ms) next = Math.min(next, one.until);
-      else one.controller.abort(new Error(`no complete answer within ${one.ms / 1000} seconds`));
-    }
-    if (next < Number.POSITIVE_INFINITY) setAlarm(next);
-  }
-
-  return {
-    begin(ms) {
-      const controller = new AbortController();
-      const one = { controller, ms, until: now() + ms };
-      underWay.add(one);
-      if (alarm === undefined || one.until < alarm.at) setAlarm(one.until);
-      return {
-        signal: controller.signal,
-        end() {
-          underWay.delete(one);
-          if (underWay.size > 0) return;
-          alarm?.cancel();
-          alarm = undefined;
-        },
-      };
-    },
-    close() {
-      for (const { controller } of underWay) controller.abort(new Error("this server is stopping"));
     },
   };
 }
