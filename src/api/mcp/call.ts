@@ -76,7 +76,7 @@ export function createCalls(parts: CallParts) {
   }
 
   const contextFor = (caller: Caller): RenderContext => ({
-    nonce: () => Buffer.from(runtime.randomBytes(NONCE_BYTES)).toString("hex"),
+    nonce: () => runtime.randomBytes(NONCE_BYTES).toHex(),
     baseUrl,
     htmlSource: (message) => mailbox.getHtmlSource(caller, message),
   });
