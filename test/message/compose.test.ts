@@ -5,6 +5,7 @@ import { composeMessage, dateHeader, formatAddress, type MessageParts } from "..
 import { parseDate } from "../../src/message/date.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 import { readRecipients } from "../../src/message/recipients.ts";
+import { anyCharacter } from "../harness/any-character.ts";
 
 const bytes = (text: string) => new Uint8Array(Buffer.from(text));
 const compose = async (parts: Partial<MessageParts>) =>
@@ -130,7 +131,7 @@ test("dateHeader", () => {
 });
 
 describe("of any content", () => {
-  const text = fc.string({ unit: "binary", maxLength: 300 });
+  const text = fc.string({ unit: anyCharacter, maxLength: 300 });
   const attachment = fc
     .record({
       filename: fc.oneof(text, fc.string()),
@@ -214,7 +215,7 @@ describe("of any content", () => {
       fc.constantFrom("ann@bücher.example", "jörg@remote.example", '"a, b"@remote.example', '"a\\"b"@remote.example'),
     );
     const recipients = fc.array(
-      fc.tuple(address, fc.string({ unit: "binary", maxLength: 120 })).map(([email, name]) => {
+      fc.tuple(address, fc.string({ unit: anyCharacter, maxLength: 120 })).map(([email, name]) => {
         const [recipient] = readRecipients(email);
         return { email: recipient?.email ?? "", name };
       }),

@@ -6,6 +6,7 @@ import { normalizeAddress } from "../../src/message/address.ts";
 import { composeNotice, type NoticeParts, type NoticeRecipient } from "../../src/message/notice.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 import { readReport } from "../../src/message/report.ts";
+import { anyCharacter } from "../harness/any-character.ts";
 
 const NOTICE: NoticeParts = {
   id: "ntc_1",
@@ -114,7 +115,7 @@ test("of the message only its header is returned, long lines and other character
 });
 
 describe("of any content", () => {
-  const text = fc.string({ unit: "binary", maxLength: 120 });
+  const text = fc.string({ unit: anyCharacter, maxLength: 120 });
   const local = fc.oneof(
     fc.emailAddress(),
     fc.constantFrom("jörg@remote.example", '"a b"@remote.example', "a\\b=+@x.example"),

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { shownLine, shownText } from "../../src/message/shown.ts";
+import { anyCharacter } from "../harness/any-character.ts";
 
 const TAGS = [..."ignore"].map((c) => String.fromCodePoint(0xe0000 + (c.codePointAt(0) ?? 0))).join("");
 
@@ -47,7 +48,7 @@ test("nothing unseen stays, and what is shown is shown as it is", () => {
   fc.assert(
     fc.property(
       fc.oneof(
-        fc.string({ unit: "binary" }),
+        fc.string({ unit: anyCharacter }),
         fc.array(unit).map((units) => units.join("")),
       ),
       (text) => {

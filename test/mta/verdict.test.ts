@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { type Answer, asDeferred, isHard, verdictOf } from "../../src/mta/verdict.ts";
+import { anyCharacter } from "../harness/any-character.ts";
 
 type Row = [text: string, kind: string, hard: boolean, status: string | undefined, reply?: string];
 
@@ -178,7 +179,7 @@ describe("whatever a remote says", () => {
     command: fc.constantFrom<Answer["command"]>("dns", "connect", "ehlo", "auth", "mail", "rcpt", "data"),
     code: fc.option(fc.integer({ min: 0, max: 999 }), { nil: undefined }),
     text: fc.oneof(
-      fc.string({ unit: "binary", maxLength: 2_000 }),
+      fc.string({ unit: anyCharacter, maxLength: 2_000 }),
       fc.stringMatching(/^(\d{3}[- ][ -~]{0,80}\r?\n){0,40}$/),
     ),
   });

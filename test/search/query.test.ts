@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { AppError } from "../../src/errors.ts";
 import { type MessageCondition, parseQuery, type TextField, type ThreadCondition } from "../../src/search/query.ts";
+import { anyCharacter } from "../harness/any-character.ts";
 
 type TextCondition = Extract<MessageCondition, { kind: "text" }>;
 const text = (value: string, field: TextField = "any"): TextCondition => ({
@@ -121,7 +122,7 @@ describe("a bad date is refused and named", () => {
 
 test("any text is a query, or is refused for its date", () => {
   const piece = fc.oneof(
-    fc.string({ unit: "binary" }),
+    fc.string({ unit: anyCharacter }),
     fc.constantFrom(
       ...'-"“: ',
       "from:",

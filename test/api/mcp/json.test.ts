@@ -1,15 +1,16 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { arrayOf, objectOf, stringOf, write, writeLines } from "../../../src/api/mcp/json.ts";
+import { anyCharacter } from "../../harness/any-character.ts";
 
 const unit = fc.constantFrom("", '"', "\\", "\n", "\t", "words ", "é", "…", "👍");
 const ascii = fc.constantFrom('"', "\\", "\n", "\t", "words ", "\\n");
 const long = fc.array(ascii, { minLength: 400, maxLength: 600 }).map((units) => units.join(""));
 const text = fc.oneof(
-  fc.string({ unit: "binary" }),
+  fc.string({ unit: anyCharacter }),
   unit,
   long,
-  fc.tuple(long, fc.string({ unit: "binary" })).map((parts) => parts.join("")),
+  fc.tuple(long, fc.string({ unit: anyCharacter })).map((parts) => parts.join("")),
 );
 const texts = fc.array(text, { minLength: 1, maxLength: 6 });
 
