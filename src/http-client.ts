@@ -162,8 +162,9 @@ export function openHttpClient({ runtime, allow }: HttpClientParts): HttpClient 
           return response;
         } catch (error) {
           const code = codeOf(error) ?? "";
-          // Closed while idle, perhaps, just when it was used again: no word of the receiver's about this request.
-          if (code === "ECONNRESET" && answered.delete(route.peer)) {
+          // Closed while idle, perhaps, just when it was used again: no word of the receiver's about this request. A new
+          // connection never was idle.
+          if (code === "ECONNRESET" && options.keepalive !== false && answered.delete(route.peer)) {
             options.keepalive = false;
             turn--;
           } else if (turn >= tries || !NO_CONNECTION.has(code)) throw error;

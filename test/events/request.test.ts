@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from "bun:test";
-import { createServer } from "node:net";
+import { createServer, type Socket } from "node:net";
 import { openRequests, type RequestOutcome, type RequestParts, type WebhookRequest } from "../../src/events/request.ts";
 import { createLog } from "../../src/log.ts";
 import type { DnsResolver } from "../../src/runtime.ts";
@@ -416,6 +416,25 @@ describe("connections", () => {
     expect(hostile.requests).toHaveLength(3);
     expect(await post(there)).toMatchObject({ ok: false });
     expect(hostile.requests).toHaveLength(4);
+  });
+
+  test("are made anew once for a request, though others are answered there meanwhile", async () => {
+    const held: Socket[] = [];
+    const receiver = await receive((socket, nth) => {
+      if (!receiver.requests.at(-1)?.endsWith("held")) ok(socket, nth);
+      else if (held.push(socket) > 2) socket.resetAndDestroy();
+    });
+    const { post } = setUp();
+    const url = `http://127.0.0.1:${receiver.port}/`;
+    await post(url);
+    const outcome = post(url, { body: "held" });
+    for (const arrived of [2, 4]) {
+      await receiver.arrived(arrived);
+      expect(await post(url)).toMatchObject({ ok: true });
+      held.at(-1)?.resetAndDestroy();
+    }
+    expect(await outcome).toMatchObject({ ok: false });
+    expect(held).toHaveLength(2);
   });
 
   test("are tried to one address after the other, and each attempt begins with another", async () => {
