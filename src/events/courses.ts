@@ -13,8 +13,8 @@ import type { Runtime } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
 import { createPatientCommit } from "../store/patience.ts";
 import type { Pace } from "../store/schema.ts";
-import type { Store } from "../store/store.ts";
-import { type Attemptable, type Claimed, claim, LARGEST_CLAIM, release, yieldTurn } from "./deliveries.ts";
+import type { Store, Tx } from "../store/store.ts";
+import { type Attemptable, type Claim, type Claimed, claim, LARGEST_CLAIM, release, yieldTurn } from "./deliveries.ts";
 import { type Attempted, type Recorded, recordAttempts, SLOW_MS } from "./outcome.ts";
 import type { RequestOutcome, Requests } from "./request.ts";
 
@@ -196,6 +196,12 @@ export function createCourses(parts: CoursesParts): Courses {
     if (!course.committing && !cut) course.committing = commitCourse(course);
   }
 
+  /** The commit may have waited for the store: a lease counts from when it is given. */
+  function claimNow(tx: Tx, endpointSeq: number, count: number): Claim {
+    const now = runtime.now();
+    return claim(tx, endpointSeq, count, now, leaseUntil(now, options));
+  }
+
   /** Records what has ended, and claims as much as there is place for: two commits would cost twice. */
   async function commitCourse(course: Course): Promise<void> {
     const { endpointSeq } = course;
@@ -212,7 +218,7 @@ export function createCourses(parts: CoursesParts): Courses {
     try {
       const { recorded, taken } = await commit((tx) => ({
         recorded: ended.length === 0 ? undefined : recordAttempts(tx, endpointSeq, ended, terms),
-        taken: count === 0 ? undefined : claim(tx, endpointSeq, count, terms.now, leaseUntil(terms.now, options)),
+        taken: count === 0 ? undefined : claimNow(tx, endpointSeq, count),
       }));
       if (taken) {
         course.drained = !taken.more;

@@ -429,6 +429,36 @@ test("what a full disk keeps from being recorded is recorded later, and not atte
   expect(receiver.hooks).toHaveLength(1);
 });
 
+test("what is claimed once a full disk has room again is leased from then on", async () => {
+  const { receive, happen, settled, appliance, runtime } = await openRig();
+  const enqueue = spyOn(appliance.store, "enqueue");
+  const receiver = receive();
+  const [full, looked] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  receiver.answer = async (_, nth) => {
+    if (nth > 1) await looked.promise;
+    else {
+      enqueue.mockImplementation(async () => {
+        full.resolve();
+        throw unavailable("The disk is full");
+      });
+    }
+    return new Response("ok");
+  };
+  happen("message.outbound");
+  happen("message.outbound");
+  await full.promise;
+  enqueue.mockRestore();
+  await until(() => runtime.timers().includes(START + 500));
+  runtime.advanceTo(START + 20 * 60_000);
+  await receiver.waitFor(2);
+  happen("message.outbound");
+  await receiver.waitFor(3);
+  looked.resolve();
+  await settled();
+  expect(new Set(receiver.hooks.map(({ headers }) => headers.get("webhook-id"))).size).toBe(3);
+  expect(receiver.hooks).toHaveLength(3);
+});
+
 describe("by hand", () => {
   test("a delivery is resent once, with the same payload and id, whatever became of it", async () => {
     const { receive, happen, settled, log, appliance, advance, runtime } = await openRig({
