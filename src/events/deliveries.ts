@@ -34,6 +34,8 @@ export interface Claimed {
   body: string;
   /** With the endpoint's secrets. */
   sign: Signing;
+  /** Epoch ms; from then on it may be claimed again. */
+  leasedUntil: number;
 }
 
 /** Most rows that one transaction fans out, fails or deletes: it stays well under 50 ms. */
@@ -199,7 +201,7 @@ export function claim(tx: Tx, endpointSeq: number, count: number, now: number, l
     size += body.length;
     more = claimed.length + 1 >= count || size > LARGEST_CLAIM;
     if (claimed.length > 0 && size > LARGEST_CLAIM) break;
-    claimed.push({ delivery: row, endpoint, body, sign });
+    claimed.push({ delivery: row, endpoint, body, sign, leasedUntil: leaseUntil });
     // The delivery outlives its body.
     row.sample = row.data = null;
   }

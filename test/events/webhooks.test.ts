@@ -404,6 +404,33 @@ describe("isolation", () => {
   });
 });
 
+test("what was claimed for an endpoint that has become slow since is sent once, though its lease ends before its turn", async () => {
+  const { receive, happen, runtime, settled } = await openRig();
+  const receiver = receive();
+  const held: (() => void)[] = [];
+  receiver.answer = (_, nth) => {
+    if (nth <= 8) return new Response("ok");
+    return new Promise((resolve) => held.push(() => resolve(new Response("ok"))));
+  };
+  const count = 700;
+  for (let i = 0; i < count; i++) happen("message.outbound");
+  while (receiver.hooks.length < count) {
+    const open = Math.min(8, count - receiver.hooks.length + held.length);
+    await until(() => {
+      // Outcomes wait for company.
+      runtime.advanceTo(runtime.now() + 1);
+      return held.length >= open;
+    });
+    runtime.advanceTo(runtime.now() + 9_000);
+    for (const answer of held.splice(0)) answer();
+  }
+  receiver.answer = () => new Response("ok");
+  for (const answer of held.splice(0)) answer();
+  await settled();
+  expect(new Set(receiver.hooks.map(({ headers }) => headers.get("webhook-id"))).size).toBe(count);
+  expect(receiver.hooks).toHaveLength(count);
+});
+
 test("what a full disk keeps from being recorded is recorded later, and not attempted again", async () => {
   const { receive, happen, settled, log, appliance, runtime } = await openRig();
   const { store } = appliance;
