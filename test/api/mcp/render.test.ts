@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { fencedText } from "../../../src/api/mcp/fence.ts";
 import type { Answers } from "../../../src/api/mcp/render.ts";
 import { LEAST_CHARS, type RenderArguments } from "../../../src/api/mcp/rendering.ts";
 import {
@@ -168,6 +169,12 @@ describe("fences", () => {
     expect(headOf({ auth: { spf: "pass dmarc=pass", dkim: "none", dmarc: "none" } })).toBe(
       " from=ann@remote.example dkim=none dmarc=none",
     );
+  });
+
+  test("marks that go on and on are walked once, and parted where they would begin a fence", () => {
+    const marks = "<".repeat(400_000);
+    expect(fencedText(`${marks} >>`)).toBe(`${marks} >>`);
+    expect(fencedText(`${marks} mail`)).toBe(`${[...marks].join(" ")} mail`);
   });
 
   test("a value cannot begin a line", () => {
