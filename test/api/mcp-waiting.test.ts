@@ -1,5 +1,7 @@
 /** Waiting for mail: list_messages with `waitSeconds` and `after`, on a clock that moves when told. */
 import { expect, test } from "bun:test";
+import { createWaiting } from "../../src/api/mcp/waiting.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
 import { until } from "../harness/until.ts";
 import { connectMcp, type ToolClient, type ToolResult } from "./mcp-client.ts";
 import { startApi, type TestApi } from "./setup.ts";
@@ -163,6 +165,12 @@ test("a client that goes away gives its place back", async () => {
   await waiting(api);
   await api.file(mail("Still served"));
   expect(subjects(await waits)).toEqual(["Still served"]);
+});
+
+test("a client that went away before its call began to wait takes no place", async () => {
+  const { wait } = createWaiting({ store: { onCommit: () => () => {} }, runtime: fakeRuntime(), latest: () => 0 });
+  const signal = AbortSignal.abort();
+  expect(await wait(() => undefined, { ms: SECOND, key: "key", signal })).toBeUndefined();
 });
 
 test("stopping answers who waits", async () => {

@@ -18,8 +18,8 @@ const LOOK_MS = 250;
 
 export interface Waiting {
   /**
-   * What `look` finds, at once or after a commit; undefined when nothing came within `ms`, or the server stops. Rejects
-   * with what `look` throws. @throws AppError rate_limited when too many wait
+   * What `look` finds, at once or after a commit; undefined when nothing came within `ms`, nobody waits any longer
+   * (`signal`), or the server stops. Rejects with what `look` throws. @throws AppError rate_limited when too many wait
    */
   wait<T>(look: () => T | undefined, how: { ms: number; key: string; signal: AbortSignal }): Promise<T | undefined>;
   /** Answers all that wait. */
@@ -59,7 +59,7 @@ export function createWaiting(parts: {
   return {
     async wait(look, { ms, key, signal }) {
       const found = look();
-      if (found !== undefined || stopped) return found;
+      if (found !== undefined || stopped || signal.aborted) return found;
       const byKey = [...waiting.values()].filter((other) => other === key).length;
       if (byKey >= MOST_WAITING_BY_KEY || waiting.size >= MOST_WAITING) {
         throw new AppError(
