@@ -45,8 +45,17 @@ export function documentNumberOf(messageSeq: number): number {
 /** Whether its number is among those that lie close together. */
 export const isNear = (document: number): boolean => document < FAR;
 
+/** For shifts, which serve for numbers of 31 bits: of the first 67 million conversations. */
+const SMALL = 2 ** 31;
+const BITS_OF_BLOCK_NUMBERS = Math.log2(BLOCK_NUMBERS);
+const BITS_BESIDE = Math.log2(BESIDE);
+
 /** threads.seq of a document. */
 export function threadOfDocument(document: number): number {
+  // Of a search that finds a hundred thousand, dividing would take a tenth of the time.
+  if (document < SMALL) {
+    return (document >>> BITS_OF_BLOCK_NUMBERS) * BLOCK + ((document & (ROW - 1)) >>> BITS_BESIDE);
+  }
   if (document >= FAR) return threadOf(document - FAR);
   const block = Math.floor(document / BLOCK_NUMBERS);
   return block * BLOCK + Math.floor(((document - block * BLOCK_NUMBERS) % ROW) / BESIDE);

@@ -24,6 +24,7 @@ const seqOf = (thread: number, ordinal: number): number => thread * MESSAGES_PER
 const thread = fc.oneof(
   fc.integer({ min: 1, max: 40 }),
   fc.integer({ min: 4_000, max: 8_300 }),
+  fc.integer({ min: 2 ** 26 - 40, max: 2 ** 26 + 40 }),
   fc.integer({ min: 1, max: 2 ** 32 }),
   fc.constant(2 ** 32),
 );
