@@ -59,6 +59,13 @@ export type IdPrefix =
   | ("wsp" | "usr" | "mbx" | "thr" | "msg" | "att" | "evt" | "whk" | "key")
   | ("apw" | "dom" | "que" | "ses" | "sup" | "und" | "whd");
 
+/** A character for each byte, which tells 5 bits of it. */
+export function base32(bytes: Uint8Array): string {
+  let text = "";
+  for (const byte of bytes) text += BASE32[byte & 31];
+  return text;
+}
+
 /** Of a timed token: those that tell the time, at its beginning. */
 const TIME_LENGTH = 9;
 
@@ -72,11 +79,8 @@ function timeToken(now: number): string {
  * `length` characters, of which 9 tell the time and the others are random (5 bits each): what is indexed by it is added
  * at the end, beside what came just before, instead of each on a page of its own.
  */
-export function newTimedToken(runtime: Pick<Runtime, "now" | "randomBytes">, length: number): string {
-  let token = timeToken(runtime.now());
-  for (const byte of runtime.randomBytes(length - TIME_LENGTH)) token += BASE32[byte & 31];
-  return token;
-}
+export const newTimedToken = (runtime: Pick<Runtime, "now" | "randomBytes">, length: number): string =>
+  timeToken(runtime.now()) + base32(runtime.randomBytes(length - TIME_LENGTH));
 
 const ID_LENGTH = 22;
 
@@ -86,15 +90,10 @@ export const newId = (runtime: Pick<Runtime, "now" | "randomBytes">, prefix: IdP
 
 /** The same, `count` of them, in the order of an index: cheaper together. */
 export function newIds(runtime: Pick<Runtime, "now" | "randomBytes">, prefix: IdPrefix, count: number): string[] {
-  const random = runtime.randomBytes(count * (ID_LENGTH - TIME_LENGTH));
+  const drawn = ID_LENGTH - TIME_LENGTH;
+  const random = base32(runtime.randomBytes(count * drawn));
   const start = `${prefix}_${timeToken(runtime.now())}`;
-  const ids: string[] = [];
-  for (let at = 0; at < random.length; ) {
-    let id = start;
-    for (const end = at + ID_LENGTH - TIME_LENGTH; at < end; at++) id += BASE32[(random[at] ?? 0) & 31];
-    ids.push(id);
-  }
-  return ids.sort();
+  return Array.from({ length: count }, (_, i) => start + random.slice(i * drawn, (i + 1) * drawn)).sort();
 }
 
 /** `length` characters [A-Za-z0-9], unbiased. */

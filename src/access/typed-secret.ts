@@ -4,11 +4,11 @@
  * through and through, so a quick hash keeps them.
  */
 import { createHash } from "node:crypto";
-import { BASE32, type Runtime } from "../runtime.ts";
+import { BASE32, base32, type Runtime } from "../runtime.ts";
 
 /** A new one of so many characters, as it is shown. */
 export function newTypedSecret(runtime: Pick<Runtime, "randomBytes">, length: number): string {
-  const text = Array.from(runtime.randomBytes(length), (byte) => BASE32[byte & 31]).join("");
+  const text = base32(runtime.randomBytes(length));
   return (text.match(/.{1,4}/g) ?? []).join("-");
 }
 

@@ -3,7 +3,7 @@
  * it; so, where that is less, what lies within the time, or beyond it, is read from the index by date, and compared.
  */
 import type { Database } from "bun:sqlite";
-import { documentAt, isNear, messageSql, placeSql, threadSql } from "./document-number.ts";
+import { documentNumberOf, isNear, messageSql, threadSql } from "./document-number.ts";
 import { has, setOf } from "./sets.ts";
 
 /** Epoch ms: inclusive and exclusive. */
@@ -28,12 +28,12 @@ interface Numbers {
 }
 
 export function createKeepDated(sqlite: Database, { few = FEW, readForEach = READ_FOR_EACH } = {}): KeepDated {
-  const placesOf = (messages: string) => `SELECT json_group_array(${placeSql("seq")}) AS numbers FROM (${messages})`;
+  const seqsOf = (messages: string) => `SELECT json_group_array(seq) AS numbers FROM (${messages})`;
   const selectWithin = sqlite.prepare<Numbers, [string, number, number, number]>(
-    placesOf(`SELECT seq FROM ${IN_MAILBOXES} AND date >= ?2 AND date < ?3 LIMIT ?4`),
+    seqsOf(`SELECT seq FROM ${IN_MAILBOXES} AND date >= ?2 AND date < ?3 LIMIT ?4`),
   );
   const selectBeyond = sqlite.prepare<Numbers, [string, number, number, number]>(
-    placesOf(
+    seqsOf(
       `SELECT seq FROM ${IN_MAILBOXES} AND date < ?2 UNION ALL SELECT seq FROM ${IN_MAILBOXES} AND date >= ?3 LIMIT ?4`,
     ),
   );
@@ -63,7 +63,7 @@ export function createKeepDated(sqlite: Database, { few = FEW, readForEach = REA
       const isWithin = !isMostWithin(range, mailboxIds);
       const read = numbersIn((isWithin ? selectWithin : selectBeyond).get(mailboxIds, since, before, most));
       if (read.length < most) {
-        const isRead = membershipOfDocuments(read.map(documentAt));
+        const isRead = membershipOfDocuments(read.map(documentNumberOf));
         return documents.filter((document) => isRead(document) === isWithin);
       }
     }

@@ -68,21 +68,6 @@ const nearOrdinal = (document: number): number =>
 export const messageOf = (document: number): number =>
   document < FAR ? threadOfDocument(document) * MESSAGES_PER_THREAD + nearOrdinal(document) : document - FAR;
 
-/**
- * Another number of a message, of messages.seq in SQL, where it takes less to work out: of one that is near, by
- * conversation; else the document's.
- */
-export const placeSql = (messageSeq: string): string =>
-  `iif(${messageSeq} % ${MESSAGES_PER_THREAD} < ${NEAR},
-    ${messageSeq} / ${MESSAGES_PER_THREAD} * ${NEAR} + ${messageSeq} % ${MESSAGES_PER_THREAD}, ${messageSeq} + ${FAR})`;
-
-/** The document of a place. */
-export function documentAt(place: number): number {
-  if (place >= FAR) return place;
-  const thread = Math.floor(place / NEAR);
-  return nearNumber(thread, place - thread * NEAR);
-}
-
 /** In SQL, threads.seq of a document. */
 export const threadSql = (document: string): string =>
   `iif(${document} < ${FAR}, ${document} / ${BLOCK_NUMBERS} * ${BLOCK} + ${document} / ${BESIDE} % ${BLOCK},

@@ -4,6 +4,7 @@
  * Invariant: the tokens are those of `fold`, in its order; no place lies within a surrogate pair, or between a letter and
  * the marks upon it.
  */
+import { isAscii } from "../message/shown.ts";
 import { cut, foldRun, LONGEST_TOKEN } from "./fold.ts";
 
 /** A token of a text, and the UTF-16 units that it was made of: from `start` up to `end`. */
@@ -33,10 +34,8 @@ function piecesOf(run: string): string[] {
   return spaced(pieces.map(foldCluster).join("")) === spaced(foldRun(run)) ? pieces : [run];
 }
 
-const isAsciiLetterOrDigit = (unit: number): boolean =>
+export const isAsciiLetterOrDigit = (unit: number): boolean =>
   (unit >= 0x61 && unit <= 0x7a) || (unit >= 0x41 && unit <= 0x5a) || (unit >= 0x30 && unit <= 0x39);
-
-const ONLY_ASCII = /^[\0-\x7f]*$/;
 
 /** The runs of letters and digits of a text in ASCII, in lower case. */
 function asciiTokens(lower: string, base: number): PlacedToken[] {
@@ -60,7 +59,7 @@ function asciiTokens(lower: string, base: number): PlacedToken[] {
  * short pieces.
  */
 export function foldWithOffsets(text: string, base = 0): PlacedToken[] {
-  if (ONLY_ASCII.test(text)) return asciiTokens(text.toLowerCase(), base);
+  if (isAscii(text)) return asciiTokens(text.toLowerCase(), base);
   const tokens: PlacedToken[] = [];
   let letters = "";
   let start = 0;

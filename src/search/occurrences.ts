@@ -3,8 +3,9 @@
  * as they are commonly written, and only their surroundings are folded. Only text with letters beyond ASCII, in which it
  * may be written otherwise, is gone through, as far as `Work` lets it.
  */
+import { isAscii } from "../message/shown.ts";
 import { fold, LONGEST_TOKEN } from "./fold.ts";
-import { foldWithOffsets, type PlacedToken } from "./fold-offsets.ts";
+import { foldWithOffsets, isAsciiLetterOrDigit, type PlacedToken } from "./fold-offsets.ts";
 
 /** A word or a phrase. */
 export interface Sought {
@@ -58,8 +59,6 @@ export function soughtOf(text: string): Sought {
 
 const lowered = (text: string): string => text.replaceAll("İ", "i").toLowerCase();
 
-const isAsciiLetterOrDigit = (unit: number): boolean =>
-  (unit >= 0x61 && unit <= 0x7a) || (unit >= 0x41 && unit <= 0x5a) || (unit >= 0x30 && unit <= 0x39);
 /** What parts tokens whatever stands around it. */
 const isBreak = (unit: number): boolean => unit <= 0x7f && !isAsciiLetterOrDigit(unit);
 
@@ -96,15 +95,14 @@ function standsAlone(lower: string, at: number, spelling: string): boolean {
 
 /** Units between two characters that part tokens. */
 const WORD = /[A-Za-z0-9\u0080-\uffff]+/g;
-const ONLY_ASCII = /^[\0-\x7f]*$/;
 /** Folded at once, of words as long as whole texts. */
 const PIECE = 400;
 
 function occurrenceInWords(sought: Sought, text: string, work: Work): Occurrence | undefined {
-  if (ONLY_ASCII.test(text)) return undefined;
+  if (isAscii(text)) return undefined;
   let places = 0;
   for (const { 0: word, index } of text.matchAll(WORD)) {
-    if (ONLY_ASCII.test(word)) continue;
+    if (isAscii(word)) continue;
     for (let at = 0; at < word.length; at += PIECE) {
       if (work.left <= 0) return undefined;
       // With what stands around it, since a token may lie across.

@@ -3,12 +3,10 @@ import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import {
-  documentAt,
   documentNumberOf,
   firstWhole,
   messageOf,
   messageSql,
-  placeSql,
   rangesOf,
   threadOf,
   threadOfDocument,
@@ -45,7 +43,6 @@ test("every message has a number of its own, which leads back to it, here and in
       expect(documents.every(Number.isSafeInteger)).toBe(true);
       expect(documents.map(messageOf)).toEqual(messages);
       expect(documents.map(threadOfDocument)).toEqual(messages.map(threadOf));
-      expect(inSql(placeSql, messages).map(documentAt)).toEqual(documents);
       expect(inSql(messageSql, documents)).toEqual(messages);
       expect(inSql(threadSql, documents)).toEqual(messages.map(threadOf));
     }),
