@@ -27,17 +27,10 @@ export interface HttpClient {
    * @throws RefusedDestination; otherwise what DNS or Bun's fetch throws, of the address tried last
    */
   send(request: HttpRequest, signal: AbortSignal): Promise<Response>;
-  /** Sets a limit of `ms` to work that obeys its signal, which closing the client aborts too; `end` once it has ended. */
-  limit(ms: number): Limit;
-  /** Does `work` under such a limit. @throws when it is over, and whatever `work` throws */
+  /** Does `work`, which obeys its signal, and ends it after `ms` or when the client is closed. @throws then, and whatever `work` throws */
   within<T>(ms: number, work: (signal: AbortSignal) => Promise<T>): Promise<T>;
   /** Ends work under way, and every connection. */
   close(): void;
-}
-
-export interface Limit {
-  readonly signal: AbortSignal;
-  end(): void;
 }
 
 export interface HttpClientParts {
@@ -51,9 +44,8 @@ const MOST_TRIES = 8;
 /** Below the 5 seconds after which common servers close an idle connection. */
 const IDLE_SECONDS = 4;
 const MOST_IDLE = 256;
-/** URLs kept as they were read, and addresses of one. */
+/** URLs kept as they were read. */
 const MOST_PLACES = 1_000;
-const MOST_ROUTES = 16;
 
 /** What a URL comes to while the excepted networks stay the same; what a name leads to is asked at every attempt. */
 interface Place {
@@ -63,15 +55,6 @@ interface Place {
   /** What is the same for every request to it: of fetch, and of the header. */
   readonly terms: BunFetchRequestInit;
   readonly fields: Readonly<Record<string, string>>;
-  /** By address. */
-  readonly routes: Map<string, Route>;
-}
-
-interface Route {
-  /** With the address in it. */
-  url: string;
-  /** Whom a connection is kept to. */
-  peer: string;
 }
 
 export function openHttpClient({ runtime, allow }: HttpClientParts): HttpClient {
@@ -93,20 +76,8 @@ export function openHttpClient({ runtime, allow }: HttpClientParts): HttpClient 
       ...{ destination, addresses: undefined },
       terms: { redirect: "manual", decompress: false, protocol: "http1.1", ...tls },
       fields: { host: authority, "accept-encoding": "identity", "user-agent": "Mailroom" },
-      routes: new Map(),
     };
   };
-
-  function routeOf({ destination: { protocol, port, host, path }, routes }: Place, address: string): Route {
-    let route = routes.get(address);
-    if (!route) {
-      const origin = `${protocol}//${address.includes(":") ? `[${address}]` : address}:${port}`;
-      route = { url: origin + path, peer: `${origin} ${host}` };
-      if (routes.size >= MOST_ROUTES) routes.clear();
-      routes.set(address, route);
-    }
-    return route;
-  }
 
   /** @throws RefusedDestination */
   function placeOf(url: string, excepted: readonly string[]): Place {
@@ -131,53 +102,45 @@ export function openHttpClient({ runtime, allow }: HttpClientParts): HttpClient 
     return addresses;
   }
 
-  function limit(ms: number): Limit {
-    const controller = new AbortController();
-    const late = () => controller.abort(new Error(`no complete answer within ${ms / 1000} seconds`));
-    const cancelTimer = runtime.setTimer(late, ms);
-    underWay.add(controller);
-    return {
-      signal: controller.signal,
-      end() {
-        cancelTimer();
-        underWay.delete(controller);
-      },
-    };
-  }
-
   return {
     async send({ method, url, headers, body, attempt }, signal) {
       const place = placeOf(url, allow());
       const addresses = place.addresses ?? (await lookUp(place, signal));
       const tries = Math.min(addresses.length, MOST_TRIES);
+      const { protocol, port, host, path } = place.destination;
       const fields = { ...headers, ...place.fields };
       const options: BunFetchRequestInit = { ...place.terms, method, headers: fields, signal };
       if (body !== undefined) options.body = body;
       for (let turn = 1; ; turn++) {
-        const route = routeOf(place, addresses[(attempt + turn - 2) % addresses.length] ?? "");
+        const address = addresses[(attempt + turn - 2) % addresses.length] ?? "";
+        const origin = `${protocol}//${address.includes(":") ? `[${address}]` : address}:${port}`;
+        const peer = `${origin} ${host}`;
         try {
-          const response = await session.fetch(route.url, options);
+          const response = await session.fetch(origin + path, options);
           if (answered.size >= MOST_IDLE) answered.clear();
-          answered.add(route.peer);
+          answered.add(peer);
           return response;
         } catch (error) {
           const code = codeOf(error) ?? "";
           // Closed while idle, perhaps, just when it was used again: no word of the receiver's about this request. A new
           // connection never was idle.
-          if (code === "ECONNRESET" && options.keepalive !== false && answered.delete(route.peer)) {
+          if (code === "ECONNRESET" && options.keepalive !== false && answered.delete(peer)) {
             options.keepalive = false;
             turn--;
           } else if (turn >= tries || !NO_CONNECTION.has(code)) throw error;
         }
       }
     },
-    limit,
     async within(ms, work) {
-      const { signal, end } = limit(ms);
+      const controller = new AbortController();
+      const late = () => controller.abort(new Error(`no complete answer within ${ms / 1000} seconds`));
+      const cancelTimer = runtime.setTimer(late, ms);
+      underWay.add(controller);
       try {
-        return await work(signal);
+        return await work(controller.signal);
       } finally {
-        end();
+        cancelTimer();
+        underWay.delete(controller);
       }
     },
     close() {

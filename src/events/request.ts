@@ -50,19 +50,18 @@ export function openRequests(parts: RequestParts): Requests {
   return {
     async post({ url, headers, body, timeoutMs, attempt }) {
       const begin = runtime.now();
-      const limit = client.limit(timeoutMs);
       const outcome: RequestOutcome = { ok: false, ms: 0 };
       try {
-        const response = await client.send({ method: "POST", url, headers, body, attempt }, limit.signal);
-        outcome.status = response.status;
-        outcome.response = await startOf(response);
-        outcome.ok = response.ok;
-        if (!response.ok) outcome.error = describeStatus(response.status);
+        await client.within(timeoutMs, async (signal) => {
+          const response = await client.send({ method: "POST", url, headers, body, attempt }, signal);
+          outcome.status = response.status;
+          outcome.response = await startOf(response);
+          outcome.ok = response.ok;
+          if (!response.ok) outcome.error = describeStatus(response.status);
+        });
       } catch (error) {
         outcome.error = describeError(error as Error);
         if (error instanceof RefusedDestination) outcome.refused = true;
-      } finally {
-        limit.end();
       }
       outcome.ms = runtime.now() - begin;
       return outcome;
