@@ -102,49 +102,59 @@ export function openHttpClient({ runtime, allow }: HttpClientParts): HttpClient 
     return addresses;
   }
 
+  async function sendTo(
+    { method, headers, body }: HttpRequest,
+    { destination: { protocol, port, host, path }, terms, fields }: Place,
+    address: string,
+    signal: AbortSignal,
+  ): Promise<Response> {
+    const origin = `${protocol}//${address.includes(":") ? `[${address}]` : address}:${port}`;
+    const options: BunFetchRequestInit = { ...terms, method, headers: { ...headers, ...fields }, signal };
+    if (body !== undefined) options.body = body;
+    const peer = `${origin} ${host}`;
+    let response: Response;
+    try {
+      response = await session.fetch(origin + path, options);
+    } catch (error) {
+      // Closed while idle, perhaps, just when it was used again: no word of the receiver's about this request.
+      if (codeOf(error) !== "ECONNRESET" || !answered.delete(peer)) throw error;
+      response = await session.fetch(origin + path, { ...options, keepalive: false });
+    }
+    if (answered.size >= MOST_IDLE) answered.clear();
+    answered.add(peer);
+    return response;
+  }
+
   return {
-    async send({ method, url, headers, body, attempt }, signal) {
-      const place = placeOf(url, allow());
+    async send(request, signal) {
+      const place = placeOf(request.url, allow());
       const addresses = place.addresses ?? (await lookUp(place, signal));
       const tries = Math.min(addresses.length, MOST_TRIES);
-      const { protocol, port, host, path } = place.destination;
-      const fields = { ...headers, ...place.fields };
-      const options: BunFetchRequestInit = { ...place.terms, method, headers: fields, signal };
-      if (body !== undefined) options.body = body;
       for (let turn = 1; ; turn++) {
-        const address = addresses[(attempt + turn - 2) % addresses.length] ?? "";
-        const origin = `${protocol}//${address.includes(":") ? `[${address}]` : address}:${port}`;
-        const peer = `${origin} ${host}`;
+        const address = addresses[(request.attempt + turn - 2) % addresses.length] ?? "";
         try {
-          const response = await session.fetch(origin + path, options);
-          if (answered.size >= MOST_IDLE) answered.clear();
-          answered.add(peer);
-          return response;
+          return await sendTo(request, place, address, signal);
         } catch (error) {
-          const code = codeOf(error) ?? "";
-          // Closed while idle, perhaps, just when it was used again: no word of the receiver's about this request. A new
-          // connection never was idle.
-          if (code === "ECONNRESET" && options.keepalive !== false && answered.delete(peer)) {
-            options.keepalive = false;
-            turn--;
-          } else if (turn >= tries || !NO_CONNECTION.has(code)) throw error;
+          if (turn >= tries || !NO_CONNECTION.has(codeOf(error) ?? "")) throw error;
         }
       }
     },
     async within(ms, work) {
-      const controller = new AbortController();
-      const late = () => controller.abort(new Error(`no complete answer within ${ms / 1000} seconds`));
-      const cancelTimer = runtime.setTimer(late, ms);
-      underWay.add(controller);
+      const limit = new AbortController();
+      underWay.add(limit);
+      const cancelTimer = runtime.setTimer(
+        () => limit.abort(new Error(`no complete answer within ${ms / 1000} seconds`)),
+        ms,
+      );
       try {
-        return await work(controller.signal);
+        return await work(limit.signal);
       } finally {
         cancelTimer();
-        underWay.delete(controller);
+        underWay.delete(limit);
       }
     },
     close() {
-      for (const controller of underWay) controller.abort(new Error("this server is stopping"));
+      for (const limit of underWay) limit.abort(new Error("this server is stopping"));
       session.close();
     },
   };
