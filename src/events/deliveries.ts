@@ -3,12 +3,14 @@
  * With delivery-log.ts the only writer of webhook_deliveries; keeps webhook_endpoints.due_at.
  *
  *   fan-out ──► pending ──claim──► leased ──┬──► delivered
+ *               (waiting.ts)                │
  *                  retrying ◄───────────────┼──► failed          a replay leaves the state of what is finished, but that
  *                     └──────claim──────────┘                    it makes delivered of failed
  *
  * Invariants: an attempt is made under a lease, so a crash repeats one and never loses one. An endpoint with something due
  * has its due_at at that time or before, or when its turn is put off to, so the next to attempt is found without reading
- * the deliveries of an endpoint that is busy.
+ * the deliveries of an endpoint that is busy. What is tried again comes before what waits for its first attempt: an
+ * endpoint that does not work is found out however much waits.
  */
 import { and, asc, eq, gte, lte, type SQL, sql } from "drizzle-orm";
 import { prepared } from "../store/prepared.ts";
@@ -17,6 +19,17 @@ import type { Db, Tx } from "../store/store.ts";
 import type { Endpoint } from "./endpoints.ts";
 import { envelope } from "./payload.ts";
 import { createSigning, type Signing } from "./signature.ts";
+import {
+  drawNumbers,
+  dueWaiting,
+  firstDueWaiting,
+  leasedWaiting,
+  leaseWaiting,
+  logWaiting,
+  putWaiting,
+  releaseWaiting,
+  type Waiting,
+} from "./waiting.ts";
 
 export type Delivery = typeof webhookDeliveries.$inferSelect;
 
@@ -24,7 +37,10 @@ export type Delivery = typeof webhookDeliveries.$inferSelect;
 export type Attemptable = Pick<
   Delivery,
   "seq" | "id" | "endpointSeq" | "eventSeq" | "eventId" | "event" | "state" | "attempts" | "finishedAt"
->;
+> & {
+  /** No attempt has ended yet. */
+  waiting: boolean;
+};
 
 /** A delivery under a lease, with what to send and where. */
 export interface Claimed {
@@ -51,23 +67,18 @@ const ofEndpoint = eq(webhookDeliveries.endpointSeq, sql.placeholder("endpointSe
 export const isDue = sql`${webhookDeliveries.dueAt} IS NOT NULL`;
 const endpointIsDue = sql`${webhookEndpoints.dueAt} IS NOT NULL`;
 
-interface DueRow extends Attemptable {
+interface LoggedRow extends Omit<Attemptable, "waiting"> {
   sample: string | null;
-  dueAt: number;
   /** Of the event, if it is not a test. */
   createdAt: number | null;
   data: string | null;
 }
 
 const claiming = prepared((db) => ({
-  // As text, as others below: drizzle's part is half of what a row costs. All of one portion at once, which is cheaper still.
-  insert: db.$client.prepare(
-    `INSERT INTO webhook_deliveries (id, endpoint_seq, event_seq, event_id, event, state, due_at, created_at)
-     SELECT j.key, ?2, e.seq, e.id, e.event, 'pending', ?3, ?3 FROM json_each(?1) j CROSS JOIN events e ON e.seq = j.value`,
-  ),
+  // As text, as others below: drizzle's part is half of what a row costs.
   insertTest: db.$client.prepare(
-    `INSERT INTO webhook_deliveries (id, endpoint_seq, event_id, event, sample, state, due_at, created_at)
-     VALUES (?1, ?2, ?3, ?4, ?5, 'pending', ?6, ?6)`,
+    `INSERT INTO webhook_deliveries (seq, id, endpoint_seq, event_id, event, sample, state, due_at, created_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?7, ?7)`,
   ),
   dueEndpoints: db
     .select({ seq: webhookEndpoints.seq, dueAt: webhookEndpoints.dueAt, pace: webhookEndpoints.pace })
@@ -87,12 +98,12 @@ const claiming = prepared((db) => ({
     .from(webhookEndpoints)
     .where(eq(webhookEndpoints.seq, sql.placeholder("seq")))
     .prepare(),
-  due: db.$client.prepare<DueRow, [number, number, number]>(
+  due: db.$client.prepare<LoggedRow, [number, number]>(
     `SELECT d.seq, d.id, d.endpoint_seq AS endpointSeq, d.event_seq AS eventSeq, d.event_id AS eventId, d.event, d.sample,
-       d.state, d.attempts, d.due_at AS dueAt, d.finished_at AS finishedAt, e.created_at AS createdAt, e.data
+       d.state, d.attempts, d.finished_at AS finishedAt, e.created_at AS createdAt, e.data
      FROM webhook_deliveries d LEFT JOIN events e ON e.seq = d.event_seq
      WHERE d.endpoint_seq = ?1 AND d.due_at IS NOT NULL AND d.due_at <= ?2
-     ORDER BY d.due_at, d.seq LIMIT ?3`,
+     ORDER BY d.due_at, d.seq`,
   ),
   lease: db.$client.prepare(
     "UPDATE webhook_deliveries SET leased = 1, due_at = ?2 WHERE seq IN (SELECT value FROM json_each(?1))",
@@ -134,9 +145,6 @@ const claiming = prepared((db) => ({
       ),
     )
     .prepare(),
-}));
-
-const settling = prepared((db) => ({
   settle: db.$client.prepare(
     `UPDATE webhook_deliveries
      SET leased = 0, attempts = attempts + 1, state = ?2, due_at = ?3, status = ?4, response = ?5, error = ?6, finished_at = ?7
@@ -152,8 +160,7 @@ export function putDeliveries(
   ids: readonly string[],
   now: number,
 ): void {
-  const eventById = Object.fromEntries(events.map((seq, i) => [ids[i], seq]));
-  claiming(tx).insert.run(JSON.stringify(eventById), endpointSeq, now);
+  putWaiting(tx, endpointSeq, events, ids, now);
   bringForward(tx, endpointSeq, now);
 }
 
@@ -161,7 +168,7 @@ export type NewTest = Pick<Delivery, "id" | "endpointSeq" | "eventId" | "event" 
 
 /** Sends `sample`, the body, to the endpoint once, at `now` (epoch ms), whether it is enabled or not. */
 export function putTest(tx: Tx, { id, endpointSeq, eventId, event, sample, now }: NewTest): void {
-  claiming(tx).insertTest.run(id, endpointSeq, eventId, event, sample, now);
+  claiming(tx).insertTest.run(drawNumbers(tx, 1) + 1, id, endpointSeq, eventId, event, sample, now);
   bringForward(tx, endpointSeq, now);
 }
 
@@ -195,33 +202,60 @@ export function claim(tx: Tx, endpointSeq: number, count: number, now: number, l
   const claimed: Claimed[] = [];
   const sign = createSigning(endpoint);
   let [size, more] = [0, false];
-  for (const row of claiming(tx).due.iterate(endpointSeq, now, count)) {
-    const { eventId, event, createdAt, data } = row;
-    const body = row.sample ?? envelope({ eventId, event, createdAt: createdAt ?? 0, data: data ?? "{}" });
+  for (const { delivery, body } of dueDeliveries(tx, endpointSeq, now)) {
     size += body.length;
-    more = claimed.length + 1 >= count || size > LARGEST_CLAIM;
-    if (claimed.length > 0 && size > LARGEST_CLAIM) break;
-    claimed.push({ delivery: row, endpoint, body, sign, leasedUntil: leaseUntil });
-    // The delivery outlives its body.
-    row.sample = row.data = null;
+    if (claimed.length > 0 && size > LARGEST_CLAIM) more = true;
+    else claimed.push({ delivery, endpoint, body, sign, leasedUntil: leaseUntil });
+    more ||= claimed.length >= count || size > LARGEST_CLAIM;
+    if (more) break;
   }
-  if (claimed.length > 0) {
-    claiming(tx).lease.run(JSON.stringify(claimed.map(({ delivery }) => delivery.seq)), leaseUntil);
-  }
+  const [waiting, logged] = parted(claimed.map(({ delivery }) => delivery));
+  if (logged.length > 0) claiming(tx).lease.run(JSON.stringify(logged), leaseUntil);
+  const [first, last] = [waiting[0], waiting.at(-1)];
+  if (first !== undefined && last !== undefined) leaseWaiting(tx, endpointSeq, [first, last], leaseUntil, now);
   correctDue(tx, endpointSeq);
   return { claimed, more };
 }
 
+/** The endpoint's that are due at `now` (epoch ms), with what to send; read as they are asked for. */
+function* dueDeliveries(tx: Tx, endpointSeq: number, now: number) {
+  for (const { sample, createdAt, data, ...row } of claiming(tx).due.iterate(endpointSeq, now)) {
+    const delivery: Attemptable = { ...row, waiting: false };
+    yield { delivery, body: sample ?? envelope({ ...row, createdAt: createdAt ?? 0, data: data ?? "{}" }) };
+  }
+  for (const row of dueWaiting(tx, endpointSeq, now)) {
+    yield { delivery: firstAttemptOf(row), body: envelope(row) };
+  }
+}
+
+/** The delivery outlives its body. */
+const firstAttemptOf = ({ seq, id, endpointSeq, eventSeq, eventId, event }: Waiting): Attemptable => ({
+  ...{ seq, id, endpointSeq, eventSeq, eventId, event },
+  ...{ state: "pending", attempts: 0, finishedAt: null, waiting: true },
+});
+
+/** Their numbers: of those whose first attempt it is, and of the others. */
+function parted(deliveries: readonly Attemptable[]): [waiting: number[], logged: number[]] {
+  const [waiting, logged]: [number[], number[]] = [[], []];
+  for (const delivery of deliveries) (delivery.waiting ? waiting : logged).push(delivery.seq);
+  return [waiting, logged];
+}
+
 /** The endpoint's turn comes after that of the others due at `now` (epoch ms). */
 export function yieldTurn(tx: Tx, endpointSeq: number, now: number): undefined {
-  const dueAt = claiming(tx).earliest.get({ endpointSeq })?.dueAt;
-  if (dueAt !== undefined && dueAt !== null) claiming(tx).setDue.run({ seq: endpointSeq, dueAt: Math.max(dueAt, now) });
+  const dueAt = earliestOf(tx, endpointSeq);
+  if (dueAt !== null) claiming(tx).setDue.run({ seq: endpointSeq, dueAt: Math.max(dueAt, now) });
 }
 
 /** The endpoint's row says again when its earliest delivery is due. */
 export function correctDue(tx: Tx, endpointSeq: number): void {
-  const dueAt = claiming(tx).earliest.get({ endpointSeq })?.dueAt ?? null;
-  claiming(tx).setDue.run({ seq: endpointSeq, dueAt });
+  claiming(tx).setDue.run({ seq: endpointSeq, dueAt: earliestOf(tx, endpointSeq) });
+}
+
+function earliestOf(db: Db, endpointSeq: number): number | null {
+  const logged = claiming(db).earliest.get({ endpointSeq })?.dueAt ?? null;
+  const waiting = firstDueWaiting(db, endpointSeq);
+  return logged === null || waiting === null ? (logged ?? waiting) : Math.min(logged, waiting);
 }
 
 /** Something of the endpoint is due at `dueAt` (epoch ms). */
@@ -240,9 +274,13 @@ export interface Settled {
 }
 
 /** Ends the leases of deliveries of one endpoint that came to the same. Of what is gone meanwhile nothing is recorded. */
-export function settle(tx: Tx, endpointSeq: number, seqs: readonly number[], settled: Settled): void {
+export function settle(tx: Tx, endpointSeq: number, deliveries: readonly Attemptable[], settled: Settled): void {
   const { state, dueAt, status, response, error, finishedAt } = settled;
-  settling(tx).settle.run(JSON.stringify(seqs), state, dueAt, status, response, error, finishedAt);
+  const [waiting, logged] = parted(deliveries);
+  if (waiting.length > 0) logWaiting(tx, endpointSeq, waiting, { ...settled, attempts: 1 });
+  if (logged.length > 0) {
+    claiming(tx).settle.run(JSON.stringify(logged), state, dueAt, status, response, error, finishedAt);
+  }
   if (dueAt !== null) bringForward(tx, endpointSeq, dueAt);
 }
 
@@ -256,6 +294,7 @@ export const endpointAt = (db: Db, seq: number): Endpoint | undefined => claimin
 export function release(tx: Tx, deliveries: readonly Pick<Delivery, "seq" | "endpointSeq">[], now: number): undefined {
   for (const { seq, endpointSeq } of deliveries) {
     claiming(tx).release.run({ seq, now });
+    releaseWaiting(tx, endpointSeq, seq);
     claiming(tx).sweepAgain.run({ endpointSeq, seq });
     bringForward(tx, endpointSeq, now);
   }
@@ -265,11 +304,12 @@ export function release(tx: Tx, deliveries: readonly Pick<Delivery, "seq" | "end
  * The same for every lease; returns how many. At start they belong to a process that has ended. Reads all that waits.
  */
 export function releaseLeases(tx: Tx, now: number): number {
-  const leased = tx
+  const logged = tx
     .select()
     .from(webhookDeliveries)
     .where(and(isDue, sql`${webhookDeliveries.leased} = 1`))
     .all();
+  const leased = [...logged, ...leasedWaiting(tx)];
   release(tx, leased, now);
   return leased.length;
 }

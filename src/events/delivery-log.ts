@@ -5,11 +5,12 @@
 import { and, asc, desc, eq, gt, lt, lte, type SQL, sql } from "drizzle-orm";
 import { AppError } from "../errors.ts";
 import { prepared } from "../store/prepared.ts";
-import { type DeliveryState, events, webhookDeliveries, webhookEndpoints } from "../store/schema.ts";
+import { type DeliveryState, events, webhookDeliveries, webhookEndpoints, webhookPending } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
-import { bringForward, correctDue, type Delivery, isDue, PORTION } from "./deliveries.ts";
+import { bringForward, correctDue, type Delivery, endpointAt, isDue, PORTION } from "./deliveries.ts";
 import type { Endpoint } from "./endpoints.ts";
 import { cursorOf } from "./fan-out.ts";
+import { firstWaitedFor, idleWaiting, logWaiting, releaseWaiting, removeFirstWaiting } from "./waiting.ts";
 
 const isFinished = sql`${webhookDeliveries.finishedAt} IS NOT NULL`;
 
@@ -35,25 +36,20 @@ export function resend(tx: Tx, id: string, now: number, workspaceId?: string): D
   }
   bringForward(tx, delivery.endpointSeq, now);
   tx.update(webhookDeliveries).set({ dueAt: now, leased: false }).where(eq(webhookDeliveries.seq, delivery.seq)).run();
+  releaseWaiting(tx, delivery.endpointSeq, delivery.seq);
   return { ...delivery, dueAt: now, leased: false };
 }
 
 /** @throws AppError not_found */
 function deliveryOf(db: Db, id: string, workspaceId?: string): Delivery {
-  const found = db
-    .select({
-      delivery: webhookDeliveries,
-      state: webhookEndpoints.state,
-      workspaceId: webhookEndpoints.workspaceId,
-    })
-    .from(webhookDeliveries)
-    .innerJoin(webhookEndpoints, eq(webhookEndpoints.seq, webhookDeliveries.endpointSeq))
-    .where(eq(webhookDeliveries.id, id))
-    .get();
-  const isReached = workspaceId === undefined || found?.workspaceId === workspaceId;
-  if (!found || !isReached || found.state === "removed")
+  const logged = db.select().from(webhookDeliveries).where(eq(webhookDeliveries.id, id)).get();
+  // Ids of what waits have no index: all of it is read, which is asked for seldom and by people.
+  const delivery = logged ?? db.select().from(webhookPending).where(eq(webhookPending.id, id)).get();
+  const endpoint = delivery && endpointAt(db, delivery.endpointSeq);
+  const isReached = workspaceId === undefined || endpoint?.workspaceId === workspaceId;
+  if (!endpoint || !isReached || endpoint.state === "removed")
     throw new AppError("not_found", `there is no webhook delivery ${id}`);
-  return found.delivery;
+  return delivery;
 }
 
 /** The log of an endpoint, newest first; `limit` at most, or all of it. */
@@ -62,15 +58,13 @@ export function listDeliveries(
   { seq }: Endpoint,
   { state, limit = -1 }: { state?: DeliveryState; limit?: number },
 ): Delivery[] {
+  const isWanted = (log: typeof webhookDeliveries | typeof webhookPending) =>
+    and(eq(log.endpointSeq, seq), state === undefined ? undefined : sql`+${eq(log.state, state)}`);
   return db
     .select()
     .from(webhookDeliveries)
-    .where(
-      and(
-        eq(webhookDeliveries.endpointSeq, seq),
-        state === undefined ? undefined : sql`+${eq(webhookDeliveries.state, state)}`,
-      ),
-    )
+    .where(isWanted(webhookDeliveries))
+    .unionAll(db.select().from(webhookPending).where(isWanted(webhookPending)))
     .orderBy(desc(webhookDeliveries.seq))
     .limit(limit)
     .all();
@@ -99,12 +93,12 @@ export function sweepEndpoints(tx: Tx, now: number): boolean {
 
 function deletePortion(tx: Tx, { seq }: Endpoint): number {
   const portion = sql`(SELECT seq FROM ${webhookDeliveries} WHERE ${webhookDeliveries.endpointSeq} = ${seq} LIMIT ${PORTION})`;
-  return deleted(tx, sql`${webhookDeliveries.seq} IN ${portion}`);
+  return deleted(tx, sql`${webhookDeliveries.seq} IN ${portion}`) + removeFirstWaiting(tx, seq, PORTION);
 }
 
 /** Tests and replays are attempted all the same; an attempt under way ends by itself. */
 function voidPortion(tx: Tx, { seq, voidThrough }: Endpoint, now: number): number {
-  const waiting = tx
+  const retried = tx
     .select({ seq: webhookDeliveries.seq })
     .from(webhookDeliveries)
     .where(
@@ -117,14 +111,12 @@ function voidPortion(tx: Tx, { seq, voidThrough }: Endpoint, now: number): numbe
     )
     .limit(PORTION)
     .all();
-  for (const { seq } of waiting) {
-    tx.update(webhookDeliveries)
-      .set({ state: "failed", dueAt: null, error: DISABLED, finishedAt: now })
-      .where(eq(webhookDeliveries.seq, seq))
-      .run();
-  }
+  const end = { state: "failed", dueAt: null, error: DISABLED, finishedAt: now } as const;
+  for (const { seq } of retried) tx.update(webhookDeliveries).set(end).where(eq(webhookDeliveries.seq, seq)).run();
+  const waiting = idleWaiting(tx, seq, voidThrough, PORTION);
+  logWaiting(tx, seq, waiting, { ...end, attempts: 0, status: null, response: null });
   correctDue(tx, seq);
-  return waiting.length;
+  return retried.length + waiting.length;
 }
 
 /** Deletes a portion of what was finished before `before` (epoch ms); returns whether there may be more. */
@@ -152,7 +144,8 @@ export function deleteEvents(tx: Tx, after: number, before: number): number | nu
     .orderBy(asc(events.seq))
     .limit(PORTION)
     .all();
-  const fresh = next.findIndex(({ createdAt }) => createdAt >= before);
+  const waitedFor = firstWaitedFor(tx) ?? Number.POSITIVE_INFINITY;
+  const fresh = next.findIndex(({ seq, createdAt }) => createdAt >= before || seq >= waitedFor);
   const old = fresh < 0 ? next : next.slice(0, fresh);
   for (const { seq, needed } of old) if (!needed) tx.delete(events).where(eq(events.seq, seq)).run();
   return old.length === PORTION ? (old.at(-1)?.seq ?? null) : null;

@@ -10,7 +10,7 @@
  */
 import { and, asc, eq, ne, sql } from "drizzle-orm";
 import { AppError } from "../errors.ts";
-import { type Pace, webhookDeliveries, webhookEndpoints } from "../store/schema.ts";
+import { type Pace, webhookEndpoints } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
 import type { EventName } from "./outbox.ts";
 
@@ -32,7 +32,7 @@ const MOST_ENDPOINTS = 100;
 const isThere = ne(webhookEndpoints.state, "removed");
 /** What has happened so far. */
 const newestEvent = sql<number>`(SELECT coalesce(max(seq), 0) FROM events)`;
-const newestDelivery = sql<number>`(SELECT coalesce(max(${webhookDeliveries.seq}), 0) FROM ${webhookDeliveries})`;
+const newestDelivery = sql<number>`(SELECT seq FROM sqlite_sequence WHERE name = 'webhook_deliveries')`;
 
 /** @throws AppError conflict when the workspace has as many as it may */
 export function putEndpoint(tx: Tx, { id, workspaceId, url, events, secret, now }: NewEndpoint): void {

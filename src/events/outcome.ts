@@ -104,14 +104,14 @@ export function recordAttempts(
   let endpoint = endpointAt(tx, endpointSeq);
   if (!endpoint) return { pace: "failing", off: true };
   let { exhausted, pace } = endpoint;
-  let alike: { seqs: number[]; settled: Settled } | undefined;
+  let alike: { deliveries: Attemptable[]; settled: Settled } | undefined;
   for (const { delivery, outcome } of attempts) {
     const { settled, counts } = fateOf(delivery, endpoint, outcome, terms);
     if (alike && isSame(alike.settled, settled)) {
-      alike.seqs.push(delivery.seq);
+      alike.deliveries.push(delivery);
     } else {
-      if (alike) settle(tx, endpointSeq, alike.seqs, alike.settled);
-      alike = { seqs: [delivery.seq], settled };
+      if (alike) settle(tx, endpointSeq, alike.deliveries, alike.settled);
+      alike = { deliveries: [delivery], settled };
     }
     if (!outcome.refused) pace = paceOf(outcome, pace, timeoutMs);
     if (!isTest(delivery) && (counts || outcome.ok)) exhausted = counts ? exhausted + 1 : 0;
@@ -119,7 +119,7 @@ export function recordAttempts(
       endpoint = endpointAt(tx, endpointSeq) ?? endpoint;
     }
   }
-  if (alike) settle(tx, endpointSeq, alike.seqs, alike.settled);
+  if (alike) settle(tx, endpointSeq, alike.deliveries, alike.settled);
   if (exhausted !== endpoint.exhausted || pace !== endpoint.pace) setRecord(tx, endpoint, { exhausted, pace });
   return { pace, off: endpoint.state !== "active" };
 }

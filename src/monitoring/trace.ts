@@ -20,6 +20,7 @@ import {
   users,
   webhookDeliveries,
   webhookEndpoints,
+  webhookPending,
 } from "../store/schema.ts";
 import type { Db } from "../store/store.ts";
 
@@ -155,6 +156,26 @@ function outboundSteps(db: Db, message: OutboundMessage): Step[] {
   return [accepted, ...standing];
 }
 
+/** An event's deliveries, for `log` as rows of which they are kept. */
+const deliveriesOf = (db: Db, log: typeof webhookDeliveries | typeof webhookPending, eventSeq: number) =>
+  db
+    .select({
+      deliveryId: log.id,
+      url: webhookEndpoints.url,
+      state: log.state,
+      attempts: log.attempts,
+      status: log.status,
+      error: log.error,
+      createdAt: log.createdAt,
+      finishedAt: log.finishedAt,
+      dueAt: log.dueAt,
+    })
+    .from(log)
+    .innerJoin(webhookEndpoints, eq(webhookEndpoints.seq, log.endpointSeq))
+    .where(eq(log.eventSeq, eventSeq))
+    .orderBy(log.seq)
+    .all();
+
 /** What was told of it, and to whom. */
 function eventSteps(db: Db, emailIds: readonly string[]): Step[] {
   const told = db
@@ -165,18 +186,11 @@ function eventSteps(db: Db, emailIds: readonly string[]): Step[] {
     .all();
   return told.flatMap(({ seq, id: eventId, at, event, emailId }): Step[] => [
     { at, step: "event", emailId, eventId, event },
-    ...db
-      .select({ delivery: webhookDeliveries, url: webhookEndpoints.url })
-      .from(webhookDeliveries)
-      .innerJoin(webhookEndpoints, eq(webhookEndpoints.seq, webhookDeliveries.endpointSeq))
-      .where(eq(webhookDeliveries.eventSeq, seq))
-      .orderBy(webhookDeliveries.seq)
-      .all()
-      .map(({ delivery, url }): Step => {
-        const { id: deliveryId, state, attempts, status, error, createdAt, finishedAt, dueAt } = delivery;
+    ...[...deliveriesOf(db, webhookDeliveries, seq), ...deliveriesOf(db, webhookPending, seq)].map(
+      ({ createdAt, finishedAt, dueAt, ...delivery }): Step => {
         const nextAttemptAt = dueAt === null ? undefined : new Date(dueAt).toISOString();
-        const of = { eventId, event, deliveryId, url };
-        return { at: finishedAt ?? createdAt, step: "webhook", ...of, state, attempts, status, error, nextAttemptAt };
-      }),
+        return { at: finishedAt ?? createdAt, step: "webhook", eventId, event, ...delivery, nextAttemptAt };
+      },
+    ),
   ]);
 }

@@ -17,6 +17,7 @@ import imported from "./migrations/0012_import.sql" with { type: "text" };
 import discarded from "./migrations/0013_discarded.sql" with { type: "text" };
 import search from "./migrations/0014_search.sql" with { type: "text" };
 import searchLayout from "./migrations/0015_search_layout.sql" with { type: "text" };
+import webhookWaiting from "./migrations/0016_webhook_waiting.sql" with { type: "text" };
 
 export const MIGRATIONS: readonly string[] = [
   mail,
@@ -34,4 +35,5 @@ export const MIGRATIONS: readonly string[] = [
   discarded,
   search,
   searchLayout,
+  webhookWaiting,
 ];

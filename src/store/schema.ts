@@ -17,7 +17,8 @@
  *   outbound_messages ─┬─ outbound_contents    what is being sent; without foreign keys to mail, which it outlives
  *                      └─ queue_entries ── queue_domains
  *   suppressions: whom a workspace may not write to.   idempotency_keys: answers to be replayed.
- *   events: the outbox ── webhook_deliveries ── webhook_endpoints (a workspace's).   webhook_cursor: how far it is read.
+ *   events: the outbox ── webhook_waiting, then webhook_deliveries ── webhook_endpoints (a workspace's).   webhook_cursor: how
+ *   far the outbox is read.
  *   thread_changes: what changed last, for open pages to follow; without foreign keys, for it tells of deletions too.
  *   mta_sts_policies: how the domains that mail is sent to want it sent.
  *   trace_steps: what happened to messages on their way.
@@ -36,7 +37,7 @@
  * people, domains and mailboxes settings/.
  */
 import { sql } from "drizzle-orm";
-import { blob, index, integer, primaryKey, real, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { blob, index, integer, primaryKey, real, sqliteTable, sqliteView, text } from "drizzle-orm/sqlite-core";
 import type { EmailAddress } from "../message/address.ts";
 
 /** SPF, DKIM and DMARC verdicts of an inbound message (spec: Message.auth). */
@@ -765,44 +766,62 @@ export const webhookEndpoints = sqliteTable(
 export const DELIVERY_STATES = ["pending", "retrying", "delivered", "failed"] as const;
 export type DeliveryState = (typeof DELIVERY_STATES)[number];
 
-/** One event on its way to one endpoint, and afterwards the log of it. */
-export const webhookDeliveries = sqliteTable(
-  "webhook_deliveries",
+const deliveryColumns = () => ({
+  seq: integer("seq").primaryKey({ autoIncrement: true }),
+  id: text("id").notNull().unique(),
+  endpointSeq: integer("endpoint_seq").notNull(),
+  /** Null for a test. */
+  eventSeq: integer("event_seq"),
+  eventId: text("event_id").notNull(),
+  event: text("event").notNull(),
+  /** Of a test: the body. */
+  sample: text("sample"),
+  /** `delivered` once it was; a replay that fails does not undo it. */
+  state: text("state", { enum: DELIVERY_STATES }).notNull(),
+  /** Attempts that have ended, replays too. */
+  attempts: integer("attempts").notNull().default(0),
+  /** When it is next attempted; while leased, when the lease ends. Also set for a replay of what is finished. */
+  dueAt: integer("due_at"),
+  /** An attempt is under way, or about to be. */
+  leased: flag("leased").notNull().default(false),
+  /** HTTP status of the last answer. */
+  status: integer("status"),
+  /** The start of the last answer. */
+  response: text("response"),
+  /** Why there was no answer, or none that will do; for people. */
+  error: text("error"),
+  createdAt: integer("created_at").notNull(),
+  /** When it was last settled. */
+  finishedAt: integer("finished_at"),
+});
+
+/** One event on its way to one endpoint, once an attempt has ended; afterwards the log of it. Tests from the beginning. */
+export const webhookDeliveries = sqliteTable("webhook_deliveries", deliveryColumns(), (table) => [
+  index("webhook_deliveries_by_endpoint").on(table.endpointSeq, table.seq),
+  index("webhook_deliveries_due").on(table.endpointSeq, table.dueAt).where(sql`due_at IS NOT NULL`),
+  index("webhook_deliveries_finished").on(table.finishedAt).where(sql`finished_at IS NOT NULL`),
+  index("webhook_deliveries_by_event").on(table.eventSeq).where(sql`event_seq IS NOT NULL`),
+]);
+
+/** One event on its way to one endpoint, until the first attempt has ended. No foreign key to its event. */
+export const webhookWaiting = sqliteTable(
+  "webhook_waiting",
   {
-    seq: integer("seq").primaryKey({ autoIncrement: true }),
-    id: text("id").notNull().unique(),
     endpointSeq: integer("endpoint_seq").notNull(),
-    /** Null for a test. */
-    eventSeq: integer("event_seq"),
-    eventId: text("event_id").notNull(),
-    event: text("event").notNull(),
-    /** Of a test: the body. */
-    sample: text("sample"),
-    /** `delivered` once it was; a replay that fails does not undo it. */
-    state: text("state", { enum: DELIVERY_STATES }).notNull(),
-    /** Attempts that have ended, replays too. */
-    attempts: integer("attempts").notNull().default(0),
-    /** When it is next attempted; while leased, when the lease ends. Also set for a replay of what is finished. */
-    dueAt: integer("due_at"),
-    /** An attempt is under way, or about to be. */
-    leased: flag("leased").notNull().default(false),
-    /** HTTP status of the last answer. */
-    status: integer("status"),
-    /** The start of the last answer. */
-    response: text("response"),
-    /** Why there was no answer, or none that will do; for people. */
-    error: text("error"),
+    /** webhook_deliveries.seq, which it keeps. */
+    seq: integer("seq").notNull(),
+    id: text("id").notNull(),
+    eventSeq: integer("event_seq").notNull(),
+    /** It is due since. */
     createdAt: integer("created_at").notNull(),
-    /** When it was last settled. */
-    finishedAt: integer("finished_at"),
+    /** While an attempt is under way, or about to be. */
+    leasedUntil: integer("leased_until"),
   },
-  (table) => [
-    index("webhook_deliveries_by_endpoint").on(table.endpointSeq, table.seq),
-    index("webhook_deliveries_due").on(table.endpointSeq, table.dueAt).where(sql`due_at IS NOT NULL`),
-    index("webhook_deliveries_finished").on(table.finishedAt).where(sql`finished_at IS NOT NULL`),
-    index("webhook_deliveries_by_event").on(table.eventSeq).where(sql`event_seq IS NOT NULL`),
-  ],
+  (table) => [primaryKey({ columns: [table.endpointSeq, table.seq] })],
 );
+
+/** What waits, as rows of webhook_deliveries. */
+export const webhookPending = sqliteView("webhook_pending", deliveryColumns()).existing();
 
 /** How far the events have been fanned out to the endpoints. One row, with id 1. */
 export const webhookCursor = sqliteTable("webhook_cursor", {

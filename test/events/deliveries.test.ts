@@ -2,6 +2,7 @@
 import { Database } from "bun:sqlite";
 import { expect, spyOn, test } from "bun:test";
 import {
+  bringForward,
   claim,
   endpointsByDue,
   putTest,
@@ -11,17 +12,26 @@ import {
   yieldTurn,
 } from "../../src/events/deliveries.ts";
 import { deleteEvents, deleteFinished, listDeliveries, resend, sweepEndpoints } from "../../src/events/delivery-log.ts";
-import { listEndpoints, putEndpoint, requireEndpoint, setDisabled, setEnabled } from "../../src/events/endpoints.ts";
+import {
+  listEndpoints,
+  putEndpoint,
+  requireEndpoint,
+  setDisabled,
+  setEnabled,
+  setRemoved,
+} from "../../src/events/endpoints.ts";
 import { fanOut, hasNewEvents } from "../../src/events/fan-out.ts";
 import { EVENT_NAMES, emit } from "../../src/events/outbox.ts";
 import { recordAttempts } from "../../src/events/outcome.ts";
 import { sampleOf } from "../../src/events/payload.ts";
 import type { RequestOutcome } from "../../src/events/request.ts";
-import { webhookDeliveries } from "../../src/store/schema.ts";
+import { type DeliveryState, webhookDeliveries, webhookPending } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
 import { createWorld } from "../mailbox/world.ts";
 
 const LEASE = START + 60_000;
+const OK = { ok: true, status: 200, response: "ok", ms: 1 };
+const TERMS = { now: START, retrySeconds: [60], disableAfter: 15, timeoutMs: 10_000 };
 
 function openStore(endpoints = 2) {
   const { store, workspace } = createWorld();
@@ -51,8 +61,13 @@ function openStore(endpoints = 2) {
       store.transact((tx) => ({ reached: fanOut(tx, now, (count) => Array.from({ length: count }, newId)) })).reached,
     claim: (seq: number, count: number, now = START) =>
       store.transact((tx) => claim(tx, seq, count, now, LEASE)).claimed,
+    log: (id: string, state?: DeliveryState) =>
+      listDeliveries(store.db, requireEndpoint(store.db, id), state === undefined ? {} : { state }),
     due: (upTo = START) => [...endpointsByDue(store.db, upTo)].map(({ seq }) => seq),
-    rows: () => store.db.select().from(webhookDeliveries).orderBy(webhookDeliveries.seq).all(),
+    rows: () =>
+      [...store.db.select().from(webhookDeliveries).all(), ...store.db.select().from(webhookPending).all()].sort(
+        (a, b) => a.seq - b.seq,
+      ),
   };
 }
 
@@ -123,6 +138,146 @@ test("attempts that are recorded together each keep what they came to", () => {
   expect(due(again)).toEqual([1]);
 });
 
+test("a delivery keeps its number and id from the first to the last, and is in the log once", () => {
+  const { happen, fan, claim, rows, log, store, newId } = openStore();
+  happen(2);
+  fan();
+  const before = rows();
+  expect(before.map(({ seq, state, attempts, leased }) => [seq, state, attempts, leased])).toEqual(
+    [1, 2, 3, 4].map((seq) => [seq, "pending", 0, false]),
+  );
+  const [first] = claim(1, 1);
+  if (!first) throw new Error("nothing was claimed");
+  expect(log("whk_1").map(({ id, leased }) => [id, leased])).toEqual([
+    [before[1]?.id as string, false],
+    [before[0]?.id as string, true],
+  ]);
+  store.transact((tx) => recordAttempts(tx, 1, [{ delivery: first.delivery, outcome: OK }], TERMS));
+  // A test has its place after all that happened before it.
+  const test = { id: newId(), endpointSeq: 1, eventId: "evt_t", event: "message.inbound", sample: "{}", now: START };
+  store.transact((tx) => putTest(tx, test));
+  expect(rows().map(({ seq, id, eventId, createdAt }) => [seq, id, eventId, createdAt])).toEqual([
+    ...before.map(({ seq, id, eventId, createdAt }) => [seq, id, eventId, createdAt]),
+    [5, test.id, "evt_t", START],
+  ]);
+  expect(log("whk_1").map(({ id, state }) => [id, state])).toEqual([
+    [test.id, "pending"],
+    [before[1]?.id as string, "pending"],
+    [before[0]?.id as string, "delivered"],
+  ]);
+  expect(log("whk_1", "pending").map(({ id }) => id)).toEqual([test.id, before[1]?.id as string]);
+  expect(log("whk_1", "delivered").map(({ id }) => id)).toEqual([before[0]?.id as string]);
+});
+
+test("what is tried again, and a test, come before what waits for its first attempt", () => {
+  const { happen, fan, claim, store, newId } = openStore(1);
+  happen(3);
+  fan();
+  const [first] = claim(1, 1);
+  if (!first) throw new Error("nothing was claimed");
+  const bad = { ok: false, status: 500, response: "", error: "answered 500", ms: 1 };
+  store.transact((tx) => {
+    recordAttempts(tx, 1, [{ delivery: first.delivery, outcome: bad }], TERMS);
+    putTest(tx, {
+      ...{ id: newId(), endpointSeq: 1, eventId: "evt_t", event: "message.inbound", sample: "{}", now: START },
+    });
+  });
+  expect(claim(1, 2, START).map(({ delivery }) => delivery.eventId)).toEqual(["evt_t", "evt_2"]);
+  expect(claim(1, 2, START + 60_000).map(({ delivery }) => delivery.eventId)).toEqual(["evt_1", "evt_t"]);
+});
+
+test("what waits for an event that is gone is not attempted, and holds nobody up", () => {
+  const { happen, fan, claim, due, rows, log, store } = openStore(1);
+  happen(1_500);
+  fan();
+  fan();
+  store.db.$client.run("DELETE FROM events WHERE seq < 1500");
+  expect(log("whk_1").map(({ eventId }) => eventId)).toEqual(["evt_1500"]);
+  // Some at a time.
+  expect(claim(1, 9)).toEqual([]);
+  expect(due()).toEqual([1]);
+  expect(claim(1, 9).map(({ delivery }) => delivery.eventId)).toEqual(["evt_1500"]);
+  expect(store.db.$client.query("SELECT count(*) FROM webhook_waiting").values().flat()).toEqual([1]);
+  store.db.$client.run("DELETE FROM events");
+  const delivery = { ...rows()[0], seq: 1500, endpointSeq: 1, waiting: true } as never;
+  store.transact((tx) => recordAttempts(tx, 1, [{ delivery, outcome: OK }], TERMS));
+  expect([rows(), due(Number.MAX_SAFE_INTEGER)]).toEqual([[], [1]]);
+  expect([claim(1, 9, LEASE), due(Number.MAX_SAFE_INTEGER)]).toEqual([[], []]);
+});
+
+test("an event is kept while something waits for it, however old", () => {
+  const { happen, fan, claim, store } = openStore();
+  happen(3);
+  fan();
+  const events = () => store.db.$client.query("SELECT id FROM events ORDER BY seq").values().flat();
+  const tidy = () =>
+    store.transact((tx) => {
+      while (deleteFinished(tx, START + 1));
+      for (let after: number | null = 0; after !== null; ) after = deleteEvents(tx, after, START + 1);
+    });
+  const deliver = (endpointSeq: number, count: number) => {
+    const ended = claim(endpointSeq, count).map(({ delivery }) => ({ delivery, outcome: OK }));
+    store.transact((tx) => recordAttempts(tx, endpointSeq, ended, TERMS));
+  };
+  deliver(1, 3);
+  tidy();
+  expect(events()).toEqual(["evt_1", "evt_2", "evt_3"]);
+  deliver(2, 2);
+  tidy();
+  expect(events()).toEqual(["evt_3"]);
+  deliver(2, 1);
+  tidy();
+  expect(events()).toEqual([]);
+});
+
+test("what waits is made due by asking for it, but not while it is under way, and only in its workspace", () => {
+  const { happen, fan, claim, due, rows, store, workspaceId } = openStore(1);
+  happen(2);
+  fan();
+  const [one, two] = rows();
+  if (!one || !two) throw new Error("two were to be fanned out");
+  expect(claim(1, 1)).toHaveLength(1);
+  const again = (id: string, now: number, workspace?: string) => store.transact((tx) => resend(tx, id, now, workspace));
+  expect(() => again(one.id, START)).toThrow("under way");
+  expect(() => again(two.id, START, "wsp_other")).toThrow("there is no webhook delivery");
+  store.transact((tx) => yieldTurn(tx, 1, START + 5));
+  expect(again(two.id, START + 1, workspaceId)).toMatchObject({ id: two.id, state: "pending", leased: false });
+  expect(due(START + 1)).toEqual([1]);
+  // Its lease has run out.
+  expect(again(one.id, LEASE)).toMatchObject({ id: one.id, state: "pending", dueAt: LEASE });
+  expect(claim(1, 9, LEASE).map(({ delivery }) => delivery.id)).toEqual([one.id, two.id]);
+});
+
+test("an endpoint that is removed takes with it what waits, in portions", () => {
+  const { happen, fan, rows, store } = openStore();
+  happen(1_200);
+  for (let portion = 0; portion < 3; portion++) fan();
+  store.transact((tx) => setRemoved(tx, requireEndpoint(tx, "whk_1")));
+  const sweep = () => store.transact((tx) => ({ more: sweepEndpoints(tx, START) })).more;
+  sweep();
+  expect(rows().filter(({ endpointSeq }) => endpointSeq === 1)).toHaveLength(200);
+  while (sweep());
+  expect([...new Set(rows().map(({ endpointSeq }) => endpointSeq))]).toEqual([2]);
+  expect(store.db.$client.query("SELECT seq FROM webhook_endpoints").values().flat()).toEqual([2]);
+});
+
+test("what was pending before deliveries waited in a table of their own is attempted, and recorded where it is", () => {
+  const { happen, claim, rows, store } = openStore(1);
+  happen(1);
+  store.transact((tx) => {
+    tx.$client.run(
+      `INSERT INTO webhook_deliveries (id, endpoint_seq, event_seq, event_id, event, state, due_at, created_at)
+       SELECT 'whd_old', 1, seq, id, event, 'pending', ${START}, ${START} FROM events`,
+    );
+    bringForward(tx, 1, START);
+  });
+  const [claimed] = claim(1, 9);
+  expect([claimed?.delivery.id, rows()[0]?.leased]).toEqual(["whd_old", true]);
+  if (!claimed) return;
+  store.transact((tx) => recordAttempts(tx, 1, [{ delivery: claimed.delivery, outcome: OK }], TERMS));
+  expect(rows()).toMatchObject([{ id: "whd_old", state: "delivered", attempts: 1, leased: false }]);
+});
+
 test("leases are given back, one by one or all together", () => {
   const { happen, fan, claim, due, store } = openStore(1);
   happen(3);
@@ -191,8 +346,8 @@ test("no query reads its way through a table, however long the log", () => {
       const [one, two, three] = claimed.map(({ delivery }) => delivery);
       if (!one || !two || !three) throw new Error("three were to be claimed");
       const answer = { status: 200, response: "", error: null };
-      settle(tx, 1, [one.seq], { ...answer, state: "delivered", dueAt: null, finishedAt: START });
-      settle(tx, 1, [two.seq], { ...answer, state: "retrying", dueAt: LEASE, finishedAt: null });
+      settle(tx, 1, [one], { ...answer, state: "delivered", dueAt: null, finishedAt: START });
+      settle(tx, 1, [two], { ...answer, state: "retrying", dueAt: LEASE, finishedAt: null });
       release(tx, [three], START);
       yieldTurn(tx, 1, START);
       resend(tx, one.id, START);
@@ -230,7 +385,9 @@ test("no query reads its way through a table, however long the log", () => {
         .all(...Array.from({ length: count }, () => null)) as { detail: string }[];
       const long = plan
         .map(({ detail }) => detail)
-        .filter((detail) => /^SCAN (webhook_(deliveries|endpoints)|events)(?! USING)|TEMP B-TREE/.test(detail));
+        .filter((detail) =>
+          /^SCAN ([dwe]|webhook_(deliveries|waiting|endpoints)|events)\b(?! USING)|TEMP B-TREE/.test(detail),
+        );
       expect([statement, long]).toEqual([statement, []]);
     }
   } finally {

@@ -66,7 +66,7 @@ const CASES: Case[] = [
 describe("the delivery", () => {
   for (const [name, of, at, outcome, state, dueIn, counts] of CASES) {
     test(name, () => {
-      const fate = fateOf(of, at, outcome, TERMS);
+      const fate = fateOf({ ...of, waiting: false }, at, outcome, TERMS);
       const dueAt = dueIn === null ? null : NOW + dueIn;
       expect([fate.settled.state, fate.settled.dueAt, fate.counts]).toEqual([
         state as Delivery["state"],
@@ -79,7 +79,7 @@ describe("the delivery", () => {
   }
 
   test("one that is void says why", () => {
-    const { settled } = fateOf(delivery(), disabled, BAD, TERMS);
+    const { settled } = fateOf({ ...delivery(), waiting: false }, disabled, BAD, TERMS);
     expect(settled.error).toBe("answered 500; the endpoint was disabled");
   });
 });

@@ -676,7 +676,10 @@ describe("what is kept", () => {
     await dead.waitFor(1);
     happen("message.outbound");
     await working.waitFor(1);
-    const leased = store.db.$client.query("SELECT count(*) FROM webhook_deliveries WHERE leased = 1").values().flat();
+    const leased = store.db.$client
+      .query("SELECT count(*) FROM webhook_waiting WHERE leased_until IS NOT NULL")
+      .values()
+      .flat();
     expect(leased[0]).toBeLessThan(4);
     dead.stop();
   });
@@ -690,7 +693,9 @@ describe("what is kept", () => {
     for (let i = 0; i < 40; i++) happen("message.outbound", { subject: "x".repeat(300_000) });
     await receiver.waitFor(9);
     for (let turn = 0; turn < 100; turn++) await new Promise(setImmediate);
-    const leased = appliance.store.db.$client.query("SELECT count(*) FROM webhook_deliveries WHERE leased = 1");
+    const leased = appliance.store.db.$client.query(
+      "SELECT count(*) FROM webhook_waiting WHERE leased_until IS NOT NULL",
+    );
     expect(Number(leased.values()[0]?.[0])).toBeWithin(8, 20);
     looked.resolve();
     await settled();

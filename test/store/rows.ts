@@ -12,11 +12,14 @@ interface Column {
   type: string;
 }
 
-/** Tables with rows of their own: none of SQLite's, and none that a virtual table keeps for itself. */
+/** Tables with rows of their own: none of SQLite's, no view, and none that a virtual table keeps for itself. */
 export function tablesOf(sqlite: Database): string[] {
   const tables = sqlite.query("PRAGMA table_list").all() as { schema: string; name: string; type: string }[];
   return tables
-    .filter(({ schema, name, type }) => schema === "main" && type !== "shadow" && !name.startsWith("sqlite_"))
+    .filter(
+      ({ schema, name, type }) =>
+        schema === "main" && type !== "shadow" && type !== "view" && !name.startsWith("sqlite_"),
+    )
     .map(({ name }) => name)
     .sort();
 }
