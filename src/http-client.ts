@@ -1,13 +1,14 @@
 /**
- * One HTTP request to a place that somebody else chose: a receiver of webhooks, where an image in a mail lies, a
- * certificate authority. It goes to the address that was checked, whatever DNS says a moment later.
+ * One HTTP request to a place that somebody else chose: where an image in a mail lies, a certificate authority. It goes
+ * to the address that was checked, whatever DNS says a moment later. Webhooks have connections of their own (events/).
  *
  * Bun's fetch is given the checked address in its URL, the name only in the Host field and for TLS, so that it has
  * nothing to look up; no proxy, cookie, redirect, other HTTP version or decompression comes between. Connections are
  * pooled by address, port and TLS name, and only here: one is used again only while DNS still gives its address.
  */
 import { isIP } from "node:net";
-import { type Destination, readDestination, resolveDestination } from "./destination.ts";
+import type { Destination } from "./destination.ts";
+import { codeOf, createPlaces, inTurn, NO_CONNECTION, type Place, type PlacesParts } from "./places.ts";
 import type { Runtime } from "./runtime.ts";
 
 export interface HttpRequest {
@@ -16,8 +17,6 @@ export interface HttpRequest {
   /** Beside those of HTTP itself. */
   headers: Readonly<Record<string, string>>;
   body?: string;
-  /** Which attempt it is, from 1: each begins with another of the host's addresses. */
-  attempt: number;
 }
 
 export interface HttpClient {
@@ -33,31 +32,22 @@ export interface HttpClient {
   close(): void;
 }
 
-export interface HttpClientParts {
+export interface HttpClientParts extends PlacesParts {
   runtime: Pick<Runtime, "dns" | "now" | "setTimer" | "authorities">;
-  /** Excepted networks, asked for at each request (contract: webhooks.allowNetworks); the same array while they are. */
-  allow(): readonly string[];
 }
 
-/** Addresses tried for one request. */
-const MOST_TRIES = 8;
 /** Below the 5 seconds after which common servers close an idle connection. */
 const IDLE_SECONDS = 4;
 const MOST_IDLE = 256;
-/** URLs kept as they were read. */
-const MOST_PLACES = 1_000;
 
-/** What a URL comes to while the excepted networks stay the same; what a name leads to is asked at every attempt. */
-interface Place {
-  destination: Destination;
-  /** Checked, if the URL spells one out. */
-  addresses: string[] | undefined;
-  /** What is the same for every request to it: of fetch, and of the header. */
-  readonly terms: BunFetchRequestInit;
+/** What is the same for every request to a place: of fetch, and of the header. */
+interface Terms {
+  readonly options: BunFetchRequestInit;
   readonly fields: Readonly<Record<string, string>>;
 }
 
-export function openHttpClient({ runtime, allow }: HttpClientParts): HttpClient {
+export function openHttpClient(parts: HttpClientParts): HttpClient {
+  const { runtime } = parts;
   const session = new Bun.FetchSession({
     proxy: false,
     keepAlive: { idleTimeout: IDLE_SECONDS, maxIdleSockets: MOST_IDLE },
@@ -66,50 +56,30 @@ export function openHttpClient({ runtime, allow }: HttpClientParts): HttpClient 
   /** Whom a connection may be kept to. */
   const answered = new Set<string>();
   const underWay = new Set<AbortController>();
-  const places = new Map<string, Place>();
-  let placesFor: readonly string[] = [];
 
-  const newPlace = (destination: Destination): Place => {
-    const { protocol, host, authority } = destination;
+  const places = createPlaces(parts, ({ protocol, host, authority }: Destination): Terms => {
     const tls = protocol === "https:" && { tls: { ...trust, ...(isIP(host) === 0 && { serverName: host }) } };
     return {
-      ...{ destination, addresses: undefined },
-      terms: { redirect: "manual", decompress: false, protocol: "http1.1", ...tls },
+      options: { redirect: "manual", decompress: false, protocol: "http1.1", ...tls },
       fields: { host: authority, "accept-encoding": "identity", "user-agent": "Mailroom" },
     };
-  };
+  });
 
-  /** @throws RefusedDestination */
-  function placeOf(url: string, excepted: readonly string[]): Place {
-    if (excepted !== placesFor || places.size >= MOST_PLACES) places.clear();
-    placesFor = excepted;
-    let place = places.get(url);
-    if (!place) {
-      place = newPlace(readDestination(url, excepted));
-      places.set(url, place);
-    }
-    return place;
-  }
-
-  async function lookUp(place: Place, signal: AbortSignal): Promise<string[]> {
-    const { destination } = place;
-    const asked = resolveDestination(destination, { dns: runtime.dns, allow: allow() });
+  async function lookUp(place: Place<Terms>, signal: AbortSignal): Promise<readonly string[]> {
     const ended = new Promise<never>((_, reject) => {
       signal.addEventListener("abort", () => reject(signal.reason));
     });
-    const addresses = await Promise.race([asked, ended]);
-    if (isIP(destination.host)) place.addresses = addresses;
-    return addresses;
+    return Promise.race([places.lookUp(place), ended]);
   }
 
   async function sendTo(
     { method, headers, body }: HttpRequest,
-    { destination: { protocol, port, host, path }, terms, fields }: Place,
+    { destination: { protocol, port, host, path }, terms }: Place<Terms>,
     address: string,
     signal: AbortSignal,
   ): Promise<Response> {
     const origin = `${protocol}//${address.includes(":") ? `[${address}]` : address}:${port}`;
-    const options: BunFetchRequestInit = { ...terms, method, headers: { ...headers, ...fields }, signal };
+    const options: BunFetchRequestInit = { ...terms.options, method, headers: { ...headers, ...terms.fields }, signal };
     if (body !== undefined) options.body = body;
     const peer = `${origin} ${host}`;
     let response: Response;
@@ -127,15 +97,13 @@ export function openHttpClient({ runtime, allow }: HttpClientParts): HttpClient 
 
   return {
     async send(request, signal) {
-      const place = placeOf(request.url, allow());
-      const addresses = place.addresses ?? (await lookUp(place, signal));
-      const tries = Math.min(addresses.length, MOST_TRIES);
-      for (let turn = 1; ; turn++) {
-        const address = addresses[(request.attempt + turn - 2) % addresses.length] ?? "";
+      const place = places.find(request.url);
+      const addresses = inTurn(place.addresses ?? (await lookUp(place, signal)), 1);
+      for (let turn = 0; ; turn++) {
         try {
-          return await sendTo(request, place, address, signal);
+          return await sendTo(request, place, addresses[turn] ?? "", signal);
         } catch (error) {
-          if (turn >= tries || !NO_CONNECTION.has(codeOf(error) ?? "")) throw error;
+          if (turn + 1 >= addresses.length || !NO_CONNECTION.has(codeOf(error) ?? "")) throw error;
         }
       }
     },
@@ -159,9 +127,3 @@ export function openHttpClient({ runtime, allow }: HttpClientParts): HttpClient 
     },
   };
 }
-
-/** The code of an error of Bun's or of node's. */
-export const codeOf = (error: unknown): string | undefined => (error as { code?: string }).code;
-
-/** Nothing was sent yet. */
-const NO_CONNECTION = new Set(["ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EADDRNOTAVAIL", "ETIMEDOUT"]);

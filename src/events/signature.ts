@@ -25,7 +25,8 @@ export interface Secrets {
 export interface Attempt {
   eventId: string;
   event: string;
-  body: string;
+  /** As it is sent. */
+  body: Uint8Array;
   /** 1 for the first. */
   number: number;
   /** When it is signed, epoch ms. */
@@ -58,9 +59,8 @@ export function createSigning({ secret, previousSecret, previousUntil }: Secrets
   return ({ eventId, event, body, number, now }) => {
     const timestamp = String(Math.floor(now / 1_000));
     const before = previousUntil !== null && now < previousUntil ? previous : undefined;
-    const signed = `${timestamp}.${body}`;
     const standardBy = ({ standard }: Signers) =>
-      `v1,${standard.copy().update(`${eventId}.`).update(signed).digest("base64")}`;
+      `v1,${standard.copy().update(`${eventId}.${timestamp}.`).update(body).digest("base64")}`;
     const { service } = before ?? present;
     return {
       "Content-Type": "application/json",
@@ -68,7 +68,7 @@ export function createSigning({ secret, previousSecret, previousUntil }: Secrets
       "X-Service-Delivery": eventId,
       "X-Service-Attempt": String(number),
       "X-Service-Timestamp": timestamp,
-      "X-Service-Signature": `t=${timestamp},v1=${service.copy().update(signed).digest("hex")}`,
+      "X-Service-Signature": `t=${timestamp},v1=${service.copy().update(`${timestamp}.`).update(body).digest("hex")}`,
       "webhook-id": eventId,
       "webhook-timestamp": timestamp,
       "webhook-signature": before ? `${standardBy(present)} ${standardBy(before)}` : standardBy(present),

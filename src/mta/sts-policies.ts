@@ -127,7 +127,7 @@ export function createPolicyFetcher(http: HttpClient, port = 443): PolicyFetcher
       http.within(FETCH_MS, async (signal) => {
         const place = `${policyHostOf(domain)}${port === 443 ? "" : `:${port}`}`;
         const url = `https://${place}${POLICY_PATH}`;
-        const response = await http.send({ method: "GET", url, headers: {}, attempt: 1 }, signal);
+        const response = await http.send({ method: "GET", url, headers: {} }, signal);
         if (response.status !== 200) throw new Error(`${url} answers ${response.status}`);
         const type = response.headers.get("content-type") ?? "";
         if (!/^text\/plain\s*(;|$)/i.test(type)) throw new Error(`${url} is not text/plain`);

@@ -160,7 +160,7 @@ export function openAuthority({ directory, http, runtime }: AuthorityParts): Aut
   /** @throws AuthorityRefusal for an answer of 4yz or 5yz, AuthorityAway without one */
   const send: Send = async (method, url, body) => {
     const headers = body === undefined ? {} : { "content-type": "application/jose+json" };
-    const request = { method, url, headers, attempt: 1, ...(body !== undefined && { body }) };
+    const request = { method, url, headers, ...(body !== undefined && { body }) };
     const answered = http.within(ANSWER_MS, async (signal) => {
       const response = await http.send(request, signal);
       return { status: response.status, headers: response.headers, text: await response.text() };

@@ -89,7 +89,7 @@ export function openImageProxy({ runtime, allow = () => [] }: ImageProxyParts): 
     let place = url;
     for (let redirects = 0; redirects <= MOST_REDIRECTS; redirects++) {
       const headers = { accept: "image/*" };
-      const response = await client.send({ method: "GET", url: place, headers, attempt: 1 }, signal);
+      const response = await client.send({ method: "GET", url: place, headers }, signal);
       const location = response.headers.get("location");
       if (!REDIRECTS.has(response.status) || location === null) return readImage(response);
       await response.body?.cancel();

@@ -15,6 +15,7 @@ afterAll(() => {
 });
 
 const OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text);
 const ok: Answer = (socket) => void socket.write(OK);
 
 /** DNS that gets the IPv4 addresses of any name from there. */
@@ -27,7 +28,7 @@ function setUp(records: Zone = {}, parts: Partial<RequestParts> = {}) {
   const requests = openRequests({ runtime, allow: () => ["127.0.0.0/8", "::1/128"], ...parts });
   closers.push(requests.close);
   const post = (url: string, request: Partial<WebhookRequest> = {}) =>
-    requests.post({ url, headers: {}, body: "{}", timeoutMs: 10_000, attempt: 1, ...request });
+    requests.post({ url, headers: {}, body: bytesOf("{}"), timeoutMs: 10_000, attempt: 1, ...request });
   return { runtime, requests, post };
 }
 
@@ -43,7 +44,7 @@ describe("what is sent", () => {
     const { post } = setUp({ "hook.example": { a: ["127.0.0.1"] } });
     const headers = { "Content-Type": "application/json", "X-Service-Event": "message.inbound" };
     const body = '{"subject":"Größe 🎈"}';
-    expect(await post(`http://hook.example:${receiver.port}/in?a=b%20c#d`, { headers, body })).toEqual({
+    expect(await post(`http://hook.example:${receiver.port}/in?a=b%20c#d`, { headers, body: bytesOf(body) })).toEqual({
       ok: true,
       status: 200,
       response: "ok",
@@ -427,7 +428,7 @@ describe("connections", () => {
     const { post } = setUp();
     const url = `http://127.0.0.1:${receiver.port}/`;
     await post(url);
-    const outcome = post(url, { body: "held" });
+    const outcome = post(url, { body: bytesOf("held") });
     for (const arrived of [2, 4]) {
       await receiver.arrived(arrived);
       expect(await post(url)).toMatchObject({ ok: true });
@@ -531,7 +532,7 @@ describe("over https", () => {
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     closers.push(() => server.close());
     const { port } = server.address() as { port: number };
-    const outcome = await setUp(records).post(`https://hook.example:${port}/`, { body: "secret" });
+    const outcome = await setUp(records).post(`https://hook.example:${port}/`, { body: bytesOf("secret") });
     expect(outcome).toEqual({ ok: false, error: "the other side does not speak TLS as we do", ms: 0 });
     expect(heard.join()).not.toMatch(/POST|secret/);
     expect(heard).not.toBeEmpty();
@@ -546,7 +547,8 @@ test("no proxy comes between, whatever the environment says", async () => {
     import { systemRuntime } from ${JSON.stringify(`${import.meta.dir}/../../src/runtime.ts`)};
     const requests = openRequests({ runtime: systemRuntime(), allow: () => ["127.0.0.0/8"] });
     const url = "http://127.0.0.1:${receiver.port}/";
-    console.log(JSON.stringify(await requests.post({ url, headers: {}, body: "{}", timeoutMs: 10_000, attempt: 1 })));
+    const body = new TextEncoder().encode("{}");
+    console.log(JSON.stringify(await requests.post({ url, headers: {}, body, timeoutMs: 10_000, attempt: 1 })));
     requests.close();`;
   const address = `http://127.0.0.1:${proxy.port}`;
   const env = { ...process.env, HTTP_PROXY: address, http_proxy: address, ALL_PROXY: address, NO_PROXY: "" };
