@@ -31,8 +31,9 @@ export interface Answer {
   status: number | undefined;
   /** The connection may take another request when the answer is over. */
   keepsAlive: boolean;
-  /** The first 4 KiB of the body, in `body` up to `size`. */
-  body: Uint8Array;
+  /** What is kept of the body: `size` bytes in `body` from `from`. */
+  body: Buffer;
+  from: number;
   size: number;
   /** There was more of the body than that. */
   isCut: boolean;
@@ -54,7 +55,7 @@ export interface Answer {
   heldLength: number;
 }
 
-export const KEPT_BYTES = 4096;
+const KEPT_BYTES = 4096;
 /** Of a line this much is looked at. Only a field that is of no interest may be longer. */
 const LONGEST_LINE = 1_024;
 /** Bytes of a head, and again of sizes, extensions and trailers of chunks. Bun's fetch took as much. */
@@ -69,7 +70,7 @@ const COLON = 0x3a;
 const SEMICOLON = 0x3b;
 const DELETE = 0x7f;
 const BEGIN = Buffer.from("HTTP/1.");
-const NOTHING = new Uint8Array();
+const NOTHING = Buffer.alloc(0);
 
 export const newAnswer = (): Answer => ({
   step: "status line",
@@ -77,6 +78,7 @@ export const newAnswer = (): Answer => ({
   status: undefined,
   keepsAlive: true,
   body: NOTHING,
+  from: 0,
   size: 0,
   isCut: false,
   begun: false,
@@ -119,12 +121,11 @@ function readLine(answer: Answer, step: LineStep, bytes: Buffer, at: number): nu
   const lineFeed = bytes.indexOf(LF, at);
   const end = lineFeed < 0 ? bytes.length : lineFeed;
   const next = lineFeed < 0 ? end : end + 1;
+  const isHeld = lineFeed < 0 || answer.heldLength > 0;
+  const line = isHeld ? hold(answer, bytes, at, end) : bytes;
+  const from = isHeld ? 0 : at;
+  const length = isHeld ? answer.heldLength : end - at;
   answer.lineBytes += next - at;
-  let [line, from, length] = [bytes, at, end - at];
-  if (lineFeed < 0 || answer.heldLength > 0) {
-    line = hold(answer, bytes, at, end);
-    [from, length] = [0, answer.heldLength];
-  }
   if (step === "status line" && !beginsHttp(line, from, Math.min(length, BEGIN.length))) {
     fail(answer, "Malformed_HTTP_Response");
   } else if (answer.lineBytes > MOST_LINE_BYTES) {
@@ -170,7 +171,9 @@ function takeLine(answer: Answer, step: LineStep, line: Buffer, from: number, le
 /** HTTP/1.x, three digits, and perhaps a reason (RFC 9112 §4). */
 function takeStatusLine(answer: Answer, line: Buffer, from: number, to: number): undefined {
   const version = digit(line[from + 7]);
-  const [hundreds, tens, ones] = [digit(line[from + 9]), digit(line[from + 10]), digit(line[from + 11])];
+  const hundreds = digit(line[from + 9]);
+  const tens = digit(line[from + 10]);
+  const ones = digit(line[from + 11]);
   const isSpaced = line[from + 8] === SPACE && (to === from + 12 || line[from + 12] === SPACE);
   if (to < from + 12 || !isSpaced || version < 0 || hundreds < 0 || tens < 0 || ones < 0) {
     return fail(answer, "Malformed_HTTP_Response");
@@ -191,26 +194,30 @@ function takeField(answer: Answer, line: Buffer, from: number, to: number, isLon
     if (byte <= SPACE || byte >= DELETE) return fail(answer, "Malformed_HTTP_Response");
   }
   if (colon === to || colon === from) return fail(answer, "Malformed_HTTP_Response");
-  const nameLength = colon - from;
-  // Those of no interest are not even made a string.
-  if (nameLength !== 14 && nameLength !== 17 && nameLength !== 10) return undefined;
-  const name = line.toString("latin1", from, colon).toLowerCase();
-  if (name !== "content-length" && name !== "transfer-encoding" && name !== "connection") return undefined;
+  const isLength = isNamed("content-length", line, from, colon);
+  const isCodings = isNamed("transfer-encoding", line, from, colon);
+  const isConnection = isNamed("connection", line, from, colon);
+  if (!isLength && !isCodings && !isConnection) return undefined;
   if (isLong) return fail(answer, "ResponseHeadersTooLarge");
-  const value = line
-    .toString("latin1", colon + 1, to)
-    .trim()
-    .toLowerCase();
-  if (name === "content-length") takeLength(answer, value);
-  else if (name === "connection") {
-    if (value !== "keep-alive" && elements(value).includes("close")) answer.keepsAlive = false;
-  } else {
-    answer.codings ??= [];
-    answer.codings.push(...elements(value).filter((coding) => coding !== ""));
-  }
+  const value = line.toString("latin1", colon + 1, to).toLowerCase();
+  if (isLength) takeLength(answer, value);
+  else if (isCodings)
+    answer.codings = [...(answer.codings ?? []), ...elements(value).filter((coding) => coding !== "")];
+  else if (elements(value).includes("close")) answer.keepsAlive = false;
 }
 
-const elements = (value: string): string[] => value.split(",").map((element) => element.trim());
+/** Names are compared without regard to case (RFC 9110 §5.1). `name` in lower case. */
+function isNamed(name: string, line: Buffer, from: number, to: number): boolean {
+  if (to - from !== name.length) return false;
+  for (let i = 0; i < name.length; i++) {
+    const byte = line[from + i] as number;
+    if ((byte >= 0x41 && byte <= 0x5a ? byte + 0x20 : byte) !== name.charCodeAt(i)) return false;
+  }
+  return true;
+}
+
+const elements = (value: string): string[] =>
+  value.includes(",") ? value.split(",").map((element) => element.trim()) : [value.trim()];
 
 /** The same length may be said more than once (RFC 9110 §8.6). */
 function takeLength(answer: Answer, value: string): undefined {
@@ -228,15 +235,16 @@ function endHead(answer: Answer): undefined {
   const { code, contentLength, codings } = answer;
   answer.lineBytes = 0;
   if (code >= 100 && code < 200) return endInterim(answer);
-  answer.status = code;
   // "identity" was once a word for none.
   const real = codings?.filter((coding) => coding !== "identity");
+  if (real && real.indexOf("chunked") < real.lastIndexOf("chunked")) {
+    return fail(answer, "UnsupportedTransferEncoding");
+  }
+  answer.status = code;
   if (codings && contentLength !== undefined) answer.keepsAlive = false;
   if (code === 204 || code === 304) answer.step = "over";
-  else if (real?.at(-1) === "chunked") {
-    answer.step = "size";
-    if (real.indexOf("chunked") < real.length - 1) fail(answer, "UnsupportedTransferEncoding");
-  } else if (contentLength === undefined || (real && real.length > 0)) {
+  else if (real?.at(-1) === "chunked") answer.step = "size";
+  else if (contentLength === undefined || (real && real.length > 0)) {
     answer.step = "until close";
     answer.keepsAlive = false;
   } else {
@@ -291,7 +299,8 @@ function readBody(answer: Answer, bytes: Buffer, at: number): number {
 function keep(answer: Answer, bytes: Buffer, from: number, to: number): void {
   const size = answer.size + to - from;
   if (answer.step === "length" && to - from === answer.rest && answer.size === 0 && size <= KEPT_BYTES) {
-    answer.body = bytes.subarray(from, to);
+    answer.body = bytes;
+    answer.from = from;
   } else {
     if (answer.body.length === 0) answer.body = Buffer.allocUnsafe(KEPT_BYTES);
     bytes.copy(answer.body, answer.size, from, to);

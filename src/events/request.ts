@@ -180,8 +180,17 @@ export function openRequests(parts: RequestParts): Requests {
 
   function begin(request: WebhookRequest, place: Place<Terms>, resolve: Posting["resolve"]): void {
     const posting: Posting = {
-      ...{ request, place, since: runtime.now(), resolve, cancelTimer: undefined, addresses: [], turn: 0 },
-      ...{ bytes: undefined, connection: undefined, isReused: false, takesNew: false },
+      request,
+      place,
+      since: runtime.now(),
+      resolve,
+      cancelTimer: undefined,
+      addresses: [],
+      turn: 0,
+      bytes: undefined,
+      connection: undefined,
+      isReused: false,
+      takesNew: false,
     };
     const { timeoutMs } = request;
     underWay.add(posting);
@@ -256,13 +265,11 @@ function outcomeOf(answer: Answer): RequestOutcome {
   return { ok: false, status, response, error: describeStatus(status), ms: 0 };
 }
 
-const decoder = new TextDecoder();
-
 /** The body up to what is kept, less a last character that is cut off. */
-function startOf({ body, size, isCut }: Answer): string {
-  if (size === 0) return "";
-  const kept = body.subarray(0, size);
-  return readable(isCut ? new TextDecoder().decode(kept, { stream: true }) : decoder.decode(kept));
+function startOf({ body, from, size, isCut }: Answer): string {
+  if (isCut) return readable(new TextDecoder().decode(body.subarray(from, from + size), { stream: true }));
+  const text = body.toString("utf8", from, from + size);
+  return readable(text.startsWith("\ufeff") ? text.slice(1) : text);
 }
 
 /** Control characters, which a terminal would obey, are replaced. */
