@@ -8,6 +8,7 @@ import { type Zone, zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { type Answer, receive, receiveOnBoth, writeForever } from "../harness/raw-receiver.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
+import { until } from "../harness/until.ts";
 
 const closers: (() => void)[] = [];
 afterAll(() => {
@@ -74,6 +75,53 @@ describe("what is sent", () => {
       `hook.example:${receiver.port}`,
       `[::1]:${receiver.port}`,
     ]);
+  });
+});
+
+describe("a request", () => {
+  test("arrives whole, however large it is", async () => {
+    const receiver = await receive(ok);
+    const body = Buffer.alloc(3_000_000, "0123456789");
+    expect(await setUp().post(`http://127.0.0.1:${receiver.port}/`, { body })).toMatchObject({ ok: true });
+    expect(receiver.requests[0]?.endsWith(`\r\n\r\n${body}`)).toBeTrue();
+  });
+
+  test("whose headers would make other lines is not sent", async () => {
+    const receiver = await receive(ok);
+    const { post } = setUp();
+    for (const value of ["a\r\nX: b", "a\nb", "a\rb", "a\0b", "a\u010db", "a\u{1f388}b"]) {
+      expect(await post(`http://127.0.0.1:${receiver.port}/`, { headers: { "X-Name": value } })).toEqual({
+        ok: false,
+        error: "the header X-Name holds what no header may",
+        ms: 0,
+      });
+    }
+    expect(await post(`http://127.0.0.1:${receiver.port}/`, { headers: { "X-Name": "a\tb \xe9" } })).toMatchObject({
+      ok: true,
+    });
+    expect(receiver.requests).toHaveLength(1);
+  });
+
+  test("may be answered before all of it is sent, and its connection is used no more", async () => {
+    const connections: Socket[] = [];
+    const server = createServer((socket) => {
+      connections.push(socket);
+      socket.on("error", () => {});
+      socket.once("data", () => {
+        socket.pause();
+        socket.write("HTTP/1.1 413 Large\r\nContent-Length: 0\r\n\r\n");
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    closers.push(() => server.close());
+    const { port } = server.address() as { port: number };
+    const { post } = setUp();
+    const body = Buffer.alloc(30_000_000);
+    for (const made of [1, 2]) {
+      expect(await post(`http://127.0.0.1:${port}/`, { body })).toMatchObject({ status: 413, error: "answered 413" });
+      expect(connections).toHaveLength(made);
+    }
+    for (const socket of connections) socket.destroy();
   });
 });
 
@@ -223,6 +271,10 @@ describe("the time limit", () => {
   const begun: Record<string, Answer> = {
     "there is no answer": () => {},
     "headers do not end": (socket) => void socket.write(HEAD),
+    "headers trickle": (socket) => {
+      socket.write(`${HEAD}X: `);
+      writeForever(socket, "x");
+    },
     "interim answers do not end": (socket) => writeForever(socket, "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"),
     "the body does not end": (socket) => void socket.write(`${HEAD}\r\nx`),
     "the body does not end, nor says where": (socket) => void socket.write("HTTP/1.1 200 OK\r\n\r\nx"),
@@ -240,6 +292,38 @@ describe("the time limit", () => {
       await receiver.deserted();
     });
   }
+
+  test("ends the request while it connects", async () => {
+    const receiver = await receive((socket) => socket.end(OK.replace("\r\n", "\r\nConnection: close\r\n")));
+    const { post, runtime } = setUp();
+    const url = `http://127.0.0.1:${receiver.port}/`;
+    // Once the address is known, a connection is begun in the same turn.
+    expect(await post(url)).toMatchObject({ ok: true });
+    const outcome = post(url);
+    runtime.advanceTo(runtime.now() + 10_000);
+    expect(await outcome).toEqual({ ok: false, error: "no complete answer within 10 seconds", ms: 10_000 });
+    await receiver.deserted();
+    expect(await post(url)).toMatchObject({ ok: true });
+    expect(receiver.requests).toHaveLength(2);
+  });
+
+  test("ends the request when TLS does not begin", async () => {
+    const begun = Promise.withResolvers<void>();
+    const gone = Promise.withResolvers<void>();
+    const server = createServer((socket) => {
+      socket.on("error", () => {});
+      socket.on("close", () => gone.resolve());
+      socket.on("data", () => begun.resolve());
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    closers.push(() => server.close());
+    const { post, runtime } = setUp();
+    const outcome = post(`https://127.0.0.1:${(server.address() as { port: number }).port}/`);
+    await begun.promise;
+    runtime.advanceTo(runtime.now() + 10_000);
+    expect(await outcome).toEqual({ ok: false, error: "no complete answer within 10 seconds", ms: 10_000 });
+    await gone.promise;
+  });
 
   test("is each request's own, whichever began or ends first", async () => {
     const receiver = await receive(() => {});
@@ -292,6 +376,18 @@ describe("the time limit", () => {
     await receiver.arrived(1);
     requests.close();
     expect(await outcome).toMatchObject({ ok: false, error: "this server is stopping" });
+    await receiver.deserted();
+    const next = await post(`http://127.0.0.1:${receiver.port}/`);
+    expect(next).toEqual({ ok: false, error: "this server is stopping", ms: 0 });
+    expect(receiver.connections.made).toBe(1);
+  });
+
+  test("nor do connections that are kept: they are closed", async () => {
+    const receiver = await receive(ok);
+    const { post, requests } = setUp();
+    await post(`http://127.0.0.1:${receiver.port}/`);
+    expect(receiver.connections.open).toBe(1);
+    requests.close();
     await receiver.deserted();
   });
 });
@@ -418,6 +514,87 @@ describe("connections", () => {
     expect(await post(there)).toMatchObject({ ok: false });
     expect(hostile.requests).toHaveLength(4);
   });
+
+  test("that are closed when they are used again are made anew, unless an answer has begun", async () => {
+    for (const [last, outcome, arrived] of [
+      ["", { ok: true }, 3],
+      ["HTTP/1.1 200", { ok: false, error: "the connection was closed before the answer was complete" }, 2],
+    ] as const) {
+      const receiver = await receive((socket, nth) => (nth === 1 ? ok(socket, nth) : socket.end(last)));
+      const { post } = setUp();
+      const url = `http://127.0.0.1:${receiver.port}/`;
+      expect(await post(url)).toMatchObject({ ok: true });
+      expect(await post(url)).toMatchObject(outcome);
+      expect(receiver.requests).toHaveLength(arrived);
+    }
+  });
+
+  test("are gone as soon as the receiver closes them, or says anything unasked", async () => {
+    const afterwards: ((socket: Socket) => void)[] = [(socket) => socket.end(), (socket) => socket.write(OK)];
+    for (const then of afterwards) {
+      const held: Socket[] = [];
+      const receiver = await receive((socket) => {
+        held.push(socket);
+        socket.write(OK);
+      });
+      const { post } = setUp();
+      const url = `http://127.0.0.1:${receiver.port}/`;
+      await post(url);
+      for (const socket of held) then(socket);
+      await receiver.deserted();
+      expect(await post(url)).toMatchObject({ ok: true, status: 200 });
+      expect([receiver.requests.length, receiver.connections.made]).toEqual([2, 2]);
+    }
+  });
+
+  test("are kept when the answer lets them be, and only then", async () => {
+    for (const [answer, made] of [
+      ["HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", 1],
+      ["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", 1],
+      ["HTTP/1.1 204 OK\r\n\r\n", 1],
+      ["HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", 2],
+      ["HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", 2],
+      ["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", 2],
+      [`HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n${"x".repeat(5_000)}`, 2],
+    ] as const) {
+      const receiver = await receive((socket) => void socket.write(answer));
+      const { post } = setUp();
+      for (const _ of [1, 2]) await post(`http://127.0.0.1:${receiver.port}/`);
+      expect(receiver.connections.made).toBe(made);
+      if (made === 2) await receiver.deserted();
+    }
+  });
+
+  test("are kept for four seconds", async () => {
+    const receiver = await receive(ok);
+    await setUp().post(`http://127.0.0.1:${receiver.port}/`);
+    expect(receiver.connections.open).toBe(1);
+    await receiver.deserted();
+  }, 15_000);
+
+  test("are kept, 256 of them at most, and keep no process alive", async () => {
+    const held: Socket[] = [];
+    const receiver = await receive((socket) => void held.push(socket));
+    const { post } = setUp();
+    const url = `http://127.0.0.1:${receiver.port}/`;
+    const outcomes = Array.from({ length: 270 }, () => post(url));
+    await receiver.arrived(270);
+    for (const socket of held) socket.write(OK);
+    for (const outcome of outcomes) expect(await outcome).toMatchObject({ ok: true });
+    await until(() => receiver.connections.open <= 256);
+    expect(receiver.connections).toEqual({ made: 270, open: 256 });
+    const script = `
+      import { openRequests } from ${JSON.stringify(`${import.meta.dir}/../../src/events/request.ts`)};
+      import { systemRuntime } from ${JSON.stringify(`${import.meta.dir}/../../src/runtime.ts`)};
+      const requests = openRequests({ runtime: systemRuntime(), allow: () => ["127.0.0.0/8"] });
+      const request = { url: ${JSON.stringify(await quick())}, headers: {}, body: new Uint8Array(2) };
+      const { ok } = await requests.post({ ...request, timeoutMs: 10_000, attempt: 1 });
+      process.on("exit", () => console.log(ok, performance.now() < 3_500));`;
+    const child = Bun.spawn([process.execPath, "-e", script], { stdout: "pipe", stderr: "inherit" });
+    expect(await new Response(child.stdout).text()).toBe("true true\n");
+  });
+
+  const quick = async () => `http://127.0.0.1:${(await receive(ok)).port}/`;
 
   test("are made anew once for a request, though others are answered there meanwhile", async () => {
     const held: Socket[] = [];
