@@ -10,11 +10,11 @@
  */
 import { isIP } from "node:net";
 import { createSecureContext, type SecureContext } from "node:tls";
-import { type Destination, RefusedDestination } from "../destination.ts";
-import { codeOf, createPlaces, inTurn, NO_CONNECTION, type Place, type PlacesParts } from "../places.ts";
+import type { Destination } from "../destination.ts";
+import { createPlaces, inTurn, NO_CONNECTION, type Place, type PlacesParts } from "../places.ts";
 import type { Runtime } from "../runtime.ts";
-import type { Answer } from "./answer.ts";
 import { BROKEN, type Connection, drop, openConnection, send, type Watcher } from "./connection.ts";
+import { failureBy, outcomeOf, wordingOf } from "./wording.ts";
 
 export interface WebhookRequest {
   url: string;
@@ -52,6 +52,8 @@ export interface Requests {
 export interface RequestParts extends PlacesParts {
   runtime: Pick<Runtime, "dns" | "now" | "setTimer" | "authorities">;
 }
+
+const STOPPING = "this server is stopping";
 
 /** Connections kept for the next request, to whatever place. */
 const MOST_IDLE = 256;
@@ -149,7 +151,7 @@ export function openRequests(parts: RequestParts): Requests {
       posting.connection = kept ?? connect(key, address, place);
       send(posting.connection, posting, posting.bytes);
     } catch (error) {
-      fail(posting, describeError(error as Error));
+      settle(posting, failureBy(error as Error));
     }
   }
 
@@ -253,57 +255,3 @@ function encode(head: string, { headers, body }: WebhookRequest): Buffer {
   bytes.set(body, text.length);
   return bytes;
 }
-
-function outcomeOf(answer: Answer): RequestOutcome {
-  const { fault, status } = answer;
-  if (status === undefined || fault) {
-    const error = wordingOf(fault ?? BROKEN);
-    return status === undefined ? { ok: false, error, ms: 0 } : { ok: false, status, error, ms: 0 };
-  }
-  const response = startOf(answer);
-  if (status >= 200 && status < 300) return { ok: true, status, response, ms: 0 };
-  return { ok: false, status, response, error: describeStatus(status), ms: 0 };
-}
-
-/** The body up to what is kept, less a last character that is cut off. */
-function startOf({ body, from, size, isCut }: Answer): string {
-  if (isCut) return readable(new TextDecoder().decode(body.subarray(from, from + size), { stream: true }));
-  const text = body.toString("utf8", from, from + size);
-  return readable(text.startsWith("\ufeff") ? text.slice(1) : text);
-}
-
-/** Control characters, which a terminal would obey, are replaced. */
-const readable = (text: string): string => text.replace(/[^\P{Cc}\t\r\n]/gu, "\ufffd");
-
-const STOPPING = "this server is stopping";
-
-const REASONS: Record<string, string> = {
-  ECONNREFUSED: "connection refused",
-  ECONNRESET: "the connection was closed before the answer was complete",
-  EHOSTUNREACH: "the host cannot be reached",
-  ENETUNREACH: "the network cannot be reached",
-  EPROTO: "the other side does not speak TLS as we do",
-  ERR_TLS_CERT_ALTNAME_INVALID: "the certificate is for another name",
-};
-
-function failureBy(error: Error): RequestOutcome {
-  const outcome: RequestOutcome = { ok: false, error: describeError(error), ms: 0 };
-  if (error instanceof RefusedDestination) outcome.refused = true;
-  return outcome;
-}
-
-/** Never the message of an error of Bun's: it names the address, which is none of the receiver's admins' business. */
-function describeError(error: Error): string {
-  const code = codeOf(error);
-  return error instanceof RefusedDestination || code === undefined ? error.message : wordingOf(code);
-}
-
-/** What a code of node's, or a fault, says to people. */
-function wordingOf(code: string): string {
-  if (REASONS[code]) return REASONS[code];
-  if (/CERT|ISSUER|VERIFY/.test(code)) return `the certificate cannot be trusted (${code})`;
-  return /HTTP|Content|Headers|Upgrade/.test(code) ? `the answer is not valid HTTP (${code})` : `no answer (${code})`;
-}
-
-const describeStatus = (status: number): string =>
-  status >= 300 && status < 400 ? `answered ${status}, and redirects are not followed` : `answered ${status}`;
