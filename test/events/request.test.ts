@@ -666,6 +666,19 @@ describe("over https", () => {
     expect(receiver.requests).toHaveLength(2);
   });
 
+  test("connections are used again, and for the same name only", async () => {
+    const [pair, other] = [await certificate("hook.example"), await certificate("other.example")];
+    const receiver = await receive(ok, { tls: pair });
+    const authorities = [pair.cert, other.cert];
+    const { post } = setUp(records, { runtime: fakeRuntime({ dns: zone(records), authorities }) });
+    for (const _ of [1, 2, 3]) {
+      expect(await post(`https://hook.example:${receiver.port}/`)).toMatchObject({ ok: true });
+    }
+    expect(receiver.connections.made).toBe(1);
+    expect(await post(`https://other.example:${receiver.port}/`)).toMatchObject({ ok: false });
+    expect(receiver.requests).toHaveLength(3);
+  });
+
   test("an address needs a certificate for it", async () => {
     const pair = await certificate("127.0.0.1");
     const receiver = await receive(ok, { tls: pair });
