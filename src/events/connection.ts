@@ -106,15 +106,21 @@ export function openConnection<Exchange>(
 const BREAKS = new Set(["ECONNRESET", "EPIPE"]);
 const OF_TLS = /^ERR_SSL_/;
 
-/** Sends a whole request, its header and body; none is under way. */
-export function send<Exchange>(connection: Connection<Exchange>, exchange: Exchange, request: Buffer): void {
+/**
+ * Sends a whole request, its header and body; none is under way. Returns whether `request` is done with: all of it is
+ * written, and the caller may put something else there.
+ */
+export function send<Exchange>(connection: Connection<Exchange>, exchange: Exchange, request: Buffer): boolean {
   const { socket } = connection;
   connection.exchange = exchange;
   connection.answer = newAnswer();
-  if (connection.isOpen) {
-    socket.ref();
-    socket.write(request);
-  } else connection.waiting = request;
+  if (!connection.isOpen) {
+    connection.waiting = request;
+    return false;
+  }
+  socket.ref();
+  socket.write(request);
+  return socket.writableLength === 0;
 }
 
 /** Ends the connection, whatever is under way; nobody is told. */

@@ -55,6 +55,9 @@ export interface RequestParts extends PlacesParts {
 
 const STOPPING = "this server is stopping";
 
+/** A buffer of its own for each request would cost a tenth more in all; only a larger one has it. */
+const ROOM_BYTES = 16 * 1_024;
+
 /** Connections kept for the next request, to whatever place. */
 const MOST_IDLE = 256;
 
@@ -78,8 +81,6 @@ interface Posting {
   addresses: readonly string[];
   /** Of the address that is tried. */
   turn: number;
-  /** As it is sent. */
-  bytes: Buffer | undefined;
   connection: Connection<Posting> | undefined;
   /** The connection was kept from before. */
   isReused: boolean;
@@ -93,6 +94,8 @@ export function openRequests(parts: RequestParts): Requests {
   const underWay = new Set<Posting>();
   /** The one kept last at the end. */
   const idle: Connection<Posting>[] = [];
+  /** Where one request after another is put together. */
+  let room = Buffer.allocUnsafeSlow(ROOM_BYTES);
   let context: SecureContext | undefined;
   let closed = false;
 
@@ -145,11 +148,11 @@ export function openRequests(parts: RequestParts): Requests {
     const address = addresses[turn] ?? "";
     const key = address + place.terms.key;
     try {
-      posting.bytes ??= encode(place.terms.head, request);
+      const bytes = encode(place.terms.head, request, room);
       const kept = posting.takesNew ? undefined : takeIdle(key);
       posting.isReused = kept !== undefined;
       posting.connection = kept ?? connect(key, address, place);
-      send(posting.connection, posting, posting.bytes);
+      if (!send(posting.connection, posting, bytes)) room = Buffer.allocUnsafeSlow(ROOM_BYTES);
     } catch (error) {
       settle(posting, failureBy(error as Error));
     }
@@ -189,7 +192,6 @@ export function openRequests(parts: RequestParts): Requests {
       cancelTimer: undefined,
       addresses: [],
       turn: 0,
-      bytes: undefined,
       connection: undefined,
       isReused: false,
       takesNew: false,
@@ -241,8 +243,11 @@ function termsOf({ protocol, host, port, authority, path }: Destination): Terms 
 /** RFC 9110 §5.5, so that a value is never the beginning of another line. */
 const NOT_OF_VALUES = /[^\t\x20-\x7e\x80-\xff]/;
 
-/** Head and body in one, so that one packet carries both if they are small. @throws when a header cannot be sent */
-function encode(head: string, { headers, body }: WebhookRequest): Buffer {
+/**
+ * Head and body in one, so that one packet carries both if they are small; in `room`, if it is large enough.
+ * @throws when a header cannot be sent
+ */
+function encode(head: string, { headers, body }: WebhookRequest, room: Buffer): Buffer {
   let text = `${head}${body.length}\r\n`;
   for (const name in headers) {
     const value = headers[name] ?? "";
@@ -250,7 +255,8 @@ function encode(head: string, { headers, body }: WebhookRequest): Buffer {
     text += `${name}: ${value}\r\n`;
   }
   text += "\r\n";
-  const bytes = Buffer.allocUnsafe(text.length + body.length);
+  const size = text.length + body.length;
+  const bytes = size > room.length ? Buffer.allocUnsafe(size) : room.subarray(0, size);
   bytes.write(text, 0, text.length, "latin1");
   bytes.set(body, text.length);
   return bytes;

@@ -86,6 +86,47 @@ describe("a request", () => {
     expect(receiver.requests[0]?.endsWith(`\r\n\r\n${body}`)).toBeTrue();
   });
 
+  test("arrives as it is, however many others are sent meanwhile and whenever they are read", async () => {
+    const heard: string[] = [];
+    const waiting = new Set<Socket>();
+    const server = createServer((socket) => {
+      let text = "";
+      waiting.add(socket.pause());
+      socket.on("error", () => {});
+      socket.on("data", (data) => {
+        text += data.toString("latin1");
+        const [head = "", body = ""] = text.split("\r\n\r\n");
+        if (body.length < Number(/content-length: (\d+)/i.exec(head)?.[1])) return;
+        heard.push(`${/x-n: (\d+)/i.exec(head)?.[1]}: ${body}`);
+        text = "";
+        socket.write(OK);
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    closers.push(() => server.close());
+    const { post } = setUp();
+    const url = `http://127.0.0.1:${(server.address() as { port: number }).port}/`;
+    const bodyOf = (n: number) => String(n).repeat(1 + ((n * 7919) % 4_000));
+    const postAll = (from: number) =>
+      Array.from({ length: 40 }, (_, i) =>
+        post(url, { headers: { "X-N": `${from + i}` }, body: bytesOf(bodyOf(from + i)) }),
+      );
+    const first = postAll(1_000);
+    await until(() => waiting.size === 40);
+    for (const socket of waiting) socket.resume();
+    await Promise.all(first);
+    // Over connections that are open, and not read from.
+    for (const socket of waiting) socket.pause();
+    const second = postAll(2_000);
+    await new Promise(setImmediate);
+    for (const socket of waiting) socket.resume();
+    for (const outcome of await Promise.all(second)) expect(outcome).toMatchObject({ ok: true });
+    expect(waiting.size).toBe(40);
+    const sent = [1_000, 2_000].flatMap((from) => Array.from({ length: 40 }, (_, i) => from + i));
+    expect(heard.sort()).toEqual(sent.map((n) => `${n}: ${bodyOf(n)}`));
+    for (const socket of waiting) socket.destroy();
+  });
+
   test("whose headers would make other lines is not sent", async () => {
     const receiver = await receive(ok);
     const { post } = setUp();
