@@ -88,14 +88,6 @@ const ID_LENGTH = 22;
 export const newId = (runtime: Pick<Runtime, "now" | "randomBytes">, prefix: IdPrefix): string =>
   `${prefix}_${newTimedToken(runtime, ID_LENGTH)}`;
 
-/** The same, `count` of them, in the order of an index: cheaper together. */
-export function newIds(runtime: Pick<Runtime, "now" | "randomBytes">, prefix: IdPrefix, count: number): string[] {
-  const drawn = ID_LENGTH - TIME_LENGTH;
-  const random = base32(runtime.randomBytes(count * drawn));
-  const start = `${prefix}_${timeToken(runtime.now())}`;
-  return Array.from({ length: count }, (_, i) => start + random.slice(i * drawn, (i + 1) * drawn)).sort();
-}
-
 /** `length` characters [A-Za-z0-9], unbiased. */
 export function randomToken(runtime: Pick<Runtime, "randomBytes">, length: number): string {
   let token = "";

@@ -152,15 +152,9 @@ const claiming = prepared((db) => ({
   ),
 }));
 
-/** Of these events (events.seq) for one endpoint, with these ids, due at `now` (epoch ms). */
-export function putDeliveries(
-  tx: Tx,
-  endpointSeq: number,
-  events: readonly number[],
-  ids: readonly string[],
-  now: number,
-): void {
-  putWaiting(tx, endpointSeq, events, ids, now);
+/** Of these events (events.seq) for one endpoint, due at `now` (epoch ms). */
+export function putDeliveries(tx: Tx, endpointSeq: number, events: readonly number[], now: number): void {
+  putWaiting(tx, endpointSeq, events, now);
   bringForward(tx, endpointSeq, now);
 }
 

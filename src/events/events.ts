@@ -38,5 +38,5 @@ export function createEvents(parts: EventsParts): Events {
     wake: () => wake(job.name),
     tell: () => wake(notices.name),
   });
-  return { ...webhooks, jobs: [job, notices, createLogUpkeep(store, options, runtime)] };
+  return { ...webhooks, jobs: [job, notices, createLogUpkeep(store, options)] };
 }

@@ -45,9 +45,9 @@ export const cursorOf = (db: Db): number => fanning(db).cursor.get()?.eventSeq ?
 
 /**
  * Makes a delivery of the next events for every endpoint that wants them, due at `now` (epoch ms); returns the endpoints
- * that got some, by seq. `newIds`: gives as many new `whd_` ids, in order.
+ * that got some, by seq.
  */
-export function fanOut(tx: Tx, now: number, newIds: (count: number) => readonly string[]): Set<number> {
+export function fanOut(tx: Tx, now: number): Set<number> {
   /** Events, by endpoint. */
   const made = new Map<number, number[]>();
   const wanting = new Map<string, ReturnType<ReturnType<typeof fanning>["endpoints"]["all"]>>();
@@ -66,7 +66,7 @@ export function fanOut(tx: Tx, now: number, newIds: (count: number) => readonly 
     }
     last = seq;
   }
-  for (const [endpointSeq, events] of made) putDeliveries(tx, endpointSeq, events, newIds(events.length), now);
+  for (const [endpointSeq, events] of made) putDeliveries(tx, endpointSeq, events, now);
   if (last > after) fanning(tx).advance.run({ eventSeq: last });
   return new Set(made.keys());
 }

@@ -2,7 +2,6 @@
  * What the webhooks' past costs: finished deliveries go after retention.deliveryLogDays (spec: Delivery semantics 6), and
  * then the events that no delivery is kept of. In portions, between which the event loop turns.
  */
-import { newIds, type Runtime } from "../runtime.ts";
 import type { Job } from "../scheduler.ts";
 import type { Options } from "../store/options.ts";
 import type { Store } from "../store/store.ts";
@@ -15,11 +14,7 @@ const SELDOM_MS = 60 * 60_000;
 const OFTEN_MS = 1_000;
 const LOOKS = 24;
 
-export function createLogUpkeep(
-  store: Pick<Store, "db" | "enqueue">,
-  options: Pick<Options, "get">,
-  runtime: Pick<Runtime, "now" | "randomBytes">,
-): Job {
+export function createLogUpkeep(store: Pick<Store, "db" | "enqueue">, options: Pick<Options, "get">): Job {
   return {
     name: "webhook-log",
     async runDue(now) {
@@ -27,8 +22,7 @@ export function createLogUpkeep(
       const before = now - kept;
       while (await store.enqueue((tx) => deleteFinished(tx, before)));
       // While there is no endpoint the deliverer leaves events alone, and each may go in its time.
-      while (hasUnread(store.db))
-        await store.enqueue((tx) => void fanOut(tx, now, (count) => newIds(runtime, "whd", count)));
+      while (hasUnread(store.db)) await store.enqueue((tx) => void fanOut(tx, now));
       for (let after: number | null = 0; after !== null; ) {
         const from: number = after;
         after = await store.enqueue((tx) => deleteEvents(tx, from, before));

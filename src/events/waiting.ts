@@ -2,8 +2,8 @@
  * Deliveries whose first attempt has not ended: a narrow row each, so that fanning out a backlog and claiming it write
  * little. The only writer of webhook_waiting.
  *
- * Invariants: a delivery is a row of webhook_waiting or of webhook_deliveries, never of both, and keeps its number and id;
- * an endpoint's are in the order of their events. One whose event is gone is nobody's to attempt, and goes when its turn
+ * Invariants: a delivery is a row of webhook_waiting or of webhook_deliveries, never of both, and keeps its number; an
+ * endpoint's are in the order of their events. One whose event is gone is nobody's to attempt, and goes when its turn
  * comes.
  */
 import { prepared } from "../store/prepared.ts";
@@ -40,17 +40,20 @@ const MOST_GONE = 1_000;
 
 type Row = { [name in keyof Waiting]: name extends "eventId" ? string | null : Waiting[name] };
 
+/** As in webhook_pending: an event goes to an endpoint once. */
+const ID = "'whd_' || substr(e.id, 5) || '_' || w.endpoint_seq";
+
 // As text: drizzle's part is half of what a row costs.
 const statements = prepared(({ $client: client }) => ({
   draw: client.prepare<{ last: number }, [number]>(
     "UPDATE sqlite_sequence SET seq = seq + ?1 WHERE name = 'webhook_deliveries' RETURNING seq AS last",
   ),
   insert: client.prepare(
-    `INSERT INTO webhook_waiting (endpoint_seq, seq, id, event_seq, created_at)
-     SELECT ?2, ?3 + row_number() OVER (), key, value, ?4 FROM json_each(?1)`,
+    `INSERT INTO webhook_waiting (endpoint_seq, seq, event_seq, created_at)
+     SELECT ?2, ?3 + key + 1, value, ?4 FROM json_each(?1)`,
   ),
   due: client.prepare<Row, [number, number]>(
-    `SELECT w.seq, w.id, w.endpoint_seq AS endpointSeq, w.event_seq AS eventSeq, e.id AS eventId, e.event,
+    `SELECT w.seq, ${ID} AS id, w.endpoint_seq AS endpointSeq, w.event_seq AS eventSeq, e.id AS eventId, e.event,
        e.created_at AS createdAt, e.data
      FROM webhook_waiting w LEFT JOIN events e ON e.seq = w.event_seq
      WHERE w.endpoint_seq = ?1 AND (w.leased_until IS NULL OR w.leased_until <= ?2)
@@ -63,7 +66,7 @@ const statements = prepared(({ $client: client }) => ({
   log: client.prepare(
     `INSERT INTO webhook_deliveries (seq, id, endpoint_seq, event_seq, event_id, event, created_at, state, attempts, due_at,
        status, response, error, finished_at)
-     SELECT w.seq, w.id, w.endpoint_seq, e.seq, e.id, e.event, w.created_at, ?3, ?4, ?5, ?6, ?7, ?8, ?9
+     SELECT w.seq, ${ID}, w.endpoint_seq, e.seq, e.id, e.event, w.created_at, ?3, ?4, ?5, ?6, ?7, ?8, ?9
      FROM json_each(?1) j CROSS JOIN webhook_waiting w ON w.endpoint_seq = ?2 AND w.seq = j.value
        CROSS JOIN events e ON e.seq = w.event_seq`,
   ),
@@ -98,17 +101,9 @@ export function drawNumbers(tx: Tx, count: number): number {
   return drawn.last - count;
 }
 
-/** Of these events (events.seq) for one endpoint, with these ids, at `now` (epoch ms). */
-export function putWaiting(
-  tx: Tx,
-  endpointSeq: number,
-  events: readonly number[],
-  ids: readonly string[],
-  now: number,
-): void {
-  const eventById = Object.fromEntries(events.map((seq, i) => [ids[i], seq]));
-  statements(tx).insert.run(JSON.stringify(eventById), endpointSeq, drawNumbers(tx, events.length), now);
-}
+/** Of these events (events.seq) for one endpoint, at `now` (epoch ms). */
+export const putWaiting = (tx: Tx, endpointSeq: number, events: readonly number[], now: number): void =>
+  void statements(tx).insert.run(JSON.stringify(events), endpointSeq, drawNumbers(tx, events.length), now);
 
 /** The endpoint's that are due at `now` (epoch ms), the first first; read as they are asked for. */
 export function* dueWaiting(tx: Tx, endpointSeq: number, now: number): Generator<Waiting> {

@@ -8,7 +8,6 @@
  *
  * This is the job, which begins the courses; what they do is in courses.ts.
  */
-import { newIds, type Runtime } from "../runtime.ts";
 import type { Job } from "../scheduler.ts";
 import type { Pace } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
@@ -31,7 +30,6 @@ export interface Webhooks {
 
 export interface WebhooksParts extends CoursesParts {
   store: Pick<Store, "db" | "enqueue" | "transact" | "onCommit">;
-  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
 }
 
 /** Courses begun in one commit of the job. */
@@ -55,7 +53,7 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
   /** Fans out a portion, and claims for endpoints without a course as far as there is room. */
   function take(tx: Tx) {
     const now = runtime.now();
-    const reached = fanOut(tx, now, (count) => newIds(runtime, "whd", count));
+    const reached = fanOut(tx, now);
     const taken = new Map<number, { pace: Pace; claimed: Claimed[] }>();
     const begun = { slow: 0, brisk: 0 };
     const full = { slow: false, brisk: false };

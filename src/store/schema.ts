@@ -810,7 +810,6 @@ export const webhookWaiting = sqliteTable(
     endpointSeq: integer("endpoint_seq").notNull(),
     /** webhook_deliveries.seq, which it keeps. */
     seq: integer("seq").notNull(),
-    id: text("id").notNull(),
     eventSeq: integer("event_seq").notNull(),
     /** It is due since. */
     createdAt: integer("created_at").notNull(),

@@ -57,8 +57,7 @@ function openStore(endpoints = 2) {
         }
       });
     },
-    fan: (now = START) =>
-      store.transact((tx) => ({ reached: fanOut(tx, now, (count) => Array.from({ length: count }, newId)) })).reached,
+    fan: (now = START) => store.transact((tx) => ({ reached: fanOut(tx, now) })).reached,
     claim: (seq: number, count: number, now = START) =>
       store.transact((tx) => claim(tx, seq, count, now, LEASE)).claimed,
     log: (id: string, state?: DeliveryState) =>
