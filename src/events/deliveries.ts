@@ -47,7 +47,7 @@ export interface Claimed {
   delivery: Attemptable;
   endpoint: Endpoint;
   /** The same bytes at every attempt. */
-  body: Uint8Array;
+  body: string;
   /** With the endpoint's secrets. */
   sign: Signing;
   /** Epoch ms; from then on it may be claimed again. */
@@ -57,7 +57,7 @@ export interface Claimed {
 /** Most rows that one transaction fans out, fails or deletes: it stays well under 50 ms. */
 export const PORTION = 1_000;
 const ENDPOINTS_PAGE = 16;
-/** Bytes of bodies beyond which one claim takes no more: whoever writes to thousands makes large ones. */
+/** Characters of bodies beyond which one claim takes no more: whoever writes to thousands makes large ones. */
 export const LARGEST_CLAIM = 1_000_000;
 
 const param = (name: string): SQL => sql`${sql.placeholder(name)}`;
@@ -196,8 +196,7 @@ export function claim(tx: Tx, endpointSeq: number, count: number, now: number, l
   const claimed: Claimed[] = [];
   const sign = createSigning(endpoint);
   let [size, more] = [0, false];
-  for (const { delivery, text } of dueDeliveries(tx, endpointSeq, now)) {
-    const body = Buffer.from(text);
+  for (const { delivery, body } of dueDeliveries(tx, endpointSeq, now)) {
     size += body.length;
     if (claimed.length > 0 && size > LARGEST_CLAIM) more = true;
     else claimed.push({ delivery, endpoint, body, sign, leasedUntil: leaseUntil });
@@ -216,10 +215,10 @@ export function claim(tx: Tx, endpointSeq: number, count: number, now: number, l
 function* dueDeliveries(tx: Tx, endpointSeq: number, now: number) {
   for (const { sample, createdAt, data, ...row } of claiming(tx).due.iterate(endpointSeq, now)) {
     const delivery: Attemptable = { ...row, waiting: false };
-    yield { delivery, text: sample ?? envelope({ ...row, createdAt: createdAt ?? 0, data: data ?? "{}" }) };
+    yield { delivery, body: sample ?? envelope({ ...row, createdAt: createdAt ?? 0, data: data ?? "{}" }) };
   }
   for (const row of dueWaiting(tx, endpointSeq, now)) {
-    yield { delivery: firstAttemptOf(row), text: envelope(row) };
+    yield { delivery: firstAttemptOf(row), body: envelope(row) };
   }
 }
 

@@ -20,8 +20,7 @@ export interface WebhookRequest {
   url: string;
   /** Beside those of HTTP itself; Content-Type among them. */
   headers: Readonly<Record<string, string>>;
-  /** Not changed until the request has ended. */
-  body: Uint8Array;
+  body: string;
   timeoutMs: number;
   /** Which attempt it is, from 1: each begins with another of the host's addresses. */
   attempt: number;
@@ -248,16 +247,17 @@ const NOT_OF_VALUES = /[^\t\x20-\x7e\x80-\xff]/;
  * @throws when a header cannot be sent
  */
 function encode(head: string, { headers, body }: WebhookRequest, room: Buffer): Buffer {
-  let text = `${head}${body.length}\r\n`;
+  const length = Buffer.byteLength(body);
+  let text = `${head}${length}\r\n`;
   for (const name in headers) {
     const value = headers[name] ?? "";
     if (NOT_OF_VALUES.test(value)) throw new Error(`the header ${name} holds what no header may`);
     text += `${name}: ${value}\r\n`;
   }
   text += "\r\n";
-  const size = text.length + body.length;
+  const size = text.length + length;
   const bytes = size > room.length ? Buffer.allocUnsafe(size) : room.subarray(0, size);
-  bytes.write(text, 0, text.length, "latin1");
-  bytes.set(body, text.length);
+  bytes.write(text, "latin1");
+  bytes.write(body, text.length);
   return bytes;
 }

@@ -25,8 +25,7 @@ export interface Secrets {
 export interface Attempt {
   eventId: string;
   event: string;
-  /** As it is sent. */
-  body: Uint8Array;
+  body: string;
   /** 1 for the first. */
   number: number;
   /** When it is signed, epoch ms. */

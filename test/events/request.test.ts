@@ -16,7 +16,6 @@ afterAll(() => {
 });
 
 const OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text);
 const ok: Answer = (socket) => void socket.write(OK);
 
 /** DNS that gets the IPv4 addresses of any name from there. */
@@ -29,7 +28,7 @@ function setUp(records: Zone = {}, parts: Partial<RequestParts> = {}) {
   const requests = openRequests({ runtime, allow: () => ["127.0.0.0/8", "::1/128"], ...parts });
   closers.push(requests.close);
   const post = (url: string, request: Partial<WebhookRequest> = {}) =>
-    requests.post({ url, headers: {}, body: bytesOf("{}"), timeoutMs: 10_000, attempt: 1, ...request });
+    requests.post({ url, headers: {}, body: "{}", timeoutMs: 10_000, attempt: 1, ...request });
   return { runtime, requests, post };
 }
 
@@ -45,7 +44,7 @@ describe("what is sent", () => {
     const { post } = setUp({ "hook.example": { a: ["127.0.0.1"] } });
     const headers = { "Content-Type": "application/json", "X-Service-Event": "message.inbound" };
     const body = '{"subject":"Größe 🎈"}';
-    expect(await post(`http://hook.example:${receiver.port}/in?a=b%20c#d`, { headers, body: bytesOf(body) })).toEqual({
+    expect(await post(`http://hook.example:${receiver.port}/in?a=b%20c#d`, { headers, body })).toEqual({
       ok: true,
       status: 200,
       response: "ok",
@@ -81,7 +80,7 @@ describe("what is sent", () => {
 describe("a request", () => {
   test("arrives whole, however large it is", async () => {
     const receiver = await receive(ok);
-    const body = Buffer.alloc(3_000_000, "0123456789");
+    const body = "0123456789".repeat(300_000);
     expect(await setUp().post(`http://127.0.0.1:${receiver.port}/`, { body })).toMatchObject({ ok: true });
     expect(receiver.requests[0]?.endsWith(`\r\n\r\n${body}`)).toBeTrue();
   });
@@ -108,9 +107,7 @@ describe("a request", () => {
     const url = `http://127.0.0.1:${(server.address() as { port: number }).port}/`;
     const bodyOf = (n: number) => String(n).repeat(1 + ((n * 7919) % 4_000));
     const postAll = (from: number) =>
-      Array.from({ length: 40 }, (_, i) =>
-        post(url, { headers: { "X-N": `${from + i}` }, body: bytesOf(bodyOf(from + i)) }),
-      );
+      Array.from({ length: 40 }, (_, i) => post(url, { headers: { "X-N": `${from + i}` }, body: bodyOf(from + i) }));
     const first = postAll(1_000);
     await until(() => waiting.size === 40);
     for (const socket of waiting) socket.resume();
@@ -157,7 +154,7 @@ describe("a request", () => {
     closers.push(() => server.close());
     const { port } = server.address() as { port: number };
     const { post } = setUp();
-    const body = Buffer.alloc(30_000_000);
+    const body = "x".repeat(30_000_000);
     for (const made of [1, 2]) {
       expect(await post(`http://127.0.0.1:${port}/`, { body })).toMatchObject({ status: 413, error: "answered 413" });
       expect(connections).toHaveLength(made);
@@ -628,7 +625,7 @@ describe("connections", () => {
       import { openRequests } from ${JSON.stringify(`${import.meta.dir}/../../src/events/request.ts`)};
       import { systemRuntime } from ${JSON.stringify(`${import.meta.dir}/../../src/runtime.ts`)};
       const requests = openRequests({ runtime: systemRuntime(), allow: () => ["127.0.0.0/8"] });
-      const request = { url: ${JSON.stringify(await quick())}, headers: {}, body: new Uint8Array(2) };
+      const request = { url: ${JSON.stringify(await quick())}, headers: {}, body: "{}" };
       const { ok } = await requests.post({ ...request, timeoutMs: 10_000, attempt: 1 });
       process.on("exit", () => console.log(ok, performance.now() < 3_500));`;
     const child = Bun.spawn([process.execPath, "-e", script], { stdout: "pipe", stderr: "inherit" });
@@ -646,7 +643,7 @@ describe("connections", () => {
     const { post } = setUp();
     const url = `http://127.0.0.1:${receiver.port}/`;
     await post(url);
-    const outcome = post(url, { body: bytesOf("held") });
+    const outcome = post(url, { body: "held" });
     for (const arrived of [2, 4]) {
       await receiver.arrived(arrived);
       expect(await post(url)).toMatchObject({ ok: true });
@@ -763,7 +760,7 @@ describe("over https", () => {
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     closers.push(() => server.close());
     const { port } = server.address() as { port: number };
-    const outcome = await setUp(records).post(`https://hook.example:${port}/`, { body: bytesOf("secret") });
+    const outcome = await setUp(records).post(`https://hook.example:${port}/`, { body: "secret" });
     expect(outcome).toEqual({ ok: false, error: "the other side does not speak TLS as we do", ms: 0 });
     expect(heard.join()).not.toMatch(/POST|secret/);
     expect(heard).not.toBeEmpty();
@@ -778,8 +775,7 @@ test("no proxy comes between, whatever the environment says", async () => {
     import { systemRuntime } from ${JSON.stringify(`${import.meta.dir}/../../src/runtime.ts`)};
     const requests = openRequests({ runtime: systemRuntime(), allow: () => ["127.0.0.0/8"] });
     const url = "http://127.0.0.1:${receiver.port}/";
-    const body = new TextEncoder().encode("{}");
-    console.log(JSON.stringify(await requests.post({ url, headers: {}, body, timeoutMs: 10_000, attempt: 1 })));
+    console.log(JSON.stringify(await requests.post({ url, headers: {}, body: "{}", timeoutMs: 10_000, attempt: 1 })));
     requests.close();`;
   const address = `http://127.0.0.1:${proxy.port}`;
   const env = { ...process.env, HTTP_PROXY: address, http_proxy: address, ALL_PROXY: address, NO_PROXY: "" };
