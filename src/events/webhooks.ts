@@ -117,11 +117,15 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
       if (released > 0) log.info("took up webhook attempts that a stop had cut short", { deliveries: released });
       started = true;
     }
-    // Each portion is a transaction of its own, and the event loop turns between two.
-    while (!stopped && needsSweep(store.db)) await store.enqueue((tx) => sweepEndpoints(tx, runtime.now()));
     setCrowded({ slow: false, brisk: false });
-    while (!stopped && hasWork()) await handOut();
-    return stopped ? null : nextTime();
+    // Each portion is a transaction of its own, and the event loop turns between two. What is to be swept is due until it
+    // is, and an endpoint may be disabled between any two.
+    while (!stopped) {
+      if (needsSweep(store.db)) await store.enqueue((tx) => sweepEndpoints(tx, runtime.now()));
+      else if (hasWork()) await handOut();
+      else return nextTime();
+    }
+    return null;
   }
 
   return {

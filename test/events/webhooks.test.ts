@@ -299,6 +299,26 @@ describe("an endpoint that fails", () => {
     expect(log(receiver.id).at(-1)).toMatchObject({ event: "message.complaint", state: "delivered" });
   });
 
+  test("may be disabled while the deliverer is at work, which sweeps what waits for it and ends", async () => {
+    const { add, happen, settled, log, appliance } = await openRig();
+    const { store, developers } = appliance;
+    const receiver = startReceiver();
+    // One more than are begun in one commit: the last is due, and without a course.
+    const ids = Array.from({ length: 17 }, () => add(receiver.url).id);
+    const last = ids.at(-1) ?? "";
+    const stopListening = store.onCommit(() => {
+      if (log(last).length === 0) return;
+      stopListening();
+      queueMicrotask(() => store.transact((tx) => developers.disableWebhook(tx, last)));
+    });
+    happen("message.outbound");
+    await settled();
+    expect(log(last)).toMatchObject([{ state: "failed", attempts: 0, error: "the endpoint was disabled" }]);
+    expect(log(ids[0] ?? "")).toMatchObject([{ state: "delivered" }]);
+    expect(receiver.hooks).toHaveLength(16);
+    receiver.stop();
+  });
+
   test("counts from nought after a success, and after it was enabled", async () => {
     const rig = await openRig({ ...ONE_ATTEMPT, "webhooks.disableAfter": "3" });
     const { receive, appliance } = rig;
