@@ -393,3 +393,29 @@ test("no query reads its way through a table, however long the log", () => {
     prepare.mockRestore();
   }
 });
+
+test("a portion of what is failed or deleted is no statement for each row of it", () => {
+  const prepare = spyOn(Database.prototype, "prepare");
+  try {
+    const { store, happen, fan, claim, rows } = openStore(1);
+    happen(100);
+    fan();
+    const bad = { ok: false, status: 500, response: "", error: "answered 500", ms: 1 };
+    const ended = claim(1, 50).map(({ delivery }) => ({ delivery, outcome: bad }));
+    store.transact((tx) => {
+      recordAttempts(tx, 1, ended, TERMS);
+      setDisabled(tx, requireEndpoint(tx, "whk_1"), START, false);
+    });
+    prepare.mockClear();
+    store.transact((tx) => void sweepEndpoints(tx, START));
+    expect(rows().filter(({ state, dueAt }) => state === "failed" && dueAt === null)).toHaveLength(100);
+    store.transact((tx) => {
+      deleteFinished(tx, START + 1);
+      deleteEvents(tx, 0, START + 1);
+    });
+    expect(store.db.$client.query("SELECT count(*) FROM events").values()).toEqual([[0]]);
+    expect(prepare.mock.calls.length).toBeLessThan(40);
+  } finally {
+    prepare.mockRestore();
+  }
+});
