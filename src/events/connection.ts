@@ -95,7 +95,7 @@ export function openConnection<Exchange>(
   socket.on("error", (error) => {
     const code = codeOf(error) ?? "";
     if (BREAKS.has(code)) endByPeer();
-    else end(tls && !connection.isOpen && OF_TLS.test(code) ? "EPROTO" : code);
+    else end(OF_TLS.test(code) ? "EPROTO" : code);
   });
   socket.on("timeout", () => {
     if (connection.exchange === undefined) end(BROKEN);

@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { createServer, type Socket } from "node:net";
+import { createServer as createTlsServer } from "node:tls";
 import { openRequests, type RequestOutcome, type RequestParts, type WebhookRequest } from "../../src/events/request.ts";
 import { createLog } from "../../src/log.ts";
 import type { DnsResolver } from "../../src/runtime.ts";
@@ -746,6 +747,20 @@ describe("over https", () => {
       error: "the certificate cannot be trusted (CERT_HAS_EXPIRED)",
     });
     expect(receiver.requests).toHaveLength(0);
+  });
+
+  test("a server that wants a certificate of ours does not say that its own is bad", async () => {
+    const { key, cert } = await certificate("hook.example");
+    for (const maxVersion of ["TLSv1.2", "TLSv1.3"] as const) {
+      const server = createTlsServer({ key, cert, maxVersion, requestCert: true, rejectUnauthorized: true, ca: cert });
+      server.on("tlsClientError", () => {});
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+      closers.push(() => server.close());
+      const { port } = server.address() as { port: number };
+      const { post } = setUp(records, { runtime: fakeRuntime({ dns: zone(records), authorities: [cert] }) });
+      const outcome = await post(`https://hook.example:${port}/`);
+      expect(outcome).toEqual({ ok: false, error: "the other side does not speak TLS as we do", ms: 0 });
+    }
   });
 
   test("a server without TLS gets nothing", async () => {
