@@ -56,7 +56,7 @@ function describeError(error: Error): string {
 /** What a code of node's, or a fault, says to people. */
 export function wordingOf(code: string): string {
   if (REASONS[code]) return REASONS[code];
-  if (/CERT|ISSUER|VERIFY/.test(code)) return `the certificate cannot be trusted (${code})`;
+  if (/CERT|ISSUER|PURPOSE|VERIFY/.test(code)) return `the certificate cannot be trusted (${code})`;
   return /HTTP|Content|Headers|Upgrade/.test(code) ? `the answer is not valid HTTP (${code})` : `no answer (${code})`;
 }
 
