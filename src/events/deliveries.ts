@@ -14,7 +14,7 @@
  */
 import { and, asc, eq, gte, lte, type SQL, sql } from "drizzle-orm";
 import { prepared } from "../store/prepared.ts";
-import { type DeliveryState, webhookDeliveries, webhookEndpoints } from "../store/schema.ts";
+import { webhookDeliveries, webhookEndpoints } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
 import type { Endpoint } from "./endpoints.ts";
 import { envelope } from "./payload.ts";
@@ -28,6 +28,7 @@ import {
   logWaiting,
   putWaiting,
   releaseWaiting,
+  type Settled,
   type Waiting,
 } from "./waiting.ts";
 
@@ -198,9 +199,9 @@ export function claim(tx: Tx, endpointSeq: number, count: number, now: number, l
   let [size, more] = [0, false];
   for (const { delivery, body } of dueDeliveries(tx, endpointSeq, now)) {
     size += body.length;
-    if (claimed.length > 0 && size > LARGEST_CLAIM) more = true;
-    else claimed.push({ delivery, endpoint, body, sign, leasedUntil: leaseUntil });
-    more ||= claimed.length >= count || size > LARGEST_CLAIM;
+    const isLarge = size > LARGEST_CLAIM;
+    if (claimed.length === 0 || !isLarge) claimed.push({ delivery, endpoint, body, sign, leasedUntil: leaseUntil });
+    more = isLarge || claimed.length >= count;
     if (more) break;
   }
   const [waiting, logged] = parted(claimed.map(({ delivery }) => delivery));
@@ -256,22 +257,11 @@ function earliestOf(db: Db, endpointSeq: number): number | null {
 export const bringForward = (tx: Tx, endpointSeq: number, dueAt: number): void =>
   void claiming(tx).bringForward.run({ seq: endpointSeq, dueAt });
 
-/** What an attempt came to. Times are epoch ms. */
-export interface Settled {
-  state: DeliveryState;
-  /** When it is attempted again; null when it is finished. */
-  dueAt: number | null;
-  status: number | null;
-  response: string | null;
-  error: string | null;
-  finishedAt: number | null;
-}
-
 /** Ends the leases of deliveries of one endpoint that came to the same. Of what is gone meanwhile nothing is recorded. */
 export function settle(tx: Tx, endpointSeq: number, deliveries: readonly Attemptable[], settled: Settled): void {
   const { state, dueAt, status, response, error, finishedAt } = settled;
   const [waiting, logged] = parted(deliveries);
-  if (waiting.length > 0) logWaiting(tx, endpointSeq, waiting, { ...settled, attempts: 1 });
+  if (waiting.length > 0) logWaiting(tx, endpointSeq, waiting, 1, settled);
   if (logged.length > 0) {
     claiming(tx).settle.run(JSON.stringify(logged), state, dueAt, status, response, error, finishedAt);
   }

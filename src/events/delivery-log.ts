@@ -115,7 +115,7 @@ function voidPortion(tx: Tx, { seq, voidThrough }: Endpoint, now: number): numbe
   const end = { state: "failed", dueAt: null, error: DISABLED, finishedAt: now } as const;
   tx.update(webhookDeliveries).set(end).where(isAmong(webhookDeliveries.seq, retried)).run();
   const waiting = idleWaiting(tx, seq, voidThrough, PORTION);
-  logWaiting(tx, seq, waiting, { ...end, attempts: 0, status: null, response: null });
+  logWaiting(tx, seq, waiting, 0, { ...end, status: null, response: null });
   correctDue(tx, seq);
   return retried.length + waiting.length;
 }

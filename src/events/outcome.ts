@@ -10,10 +10,11 @@
  */
 import type { Pace } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
-import { type Attemptable, endpointAt, type Settled, settle } from "./deliveries.ts";
+import { type Attemptable, endpointAt, settle } from "./deliveries.ts";
 import { DISABLED } from "./delivery-log.ts";
 import { type Endpoint, setDisabled, setRecord } from "./endpoints.ts";
 import type { RequestOutcome } from "./request.ts";
+import type { Settled } from "./waiting.ts";
 
 /** What is known when an attempt has ended, beside its outcome. */
 export interface OutcomeTerms {

@@ -24,10 +24,10 @@ export interface Waiting {
   data: string;
 }
 
-/** The row that one becomes. Times are epoch ms. */
-export interface Logged {
+/** What attempts came to. Times are epoch ms. */
+export interface Settled {
   state: DeliveryState;
-  attempts: number;
+  /** When it is attempted again; null when it is finished. */
   dueAt: number | null;
   status: number | null;
   response: string | null;
@@ -143,9 +143,14 @@ export const leasedWaiting = ({ $client: client }: Db): { endpointSeq: number; s
 export const firstDueWaiting = (db: Db, endpointSeq: number): number | null =>
   statements(db).first.get(endpointSeq)?.createdAt ?? statements(db).firstLease.get(endpointSeq)?.dueAt ?? null;
 
-/** They become rows of webhook_deliveries. Of what is gone meanwhile nothing is written. */
-export function logWaiting(tx: Tx, endpointSeq: number, seqs: readonly number[], logged: Logged): void {
-  const { state, attempts, dueAt, status, response, error, finishedAt } = logged;
+/** They become rows of webhook_deliveries, after so many attempts. Of what is gone meanwhile nothing is written. */
+export function logWaiting(
+  tx: Tx,
+  endpointSeq: number,
+  seqs: readonly number[],
+  attempts: number,
+  { state, dueAt, status, response, error, finishedAt }: Settled,
+): void {
   const outcome = [state, attempts, dueAt, status, response, error, finishedAt] as const;
   statements(tx).log.run(JSON.stringify(seqs), endpointSeq, ...outcome);
   removeWaiting(tx, endpointSeq, seqs);
