@@ -4,7 +4,7 @@
  *
  * Invariants: nothing is written before the other side has shown a certificate for the name; once it has said anything
  * that was not asked for, or something went wrong, the connection is destroyed; while no request is under way it keeps no
- * process alive, and ends after 4 seconds.
+ * process alive.
  */
 import { connect, type Socket } from "node:net";
 import { checkServerIdentity, connect as connectTls, type SecureContext } from "node:tls";
@@ -38,9 +38,6 @@ export interface Watcher<Exchange> {
   /** It ended while no request was under way. */
   onGone(connection: Connection<Exchange>): void;
 }
-
-/** Below the 5 seconds after which common servers close an idle connection. */
-const IDLE_MS = 4_000;
 
 /** What node and Bun call the end of a connection. */
 export const BROKEN = "ECONNRESET";
@@ -77,7 +74,6 @@ export function openConnection<Exchange>(
   }
 
   socket.setNoDelay(true);
-  socket.setTimeout(IDLE_MS);
   socket.on(tls ? "secureConnect" : "connect", () => {
     connection.isOpen = true;
     if (connection.waiting) socket.write(connection.waiting);
@@ -96,9 +92,6 @@ export function openConnection<Exchange>(
     const code = codeOf(error) ?? "";
     if (BREAKS.has(code)) endByPeer();
     else end(OF_TLS.test(code) ? "EPROTO" : code);
-  });
-  socket.on("timeout", () => {
-    if (connection.exchange === undefined) end(BROKEN);
   });
   return connection;
 }

@@ -311,8 +311,8 @@ export function createCourses(parts: CoursesParts): Courses {
   async function attempt({ delivery, endpoint, body, sign }: Claimed): Promise<RequestOutcome> {
     const { eventId, event } = delivery;
     const number = delivery.attempts + 1;
-    const headers = sign({ eventId, event, body, number, now: runtime.now() });
-    const outcome = await requests.post({ url: endpoint.url, headers, body, timeoutMs: timeoutMs(), attempt: number });
+    const fields = sign({ eventId, event, body, number, now: runtime.now() });
+    const outcome = await requests.post({ url: endpoint.url, fields, body, timeoutMs: timeoutMs(), attempt: number });
     const { ok, status, error, ms } = outcome;
     parts.meters?.countWebhook(ok, ms);
     const named = { delivery: delivery.id, endpoint: endpoint.id, event, attempt: number };

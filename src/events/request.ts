@@ -14,12 +14,13 @@ import type { Destination } from "../destination.ts";
 import { createPlaces, inTurn, NO_CONNECTION, type Place, type PlacesParts } from "../places.ts";
 import type { Runtime } from "../runtime.ts";
 import { BROKEN, type Connection, drop, openConnection, send, type Watcher } from "./connection.ts";
+import { createIdleConnections } from "./idle.ts";
 import { failureBy, outcomeOf, wordingOf } from "./wording.ts";
 
 export interface WebhookRequest {
   url: string;
-  /** Beside those of HTTP itself; Content-Type among them. */
-  headers: Readonly<Record<string, string>>;
+  /** The fields of its header beside those of HTTP itself, as they are sent: a line each, with its end. */
+  fields: string;
   body: string;
   timeoutMs: number;
   /** Which attempt it is, from 1: each begins with another of the host's addresses. */
@@ -57,9 +58,6 @@ const STOPPING = "this server is stopping";
 /** A buffer of its own for each request would cost a tenth more in all; only a larger one has it. */
 const ROOM_BYTES = 16 * 1_024;
 
-/** Connections kept for the next request, to whatever place. */
-const MOST_IDLE = 256;
-
 /** What is the same for every request to a place. */
 interface Terms {
   /** The header up to the value of Content-Length. */
@@ -69,14 +67,22 @@ interface Terms {
   readonly key: string;
 }
 
+/** A time limit, of all requests that began in the same millisecond with the same one: a timer for each costs more. */
+interface Limit {
+  /** Epoch ms. */
+  readonly since: number;
+  readonly timeoutMs: number;
+  /** Requests under way. */
+  requests: number;
+  cancelTimer: () => void;
+}
+
 /** A request under way. */
 interface Posting {
   readonly request: WebhookRequest;
   readonly place: Place<Terms>;
-  /** When it began, epoch ms. */
-  readonly since: number;
+  readonly limit: Limit;
   readonly resolve: (outcome: RequestOutcome) => void;
-  cancelTimer: (() => void) | undefined;
   addresses: readonly string[];
   /** Of the address that is tried. */
   turn: number;
@@ -91,8 +97,9 @@ export function openRequests(parts: RequestParts): Requests {
   const { runtime } = parts;
   const places = createPlaces(parts, termsOf);
   const underWay = new Set<Posting>();
-  /** The one kept last at the end. */
-  const idle: Connection<Posting>[] = [];
+  const idle = createIdleConnections<Posting>(runtime);
+  /** Of the request that began last. */
+  let lastLimit: Limit | undefined;
   /** Where one request after another is put together. */
   let room = Buffer.allocUnsafeSlow(ROOM_BYTES);
   let context: SecureContext | undefined;
@@ -104,22 +111,10 @@ export function openRequests(parts: RequestParts): Requests {
     return context;
   }
 
-  function takeIdle(key: string): Connection<Posting> | undefined {
-    for (let i = idle.length - 1; i >= 0; i--) {
-      if (idle[i]?.key === key) return i === idle.length - 1 ? idle.pop() : idle.splice(i, 1)[0];
-    }
-    return undefined;
-  }
-
-  function keepIdle(connection: Connection<Posting>): void {
-    idle.push(connection);
-    if (idle.length > MOST_IDLE) drop(idle.shift() as Connection<Posting>);
-  }
-
   const watcher: Watcher<Posting> = {
     onEnd(connection, posting, failure) {
       if (failure === undefined) {
-        if (!connection.socket.destroyed) keepIdle(connection);
+        if (!connection.socket.destroyed) idle.keep(connection);
         settle(posting, outcomeOf(connection.answer));
       } else if (posting.isReused && !connection.answer.begun && failure === BROKEN) {
         // Closed while idle, perhaps, just when it was used again: no word of the receiver's about this request.
@@ -130,10 +125,7 @@ export function openRequests(parts: RequestParts): Requests {
         sendNow(posting);
       } else fail(posting, wordingOf(failure));
     },
-    onGone(connection) {
-      const i = idle.indexOf(connection);
-      if (i >= 0) idle.splice(i, 1);
-    },
+    onGone: idle.forget,
   };
 
   function connect(key: string, address: string, { destination, terms }: Place<Terms>): Connection<Posting> {
@@ -148,7 +140,7 @@ export function openRequests(parts: RequestParts): Requests {
     const key = address + place.terms.key;
     try {
       const bytes = encode(place.terms.head, request, room);
-      const kept = posting.takesNew ? undefined : takeIdle(key);
+      const kept = posting.takesNew ? undefined : idle.take(key);
       posting.isReused = kept !== undefined;
       posting.connection = kept ?? connect(key, address, place);
       if (!send(posting.connection, posting, bytes)) room = Buffer.allocUnsafeSlow(ROOM_BYTES);
@@ -165,8 +157,9 @@ export function openRequests(parts: RequestParts): Requests {
 
   function settle(posting: Posting, outcome: RequestOutcome): void {
     if (!underWay.delete(posting)) return;
-    posting.cancelTimer?.();
-    outcome.ms = runtime.now() - posting.since;
+    const { limit } = posting;
+    if (--limit.requests === 0) limit.cancelTimer();
+    outcome.ms = runtime.now() - limit.since;
     posting.resolve(outcome);
   }
 
@@ -182,25 +175,38 @@ export function openRequests(parts: RequestParts): Requests {
     fail(posting, error);
   }
 
+  /** For a request that begins now. */
+  function limitOf(timeoutMs: number): Limit {
+    const since = runtime.now();
+    if (lastLimit?.since !== since || lastLimit.timeoutMs !== timeoutMs || lastLimit.requests === 0) {
+      const limit: Limit = {
+        ...{ since, timeoutMs, requests: 0 },
+        cancelTimer: runtime.setTimer(() => expire(limit), timeoutMs),
+      };
+      lastLimit = limit;
+    }
+    lastLimit.requests++;
+    return lastLimit;
+  }
+
+  function expire(limit: Limit): void {
+    const error = `no complete answer within ${limit.timeoutMs / 1_000} seconds`;
+    for (const posting of underWay) if (posting.limit === limit) cutShort(posting, error);
+  }
+
   function begin(request: WebhookRequest, place: Place<Terms>, resolve: Posting["resolve"]): void {
     const posting: Posting = {
       request,
       place,
-      since: runtime.now(),
+      limit: limitOf(request.timeoutMs),
       resolve,
-      cancelTimer: undefined,
       addresses: [],
       turn: 0,
       connection: undefined,
       isReused: false,
       takesNew: false,
     };
-    const { timeoutMs } = request;
     underWay.add(posting);
-    posting.cancelTimer = runtime.setTimer(
-      () => cutShort(posting, `no complete answer within ${timeoutMs / 1_000} seconds`),
-      timeoutMs,
-    );
     if (place.addresses) start(posting, place.addresses);
     else {
       places.lookUp(place).then(
@@ -223,7 +229,7 @@ export function openRequests(parts: RequestParts): Requests {
     close() {
       closed = true;
       for (const posting of underWay) cutShort(posting, STOPPING);
-      for (const connection of idle.splice(0)) drop(connection);
+      idle.close();
     },
   };
 }
@@ -239,22 +245,10 @@ function termsOf({ protocol, host, port, authority, path }: Destination): Terms 
   };
 }
 
-/** RFC 9110 §5.5, so that a value is never the beginning of another line. */
-const NOT_OF_VALUES = /[^\t\x20-\x7e\x80-\xff]/;
-
-/**
- * Head and body in one, so that one packet carries both if they are small; in `room`, if it is large enough.
- * @throws when a header cannot be sent
- */
-function encode(head: string, { headers, body }: WebhookRequest, room: Buffer): Buffer {
+/** Head and body in one, so that one packet carries both if they are small; in `room`, if it is large enough. */
+function encode(head: string, { fields, body }: WebhookRequest, room: Buffer): Buffer {
   const length = Buffer.byteLength(body);
-  let text = `${head}${length}\r\n`;
-  for (const name in headers) {
-    const value = headers[name] ?? "";
-    if (NOT_OF_VALUES.test(value)) throw new Error(`the header ${name} holds what no header may`);
-    text += `${name}: ${value}\r\n`;
-  }
-  text += "\r\n";
+  const text = `${head}${length}\r\n${fields}\r\n`;
   const size = text.length + length;
   const bytes = size > room.length ? Buffer.allocUnsafe(size) : room.subarray(0, size);
   bytes.write(text, "latin1");

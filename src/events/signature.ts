@@ -47,8 +47,8 @@ const signersOf = (secret: string): Signers => ({
   standard: keyed(Buffer.from(secret.slice(PREFIX.length), "base64")),
 });
 
-/** Gives the header fields of an attempt, by name. */
-export type Signing = (attempt: Attempt) => Record<string, string>;
+/** Gives the header fields of an attempt, as they are sent: a line each, with its end (RFC 9112 §5). */
+export type Signing = (attempt: Attempt) => string;
 
 /** With these secrets; made once for many attempts. */
 export function createSigning({ secret, previousSecret, previousUntil }: Secrets): Signing {
@@ -58,19 +58,19 @@ export function createSigning({ secret, previousSecret, previousUntil }: Secrets
   return ({ eventId, event, body, number, now }) => {
     const timestamp = String(Math.floor(now / 1_000));
     const before = previousUntil !== null && now < previousUntil ? previous : undefined;
+    const { service } = before ?? present;
+    const serviceV1 = service.copy().update(`${timestamp}.`).update(body).digest("hex");
     const standardBy = ({ standard }: Signers) =>
       `v1,${standard.copy().update(`${eventId}.${timestamp}.`).update(body).digest("base64")}`;
-    const { service } = before ?? present;
-    return {
-      "Content-Type": "application/json",
-      "X-Service-Event": event,
-      "X-Service-Delivery": eventId,
-      "X-Service-Attempt": String(number),
-      "X-Service-Timestamp": timestamp,
-      "X-Service-Signature": `t=${timestamp},v1=${service.copy().update(`${timestamp}.`).update(body).digest("hex")}`,
-      "webhook-id": eventId,
-      "webhook-timestamp": timestamp,
-      "webhook-signature": before ? `${standardBy(present)} ${standardBy(before)}` : standardBy(present),
-    };
+    return `Content-Type: application/json\r
+X-Service-Event: ${event}\r
+X-Service-Delivery: ${eventId}\r
+X-Service-Attempt: ${number}\r
+X-Service-Timestamp: ${timestamp}\r
+X-Service-Signature: t=${timestamp},v1=${serviceV1}\r
+webhook-id: ${eventId}\r
+webhook-timestamp: ${timestamp}\r
+webhook-signature: ${before ? `${standardBy(present)} ${standardBy(before)}` : standardBy(present)}\r
+`;
   };
 }
