@@ -1,13 +1,13 @@
 /**
- * A connection to one address, for one webhook request after another: each is written, and its answer read. Who uses it
- * is told of the end of each request once, and of the end of the connection.
+ * Connections to one address each, for one webhook request after another: each is written, and its answer read. Who uses
+ * them is told of the end of each request once, and of the end of a connection. Of Bun's sockets, which cost less than
+ * node's, which are made of them; but one that is dropped before it is connected is closed only once it is.
  *
  * Invariants: nothing is written before the other side has shown a certificate for the name; once it has said anything
- * that was not asked for, or something went wrong, the connection is destroyed; while no request is under way it keeps no
+ * that was not asked for, or something went wrong, the connection is closed; while no request is under way it keeps no
  * process alive.
  */
-import { connect, type Socket } from "node:net";
-import { checkServerIdentity, connect as connectTls, type SecureContext } from "node:tls";
+import type { Socket, TLSOptions } from "bun";
 import { codeOf } from "../places.ts";
 import { type Answer, endAnswer, newAnswer, readAnswer } from "./answer.ts";
 
@@ -15,25 +15,31 @@ import { type Answer, endAnswer, newAnswer, readAnswer } from "./answer.ts";
 export interface Peer {
   readonly address: string;
   readonly port: number;
-  /** The certificate's name or address, and the same if it is a name; not over plain HTTP. */
-  readonly tls: { host: string; serverName: string | undefined; context: SecureContext } | undefined;
+  /** Of whom a certificate is wanted; not over plain HTTP. */
+  readonly tls: TLSOptions | undefined;
 }
 
 export interface Connection<Exchange> {
   /** Requests may be sent to any peer of this key. */
   readonly key: string;
-  readonly socket: Socket;
+  readonly isTls: boolean;
+  /** Once it is connected. */
+  socket: Socket<Connection<Exchange>> | undefined;
   /** To the request sent last. */
   answer: Answer;
   /** The request under way. */
   exchange: Exchange | undefined;
-  /** Until the other side is there. */
-  waiting: Buffer | undefined;
+  /** What is not written yet of the request. */
+  unsent: Buffer | undefined;
+  /** The other side is there, and is who it should be. */
   isOpen: boolean;
+  isClosed: boolean;
+  /** The round in which it was kept for later (idle.ts). */
+  idleSince: number;
 }
 
 export interface Watcher<Exchange> {
-  /** The answer is over; or the connection failed before, as this code says. It may be used again unless destroyed. */
+  /** The answer is over; or the connection failed before, as this code says. It may be used again unless closed. */
   onEnd(connection: Connection<Exchange>, exchange: Exchange, failure: string | undefined): void;
   /** It ended while no request was under way. */
   onGone(connection: Connection<Exchange>): void;
@@ -42,82 +48,97 @@ export interface Watcher<Exchange> {
 /** What node and Bun call the end of a connection. */
 export const BROKEN = "ECONNRESET";
 
-export function openConnection<Exchange>(
-  key: string,
-  { address, port, tls }: Peer,
-  { onEnd, onGone }: Watcher<Exchange>,
-): Connection<Exchange> {
-  const socket = tls
-    ? connectTls({
-        ...{ host: address, port, secureContext: tls.context, rejectUnauthorized: true },
-        ...(tls.serverName !== undefined && { servername: tls.serverName }),
-        checkServerIdentity: (_, certificate) => checkServerIdentity(tls.host, certificate),
-      })
-    : connect({ host: address, port });
-  const connection: Connection<Exchange> = {
-    ...{ key, socket, answer: newAnswer(), exchange: undefined, waiting: undefined, isOpen: false },
-  };
-
-  function end(failure: string | undefined): void {
-    const { exchange, answer } = connection;
-    const isKept = failure === undefined && answer.keepsAlive && socket.writableLength === 0;
+/** Gives what opens connections whose ends `watcher` is told of. */
+export function createConnector<Exchange>({ onEnd, onGone }: Watcher<Exchange>) {
+  function end(connection: Connection<Exchange>, failure: string | undefined): void {
+    const { exchange, answer, isClosed } = connection;
+    if (isClosed) return;
     connection.exchange = undefined;
-    if (isKept) socket.unref();
-    else socket.destroy();
+    if (failure === undefined && answer.keepsAlive && connection.unsent === undefined) connection.socket?.unref();
+    else close(connection);
     if (exchange === undefined) onGone(connection);
     else onEnd(connection, exchange, failure);
   }
 
-  function endByPeer(): void {
-    if (connection.exchange !== undefined && endAnswer(connection.answer)) end(undefined);
-    else end(BROKEN);
+  function begin(connection: Connection<Exchange>): void {
+    connection.isOpen = true;
+    writeOn(connection);
   }
 
-  socket.setNoDelay(true);
-  socket.on(tls ? "secureConnect" : "connect", () => {
-    connection.isOpen = true;
-    if (connection.waiting) socket.write(connection.waiting);
-    connection.waiting = undefined;
-  });
-  socket.on("data", (bytes: Buffer) => {
-    const { answer, exchange } = connection;
-    // An answer to nothing: whatever it belongs to, it is not the next request.
-    if (exchange === undefined) return end(BROKEN);
-    readAnswer(answer, bytes);
-    if (answer.step === "over") end(undefined);
-  });
-  socket.on("end", endByPeer);
-  socket.on("close", endByPeer);
-  socket.on("error", (error) => {
-    const code = codeOf(error) ?? "";
-    if (BREAKS.has(code)) endByPeer();
-    else end(OF_TLS.test(code) ? "EPROTO" : code);
-  });
-  return connection;
-}
+  const handlers: Bun.SocketHandler<Connection<Exchange>> = {
+    open(socket) {
+      const connection = socket.data;
+      connection.socket = socket;
+      if (connection.isClosed) socket.close();
+      else if (!connection.isTls) begin(connection);
+    },
+    handshake(socket, isTrusted, error) {
+      if (isTrusted) begin(socket.data);
+      else end(socket.data, (error && codeOf(error)) ?? BROKEN);
+    },
+    data(socket, bytes) {
+      const connection = socket.data;
+      const { answer, exchange } = connection;
+      // An answer to nothing: whatever it belongs to, it is not the next request.
+      if (exchange === undefined) return end(connection, BROKEN);
+      readAnswer(answer, bytes);
+      if (answer.step === "over") end(connection, undefined);
+    },
+    drain: ({ data: connection }) => writeOn(connection),
+    close({ data: connection }) {
+      const isWhole = connection.exchange !== undefined && endAnswer(connection.answer);
+      end(connection, isWhole ? undefined : BROKEN);
+    },
+    error({ data: connection }, error) {
+      const code = codeOf(error);
+      // Of ours, and not of the connection.
+      if (code === undefined) throw error;
+      end(connection, code);
+    },
+    connectError: ({ data: connection }, error) => end(connection, codeOf(error) ?? ""),
+  };
 
-const BREAKS = new Set(["ECONNRESET", "EPIPE"]);
-const OF_TLS = /^ERR_SSL_/;
+  return (key: string, { address, port, tls }: Peer): Connection<Exchange> => {
+    const connection: Connection<Exchange> = {
+      ...{ key, isTls: tls !== undefined, socket: undefined, answer: newAnswer(), exchange: undefined },
+      ...{ unsent: undefined, isOpen: false, isClosed: false, idleSince: 0 },
+    };
+    const place = { hostname: address, port, ...(tls && { tls }) };
+    const connected = Bun.connect<Connection<Exchange>>({ ...place, data: connection, socket: handlers });
+    // connectError says it.
+    connected.catch(() => {});
+    return connection;
+  };
+}
 
 /**
  * Sends a whole request, its header and body; none is under way. Returns whether `request` is done with: all of it is
  * written, and the caller may put something else there.
  */
 export function send<Exchange>(connection: Connection<Exchange>, exchange: Exchange, request: Buffer): boolean {
-  const { socket } = connection;
   connection.exchange = exchange;
   connection.answer = newAnswer();
-  if (!connection.isOpen) {
-    connection.waiting = request;
-    return false;
-  }
-  socket.ref();
-  socket.write(request);
-  return socket.writableLength === 0;
+  connection.unsent = request;
+  connection.socket?.ref();
+  if (connection.isOpen) writeOn(connection);
+  return connection.unsent === undefined;
 }
 
-/** Ends the connection, whatever is under way; nobody is told. */
+function writeOn(connection: Connection<unknown>): void {
+  const { socket, unsent } = connection;
+  if (!socket || !unsent) return;
+  // -1 when it is closed, which the handlers are told of.
+  const written = Math.max(socket.write(unsent), 0);
+  connection.unsent = written < unsent.length ? unsent.subarray(written) : undefined;
+}
+
+/** Closes the connection, whatever is under way; nobody is told. */
 export function drop(connection: Connection<unknown>): void {
   connection.exchange = undefined;
-  connection.socket.destroy();
+  close(connection);
+}
+
+function close(connection: Connection<unknown>): void {
+  connection.isClosed = true;
+  connection.socket?.close();
 }

@@ -225,8 +225,16 @@ function* dueDeliveries(tx: Tx, endpointSeq: number, now: number) {
 
 /** The delivery outlives its body. */
 const firstAttemptOf = ({ seq, id, endpointSeq, eventSeq, eventId, event }: Waiting): Attemptable => ({
-  ...{ seq, id, endpointSeq, eventSeq, eventId, event },
-  ...{ state: "pending", attempts: 0, finishedAt: null, waiting: true },
+  seq,
+  id,
+  endpointSeq,
+  eventSeq,
+  eventId,
+  event,
+  state: "pending",
+  attempts: 0,
+  finishedAt: null,
+  waiting: true,
 });
 
 /** Their numbers: of those whose first attempt it is, and of the others. */

@@ -22,34 +22,37 @@ const MOST_IDLE = 256;
 const ROUND_MS = 2_000;
 
 export function createIdleConnections<Exchange>(runtime: Pick<Runtime, "setTimer">): IdleConnections<Exchange> {
-  /** With the round in which it was kept; the latest at the end. */
-  const idle: { connection: Connection<Exchange>; since: number }[] = [];
+  /** The one kept last at the end. */
+  const idle: Connection<Exchange>[] = [];
   let round = 0;
   let cancelRound: (() => void) | undefined;
 
   function dropFirst(): void {
     const first = idle.shift();
-    if (first) drop(first.connection);
+    if (first) drop(first);
   }
 
   function endRound(): void {
     round++;
-    while (idle[0] && idle[0].since < round - 1) dropFirst();
+    while (idle[0] && idle[0].idleSince < round - 1) dropFirst();
     cancelRound = idle.length > 0 ? runtime.setTimer(endRound, ROUND_MS) : undefined;
   }
 
   return {
     take(key) {
-      const i = idle.findLastIndex(({ connection }) => connection.key === key);
-      return i < 0 ? undefined : idle.splice(i, 1)[0]?.connection;
+      for (let i = idle.length - 1; i >= 0; i--) {
+        if (idle[i]?.key === key) return idle.splice(i, 1)[0];
+      }
+      return undefined;
     },
     keep(connection) {
-      idle.push({ connection, since: round });
+      connection.idleSince = round;
+      idle.push(connection);
       if (idle.length > MOST_IDLE) dropFirst();
       cancelRound ??= runtime.setTimer(endRound, ROUND_MS);
     },
     forget(connection) {
-      const i = idle.findIndex((kept) => kept.connection === connection);
+      const i = idle.indexOf(connection);
       if (i >= 0) idle.splice(i, 1);
     },
     close() {

@@ -42,11 +42,9 @@ export function fateOf(
   outcome: RequestOutcome,
   { now, retrySeconds }: Pick<OutcomeTerms, "now" | "retrySeconds">,
 ): Fate {
-  const { ok, refused } = outcome;
-  const error = outcome.error ?? null;
-  const answer = { status: outcome.status ?? null, response: outcome.response ?? null, error };
+  const { ok, refused, status = null, response = null, error = null } = outcome;
   const finish = (state: Settled["state"], counts = false, why = error): Fate => ({
-    settled: { ...answer, error: why, state, dueAt: null, finishedAt: now },
+    settled: { status, response, error: why, state, dueAt: null, finishedAt: now },
     counts,
   });
   if (ok) return finish("delivered");
@@ -59,7 +57,7 @@ export function fateOf(
   if (wait === undefined) return finish("failed", !isVoid);
   if (isVoid) return finish("failed", false, [error, DISABLED].filter(Boolean).join("; "));
   return {
-    settled: { ...answer, state: "retrying", dueAt: now + Math.round(wait * 1_000), finishedAt: null },
+    settled: { status, response, error, state: "retrying", dueAt: now + Math.round(wait * 1_000), finishedAt: null },
     counts: false,
   };
 }

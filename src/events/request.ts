@@ -9,11 +9,11 @@
  * receiver sends, 4 KiB of it are kept.
  */
 import { isIP } from "node:net";
-import { createSecureContext, type SecureContext } from "node:tls";
+import type { TLSOptions } from "bun";
 import type { Destination } from "../destination.ts";
 import { createPlaces, inTurn, NO_CONNECTION, type Place, type PlacesParts } from "../places.ts";
 import type { Runtime } from "../runtime.ts";
-import { BROKEN, type Connection, drop, openConnection, send, type Watcher } from "./connection.ts";
+import { BROKEN, type Connection, createConnector, drop, send } from "./connection.ts";
 import { createIdleConnections } from "./idle.ts";
 import { failureBy, outcomeOf, wordingOf } from "./wording.ts";
 
@@ -62,7 +62,7 @@ const ROOM_BYTES = 16 * 1_024;
 interface Terms {
   /** The header up to the value of Content-Length. */
   readonly head: string;
-  readonly tls: { host: string; serverName: string | undefined } | undefined;
+  readonly tls: TLSOptions | undefined;
   /** Of connections, after the address. */
   readonly key: string;
 }
@@ -95,26 +95,19 @@ interface Posting {
 
 export function openRequests(parts: RequestParts): Requests {
   const { runtime } = parts;
-  const places = createPlaces(parts, termsOf);
+  const places = createPlaces(parts, (destination) => termsOf(destination, runtime.authorities));
   const underWay = new Set<Posting>();
   const idle = createIdleConnections<Posting>(runtime);
   /** Of the request that began last. */
   let lastLimit: Limit | undefined;
   /** Where one request after another is put together. */
   let room = Buffer.allocUnsafeSlow(ROOM_BYTES);
-  let context: SecureContext | undefined;
   let closed = false;
 
-  /** Made for all connections: reading authorities takes time. */
-  function trust(): SecureContext {
-    context ??= createSecureContext(runtime.authorities && { ca: [...runtime.authorities] });
-    return context;
-  }
-
-  const watcher: Watcher<Posting> = {
+  const openConnection = createConnector<Posting>({
     onEnd(connection, posting, failure) {
       if (failure === undefined) {
-        if (!connection.socket.destroyed) idle.keep(connection);
+        if (!connection.isClosed) idle.keep(connection);
         settle(posting, outcomeOf(connection.answer));
       } else if (posting.isReused && !connection.answer.begun && failure === BROKEN) {
         // Closed while idle, perhaps, just when it was used again: no word of the receiver's about this request.
@@ -126,23 +119,20 @@ export function openRequests(parts: RequestParts): Requests {
       } else fail(posting, wordingOf(failure));
     },
     onGone: idle.forget,
-  };
-
-  function connect(key: string, address: string, { destination, terms }: Place<Terms>): Connection<Posting> {
-    const tls = terms.tls && { ...terms.tls, context: trust() };
-    return openConnection(key, { address, port: destination.port, tls }, watcher);
-  }
+  });
 
   /** To the address whose turn it is. */
   function sendNow(posting: Posting): void {
     const { place, addresses, turn, request } = posting;
+    const { port } = place.destination;
+    const { head, tls, key: termsKey } = place.terms;
     const address = addresses[turn] ?? "";
-    const key = address + place.terms.key;
+    const key = address + termsKey;
     try {
-      const bytes = encode(place.terms.head, request, room);
+      const bytes = encode(head, request, room);
       const kept = posting.takesNew ? undefined : idle.take(key);
       posting.isReused = kept !== undefined;
-      posting.connection = kept ?? connect(key, address, place);
+      posting.connection = kept ?? openConnection(key, { address, port, tls });
       if (!send(posting.connection, posting, bytes)) room = Buffer.allocUnsafeSlow(ROOM_BYTES);
     } catch (error) {
       settle(posting, failureBy(error as Error));
@@ -234,11 +224,16 @@ export function openRequests(parts: RequestParts): Requests {
   };
 }
 
-function termsOf({ protocol, host, port, authority, path }: Destination): Terms {
-  const tls = protocol === "https:" ? { host, serverName: isIP(host) ? undefined : host } : undefined;
+/** `authorities`: as of the runtime. */
+function termsOf({ protocol, host, port, authority, path }: Destination, authorities?: readonly string[]): Terms {
+  const isTls = protocol === "https:";
+  // Options without any value are none to Bun, and no TLS.
+  const tls: TLSOptions = { rejectUnauthorized: true };
+  if (!isIP(host)) tls.serverName = host;
+  if (authorities) tls.ca = [...authorities];
   return {
-    tls,
-    key: ` ${port} ${tls ? host : ""}`,
+    tls: isTls ? tls : undefined,
+    key: ` ${port} ${isTls ? host : ""}`,
     head:
       `POST ${path} HTTP/1.1\r\nHost: ${authority}\r\nConnection: keep-alive\r\nUser-Agent: Mailroom\r\n` +
       "Accept: */*\r\nAccept-Encoding: identity\r\nContent-Length: ",

@@ -66,13 +66,11 @@ const statements = prepared(({ $client: client }) => ({
   log: client.prepare(
     `INSERT INTO webhook_deliveries (seq, id, endpoint_seq, event_seq, event_id, event, created_at, state, attempts, due_at,
        status, response, error, finished_at)
-     SELECT w.seq, ${ID}, w.endpoint_seq, e.seq, e.id, e.event, w.created_at, ?3, ?4, ?5, ?6, ?7, ?8, ?9
-     FROM json_each(?1) j CROSS JOIN webhook_waiting w ON w.endpoint_seq = ?2 AND w.seq = j.value
-       CROSS JOIN events e ON e.seq = w.event_seq`,
+     SELECT w.seq, ${ID}, w.endpoint_seq, e.seq, e.id, e.event, w.created_at, ?4, ?5, ?6, ?7, ?8, ?9, ?10
+     FROM webhook_waiting w CROSS JOIN events e ON e.seq = w.event_seq
+     WHERE w.endpoint_seq = ?1 AND w.seq BETWEEN ?2 AND ?3`,
   ),
-  remove: client.prepare(
-    "DELETE FROM webhook_waiting WHERE endpoint_seq = ?2 AND seq IN (SELECT value FROM json_each(?1))",
-  ),
+  remove: client.prepare("DELETE FROM webhook_waiting WHERE endpoint_seq = ?1 AND seq BETWEEN ?2 AND ?3"),
   release: client.prepare("UPDATE webhook_waiting SET leased_until = NULL WHERE endpoint_seq = ?1 AND seq = ?2"),
   first: client.prepare<{ createdAt: number }, [number]>(
     `SELECT created_at AS createdAt FROM webhook_waiting
@@ -118,7 +116,7 @@ export function* dueWaiting(tx: Tx, endpointSeq: number, now: number): Generator
   }
 }
 
-/** Until `until` nobody else attempts those from `first` to `last` that are due at `now`: a range costs less than a list. */
+/** Until `until` nobody else attempts those from `first` to `last` that are due at `now`. */
 export const leaseWaiting = (
   tx: Tx,
   endpointSeq: number,
@@ -152,12 +150,26 @@ export function logWaiting(
   { state, dueAt, status, response, error, finishedAt }: Settled,
 ): void {
   const outcome = [state, attempts, dueAt, status, response, error, finishedAt] as const;
-  statements(tx).log.run(JSON.stringify(seqs), endpointSeq, ...outcome);
-  removeWaiting(tx, endpointSeq, seqs);
+  for (const [first, last] of runsOf(seqs)) {
+    statements(tx).log.run(endpointSeq, first, last, ...outcome);
+    statements(tx).remove.run(endpointSeq, first, last);
+  }
 }
 
-const removeWaiting = (tx: Tx, endpointSeq: number, seqs: readonly number[]): void =>
-  void statements(tx).remove.run(JSON.stringify(seqs), endpointSeq);
+function removeWaiting(tx: Tx, endpointSeq: number, seqs: readonly number[]): void {
+  for (const [first, last] of runsOf(seqs)) statements(tx).remove.run(endpointSeq, first, last);
+}
+
+/** Runs of numbers that follow each other, by their ends: a range costs less than a list. */
+function runsOf(seqs: readonly number[]): [first: number, last: number][] {
+  const runs: [number, number][] = [];
+  for (const seq of seqs.toSorted((a, b) => a - b)) {
+    const run = runs.at(-1);
+    if (run?.[1] === seq - 1) run[1] = seq;
+    else runs.push([seq, seq]);
+  }
+  return runs;
+}
 
 /** The first `count` that no attempt is under way of, up to the delivery `through`. */
 export const idleWaiting = (db: Db, endpointSeq: number, through: number, count: number): number[] =>

@@ -376,7 +376,7 @@ test("no query reads its way through a table, however long the log", () => {
       if (/limit \+\?$/.test(statement) && !/where/.test(statement)) continue;
       const count = Math.max(
         statement.split(/\?(?!\d)/).length - 1,
-        ...[...statement.matchAll(/\?(\d)/g)].map(([, n]) => Number(n)),
+        ...[...statement.matchAll(/\?(\d+)/g)].map(([, n]) => Number(n)),
         0,
       );
       const plan = store.db.$client
