@@ -6,7 +6,7 @@
  */
 import type { EventData, EventName } from "./outbox.ts";
 
-/** `createdAt`: epoch ms; `data`: JSON text. */
+/** `createdAt`: epoch ms; `data`: JSON text. The others are as they are in JSON. */
 export interface Envelope {
   eventId: string;
   event: string;
@@ -15,8 +15,7 @@ export interface Envelope {
 }
 
 export function envelope({ eventId, event, createdAt, data }: Envelope): string {
-  const head = JSON.stringify({ id: eventId, event, createdAt: new Date(createdAt).toISOString() });
-  return `${head.slice(0, -1)},"data":${data}}`;
+  return `{"id":"${eventId}","event":"${event}","createdAt":"${new Date(createdAt).toISOString()}","data":${data}}`;
 }
 
 /** Data such as a real event has; its ids name nothing. `now`: epoch ms. */

@@ -55,9 +55,6 @@ export interface RequestParts extends PlacesParts {
 
 const STOPPING = "this server is stopping";
 
-/** A buffer of its own for each request would cost a tenth more in all; only a larger one has it. */
-const ROOM_BYTES = 16 * 1_024;
-
 /** What is the same for every request to a place. */
 interface Terms {
   /** The header up to the value of Content-Length. */
@@ -100,8 +97,6 @@ export function openRequests(parts: RequestParts): Requests {
   const idle = createIdleConnections<Posting>(runtime);
   /** Of the request that began last. */
   let lastLimit: Limit | undefined;
-  /** Where one request after another is put together. */
-  let room = Buffer.allocUnsafeSlow(ROOM_BYTES);
   let closed = false;
 
   const openConnection = createConnector<Posting>({
@@ -124,16 +119,15 @@ export function openRequests(parts: RequestParts): Requests {
   /** To the address whose turn it is. */
   function sendNow(posting: Posting): void {
     const { place, addresses, turn, request } = posting;
-    const { port } = place.destination;
     const { head, tls, key: termsKey } = place.terms;
     const address = addresses[turn] ?? "";
     const key = address + termsKey;
     try {
-      const bytes = encode(head, request, room);
       const kept = posting.takesNew ? undefined : idle.take(key);
       posting.isReused = kept !== undefined;
-      posting.connection = kept ?? openConnection(key, { address, port, tls });
-      if (!send(posting.connection, posting, bytes)) room = Buffer.allocUnsafeSlow(ROOM_BYTES);
+      posting.connection = kept ?? openConnection(key, { address, port: place.destination.port, tls });
+      const header = `${head}${Buffer.byteLength(request.body)}\r\n${request.fields}\r\n`;
+      send(posting.connection, posting, header, request.body);
     } catch (error) {
       settle(posting, failureBy(error as Error));
     }
@@ -238,15 +232,4 @@ function termsOf({ protocol, host, port, authority, path }: Destination, authori
       `POST ${path} HTTP/1.1\r\nHost: ${authority}\r\nConnection: keep-alive\r\nUser-Agent: Mailroom\r\n` +
       "Accept: */*\r\nAccept-Encoding: identity\r\nContent-Length: ",
   };
-}
-
-/** Head and body in one, so that one packet carries both if they are small; in `room`, if it is large enough. */
-function encode(head: string, { fields, body }: WebhookRequest, room: Buffer): Buffer {
-  const length = Buffer.byteLength(body);
-  const text = `${head}${length}\r\n${fields}\r\n`;
-  const size = text.length + length;
-  const bytes = size > room.length ? Buffer.allocUnsafe(size) : room.subarray(0, size);
-  bytes.write(text, "latin1");
-  bytes.write(body, text.length);
-  return bytes;
 }
