@@ -1,11 +1,11 @@
 /**
  * Connections to one address each, for one webhook request after another: each is written, and its answer read. Who uses
  * them is told of the end of each request once, and of the end of a connection. Of Bun's sockets, which cost less than
- * node's, which are made of them; but one that is dropped before it is connected is closed only once it is.
+ * node's, which are made of them; but connecting cannot be called off: what is dropped meanwhile is closed after it.
  *
  * Invariants: nothing is written before the other side has shown a certificate for the name; once it has said anything
- * that was not asked for, or something went wrong, the connection is closed; while no request is under way it keeps no
- * process alive.
+ * that was not asked for, or something went wrong, the connection is closed, whether it reads on or not; once connected,
+ * it keeps no process alive while no request is under way.
  */
 import type { Socket, TLSOptions } from "bun";
 import { codeOf } from "../places.ts";
@@ -95,7 +95,6 @@ export function createConnector<Exchange>({ onEnd, onGone }: Watcher<Exchange>) 
       if (code === undefined) throw error;
       end(connection, code);
     },
-    connectError: ({ data: connection }, error) => end(connection, codeOf(error) ?? ""),
   };
 
   return (key: string, { address, port, tls }: Peer): Connection<Exchange> => {
@@ -105,8 +104,8 @@ export function createConnector<Exchange>({ onEnd, onGone }: Watcher<Exchange>) 
     };
     const place = { hostname: address, port, ...(tls && { tls }) };
     const connected = Bun.connect<Connection<Exchange>>({ ...place, data: connection, socket: handlers });
-    // connectError says it.
-    connected.catch(() => {});
+    // connectError would say it at once, too early, when it is known at once.
+    connected.catch((error) => end(connection, codeOf(error) ?? ""));
     return connection;
   };
 }
@@ -152,6 +151,10 @@ export function drop(connection: Connection<unknown>): void {
 }
 
 function close(connection: Connection<unknown>): void {
+  const { socket, unsent } = connection;
   connection.isClosed = true;
-  connection.socket?.close();
+  connection.unsent = undefined;
+  // Over TLS Bun would first write on, to a receiver that may never read it.
+  if (unsent) socket?.terminate();
+  else socket?.close();
 }

@@ -221,9 +221,8 @@ export function openRequests(parts: RequestParts): Requests {
 /** `authorities`: as of the runtime. */
 function termsOf({ protocol, host, port, authority, path }: Destination, authorities?: readonly string[]): Terms {
   const isTls = protocol === "https:";
-  // Options without any value are none to Bun, and no TLS.
-  const tls: TLSOptions = { rejectUnauthorized: true };
-  if (!isIP(host)) tls.serverName = host;
+  // The server is told of a name, and never of an address (RFC 6066 §3).
+  const tls: TLSOptions = { rejectUnauthorized: true, serverName: isIP(host) ? "" : host };
   if (authorities) tls.ca = [...authorities];
   return {
     tls: isTls ? tls : undefined,

@@ -701,6 +701,19 @@ describe("connections", () => {
     expect(await post(`http://six.example:${receiver.port}/`, { attempt: 2 })).toMatchObject({ ok: true });
   });
 
+  test("that cannot even be tried fail at once, and the next address is tried", async () => {
+    const receiver = await receive(ok);
+    const records = { "hook.example": { a: ["255.255.255.255", "127.0.0.1"] } };
+    const { post } = setUp(records, { allow: () => ["0.0.0.0/0", "fe80::/10"] });
+    for (const attempt of [1, 2]) {
+      expect(await post(`http://hook.example:${receiver.port}/`, { attempt })).toMatchObject({ ok: true });
+    }
+    expect(receiver.requests).toHaveLength(2);
+    for (const host of ["255.255.255.255", "[fe80::1]"]) {
+      expect(await post(`http://${host}:${receiver.port}/`)).toMatchObject({ ok: false, ms: 0 });
+    }
+  });
+
   test("are not tried again elsewhere once a request is sent", async () => {
     const [first, second] = await receiveOnBoth([(socket) => socket.resetAndDestroy(), "127.0.0.1"], [ok, "127.0.0.2"]);
     const { post } = setUp({ "both.example": { a: ["127.0.0.1", "127.0.0.2"] } });
@@ -751,6 +764,50 @@ describe("over https", () => {
     const { post } = setUp(records, { runtime: fakeRuntime({ dns: zone(records), authorities: [pair.cert] }) });
     expect(await post(`https://127.0.0.1:${receiver.port}/`)).toMatchObject({ ok: true });
     expect(await post(`https://hook.example:${receiver.port}/`)).toMatchObject({ ok: false });
+  });
+
+  test("the server is told a name, and never an address", async () => {
+    for (const [host, told] of [
+      ["hook.example", "hook.example"],
+      ["127.0.0.1", false],
+    ] as const) {
+      const pair = await certificate(host);
+      const names: unknown[] = [];
+      const server = createTlsServer(pair, (socket) => {
+        names.push(socket.servername);
+        socket.on("data", () => ok(socket, 1));
+      });
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+      closers.push(() => server.close());
+      const { port } = server.address() as { port: number };
+      const { post } = setUp(records, { runtime: fakeRuntime({ dns: zone(records), authorities: [pair.cert] }) });
+      expect(await post(`https://${host}:${port}/`)).toMatchObject({ ok: true });
+      expect(names).toEqual([told]);
+    }
+  });
+
+  test("a server that has answered and reads no more keeps no connection", async () => {
+    const pair = await certificate("hook.example");
+    let [made, open] = [0, 0];
+    const server = createTlsServer(pair, (socket) => {
+      made++;
+      open++;
+      socket.on("error", () => {});
+      socket.on("close", () => open--);
+      socket.once("data", () => {
+        socket.pause();
+        socket.write("HTTP/1.1 413 Large\r\nContent-Length: 0\r\n\r\n");
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    closers.push(() => server.close());
+    const { port } = server.address() as { port: number };
+    const { post } = setUp(records, { runtime: fakeRuntime({ dns: zone(records), authorities: [pair.cert] }) });
+    const body = "x".repeat(30_000_000);
+    for (const nth of [1, 2]) {
+      expect(await post(`https://hook.example:${port}/`, { body })).toMatchObject({ status: 413 });
+      await until(() => made === nth && open === 0);
+    }
   });
 
   test("who nobody vouches for gets nothing", async () => {
