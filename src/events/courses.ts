@@ -283,7 +283,9 @@ export function createCourses(parts: CoursesParts): Courses {
       lane.since = runtime.now();
       course.served++;
       course.aheadSize -= body.length;
-      const outcome = await attempt(next);
+      const number = delivery.attempts + 1;
+      const outcome = await attempt(next, number);
+      report(next, number, outcome);
       course.ended.push({ delivery, outcome });
       if (!outcome.ok) course.failed = true;
       proceed(course);
@@ -308,16 +310,16 @@ export function createCourses(parts: CoursesParts): Courses {
     return true;
   }
 
-  async function attempt({ delivery, endpoint, body, sign }: Claimed): Promise<RequestOutcome> {
+  function attempt({ delivery, endpoint, body, sign }: Claimed, number: number): Promise<RequestOutcome> {
     const { eventId, event } = delivery;
-    const number = delivery.attempts + 1;
     const fields = sign({ eventId, event, body, number, now: runtime.now() });
-    const outcome = await requests.post({ url: endpoint.url, fields, body, timeoutMs: timeoutMs(), attempt: number });
-    const { ok, status, error, ms } = outcome;
+    return requests.post({ url: endpoint.url, fields, body, timeoutMs: timeoutMs(), attempt: number });
+  }
+
+  function report({ delivery, endpoint }: Claimed, number: number, { ok, status, error, ms }: RequestOutcome): void {
     parts.meters?.countWebhook(ok, ms);
-    const named = { delivery: delivery.id, endpoint: endpoint.id, event, attempt: number };
-    log.info("webhook attempt", { ...named, ok, status, error, ms });
-    return outcome;
+    const { id, event } = delivery;
+    log.info("webhook attempt", { delivery: id, endpoint: endpoint.id, event, attempt: number, ok, status, error, ms });
   }
 
   async function stop(graceMs: number): Promise<void> {
