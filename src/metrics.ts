@@ -49,8 +49,7 @@ function byLabels<V>(make: () => V): { of(labels: Labels): V; all(): Iterable<{ 
   const kept = new Map<string, { labels: Labels; value: V }>();
   return {
     of(labels) {
-      let key = "";
-      for (const label in labels) key += `${labels[label]}\0`;
+      const key = Object.values(labels).join("\0");
       let entry = kept.get(key);
       if (entry === undefined) {
         entry = { labels, value: make() };

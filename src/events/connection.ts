@@ -113,14 +113,15 @@ export function createConnector<Exchange>({ onEnd, onGone }: Watcher<Exchange>) 
 /** Where one request after another is put together: a buffer for each would cost a tenth more in all. */
 const room = Buffer.allocUnsafeSlow(16 * 1_024);
 
-/** Sends a request, whose header is of single bytes; none is under way. */
+/** Sends a request, whose header is of single bytes, and its body of `length`; none is under way. */
 export function send<Exchange>(
   connection: Connection<Exchange>,
   exchange: Exchange,
   header: string,
   body: string,
+  length: number,
 ): void {
-  const size = header.length + Buffer.byteLength(body);
+  const size = header.length + length;
   // Head and body in one, so that one packet carries both if they are small.
   const bytes = size > room.length ? Buffer.allocUnsafe(size) : room;
   bytes.write(header, "latin1");

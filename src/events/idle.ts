@@ -40,10 +40,8 @@ export function createIdleConnections<Exchange>(runtime: Pick<Runtime, "setTimer
 
   return {
     take(key) {
-      for (let i = idle.length - 1; i >= 0; i--) {
-        if (idle[i]?.key === key) return idle.splice(i, 1)[0];
-      }
-      return undefined;
+      const i = idle.findLastIndex((connection) => connection.key === key);
+      return i < 0 ? undefined : idle.splice(i, 1)[0];
     },
     keep(connection) {
       connection.idleSince = round;

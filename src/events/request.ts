@@ -126,8 +126,8 @@ export function openRequests(parts: RequestParts): Requests {
       const kept = posting.takesNew ? undefined : idle.take(key);
       posting.isReused = kept !== undefined;
       posting.connection = kept ?? openConnection(key, { address, port: place.destination.port, tls });
-      const header = `${head}${Buffer.byteLength(request.body)}\r\n${request.fields}\r\n`;
-      send(posting.connection, posting, header, request.body);
+      const length = Buffer.byteLength(request.body);
+      send(posting.connection, posting, `${head}${length}\r\n${request.fields}\r\n`, request.body, length);
     } catch (error) {
       settle(posting, failureBy(error as Error));
     }
