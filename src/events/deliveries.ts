@@ -14,7 +14,7 @@
  */
 import { and, asc, eq, gte, lte, type SQL, sql } from "drizzle-orm";
 import { prepared } from "../store/prepared.ts";
-import { webhookDeliveries, webhookEndpoints } from "../store/schema.ts";
+import { webhookDeliveries, webhookEndpoints, type webhookLog } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
 import type { Endpoint } from "./endpoints.ts";
 import { envelope } from "./payload.ts";
@@ -23,16 +23,16 @@ import {
   drawNumbers,
   dueWaiting,
   firstDueWaiting,
-  leasedWaiting,
   leaseWaiting,
   logWaiting,
   putWaiting,
+  releaseAllWaiting,
   releaseWaiting,
   type Settled,
   type Waiting,
 } from "./waiting.ts";
 
-export type Delivery = typeof webhookDeliveries.$inferSelect;
+export type Delivery = typeof webhookLog.$inferSelect;
 
 /** What an attempt at a delivery, and what becomes of it, depends on. */
 export type Attemptable = Pick<
@@ -55,14 +55,22 @@ export interface Claimed {
   leasedUntil: number;
 }
 
-/** Most rows that one transaction fans out, fails or deletes: it stays well under 50 ms. */
+/** As in webhook_log and webhook_pending: an event goes to an endpoint once. */
+const deliveryIdOf = (eventId: string, endpointSeq: number): string => `whd_${eventId.slice(4)}_${endpointSeq}`;
+
+/** What the id of a delivery is made of; undefined of one whose id is its own. */
+export function partsOfDeliveryId(id: string): { eventId: string; endpointSeq: number } | undefined {
+  const [, event, endpoint] = /^whd_(\w+)_(\d+)$/.exec(id) ?? [];
+  return event === undefined ? undefined : { eventId: `evt_${event}`, endpointSeq: Number(endpoint) };
+}
+
+/** Most rows that one transaction fails or deletes: it stays well under 50 ms. */
 export const PORTION = 1_000;
 const ENDPOINTS_PAGE = 16;
 /** Characters of bodies beyond which one claim takes no more: whoever writes to thousands makes large ones. */
 export const LARGEST_CLAIM = 1_000_000;
 
 const param = (name: string): SQL => sql`${sql.placeholder(name)}`;
-const bySeq = eq(webhookDeliveries.seq, sql.placeholder("seq"));
 const ofEndpoint = eq(webhookDeliveries.endpointSeq, sql.placeholder("endpointSeq"));
 /** Written out: SQLite uses a partial index only where the query says its condition literally. */
 export const isDue = sql`${webhookDeliveries.dueAt} IS NOT NULL`;
@@ -102,7 +110,7 @@ const claiming = prepared((db) => ({
   due: db.$client.prepare<LoggedRow, [number, number]>(
     `SELECT d.seq, d.id, d.endpoint_seq AS endpointSeq, d.event_seq AS eventSeq, d.event_id AS eventId, d.event, d.sample,
        d.state, d.attempts, d.finished_at AS finishedAt, e.created_at AS createdAt, e.data
-     FROM webhook_deliveries d LEFT JOIN events e ON e.seq = d.event_seq
+     FROM webhook_log d LEFT JOIN events e ON e.seq = d.event_seq
      WHERE d.endpoint_seq = ?1 AND d.due_at IS NOT NULL AND d.due_at <= ?2
      ORDER BY d.due_at, d.seq`,
   ),
@@ -131,11 +139,9 @@ const claiming = prepared((db) => ({
       ),
     )
     .prepare(),
-  release: db
-    .update(webhookDeliveries)
-    .set({ leased: false, dueAt: param("now") })
-    .where(and(bySeq, eq(webhookDeliveries.leased, true)))
-    .prepare(),
+  release: db.$client.prepare(
+    "UPDATE webhook_deliveries SET leased = 0, due_at = ?2 WHERE seq IN (SELECT value FROM json_each(?1)) AND leased = 1",
+  ),
   sweepAgain: db
     .update(webhookEndpoints)
     .set({ sweeping: true })
@@ -219,14 +225,14 @@ function* dueDeliveries(tx: Tx, endpointSeq: number, now: number) {
     yield { delivery, body: sample ?? envelope({ ...row, createdAt: createdAt ?? 0, data: data ?? "{}" }) };
   }
   for (const row of dueWaiting(tx, endpointSeq, now)) {
-    yield { delivery: firstAttemptOf(row), body: envelope(row) };
+    yield { delivery: firstAttemptOf(endpointSeq, row), body: envelope(row) };
   }
 }
 
 /** The delivery outlives its body. */
-const firstAttemptOf = ({ seq, id, endpointSeq, eventSeq, eventId, event }: Waiting): Attemptable => ({
+const firstAttemptOf = (endpointSeq: number, { seq, eventSeq, eventId, event }: Waiting): Attemptable => ({
   seq,
-  id,
+  id: deliveryIdOf(eventId, endpointSeq),
   endpointSeq,
   eventSeq,
   eventId,
@@ -279,29 +285,37 @@ export function settle(tx: Tx, endpointSeq: number, deliveries: readonly Attempt
 /** The endpoint as it is now; undefined when its row is gone. */
 export const endpointAt = (db: Db, seq: number): Endpoint | undefined => claiming(db).endpoint.get({ seq });
 
-/**
- * Gives leases back, due at `now` (epoch ms), without an attempt counted. Of what was waiting when its endpoint was
- * disabled the sweep, which passes over leases, may be over: it has to come again.
- */
+/** Gives leases back, due at `now` (epoch ms), without an attempt counted. */
 export function release(tx: Tx, deliveries: readonly Pick<Delivery, "seq" | "endpointSeq">[], now: number): undefined {
-  for (const { seq, endpointSeq } of deliveries) {
-    claiming(tx).release.run({ seq, now });
-    releaseWaiting(tx, endpointSeq, seq);
-    claiming(tx).sweepAgain.run({ endpointSeq, seq });
-    bringForward(tx, endpointSeq, now);
+  for (const [endpointSeq, group] of Map.groupBy(deliveries, (delivery) => delivery.endpointSeq)) {
+    const seqs = group.map(({ seq }) => seq);
+    claiming(tx).release.run(JSON.stringify(seqs), now);
+    releaseWaiting(tx, endpointSeq, seqs);
+    returnTo(tx, endpointSeq, Math.min(...seqs), now);
   }
 }
 
 /**
- * The same for every lease; returns how many. At start they belong to a process that has ended. Reads all that waits.
+ * Some of the endpoint's, from `first` on, are due again at `now` (epoch ms). Of what was waiting when it was disabled the
+ * sweep, which passes over leases, may be over: it has to come again.
  */
+function returnTo(tx: Tx, endpointSeq: number, first: number, now: number): void {
+  claiming(tx).sweepAgain.run({ endpointSeq, seq: first });
+  bringForward(tx, endpointSeq, now);
+}
+
+/** The same for every lease; returns how many. At start they belong to a process that has ended. */
 export function releaseLeases(tx: Tx, now: number): number {
   const logged = tx
     .select()
     .from(webhookDeliveries)
     .where(and(isDue, sql`${webhookDeliveries.leased} = 1`))
     .all();
-  const leased = [...logged, ...leasedWaiting(tx)];
-  release(tx, leased, now);
-  return leased.length;
+  release(tx, logged, now);
+  let count = logged.length;
+  for (const { endpointSeq, seq, length } of releaseAllWaiting(tx)) {
+    returnTo(tx, endpointSeq, seq, now);
+    count += length;
+  }
+  return count;
 }

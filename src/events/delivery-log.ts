@@ -6,9 +6,24 @@ import { and, asc, desc, eq, gt, lt, lte, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { AppError } from "../errors.ts";
 import { prepared } from "../store/prepared.ts";
-import { type DeliveryState, events, webhookDeliveries, webhookEndpoints, webhookPending } from "../store/schema.ts";
+import {
+  type DeliveryState,
+  events,
+  webhookDeliveries,
+  webhookEndpoints,
+  webhookLog,
+  webhookPending,
+} from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
-import { bringForward, correctDue, type Delivery, endpointAt, isDue, PORTION } from "./deliveries.ts";
+import {
+  bringForward,
+  correctDue,
+  type Delivery,
+  endpointAt,
+  isDue,
+  PORTION,
+  partsOfDeliveryId,
+} from "./deliveries.ts";
 import type { Endpoint } from "./endpoints.ts";
 import { cursorOf } from "./fan-out.ts";
 import { firstWaitedFor, idleWaiting, logWaiting, releaseWaiting, removeFirstWaiting } from "./waiting.ts";
@@ -37,20 +52,33 @@ export function resend(tx: Tx, id: string, now: number, workspaceId?: string): D
   }
   bringForward(tx, delivery.endpointSeq, now);
   tx.update(webhookDeliveries).set({ dueAt: now, leased: false }).where(eq(webhookDeliveries.seq, delivery.seq)).run();
-  releaseWaiting(tx, delivery.endpointSeq, delivery.seq);
+  releaseWaiting(tx, delivery.endpointSeq, [delivery.seq]);
   return { ...delivery, dueAt: now, leased: false };
 }
 
 /** @throws AppError not_found */
 function deliveryOf(db: Db, id: string, workspaceId?: string): Delivery {
-  const logged = db.select().from(webhookDeliveries).where(eq(webhookDeliveries.id, id)).get();
-  // Ids of what waits have no index: all of it is read, which is asked for seldom and by people.
-  const delivery = logged ?? db.select().from(webhookPending).where(eq(webhookPending.id, id)).get();
+  const delivery = findDelivery(db, id);
   const endpoint = delivery && endpointAt(db, delivery.endpointSeq);
   const isReached = workspaceId === undefined || endpoint?.workspaceId === workspaceId;
   if (!endpoint || !isReached || endpoint.state === "removed")
     throw new AppError("not_found", `there is no webhook delivery ${id}`);
   return delivery;
+}
+
+function findDelivery(db: Db, id: string): Delivery | undefined {
+  const own = db.select().from(webhookDeliveries).where(eq(webhookDeliveries.id, id)).get();
+  if (own) return db.select().from(webhookLog).where(eq(webhookLog.seq, own.seq)).get();
+  const parts = partsOfDeliveryId(id);
+  if (!parts) return undefined;
+  const eventSeq = sql`(SELECT seq FROM events WHERE id = ${parts.eventId})`;
+  const find = (log: typeof webhookLog | typeof webhookPending) =>
+    db
+      .select()
+      .from(log)
+      .where(and(eq(log.eventSeq, eventSeq), eq(log.endpointSeq, parts.endpointSeq)))
+      .get();
+  return find(webhookLog) ?? find(webhookPending);
 }
 
 /** The log of an endpoint, newest first; `limit` at most, or all of it. */
@@ -59,16 +87,22 @@ export function listDeliveries(
   { seq }: Endpoint,
   { state, limit = -1 }: { state?: DeliveryState; limit?: number },
 ): Delivery[] {
-  const isWanted = (log: typeof webhookDeliveries | typeof webhookPending) =>
-    and(eq(log.endpointSeq, seq), state === undefined ? undefined : sql`+${eq(log.state, state)}`);
-  return db
+  const logged = db
     .select()
-    .from(webhookDeliveries)
-    .where(isWanted(webhookDeliveries))
-    .unionAll(db.select().from(webhookPending).where(isWanted(webhookPending)))
-    .orderBy(desc(webhookDeliveries.seq))
+    .from(webhookLog)
+    .where(and(eq(webhookLog.endpointSeq, seq), state === undefined ? undefined : sql`+${eq(webhookLog.state, state)}`))
+    .orderBy(desc(webhookLog.seq))
     .limit(limit)
     .all();
+  if (state !== undefined && state !== "pending") return logged;
+  const waiting = db
+    .select()
+    .from(webhookPending)
+    .where(eq(webhookPending.endpointSeq, seq))
+    .orderBy(sql`run DESC`, desc(webhookPending.eventSeq))
+    .limit(limit)
+    .all();
+  return [...logged, ...waiting].sort((a, b) => b.seq - a.seq).slice(0, limit < 0 ? undefined : limit);
 }
 
 /** Why a delivery failed that was waiting when its endpoint was disabled. */

@@ -1,10 +1,12 @@
 /**
- * Deliveries whose first attempt has not ended: a narrow row each, so that fanning out a backlog and claiming it write
- * little. The only writer of webhook_waiting.
+ * Deliveries whose first attempt has not ended: a row for each run of them, with numbers and events that follow each
+ * other, so that fanning out a backlog and claiming it write little. The only writer of webhook_waiting.
  *
- * Invariants: a delivery is a row of webhook_waiting or of webhook_deliveries, never of both, and keeps its number; an
- * endpoint's are in the order of their events. One whose event is gone is nobody's to attempt, and goes when its turn
- * comes.
+ *   ─ 41 ───────────────── 56 ─       ─ 41 ─ 48 ─   ─ 49 ── 52 ─   ─ 53 ─ 56 ─
+ *     what waits since then    ──►      leased         recorded       leased      a run is cut where a part goes its own way
+ *
+ * Invariants: a delivery is of a run or a row of webhook_deliveries, never both, and keeps its number; an endpoint's are in
+ * the order of their events. One whose event is gone is nobody's to attempt, and goes when its turn comes.
  */
 import { prepared } from "../store/prepared.ts";
 import type { DeliveryState } from "../store/schema.ts";
@@ -13,8 +15,6 @@ import type { Db, Tx } from "../store/store.ts";
 /** One that is due, with its event. */
 export interface Waiting {
   seq: number;
-  id: string;
-  endpointSeq: number;
   eventSeq: number;
   eventId: string;
   event: string;
@@ -35,13 +35,17 @@ export interface Settled {
   finishedAt: number | null;
 }
 
-/** Of those whose event is gone, how many one look passes over: it stays short. */
+/** Of runs whose events are gone, how many one look passes over: it stays short. */
 const MOST_GONE = 1_000;
 
 type Row = { [name in keyof Waiting]: name extends "eventId" ? string | null : Waiting[name] };
 
-/** As in webhook_pending: an event goes to an endpoint once. */
-const ID = "'whd_' || substr(e.id, 5) || '_' || w.endpoint_seq";
+/** By their ends. */
+type Range = readonly [first: number, last: number];
+
+/** Of one of a run. */
+const SEQ = "w.seq + e.seq - w.event_seq";
+const EVENTS_OF_RUN = "e.seq BETWEEN w.event_seq AND w.event_seq + w.length - 1";
 
 // As text: drizzle's part is half of what a row costs.
 const statements = prepared(({ $client: client }) => ({
@@ -49,29 +53,40 @@ const statements = prepared(({ $client: client }) => ({
     "UPDATE sqlite_sequence SET seq = seq + ?1 WHERE name = 'webhook_deliveries' RETURNING seq AS last",
   ),
   insert: client.prepare(
-    `INSERT INTO webhook_waiting (endpoint_seq, seq, event_seq, created_at)
-     SELECT ?2, ?3 + key + 1, value, ?4 FROM json_each(?1)`,
+    "INSERT INTO webhook_waiting (endpoint_seq, seq, event_seq, length, created_at) VALUES (?1, ?2, ?3, ?4, ?5)",
   ),
   due: client.prepare<Row, [number, number]>(
-    `SELECT w.seq, ${ID} AS id, w.endpoint_seq AS endpointSeq, w.event_seq AS eventSeq, e.id AS eventId, e.event,
-       e.created_at AS createdAt, e.data
-     FROM webhook_waiting w LEFT JOIN events e ON e.seq = w.event_seq
+    `SELECT coalesce(${SEQ}, w.seq) AS seq, e.seq AS eventSeq, e.id AS eventId, e.event, e.created_at AS createdAt, e.data
+     FROM webhook_waiting w LEFT JOIN events e ON ${EVENTS_OF_RUN}
      WHERE w.endpoint_seq = ?1 AND (w.leased_until IS NULL OR w.leased_until <= ?2)
-     ORDER BY w.seq`,
+     ORDER BY w.seq, e.seq`,
+  ),
+  /** Of the run that a number is of and does not begin, what follows from there. */
+  copyRest: client.prepare(
+    `INSERT INTO webhook_waiting (endpoint_seq, seq, event_seq, length, created_at, leased_until)
+     SELECT endpoint_seq, ?2, event_seq + ?2 - seq, length + seq - ?2, created_at, leased_until
+     FROM (SELECT * FROM webhook_waiting WHERE endpoint_seq = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT 1)
+     WHERE seq + length > ?2`,
+  ),
+  shorten: client.prepare(
+    `UPDATE webhook_waiting SET length = ?2 - seq
+     WHERE endpoint_seq = ?1 AND seq = (SELECT max(seq) FROM webhook_waiting WHERE endpoint_seq = ?1 AND seq < ?2)`,
   ),
   lease: client.prepare(
     `UPDATE webhook_waiting SET leased_until = ?4
      WHERE endpoint_seq = ?1 AND seq BETWEEN ?2 AND ?3 AND (leased_until IS NULL OR leased_until <= ?5)`,
   ),
   log: client.prepare(
-    `INSERT INTO webhook_deliveries (seq, id, endpoint_seq, event_seq, event_id, event, created_at, state, attempts, due_at,
-       status, response, error, finished_at)
-     SELECT w.seq, ${ID}, w.endpoint_seq, e.seq, e.id, e.event, w.created_at, ?4, ?5, ?6, ?7, ?8, ?9, ?10
-     FROM webhook_waiting w CROSS JOIN events e ON e.seq = w.event_seq
+    `INSERT INTO webhook_deliveries (seq, endpoint_seq, event_seq, created_at, state, attempts, due_at, status, response,
+       error, finished_at)
+     SELECT ${SEQ}, w.endpoint_seq, e.seq, w.created_at, ?4, ?5, ?6, ?7, ?8, ?9, ?10
+     FROM webhook_waiting w CROSS JOIN events e ON ${EVENTS_OF_RUN}
      WHERE w.endpoint_seq = ?1 AND w.seq BETWEEN ?2 AND ?3`,
   ),
   remove: client.prepare("DELETE FROM webhook_waiting WHERE endpoint_seq = ?1 AND seq BETWEEN ?2 AND ?3"),
-  release: client.prepare("UPDATE webhook_waiting SET leased_until = NULL WHERE endpoint_seq = ?1 AND seq = ?2"),
+  release: client.prepare(
+    "UPDATE webhook_waiting SET leased_until = NULL WHERE endpoint_seq = ?1 AND seq BETWEEN ?2 AND ?3",
+  ),
   first: client.prepare<{ createdAt: number }, [number]>(
     `SELECT created_at AS createdAt FROM webhook_waiting
      WHERE endpoint_seq = ?1 AND leased_until IS NULL ORDER BY seq LIMIT 1`,
@@ -79,8 +94,8 @@ const statements = prepared(({ $client: client }) => ({
   firstLease: client.prepare<{ dueAt: number | null }, [number]>(
     "SELECT min(leased_until) AS dueAt FROM webhook_waiting WHERE endpoint_seq = ?1",
   ),
-  idle: client.prepare<{ seq: number }, [number, number, number]>(
-    "SELECT seq FROM webhook_waiting WHERE endpoint_seq = ?1 AND seq <= ?2 AND leased_until IS NULL ORDER BY seq LIMIT ?3",
+  idle: client.prepare<{ seq: number; length: number }, [number, number]>(
+    `SELECT seq, length FROM webhook_waiting WHERE endpoint_seq = ?1 AND seq <= ?2 AND leased_until IS NULL ORDER BY seq`,
   ),
   removeFirst: client.prepare<{ seq: number }, [number, number]>(
     `DELETE FROM webhook_waiting WHERE endpoint_seq = ?1 AND seq IN
@@ -99,12 +114,19 @@ export function drawNumbers(tx: Tx, count: number): number {
   return drawn.last - count;
 }
 
-/** Of these events (events.seq) for one endpoint, at `now` (epoch ms). */
-export const putWaiting = (tx: Tx, endpointSeq: number, events: readonly number[], now: number): void =>
-  void statements(tx).insert.run(JSON.stringify(events), endpointSeq, drawNumbers(tx, events.length), now);
+/** Of these events (events.seq, ascending) for one endpoint, at `now` (epoch ms). */
+export function putWaiting(tx: Tx, endpointSeq: number, events: readonly number[], now: number): void {
+  let seq = drawNumbers(tx, events.length) + 1;
+  for (const [first, last] of runsOf(events)) {
+    const length = last - first + 1;
+    statements(tx).insert.run(endpointSeq, seq, first, length, now);
+    seq += length;
+  }
+}
 
 /** The endpoint's that are due at `now` (epoch ms), the first first; read as they are asked for. */
 export function* dueWaiting(tx: Tx, endpointSeq: number, now: number): Generator<Waiting> {
+  /** The runs that nothing is left of, by their first numbers. */
   const gone: number[] = [];
   try {
     for (const row of statements(tx).due.iterate(endpointSeq, now)) {
@@ -112,28 +134,30 @@ export function* dueWaiting(tx: Tx, endpointSeq: number, now: number): Generator
       else if (gone.push(row.seq) === MOST_GONE) break;
     }
   } finally {
-    if (gone.length > 0) removeWaiting(tx, endpointSeq, gone);
+    for (const seq of gone) statements(tx).remove.run(endpointSeq, seq, seq);
   }
 }
 
-/** Until `until` nobody else attempts those from `first` to `last` that are due at `now`. */
-export const leaseWaiting = (
-  tx: Tx,
-  endpointSeq: number,
-  [first, last]: [number, number],
-  until: number,
-  now: number,
-) => void statements(tx).lease.run(endpointSeq, first, last, until, now);
+/** Until `until` nobody else attempts those of the range that are due at `now`. Epoch ms. */
+export function leaseWaiting(tx: Tx, endpointSeq: number, range: Range, until: number, now: number): void {
+  cutOut(tx, endpointSeq, range);
+  statements(tx).lease.run(endpointSeq, ...range, until, now);
+}
 
 /** Gives leases back, without an attempt counted. */
-export const releaseWaiting = (tx: Tx, endpointSeq: number, seq: number): void =>
-  void statements(tx).release.run(endpointSeq, seq);
+export function releaseWaiting(tx: Tx, endpointSeq: number, seqs: readonly number[]): void {
+  for (const range of runsOf(seqs)) {
+    cutOut(tx, endpointSeq, range);
+    statements(tx).release.run(endpointSeq, ...range);
+  }
+}
 
-/** All that are leased. Reads all that waits. */
-export const leasedWaiting = ({ $client: client }: Db): { endpointSeq: number; seq: number }[] =>
+/** Gives all leases back; returns the runs that had one, by their first numbers. Reads all runs. */
+export const releaseAllWaiting = ({ $client: client }: Tx): { endpointSeq: number; seq: number; length: number }[] =>
   client
-    .query<{ endpointSeq: number; seq: number }, []>(
-      "SELECT endpoint_seq AS endpointSeq, seq FROM webhook_waiting WHERE leased_until IS NOT NULL",
+    .query<{ endpointSeq: number; seq: number; length: number }, []>(
+      `UPDATE webhook_waiting SET leased_until = NULL WHERE leased_until IS NOT NULL
+       RETURNING endpoint_seq AS endpointSeq, seq, length`,
     )
     .all();
 
@@ -150,34 +174,43 @@ export function logWaiting(
   { state, dueAt, status, response, error, finishedAt }: Settled,
 ): void {
   const outcome = [state, attempts, dueAt, status, response, error, finishedAt] as const;
-  for (const [first, last] of runsOf(seqs)) {
-    statements(tx).log.run(endpointSeq, first, last, ...outcome);
-    statements(tx).remove.run(endpointSeq, first, last);
+  for (const range of runsOf(seqs)) {
+    cutOut(tx, endpointSeq, range);
+    statements(tx).log.run(endpointSeq, ...range, ...outcome);
+    statements(tx).remove.run(endpointSeq, ...range);
   }
 }
 
-function removeWaiting(tx: Tx, endpointSeq: number, seqs: readonly number[]): void {
-  for (const [first, last] of runsOf(seqs)) statements(tx).remove.run(endpointSeq, first, last);
+/** Makes what is waiting of the range runs of its own. */
+function cutOut(tx: Tx, endpointSeq: number, [first, last]: Range): void {
+  for (const at of [first, last + 1]) {
+    const { changes } = statements(tx).copyRest.run(endpointSeq, at);
+    if (changes > 0) statements(tx).shorten.run(endpointSeq, at);
+  }
 }
 
-/** Runs of numbers that follow each other, by their ends: a range costs less than a list. */
-function runsOf(seqs: readonly number[]): [first: number, last: number][] {
+/** Runs of numbers that follow each other. */
+function runsOf(numbers: readonly number[]): Range[] {
   const runs: [number, number][] = [];
-  for (const seq of seqs.toSorted((a, b) => a - b)) {
+  for (const number of numbers.toSorted((a, b) => a - b)) {
     const run = runs.at(-1);
-    if (run?.[1] === seq - 1) run[1] = seq;
-    else runs.push([seq, seq]);
+    if (run?.[1] === number - 1) run[1] = number;
+    else runs.push([number, number]);
   }
   return runs;
 }
 
-/** The first `count` that no attempt is under way of, up to the delivery `through`. */
-export const idleWaiting = (db: Db, endpointSeq: number, through: number, count: number): number[] =>
-  statements(db)
-    .idle.all(endpointSeq, through, count)
-    .map(({ seq }) => seq);
+/** The first `count` that no attempt is under way of, of what was fanned out until the delivery `through` was made. */
+export function idleWaiting(db: Db, endpointSeq: number, through: number, count: number): number[] {
+  const seqs: number[] = [];
+  for (const { seq, length } of statements(db).idle.iterate(endpointSeq, through)) {
+    for (let i = 0; i < length && seqs.length < count; i++) seqs.push(seq + i);
+    if (seqs.length === count) break;
+  }
+  return seqs;
+}
 
-/** Deletes the first `count` of the endpoint's; returns how many there were. */
+/** Deletes the first `count` runs of the endpoint's; returns how many there were. */
 export const removeFirstWaiting = (tx: Tx, endpointSeq: number, count: number): number =>
   statements(tx).removeFirst.all(endpointSeq, count).length;
 

@@ -42,7 +42,7 @@ const statements = prepared(({ $client: client }) => ({
   ),
   due: client.prepare<{ dueAt: number | null }, []>("SELECT min(due_at) AS dueAt FROM queue_domains"),
   webhooks: client.prepare<{ count: number }, []>(
-    `SELECT (SELECT count(*) FROM webhook_waiting) +
+    `SELECT (SELECT coalesce(sum(length), 0) FROM webhook_waiting) +
        (SELECT count(*) FROM webhook_deliveries WHERE due_at IS NOT NULL) AS count`,
   ),
   endpoints: client.prepare<{ state: string; count: number }, []>(

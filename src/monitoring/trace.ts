@@ -18,8 +18,8 @@ import {
   outboundMessages,
   threads,
   users,
-  webhookDeliveries,
   webhookEndpoints,
+  webhookLog,
   webhookPending,
 } from "../store/schema.ts";
 import type { Db } from "../store/store.ts";
@@ -157,7 +157,7 @@ function outboundSteps(db: Db, message: OutboundMessage): Step[] {
 }
 
 /** An event's deliveries, for `log` as rows of which they are kept. */
-const deliveriesOf = (db: Db, log: typeof webhookDeliveries | typeof webhookPending, eventSeq: number) =>
+const deliveriesOf = (db: Db, log: typeof webhookLog | typeof webhookPending, eventSeq: number) =>
   db
     .select({
       deliveryId: log.id,
@@ -186,7 +186,7 @@ function eventSteps(db: Db, emailIds: readonly string[]): Step[] {
     .all();
   return told.flatMap(({ seq, id: eventId, at, event, emailId }): Step[] => [
     { at, step: "event", emailId, eventId, event },
-    ...[...deliveriesOf(db, webhookDeliveries, seq), ...deliveriesOf(db, webhookPending, seq)].map(
+    ...[...deliveriesOf(db, webhookLog, seq), ...deliveriesOf(db, webhookPending, seq)].map(
       ({ createdAt, finishedAt, dueAt, ...delivery }): Step => {
         const nextAttemptAt = dueAt === null ? undefined : new Date(dueAt).toISOString();
         return { at: finishedAt ?? createdAt, step: "webhook", eventId, event, ...delivery, nextAttemptAt };

@@ -18,6 +18,8 @@ import discarded from "./migrations/0013_discarded.sql" with { type: "text" };
 import search from "./migrations/0014_search.sql" with { type: "text" };
 import searchLayout from "./migrations/0015_search_layout.sql" with { type: "text" };
 import webhookWaiting from "./migrations/0016_webhook_waiting.sql" with { type: "text" };
+import webhookRuns from "./migrations/0017_webhook_runs.sql" with { type: "text" };
+import webhookLog from "./migrations/0018_webhook_log.sql" with { type: "text" };
 
 export const MIGRATIONS: readonly string[] = [
   mail,
@@ -36,4 +38,6 @@ export const MIGRATIONS: readonly string[] = [
   search,
   searchLayout,
   webhookWaiting,
+  webhookRuns,
+  webhookLog,
 ];

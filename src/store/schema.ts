@@ -37,7 +37,17 @@
  * people, domains and mailboxes settings/.
  */
 import { sql } from "drizzle-orm";
-import { blob, index, integer, primaryKey, real, sqliteTable, sqliteView, text } from "drizzle-orm/sqlite-core";
+import {
+  blob,
+  index,
+  integer,
+  primaryKey,
+  real,
+  sqliteTable,
+  sqliteView,
+  text,
+  uniqueIndex,
+} from "drizzle-orm/sqlite-core";
 import type { EmailAddress } from "../message/address.ts";
 
 /** SPF, DKIM and DMARC verdicts of an inbound message (spec: Message.auth). */
@@ -766,16 +776,12 @@ export const webhookEndpoints = sqliteTable(
 export const DELIVERY_STATES = ["pending", "retrying", "delivered", "failed"] as const;
 export type DeliveryState = (typeof DELIVERY_STATES)[number];
 
+/** What befalls a delivery. */
 const deliveryColumns = () => ({
   seq: integer("seq").primaryKey({ autoIncrement: true }),
-  id: text("id").notNull().unique(),
   endpointSeq: integer("endpoint_seq").notNull(),
   /** Null for a test. */
   eventSeq: integer("event_seq"),
-  eventId: text("event_id").notNull(),
-  event: text("event").notNull(),
-  /** Of a test: the body. */
-  sample: text("sample"),
   /** `delivered` once it was; a replay that fails does not undo it. */
   state: text("state", { enum: DELIVERY_STATES }).notNull(),
   /** Attempts that have ended, replays too. */
@@ -795,32 +801,62 @@ const deliveryColumns = () => ({
   finishedAt: integer("finished_at"),
 });
 
-/** One event on its way to one endpoint, once an attempt has ended; afterwards the log of it. Tests from the beginning. */
-export const webhookDeliveries = sqliteTable("webhook_deliveries", deliveryColumns(), (table) => [
-  index("webhook_deliveries_by_endpoint").on(table.endpointSeq, table.seq),
-  index("webhook_deliveries_due").on(table.endpointSeq, table.dueAt).where(sql`due_at IS NOT NULL`),
-  index("webhook_deliveries_finished").on(table.finishedAt).where(sql`finished_at IS NOT NULL`),
-  index("webhook_deliveries_by_event").on(table.eventSeq).where(sql`event_seq IS NOT NULL`),
-]);
+/** A delivery with all that tells of it. */
+const wholeDeliveryColumns = () => ({
+  ...deliveryColumns(),
+  id: text("id").notNull(),
+  eventId: text("event_id").notNull(),
+  event: text("event").notNull(),
+  /** Of a test: the body. */
+  sample: text("sample"),
+});
 
-/** One event on its way to one endpoint, until the first attempt has ended. No foreign key to its event. */
+/** One event on its way to one endpoint, once an attempt has ended; afterwards the log of it. Tests from the beginning. */
+export const webhookDeliveries = sqliteTable(
+  "webhook_deliveries",
+  {
+    ...deliveryColumns(),
+    /** Of a test, and from before ids were made of the event's and the endpoint's. */
+    id: text("id"),
+    /** Of a test, as event and sample. */
+    eventId: text("event_id"),
+    event: text("event"),
+    /** The body. */
+    sample: text("sample"),
+  },
+  (table) => [
+    uniqueIndex("webhook_deliveries_by_id").on(table.id).where(sql`id IS NOT NULL`),
+    index("webhook_deliveries_by_endpoint").on(table.endpointSeq, table.seq),
+    index("webhook_deliveries_due").on(table.endpointSeq, table.dueAt).where(sql`due_at IS NOT NULL`),
+    index("webhook_deliveries_finished").on(table.finishedAt).where(sql`finished_at IS NOT NULL`),
+    index("webhook_deliveries_by_event").on(table.eventSeq).where(sql`event_seq IS NOT NULL`),
+  ],
+);
+
+/** The rows of webhook_deliveries, whole. */
+export const webhookLog = sqliteView("webhook_log", wholeDeliveryColumns()).existing();
+
+/** A run of events on their way to one endpoint, until the first attempts have ended. No foreign key to the events. */
 export const webhookWaiting = sqliteTable(
   "webhook_waiting",
   {
     endpointSeq: integer("endpoint_seq").notNull(),
-    /** webhook_deliveries.seq, which it keeps. */
+    /** The first delivery's webhook_deliveries.seq, which it keeps; those of the others follow. */
     seq: integer("seq").notNull(),
+    /** The first delivery's; those of the others follow. */
     eventSeq: integer("event_seq").notNull(),
-    /** It is due since. */
+    /** They are due since. */
     createdAt: integer("created_at").notNull(),
-    /** While an attempt is under way, or about to be. */
+    /** While attempts are under way, or about to be. */
     leasedUntil: integer("leased_until"),
+    /** How many deliveries. */
+    length: integer("length").notNull().default(1),
   },
   (table) => [primaryKey({ columns: [table.endpointSeq, table.seq] })],
 );
 
-/** What waits, as rows of webhook_deliveries. */
-export const webhookPending = sqliteView("webhook_pending", deliveryColumns()).existing();
+/** What waits, as rows of webhook_log. Also `run`: by it and event_seq it is read in the order of seq. */
+export const webhookPending = sqliteView("webhook_pending", wholeDeliveryColumns()).existing();
 
 /** How far the events have been fanned out to the endpoints. One row, with id 1. */
 export const webhookCursor = sqliteTable("webhook_cursor", {

@@ -11,7 +11,7 @@ export function takeBackToSchema14(file: string): void {
   const sqlite = new Database(file);
   sqlite.exec(`
     DROP TRIGGER messages_leave_index; DROP TABLE message_index; DROP TABLE search_backlog;
-    DROP VIEW webhook_pending; DROP TABLE webhook_waiting;
+    DROP VIEW webhook_log; DROP VIEW webhook_pending; DROP TABLE webhook_waiting;
     ${INDEX.exec(first)?.[0]} ${TRIGGER.exec(first)?.[0]}
     INSERT INTO message_index (rowid, scope, subject, body, sender, recipients, files)
       SELECT seq, 'x', 'x', 'word', 'x', 'x', 'x' FROM messages;

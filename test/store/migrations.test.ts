@@ -7,6 +7,9 @@ import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { is } from "drizzle-orm";
 import { SQLiteTable } from "drizzle-orm/sqlite-core";
+import { putDeliveries } from "../../src/events/deliveries.ts";
+import { listDeliveries, resend } from "../../src/events/delivery-log.ts";
+import { requireEndpoint } from "../../src/events/endpoints.ts";
 import { claimFolder } from "../../src/store/claim.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { MIGRATIONS } from "../../src/store/migrations.ts";
@@ -63,7 +66,11 @@ describe.each(MIGRATIONS.map((_, index) => index + 1))("from schema %i", (versio
     expect(schemaOf($client)).toEqual(fresh);
     expect($client.query("PRAGMA integrity_check").all()).toEqual([{ integrity_check: "ok" }]);
     expect($client.query("PRAGMA foreign_key_check").all()).toEqual([]);
-    const after = rowsOf($client);
+    // What a delivery has from its event is read there.
+    const after: Record<string, unknown[]> = {
+      ...rowsOf($client),
+      webhook_deliveries: $client.query("SELECT * FROM webhook_log").all(),
+    };
     for (const [table, rows] of Object.entries(before)) {
       // Its words are told by no SQL: see the backlog.
       if (table === "message_index") continue;
@@ -107,6 +114,44 @@ test("what was learned of senders before spoofed ones were told apart is about t
 test("a webhook made after an upgrade is not told of what happened before it", () => {
   const folder = folderOf(2);
   expect(open(folder).db.select().from(schema.webhookCursor).all()).toEqual([{ id: 1, eventSeq: 1 }]);
+});
+
+test("deliveries from before their ids were made of the event's keep their ids, and what waits its place and number", () => {
+  const folder = folderOf(16, (sqlite) => {
+    sqlite.exec(`
+      INSERT INTO workspaces (id, name, created_at) VALUES ('wsp_1', 'One', 1);
+      INSERT INTO webhook_endpoints (id, workspace_id, url, events, secret, state, created_at, pace, after_event)
+        VALUES ('whk_1', 'wsp_1', 'https://a.example/', '["message.inbound"]', 'whsec_', 'active', 1, 'proven', 0);
+      INSERT INTO events (id, workspace_id, event, created_at, data)
+        SELECT 'evt_' || value, 'wsp_1', 'message.inbound', 1, '{}' FROM json_each('["a","b","c","d"]');
+      INSERT INTO webhook_deliveries (seq, id, endpoint_seq, event_seq, event_id, event, sample, state, created_at) VALUES
+        (1, 'whd_old', 1, 1, 'evt_a', 'message.inbound', NULL, 'delivered', 1),
+        (2, 'whd_b_1', 1, 2, 'evt_b', 'message.inbound', NULL, 'delivered', 1),
+        (3, 'whd_test', 1, NULL, 'evt_t', 'message.bounced', '{}', 'failed', 1);
+      INSERT INTO webhook_waiting VALUES (1, 8, 3, 1, NULL), (1, 9, 4, 1, 5);
+      UPDATE sqlite_sequence SET seq = 9 WHERE name = 'webhook_deliveries'`);
+  });
+  const store = open(folder);
+  const endpoint = requireEndpoint(store.db, "whk_1");
+  expect(
+    listDeliveries(store.db, endpoint, {}).map(({ seq, id, eventId, event, state }) => [
+      seq,
+      id,
+      eventId,
+      event,
+      state,
+    ]),
+  ).toEqual([
+    [9, "whd_d_1", "evt_d", "message.inbound", "pending"],
+    [8, "whd_c_1", "evt_c", "message.inbound", "pending"],
+    [3, "whd_test", "evt_t", "message.bounced", "failed"],
+    [2, "whd_b_1", "evt_b", "message.inbound", "delivered"],
+    [1, "whd_old", "evt_a", "message.inbound", "delivered"],
+  ]);
+  for (const id of ["whd_d_1", "whd_c_1", "whd_test", "whd_b_1", "whd_old"])
+    expect(store.transact((tx) => resend(tx, id, 10)).id).toBe(id);
+  store.transact((tx) => putDeliveries(tx, 1, [4], 10));
+  expect(store.db.$client.query("SELECT max(seq) FROM webhook_waiting").values()).toEqual([[10]]);
 });
 
 describe("a migration that fails", () => {

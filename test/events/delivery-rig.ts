@@ -1,0 +1,52 @@
+/** Endpoints of one workspace, events and their deliveries, on a real store. */
+import { claim, endpointsByDue } from "../../src/events/deliveries.ts";
+import { listDeliveries } from "../../src/events/delivery-log.ts";
+import { putEndpoint, requireEndpoint } from "../../src/events/endpoints.ts";
+import { fanOut } from "../../src/events/fan-out.ts";
+import { EVENT_NAMES, type EventName, emit } from "../../src/events/outbox.ts";
+import { sampleOf } from "../../src/events/payload.ts";
+import { type DeliveryState, webhookLog, webhookPending } from "../../src/store/schema.ts";
+import { START } from "../harness/runtime.ts";
+import { createWorld } from "../mailbox/world.ts";
+
+export const LEASE = START + 60_000;
+export const OK = { ok: true, status: 200, response: "ok", ms: 1 };
+export const TERMS = { now: START, retrySeconds: [60], disableAfter: 15, timeoutMs: 10_000 };
+
+/** `wanted`: what the endpoints, `whk_1` and so on, are told of. Events are `evt_1` and so on. */
+export function openDeliveries(endpoints = 2, wanted: readonly EventName[] = EVENT_NAMES) {
+  const { store, workspace } = createWorld();
+  const workspaceId = workspace("W", "example.test");
+  store.transact((tx) => {
+    for (let i = 1; i <= endpoints; i++) {
+      const url = `https://example.com/${i}`;
+      putEndpoint(tx, { id: `whk_${i}`, workspaceId, url, events: wanted, secret: "whsec_", now: START });
+    }
+  });
+  let [made, tests] = [0, 0];
+  return {
+    store,
+    workspaceId,
+    newId: () => `whd_${++tests}`,
+    happen(count = 1, ...kinds: EventName[]) {
+      store.transact((tx) => {
+        for (let i = 0; i < count; i++) {
+          const event = kinds[i % kinds.length] ?? "message.outbound";
+          emit(tx, { id: `evt_${++made}`, workspaceId, event, now: START, data: sampleOf(event, START) as never });
+        }
+      });
+    },
+    fan: (now = START) => store.transact((tx) => ({ reached: fanOut(tx, now) })).reached,
+    claim: (seq: number, count: number, now = START, until = LEASE) =>
+      store.transact((tx) => claim(tx, seq, count, now, until)).claimed,
+    log: (id: string, state?: DeliveryState) =>
+      listDeliveries(store.db, requireEndpoint(store.db, id), state === undefined ? {} : { state }),
+    due: (upTo = START) => [...endpointsByDue(store.db, upTo)].map(({ seq }) => seq),
+    rows: () =>
+      [...store.db.select().from(webhookLog).all(), ...store.db.select().from(webhookPending).all()].sort(
+        (a, b) => a.seq - b.seq,
+      ),
+    /** Rows that stand for what waits. */
+    runs: () => Number(store.db.$client.query("SELECT count(*) FROM webhook_waiting").values()[0]?.[0]),
+  };
+}
