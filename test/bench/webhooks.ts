@@ -12,7 +12,9 @@ import { ADDRESS, cpuMs, median, newPlace, print, residentMB } from "./figures.t
 const DELIVERIES = 20_000;
 /** As many before those that are measured, on either side: what has run for a while is compared, not how soon it is compiled. */
 const WARM_UP = DELIVERIES;
-/** As many as one endpoint gets (events/webhooks.ts). */
+/** Of both sides in turn: each alone differs by a third from one second to the next on a shared machine. */
+const ROUNDS = 7;
+/** As many as one endpoint gets (events/courses.ts). */
 const CONCURRENCY = 8;
 const DEAD = 50;
 const MAILS = 200;
@@ -108,7 +110,7 @@ async function throughput(sink: Sink): Promise<void> {
   const rates: number[] = [];
   const cpu: number[] = [];
   const floors: Awaited<ReturnType<typeof fetchRate>>[] = [];
-  for (let i = 0; i < 3; i++) {
+  for (let i = 0; i < ROUNDS; i++) {
     const server = await serve(place);
     await sink.reset();
     putEvents(place, WARM_UP);
