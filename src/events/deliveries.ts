@@ -25,6 +25,7 @@ import {
   firstDueWaiting,
   leaseWaiting,
   logWaiting,
+  type Outcome,
   putWaiting,
   releaseAllWaiting,
   releaseWaiting,
@@ -60,12 +61,10 @@ const deliveryIdOf = (eventId: string, endpointSeq: number): string => `whd_${ev
 
 /** What the id of a delivery is made of; undefined of one whose id is its own. */
 export function partsOfDeliveryId(id: string): { eventId: string; endpointSeq: number } | undefined {
-  const [, event, endpoint] = /^whd_(\w+)_(\d+)$/.exec(id) ?? [];
+  const [, event, endpoint] = /^whd_(\w+)_([1-9]\d*)$/.exec(id) ?? [];
   return event === undefined ? undefined : { eventId: `evt_${event}`, endpointSeq: Number(endpoint) };
 }
 
-/** Most rows that one transaction fails or deletes: it stays well under 50 ms. */
-export const PORTION = 1_000;
 const ENDPOINTS_PAGE = 16;
 /** Characters of bodies beyond which one claim takes no more: whoever writes to thousands makes large ones. */
 export const LARGEST_CLAIM = 1_000_000;
@@ -76,7 +75,9 @@ const ofEndpoint = eq(webhookDeliveries.endpointSeq, sql.placeholder("endpointSe
 export const isDue = sql`${webhookDeliveries.dueAt} IS NOT NULL`;
 const endpointIsDue = sql`${webhookEndpoints.dueAt} IS NOT NULL`;
 
-interface LoggedRow extends Omit<Attemptable, "waiting"> {
+interface LoggedRow extends Omit<Attemptable, "id" | "waiting"> {
+  /** Its own. */
+  id: string | null;
   sample: string | null;
   /** Of the event, if it is not a test. */
   createdAt: number | null;
@@ -108,9 +109,10 @@ const claiming = prepared((db) => ({
     .where(eq(webhookEndpoints.seq, sql.placeholder("seq")))
     .prepare(),
   due: db.$client.prepare<LoggedRow, [number, number]>(
-    `SELECT d.seq, d.id, d.endpoint_seq AS endpointSeq, d.event_seq AS eventSeq, d.event_id AS eventId, d.event, d.sample,
-       d.state, d.attempts, d.finished_at AS finishedAt, e.created_at AS createdAt, e.data
-     FROM webhook_log d LEFT JOIN events e ON e.seq = d.event_seq
+    `SELECT d.seq, d.id, d.endpoint_seq AS endpointSeq, d.event_seq AS eventSeq, coalesce(d.event_id, e.id) AS eventId,
+       coalesce(d.event, e.event) AS event, d.sample, d.state, d.attempts, d.finished_at AS finishedAt,
+       e.created_at AS createdAt, e.data
+     FROM webhook_deliveries d LEFT JOIN events e ON e.seq = d.event_seq
      WHERE d.endpoint_seq = ?1 AND d.due_at IS NOT NULL AND d.due_at <= ?2
      ORDER BY d.due_at, d.seq`,
   ),
@@ -203,12 +205,21 @@ export function claim(tx: Tx, endpointSeq: number, count: number, now: number, l
   const claimed: Claimed[] = [];
   const sign = createSigning(endpoint);
   let [size, more] = [0, false];
-  for (const { delivery, body } of dueDeliveries(tx, endpointSeq, now)) {
+  const take = (delivery: Attemptable, body: string): boolean => {
     size += body.length;
     const isLarge = size > LARGEST_CLAIM;
     if (claimed.length === 0 || !isLarge) claimed.push({ delivery, endpoint, body, sign, leasedUntil: leaseUntil });
     more = isLarge || claimed.length >= count;
-    if (more) break;
+    return !more;
+  };
+  // Read as they are asked for.
+  for (const { id, sample, createdAt, data, ...row } of claiming(tx).due.iterate(endpointSeq, now)) {
+    const delivery = { ...row, id: id ?? deliveryIdOf(row.eventId, endpointSeq), waiting: false };
+    if (!take(delivery, sample ?? envelope({ ...row, createdAt: createdAt ?? 0, data: data ?? "{}" }))) break;
+  }
+  if (!more) {
+    for (const row of dueWaiting(tx, endpointSeq, now))
+      if (!take(firstAttemptOf(endpointSeq, row), envelope(row))) break;
   }
   const [waiting, logged] = parted(claimed.map(({ delivery }) => delivery));
   if (logged.length > 0) claiming(tx).lease.run(JSON.stringify(logged), leaseUntil);
@@ -216,17 +227,6 @@ export function claim(tx: Tx, endpointSeq: number, count: number, now: number, l
   if (first !== undefined && last !== undefined) leaseWaiting(tx, endpointSeq, [first, last], leaseUntil, now);
   correctDue(tx, endpointSeq);
   return { claimed, more };
-}
-
-/** The endpoint's that are due at `now` (epoch ms), with what to send; read as they are asked for. */
-function* dueDeliveries(tx: Tx, endpointSeq: number, now: number) {
-  for (const { sample, createdAt, data, ...row } of claiming(tx).due.iterate(endpointSeq, now)) {
-    const delivery: Attemptable = { ...row, waiting: false };
-    yield { delivery, body: sample ?? envelope({ ...row, createdAt: createdAt ?? 0, data: data ?? "{}" }) };
-  }
-  for (const row of dueWaiting(tx, endpointSeq, now)) {
-    yield { delivery: firstAttemptOf(endpointSeq, row), body: envelope(row) };
-  }
 }
 
 /** The delivery outlives its body. */
@@ -271,15 +271,25 @@ function earliestOf(db: Db, endpointSeq: number): number | null {
 export const bringForward = (tx: Tx, endpointSeq: number, dueAt: number): void =>
   void claiming(tx).bringForward.run({ seq: endpointSeq, dueAt });
 
-/** Ends the leases of deliveries of one endpoint that came to the same. Of what is gone meanwhile nothing is recorded. */
-export function settle(tx: Tx, endpointSeq: number, deliveries: readonly Attemptable[], settled: Settled): void {
-  const { state, dueAt, status, response, error, finishedAt } = settled;
-  const [waiting, logged] = parted(deliveries);
-  if (waiting.length > 0) logWaiting(tx, endpointSeq, waiting, 1, settled);
-  if (logged.length > 0) {
-    claiming(tx).settle.run(JSON.stringify(logged), state, dueAt, status, response, error, finishedAt);
+/** Deliveries that came to the same. */
+export interface Alike {
+  deliveries: readonly Attemptable[];
+  settled: Settled;
+}
+
+/** Ends the leases of deliveries of one endpoint. Of what is gone meanwhile nothing is recorded. */
+export function settle(tx: Tx, endpointSeq: number, outcomes: readonly Alike[]): void {
+  const first: Outcome[] = [];
+  for (const { deliveries, settled } of outcomes) {
+    const { state, dueAt, status, response, error, finishedAt } = settled;
+    const [waiting, logged] = parted(deliveries);
+    if (waiting.length > 0) first.push({ seqs: waiting, attempts: 1, settled });
+    if (logged.length > 0) {
+      claiming(tx).settle.run(JSON.stringify(logged), state, dueAt, status, response, error, finishedAt);
+    }
+    if (dueAt !== null) bringForward(tx, endpointSeq, dueAt);
   }
-  if (dueAt !== null) bringForward(tx, endpointSeq, dueAt);
+  logWaiting(tx, endpointSeq, first);
 }
 
 /** The endpoint as it is now; undefined when its row is gone. */
@@ -313,9 +323,10 @@ export function releaseLeases(tx: Tx, now: number): number {
     .all();
   release(tx, logged, now);
   let count = logged.length;
-  for (const { endpointSeq, seq, length } of releaseAllWaiting(tx)) {
-    returnTo(tx, endpointSeq, seq, now);
-    count += length;
+  for (const [endpointSeq, runs] of Map.groupBy(releaseAllWaiting(tx), (run) => run.endpointSeq)) {
+    const first = runs.reduce((least, { seq }) => Math.min(least, seq), Number.POSITIVE_INFINITY);
+    returnTo(tx, endpointSeq, first, now);
+    for (const { length } of runs) count += length;
   }
   return count;
 }

@@ -26,7 +26,7 @@ export interface NewEndpoint {
   now: number;
 }
 
-/** Each event of a workspace makes a row for each of them: no more than this in one workspace. */
+/** Each event of a workspace makes a delivery for each of them: no more than this in one workspace. */
 const MOST_ENDPOINTS = 100;
 
 const isThere = ne(webhookEndpoints.state, "removed");

@@ -10,7 +10,9 @@ import type { Db, Tx } from "../store/store.ts";
 import { putDeliveries } from "./deliveries.ts";
 
 /** Most events that one transaction reads, and most deliveries that it makes of them: it stays well under 50 ms. */
-const PORTION = 4_000;
+const PORTION = 2_000;
+/** Most workspaces and endpoints that it looks at, which cost more than an event. */
+const MOST_READERS = 1_000;
 
 interface EventRow {
   seq: number;
@@ -55,10 +57,15 @@ export function fanOut(tx: Tx, now: number): Set<number> {
   const made = new Map<number, number[]>();
   const wanting = new Map<string, ReturnType<ReturnType<typeof fanning>["endpoints"]["all"]>>();
   const after = cursorOf(tx);
-  let [last, count] = [after, 0];
+  let [last, count, readers] = [after, 0, 0];
   for (const { seq, workspaceId, event } of fanning(tx).events.all(after, PORTION)) {
-    const endpoints = wanting.get(workspaceId) ?? fanning(tx).endpoints.all({ workspaceId });
-    wanting.set(workspaceId, endpoints);
+    let endpoints = wanting.get(workspaceId);
+    if (!endpoints) {
+      if (readers >= MOST_READERS) break;
+      endpoints = fanning(tx).endpoints.all({ workspaceId });
+      readers += 1 + endpoints.length;
+      wanting.set(workspaceId, endpoints);
+    }
     if (count > 0 && count + endpoints.length > PORTION) break;
     for (const endpoint of endpoints) {
       if (seq <= endpoint.afterEvent || !endpoint.events.includes(event)) continue;

@@ -103,22 +103,19 @@ export function recordAttempts(
   let endpoint = endpointAt(tx, endpointSeq);
   if (!endpoint) return { pace: "failing", off: true };
   let { exhausted, pace } = endpoint;
-  let alike: { deliveries: Attemptable[]; settled: Settled } | undefined;
+  const outcomes: { deliveries: Attemptable[]; settled: Settled }[] = [];
   for (const { delivery, outcome } of attempts) {
     const { settled, counts } = fateOf(delivery, endpoint, outcome, terms);
-    if (alike && isSame(alike.settled, settled)) {
-      alike.deliveries.push(delivery);
-    } else {
-      if (alike) settle(tx, endpointSeq, alike.deliveries, alike.settled);
-      alike = { deliveries: [delivery], settled };
-    }
+    const before = outcomes.at(-1);
+    if (before && isSame(before.settled, settled)) before.deliveries.push(delivery);
+    else outcomes.push({ deliveries: [delivery], settled });
     if (!outcome.refused) pace = paceOf(outcome, pace, timeoutMs);
     if (!isTest(delivery) && (counts || outcome.ok)) exhausted = counts ? exhausted + 1 : 0;
     if (counts && exhausted >= terms.disableAfter && setDisabled(tx, endpoint, terms.now, true)) {
       endpoint = endpointAt(tx, endpointSeq) ?? endpoint;
     }
   }
-  if (alike) settle(tx, endpointSeq, alike.deliveries, alike.settled);
+  settle(tx, endpointSeq, outcomes);
   if (exhausted !== endpoint.exhausted || pace !== endpoint.pace) setRecord(tx, endpoint, { exhausted, pace });
   return { pace, off: endpoint.state !== "active" };
 }

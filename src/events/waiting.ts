@@ -40,6 +40,17 @@ const MOST_GONE = 1_000;
 
 type Row = { [name in keyof Waiting]: name extends "eventId" ? string | null : Waiting[name] };
 
+/** Deliveries whose numbers and events follow each other. Times are epoch ms. */
+interface Run {
+  /** The first number. */
+  seq: number;
+  /** The first event. */
+  eventSeq: number;
+  length: number;
+  createdAt: number;
+  leasedUntil: number | null;
+}
+
 /** By their ends. */
 type Range = readonly [first: number, last: number];
 
@@ -47,13 +58,18 @@ type Range = readonly [first: number, last: number];
 const SEQ = "w.seq + e.seq - w.event_seq";
 const EVENTS_OF_RUN = "e.seq BETWEEN w.event_seq AND w.event_seq + w.length - 1";
 
+/** Of the endpoint `?1`, where the last run begins that begins no later than there. */
+const runAt = (seq: string): string =>
+  `(SELECT coalesce(max(seq), ${seq}) FROM webhook_waiting WHERE endpoint_seq = ?1 AND seq <= ${seq})`;
+
 // As text: drizzle's part is half of what a row costs.
 const statements = prepared(({ $client: client }) => ({
   draw: client.prepare<{ last: number }, [number]>(
     "UPDATE sqlite_sequence SET seq = seq + ?1 WHERE name = 'webhook_deliveries' RETURNING seq AS last",
   ),
   insert: client.prepare(
-    "INSERT INTO webhook_waiting (endpoint_seq, seq, event_seq, length, created_at) VALUES (?1, ?2, ?3, ?4, ?5)",
+    `INSERT INTO webhook_waiting (endpoint_seq, seq, event_seq, length, created_at, leased_until)
+     SELECT ?1, value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json_each(?2)`,
   ),
   due: client.prepare<Row, [number, number]>(
     `SELECT coalesce(${SEQ}, w.seq) AS seq, e.seq AS eventSeq, e.id AS eventId, e.event, e.created_at AS createdAt, e.data
@@ -61,31 +77,28 @@ const statements = prepared(({ $client: client }) => ({
      WHERE w.endpoint_seq = ?1 AND (w.leased_until IS NULL OR w.leased_until <= ?2)
      ORDER BY w.seq, e.seq`,
   ),
-  /** Of the run that a number is of and does not begin, what follows from there. */
-  copyRest: client.prepare(
-    `INSERT INTO webhook_waiting (endpoint_seq, seq, event_seq, length, created_at, leased_until)
-     SELECT endpoint_seq, ?2, event_seq + ?2 - seq, length + seq - ?2, created_at, leased_until
-     FROM (SELECT * FROM webhook_waiting WHERE endpoint_seq = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT 1)
-     WHERE seq + length > ?2`,
-  ),
-  shorten: client.prepare(
-    `UPDATE webhook_waiting SET length = ?2 - seq
-     WHERE endpoint_seq = ?1 AND seq = (SELECT max(seq) FROM webhook_waiting WHERE endpoint_seq = ?1 AND seq < ?2)`,
-  ),
-  lease: client.prepare(
-    `UPDATE webhook_waiting SET leased_until = ?4
-     WHERE endpoint_seq = ?1 AND seq BETWEEN ?2 AND ?3 AND (leased_until IS NULL OR leased_until <= ?5)`,
+  overlapping: client.prepare<Run, [number, number, number]>(
+    `SELECT seq, event_seq AS eventSeq, length, created_at AS createdAt, leased_until AS leasedUntil FROM webhook_waiting
+     WHERE endpoint_seq = ?1 AND seq <= ?3 AND seq >= ${runAt("?2")} ORDER BY seq`,
   ),
   log: client.prepare(
-    `INSERT INTO webhook_deliveries (seq, endpoint_seq, event_seq, created_at, state, attempts, due_at, status, response,
+    `WITH outcomes AS MATERIALIZED (
+       SELECT value ->> 0 AS first, value ->> 1 AS last, value ->> 2 AS attempts, value ->> 3 AS state, value ->> 4 AS due_at,
+         value ->> 5 AS status, value ->> 6 AS response, value ->> 7 AS error, value ->> 8 AS finished_at
+       FROM json_each(?2))
+     INSERT INTO webhook_deliveries (seq, endpoint_seq, event_seq, created_at, attempts, state, due_at, status, response,
        error, finished_at)
-     SELECT ${SEQ}, w.endpoint_seq, e.seq, w.created_at, ?4, ?5, ?6, ?7, ?8, ?9, ?10
-     FROM webhook_waiting w CROSS JOIN events e ON ${EVENTS_OF_RUN}
-     WHERE w.endpoint_seq = ?1 AND w.seq BETWEEN ?2 AND ?3`,
+     SELECT ${SEQ}, w.endpoint_seq, e.seq, w.created_at, o.attempts, o.state, o.due_at, o.status, o.response, o.error,
+       o.finished_at
+     FROM outcomes o CROSS JOIN webhook_waiting w CROSS JOIN events e
+       ON e.seq BETWEEN w.event_seq + max(o.first - w.seq, 0) AND w.event_seq + min(o.last - w.seq, w.length - 1)
+     WHERE w.endpoint_seq = ?1 AND w.seq <= o.last AND w.seq >= ${runAt("o.first")}
+     ON CONFLICT (seq) DO NOTHING`,
   ),
   remove: client.prepare("DELETE FROM webhook_waiting WHERE endpoint_seq = ?1 AND seq BETWEEN ?2 AND ?3"),
-  release: client.prepare(
-    "UPDATE webhook_waiting SET leased_until = NULL WHERE endpoint_seq = ?1 AND seq BETWEEN ?2 AND ?3",
+  removeGone: client.prepare(
+    `DELETE FROM webhook_waiting WHERE endpoint_seq = ?1 AND seq BETWEEN ?2 AND ?3 AND NOT EXISTS
+       (SELECT 1 FROM events e WHERE e.seq BETWEEN event_seq AND event_seq + length - 1)`,
   ),
   first: client.prepare<{ createdAt: number }, [number]>(
     `SELECT created_at AS createdAt FROM webhook_waiting
@@ -117,11 +130,19 @@ export function drawNumbers(tx: Tx, count: number): number {
 /** Of these events (events.seq, ascending) for one endpoint, at `now` (epoch ms). */
 export function putWaiting(tx: Tx, endpointSeq: number, events: readonly number[], now: number): void {
   let seq = drawNumbers(tx, events.length) + 1;
-  for (const [first, last] of runsOf(events)) {
-    const length = last - first + 1;
-    statements(tx).insert.run(endpointSeq, seq, first, length, now);
-    seq += length;
-  }
+  const runs = runsOf(events).map(([eventSeq, last]): Run => {
+    const run = { seq, eventSeq, length: last - eventSeq + 1, createdAt: now, leasedUntil: null };
+    seq += run.length;
+    return run;
+  });
+  insert(tx, endpointSeq, runs);
+}
+
+function insert(tx: Tx, endpointSeq: number, runs: readonly Run[]): void {
+  const rows = runs.map(({ seq, eventSeq, length, createdAt, leasedUntil }) => [
+    ...[seq, eventSeq, length, createdAt, leasedUntil],
+  ]);
+  statements(tx).insert.run(endpointSeq, JSON.stringify(rows));
 }
 
 /** The endpoint's that are due at `now` (epoch ms), the first first; read as they are asked for. */
@@ -139,18 +160,14 @@ export function* dueWaiting(tx: Tx, endpointSeq: number, now: number): Generator
 }
 
 /** Until `until` nobody else attempts those of the range that are due at `now`. Epoch ms. */
-export function leaseWaiting(tx: Tx, endpointSeq: number, range: Range, until: number, now: number): void {
-  cutOut(tx, endpointSeq, range);
-  statements(tx).lease.run(endpointSeq, ...range, until, now);
-}
+export const leaseWaiting = (tx: Tx, endpointSeq: number, range: Range, until: number, now: number): void =>
+  change(tx, endpointSeq, [range], (run) =>
+    run.leasedUntil === null || run.leasedUntil <= now ? { ...run, leasedUntil: until } : run,
+  );
 
 /** Gives leases back, without an attempt counted. */
-export function releaseWaiting(tx: Tx, endpointSeq: number, seqs: readonly number[]): void {
-  for (const range of runsOf(seqs)) {
-    cutOut(tx, endpointSeq, range);
-    statements(tx).release.run(endpointSeq, ...range);
-  }
-}
+export const releaseWaiting = (tx: Tx, endpointSeq: number, seqs: readonly number[]): void =>
+  change(tx, endpointSeq, runsOf(seqs), (run) => ({ ...run, leasedUntil: null }));
 
 /** Gives all leases back; returns the runs that had one, by their first numbers. Reads all runs. */
 export const releaseAllWaiting = ({ $client: client }: Tx): { endpointSeq: number; seq: number; length: number }[] =>
@@ -165,31 +182,54 @@ export const releaseAllWaiting = ({ $client: client }: Tx): { endpointSeq: numbe
 export const firstDueWaiting = (db: Db, endpointSeq: number): number | null =>
   statements(db).first.get(endpointSeq)?.createdAt ?? statements(db).firstLease.get(endpointSeq)?.dueAt ?? null;
 
-/** They become rows of webhook_deliveries, after so many attempts. Of what is gone meanwhile nothing is written. */
-export function logWaiting(
-  tx: Tx,
-  endpointSeq: number,
-  seqs: readonly number[],
-  attempts: number,
-  { state, dueAt, status, response, error, finishedAt }: Settled,
-): void {
-  const outcome = [state, attempts, dueAt, status, response, error, finishedAt] as const;
-  for (const range of runsOf(seqs)) {
-    cutOut(tx, endpointSeq, range);
-    statements(tx).log.run(endpointSeq, ...range, ...outcome);
-    statements(tx).remove.run(endpointSeq, ...range);
-  }
+/** Deliveries that came to the same, after so many attempts. */
+export interface Outcome {
+  seqs: readonly number[];
+  attempts: number;
+  settled: Settled;
 }
 
-/** Makes what is waiting of the range runs of its own. */
-function cutOut(tx: Tx, endpointSeq: number, [first, last]: Range): void {
-  for (const at of [first, last + 1]) {
-    const { changes } = statements(tx).copyRest.run(endpointSeq, at);
-    if (changes > 0) statements(tx).shorten.run(endpointSeq, at);
-  }
+/**
+ * They become rows of webhook_deliveries. Of what is gone meanwhile nothing is written; of one that is there twice, having
+ * been claimed again, what it came to first.
+ */
+export function logWaiting(tx: Tx, endpointSeq: number, outcomes: readonly Outcome[]): void {
+  const rows = outcomes.flatMap(({ seqs, attempts, settled }) => {
+    const { state, dueAt, status, response, error, finishedAt } = settled;
+    return runsOf(seqs).map((range) => [...range, attempts, state, dueAt, status, response, error, finishedAt]);
+  });
+  const ranges = runsOf(outcomes.flatMap(({ seqs }) => seqs));
+  const [first, last] = [ranges[0], ranges.at(-1)];
+  if (!first || !last) return;
+  statements(tx).log.run(endpointSeq, JSON.stringify(rows));
+  change(tx, endpointSeq, ranges, () => undefined);
+  statements(tx).removeGone.run(endpointSeq, first[0], last[1]);
 }
 
-/** Runs of numbers that follow each other. */
+/** What is waiting of the ranges, which ascend, is cut out of its runs and becomes what `become` says; or goes. */
+function change(tx: Tx, endpointSeq: number, ranges: readonly Range[], become: (part: Run) => Run | undefined): void {
+  const [from, to] = [ranges[0]?.[0] ?? 0, ranges.at(-1)?.[1] ?? 0];
+  const runs = statements(tx).overlapping.all(endpointSeq, from, to);
+  const parts: Run[] = [];
+  let next = 0;
+  for (const run of runs) {
+    const end = run.seq + run.length;
+    for (let seq = run.seq; seq < end; ) {
+      while ((ranges[next]?.[1] ?? end) < seq) next++;
+      const [first, last] = ranges[next] ?? [end, end];
+      const isWithin = first <= seq;
+      const until = Math.min(isWithin ? last + 1 : first, end);
+      const part = { ...run, seq, eventSeq: run.eventSeq + seq - run.seq, length: until - seq };
+      const changed = isWithin ? become(part) : part;
+      if (changed) parts.push(changed);
+      seq = until;
+    }
+  }
+  statements(tx).remove.run(endpointSeq, runs[0]?.seq ?? 0, runs.at(-1)?.seq ?? 0);
+  insert(tx, endpointSeq, parts);
+}
+
+/** Runs of numbers that follow each other, ascending. */
 function runsOf(numbers: readonly number[]): Range[] {
   const runs: [number, number][] = [];
   for (const number of numbers.toSorted((a, b) => a - b)) {
@@ -210,9 +250,9 @@ export function idleWaiting(db: Db, endpointSeq: number, through: number, count:
   return seqs;
 }
 
-/** Deletes the first `count` runs of the endpoint's; returns how many there were. */
-export const removeFirstWaiting = (tx: Tx, endpointSeq: number, count: number): number =>
-  statements(tx).removeFirst.all(endpointSeq, count).length;
+/** Deletes the endpoint's first `runs`; returns how many there were. */
+export const removeFirstWaiting = (tx: Tx, endpointSeq: number, runs: number): number =>
+  statements(tx).removeFirst.all(endpointSeq, runs).length;
 
 /** Of the events that something waits for, the first (events.seq); null when nothing does. */
 export const firstWaitedFor = (db: Db): number | null => statements(db).firstEvent.get()?.seq ?? null;

@@ -726,7 +726,7 @@ export const suppressions = sqliteTable(
 );
 
 export const ENDPOINT_STATES = ["active", "disabled", "removed"] as const;
-/** What an endpoint's answers have been like lately: how many attempts it may have at once (events/lanes.ts). */
+/** What an endpoint's answers have been like lately: how many attempts it may have at once (events/courses.ts). */
 export const PACES = ["unproven", "proven", "slow", "failing"] as const;
 export type Pace = (typeof PACES)[number];
 

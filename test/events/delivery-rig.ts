@@ -5,18 +5,26 @@ import { putEndpoint, requireEndpoint } from "../../src/events/endpoints.ts";
 import { fanOut } from "../../src/events/fan-out.ts";
 import { EVENT_NAMES, type EventName, emit } from "../../src/events/outbox.ts";
 import { sampleOf } from "../../src/events/payload.ts";
-import { type DeliveryState, webhookLog, webhookPending } from "../../src/store/schema.ts";
-import { START } from "../harness/runtime.ts";
-import { createWorld } from "../mailbox/world.ts";
+import { type DeliveryState, webhookLog, webhookPending, workspaces } from "../../src/store/schema.ts";
+import type { Store } from "../../src/store/store.ts";
+import { storeInMemory } from "../harness/database.ts";
+import { fakeRuntime, START } from "../harness/runtime.ts";
 
 export const LEASE = START + 60_000;
 export const OK = { ok: true, status: 200, response: "ok", ms: 1 };
 export const TERMS = { now: START, retrySeconds: [60], disableAfter: 15, timeoutMs: 10_000 };
 
-/** `wanted`: what the endpoints, `whk_1` and so on, are told of. Events are `evt_1` and so on. */
-export function openDeliveries(endpoints = 2, wanted: readonly EventName[] = EVENT_NAMES) {
-  const { store, workspace } = createWorld();
-  const workspaceId = workspace("W", "example.test");
+/**
+ * `wanted`: what the endpoints, `whk_1` and so on, are told of. Events are `evt_1` and so on. `store`: an empty one, in
+ * memory unless given.
+ */
+export function openDeliveries(
+  endpoints = 2,
+  wanted: readonly EventName[] = EVENT_NAMES,
+  store: Store = storeInMemory(fakeRuntime()),
+) {
+  const workspaceId = "wsp_w";
+  store.db.insert(workspaces).values({ id: workspaceId, name: "W", createdAt: START }).run();
   store.transact((tx) => {
     for (let i = 1; i <= endpoints; i++) {
       const url = `https://example.com/${i}`;

@@ -1,16 +1,18 @@
 /** What waits for its first attempt, by runs: that a run is cut and loses nothing, whatever becomes of its parts. */
-import { expect, test } from "bun:test";
+import { expect, spyOn, test } from "bun:test";
 import fc from "fast-check";
 import { type Attemptable, release, releaseLeases } from "../../src/events/deliveries.ts";
 import { listDeliveries, resend } from "../../src/events/delivery-log.ts";
 import { requireEndpoint } from "../../src/events/endpoints.ts";
 import { recordAttempts } from "../../src/events/outcome.ts";
-import { START } from "../harness/runtime.ts";
+import { openStore } from "../../src/store/store.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { fakeRuntime, START } from "../harness/runtime.ts";
 import { LEASE, OK, openDeliveries, TERMS } from "./delivery-rig.ts";
 
 test("a backlog is a row for each endpoint and portion, and again when its leases end", () => {
   const { happen, fan, claim, log, runs, store } = openDeliveries(2);
-  happen(2_000);
+  happen(1_000);
   fan();
   expect(runs()).toBe(2);
   const claimed = claim(1, 100);
@@ -19,7 +21,7 @@ test("a backlog is a row for each endpoint and portion, and again when its lease
   store.transact((tx) => recordAttempts(tx, 1, others, TERMS));
   expect(runs()).toBe(3);
   expect(log("whk_1", "delivered")).toHaveLength(99);
-  expect(log("whk_1", "pending")).toHaveLength(1_901);
+  expect(log("whk_1", "pending")).toHaveLength(901);
 });
 
 test("what goes with its event from the midst of a run stops nothing", () => {
@@ -36,8 +38,45 @@ test("what goes with its event from the midst of a run stops nothing", () => {
     [2, "whd_2_1", "delivered"],
     [4, "whd_4_1", "delivered"],
   ]);
+  expect(runs()).toBe(1);
   expect(claim(1, 9, LEASE)).toEqual([]);
   expect([runs(), due(Number.MAX_SAFE_INTEGER)]).toEqual([0, []]);
+});
+
+test("of one that was claimed again, and ended twice, what came first stands", () => {
+  const { happen, fan, claim, rows, runs, store } = openDeliveries(1);
+  happen(2);
+  fan();
+  const first = claim(1, 2).map(({ delivery }) => ({ delivery, outcome: OK }));
+  const again = claim(1, 2, LEASE).map(({ delivery }) => ({ delivery, outcome: { ...OK, ok: false, status: 500 } }));
+  store.transact((tx) => recordAttempts(tx, 1, [...first, ...again], TERMS));
+  expect([rows().map(({ state, attempts, status }) => [state, attempts, status]), runs()]).toEqual([
+    [
+      ["delivered", 1, 200],
+      ["delivered", 1, 200],
+    ],
+    0,
+  ]);
+});
+
+test("a list lacks nothing that another process records meanwhile", () => {
+  const [folder, runtime] = [temporaryFolder(), fakeRuntime()];
+  const server = openDeliveries(1, ["message.outbound"], openStore({ folder, runtime }));
+  server.happen(3);
+  server.fan();
+  const attempts = server.claim(1, 3).map(({ delivery }) => ({ delivery, outcome: OK }));
+  const { db } = openStore({ folder, runtime });
+  const prepare = db.$client.prepare.bind(db.$client);
+  let recorded = 0;
+  spyOn(db.$client, "prepare").mockImplementation(((text: string) => {
+    if (text.includes('from "webhook_pending"') && recorded++ === 0)
+      server.store.transact((tx) => recordAttempts(tx, 1, attempts, TERMS));
+    return prepare(text);
+  }) as never);
+  const list = () => listDeliveries(db, requireEndpoint(db, "whk_1"), {}).map(({ seq, state }) => [seq, state]);
+  expect(list()).toEqual([3, 2, 1].map((seq) => [seq, "pending"]));
+  expect(recorded).toBe(1);
+  expect(list()).toEqual([3, 2, 1].map((seq) => [seq, "delivered"]));
 });
 
 test("a lease that is under way stays as it is when what is around it is claimed", () => {
@@ -63,7 +102,17 @@ test("one of a run is found by its id, and sent at once when its lease has ended
       .filter(({ endpointSeq, leased }) => endpointSeq === 2 && leased)
       .map(({ id }) => id),
   ).toEqual(["whd_1_2", "whd_3_2"]);
-  for (const id of ["whd_4_1", "whd_2_3", "whd_2", "whd_2_", "whd__1", "whd_2_1e0", "whd_2_99999999999999999999", "'"])
+  for (const id of [
+    "whd_4_1",
+    "whd_2_3",
+    "whd_2",
+    "whd_2_",
+    "whd__1",
+    "whd_2_1e0",
+    "whd_2_02",
+    "whd_2_99999999999999999999",
+    "'",
+  ])
     expect(() => store.transact((tx) => resend(tx, id, LEASE))).toThrow(`there is no webhook delivery ${id}`);
 });
 
@@ -139,7 +188,7 @@ test("whatever happens, each delivery is there once, as itself, and is claimed i
           held.push(...claimed);
         } else if (one.kind === "deliver") {
           for (const [endpoint, group] of Map.groupBy(take(one.which), ({ endpointSeq }) => endpointSeq)) {
-            const attempts = group.map((delivery) => ({ delivery, outcome: OK }));
+            const attempts = group.map((delivery, i) => ({ delivery, outcome: { ...OK, response: `${i >> 1}` } }));
             store.transact((tx) => recordAttempts(tx, endpoint, attempts, { ...TERMS, now }));
             for (const delivery of group) {
               const of = find(delivery);
