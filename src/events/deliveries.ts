@@ -131,16 +131,10 @@ const claiming = prepared((db) => ({
     .set({ dueAt: param("dueAt") })
     .where(eq(webhookEndpoints.seq, sql.placeholder("seq")))
     .prepare(),
-  bringForward: db
-    .update(webhookEndpoints)
-    .set({ dueAt: param("dueAt") })
-    .where(
-      and(
-        eq(webhookEndpoints.seq, sql.placeholder("seq")),
-        sql`coalesce(${webhookEndpoints.dueAt} > ${sql.placeholder("dueAt")}, 1)`,
-      ),
-    )
-    .prepare(),
+  bringForward: db.$client.prepare(
+    `UPDATE webhook_endpoints SET due_at = ?2
+     WHERE seq IN (SELECT value FROM json_each(?1)) AND coalesce(due_at > ?2, 1)`,
+  ),
   release: db.$client.prepare(
     "UPDATE webhook_deliveries SET leased = 0, due_at = ?2 WHERE seq IN (SELECT value FROM json_each(?1)) AND leased = 1",
   ),
@@ -161,10 +155,11 @@ const claiming = prepared((db) => ({
   ),
 }));
 
-/** Of these events (events.seq) for one endpoint, due at `now` (epoch ms). */
-export function putDeliveries(tx: Tx, endpointSeq: number, events: readonly number[], now: number): void {
-  putWaiting(tx, endpointSeq, events, now);
-  bringForward(tx, endpointSeq, now);
+/** Of these events (events.seq, ascending), by endpoint, due at `now` (epoch ms). */
+export function putDeliveries(tx: Tx, wanted: ReadonlyMap<number, readonly number[]>, now: number): void {
+  if (wanted.size === 0) return;
+  putWaiting(tx, wanted, now);
+  claiming(tx).bringForward.run(JSON.stringify([...wanted.keys()]), now);
 }
 
 export type NewTest = Pick<Delivery, "id" | "endpointSeq" | "eventId" | "event" | "sample"> & { now: number };
@@ -269,7 +264,7 @@ function earliestOf(db: Db, endpointSeq: number): number | null {
 
 /** Something of the endpoint is due at `dueAt` (epoch ms). */
 export const bringForward = (tx: Tx, endpointSeq: number, dueAt: number): void =>
-  void claiming(tx).bringForward.run({ seq: endpointSeq, dueAt });
+  void claiming(tx).bringForward.run(JSON.stringify([endpointSeq]), dueAt);
 
 /** Deliveries that came to the same. */
 export interface Alike {

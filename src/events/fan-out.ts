@@ -76,7 +76,7 @@ export function fanOut(tx: Tx, now: number): Set<number> {
     }
     last = seq;
   }
-  for (const [endpointSeq, events] of made) putDeliveries(tx, endpointSeq, events, now);
+  putDeliveries(tx, made, now);
   if (last > after) fanning(tx).advance.run({ eventSeq: last });
   return new Set(made.keys());
 }

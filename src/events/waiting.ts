@@ -42,6 +42,7 @@ type Row = { [name in keyof Waiting]: name extends "eventId" ? string | null : W
 
 /** Deliveries whose numbers and events follow each other. Times are epoch ms. */
 interface Run {
+  endpointSeq: number;
   /** The first number. */
   seq: number;
   /** The first event. */
@@ -69,7 +70,7 @@ const statements = prepared(({ $client: client }) => ({
   ),
   insert: client.prepare(
     `INSERT INTO webhook_waiting (endpoint_seq, seq, event_seq, length, created_at, leased_until)
-     SELECT ?1, value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json_each(?2)`,
+     SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5 FROM json_each(?1)`,
   ),
   due: client.prepare<Row, [number, number]>(
     `SELECT coalesce(${SEQ}, w.seq) AS seq, e.seq AS eventSeq, e.id AS eventId, e.event, e.created_at AS createdAt, e.data
@@ -78,8 +79,9 @@ const statements = prepared(({ $client: client }) => ({
      ORDER BY w.seq, e.seq`,
   ),
   overlapping: client.prepare<Run, [number, number, number]>(
-    `SELECT seq, event_seq AS eventSeq, length, created_at AS createdAt, leased_until AS leasedUntil FROM webhook_waiting
-     WHERE endpoint_seq = ?1 AND seq <= ?3 AND seq >= ${runAt("?2")} ORDER BY seq`,
+    `SELECT endpoint_seq AS endpointSeq, seq, event_seq AS eventSeq, length, created_at AS createdAt,
+       leased_until AS leasedUntil
+     FROM webhook_waiting WHERE endpoint_seq = ?1 AND seq <= ?3 AND seq >= ${runAt("?2")} ORDER BY seq`,
   ),
   log: client.prepare(
     `WITH outcomes AS MATERIALIZED (
@@ -127,22 +129,27 @@ export function drawNumbers(tx: Tx, count: number): number {
   return drawn.last - count;
 }
 
-/** Of these events (events.seq, ascending) for one endpoint, at `now` (epoch ms). */
-export function putWaiting(tx: Tx, endpointSeq: number, events: readonly number[], now: number): void {
-  let seq = drawNumbers(tx, events.length) + 1;
-  const runs = runsOf(events).map(([eventSeq, last]): Run => {
-    const run = { seq, eventSeq, length: last - eventSeq + 1, createdAt: now, leasedUntil: null };
-    seq += run.length;
-    return run;
-  });
-  insert(tx, endpointSeq, runs);
+/** Of these events (events.seq, ascending), by endpoint, at `now` (epoch ms). */
+export function putWaiting(tx: Tx, wanted: ReadonlyMap<number, readonly number[]>, now: number): void {
+  let count = 0;
+  for (const events of wanted.values()) count += events.length;
+  let seq = drawNumbers(tx, count) + 1;
+  const runs: Run[] = [];
+  for (const [endpointSeq, events] of wanted) {
+    for (const [eventSeq, last] of runsOf(events)) {
+      const length = last - eventSeq + 1;
+      runs.push({ endpointSeq, seq, eventSeq, length, createdAt: now, leasedUntil: null });
+      seq += length;
+    }
+  }
+  insert(tx, runs);
 }
 
-function insert(tx: Tx, endpointSeq: number, runs: readonly Run[]): void {
-  const rows = runs.map(({ seq, eventSeq, length, createdAt, leasedUntil }) => [
-    ...[seq, eventSeq, length, createdAt, leasedUntil],
+function insert(tx: Tx, runs: readonly Run[]): void {
+  const rows = runs.map(({ endpointSeq, seq, eventSeq, createdAt, leasedUntil, length }) => [
+    ...[endpointSeq, seq, eventSeq, length, createdAt, leasedUntil],
   ]);
-  statements(tx).insert.run(endpointSeq, JSON.stringify(rows));
+  statements(tx).insert.run(JSON.stringify(rows));
 }
 
 /** The endpoint's that are due at `now` (epoch ms), the first first; read as they are asked for. */
@@ -226,7 +233,7 @@ function change(tx: Tx, endpointSeq: number, ranges: readonly Range[], become: (
     }
   }
   statements(tx).remove.run(endpointSeq, runs[0]?.seq ?? 0, runs.at(-1)?.seq ?? 0);
-  insert(tx, endpointSeq, parts);
+  insert(tx, parts);
 }
 
 /** Runs of numbers that follow each other, ascending. */

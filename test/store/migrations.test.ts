@@ -150,7 +150,7 @@ test("deliveries from before their ids were made of the event's keep their ids, 
   ]);
   for (const id of ["whd_d_1", "whd_c_1", "whd_test", "whd_b_1", "whd_old"])
     expect(store.transact((tx) => resend(tx, id, 10)).id).toBe(id);
-  store.transact((tx) => putDeliveries(tx, 1, [4], 10));
+  store.transact((tx) => putDeliveries(tx, new Map([[1, [4]]]), 10));
   expect(store.db.$client.query("SELECT max(seq) FROM webhook_waiting").values()).toEqual([[10]]);
 });
 
