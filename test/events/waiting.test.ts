@@ -10,7 +10,7 @@ import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 import { LEASE, OK, openDeliveries, TERMS } from "./delivery-rig.ts";
 
-test("a backlog is a row for each endpoint and portion, and again when its leases end", () => {
+test("a backlog is a row for each endpoint and portion, cut where a part is claimed or recorded", () => {
   const { happen, fan, claim, log, runs, store } = openDeliveries(2);
   happen(1_000);
   fan();
