@@ -611,7 +611,8 @@ show_what_is_next() {
   say
   say "Mailroom $version runs: ${base:-the web} is its app, \`mailroom help\` its commands,"
   say "\`journalctl -u mailroom\` its log, $environment its environment."
-  say "Once the DNS records are published: mailroom domain verify DOMAIN"
+  say "Once the DNS records are published: mailroom domain verify DOMAIN. No mail is taken for the domain before, and none"
+  say "is sent from it; to try it out without DNS: mailroom domain verify DOMAIN --skip-dns"
 }
 
 take_off() {

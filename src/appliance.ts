@@ -3,19 +3,25 @@
  * `createAppliance` opens the data folder and starts nothing: commands use its parts so; `serve` then calls `start`.
  */
 import { openIdentity } from "./access/identity.ts";
+import { createAccessNotices } from "./access/notices.ts";
 import { createApi } from "./api/api.ts";
+import { createBodyBudget } from "./api/budget.ts";
 import { createIdempotency } from "./api/idempotency.ts";
 import { createSourceReader } from "./api/source.ts";
 import type { StartBackup } from "./backup/child.ts";
 import { createScheduledBackups } from "./backup/schedule.ts";
 import type { Config, Listen } from "./config.ts";
+import { hasFreeDescriptors, limitOfOpenFiles, shareDescriptors } from "./descriptors.ts";
+import { newestFiledAt } from "./doctor/checks/clock.ts";
 import { createDoctor, type Doctor, type DoctorOptions } from "./doctor/doctor.ts";
 import { createEvents, type Events } from "./events/events.ts";
 import type { Log } from "./log.ts";
 import { createMailbox, type Mailbox } from "./mailbox/mailbox.ts";
+import { readHere } from "./message/reading.ts";
 import type { Meters } from "./metrics.ts";
 import { createMonitoring } from "./monitoring/monitoring.ts";
 import { createSmtpListener } from "./mta/listener.ts";
+import { limitsFor } from "./mta/listener-connection.ts";
 import { createMta } from "./mta/mta.ts";
 import type { StartWorker } from "./mta/parser-pool.ts";
 import type { SmtpRole } from "./mta/role.ts";
@@ -29,6 +35,7 @@ import { createSupervisor } from "./search/meilisearch/supervisor.ts";
 import { createSearch } from "./search/search.ts";
 import { createIndexUpkeep } from "./search/upkeep.ts";
 import { createDevelopers, type Developers } from "./settings/developers.ts";
+import { createLossNotices } from "./settings/domain-notices.ts";
 import { createDomains, type Domains } from "./settings/domains.ts";
 import { createErasure } from "./settings/erasure.ts";
 import { createFirstRun, type FirstRun } from "./settings/first-run.ts";
@@ -40,6 +47,7 @@ import { type Options, openOptions } from "./store/options.ts";
 import { openStore, type Store } from "./store/store.ts";
 import { type Certificates, openCertificates } from "./tls/certificates.ts";
 import { findNames } from "./tls/names.ts";
+import { createConnections } from "./web/connections.ts";
 import { createMetricsPage } from "./web/metrics.ts";
 import { type StartParts, startHttp } from "./web/start.ts";
 import { createWeb } from "./web/web.ts";
@@ -68,11 +76,12 @@ export interface Appliance {
   readonly mailbox: Mailbox;
   readonly doctor: Doctor;
   /**
-   * Brings up listeners and jobs; resolves when all listen. `hold`: mail to the outside is held rather than sent. @throws ConfigError for certificate files that do not work,
-   * Error for a folder that another server has, and naming the variable of a listener that cannot bind; then nothing is
-   * left running.
+   * Brings up listeners and jobs; resolves when all listen. `hold`: mail to the outside is held rather than sent.
+   * `prepare` may change what the data folder holds: it runs once the folder is this server's, before anything else does.
+   * @throws ConfigError for certificate files that do not work, Error for a folder that another server has, and naming the
+   * variable of a listener that cannot bind, and what `prepare` throws; then nothing is left running.
    */
-  start(options?: { hold?: boolean }): Promise<Ready>;
+  start(options?: { hold?: boolean; prepare?(): Promise<void> }): Promise<Ready>;
   /** Stops accepting, finishes what is in flight for up to `graceMs`, and closes. */
   stop(graceMs?: number): Promise<void>;
   /** Looks at what is due and resolves when nothing is: how tests on a fake clock wait. */
@@ -95,6 +104,10 @@ export interface ApplianceOptions {
 
 /** contract: a running server follows within 2 s. */
 const FOLLOW_MS = 1_000;
+/** How often HTTP connections that keep us waiting are looked for. */
+const SWEEP_MS = 1_000;
+/** Without mail for so long before a start, the clock may be ahead. */
+const SILENT_MS = 24 * 60 * 60_000;
 /** contract: SIGTERM. A little is left for closing the store. */
 const GRACE_MS = 9_000;
 
@@ -113,11 +126,15 @@ export function createAppliance(
   const options = openOptions(store);
   const engine = createSearch({ store, options, runtime, log });
   const sidecar = createSupervisor({ data: config.data, options, runtime, log });
-  const mailbox = createMailbox({ store, engine, runtime, options, log });
+  let read = readHere;
+  const mailbox = createMailbox({
+    ...{ store, engine, runtime, options, log },
+    read: (source, reading) => read(source, reading),
+  });
   const people = createPeople({ store, runtime });
   const erasure = createErasure({ store, people, engine, runtime });
   const policy = createPublishedPolicy({ options, hostname: config.hostname, baseUrl: config.baseUrl });
-  const domains = createDomains({ store, runtime, hostname: config.hostname, policy });
+  const domains = createDomains({ store, runtime, log, hostname: config.hostname, policy });
   const doctor = createDoctor({ config, store, options, domains, runtime, log }, doctorOptions);
   let events: Events | undefined;
   const deliverSoon = (): void => events?.deliverSoon();
@@ -138,12 +155,14 @@ export function createAppliance(
   async function startSmtp(
     variable: string,
     listen: Listen,
+    most: number,
     parts: { role: SmtpRole; certificates: Certificates | undefined; meters: Meters; implicitTls?: boolean },
   ): Promise<{ address: string; works(): boolean }> {
     const { certificates } = parts;
     if (listen === "off" || !certificates) return { address: "off", works: () => true };
     const { hostname } = config;
-    const listener = createSmtpListener({ ...parts, certificates, listen, hostname, options, runtime, log });
+    const limits = limitsFor(most);
+    const listener = createSmtpListener({ ...parts, certificates, limits, listen, hostname, options, runtime, log });
     const address = await bound(variable, () => listener.start());
     fronts.push(listener);
     return { address, works: () => listener.isListening() };
@@ -159,7 +178,7 @@ export function createAppliance(
     return certificates;
   }
 
-  function startWeb(parts: Pick<StartParts, "rest" | "web" | "health" | "search" | "metrics" | "certificates">) {
+  function startWeb(parts: Omit<StartParts, "http" | "https" | "baseUrl" | "policyAt" | "runtime" | "log" | "bound">) {
     const { http, https, baseUrl } = config;
     return startHttp({
       ...{ ...parts, policyAt: domains.policyAt, http, https, baseUrl, runtime, log },
@@ -191,9 +210,10 @@ export function createAppliance(
     firstRun,
     mailbox,
     doctor,
-    async start({ hold = false } = {}) {
+    async start({ hold = false, prepare } = {}) {
       try {
         backs.push({ stop: claimFolder(config.data) });
+        await prepare?.();
         sidecar.start();
         fronts.push(sidecar);
         const { hostname, data: folder, baseUrl } = config;
@@ -202,14 +222,18 @@ export function createAppliance(
         const monitoring = createMonitoring({ store, options, folder, certificate, runtime });
         backs.push(monitoring);
         const { meters, metrics } = monitoring;
+        const shares = shareDescriptors(limitOfOpenFiles());
+        if (!shares.suffices) log.warn("the limit of open files is low: see mailroom doctor", { limit: shares.limit });
         registerSearchGauges(metrics, { search: engine.state, process: sidecar.state });
         const base = { store, options, runtime, log, meters };
-        const mta = createMta({ ...base, mailbox, folder, hostname, startWorker, hold, wake });
+        const { verifyOnArrival } = domains;
+        const mta = createMta({ ...base, mailbox, verifyOnArrival, folder, hostname, startWorker, hold, wake });
         const { relay, submit, spool, sending, notifyAdmins } = mta;
+        read = mta.read;
         backs.push({ stop: mta.stopParsing });
         fronts.push(relay);
         endRests = relay.endRests;
-        const opened = createEvents({ ...base, notifyAdmins, baseUrl, wake });
+        const opened = createEvents({ ...base, notifyAdmins, baseUrl, wake, mostConnections: shares.webhooks });
         events = opened;
         fronts.push(opened);
         const operators = () => people.listWorkspaces()[0]?.id;
@@ -230,17 +254,21 @@ export function createAppliance(
         const role = createSubmissionRole({ ...base, signIn, submit, spool, hostname });
         const secured = { certificates, meters };
         const listeners = {
-          mx: await startSmtp("MAILROOM_MX", config.mx, { ...secured, role: mta.mxRole }),
-          submission: await startSmtp("MAILROOM_SUBMISSION", config.submission, { ...secured, role }),
-          submissions: await startSmtp("MAILROOM_SUBMISSIONS", config.submissions, {
+          mx: await startSmtp("MAILROOM_MX", config.mx, shares.smtp.mx, { ...secured, role: mta.mxRole }),
+          submission: await startSmtp("MAILROOM_SUBMISSION", config.submission, shares.smtp.submission, {
+            ...secured,
+            role,
+          }),
+          submissions: await startSmtp("MAILROOM_SUBMISSIONS", config.submissions, shares.smtp.submissions, {
             ...{ ...secured, role, implicitTls: true },
           }),
         };
 
         const idempotency = createIdempotency(base);
-        const performing = { mailbox, sending, idempotency, meters };
+        const performing = { mailbox, sending, idempotency, meters, bodies: createBodyBudget() };
+        const mostConnections = shares.http;
         const sourceOf = createSourceReader(config.trustedProxies);
-        const api = createApi({ ...base, ...performing, slowdown, touchKey, sourceOf, baseUrl });
+        const api = createApi({ ...base, ...performing, slowdown, touchKey, sourceOf, baseUrl, mostConnections });
         const web = createWeb({
           ...{
             ...base,
@@ -260,15 +288,25 @@ export function createAppliance(
             submission: portOf(listeners.submission),
             submissions: portOf(listeners.submissions),
           },
+          mostConnections,
           snoozed: () => wake("wake-snoozed"),
           searching: () => explain(engine.state(), sidecar.state()),
         });
         fronts.push(api, web);
-        const smtpWorks = () => Object.values(listeners).every((listener) => listener.works());
+        // Without a descriptor to spare nothing is accepted, however well it listens.
+        const smtpWorks = () => Object.values(listeners).every((listener) => listener.works()) && hasFreeDescriptors();
         const health = { store: () => store.works(), smtp: smtpWorks };
         engine.start(sidecar);
         backs.push(engine);
         const answerMetrics = createMetricsPage({ metrics, options });
+        const { trustedProxies } = config;
+        const connections = createConnections({
+          ...{ most: mostConnections, trustedProxies, runtime, refused: meters.countHttpRefusal },
+        });
+        metrics.gauge("mailroom_http_connections", "Open HTTP and HTTPS connections, and how many there may be", () => [
+          [{ kind: "open" }, connections.open()],
+          [{ kind: "most" }, mostConnections],
+        ]);
         const addresses = await startWeb({
           rest: api.rest,
           web,
@@ -276,6 +314,7 @@ export function createAppliance(
           search: engine.state,
           metrics: answerMetrics,
           certificates,
+          connections,
         });
 
         scheduler = createScheduler(runtime, log, [
@@ -285,10 +324,19 @@ export function createAppliance(
           ...(certificates ? [certificates.job] : []),
           idempotency.job,
           identity.sweepSessions,
+          createAccessNotices({ ...base, notify: notifyAdmins }),
           people.finishRemovals,
+          createLossNotices({ store, runtime, hostname, notifyAdmins }),
           ...mta.jobs,
           ...opened.jobs,
           backups.job,
+          {
+            name: "http-connections",
+            runDue(now) {
+              connections.sweep();
+              return now + SWEEP_MS;
+            },
+          },
           // The demo is no server of anybody's.
           ...(hold ? [] : [watch.job]),
           follow(store, () => {
@@ -302,7 +350,7 @@ export function createAppliance(
         ]);
         // It sleeps for as long as the setting allows.
         options.onRefresh(() => wake("delete-discarded"));
-        scheduler.start();
+        scheduler.start(runtime.now() - (newestFiledAt(store.db) ?? runtime.now()) > SILENT_MS);
         fronts.push(scheduler);
         settled = settledWith(store, scheduler, [relay, opened, engine]);
         const { mx, submission, submissions } = listeners;

@@ -38,7 +38,7 @@ export interface HttpClientParts extends PlacesParts {
 
 /** Below the 5 seconds after which common servers close an idle connection. */
 const IDLE_SECONDS = 4;
-const MOST_IDLE = 256;
+const MOST_IDLE = 32;
 
 /** What is the same for every request to a place: of fetch, and of the header. */
 interface Terms {

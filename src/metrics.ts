@@ -133,6 +133,8 @@ export interface Meters {
   /** An attempt to deliver to a recipient has ended. */
   countDelivered(outcome: "accepted" | "deferred" | "refused"): void;
   countWebhook(ok: boolean, ms: number): void;
+  /** An HTTP connection or request was refused: too many in all, or of its source. */
+  countHttpRefusal(by: "total" | "source"): void;
 }
 
 /** Seconds: from what an index look-up takes to what somebody gives up after. */
@@ -172,6 +174,10 @@ export function createMeters(metrics: Metrics, now: () => number): Meters {
     "Attempts to deliver to webhook endpoints",
     SECONDS,
   );
+  const httpRefusals = metrics.counter<{ by: string }>(
+    "mailroom_http_connections_refused_total",
+    "HTTP and HTTPS connections, and requests that proxies forwarded, refused as too many in all or of their source",
+  );
   return {
     countArrival(outcome, bytes, ms) {
       arrivals.add({ outcome });
@@ -187,5 +193,6 @@ export function createMeters(metrics: Metrics, now: () => number): Meters {
     countApiRefusal: (code) => apiRefusals.add({ code }),
     countDelivered: (outcome) => deliveries.add({ outcome }),
     countWebhook: (ok, ms) => webhooks.observe({ outcome: ok ? "ok" : "failed" }, ms / 1_000),
+    countHttpRefusal: (by) => httpRefusals.add({ by }),
   };
 }

@@ -1,19 +1,28 @@
 /**
  * Runs what is due. A job does its due work and says when it has more; the scheduler sleeps until the earliest and is
  * woken by `wake` (a commit, a changed setting). A job that throws is logged and tried again, later each time.
+ *
+ * The clock may be set. When it goes back, every job is looked at anew: what it said before is of a time that does not
+ * come for long. When it leaps ahead nobody knows whether it is right: what deletes by age waits for an hour, in which a
+ * time server, or a person, may put it right.
  */
 import type { Log } from "./log.ts";
 import type { Runtime } from "./runtime.ts";
 
 export interface Job {
   readonly name: string;
-  /** Does what is due at `now` (epoch ms) and returns when it next has work, or null for not before it is woken. */
-  runDue(now: number): number | null | Promise<number | null>;
+  /** It deletes what has been kept for long enough, and what it deletes is lost. */
+  readonly deletes?: boolean;
+  /**
+   * Does what is due at `now` (epoch ms) and returns when it next has work, or null for not before it is woken. `wasAhead`:
+   * what was stored before may be of a clock that was ahead, so at the first run and after it was set back.
+   */
+  runDue(now: number, wasAhead?: boolean): number | null | Promise<number | null>;
 }
 
 export interface Scheduler {
-  /** Looks at every job at once. */
-  start(): void;
+  /** Looks at every job at once. `leapt`: the clock is so far from when the server last ran that it may be wrong. */
+  start(leapt?: boolean): void;
   /** Asks a job, or all of them, to look again now. */
   wake(name?: string): void;
   /** Ends after the running jobs have. */
@@ -24,6 +33,12 @@ export interface Scheduler {
 
 const FIRST_RETRY_MS = 1_000;
 const LONGEST_RETRY_MS = 5 * 60_000;
+/** A clock that is set back by less was only kept right. */
+const BACK_MS = 10_000;
+/** The same ahead; a machine that sleeps wakes to such a leap, too. */
+const AHEAD_MS = 10 * 60_000;
+/** For which the clock has gone on steadily before anything is deleted by it. */
+const STEADY_MS = 60 * 60_000;
 
 export function createScheduler(runtime: Pick<Runtime, "now" | "setTimer">, log: Log, jobs: readonly Job[]): Scheduler {
   const entries = jobs.map((job) => ({
@@ -32,18 +47,25 @@ export function createScheduler(runtime: Pick<Runtime, "now" | "setTimer">, log:
     failures: 0,
     running: null as Promise<void> | null,
     again: false,
+    wasAhead: true,
   }));
   type Entry = (typeof entries)[number];
   let cancelTimer: (() => void) | undefined;
   let stopped = true;
+  /** When it last looked, and the clock has gone on steadily since: epoch ms. */
+  let lookedAt = Number.NEGATIVE_INFINITY;
+  let steadySince = Number.NEGATIVE_INFINITY;
 
   async function run(entry: Entry): Promise<void> {
     do {
       entry.again = false;
+      const { wasAhead } = entry;
+      entry.wasAhead = false;
       try {
-        entry.due = await entry.job.runDue(runtime.now());
+        entry.due = await entry.job.runDue(runtime.now(), wasAhead);
         entry.failures = 0;
       } catch (error) {
+        entry.wasAhead ||= wasAhead;
         const wait = Math.min(FIRST_RETRY_MS * 2 ** entry.failures++, LONGEST_RETRY_MS);
         entry.due = runtime.now() + wait;
         log.error("job failed", { job: entry.job.name, failures: entry.failures, retryInMs: wait, error });
@@ -51,25 +73,55 @@ export function createScheduler(runtime: Pick<Runtime, "now" | "setTimer">, log:
     } while (entry.again && !stopped);
   }
 
+  function noticeLeaps(now: number): void {
+    if (now < lookedAt - BACK_MS) {
+      log.warn("the clock was set back: looking at everything anew", { byMs: lookedAt - now });
+      steadySince = Math.min(steadySince, now);
+      for (const entry of entries) {
+        entry.wasAhead = true;
+        if (entry.running) entry.again = true;
+        else entry.due = now;
+      }
+    }
+    lookedAt = now;
+  }
+
+  function noticeLate(ms: number): void {
+    if (ms < AHEAD_MS) return;
+    steadySince = runtime.now();
+    log.warn("the clock leapt ahead: nothing is deleted by age for an hour", { byMs: ms });
+  }
+
+  const dueOf = ({ due, job }: Entry): number | null =>
+    due !== null && job.deletes ? Math.max(due, steadySince + STEADY_MS) : due;
+
   function look(): void {
     cancelTimer?.();
     cancelTimer = undefined;
     if (stopped) return;
     const now = runtime.now();
+    noticeLeaps(now);
     let earliest = Number.POSITIVE_INFINITY;
     for (const entry of entries) {
       if (entry.running) continue;
-      if (entry.due !== null && entry.due <= now) {
+      const due = dueOf(entry);
+      if (due !== null && due <= now) {
         entry.due = null;
         entry.running = run(entry).finally(() => {
           entry.running = null;
           look();
         });
-      } else if (entry.due !== null) {
-        earliest = Math.min(earliest, entry.due);
+      } else if (due !== null) {
+        earliest = Math.min(earliest, due);
       }
     }
-    if (Number.isFinite(earliest)) cancelTimer = runtime.setTimer(look, Math.max(0, earliest - now));
+    if (!Number.isFinite(earliest)) return;
+    const sleepMs = Math.max(0, earliest - now);
+    const wakeAt = now + sleepMs;
+    cancelTimer = runtime.setTimer(() => {
+      noticeLate(runtime.now() - wakeAt);
+      look();
+    }, sleepMs);
   }
 
   function wake(name?: string): void {
@@ -91,8 +143,9 @@ export function createScheduler(runtime: Pick<Runtime, "now" | "setTimer">, log:
   }
 
   return {
-    start() {
+    start(leapt = false) {
       stopped = false;
+      if (leapt) steadySince = runtime.now();
       wake();
     },
     wake,

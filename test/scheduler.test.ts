@@ -134,4 +134,100 @@ describe("the scheduler", () => {
     await advance(5);
     expect(ran).toEqual(["slow"]);
   });
+
+  test("has every job look anew when the clock was set back, and says that it was ahead", async () => {
+    const { runtime, ran, lines, scheduler, advance } = setUp((ran, minute) => [
+      {
+        name: "hourly",
+        runDue(now, wasAhead) {
+          ran.push(`hourly ${Math.floor(minute())} ${wasAhead}`);
+          return now + 60 * MINUTE;
+        },
+      },
+      { name: "often", runDue: (now) => now + 1_000 },
+    ]);
+    scheduler.start();
+    await scheduler.settled();
+    scheduler.wake("hourly");
+    await scheduler.settled();
+    runtime.setBy(24 * 60 * MINUTE);
+    await advance(1);
+    runtime.setBy(-24 * 60 * MINUTE);
+    await advance(1);
+    expect(ran).toEqual(["hourly 0 true", "hourly 0 false", "hourly 1440 false", "hourly 1 true"]);
+    expect(lines.map((line) => JSON.parse(line).message)).toContain(
+      "the clock was set back: looking at everything anew",
+    );
+    await advance(60);
+    expect(ran.slice(4)).toEqual(["hourly 61 false"]);
+  });
+
+  test("has a job that failed then told so again", async () => {
+    const { ran, scheduler, advance } = setUp((ran) => [
+      {
+        name: "broken once",
+        runDue(_, wasAhead) {
+          ran.push(String(wasAhead));
+          if (ran.length === 1) throw new Error("no luck");
+          return null;
+        },
+      },
+    ]);
+    scheduler.start();
+    await scheduler.settled();
+    await advance(1);
+    expect(ran).toEqual(["true", "true"]);
+  });
+
+  test("lets nothing delete by a clock that leapt ahead, for an hour; other jobs go on", async () => {
+    const { runtime, ran, scheduler, advance } = setUp((ran, minute) => [
+      {
+        ...noting(
+          ran,
+          "deletes",
+          () => `deletes ${minute()}`,
+          (now) => now + 10 * MINUTE,
+        ),
+        deletes: true,
+      },
+      noting(
+        ran,
+        "works",
+        () => `works ${minute()}`,
+        (now) => now + 30 * MINUTE,
+      ),
+    ]);
+    scheduler.start();
+    await scheduler.settled();
+    await advance(10);
+    expect(ran).toEqual(["deletes 0", "works 0", "deletes 10"]);
+    runtime.setBy(1_000 * MINUTE);
+    await advance(10);
+    expect(ran.slice(3)).toEqual(["works 1020"]);
+    await advance(30);
+    await advance(29);
+    expect(ran.slice(4)).toEqual(["works 1050"]);
+    await advance(1);
+    expect(ran.slice(5)).toEqual(["deletes 1080", "works 1080"]);
+  });
+
+  test("lets nothing delete for an hour after a start of which it is told that the clock may be wrong", async () => {
+    const { ran, scheduler, advance } = setUp((ran, minute) => [
+      {
+        ...noting(
+          ran,
+          "deletes",
+          () => `deletes ${minute()}`,
+          () => null,
+        ),
+        deletes: true,
+      },
+    ]);
+    scheduler.start(true);
+    await scheduler.settled();
+    await advance(59);
+    expect(ran).toEqual([]);
+    await advance(1);
+    expect(ran).toEqual(["deletes 60"]);
+  });
 });

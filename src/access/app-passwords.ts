@@ -86,6 +86,11 @@ export function revokeAppPassword(tx: Tx, userId: string, id: string): boolean {
   return tx.delete(appPasswords).where(its).returning({ id: appPasswords.id }).all().length > 0;
 }
 
+/** Revokes all of somebody's; how many there were. */
+export function revokeAppPasswords(tx: Tx, userId: string): number {
+  return tx.delete(appPasswords).where(eq(appPasswords.userId, userId)).returning({ id: appPasswords.id }).all().length;
+}
+
 /** For createLastUse. */
 export function noteAppPasswordUse(tx: Tx, id: string, now: number): void {
   tx.update(appPasswords).set({ lastUsedAt: now }).where(eq(appPasswords.id, id)).run();

@@ -108,6 +108,12 @@ export function revokeKey(tx: Tx, id: string, now: number): boolean {
   return revoked.length > 0;
 }
 
+/** Revokes all of somebody's keys; how many there were. */
+export function revokeKeysOf(tx: Tx, userId: string, now: number): number {
+  const live = and(eq(apiKeys.userId, userId), isNull(apiKeys.revokedAt));
+  return tx.update(apiKeys).set({ revokedAt: now }).where(live).returning({ id: apiKeys.id }).all().length;
+}
+
 /** A key as settings list it: everything but the key. */
 export interface KeyRecord {
   id: string;

@@ -22,7 +22,7 @@ export function createLastUse(
   const written = new Map<string, number>();
   return (id, now) => {
     const last = written.get(id);
-    if (last !== undefined && now - last < GRANULARITY_MS) return;
+    if (last !== undefined && Math.abs(now - last) < GRANULARITY_MS) return;
     if (written.size >= MOST_REMEMBERED) written.clear();
     written.set(id, now);
     store

@@ -3,7 +3,8 @@
  * lost. The only writer of second_factors and recovery_codes.
  *
  * Invariant: no code counts twice. A code of the app is of a later time step than every one accepted before it (RFC 6238
- * §5.2); a recovery code is deleted by being used.
+ * §5.2), but for steps that a clock which was ahead accepted: they would keep its person out until they come. A recovery
+ * code is deleted by being used.
  */
 import { and, count, eq, sql } from "drizzle-orm";
 import { AppError } from "../errors.ts";
@@ -12,7 +13,7 @@ import { prepared } from "../store/prepared.ts";
 import { recoveryCodes, secondFactors } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
 import type { Seal } from "./seal.ts";
-import { matchingStep, SECRET_BYTES, secretOf, toBase32 } from "./totp.ts";
+import { latestStepAt, matchingStep, SECRET_BYTES, secretOf, toBase32 } from "./totp.ts";
 import { hashOfTyped, newTypedSecret } from "./typed-secret.ts";
 
 const RECOVERY_CODES = 10;
@@ -94,7 +95,9 @@ export function createSecondFactors(seal: Seal, runtime: Pick<Runtime, "now" | "
         return tx.delete(recoveryCodes).where(its).returning().all().length > 0;
       }
       const secret = seal.open(factor.secret, userId);
-      const step = secret && matchingStep(secret, plainCode(code), runtime.now(), factor.lastStep);
+      const now = runtime.now();
+      const isOfFuture = factor.lastStep > latestStepAt(now);
+      const step = secret && matchingStep(secret, plainCode(code), now, isOfFuture ? undefined : factor.lastStep);
       if (step === undefined) return false;
       tx.update(secondFactors).set({ lastStep: step }).where(eq(secondFactors.userId, userId)).run();
       return true;

@@ -4,16 +4,19 @@
  *
  * Invariant: a session acts for its person as they are now. It ends when they leave (by foreign key), when their password
  * changes, when it has been idle for two weeks, and after three months whatever is done in it. One that is not to be kept ends
- * with the browser, and when it has been idle for half a day.
+ * with the browser, and when it has been idle for half a day. What would outlast it (keys, passwords, other people's access)
+ * takes a proof that is minutes old; with each proof the token changes, so that a copy of the cookie ends by it.
  */
 import { createHash } from "node:crypto";
 import { and, desc, eq, gt, lte, ne, sql } from "drizzle-orm";
+import { AppError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import { newId, type Runtime, randomToken } from "../runtime.ts";
 import { prepared } from "../store/prepared.ts";
 import { SCOPES, sessions, users } from "../store/schema.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import type { Caller } from "./caller.ts";
+import { hasSecondFactor } from "./second-factor.ts";
 
 /** 256 bits. */
 const TOKEN_LENGTH = 43;
@@ -23,6 +26,8 @@ const LONGEST_IDLE_MS = 14 * DAY_MS;
 const LONGEST_UNKEPT_IDLE_MS = DAY_MS / 2;
 /** How long a session lasts at most, ms: what its cookie says. */
 export const LONGEST_SESSION_MS = 90 * DAY_MS;
+/** How long a proof that it is still them counts. */
+const CONFIRMED_MS = 5 * 60_000;
 const LONGEST_USER_AGENT = 300;
 /** The time of last use is kept to so many ms: writing it at every request would cost more than it tells. */
 const USE_GRANULARITY_MS = 300_000;
@@ -37,6 +42,10 @@ export interface Session {
   createdAt: number;
   /** Whether it outlives the browser being closed. */
   kept: boolean;
+  /** When its person last proved that it is still them; null for who has not since signing in. */
+  confirmedAt: number | null;
+  /** Of the token that the request came with. */
+  hash: string;
 }
 
 const hashOf = (token: string): string => createHash("sha256").update(token).digest("hex");
@@ -74,6 +83,8 @@ const statements = prepared((db) => ({
       createdAt: sessions.createdAt,
       lastUsedAt: sessions.lastUsedAt,
       kept: sessions.kept,
+      confirmedAt: sessions.confirmedAt,
+      hash: sessions.hash,
       name: users.name,
       userId: users.id,
       workspaceId: users.workspaceId,
@@ -87,11 +98,57 @@ const statements = prepared((db) => ({
 }));
 
 /** The session of that token, if it goes on; a wrong token costs what a right one does. */
-export function findSession(db: Db, token: string, now: number): Session | undefined {
-  const row = statements(db).byHash.get({ hash: hashOf(token), now });
+export const findSession = (db: Db, token: string, now: number): Session | undefined =>
+  sessionByHash(db, hashOf(token), now);
+
+function sessionByHash(db: Db, byHash: string, now: number): Session | undefined {
+  const row = statements(db).byHash.get({ hash: byHash, now });
   if (!row) return undefined;
-  const { id, name, createdAt, lastUsedAt, kept, ...person } = row;
-  return { id, name, createdAt, lastUsedAt, kept, caller: { ...person, scopes: new Set(SCOPES) } };
+  const { id, name, createdAt, lastUsedAt, kept, confirmedAt, hash, ...person } = row;
+  return {
+    ...{ id, name, createdAt, lastUsedAt, kept, confirmedAt, hash },
+    caller: { ...person, scopes: new Set(SCOPES) },
+  };
+}
+
+/** The same session now. @throws AppError unauthorized when it ended, or got another token, since the request came. */
+export function presentSession(db: Db, { hash }: Session, now: number): Session {
+  const present = sessionByHash(db, hash, now);
+  if (!present) throw new AppError("unauthorized", "Sign in to go on");
+  return present;
+}
+
+/** A refusal that ends once its person has proved that it is them; with `code`, by a code of their second factor too. */
+export class Unconfirmed extends AppError {
+  readonly confirm: { code: boolean };
+
+  constructor(code: boolean) {
+    super("forbidden", "This takes a proof, some minutes old at most, that it is still you");
+    this.confirm = { code };
+  }
+}
+
+/**
+ * For what outlasts a session. To be called in the transaction that does it: the request may have taken its time.
+ * @throws Unconfirmed unless its person proved in the last minutes that it is them; AppError unauthorized when it ended
+ */
+export function requireConfirmed(db: Db, session: Session, now: number): void {
+  const { confirmedAt, caller } = presentSession(db, session, now);
+  // A clock that was set back confirms nothing.
+  if (confirmedAt !== null && now >= confirmedAt && now - confirmedAt < CONFIRMED_MS) return;
+  throw new Unconfirmed(hasSecondFactor(db, caller.userId));
+}
+
+/** Notes that its person has just proved that it is them. The session goes on with the token returned and no other. */
+export function confirmSession(tx: Tx, runtime: Pick<Runtime, "now" | "randomBytes">, session: Session): string {
+  const now = runtime.now();
+  const { id } = presentSession(tx, session, now);
+  const token = randomToken(runtime, TOKEN_LENGTH);
+  tx.update(sessions)
+    .set({ hash: hashOf(token), confirmedAt: now })
+    .where(eq(sessions.id, id))
+    .run();
+  return token;
 }
 
 /** A session as its person sees it in a list. */
@@ -140,7 +197,8 @@ export function endSessions(tx: Tx, userId: string, keep?: string): void {
 /** Notes that a session is in use, and so goes on. A write that fails is logged; no request fails by it. */
 export function createSessionUse(store: Pick<Store, "enqueue">, log: Log) {
   return (session: Session, now: number): void => {
-    if (now - session.lastUsedAt < USE_GRANULARITY_MS) return;
+    // A clock that was ahead may have noted a time that has not come.
+    if (Math.abs(now - session.lastUsedAt) < USE_GRANULARITY_MS) return;
     store
       .enqueue((tx) => {
         tx.update(sessions)
@@ -156,6 +214,7 @@ export function createSessionUse(store: Pick<Store, "enqueue">, log: Log) {
 export function createSessionSweep(store: Pick<Store, "transact">) {
   return {
     name: "sweep-sessions",
+    deletes: true,
     runDue(now: number): number {
       store.transact((tx) => {
         tx.delete(sessions).where(lte(sessions.expiresAt, now)).run();

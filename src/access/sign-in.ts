@@ -3,12 +3,14 @@
  * does not wait for it, but guesses again on other connections, finds the places of their source taken until it is given.
  *
  * Whatever is wrong with an attempt, the answer is the same. That a code is asked for tells that the password was right:
- * so codes have a pace of their own, at which a million of them take months.
+ * so codes have a pace of their own, at which a million of them take months. Of who is signed in already both are asked at
+ * once, and either being wrong takes the pace of codes.
  */
 import { normalizeAddress } from "../message/address.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Scope } from "../store/schema.ts";
 import type { Store } from "../store/store.ts";
+import type { Caller } from "./caller.ts";
 import type { Touch } from "./last-use.ts";
 import { createPlaces } from "./places.ts";
 import { byAppPassword, byKey, byPassword, type SignedIn } from "./proofs.ts";
@@ -32,8 +34,13 @@ export interface SignIn {
   inApp(attempt: Attempt & { scope: Scope }): Promise<SignedIn | undefined>;
   /** In a browser, to do everything: the password, and a code of the second factor if there is one; without it `code` is asked for. */
   inBrowser(attempt: Attempt & { code?: string | undefined }): Promise<SignedIn | "code" | undefined>;
-  /** Of somebody signed in: that it is still them. Their password alone. */
-  again(attempt: Attempt): Promise<SignedIn | undefined>;
+  /** Of somebody signed in: that it is still them. Their password, and a code if they have a second factor. */
+  again(attempt: {
+    caller: Caller;
+    secret: string;
+    code?: string | undefined;
+    source: string;
+  }): Promise<SignedIn | undefined>;
 }
 
 export interface SignInParts {
@@ -57,6 +64,8 @@ export function createSignIn(parts: SignInParts): SignIn {
   const { db } = parts.store;
   const sources = createPlaces(BY_SOURCE);
   const people = createPlaces(BY_PERSON);
+  // Of their own: who has a stolen session must not keep its person from signing in.
+  const confirming = createPlaces(BY_PERSON);
   const codes = createSlowdown(runtime, CODES);
 
   function attempt<T>({ username, source }: Attempt, prove: (email: string) => Promise<T | undefined>) {
@@ -79,6 +88,12 @@ export function createSignIn(parts: SignInParts): SignIn {
     });
   }
 
+  /** They may get a second factor before this is made use of, which then is not proved. */
+  const whileUnguarded = (proved: SignedIn): SignedIn => ({
+    ...proved,
+    present: () => (hasSecondFactor(db, proved.caller.userId) ? undefined : proved.present()),
+  });
+
   return {
     inApp: (given) =>
       attempt(given, async (email) => {
@@ -97,10 +112,19 @@ export function createSignIn(parts: SignInParts): SignIn {
       if (hasSecondFactor(db, userId)) {
         return given.code === undefined ? "code" : withCode(proved, given.code, given.source);
       }
-      // They may get one before this is made use of, which then is not proved.
-      return { ...proved, present: () => (hasSecondFactor(db, userId) ? undefined : proved.present()) };
+      return whileUnguarded(proved);
     },
 
-    again: (given) => attempt(given, (email) => byPassword(db, email, given.secret, { alone: false })),
+    again: ({ caller: { userId, email }, secret, code = "", source }) =>
+      confirming.within(userId, async () => {
+        const proved = await attempt({ username: email, secret, source }, async (email) => {
+          const proved = await byPassword(db, email, secret, { alone: false });
+          if (!proved || !hasSecondFactor(db, userId)) return proved && whileUnguarded(proved);
+          return parts.store.transact((tx) => secondFactors.useCode(tx, userId, code)) ? proved : undefined;
+        });
+        // Whichever was wrong: the time must not tell that the password was right.
+        if (!proved && hasSecondFactor(db, userId)) await codes.failed(userId);
+        return proved;
+      }),
   };
 }

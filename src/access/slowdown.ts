@@ -40,7 +40,7 @@ export function createSlowdown(runtime: Pick<Runtime, "now" | "setTimer">, pace 
   function note(name: string): number {
     const now = runtime.now();
     const known = failures.get(name);
-    const quiet = known !== undefined && now - known.lastAt >= forgottenAfterMs;
+    const quiet = known !== undefined && Math.abs(now - known.lastAt) >= forgottenAfterMs;
     const count = known === undefined || quiet ? 1 : known.count + 1;
     failures.delete(name);
     failures.set(name, { count, lastAt: now });

@@ -15,6 +15,9 @@ const STEPS_ASIDE = 1;
 /** The number of the time step that `now` (epoch ms) lies in. */
 export const stepAt = (now: number): number => Math.floor(now / STEP_MS);
 
+/** The latest whose code counts then. */
+export const latestStepAt = (now: number): number => stepAt(now) + STEPS_ASIDE;
+
 /** RFC 4226 §5.3, with the time step for the counter. */
 export function codeOf(secret: Uint8Array, step: number, digits = DIGITS): string {
   const counter = Buffer.alloc(8);

@@ -3,6 +3,7 @@
  * that says what to change. No more of it is taken into memory than allowed.
  */
 import { AppError } from "../errors.ts";
+import type { Count } from "./budget.ts";
 
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json$/;
 
@@ -35,24 +36,67 @@ function tooLarge(mostBytes: number): AppError {
   return new AppError("payload_too_large", `The body is too large: send at most ${mostBytes} bytes`);
 }
 
-/** The bytes of a body. @throws AppError bad_request, payload_too_large */
-export async function readBytes(request: Request, mostBytes: number): Promise<Uint8Array> {
-  const length = request.headers.get("content-length");
-  if (length !== null && Number(length) > mostBytes) throw tooLarge(mostBytes);
-  const parts: Uint8Array[] = [];
-  let size = 0;
+const awaited = new WeakSet<Request>();
+
+/** Whether somebody reads the request's body, which is not whole yet. */
+export const isAwaitingBody = (request: Request): boolean => awaited.has(request);
+
+/** What the Content-Length of a request says; undefined for a body that is sent in chunks. */
+export function declaredLength({ headers }: Request): number | undefined {
+  const length = headers.get("content-length");
+  return length === null ? undefined : Number(length);
+}
+
+/** Reads from a body. @throws AppError bad_request when it breaks off */
+async function reading<T>(request: Request, read: () => Promise<T>): Promise<T> {
+  awaited.add(request);
   try {
-    // Its length is known, and the listener takes no more: reading it as a stream would cost several times as much.
-    if (length !== null) return await request.bytes();
-    for await (const part of request.body ?? []) {
-      size += part.byteLength;
-      if (size > mostBytes) break;
-      parts.push(part);
-    }
+    return await read();
   } catch (cause) {
     throw new AppError("bad_request", "The body broke off: send the request again", { cause });
+  } finally {
+    awaited.delete(request);
   }
-  if (size > mostBytes) throw tooLarge(mostBytes);
+}
+
+/** The parts of a body as they come in. They throw AppError bad_request. */
+export async function* readParts(request: Request): AsyncGenerator<Uint8Array> {
+  const reader = request.body?.getReader();
+  try {
+    for (;;) {
+      const part = await reading(request, async () => reader?.read());
+      if (!part || part.done) return;
+      yield part.value;
+    }
+  } finally {
+    reader?.releaseLock();
+  }
+}
+
+/** Bodies up to this size are not counted: what they take in all, the number of connections bounds. */
+const SMALL_BYTES = 65_536;
+
+/** `count` is told of large bodies before they are read. @throws AppError bad_request, payload_too_large, and what `count` throws */
+async function readBytes(request: Request, mostBytes: number, count: Count): Promise<Uint8Array> {
+  const length = declaredLength(request);
+  if (length !== undefined) {
+    if (length > mostBytes) throw tooLarge(mostBytes);
+    if (length > SMALL_BYTES) count(length);
+    // The listener takes no more: reading it as a stream would cost several times as much.
+    return reading(request, () => request.bytes());
+  }
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  let counted = SMALL_BYTES;
+  for await (const part of readParts(request)) {
+    size += part.byteLength;
+    if (size > mostBytes) throw tooLarge(mostBytes);
+    if (size > counted) {
+      count(size - counted);
+      counted = size;
+    }
+    parts.push(part);
+  }
   return Buffer.concat(parts);
 }
 
@@ -71,8 +115,11 @@ function parseJson(bytes: Uint8Array): unknown {
   }
 }
 
-/** The value of the request's JSON body. @throws AppError bad_request, payload_too_large */
-export async function readJson(request: Request, mostBytes: number): Promise<unknown> {
+/**
+ * The value of the request's JSON body; `count` as in budget.ts.
+ * @throws AppError bad_request, payload_too_large, and what `count` throws
+ */
+export async function readJson(request: Request, mostBytes: number, count: Count = () => {}): Promise<unknown> {
   requireJson(request.headers);
-  return parseJson(await readBytes(request, mostBytes));
+  return parseJson(await readBytes(request, mostBytes, count));
 }

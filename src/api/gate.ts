@@ -2,13 +2,20 @@
  * The way in for every request with a key, whichever face it comes to (contract: Order of refusals): the rate of its
  * source, the key, the rate of the key. Scope, shape and the rest need the operation: perform.ts goes on from there.
  *
- * Invariant: nothing is asked of the store, and no key is read, for a source that is over its rate.
+ * Invariant: nothing is asked of the store, and no key is read, for a source that is over its rate; but over MCP, where
+ * clients end their session at a refusal by HTTP, the key is, so that one that is right is refused in MCP's own words.
  */
 import type { Caller } from "../access/caller.ts";
 import { createRateLimit, type Rate, type RateVerdict } from "../access/rate.ts";
 import type { Slowdown } from "../access/slowdown.ts";
 import { AppError } from "../errors.ts";
 import type { Options } from "../store/options.ts";
+
+export interface Admitted {
+  caller: Caller;
+  /** Over a rate: nothing may be done for them now. */
+  refusal?: AppError;
+}
 
 export interface Gate {
   /**
@@ -22,6 +29,11 @@ export interface Gate {
    * @throws AppError rate_limited, unauthorized.
    */
   admit(source: string, authorization: string | null, tell: (rate: Rate) => void): Promise<Caller>;
+  /**
+   * The same, but for somebody whose key is right a refusal by rate is returned, beside them, and not thrown. Such a request
+   * counts against both rates, and whoever is over both is told the longer wait.
+   */
+  admitOrDefer(source: string, authorization: string | null, tell: (rate: Rate) => void): Promise<Admitted>;
   /**
    * The person again, as they are by now, for a request that was admitted and has waited since; counts nothing.
    * @throws AppError unauthorized when the key has become invalid.
@@ -56,9 +68,9 @@ function readKey(authorization: string | null): string {
   return key;
 }
 
-function refuseOver(rate: RateVerdict, what: string): void {
-  if (rate.retryAfter === undefined) return;
-  throw new AppError(
+function refusalOver(rate: RateVerdict, what: string): AppError | undefined {
+  if (rate.retryAfter === undefined) return undefined;
+  return new AppError(
     "rate_limited",
     `More than ${rate.limit} requests a minute ${what}: wait ${rate.retryAfter} seconds, as Retry-After says`,
     { retryAfter: rate.retryAfter },
@@ -73,27 +85,52 @@ export function createGate({ findCaller, touchKey, slowdown, options, now }: Gat
   const sources = createRateLimit(() => options.get("api.ipRequestsPerMinute"), cooldownSeconds);
   const keys = createRateLimit(() => options.get("api.keyRequestsPerMinute"), cooldownSeconds);
 
-  function admitSource(source: string, tell: (rate: Rate) => void): void {
+  function takeSource(source: string, tell: (rate: Rate) => void): AppError | undefined {
     const rate = sources.take(source, now());
     tell(rate);
-    refuseOver(rate, "from this address");
+    return refusalOver(rate, "from this address");
+  }
+
+  function admitSource(source: string, tell: (rate: Rate) => void): void {
+    const refusal = takeSource(source, tell);
+    if (refusal) throw refusal;
+  }
+
+  /** `refusal`: of the source. */
+  async function readCaller(
+    source: string,
+    authorization: string | null,
+    tell: (rate: Rate) => void,
+    refusal?: AppError,
+  ): Promise<Admitted> {
+    let caller: Caller | undefined;
+    try {
+      caller = findCaller(readKey(authorization));
+    } catch (error) {
+      throw refusal ?? error;
+    }
+    if (caller?.keyId === undefined) {
+      await slowdown.failed(source);
+      throw refusal ?? invalidKey();
+    }
+    const rate = keys.take(caller.keyId, now());
+    tell(rate);
+    const ofKey = refusalOver(rate, "with this API key");
+    const longest = (ofKey?.retryAfter ?? 0) > (refusal?.retryAfter ?? 0) ? ofKey : refusal;
+    if (longest) return { caller, refusal: longest };
+    touchKey(caller.keyId, now());
+    return { caller };
   }
 
   return {
     admitSource,
     async admit(source, authorization, tell) {
       admitSource(source, tell);
-      const caller = findCaller(readKey(authorization));
-      if (caller?.keyId === undefined) {
-        await slowdown.failed(source);
-        throw invalidKey();
-      }
-      const rate = keys.take(caller.keyId, now());
-      tell(rate);
-      refuseOver(rate, "with this API key");
-      touchKey(caller.keyId, now());
+      const { caller, refusal } = await readCaller(source, authorization, tell);
+      if (refusal) throw refusal;
       return caller;
     },
+    admitOrDefer: (source, authorization, tell) => readCaller(source, authorization, tell, takeSource(source, tell)),
     readmit(authorization) {
       const caller = findCaller(readKey(authorization));
       if (caller === undefined) throw invalidKey();

@@ -185,8 +185,9 @@ export function createIdempotency({ store, options, runtime }: IdempotencyParts)
 
   const job: Job = {
     name: "idempotency",
-    async runDue(now) {
-      if (now < nextSweep) return nextSweep;
+    deletes: true,
+    async runDue(now, wasAhead) {
+      if (now < nextSweep && !wasAhead) return nextSweep;
       const before = earliest(now);
       const oldest = statements(store.db).oldest.get();
       let removed = 0;

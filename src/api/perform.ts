@@ -10,6 +10,7 @@ import { AppError } from "../errors.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { Meters } from "../metrics.ts";
 import type { ApiSending } from "../mta/sending.ts";
+import type { Budget } from "./budget.ts";
 import { fingerprintOf, type Idempotency, type RecordAnswer, readKey } from "./idempotency.ts";
 import { isMediaType, type Operation } from "./operation.ts";
 import { shapeOf } from "./shape.ts";
@@ -19,6 +20,8 @@ export interface Performing {
   mailbox: Mailbox;
   sending: ApiSending;
   idempotency: Idempotency;
+  /** Of the bytes of request bodies. */
+  bodies: Budget;
   meters?: Pick<Meters, "timeOperation" | "countApiRefusal">;
 }
 
@@ -42,7 +45,7 @@ export interface Performed {
 /** `read` is called once the caller is known to have the scope. Rejects with the refusal. */
 export type Perform = (caller: Caller, read: () => Asked | Promise<Asked>) => Promise<Performed>;
 
-export function performerOf(operation: Operation, performing: Performing): Perform {
+export function performerOf(operation: Operation, performing: Omit<Performing, "bodies">): Perform {
   const perform = untimedPerformerOf(operation, performing);
   return async (caller, read) => {
     const end = performing.meters?.timeOperation(operation.name);
@@ -57,7 +60,10 @@ export function performerOf(operation: Operation, performing: Performing): Perfo
   };
 }
 
-function untimedPerformerOf(operation: Operation, { mailbox, sending, idempotency }: Performing): Perform {
+function untimedPerformerOf(
+  operation: Operation,
+  { mailbox, sending, idempotency }: Omit<Performing, "bodies">,
+): Perform {
   const shape = shapeOf(operation);
   const fields = Object.keys(operation.body?.properties ?? {}).filter((name) => name !== "idempotencyKey");
 

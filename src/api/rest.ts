@@ -14,7 +14,7 @@ import type { Runtime } from "../runtime.ts";
 import { readJson } from "./body.ts";
 import { answerDownload } from "./download.ts";
 import { createFailures } from "./failure.ts";
-import type { Gate } from "./gate.ts";
+import type { Admitted, Gate } from "./gate.ts";
 import type { Mcp } from "./mcp.ts";
 import { type Download, isMediaType, type Operation } from "./operation.ts";
 import { type Performed, type Performing, performerOf } from "./perform.ts";
@@ -51,21 +51,26 @@ type Handler = (context: {
 }) => Promise<Performed>;
 
 /** What answers one operation for an admitted caller. */
-function handlerOf(operation: Operation, performing: Performing): Handler {
-  const perform = performerOf(operation, performing);
+function handlerOf(operation: Operation, parts: RestParts): Handler {
+  const perform = performerOf(operation, parts);
   const { query, body, largestBody = MOST_BODY_BYTES } = operation;
 
   return ({ request, params, caller }) =>
-    perform(caller, async () => {
-      // What cannot be decoded names nothing that exists.
-      if (Object.values(params).includes(null)) throw new NotFoundError();
-      return {
-        params,
-        query: readQuery(queryOf(request.url), query),
-        body: body && (await readJson(request, largestBody)),
-        idempotencyKey: request.headers.get("idempotency-key") ?? undefined,
-      };
-    });
+    parts.bodies.within(caller.userId, (count) =>
+      perform(caller, async () => {
+        // What cannot be decoded names nothing that exists.
+        if (Object.values(params).includes(null)) throw new NotFoundError();
+        const given = body && (await readJson(request, largestBody, count));
+        // Who sends it decides how long that takes: the key may be revoked by now.
+        if (body) parts.gate.readmit(request.headers.get("authorization"));
+        return {
+          params,
+          query: readQuery(queryOf(request.url), query),
+          body: given,
+          idempotencyKey: request.headers.get("idempotency-key") ?? undefined,
+        };
+      }),
+    );
 }
 
 function headersOf({ code, retryAfter }: AppError): Record<string, string> {
@@ -76,7 +81,7 @@ function headersOf({ code, retryAfter }: AppError): Record<string, string> {
   };
 }
 
-function admitted(caller: Caller | undefined): Caller {
+function admitted<T>(caller: T | undefined): T {
   if (!caller) throw new Error("a request came past the gate");
   return caller;
 }
@@ -85,13 +90,17 @@ function admitted(caller: Caller | undefined): Caller {
 interface Passage {
   peer: string | undefined;
   rate?: Rate;
+  /** Over MCP. */
+  admitted?: Admitted;
 }
 
 /** On every answer. What is somebody's mail is kept by no cache, and taken for nothing but what it says it is. */
 const HEADERS = { "cache-control": "private, no-store", "x-content-type-options": "nosniff" };
 
 /** Not by Elysia's `set`, which reaches a Response only of routes whose code names it, and minified code is read wrong. */
-function setHeaders(headers: Headers, { rate }: Passage): void {
+function setHeaders(headers: Headers, { rate, admitted }: Passage): void {
+  if (admitted?.refusal)
+    for (const [name, value] of Object.entries(headersOf(admitted.refusal))) headers.set(name, value);
   for (const [name, value] of Object.entries(HEADERS)) if (!headers.has(name)) headers.set(name, value);
   if (!rate) return;
   headers.set("x-ratelimit-limit", String(rate.limit));
@@ -126,16 +135,22 @@ export function createRest(parts: RestParts): Rest {
         if (passage) passage.rate = rate;
       };
       const source = sourceOf(passage?.peer, request.headers.get("x-forwarded-for"));
+      const path = pathOf(request.url);
+      const authorization = request.headers.get("authorization");
       const reads = request.method === "GET" || request.method === "HEAD";
-      if (reads && pathOf(request.url) === DOCUMENT_PATH) gate.admitSource(source, tell);
-      else context.caller = await gate.admit(source, request.headers.get("authorization"), tell);
+      if (reads && path === DOCUMENT_PATH) gate.admitSource(source, tell);
+      else if (path === MCP_PATH && passage) {
+        passage.admitted = await gate.admitOrDefer(source, authorization, tell);
+        const { refusal } = passage.admitted;
+        if (refusal) parts.meters?.countApiRefusal(refusal.code);
+      } else context.caller = await gate.admit(source, authorization, tell);
     })
     .onError(({ error, request }) => answerFailure(error, request))
     .get(DOCUMENT_PATH, () => {
       documentText ??= JSON.stringify(describe());
       return new Response(documentText, { headers: { "content-type": "application/json" } });
     })
-    .all(MCP_PATH, ({ request, caller }) => mcp.answer(request, admitted(caller)), { parse: "none" });
+    .all(MCP_PATH, ({ request }) => mcp.answer(request, admitted(passages.get(request)?.admitted)), { parse: "none" });
 
   for (const operation of operations) {
     const handle = handlerOf(operation, parts);

@@ -100,7 +100,7 @@ export async function makeBackup(request: BackupRequest): Promise<Made> {
       const releaseBlobs = await patiently(() => claimBlobs(data), `of ${data}`, runtime);
       try {
         const made = await makeGeneration(request);
-        const removed = await keepNewest(folder, request.keep);
+        const removed = await keepNewest(folder, request.keep, request.runtime.now());
         await sweepPool(folder);
         // A full data disk does not make the backup a bad one.
         await writeBackupState(data, { lastGood: { at: runtime.now(), folder, generation: made.id } }).catch(() => {});

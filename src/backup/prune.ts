@@ -8,13 +8,28 @@ import { readFile, rename, rm, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { mergeNames, readBlobList } from "./blob-list.ts";
 import { hashFile, namesIn, syncFolder } from "./files.ts";
-import { BLOB_LIST, BLOBS, GENERATIONS, type Generation, listGenerations, readSums, SUMS } from "./layout.ts";
+import {
+  BLOB_LIST,
+  BLOBS,
+  GENERATIONS,
+  type Generation,
+  generationTime,
+  listGenerations,
+  readSums,
+  SUMS,
+} from "./layout.ts";
 
-/** Removes the oldest beyond the newest `keep`; which. */
-export async function keepNewest(folder: string, keep: number | undefined): Promise<string[]> {
+/**
+ * Removes the oldest beyond the newest `keep`; which. One of a time that has not come (`now`: epoch ms) was made by a clock
+ * that was ahead: it counts as the oldest, so that the one made just now stays.
+ */
+export async function keepNewest(folder: string, keep: number | undefined, now: number): Promise<string[]> {
   if (keep === undefined) return [];
   const place = join(folder, GENERATIONS);
-  const leaving = (await listGenerations(folder)).slice(0, -keep);
+  const generations = await listGenerations(folder);
+  const isOfFuture = ({ id }: Generation): boolean => (generationTime(id) ?? 0) > now;
+  const oldestFirst = [...generations.filter(isOfFuture), ...generations.filter((one) => !isOfFuture(one))];
+  const leaving = oldestFirst.slice(0, -keep);
   for (const { id, path } of leaving) {
     // No longer finished, before it is no longer whole.
     const aside = join(place, `.${id}`);

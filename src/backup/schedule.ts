@@ -35,10 +35,13 @@ const HOUR_MS = 3_600_000;
 /** How soon changed settings are followed. */
 const LOOK_MS = 60_000;
 
-/** When the newest backup in the folder was made, epoch ms; undefined when none can be read there. */
-async function lastMade(folder: string): Promise<number | undefined> {
+/**
+ * When the newest backup in the folder was made, epoch ms, but for those that a clock made which was ahead; undefined when
+ * none can be read there.
+ */
+async function lastMade(folder: string, now: number): Promise<number | undefined> {
   const generations = await listGenerations(folder).catch(() => []);
-  return generationTime(generations.at(-1)?.id ?? "");
+  return generations.map(({ id }) => generationTime(id)).findLast((time) => time !== undefined && time <= now);
 }
 
 export function createScheduledBackups(parts: ScheduledBackupsParts): ScheduledBackups {
@@ -51,10 +54,10 @@ export function createScheduledBackups(parts: ScheduledBackupsParts): ScheduledB
     const folder = options.get("backup.folder");
     if (folder === "off" || stopped) return now + LOOK_MS;
     const interval = options.get("backup.everyHours") * HOUR_MS;
-    const made = await lastMade(folder);
+    const made = await lastMade(folder, now);
     // One that failed is tried again sooner.
-    const tried = lastTry?.folder === folder ? lastTry.at + Math.min(interval, HOUR_MS) : 0;
-    const due = Math.max(made === undefined ? 0 : Math.min(made, now) + interval, tried);
+    const tried = lastTry?.folder === folder ? Math.min(lastTry.at, now) + Math.min(interval, HOUR_MS) : 0;
+    const due = Math.max(made === undefined ? 0 : made + interval, tried);
     if (now < due) return Math.min(due, now + LOOK_MS);
 
     lastTry = { at: now, folder };

@@ -8,11 +8,12 @@ import { WORKSPACE, workspaceFor, workspaceIdOf, workspaceNames } from "./worksp
 
 function presenter(session: Session) {
   const names = workspaceNames(session);
-  return ({ id, name, workspaceId, verifiedAt, createdAt }: DomainEntry) => ({
+  return ({ id, name, workspaceId, state, takesMail, verifiedAt, createdAt }: DomainEntry) => ({
     id,
     domain: name,
     workspace: names.get(workspaceId),
-    state: verifiedAt === null ? "unverified" : "verified",
+    state,
+    takesMail,
     verifiedAt: isoOf(verifiedAt),
     createdAt: isoOf(createdAt),
   });
@@ -46,7 +47,7 @@ export const domainCommands = [
     name: "domain list",
     summary: "List the domains",
     options: WORKSPACE,
-    columns: ["id", "domain", "workspace", "state"],
+    columns: ["id", "domain", "workspace", "state", "takesMail"],
     run: (session, { options }) =>
       session.appliance.domains.listDomains(workspaceIdOf(session, options.workspace)).map(presenter(session)),
   }),
@@ -66,8 +67,8 @@ export const domainCommands = [
     options: { ...WORKSPACE, "skip-dns": { summary: "Take your word for it instead of looking them up" } },
     async run(session, { arguments: { domain: name }, options }) {
       const { store, domains } = session.appliance;
-      const { id } = find(session, name, options.workspace);
-      const present = () => presenter(session)(find(session, name, options.workspace));
+      const { id, workspaceId } = find(session, name, options.workspace);
+      const present = () => presenter(session)(domains.domainIn(workspaceId, id));
       if (options["skip-dns"]) {
         store.transact((tx) => domains.markVerified(tx, id));
         return present();

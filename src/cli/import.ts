@@ -13,7 +13,7 @@ import { WORKSPACE, workspaceIdOf } from "./workspace.ts";
 
 /** Messages of the account that `url` names. @throws UsageError, AppError */
 async function* findThere(
-  { io, appliance: { mailbox }, readPassword, runtime, log }: Session,
+  { io, appliance: { mailbox }, readSecret, runtime, log }: Session,
   url: string,
   { mailboxId, folders, stdin }: { mailboxId: string; folders: readonly string[] | undefined; stdin: boolean },
 ): AsyncGenerator<FoundMessage | KnownMessage | NotFound> {
@@ -25,7 +25,7 @@ async function* findThere(
   if (!stdin) throw new UsageError("give the account's password on standard input, with --password-stdin");
   io.writeStderr(`reading from ${account.host}\n`);
   yield* findInAccount({
-    account: { ...account, password: await readPassword() },
+    account: { ...account, password: await readSecret() },
     ...(folders && { folders }),
     mostBytes: LARGEST_MESSAGE,
     isKnown: (messageId, size) => mailbox.isKnown(mailboxId, messageId, size),

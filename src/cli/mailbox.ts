@@ -26,8 +26,8 @@ function find(session: Session, address: string, workspace: string | undefined):
 }
 
 /** The mailbox as it is now. */
-function shown(session: Session, address: string) {
-  return presenter(session)(find(session, address, undefined));
+function shown(session: Session, { id, workspaceId }: Pick<MailboxEntry, "id" | "workspaceId">) {
+  return presenter(session)(session.appliance.people.mailboxIn(workspaceId, id));
 }
 
 export const mailboxCommands = [
@@ -44,15 +44,27 @@ export const mailboxCommands = [
       const { store, people } = session.appliance;
       const workspaceId = workspaceFor(session, options.workspace, address);
       const ownerId = options.owner === undefined ? undefined : people.userAt(options.owner).id;
-      store.transact((tx) => people.addMailbox(tx, { workspaceId, address, name: options.name, ownerId }));
-      return shown(session, address);
+      const id = store.transact((tx) => people.addMailbox(tx, { workspaceId, address, name: options.name, ownerId }));
+      return shown(session, { id, workspaceId });
     },
   }),
   command({
     name: "mailbox list",
     summary: "List the mailboxes",
     options: WORKSPACE,
-    columns: ["id", "address", "name", "owner", "aliases", "catchAlls", "grants", "usedBytes", "state", "workspace"],
+    columns: [
+      "id",
+      "address",
+      "name",
+      "owner",
+      "aliases",
+      "catchAlls",
+      "grants",
+      "usedBytes",
+      "state",
+      "lost",
+      "workspace",
+    ],
     run: (session, { options }) =>
       session.appliance.people.listMailboxes(workspaceIdOf(session, options.workspace)).map(presenter(session)),
   }),
@@ -74,12 +86,12 @@ export const mailboxCommands = [
     options: WORKSPACE,
     run(session, { arguments: { address, action, alias }, options }) {
       const { store, people } = session.appliance;
-      const { id } = find(session, address, options.workspace);
+      const mailbox = find(session, address, options.workspace);
       store.transact((tx) => {
-        if (action === "add") people.addAlias(tx, id, alias);
-        else people.removeAlias(tx, id, alias);
+        if (action === "add") people.addAlias(tx, mailbox.id, alias);
+        else people.removeAlias(tx, mailbox.id, alias);
       });
-      return shown(session, address);
+      return shown(session, mailbox);
     },
   }),
   command({
@@ -93,10 +105,10 @@ export const mailboxCommands = [
     },
     run(session, { arguments: { address }, options }) {
       const { store, people } = session.appliance;
-      const { id } = find(session, address, options.workspace);
+      const mailbox = find(session, address, options.workspace);
       const user = people.userAt(options.to);
-      store.transact((tx) => people.grant(tx, id, user.id, options.access));
-      return shown(session, address);
+      store.transact((tx) => people.grant(tx, mailbox.id, user.id, options.access));
+      return shown(session, mailbox);
     },
   }),
   command({
@@ -106,10 +118,10 @@ export const mailboxCommands = [
     options: { from: { value: "USER", required: true, summary: "Address of the user" }, ...WORKSPACE },
     run(session, { arguments: { address }, options }) {
       const { store, people } = session.appliance;
-      const { id } = find(session, address, options.workspace);
+      const mailbox = find(session, address, options.workspace);
       const user = people.userAt(options.from);
-      store.transact((tx) => people.revokeGrant(tx, id, user.id));
-      return shown(session, address);
+      store.transact((tx) => people.revokeGrant(tx, mailbox.id, user.id));
+      return shown(session, mailbox);
     },
   }),
   command({
@@ -122,9 +134,9 @@ export const mailboxCommands = [
       if (bytes !== "default" && !/^\d+$/.test(bytes)) {
         throw new UsageError(`"${bytes}" is no quota: give a whole number of bytes, or default`);
       }
-      const { id } = find(session, address, options.workspace);
-      store.transact((tx) => people.setQuota(tx, id, bytes === "default" ? null : Number(bytes)));
-      return shown(session, address);
+      const mailbox = find(session, address, options.workspace);
+      store.transact((tx) => people.setQuota(tx, mailbox.id, bytes === "default" ? null : Number(bytes)));
+      return shown(session, mailbox);
     },
   }),
   command({
@@ -134,9 +146,9 @@ export const mailboxCommands = [
     options: { ...REASON, ...WORKSPACE },
     run(session, { arguments: { address }, options }) {
       const { store, people } = session.appliance;
-      const { id } = find(session, address, options.workspace);
-      store.transact((tx) => people.pauseMailbox(tx, id, options.reason));
-      return shown(session, address);
+      const mailbox = find(session, address, options.workspace);
+      store.transact((tx) => people.pauseMailbox(tx, mailbox.id, options.reason));
+      return shown(session, mailbox);
     },
   }),
   command({
@@ -146,9 +158,9 @@ export const mailboxCommands = [
     options: WORKSPACE,
     run(session, { arguments: { address }, options }) {
       const { store, people } = session.appliance;
-      const { id } = find(session, address, options.workspace);
-      store.transact((tx) => people.resumeMailbox(tx, id));
-      return shown(session, address);
+      const mailbox = find(session, address, options.workspace);
+      store.transact((tx) => people.resumeMailbox(tx, mailbox.id));
+      return shown(session, mailbox);
     },
   }),
 ];

@@ -48,10 +48,13 @@ export function dnsTable(records: readonly DnsRecord[], columns = DNS_COLUMNS): 
   return table(rows, columns);
 }
 
-/** A document with the DNS records of a domain: first the rest of it, then the records as a table. */
+const ONCE_PUBLISHED =
+  "Once they are published: mailroom domain verify DOMAIN. Before, no mail is taken for the domain, and none is sent from it.";
+
+/** A document with the DNS records of a domain that was added: first the rest of it, then the records as a table. */
 export function recordWithDns(document: Document): string {
   const { dns, ...rest } = document as { dns: DnsRecord[] };
-  return `${record(rest)}\n${dnsTable(dns)}`;
+  return `${record(rest)}\n${dnsTable(dns)}\n${ONCE_PUBLISHED}\n`;
 }
 
 /** An epoch time (ms) as documents have it; null stays null. */

@@ -1,5 +1,6 @@
 /** `mailroom serve`: the one command that stays. */
 
+import type { Demo } from "../demo/demo.ts";
 import { atMost } from "../pause.ts";
 import { command } from "./command.ts";
 import { refuseEnvironment } from "./session.ts";
@@ -14,9 +15,13 @@ export const serve = command({
   async run({ io, log, config, appliance }, { options }) {
     // Loaded when asked for: it brings the parser along, which otherwise only workers hold.
     const demo = options.demo ? await import("../demo/demo.ts") : undefined;
-    const loaded = await demo?.loadDemo(appliance);
+    let loaded: Demo | undefined;
+    // It replaces key and password: not those of a server that runs on the folder.
+    const prepare = async () => {
+      loaded = await demo?.loadDemo(appliance);
+    };
     const interrupted = io.interrupted();
-    const ready = await appliance.start({ hold: options.demo }).catch(refuseEnvironment);
+    const ready = await appliance.start({ hold: options.demo, prepare }).catch(refuseEnvironment);
     if (demo && loaded) io.writeStderr(demo.describeDemo(loaded, ready.http));
     const token = ready.http === "off" ? undefined : appliance.firstRun.issueToken();
     if (token !== undefined) {

@@ -29,8 +29,8 @@ export interface Session {
   readonly log: Log;
   /** Its database and its functions; not started. */
   readonly appliance: Appliance;
-  /** What `--password-stdin` gives: the first line. */
-  readPassword(): Promise<string>;
+  /** What standard input gives in place of an argument: its first line. */
+  readSecret(): Promise<string>;
   /** Closes what was opened. */
   close(): void;
 }
@@ -80,7 +80,7 @@ export function openSession(io: Io, { serving }: { serving: boolean }): Session 
     get appliance() {
       return appliance();
     },
-    readPassword: async () => (await io.readStdin()).split(/\r?\n/)[0] as string,
+    readSecret: async () => (await io.readStdin()).split(/\r?\n/)[0] as string,
     close: () => opened?.close(),
   };
 }

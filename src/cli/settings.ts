@@ -19,11 +19,19 @@ export const settingsCommands = [
   }),
   command({
     name: "settings set",
-    summary: "Change a setting; a running server follows within 2 seconds",
+    summary: "Change a setting; a running server follows within 2 seconds. VALUE -: read it from standard input",
     arguments: { ...SETTING, value: "VALUE" },
-    run({ appliance }, { arguments: { name, value } }) {
+    async run({ appliance, io, readSecret }, { arguments: { name, value } }) {
       const { store, options } = appliance;
-      store.transact((tx) => options.set(tx, name, value));
+      const isRead = value === "-";
+      const given = isRead ? await readSecret() : value;
+      store.transact((tx) => options.set(tx, name, given));
+      // As it is listed it tells nothing.
+      if (!isRead && value !== options.find(name).value && options.hides(name, value)) {
+        io.writeStderr(
+          "mailroom: ps and the shell's history show the secret in it: give - for the value, and the value on standard input\n",
+        );
+      }
       return options.find(name);
     },
   }),

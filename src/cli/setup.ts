@@ -1,11 +1,13 @@
 /** `mailroom setup` */
-import { randomToken } from "../runtime.ts";
+import { type Runtime, randomToken } from "../runtime.ts";
 import { setUp } from "../settings/setup.ts";
 import { command } from "./command.ts";
 import { recordWithDns } from "./output.ts";
 
 /** 119 bits. */
 const PASSWORD_LENGTH = 20;
+
+export const madeUpPassword = (runtime: Pick<Runtime, "randomBytes">): string => randomToken(runtime, PASSWORD_LENGTH);
 
 export const setup = command({
   name: "setup",
@@ -19,8 +21,8 @@ export const setup = command({
   },
   text: recordWithDns,
   async run(session, { options }) {
-    const given = options["password-stdin"] ? await session.readPassword() : undefined;
-    const password = given ?? randomToken(session.runtime, PASSWORD_LENGTH);
+    const given = options["password-stdin"] ? await session.readSecret() : undefined;
+    const password = given ?? madeUpPassword(session.runtime);
     const { domain, email, name, workspace } = options;
     const made = await setUp(session.appliance, { domain, email, name, workspace, password });
     const { workspaceId, userId, mailboxId, address, apiKey, dns } = made;

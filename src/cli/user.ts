@@ -3,6 +3,7 @@ import { hashPassword, ROLES, type UserEntry } from "../settings/people.ts";
 import { command, FailedCheck } from "./command.ts";
 import { isoOf } from "./output.ts";
 import type { Session } from "./session.ts";
+import { madeUpPassword } from "./setup.ts";
 import { WORKSPACE, workspaceFor, workspaceIdOf, workspaceNames } from "./workspace.ts";
 
 function presenter(session: Session) {
@@ -40,7 +41,7 @@ export const userCommands = [
     async run(session, { arguments: { address }, options }) {
       const { store, people } = session.appliance;
       const workspaceId = workspaceFor(session, options.workspace, address);
-      const passwordHash = options["password-stdin"] ? await hashPassword(await session.readPassword()) : undefined;
+      const passwordHash = options["password-stdin"] ? await hashPassword(await session.readSecret()) : undefined;
       const { mailboxId } = store.transact((tx) =>
         people.addUser(tx, {
           workspaceId,
@@ -75,11 +76,34 @@ export const userCommands = [
     },
   }),
   command({
+    name: "user password",
+    summary: "Give a person another password; they are signed out, and their app passwords and API keys end",
+    arguments: USER,
+    options: {
+      "password-stdin": { summary: "Read it from standard input; made up and printed if left out" },
+      "keep-keys": { summary: "Their API keys go on" },
+      ...WORKSPACE,
+    },
+    async run(session, { arguments: { address }, options }) {
+      const { store, people } = session.appliance;
+      const { id, email } = find(session, address, options.workspace);
+      const given = options["password-stdin"] ? await session.readSecret() : undefined;
+      const password = given ?? madeUpPassword(session.runtime);
+      const passwordHash = await hashPassword(password);
+      const keepKeys = options["keep-keys"];
+      const ended = store.transact((tx) => people.replacePassword(tx, id, { passwordHash, keepKeys }));
+      return { id, address: email, ...(given === undefined && { password }), ended };
+    },
+  }),
+  command({
     name: "user totp",
     summary: "Tell whether a person has a second factor; remove one that is lost",
     arguments: USER,
     options: {
-      reset: { summary: "Remove it: their password alone signs them in again, and they are signed out everywhere" },
+      reset: {
+        summary:
+          "Remove it: their password alone signs them in again, they are signed out, and their app passwords end",
+      },
       ...WORKSPACE,
     },
     run(session, { arguments: { address }, options }) {

@@ -17,8 +17,8 @@ export function workspaceIdOf(session: Session, name: string | undefined): strin
 }
 
 /**
- * Id of the workspace that something new goes into: the one named, or the only one, or the one that has the domain of
- * `address`.
+ * Id of the workspace that something new goes into: the one named, or the only one, or the one that has verified the domain
+ * of `address`, or alone claims it.
  * @throws UsageError when that leaves several, AppError not_found when there is none
  */
 export function workspaceFor(session: Session, name: string | undefined, address = ""): string {
@@ -30,8 +30,11 @@ export function workspaceFor(session: Session, name: string | undefined, address
   }
   if (second === undefined) return first.id;
   const domain = address.slice(address.lastIndexOf("@") + 1);
-  const holder = domain === "" ? undefined : domains.listDomains().find(({ name }) => name === domainOf(domain));
-  if (!holder) throw new UsageError("there are several workspaces: name one with --workspace NAME");
+  const known = domain === "" ? [] : domains.listDomains().filter(({ name }) => name === domainOf(domain));
+  const [holder, other] = known;
+  if (!holder || (other && holder.state !== "verified")) {
+    throw new UsageError("there are several workspaces: name one with --workspace NAME");
+  }
   return holder.workspaceId;
 }
 

@@ -6,6 +6,7 @@ import { checkClock } from "./checks/clock.ts";
 import { checkDisk } from "./checks/disk.ts";
 import { checkDomains } from "./checks/domain-records.ts";
 import { checkListeners } from "./checks/listeners.ts";
+import { checkOpenFiles } from "./checks/open-files.ts";
 import { checkOutbound } from "./checks/outbound.ts";
 import { checkPermissions } from "./checks/permissions.ts";
 import { checkQueue } from "./checks/queue.ts";
@@ -23,6 +24,7 @@ export const CHECKS: Readonly<Record<string, Check>> = {
   search: checkSearchIndex,
   "search-engine": checkSearchEngine,
   listeners: checkListeners,
+  "open-files": checkOpenFiles,
   certificate: checkCertificate,
   outbound: checkOutbound,
   "reverse-dns": checkReverseDns,

@@ -1,9 +1,10 @@
 /** What the operating system and the network say to the checks; tests hand in another. */
 import { existsSync } from "node:fs";
-import { readdir, stat, statfs } from "node:fs/promises";
+import { readdir, readFile, stat, statfs } from "node:fs/promises";
 import { connect as connectTcp } from "node:net";
 import { join } from "node:path";
 import { connect as connectTls } from "node:tls";
+import { limitOfOpenFiles } from "../descriptors.ts";
 
 export interface Space {
   /** Bytes. */
@@ -36,6 +37,8 @@ export interface System {
   entries(path: string): Promise<Entry[]>;
   /** Whether the clock follows a time server; undefined when the system does not tell. */
   clockFollows(): Promise<boolean | undefined>;
+  /** How many files the server of a data folder may open; undefined when there is none, or the system does not tell. */
+  openFilesOfServer(folder: string): Promise<number | undefined>;
   /** Connects and leaves. `expect`: what is waited for. @throws what the network says, or that it took too long */
   greet(host: string, port: number, expect: "line" | "certificate" | "connection"): Promise<Greeting>;
 }
@@ -69,6 +72,18 @@ export const operatingSystem: System = {
       });
       const answer = (await new Response(asked.stdout).text()).trim();
       return answer === "yes" ? true : answer === "no" ? false : undefined;
+    } catch {
+      return undefined;
+    }
+  },
+
+  async openFilesOfServer(folder) {
+    try {
+      // The lock by which the server claims the folder says whose it is (proc_locks(5)).
+      const { ino } = await stat(join(folder, "serving.lock"));
+      const locks = await readFile("/proc/locks", "latin1");
+      const pid = new RegExp(`\\sWRITE\\s+(\\d+)\\s+\\S+:${ino}\\s`).exec(locks)?.[1];
+      return pid === undefined ? undefined : limitOfOpenFiles(Number(pid));
     } catch {
       return undefined;
     }

@@ -76,7 +76,8 @@ export function createWatch({ folder, examine, notifyAdmins, operators, log }: W
     await writeText(join(folder, FINDINGS_FILE), `${JSON.stringify(kept)}\n`);
   }
 
-  async function runDue(now: number): Promise<number> {
+  async function runDue(now: number, wasAhead?: boolean): Promise<number> {
+    if (wasAhead) next = undefined;
     next ??= now + FIRST_MS;
     if (now < next) return next;
     next = now + DAY_MS;

@@ -45,6 +45,8 @@ export interface Crowded {
 export interface CoursesParts {
   store: Pick<Store, "enqueue" | "transact">;
   requests: Requests;
+  /** All lanes: requests under way at once. */
+  mostLanes: number;
   options: Pick<Options, "get">;
   runtime: Pick<Runtime, "now" | "setTimer">;
   log: Log;
@@ -57,11 +59,11 @@ export interface CoursesParts {
 
 /** Lanes of one endpoint, by what its answers have been like: one that is not known to work keeps one waiting at most. */
 const MOST_LANES_OF_ONE: Record<Pace, number> = { unproven: 1, proven: 8, slow: 8, failing: 1 };
-/** Lanes whose attempt has not taken long yet, of endpoints that are not known to be slow; and of those that are. */
-const MOST_BRISK_LANES = 64;
-const MOST_SLOW_LANES = 64;
-/** All lanes: a slow one starts out as brisk. */
-const MOST_LANES = 256;
+/**
+ * Of all lanes, those whose attempt has not taken long yet, of endpoints that are not known to be slow; and as many of
+ * those that are. A slow one starts out as brisk.
+ */
+const SHARE_OF_ALIKE = 1 / 4;
 /** Deliveries claimed ahead for an endpoint that works, so that its lanes need not wait for a commit. */
 const CLAIMED_AHEAD = 1_024;
 /** Outcomes of one endpoint that share a commit, and how long, in ms, they wait for it while the next are attempted. */
@@ -110,7 +112,7 @@ export const leaseUntil = (now: number, options: Pick<Options, "get">): number =
   now + LEASE_MS + options.get("webhooks.timeoutSeconds") * 1_000;
 
 export function createCourses(parts: CoursesParts): Courses {
-  const { store, requests, options, runtime, log, wake, tell } = parts;
+  const { store, requests, options, runtime, log, mostLanes, wake, tell } = parts;
   const courses = new Map<number, Course>();
   /** What is claimed, until its outcome is recorded. */
   const inHand = new Set<Attemptable>();
@@ -150,7 +152,7 @@ export function createCourses(parts: CoursesParts): Courses {
         if (slow ? isSlow(pace) : !isSlow(pace) && now - since < SLOW_MS) alike++;
       }
     }
-    return Math.min(MOST_LANES - all, (slow ? MOST_SLOW_LANES : MOST_BRISK_LANES) - alike);
+    return Math.min(mostLanes - all, mostLanes * SHARE_OF_ALIKE - alike);
   }
 
   const timeoutMs = (): number => options.get("webhooks.timeoutSeconds") * 1_000;

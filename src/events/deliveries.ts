@@ -12,7 +12,7 @@
  * the deliveries of an endpoint that is busy. What is tried again comes before what waits for its first attempt: an
  * endpoint that does not work is found out however much waits.
  */
-import { and, asc, eq, gte, lte, type SQL, sql } from "drizzle-orm";
+import { and, asc, eq, gt, gte, lte, type SQL, sql } from "drizzle-orm";
 import { prepared } from "../store/prepared.ts";
 import { webhookDeliveries, webhookEndpoints, type webhookLog } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
@@ -27,6 +27,7 @@ import {
   logWaiting,
   type Outcome,
   putWaiting,
+  recallWaiting,
   releaseAllWaiting,
   releaseWaiting,
   type Settled,
@@ -324,4 +325,25 @@ export function releaseLeases(tx: Tx, now: number): number {
     for (const { length } of runs) count += length;
   }
   return count;
+}
+
+/**
+ * What waits for longer than it does after so many attempts (`waits`: after the first, the second, …, in ms) was put off by
+ * a clock that was ahead: from `now` (epoch ms) on it waits for no more than that, and not at all when it is longer than any
+ * wait. Reads all that waits.
+ */
+export function recallStrays(tx: Tx, waits: readonly number[], now: number): void {
+  recallWaiting(tx, now);
+  const longest = Math.max(0, ...waits);
+  tx.$client
+    .query(
+      `UPDATE webhook_deliveries SET due_at = CASE WHEN due_at > ?1 + ?3 THEN ?1 ELSE ?1 + wait END
+       FROM (SELECT d.seq AS stray, CASE d.attempts WHEN 0 THEN 0 ELSE coalesce(w.value, ?3) END AS wait
+             FROM webhook_deliveries d LEFT JOIN json_each(?2) w ON w.key = d.attempts - 1
+             WHERE d.due_at IS NOT NULL AND d.leased = 0)
+       WHERE seq = stray AND due_at > ?1 + wait`,
+    )
+    .run(now, JSON.stringify(waits), longest);
+  const putOff = tx.select({ seq: webhookEndpoints.seq }).from(webhookEndpoints).where(gt(webhookEndpoints.dueAt, now));
+  for (const { seq } of putOff.all()) correctDue(tx, seq);
 }

@@ -18,6 +18,8 @@ export interface EventsParts extends Omit<DisabledNoticesParts, "store"> {
   meters: Meters;
   /** Asks the scheduler to run a job now. */
   wake(job: string): void;
+  /** Requests to webhook receivers under way at once; as many connections may idle. */
+  mostConnections: number;
 }
 
 export interface Events extends Omit<Webhooks, "job"> {
@@ -25,16 +27,16 @@ export interface Events extends Omit<Webhooks, "job"> {
 }
 
 export function createEvents(parts: EventsParts): Events {
-  const { store, options, runtime, log, meters, wake } = parts;
+  const { store, options, runtime, log, meters, wake, mostConnections } = parts;
   const none: readonly string[] = [];
   const allow = () => {
     const networks = options.get("webhooks.allowNetworks");
     return networks === "none" ? none : networks;
   };
-  const requests = openRequests({ runtime, allow });
+  const requests = openRequests({ runtime, allow, mostIdle: mostConnections });
   const notices = createDisabledNotices(parts);
   const { job, ...webhooks } = createWebhooks({
-    ...{ store, requests, options, runtime, log, meters },
+    ...{ store, requests, options, runtime, log, meters, mostLanes: mostConnections },
     wake: () => wake(job.name),
     tell: () => wake(notices.name),
   });

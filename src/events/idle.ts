@@ -16,12 +16,14 @@ export interface IdleConnections<Exchange> {
   close(): void;
 }
 
-/** To whatever place. */
-const MOST_IDLE = 256;
 /** Connections are kept for one round to two: common servers close them after 5 seconds. */
 const ROUND_MS = 2_000;
 
-export function createIdleConnections<Exchange>(runtime: Pick<Runtime, "setTimer">): IdleConnections<Exchange> {
+/** `mostIdle`: to whatever place. */
+export function createIdleConnections<Exchange>(
+  runtime: Pick<Runtime, "setTimer">,
+  mostIdle: number,
+): IdleConnections<Exchange> {
   /** The one kept last at the end. */
   const idle: Connection<Exchange>[] = [];
   let round = 0;
@@ -46,7 +48,7 @@ export function createIdleConnections<Exchange>(runtime: Pick<Runtime, "setTimer
     keep(connection) {
       connection.idleSince = round;
       idle.push(connection);
-      if (idle.length > MOST_IDLE) dropFirst();
+      if (idle.length > mostIdle) dropFirst();
       cancelRound ??= runtime.setTimer(endRound, ROUND_MS);
     },
     forget(connection) {

@@ -17,6 +17,7 @@ const LOOKS = 24;
 export function createLogUpkeep(store: Pick<Store, "db" | "enqueue">, options: Pick<Options, "get">): Job {
   return {
     name: "webhook-log",
+    deletes: true,
     async runDue(now) {
       const kept = options.get("retention.deliveryLogDays") * DAY_MS;
       const before = now - kept;

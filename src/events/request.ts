@@ -51,6 +51,8 @@ export interface Requests {
 
 export interface RequestParts extends PlacesParts {
   runtime: Pick<Runtime, "dns" | "now" | "setTimer" | "authorities">;
+  /** Connections that are kept for the next request. */
+  mostIdle: number;
 }
 
 const STOPPING = "this server is stopping";
@@ -94,7 +96,7 @@ export function openRequests(parts: RequestParts): Requests {
   const { runtime } = parts;
   const places = createPlaces(parts, (destination) => termsOf(destination, runtime.authorities));
   const underWay = new Set<Posting>();
-  const idle = createIdleConnections<Posting>(runtime);
+  const idle = createIdleConnections<Posting>(runtime, parts.mostIdle);
   /** Of the request that began last. */
   let lastLimit: Limit | undefined;
   let closed = false;

@@ -185,6 +185,10 @@ export const releaseAllWaiting = ({ $client: client }: Tx): { endpointSeq: numbe
     )
     .all();
 
+/** What a clock that was ahead has made at times that have not come (`now`: epoch ms) is due now. Reads all runs. */
+export const recallWaiting = ({ $client: client }: Tx, now: number): void =>
+  void client.query("UPDATE webhook_waiting SET created_at = ?1 WHERE created_at > ?1").run(now);
+
 /** When the endpoint's first is due, epoch ms; null when none waits. */
 export const firstDueWaiting = (db: Db, endpointSeq: number): number | null =>
   statements(db).first.get(endpointSeq)?.createdAt ?? statements(db).firstLease.get(endpointSeq)?.dueAt ?? null;

@@ -12,7 +12,7 @@ import type { Job } from "../scheduler.ts";
 import type { Pace } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { type CoursesParts, createCourses, isSlow, leaseUntil } from "./courses.ts";
-import { type Claimed, claim, endpointsByDue, releaseLeases } from "./deliveries.ts";
+import { type Claimed, claim, endpointsByDue, recallStrays, releaseLeases } from "./deliveries.ts";
 import { needsSweep, sweepEndpoints } from "./delivery-log.ts";
 import { fanOut, hasNewEvents } from "./fan-out.ts";
 import { SLOW_MS } from "./outcome.ts";
@@ -111,7 +111,11 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
     return times.length === 0 ? null : Math.min(...times);
   }
 
-  async function work(): Promise<number | null> {
+  async function work(wasAhead: boolean): Promise<number | null> {
+    if (wasAhead) {
+      const waits = options.get("webhooks.retrySeconds").map((seconds) => 1_000 * seconds);
+      await store.enqueue((tx) => recallStrays(tx, waits, runtime.now()));
+    }
     if (!started) {
       const released = await store.enqueue((tx) => releaseLeases(tx, runtime.now()));
       if (released > 0) log.info("took up webhook attempts that a stop had cut short", { deliveries: released });
@@ -129,7 +133,10 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
   }
 
   return {
-    job: { name: "webhooks", runDue: async () => (stopped ? null : courses.during(work)) },
+    job: {
+      name: "webhooks",
+      runDue: async (_, wasAhead = false) => (stopped ? null : courses.during(() => work(wasAhead))),
+    },
     deliverSoon() {
       asked = true;
     },

@@ -2,8 +2,12 @@
  * Where mail to an address goes (contract: Arrival): a mailbox or alias, then the same without its tag, then for
  * postmaster and abuse the workspace's owner, then the domain's catch-all. Addresses compare without case, domains as
  * A-labels.
+ *
+ * Several workspaces may claim a domain until one of them verifies it (contract: Sending). Invariant: what others write to
+ * a domain never comes to a workspace that merely claims it, so nobody reads their neighbours' mail by claiming where it
+ * goes.
  */
-import { and, asc, eq, sql } from "drizzle-orm";
+import { and, asc, eq, isNotNull, or, sql } from "drizzle-orm";
 import { normalizeAddress, splitAddress, withoutTag } from "../message/address.ts";
 import { prepared } from "../store/prepared.ts";
 import { addresses, domains, mailboxes, users } from "../store/schema.ts";
@@ -21,20 +25,35 @@ export type Route =
     }
   /** One of our domains, and nobody there. */
   | { kind: "unknown" }
+  /** Workspaces claim the domain, and none has verified it yet. */
+  | { kind: "unverified"; domain: string }
   | { kind: "not-local" };
 
 const ROLE_ADDRESSES = new Set(["postmaster", "abuse"]);
 
+const claimColumns = { id: domains.id, workspaceId: domains.workspaceId };
+const named = eq(domains.name, sql.placeholder("name"));
+const verifiedFirst = sql`${domains.verifiedAt} IS NULL`;
+const takesMail = or(isNotNull(domains.verifiedAt), eq(domains.acceptsUnverified, true));
+
 const statements = prepared((db) => ({
-  domain: db
-    .select({ workspaceId: domains.workspaceId, verifiedAt: domains.verifiedAt })
+  /** Whose mail from other servers is: the workspace that verified it, else the one that took it before that was asked for. */
+  holder: db.select(claimColumns).from(domains).where(and(named, takesMail)).orderBy(verifiedFirst).limit(1).prepare(),
+  verified: db
+    .select(claimColumns)
     .from(domains)
-    .where(eq(domains.name, sql.placeholder("name")))
+    .where(and(named, isNotNull(domains.verifiedAt)))
     .prepare(),
+  claim: db
+    .select(claimColumns)
+    .from(domains)
+    .where(and(named, eq(domains.workspaceId, sql.placeholder("workspaceId"))))
+    .prepare(),
+  anyClaim: db.select({ id: domains.id }).from(domains).where(named).limit(1).prepare(),
   address: db
     .select({ mailboxId: addresses.mailboxId })
     .from(addresses)
-    .where(eq(addresses.address, sql.placeholder("address")))
+    .where(and(eq(addresses.address, sql.placeholder("address")), eq(addresses.domainId, sql.placeholder("domainId"))))
     .prepare(),
   /** The owner's own mailbox: the one at the address they sign in with, else their first. */
   ownersMailbox: db
@@ -48,24 +67,66 @@ const statements = prepared((db) => ({
   firstDomain: db
     .select({ name: domains.name })
     .from(domains)
-    .orderBy(asc(domains.createdAt), asc(domains.id))
+    .orderBy(sql`not ${takesMail}`, asc(domains.createdAt), asc(domains.id))
     .limit(1)
     .prepare(),
 }));
 
-/** `address` as in RCPT TO, without the angle brackets; `postmaster` may stand alone (RFC 5321 §4.5.1). */
+/** A workspace's row of a domain. */
+interface Claim {
+  id: string;
+  workspaceId: string;
+}
+
+/**
+ * For mail of other servers. `address` as in RCPT TO, without the angle brackets; `postmaster` may stand alone (RFC 5321
+ * §4.5.1).
+ */
 export function routeOf(db: Db, address: string): Route {
-  const normalized = normalizeAddress(/^postmaster$/i.test(address) ? `postmaster@${oldestDomain(db)}` : address);
+  const whole = /^postmaster$/i.test(address) ? `postmaster@${oldestDomain(db)}` : address;
+  return routeVia(db, whole, (name) => {
+    const holder = statements(db).holder.get({ name });
+    if (holder) return holder;
+    return statements(db).anyClaim.get({ name }) && { kind: "unverified", domain: name };
+  });
+}
+
+/** For mail of a workspace: to whoever verified the domain, else to what the workspace itself has there. */
+export function routeFor(db: Db, workspaceId: string, address: string): Route {
+  return routeVia(db, address, (name) => localDomain(db, workspaceId, name));
+}
+
+/** Which mailbox of the workspace has the address, also one that another workspace has taken over with its domain. */
+export function routeWithin(db: Db, workspaceId: string, address: string): Route {
+  return routeVia(db, address, (name) => statements(db).claim.get({ name, workspaceId }));
+}
+
+/** The domain of that name (A-labels, in any case) to which mail of the workspace goes without leaving, if there is one. */
+export function localDomain(db: Db, workspaceId: string, domain: string): Claim | undefined {
+  const name = domain.toLowerCase();
+  return statements(db).verified.get({ name }) ?? statements(db).claim.get({ name, workspaceId });
+}
+
+/** Whether the domain (A-labels) was verified by another workspace. */
+export function isOthers(db: Db, workspaceId: string, domain: string): boolean {
+  const verified = statements(db).verified.get({ name: domain });
+  return verified !== undefined && verified.workspaceId !== workspaceId;
+}
+
+function routeVia(db: Db, address: string, claimOf: (name: string) => Claim | Route | undefined): Route {
+  const normalized = normalizeAddress(address);
   if (normalized === undefined) return { kind: "not-local" };
   const { local, domain } = splitAddress(normalized);
-  const workspaceId = statements(db).domain.get({ name: domain })?.workspaceId;
-  if (workspaceId === undefined) return { kind: "not-local" };
+  const claim = claimOf(domain);
+  if (claim === undefined) return { kind: "not-local" };
+  if ("kind" in claim) return claim;
+  const { id: domainId, workspaceId } = claim;
 
   const untagged = withoutTag(local);
   const exempt = ROLE_ADDRESSES.has(untagged);
   const to = (receivedOn: string, found: { mailboxId: string } | undefined): Route | undefined =>
     found && { kind: "mailbox", mailboxId: found.mailboxId, workspaceId, receivedOn, exempt };
-  const at = (name: string) => statements(db).address.get({ address: `${name}@${domain}` });
+  const at = (name: string) => statements(db).address.get({ address: `${name}@${domain}`, domainId });
 
   const base = `${untagged}@${domain}`;
   return (
@@ -74,17 +135,6 @@ export function routeOf(db: Db, address: string): Route {
     (exempt ? to(base, statements(db).ownersMailbox.get({ workspaceId })) : undefined) ??
     to(base, at("*")) ?? { kind: "unknown" }
   );
-}
-
-export interface LocalDomain {
-  workspaceId: string;
-  verified: boolean;
-}
-
-/** The domain of that name (A-labels, in any case), if it is one of ours. */
-export function localDomain(db: Db, name: string): LocalDomain | undefined {
-  const domain = statements(db).domain.get({ name: name.toLowerCase() });
-  return domain && { workspaceId: domain.workspaceId, verified: domain.verifiedAt !== null };
 }
 
 /** The domain that stands for the server where an address names none; "" before there is one. */

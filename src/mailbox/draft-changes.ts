@@ -47,10 +47,17 @@ export const transmittedSize = (bytes: number): number => Math.ceil(bytes / 57) 
 export const transmittedSizes = (files: readonly Pick<DraftFile, "size">[]): number =>
   files.reduce((sum, { size }) => sum + transmittedSize(size), 0);
 
+/** Longer than anybody may undo sending. */
+const LONGEST_UNDO_MS = 60_000;
+
 const statements = prepared(({ $client: sqlite }) => ({
   unschedule: sqlite.prepare<unknown, [threadSeq: number]>(
     `UPDATE drafts SET due_at = NULL, due_by = NULL
      WHERE due_at IS NOT NULL AND message_seq IN (SELECT seq FROM messages WHERE thread_seq = ? AND kind = 'draft')`,
+  ),
+  recall: sqlite.prepare<unknown, [now: number, longest: number]>(
+    `UPDATE drafts SET due_at = ?1 WHERE due_at > ?1 AND EXISTS
+       (SELECT 1 FROM messages WHERE seq = message_seq AND filed_at > ?1 AND due_at - filed_at <= ?2)`,
   ),
 }));
 
@@ -119,6 +126,9 @@ export function createDraftChanges({
           html: message.html ?? null,
           htmlSource: message.htmlSource === undefined ? null : Buffer.from(message.htmlSource),
           sanitizer: message.sanitizer,
+          seenText: message.seenText === undefined ? null : Buffer.from(message.seenText),
+          seenHidden: message.seenHidden,
+          seenVersion: message.seenVersion,
         })
         .where(eq(messageBodies.messageSeq, draft.seq))
         .run();
@@ -153,6 +163,14 @@ export function createDraftChanges({
         .set({ dueAt: due?.at ?? null, dueBy: due?.userId ?? null, refusal: null })
         .where(eq(drafts.messageSeq, draft.seq))
         .run();
+    },
+
+    /**
+     * What a clock that was ahead has put off for its person to undo it is due at `now` (epoch ms): it would be sent only
+     * once that time has come. A time that somebody chose stays.
+     */
+    recall(tx: Tx, now: number): void {
+      statements(tx).recall.run(now, LONGEST_UNDO_MS);
     },
 
     /** It stays a draft, unread, with the reason why it was not sent. Nothing when it is no longer due at that time. */

@@ -2,15 +2,17 @@
  * Drafts as the app opens them, to be reviewed, changed, sent or discarded. Who opens one to send it becomes its sender,
  * and so sees every recipient, Bcc too (contract: Bcc). A draft is a conversation of its own, with one message.
  */
+
 import { and, asc, desc, eq, isNotNull, min, sql } from "drizzle-orm";
 import { type Caller, type Reach, requireAccess } from "../access/caller.ts";
 import { AppError } from "../errors.ts";
 import type { EmailAddress } from "../message/address.ts";
+import { unpackText } from "../message/reading.ts";
 import { prepared } from "../store/prepared.ts";
 import { type DraftAgent, drafts, messageBodies, messages, threads, type Unfinished } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { reachedThread } from "./change.ts";
-import { type AttachmentRow, decompressHtml } from "./message-view.ts";
+import type { AttachmentRow } from "./message-view.ts";
 import { deleteConversations } from "./removal.ts";
 import { attachmentsOf } from "./stored-message.ts";
 
@@ -139,7 +141,7 @@ export function readDraft(db: Db, caller: Caller, threadId: string): Draft {
     unfinished: draft.unfinished,
     subject: message.subject,
     text: body.text,
-    ...(body.htmlSource === null ? {} : { html: decompressHtml(body.htmlSource) }),
+    ...(body.htmlSource === null ? {} : { html: unpackText(body.htmlSource) }),
     attachments: attachmentsOf(db, message.seq),
     headers: body.headers.filter(([name]) => REFERRING.has(name.toLowerCase())),
     ...(answers !== null && { answers }),

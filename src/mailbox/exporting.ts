@@ -10,14 +10,14 @@ import type { EmailAddress } from "../message/address.ts";
 import { prepared } from "../store/prepared.ts";
 import { mailboxes, messageBodies, messages, threads, users } from "../store/schema.ts";
 import type { Store } from "../store/store.ts";
-import { routeOf } from "./addresses.ts";
+import { routeWithin } from "./addresses.ts";
 import { labelsOf } from "./labels.ts";
 import { composeStored } from "./stored-message.ts";
 import type { FilingKind } from "./thread-state.ts";
 
 const statements = prepared((db) => ({
   owner: db
-    .select({ ownerId: mailboxes.ownerId })
+    .select({ ownerId: mailboxes.ownerId, workspaceId: mailboxes.workspaceId })
     .from(mailboxes)
     .where(eq(mailboxes.id, sql.placeholder("mailboxId")))
     .prepare(),
@@ -62,9 +62,9 @@ export interface ExportedMessage {
 
 export async function* exportMailbox(store: Store, mailboxId: string): AsyncGenerator<ExportedMessage> {
   const { db } = store;
-  const ownerId = statements(db).owner.get({ mailboxId })?.ownerId ?? null;
+  const { ownerId = null, workspaceId = "" } = statements(db).owner.get({ mailboxId }) ?? {};
   const isOwn = ({ email }: EmailAddress): boolean => {
-    const route = routeOf(db, email);
+    const route = routeWithin(db, workspaceId, email);
     return route.kind === "mailbox" && route.mailboxId === mailboxId;
   };
   for (let after = 0; ; ) {

@@ -109,7 +109,19 @@ function prepareStatements(db: Db) {
       .prepare(),
     insertBody: db
       .insert(messageBodies)
-      .values(placeholders("messageSeq", "headers", "text", "html", "htmlSource", "sanitizer"))
+      .values(
+        placeholders(
+          "messageSeq",
+          "headers",
+          "text",
+          "html",
+          "htmlSource",
+          "sanitizer",
+          "seenText",
+          "seenHidden",
+          "seenVersion",
+        ),
+      )
       .prepare(),
     insertDraft: db
       .insert(drafts)
@@ -278,6 +290,9 @@ export function createWriting({
       html: message.html ?? null,
       htmlSource: message.htmlSource ?? null,
       sanitizer: message.sanitizer,
+      seenText: message.seenText ?? null,
+      seenHidden: message.seenHidden,
+      seenVersion: message.seenVersion,
     });
     message.attachments.forEach((attachment, position) => {
       statements(tx).insertAttachment.run({

@@ -77,7 +77,7 @@ export function createListing({
   const { unreadIn } = createUnreadMarks(db);
 
   async function listThreads(caller: Caller, filters: ThreadFilters): Promise<ThreadListView> {
-    const mailboxId = filters.mailbox === undefined ? undefined : mailboxIdOf(db, filters.mailbox);
+    const mailboxId = filters.mailbox === undefined ? undefined : mailboxIdOf(db, caller, filters.mailbox);
     const q = filters.q?.trim() ?? "";
     const folder = filters.folder ?? (q === "" ? "inbox" : "all");
     const parsed = parseQuery(q);

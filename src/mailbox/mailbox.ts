@@ -6,12 +6,13 @@
 import { type Caller, notFound } from "../access/caller.ts";
 import type { Log } from "../log.ts";
 import type { EmailAddress } from "../message/address.ts";
+import type { ReadHtml } from "../message/reading.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Job } from "../scheduler.ts";
 import type { SearchEngine } from "../search/engine.ts";
 import type { Options } from "../store/options.ts";
 import type { Store, Tx } from "../store/store.ts";
-import { type LocalDomain, localDomain, type Route, routeOf } from "./addresses.ts";
+import { isOthers, localDomain, type Route, routeFor, routeOf, routeWithin } from "./addresses.ts";
 import { type BulkResult, createBulk, type Refused } from "./bulk.ts";
 import type { ThreadChange } from "./change.ts";
 import { findCorrespondents } from "./correspondents.ts";
@@ -38,6 +39,7 @@ import { createListing } from "./listing.ts";
 import { listMailboxes, mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
 import { createMessages } from "./messages.ts";
 import type { PreparedMessage } from "./prepare.ts";
+import { createHtmlReading, type HtmlReading } from "./reading.ts";
 import { createReindexing, type Reindexing } from "./reindexing.ts";
 import { type ReplyContext, readReplyContext } from "./reply.ts";
 import { deleteDiscarded } from "./retention.ts";
@@ -58,7 +60,7 @@ import type {
   ThreadView,
 } from "./views.ts";
 
-export interface Mailbox {
+export interface Mailbox extends HtmlReading {
   /** Files a message into a mailbox: conversation, index, usage and message.inbound, all in the transaction given. */
   file(tx: Tx, filing: Filing): Filed;
   /** Files a message that was kept elsewhere, as it was kept there; nothing arrives, and nobody is told. */
@@ -71,11 +73,17 @@ export interface Mailbox {
   isKnown(mailboxId: string, messageId: string, size: number): boolean;
   /** Whether the mailbox has received the message before: filing it would change nothing. */
   holds(mailboxId: string, message: PreparedMessage): boolean;
-  /** Where mail to an address goes. `address` as in RCPT TO, without the angle brackets. */
+  /** Where mail of other servers to an address goes. `address` as in RCPT TO, without the angle brackets. */
   route(address: string): Route;
+  /** Where mail of a workspace to an address goes. */
+  routeFor(workspaceId: string, address: string): Route;
+  /** Which mailbox of a workspace has an address, also one that another has taken over with its domain. */
+  routeWithin(workspaceId: string, address: string): Route;
   usage(mailboxId: string): Usage;
-  /** The domain of that name (A-labels, in any case), if it is one of ours. */
-  localDomain(domain: string): LocalDomain | undefined;
+  /** Whether mail of a workspace to the domain (A-labels, in any case) stays here. */
+  isLocal(workspaceId: string, domain: string): boolean;
+  /** Whether the domain (A-labels) was verified by another workspace. */
+  isOthers(workspaceId: string, domain: string): boolean;
   /** The server of a recipient has accepted the sent message at `now` (epoch ms); the first time counts. */
   markDelivered(tx: Tx, emailId: string, now: number): void;
 
@@ -95,8 +103,6 @@ export interface Mailbox {
   listMessages(caller: Caller, filters: MessageFilters): MessageSummaryView[];
   /** @throws AppError not_found */
   getMessage(caller: Caller, id: string, options: { html: boolean }): MessageView;
-  /** The HTML of a message as it was received, not sanitised: to read, never to show. Undefined also out of reach. */
-  getHtmlSource(caller: Caller, message: Pick<MessageView, "id">): string | undefined;
   /** The message as an RFC 5322 file, rebuilt. @throws AppError not_found */
   getRawMessage(caller: Caller, id: string): Promise<Uint8Array>;
   /** What is attached to a message, to be attached to another. @throws AppError not_found */
@@ -150,12 +156,13 @@ export interface MailboxParts {
   runtime: Pick<Runtime, "now" | "randomBytes">;
   options: Options;
   log: Log;
+  read: ReadHtml;
 }
 
-export function createMailbox({ store, engine, runtime, options, log }: MailboxParts): Mailbox {
+export function createMailbox({ store, engine, runtime, options, log, read }: MailboxParts): Mailbox {
   /** The id of the one that an id or address names. @throws AppError not_found */
   function reachedMailbox(caller: Caller, mailbox: string): string {
-    const [id] = mailboxesToList(store.db, caller, mailboxIdOf(store.db, mailbox)).keys();
+    const [id] = mailboxesToList(store.db, caller, mailboxIdOf(store.db, caller, mailbox)).keys();
     if (id === undefined) throw notFound("mailbox");
     return id;
   }
@@ -167,8 +174,11 @@ export function createMailbox({ store, engine, runtime, options, log }: MailboxP
     isKept: (identity) => isKept(store.db, identity),
     holds: (mailboxId, message) => holds(store.db, mailboxId, message),
     route: (address) => routeOf(store.db, address),
+    routeFor: (workspaceId, address) => routeFor(store.db, workspaceId, address),
+    routeWithin: (workspaceId, address) => routeWithin(store.db, workspaceId, address),
     usage: (mailboxId) => usageOf(store.db, options, mailboxId),
-    localDomain: (domain) => localDomain(store.db, domain),
+    isLocal: (workspaceId, domain) => localDomain(store.db, workspaceId, domain) !== undefined,
+    isOthers: (workspaceId, domain) => isOthers(store.db, workspaceId, domain),
     markDelivered,
     replyContext: (caller, threadId) => readReplyContext(store, caller, threadId),
     drafts: {
@@ -184,6 +194,7 @@ export function createMailbox({ store, engine, runtime, options, log }: MailboxP
     ...createListing({ store, engine }),
     ...createThreads(store, runtime),
     ...createMessages(store),
+    ...createHtmlReading({ store, read }),
     ...createBulk({ store, runtime }),
     listLabels: (caller, mailbox, limit) => labelsInUse(store.db, reachedMailbox(caller, mailbox), limit),
     findCorrespondents: (caller, mailbox, text, limit) =>

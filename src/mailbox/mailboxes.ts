@@ -3,9 +3,13 @@ import { and, eq, inArray, ne, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachOf } from "../access/caller.ts";
 import { normalizeAddress } from "../message/address.ts";
 import { prepared } from "../store/prepared.ts";
-import { addresses } from "../store/schema.ts";
+import { addresses, domains, mailboxes } from "../store/schema.ts";
 import type { Db } from "../store/store.ts";
 import type { MailboxView } from "./views.ts";
+
+/** Another workspace has verified the domain of the address. */
+const isLost = sql`exists (select 1 from ${domains} own join ${domains} held on held.name = own.name
+  where own.id = ${addresses.domainId} and held.id <> own.id and held.verified_at is not null)`;
 
 const statements = prepared((db) => ({
   aliases: db
@@ -15,14 +19,23 @@ const statements = prepared((db) => ({
       and(
         inArray(addresses.mailboxId, sql`(select value from json_each(${sql.placeholder("mailboxIds")}))`),
         eq(addresses.kind, "alias"),
+        sql`not ${isLost}`,
       ),
     )
     .orderBy(addresses.address)
     .prepare(),
+  // A catch-all is no address that anybody writes from.
   mailboxOfAddress: db
-    .select({ mailboxId: addresses.mailboxId })
+    .select({ mailboxId: addresses.mailboxId, kind: addresses.kind })
     .from(addresses)
-    .where(and(eq(addresses.address, sql.placeholder("address")), ne(addresses.kind, "catch-all")))
+    .innerJoin(mailboxes, eq(mailboxes.id, addresses.mailboxId))
+    .where(
+      and(
+        eq(addresses.address, sql.placeholder("address")),
+        ne(addresses.kind, "catch-all"),
+        eq(mailboxes.workspaceId, sql.placeholder("workspaceId")),
+      ),
+    )
     .prepare(),
   // `unread = 1` stands there literally: only so does SQLite use the index of unread conversations.
   unread: db.$client.prepare<{ unread: number }, [string]>(
@@ -48,13 +61,18 @@ export function listMailboxes(db: Db, caller: Caller): MailboxView[] {
   }));
 }
 
+/** Which mailbox of the workspace has the normalised address as its own or an alias, also one that is lost. */
+export const mailboxAt = (db: Db, workspaceId: string, address: string) =>
+  statements(db).mailboxOfAddress.get({ address, workspaceId });
+
 /**
- * The id of the mailbox that `mailbox` (id, address or alias address) names; the text as it is where nothing has that
- * address. Says nothing of who reaches it.
+ * The id of the mailbox that `mailbox` (id, address or alias address) names in the caller's workspace; the text as it is
+ * where nothing there has that address. Says nothing of whether they reach it.
  */
-export function mailboxIdOf(db: Db, mailbox: string): string {
+export function mailboxIdOf(db: Db, { workspaceId }: Pick<Caller, "workspaceId">, mailbox: string): string {
   const address = normalizeAddress(mailbox);
-  return address === undefined ? mailbox : (statements(db).mailboxOfAddress.get({ address })?.mailboxId ?? mailbox);
+  if (address === undefined) return mailbox;
+  return mailboxAt(db, workspaceId, address)?.mailboxId ?? mailbox;
 }
 
 /**

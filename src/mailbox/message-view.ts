@@ -5,10 +5,11 @@
 import { and, eq, ne, sql } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
 import type { EmailAddress } from "../message/address.ts";
-import { SANITIZER_VERSION, sanitizeHtml } from "../message/sanitize.ts";
+import { SANITIZER_VERSION } from "../message/sanitize.ts";
+import { htmlOfText } from "../message/text.ts";
 import { prepared } from "../store/prepared.ts";
-import { addresses, type attachments, mailboxes, messageBodies, type messages } from "../store/schema.ts";
-import type { Db, Store } from "../store/store.ts";
+import { addresses, type attachments, mailboxes, type messages } from "../store/schema.ts";
+import type { Db } from "../store/store.ts";
 import { isAmong } from "./addresses.ts";
 import type { AttachmentView, Direction, MessageView } from "./views.ts";
 
@@ -29,11 +30,6 @@ const statements = prepared((db) => ({
     .from(addresses)
     .innerJoin(mailboxes, eq(mailboxes.id, addresses.mailboxId))
     .where(and(eq(mailboxes.ownerId, sql.placeholder("userId")), ne(addresses.kind, "catch-all")))
-    .prepare(),
-  htmlSource: db
-    .select({ htmlSource: messageBodies.htmlSource })
-    .from(messageBodies)
-    .where(eq(messageBodies.messageSeq, sql.placeholder("seq")))
     .prepare(),
 }));
 
@@ -58,26 +54,9 @@ export function bccReader(
   };
 }
 
-/** HTML as received, from message_bodies.html_source. */
-export const decompressHtml = (source: Uint8Array): string =>
-  new TextDecoder().decode(Bun.zstdDecompressSync(Buffer.from(source)));
-
-/** The HTML to serve: what the present policy makes of it. One that an older policy made is made again, and kept. */
-export function servedHtml(store: Store, body: BodyRow): string | null {
-  if (body.html === null || body.sanitizer >= SANITIZER_VERSION) return body.html;
-  const row = statements(store.db).htmlSource.get({ seq: body.messageSeq });
-  const html = sanitizeHtml(row?.htmlSource ? decompressHtml(row.htmlSource) : body.html);
-  // Reading does not depend on it: the next reading would make it again.
-  store
-    .enqueue((tx) => {
-      tx.update(messageBodies)
-        .set({ html, sanitizer: SANITIZER_VERSION })
-        .where(eq(messageBodies.messageSeq, body.messageSeq))
-        .run();
-    })
-    .catch(() => {});
-  return html;
-}
+/** The HTML to serve. One that an older policy made is made anew before (reading.ts), or its text stands for it. */
+export const servedHtml = ({ html, sanitizer, text }: Omit<BodyRow, "messageSeq">): string | null =>
+  html === null || sanitizer >= SANITIZER_VERSION ? html : htmlOfText(text);
 
 export const directionOf = (kind: MessageRow["kind"]): Direction => (kind === "received" ? "inbound" : "outbound");
 

@@ -7,7 +7,7 @@ import type { Db, Store } from "../store/store.ts";
 import type { DraftFile } from "./draft-changes.ts";
 import { type JudgementView, readJudgement } from "./judged.ts";
 import { mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
-import { bccReader, decompressHtml, directionOf, hasNoHtml, messageView, servedHtml } from "./message-view.ts";
+import { bccReader, directionOf, messageView, servedHtml } from "./message-view.ts";
 import { composeStored } from "./stored-message.ts";
 import type { AttachmentContent, MessageFilters, MessageSummaryView, MessageView } from "./views.ts";
 import { newestMessages } from "./walk.ts";
@@ -77,12 +77,6 @@ const statements = prepared((db) => {
       .innerJoin(messages, eq(messages.seq, attachments.messageSeq))
       .where(eq(attachments.id, sql.placeholder("id")))
       .prepare(),
-    htmlSource: db
-      .select({ mailboxId: messages.mailboxId, htmlSource: messageBodies.htmlSource })
-      .from(messages)
-      .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
-      .where(eq(messages.id, sql.placeholder("id")))
-      .prepare(),
     summaries: db
       .select({
         message: messages,
@@ -134,7 +128,7 @@ export function messagesOfThread(
       threadId,
       truncated: cut,
       text: body.text,
-      html: servedHtml(store, body),
+      html: servedHtml(body),
       hasHtml: body.hasHtml,
       attachments: attachmentsOf.get(message.seq) ?? [],
       bcc: readBcc(message),
@@ -155,7 +149,7 @@ export function createMessages(store: Store) {
 
   return {
     listMessages(caller: Caller, filters: MessageFilters): MessageSummaryView[] {
-      const mailboxId = filters.mailbox === undefined ? undefined : mailboxIdOf(db, filters.mailbox);
+      const mailboxId = filters.mailbox === undefined ? undefined : mailboxIdOf(db, caller, filters.mailbox);
       const mailboxes = mailboxesToList(db, caller, mailboxId);
       const seqs = newestMessages(db, [...mailboxes.keys()], filters);
       const rows = new Map(
@@ -176,7 +170,7 @@ export function createMessages(store: Store) {
         threadId,
         truncated: false,
         text: body.text,
-        html: servedHtml(store, body),
+        html: servedHtml(body),
         hasHtml: body.hasHtml,
         attachments: statements(db).attachments.all({ from: message.seq, to: message.seq }),
         bcc: bccReader(db, caller)(message),
@@ -186,13 +180,6 @@ export function createMessages(store: Store) {
     getJudgement(caller: Caller, id: string): JudgementView {
       const { message } = reachedMessage(caller, id, { html: false });
       return readJudgement(db, message.id);
-    },
-
-    getHtmlSource(caller: Caller, message: Pick<MessageView, "id">): string | undefined {
-      if (hasNoHtml(message)) return undefined;
-      const found = statements(db).htmlSource.get({ id: message.id });
-      if (!found?.htmlSource || !reachTo(db, caller, found.mailboxId)) return undefined;
-      return decompressHtml(found.htmlSource);
     },
 
     async getRawMessage(caller: Caller, id: string): Promise<Uint8Array> {

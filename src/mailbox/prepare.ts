@@ -3,10 +3,13 @@
  * and no database, so that it can run in a worker. What comes out is plain data that can be cloned between threads.
  */
 import { type AggregateReport, aggregateReportIn } from "../message/aggregate-report.ts";
+import { createBudget } from "../message/budget.ts";
 import { fingerprintOf } from "../message/fingerprint.ts";
 import { type ParsedMessage, parseMessage } from "../message/parse.ts";
+import { packText } from "../message/reading.ts";
 import { type Report, readReport } from "../message/report.ts";
 import { SANITIZER_VERSION, sanitizeHtml } from "../message/sanitize.ts";
+import { SEEN_VERSION, type SeenText, seenText } from "../message/seen.ts";
 import { snippetOf, subjectKeyOf } from "../message/text.ts";
 import { foldDocument, type IndexDocument } from "../search/fold.ts";
 import type { Blobs } from "../store/blobs.ts";
@@ -25,6 +28,11 @@ export interface PreparedMessage extends Omit<ParsedMessage, "sender" | "html" |
   htmlSource?: Uint8Array;
   /** Version of the policy that made `html`. */
   sanitizer: number;
+  /** What of it is seen (message/seen.ts): its text, zstd, unless that is `text`; and characters that are hidden. */
+  seenText?: Uint8Array;
+  seenHidden: number;
+  /** Version of what counts as seen. */
+  seenVersion: number;
   attachments: PreparedAttachment[];
   /** Bytes as received. */
   size: number;
@@ -55,7 +63,8 @@ export async function prepareMessage(
   blobs: Pick<Blobs, "write">,
   { written = false } = {},
 ): Promise<PreparedMessage> {
-  const { html, attachments, autoSubmitted: _, sender: __, ...parsed } = await parseMessage(bytes);
+  const budget = createBudget();
+  const { html, attachments, autoSubmitted: _, sender: __, ...parsed } = await parseMessage(bytes, budget);
   const stored: PreparedAttachment[] = [];
   for (const { content, ...attachment } of attachments) {
     stored.push({ ...attachment, size: content.byteLength, blob: await blobs.write(content) });
@@ -69,12 +78,16 @@ export async function prepareMessage(
     cc: parsed.cc,
     filenames: attachments.map(({ filename }) => filename),
   });
+  // Before the HTML is sanitised: it may find that it is beyond the budget.
+  const seen = seenText(parsed.text, html, budget);
   const message = {
     ...parsed,
     subjectKey: key,
     isReply,
-    snippet: snippetOf(parsed.text),
-    ...(html === undefined ? {} : { html: sanitizeHtml(html), htmlSource: Bun.zstdCompressSync(html) }),
+    // Of HTML that could not be followed models would be told here what it may hide.
+    snippet: seen.text === "" ? "" : snippetOf(parsed.text),
+    ...storedSeen(parsed.text, seen),
+    ...(html === undefined ? {} : { html: sanitizeHtml(html, budget), htmlSource: packText(html) }),
     sanitizer: SANITIZER_VERSION,
     attachments: stored,
     size: bytes.byteLength,
@@ -89,5 +102,17 @@ export async function prepareMessage(
     ...(report === undefined ? {} : { report }),
     ...(aggregateReport === undefined ? {} : { aggregateReport }),
     junkTokens: tokensOf({ ...parsed, attachments, folded: index.body, size: bytes.byteLength, html: () => html }),
+  };
+}
+
+/** As stored beside `text`: what is seen of most mail is its text, and takes no bytes. */
+export function storedSeen(
+  text: string,
+  seen: SeenText,
+): Pick<PreparedMessage, "seenText" | "seenHidden" | "seenVersion"> {
+  return {
+    ...(seen.text === text ? {} : { seenText: packText(seen.text) }),
+    seenHidden: seen.hidden,
+    seenVersion: SEEN_VERSION,
   };
 }

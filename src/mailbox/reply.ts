@@ -9,7 +9,7 @@ import { referencesOf } from "../message/message-id.ts";
 import { prepared } from "../store/prepared.ts";
 import { addresses, messageBodies, messages } from "../store/schema.ts";
 import type { Store } from "../store/store.ts";
-import { routeOf } from "./addresses.ts";
+import { routeFor } from "./addresses.ts";
 import { reachedThread } from "./change.ts";
 import { servedHtml } from "./message-view.ts";
 
@@ -83,7 +83,7 @@ export function readReplyContext(store: Store, caller: Caller, threadId: string)
   const { thread, reach } = reachedThread(db, caller, threadId);
   const { mailboxId, seq: threadSeq } = thread;
   const leadsHere = (address: string): boolean => {
-    const route = routeOf(db, address);
+    const route = routeFor(db, reach.mailbox.workspaceId, address);
     return route.kind === "mailbox" && route.mailboxId === mailboxId;
   };
   const arrivedOn = statements(db)
@@ -106,7 +106,7 @@ function readAnswered(store: Store, threadSeq: number): AnsweredMessage | undefi
   const row = statements(store.db).answered.get({ threadSeq });
   if (!row) return undefined;
   const { message, body } = row;
-  const html = servedHtml(store, body);
+  const html = servedHtml(body);
   return {
     kind: message.kind === "received" ? "received" : "sent",
     ...(message.messageId === null ? {} : { messageId: message.messageId }),

@@ -41,6 +41,7 @@ function deleteExpired(tx: Tx, before: number): number {
 export function deleteDiscarded(store: Pick<Store, "enqueue">, options: Pick<Options, "get">): Job {
   return {
     name: "delete-discarded",
+    deletes: true,
     async runDue(now) {
       await store.enqueue(
         (tx) => void tx.update(discardedThreads).set({ since: now }).where(isNull(discardedThreads.since)).run(),

@@ -6,14 +6,14 @@
  * A From that fails DMARC is not that sender's: what is learned of it neither harms the sender nor gains their trust.
  */
 import { and, eq, sql } from "drizzle-orm";
-import { type EmailAddress, isAnonymous } from "../message/address.ts";
+import { type EmailAddress, isAnonymous, normalizeAddress } from "../message/address.ts";
 import { prepared } from "../store/prepared.ts";
 import { type AuthVerdicts, type SENDER_VERDICTS, senderVerdicts } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 
 /** Whom a message shows as its author, and whether that is known to be untrue. */
 export interface Sender {
-  /** Lower case. */
+  /** Normalized, so that it is one sender in any spelling; in lower case where it is no address. */
   address: string;
   spoofed: boolean;
   /** DMARC could not be evaluated: nothing speaks against the sender, and nothing for them. */
@@ -71,7 +71,7 @@ const statements = prepared((db) => {
 export function senderOf(from: EmailAddress, auth: AuthVerdicts | null | undefined): Sender {
   const dmarc = auth?.dmarc;
   return {
-    address: from.email.toLowerCase(),
+    address: normalizeAddress(from.email) ?? from.email.toLowerCase(),
     spoofed: dmarc === "fail",
     unknown: dmarc === "temperror" || dmarc === "permerror",
   };

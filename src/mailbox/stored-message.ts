@@ -1,11 +1,13 @@
 /** The file of a message, made anew of what is stored of it: headers, text, HTML and attachments. */
+
 import { asc, eq, sql } from "drizzle-orm";
 import type { EmailAddress } from "../message/address.ts";
 import { composeMessage } from "../message/compose.ts";
+import { unpackText } from "../message/reading.ts";
 import { prepared } from "../store/prepared.ts";
 import { attachments, messageBodies } from "../store/schema.ts";
 import type { Db, Store } from "../store/store.ts";
-import { type AttachmentRow, decompressHtml } from "./message-view.ts";
+import type { AttachmentRow } from "./message-view.ts";
 
 const statements = prepared((db) => ({
   source: db
@@ -35,7 +37,7 @@ export async function composeStored(
     id,
     headers: [...(source?.headers ?? []), ...(bcc.length === 0 ? [] : [bccHeader(bcc)])],
     text,
-    ...(source?.htmlSource ? { html: decompressHtml(source.htmlSource) } : {}),
+    ...(source?.htmlSource ? { html: unpackText(source.htmlSource) } : {}),
     attachments: await Promise.all(
       attachmentsOf(db, seq).map(async ({ filename, contentType, inline, contentId, blob }) => ({
         filename,

@@ -45,7 +45,9 @@ export function sweepBlobs(store: Store, log: Log): Job {
   let next: number | undefined;
   return {
     name: "sweep-blobs",
-    async runDue(now) {
+    deletes: true,
+    async runDue(now, wasAhead) {
+      if (wasAhead) next = undefined;
       next ??= now + FIRST_MS;
       if (now < next) return next;
       const removed = await sweepUnnamed(store, now);

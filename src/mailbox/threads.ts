@@ -43,7 +43,7 @@ export function createThreads(store: Store, runtime: Pick<Runtime, "now">) {
       for (;;) {
         const portion = await store.enqueue((tx) => {
           // Each time: the share of the mailbox may end meanwhile.
-          const [reach] = mailboxesToList(tx, caller, mailboxIdOf(tx, mailbox)).values();
+          const [reach] = mailboxesToList(tx, caller, mailboxIdOf(tx, caller, mailbox)).values();
           if (!reach) throw notFound("mailbox");
           requireAccess(reach, "manage");
           return deletePortion(tx, reach.mailbox.id, EMPTIED_AT_ONCE, folder);

@@ -3,8 +3,11 @@
  * that lookups compare.
  *
  * Reading a list never throws and is linear in its length; what holds no address yields none.
+ *
+ * Invariant: an address that was read has no character that readers do not see, and its domain is the one that they see
+ * (UTS #46). What is stored, shown, judged, searched and answered is therefore one and the same address.
  */
-import { domainToASCII } from "node:url";
+import { domainToASCII, domainToUnicode } from "node:url";
 import { angleAt, endOfAtom, endOfComment, quotedAt } from "./address-scan.ts";
 import { cleanText } from "./charset.ts";
 import { decodeWords } from "./encoded-word.ts";
@@ -51,6 +54,8 @@ interface AddressEntry {
    * joined or guessed.
    */
   exact: string | undefined;
+  /** An address of it was written in characters that hide its domain: see readDomain. */
+  disguised: boolean;
 }
 
 /**
@@ -111,7 +116,13 @@ export function* readAddressEntries(text: string): Generator<AddressEntry> {
 }
 
 function entryOf(draft: Draft, source: string): AddressEntry {
-  return { source, addresses: addressesOf(draft), exact: draft.malformed ? undefined : exactAddressOf(draft) };
+  const read = addressesOf(draft);
+  return {
+    source,
+    addresses: read.map(({ email, name }) => named(email, name)),
+    exact: draft.malformed ? undefined : exactAddressOf(draft),
+    disguised: read.some(({ disguised }) => disguised),
+  };
 }
 
 /** The domain of senders who gave none: it cannot exist (RFC 6761 §6.4). */
@@ -137,6 +148,26 @@ export function parseSender(text: string): EmailAddress | undefined {
   if (name === "" && local === undefined) return undefined;
   if (angle !== "" || isLocalOnly) return named(`${local ?? "unknown"}@${NO_DOMAIN}`, isLocalOnly ? "" : name);
   return named(NOBODY.email, name);
+}
+
+/** Whom the From fields of a message name. */
+export interface Authors {
+  emails: string[];
+  /** The domain of one was written so that it looks as another: see readDomain. */
+  disguised: boolean;
+}
+
+/** Everybody whom address lists name. */
+export function authorsIn(lists: readonly string[]): Authors {
+  const authors: Authors = { emails: [], disguised: false };
+  for (const list of lists) {
+    for (const { addresses, disguised } of readAddressEntries(list)) {
+      if (authors.emails.length >= MAX_ADDRESSES) return authors;
+      authors.emails.push(...addresses.map(({ email }) => email));
+      authors.disguised ||= disguised;
+    }
+  }
+  return authors;
 }
 
 /**
@@ -175,6 +206,48 @@ export function withoutTag(local: string): string {
   return plus > 0 ? local.slice(0, plus) : local;
 }
 
+/** Characters that leave no trace on the screen, or that of a space; those of ASCII are dealt with where they stand. */
+const UNSEEN = /[\p{Default_Ignorable_Code_Point}\ufff9-\ufffb]|(?![\t-\r ])\s/gu;
+/** Shown instead of what cannot be: no address has it. */
+const REPLACEMENT = "\ufffd";
+/** What parts labels (UTS #46 §2.3), at the end; tried once where a run of them begins, so that none takes long. */
+const TRAILING_DOTS = /(?<![.\u3002\uff0e\uff61])[.\u3002\uff0e\uff61]+$/;
+
+/**
+ * The domain that readers see where `written` stands in a header, without a trailing dot: in ASCII as written, else as
+ * UTS #46 maps it, in U-labels. Where it can be mapped only without its unseen characters, it is without them; where it
+ * cannot be at all, it has replacement characters for all that is not ASCII, and is no domain.
+ *
+ * `disguised`: that is another name than the one written, beyond case and composition (see alike), or an A-label that no
+ * U-label has (RFC 5890 §2.3.2.1).
+ */
+export function readDomain(written: string): { domain: string; disguised: boolean } {
+  const domain = written.replace(TRAILING_DOTS, "");
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII
+  if (/^[\u0000-\u007f]*$/.test(written)) {
+    return { domain, disguised: /xn--/i.test(domain) && normalizeDomain(domain) === undefined };
+  }
+  const ascii = normalizeDomain(domain) ?? normalizeDomain(domain.replace(UNSEEN, ""));
+  if (ascii === undefined) return { domain: domain.replace(/[^ -~]/gu, REPLACEMENT), disguised: true };
+  const mapped = domainToUnicode(ascii);
+  return { domain: mapped, disguised: alike(mapped) !== alike(written).replace(/(?<!\.)\.+$/, "") };
+}
+
+/** Thai and Lao am and Armenian yew, which people type: mapped to the two letters that they are made of. */
+const TYPED_AS_ONE = /[\u0e33\u0eb3\u0587]/g;
+const A_LABEL = /(?<=^|\.)xn--[a-z\d-]+/g;
+
+/**
+ * What spellings of a domain that readers take for the same have in common. Both sides get it, for UTS #46 maps Cherokee
+ * to capitals.
+ */
+function alike(domain: string): string {
+  // One by one: the small letter of a capital sigma depends on its neighbours, which no domain knows.
+  const lower = Array.from(domain, (character) => character.toLowerCase()).join("");
+  const labels = lower.replace(A_LABEL, (label) => domainToUnicode(label) || label);
+  return labels.replace(TYPED_AS_ONE, (letter) => letter.normalize("NFKC")).normalize("NFC");
+}
+
 const ATEXT = /^[^\s\p{Cc}()<>[\]:;@\\,."]+(?:\.[^\s\p{Cc}()<>[\]:;@\\,."]+)*$/u;
 /** What a number ends is an IPv4 address, and no name (RFC 1123 §2.1). */
 const HOST =
@@ -186,6 +259,7 @@ const normalizeLocal = (local: string): string | undefined => unquoteLocal(local
 /** A local part without quotes or escapes that it can do without; undefined when it is none. */
 function unquoteLocal(local: string): string | undefined {
   if (local.length === 0 || Buffer.byteLength(local) > 64 || !local.isWellFormed()) return undefined;
+  if (local.includes(REPLACEMENT) || local.search(UNSEEN) >= 0) return undefined;
   if (ATEXT.test(local)) return local;
   if (!/^"(?:[^"\\\p{Cc}]|\\[\u0020-\u007e])*"$/u.test(local)) return undefined;
   const content = local.slice(1, -1).replace(/\\(.)/gu, "$1");
@@ -223,19 +297,26 @@ function addWord(draft: Draft, text: string, quoted: boolean): void {
 /** RFC 5322 §3.2.4. What may not stand in one stays, for whoever reads the address to refuse. */
 const quotedString = (content: string): string => `"${content.replace(/["\\]/g, "\\$&")}"`;
 
+/** An address as it was read; `name` is empty for none. */
+interface ReadAddress {
+  email: string;
+  name: string;
+  disguised: boolean;
+}
+
 /** The address an entry of the list turned out to be; several where the commas are missing. */
-function addressesOf(draft: Draft): EmailAddress[] {
+function addressesOf(draft: Draft): ReadAddress[] {
   const comment = cleanName(decodeWords(draft.comments.at(-1) ?? ""));
   if (draft.angle !== undefined) {
-    const email = cleanAddress(draft.angle);
-    if (email !== undefined) return [named(email, nameOf(draft.phrase) || comment)];
+    const read = cleanAddress(draft.angle);
+    if (read !== undefined) return [{ ...read, name: nameOf(draft.phrase) || comment }];
   }
   // Without angle brackets: the word with the @ is the address, `a @ b . c` (RFC 5322 §4.4) included.
   const words = rejoined(draft.phrase);
   const isAddress = (word: Draft["phrase"][number]) => !word.quoted && word.text.includes("@");
-  const emails = words.filter(isAddress).flatMap((word) => cleanAddress(word.text) ?? []);
+  const read = words.filter(isAddress).flatMap((word) => cleanAddress(word.text) ?? []);
   const name = nameOf(words.filter((word) => !isAddress(word))) || comment;
-  return emails.map((email) => named(email, emails.length === 1 ? name : ""));
+  return read.map((address) => ({ ...address, name: read.length === 1 ? name : "" }));
 }
 
 /** See AddressEntry.exact. */
@@ -279,15 +360,19 @@ function cleanName(name: string): string {
     .toWellFormed();
 }
 
-/** An addr-spec without source route (RFC 5322 §4.4), white space and control characters. */
-function cleanAddress(raw: string): string | undefined {
+/** An addr-spec without source route (RFC 5322 §4.4), white space and control characters; what is unseen in it is shown. */
+function cleanAddress(raw: string): Omit<ReadAddress, "name"> | undefined {
   if (raw.length > MAX_WORD_LENGTH) return undefined;
   const route = raw.trimStart().startsWith("@") ? raw.indexOf(":") : -1;
   const address = withoutComments(cleanText(raw.slice(route + 1)))
     .replace(/^\s*mailto:([^?]*).*$/is, "$1")
-    .replace(/^\s*("(?:[^"\\\p{Cc}]|\\[^\p{Cc}])*")?|[\s\p{Cc}<>]+/gu, "$1");
-  const { local, domain } = splitAddress(address.startsWith('"') ? address : address.replace(/[,;]+$/, ""));
-  return local === "" || domain === "" || address.length > 998 ? undefined : `${local}@${domain}`;
+    .replace(/^\s*("(?:[^"\\\p{Cc}]|\\[^\p{Cc}])*")?|[ \p{Cc}<>]+/gu, "$1")
+    .trimEnd();
+  const written = splitAddress(address.startsWith('"') ? address : address.replace(/(?<![,;])[,;]+$/, ""));
+  if (address.length > 998) return undefined;
+  const local = written.local.replace(UNSEEN, REPLACEMENT);
+  const { domain, disguised } = readDomain(written.domain);
+  return local === "" || domain === "" ? undefined : { email: `${local}@${domain}`, disguised };
 }
 
 function withoutComments(text: string): string {

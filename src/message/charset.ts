@@ -55,6 +55,7 @@ export function isUnlabelled(charset: string): boolean {
  */
 export function decodeCharset(octets: Uint8Array, charset: string): string | undefined {
   const name = charset.toLowerCase().trim();
+  if (isWide(name) && !isUtf16(octets)) return decodeOctets(octets);
   if (/^(?:utf-?8|(?:us-?)?ascii|)$/.test(name)) return decodeOctets(octets);
   if (name === "utf-7" || name === "unicode-1-1-utf-7") {
     // Nobody writes much of it any more, and much of it takes long.
@@ -65,6 +66,28 @@ export function decodeCharset(octets: Uint8Array, charset: string): string | und
     return decodeStrictly(octets, "euc-jp") ?? decodeStrictly(octets, "shift_jis") ?? decodeOctets(octets);
   }
   return decoderOf(name)?.decode(octets);
+}
+
+/** Whether ASCII is not written as such in `charset`. The last two are none, but mailparser decodes them. */
+export function isWide(charset: string): boolean {
+  return /^(?:cs)?(?:utf16|ucs2|unicode$|iso10646|base64|hex)/.test(charset.toLowerCase().replace(/[^a-z\d]/g, ""));
+}
+
+/** Characters of other scripts have octets that are a space or a line feed by chance: so many for each that is one. */
+const BY_CHANCE = 8;
+
+/** Text that is labelled UTF-16 and is none has spaces and line feeds without a zero octet, or is all ASCII. */
+function isUtf16(octets: Uint8Array): boolean {
+  let wide = 0;
+  let narrow = 0;
+  let isAscii = true;
+  for (const [i, octet] of octets.entries()) {
+    isAscii &&= octet > 0x00 && octet < 0x7f;
+    if (octet !== 0x20 && octet !== 0x0a) continue;
+    if (octets[i - 1] === 0 || octets[i + 1] === 0) wide++;
+    else narrow++;
+  }
+  return narrow <= BY_CHANCE * wide && !isAscii;
 }
 
 /** RFC 2152: runs of base64 of UTF-16 between `+` and `-`. */

@@ -180,7 +180,7 @@ function encodeText(text: string): string {
 export function fold(field: string): string {
   let folded = "";
   let length = 0;
-  for (const [token] of field.matchAll(/\s*\S{1,900}/g)) {
+  for (const [token] of field.matchAll(/(?<!\s)\s*\S{1,900}/g)) {
     if (length > 0 && length + token.length > 78) {
       folded += /^\s/.test(token) ? "\r\n" : "\r\n ";
       length = 0;

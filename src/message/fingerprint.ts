@@ -4,15 +4,22 @@
  */
 import { isTraceHeader, readHeaders } from "./headers.ts";
 
-const WHOLE_BLOCK = { fields: Number.POSITIVE_INFINITY, bytes: Number.POSITIVE_INFINITY };
+/** A header is read in pieces, so that memory is bounded; of one with more than a hundred, the rest counts as it is. */
+const PIECE = { fields: 1_000, bytes: Number.POSITIVE_INFINITY };
+const MOST_PIECES = 100;
 
 /** SHA-256, hex. Folding of headers and line breaks at the very end do not count: relays change them. */
 export function fingerprintOf(bytes: Uint8Array): string {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const { fields, bodyStart } = readHeaders(buffer, 0, undefined, WHOLE_BLOCK);
   const hash = new Bun.CryptoHasher("sha256");
-  for (const { name, value } of fields) {
-    if (!isTraceHeader(name)) hash.update(`${name.toLowerCase()}:${value.replace(/\s+/g, " ")}\n`);
+  let bodyStart = 0;
+  for (let pieces = 0, isMore = true; isMore && pieces < MOST_PIECES; pieces++) {
+    const piece = readHeaders(buffer, bodyStart, undefined, PIECE);
+    for (const { name, value } of piece.fields) {
+      if (!isTraceHeader(name)) hash.update(`${name.toLowerCase()}:${value.replace(/\s+/g, " ")}\n`);
+    }
+    bodyStart = piece.bodyStart;
+    isMore = piece.oversized;
   }
   hash.update("\n");
   let end = buffer.length;

@@ -1,5 +1,6 @@
 /** The message that is forwarded, under the words of who forwards it: its header block, and its text or HTML. */
 import type { EmailAddress } from "./address.ts";
+import { type Budget, createBudget } from "./budget.ts";
 import { LONGEST_SUBJECT } from "./compose.ts";
 import { sanitizeHtml } from "./sanitize.ts";
 import { htmlOfText, isForward } from "./text.ts";
@@ -25,9 +26,9 @@ export const forwardedText = (message: ForwardedMessage): string =>
   `\n\n${blockOf(message).join("\n")}\n\n${message.text}`;
 
 /** The same in HTML. Sanitised. */
-export function forwardedHtml(message: ForwardedMessage): string {
+export function forwardedHtml(message: ForwardedMessage, budget: Budget = createBudget()): string {
   const [title = "", ...fields] = blockOf(message).map((line) => htmlOfText(line));
-  const body = message.html === undefined ? htmlOfText(message.text) : sanitizeHtml(message.html);
+  const body = message.html === undefined ? htmlOfText(message.text) : sanitizeHtml(message.html, budget);
   return `<div><br></div><div><br></div><div>${title}${fields.join("")}</div><br><div>${body}</div>`;
 }
 

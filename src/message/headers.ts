@@ -15,10 +15,14 @@ export interface HeaderField {
 
 export interface HeaderBlock {
   fields: HeaderField[];
+  /** Offset of the first byte of the block. */
+  start: number;
   /** Offset of the first byte of the body. */
   bodyStart: number;
   /** The block was larger than the limits: `fields` holds what came before. */
   oversized: boolean;
+  /** Other readers may see an end of the header, or text, where here are fields or lines passed over. */
+  doubtful: boolean;
 }
 
 /** Most fields and bytes of one header block; mail beyond is not parsed but kept whole. */
@@ -37,22 +41,27 @@ interface HeaderLimits {
 }
 
 /**
- * Reads the header block of `bytes` from `start`. `isDelimiter` is asked about lines that begin with `--`: a multipart
- * delimiter ends a block that lacks its blank line.
+ * Reads the header block of `bytes` from `start`. `isDelimiter` is asked about lines that begin with `--`, with the
+ * fields above them: a multipart delimiter ends a block that lacks its blank line.
  */
 export function readHeaders(
   bytes: Buffer,
   start = 0,
-  isDelimiter: (line: string) => boolean = () => false,
+  isDelimiter?: (line: string, fields: readonly HeaderField[]) => boolean,
   limits: HeaderLimits = { fields: MAX_FIELDS, bytes: MAX_BLOCK_BYTES },
 ): HeaderBlock {
   const fields: HeaderField[] = [];
   let fieldStart = -1;
   let strayStart = -1;
   let oversized = false;
+  let doubtful = false;
+  let sawWhiteLine = false;
   let position = start;
   const closeField = (end: number) => {
-    if (fieldStart >= 0) fields.push(fieldOf(bytes, fieldStart, end));
+    if (fieldStart >= 0) {
+      fields.push(fieldOf(bytes, fieldStart, end));
+      doubtful ||= hasBareCarriageReturn(bytes, fieldStart, end);
+    }
     fieldStart = -1;
   };
   while (position < bytes.length) {
@@ -62,25 +71,30 @@ export function readHeaders(
     if (first === LF || (first === CR && bytes[position + 1] === LF)) {
       if (strayStart >= 0) break;
       closeField(position);
-      return { fields, bodyStart: next, oversized };
+      return { fields, start, bodyStart: next, oversized, doubtful };
     }
-    if (first === 0x2d && bytes[position + 1] === 0x2d && isDelimiter(lineAt(bytes, position, next))) break;
-    const isContinuation = first === SPACE || first === TAB;
+    if (isDelimiter !== undefined && first === 0x2d && bytes[position + 1] === 0x2d) {
+      const above = fieldStart < 0 ? fields : [...fields, fieldOf(bytes, fieldStart, position)];
+      if (isDelimiter(lineAt(bytes, position, next), above)) break;
+    }
+    const isContinuation = (first === SPACE || first === TAB) && (fieldStart >= 0 || strayStart >= 0);
     const isFull = !isContinuation && fields.length + (fieldStart < 0 ? 0 : 1) >= limits.fields;
     if (isFull || next - start > limits.bytes) {
       oversized = true;
       break;
     }
-    if (!isContinuation && isFieldStart(bytes, position, next)) {
+    if (isFieldStart(bytes, position, next)) {
+      doubtful ||= sawWhiteLine || (strayStart >= 0 && !isMboxLine(bytes, strayStart, position));
       closeField(position);
       fieldStart = position;
       strayStart = -1;
-    } else if (
-      !isContinuation &&
-      strayStart < 0 &&
-      !isEmptyField(bytes, fieldStart, position) &&
-      !isMboxLine(bytes, position, start)
-    ) {
+    } else if (strayStart < 0 && fieldStart >= 0 && isWhiteLine(bytes, position, next)) {
+      sawWhiteLine = true;
+    } else if (isContinuation) {
+      doubtful ||= sawWhiteLine && strayStart < 0;
+    } else if (isEmptyField(bytes, fieldStart, position)) {
+      doubtful = true;
+    } else if (strayStart < 0) {
       closeField(position);
       strayStart = position;
     }
@@ -89,7 +103,7 @@ export function readHeaders(
   // Lines that are no fields, and no field after them: the blank line was forgotten, they are the body.
   const end = strayStart >= 0 && !oversized ? strayStart : position;
   closeField(end);
-  return { fields, bodyStart: end, oversized };
+  return { fields, start, bodyStart: end, oversized, doubtful };
 }
 
 /** The first field of that name (lower case), or undefined. */
@@ -147,11 +161,27 @@ function isEmptyField(bytes: Buffer, start: number, end: number): boolean {
   return bytes[i] === COLON && bytes.indexOf(COLON, start) === i;
 }
 
-/** The `From ` line that mbox files, and programs that pipe them, leave before the header. */
-function isMboxLine(bytes: Buffer, position: number, start: number): boolean {
-  if (position !== start) return false;
-  const offset = bytes[position] === 0x3e ? 1 : 0;
-  return bytes.toString("latin1", position + offset, position + offset + 5) === "From ";
+/** The `From ` line that mbox files, and programs that pipe them, leave before the header; it is all until `end`. */
+function isMboxLine(bytes: Buffer, start: number, end: number): boolean {
+  if (start !== 0 || bytes.indexOf(LF) + 1 !== end || hasBareCarriageReturn(bytes, 0, end)) return false;
+  const offset = bytes[0] === 0x3e ? 1 : 0;
+  return bytes.toString("latin1", offset, offset + 5) === "From ";
+}
+
+function isWhiteLine(bytes: Buffer, start: number, end: number): boolean {
+  let i = start;
+  while (i < end && (bytes[i] as number) <= SPACE) i++;
+  return i === end;
+}
+
+/** Some readers take it for the end of a line. Several before a line feed are that line's end. */
+function hasBareCarriageReturn(bytes: Buffer, start: number, end: number): boolean {
+  // Of the field alone: where there is none, the whole message would be searched for each field.
+  const field = bytes.subarray(start, end);
+  for (let at = field.indexOf(CR); at >= 0 && at + 1 < field.length; at = field.indexOf(CR, at + 1)) {
+    if (field[at + 1] !== CR && field[at + 1] !== LF) return true;
+  }
+  return false;
 }
 
 function lineAt(bytes: Buffer, start: number, end: number): string {

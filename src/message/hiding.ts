@@ -2,6 +2,7 @@
  * What CSS hides text with, read from declarations (stylesheet.ts, visible.ts). Generous on what counts as hidden: a
  * reader who must guess at text of 1 px or of almost the colour of its ground does not read it.
  */
+import type { Budget } from "./budget.ts";
 
 /** Declarations by property, lower case. */
 export type Declarations = ReadonlyMap<string, string>;
@@ -33,25 +34,57 @@ const FAR_OFF_SCREEN = 3_000;
 /** Less than a tenth of the size. */
 const NOTHING = /^(?=[\d.])(?:0*(?:\.0\d*)?|\d(?:\.\d*)?%|\de-\d+)(?:\s|$)/;
 
-/** Longest style attribute or rule that is read. */
-const MAX_STYLE = 10_000;
+/** A property that hides or shows text, lower case, and its value. */
+export interface Declaration {
+  property: string;
+  /** Lower case, spaces folded. */
+  value: string;
+  isImportant: boolean;
+}
 
-/** Reads declarations into `into`, later ones over earlier ones, and those marked important over all others. */
-export function readDeclarations(style: string, into: Map<string, string>, important: Set<string>): void {
-  for (const declaration of style
-    .slice(0, MAX_STYLE)
-    .replace(/\/\*.*?(?:\*\/|$)/gs, " ")
-    .split(";")) {
+/** What the rest of this file asks for, and visible.ts. */
+const READ = new Set(
+  (
+    "display visibility opacity color background background-color background-image font font-size position left top right " +
+    "bottom inset margin margin-left margin-top margin-right margin-bottom transform translate scale zoom clip clip-path " +
+    "-webkit-clip-path -webkit-text-fill-color content-visibility mso-hide filter height width max-height max-width " +
+    "overflow overflow-x overflow-y letter-spacing text-indent"
+  ).split(" "),
+);
+
+/** The declarations of a style attribute or rule that tell what is hidden, in order. @throws OverBudget */
+export function readDeclarations(css: string, budget: Budget): Declaration[] {
+  budget.spend(20 * css.length);
+  const declarations = new Map<string, Declaration>();
+  for (const declaration of css.replace(/\/\*.*?(?:\*\/|$)/gs, " ").split(";")) {
     const colon = declaration.indexOf(":");
     if (colon < 0) continue;
     const property = unescapeCss(declaration.slice(0, colon)).trim().toLowerCase();
+    if (!READ.has(property)) continue;
     const [value = "", mark] = unescapeCss(declaration.slice(colon + 1))
       .toLowerCase()
+      .replace(/\s+/g, " ")
       .split("!", 2);
     const isImportant = mark?.trim() === "important";
+    // The last one counts, and an important one beside it.
+    declarations.set(`${property} ${isImportant}`, { property, value: value.trim(), isImportant });
+  }
+  return [...declarations.values()];
+}
+
+/** Declares into `into`, over what is there, and what is important over all else. @throws OverBudget */
+export function declare(
+  declarations: readonly Declaration[],
+  into: Map<string, string>,
+  important: Set<string>,
+  budget: Budget,
+): void {
+  for (const { property, value, isImportant } of declarations) {
+    // Several expressions will look through the value.
+    budget.spend(20 + value.length);
     if (important.has(property) && !isImportant) continue;
     if (isImportant) important.add(property);
-    into.set(property, value.trim());
+    into.set(property, value);
   }
 }
 
@@ -135,6 +168,7 @@ function pixels(value: string | undefined): number | undefined {
 
 /** The ink inside an element with these declarations. */
 export function inkInside(outer: Ink, style: Declarations): Ink {
+  if (style.size === 0) return outer;
   const visibility = style.get("visibility");
   const ground = groundOf(style);
   return {

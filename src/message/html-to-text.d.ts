@@ -7,8 +7,14 @@ declare module "html-to-text" {
   }
   interface TextBuilder {
     addInline(text: string): void;
+    options: { formatters: Record<"blockquote" | "unorderedList" | "orderedList", Formatter> };
   }
-  type Formatter = (element: Element, walk: unknown, builder: TextBuilder, options: Record<string, unknown>) => void;
+  export type Formatter = (
+    element: Element,
+    walk: unknown,
+    builder: TextBuilder,
+    options: Record<string, unknown>,
+  ) => void;
   interface Options {
     wordwrap?: number | false;
     baseElements?: { selectors: string[] };

@@ -1,7 +1,7 @@
 /** A message as it came, to be attached where it could not be parsed. */
 
-/** A field Bcc or Resent-Bcc with its folded lines; `(?<![^\n])` is the beginning of a line. */
-const BCC_FIELDS = /(?<![^\n])(?:resent-)?bcc[ \t]*:[^\n]*(?:\n[ \t][^\n]*)*(?:\n|$)/gi;
+const BCC_FIELD = /^(?:resent-)?bcc[ \t]*:/i;
+const [LF, SPACE, TAB] = [0x0a, 0x20, 0x09];
 
 /** Where the empty line that ends the header begins. */
 function endOfHeader(buffer: Buffer): number {
@@ -14,6 +14,17 @@ function endOfHeader(buffer: Buffer): number {
 export function withoutBcc(bytes: Uint8Array): Uint8Array {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const end = endOfHeader(buffer);
-  const header = buffer.toString("latin1", 0, end).replace(BCC_FIELDS, "");
-  return header.length === end ? bytes : Buffer.concat([Buffer.from(header, "latin1"), buffer.subarray(end)]);
+  const kept = Buffer.allocUnsafe(end);
+  let length = 0;
+  let isBcc = false;
+  for (let start = 0; start < end; ) {
+    const lineEnd = buffer.indexOf(LF, start);
+    const next = lineEnd < 0 || lineEnd >= end ? end : lineEnd + 1;
+    // A line that is indented goes on with the field above.
+    const isIndented = buffer[start] === SPACE || buffer[start] === TAB;
+    if (!isIndented) isBcc = BCC_FIELD.test(buffer.toString("latin1", start, next));
+    if (!isBcc) length += buffer.copy(kept, length, start, next);
+    start = next;
+  }
+  return length === end ? bytes : Buffer.concat([kept.subarray(0, length), buffer.subarray(end)]);
 }

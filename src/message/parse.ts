@@ -2,21 +2,23 @@
  * A message as received, as values: headers, addresses, text and HTML, attachments. Pure.
  *
  * structure.ts cuts the message into parts, body.ts decides which of them are shown, decode.ts decodes each. Never
- * rejects for what mail contains. Nothing is lost: every part that is not shown is an attachment, and of mail that is
- * beyond the limits, or breaks the parser, the original is (contract: Arrival).
+ * rejects for what mail contains. Nothing is lost: every part that is not shown is an attachment, and so is the original
+ * of mail that is beyond the limits, breaks the parser, or says something outside its parts (contract: Arrival).
  */
-import { type EmailAddress, parseAddressList, parseSender } from "./address.ts";
+import { type Authors, authorsIn, type EmailAddress, parseAddressList, parseSender } from "./address.ts";
 import { type BodyParts, chooseBody } from "./body.ts";
+import { type Budget, createBudget } from "./budget.ts";
 import { cleanText } from "./charset.ts";
 import { parseDate } from "./date.ts";
 import { decodeFile, decodeText } from "./decode.ts";
 import { decodeWords } from "./encoded-word.ts";
 import { type HeaderField, headerOf, headersOf, isTraceHeader, readHeaders } from "./headers.ts";
+import { leftOut } from "./left-out.ts";
 import { firstMessageId, referencesOf } from "./message-id.ts";
 import { withoutBcc } from "./original.ts";
 import { type Part, readStructure, TooComplex } from "./structure.ts";
 import { htmlOfText, textOfHtml, trimLineBreaks } from "./text.ts";
-import { visibleHtml } from "./visible.ts";
+import { followHtml } from "./visible.ts";
 
 interface ParsedAttachment {
   filename: string;
@@ -43,6 +45,8 @@ export interface ParsedMessage {
   /** Epoch milliseconds; of the Date header, if it can be read. */
   date?: number;
   from?: EmailAddress;
+  /** Whom all From fields name, or Sender where `from` is of there; `from` among them. */
+  authors: Authors;
   sender?: EmailAddress;
   to: EmailAddress[];
   cc: EmailAddress[];
@@ -56,16 +60,22 @@ export interface ParsedMessage {
   attachments: ParsedAttachment[];
   /** Written by a program in answer to mail (RFC 3834 §5). */
   autoSubmitted: boolean;
-  /** Why the message could not be parsed; its original is then the attachment `original.eml`. */
+  /** Why not all of the message could be parsed; the last attachment is then its original, `original.eml`. */
   problem?: string;
 }
 
-/** Parses a message. Resolves for any bytes; `problem` says when they could not be taken apart. */
-export async function parseMessage(bytes: Uint8Array): Promise<ParsedMessage> {
+/**
+ * Parses a message. Resolves for any bytes; `problem` says when they could not be taken apart. `budget`: of all that is
+ * done with its HTML.
+ */
+export async function parseMessage(bytes: Uint8Array, budget: Budget = createBudget()): Promise<ParsedMessage> {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   try {
     const structure = readStructure(buffer);
-    return { ...envelopeOf(structure.header.fields), ...(await contentOf(buffer, chooseBody(structure))) };
+    const content = await contentOf(buffer, chooseBody(structure), budget);
+    const problem = leftOut(buffer, structure);
+    if (problem !== undefined) content.attachments.push(originalOf(buffer));
+    return { ...envelopeOf(structure.header.fields), ...content, ...(problem === undefined ? {} : { problem }) };
   } catch (error) {
     return unparsed(buffer, error instanceof TooComplex ? error.message : `the parser gave up: ${String(error)}`);
   }
@@ -73,13 +83,17 @@ export async function parseMessage(bytes: Uint8Array): Promise<ParsedMessage> {
 
 /** What can be said of a message that is not taken apart. */
 function unparsed(buffer: Buffer, problem: string): ParsedMessage {
-  const content = new Uint8Array(withoutBcc(buffer));
   return {
     ...envelopeOf(readHeaders(buffer).fields),
     text: "",
-    attachments: [{ filename: "original.eml", contentType: "message/rfc822", content, inline: false }],
+    attachments: [originalOf(buffer)],
     problem: cleanText(problem).slice(0, 200),
   };
+}
+
+function originalOf(buffer: Buffer): ParsedAttachment {
+  const content = new Uint8Array(withoutBcc(buffer));
+  return { filename: "original.eml", contentType: "message/rfc822", content, inline: false };
 }
 
 type Envelope = Omit<ParsedMessage, "text" | "html" | "attachments" | "problem">;
@@ -87,7 +101,9 @@ type Envelope = Omit<ParsedMessage, "text" | "html" | "attachments" | "problem">
 function envelopeOf(fields: readonly HeaderField[]): Envelope {
   const addresses = (name: string) => parseAddressList(headersOf(fields, name).join(", "));
   const sender = addresses("sender")[0];
-  const from = parseSender(headerOf(fields, "from") ?? "") ?? sender;
+  const named = parseSender(headerOf(fields, "from") ?? "");
+  const from = named ?? sender;
+  const authors = authorsIn(headersOf(fields, named === undefined ? "sender" : "from"));
   const messageId = firstMessageId(headerOf(fields, "message-id") ?? "");
   const inReplyTo = firstMessageId(headerOf(fields, "in-reply-to") ?? "");
   const date = parseDate(headerOf(fields, "date") ?? "");
@@ -98,6 +114,7 @@ function envelopeOf(fields: readonly HeaderField[]): Envelope {
     references: referencesOf(headersOf(fields, "references").join(" ")),
     ...(date === undefined ? {} : { date }),
     ...(from === undefined ? {} : { from }),
+    authors,
     ...(sender === undefined ? {} : { sender }),
     to: addresses("to"),
     cc: addresses("cc"),
@@ -131,9 +148,11 @@ function subjectOf(value: string): string {
 async function contentOf(
   buffer: Buffer,
   body: BodyParts,
+  budget: Budget,
 ): Promise<Pick<ParsedMessage, "text" | "html" | "attachments">> {
   const texts = new Map<Part, string>();
-  for (const part of new Set([...body.text, ...body.html])) texts.set(part, await decodeText(buffer, part));
+  for (const part of new Set([...body.text, ...body.html]))
+    texts.set(part, trimLineBreaks(await decodeText(buffer, part)));
   const textOf = (part: Part) => texts.get(part) ?? "";
   const isHtml = (part: Part) => part.type === "text/html";
 
@@ -146,8 +165,10 @@ async function contentOf(
         "\n",
       )
     : undefined;
+  // What cannot be followed is shown to people as text, with everything in it, and is found by it; seen.ts has it for models.
+  const textFrom = (html: string) => textOfHtml(followHtml(html, budget)?.html ?? html, budget);
   const text = join(
-    body.text.map((part) => (isHtml(part) ? textOfHtml(visibleHtml(textOf(part)).html) : textOf(part))),
+    body.text.map((part) => (isHtml(part) ? textFrom(textOf(part)) : textOf(part))),
     "\n\n",
   );
 
@@ -178,7 +199,7 @@ async function decodeAttachment(
 ): Promise<ParsedAttachment> {
   const { content, filename } = await decodeFile(buffer, part);
   const contentId = cleanText(headerOf(part.header.fields, "content-id") ?? "")
-    .replace(/^[\s<]+|[\s>]+$/g, "")
+    .replace(/^[\s<]+|(?<![\s>])[\s>]+$/g, "")
     .slice(0, 500);
   return {
     filename: safeFilename(filename) || defaultFilename(part.type, index),

@@ -3,6 +3,7 @@
  * somebody else: it cannot end the quotation, and no more than a mebibyte of it is taken.
  */
 import type { EmailAddress } from "./address.ts";
+import { type Budget, createBudget } from "./budget.ts";
 import { sanitizeHtml } from "./sanitize.ts";
 import { htmlOfText, trimLineBreaks } from "./text.ts";
 
@@ -31,11 +32,11 @@ export function quotedText(previous: QuotedMessage): string {
 }
 
 /** The attribution and, in a blockquote, the HTML, or the text where there is none. Sanitised. */
-export function quotedHtml(previous: QuotedMessage): string {
+export function quotedHtml(previous: QuotedMessage, budget: Budget = createBudget()): string {
   const { text, html } = previous;
   const content = html === undefined || html.length > MAX_QUOTED ? htmlOfText(cut(text)) : withoutAttached(html);
   // Sanitised once more: what it opens is closed before the blockquote is, and what it closes it has opened.
-  const quoted = sanitizeHtml(content);
+  const quoted = sanitizeHtml(content, budget);
   return `${htmlOfText(attribution(previous))}\n<blockquote style="${BLOCKQUOTE}">${quoted}</blockquote>`;
 }
 

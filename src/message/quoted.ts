@@ -21,8 +21,9 @@ const WROTE =
   /wrote|writes|schrieb|geschrieben|écrit|escribió|ha scritto|escreveu|schreef|geschreven|skrev|kirjoitti|napisał|napsal|írta|a scris|пишет|написал|написав|пише|yazdı|έγραψε|đã viết|menulis|писал|写道|寫道|のメール|書きました|작성/iu;
 const BEGINS_ATTRIBUTION =
   /^(?:on|am|le|el|il|em|op|den|på|w dniu|dnia|dne|ne|în|a|la|pada|vào|[\d<"])(?=[\s\d]|$)|^(?:在|于)/iu;
-/** A date or a time, and an address: a program wrote it. */
-const STRONG = /(?:\d[:.h]\d\d|\d{4}).*@|@.*(?:\d[:.h]\d\d|\d{4})/;
+const DATE_OR_TIME = /\d[:.h]\d\d|\d{4}/;
+/** With an address beside it, a program wrote it. */
+const isStrong = (attribution: string): boolean => attribution.includes("@") && DATE_OR_TIME.test(attribution);
 
 const SEPARATOR =
   /^[-_*\s]{2,}(?:original message|original appointment|ursprüngliche nachricht|originalnachricht|message d'origine|message original|mensaje original|mensagem original|messaggio originale|oorspronkelijk bericht|ursprungligt meddelande|oprindelig meddelelse|opprinnelig melding|alkuperäinen viesti|wiadomość oryginalna|původní zpráva|исходное сообщение|orijinal mesaj|原始邮件|原始郵件|元のメッセージ|원본 메시지)[-_*\s]{2,}$/iu;
@@ -153,7 +154,7 @@ function attributionBefore(lines: Lines, end: number): { start: number; isStrong
     if (line === "" || line.length >= MAX_LINE || isQuoted(line)) break;
     joined = `${line} ${joined}`;
     if (!WROTE.test(joined)) continue;
-    if (found === undefined || BEGINS_ATTRIBUTION.test(line)) found = { start, isStrong: STRONG.test(joined) };
+    if (found === undefined || BEGINS_ATTRIBUTION.test(line)) found = { start, isStrong: isStrong(joined) };
   }
   return found;
 }

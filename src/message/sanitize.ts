@@ -6,17 +6,15 @@
  * Names and ids go too, so that mail cannot pose as parts of the page (DOM clobbering).
  */
 import sanitize from "sanitize-html";
+import { type Budget, createBudget } from "./budget.ts";
+import { payForReading } from "./markup.ts";
 import { isColor, safeStyle } from "./style.ts";
 import { htmlOfText, textOfHtml } from "./text.ts";
 
 /** Version of this policy: stored beside its output, so that a stricter one can be applied to what is there. */
 export const SANITIZER_VERSION = 1;
 
-/** What is larger or has more tags is shown as text: the parser's work could grow with the square of it. */
-const MAX_LENGTH = 4 * 1024 * 1024;
-const MAX_TAGS = 100_000;
-const MAX_OPEN_TAGS = 2_000;
-/** Characters of it that are shown then: escaped they may be five times as long, and the message's text has them all. */
+/** Characters of what is shown as text: escaped they may be five times as long, and the message's text has them all. */
 const MAX_SHOWN = 1_000_000;
 /** Elements deeper than this lose their tags, not their text. */
 const MAX_DEPTH = 200;
@@ -34,7 +32,6 @@ const DROPPED_WITH_CONTENT = (
   "svg math object embed applet audio video canvas frameset"
 ).split(" ");
 
-const VOID = /^(?:area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr|)$/i;
 const DIMENSION = /^\d{1,4}(?:\.\d{1,3})?(?:%|px)?$/;
 const SMALL_NUMBER = /^-?\d{1,4}$/;
 const WORD = /^[a-z]{1,20}$/i;
@@ -90,47 +87,38 @@ const OPTIONS: sanitize.IOptions = {
   // style.ts has done it: sanitize-html would run a whole CSS parser for each attribute.
   parseStyleAttributes: false,
   nestingLimit: MAX_DEPTH,
-  transformTags: {
-    "*": (tagName, attributes) => ({
-      tagName: tagName === "body" ? "div" : tagName,
-      attribs: safeAttributes(tagName, attributes),
-    }),
-  },
 };
 
-/** HTML that is safe to show beside other content. Bounded time; never throws. */
-export function sanitizeHtml(html: string): string {
-  if (isShownAsText(html)) return shownAsText(html);
+const safeTags = (budget: Budget): sanitize.IOptions["transformTags"] => ({
+  "*": (tagName, attributes) => {
+    budget.spend(100);
+    return {
+      tagName: tagName === "body" ? "div" : tagName,
+      attribs: safeAttributes(tagName, attributes, budget),
+    };
+  },
+});
+
+/** HTML that is safe to show beside other content; what is beyond the budget as text. Never throws. */
+export function sanitizeHtml(html: string, budget: Budget = createBudget()): string {
   try {
-    return sanitize(html.replaceAll("\u0000", ""), OPTIONS);
+    const text = html.replaceAll("\u0000", "");
+    payForReading(text, budget);
+    return sanitize(text, { ...OPTIONS, transformTags: safeTags(budget) });
   } catch {
-    return shownAsText(html);
+    return shownAsText(html, budget);
   }
 }
 
-/** Whether HTML is beyond what is shown as such. */
-export function isShownAsText(html: string): boolean {
-  return html.length > MAX_LENGTH || hasTooManyTags(html);
-}
-
-function shownAsText(html: string): string {
-  const text = textOfHtml(html);
+function shownAsText(html: string, budget: Budget): string {
+  const text = textOfHtml(html, budget);
   return htmlOfText(text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN).toWellFormed()}…` : text);
 }
 
-function hasTooManyTags(html: string): boolean {
-  let tags = 0;
-  let open = 0;
-  for (const [, slash, name = ""] of html.matchAll(/<(\/?)([a-z][a-z0-9]*)?/gi)) {
-    if (!VOID.test(name)) open = slash === "/" ? Math.max(0, open - 1) : open + 1;
-    if (++tags > MAX_TAGS || open > MAX_OPEN_TAGS) return true;
-  }
-  return false;
-}
-
-function safeAttributes(tag: string, attributes: Record<string, string>): Record<string, string> {
+function safeAttributes(tag: string, attributes: Record<string, string>, budget: Budget): Record<string, string> {
   const safe: Record<string, string> = {};
   for (const [name, value] of Object.entries(attributes)) {
+    budget.spend(20 + (name === "style" ? 20 : 2) * value.length);
     if (name === "style") {
       const style = safeStyle(value);
       if (style !== "") safe.style = style;

@@ -3,6 +3,7 @@
  * is taken only while it says the same: hidden text, or a text part that tells another story, does not get past people
  * to a model.
  */
+import { type Budget, createBudget } from "./budget.ts";
 import { textOfHtml } from "./text.ts";
 import { visibleHtml } from "./visible.ts";
 
@@ -14,6 +15,9 @@ export interface SeenText {
   fromHtml: boolean;
 }
 
+/** Version of what counts as seen (visible.ts and below): stored beside it, so that what is there can be made anew. */
+export const SEEN_VERSION = 2;
+
 /** Share of the words of a text part, and how many at least, that its HTML may lack: wrappings, "view in browser". */
 const OTHER_WORDS = 0.1;
 const FEW_WORDS = 8;
@@ -21,10 +25,10 @@ const FEW_WORDS = 8;
 const MAX_COMPARED = 256 * 1024;
 
 /** `text`: as stored. `html`: as received, if there is any. Link targets stand as `text <https://…>`. */
-export function seenText(text: string, html: string | undefined): SeenText {
+export function seenText(text: string, html: string | undefined, budget: Budget = createBudget()): SeenText {
   if (html === undefined) return { text, hidden: 0, fromHtml: false };
-  const visible = visibleHtml(html);
-  const shown = textOfHtml(visible.html);
+  const visible = visibleHtml(html, budget);
+  const shown = textOfHtml(visible.html, budget);
   const isEmpty = shown.trim() === "";
   if (visible.hidden === 0 && (isEmpty || saysNoMore(text, shown))) return { text, hidden: 0, fromHtml: false };
   return { text: shown, hidden: visible.hidden, fromHtml: text !== shown };
@@ -44,7 +48,11 @@ function saysNoMore(text: string, shown: string): boolean {
 }
 
 const linksIn = (text: string): Set<string> =>
-  new Set(Array.from(text.matchAll(/https?:\/\/[^\s<>"]+/gi), ([link]) => link.replace(/[/.,;:!?)\]]+$/, "")));
+  new Set(
+    Array.from(text.matchAll(/https?:\/\/[^\s<>"]+/gi), ([link]) =>
+      link.replace(/(?<![/.,;:!?)\]])[/.,;:!?)\]]+$/, ""),
+    ),
+  );
 
 const wordsIn = (text: string): Set<string> =>
   new Set(Array.from(text.toLowerCase().matchAll(/[\p{L}\p{N}]+/gu), ([word]) => word));

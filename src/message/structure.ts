@@ -6,7 +6,7 @@
  * open multipart counts, a multipart whose delimiter never comes is a text, and parts after a closing delimiter are
  * parts still: no byte between delimiters is lost. One pass, linear; beyond the limits there is no structure.
  */
-import { type HeaderBlock, headerOf, readHeaders } from "./headers.ts";
+import { type HeaderBlock, type HeaderField, headerOf, readHeaders } from "./headers.ts";
 
 /** A part as the bytes lie: a multipart with its children, or a leaf. */
 export interface Part {
@@ -45,18 +45,22 @@ interface Open {
 
 /** The part tree of a message. @throws TooComplex beyond the limits on parts, depth, lines and headers. */
 export function readStructure(bytes: Buffer): Part {
-  refuseTooManyLines(bytes);
+  if (hasTooManyLines(bytes)) throw new TooComplex(`more than ${MAX_LINES} lines`);
   const open: Open[] = [];
   const depthOf = new Map<string, number>();
   let parts = 0;
 
-  const isDelimiter = (line: string) => delimiterOf(line, depthOf) !== undefined;
   const readPart = (start: number, parent: Part | undefined): Part => {
     if (++parts > MAX_PARTS) throw new TooComplex(`more than ${MAX_PARTS} parts`);
-    const header = readHeaders(bytes, start, isDelimiter);
+    const isOwn = ownDelimiter();
+    const header = readHeaders(
+      bytes,
+      start,
+      (line, above) => delimiterOf(line, depthOf) !== undefined || isOwn(line, above),
+    );
     if (header.oversized) throw new TooComplex("a header block beyond the limits");
     const part = partOf(header, parent?.type === "multipart/digest" ? "message/rfc822" : "text/plain", bytes.length);
-    const boundary = boundaryOf(part);
+    const boundary = boundaryOf(header.fields);
     if (boundary !== "") {
       if (open.length >= MAX_DEPTH) throw new TooComplex(`more than ${MAX_DEPTH} levels of parts`);
       // An inner multipart that reuses the boundary of an outer one cannot be told from it: the inner one wins.
@@ -162,12 +166,30 @@ function partOf(header: HeaderBlock, defaultType: string, end: number): Part {
   };
 }
 
-/** The boundary of a multipart in the characters lines are read in; "" for a leaf. */
-function boundaryOf(part: Part): string {
-  if (!part.type.startsWith("multipart/")) return "";
-  const written = headerOf(part.header.fields, "content-type") ?? "";
+/**
+ * Whether a line above the blank line delimits the multipart whose header is being read: its first delimiter may come
+ * without a blank line before it, or with one that holds white space.
+ */
+function ownDelimiter(): (line: string, above: readonly HeaderField[]) => boolean {
+  let boundary: string | undefined;
+  let seen = 0;
+  return (line, above) => {
+    // Lines are many: each field is looked at once.
+    for (; boundary === undefined && seen < above.length; seen++) {
+      const field = above[seen] as HeaderField;
+      if (headerOf([field], "content-type") !== undefined) boundary = boundaryOf([field]);
+    }
+    return boundary !== undefined && boundary !== "" && line === `--${boundary}`;
+  };
+}
+
+/** The boundary of a multipart with this header, in the characters lines are read in; "" for a leaf. */
+export function boundaryOf(fields: readonly HeaderField[]): string {
+  const written = headerOf(fields, "content-type") ?? "";
+  const { value, parameters } = parseHeaderValue(written);
+  if (!mediaType(value).startsWith("multipart/")) return "";
   // Where the semicolon is missing, it is no parameter but plain to see.
-  const boundary = part.contentType.parameters.get("boundary") ?? /\sboundary="?([^";]+)/i.exec(written)?.[1];
+  const boundary = parameters.get("boundary") ?? /\sboundary="?([^";]+)/i.exec(written)?.[1];
   return Buffer.from(boundary ?? "")
     .toString("latin1")
     .trimEnd();
@@ -217,10 +239,10 @@ function beforeLineBreak(bytes: Buffer, delimiter: number): number {
   return bytes[delimiter - 2] === 0x0d ? delimiter - 2 : delimiter - 1;
 }
 
-function refuseTooManyLines(bytes: Buffer): void {
-  if (bytes.length <= MAX_LINES) return;
+/** Whether a message has more lines than honest mail ever has; what reads them one by one need not begin. */
+export function hasTooManyLines(bytes: Uint8Array): boolean {
+  if (bytes.length <= MAX_LINES) return false;
   let lines = 0;
-  for (let at = bytes.indexOf(0x0a); at >= 0; at = bytes.indexOf(0x0a, at + 1)) {
-    if (++lines > MAX_LINES) throw new TooComplex(`more than ${MAX_LINES} lines`);
-  }
+  for (let at = bytes.indexOf(0x0a); at >= 0; at = bytes.indexOf(0x0a, at + 1)) if (++lines > MAX_LINES) return true;
+  return false;
 }

@@ -129,7 +129,7 @@ function exceeds(value: string): boolean {
 
 /** Of the background shorthand only the colour: the rest of it loads or places images. */
 function backgroundColor(value: string): string | undefined {
-  const withoutImages = value.replace(/[a-z-]*\((?:[^()"']|"[^"]*"|'[^']*')*\)/gi, (call) =>
+  const withoutImages = value.replace(/(?<![a-z-])[a-z-]*\((?:[^()"']|"[^"]*"|'[^']*')*\)/gi, (call) =>
     COLOR.test(call) ? call : " ",
   );
   if (COLOR.test(withoutImages.trim())) return withoutImages.trim();

@@ -2,13 +2,31 @@
  * Text of mail for people and for search: from HTML, as a snippet, as the key of a subject. The only user of
  * html-to-text. Everything here is bounded: what is too large or too deep for the converter is stripped of its tags.
  */
-import { compile } from "html-to-text";
+import { compile, type Formatter } from "html-to-text";
+import { type Budget, createBudget, OverBudget } from "./budget.ts";
 import { cleanText } from "./charset.ts";
+import { countTags, payForReading } from "./markup.ts";
 
 /** Largest HTML that is laid out as text, in characters; the tags of what is larger are only stripped. */
 const MAX_HTML = 2 * 1024 * 1024;
 /** More elements inside each other than these do not occur in mail that people write; the converter recurses. */
 const MAX_DEPTH = 500;
+/** Quotations and lists inside each other: the converter writes what is in them anew for each. */
+const MAX_NESTING = 50;
+const NESTING = /<(?:blockquote|[uo]l)\b/gi;
+
+/** Quotations and lists that the converter is in. */
+let nesting = 0;
+
+/** A formatter of html-to-text, for elements that are not nested too deep. */
+const nested =
+  (format: "blockquote" | "unorderedList" | "orderedList"): Formatter =>
+  (element, walk, builder, options) => {
+    if (nesting === MAX_NESTING) throw new OverBudget("quotations or lists too deep inside each other");
+    nesting++;
+    builder.options.formatters[format](element, walk, builder, options);
+    nesting--;
+  };
 
 const convert = compile({
   wordwrap: false,
@@ -17,10 +35,16 @@ const convert = compile({
   limits: { maxInputLength: MAX_HTML, maxDepth: 4 * MAX_DEPTH, ellipsis: "" },
   formatters: {
     alternative: (element, _walk, builder) => builder.addInline(element.attribs?.alt ?? ""),
+    quotation: nested("blockquote"),
+    list: nested("unorderedList"),
+    numberedList: nested("orderedList"),
   },
   selectors: [
     { selector: "a", options: { hideLinkHrefIfSameAsText: true, linkBrackets: ["<", ">"] } },
     { selector: "img", format: "alternative" },
+    { selector: "blockquote", format: "quotation" },
+    { selector: "ul", format: "list" },
+    { selector: "ol", format: "numberedList" },
     { selector: "tr", format: "block", options: { leadingLineBreaks: 1, trailingLineBreaks: 1 } },
     { selector: "td", format: "inlineSurround", options: { suffix: " " } },
     { selector: "th", format: "inlineSurround", options: { suffix: " " } },
@@ -31,14 +55,39 @@ const convert = compile({
   ],
 });
 
-/** Plain text of an HTML body; links keep their targets as `text <https://…>`. Lines end in \n. */
-export function textOfHtml(html: string): string {
+/**
+ * Plain text of an HTML body; links keep their targets as `text <https://…>`. Lines end in \n. What is beyond the budget
+ * is stripped of its tags, in linear time.
+ */
+export function textOfHtml(html: string, budget: Budget = createBudget()): string {
+  const text = budget.texts.get(html) ?? layOut(html, budget);
+  budget.texts.set(html, text);
+  return text;
+}
+
+function layOut(html: string, budget: Budget): string {
   if (html.length > MAX_HTML || isDeep(html)) return stripTags(html);
   try {
+    payForReading(html, budget);
+    const steps = stepsOfLayout(html);
+    // What cannot be laid out may still be shown as HTML: half of what is left is for that.
+    if (!budget.affords(2 * steps)) return stripTags(html);
+    budget.spend(steps);
+    nesting = 0;
     return cleanText(convert(html));
   } catch {
     return stripTags(html);
   }
+}
+
+/** Besides reading it. */
+function stepsOfLayout(html: string): number {
+  const tags = countTags(html);
+  const nesting = Math.min(html.match(NESTING)?.length ?? 0, MAX_NESTING);
+  const lines = nesting === 0 ? 0 : html.split("\n").length + tags;
+  // The converter's parser, an older one than ours, may look at each end tag through all that was opened before; and
+  // each quotation and list that is open writes what is in it anew.
+  return tags ** 2 / 27 + nesting * (html.length / 10 + 10 * lines);
 }
 
 /** HTML that shows a plain text: for a text part beside HTML ones. */

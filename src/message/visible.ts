@@ -1,15 +1,25 @@
 /**
  * HTML of mail without what its reader does not see: text of no size, of the colour of its ground, beyond the window,
- * not displayed. What is hidden from people is not for models either, which would take it for part of the letter. The
- * only user of htmlparser2.
+ * not displayed. What is hidden from people is not for models either, which would take it for part of the letter.
  *
  * Of HTML as it was received: the sanitised has lost the declarations that hide (style.ts), and its style sheets. What
- * is too large for sanitize.ts is shown to people as text, with everything in it, and comes back as it is.
+ * is too large, or costs more than the message's budget to follow, counts as hidden: else hidden text would only need
+ * tags around it to get past us.
  */
-import { Parser } from "htmlparser2";
-import { DEFAULT_INK, hidesAll, type Ink, inkInside, isReadable } from "./hiding.ts";
-import { isShownAsText } from "./sanitize.ts";
-import { declarationsOf, readSheets, type Styled } from "./stylesheet.ts";
+import { type Budget, createBudget } from "./budget.ts";
+import {
+  DEFAULT_INK,
+  type Declaration,
+  type Declarations,
+  declare,
+  hidesAll,
+  type Ink,
+  inkInside,
+  isReadable,
+  readDeclarations,
+} from "./hiding.ts";
+import { isTooLarge, type Reader, readMarkup } from "./markup.ts";
+import { readSheets, type Sheet, type Styled } from "./stylesheet.ts";
 
 export interface VisibleHtml {
   html: string;
@@ -57,31 +67,34 @@ const NOT_COUNTED = /[\s\p{DI}\u2800]+/gu;
 /** Images this small are there to be fetched, not to be seen; so is their description. */
 const SMALLEST_IMAGE = 2;
 
-/** Linear time. Never throws: what cannot be followed counts as hidden. */
-export function visibleHtml(html: string): VisibleHtml {
-  if (isShownAsText(html)) return { html, hidden: 0 };
-  const walk = startWalk(html);
-  try {
-    const parser = new Parser(
-      {
-        onopentag: (name, attributes) => walk.open(name, attributes, parser.startIndex, parser.endIndex + 1),
-        ontext: (text) => walk.text(text, parser.startIndex, parser.endIndex + 1),
-        // What stands in these is no tag.
-        oncomment: () => walk.pass(parser.startIndex, parser.endIndex + 1),
-        onprocessinginstruction: () => walk.pass(parser.startIndex, parser.endIndex + 1),
-        onclosetag: (name, isImplied) => walk.close(name, isImplied, parser.startIndex, parser.endIndex + 1),
-      },
-      { decodeEntities: true },
-    );
-    parser.end(html);
-  } catch {
-    return { html: "", hidden: html.replace(NOT_COUNTED, "").length };
-  }
-  return walk.finish();
+/** Never throws: what cannot be followed counts as hidden. */
+export const visibleHtml = (html: string, budget: Budget = createBudget()): VisibleHtml =>
+  followHtml(html, budget) ?? { html: "", hidden: html.replace(NOT_COUNTED, "").length };
+
+/** The same; undefined when it cannot be followed: it is too large, or costs more than the budget. */
+export function followHtml(html: string, budget: Budget): VisibleHtml | undefined {
+  if (budget.visible.has(html)) return budget.visible.get(html);
+  const visible = readVisible(html, budget);
+  budget.visible.set(html, visible);
+  return visible;
 }
 
-function startWalk(html: string) {
-  const sheet = readSheets(html);
+function readVisible(html: string, budget: Budget): VisibleHtml | undefined {
+  if (isTooLarge(html)) return undefined;
+  try {
+    const walk = startWalk(html, budget);
+    readMarkup(html, budget, walk);
+    return walk.finish();
+  } catch {
+    return undefined;
+  }
+}
+
+const NO_CLASSES: ReadonlySet<string> = new Set();
+
+function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHtml } {
+  const sheet = readSheets(html, budget);
+  const looks = createLooks(sheet, budget);
   const path: Open[] = [];
   const kept: string[] = [];
   let copied = 0;
@@ -129,15 +142,16 @@ function startWalk(html: string) {
       if (isMarker) goingOn.push(new Map());
       // Another one ends those of before (HTML §13.2.6.4.7).
       if (name === "a" || name === "nobr") goingOn.at(-1)?.delete(name);
-      const classes = attributes.class?.split(/\s+/).filter((one) => one !== "") ?? [];
+      // Reading the names of its classes is paid for with its attributes.
+      const classes = sheet === undefined ? NO_CLASSES : classesOf(attributes.class);
       const outer = path.at(-1)?.ink ?? DEFAULT_INK;
       const element: Open = { name, attributes, classes, ink: outer, hides: false, conceals: false, isMarker };
       path.push(element);
       if (name === "img" && hiding === 0 && goesOn()) leaveOut(from, to);
       if (sheet === undefined && isPlain(attributes) && name !== "a" && !NOT_SHOWN.has(name)) return;
-      const style = new Map([...hintsOf(name, attributes), ...declarationsOf(sheet, path)]);
+      const { style, hides } = looks(path);
       element.ink = inkInside(outer, style);
-      if (hidesItself(name, attributes) || hidesAll(style) || (name === "img" && isTiny(attributes, style))) {
+      if (hides || hidesItself(name, attributes) || (name === "img" && isTiny(attributes, style))) {
         element.hides = true;
         if (hiding++ === 0) hiddenFrom = from;
         if (name === "img") hidden += (attributes.alt ?? "").replace(NOT_COUNTED, "").length;
@@ -169,6 +183,49 @@ function startWalk(html: string) {
       }
     },
     finish: (): VisibleHtml => ({ html: copied === 0 ? html : kept.join("") + html.slice(copied), hidden }),
+  };
+}
+
+const classesOf = (names = ""): ReadonlySet<string> => new Set(names.split(/\s+/).filter((name) => name !== ""));
+
+/** What is declared of an element, and whether that hides it. */
+interface Look {
+  style: Declarations;
+  hides: boolean;
+}
+
+/** Gives the look of the last element of a path. Style attributes repeat: each is read once. */
+function createLooks(sheet: Sheet | undefined, budget: Budget): (path: readonly Styled[]) => Look {
+  const read = new Map<string, readonly Declaration[]>();
+  const looks = new Map<string, Look>();
+
+  const declarationsIn = (css: string): readonly Declaration[] => {
+    const declarations = read.get(css) ?? readDeclarations(css, budget);
+    read.set(css, declarations);
+    return declarations;
+  };
+
+  function lookOf(path: readonly Styled[]): Look {
+    const { name, attributes } = path.at(-1) as Styled;
+    const style = new Map(hintsOf(name, attributes));
+    const declared = new Map<string, string>();
+    const important = new Set<string>();
+    sheet?.(path, declared, important);
+    if (attributes.style !== undefined) declare(declarationsIn(attributes.style), declared, important, budget);
+    for (const [property, value] of declared) style.set(property, value);
+    budget.spend(100);
+    return { style, hides: hidesAll(style) };
+  }
+
+  return (path) => {
+    const { name, attributes } = path.at(-1) as Styled;
+    const { style = "", color, bgcolor, background } = attributes;
+    const hasHints = name === "body" || color !== undefined || bgcolor !== undefined || background !== undefined;
+    if (sheet !== undefined || hasHints) return lookOf(path);
+    const key = name === "a" && attributes.href !== undefined ? `a ${style}` : style;
+    const look = looks.get(key) ?? lookOf(path);
+    looks.set(key, look);
+    return look;
   };
 }
 

@@ -5,15 +5,17 @@
  * waiting, or in tables with a row a mailbox or domain.
  */
 import { X509Certificate } from "node:crypto";
-import { stat, statfs } from "node:fs/promises";
+import { readdir, stat, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { readBackupState } from "../backup/state.ts";
+import { limitOfOpenFiles } from "../descriptors.ts";
 import type { Metrics, Sample } from "../metrics.ts";
 import { listWarmup } from "../mta/limits.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
 import { prepared } from "../store/prepared.ts";
+import { QUEUE_LINES } from "../store/schema.ts";
 import type { Store } from "../store/store.ts";
 
 export interface GaugesParts {
@@ -40,7 +42,12 @@ const statements = prepared(({ $client: client }) => ({
     `SELECT accepted_at AS acceptedAt FROM outbound_messages WHERE seq =
        (SELECT message_seq FROM queue_entries WHERE state IN ('waiting', 'held') AND state = 'waiting' ORDER BY seq LIMIT 1)`,
   ),
-  due: client.prepare<{ dueAt: number | null }, []>("SELECT min(due_at) AS dueAt FROM queue_domains"),
+  // Line by line, as the index has them; in that of the slow it is usual to wait.
+  due: client.prepare<{ dueAt: number | null }, []>(
+    `SELECT min(at) AS dueAt FROM (${QUEUE_LINES.filter((line) => line !== "slow")
+      .map((line) => `SELECT min(due_at) AS at FROM queue_domains WHERE line = '${line}'`)
+      .join(" UNION ALL ")})`,
+  ),
   webhooks: client.prepare<{ count: number }, []>(
     `SELECT (SELECT coalesce(sum(length), 0) FROM webhook_waiting) +
        (SELECT count(*) FROM webhook_deliveries WHERE due_at IS NOT NULL) AS count`,
@@ -77,10 +84,14 @@ export function registerGauges({ metrics, store, options, folder, version, certi
     const oldest = statements(db).oldest.get();
     return one(oldest ? secondsSince(oldest.acceptedAt) : 0);
   });
-  gauge("mailroom_queue_overdue_seconds", "Since the first recipient that waits was due; 0 while none is late", () => {
-    const dueAt = statements(db).due.get()?.dueAt ?? null;
-    return one(dueAt === null ? 0 : secondsSince(dueAt));
-  });
+  gauge(
+    "mailroom_queue_overdue_seconds",
+    "Since the first recipient that waits was due, but for slow servers; 0 while none is late",
+    () => {
+      const dueAt = statements(db).due.get()?.dueAt ?? null;
+      return one(dueAt === null ? 0 : secondsSince(dueAt));
+    },
+  );
   gauge("mailroom_warmup_recipients", "Outside recipients that a new domain was sent to today (UTC), and may be", () =>
     listWarmup(db, options, runtime.now()).flatMap(({ domain, used, ceiling }): Sample[] => [
       [{ domain, kind: "used" }, used],
@@ -138,6 +149,8 @@ export function registerGauges({ metrics, store, options, folder, version, certi
   });
 
   gauge("process_resident_memory_bytes", "Memory of the process", () => one(process.memoryUsage.rss()));
+  gauge("process_open_fds", "Open files of the process", async () => one((await readdir("/proc/self/fd")).length - 1));
+  gauge("process_max_fds", "Files that the process may open", () => one(limitOfOpenFiles()));
   counted("process_cpu_seconds_total", "Processor time of the process", () => {
     const { user, system } = process.cpuUsage();
     return one((user + system) / 1_000_000);

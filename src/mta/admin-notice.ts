@@ -1,24 +1,32 @@
 /**
- * Mail that the server itself writes to a workspace's owners and admins, from postmaster@ one of its domains (contract:
- * Webhook delivery states). It leaves by the queue as all mail does, signed, so it reaches a mailbox here as well as an
- * address elsewhere; but it asks no cap and no pause, takes no part in what they count, and has no Sent copy.
+ * Mail that the server itself writes to a workspace's owners and admins, or to one of its people, from postmaster@ one of
+ * its verified domains, or of the server (contract: Webhook delivery states). It leaves by the queue as all mail does, so it
+ * reaches a mailbox here as well as an address elsewhere, signed if its domain is verified; but it asks no cap and no pause,
+ * takes no part in what they count, and has no Sent copy.
+ *
+ * Whose address another workspace has taken over with its domain finds it in their mailbox all the same: it is filed there,
+ * and never sent to the address.
  *
  * Invariant: it fires no event on its way out, and what becomes of it none either, so no notice can lead to another.
  */
-import { and, asc, desc, eq, inArray, isNotNull } from "drizzle-orm";
+import { and, asc, eq, inArray, isNotNull } from "drizzle-orm";
 import type { Log } from "../log.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
+import { splitAddress } from "../message/address.ts";
 import { dateHeader, formatAddress } from "../message/compose.ts";
 import { newId, type Runtime, randomToken } from "../runtime.ts";
 import { domains, users } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import type { ParserPool } from "./parser-pool.ts";
 import { addOutbound } from "./queue.ts";
-import { recipientsOf } from "./recipient.ts";
+import { type Recipient, recipientsOf } from "./recipient.ts";
 import { newReturnPath, signingKeys } from "./submit.ts";
 import { suppressedAmong } from "./suppression.ts";
 
 export interface AdminNotice {
   workspaceId: string;
+  /** Whom it is for; the owners and admins if left out. */
+  to?: { email: string; name: string };
   subject: string;
   text: string;
 }
@@ -32,6 +40,7 @@ export type NotifyAdmins = (notice: AdminNotice, record: (tx: Tx) => void) => Pr
 
 export interface AdminNoticeParts {
   store: Pick<Store, "db" | "enqueue">;
+  mailbox: Pick<Mailbox, "isOthers" | "routeWithin" | "file">;
   parser: Pick<ParserPool, "prepareOutbound">;
   runtime: Pick<Runtime, "now" | "randomBytes">;
   /** Ours. */
@@ -41,26 +50,31 @@ export interface AdminNoticeParts {
 
 const SENDER_NAME = "Mailroom";
 
-export function createAdminNotices({ store, parser, runtime, hostname, log }: AdminNoticeParts): NotifyAdmins {
-  /** Of the workspace: one that is verified, if there is one, and of those the oldest. */
-  function domainOf(workspaceId: string): string | undefined {
-    return store.db
+export function createAdminNotices(parts: AdminNoticeParts): NotifyAdmins {
+  const { store, mailbox, parser, runtime, hostname, log } = parts;
+
+  /** The oldest of the workspace that is verified; without one it is the server itself that writes. */
+  function senderDomain(workspaceId: string): string {
+    const verified = store.db
       .select({ name: domains.name })
       .from(domains)
-      .where(eq(domains.workspaceId, workspaceId))
-      .orderBy(desc(isNotNull(domains.verifiedAt)), asc(domains.createdAt), asc(domains.id))
+      .where(and(eq(domains.workspaceId, workspaceId), isNotNull(domains.verifiedAt)))
+      .orderBy(asc(domains.createdAt), asc(domains.id))
       .limit(1)
-      .get()?.name;
+      .get();
+    return verified?.name ?? hostname.toLowerCase();
   }
 
-  function adminsOf(workspaceId: string) {
-    const admins = store.db
+  const adminsOf = (workspaceId: string) =>
+    store.db
       .select({ email: users.email, name: users.name })
       .from(users)
       .where(and(eq(users.workspaceId, workspaceId), inArray(users.role, ["owner", "admin"])))
       .orderBy(asc(users.email))
       .all();
-    const recipients = recipientsOf({ to: admins, cc: [], bcc: [] });
+
+  function recipientsAmong(workspaceId: string, people: { email: string; name: string }[]) {
+    const recipients = recipientsOf({ to: people, cc: [], bcc: [] });
     const suppressed = new Set(
       suppressedAmong(
         store.db,
@@ -71,14 +85,25 @@ export function createAdminNotices({ store, parser, runtime, hostname, log }: Ad
     return recipients.filter(({ email }) => !suppressed.has(email));
   }
 
-  return async function notifyAdmins({ workspaceId, subject, text }, record) {
-    const domain = domainOf(workspaceId);
-    const recipients = adminsOf(workspaceId);
-    if (domain === undefined || recipients.length === 0) {
-      log.error("the admins cannot be told: the workspace has no domain or nobody to write to", {
-        workspaceId,
-        subject,
-      });
+  /** The mailbox of a person's address that another workspace has taken over; null when it has none. */
+  function formerMailbox(workspaceId: string, email: string): string | null | undefined {
+    if (!mailbox.isOthers(workspaceId, splitAddress(email).domain)) return undefined;
+    const route = mailbox.routeWithin(workspaceId, email);
+    if (route.kind === "not-local") return undefined;
+    return route.kind === "mailbox" ? route.mailboxId : null;
+  }
+
+  return async function notifyAdmins({ workspaceId, to, subject, text }, record) {
+    const domain = senderDomain(workspaceId);
+    const recipients: Recipient[] = [];
+    const formerMailboxes = new Set<string>();
+    for (const person of recipientsAmong(workspaceId, to ? [to] : adminsOf(workspaceId))) {
+      const former = formerMailbox(workspaceId, person.email);
+      if (former === undefined) recipients.push(person);
+      else if (former !== null) formerMailboxes.add(former);
+    }
+    if (recipients.length + formerMailboxes.size === 0) {
+      log.error("a notice cannot be sent: the workspace has nobody to write to", { workspaceId, subject });
       await store.enqueue((tx) => record(tx));
       return;
     }
@@ -89,7 +114,7 @@ export function createAdminNotices({ store, parser, runtime, hostname, log }: Ad
       id: randomToken(runtime, 24),
       headers: [
         ["From", formatAddress({ email: from, name: SENDER_NAME })],
-        ["To", recipients.map((recipient) => formatAddress(recipient)).join(", ")],
+        ["To", recipients.map((recipient) => formatAddress(recipient)).join(", ") || "undisclosed-recipients:;"],
         ["Subject", subject],
         ["Date", dateHeader(now)],
         ["Message-ID", messageId],
@@ -99,17 +124,22 @@ export function createAdminNotices({ store, parser, runtime, hostname, log }: Ad
       text: `${text}\n\nThis message was written by the mail server ${hostname}.\n`,
     };
     const keys = signingKeys(store.db).all({ domain });
-    const { content } = await parser.prepareOutbound(letter, { keys, signedAt: now });
+    const { content, message } = await parser.prepareOutbound(workspaceId, letter, { keys, signedAt: now });
     await store.enqueue((tx) => {
-      addOutbound(tx, {
-        ...{ workspaceId, subject, domain, messageId, notice: true },
-        ...{ id: newId(runtime, "msg"), mailboxId: "", mailbox: from, threadId: "" },
-        returnPath: newReturnPath(runtime, domain),
-        acceptedAt: runtime.now(),
-        outsideRecipients: 0,
-        recipients: recipients.map((recipient) => ({ ...recipient, id: newId(runtime, "que") })),
-        content: { bytes: content },
-      });
+      for (const mailboxId of formerMailboxes) {
+        mailbox.file(tx, { mailboxId, kind: "notice", receivedOn: from, message, now: runtime.now() });
+      }
+      if (recipients.length > 0) {
+        addOutbound(tx, {
+          ...{ workspaceId, subject, domain, messageId, notice: true },
+          ...{ id: newId(runtime, "msg"), mailboxId: "", mailbox: from, threadId: "" },
+          returnPath: newReturnPath(runtime, domain),
+          acceptedAt: runtime.now(),
+          outsideRecipients: 0,
+          recipients: recipients.map((recipient) => ({ ...recipient, id: newId(runtime, "que") })),
+          content: { bytes: content },
+        });
+      }
       record(tx);
     });
   };

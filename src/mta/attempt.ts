@@ -6,6 +6,7 @@
  * so that what was accepted is not sent again.
  */
 import type { Log } from "../log.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { Meters } from "../metrics.ts";
 import type { Runtime } from "../runtime.ts";
 import { createPatientCommit } from "../store/patience.ts";
@@ -20,6 +21,7 @@ import { DeliveryFailure, type Verdict } from "./verdict.ts";
 export interface AttemptParts {
   store: Pick<Store, "db" | "blobs" | "enqueue">;
   local: LocalDelivery;
+  mailbox: Pick<Mailbox, "isOthers">;
   /** From the verdicts, one an entry in order, to what records and tells them in one transaction. It may run twice. */
   outcomes: { resolve(claim: Claim, verdicts: readonly Verdict[]): Promise<(tx: Tx) => void> };
   runtime: Pick<Runtime, "now" | "setTimer">;
@@ -56,10 +58,20 @@ const FAULT: Verdict = {
   code: 451,
   status: "4.3.0",
 };
+/** Its sender's domain was verified by another workspace since it was accepted: nobody is to take it for theirs. */
+const OTHERS: Verdict = {
+  kind: "refused",
+  reply: "550 5.7.1 The domain that this is from was verified by another workspace",
+  hard: false,
+  code: 550,
+  status: "5.7.1",
+};
 /** For what could not even be scheduled. */
 const AFTER_FAULT_MS = 15 * 60_000;
 
-export function createAttempts({ store, local, outcomes, runtime, log, hold, meters }: AttemptParts): Attempts {
+export function createAttempts(parts: AttemptParts): Attempts {
+  const { store, local, mailbox, outcomes, runtime, log, hold, meters } = parts;
+  const isOthers = ({ workspaceId, domain }: Claim["message"]) => mailbox.isOthers(workspaceId, domain);
   const commit = createPatientCommit({ store, runtime, log, warning: "the store cannot record a delivery attempt" });
   /** The bytes in use, by message: read once for all the destinations that it is sent to at the same time. */
   const contents = new Map<number, { bytes: Promise<Uint8Array>; users: number }>();
@@ -81,7 +93,9 @@ export function createAttempts({ store, local, outcomes, runtime, log, hold, met
     let attempted: Attempted;
     let remote: string | undefined;
     try {
-      if (local.isLocal(message.workspaceId, domain)) {
+      if (!message.notice && isOthers(message)) {
+        attempted = { kind: "attempted", verdicts: entries.map(() => OTHERS) };
+      } else if (local.isLocal(message.workspaceId, domain)) {
         remote = "here";
         const delivery = await withContent(message.seq, (content) => local.deliver(claim, content));
         attempted = { kind: "attempted", ...delivery };
@@ -150,8 +164,8 @@ export function createAttempts({ store, local, outcomes, runtime, log, hold, met
 /** Without notice and event, which a fault of ours prevents: better than the same mail twice. */
 function recordFacts(tx: Tx, claim: Claim, verdicts: readonly Verdict[], now: number): undefined {
   for (const [i, entry] of claim.entries.entries()) {
-    const { kind, reply } = verdicts[i] ?? FAULT;
-    if (kind === "accepted") setDelivered(tx, [entry], now, reply);
+    const { kind, reply, remote } = verdicts[i] ?? FAULT;
+    if (kind === "accepted") setDelivered(tx, [entry], now, reply, remote);
     else setDeferred(tx, entry, now + AFTER_FAULT_MS, reply);
   }
   traceAttempt(tx, claim, verdicts, now);

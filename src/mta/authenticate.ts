@@ -9,6 +9,7 @@
  * made, costs more than a bounded number of questions and of passes over its body.
  */
 import { finished } from "node:stream/promises";
+import { hasTooManyLines } from "../message/structure.ts";
 import { isAbsence } from "./dns-cache.ts";
 import {
   type ARCChainEntry,
@@ -134,6 +135,9 @@ async function checkSignatures(message: Uint8Array, arrival: Arrival, ask: DNSRe
   });
   const header = headerOf(message);
   if (header === undefined) return failed("header is too large to check");
+  // mailauth goes through a body line by line.
+  const isSigned = SIGNED.test(Buffer.from(header).toString("latin1"));
+  if (isSigned && hasTooManyLines(message)) return failed("message has too many lines to check");
   const verifier = new BoundedVerifier({ resolver: ask, strict: true, curTime: new Date(arrival.now) });
   const { trustedForwarders } = arrival;
   const isTrusted = (domain: string | undefined): domain is string =>
@@ -141,7 +145,7 @@ async function checkSignatures(message: Uint8Array, arrival: Arrival, ask: DNSRe
   verifier.isTrusted = (chain) => isTrusted(sealerOf(chain.at(-1)));
   try {
     // Without signatures nobody needs the body.
-    verifier.end(SIGNED.test(Buffer.from(header).toString("latin1")) ? message : header);
+    verifier.end(isSigned ? message : header);
     await finished(verifier);
   } catch {
     // No signature is known to hold: DMARC must not be kept from failing by mail that the verifier fails at.

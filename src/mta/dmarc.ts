@@ -3,11 +3,13 @@
  * domain by walking the tree; `pct` as in RFC 7489 §6.3), and what we say of it all: the Authentication-Results field.
  *
  * Invariants: `fail` needs every identifier that could align to have been checked; while DNS does not say, it is
- * `temperror`. A message with several From fields, or From domains that do not all publish nothing, never passes.
+ * `temperror`. A message with several From fields, or From domains that do not all publish nothing, never passes. Every
+ * author is judged by the domain that readers are shown (address.ts), never by another that is written like it.
  */
+import { type Authors, readDomain, splitAddress } from "../message/address.ts";
 import type { AuthVerdicts } from "../store/schema.ts";
 import type { Arrival, Check, Evidence, Verdict } from "./authenticate.ts";
-import { type DMARCResult, type DNSResolver, evaluateDmarc } from "./mailauth.ts";
+import { createRecordLookup, type DMARCResult, type DNSResolver, evaluateDmarc, getOrgDomain } from "./mailauth.ts";
 
 export type Policy = "none" | "quarantine" | "reject";
 
@@ -20,6 +22,8 @@ export interface Authentication {
   percent: number;
   /** Value of the Authentication-Results field, unfolded. */
   results: string;
+  /** Organisational domains (organizationsOf) of those who sent it; looked up of reports alone. */
+  organizations?: readonly string[];
 }
 
 /** What DMARC says of one From domain. */
@@ -35,18 +39,24 @@ const MOST_AUTHORS = 4;
 
 const STRENGTH: Record<Policy, number> = { none: 0, quarantine: 1, reject: 2 };
 
-/** `shownFrom`: the address that readers are shown, should it be another than what the header is taken to say. */
+/**
+ * `shown`: whom our parser takes for the authors. Those that mailauth finds in the same header are judged as well, for a
+ * header may be read in more than one way. A disguised domain makes spam of any message (contract: Spam).
+ */
 export async function judge(
   evidence: Evidence,
-  shownFrom: string | undefined,
+  shown: Authors,
   { hostname }: Arrival,
   ask: DNSResolver,
 ): Promise<Authentication> {
-  const authors = shownFrom?.includes("@") ? [...evidence.authors, shownFrom] : evidence.authors;
+  const found = evidence.authors.map(readAuthor);
+  const disguised = shown.disguised || found.some((one) => one.disguised);
+  const authors = [...found.map(({ email }) => email), ...shown.emails];
   const judgement = await judgeAuthors(evidence, authors, ask);
   const { vouched } = evidence.forwarding ?? {};
   const isVouched =
     judgement.policy !== "none" &&
+    !disguised &&
     vouched !== undefined &&
     (vouched.author === undefined || authors.every((author) => author.toLowerCase().endsWith(`@${vouched.author}`)));
   const rows = [
@@ -64,11 +74,36 @@ export async function judge(
       dkim: summaryOf(evidence.signatures),
       dmarc: judgement.verdict,
     },
-    policy: isVouched ? "none" : judgement.policy,
-    percent: judgement.percent,
+    ...(disguised && judgement.policy !== "reject"
+      ? { policy: "quarantine", percent: 100 }
+      : { policy: isVouched ? "none" : judgement.policy, percent: judgement.percent }),
     // biome-ignore lint/suspicious/noControlCharactersInRegex: these must not get into a header field
     results: [hostname, ...rows].join("; ").replace(/[\u0000-\u001f\u007f]+/g, " "),
   };
+}
+
+/** An address as mailauth gives it, in the form that readers are shown. */
+function readAuthor(address: string): { email: string; disguised: boolean } {
+  const { local, domain: written } = splitAddress(address);
+  if (written === "") return { email: address, disguised: false };
+  const { domain, disguised } = readDomain(written);
+  return { email: `${local}@${domain}`, disguised };
+}
+
+/**
+ * The organisational domains (RFC 9989 §4.10.2) of the identities for which SPF or DKIM passes: with all domains below
+ * them they are who is known to have sent the message. While DNS does not say, an identity stands for itself alone. Names
+ * are compared as written: one that is not in A-labels is nobody's.
+ */
+export async function organizationsOf({ spf, signatures }: Evidence, ask: DNSResolver): Promise<string[]> {
+  const passed = [spf, ...signatures].flatMap(({ verdict, domain }) =>
+    verdict === "pass" && domain !== undefined && /^[!-~]+$/.test(domain)
+      ? domain.toLowerCase().replace(/\.$/, "")
+      : [],
+  );
+  const lookup = createRecordLookup(ask, { strict: true });
+  const organizations = [...new Set(passed)].map((domain) => getOrgDomain(domain, lookup).catch(() => domain));
+  return [...new Set(await Promise.all(organizations))];
 }
 
 /** Of several signatures one that holds is enough (RFC 6376 §6.1). */

@@ -14,7 +14,7 @@ export type RecordType = "TXT" | "A" | "AAAA" | "MX" | "PTR" | "CNAME";
 /** Records as node:dns gives them, or why there are none: `ENOTFOUND`, `ENODATA`, `ETIMEOUT`, … */
 type Found = { records: unknown[] } | { code: string };
 
-/** Holds until then (epoch ms), wherever it is taken. Can be cloned. */
+/** Holds until then (epoch ms), wherever it is taken (`holds`). Can be cloned. */
 export type Answer = Found & { until: number };
 
 export interface DnsCache {
@@ -35,6 +35,9 @@ const LARGEST_ANSWER = 16 * 1024;
 const MOST_KEPT = 8 * 1024 * 1024;
 /** What an entry counts beyond its text. */
 const ENTRY_SIZE = 200;
+
+/** Not one that a clock was ahead for, which was set back since: that would hold for as long as it was ahead. */
+export const holds = ({ until }: Answer, now: number): boolean => until > now && until - now <= KEPT_MS;
 
 export function createDnsCache({ dns, now }: Pick<Runtime, "dns" | "now">): DnsCache {
   /** In the order they were put in: the oldest goes first. */
@@ -77,7 +80,7 @@ export function createDnsCache({ dns, now }: Pick<Runtime, "dns" | "now">): DnsC
     ask(name, type) {
       const key = `${type} ${name.toLowerCase()}`;
       const known = kept.get(key);
-      if (known !== undefined && known.answer.until > now()) return known.answer;
+      if (known !== undefined && holds(known.answer, now())) return known.answer;
       const others = open.get(key);
       if (others !== undefined) return others;
       const asked = lookUp(key, name, type).finally(() => open.delete(key));

@@ -53,7 +53,7 @@ export function createBlocklists({
   function noteFailure(zone: string, said: string): void {
     const now = runtime.now();
     const loggedAt = failures.get(zone);
-    if (loggedAt !== undefined && now < loggedAt + QUIET_MS) return;
+    if (loggedAt !== undefined && Math.abs(now - loggedAt) < QUIET_MS) return;
     failures.set(zone, now);
     log.warn("blocklist does not work", { zone, said });
   }

@@ -33,7 +33,7 @@ export interface Visit {
    * RCPT: `admit` says whether the recipient is taken at all, by what it throws.
    * @throws Refusal what `admit` throws, tooManyRecipients, oneReportEach, blocklisted, tooManyGuesses, greylisted
    */
-  admitRecipient(recipient: string, admit: () => void): void | Promise<void>;
+  admitRecipient(recipient: string, admit: () => void | Promise<void>): void | Promise<void>;
   /** A message was accepted. */
   accepted(): void;
 }
@@ -73,9 +73,7 @@ interface Origin {
 
 const WELCOME: Visit = {
   startMail() {},
-  admitRecipient(_, admit) {
-    admit();
-  },
+  admitRecipient: (_, admit) => admit(),
   accepted() {},
 };
 
@@ -116,7 +114,7 @@ export function createDoor({ options, blocklists, greylist, runtime }: DoorParts
     let reportedTo: string | undefined;
     let unknown = 0;
 
-    async function admitStranger(recipient: string, admit: () => void): Promise<void> {
+    async function admitStranger(recipient: string, admit: () => void | Promise<void>): Promise<void> {
       const isRole = ROLE_ADDRESS.test(recipient);
       const listed = isRole ? undefined : await listing;
       if (listed) {
@@ -125,7 +123,7 @@ export function createDoor({ options, blocklists, greylist, runtime }: DoorParts
         throw new Refusal("blocklisted", undefined, text);
       }
       try {
-        admit();
+        await admit();
       } catch (error) {
         if (!(error instanceof Refusal) || error.reason !== "unknownRecipient") throw error;
         unknown++;

@@ -131,7 +131,8 @@ export function createDraftSending(parts: DraftSendingParts): DraftSending & { j
 
     job: {
       name: "send-due-drafts",
-      async runDue(now) {
+      async runDue(now, wasAhead) {
+        if (wasAhead) await store.enqueue((tx) => mailbox.drafts.recall(tx, now));
         let failure: unknown;
         for (const due of mailbox.drafts.due(now)) {
           try {

@@ -40,7 +40,7 @@ export interface DraftWritingParts {
   /** @throws AppError payload_too_large */
   requireBodySize(request: { text?: string | undefined; html?: string | undefined }): void;
   /** @throws AppError payload_too_large, unprocessable, server_error 503 */
-  prepareDraft(letter: Letter): Promise<PreparedMessage>;
+  prepareDraft(mailboxId: string, letter: Letter): Promise<PreparedMessage>;
 }
 
 export interface DraftWriting {
@@ -160,7 +160,7 @@ export function createDraftWriting(parts: DraftWritingParts): DraftWriting {
       const { message, unfinished } = writing.describe(caller, request, { draft, answers: request.answers, strict });
       // What is attached stays where it is.
       const { files: _, ...letter } = message.letter;
-      const prepared = await prepareDraft(letter);
+      const prepared = await prepareDraft(message.mailbox.id, letter);
       const from = prepared.from ?? { email: message.from };
       return store.enqueue((tx) => {
         const present = draft && mailbox.drafts.read(caller, draft.id);

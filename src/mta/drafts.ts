@@ -20,12 +20,16 @@ import {
 } from "./draft-views.ts";
 import { type DraftWriting, requireUnscheduled } from "./draft-writing.ts";
 import { requireRoom } from "./limits.ts";
+import type { Spool } from "./spool.ts";
 
 /** A file that somebody attaches. */
 export interface Upload {
   filename: string;
   contentType: string;
-  bytes: Uint8Array;
+  /** Bytes, as declared; undefined if they were not. */
+  size: number | undefined;
+  /** Read only once it is known that the file may be attached. */
+  content: AsyncIterable<Uint8Array>;
 }
 
 export interface Drafts {
@@ -37,7 +41,7 @@ export interface Drafts {
   createDraft(caller: Caller, request: DraftRequest & { answers?: string | undefined }): Promise<SavedDraft>;
   /** Recipients that cannot be read yet are kept as they were typed. @throws AppError the same, and conflict */
   saveDraft(caller: Caller, draftId: string, request: DraftRequest & { revision: number }): Promise<SavedDraft>;
-  /** @throws AppError not_found, forbidden, conflict, payload_too_large, insufficient_storage */
+  /** @throws AppError not_found, forbidden, conflict, payload_too_large, insufficient_storage, what `content` throws */
   attach(caller: Caller, draftId: string, upload: Upload): Promise<AttachmentView>;
   /** @throws AppError not_found, forbidden, conflict */
   detach(caller: Caller, draftId: string, attachmentId: string): Promise<void>;
@@ -48,12 +52,13 @@ export interface DraftsParts {
   mailbox: Pick<Mailbox, "usage" | "drafts">;
   options: Pick<Options, "get">;
   writing: Pick<DraftWriting, "keep">;
+  spool: Pick<Spool, "keep">;
 }
 
 const MOST_FILES = 100;
 const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]{1,80}\/[a-z0-9!#$&^_.+-]{1,80}$/;
 
-export function createDrafts({ store, mailbox, options, writing }: DraftsParts): Drafts {
+export function createDrafts({ store, mailbox, options, writing, spool }: DraftsParts): Drafts {
   const largestMessage = (): number => options.get("smtp.maxMessageBytes");
 
   /** @throws AppError conflict */
@@ -70,42 +75,50 @@ export function createDrafts({ store, mailbox, options, writing }: DraftsParts):
     createDraft: (caller, request) => writing.keep(caller, request),
     saveDraft: (caller, draftId, request) => writing.keep(caller, request, { draftId }),
 
-    async attach(caller, draftId, { filename, contentType, bytes }) {
+    async attach(caller, draftId, { filename, contentType, size: declared = 0, content }) {
       const most = largestMessage();
-      const requireFits = (draft: Draft) => {
+      const requireFits = (draft: Draft, size: number) => {
         if (draft.attachments.length >= MOST_FILES) {
           throw new AppError("unprocessable", `A message takes at most ${MOST_FILES} attachments`);
         }
-        if (draft.size + transmittedSize(bytes.byteLength) <= most) return;
+        if (draft.size + transmittedSize(size) <= most) return;
         throw new AppError(
           "payload_too_large",
-          `The file has ${bytes.byteLength} bytes; at most ${roomFor(most - draft.size)} more can be attached to this message`,
+          `The file has ${size} bytes${declared === 0 ? " or more" : ""}; at most ${roomFor(most - draft.size)} more can be attached to this message`,
         );
       };
-      const requireKeepable = (draft: Draft) => {
-        requireFits(draft);
+      const requireKeepable = (draft: Draft, size: number) => {
+        requireFits(draft, size);
         const { mailbox: box } = draft.reach;
-        requireRoom(mailbox.usage(box.id), transmittedSize(bytes.byteLength), box.address);
+        requireRoom(mailbox.usage(box.id), transmittedSize(size), box.address);
       };
-      // Before it is written to the disk, too: what is refused stays there until the sweep.
-      requireKeepable(readChangeable(caller, draftId));
-      const type = contentType.split(";", 1)[0]?.trim().toLowerCase() ?? "";
-      const file = {
-        contentType: MEDIA_TYPE.test(type) ? type : "application/octet-stream",
-        size: bytes.byteLength,
-        inline: false,
-        contentId: null,
-        blob: await store.blobs.write(bytes),
-      };
-      return store.enqueue((tx) => {
-        const draft = readChangeable(caller, draftId);
-        requireKeepable(draft);
-        const name = safeFilename(filename) || defaultFilename(file.contentType, draft.attachments.length);
-        mailbox.drafts.attach(tx, draft, [{ ...file, filename: name }]);
-        const attached = mailbox.drafts.read(caller, draftId).attachments.at(-1);
-        if (!attached) throw new Error("the file that was just attached is not there");
-        return attachmentView(attached);
-      });
+      // Before anything of it is read.
+      const opened = readChangeable(caller, draftId);
+      requireKeepable(opened, declared);
+      const kept = await spool.keep(content, (size) => requireKeepable(opened, size));
+      try {
+        const type = contentType.split(";", 1)[0]?.trim().toLowerCase() ?? "";
+        const file = {
+          contentType: MEDIA_TYPE.test(type) ? type : "application/octet-stream",
+          size: kept.size,
+          inline: false,
+          contentId: null,
+        };
+        // Before it is among the blobs, too: what is refused stays there until the sweep.
+        requireKeepable(readChangeable(caller, draftId), kept.size);
+        const blob = await store.blobs.adopt(kept.path, kept.sha256);
+        return await store.enqueue((tx) => {
+          const draft = readChangeable(caller, draftId);
+          requireKeepable(draft, kept.size);
+          const name = safeFilename(filename) || defaultFilename(file.contentType, draft.attachments.length);
+          mailbox.drafts.attach(tx, draft, [{ ...file, blob, filename: name }]);
+          const attached = mailbox.drafts.read(caller, draftId).attachments.at(-1);
+          if (!attached) throw new Error("the file that was just attached is not there");
+          return attachmentView(attached);
+        });
+      } finally {
+        await kept.dispose();
+      }
     },
 
     async detach(caller, draftId, attachmentId) {

@@ -4,8 +4,10 @@
  *   a report ─► the outbound message: by its return path, else by the Message-ID of what is returned
  *            ─► the recipients it names ─► failed: as bounced later (outcome.ts)   complained: told, and suppressed
  *
- * Invariants: a report counts only for recipients of that message whom another server has accepted it for, and once; any
- * other changes nothing and is mail like any other. None is shown to anybody when it may name a Bcc recipient.
+ * Invariants: a report counts only for recipients of that message whom another server has accepted it for, and once; and
+ * only if it came to the message's own return path, or is known to be from the recipient's domain or from the host that
+ * accepted it, since a Message-ID is known to many. Any other changes nothing and is mail like any other. None is shown to
+ * anybody when it may name a Bcc recipient.
  */
 import { emit } from "../events/outbox.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
@@ -37,14 +39,20 @@ interface ReportEnvelope {
   reversePath: string;
   /** As in RCPT TO. */
   recipients: readonly string[];
+  /** Who sent it: see Authentication. */
+  organizations: readonly string[];
 }
 
 export interface Finding {
+  /** The mail may be about a message that we sent. */
+  isAboutSent: boolean;
   /** Records what the report tells, in the transaction that takes the mail in; may run twice, the first time rolled back. */
   record(tx: Tx): void;
   /** Whether the mail itself is filed into a mailbox it reaches, by a return path or by an address. */
   isFiled(mailboxId: string, byReturnPath: boolean): boolean;
 }
+
+type Effect = Omit<Finding, "isAboutSent">;
 
 export interface FeedbackParts {
   db: Db;
@@ -69,6 +77,8 @@ interface Subject {
   entries: QueueEntry[];
   /** Whom the report names, in its order; undefined for who is no recipient of the message. */
   named: (QueueEntry | undefined)[];
+  /** The same, without those of whom the report is not believed. */
+  believed: (QueueEntry | undefined)[];
 }
 
 export function createFeedback({ db, outcomes, local, runtime }: FeedbackParts): Feedback {
@@ -83,19 +93,24 @@ export function createFeedback({ db, outcomes, local, runtime }: FeedbackParts):
     const returned = envelope.recipients.flatMap((recipient) => sentWith(recipient) ?? []);
     if (report === undefined && returned.length === 0) return undefined;
     const reported = report?.recipients.slice(0, MOST_REPORTED).map(spellingsOf) ?? [];
-    const subjects = messagesOf(returned, report).map((message) => subjectOf(message, report, reported));
+    const isBelieved = (entry: QueueEntry) => returned.length > 0 || isFrom(envelope.organizations, entry);
+    const subjects = messagesOf(returned, report).map((message): Subject => {
+      const found = subjectOf(message, report, reported);
+      return { ...found, believed: found.named.map((entry) => (entry && isBelieved(entry) ? entry : undefined)) };
+    });
     if (subjects.some(isBeingSent)) throw new Refusal("tooEarly");
     const isShown = !subjects.some((subject) => mayNameBcc(subject, mail, envelope));
     const withNamed = (is: (entry: QueueEntry) => boolean) =>
-      subjects.find(({ message, named }) => named.some((entry) => entry && wasSent(message, entry) && is(entry)));
+      subjects.find(({ message, believed }) => believed.some((entry) => entry && wasSent(message, entry) && is(entry)));
     // Of those with one Message-ID the one that nothing was reported of yet.
     const subject =
       withNamed(({ state, complainedAt }) => state === "delivered" && complainedAt === null) ?? withNamed(() => true);
+    const isAboutSent = subjects.length > 0;
     if (report !== undefined && subject !== undefined) {
-      const finding = report.kind === "delivery" ? await bounces(subject, report) : complaint(subject, report);
-      return { ...finding, isFiled: (...to) => isShown && finding.isFiled(...to) };
+      const effect = report.kind === "delivery" ? await bounces(subject, report) : complaint(subject, report);
+      return { ...effect, isAboutSent, isFiled: (...to) => isShown && effect.isFiled(...to) };
     }
-    return { record() {}, isFiled: () => isShown };
+    return { isAboutSent, record() {}, isFiled: () => isShown };
   }
 
   function messagesOf(returned: OutboundMessage[], report: PreparedMessage["report"]): OutboundMessage[] {
@@ -113,14 +128,14 @@ export function createFeedback({ db, outcomes, local, runtime }: FeedbackParts):
    * Whether someone whom the report names is being attempted: a server that bounces at once may be heard before what it
    * answered is recorded, and its report is to count.
    */
-  const isBeingSent = ({ message, named }: Subject): boolean =>
-    named.some((entry) => entry?.leased && !local.isLocal(message.workspaceId, entry.domain));
+  const isBeingSent = ({ message, believed }: Subject): boolean =>
+    believed.some((entry) => entry?.leased && !local.isLocal(message.workspaceId, entry.domain));
 
   function subjectOf(
     message: OutboundMessage,
     report: PreparedMessage["report"],
     reported: readonly (readonly string[])[],
-  ): Subject {
+  ): Omit<Subject, "believed"> {
     const entries = entriesOf(db, message.seq);
     if (report?.kind === "feedback" && report.recipients.length === 0) {
       // The provider does not say who complained (RFC 5965 §3.2): of one recipient that is clear.
@@ -134,9 +149,9 @@ export function createFeedback({ db, outcomes, local, runtime }: FeedbackParts):
     return { message, entries, named };
   }
 
-  async function bounces({ message, named }: Subject, report: DeliveryReport): Promise<Finding> {
+  async function bounces({ message, named, believed }: Subject, report: DeliveryReport): Promise<Effect> {
     const failures = new Map<number, LateFailure>();
-    for (const [i, entry] of named.entries()) {
+    for (const [i, entry] of believed.entries()) {
       const reported = report.recipients[i];
       if (reported?.action !== "failed" || entry === undefined || !wasSent(message, entry)) continue;
       const { status, code, diagnostic, bareAtRcpt } = reported;
@@ -146,14 +161,15 @@ export function createFeedback({ db, outcomes, local, runtime }: FeedbackParts):
     }
     const fresh = [...failures.values()].filter(({ entry }) => entry.state === "delivered");
     const record = fresh.length === 0 ? () => {} : await outcomes.bounceLater(message, fresh);
-    // Our notice says what the report does.
+    // Our notice says what the report does, unless it names others of whom it is not believed.
     const isTold = (mailboxId: string, byReturnPath: boolean) => byReturnPath || mailboxId === message.mailboxId;
-    return { record, isFiled: (...to) => failures.size === 0 || !isTold(...to) };
+    const saysMore = failures.size === 0 || named.some((entry, i) => entry !== believed[i]);
+    return { record, isFiled: (...to) => saysMore || !isTold(...to) };
   }
 
-  function complaint({ message, named }: Subject, { type }: FeedbackReport): Finding {
+  function complaint({ message, believed }: Subject, { type }: FeedbackReport): Effect {
     if (NO_COMPLAINTS.has(type)) return { record() {}, isFiled: () => true };
-    const complainers = new Set(named.map((entry) => entry && wasSent(message, entry) && entry.seq));
+    const complainers = new Set(believed.map((entry) => entry && wasSent(message, entry) && entry.seq));
 
     function record(tx: Tx): void {
       const now = runtime.now();
@@ -165,8 +181,8 @@ export function createFeedback({ db, outcomes, local, runtime }: FeedbackParts):
           const data = { ...namesOf(message), recipient: entry.recipient };
           emit(tx, { id: newId(runtime, "evt"), workspaceId, event: "message.complaint", data, now });
         }
-        const reason = `complaint: reported as ${type}`;
-        suppress(tx, { id: newId(runtime, "sup"), workspaceId, address: entry.recipient, reason, now });
+        const suppression = { workspaceId, address: entry.recipient, reason: "complaint", now };
+        suppress(tx, { id: newId(runtime, "sup"), ...suppression });
       }
     }
     // Who has an address for such reports wants to read them.
@@ -175,6 +191,12 @@ export function createFeedback({ db, outcomes, local, runtime }: FeedbackParts):
 
   return { sentWith, consider };
 }
+
+/** Whether one of the organisations is that of the recipient's domain, or of the host that accepted the message for it. */
+const isFrom = (organizations: readonly string[], { domain, acceptedBy }: QueueEntry): boolean =>
+  organizations.some((organization) =>
+    [domain, acceptedBy].some((host) => host === organization || host?.endsWith(`.${organization}`)),
+  );
 
 /** What a recipient may be known by: as addressed, and as it was called where it failed. Normalized. */
 function spellingsOf(reported: string | { recipient: string; original?: string }): string[] {

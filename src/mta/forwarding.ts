@@ -7,7 +7,7 @@ import { AppError } from "../errors.ts";
 import type { DraftFile } from "../mailbox/draft-changes.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { MessageView } from "../mailbox/views.ts";
-import { type ForwardedMessage, forwardedHtml, forwardedText, forwardSubject } from "../message/forward.ts";
+import { type ForwardedMessage, forwardedText, forwardSubject } from "../message/forward.ts";
 import { withoutBcc } from "../message/original.ts";
 import type { Store } from "../store/store.ts";
 import type { SavedDraft } from "./draft-views.ts";
@@ -20,7 +20,7 @@ export interface Forwarding {
 
 export interface ForwardingParts {
   store: Pick<Store, "db" | "blobs">;
-  mailbox: Pick<Mailbox, "getMessage" | "getRawMessage" | "filesOf">;
+  mailbox: Pick<Mailbox, "getMessage" | "getRawMessage" | "filesOf" | "renewHtml" | "forwardHtml">;
   writing: Pick<DraftWriting, "keep">;
 }
 
@@ -49,13 +49,15 @@ export function createForwarding({ store, mailbox, writing }: ForwardingParts): 
 
   return {
     async forward(caller, messageId) {
+      await mailbox.renewHtml(messageId);
       const message = mailbox.getMessage(caller, messageId, { html: true });
       const from = addressFor(caller, message.mailboxId);
-      const { to, cc, html } = message;
-      const forwarded: ForwardedMessage = { ...message, to, cc, html, date: Date.parse(message.date) };
+      const { to, cc, subject, html } = message;
+      const date = Date.parse(message.date);
+      const forwarded: ForwardedMessage = { from: message.from, to, cc, subject, date, text: message.text, html };
       const text = forwardedText(forwarded);
-      const rich = html === undefined ? undefined : forwardedHtml(forwarded);
-      const envelope = { from, to: "", subject: forwardSubject(message.subject) };
+      const rich = html === undefined ? undefined : await mailbox.forwardHtml(caller, forwarded);
+      const envelope = { from, to: "", subject: forwardSubject(subject) };
       const files = mailbox.filesOf(caller, messageId);
       if (rich !== undefined && Buffer.byteLength(rich) <= LARGEST_INLINE) {
         return writing.keep(caller, { ...envelope, html: rich }, { files });

@@ -12,8 +12,10 @@
  * whole; the sender is told which. One log line says what became of it; never a body, never the recipients.
  */
 import type { Log } from "../log.ts";
+import type { Route } from "../mailbox/addresses.ts";
 import type { Filed, Filing } from "../mailbox/filing.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
+import { originalOnly } from "../mailbox/original-only.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { splitAddress } from "../message/address.ts";
 import { withoutBcc } from "../message/original.ts";
@@ -25,8 +27,8 @@ import type { Arrival } from "./authenticate.ts";
 import { dispositionOf } from "./disposition.ts";
 import type { Authentication } from "./dmarc.ts";
 import type { Feedback, Finding } from "./feedback.ts";
-import { originalOnly } from "./original-only.ts";
 import { type ParserPool, type PreparedInbound, UnparseableError } from "./parser-pool.ts";
+import type { OutboundMessage } from "./queue.ts";
 import { Refusal, refusalOf } from "./refusal.ts";
 import { type Received, readSource, type Spool } from "./spool.ts";
 import { traceArrival } from "./trace-log.ts";
@@ -47,21 +49,30 @@ export interface Envelope {
 
 export interface Inbound {
   /**
-   * Says whether a recipient is taken; `declaredSize` is that of MAIL, 0 when none was given.
-   * @throws Refusal unknownRecipient, notOurs, mailboxFull
+   * Says whether a recipient is taken; `declaredSize` is that of MAIL, 0 when none was given. It takes a while at a domain
+   * that nobody has verified yet: its records are looked up.
+   * @throws Refusal unknownRecipient, notOurs, notVerified, mailboxFull
    */
-  admit(recipient: string, declaredSize: number): void;
+  admit(recipient: string, declaredSize: number): void | Promise<void>;
   /**
-   * Takes a message in, to the last byte of `content`, and files it. Resolves when it is durable, with its emailIds: none
-   * for a report that is told otherwise.
+   * Takes a message in, to the last byte of `content`, and files it. Resolves when it is durable.
    * @throws Refusal
    */
-  accept(envelope: Envelope, content: AsyncIterable<Uint8Array>): Promise<string[]>;
+  accept(envelope: Envelope, content: AsyncIterable<Uint8Array>): Promise<Accepted>;
+}
+
+export interface Accepted {
+  /** None for a report that is told otherwise, or may name a Bcc recipient. */
+  emailIds: string[];
+  /** It is about mail that we sent. The client is not told whether it was filed: that would tell who is a Bcc recipient. */
+  isReport: boolean;
 }
 
 export interface InboundParts {
   store: Pick<Store, "enqueue" | "preparing" | "blobs">;
-  mailbox: Pick<Mailbox, "route" | "usage" | "file" | "holds">;
+  mailbox: Pick<Mailbox, "route" | "routeFor" | "usage" | "file" | "holds">;
+  /** Has a domain (A-labels) verified whose records are published; asks DNS only so often, and takes only so long. */
+  verifyOnArrival(domain: string): Promise<void>;
   parser: Pick<ParserPool, "prepareInbound" | "authenticate">;
   spool: Spool;
   feedback: Feedback;
@@ -77,28 +88,43 @@ export interface InboundParts {
 export const MOST_HOPS = 100;
 
 export function createInbound(parts: InboundParts): Inbound {
-  const { store, mailbox, parser, spool, feedback, options, runtime, hostname, log, meters } = parts;
+  const { store, mailbox, verifyOnArrival, parser, spool, feedback, options, runtime, hostname, log, meters } = parts;
 
-  function admit(recipient: string, declaredSize: number): void {
+  function admit(recipient: string, declaredSize: number): void | Promise<void> {
     // What comes of mail we sent is heard, whatever became of the mailbox.
     if (feedback.sentWith(recipient) !== undefined) return;
-    const route = mailbox.route(recipient);
-    if (route.kind === "not-local" && !isOurs(splitAddress(recipient).domain)) throw new Refusal("notOurs");
-    if (route.kind !== "mailbox") throw new Refusal("unknownRecipient");
+    const route = routeOf(recipient);
+    if (route.kind !== "unverified") return admitTo(route, declaredSize);
+    return verifyOnArrival(route.domain).then(() => admitTo(routeOf(recipient), declaredSize));
+  }
+
+  function admitTo(route: Route, declaredSize: number): void {
+    if (route.kind === "not-local") throw new Refusal("notOurs");
+    if (route.kind === "unverified") throw notVerified(route);
+    if (route.kind === "unknown") throw new Refusal("unknownRecipient");
     if (!route.exempt && !fits(route.mailboxId, Math.max(declaredSize, 1))) throw new Refusal("mailboxFull");
   }
 
-  /** Also for a local part that none can have, such as `name.`: every domain of ours has a postmaster (RFC 5321 §4.5.1). */
-  function isOurs(domain: string): boolean {
-    return mailbox.route(`postmaster@${domain}`).kind !== "not-local";
+  /**
+   * Also of a local part that none can have, such as `name.`: whether it is at a domain of ours tells its postmaster, which
+   * every domain has (RFC 5321 §4.5.1).
+   */
+  function routeOf(recipient: string): Route {
+    const route = mailbox.route(recipient);
+    if (route.kind !== "not-local") return route;
+    const postmaster = mailbox.route(`postmaster@${splitAddress(recipient).domain}`);
+    return postmaster.kind === "mailbox" ? { kind: "unknown" } : postmaster;
   }
+
+  const notVerified = ({ domain }: Extract<Route, { kind: "unverified" }>): Refusal =>
+    new Refusal("notVerified", undefined, `${domain} is not verified here yet, try again later`);
 
   function fits(mailboxId: string, size: number): boolean {
     const { bytes, quotaBytes } = mailbox.usage(mailboxId);
     return bytes + size <= quotaBytes;
   }
 
-  async function accept(envelope: Envelope, content: AsyncIterable<Uint8Array>): Promise<string[]> {
+  async function accept(envelope: Envelope, content: AsyncIterable<Uint8Array>): Promise<Accepted> {
     const startedAt = runtime.now();
     const { trace, ip, helo, tls, reversePath } = envelope;
     const recipients = envelope.recipients.length;
@@ -116,7 +142,8 @@ export function createInbound(parts: InboundParts): Inbound {
         arrived = await store.preparing(() => prepare(received, envelope));
         const { message, authentication } = arrived;
         const spam = failsDmarc(message, authentication, envelope.recipients);
-        const finding = await feedback.consider(message, envelope);
+        const { organizations = [] } = authentication;
+        const finding = await feedback.consider(message, { ...envelope, organizations });
         const filed = await store.enqueue((tx) => {
           finding?.record(tx);
           const filings = fileAll(tx, envelope.recipients, { message, spam, auth: authentication.verdicts }, finding);
@@ -130,7 +157,7 @@ export function createInbound(parts: InboundParts): Inbound {
         });
         count = outcomeOf(filed);
         outcome = count;
-        return filed.map(({ messageId }) => messageId);
+        return { emailIds: filed.map(({ messageId }) => messageId), isReport: finding?.isAboutSent === true };
       } finally {
         await received.dispose();
       }
@@ -223,9 +250,11 @@ export function createInbound(parts: InboundParts): Inbound {
   ) {
     const reached = new Map<string, { address: string; exempt: boolean }>();
     let isTold = false;
+    let unverified: Refusal | undefined;
     for (const recipient of recipients) {
       const sent = feedback.sentWith(recipient);
-      const route = mailbox.route(sent?.mailbox ?? recipient);
+      const route = sent ? returnRoute(sent) : mailbox.route(recipient);
+      if (route.kind === "unverified") unverified = notVerified(route);
       const mailboxId = route.kind === "mailbox" ? route.mailboxId : sent?.mailboxId;
       if (mailboxId !== undefined && finding?.isFiled(mailboxId, sent !== undefined) === false) {
         isTold = true;
@@ -240,7 +269,7 @@ export function createInbound(parts: InboundParts): Inbound {
     const mailboxes = [...reached];
     if (mailboxes.length === 0) {
       if (isTold) return [];
-      throw new Refusal("unknownRecipient");
+      throw unverified ?? new Refusal("unknownRecipient");
     }
     // DATA has one answer for all: who has room must not lose the message to who has not, who then keeps it as well.
     if (!mailboxes.some(([id, { exempt }]) => exempt || fits(id, arrived.message.size)))
@@ -249,6 +278,12 @@ export function createInbound(parts: InboundParts): Inbound {
     return mailboxes.map(([mailboxId, { address }]) =>
       mailbox.file(tx, { ...arrived, mailboxId, receivedOn: address, now }),
     );
+  }
+
+  /** Where what comes to a return path goes: never to another workspace, though the domain be its own by now. */
+  function returnRoute({ workspaceId, mailbox: address }: OutboundMessage): Route {
+    const route = mailbox.routeFor(workspaceId, address);
+    return route.kind === "mailbox" && route.workspaceId !== workspaceId ? { kind: "unknown" } : route;
   }
 
   return { admit, accept };

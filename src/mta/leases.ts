@@ -9,7 +9,7 @@ import type { Log } from "../log.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Options } from "../store/options.ts";
 import type { Store, Tx } from "../store/store.ts";
-import { type Claim, extendLeases, recallStrays, releaseEntries, releaseLeases } from "./queue.ts";
+import { type Claim, extendLeases, recallAccepted, recallStrays, releaseEntries, releaseLeases } from "./queue.ts";
 
 export interface LeaseParts {
   store: Pick<Store, "enqueue" | "transact">;
@@ -25,11 +25,8 @@ export interface Leases {
   letGo(claim: Claim): void;
   /** Prolongs those that end soon: before every claim, in its transaction, for the clock may have leapt. */
   keep(tx: Tx): void;
-  /**
-   * The same by itself; at first, and when the clock was set back, it also takes up what earlier attempts left. Resolves
-   * with whether the clock was set back.
-   */
-  upkeep(): Promise<boolean>;
+  /** The same by itself. `wasAhead`, as in Job: it also takes up what earlier attempts left. */
+  upkeep(wasAhead: boolean): Promise<void>;
   /** When there is something to prolong: epoch ms; Infinity while none is held. */
   nextUpkeep(): number;
   /** Gives back all that are held, their attempts not counted; or leaves that to the next start. */
@@ -39,14 +36,11 @@ export interface Leases {
 const LEASE_MS = 30 * 60_000;
 /** A lease is prolonged when this much of it is left. */
 const LEFT_MS = LEASE_MS / 2;
-/** A clock that is set back by less was only kept right. */
-const CLOCK_SLACK_MS = 10_000;
 
 export function createLeases({ store, options, runtime, log }: LeaseParts): Leases {
   /** What is being attempted, and the end of its lease (epoch ms). */
   const held = new Map<Claim, number>();
-  /** When `upkeep` last looked: epoch ms. */
-  let lookedAt: number | undefined;
+  let isStart = true;
 
   const end = (): number => runtime.now() + LEASE_MS;
 
@@ -63,12 +57,13 @@ export function createLeases({ store, options, runtime, log }: LeaseParts): Leas
   }
 
   /** What was cut short by a stop, or put off by a clock that was ahead. */
-  async function takeUp(now: number, isStart: boolean): Promise<void> {
-    const longestWaitMs = 1_000 * Math.max(0, ...options.get("smtp.retrySeconds"));
-    const { released, recalled } = await store.enqueue((tx) => ({
-      released: isStart ? releaseLeases(tx, now) : 0,
-      recalled: recallStrays(tx, now + longestWaitMs, now),
-    }));
+  async function takeUp(now: number): Promise<void> {
+    const waits = options.get("smtp.retrySeconds").map((seconds) => 1_000 * seconds);
+    const { released, recalled } = await store.enqueue((tx) => {
+      recallAccepted(tx, now);
+      return { released: isStart ? releaseLeases(tx, now) : 0, recalled: recallStrays(tx, waits, now) };
+    });
+    isStart = false;
     if (released > 0) log.info("took up delivery attempts that a stop had cut short", { recipients: released });
     if (recalled > 0) log.warn("the clock was ahead: took up what it had put off too far", { recipients: recalled });
   }
@@ -79,15 +74,12 @@ export function createLeases({ store, options, runtime, log }: LeaseParts): Leas
     letGo: (claim) => void held.delete(claim),
     keep: (tx) => void prolong(tx),
 
-    async upkeep() {
+    async upkeep(wasAhead) {
       const now = runtime.now();
-      const isSetBack = lookedAt !== undefined && now < lookedAt - CLOCK_SLACK_MS;
-      if (lookedAt === undefined || isSetBack) await takeUp(now, lookedAt === undefined);
-      lookedAt = now;
+      if (wasAhead) await takeUp(now);
       if (ending().length > 0) {
         for (const claim of await store.enqueue(prolong)) if (held.has(claim)) held.set(claim, now + LEASE_MS);
       }
-      return isSetBack;
     },
 
     nextUpkeep: () => Math.min(...[...held.values()].map((until) => until - LEFT_MS)),

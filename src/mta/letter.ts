@@ -2,6 +2,7 @@
  * What somebody wrote becomes the bytes of a message: HTML made safe, text beside it, the message that is answered
  * quoted below. Heavy for large bodies: a worker does it.
  */
+import { createBudget } from "../message/budget.ts";
 import { type ComposedAttachment, composeMessage } from "../message/compose.ts";
 import { type QuotedMessage, quotedHtml, quotedText } from "../message/quote.ts";
 import { sanitizeHtml } from "../message/sanitize.ts";
@@ -35,13 +36,14 @@ export async function composeLetter(
   { id, headers, text, html, quoted, files = [] }: Letter,
   readBlob: (name: string) => Promise<Uint8Array>,
 ): Promise<Uint8Array> {
-  const safeHtml = html ? sanitizeHtml(html) : undefined;
-  const ownText = text || textOfHtml(safeHtml ?? "");
+  const budget = createBudget();
+  const safeHtml = html ? sanitizeHtml(html, budget) : undefined;
+  const ownText = text || textOfHtml(safeHtml ?? "", budget);
   return composeMessage({
     id,
     headers,
     text: quoted ? `${ownText}\n\n${quotedText(quoted)}` : ownText,
-    ...(safeHtml !== undefined && { html: quoted ? `${safeHtml}\n<br>\n${quotedHtml(quoted)}` : safeHtml }),
+    ...(safeHtml !== undefined && { html: quoted ? `${safeHtml}\n<br>\n${quotedHtml(quoted, budget)}` : safeHtml }),
     attachments: await Promise.all(
       files.map(async ({ blob, size: _, ...file }) => ({ ...file, content: await readBlob(blob) })),
     ),

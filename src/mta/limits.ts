@@ -5,7 +5,7 @@
  * They are asked before a message is composed, to refuse early, and again in the transaction that accepts it, so that two
  * messages at the edge of a limit cannot both pass.
  */
-import { and, eq, gte, sql } from "drizzle-orm";
+import { and, eq, gte, isNotNull, sql } from "drizzle-orm";
 import { AppError, type ErrorCode } from "../errors.ts";
 import type { Usage } from "../mailbox/usage.ts";
 import { isAddressLiteral, normalizeAddress, splitAddress } from "../message/address.ts";
@@ -53,10 +53,10 @@ const statements = prepared((db) => {
     reached: db.$client.prepare<{ acceptedAt: number }, [id: string, total: number]>(reachedAt(owner)),
   });
   return {
-    domain: db
+    verifiedDomain: db
       .select({ workspaceId: domains.workspaceId, verifiedAt: domains.verifiedAt })
       .from(domains)
-      .where(eq(domains.name, sql.placeholder("name")))
+      .where(and(eq(domains.name, sql.placeholder("name")), isNotNull(domains.verifiedAt)))
       .prepare(),
     mailbox: db
       .select({ address: mailboxes.address, paused: mailboxes.pausedReason, workspacePaused: workspaces.pausedReason })
@@ -108,11 +108,10 @@ type From = Pick<Attempt, "mailboxId" | "workspaceId" | "from">;
 /** @throws AppError unprocessable */
 function requireSender(db: Db, { from, workspaceId }: From): { verifiedAt: number } {
   const { domain: name } = splitAddress(from);
-  const domain = statements(db).domain.get({ name });
-  if (domain?.workspaceId !== workspaceId || domain.verifiedAt === null) {
-    throw new AppError("unprocessable", `The domain ${name} is not verified, so nothing can be sent from ${from}`);
-  }
-  return { verifiedAt: domain.verifiedAt };
+  const domain = statements(db).verifiedDomain.get({ name });
+  if (domain?.workspaceId === workspaceId && domain.verifiedAt !== null) return { verifiedAt: domain.verifiedAt };
+  const why = domain ? "was verified by another workspace" : "is not verified";
+  throw new AppError("unprocessable", `The domain ${name} ${why}, so nothing can be sent from ${from}`);
 }
 
 /** @throws AppError locked */

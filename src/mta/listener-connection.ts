@@ -51,6 +51,13 @@ export const LIMITS: Limits = {
   beforeAuth: { refusals: 5, replies: 30, commandMs: 60_000 },
 };
 
+/** Those of a listener that may have so many connections. */
+export const limitsFor = (connections: number): Partial<Limits> => ({
+  connections: Math.min(connections, LIMITS.connections),
+  connectionsPerSource: Math.min(Math.ceil(connections / 4), LIMITS.connectionsPerSource),
+  connectionsPerNetwork: Math.min(Math.ceil(connections / 2), LIMITS.connectionsPerNetwork),
+});
+
 /** `MAIL FROM:<`, a source route, a quoted local part (RFC 5321 §4.1.2, RFC 6531 §3.3), and the rest from the `@` on. */
 const QUOTED_LOCAL_PART = /^([^<]*<(?:@[^\s:"<>]+:)?)("(?:[^"\\\p{Cc}]|\\[ -~])*")(@[^"]*)$/u;
 

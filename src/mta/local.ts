@@ -16,7 +16,7 @@ import { Refusal, type RefusalName } from "./refusal.ts";
 import { type Verdict, verdictOf } from "./verdict.ts";
 
 export interface LocalDelivery {
-  /** Whether mail of a workspace to the domain (A-labels) stays here: it is the workspace's own, or a verified one. */
+  /** Whether mail of a workspace to the domain (A-labels) stays here: it is verified, or the workspace's own claim. */
   isLocal(workspaceId: string, domain: string): boolean;
   /**
    * Decides for every entry of the claim, in order; `file` then files what was accepted, in the transaction that records
@@ -28,7 +28,7 @@ export interface LocalDelivery {
 
 export interface LocalDeliveryParts {
   db: Db;
-  mailbox: Pick<Mailbox, "localDomain" | "route" | "usage" | "file">;
+  mailbox: Pick<Mailbox, "isLocal" | "routeFor" | "usage" | "file">;
   parser: Pick<ParserPool, "prepare">;
   runtime: Pick<Runtime, "now">;
 }
@@ -37,13 +37,8 @@ export interface LocalDeliveryParts {
 type Destination = { mailboxId: string; receivedOn: string } | { refusal: RefusalName };
 
 export function createLocalDelivery({ db, mailbox, parser, runtime }: LocalDeliveryParts): LocalDelivery {
-  function isLocal(workspaceId: string, domain: string): boolean {
-    const ours = mailbox.localDomain(domain);
-    return ours !== undefined && (ours.workspaceId === workspaceId || ours.verified);
-  }
-
-  function destinationOf(recipient: string, size: number): Destination {
-    const route = mailbox.route(recipient);
+  function destinationOf(workspaceId: string, recipient: string, size: number): Destination {
+    const route = mailbox.routeFor(workspaceId, recipient);
     if (route.kind !== "mailbox") return { refusal: "unknownRecipient" };
     const { bytes, quotaBytes } = mailbox.usage(route.mailboxId);
     if (!route.exempt && bytes + size > quotaBytes) return { refusal: "mailboxFull" };
@@ -51,11 +46,11 @@ export function createLocalDelivery({ db, mailbox, parser, runtime }: LocalDeliv
   }
 
   /** The Bcc recipients of a message by the mailbox they reach: of all its entries, as the copy may be filed for another. */
-  function bccByMailbox(messageSeq: number): Map<string, EmailAddress[]> {
+  function bccByMailbox({ seq, workspaceId }: Claim["message"]): Map<string, EmailAddress[]> {
     const found = new Map<string, EmailAddress[]>();
-    for (const { field, recipient, name } of entriesOf(db, messageSeq)) {
+    for (const { field, recipient, name } of entriesOf(db, seq)) {
       if (field !== "bcc") continue;
-      const route = mailbox.route(recipient);
+      const route = mailbox.routeFor(workspaceId, recipient);
       if (route.kind !== "mailbox") continue;
       const address = { email: recipient, ...(name === null ? {} : { name }) };
       found.set(route.mailboxId, [...(found.get(route.mailboxId) ?? []), address]);
@@ -64,8 +59,8 @@ export function createLocalDelivery({ db, mailbox, parser, runtime }: LocalDeliv
   }
 
   async function deliver({ message, entries }: Claim, content: Uint8Array) {
-    const prepared = await parser.prepare(content, content.byteLength);
-    const decide = () => entries.map(({ recipient }) => destinationOf(recipient, prepared.size));
+    const prepared = await parser.prepare({ kind: "interactive", source: message.mailboxId }, content);
+    const decide = () => entries.map(({ recipient }) => destinationOf(message.workspaceId, recipient, prepared.size));
     const decided = decide();
 
     function file(tx: Tx): void {
@@ -77,7 +72,7 @@ export function createLocalDelivery({ db, mailbox, parser, runtime }: LocalDeliv
         if ("refusal" in destination || copies.has(destination.mailboxId)) continue;
         copies.set(destination.mailboxId, destination);
       }
-      const bcc = bccByMailbox(message.seq);
+      const bcc = bccByMailbox(message);
       for (const copy of copies.values()) {
         mailbox.file(tx, { ...copy, message: prepared, bcc: bcc.get(copy.mailboxId) ?? [], now: runtime.now() });
       }
@@ -86,7 +81,7 @@ export function createLocalDelivery({ db, mailbox, parser, runtime }: LocalDeliv
     return { verdicts: decided.map(verdictOn), file };
   }
 
-  return { isLocal, deliver };
+  return { isLocal: mailbox.isLocal, deliver };
 }
 
 function verdictOn(destination: Destination): Verdict {

@@ -76,3 +76,13 @@ declare module "mailauth/lib/dkim/dkim-verifier.js" {
     protected messageHeaders(headers: ParsedHeaders): Promise<void>;
   }
 }
+
+declare module "mailauth/lib/dmarc/get-dmarc-record.js" {
+  import type { DNSResolver } from "mailauth";
+
+  /** Asks for DMARC records, for each name once. */
+  type RecordLookup = (name: string) => Promise<unknown>;
+  export function createRecordLookup(resolver: DNSResolver, options: { strict: boolean }): RecordLookup;
+  /** RFC 9989 §4.10.2. Rejects while DNS does not say. `domain`: lower case, A-labels. */
+  export function getOrgDomain(domain: string, lookup: RecordLookup): Promise<string>;
+}

@@ -9,6 +9,7 @@ export { arc } from "mailauth/lib/arc/index.js";
 export { dkimBody } from "mailauth/lib/dkim/body/index.js";
 export { DkimVerifier, type ParsedHeaders } from "mailauth/lib/dkim/dkim-verifier.js";
 export { generateCanonicalizedHeader } from "mailauth/lib/dkim/header/index.js";
+export { createRecordLookup, getOrgDomain } from "mailauth/lib/dmarc/get-dmarc-record.js";
 export { evaluateDmarc } from "mailauth/lib/dmarc/index.js";
 export { spf } from "mailauth/lib/spf/index.js";
 export type { HeaderLine } from "mailauth/lib/tools.js";

@@ -31,7 +31,7 @@ export function readStsRecord(texts: readonly string[]): string | undefined {
 /** @throws Error that says what is wrong */
 export function readStsPolicy(text: string): StsPolicy {
   const fields = text.split(/\r?\n/).flatMap((line) => {
-    const [, name, value] = /^([A-Za-z0-9][\w.-]*)\s*:\s*(.*?)\s*$/.exec(line) ?? [];
+    const [, name, value] = /^([A-Za-z0-9][\w.-]*)\s*:\s*(.*)$/.exec(line.trimEnd()) ?? [];
     return name === undefined || value === undefined ? [] : [{ name, value }];
   });
   // Of a field that comes more than once the first counts, but for mx (§3.2).

@@ -3,6 +3,7 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { Log } from "../log.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { ReadHtml } from "../message/reading.ts";
 import type { Meters } from "../metrics.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Job } from "../scheduler.ts";
@@ -43,6 +44,8 @@ export interface MtaParts {
   startWorker?: StartWorker | undefined;
   /** Mail to the outside is held rather than sent. */
   hold: boolean;
+  /** See InboundParts. */
+  verifyOnArrival(domain: string): Promise<void>;
   /** The queue has something new, or may have: its job is to look at once. */
   wake(job: string): void;
 }
@@ -56,6 +59,8 @@ export interface Mta {
   spool: Spool;
   relay: Relay;
   jobs: readonly Job[];
+  /** Reads stored HTML in a worker. */
+  read: ReadHtml;
   /** Ends what parses; after everything that takes in mail. */
   stopParsing(): void;
 }
@@ -82,8 +87,8 @@ export function createMta({ folder, startWorker, wake, ...parts }: MtaParts): Mt
   const inbound = createInbound({ ...parts, parser, spool, feedback });
   const greylist = createGreylist({ store, runtime });
   const blocklists = createBlocklists({ names, runtime, log });
-  const notifyAdmins = createAdminNotices({ store, parser, runtime, hostname, log });
-  const sending = createSending({ ...parts, local, transport, parser, submit, wake });
+  const notifyAdmins = createAdminNotices({ store, mailbox, parser, runtime, hostname, log });
+  const sending = createSending({ ...parts, local, transport, parser, submit, spool, wake });
   return {
     mxRole: createMxRole(inbound, createDoor({ options, blocklists, greylist, runtime })),
     submit,
@@ -95,6 +100,7 @@ export function createMta({ folder, startWorker, wake, ...parts }: MtaParts): Mt
     spool,
     relay,
     jobs: [relay.job, sending.job, greylist.job, createTraceUpkeep(store, options)],
+    read: parser.read,
     stopParsing: () => parser.stop(),
   };
 }

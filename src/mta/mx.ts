@@ -19,9 +19,10 @@ export function createMxRole(inbound: Inbound, door: Door): SmtpRole {
         admitRecipient: (recipient, declaredSize) =>
           visit.admitRecipient(recipient, () => inbound.admit(recipient, declaredSize)),
         async acceptMessage(envelope, content) {
-          const [first, ...others] = await inbound.accept(envelope, content);
+          const { emailIds, isReport } = await inbound.accept(envelope, content);
           visit.accepted();
-          if (first === undefined) return "report taken";
+          const [first, ...others] = emailIds;
+          if (isReport || first === undefined) return "report taken";
           return others.length === 0 ? `${first} filed` : `${first} and ${others.length} more filed`;
         },
       };

@@ -65,9 +65,10 @@ const NO_STATUS = "5.0.0";
 
 /** What an entry comes to. `reply`: to be kept beside it. */
 type Fate =
-  | { kind: "delivered"; entry: QueueEntry; reply: string }
+  | { kind: "delivered"; entry: QueueEntry; reply: string; host: string | undefined }
   | { kind: "deferred"; entry: QueueEntry; reply: string; dueAt: number }
   | { kind: "bounced"; entry: QueueEntry; reply: string; failure: Failure };
+type Delivered = Extract<Fate, { kind: "delivered" }>;
 type Bounced = Extract<Fate, { kind: "bounced" }>;
 
 const statements = prepared((db) => ({
@@ -105,7 +106,7 @@ export function createOutcomes({ store, mailbox, options, runtime, hostname, log
       recordDelivered(
         tx,
         message,
-        fates.filter(({ kind }) => kind === "delivered"),
+        fates.filter((fate) => fate.kind === "delivered"),
         now,
       );
       for (const fate of fates) if (fate.kind === "deferred") setDeferred(tx, fate.entry, fate.dueAt, fate.reply);
@@ -130,7 +131,7 @@ export function createOutcomes({ store, mailbox, options, runtime, hostname, log
   }
 
   /** @param delivered accepted by one server */
-  function recordDelivered(tx: Tx, message: OutboundMessage, delivered: readonly Fate[], now: number): void {
+  function recordDelivered(tx: Tx, message: OutboundMessage, delivered: readonly Delivered[], now: number): void {
     const byReply = Map.groupBy(delivered, ({ reply }) => reply);
     for (const [reply, fates] of byReply) {
       setDelivered(
@@ -138,6 +139,7 @@ export function createOutcomes({ store, mailbox, options, runtime, hostname, log
         fates.map(({ entry }) => entry),
         now,
         reply,
+        fates[0]?.host,
       );
     }
     const to = delivered.filter(({ entry }) => entry.field !== "bcc").map(({ entry }) => addressOf(entry));
@@ -165,8 +167,8 @@ export function createOutcomes({ store, mailbox, options, runtime, hostname, log
         emit(tx, { id: newId(runtime, "evt"), workspaceId, event: "message.bounced", data, now });
       }
       if (hard) {
-        const reason = `hard bounce: ${entry.field === "bcc" ? reply : detail}`;
-        suppress(tx, { id: newId(runtime, "sup"), workspaceId, address: entry.recipient, reason, now });
+        const suppression = { workspaceId, address: entry.recipient, reason: "hard bounce", now };
+        suppress(tx, { id: newId(runtime, "sup"), ...suppression });
       }
     }
     if (bounced.length > 0 && notice !== undefined) fileNotice(tx, message, notice, now);
@@ -226,7 +228,7 @@ function fateOf(
     namesBcc,
   }: { now: number; retrySeconds: readonly number[]; namesBcc: (words: string) => boolean },
 ): Fate {
-  if (kind === "accepted") return { kind: "delivered", entry, reply };
+  if (kind === "accepted") return { kind: "delivered", entry, reply, host: remote };
   // entry.attempts is without this one.
   const wait = kind === "deferred" ? retrySeconds[entry.attempts] : undefined;
   if (wait !== undefined) return { kind: "deferred", entry, reply, dueAt: now + Math.round(wait * 1_000) };

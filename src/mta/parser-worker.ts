@@ -1,14 +1,18 @@
 /**
  * A worker of parser-pool.ts: composes messages, prepares them for filing, writes their attachments durably, authenticates
  * what arrives and signs what is sent, off the main thread. Knows no database, and asks the main thread what it has to ask
- * DNS. An entry of its own in the single executable.
+ * DNS. An entry of its own in the single executable. Loads everything before it says that it is ready: from then on, how
+ * long it is silent counts.
  */
 import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
+import { authorsIn } from "../message/address.ts";
+import { readHtml } from "../message/reading.ts";
 import { systemRuntime } from "../runtime.ts";
 import { type Blobs, openBlobs } from "../store/blobs.ts";
-import type { Arrival } from "./authenticate.ts";
-import type { Authentication } from "./dmarc.ts";
-import type { Answer, RecordType } from "./dns-cache.ts";
+import { type Arrival, gatherEvidence } from "./authenticate.ts";
+import { sign } from "./dkim.ts";
+import { type Authentication, judge, organizationsOf } from "./dmarc.ts";
+import { type Answer, holds, type RecordType } from "./dns-cache.ts";
 import { composeLetter, isLetter } from "./letter.ts";
 import type { DNSResolver } from "./mailauth.ts";
 import type { FromWorker, Job, Prepared, Signing, Stage, ToWorker } from "./parser-pool.ts";
@@ -50,14 +54,13 @@ async function answer({ id, ...job }: Job & { id: number }): Promise<void> {
   self.postMessage(reply, "result" in reply && reply.result.content ? [reply.result.content.buffer] : []);
 }
 
-async function prepare(
-  id: number,
-  { source, blobFolder, arrival, shownFrom, signing, keptElsewhere }: Job,
-): Promise<Prepared> {
+async function prepare(id: number, job: Job): Promise<Prepared> {
+  if ("reading" in job) return { read: readHtml(job.reading) };
+  const { source, blobFolder, arrival, shownFrom, signing, keptElsewhere } = job;
   const { blobs, said } = keptFor(blobFolder);
   const bytes = isLetter(source) ? await composeLetter(source, blobs.read) : await readSource(source);
   if (arrival && shownFrom !== undefined) {
-    const shown = async () => ({ from: { email: shownFrom } });
+    const shown = async () => ({ authors: authorsIn([`<${shownFrom}>`]) });
     return { authentication: (await authenticate(id, said, bytes, arrival, shown)).authentication };
   }
   if (arrival) {
@@ -71,19 +74,24 @@ async function prepare(
   return { message: await prepareMessage(bytes, blobs, { written }), ...(content && { content }) };
 }
 
-/** Loads what authenticates with the first message that arrives. `read` gives the message, while DNS is asked. */
-async function authenticate<M extends Pick<PreparedMessage, "from">>(
+/**
+ * `read` gives the message, before DNS is asked: a message that waits for DNS makes room for another, so it must be done
+ * with what may take long.
+ */
+async function authenticate<M extends Pick<PreparedMessage, "authors" | "report">>(
   id: number,
   said: Kept["said"],
   bytes: Uint8Array,
   arrival: Arrival,
   read: () => Promise<M>,
 ): Promise<{ message: M; authentication: Authentication }> {
-  const { gatherEvidence } = await import("./authenticate.ts");
-  const { judge } = await import("./dmarc.ts");
   const ask = (stage: Stage) => resolver(id, said, stage, arrival.now);
-  const [evidence, message] = await Promise.all([gatherEvidence(bytes, arrival, ask("evidence")), read()]);
-  return { message, authentication: await judge(evidence, message.from?.email, arrival, ask("policy")) };
+  const message = await read();
+  const evidence = await gatherEvidence(bytes, arrival, ask("evidence"));
+  const asking = ask("policy");
+  const authentication = await judge(evidence, message.authors, arrival, asking);
+  if (message.report) authentication.organizations = await organizationsOf(evidence, asking);
+  return { message, authentication };
 }
 
 /** Asks the main thread what is not known at `now`, each question once a message. Rejects as node:dns does. */
@@ -95,7 +103,7 @@ function resolver(id: number, said: Kept["said"], stage: Stage, now: number): DN
     self.postMessage({ id, question: { number, name, type, stage } } satisfies FromWorker);
     const answer = await answered;
     said.delete(key);
-    if (answer.until > now) said.set(key, answer);
+    if (holds(answer, now)) said.set(key, answer);
     for (const oldest of said.keys()) {
       if (said.size <= MOST_SAID) break;
       said.delete(oldest);
@@ -104,7 +112,7 @@ function resolver(id: number, said: Kept["said"], stage: Stage, now: number): DN
   };
   const ask = async (key: string, name: string, type: string): Promise<string[]> => {
     const before = said.get(key);
-    const answer = before && before.until > now ? before : await askMain(key, name, type as RecordType);
+    const answer = before && holds(before, now) ? before : await askMain(key, name, type as RecordType);
     // mailauth takes any records, and has a type for some.
     if ("records" in answer) return answer.records as string[];
     throw Object.assign(new Error(`${type} of ${name}: ${answer.code}`), { code: answer.code });
@@ -126,11 +134,8 @@ function joined(text: string, bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   return whole;
 }
 
-/** Loads what signs with the first message that is signed. */
 async function signaturesOf(bytes: Uint8Array, { keys, signedAt }: Signing): Promise<string> {
-  if (keys.length === 0) return "";
-  const dkim = await import("./dkim.ts");
-  return dkim.sign(bytes, keys, signedAt);
+  return keys.length === 0 ? "" : sign(bytes, keys, signedAt);
 }
 
 self.onmessage = (event: MessageEvent<ToWorker>) => {

@@ -10,7 +10,21 @@
  * waiting entries has a row in queue_domains, due no later than the earliest of them, or than the time it was put off to.
  * The bytes of a message are kept for as long as an entry of it is waiting or held.
  */
-import { type AnyColumn, and, asc, eq, gt, inArray, lte, notInArray, type SQL, sql } from "drizzle-orm";
+import {
+  type AnyColumn,
+  and,
+  asc,
+  eq,
+  gt,
+  inArray,
+  isNotNull,
+  lte,
+  max,
+  notInArray,
+  or,
+  type SQL,
+  sql,
+} from "drizzle-orm";
 import { AppError } from "../errors.ts";
 import { splitAddress } from "../message/address.ts";
 import { prepared } from "../store/prepared.ts";
@@ -18,6 +32,8 @@ import {
   domains,
   outboundContents,
   outboundMessages,
+  QUEUE_LINES,
+  type QueueLine,
   type QueueState,
   queueDomains,
   queueEntries,
@@ -61,14 +77,22 @@ export interface ClaimTerms {
   together?: (message: OutboundMessage, domain: string, other: string) => boolean;
   /** Of this domain alone. */
   domain?: string;
-  /** Of the domains of this server alone. */
+  /** Of the verified domains of this server alone: mail to those stays here, whoever sent it. */
   own?: boolean;
   /** When a domain may be attempted: any time by now; later, for one that rests; never (Infinity), while it is busy. */
   notBefore?: (domain: string) => number;
+  /** The lines that have a place free, the first to be served first; all of them unless told. */
+  lines?: readonly QueueLine[];
+  /** Where a domain belongs; it is moved there when its line has no place free. Unless told: where it is. */
+  lineOf?: (domain: string) => QueueLine;
 }
 
 /** RFC 5321 §4.5.3.1.8: as many as every server takes in one transaction. */
 const MOST_RECIPIENTS = 100;
+/** Messages looked at, the newest, for such that a clock accepted which was ahead. */
+const MOST_RECALLED = 100_000;
+/** Domains put out of the way by one claim, which holds up everything else meanwhile. */
+const MOST_PUT_OFF = 1_000;
 /** Domains looked at in one query; most often the first will do. */
 const DOMAINS_PAGE = 16;
 
@@ -138,7 +162,7 @@ const scheduling = prepared((db) => {
     domains: db
       .select(row)
       .from(queueDomains)
-      .where(and(upTo, after))
+      .where(and(eq(queueDomains.line, sql.placeholder("line")), upTo, after))
       .orderBy(...byDue)
       .limit(DOMAINS_PAGE)
       .prepare(),
@@ -147,7 +171,7 @@ const scheduling = prepared((db) => {
       .select(row)
       .from(domains)
       .crossJoin(queueDomains)
-      .where(and(eq(queueDomains.domain, domains.name), upTo, after))
+      .where(and(eq(queueDomains.domain, domains.name), isNotNull(domains.verifiedAt), upTo, after))
       .orderBy(...byDue)
       .limit(DOMAINS_PAGE)
       .prepare(),
@@ -200,6 +224,11 @@ const scheduling = prepared((db) => {
       .values({ domain: sql.placeholder("domain"), dueAt: sql.placeholder("dueAt") })
       .onConflictDoUpdate({ target: queueDomains.domain, set: { dueAt: sql`excluded.due_at` } })
       .prepare(),
+    setLine: db
+      .update(queueDomains)
+      .set({ line: param("line") as never })
+      .where(eq(queueDomains.domain, sql.placeholder("domain")))
+      .prepare(),
     forgetDomain: db
       .delete(queueDomains)
       .where(eq(queueDomains.domain, sql.placeholder("domain")))
@@ -210,7 +239,10 @@ const scheduling = prepared((db) => {
 const settling = prepared((db) => ({
   settle: db
     .update(queueEntries)
-    .set({ ...endAttempt, state: param("state"), dueAt: null, reply: param("reply"), settledAt: param("now") })
+    .set({
+      ...{ ...endAttempt, state: param("state"), dueAt: null, reply: param("reply"), settledAt: param("now") },
+      acceptedBy: sql`coalesce(${sql.placeholder("host")}, ${queueEntries.acceptedBy})`,
+    })
     .where(bySeq)
     .prepare(),
   defer: db
@@ -268,12 +300,23 @@ export function addOutbound(tx: Tx, { recipients, content, notice = false, ...me
   return messageSeq;
 }
 
-/** Domains whose row is due by `upTo`, the earliest first. */
-function* domainsByDue(db: Db, own: boolean, upTo: number): Generator<{ domain: string; dueAt: number }> {
-  const page = own ? scheduling(db).ownDomains : scheduling(db).domains;
+type Terms = Pick<ClaimTerms, "own" | "lines">;
+
+/** Domains whose row is due by `upTo`, line by line, the earliest of each first. */
+function* domainsByDue(db: Db, { own = false, lines = QUEUE_LINES }: Terms, upTo: number): Generator<DueDomain> {
+  if (own) return yield* inPages((after) => scheduling(db).ownDomains.all({ ...after, upTo }));
+  for (const line of lines) yield* inPages((after) => scheduling(db).domains.all({ ...after, line, upTo }));
+}
+
+interface DueDomain {
+  domain: string;
+  dueAt: number;
+}
+
+function* inPages(page: (after: DueDomain) => DueDomain[]): Generator<DueDomain> {
   let last = { domain: "", dueAt: Number.MIN_SAFE_INTEGER };
   for (;;) {
-    const rows = page.all({ ...last, upTo });
+    const rows = page(last);
     yield* rows;
     const end = rows.at(-1);
     if (end === undefined || rows.length < DOMAINS_PAGE) return;
@@ -282,22 +325,37 @@ function* domainsByDue(db: Db, own: boolean, upTo: number): Generator<{ domain: 
 }
 
 /**
- * Leases what has been due longest and may be attempted: the entry, with all that can go along in one transaction with
- * the next server. Undefined when there is none.
+ * Leases what has been due longest in the first line that has something which may be attempted: the entry, with all that
+ * can go along in one transaction with the next server. Undefined when there is none, or so much was in the way that another
+ * claim is to go on.
  */
 export function claim(tx: Tx, terms: ClaimTerms): Claim | undefined {
   if (terms.domain !== undefined) return claimOf(tx, terms.domain, terms);
-  for (const { domain } of domainsByDue(tx, terms.own === true, terms.now)) {
-    const notBefore = terms.notBefore?.(domain) ?? 0;
-    if (notBefore <= terms.now) {
+  const { now, notBefore, lines = QUEUE_LINES, lineOf } = terms;
+  let putOff = 0;
+  for (const { domain } of domainsByDue(tx, terms, now)) {
+    if (putOff >= MOST_PUT_OFF) return undefined;
+    const from = notBefore?.(domain) ?? 0;
+    const line = lineOf?.(domain);
+    if (line !== undefined && !lines.includes(line)) {
+      // Out of the way: however many wait there, the next claim does not pass them again.
+      moveDomain(tx, domain, line);
+      putOff++;
+    } else if (from <= now) {
       const claimed = claimOf(tx, domain, terms);
       if (claimed) return claimed;
-    } else if (notBefore < Number.POSITIVE_INFINITY) {
-      // Out of the way: however many rest, the next claim does not pass them again.
-      scheduling(tx).setDomain.run({ domain, dueAt: notBefore });
+    } else if (from < Number.POSITIVE_INFINITY) {
+      // The same for those that rest.
+      scheduling(tx).setDomain.run({ domain, dueAt: from });
+      putOff++;
     }
   }
   return undefined;
+}
+
+/** From now on the domain, if anything waits for it, waits in that line. */
+export function moveDomain(tx: Tx, domain: string, line: QueueLine): void {
+  scheduling(tx).setLine.run({ domain, line });
 }
 
 function claimOf(tx: Tx, domain: string, { now, leaseUntil, together }: ClaimTerms): Claim | undefined {
@@ -326,12 +384,14 @@ function claimOf(tx: Tx, domain: string, { now, leaseUntil, together }: ClaimTer
 /** When there may be something to claim on such terms: epoch ms; undefined while nothing waits that may be attempted. */
 export function nextDue(
   db: Db,
-  { notBefore, own = false }: Pick<ClaimTerms, "notBefore" | "own"> = {},
+  { notBefore, own = false, lines = QUEUE_LINES }: Pick<ClaimTerms, "notBefore" | "own" | "lines"> = {},
 ): number | undefined {
   let earliest = Number.POSITIVE_INFINITY;
-  for (const { domain, dueAt } of domainsByDue(db, own, Number.MAX_SAFE_INTEGER)) {
-    if (dueAt >= earliest) break;
-    earliest = Math.min(earliest, Math.max(dueAt, notBefore?.(domain) ?? 0));
+  for (const each of own ? [lines] : lines.map((line) => [line])) {
+    for (const { domain, dueAt } of domainsByDue(db, { own, lines: each }, Number.MAX_SAFE_INTEGER)) {
+      if (dueAt >= earliest) break;
+      earliest = Math.min(earliest, Math.max(dueAt, notBefore?.(domain) ?? 0));
+    }
   }
   return Number.isFinite(earliest) ? earliest : undefined;
 }
@@ -355,9 +415,9 @@ function correctDomains(tx: Tx, entries: readonly Pick<QueueEntry, "domain">[]):
 
 type EntryRef = Pick<QueueEntry, "seq" | "messageSeq" | "domain">;
 
-/** An attempt has delivered them. `now`: epoch ms; `reply`: what the server said, for people. */
-export function setDelivered(tx: Tx, entries: readonly EntryRef[], now: number, reply: string): void {
-  settle(tx, entries, "delivered", now, reply);
+/** An attempt has delivered them. `now`: epoch ms; `reply`: what the server said, for people; `host`: its name, if not ours. */
+export function setDelivered(tx: Tx, entries: readonly EntryRef[], now: number, reply: string, host?: string): void {
+  settle(tx, entries, "delivered", now, reply, host?.toLowerCase());
 }
 
 /** The attempt failed for now; the next is at `dueAt` (epoch ms). */
@@ -379,17 +439,24 @@ export function setHeld(tx: Tx, entries: readonly EntryRef[]): void {
 
 /**
  * Holds all that waits for recipients elsewhere, and says why; how many. Reads all that waits. Those of this server's own
- * domains stay: what is filed here has left no trace elsewhere.
+ * domains stay, if verified or the sender's: what is filed here has left no trace elsewhere.
  */
 export function holdWaiting(tx: Tx, reply: string): number {
-  const own = tx.select({ name: domains.name }).from(domains);
+  const sendersOwn = eq(domains.workspaceId, outboundMessages.workspaceId);
+  const staying = tx
+    .select({ seq: queueEntries.seq })
+    .from(queueEntries)
+    .innerJoin(outboundMessages, eq(outboundMessages.seq, queueEntries.messageSeq))
+    .innerJoin(domains, eq(domains.name, queueEntries.domain))
+    .where(and(isWaiting, or(isNotNull(domains.verifiedAt), sendersOwn)));
   const held = tx
     .update(queueEntries)
     .set({ state: "held", leased: false, dueAt: null, reply })
-    .where(and(isWaiting, notInArray(queueEntries.domain, own)))
+    .where(and(isWaiting, notInArray(queueEntries.seq, staying)))
     .returning({ seq: queueEntries.seq })
     .all();
-  tx.delete(queueDomains).where(notInArray(queueDomains.domain, own)).run();
+  const waiting = tx.select({ domain: queueEntries.domain }).from(queueEntries).where(isWaiting);
+  tx.delete(queueDomains).where(notInArray(queueDomains.domain, waiting)).run();
   return held.length;
 }
 
@@ -445,8 +512,15 @@ export function setComplained(tx: Tx, entry: EntryRef, now: number): void {
   settling(tx).complain.run({ seq: entry.seq, now });
 }
 
-function settle(tx: Tx, entries: readonly EntryRef[], state: QueueState, now: number, reply: string | null): void {
-  for (const { seq } of entries) settling(tx).settle.run({ seq, state, now, reply });
+function settle(
+  tx: Tx,
+  entries: readonly EntryRef[],
+  state: QueueState,
+  now: number,
+  reply: string | null,
+  host: string | null = null,
+): void {
+  for (const { seq } of entries) settling(tx).settle.run({ seq, state, now, reply, host });
   correctDomains(tx, entries);
   for (const messageSeq of new Set(entries.map((entry) => entry.messageSeq))) {
     settling(tx).dropContent.run({ messageSeq });
@@ -478,23 +552,51 @@ export function releaseLeases(tx: Tx, now: number): number {
 }
 
 /**
- * Makes due at `now` what waits, under no lease, for a time after `latest` (epoch ms): nothing is put off that far but by a
- * clock that was ahead. Returns how many. Reads all that waits.
+ * What waits, under no lease, for longer than it does after so many attempts (`waits`: after the first, the second, …, in
+ * ms) was put off by a clock that was ahead: from `now` (epoch ms) on it waits for no more than that, and not at all when
+ * it is longer than any wait. Returns how many. Reads all that waits for later.
  */
-export function recallStrays(tx: Tx, latest: number, now: number): number {
-  const strays = tx
-    .select({ seq: queueEntries.seq, domain: queueEntries.domain })
+export function recallStrays(tx: Tx, waits: readonly number[], now: number): number {
+  const { seq, domain, dueAt, attempts } = queueEntries;
+  const later = tx
+    .select({ seq, domain, dueAt, attempts })
     .from(queueEntries)
-    .where(and(isWaiting, eq(queueEntries.leased, false), gt(queueEntries.dueAt, latest)))
+    .where(and(isWaiting, eq(queueEntries.leased, false), gt(dueAt, now)))
     .all();
-  for (const { seq, domain } of strays) release(tx, seq, domain, now);
-  const restingDomains = tx
-    .select({ domain: queueDomains.domain })
-    .from(queueDomains)
-    .where(gt(queueDomains.dueAt, latest))
-    .all();
-  for (const { domain } of restingDomains) correctDomain(tx, domain);
+  const longest = Math.max(0, ...waits);
+  const strays = later.flatMap((entry) => {
+    const wait = entry.attempts === 0 ? 0 : (waits[entry.attempts - 1] ?? longest);
+    const left = (entry.dueAt ?? now) - now;
+    return left <= wait ? [] : { ...entry, dueAt: left > longest ? now : now + wait };
+  });
+  for (const stray of strays) release(tx, stray.seq, stray.domain, stray.dueAt);
+  const resting = tx.select({ name: queueDomains.domain }).from(queueDomains).where(gt(queueDomains.dueAt, now)).all();
+  for (const { name } of resting) correctDomain(tx, name);
   return strays.length;
+}
+
+/**
+ * What a clock that was ahead has accepted at times that have not come (`now`: epoch ms) was accepted by now, the last of
+ * it just now: else it would count for limits that it is no part of, for as long as the clock was ahead.
+ */
+export function recallAccepted(tx: Tx, now: number): void {
+  const { seq, acceptedAt } = outboundMessages;
+  const newest =
+    tx
+      .select({ seq: max(seq) })
+      .from(outboundMessages)
+      .get()?.seq ?? 0;
+  const ofFuture = and(gt(seq, newest - MOST_RECALLED), sql`+${acceptedAt} > ${now}`);
+  const last = tx
+    .select({ at: max(acceptedAt) })
+    .from(outboundMessages)
+    .where(ofFuture)
+    .get()?.at;
+  if (last == null) return;
+  tx.update(outboundMessages)
+    .set({ acceptedAt: sql`${acceptedAt} - ${last - now}` })
+    .where(ofFuture)
+    .run();
 }
 
 function release(tx: Tx, seq: number, domain: string, now: number): void {

@@ -1,11 +1,9 @@
 /** Whom a message may be from: an address of a mailbox that the caller reaches and may send from (contract: Sending). */
-import { and, eq, ne, sql } from "drizzle-orm";
 import { type Caller, type Reach, reachTo, requireAccess } from "../access/caller.ts";
 import { AppError } from "../errors.ts";
+import { mailboxAt } from "../mailbox/mailboxes.ts";
 import { normalizeAddress } from "../message/address.ts";
 import { quoteGiven } from "../message/recipients.ts";
-import { prepared } from "../store/prepared.ts";
-import { addresses } from "../store/schema.ts";
 import type { Db } from "../store/store.ts";
 
 export interface Sender {
@@ -14,15 +12,6 @@ export interface Sender {
   address: string;
 }
 
-const statements = prepared((db) => ({
-  // A catch-all is no address that anybody writes from.
-  mailboxAt: db
-    .select({ mailboxId: addresses.mailboxId, kind: addresses.kind })
-    .from(addresses)
-    .where(and(eq(addresses.address, sql.placeholder("address")), ne(addresses.kind, "catch-all")))
-    .prepare(),
-}));
-
 /**
  * The mailbox that `address` (in any case) belongs to. `alias`: whether an alias will do as well.
  * @throws AppError unprocessable for an address that the caller cannot send from, whoever has it; forbidden for one in a
@@ -30,7 +19,8 @@ const statements = prepared((db) => ({
  */
 export function senderFor(db: Db, caller: Caller, address: string, { alias }: { alias: boolean }): Sender {
   const normalized = normalizeAddress(address);
-  const found = normalized === undefined ? undefined : statements(db).mailboxAt.get({ address: normalized });
+  const { workspaceId } = caller;
+  const found = normalized === undefined ? undefined : mailboxAt(db, workspaceId, normalized);
   const reach = found && reachTo(db, caller, found.mailboxId);
   if (normalized === undefined || !found || !reach) {
     throw new AppError("unprocessable", `You cannot send from ${quoteGiven(address)}: it is no mailbox that you reach`);

@@ -22,6 +22,7 @@ import type { Letter } from "./letter.ts";
 import type { ParserPool } from "./parser-pool.ts";
 import { type Recipient, recipientsOf } from "./recipient.ts";
 import { senderFor } from "./sender.ts";
+import type { Spool } from "./spool.ts";
 import { asRefusal, createGuard, type GuardParts, requireSize, type Sent, type Submit } from "./submit.ts";
 
 /** spec: SendRequest. */
@@ -111,6 +112,7 @@ export interface SendingParts extends Omit<GuardParts, "store" | "mailbox"> {
   mailbox: Mailbox;
   parser: Pick<ParserPool, "prepare">;
   submit: Submit;
+  spool: Pick<Spool, "keep">;
   /** A job has something to do, or will have sooner than it knew. */
   wake(job: string): void;
 }
@@ -248,6 +250,7 @@ export function createSending(parts: SendingParts): Sending {
     },
 
     async reply(caller, threadId, request, record) {
+      if (request.quote) await mailbox.renewHtml(threadId);
       const { toNobody, ...message } = answering(caller, threadId, request);
       if (toNobody) {
         throw new AppError("unprocessable", "There is nobody to answer: the message names no address. Give `to`");
@@ -256,9 +259,10 @@ export function createSending(parts: SendingParts): Sending {
     },
 
     async draft(caller, threadId, request) {
+      if (request.quote) await mailbox.renewHtml(threadId);
       const answer = answering(caller, threadId, request);
       const { from, recipients, letter } = answer;
-      const message = await prepareDraft(letter);
+      const message = await prepareDraft(answer.mailbox.id, letter);
       const draftId = await store.enqueue((tx) => writing.begin(tx, caller, answer, message, { answers: threadId }));
       const cc = addressesIn(recipients, "cc");
       return {
@@ -274,9 +278,9 @@ export function createSending(parts: SendingParts): Sending {
   };
 
   /** @throws AppError payload_too_large, unprocessable, server_error 503 */
-  async function prepareDraft(letter: Letter) {
+  async function prepareDraft(mailboxId: string, letter: Letter) {
     try {
-      const message = await parser.prepare(letter);
+      const message = await parser.prepare({ kind: "interactive", source: mailboxId }, letter);
       requireSize(message, options.get("smtp.maxMessageBytes"));
       return message;
     } catch (error) {

@@ -45,6 +45,8 @@ export interface SmtpSession {
   transmit(transaction: Transaction): Promise<Transmission>;
   /** Whether a transaction may be sent over it now. */
   usable(): boolean;
+  /** The message is on its way, or there and unanswered: to end the session now might have it delivered twice. */
+  isTransmitting(): boolean;
   /** QUIT; at once when something is under way, which fails then. */
   close(): void;
 }
@@ -77,6 +79,7 @@ export async function openSession(target: Target, world: ClientWorld): Promise<S
       // Where it is not offered, 8-bit content goes out as it is: recoding it would break its signature.
       use8BitMime: needs.eightBit,
     };
+    nodemailer.hasBegun = false;
     nodemailer.declaresUtf8 = needs.utf8 && [reversePath, ...recipients].every(isAsciiText);
     try {
       if (unfinished) await connection.exchange<boolean>(COMMAND_MS, (done) => nodemailer.reset(done));
@@ -131,6 +134,7 @@ export async function openSession(target: Target, world: ClientWorld): Promise<S
       return { verdicts: recipients.flatMap((recipient) => verdicts.get(recipient) ?? []), unstarted };
     },
     usable: connection.usable,
+    isTransmitting: () => connection.nodemailer.hasBegun && !connection.nodemailer.destroyed,
     close: connection.close,
   };
 }

@@ -41,7 +41,7 @@ export interface ClientWorld {
   /** Our own name, for EHLO. */
   hostname: string;
   log: Log;
-  /** Aborted, it ends every connection at once. */
+  /** Aborted, it ends every connection at once; its reason says why, for people. */
   signal: AbortSignal;
 }
 
@@ -101,6 +101,8 @@ class NodemailerConnection extends (SMTPConnection as unknown as new (
   declaresUtf8 = false;
   /** STARTTLS was sent. */
   startedTls = false;
+  /** The message of the transaction under way has been begun. */
+  hasBegun = false;
   /** The answer to the message was there before the message. */
   #answeredAhead = false;
 
@@ -117,6 +119,7 @@ class NodemailerConnection extends (SMTPConnection as unknown as new (
 
   override _createSendStream(done: Done<string>): Writable {
     this.#answeredAhead = this.hasUnasked;
+    this.hasBegun = true;
     return super._createSendStream(done);
   }
 
@@ -149,7 +152,7 @@ export async function openSmtpConnection(target: Target, world: ClientWorld): Pr
 async function open(target: Target, world: ClientWorld, withTls: boolean): Promise<SmtpConnection> {
   const { host, port, tls } = target;
   const { runtime, hostname, log, signal } = world;
-  if (signal.aborted) throw new DeliveryFailure(unansweredBy(target, "4.3.2", STOPPING));
+  if (signal.aborted) throw new DeliveryFailure(unansweredBy(target, "4.3.2", String(signal.reason)));
   const socket = await openSocket(target, world);
   const nodemailer = new NodemailerConnection({
     connection: socket,
@@ -177,7 +180,7 @@ async function open(target: Target, world: ClientWorld, withTls: boolean): Promi
     lost ??= new Error(reason);
     nodemailer.close();
   }
-  const stop = () => end(STOPPING);
+  const stop = () => end(String(signal.reason));
   signal.addEventListener("abort", stop);
   nodemailer.on("error", (error: SmtpError) => {
     lost ??= error;
@@ -240,7 +243,6 @@ async function open(target: Target, world: ClientWorld, withTls: boolean): Promi
   };
 }
 
-const STOPPING = "this server is stopping";
 const TOO_EARLY = "it answered before it had the whole message";
 
 /** @throws DeliveryFailure */
@@ -253,7 +255,7 @@ function openSocket(target: Target, { runtime, signal }: ClientWorld): Promise<S
       socket.destroy();
       reject(new DeliveryFailure(unansweredBy(target, "4.4.1", reason)));
     };
-    const stop = () => giveUp(STOPPING);
+    const stop = () => giveUp(String(signal.reason));
     const cancelTimer = runtime.setTimer(() => giveUp(`no connection within ${CONNECT_MS / 1000} seconds`), CONNECT_MS);
     signal.addEventListener("abort", stop);
     // It stays: an error after the connection is there ends it, and is noticed by its end.
@@ -321,7 +323,7 @@ function extensionsOf(reply: string): Map<string, string> {
   const lines = reply.split("\n").slice(1);
   return new Map(
     lines.map((line) => {
-      const [, keyword = "", parameters = ""] = /^\d{3}[- ]([^\s=]*)[\s=]*(.*?)\s*$/.exec(line) ?? [];
+      const [, keyword = "", parameters = ""] = /^\d{3}[- ]([^\s=]*)[\s=]*(.*)$/.exec(line.trimEnd()) ?? [];
       return [keyword.toUpperCase(), parameters];
     }),
   );

@@ -1,11 +1,13 @@
 /**
- * Where a message waits while it is received: small ones in memory, large ones in a file of the spool folder, so that
- * many at once do not fill the memory. Nothing here is durable: a message counts from its filing.
+ * Where what comes in waits while it is received, so that much at once does not fill the memory: small messages in memory,
+ * large ones in a file of the spool folder, and what people attach in a file, too. Nothing here lasts: a message counts
+ * from its filing, an attachment from when its draft names it.
  *
- * Invariant: a file exists only while its message is received and filed; what a crash left behind goes at the next start.
+ * Invariant: a file exists only while what it holds is received and filed; what a crash left behind goes at the next start.
  */
+import { createHash } from "node:crypto";
 import { mkdirSync, rmSync } from "node:fs";
-import { type FileHandle, open, readFile, unlink } from "node:fs/promises";
+import { type FileHandle, open, readFile, rm, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { Refusal } from "./refusal.ts";
 
@@ -29,6 +31,22 @@ export interface Spool {
    * @throws Refusal aborted when `content` breaks off; what the file system says
    */
   receive(content: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Received>;
+  /**
+   * Writes something else durably into a file. `check` is told how many bytes there are so far, before they are written.
+   * @throws what `content` and `check` throw; what the file system says
+   */
+  keep(content: AsyncIterable<Uint8Array>, check: (size: number) => void): Promise<Kept>;
+}
+
+/** A file that was taken in. */
+export interface Kept {
+  readonly path: string;
+  /** Bytes. */
+  readonly size: number;
+  /** In hex. */
+  readonly sha256: string;
+  /** Removes the file, unless it is somewhere else by now. */
+  dispose(): Promise<void>;
 }
 
 /** Larger than most mail without attachments. */
@@ -131,7 +149,32 @@ export function openSpool(folder: string): Spool {
     return { source, size, hops: hops.count(), tooLarge: size > maxBytes, dispose };
   }
 
-  return { receive };
+  async function keep(content: AsyncIterable<Uint8Array>, check: (size: number) => void): Promise<Kept> {
+    const path = join(folder, `${++count}.file`);
+    const dispose = () => rm(path, { force: true });
+    const hash = createHash("sha256");
+    let size = 0;
+    try {
+      const file = await open(path, "wx", 0o600);
+      try {
+        for await (const chunk of content) {
+          size += chunk.byteLength;
+          check(size);
+          hash.update(chunk);
+          await file.appendFile(chunk);
+        }
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+    } catch (error) {
+      await dispose();
+      throw error;
+    }
+    return { path, size, sha256: hash.digest("hex"), dispose };
+  }
+
+  return { receive, keep };
 }
 
 /** The bytes of a message, in memory. */

@@ -54,7 +54,7 @@ const statements = prepared((db) => ({
 type Kept = typeof policies.$inferSelect;
 
 export function createStsPolicies({ store, runtime, log, fetcher }: StsPoliciesParts): StsPolicies {
-  /** Domains whose policy could not be fetched, and until when it is not tried again. */
+  /** Domains whose policy could not be fetched, and when. */
   const failed = new Map<string, number>();
   const underWay = new Map<string, Promise<StsPolicy | undefined>>();
 
@@ -88,8 +88,9 @@ export function createStsPolicies({ store, runtime, log, fetcher }: StsPoliciesP
     const row = statements(store.db).find.get({ domain });
     const kept: Kept | undefined = row && row.expiresAt > now ? row : undefined;
     const id = await idOf(domain);
-    const isFresh = kept !== undefined && id === kept.id && now - kept.fetchedAt < REFRESH_MS;
-    const isResting = (failed.get(domain) ?? 0) > now;
+    const isFresh = kept !== undefined && id === kept.id && Math.abs(now - kept.fetchedAt) < REFRESH_MS;
+    // No longer either when the clock was set back meanwhile.
+    const isResting = Math.abs(now - (failed.get(domain) ?? Number.NEGATIVE_INFINITY)) < AFTER_FAILURE_MS;
     if (id === undefined || isFresh || isResting) return kept;
     try {
       const policy = readStsPolicy(await fetcher.fetch(domain));
@@ -98,7 +99,7 @@ export function createStsPolicies({ store, runtime, log, fetcher }: StsPoliciesP
       return policy;
     } catch (error) {
       if (failed.size >= MOST_FAILURES) failed.clear();
-      failed.set(domain, now + AFTER_FAILURE_MS);
+      failed.set(domain, now);
       const facts = { domain, reason: (error as Error).message, kept: kept !== undefined };
       log.warn("an MTA-STS policy cannot be fetched", facts);
       return kept;

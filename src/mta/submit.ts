@@ -5,7 +5,7 @@
  *
  * Invariant: a message is accepted whole, in one transaction that has committed, or refused and nothing of it stored.
  */
-import { asc, desc, eq, sql } from "drizzle-orm";
+import { and, asc, desc, eq, isNotNull, sql } from "drizzle-orm";
 import type { Caller, Reach } from "../access/caller.ts";
 import { AppError } from "../errors.ts";
 import { emit } from "../events/outbox.ts";
@@ -86,7 +86,7 @@ const RETURN_PATH_LENGTH = 26;
 export const newReturnPath = (runtime: Pick<Runtime, "now" | "randomBytes">, domain: string): string =>
   `bounce+${newTimedToken(runtime, RETURN_PATH_LENGTH)}@${domain}`;
 
-/** The keys of a domain. */
+/** The keys of a verified domain: nothing is signed for one that is only claimed. */
 export const signingKeys = prepared((db) =>
   db
     .select({
@@ -97,7 +97,7 @@ export const signingKeys = prepared((db) =>
     })
     .from(dkimKeys)
     .innerJoin(domains, eq(domains.id, dkimKeys.domainId))
-    .where(eq(domains.name, sql.placeholder("domain")))
+    .where(and(eq(domains.name, sql.placeholder("domain")), isNotNull(domains.verifiedAt)))
     // Every verifier knows RSA: it goes on top.
     .orderBy(desc(dkimKeys.algorithm), asc(dkimKeys.selector))
     .prepare(),
@@ -164,7 +164,7 @@ export function createSubmit(parts: SubmitParts): Submit {
     if (keys.length === 0) log.warn("message leaves unsigned: its domain has no DKIM key", { domain });
     try {
       const source = await submission.compose();
-      const prepared = await parser.prepareOutbound(source, { keys, signedAt: runtime.now() });
+      const prepared = await parser.prepareOutbound(submission.mailbox.id, source, { keys, signedAt: runtime.now() });
       if (isLetter(source)) requireSize(prepared.message, options.get("smtp.maxMessageBytes"));
       return prepared;
     } catch (error) {

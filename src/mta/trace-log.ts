@@ -128,6 +128,7 @@ export function createTraceUpkeep(store: Pick<Store, "enqueue">, options: Pick<O
 
   return {
     name: "trace-log",
+    deletes: true,
     async runDue(now) {
       const kept = options.get("retention.traceDays") * DAY_MS;
       while (await store.enqueue((tx) => deletePortion(tx, now - kept)));

@@ -19,7 +19,7 @@ import { findMailHosts, type MailHost, mailHost, unroutable } from "./next-hop.t
 import type { Protection } from "./protection.ts";
 import { type Credentials, openSession, type SmtpSession, type Transaction } from "./smtp-client.ts";
 import type { TlsPolicy } from "./smtp-connection.ts";
-import { asDeferred, DeliveryFailure, type Verdict } from "./verdict.ts";
+import { asDeferred, DeliveryFailure, type Verdict, verdictOf } from "./verdict.ts";
 
 export interface Connection {
   /** Name of the host it leads to. */
@@ -31,16 +31,19 @@ export interface Connection {
   send(transaction: Transaction): Promise<Verdict[]>;
   /** Whether another transaction may be sent over it. */
   usable(): boolean;
+  /** A message is on its way, or there and unanswered: to end the connection now might have it delivered twice. */
+  isTransmitting(): boolean;
   /** QUIT; at once when a transaction is under way, whose recipients are deferred then. */
   close(): void;
 }
 
 export interface Transport {
   /**
-   * Connects to a host that takes mail for `domain` (A-labels).
+   * Connects to a host that takes mail for `domain` (A-labels). `signal`: ends that, and the connection later, at once; its
+   * reason says why, for people.
    * @throws DeliveryFailure
    */
-  connect(domain: string): Promise<Connection>;
+  connect(domain: string, signal?: AbortSignal): Promise<Connection>;
   /** Whether one connection takes mail for all domains. */
   groupsByMessage(): boolean;
   /**
@@ -121,7 +124,6 @@ interface Opened {
 
 export function createTransport({ runtime, hostname, options, protection, log }: TransportParts): Transport {
   const stopped = new AbortController();
-  const world = { runtime, hostname, log, signal: stopped.signal };
   /** What the smarthost last said to our credentials; `refusal` is undefined too when it could not be asked. */
   let known: { setting: string; at: number; refusal: string | undefined } | undefined;
   let asking: { setting: string; done: Promise<void> } | undefined;
@@ -130,13 +132,15 @@ export function createTransport({ runtime, hostname, options, protection, log }:
   async function openFirst(
     hosts: readonly MailHost[],
     { port, tlsTo, domain }: { port: number; tlsTo(host: string): Promise<TlsPolicy>; domain: string },
+    signal: AbortSignal,
   ): Promise<Opened> {
+    const world = { runtime, hostname, log, signal };
     const failures: Verdict[] = [];
     const tried = new Set<string>();
     const latest = runtime.now() + CONNECT_WITHIN_MS;
     let isCut = false;
     for (const [i, { name, addresses }] of hosts.entries()) {
-      isCut ||= i >= MOST_HOSTS || runtime.now() > latest;
+      isCut ||= i >= MOST_HOSTS || runtime.now() > latest || signal.aborted;
       if (isCut) break;
       let tls: TlsPolicy;
       let untried: readonly string[];
@@ -164,17 +168,18 @@ export function createTransport({ runtime, hostname, options, protection, log }:
     throw new DeliveryFailure(isCut ? asDeferred(telling) : telling);
   }
 
-  async function openDirect(domain: string): Promise<Opened> {
+  async function openDirect(domain: string, signal: AbortSignal): Promise<Opened> {
     const hosts = await findMailHosts(domain, { runtime, hostname });
     const tlsTo = await protection.of(domain);
-    return await openFirst(hosts, { port: options.get("smtp.outboundPort"), tlsTo, domain });
+    return await openFirst(hosts, { port: options.get("smtp.outboundPort"), tlsTo, domain }, signal);
   }
 
   /** What keeps us from the smarthost is the operator's to put right and no recipient's fault: always deferred. */
-  async function openSmarthost(setting: string): Promise<Opened> {
+  async function openSmarthost(setting: string, signal: AbortSignal): Promise<Opened> {
     const { host, port, tls, credentials } = readSmarthost(setting);
     try {
-      const opened = await openFirst([mailHost(host, runtime.dns)], { port, tlsTo: async () => tls, domain: host });
+      const hosts = [mailHost(host, runtime.dns)];
+      const opened = await openFirst(hosts, { port, tlsTo: async () => tls, domain: host }, signal);
       if (credentials) await authenticate(opened.session, setting, credentials);
       return opened;
     } catch (error) {
@@ -203,7 +208,7 @@ export function createTransport({ runtime, hostname, options, protection, log }:
   function ask(setting: string): Promise<void> {
     if (asking?.setting === setting) return asking.done;
     const question = { setting, done: Promise.resolve() };
-    question.done = openSmarthost(setting)
+    question.done = openSmarthost(setting, stopped.signal)
       .then(({ session }) => session.close())
       .catch((error: unknown) => {
         if (!(error instanceof DeliveryFailure)) log.error("smarthost was not asked", { error });
@@ -241,6 +246,7 @@ export function createTransport({ runtime, hostname, options, protection, log }:
         return (await session.transmit(transaction)).verdicts;
       },
       usable: () => session.usable() && isCurrent(),
+      isTransmitting: () => session.isTransmitting(),
       close() {
         isClosed = true;
         session.close();
@@ -249,9 +255,11 @@ export function createTransport({ runtime, hostname, options, protection, log }:
   }
 
   return {
-    async connect(domain) {
+    async connect(domain, signal) {
       const setting = options.get("smtp.relay");
-      const open = () => (setting === "none" ? openDirect(domain) : openSmarthost(setting));
+      const ended = signal ? AbortSignal.any([stopped.signal, signal]) : stopped.signal;
+      const open = () =>
+        unlessAborted(ended, setting === "none" ? openDirect(domain, ended) : openSmarthost(setting, ended));
       return connectionOver(await open(), open, () => options.get("smtp.relay") === setting);
     },
     groupsByMessage: () => options.get("smtp.relay") !== "none",
@@ -264,10 +272,26 @@ export function createTransport({ runtime, hostname, options, protection, log }:
       return knownOf(setting)?.refusal;
     },
     close() {
-      stopped.abort();
+      stopped.abort("this server is stopping");
       protection.close();
     },
   };
+}
+
+/** What `opening` comes to; deferred as soon as the signal is aborted, whatever it waits for. */
+async function unlessAborted<T>(signal: AbortSignal, opening: Promise<T>): Promise<T> {
+  const aborted = Promise.withResolvers<never>();
+  const abort = () => {
+    const text = String(signal.reason);
+    aborted.reject(new DeliveryFailure(verdictOf({ command: "connect", status: "4.4.2", text })));
+  };
+  if (signal.aborted) abort();
+  signal.addEventListener("abort", abort);
+  try {
+    return await Promise.race([opening, aborted.promise]);
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
 }
 
 /** The verdict of a DeliveryFailure; anything else is a fault of ours and thrown again. */

@@ -126,10 +126,11 @@ export function domainForms(domain: string): { ascii: string; unicode: string } 
 
 /**
  * A complete address (local part, `@`, a domain with a dot; in angle brackets or not) as one token, which tells
- * ann@example.com from mary.ann@example.com.au. Undefined for anything else.
+ * ann@example.com from mary.ann@example.com.au. Undefined for anything else, such as what has a replacement character
+ * (readDomain): without it, it would be another's.
  */
 export function foldAddress(text: string): string | undefined {
-  const match = /^<?([^\s<>"]+)@([^\s<>"@]+\.[^\s<>"@]+)>?$/.exec(text.trim());
+  const match = /^<?([^\s<>"\ufffd]+)@([^\s<>"@\ufffd]+\.[^\s<>"@\ufffd]+)>?$/.exec(text.trim());
   if (match?.[1] === undefined || match[2] === undefined || text.length > LONGEST_ENTRY) return undefined;
   const address = `${match[1]}@${domainForms(match[2]).ascii}`.replace(NOT_ASCII, foldRun).toLowerCase();
   return address.replaceAll(" ", "").replace(/[\0-/:-@[-`{-\x7f]/g, asTokenCharacter);

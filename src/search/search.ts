@@ -73,7 +73,9 @@ export function createSearch({ store, options, runtime, log }: SearchParts): Sea
   const fts5 = createFts5Engine(store);
   const meilisearch = createMeilisearchEngine({ db: store.db, narrow: fts5.messagesMatching });
   let feed: ReturnType<typeof createFeed> | undefined;
-  let restsUntil = 0;
+  let failedAt = Number.NEGATIVE_INFINITY;
+  /** No longer either when the clock was set back meanwhile. */
+  const rests = (): boolean => Math.abs(runtime.now() - failedAt) < REST_MS;
   let fallbacks = 0;
 
   /** What Meilisearch answers; undefined when it cannot. `exactly`: only an index that has all mail will do. */
@@ -81,7 +83,7 @@ export function createSearch({ store, options, runtime, log }: SearchParts): Sea
     exactly: boolean,
     ask: (fed: Fed) => Promise<T>,
   ): Promise<{ answer: T } | undefined> {
-    const fed = runtime.now() < restsUntil ? undefined : feed?.current();
+    const fed = rests() ? undefined : feed?.current();
     if (!fed || (exactly && !fed.complete)) {
       if (options.get("search.engine") === "meilisearch") fallbacks++;
       return undefined;
@@ -90,7 +92,7 @@ export function createSearch({ store, options, runtime, log }: SearchParts): Sea
       return { answer: await ask(fed) };
     } catch (error) {
       fallbacks++;
-      restsUntil = runtime.now() + REST_MS;
+      failedAt = runtime.now();
       log.warn("Meilisearch did not answer a search, FTS5 does", { error });
       feed?.doubt();
       return undefined;
@@ -132,8 +134,8 @@ export function createSearch({ store, options, runtime, log }: SearchParts): Sea
     look: () => feed?.look(),
     state() {
       const state = feed?.state() ?? { phase: "off", behind: 0, refused: 0 };
-      const rests = state.phase === "current" && runtime.now() < restsUntil;
-      const fallback = rests ? "meilisearch did not answer in time" : reasonOf(state);
+      const isResting = state.phase === "current" && rests();
+      const fallback = isResting ? "meilisearch did not answer in time" : reasonOf(state);
       const engine = state.phase === "current" && fallback === undefined ? "meilisearch" : "fts5";
       const backlog = countBacklog(store.db);
       const lacking = backlog === 0 ? undefined : `the index is being made anew: ${messages(backlog)} to go`;

@@ -55,9 +55,10 @@ function satisfies(record: DnsRecord, published: readonly string[]): boolean {
 
 /**
  * What is published at the name: hosts of MX records, texts of TXT records. Bun's resolver gives each string of a text
- * as a record of its own, so what they make together is a candidate too: a key is longer than a string can be.
+ * as a record of its own, so what they make together is a candidate too: a key is longer than a string can be. Rejects
+ * with what the resolver says.
  */
-async function publishedAt(dns: DnsResolver, { type, name, value, purpose }: DnsRecord): Promise<string[]> {
+export async function publishedAt(dns: DnsResolver, { type, name, value, purpose }: DnsRecord): Promise<string[]> {
   if (type === "CNAME") return (await leadsTo(dns, name, value)) ? [value] : [];
   if (type === "TXT") {
     const texts = (await dns.resolveTxt(name)).map((strings) => strings.join(""));

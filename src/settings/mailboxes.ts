@@ -1,11 +1,12 @@
 /**
- * Mailboxes and what leads to them: addresses, aliases, catch-alls, shares, quota, pauses. An address belongs to one mailbox,
- * and its domain to the workspace of that mailbox (contract: Sending, "A domain belongs to one workspace").
+ * Mailboxes and what leads to them: addresses, aliases, catch-alls, shares, quota, pauses. An address belongs to one mailbox
+ * of a workspace that claims its domain; who has verified the domain gets the mail (mailbox/addresses.ts).
  *
  * What writes takes the transaction, so that a caller can join several changes into one.
  */
 import { and, asc, eq } from "drizzle-orm";
 import { AppError } from "../errors.ts";
+import { isOthers } from "../mailbox/addresses.ts";
 import { splitAddress, withoutTag } from "../message/address.ts";
 import { newId, type Runtime } from "../runtime.ts";
 import type { GrantAccess } from "../store/schema.ts";
@@ -34,6 +35,8 @@ export interface MailboxEntry {
   pausedReason: string | null;
   /** Its removal has begun: it has no address any more, and its mail is being deleted. */
   removing: boolean;
+  /** Another workspace has verified the domain of its address: its mail can be read, and that is all. */
+  lost: boolean;
   createdAt: number;
 }
 
@@ -72,21 +75,23 @@ function aliasOf(text: string): { alias: string; kind: "alias" | "catch-all" } {
 }
 
 export function createMailboxes({ store, runtime }: MailboxesParts) {
-  /** The domain of an address, known to be the workspace's. */
+  /** The domain of an address, known to be the workspace's to use. */
   function domainIn(tx: Tx, workspaceId: string, name: string): string {
-    const domain = tx.select().from(schema.domains).where(eq(schema.domains.name, name)).get();
-    if (domain?.workspaceId !== workspaceId) {
-      throw new AppError("unprocessable", `${name} is not a domain of this workspace: add it first`);
+    const own = and(eq(schema.domains.name, name), eq(schema.domains.workspaceId, workspaceId));
+    const domain = tx.select().from(schema.domains).where(own).get();
+    if (!domain) throw new AppError("unprocessable", `${name} is not a domain of this workspace: add it first`);
+    if (isOthers(tx, workspaceId, name)) {
+      throw new AppError("unprocessable", `${name} was verified by another workspace of this server`);
     }
     return domain.id;
   }
 
-  function refuseTaken(tx: Tx, address: string): void {
+  function refuseTaken(tx: Tx, address: string, domainId: string): void {
     const taken = tx
       .select({ mailbox: schema.mailboxes.address })
       .from(schema.addresses)
       .innerJoin(schema.mailboxes, eq(schema.mailboxes.id, schema.addresses.mailboxId))
-      .where(eq(schema.addresses.address, address))
+      .where(and(eq(schema.addresses.address, address), eq(schema.addresses.domainId, domainId)))
       .get();
     if (!taken) return;
     const holder = taken.mailbox === address ? "is a mailbox already" : `leads to ${taken.mailbox} already`;
@@ -114,9 +119,10 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
   function addMailbox(tx: Tx, { workspaceId, address: text, name, ownerId }: NewMailbox): string {
     const address = receivingAddress(text);
     const domainId = domainIn(tx, workspaceId, splitAddress(address).domain);
-    refuseTaken(tx, address);
+    refuseTaken(tx, address, domainId);
     // Without an address of its own while its mail is being deleted; see removals.ts.
-    if (tx.select().from(schema.mailboxes).where(eq(schema.mailboxes.address, address)).get()) {
+    const former = and(eq(schema.mailboxes.address, address), eq(schema.mailboxes.workspaceId, workspaceId));
+    if (tx.select().from(schema.mailboxes).where(former).get()) {
       throw new AppError("conflict", `the former mailbox ${address} is still being removed: remove it once more`);
     }
     if (ownerId !== undefined) requireMember(tx, workspaceId, ownerId);
@@ -137,7 +143,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     const mailbox = mailboxById(tx, mailboxId);
     const { alias, kind } = aliasOf(text);
     const domainId = domainIn(tx, mailbox.workspaceId, splitAddress(alias).domain);
-    refuseTaken(tx, alias);
+    refuseTaken(tx, alias, domainId);
     tx.insert(schema.addresses).values({ address: alias, mailboxId, domainId, kind, createdAt: runtime.now() }).run();
     return alias;
   }
@@ -249,14 +255,23 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
       grants: (grants.get(mailbox.id) ?? []).map(({ user, access }) => ({ user, access })),
       usedBytes: usedBytes ?? 0,
       removing: addressesOf(mailbox.id, "primary").length === 0,
+      lost: isOthers(store.db, mailbox.workspaceId, splitAddress(mailbox.address).domain),
     }));
   }
 
-  /** The mailbox of that address, not of an alias. @throws AppError not_found */
+  /**
+   * The mailbox of that address, not of an alias; of all workspaces, the one that has not lost it.
+   * @throws AppError not_found; conflict when that leaves several
+   */
   function mailboxAt(text: string, workspaceId?: string): MailboxEntry {
     const address = addressOf(text);
     const mailboxes = listMailboxes(workspaceId);
-    const mailbox = mailboxes.find((entry) => entry.address === address);
+    const [mailbox, other] = mailboxes
+      .filter((entry) => entry.address === address)
+      .sort((a, b) => Number(a.lost) - Number(b.lost));
+    if (mailbox && other && mailbox.lost === other.lost) {
+      throw new AppError("conflict", `several workspaces have a mailbox ${address}: name the workspace`);
+    }
     if (mailbox) return mailbox;
     const behind = mailboxes.find((entry) => entry.aliases.includes(address));
     throw new AppError(

@@ -5,7 +5,9 @@
  * What writes takes the transaction, so that a caller can join several changes into one.
  */
 import { and, asc, eq, ne } from "drizzle-orm";
-import { hashPassword as hashOf } from "../access/credentials.ts";
+import { revokeAppPasswords } from "../access/app-passwords.ts";
+import { hashPassword as hashOf, revokeKeysOf } from "../access/credentials.ts";
+import { type AccessChange, oweNotice } from "../access/notices.ts";
 import { removeSecondFactor } from "../access/second-factor.ts";
 import { endSessions } from "../access/sessions.ts";
 import { AppError } from "../errors.ts";
@@ -27,6 +29,14 @@ const LONGEST_PASSWORD = 1024;
  * anything that leaves the workspace an owner.
  */
 type By = string | undefined;
+
+const doneBy = (by: By) => (by === undefined ? "operator" : "admin");
+
+/** How many of somebody's credentials ended with what was done. */
+export interface Ended {
+  appPasswords: number;
+  keys: number;
+}
 
 export interface UserEntry {
   id: string;
@@ -222,20 +232,60 @@ export function createPeople(parts: MailboxesParts) {
     tx.update(schema.users).set({ passwordHash }).where(eq(schema.users.id, userId)).run();
   }
 
-  /** For somebody else, who lost theirs or never had one. `passwordHash`: from hashPassword here. @throws AppError as setRole */
-  function replacePassword(tx: Tx, userId: string, passwordHash: string, by: string): void {
-    refuseChanging(tx, by, userId);
-    setPassword(tx, userId, passwordHash);
+  /** Ends what somebody signs in with beside their password, and has them told of it and of what was done. */
+  function endAccess(
+    tx: Tx,
+    userId: string,
+    what: Pick<AccessChange, "deed" | "doneBy"> & { appPasswords: boolean; keys: boolean },
+  ): Ended {
+    const now = runtime.now();
+    const ended = {
+      appPasswords: what.appPasswords ? revokeAppPasswords(tx, userId) : 0,
+      keys: what.keys ? revokeKeysOf(tx, userId, now) : 0,
+    };
+    oweNotice(tx, { userId, deed: what.deed, doneBy: what.doneBy, ...ended, createdAt: now });
+    return ended;
   }
 
   /**
-   * For somebody who lost theirs: their password alone lets them in again, and what is signed in is signed out.
-   * @throws AppError as setRole; conflict when they have none
+   * By the person themself, in the session that goes on. `passwordHash`: from hashPassword here. `endAppsAndKeys`: their app
+   * passwords and API keys end too.
+   */
+  function changePassword(
+    tx: Tx,
+    userId: string,
+    { passwordHash, session, endAppsAndKeys: all }: { passwordHash: string; session: string; endAppsAndKeys: boolean },
+  ): void {
+    setPassword(tx, userId, passwordHash, session);
+    endAccess(tx, userId, { deed: "password", doneBy: "self", appPasswords: all, keys: all });
+  }
+
+  /**
+   * For somebody else, who lost theirs, or of whom somebody else knows it: sessions and app passwords end, and API keys unless
+   * `keepKeys`. A first password ends nothing. `passwordHash`: from hashPassword here. @throws AppError as setRole
+   */
+  function replacePassword(
+    tx: Tx,
+    userId: string,
+    { passwordHash, keepKeys = false }: { passwordHash: string; keepKeys?: boolean | undefined },
+    by?: By,
+  ): Ended {
+    refuseChanging(tx, by, userId);
+    const had = tx.select().from(schema.users).where(eq(schema.users.id, userId)).get()?.passwordHash ?? null;
+    setPassword(tx, userId, passwordHash);
+    if (had === null) return { appPasswords: 0, keys: 0 };
+    return endAccess(tx, userId, { deed: "password", doneBy: doneBy(by), appPasswords: true, keys: !keepKeys });
+  }
+
+  /**
+   * For somebody who lost theirs, with a device that had sessions and mail apps: these end, and their password alone lets them
+   * in again. API keys are in programs elsewhere and go on. @throws AppError as setRole; conflict when they have none
    */
   function resetSecondFactor(tx: Tx, userId: string, by?: By): void {
     refuseChanging(tx, by, userId);
     if (!removeSecondFactor(tx, userId)) throw new AppError("conflict", "they have no second factor");
     endSessions(tx, userId);
+    endAccess(tx, userId, { deed: "second_factor", doneBy: doneBy(by), appPasswords: true, keys: false });
   }
 
   /** Keys and grants go with the person, by foreign key; their mailboxes stay, without an owner. @throws AppError as setRole */
@@ -253,6 +303,7 @@ export function createPeople(parts: MailboxesParts) {
     setUndoSeconds,
     userAt,
     userIn,
+    changePassword,
     replacePassword,
     /** @throws AppError not_found; conflict for the last owner of a workspace */
     requireRemovable: (tx: Tx, userId: string) => refuseLastOwner(tx, userId, "removed"),

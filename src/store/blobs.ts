@@ -13,6 +13,8 @@ import { claimBlobs } from "./claim.ts";
 export interface Blobs {
   /** Writes the bytes durably and returns their name, SHA-256 in hex. The same bytes again cost no second file. */
   write(bytes: Uint8Array): Promise<string>;
+  /** The same with a file of the same file system, which is durable and has that SHA-256, in hex: it is moved here. */
+  adopt(path: string, sha256: string): Promise<string>;
   /** The file of a blob, for streaming. */
   file(name: string): Bun.BunFile;
   /** Reads a blob whole. */
@@ -49,19 +51,41 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     }
   }
 
+  /** Touches a blob, which keeps the sweeper away until the row that will name it has committed; false: there is none. */
+  const touch = (path: string, now: Date): Promise<boolean> =>
+    utimes(path, now, now).then(
+      () => true,
+      () => false,
+    );
+
+  /** Makes the folder of a blob. What it returns makes durable what was put there. */
+  async function openShard(name: string): Promise<() => Promise<void>> {
+    const shard = shardOf(name);
+    const madeShard = await mkdir(shard, { recursive: true, mode: 0o700 });
+    return async () => {
+      await syncFolder(shard);
+      if (madeShard !== undefined) await syncFolder(folder);
+    };
+  }
+
+  async function adopt(file: string, name: string): Promise<string> {
+    const path = pathOf(name);
+    const now = new Date(runtime.now());
+    if (await touch(path, now)) return name;
+    const settle = await openShard(name);
+    await utimes(file, now, now);
+    await rename(file, path);
+    await settle();
+    return name;
+  }
+
   async function write(bytes: Uint8Array): Promise<string> {
     const name = createHash("sha256").update(bytes).digest("hex");
     const path = pathOf(name);
     const now = new Date(runtime.now());
-    // Touching it keeps the sweeper away until the row that will name it has committed.
-    const kept = await utimes(path, now, now).then(
-      () => true,
-      () => false,
-    );
-    if (kept) return name;
-    const shard = shardOf(name);
-    const madeShard = await mkdir(shard, { recursive: true, mode: 0o700 });
-    const temporary = join(shard, `.${Buffer.from(runtime.randomBytes(16)).toString("hex")}`);
+    if (await touch(path, now)) return name;
+    const settle = await openShard(name);
+    const temporary = join(shardOf(name), `.${Buffer.from(runtime.randomBytes(16)).toString("hex")}`);
     try {
       const handle = await open(temporary, "wx", 0o600);
       try {
@@ -76,8 +100,7 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
       await unlink(temporary).catch(() => {});
       throw error;
     }
-    await syncFolder(shard);
-    if (madeShard !== undefined) await syncFolder(folder);
+    await settle();
     return name;
   }
 
@@ -117,6 +140,7 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
 
   return {
     write,
+    adopt,
     check,
     file: (name) => Bun.file(pathOf(name)),
     read: async (name) => new Uint8Array(await Bun.file(pathOf(name)).arrayBuffer()),

@@ -20,6 +20,11 @@ import searchLayout from "./migrations/0015_search_layout.sql" with { type: "tex
 import webhookWaiting from "./migrations/0016_webhook_waiting.sql" with { type: "text" };
 import webhookRuns from "./migrations/0017_webhook_runs.sql" with { type: "text" };
 import webhookLog from "./migrations/0018_webhook_log.sql" with { type: "text" };
+import reports from "./migrations/0019_reports.sql" with { type: "text" };
+import domainClaims from "./migrations/0020_domain_claims.sql" with { type: "text" };
+import access from "./migrations/0021_access.sql" with { type: "text" };
+import queueLines from "./migrations/0022_queue_lines.sql" with { type: "text" };
+import seen from "./migrations/0023_seen.sql" with { type: "text" };
 
 export const MIGRATIONS: readonly string[] = [
   mail,
@@ -40,4 +45,9 @@ export const MIGRATIONS: readonly string[] = [
   webhookWaiting,
   webhookRuns,
   webhookLog,
+  reports,
+  domainClaims,
+  access,
+  queueLines,
+  seen,
 ];

@@ -13,11 +13,21 @@ import type { Store, Tx } from "./store.ts";
 interface Setting<T> {
   readonly default: T;
   readonly description: string;
-  /** Whoever lists it is told that there is a value, never which. */
-  readonly isSecret?: boolean;
+  /** It names a file or a folder of the machine. */
+  readonly isPath?: true;
+  /** Of one with a secret in it. */
+  readonly hidden?: Hidden;
   /** Text as given to `settings set`. @throws ConfigError that says what it takes. */
   parse(text: string): T;
   format(value: T): string;
+}
+
+/** What hides the secret in a value, as text: nobody is shown it again. */
+interface Hidden {
+  /** With something else in the place of the secret; the same where it has none. */
+  mask(text: string): string;
+  /** What is meant by a text that may have been shown, when `present` is in force. @throws ConfigError where that is not known */
+  unmask(text: string, present: string): string;
 }
 
 interface Bounds {
@@ -64,12 +74,18 @@ function numbers(bounds: Bounds, preset: readonly number[], description: string)
   };
 }
 
+const unlessWord = (word: string, { mask, unmask }: Hidden): Hidden => ({
+  mask: (text) => (text === word ? word : mask(text)),
+  unmask: (text, present) => (text === word ? word : unmask(text, present)),
+});
+
 /** A setting that also takes a word for "not at all"; `preset` is the default then. */
 function orWord<T, const W extends string>(word: W, setting: Setting<T>, preset: T | W): Setting<T | W> {
   return {
     default: preset,
     description: setting.description,
-    ...(setting.isSecret && { isSecret: true }),
+    ...(setting.isPath && { isPath: true }),
+    ...(setting.hidden && { hidden: unlessWord(word, setting.hidden) }),
     parse(text) {
       if (text === word) return word;
       try {
@@ -94,11 +110,34 @@ function boolean(preset: boolean, description: string): Setting<boolean> {
   };
 }
 
+/** Stands for a password. Who has this for one gives it percent-encoded. */
+const MASK = "***";
+
+const hiddenPassword: Hidden = {
+  mask(text) {
+    const url = URL.canParse(text) ? new URL(text) : undefined;
+    if (!url?.password) return text;
+    url.password = MASK;
+    return url.href;
+  },
+  unmask(text, present) {
+    const url = URL.canParse(text) ? new URL(text) : undefined;
+    if (url?.password !== MASK) return text;
+    const known = URL.canParse(present) ? new URL(present) : undefined;
+    if (!known?.password || known.username !== url.username || known.hostname !== url.hostname) {
+      throw new ConfigError(`give the password itself: ${MASK} only stands for that of the same user and host`);
+    }
+    url.password = known.password;
+    return url.href;
+  },
+};
+
 /** A smarthost: the URL as given, with its credentials. */
 function relay(description: string): Setting<string> {
   return {
     default: "",
     description,
+    hidden: hiddenPassword,
     parse(text) {
       const url = URL.canParse(text) ? new URL(text) : undefined;
       const isSmtp = url !== undefined && /^smtps?:$/.test(url.protocol) && url.hostname !== "";
@@ -153,6 +192,7 @@ function path(what: "a folder" | "an executable", description: string): Setting<
   return {
     default: "",
     description,
+    isPath: true,
     parse(text) {
       if (!isAbsolute(text) || text.includes("\0")) throw new ConfigError(`give the absolute path of ${what}`);
       return text;
@@ -180,6 +220,8 @@ function serverUrl(description: string): Setting<string> {
   return {
     default: "",
     description,
+    // A refusal does not repeat the password that must not be there.
+    hidden: hiddenPassword,
     parse(text) {
       const url = URL.canParse(text) ? new URL(text) : undefined;
       if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password || url.search || url.hash) {
@@ -199,9 +241,14 @@ function secret(description: string): Setting<string> {
   return {
     default: "",
     description,
-    isSecret: true,
+    hidden: {
+      mask: () => SET,
+      unmask(text) {
+        if (text === SET) throw new ConfigError(`give the secret itself: ${SET} only says that there is one`);
+        return text;
+      },
+    },
     parse(text) {
-      if (text === SET) throw new ConfigError(`give the secret itself: ${SET} only says that there is one`);
       if (!/^[\x21-\x7e]{1,512}$/.test(text)) throw new ConfigError("give up to 512 printable ASCII characters");
       return text;
     },
@@ -389,7 +436,11 @@ export interface Options {
   list(): SettingRow[];
   /** The setting of that name, as listed. @throws ConfigError when there is none. */
   find(name: string): SettingRow;
-  /** In force from the commit on. @throws ConfigError for an unknown name or a bad value, saying what it takes. */
+  /** Whether it names a file or a folder of the machine. @throws ConfigError when there is no such setting */
+  isPath(name: string): boolean;
+  /** Whether that value of it has a secret in it. @throws ConfigError when there is no such setting */
+  hides(name: string, text: string): boolean;
+  /** In force from the commit on. A value as it is listed keeps the secret that is hidden there. @throws ConfigError for an unknown name or a bad value, saying what it takes. */
   set(tx: Tx, name: string, text: string): void;
   reset(tx: Tx, name: string): void;
   /** Reads them again: another process may have changed them. */
@@ -437,13 +488,12 @@ export function openOptions(store: Store): Options {
   const get = <N extends SettingName>(name: N): SettingValue<N> =>
     (values.get(name) ?? SETTINGS[name].default) as SettingValue<N>;
 
-  const shownOf = (name: SettingName): string =>
-    settingOf(name).isSecret && get(name) !== SETTINGS[name].default ? SET : settingOf(name).format(get(name));
+  const textOf = (name: SettingName): string => settingOf(name).format(get(name));
 
   const rowOf = (name: SettingName): SettingRow => ({
     id: name,
     name,
-    value: shownOf(name),
+    value: settingOf(name).hidden?.mask(textOf(name)) ?? textOf(name),
     default: settingOf(name).format(SETTINGS[name].default),
     description: SETTINGS[name].description,
   });
@@ -452,14 +502,20 @@ export function openOptions(store: Store): Options {
     get,
     list: () => (Object.keys(SETTINGS) as SettingName[]).map(rowOf),
     find: (name) => rowOf(knownSetting(name)),
+    isPath: (name) => settingOf(knownSetting(name)).isPath === true,
+    hides: (name, text) => {
+      const { hidden } = settingOf(knownSetting(name));
+      return hidden !== undefined && hidden.mask(text) !== text;
+    },
     set(tx, name, text) {
-      const setting = settingOf(knownSetting(name));
+      const known = knownSetting(name);
+      const setting = settingOf(known);
       let value: string;
       try {
-        value = setting.format(setting.parse(text));
+        value = setting.format(setting.parse(setting.hidden?.unmask(text, textOf(known)) ?? text));
       } catch (error) {
         if (!(error instanceof ConfigError)) throw error;
-        const given = setting.isSecret ? "that" : `"${text}"`;
+        const given = setting.hidden ? "that" : `"${text}"`;
         throw new ConfigError(`${name} cannot be ${given}: ${error.message}`);
       }
       tx.insert(schema.options)

@@ -2,7 +2,7 @@
  * Every table, one picture. The tables themselves are made by migrations/*.sql; test/store/schema.test.ts holds the two
  * together. Times are epoch milliseconds.
  *
- *   workspaces ─┬─ users ──┬─ api_keys, app_passwords, sessions
+ *   workspaces ─┬─ users ──┬─ api_keys, app_passwords, sessions, access_notices
  *               │          ├─ second_factors ── recovery_codes
  *               ├─ domains ┼─ dkim_keys          grants: a mailbox shared with a user
  *               └─ mailboxes ┬─ addresses        (the mailbox's own, aliases, catch-alls)
@@ -27,7 +27,7 @@
  *   options: the settings.   greylist: senders of first mail, who wait or have waited.
  *
  * Who writes what: options store/options.ts · api_keys access/credentials.ts · app_passwords
- * access/app-passwords.ts · second_factors, recovery_codes access/second-factor.ts · sessions access/sessions.ts · threads to message_judgements, drafts and
+ * access/app-passwords.ts · second_factors, recovery_codes access/second-factor.ts · sessions access/sessions.ts · access_notices access/notices.ts · threads to message_judgements, drafts and
  * mailbox_usage mailbox/ · message_index search/fts5.ts · search_backlog search/backlog.ts · search_feed, search_changes
  * search/meilisearch/feed-rows.ts and a trigger (0014_search.sql) · events and webhook_* events/ · outbound_* and queue_* mta/queue.ts ·
  * discarded_threads triggers (0013_discarded.sql) and mailbox/retention.ts ·
@@ -106,14 +106,22 @@ export const domains = sqliteTable(
   {
     id: text("id").primaryKey(),
     workspaceId: text("workspace_id").notNull(),
-    /** A-label form, lower case. */
-    name: text("name").notNull().unique(),
+    /** A-label form, lower case. Of each name one row a workspace, and one that is verified. */
+    name: text("name").notNull(),
     /** Value of the TXT record that proves ownership. */
     ownershipToken: text("ownership_token").notNull(),
     verifiedAt: integer("verified_at"),
+    /** It takes mail although it is not verified: it did before that was asked for. Until another workspace verifies it. */
+    acceptsUnverified: flag("accepts_unverified").notNull().default(false),
+    /** When another workspace verified it; null again once the owners were told. */
+    lostAt: integer("lost_at"),
     createdAt: integer("created_at").notNull(),
   },
-  (table) => [index("domains_by_workspace").on(table.workspaceId)],
+  (table) => [
+    index("domains_by_workspace").on(table.workspaceId),
+    uniqueIndex("domains_by_name").on(table.name, table.workspaceId),
+    uniqueIndex("domains_verified").on(table.name).where(sql`verified_at IS NOT NULL`),
+  ],
 );
 
 export const dkimKeys = sqliteTable(
@@ -136,8 +144,8 @@ export const mailboxes = sqliteTable(
   {
     id: text("id").primaryKey(),
     workspaceId: text("workspace_id").notNull(),
-    /** Lower case; also in `addresses` as the primary one. */
-    address: text("address").notNull().unique(),
+    /** Lower case; also in `addresses` as the primary one. Once in a workspace. */
+    address: text("address").notNull(),
     name: text("name").notNull(),
     ownerId: text("owner_id"),
     /** Null: the setting storage.mailboxBytes. */
@@ -146,20 +154,31 @@ export const mailboxes = sqliteTable(
     /** Why nothing may be sent from it; null while it may. */
     pausedReason: text("paused_reason"),
   },
-  (table) => [index("mailboxes_by_workspace").on(table.workspaceId), index("mailboxes_by_owner").on(table.ownerId)],
+  (table) => [
+    index("mailboxes_by_workspace").on(table.workspaceId),
+    index("mailboxes_by_owner").on(table.ownerId),
+    uniqueIndex("mailboxes_by_address").on(table.address, table.workspaceId),
+  ],
 );
 
-/** Every address that delivers into a mailbox: its own, its aliases, and `*@domain` for a catch-all. */
+/**
+ * Every address that delivers into a mailbox: its own, its aliases, and `*@domain` for a catch-all. Once a domain of a
+ * workspace: whose mail to it is depends on who has verified the domain (mailbox/addresses.ts).
+ */
 export const addresses = sqliteTable(
   "addresses",
   {
-    address: text("address").primaryKey(),
+    address: text("address").notNull(),
     mailboxId: text("mailbox_id").notNull(),
     domainId: text("domain_id").notNull(),
     kind: text("kind", { enum: ["primary", "alias", "catch-all"] }).notNull(),
     createdAt: integer("created_at").notNull(),
   },
-  (table) => [index("addresses_by_mailbox").on(table.mailboxId), index("addresses_by_domain").on(table.domainId)],
+  (table) => [
+    primaryKey({ columns: [table.address, table.domainId] }),
+    index("addresses_by_mailbox").on(table.mailboxId),
+    index("addresses_by_domain").on(table.domainId),
+  ],
 );
 
 export const grants = sqliteTable(
@@ -207,6 +226,8 @@ export const sessions = sqliteTable(
     source: text("source").notNull(),
     /** Whether it outlives the browser being closed. */
     kept: flag("kept").notNull(),
+    /** When its person last proved again that it is them; null for who has not since signing in. */
+    confirmedAt: integer("confirmed_at"),
   },
   (table) => [index("sessions_by_user").on(table.userId), index("sessions_by_expiry").on(table.expiresAt)],
 );
@@ -246,6 +267,20 @@ export const appPasswords = sqliteTable(
   },
   (table) => [index("app_passwords_by_user").on(table.userId)],
 );
+
+export const ACCESS_DEEDS = ["password", "second_factor"] as const;
+export const ACCESS_ACTORS = ["self", "admin", "operator"] as const;
+
+/** Mail that is owed to people about their access: what was replaced or reset, by whom, and how much ended with it. */
+export const accessNotices = sqliteTable("access_notices", {
+  id: integer("id").primaryKey(),
+  userId: text("user_id").notNull(),
+  deed: text("deed", { enum: ACCESS_DEEDS }).notNull(),
+  doneBy: text("done_by", { enum: ACCESS_ACTORS }).notNull(),
+  appPasswords: integer("app_passwords").notNull(),
+  keys: integer("keys").notNull(),
+  createdAt: integer("created_at").notNull(),
+});
 
 /** Bytes of mail kept in a mailbox: the sum of its messages' sizes, in step with every filing and deletion. */
 export const mailboxUsage = sqliteTable("mailbox_usage", {
@@ -432,6 +467,12 @@ export const messageBodies = sqliteTable("message_bodies", {
   htmlSource: blob("html_source", { mode: "buffer" }),
   /** Version of the policy that made `html` (message/sanitize.ts). */
   sanitizer: integer("sanitizer").notNull(),
+  /** What its reader sees of the HTML, as text (message/seen.ts), zstd; null where that is `text`. */
+  seenText: blob("seen_text", { mode: "buffer" }),
+  /** Characters of the HTML that its reader does not see. */
+  seenHidden: integer("seen_hidden").notNull().default(0),
+  /** Version of what counts as seen; 0 where that was not found out. */
+  seenVersion: integer("seen_version").notNull().default(0),
 });
 
 export const attachments = sqliteTable(
@@ -659,6 +700,11 @@ export const outboundContents = sqliteTable(
 
 export const QUEUE_STATES = ["waiting", "held", "delivered", "bounced", "cancelled"] as const;
 export type QueueState = (typeof QUEUE_STATES)[number];
+
+/** Where the domain of a recipient waits for its turn (mta/relay.ts). */
+export const QUEUE_LINES = ["open", "new", "slow"] as const;
+export type QueueLine = (typeof QUEUE_LINES)[number];
+
 /** The header field that a recipient stands in, or `bcc`. */
 export const RECIPIENT_FIELDS = ["to", "cc", "bcc"] as const;
 export type RecipientField = (typeof RECIPIENT_FIELDS)[number];
@@ -689,6 +735,8 @@ export const queueEntries = sqliteTable(
     settledAt: integer("settled_at"),
     /** When the recipient reported it as spam. */
     complainedAt: integer("complained_at"),
+    /** Host that accepted it, lower case: an MX of the domain or the smarthost; null for what is delivered here. */
+    acceptedBy: text("accepted_by"),
   },
   (table) => [
     index("queue_entries_by_message").on(table.messageSeq),
@@ -706,8 +754,10 @@ export const queueDomains = sqliteTable(
   {
     domain: text("domain").primaryKey(),
     dueAt: integer("due_at").notNull(),
+    /** Every domain begins in `open`; in another it is out of the way of the rest, until there is a place for its like. */
+    line: text("line", { enum: QUEUE_LINES }).notNull().default("open"),
   },
-  (table) => [index("queue_domains_by_due").on(table.dueAt)],
+  (table) => [index("queue_domains_by_line").on(table.line, table.dueAt)],
 );
 
 /** Addresses that a workspace may not write to. */
@@ -718,7 +768,7 @@ export const suppressions = sqliteTable(
     workspaceId: text("workspace_id").notNull(),
     /** Normalized. */
     address: text("address").notNull(),
-    /** For people: a hard bounce with its reply, a complaint, or what the operator wrote. */
+    /** For people: what the server found, or what the operator wrote. */
     reason: text("reason").notNull(),
     createdAt: integer("created_at").notNull(),
   },

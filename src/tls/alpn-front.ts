@@ -40,6 +40,8 @@ export function createAlpnFront(parts: AlpnFrontParts): Server {
   return createServer((socket) => {
     // Before TLS takes it over, one that breaks off is nobody's concern.
     socket.on("error", () => socket.destroy());
+    // Who listens for connections may have refused it.
+    if (socket.destroyed) return;
     if (!proofs.isPending()) return pass(socket);
     readFirst(socket, parts, (hello) => {
       const isAuthority = hello?.protocols.length === 1 && hello.protocols[0] === PROTOCOL;

@@ -21,8 +21,11 @@ export function selfSignedSource({ hostname, folder, runtime, log }: Certificate
     if (!pair) return undefined;
     const certificate = new X509Certificate(pair.cert);
     const isForHost = isIP(name) ? certificate.checkIP(name) : certificate.checkHost(name);
-    const isLasting = certificate.validToDate.getTime() - runtime.now() > RENEW_BEFORE_DAYS * DAY_MS;
-    return isForHost !== undefined && isLasting ? pair : undefined;
+    const now = runtime.now();
+    const isLasting = certificate.validToDate.getTime() - now > RENEW_BEFORE_DAYS * DAY_MS;
+    // One that a clock made which was ahead is not valid yet.
+    const isBegun = certificate.validFromDate.getTime() <= now;
+    return isForHost !== undefined && isLasting && isBegun ? pair : undefined;
   }
 
   async function make(): Promise<KeyPair> {

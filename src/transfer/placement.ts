@@ -32,8 +32,13 @@ const MOST_KNOWN = 10_000;
 
 /** `entry`: the mailbox; `users`: those of its workspace. */
 export function destinationOf(
-  mailbox: Pick<Mailbox, "route">,
-  { id: mailboxId, address, ownerId }: { id: string; address: string; ownerId: string | null },
+  mailbox: Pick<Mailbox, "routeWithin">,
+  {
+    id: mailboxId,
+    workspaceId,
+    address,
+    ownerId,
+  }: { id: string; workspaceId: string; address: string; ownerId: string | null },
   users: readonly { id: string; email: string }[],
   options: Pick<Destination, "folder" | "read">,
 ): Destination {
@@ -44,7 +49,7 @@ export function destinationOf(
     ...{ mailboxId, address, ownerId, ...options },
     ownAddress(email) {
       if (known.has(email)) return known.get(email);
-      const route = mailbox.route(email);
+      const route = mailbox.routeWithin(workspaceId, email);
       const own = route.kind === "mailbox" && route.mailboxId === mailboxId ? route.receivedOn : undefined;
       if (known.size >= MOST_KNOWN) known.clear();
       known.set(email, own);

@@ -1,6 +1,7 @@
 /** What the routes of administration answer; the browser code reads these types too. Times are ISO 8601. */
 import type { Finding } from "../doctor/check.ts";
 import type { DnsRecord, FoundRecord } from "../settings/dns.ts";
+import type { DomainEntry } from "../settings/domains.ts";
 import type { MailboxEntry, UserEntry } from "../settings/people.ts";
 import type { SettingRow } from "../store/options.ts";
 
@@ -58,6 +59,10 @@ export interface DomainView {
   id: string;
   name: string;
   verifiedAt: string | null;
+  /** `lost`: another workspace has verified it. */
+  state: DomainEntry["state"];
+  /** Also some that are not verified do, which were here before that was asked for. */
+  takesMail: boolean;
   records: (DnsRecord & Partial<Pick<FoundRecord, "state">>)[];
 }
 
@@ -71,7 +76,10 @@ export interface MailboxesView {
   defaultQuotaBytes: number;
 }
 
-export type SettingView = Pick<SettingRow, "name" | "value" | "default" | "description">;
+export interface SettingView extends Pick<SettingRow, "name" | "value" | "default" | "description"> {
+  /** It is changed at the command line alone. */
+  commandLine?: true;
+}
 
 export interface ServerView {
   settings: SettingView[];

@@ -10,7 +10,7 @@ import { pathOf } from "../api/target.ts";
 import type { Log } from "../log.ts";
 import type { AnswerFailure } from "./failure.ts";
 import type { PageGate } from "./gate.ts";
-import type { OpenRoute, Route } from "./route.ts";
+import type { Asked, OpenRoute, Route } from "./route.ts";
 
 export const APP_PREFIX = "/app";
 
@@ -60,8 +60,12 @@ export function createAppApi(parts: AppApiParts): AppApi {
         // Elysia gives no params to a route without parameters, and null for what cannot be decoded.
         const given: Record<string, string | null> = params ?? {};
         if (Object.values(given).includes(null)) throw new NotFoundError();
-        const source = requestSource(request);
-        return asResponse(await run({ request, params: given as Record<string, string>, session, source }));
+        const asked: Asked = {
+          ...{ request, params: given as Record<string, string>, session, source: requestSource(request) },
+          requireSession: () => gate.requireSession(session),
+          requireConfirmed: (db) => gate.requireConfirmed(db, session),
+        };
+        return asResponse(await run(asked));
       },
       { parse: "none" },
     );

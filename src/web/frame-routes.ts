@@ -7,12 +7,12 @@ import { answerDownload, contentDisposition } from "../api/download.ts";
 import { queryOf } from "../api/target.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { AttachmentContent } from "../mailbox/views.ts";
-import { FRAME_HEADERS, frameDocument } from "./frame.ts";
+import { FRAME_HEADERS, withAddresses } from "./frame.ts";
 import { CONTENT_HEADERS, type ImageProxy, rasterTypeOf, SIGNATURE_BYTES } from "./images.ts";
 import type { Route } from "./route.ts";
 
 export interface FrameParts {
-  mailbox: Pick<Mailbox, "getMessage" | "getAttachment">;
+  mailbox: Pick<Mailbox, "getMessage" | "getAttachment" | "renewHtml" | "frameOf">;
   images: ImageProxy;
 }
 
@@ -21,13 +21,15 @@ export interface FrameParts {
  * the attachment is nothing to look at; and `/images`, to whose addresses the frame leads.
  */
 export function frameRoutes({ mailbox, images }: FrameParts): Route[] {
-  function frame(caller: Caller, id: string, query: string): Response {
+  async function frame(caller: Caller, id: string, query: string): Promise<Response> {
+    await mailbox.renewHtml(id);
     const isAsked = new URLSearchParams(query).get("images") === "1";
-    const document = frameDocument(mailbox.getMessage(caller, id, { html: true }), {
-      attachment: (attachmentId) => `/app/attachments/${attachmentId}/preview`,
-      remote: isAsked ? (url) => images.addressOf(caller, url) : undefined,
-    });
-    return new Response(document, { headers: FRAME_HEADERS });
+    const message = mailbox.getMessage(caller, id, { html: true });
+    const document = await mailbox.frameOf(caller, message, { remote: isAsked });
+    return new Response(
+      withAddresses(document, (url) => images.addressOf(caller, url)),
+      { headers: FRAME_HEADERS },
+    );
   }
 
   return [

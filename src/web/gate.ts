@@ -1,10 +1,10 @@
 /**
  * The way in for whatever a page asks (contract: Web): from this origin, and with a session that goes on.
  */
-import { findSession, type Session } from "../access/sessions.ts";
+import { findSession, presentSession, requireConfirmed, type Session } from "../access/sessions.ts";
 import { AppError } from "../errors.ts";
 import type { Runtime } from "../runtime.ts";
-import type { Store } from "../store/store.ts";
+import type { Db, Store } from "../store/store.ts";
 import { createSameOriginCheck } from "./same-origin.ts";
 import type { SessionCookie } from "./session-cookie.ts";
 
@@ -13,6 +13,10 @@ export interface PageGate {
   requireSameOrigin(request: Request): void;
   /** @throws AppError forbidden, unauthorized */
   admit(request: Request): Session;
+  /** The session as it is now. @throws AppError unauthorized */
+  requireSession(session: Session): Session;
+  /** @throws Unconfirmed, AppError unauthorized */
+  requireConfirmed(db: Db, session: Session): void;
 }
 
 export interface PageGateParts {
@@ -29,6 +33,8 @@ export function createPageGate({ store, cookie, touchSession, baseUrl, runtime }
   const requireSameOrigin = createSameOriginCheck(baseUrl);
   return {
     requireSameOrigin,
+    requireSession: (session) => presentSession(store.db, session, runtime.now()),
+    requireConfirmed: (db, session) => requireConfirmed(db, session, runtime.now()),
     admit(request) {
       requireSameOrigin(request);
       const token = cookie.read(request);

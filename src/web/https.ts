@@ -7,70 +7,66 @@
  *
  * Invariant: what did not come through here is not answered there.
  */
-import { connect, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import { createServer, type TLSSocket } from "node:tls";
-import { atMost } from "../pause.ts";
 import { createAlpnFront } from "../tls/alpn-front.ts";
 import type { Certificates, KeyPair } from "../tls/certificates.ts";
-import type { HttpListenerParts, HttpServer, Origin } from "./listener.ts";
+import type { Outer } from "./carry.ts";
+import type { Admission } from "./connections.ts";
+import { type BehindParts, createFront, type HttpListenerParts, type HttpServer } from "./listener.ts";
 
-export interface HttpsServerParts extends Pick<HttpListenerParts, "listen" | "runtime" | "log"> {
+export interface HttpsServerParts extends Pick<HttpListenerParts, "listen" | "connections" | "runtime" | "log"> {
   certificates: Pick<Certificates, "current" | "onChange" | "alpn">;
   /** Starts the HTTP listener behind. */
-  behind(parts: Required<Pick<HttpListenerParts, "listen" | "originOf">>): HttpServer;
+  behind(parts: Pick<BehindParts, "originOf">): HttpServer;
 }
 
 const HANDSHAKE_MS = 20_000;
-const LINGER_MS = 30_000;
-const LAST_WORDS_MS = 500;
 
 const tlsOptions = ({ cert, key }: KeyPair) => ({ cert, key, minVersion: "TLSv1.2" }) as const;
+
+/** Before and after the handshake a connection is another object: what both have in common. */
+const endsOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`;
 
 /** Starts listening. Rejects when the address cannot be bound. */
 export async function createHttpsServer({
   listen,
   certificates,
   behind,
+  connections,
   runtime,
   log,
 }: HttpsServerParts): Promise<HttpServer> {
-  /** By the port from which a connection reaches the listener behind: where it comes from. */
-  const origins = new Map<number, Origin>();
-  const open = new Set<Socket>();
-  let closedAll = (): void => {};
-  const http = behind({
-    listen: { host: "127.0.0.1", port: 0 },
-    originOf: (peer) => (peer ? origins.get(peer.port) : undefined),
-  });
+  const front = createFront({ connections, behind, runtime });
+  /** Of connections whose handshake is not over, by their ends. */
+  const admissions = new Map<string, Admission>();
+
+  /** As it is accepted, before anything else is done with it. */
+  function admit(socket: Socket): void {
+    const ends = endsOf(socket);
+    const destroy = () => void socket.destroy();
+    const admission = front.admit(socket.remoteAddress, destroy, destroy);
+    if (!admission) return void socket.destroy();
+    admissions.set(ends, admission);
+    socket.once("close", () => {
+      // Its ends may be those of another connection by now.
+      if (admissions.get(ends) === admission) admissions.delete(ends);
+      admission.closed();
+    });
+  }
 
   function carryOn(outer: TLSSocket): void {
-    const inner = connect({ host: http.address.host, port: http.address.port, noDelay: true });
+    const ends = endsOf(outer);
+    const admission = admissions.get(ends);
+    admissions.delete(ends);
+    if (!admission) return void outer.destroy();
+    outer.pause();
     outer.setNoDelay(true);
-    open.add(outer);
-    let port: number | undefined;
-    let cancelTimer = () => {};
-    inner.once("connect", () => {
-      port = inner.localPort;
-      if (port === undefined || outer.destroyed) return inner.destroy();
-      origins.set(port, { address: outer.remoteAddress });
-      outer.pipe(inner);
-      return inner.pipe(outer);
-    });
-    inner.once("close", () => {
-      if (port !== undefined) origins.delete(port);
-      if (outer.destroyed) return;
-      // The last answer may still be on its way; a client that does not take it is not waited for.
-      outer.end();
-      cancelTimer = runtime.setTimer(() => outer.destroy(), LINGER_MS);
-    });
-    inner.on("error", () => outer.destroy());
-    outer.on("error", () => inner.destroy());
-    outer.once("close", () => {
-      cancelTimer();
-      open.delete(outer);
-      inner.destroy();
-      if (open.size === 0) closedAll();
-    });
+    const carried = front.carry(outerOf(outer), outer.remoteAddress, admission);
+    outer.on("data", carried.received);
+    outer.on("drain", carried.drained);
+    outer.on("error", () => outer.destroy());
+    outer.once("close", carried.closed);
   }
 
   const server = createServer({ ...tlsOptions(certificates.current()), handshakeTimeout: HANDSHAKE_MS }, carryOn);
@@ -82,6 +78,7 @@ export async function createHttpsServer({
   const listener = proofs
     ? createAlpnFront({ proofs, pass: (socket) => void server.emit("connection", socket), runtime, log })
     : server;
+  listener.prependListener("connection", admit);
   const forget = certificates.onChange((pair) => server.setSecureContext(tlsOptions(pair)));
   try {
     await new Promise<void>((resolve, reject) => {
@@ -90,7 +87,7 @@ export async function createHttpsServer({
     });
   } catch (error) {
     forget();
-    await http.stop(0);
+    await front.stop(0);
     throw error;
   }
   listener.on("error", (error) => log.debug("HTTPS listener", { error }));
@@ -101,14 +98,15 @@ export async function createHttpsServer({
     async stop(graceMs) {
       forget();
       listener.close();
-      await http.stop(graceMs);
-      // Their last answers have been read from behind; those who take them too slowly are cut off.
-      if (open.size > 0 && graceMs > 0) {
-        const closed = Promise.withResolvers<void>();
-        closedAll = closed.resolve;
-        await atMost(runtime, Math.min(graceMs, LAST_WORDS_MS), closed.promise);
-      }
-      for (const socket of open) socket.destroy();
+      await front.stop(graceMs);
     },
   };
 }
+
+const outerOf = (socket: TLSSocket): Outer => ({
+  write: (bytes) => socket.write(bytes),
+  pause: () => void socket.pause(),
+  resume: () => void socket.resume(),
+  end: () => void socket.end(),
+  destroy: () => void socket.destroy(),
+});

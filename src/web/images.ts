@@ -26,6 +26,9 @@ const MOST_REDIRECTS = 3;
 /** One person's at a time: a slow server of images delays nobody else. */
 const AT_ONCE = 6;
 const MOST_WAITING = 500;
+/** Of everybody together: what they take of memory and descriptors. */
+const AT_ONCE_IN_ALL = 20;
+const MOST_WAITING_IN_ALL = 2_000;
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 
 /** As much of a file as rasterTypeOf looks at. */
@@ -81,6 +84,7 @@ export function openImageProxy({ runtime, allow = () => [] }: ImageProxyParts): 
   const client = openHttpClient({ runtime, allow });
   const key = runtime.randomBytes(32);
   const inLane = createLanes(AT_ONCE, MOST_WAITING);
+  const inLaneOfAll = createLanes(AT_ONCE_IN_ALL, MOST_WAITING_IN_ALL);
 
   const signatureOf = ({ userId }: Caller, url: string): Buffer =>
     createHmac("sha256", key).update(`${userId}\n${url}`).digest();
@@ -110,12 +114,14 @@ export function openImageProxy({ runtime, allow = () => [] }: ImageProxyParts): 
       const expected = signatureOf(caller, url);
       if (signature.length !== expected.length || !timingSafeEqual(signature, expected)) return refuse(403);
       try {
-        const { bytes, contentType } = await inLane(caller.userId, () => {
-          if (request.signal.aborted) throw new NoImage("nobody waits for it any more");
-          return client.within(IMAGE_TIMEOUT_MS, (signal) =>
-            fetchImage(url, AbortSignal.any([signal, request.signal])),
-          );
-        });
+        const { bytes, contentType } = await inLane(caller.userId, () =>
+          inLaneOfAll("all", () => {
+            if (request.signal.aborted) throw new NoImage("nobody waits for it any more");
+            return client.within(IMAGE_TIMEOUT_MS, (signal) =>
+              fetchImage(url, AbortSignal.any([signal, request.signal])),
+            );
+          }),
+        );
         const headers = { ...CONTENT_HEADERS, "content-type": contentType, "cache-control": "private, max-age=86400" };
         return new Response(bytes, { headers });
       } catch {

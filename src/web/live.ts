@@ -26,6 +26,8 @@ export interface LiveParts {
   cookie: SessionCookie;
   runtime: Pick<Runtime, "now" | "setTimer">;
   log: Pick<Log, "warn">;
+  /** HTTP connections that there may be: streams leave half of them to others. */
+  mostConnections: number;
 }
 
 export interface Live {
@@ -59,9 +61,10 @@ interface Stream {
 const eventOf = (name: "mail" | "all", seq: number, data: object): string =>
   `event: ${name}\nid: ${seq}\ndata: ${JSON.stringify(data)}\n\n`;
 
-export function createLive({ store, cookie, runtime, log }: LiveParts): Live {
+export function createLive({ store, cookie, runtime, log, mostConnections }: LiveParts): Live {
   const { db } = store;
   const streams = new Set<Stream>();
+  const mostStreams = Math.min(MOST_STREAMS, Math.floor(mostConnections / 2));
   let seen = latestChange(db);
   let rests = false;
   let stopped = false;
@@ -140,7 +143,7 @@ export function createLive({ store, cookie, runtime, log }: LiveParts): Live {
 
   function open({ request, session }: Asked): Response {
     const theirs = [...streams].filter((stream) => stream.session.caller.userId === session.caller.userId).length;
-    if (stopped || theirs >= MOST_STREAMS_BY_PERSON || streams.size >= MOST_STREAMS) {
+    if (stopped || theirs >= MOST_STREAMS_BY_PERSON || streams.size >= mostStreams) {
       throw new AppError("rate_limited", "Too many pages listen for mail already", { retryAfter: 60 });
     }
     const latest = latestChange(db);

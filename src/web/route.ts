@@ -1,5 +1,6 @@
 /** One address of the web app's own API, below /app. */
 import type { Session } from "../access/sessions.ts";
+import type { Db } from "../store/store.ts";
 
 /** A request of somebody signed in. */
 export interface Asked {
@@ -9,6 +10,13 @@ export interface Asked {
   session: Session;
   /** Where the request comes from, as sign-ins are counted. */
   source: string;
+  /** After a body that was waited for: the session as it is now. @throws AppError unauthorized when it ended, or got another cookie */
+  requireSession(): Session;
+  /**
+   * For what outlasts the session: that its person proved in the last minutes that it is them (routes/proof.ts). To be called
+   * with the transaction that does it. @throws Unconfirmed, AppError unauthorized
+   */
+  requireConfirmed(db: Db): void;
 }
 
 /** One for who has no session, or not yet. */

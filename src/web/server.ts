@@ -6,7 +6,7 @@
 import type { Rest } from "../api/rest.ts";
 import { pathOf, queryOf } from "../api/target.ts";
 import { STRICT_TRANSPORT_SECURITY } from "./headers.ts";
-import { type HttpListenerParts, type HttpServer, listenHttp } from "./listener.ts";
+import { type BehindParts, type HttpListenerParts, type HttpServer, listenBehind, listenHttp } from "./listener.ts";
 import type { AnswerMetrics } from "./metrics.ts";
 import { REFERENCE_PATH } from "./reference.ts";
 import type { Web } from "./web.ts";
@@ -24,7 +24,7 @@ export interface OpenParts {
   challenge?: (token: string) => string | undefined;
 }
 
-export interface HttpServerParts extends OpenParts, Omit<HttpListenerParts, "answer"> {
+export interface HttpServerParts extends OpenParts, Pick<HttpListenerParts, "runtime" | "log"> {
   rest: Rest;
   web: Pick<Web, "answer">;
   metrics?: AnswerMetrics;
@@ -34,7 +34,10 @@ export interface HttpServerParts extends OpenParts, Omit<HttpListenerParts, "ans
   secure?: boolean;
 }
 
-export interface RedirectorParts extends OpenParts, Omit<HttpListenerParts, "answer" | "originOf"> {
+/** Where to listen; behind a listener that carries connections there, or for everybody. */
+type Place = Pick<HttpListenerParts, "listen" | "connections"> | Pick<BehindParts, "originOf">;
+
+export interface RedirectorParts extends OpenParts, Omit<HttpListenerParts, "answer"> {
   /** Where everything else is: an origin of https. */
   target: string;
 }
@@ -82,7 +85,7 @@ export function createHttpServer({
   policyAt,
   secure = false,
   ...parts
-}: HttpServerParts): HttpServer {
+}: HttpServerParts & Place): HttpServer {
   async function answer(request: Request, peer: string | undefined): Promise<Response> {
     const response = await find(request, peer);
     if (secure) response.headers.set("strict-transport-security", STRICT_TRANSPORT_SECURITY);
@@ -91,21 +94,18 @@ export function createHttpServer({
 
   async function find(request: Request, peer: string | undefined): Promise<Response> {
     const path = pathOf(request.url);
-    // Bun leaves the origin out when the Host header names none. HTTP/1.0 needs no such header (RFC 9112 §3.2).
-    const isNamed = !request.url.startsWith("/");
-    if (!isNamed && request.headers.has("host")) {
+    if (request.url.startsWith("/")) {
       return Response.json({ error: "The Host header is not a host name", code: "bad_request" }, { status: 400 });
     }
-    const named = isNamed ? request : new Request(`http://localhost${request.url}`, request);
     if (path === "/metrics" && metrics && (request.method === "GET" || request.method === "HEAD")) {
-      return metrics(named, peer);
+      return metrics(request, peer);
     }
-    const policy = answerPolicy(named, path);
+    const policy = answerPolicy(request, path);
     if (policy) return policy;
     const isApi = path.startsWith("/api/");
-    if (isApi && !path.startsWith(REFERENCE_PATH)) return rest(named, peer);
-    const answered = (await answerOpenly(named, path, parts)) ?? (await web.answer(named, path, peer));
-    return answered ?? (isApi ? rest(named, peer) : text("Not found\n", 404));
+    if (isApi && !path.startsWith(REFERENCE_PATH)) return rest(request, peer);
+    const answered = (await answerOpenly(request, path, parts)) ?? (await web.answer(request, path, peer));
+    return answered ?? (isApi ? rest(request, peer) : text("Not found\n", 404));
   }
 
   /** A policy host is for nothing else, but for getting its certificate. */
@@ -118,7 +118,7 @@ export function createHttpServer({
     return text(policy, 200, { "content-type": "text/plain; charset=utf-8" });
   }
 
-  return listenHttp({ ...parts, answer });
+  return "originOf" in parts ? listenBehind({ ...parts, answer }) : listenHttp({ ...parts, answer });
 }
 
 /**

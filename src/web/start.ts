@@ -7,7 +7,9 @@ import { createHttpsServer } from "./https.ts";
 import type { HttpListenerParts, HttpServer } from "./listener.ts";
 import { createHttpServer, createRedirector, type HttpServerParts } from "./server.ts";
 
-export interface StartParts extends Omit<HttpServerParts, "listen" | "originOf" | "secure" | "challenge"> {
+export interface StartParts
+  extends Omit<HttpServerParts, "secure" | "challenge">,
+    Pick<HttpListenerParts, "connections"> {
   http: HttpListenerParts["listen"] | "off";
   https: HttpListenerParts["listen"] | "off";
   /** Public origin. */
@@ -25,24 +27,25 @@ export async function startHttp({
   baseUrl,
   certificates,
   bound,
+  connections,
   ...rest
 }: StartParts): Promise<{ http: string; https?: string }> {
   const parts = { ...rest, ...(certificates && { challenge: certificates.proof }) };
   if (https === "off" || !certificates) {
     if (http === "off") return { http };
-    return { http: await bound("MAILROOM_HTTP", () => createHttpServer({ ...parts, listen: http })) };
+    return { http: await bound("MAILROOM_HTTP", () => createHttpServer({ ...parts, connections, listen: http })) };
   }
   const { runtime, log } = parts;
   const address = await bound("MAILROOM_HTTPS", () =>
     createHttpsServer({
-      ...{ listen: https, certificates, runtime, log },
+      ...{ listen: https, certificates, connections, runtime, log },
       behind: (place) => createHttpServer({ ...parts, ...place, secure: true }),
     }),
   );
   const target = originOver(baseUrl, address);
   if (target !== baseUrl) parts.log.warn("MAILROOM_BASE_URL is not https", { baseUrl, redirectingTo: target });
   if (http === "off") return { http, https: address };
-  const plain = await bound("MAILROOM_HTTP", () => createRedirector({ ...parts, listen: http, target }));
+  const plain = await bound("MAILROOM_HTTP", () => createRedirector({ ...parts, connections, listen: http, target }));
   return { http: plain, https: address };
 }
 

@@ -20,6 +20,7 @@ import { appPasswordRoutes } from "./routes/app-passwords.ts";
 import { type DraftRouteParts, draftRoutes } from "./routes/drafts.ts";
 import { firstRunRoutes } from "./routes/first-run.ts";
 import { mailRoutes } from "./routes/mail.ts";
+import { confirmRoute, createProof } from "./routes/proof.ts";
 import { type ReadingParts, readingRoutes } from "./routes/reading.ts";
 import { secondFactorRoutes } from "./routes/second-factor.ts";
 import { sessionRoutes, signInRoute } from "./routes/session.ts";
@@ -29,7 +30,7 @@ import { createSessionCookie } from "./session-cookie.ts";
 type RouteParts = Omit<Performing, "sending"> &
   Pick<ReadingParts, "snoozed"> &
   Omit<DraftRouteParts, "store" | "runtime" | "people" | "options"> &
-  Omit<SettingsParts, "store" | "people">;
+  Omit<SettingsParts, "store" | "people" | "prove">;
 
 export interface WebParts extends RouteParts {
   people: SettingsParts["people"] & DraftRouteParts["people"];
@@ -38,6 +39,8 @@ export interface WebParts extends RouteParts {
   mailApps: MailAppsView;
   firstRun: FirstRun;
   sourceOf(peer: string | undefined, forwardedFor: string | null): string;
+  /** HTTP connections that there may be. */
+  mostConnections: number;
   /** Public origin. */
   baseUrl: string;
   runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer" | "dns">;
@@ -58,6 +61,7 @@ export function createWeb(parts: WebParts): Web {
   const headers = commonHeaders({ secure });
   const cookie = createSessionCookie({ secure });
   const gate = createPageGate({ ...parts, cookie, touchSession: parts.identity.touchSession });
+  const prove = createProof({ ...parts, cookie });
   const images = openImageProxy({ runtime: parts.runtime });
   const live = createLive({ ...parts, cookie });
   const pages = createPages(headers);
@@ -70,12 +74,13 @@ export function createWeb(parts: WebParts): Web {
     open: [signInRoute({ ...parts, cookie }), ...firstRunRoutes({ ...parts, cookie })],
     routes: [
       ...sessionRoutes({ ...parts, cookie }),
-      ...secondFactorRoutes(parts),
+      confirmRoute(prove),
+      ...secondFactorRoutes({ ...parts, prove }),
       ...appPasswordRoutes(parts),
       ...mailRoutes(parts),
       ...readingRoutes(parts),
       ...draftRoutes(parts),
-      ...settingsRoutes(parts),
+      ...settingsRoutes({ ...parts, prove }),
       ...frameRoutes({ mailbox: parts.mailbox, images }),
       live.route,
     ],

@@ -60,6 +60,22 @@ describe("a code", () => {
     expect(use(codeNow().replace(/.{3}/, "$& "))).toBe(true);
   });
 
+  test("counts although a clock that was ahead has taken a later one, and once", () => {
+    const { enrol, use, wait, runtime, codeNow } = setUp();
+    enrol();
+    runtime.setBy(86_400_000);
+    expect(use(codeNow())).toBe(true);
+    runtime.setBy(-86_400_000);
+    wait();
+    expect([use(codeNow()), use(codeNow()), use(codeNow(-1)), use(codeNow(1)), use(codeNow(1))]).toEqual([
+      true,
+      false,
+      false,
+      true,
+      false,
+    ]);
+  });
+
   test("is another's for nobody, and none without a second factor", () => {
     const { enrol, use, wait, codeNow, otherId } = setUp();
     expect(use(codeNow())).toBe(false);

@@ -168,9 +168,26 @@ test("a client that goes away gives its place back", async () => {
 });
 
 test("a client that went away before its call began to wait takes no place", async () => {
-  const { wait } = createWaiting({ store: { onCommit: () => () => {} }, runtime: fakeRuntime(), latest: () => 0 });
+  const { wait } = createWaiting({
+    store: { onCommit: () => () => {} },
+    runtime: fakeRuntime(),
+    latest: () => 0,
+    mostConnections: 1_000,
+  });
   const signal = AbortSignal.abort();
   expect(await wait(() => undefined, { ms: SECOND, key: "key", signal })).toBeUndefined();
+});
+
+test("calls that wait leave three in four connections to others", async () => {
+  const { wait, stop } = createWaiting({
+    ...{ store: { onCommit: () => () => {} }, runtime: fakeRuntime(), latest: () => 0, mostConnections: 8 },
+  });
+  const { signal } = new AbortController();
+  const begin = (key: string) => wait(() => undefined, { ms: SECOND, key, signal });
+  const waits = [begin("a"), begin("b")];
+  await expect(begin("c")).rejects.toMatchObject({ code: "rate_limited" });
+  stop();
+  expect(await Promise.all(waits)).toEqual([undefined, undefined]);
 });
 
 test("stopping answers who waits", async () => {

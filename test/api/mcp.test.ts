@@ -53,14 +53,96 @@ describe("the gate", () => {
     await api.ask("/mailboxes");
     expect((await postModern(api, "tools/list")).headers.get("x-ratelimit-remaining")).toBe("0");
     const over = await post(api, LIST);
-    expect([over.status, over.body.code, over.headers.get("retry-after")]).toEqual([429, "rate_limited", "60"]);
+    expect([over.status, over.headers.get("retry-after")]).toEqual([200, "60"]);
+    expect(over.headers.get("x-ratelimit-remaining")).toBe("0");
+    expect(over.body).toMatchObject({ id: 1, error: { data: { code: "rate_limited", retryAfter: 60 } } });
+    expect((await api.ask("/mailboxes")).status).toBe(429);
   });
 
-  test("the rate of the source comes before the key", async () => {
-    const api = await startApi({ settings: { "api.ipRequestsPerMinute": "1" } });
+  test("a source over its rate learns nothing without a valid key, and wrong ones stay slow", async () => {
+    const api = await startApi({ settings: { "api.ipRequestsPerMinute": "1", "api.keyRequestsPerMinute": "2" } });
     expect((await post(api, LIST, { authorization: "" })).status).toBe(401);
-    expect((await post(api, LIST)).status).toBe(429);
+    for (const authorization of ["", "Bearer mr_wrong"]) {
+      const { status, body, headers } = await post(api, LIST, { authorization });
+      expect([status, body.code, headers.get("retry-after")]).toEqual([429, "rate_limited", "60"]);
+    }
+    const over = await post(api, LIST);
+    expect([over.status, over.body.id]).toEqual([200, 1]);
+    expect((over.body.error as { message: string }).message).toContain("1 requests a minute from this address");
+
+    // Twenty are free.
+    for (let i = 0; i < 19; i++) await post(api, LIST, { authorization: "Bearer mr_wrong" });
+    const before = api.runtime.timers().length;
+    const slow = post(api, LIST, { authorization: "Bearer mr_wrong" });
+    await until(() => api.runtime.timers().length > before);
+    api.runtime.advanceTo(api.runtime.now() + 100);
+    expect((await slow).status).toBe(429);
   });
+
+  test("over both rates the longer wait is told, and what asks for nothing is taken", async () => {
+    const api = await startApi({ settings: { "api.ipRequestsPerMinute": "1", "api.keyRequestsPerMinute": "1" } });
+    await post(api, LIST);
+    expect((await post(api, LIST)).headers.get("retry-after")).toBe("60");
+    api.runtime.advanceTo(api.runtime.now() + 50_000);
+    const notified = await post(api, { jsonrpc: "2.0", method: "notifications/initialized" });
+    expect([notified.status, notified.text, notified.headers.get("retry-after")]).toEqual([202, "", "10"]);
+    for (const [given, status] of [
+      [{ jsonrpc: "2.0", id: 1, result: {} }, 202],
+      [{ jsonrpc: "2.0", method: "tools/call", params: { name: "send_email" } }, 202],
+      ["{", 400],
+      [[LIST], 400],
+    ] as const) {
+      expect([given, (await post(api, given)).status]).toEqual([given, status]);
+    }
+    for (const method of ["GET", "DELETE"]) {
+      expect([method, (await api.ask("/api/mcp", { method })).status]).toEqual([method, 405]);
+    }
+    for (const method of ["initialize", "ping", "tools/list", "server/discover"]) {
+      const { status, body } = await post(api, message(method));
+      expect([method, status, body.error]).toEqual([
+        method,
+        200,
+        expect.objectContaining({ code: -32_005, data: { code: "rate_limited", retryAfter: 10 } }),
+      ]);
+    }
+  });
+
+  test.each(ERAS)(
+    "a client of %s over the rate of its key or its source hears of it in a result, and goes on",
+    async (era) => {
+      for (const [setting, what] of [
+        ["api.keyRequestsPerMinute", "with this API key"],
+        ["api.ipRequestsPerMinute", "from this address"],
+      ] as const) {
+        let listed = 0;
+        const listMailboxes = () => {
+          listed++;
+          return [];
+        };
+        const api = await startApi({ mailbox: { listMailboxes } });
+        const mcp = await connectMcp(api.origin, api.keyOf("olga", ["read"]), era);
+        const failures: unknown[] = [];
+        mcp.client.onerror = (error) => failures.push(error);
+        api.set(setting, "1");
+        api.runtime.advanceTo(api.runtime.now() + 60_000);
+        expect((await mcp.call("list_mailboxes")).isError).toBe(false);
+        const over = await mcp.call("list_mailboxes");
+        expect([over.isError, over.structured.code, over.structured.retryAfter]).toEqual([true, "rate_limited", 60]);
+        expect(over.text).toContain(`More than 1 requests a minute ${what}`);
+        expect(over.text).toContain("Wait 60 seconds");
+        expect(listed).toBe(1);
+        const refused = await mcp.client.listTools(undefined, { cacheMode: "bypass" } as never).catch((error) => error);
+        expect(refused).toMatchObject({ code: -32_005, data: { code: "rate_limited", retryAfter: 60 } });
+        const unknown = await mcp.call("no_such_tool").catch((error) => error);
+        expect(unknown.code).toBe(-32_602);
+
+        api.runtime.advanceTo(api.runtime.now() + 60_000);
+        expect((await mcp.call("list_mailboxes")).isError).toBe(false);
+        expect(failures).toEqual([]);
+        await mcp.close();
+      }
+    },
+  );
 
   test("a key without the scope does not see the tool, and hears of the scope when it calls it", async () => {
     const api = await startApi();

@@ -7,6 +7,7 @@ import { connect } from "node:net";
 import { createKey, findCaller, noteKeyUse } from "../../src/access/credentials.ts";
 import { createLastUse } from "../../src/access/last-use.ts";
 import { createSlowdown } from "../../src/access/slowdown.ts";
+import { createBodyBudget } from "../../src/api/budget.ts";
 import { createGate } from "../../src/api/gate.ts";
 import { createIdempotency } from "../../src/api/idempotency.ts";
 import { createMcp } from "../../src/api/mcp.ts";
@@ -18,11 +19,13 @@ import { createSourceReader } from "../../src/api/source.ts";
 import { createLog } from "../../src/log.ts";
 import { createMailbox, type Mailbox } from "../../src/mailbox/mailbox.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import { readHere } from "../../src/message/reading.ts";
 import type { ApiSending } from "../../src/mta/sending.ts";
 import { createFts5Engine } from "../../src/search/fts5.ts";
 import { openOptions } from "../../src/store/options.ts";
 import * as schema from "../../src/store/schema.ts";
 import type { Store } from "../../src/store/store.ts";
+import { createConnections } from "../../src/web/connections.ts";
 import { createHttpServer } from "../../src/web/server.ts";
 import { storeInMemory } from "../harness/database.ts";
 import { type FakeRuntime, fakeRuntime } from "../harness/runtime.ts";
@@ -59,7 +62,7 @@ export async function startApi(given: Given = {}) {
   const lines: Record<string, unknown>[] = [];
   const log = createLog("debug", runtime.now, (line) => lines.push(JSON.parse(line)));
   const mailbox = {
-    ...createMailbox({ store, engine: createFts5Engine(store), runtime, options, log }),
+    ...createMailbox({ store, engine: createFts5Engine(store), runtime, options, log, read: readHere }),
     ...replaced,
   };
   const gate = createGate({
@@ -73,11 +76,15 @@ export async function startApi(given: Given = {}) {
   const sourceOf = createSourceReader(trustedProxies ?? []);
   const sending = (given.sending ?? fakeSending)({ store, runtime });
   const idempotency = createIdempotency({ store, options, runtime });
-  const performing = { operations, mailbox, sending, idempotency };
-  const mcp = createMcp({ ...performing, gate, store, runtime, baseUrl: "http://mail.example.test", log });
+  const performing = { operations, mailbox, sending, idempotency, bodies: createBodyBudget() };
+  const mcp = createMcp({
+    ...{ ...performing, gate, store, runtime, mostConnections: 1_000, log },
+    baseUrl: "http://mail.example.test",
+  });
   const rest = createRest({ ...performing, describe, gate, mcp, sourceOf, runtime, log });
   const server = createHttpServer({
     listen: { host: "127.0.0.1", port: 0 },
+    connections: createConnections({ most: 1_000, trustedProxies: [], runtime }),
     rest,
     web: { answer: async () => undefined },
     health: { store: () => true },

@@ -60,6 +60,26 @@ test("mail that waited is held, with the reason, but for that to this server's o
   expect(await elsewhere.ask("queue", "release")).toEqual({ released: 0 });
 });
 
+test("what another workspace merely claims is not this server's: mail to it is held with the rest", async () => {
+  const { folder, within, ask, elsewhere } = await backedUp();
+  const claim = (state: string) =>
+    within(({ db }) => {
+      db.$client.exec(`
+        INSERT OR IGNORE INTO workspaces (id, name, created_at) VALUES ('wsp_2', 'Two', 0);
+        INSERT OR REPLACE INTO domains (id, workspace_id, name, ownership_token, verified_at, created_at)
+          VALUES ('dom_2', 'wsp_2', 'remote.example', 't', ${state}, 0)`);
+    });
+  await claim("NULL");
+  await ask("backup", folder);
+  await elsewhere.ask("restore", folder);
+  expect(await held(elsewhere)).toMatchObject([{ recipient: "dan@remote.example", state: "held" }]);
+  await claim("1");
+  await ask("backup", folder);
+  const verified = openTerminal();
+  await verified.ask("restore", folder);
+  expect(await held(verified)).toMatchObject([{ recipient: "dan@remote.example", state: "waiting" }]);
+});
+
 test("a draft that was to be sent at a time is a draft again, and says why", async () => {
   const { folder, within, ask, elsewhere } = await backedUp();
   await within(({ db }) => {

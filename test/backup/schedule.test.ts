@@ -62,6 +62,16 @@ test("off unless a folder is set; a setting is followed within a minute", async 
   expect(started).toEqual([{ data, folder, keep: 3, hostname: "mail.acme.test" }]);
 });
 
+test("one that a clock made which was ahead counts for nothing once it is set right", async () => {
+  const { started, at, folder } = rig();
+  await at(0);
+  mkdirSync(join(folder, GENERATIONS, generationId(START + 100 * HOUR_MS)), { recursive: true });
+  await at(24 * HOUR_MS);
+  expect(started).toHaveLength(2);
+  await at(30 * HOUR_MS);
+  expect(started).toHaveLength(2);
+});
+
 test("every so many hours from the newest that the folder has, also after a restart; an emptied folder gets one at once", async () => {
   const { settings, started, at, folder } = rig();
   await at(0);

@@ -1,11 +1,15 @@
 /** The commands and their documents (contract: Commands), in one process; test/cli/process.test.ts runs real ones. */
 import { expect, test } from "bun:test";
+import { createAppPassword } from "../../src/access/app-passwords.ts";
+import { findCaller } from "../../src/access/credentials.ts";
 import { openIdentity } from "../../src/access/identity.ts";
 import { proposeSecret } from "../../src/access/second-factor.ts";
+import { startSession } from "../../src/access/sessions.ts";
 import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
 import { createLog } from "../../src/log.ts";
 import type { DnsResolver } from "../../src/runtime.ts";
-import { SETTINGS } from "../../src/store/options.ts";
+import { openOptions, SETTINGS } from "../../src/store/options.ts";
+import { appPasswords, sessions, users } from "../../src/store/schema.ts";
 import { openStore } from "../../src/store/store.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 import { openTerminal, SETUP } from "./terminal.ts";
@@ -72,6 +76,41 @@ test("a second factor is told of, and reset", async () => {
   });
 });
 
+test("a password is replaced: read or made up; what the former let in ends, and API keys unless they are kept", async () => {
+  const { data, ask, say } = openTerminal({ stdin: "another\n" });
+  const { userId: id, apiKey } = await ask<{ userId: string; apiKey: string }>(...SETUP);
+  const look = <T>(work: (store: ReturnType<typeof openStore>) => T): T => {
+    const store = openStore({ folder: data, runtime: fakeRuntime() });
+    const seen = work(store);
+    store.close();
+    return seen;
+  };
+  const { db: before } = look((store) => {
+    store.transact((tx) => {
+      createAppPassword(tx, fakeRuntime(), { userId: id, name: "Phone" });
+      startSession(tx, fakeRuntime(), { userId: id, userAgent: "", source: "", kept: true });
+    });
+    return { db: store.db.select().from(users).get()?.passwordHash };
+  });
+  const replace = ["user", "password", "ada@acme.test"] as const;
+  expect(await ask(...replace, "--password-stdin", "--keep-keys")).toEqual({
+    ...{ id, address: "ada@acme.test", ended: { appPasswords: 1, keys: 0 } },
+  } as never);
+  look(({ db }) => {
+    expect([db.select().from(sessions).all(), db.select().from(appPasswords).all()]).toEqual([[], []]);
+    expect(findCaller(db, apiKey)).toMatchObject({ userId: id });
+    expect(db.select().from(users).get()?.passwordHash).not.toBe(before as string);
+  });
+  const made = await ask(...replace);
+  expect(made).toEqual({
+    ...{ id, address: "ada@acme.test", password: expect.stringMatching(/^[A-Za-z0-9]{20}$/) },
+    ended: { appPasswords: 0, keys: 1 },
+  } as never);
+  look(({ db }) => expect(findCaller(db, apiKey)).toBeUndefined());
+  expect(await say("user", "password", "eve@acme.test")).toMatchObject({ exitCode: 1, stdout: "" });
+  expect(await openTerminal({ data }).say(...replace, "--password-stdin")).toMatchObject({ exitCode: 1, stdout: "" });
+});
+
 test("an empty password is refused before anything is made", async () => {
   const { say, ask } = openTerminal();
   const said = await say(...SETUP, "--password-stdin");
@@ -116,6 +155,7 @@ test("people, mailboxes, aliases, shares and quotas, as documents", async () => 
     grants: [],
     quotaBytes: null,
     removing: false,
+    lost: false,
     usedBytes: 0,
     state: "active",
     paused: null,
@@ -199,6 +239,53 @@ test("with several workspaces the new needs to know where, and lists can be narr
   expect(across).toMatchObject({ exitCode: 1, stdout: "" });
 });
 
+test("a domain that two workspaces claim needs to know whose is meant, until one has verified it", async () => {
+  const { ask, say } = openTerminal();
+  await ask(...SETUP);
+  await ask("workspace", "add", "Beta");
+  await ask("domain", "add", "shop.test", "--workspace", "acme.test");
+  await ask("domain", "add", "shop.test", "--workspace", "Beta");
+  for (const name of ["acme.test", "Beta"])
+    await ask("mailbox", "add", "info@shop.test", "--name", "Info", "--workspace", name);
+  for (const command of [
+    ["domain", "verify", "shop.test", "--skip-dns"],
+    ["domain", "dns", "shop.test"],
+    ["domain", "remove", "shop.test"],
+  ]) {
+    const { exitCode, stderr } = await say(...command);
+    expect([exitCode, stderr]).toEqual([1, "mailroom: several workspaces claim shop.test: name the workspace\n"]);
+  }
+  expect((await say("mailbox", "add", "x@shop.test", "--name", "X")).stderr).toContain(
+    "name one with --workspace NAME",
+  );
+  expect((await say("mailbox", "pause", "info@shop.test", "--reason", "R")).stderr).toContain(
+    "several workspaces have a mailbox info@shop.test",
+  );
+  expect(await ask("domain", "verify", "shop.test", "--skip-dns", "--workspace", "Beta")).toMatchObject({
+    ...{ workspace: "Beta", state: "verified", takesMail: true },
+  });
+  expect(
+    (await ask<{ domain: string; workspace: string; state: string }[]>("domain", "list"))
+      .filter(({ domain }) => domain === "shop.test")
+      .map(({ workspace, state }) => [workspace, state]),
+  ).toEqual([
+    ["Beta", "verified"],
+    ["acme.test", "lost"],
+  ]);
+  const rows = (await say("mailbox", "list")).stdout.split("\n").filter((row) => row.includes("info@shop.test"));
+  expect(rows.map((row) => row.split(/ {2,}/).slice(-3).join(" ")).sort()).toEqual([
+    "active false Beta",
+    "active true acme.test",
+  ]);
+  expect(await ask("mailbox", "pause", "info@shop.test", "--reason", "R")).toMatchObject({ workspace: "Beta" });
+  expect(await ask("mailbox", "add", "x@shop.test", "--name", "X")).toMatchObject({ workspace: "Beta" });
+  const late = await say("domain", "verify", "shop.test", "--skip-dns", "--workspace", "acme.test");
+  expect([late.exitCode, late.stderr]).toEqual([
+    1,
+    "mailroom: shop.test was verified by another workspace of this server\n",
+  ]);
+});
+
 test("a domain is added, looked up and verified", async () => {
   const published = new Map<string, string[]>();
   const lookUp = async (name: string): Promise<string[]> => {
@@ -220,6 +307,10 @@ test("a domain is added, looked up and verified", async () => {
     domain: "shop.test",
     state: "unverified",
   } as never);
+  expect((await say("domain", "add", "other.test")).stdout).toContain(
+    "\n\nOnce they are published: mailroom domain verify",
+  );
+  await ask("domain", "remove", "other.test");
   expect(await ask<object[]>("domain", "dns", "shop.test")).toEqual(
     added.dns.map((record) => ({ id: `${record.type} ${record.name}`, ...record })),
   );
@@ -245,6 +336,46 @@ test("a domain is added, looked up and verified", async () => {
   });
   expect(await ask("domain", "remove", "shop.test")).toEqual({ id: added.id, domain: "shop.test", removed: true });
   expect(await ask<object[]>("domain", "list")).toMatchObject([{ domain: "acme.test", state: "verified" }]);
+});
+
+test("a secret is read from standard input; as an argument it is taken with a warning, and printed nowhere", async () => {
+  const { data, say } = openTerminal({ stdin: "smtp://us:hunter2@relay.example:587\nnot this\n" });
+  const shown = "smtp://us:***@relay.example:587";
+  const read = await say("settings", "set", "smtp.relay", "-", "--json");
+  expect([read.exitCode, read.stderr, JSON.parse(read.stdout)]).toEqual([
+    0,
+    "",
+    expect.objectContaining({ name: "smtp.relay", value: shown }),
+  ]);
+  const kept = () => {
+    const store = openStore({ folder: data, runtime: fakeRuntime() });
+    const value = openOptions(store).get("smtp.relay");
+    store.close();
+    return value;
+  };
+  expect(kept()).toBe("smtp://us:hunter2@relay.example:587");
+  for (const [name, value] of [
+    ["smtp.relay", "smtp://us:hunter3@relay.example"],
+    ["search.meilisearchKey", "hunter3"],
+  ] as const) {
+    const given = await say("settings", "set", name, value);
+    expect([given.exitCode, given.stderr]).toEqual([0, expect.stringContaining("standard input")]);
+  }
+  expect(kept()).toBe("smtp://us:hunter3@relay.example");
+  for (const [name, value] of [
+    ["smtp.relay", "smtp://us:***@relay.example"],
+    ["smtp.relay", "none"],
+    ["smtp.outboundPort", "2525"],
+  ] as const) {
+    expect(await say("settings", "set", name, value)).toMatchObject({ exitCode: 0, stderr: "" });
+  }
+  const refused = await say("settings", "set", "smtp.relay", "smtp://us:hunter4@relay.example/x");
+  expect([refused.exitCode, refused.stderr]).toEqual([1, expect.not.stringContaining("hunter4")]);
+  await say("settings", "set", "smtp.relay", "-");
+  for (const argv of [["list"], ["list", "--json"], ["get", "smtp.relay"], ["get", "smtp.relay", "--json"]]) {
+    const said = await say("settings", ...argv);
+    expect([said.stdout.includes(shown), said.stdout.includes("hunter")]).toEqual([true, false]);
+  }
 });
 
 test("settings are listed, read, changed and reset", async () => {

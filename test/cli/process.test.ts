@@ -1,5 +1,8 @@
 /** The commands as processes: streams, signals, exit codes, and beside each other on one data folder. */
+import { Database } from "bun:sqlite";
 import { expect, setDefaultTimeout, test } from "bun:test";
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
 import { version } from "../../package.json" with { type: "json" };
 import { apiClient } from "../harness/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
@@ -117,4 +120,45 @@ test("the demo is served, and served again with a key of its own", async () => {
   });
   expect(await apiClient(second.http, keyOf(line)).get("/threads")).toMatchObject({ status: 401 });
   expect(await second.kill("SIGTERM")).toBe(0);
+});
+
+test("a second demo on the folder of a running one is refused, and changes nothing", async () => {
+  const place = { data: temporaryFolder() };
+  const first = await serve(place, "--demo");
+  const [, key = "", address = "", password = ""] =
+    /API key +(\S+)\n +Sign in +(\S+) +(\S+)\n/.exec(first.stderr()) ?? [];
+  const api = apiClient(first.http, key);
+  expect((await api.get("/threads")).status).toBe(200);
+  // Of the database the people and keys: its server goes on writing.
+  const folder = () => {
+    const sqlite = new Database(join(place.data, "mailroom.db"), { readonly: true });
+    try {
+      const names = readdirSync(place.data, { recursive: true, encoding: "utf8" }).sort();
+      const files = names.filter(
+        (name) => !name.startsWith("mailroom.db") && statSync(join(place.data, name)).isFile(),
+      );
+      return {
+        names,
+        files: files.map((name) => [name, Bun.hash(readFileSync(join(place.data, name)))]),
+        keys: sqlite.query("SELECT id, hash, revoked_at FROM api_keys").all(),
+        people: sqlite.query("SELECT * FROM users").all(),
+      };
+    } finally {
+      sqlite.close();
+    }
+  };
+  const before = folder();
+
+  const { exitCode, stdout, stderr } = await run(place, ["serve", "--demo"]);
+  expect([exitCode, stdout]).toEqual([1, ""]);
+  expect(stderr).toContain(`another server runs on the data folder ${place.data}: stop it first`);
+  expect(folder()).toEqual(before);
+  expect((await api.get("/threads")).status).toBe(200);
+  const signedIn = await fetch(`${first.http}/app/sign-in`, {
+    method: "POST",
+    headers: { "content-type": "application/json", origin: first.http, "x-mailroom": "1" },
+    body: JSON.stringify({ email: address, password }),
+  });
+  expect(signedIn.status).toBe(204);
+  expect(await first.kill("SIGTERM")).toBe(0);
 });

@@ -8,6 +8,7 @@ import { type ChallengeMode, readConfig } from "../../src/config.ts";
 import type { Finding, State, World } from "../../src/doctor/check.ts";
 import { examine } from "../../src/doctor/examine.ts";
 import { operatingSystem, type System } from "../../src/doctor/system.ts";
+import { createLog } from "../../src/log.ts";
 import { createDomains, makeDkimKeys } from "../../src/settings/domains.ts";
 import { createPeople } from "../../src/settings/people.ts";
 import { openOptions } from "../../src/store/options.ts";
@@ -61,7 +62,7 @@ async function bench(env: Record<string, string> = {}): Promise<Bench> {
   atEndOfFile(() => store.close());
   const options = openOptions(store);
   const people = createPeople({ store, runtime });
-  const domains = createDomains({ store, runtime, hostname: HOST });
+  const domains = createDomains({ store, runtime, log: createLog("silent", runtime.now, () => {}), hostname: HOST });
   store.transact((tx) => {
     const { id } = people.addWorkspace(tx, "Example");
     domains.markVerified(tx, domains.addDomain(tx, id, "example.test", keys).id);
@@ -78,6 +79,7 @@ async function bench(env: Record<string, string> = {}): Promise<Bench> {
     space: async () => ({ free: 50 * GB, total: 100 * GB, freeInodes: 900, inodes: 1_000 }),
     entries: operatingSystem.entries,
     clockFollows: async () => true,
+    openFilesOfServer: async () => 65_536,
     greet: async (_host, _port, expect) => (expect === "certificate" ? { certificate: cert } : { line: "220 ready" }),
   };
   return {
@@ -99,9 +101,30 @@ test("a world that is well", async () => {
   expect(findings.map(({ id }) => id)).toEqual([
     ...["disk", "inodes", "clock", "permissions", "schema", "search"],
     ...["listener:http", "listener:https", "listener:mx", "listener:submission", "listener:submissions"],
+    "open-files",
     ...["certificate", "outbound", "hostname", `ptr:${ADDRESS}`, `dnsbl:${ADDRESS}`],
     ...["mx:example.test", "spf:example.test", "dkim:example.test", "dmarc:example.test", "queue", "backup"],
   ]);
+});
+
+test("a domain that nobody has verified, and of one that several claim what its owner is to publish", async () => {
+  const b = await bench();
+  const { domains } = b.world;
+  b.sql(`INSERT INTO workspaces (id, name, created_at) VALUES ('wsp_2', 'Two', 0);
+    INSERT INTO domains (id, workspace_id, name, ownership_token, created_at) VALUES ('dom_2', 'wsp_2', 'shop.test', 't', 0)`);
+  expect(await found(b, "verified:shop.test")).toMatchObject({
+    state: "warning",
+    detail: "it is not: no mail comes to it, and none can be sent from it",
+    todo: expect.stringContaining("`mailroom domain verify shop.test`"),
+  });
+  b.sql("UPDATE domains SET accepts_unverified = 1 WHERE name = 'shop.test'");
+  expect((await found(b, "verified:shop.test"))?.detail).toContain("takes mail as before only until another workspace");
+  // One who merely claims a domain of ours gives us nothing to do.
+  b.sql("UPDATE domains SET name = 'example.test', accepts_unverified = 0 WHERE name = 'shop.test'");
+  expect(domains.listDomains().map(({ state }) => state)).toEqual(["verified", "lost"]);
+  expect((await examine(b.world)).filter(({ id, state }) => id.endsWith(":example.test") && state !== "ok")).toEqual(
+    [],
+  );
 });
 
 describe("one thing wrong", () => {
@@ -237,6 +260,15 @@ describe("one thing wrong", () => {
       (b) => {
         const { greet } = b.world.system;
         b.world.system.greet = (host, port, expect) => (port === 2525 ? refuse() : greet(host, port, expect));
+      },
+    ],
+    [
+      "few files that may be open",
+      "open-files",
+      "warning",
+      /LimitNOFILE/,
+      (b) => {
+        b.world.system.openFilesOfServer = async () => 256;
       },
     ],
     ["a listener that refuses", "listener:mx", "bad", /log/, (b) => greeting(b, 2525, "421 no")],
@@ -405,6 +437,16 @@ describe("one thing wrong", () => {
       "bad",
       /does not move/,
       (b) => queued(b, START - 2 * HOUR_MS, START - HOUR_MS),
+    ],
+    [
+      "mail that waits for servers that are slow",
+      "queue",
+      "ok",
+      undefined,
+      (b) => {
+        queued(b, START - 2 * HOUR_MS, START - HOUR_MS);
+        b.sql("INSERT INTO queue_domains VALUES ('d', 0, 'slow')");
+      },
     ],
     ["mail that waits long", "queue", "warning", /queue list/, (b) => queued(b, START - 2 * DAY_MS, START + HOUR_MS)],
     ["no backup", "backup", "warning", /backup\.folder/, (b) => writeBackupState(b.data, {})],

@@ -76,3 +76,14 @@ test("stopping waits for no check, and tells nothing of it", async () => {
   await found;
   expect(told).toEqual([]);
 });
+
+test("a clock that was ahead puts off no look once it is set right", async () => {
+  const { advance, runtime, day, subjects } = await watched("ok");
+  runtime.setBy(30 * DAY_MS);
+  await advance(10 * 3_600_000);
+  expect(await day("ok")).toEqual([]);
+  runtime.setBy(-30 * DAY_MS);
+  await advance(2_000);
+  expect(await day("bad")).toEqual(["Disk space: needs attention"]);
+  expect(await subjects()).toHaveLength(1);
+});

@@ -1,7 +1,15 @@
 /** Deliveries on a real store: whose turn it is, what a stop leaves, and what the queries cost. */
 import { Database } from "bun:sqlite";
 import { expect, spyOn, test } from "bun:test";
-import { bringForward, putTest, release, releaseLeases, settle, yieldTurn } from "../../src/events/deliveries.ts";
+import {
+  bringForward,
+  putTest,
+  recallStrays,
+  release,
+  releaseLeases,
+  settle,
+  yieldTurn,
+} from "../../src/events/deliveries.ts";
 import { deleteEvents, deleteFinished, listDeliveries, resend, sweepEndpoints } from "../../src/events/delivery-log.ts";
 import { listEndpoints, requireEndpoint, setDisabled, setEnabled, setRemoved } from "../../src/events/endpoints.ts";
 import { hasNewEvents } from "../../src/events/fan-out.ts";
@@ -52,6 +60,37 @@ test("what is claimed is leased, first due first, and an endpoint's turn is know
   ).toEqual([LEASE, LEASE, LEASE]);
   // A lease that has run out is claimed again.
   expect(claim(1, 9, LEASE)).toHaveLength(3);
+});
+
+test("what a clock that was ahead has put off waits for no more than its wait, and what it made not at all", () => {
+  const { happen, fan, claim, due, rows, store } = openDeliveries(1);
+  happen(4);
+  fan();
+  const [minute, hour] = [60_000, 3_600_000];
+  const [first, second, third] = claim(1, 3);
+  const retrying = { state: "retrying", status: 500, response: null, error: null, finishedAt: null } as const;
+  store.transact((tx) => {
+    const put = [
+      [first, hour - 1],
+      [second, hour + 1],
+      [third, minute],
+    ] as const;
+    for (const [one, ms] of put) {
+      settle(tx, 1, [{ deliveries: one ? [one.delivery] : [], settled: { ...retrying, dueAt: START + ms } }]);
+    }
+    tx.$client.run("UPDATE webhook_waiting SET created_at = created_at + 86400000");
+    recallStrays(tx, [minute, hour], START);
+  });
+  expect(rows().map(({ dueAt, state }) => [state, (dueAt ?? 0) - START])).toEqual([
+    ["retrying", minute],
+    ["retrying", 0],
+    ["retrying", minute],
+    ["pending", 0],
+  ]);
+  expect(due()).toEqual([1]);
+  expect(claim(1, 9)).toHaveLength(2);
+  store.transact((tx) => recallStrays(tx, [minute, hour], START));
+  expect(rows().filter(({ leased }) => leased)).toHaveLength(2);
 });
 
 test("of large bodies few are claimed at a time, and one however large", () => {

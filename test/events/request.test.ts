@@ -50,7 +50,7 @@ function asking(resolve4: () => Promise<string[]>): DnsResolver {
 
 function setUp(records: Zone = {}, parts: Partial<RequestParts> = {}) {
   const runtime = fakeRuntime({ dns: zone(records) });
-  const requests = openRequests({ runtime, allow: () => ["127.0.0.0/8", "::1/128"], ...parts });
+  const requests = openRequests({ runtime, allow: () => ["127.0.0.0/8", "::1/128"], mostIdle: 256, ...parts });
   closers.push(requests.close);
   const post = (url: string, request: Partial<WebhookRequest> = {}) =>
     requests.post({ url, fields: "", body: "{}", timeoutMs: 10_000, attempt: 1, ...request });
@@ -662,7 +662,7 @@ describe("connections", () => {
     const script = `
       import { openRequests } from ${JSON.stringify(`${import.meta.dir}/../../src/events/request.ts`)};
       import { systemRuntime } from ${JSON.stringify(`${import.meta.dir}/../../src/runtime.ts`)};
-      const requests = openRequests({ runtime: systemRuntime(), allow: () => ["127.0.0.0/8"] });
+      const requests = openRequests({ runtime: systemRuntime(), allow: () => ["127.0.0.0/8"], mostIdle: 256 });
       const request = { url: ${JSON.stringify(await quick())}, fields: "", body: "{}" };
       const { ok } = await requests.post({ ...request, timeoutMs: 10_000, attempt: 1 });
       process.on("exit", () => console.log(ok, performance.now() < 3_500));`;
@@ -863,7 +863,7 @@ test("no proxy comes between, whatever the environment says", async () => {
   const script = `
     import { openRequests } from ${JSON.stringify(`${import.meta.dir}/../../src/events/request.ts`)};
     import { systemRuntime } from ${JSON.stringify(`${import.meta.dir}/../../src/runtime.ts`)};
-    const requests = openRequests({ runtime: systemRuntime(), allow: () => ["127.0.0.0/8"] });
+    const requests = openRequests({ runtime: systemRuntime(), allow: () => ["127.0.0.0/8"], mostIdle: 256 });
     const url = "http://127.0.0.1:${receiver.port}/";
     console.log(JSON.stringify(await requests.post({ url, fields: "", body: "{}", timeoutMs: 10_000, attempt: 1 })));
     requests.close();`;

@@ -55,8 +55,8 @@ atEndOfFile(async () => {
   running.clear();
 });
 
-/** What the doctor may look at; nothing unless told. */
-type Checked = Pick<DoctorOptions, "checks">;
+/** What the doctor may look at, nothing unless told; and the path of the database, a new one in memory unless given. */
+type Checked = Pick<DoctorOptions, "checks"> & { file?: string };
 
 /** `dns`: the world's; without it no name exists. `world`: what else of it is not as usual. */
 export async function boot(
@@ -97,7 +97,7 @@ export async function boot(
 /** One without a workspace, as it is first started; `prepare` is done before. */
 export async function bootEmpty(
   env: Record<string, string> = {},
-  { checks = {}, ...world }: Partial<Runtime> & Checked = {},
+  { checks = {}, file, ...world }: Partial<Runtime> & Checked = {},
   prepare: (appliance: Appliance) => void = () => {},
 ): Promise<Omit<Booted, "owner" | "api">> {
   const runtime = fakeRuntime(world);
@@ -112,7 +112,7 @@ export async function bootEmpty(
   });
   const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
   const appliance = createAppliance(config, runtime, log, {
-    file: newDatabase(),
+    file: file ?? newDatabase(),
     startWorker: shareWorker,
     doctor: { checks },
   });

@@ -12,7 +12,8 @@ export async function setPassword({ appliance }: Booted, userId: string): Promis
 }
 
 export interface Page {
-  cookie: string;
+  /** As the browser has it: proving oneself anew changes it. */
+  readonly cookie: string;
   fetch(path: string, init?: RequestInit): Promise<Response>;
   get<T = Record<string, unknown>>(path: string): Promise<{ status: number; body: T }>;
   send<T = Record<string, unknown>>(
@@ -24,17 +25,24 @@ export interface Page {
 
 /** Paths are below /app. */
 export function page({ http }: Pick<Booted, "http">, cookie = ""): Page {
-  const ask = (path: string, init: RequestInit = {}) =>
-    fetch(`${http}/app${path}`, {
+  let present = cookie;
+  const ask = async (path: string, init: RequestInit = {}) => {
+    const answer = await fetch(`${http}/app${path}`, {
       ...init,
-      headers: { ...(cookie && { cookie }), origin: http, ...(init.headers as Record<string, string>) },
+      headers: { ...(present && { cookie: present }), origin: http, ...(init.headers as Record<string, string>) },
     });
+    const given = path.startsWith("/me/") ? answer.headers.get("set-cookie") : null;
+    present = given?.split(";")[0] ?? present;
+    return answer;
+  };
   const read = async <T>(answer: Response) => {
     const text = await answer.text();
     return { status: answer.status, headers: answer.headers, body: (text === "" ? undefined : JSON.parse(text)) as T };
   };
   return {
-    cookie,
+    get cookie() {
+      return present;
+    },
     fetch: ask,
     get: async (path) => read(await ask(path)),
     send: async (method, path, body = {}) =>
@@ -42,8 +50,21 @@ export function page({ http }: Pick<Booted, "http">, cookie = ""): Page {
   };
 }
 
-/** Signs in as somebody who has the PASSWORD. */
+/** Signs in as somebody who has the PASSWORD, and confirms at once that it is them. */
 export async function signIn(booted: Booted, email: string): Promise<Page> {
+  const signedIn = await signInOnly(booted, email);
+  await confirm(signedIn);
+  return signedIn;
+}
+
+/** Proves anew that it is whoever has that page, who has the PASSWORD. */
+export async function confirm(of: Page, code?: string): Promise<void> {
+  const { status } = await of.send("POST", "/me/confirm", { password: PASSWORD, code });
+  if (status !== 204) throw new Error(`confirming was answered ${status}`);
+}
+
+/** Signs in as somebody who has the PASSWORD, and no more. */
+export async function signInOnly(booted: Booted, email: string): Promise<Page> {
   const answer = await page(booted).fetch("/sign-in", {
     method: "POST",
     headers: { "content-type": "application/json" },
@@ -51,4 +72,12 @@ export async function signIn(booted: Booted, email: string): Promise<Page> {
   });
   if (answer.status !== 204) throw new Error(`signing in was answered ${answer.status}`);
   return page(booted, answer.headers.get("set-cookie")?.split(";")[0] ?? "");
+}
+
+/** Proves it for the session of a page in a real browser. */
+export async function confirmIn(browserPage: { evaluate(script: string): Promise<unknown> }): Promise<void> {
+  const request = { method: "POST", headers: { "content-type": "application/json" } };
+  const script = `fetch("/app/me/confirm", ${JSON.stringify({ ...request, body: JSON.stringify({ password: PASSWORD }) })}).then((answer) => answer.status)`;
+  const status = await browserPage.evaluate(script);
+  if (status !== 204) throw new Error(`confirming was answered ${status}`);
 }

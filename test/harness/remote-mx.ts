@@ -95,6 +95,8 @@ export interface RemoteMx {
   readonly connections: number;
   /** Connections open now. */
   readonly open: number;
+  /** Says a line on every connection, unasked. */
+  say(line: string): void;
   /** Changes what it answers from now on. */
   script(changes: RemoteScript): void;
   /** Resolves with the messages once there are that many. */
@@ -375,6 +377,9 @@ export async function startRemoteMx(first: RemoteScript = {}): Promise<RemoteMx>
     },
     get open() {
       return sockets.size;
+    },
+    say(line) {
+      for (const socket of sockets) socket.write(`${line}\r\n`);
     },
     script(changes) {
       script = { ...script, ...changes };

@@ -5,6 +5,8 @@ import type { DnsResolver, Runtime } from "../../src/runtime.ts";
 export interface FakeRuntime extends Runtime {
   /** Moves the clock to `at` (epoch ms), firing the timers on the way in order. */
   advanceTo(at: number): void;
+  /** Sets the clock by so much, ahead or back: no time passes, and no timer notices. */
+  setBy(ms: number): void;
   /** Epoch ms of the earliest timer, or undefined. */
   nextTimer(): number | undefined;
   /** Epoch ms of every timer. */
@@ -50,6 +52,10 @@ export function fakeRuntime(overrides: Partial<Runtime> = {}): FakeRuntime {
         timer.wake();
       }
       now = at;
+    },
+    setBy(ms) {
+      now += ms;
+      for (const timer of timers) timer.at += ms;
     },
     nextTimer: () => earliest()?.at,
     timers: () => [...timers].map(({ at }) => at),

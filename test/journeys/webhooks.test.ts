@@ -51,7 +51,7 @@ test("all five kinds", async () => {
     rcpt: ({ address }) => (address.startsWith("nobody") ? "550 5.1.1 no such user" : undefined),
   });
   const dns = zone({
-    "remote.example": { mx: [[10, "mx.remote.example"]] },
+    "remote.example": { mx: [[10, "mx.remote.example"]], txt: ["v=spf1 ip4:127.0.0.1 -all"] },
     "mx.remote.example": { a: [remote.host] },
   });
   const { receive, api, settled, mx, appliance } = await openRig(
@@ -73,7 +73,7 @@ test("all five kinds", async () => {
   const sender = mailer(mx);
   const from = { from: "carol@remote.example", to: "alice@example.test" };
   await sender.send(from, letter({ cc: "dan@remote.example", text: BODY, headers: ["Bcc: secret@remote.example"] }));
-  await sender.send({ ...from, from: "" }, complaint(sent.messageId, "bob@remote.example"));
+  await sender.send({ ...from, from: "feedback@remote.example" }, complaint(sent.messageId, "bob@remote.example"));
   sender.close();
   await settled();
 

@@ -133,7 +133,8 @@ for (const who of PEOPLE) {
           else expect(found).toEqual(missing);
         }
         const rich = await world.file(boxes[box], "From: x@else.test\nContent-Type: text/html\n\n<p>rich</p>\n");
-        expect(mailbox.getHtmlSource(caller, { id: rich.messageId })?.trim()).toBe(reached ? "<p>rich</p>" : undefined);
+        const visible = await mailbox.getVisibleHtml(caller, { id: rich.messageId });
+        expect(visible?.html.trim()).toBe(reached ? "<p>rich</p>" : undefined);
       });
 
       test(`may ${reached ? (MANAGES[who] ? "" : "not, but sees it, ") : "not, and does not see it, "}change the mail of ${box}`, async () => {

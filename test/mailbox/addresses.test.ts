@@ -1,6 +1,7 @@
 /** Where mail to an address goes (contract: Arrival). */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
+import type { Route } from "../../src/mailbox/addresses.ts";
 import { domains, mailboxes, users } from "../../src/store/schema.ts";
 import { createWorld } from "./world.ts";
 
@@ -128,11 +129,69 @@ test("a domain compares as A-labels", () => {
   }
 });
 
-test("a domain is ours whatever its case, and says whose it is and whether that is known", () => {
+describe("a domain that two workspaces claim", () => {
+  /** Each with info@shop.test and a catch-all; nobody's yet. */
+  function claims() {
+    const world = createWorld();
+    const boxes = ["One", "Two"].map((name) => {
+      const workspaceId = world.workspace(name, "shop.test");
+      const owner = world.user(workspaceId, `${name.toLowerCase()}@elsewhere.example`, "owner");
+      const box = world.box(workspaceId, "info@shop.test", owner);
+      world.alias(box, "*@shop.test");
+      return { workspaceId, box };
+    }) as [{ workspaceId: string; box: string }, { workspaceId: string; box: string }];
+    world.store.db.update(domains).set({ acceptsUnverified: false }).run();
+    const { mailbox } = world;
+    const to = (route: Route) => (route.kind === "mailbox" ? route.mailboxId : route.kind);
+    return {
+      ...{ world, boxes },
+      verify: (i: 0 | 1) =>
+        world.store.db
+          .update(domains)
+          .set({ verifiedAt: 1 })
+          .where(eq(domains.workspaceId, boxes[i].workspaceId))
+          .run(),
+      ways: (address: string) => ({
+        outside: to(mailbox.route(address)),
+        mailOf: boxes.map(({ workspaceId }) => to(mailbox.routeFor(workspaceId, address))),
+        stranger: to(mailbox.routeFor("wsp_other", address)),
+        within: boxes.map(({ workspaceId }) => to(mailbox.routeWithin(workspaceId, address))),
+      }),
+    };
+  }
+  const everywhere = ["info", "INFO+tag", "anything", "postmaster", "abuse"].map((name) => `${name}@Shop.test`);
+
+  test.each(everywhere)("%s: nobody else's mail comes to either; each has its own", (address) => {
+    const { ways, boxes } = claims();
+    const own = boxes.map(({ box }) => box);
+    expect(ways(address)).toEqual({ outside: "unverified", mailOf: own, stranger: "not-local", within: own });
+  });
+
+  test.each(everywhere)("%s: all of it comes to the one that verified it", (address) => {
+    const { ways, boxes, verify } = claims();
+    verify(1);
+    const [{ box: lost }, { box }] = boxes;
+    expect(ways(address)).toEqual({ outside: box, mailOf: [box, box], stranger: box, within: [lost, box] });
+  });
+
+  test("the postmaster of no domain in particular is not that of a domain that is merely claimed, though it is the oldest", () => {
+    const { world } = claims();
+    world.runtime.advanceTo(world.runtime.now() + 1);
+    const owner = world.user(world.workspace("Known", "known.test"), "a@known.test", "owner");
+    const box = world.box(owner.workspaceId, "a@known.test", owner);
+    expect(world.mailbox.route("postmaster")).toMatchObject({ mailboxId: box, receivedOn: "postmaster@known.test" });
+  });
+});
+
+test("mail to a domain stays here whatever its case: its workspace's own, and once it is verified that of all", () => {
   const { world, workspaceId } = office();
   const { mailbox, store } = world;
-  expect(mailbox.localDomain("Example.TEST")).toEqual({ workspaceId, verified: false });
+  expect(mailbox.isLocal(workspaceId, "Example.TEST")).toBe(true);
+  expect(mailbox.isLocal("wsp_other", "example.test")).toBe(false);
+  expect(mailbox.isOthers("wsp_other", "example.test")).toBe(false);
   store.db.update(domains).set({ verifiedAt: 1 }).run();
-  expect(mailbox.localDomain("example.test")).toEqual({ workspaceId, verified: true });
-  for (const name of ["remote.example", "sub.example.test", ""]) expect(mailbox.localDomain(name)).toBeUndefined();
+  expect(mailbox.isLocal("wsp_other", "Example.TEST")).toBe(true);
+  expect(mailbox.isOthers("wsp_other", "example.test")).toBe(true);
+  expect(mailbox.isOthers(workspaceId, "example.test")).toBe(false);
+  for (const name of ["remote.example", "sub.example.test", ""]) expect(mailbox.isLocal(workspaceId, name)).toBe(false);
 });

@@ -17,6 +17,17 @@ test("a sender trained as spam is filed to spam from then on, whatever the case 
   expect(events().map(({ data }) => data.isSpam)).toEqual([false, true]);
 });
 
+test.each([
+  ["Junk@B\u00fccher.example", "junk@xn--bcher-kva.example"],
+  ["junk@xn--bcher-kva.example", "junk@bu\u0308cher.example"],
+  ["junk@bad.example", "junk@bad.example."],
+  ["junk@bad.example", "junk@b\u00adad\u3002example"],
+])("%s, trained as spam, is the same sender as %s", async (trained, other) => {
+  const { receive, mailbox, alice, thread } = createAlice();
+  mailbox.update(alice, (await receive({ from: trained })).threadId, { folder: "spam" });
+  expect(thread((await receive({ from: other, subject: "New" })).threadId).folder).toBe("spam");
+});
+
 test("other senders, and the same sender in other mailboxes, are not touched", async () => {
   const { receive, file, mailbox, alice, thread, world, workspaceId, events } = createAlice();
   const bob = world.box(workspaceId, "bob@example.test");

@@ -37,6 +37,14 @@ test("an hour after the start, then once a day, whatever wakes the job meanwhile
   expect(await job.runDue(START + HOUR_MS + 5)).toBe(START + HOUR_MS + DAY_MS);
 });
 
+test("an hour after a clock that was ahead is set right", async () => {
+  const { job } = await office();
+  await job.runDue(START + 9 * DAY_MS);
+  await job.runDue(START + 9 * DAY_MS + HOUR_MS);
+  expect(await job.runDue(START, true)).toBe(START + HOUR_MS);
+  expect(await job.runDue(START + HOUR_MS)).toBe(START + HOUR_MS + DAY_MS);
+});
+
 test("what no attachment names goes once it is an hour old; what one names stays", async () => {
   const { job, kept, orphan, has } = await office();
   await job.runDue(START);

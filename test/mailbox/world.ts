@@ -7,6 +7,7 @@ import { createMailbox, type Mailbox } from "../../src/mailbox/mailbox.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import type { ThreadFilters } from "../../src/mailbox/views.ts";
 import { splitAddress } from "../../src/message/address.ts";
+import { readHere } from "../../src/message/reading.ts";
 import { newId } from "../../src/runtime.ts";
 import { createFts5Engine } from "../../src/search/fts5.ts";
 import { type Options, openOptions } from "../../src/store/options.ts";
@@ -32,6 +33,7 @@ export interface World {
   runtime: FakeRuntime;
   mailbox: Mailbox;
   options: Options;
+  /** With a domain that takes mail as those from before the rule do, and is not verified. */
   workspace(name: string, domain: string): string;
   user(workspaceId: string, email: string, role: Role): Caller;
   /** A mailbox; of a person, if `owner` is given. */
@@ -54,7 +56,7 @@ export function createWorld(): World {
   const store = storeInMemory(runtime);
   const log = createLog("silent", runtime.now, () => {});
   const options = openOptions(store);
-  const mailbox = createMailbox({ store, engine: createFts5Engine(store), runtime, options, log });
+  const mailbox = createMailbox({ store, engine: createFts5Engine(store), runtime, options, log, read: readHere });
   const { db } = store;
   const domainOf = new Map<string, string>();
   const workspaceOf = new Map<string, string>();
@@ -74,7 +76,10 @@ export function createWorld(): World {
       const domainId = newId(runtime, "dom");
       domainOf.set(domain, domainId);
       db.insert(domains)
-        .values({ id: domainId, workspaceId: id, name: domain, ownershipToken: "token", createdAt: runtime.now() })
+        .values({
+          ...{ id: domainId, workspaceId: id, name: domain, ownershipToken: "token", createdAt: runtime.now() },
+          acceptsUnverified: true,
+        })
         .run();
       return id;
     },

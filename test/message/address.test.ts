@@ -1,11 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import {
+  authorsIn,
   envelopeAddress,
   isAddressLiteral,
   normalizeAddress,
   parseAddressList,
   parseSender,
+  readDomain,
   splitAddress,
   withoutTag,
 } from "../../src/message/address.ts";
@@ -37,6 +39,9 @@ describe("parseAddressList", () => {
     ["user@[IPv6:2001:db8::1]", [{ email: "user@[IPv6:2001:db8::1]" }]],
     ["jörg@bücher.example", [{ email: "jörg@bücher.example" }]],
     ["ann@b.example <ann@b.example>", [{ email: "ann@b.example" }]],
+    ["Ann <ann@b\u00adü.example.>", [{ email: "ann@bü.example", name: "Ann" }]],
+    ["<a\u200bnn@b.example>", [{ email: "a\ufffdnn@b.example" }]],
+    ["<\u00a0ann@b.example\u00a0>", [{ email: "ann@b.example" }]],
     ["MAILER-DAEMON", []],
     ["", []],
   ];
@@ -73,6 +78,67 @@ test("parseSender knows senders without a domain by one that cannot exist", () =
   expect(parseSender(" ")).toBeUndefined();
 });
 
+describe("readDomain", () => {
+  test.each<[written: string, domain: string, disguised: boolean]>([
+    ["Example.COM", "Example.COM", false],
+    ["example.com.", "example.com", false],
+    ["[192.0.2.1]", "[192.0.2.1]", false],
+    ["example..com", "example..com", false],
+    ["xn--bcher-kva.example", "xn--bcher-kva.example", false],
+    ["mail.xn--bcher-kva.\u4e2d\u56fd", "mail.b\u00fccher.\u4e2d\u56fd", false],
+    ["XN--ZZ.example", "XN--ZZ.example", true],
+    ["Bücher.Example", "bücher.example", false],
+    ["bu\u0308cher.example", "bücher.example", false],
+    ["straße.example", "straße.example", false],
+    ["ΒΌΛΟΣ.example", "βόλοσ.example", false],
+    ["نامه\u200cای.example", "نامه\u200cای.example", false],
+    ["ban\u212a.example", "bank.example", false],
+    ["\u0e19\u0e49\u0e33.example", "\u0e19\u0e49\u0e4d\u0e32.example", false],
+    ["\u0e99\u0ec9\u0eb3.example", "\u0e99\u0ec9\u0ecd\u0eb2.example", false],
+    ["\u0587.example", "\u0565\u0582.example", false],
+    ["\u13e3\u13b3\u13a9.example", "\u13e3\u13b3\u13a9.example", false],
+    ["\uabb3\uab83\uab79.example", "\u13e3\u13b3\u13a9.example", false],
+    ["ba\u00adnk.example", "bank.example", true],
+    ["ba\u200dnk.example", "bank.example", true],
+    ["ba\u{e0001}nk.example", "bank.example", true],
+    ["ｂank.example", "bank.example", true],
+    ["bank\u3002example", "bank.example", true],
+    ["bank.example\u3002", "bank.example", true],
+    ["ba\u2024nk.example", "ba\ufffdnk.example", true],
+    ["１２７.０.０.１", "\ufffd\ufffd\ufffd.\ufffd.\ufffd.\ufffd", true],
+    ["\u200b", "\ufffd", true],
+    ["\u3002", "", true],
+  ])("%j", (written, domain, disguised) => {
+    expect(readDomain(written)).toEqual({ domain, disguised });
+  });
+
+  test("what it gives is read as it is, and never hides a character", () => {
+    const characters = fc.constantFrom(
+      ..."a.-xn1üÜß\u0308\u00ad\u200b\u200d\u2060\ufe0f\u3002\uff0eａ\u{1d42c}\u202e\u2024\ufeff\u00a0",
+    );
+    fc.assert(
+      fc.property(fc.oneof(fc.string({ unit: characters }), fc.string({ unit: anyCharacter })), (text) => {
+        const { domain } = readDomain(text);
+        expect(readDomain(domain).domain).toBe(domain);
+        // biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII
+        if (!/^[\u0000-\u007f]*$/.test(text)) expect(domain).not.toMatch(/[\p{Default_Ignorable_Code_Point}\p{Z}]/u);
+      }),
+    );
+  });
+});
+
+test("authorsIn has everybody whom the fields name, and says whether one is disguised", () => {
+  expect(authorsIn(["Ann <ann@b.example>, Team: bob@b.example;", "carol@ｃ.example"])).toEqual({
+    emails: ["ann@b.example", "bob@b.example", "carol@c.example"],
+    disguised: true,
+  });
+  expect(authorsIn(["Ann <ann@Bücher.example>", "MAILER-DAEMON"])).toEqual({
+    emails: ["ann@bücher.example"],
+    disguised: false,
+  });
+  expect(authorsIn(["a@b.example,".repeat(3_000)]).emails.length).toBeLessThanOrEqual(2_000);
+});
+
 describe("normalizeAddress", () => {
   const cases: [string, string | undefined][] = [
     ["Ann@Example.COM", "ann@example.com"],
@@ -89,6 +155,12 @@ describe("normalizeAddress", () => {
     ["@example.com", undefined],
     ["ann@", undefined],
     ["a b@example.com", undefined],
+    ["ann@exam\u00adple.com", "ann@example.com"],
+    ["ann@exam\u200dple.com", undefined],
+    ["a\u00adnn@example.com", undefined],
+    ['"a\u200bnn"@example.com', undefined],
+    ["a\ufeffnn@example.com", undefined],
+    ["a\ufffdnn@example.com", undefined],
     ["ann@example..com", undefined],
     ["ann@-example.com", undefined],
     ["ann@127.0.0.1", undefined],

@@ -38,6 +38,34 @@ describe("readHeaders", () => {
     expect(read("Subject: x\njunk\nTo: y\n\n").fields.map((field) => field.name)).toEqual(["Subject", "To"]);
   });
 
+  test("what may be something else than a header is doubtful", () => {
+    const doubtful = [
+      "Subject: x\njunk\nTo: y\n\n",
+      "Subject: x\n \nTo: y\n\n",
+      "Subject: x\n\t\n more\n\n",
+      " indented\nTo: y\n\n",
+      "X-Info:\nvalue\nTo: y\n\n",
+      "Subject: x\r\rbody\r\n\r\n",
+      "From a@b\rSubject: x\nTo: y\n\n",
+    ];
+    for (const text of doubtful) expect([text, read(text).doubtful]).toEqual([text, true]);
+    const plain = [
+      "Subject: x\n y\nTo: y\n\nbody\n \nA: b",
+      "Subject: x\n \n\nbody",
+      "Subject: x\nbody\n\nbody",
+      "Subject: x\r\r\nTo: y\r\r\n\r\nbody",
+      "From a@b Mon Jan 1\nTo: y\n\n",
+    ];
+    for (const text of plain) expect([text, read(text).doubtful]).toEqual([text, false]);
+  });
+
+  test("text that begins as an mbox does, or is indented, is the body where no field follows", () => {
+    expect(read("From here on\n\nmore").bodyStart).toBe(0);
+    expect(read("  indented\n\nmore").bodyStart).toBe(0);
+    const part = Buffer.from("X: y\n\nFrom here on\nA: b\n\n");
+    expect(readHeaders(part, 6)).toMatchObject({ fields: [{ name: "A", value: "b" }], doubtful: true });
+  });
+
   test("a field without a value has it on the next line, indented or not", () => {
     expect(read("X-Info:\nvalue\nTo: y\n\n").fields).toEqual([
       { name: "X-Info", value: "value" },
@@ -48,7 +76,7 @@ describe("readHeaders", () => {
   test("the line of an mbox is passed over, a message without any field is all body", () => {
     expect(read("From a@b Mon Jan 1\nTo: y\n\n").fields).toEqual([{ name: "To", value: "y" }]);
     expect(read("just text\n\nmore").bodyStart).toBe(0);
-    expect(read("")).toEqual({ fields: [], bodyStart: 0, oversized: false });
+    expect(read("")).toEqual({ fields: [], start: 0, bodyStart: 0, oversized: false, doubtful: false });
   });
 
   test("a block beyond the limits says so and keeps what came before", () => {

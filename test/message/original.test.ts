@@ -29,6 +29,11 @@ test.each([
   expect(cut(message)).toBe(message);
 });
 
+test("Bcc goes, however long it is folded and however often it comes", () => {
+  expect(cut(`Bcc: a\n${" b\n".repeat(2_000_000)}To: c\n\nx`)).toBe("To: c\n\nx");
+  expect(cut(`${"Bcc: a\n".repeat(500_000)}To: c\n\nx`)).toBe("To: c\n\nx");
+});
+
 test("of any lines, those of other fields stay byte for byte", () => {
   const line = fc.constantFrom(
     "Bcc: a\r\n",

@@ -56,6 +56,7 @@ describe("headers", () => {
       references: ["<r@b.example>", "<p@b.example>"],
       date: Date.UTC(2003, 6, 1, 8, 52, 37),
       from: { email: "j@a.example", name: "Jörg" },
+      authors: { emails: ["j@a.example"], disguised: false },
       sender: { email: "s@a.example" },
       to: [{ email: "ann@b.example", name: "Ann" }, { email: "bob@b.example" }, { email: "third@b.example" }],
       cc: [{ email: "c@b.example" }],
@@ -71,6 +72,7 @@ describe("headers", () => {
   test("missing headers and empty input", async () => {
     expect(await parse("")).toEqual({
       headers: [],
+      authors: { emails: [], disguised: false },
       references: [],
       to: [],
       cc: [],
@@ -255,6 +257,110 @@ describe("mail that cannot be taken apart", () => {
       if (source.startsWith("Subject")) expect(message.subject).toBe("kept");
     });
   }
+});
+
+describe("what stands outside the parts", () => {
+  const b = "Content-Type: multipart/mixed; boundary=b\r\n";
+  const inside = "--b\r\n\r\nshown\r\n--b--\r\n";
+  const doubtful: [name: string, source: string][] = [
+    ["text before the parts", `${b}\r\nPay by Friday.\r\n${inside}`],
+    ["a note and more", `${b}\r\nThis is a multi-part message in MIME format. Pay by Friday.\r\n${inside}`],
+    ["a note with a link", `${b}\r\nThis is a message in MIME format: https://a.example/\r\n${inside}`],
+    ["words of a note without end", `${b}\r\n${"this message is not MIME\r\n".repeat(50)}${inside}`],
+    ["text after white space that is long", `${b}\r\n${" \r\n".repeat(9_000)}Pay.\r\n${inside}`],
+    ["text after the parts", `${b}\r\n${inside}Pay by Friday.\r\n`],
+    [
+      "text between inner parts and the next",
+      `${b}\r\n--b\r\nContent-Type: multipart/mixed; boundary=i\r\n\r\n--i\r\n\r\nshown\r\n--i--\r\nPay.\r\n--b--\r\n`,
+    ],
+    ["text among the fields", `${b}Pay by Friday\r\nX: y\r\n\r\n${inside}`],
+    ["fields after a line of white space", `${b} \r\nPay: Friday\r\n\r\n${inside}`],
+    ["text as a field of a part", `${b}\r\n--b\r\nPay: by Friday\r\n\r\nshown\r\n--b--\r\n`],
+    ["a footer below base64", "Content-Transfer-Encoding: base64\r\n\r\nc2hvd24K\r\n-- \r\nPay by Friday.\r\n"],
+    ["a word below base64", "Content-Transfer-Encoding: base64\r\n\r\nc2hvd24K\r\nPayments\r\nFriday\r\n"],
+    ["words beside base64", "Content-Transfer-Encoding: base64\r\n\r\nc2hvd24Kc2hvd24K Payments\r\n"],
+    ["base64 that ends too early", "Content-Transfer-Encoding: base64\r\n\r\nc2hvd24Kc2hvd24KQ\r\n"],
+  ];
+  for (const [name, source] of doubtful) {
+    test(`${name}: the original is attached, beside what is shown`, async () => {
+      const message = await parse(`Bcc: eve@a.example\r\n${source}`);
+      expect(message.problem).toBeString();
+      expect(message.problem).not.toContain("Pay");
+      expect(message.text).toContain("shown");
+      const original = message.attachments.at(-1);
+      expect([original?.filename, original?.contentType]).toEqual(["original.eml", "message/rfc822"]);
+      expect(Buffer.from(original?.content ?? []).toString("latin1")).toBe(source);
+    });
+  }
+
+  const plain: [name: string, source: string][] = [
+    ["a note", `${b}\r\nThis is a multi-part message in MIME format.\r\n${inside}\r\n`],
+    [
+      "a note with a rule",
+      `${b}\r\n-----\r\nThis is a cryptographically signed message in MIME format (RFC 2045).\r\n\r\n${inside}`,
+    ],
+    ["white space", `${b}\r\n \r\n${inside} \t\r\n\r\n`],
+    [
+      "MIME fields of a part",
+      `${b}\r\n--b\r\nMIME-Version: 1.0\r\nX-Attachment-Id: f\r\nContent-ID: <a>\r\n\r\nshown\r\n--b--`,
+    ],
+    ["delimiters that come again", `${b}\r\n${inside}--b--\r\n`],
+    ["a blank line that holds a space", `${b} \r\n${inside}`],
+    ["base64 in pieces and lines", "Content-Transfer-Encoding: base64\r\n\r\nc2hvd24K\r\nc2hv\r\n\r\n"],
+  ];
+  for (const [name, source] of plain) {
+    test(`${name}: is none of it`, async () => {
+      const message = await parse(source);
+      expect(message.problem).toBeUndefined();
+      expect(message.text).toContain("shown");
+      expect(message.attachments).toEqual([]);
+    });
+  }
+});
+
+describe("labels that are wrong", () => {
+  test("a part that names a boundary and is no multipart is kept whole", async () => {
+    const content = "--b\r\nContent-Type: text/plain\r\n\r\none\r\n--b--\r\n";
+    const message = await parse(
+      `Content-Type: application/pdf; boundary="b"; name="boundary=\\"1\\".pdf"\r\n\r\n${content}`,
+    );
+    expect(Buffer.from(message.attachments[0]?.content ?? []).toString()).toBe(content);
+    expect(message.attachments[0]?.filename).toBe('boundary="1".pdf');
+  });
+
+  test("prose that claims base64 behind a comment stays prose", async () => {
+    const source = "Content-Transfer-Encoding: (sic) base64\r\n\r\n";
+    expect((await parse(`${source}Good morning, this is prose.`)).text).toBe("Good morning, this is prose.");
+    expect((await parse(`${source}R29vZCBtb3JuaW5n`)).text).toBe("Good morning");
+  });
+
+  for (const charset of ["utf-16", "UTF-16BE", "utf16le", "ucs-2", "utf-32", "base64", "hex"]) {
+    for (const encoding of ["8bit", "base64"]) {
+      test(`text in ASCII or latin1 that claims ${charset}, ${encoding}`, async () => {
+        for (const text of [
+          "word",
+          "plain text\nof two lines",
+          "caf\xe9 au lait\n",
+          `${"caf\xe9 au lait\n".repeat(9)}\0\nend`,
+        ]) {
+          const octets = Buffer.from(text, "latin1");
+          const content = encoding === "base64" ? octets.toString("base64") : text;
+          const message = await parse(
+            `Content-Type: text/plain; charset=${charset}\r\nContent-Transfer-Encoding: ${encoding}\r\n\r\n${content}`,
+          );
+          expect(message.text).toBe(text.trimEnd().replace("\0", ""));
+        }
+      });
+    }
+  }
+
+  test("text that is UTF-16 is read so", async () => {
+    const utf16 = (text: string) => Buffer.from(text, "utf16le").toString("base64");
+    for (const text of ["中文", "中文\n第二行 a", "plain"]) {
+      const source = `Content-Type: text/plain; charset=utf-16le\r\nContent-Transfer-Encoding: base64\r\n\r\n${utf16(text)}`;
+      expect((await parse(source)).text).toBe(text);
+    }
+  });
 });
 
 test("never rejects, and lets no NUL and no lone surrogate out", async () => {

@@ -52,6 +52,20 @@ describe("readStructure", () => {
     expect(leaves(multipart("b", inner, "\ntwo")).map(([, content]) => content)).toEqual(["one", "two"]);
   });
 
+  test("the first delimiter ends a header whose blank line is forgotten, or holds white space", () => {
+    for (const blank of ["", " \r\n", "\t\r\n", "\r\r\n", "A note\r\n"]) {
+      for (const other of ["", "X: y\r\n"]) {
+        const text = `Content-Type: multipart/mixed;\r\n boundary="b"\r\n${other}${blank}--b\r\nX-A: 1\r\n\r\none\r\n--b\r\n\r\ntwo\r\n--b--\r\n`;
+        expect(leaves(text).map(([, content]) => content)).toEqual(["one", "two"]);
+      }
+    }
+    const inner = "Content-Type: multipart/mixed; boundary=i\n \n--i\n\none\n--i--";
+    expect(leaves(multipart("o", inner, "\ntwo")).map(([, content]) => content)).toEqual(["one", "two"]);
+    expect(leaves("Content-Type: text/plain; boundary=b\n--b\n\none").map(([, content]) => content)).toEqual([
+      "--b\n\none",
+    ]);
+  });
+
   test("a multipart whose delimiter never comes is a text", () => {
     expect(leaves("Content-Type: multipart/mixed; boundary=b\n\nhello\n--c\n")).toEqual([
       ["text/plain", "hello\n--c\n"],

@@ -122,6 +122,38 @@ describe("what is hidden is left out, and what follows it stays", () => {
     ["child", "<style>div>span{display:none}</style><div><span>secret</span></div>seen", "seen"],
     ["what it is not", "<style>p.x:not(.z){display:none}</style><p class=x>secret</p>seen", "seen"],
     ["where it stands", "<style>:root p:nth-child(n){display:none}</style><p>secret</p><b>seen</b>", "seen"],
+    [
+      "media of which one is the window",
+      "<style>@media screen, print{p{display:none}}</style><p class=k>secret<i></i></p><b>seen</b>",
+      "seen",
+    ],
+    [
+      "a medium that is not paper",
+      "<style>@media not print{p{display:none}}</style><p class=k>secret<i></i></p><b>seen</b>",
+      "seen",
+    ],
+    [
+      "what any window is smaller than",
+      "<style>@media (max-width:99999px){p{display:none}}</style><p class=k>secret<i></i></p><b>seen</b>",
+      "seen",
+    ],
+    [
+      "an escaped property of a rule",
+      "<style>p{d\\69splay:none}</style><p class=k>secret<i></i></p><b>seen</b>",
+      "seen",
+    ],
+    ["an escaped element", "<style>\\70{display:none}</style><p class=k>secret<i></i></p><b>seen</b>", "seen"],
+    [
+      "one of a list in a selector",
+      "<style>p:is(.k,.l){display:none}</style><p class=k>secret<i></i></p><b>seen</b>",
+      "seen",
+    ],
+    [
+      "none of a list in a selector",
+      "<style>p:not(.l,.m){display:none}</style><p class=k>secret<i></i></p><b>seen</b>",
+      "seen",
+    ],
+    ["what is in it", "<style>p:has(i){display:none}</style><p class=k>secret<i></i></p><b>seen</b>", "seen"],
     ["one of", "<style>p:is(.x){display:none}</style><p class=x>secret</p><p>seen", "seen"],
     ["an escaped class", "<style>.\\78{display:none}</style><p class=x>secret</p>seen", "seen"],
     ["what older programs are told", "<video>secret</video><canvas>secret</canvas>seen", "seen"],
@@ -149,6 +181,8 @@ describe("what is hidden is left out, and what follows it stays", () => {
 
 describe("what is seen stays", () => {
   const documents = [
+    "<style>@media print, (max-width:600px){p{display:none}}</style><p>seen</p>",
+    "<style>p,:hover,{display:none}</style>seen",
     "<p>plain</p>",
     '<td style="font-size:0"><span style="font-size:14px">seen</span></td>',
     '<div style="visibility:hidden"><b style="visibility:visible">seen</b></div>',
@@ -231,6 +265,14 @@ test("any characters: never throws, and what comes out is made of what came in",
 test("a style sheet that costs too much to follow hides everything", () => {
   const html = `<style>${"u * b{display:none}\n".repeat(1_900)}</style>${"<i>".repeat(150)}${"<b>x</b>".repeat(2_000)}`;
   expect(visibleHtml(html).html).toBe("");
+});
+
+test("it makes no difference where in a long document something stands", () => {
+  const piece =
+    '<div title="&amp;>">a&nbsp;b &#128512; \u{1f600}<p hidden>secret &amp; more</p><!-- </div> --><i>c</i></div>\n';
+  const { html, hidden } = visibleHtml(piece);
+  expect(hidden).toBe("secret&more".length);
+  expect(visibleHtml(piece.repeat(2_000))).toEqual({ html: html.repeat(2_000), hidden: hidden * 2_000 });
 });
 
 describe("seenText", () => {

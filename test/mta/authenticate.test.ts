@@ -1,5 +1,7 @@
 /** SPF, DKIM and DMARC of single messages, signed by code that shares nothing with what checks them. */
 import { beforeAll, describe, expect, test } from "bun:test";
+import type { Check } from "../../src/mta/authenticate.ts";
+import { organizationsOf } from "../../src/mta/dmarc.ts";
 import { newSigner, type Signer, signed } from "../harness/dkim-signer.ts";
 import { type Zone, zone } from "../harness/dns-server.ts";
 import { letter } from "../harness/mail.ts";
@@ -306,6 +308,12 @@ describe("DMARC", () => {
   });
 });
 
+test("a signed message of more lines than honest mail has is not checked", async () => {
+  const lines = "\r\n".repeat(2_100_000);
+  expect((await check(signed(LETTER, rsa) + lines)).results).toContain("dkim=permerror (message has too many lines");
+  expect((await check(LETTER + lines)).results).toContain("dkim=none");
+});
+
 test("Authentication-Results says it all, on one line whatever the sender wrote", async () => {
   const { results } = await check(signed(LETTER, rsa));
   expect(results).toMatch(
@@ -315,4 +323,35 @@ test("Authentication-Results says it all, on one line whatever the sender wrote"
   expect(hostile).toMatch(
     /^mx\.example\.test; spf=pass smtp\.mailfrom=remote\.example; dkim=none [^;]*; dmarc=pass [^;]*$/,
   );
+});
+
+describe("organizationsOf", () => {
+  const passed = (domain: string) => ({ verdict: "pass", domain, info: "" }) as const;
+  const failed = (domain: string) => ({ verdict: "fail", domain, info: "" }) as const;
+  const none = { verdict: "none", info: "" } as const;
+  const records: Record<string, string | undefined> = {
+    "_dmarc.provider.example": "v=DMARC1; p=none",
+    "_dmarc.suffix.example": "v=DMARC1; p=reject; psd=y",
+  };
+  const ask = async (name: string): Promise<string[][]> => {
+    const code = name.endsWith("down.example") ? "ESERVFAIL" : "ENOTFOUND";
+    const record = records[name];
+    if (record === undefined) throw Object.assign(new Error(name), { code });
+    return [[record]];
+  };
+  const of = (...checks: Check[]) => {
+    const [spf = none, ...signatures] = checks;
+    return organizationsOf({ spf, signatures, authors: [], fromFields: 1 }, ask);
+  };
+
+  test.each<[name: string, checks: Check[], expected: string[]]>([
+    ["nothing passes", [none, failed("provider.example")], []],
+    ["SPF and DKIM", [passed("a.example"), passed("B.Example.")], ["a.example", "b.example"]],
+    ["once", [passed("x.provider.example"), passed("provider.example")], ["provider.example"]],
+    ["below a public suffix", [passed("x.one.suffix.example")], ["one.suffix.example"]],
+    ["DNS does not say", [passed("mail.down.example")], ["mail.down.example"]],
+    ["not in A-labels", [none, passed("pro\u00advider.example"), passed("b\u00fccher.example")], []],
+  ])("%s", async (_name, checks, expected) => {
+    expect(await of(...checks)).toEqual(expected);
+  });
 });

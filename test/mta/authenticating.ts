@@ -1,4 +1,6 @@
 /** Authentication inside the test's process: what a worker does, its questions put to a resolver. */
+
+import { authorsIn } from "../../src/message/address.ts";
 import { type Arrival, gatherEvidence } from "../../src/mta/authenticate.ts";
 import { type Authentication, judge } from "../../src/mta/dmarc.ts";
 import { createDnsCache, type RecordType } from "../../src/mta/dns-cache.ts";
@@ -34,5 +36,5 @@ export async function authenticate(
   const complete = { ...ARRIVAL, ...arrival };
   const ask = askerOf(dns);
   const evidence = await gatherEvidence(Buffer.from(message, "latin1"), complete, ask);
-  return await judge(evidence, shown, complete, ask);
+  return await judge(evidence, authorsIn(shown === undefined ? [] : [shown]), complete, ask);
 }

@@ -43,6 +43,17 @@ test("asks every type, by its method", async () => {
   expect(asked.length).toBe(6);
 });
 
+test("what was said when the clock was ahead does not hold for as long as it was", async () => {
+  const { cache, asked, runtime } = open({ "one.example": { txt: ["text"] } });
+  runtime.setBy(86_400_000);
+  await cache.ask("one.example", "TXT");
+  runtime.setBy(-86_400_000);
+  await cache.ask("one.example", "TXT");
+  expect(asked).toHaveLength(2);
+  await cache.ask("one.example", "TXT");
+  expect(asked).toHaveLength(2);
+});
+
 test("asks once for all who wait, whatever the case, and knows the answer at once then", async () => {
   const { cache, asked } = open({ "one.example": { txt: ["v=spf1 -all"] } });
   const [first, second] = [cache.ask("one.example", "TXT"), cache.ask("ONE.example", "TXT")];

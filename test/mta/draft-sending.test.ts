@@ -1,7 +1,8 @@
 /** Sending a draft at its time: once, whatever fails on the way, and as who pressed Send. */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
-import { mailboxes, users } from "../../src/store/schema.ts";
+import { packText } from "../../src/message/reading.ts";
+import { mailboxes, messageBodies, users } from "../../src/store/schema.ts";
 import { createOffice } from "./outgoing.ts";
 
 const UNDO_MS = 10_000;
@@ -40,6 +41,24 @@ describe("a draft that is due", () => {
     const office = await scheduled();
     await office.runAfter(30 * 86_400_000);
     expect(await office.queued()).toHaveLength(1);
+  });
+
+  test("at its undo time by a clock that was ahead, is sent when the clock is set right; a chosen time stays", async () => {
+    const office = await createOffice();
+    const { sending, alice, runtime } = office;
+    runtime.setBy(86_400_000);
+    const chosen = runtime.now() + 3_600_000;
+    for (const [subject, at] of [
+      ["Undone", undefined],
+      ["Chosen", chosen],
+    ] as const) {
+      const { draftId, revision } = await sending.createDraft(alice, { ...LETTER, subject });
+      const request = { ...LETTER, subject, revision, attachments: [], ...(at !== undefined && { at }) };
+      await sending.sendDraft(alice, draftId, request);
+    }
+    runtime.setBy(-86_400_000);
+    expect(await sending.job.runDue(runtime.now(), true)).toBe(chosen);
+    expect((await office.queued()).map(({ subject }) => subject)).toEqual(["Undone"]);
   });
 
   test("stays due when the accepting transaction fails, with nothing of it stored, and is sent at the next attempt", async () => {
@@ -134,17 +153,32 @@ test("files that are exchanged while a draft is being scheduled are not sent uns
   const file = (filename: string) => ({
     filename,
     contentType: "text/plain",
-    bytes: new TextEncoder().encode(filename),
+    size: filename.length,
+    content: (async function* () {
+      yield new TextEncoder().encode(filename);
+    })(),
   });
   const { id } = await sending.attach(alice, draftId, file("seen.txt"));
   const { prepare } = parser;
-  parser.prepare = async (letter) => {
+  parser.prepare = async (work, letter) => {
     await sending.detach(alice, draftId, id);
     await sending.attach(alice, draftId, file("unseen.txt"));
-    return prepare(letter);
+    return prepare(work, letter);
   };
   const scheduled = sending.sendDraft(alice, draftId, { ...LETTER, revision, attachments: [id] });
   await expect(scheduled).rejects.toThrow("changed elsewhere");
   expect(sending.openDraft(alice, draftId)).toMatchObject({ dueAt: null, attachments: [{ filename: "unseen.txt" }] });
   expect(await queued()).toEqual([]);
+});
+
+test("what is seen of a draft is that of its present HTML", async () => {
+  const { sending, alice, store, mailbox } = await createOffice();
+  const { draftId, revision } = await sending.createDraft(alice, { ...LETTER, html: "<p>Lunch?</p>" });
+  store.db
+    .update(messageBodies)
+    .set({ seenText: Buffer.from(packText("Breakfast?")), seenHidden: 3 })
+    .run();
+  await sending.saveDraft(alice, draftId, { ...LETTER, revision, html: "<p>Supper?</p>" });
+  const [draft] = mailbox.getThread(alice, draftId, { html: false }).messages;
+  expect(draft && (await mailbox.getSeen(alice, draft))).toEqual({ text: "Supper?", hidden: 0, fromHtml: false });
 });

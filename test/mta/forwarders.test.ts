@@ -55,6 +55,14 @@ describe("a message that fails DMARC", () => {
     ["it failed there too", () => sealed(LETTER, list, "dmarc=fail header.from=remote.example"), ["lists.example"]],
     ["it was not checked there", () => sealed(LETTER, list, "spf=pass"), ["lists.example"]],
     ["another From passed there", () => sealed(LETTER, list, "dmarc=pass header.from=example.org"), ["lists.example"]],
+    [
+      "its From was written to look as another",
+      async () => {
+        const disguised = LETTER.replace("carol@remote.example", "carol@re\u00admote.example");
+        return Buffer.from(await sealed(disguised, list, "dmarc=pass")).toString("latin1");
+      },
+      ["lists.example"],
+    ],
     ["it was changed since", async () => `${await sealed(LETTER, list, PASSED)}More.\r\n`, ["lists.example"]],
     [
       "what they said was changed",

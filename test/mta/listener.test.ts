@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
 import { connect as connectTls } from "node:tls";
+import type { Accepted } from "../../src/mta/inbound.ts";
 import { createSmtpListener } from "../../src/mta/listener.ts";
 import { createMxRole } from "../../src/mta/mx.ts";
 import { Refusal } from "../../src/mta/refusal.ts";
@@ -174,7 +175,7 @@ describe("the session", () => {
 
   test("passes the declared size on to who checks the recipient", async () => {
     const declared: number[] = [];
-    const { address } = await listenAndKeep({ admit: (_, size) => declared.push(size) });
+    const { address } = await listenAndKeep({ admit: (_, size) => void declared.push(size) });
     const client = await connectSmtp(address);
     await client.expect(250, "MAIL FROM:<a@remote.example> SIZE=777");
     await client.expect(250, "RCPT TO:<alice@example.test>");
@@ -297,7 +298,7 @@ describe("limits", () => {
   });
 
   test("who waits for us is not let go", async () => {
-    const filing = Promise.withResolvers<string[]>();
+    const filing = Promise.withResolvers<Accepted>();
     const started = Promise.withResolvers<void>();
     const { address, runtime } = await listenAndKeep({
       async accept(_, content) {
@@ -310,7 +311,7 @@ describe("limits", () => {
     const reply = client.deliver({ to: "alice@example.test" }, MESSAGE);
     await started.promise;
     expect(runtime.nextTimer()).toBeUndefined();
-    filing.resolve(["msg_late"]);
+    filing.resolve({ emailIds: ["msg_late"], isReport: false });
     expect((await reply).lines).toEqual(["2.6.0 msg_late filed"]);
     client.destroy();
   });
@@ -479,7 +480,7 @@ describe("stopping", () => {
       hostname: "mx.example.test",
       certificates,
       role: createMxRole(
-        { admit() {}, accept: async () => [] },
+        { admit() {}, accept: async () => ({ emailIds: [], isReport: false }) },
         openDoor({ get: (() => "none") as never }, runtime, log),
       ),
       options: { get: (() => 1) as never },

@@ -28,7 +28,7 @@ function createOffice() {
   world.alias(boxes.alice, "sales@example.test");
   world.alias(boxes.bob, "help@example.test");
 
-  const parser = { prepare: (source: Uint8Array | string) => prepareMessage(source as Uint8Array, store.blobs) };
+  const parser = { prepare: (_: unknown, source: unknown) => prepareMessage(source as Uint8Array, store.blobs) };
   const local = createLocalDelivery({ db: store.db, mailbox, parser, runtime });
   const { accept } = createQueue(runtime, store);
   const content = Buffer.from(

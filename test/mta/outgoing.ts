@@ -10,12 +10,13 @@ import { readContent } from "../../src/mta/outbound.ts";
 import type { ParserPool } from "../../src/mta/parser-pool.ts";
 import type { Recipient } from "../../src/mta/recipient.ts";
 import { createSending } from "../../src/mta/sending.ts";
-import { readSource, type Source } from "../../src/mta/spool.ts";
+import { openSpool, readSource, type Source } from "../../src/mta/spool.ts";
 import { createSubmit, type Submission } from "../../src/mta/submit.ts";
 import { suppress } from "../../src/mta/suppression.ts";
 import { makeDkimKeys } from "../../src/settings/domains.ts";
 import { openOptions } from "../../src/store/options.ts";
 import * as schema from "../../src/store/schema.ts";
+import { temporaryFolder } from "../harness/folder.ts";
 import { createWorld } from "../mailbox/world.ts";
 import { testLog } from "./rig.ts";
 
@@ -62,8 +63,8 @@ export async function createOffice() {
   const bytesIn = async (source: Source | Letter): Promise<Uint8Array> =>
     isLetter(source) ? composeLetter(source, store.blobs.read) : readSource(source);
   const parser: Pick<ParserPool, "prepare" | "prepareOutbound"> = {
-    prepare: async (source) => prepareMessage(await bytesIn(source), store.blobs, { written: isLetter(source) }),
-    async prepareOutbound(source, { keys, signedAt }) {
+    prepare: async (_, source) => prepareMessage(await bytesIn(source), store.blobs, { written: isLetter(source) }),
+    async prepareOutbound(_, source, { keys, signedAt }) {
       const bytes = await bytesIn(source);
       const signatures = Buffer.from(await sign(bytes, keys, signedAt), "latin1");
       return {
@@ -78,7 +79,8 @@ export async function createOffice() {
   const parts = { store, mailbox, parser, options, runtime, log: logged.log };
   const transport = { refusal: async () => smarthost.refusal };
   const submit = createSubmit({ ...parts, local, transport, largestQueue: LARGEST_QUEUE });
-  const sending = createSending({ ...parts, local, transport, submit, wake: () => {} });
+  const spool = openSpool(temporaryFolder());
+  const sending = createSending({ ...parts, local, transport, submit, spool, wake: () => {} });
 
   /** How much of everything is stored: nothing of a refused message may be. */
   const stored = (): Record<string, unknown> => {

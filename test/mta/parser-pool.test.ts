@@ -3,10 +3,17 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isUnavailable } from "../../src/errors.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import { packText, type Reading, readHtml } from "../../src/message/reading.ts";
 import { sign } from "../../src/mta/dkim.ts";
 import { createDnsCache } from "../../src/mta/dns-cache.ts";
 import { composeLetter } from "../../src/mta/letter.ts";
-import { createParserPool, type ParserPool, type StartWorker, UnparseableError } from "../../src/mta/parser-pool.ts";
+import {
+  createParserPool,
+  type ParserPool,
+  type StartWorker,
+  UnparseableError,
+  type Work,
+} from "../../src/mta/parser-pool.ts";
 import type { DnsResolver } from "../../src/runtime.ts";
 import { makeDkimKeys } from "../../src/settings/domains.ts";
 import { openBlobs } from "../../src/store/blobs.ts";
@@ -56,7 +63,8 @@ function openPool({ script, workers = 1, dns, startWorker = shareWorker }: Given
   });
   pools.push(pool);
   const said = (message: string) => lines.filter((line) => line.message === message);
-  const prepare = (text: string) => pool.prepare(bytesOf(text), text.length);
+  const prepare = (text: string, source = "192.0.2.1", kind: Work["kind"] = "arriving") =>
+    pool.prepare({ kind, source }, bytesOf(text));
   return { pool, runtime, said, blobFolder, prepare, questions: () => questions };
 }
 
@@ -76,7 +84,7 @@ test("prepares in a worker what would be prepared here, attachments written", as
 
   const path = join(temporaryFolder(), "1.eml");
   writeFileSync(path, mail("one"));
-  expect(await pool.prepare(path, mail("one").length)).toEqual(here);
+  expect(await pool.prepare({ kind: "bulk", source: "any" }, path, mail("one").length)).toEqual(here);
 });
 
 test("composes, prepares and signs what is sent in a worker, as it would be done here", async () => {
@@ -93,17 +101,19 @@ test("composes, prepares and signs what is sent in a worker, as it would be done
   const signatures = Buffer.from(await sign(bytes, signing.keys, signing.signedAt), "latin1");
   const signed = new Uint8Array(Buffer.concat([signatures, bytes]));
   for (const source of [written, bytes]) {
-    expect(await pool.prepareOutbound(source, signing)).toEqual({ message, content: signed });
+    expect(await pool.prepareOutbound("mbx_1", source, signing)).toEqual({ message, content: signed });
     const unsigned = { message, content: new Uint8Array(bytes) };
-    expect(await pool.prepareOutbound(source, { ...signing, keys: [] })).toEqual(unsigned);
+    expect(await pool.prepareOutbound("mbx_1", source, { ...signing, keys: [] })).toEqual(unsigned);
   }
-  expect(await pool.prepare(written)).toEqual(message);
+  expect(await pool.prepare({ kind: "interactive", source: "mbx_1" }, written)).toEqual(message);
 });
 
 test("a signing key that does not work is not the message's fault", async () => {
   const { pool } = openPool();
   const keys = [{ domain: "example.test", selector: "s", algorithm: "rsa" as const, privateKey: "none" }];
-  const error = await pool.prepareOutbound(bytesOf(mail("one")), { keys, signedAt: 0 }).catch((error) => error);
+  const error = await pool
+    .prepareOutbound("mbx_1", bytesOf(mail("one")), { keys, signedAt: 0 })
+    .catch((error) => error);
   expect(error).toBeInstanceOf(Error);
   expect(error).not.toBeInstanceOf(UnparseableError);
 });
@@ -139,31 +149,36 @@ test("starts workers when there is work, and no more than told", async () => {
 test.each(["hang", "exit", "throw"])("a message to %s on is named, alone or among others", async (poison) => {
   const { prepare, runtime, said } = openPool({ script: STAND_IN });
   const started = () => said("parser worker started").length;
-  const outcome = (text: string) =>
-    prepare(text).then(
+  const outcome = (text: string, source?: string) =>
+    prepare(text, source).then(
       ({ subject }) => subject,
       (error) => error,
     );
   const poisoned = mail("poisoned", `X-Poison: ${poison}`);
-  const runOut = () => poison === "hang" && runtime.advanceTo(runtime.now() + 20_000);
+  const runOut = () => poison === "hang" && runtime.advanceTo(runtime.now() + 10_000);
 
   expect(await outcome(mail("first"))).toBe("first");
   const alone = outcome(poisoned);
   runOut();
   expect(await alone).toBeInstanceOf(UnparseableError);
 
-  expect(await outcome(mail("second"))).toBe("second");
-  const workers = started();
+  expect(await outcome(mail("second"), "192.0.2.2")).toBe("second");
+  const workersBefore = started();
   // One more than a worker has in hand.
   const others = ["a", "b", "c", "d", "e", "f", "g", "h"];
-  const among = [poisoned, ...others.map((subject) => mail(subject))].map(outcome);
+  const among = [poisoned, ...others.map((subject) => mail(subject))].map((text, i) =>
+    outcome(text, `192.0.2.${i + 2}`),
+  );
   runOut();
-  await until(() => started() > workers);
+  // One for the others and one for it alone: before that it has not begun, and its time does not run.
+  await until(() => started() === workersBefore + 2);
+  const [guilty, ...innocent] = among;
+  expect(await Promise.all(innocent)).toEqual(others);
   runOut();
-  const [guilty, ...innocent] = await Promise.all(among);
-  expect(guilty).toBeInstanceOf(UnparseableError);
-  expect(innocent).toEqual(others);
+  expect(await guilty).toBeInstanceOf(UnparseableError);
   expect(said("parser worker replaced").map(({ inHand }) => inHand)).toEqual([1, 8, 1]);
+  // Until the worker that took what may be costly has been idle for a minute.
+  runtime.advanceTo(runtime.now() + 60_000);
   expect(runtime.nextTimer()).toBeUndefined();
 });
 
@@ -286,4 +301,17 @@ describe("a message that waits for DNS", () => {
     expect((await innocent).message.subject).toBe("innocent");
     expect(said("parser worker replaced").map(({ inHand }) => inHand)).toEqual([2, 1]);
   }, 300_000);
+});
+
+test("HTML is read in a worker as it would be here, whatever is asked of it", async () => {
+  const { pool } = openPool();
+  const html = packText('<p onclick="x()">Hello</p><p hidden>secret</p>');
+  const message = { from: { email: "a@remote.example" }, to: [], cc: [], subject: "", date: 0, text: "", html: "<p>x" };
+  const readings: Reading[] = [
+    { kind: "body", html, text: "Hello secret" },
+    { kind: "visible", html },
+    { kind: "text", html: "<p>Hello</p><p hidden>secret</p>" },
+    { kind: "forward", message },
+  ];
+  for (const reading of readings) expect(await pool.read("mbx_1", reading)).toEqual(readHtml(reading));
 });

@@ -1,7 +1,7 @@
 /** What becomes of mail from other servers by who sent it (contract: Arrival, Spam), from the socket to the API. */
 import { describe, expect, test } from "bun:test";
 import type { DnsResolver } from "../../src/runtime.ts";
-import { events } from "../../src/store/schema.ts";
+import { events, queueEntries } from "../../src/store/schema.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { newSigner, signed } from "../harness/dkim-signer.ts";
 import { type Records, type Zone, zone } from "../harness/dns-server.ts";
@@ -25,6 +25,8 @@ const ZONE: Zone = {
 
 interface Message {
   id: string;
+  threadId: string;
+  from: { email: string };
   auth?: { spf: string; dkim: string; dmarc: string };
 }
 
@@ -122,6 +124,154 @@ describe("a message that fails", () => {
     }
     expect((await newest("spam"))?.auth?.dmarc).toBe("fail");
     expect(isSpam()).toEqual([true, true, true]);
+  });
+});
+
+describe("a From domain that readers see as another", () => {
+  const UNSEEN = ["\u00ad", "\u200b", "\u200c", "\u200d", "\u2060", "\ufe0f", "\u034f", "\u202e"];
+  const MAPPED: [name: string, domain: string][] = [
+    ...UNSEEN.map((character): [string, string] => [
+      `with U+${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+      `str${character}ict.example`,
+    ]),
+    ["in full-width letters", "\uff53trict.example"],
+    ["in mathematical letters", "\u{1d42c}trict.example"],
+    ["with a long s", "\u017ftrict.example"],
+    ["parted by U+3002", "strict\u3002example"],
+    ["parted by U+ff0e", "strict\uff0eexample"],
+    ["parted by U+ff61", "strict\uff61example"],
+    ["ended by U+3002", "strict.example\u3002"],
+  ];
+
+  test.each(MAPPED)("%s is judged as that one: refused where it asks for that", async (_, domain) => {
+    const { deliver, isSpam } = await world();
+    for (const from of [`ceo@${domain}`, `The CEO <ceo@${domain}>`, `ceo@sub.${domain.toUpperCase()}`]) {
+      expect(await deliver({ from })).toBe("550 5.7.1");
+    }
+    expect(isSpam()).toEqual([]);
+  });
+
+  test.each(MAPPED)(
+    "%s is spam whatever that one publishes, and shown, searched and answered as it is judged",
+    async (_, domain) => {
+      const it = await world({ ...ZONE, "plain.example": {} });
+      const plain = domain.replace("example", "plain.example");
+      expect(await it.deliver({ from: `ceo@${plain}` })).toBe("250 2.6.0");
+      expect(await it.newest("spam")).toMatchObject({
+        from: { email: "ceo@strict.plain.example" },
+        auth: { dmarc: "none" },
+      });
+      expect(it.isSpam()).toEqual([true]);
+    },
+  );
+
+  test("is spam also when that one vouches for it", async () => {
+    const { deliver, newest } = await world();
+    expect(await deliver({ from: "a@go\u00adod.example", reversePath: "a@good.example" })).toBe("250 2.6.0");
+    expect(await newest("spam")).toMatchObject({
+      from: { email: "a@good.example" },
+      auth: { spf: "pass", dmarc: "pass" },
+    });
+  });
+
+  test.each<[name: string, headers: { from: string; headers?: string[] }]>([
+    ["one of several authors", { from: "a@unknown.example, ceo@str\u00adict.example" }],
+    ["the member of a group", { from: "Board: ceo@str\u00adict.example;" }],
+    ["in another From field", { from: "a@unknown.example", headers: ["From: ceo@str\u00adict.example"] }],
+    ["with a comment in it", { from: "ceo@str\u00adict(a comment).example" }],
+    ["with a comment in it, in angle brackets", { from: "<ceo@str(a comment)\u00adict.example>" }],
+    ["with a space that is none", { from: "<ceo@str\u00a0ict.example>" }],
+    ["with a byte order mark", { from: "<ceo@str\ufeffict.example>" }],
+    ["behind a source route", { from: "<@relay.example:ceo@str\u00adict.example>" }],
+    ["in Sender, where From names nobody", { from: "", headers: ["Sender: ceo@str\u00adict.example"] }],
+  ])("%s", async (_, fields) => {
+    const { deliver, isSpam } = await world();
+    expect(await deliver(fields)).toBe("550 5.7.1");
+    expect(isSpam()).toEqual([]);
+  });
+
+  test("a Sender beside a From is shown to nobody, and not judged", async () => {
+    const { deliver, newest } = await world();
+    expect(await deliver({ from: "a@unknown.example", headers: ["Sender: ceo@str\u00adict.example"] })).toBe(
+      "250 2.6.0",
+    );
+    expect(await newest("inbox")).toMatchObject({ from: { email: "a@unknown.example" } });
+  });
+
+  test.each<[name: string, from: string, shown: string]>([
+    ["an A-label of unseen characters", "ceo@xn--strict-dja.example", "ceo@xn--strict-dja.example"],
+    ["an A-label that is none", "ceo@xn--zz.example", "ceo@xn--zz.example"],
+    ["a character that no name has", "ceo@str\u2024ict.example", "ceo@str\ufffdict.example"],
+    [
+      "an encoded word in full-width letters",
+      "ceo@=?utf-8?q?str=EF=BC=89?=.example\uff0e",
+      "ceo@=?utf-8?q?str=EF=BC=89?=.example",
+    ],
+  ])("what is no domain is spam, and looks like none: %s", async (_, from, shown) => {
+    const { deliver, newest, isSpam } = await world();
+    expect(await deliver({ from })).toBe("250 2.6.0");
+    expect(await newest("spam")).toMatchObject({ from: { email: shown } });
+    expect(isSpam()).toEqual([true]);
+  });
+
+  test("an encoded word is decoded for nobody: it names no other domain", async () => {
+    const { deliver, newest } = await world();
+    expect(await deliver({ from: "ceo@=?utf-8?q?str=C2=ADict?=.example" })).toBe("250 2.6.0");
+    expect((await newest("all"))?.from.email).toBe("ceo@=?utf-8?q?str=C2=ADict?=.example");
+    expect(await deliver({ from: "=?utf-8?q?ceo=40strict.example?=" })).toBe("250 2.6.0");
+    expect((await newest("all"))?.from).toEqual({ email: "unknown@unknown.invalid" });
+  });
+
+  test("case, composition, a final dot and an A-label are no disguise", async () => {
+    const { deliver, newest, isSpam } = await world({
+      ...ZONE,
+      "_dmarc.xn--bcher-kva.example": dmarc("p=reject"),
+    });
+    for (const from of [
+      "a@UNKNOWN.Example",
+      "a@bu\u0308cher.org.example",
+      "a@B\u00dcCHER.org.example",
+      "a@xn--bcher-kva.org.example",
+      "a@STRA\u1e9eE.example",
+      "a@\u0392\u039f\u039b\u039f\u03a3.example",
+      "a@unknown.example.",
+    ]) {
+      expect(await deliver({ from })).toBe("250 2.6.0");
+    }
+    expect(isSpam()).toEqual([false, false, false, false, false, false, false]);
+    expect((await newest("inbox"))?.from.email).toBe("a@unknown.example");
+    for (const from of ["ceo@STRICT.example.", "ceo@b\u00fccher.example", "ceo@BU\u0308CHER.example."]) {
+      expect(await deliver({ from })).toBe("550 5.7.1");
+    }
+  });
+
+  test("readers find and answer whom they see", async () => {
+    const it = await world();
+    await it.deliver({ from: "ceo@pl\u00adain.example", headers: ["Reply-To: chief@oth\u200ber\u3002example"] });
+    for (const q of ["from:ceo@plain.example", "from:ceo@pl\u00adain.example"]) {
+      const path = `/search?folder=spam&q=${encodeURIComponent(q)}`;
+      expect((await it.api.get<{ threads: unknown[] }>(path)).body.threads).toHaveLength(1);
+    }
+    const { threadId } = (await it.newest("spam")) ?? {};
+    expect((await it.api.post(`/threads/${threadId}/reply`, { text: "Who are you?" })).status).toBe(202);
+    const { db } = it.appliance.store;
+    expect(db.select({ recipient: queueEntries.recipient }).from(queueEntries).all()).toEqual([
+      { recipient: "chief@other.example" },
+    ]);
+  });
+
+  test("a local part shows what it hides, and answers go to nobody else", async () => {
+    const it = await world();
+    await it.deliver({ from: "c\u200beo@plain.example" });
+    const { threadId, from } = (await it.newest("inbox")) ?? {};
+    expect(from).toEqual({ email: "c\ufffdeo@plain.example" });
+    expect((await it.api.get<{ threads: unknown[] }>("/search?q=from:ceo@plain.example")).body.threads).toEqual([]);
+    const { status, body } = await it.api.post(`/threads/${threadId}/reply`, { text: "Who are you?" });
+    expect([status, body.error]).toEqual([422, expect.stringContaining("c\ufffdeo@plain.example")]);
+    for (const to of ["c\u200beo@plain.example", "ceo@pl\u200dain.example"]) {
+      expect((await it.api.post("/send", { from: "alice@example.test", to, text: "Hello" })).status).toBe(422);
+    }
+    expect(it.appliance.store.db.select().from(queueEntries).all()).toEqual([]);
   });
 });
 

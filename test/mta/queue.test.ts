@@ -9,6 +9,8 @@ import {
   claim,
   extendLeases,
   nextDue,
+  recallAccepted,
+  recallStrays,
   releaseEntries,
   releaseLeases,
   retryEntry,
@@ -18,7 +20,7 @@ import {
   setDelivered,
   setHeld,
 } from "../../src/mta/queue.ts";
-import { domains } from "../../src/store/schema.ts";
+import { domains, outboundMessages } from "../../src/store/schema.ts";
 import type { Tx } from "../../src/store/store.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 import { claimed, createQueue } from "./queue-rig.ts";
@@ -38,6 +40,56 @@ function firstOf(given: Claim | undefined) {
   if (!entry) throw new Error("a claim without entries");
   return entry;
 }
+
+describe("what a clock that was ahead has noted", () => {
+  const HOUR_MS = 60 * MINUTE_MS;
+  const waits = [MINUTE_MS, HOUR_MS, 16 * HOUR_MS];
+
+  test.each([
+    ["accepted ahead, never attempted", 0, HOUR_MS, 0],
+    ["due in time", 1, MINUTE_MS, MINUTE_MS],
+    ["later than its wait", 1, 2 * MINUTE_MS, MINUTE_MS],
+    ["later than its wait, after two attempts", 2, 10 * HOUR_MS, HOUR_MS],
+    ["later than any wait", 2, 16 * HOUR_MS + 1, 0],
+    ["after more attempts than there are waits", 5, 16 * HOUR_MS, 16 * HOUR_MS],
+  ])("an entry %s", (_, attempts, dueIn, expected) => {
+    const { accept, claimNext, store, entries, domainsDue } = createQueue();
+    accept({ to: ["ann@a.example"] });
+    for (let i = 0; i < attempts; i++) {
+      const given = some(claimNext());
+      store.transact((tx) => setDeferred(tx, firstOf(given), START, "450 later"));
+    }
+    const given = some(claimNext());
+    store.transact((tx) => {
+      releaseEntries(tx, given.entries, START + dueIn);
+      expect(recallStrays(tx, waits, START)).toBe(expected === dueIn ? 0 : 1);
+    });
+    expect(entries()).toMatchObject([{ dueAt: START + expected, attempts, leased: false }]);
+    expect(domainsDue()).toEqual({ "a.example": expected });
+  });
+
+  test("a lease is nobody's to recall", () => {
+    const { accept, claimNext, store, entries } = createQueue();
+    accept({ to: ["ann@a.example"] });
+    claimNext();
+    expect(store.transact((tx) => recallStrays(tx, waits, START))).toBe(0);
+    expect(entries()).toMatchObject([{ leased: true, dueAt: START + LEASE_MS }]);
+  });
+
+  test("messages keep their order and distances, the last of them was accepted just now; others stay", () => {
+    const { accept, store, runtime } = createQueue();
+    accept({ to: ["ann@a.example"] });
+    runtime.setBy(24 * HOUR_MS);
+    accept({ to: ["ann@a.example"] });
+    runtime.advanceTo(runtime.now() + HOUR_MS);
+    accept({ to: ["ann@a.example"] });
+    runtime.setBy(-24 * HOUR_MS);
+    runtime.advanceTo(runtime.now() + HOUR_MS);
+    store.transact((tx) => recallAccepted(tx, runtime.now()));
+    const accepted = store.db.select().from(outboundMessages).all();
+    expect(accepted.map(({ acceptedAt }) => acceptedAt - START)).toEqual([0, HOUR_MS, 2 * HOUR_MS]);
+  });
+});
 
 test("an accepted message is waiting, one entry a recipient, due at once, with its bytes", async () => {
   const { accept, entries, domainsDue, store } = createQueue();
@@ -145,11 +197,45 @@ describe("claiming", () => {
     expect(nextDue(store.db, { notBefore })).toBe(START + LEASE_MS);
   });
 
+  test("a domain whose line has no place free is moved there, once, and is in nobody's way", () => {
+    const { accept, claimNext, runtime, store } = createQueue();
+    for (let i = 0; i < 60; i++) accept({ to: [`ann@new${i}.example`, `ann@slow${i}.example`] });
+    runtime.advanceTo(START + 5);
+    accept({ to: ["ann@open.example"] });
+    accept({ to: ["bob@open.example"] });
+    let asked = 0;
+    const lineOf = (domain: string) => {
+      asked++;
+      return domain.startsWith("new") ? "new" : domain.startsWith("slow") ? "slow" : "open";
+    };
+    const lines = ["open"] as const;
+    expect(claimed(claimNext({ lines, lineOf }))).toEqual(["ann@open.example"]);
+    expect(asked).toBe(121);
+    expect(nextDue(store.db, { lines })).toBe(START + 5);
+    expect(claimed(claimNext({ lines, lineOf }))).toEqual(["bob@open.example"]);
+    expect([asked, nextDue(store.db, { lines: ["new"] }), nextDue(store.db)]).toEqual([122, START, START]);
+    expect(claimed(claimNext({ lines: ["slow", "new"], lineOf }))).toEqual(["ann@slow0.example"]);
+  });
+
+  test("a domain that belongs elsewhere by now is claimed where it is, if there is a place", () => {
+    const { accept, claimNext } = createQueue();
+    accept({ to: ["ann@a.example"] });
+    expect(claimNext({ lines: ["open"], lineOf: () => "slow" })).toBeUndefined();
+    expect(claimNext({ lines: ["open"] })).toBeUndefined();
+    expect(claimed(claimNext({ lines: ["slow", "open"], lineOf: () => "open" }))).toEqual(["ann@a.example"]);
+  });
+
   test("of one domain, or of the domains of this server", () => {
     const { accept, claimNext, store } = createQueue();
-    const ours = { id: "dom_1", workspaceId: "wsp_1", name: "ours.example", ownershipToken: "", createdAt: START };
+    const base = { id: "dom_1", workspaceId: "wsp_1", name: "ours.example", ownershipToken: "", createdAt: START };
+    const ours = { ...base, verifiedAt: START };
+    const theirs = { ...base, id: "dom_2", name: "a.example" };
     store.db.$client.exec("INSERT INTO workspaces (id, name, created_at) VALUES ('wsp_1', 'One', 0)");
-    store.db.insert(domains).values(ours).run();
+    // What is merely claimed is not this server's.
+    store.db
+      .insert(domains)
+      .values([ours, { ...theirs, verifiedAt: null }])
+      .run();
     for (const domain of ["a", "ours", "b"]) accept({ to: [`ann@${domain}.example`] });
     expect(nextDue(store.db, { own: true })).toBe(START);
     expect(claimed(claimNext({ domain: "b.example" }))).toEqual(["ann@b.example"]);

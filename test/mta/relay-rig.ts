@@ -31,6 +31,8 @@ export interface Script {
   connect?(destination: string, nth: number): unknown;
   /** Before the answer, or instead of acceptance. `nth`: of all transactions, from 1. */
   send?(sent: Sent, nth: number): Verdict["kind"] | Promise<Verdict["kind"] | undefined> | undefined;
+  /** Whether a transaction under way is past the point where it may be cut. */
+  transmits?(destination: string): boolean;
   /** Whether the connection can be used again after a transaction. */
   keeps?(destination: string): boolean;
 }
@@ -62,7 +64,10 @@ export function createRelayRig({ script = {}, hold = false, grouped = false, ...
   if (!given.queue) {
     store.db.insert(workspaces).values({ id: "wsp_1", name: "One", createdAt: 0 }).run();
     for (const name of HERE) {
-      store.db.insert(domains).values({ id: name, workspaceId: "wsp_1", name, ownershipToken: "", createdAt: 0 }).run();
+      store.db
+        .insert(domains)
+        .values({ id: name, workspaceId: "wsp_1", name, ownershipToken: "", verifiedAt: 0, createdAt: 0 })
+        .run();
     }
   }
   const lines: Record<string, unknown>[] = [];
@@ -74,14 +79,21 @@ export function createRelayRig({ script = {}, hold = false, grouped = false, ...
   store.onCommit(() => activity++);
   const state = { script, grouped };
 
-  async function connect(domain: string): Promise<Connection> {
+  async function connect(domain: string, signal?: AbortSignal): Promise<Connection> {
     activity++;
+    const aborted = Promise.withResolvers<never>();
+    aborted.promise.catch(() => {});
+    signal?.addEventListener("abort", () => {
+      activity++;
+      connection.open = false;
+      aborted.reject(new DeliveryFailure({ ...verdict("deferred"), reply: `deferred: ${signal.reason}` }));
+    });
     const destination = state.grouped ? "smarthost" : domain;
     const connection = { destination, open: true };
     const number = connections.push(connection);
     const nth = connections.filter((each) => each.destination === destination).length;
     try {
-      await state.script.connect?.(destination, nth);
+      await Promise.race([state.script.connect?.(destination, nth), aborted.promise]);
     } catch (error) {
       connection.open = false;
       throw error;
@@ -89,6 +101,7 @@ export function createRelayRig({ script = {}, hold = false, grouped = false, ...
     return {
       remote: `mx.${destination}`,
       usable: () => connection.open,
+      isTransmitting: () => state.script.transmits?.(destination) ?? false,
       close() {
         connection.open = false;
       },
@@ -96,7 +109,8 @@ export function createRelayRig({ script = {}, hold = false, grouped = false, ...
         activity++;
         const transaction = { destination, recipients, connection: number, content: new TextDecoder().decode(content) };
         const nth = sent.push(transaction);
-        const kind = (await state.script.send?.(transaction, nth)) ?? "accepted";
+        const answer = Promise.resolve(state.script.send?.(transaction, nth));
+        const kind = (await Promise.race([answer, aborted.promise.catch(() => "deferred" as const)])) ?? "accepted";
         if (state.script.keeps?.(destination) === false) connection.open = false;
         activity++;
         return recipients.map(() => verdict(kind));
@@ -129,6 +143,7 @@ export function createRelayRig({ script = {}, hold = false, grouped = false, ...
     store: { ...store, enqueue: given.enqueue?.(store) ?? store.enqueue },
     transport: { connect, groupsByMessage: () => state.grouped, close: () => {} },
     local,
+    mailbox: { isOthers: () => false },
     outcomes: { resolve: given.resolve ?? resolve },
     options,
     runtime,

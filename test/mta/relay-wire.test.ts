@@ -1,6 +1,7 @@
 /** The queue on the wire: relay, transport and outcomes together, to mail servers on sockets of their own. */
 import { expect, test } from "bun:test";
 import { createMailbox } from "../../src/mailbox/mailbox.ts";
+import { readHere } from "../../src/message/reading.ts";
 import { createLocalDelivery } from "../../src/mta/local.ts";
 import { createOutcomes } from "../../src/mta/outcome.ts";
 import { createRelay } from "../../src/mta/relay.ts";
@@ -12,6 +13,7 @@ import { events, workspaces } from "../../src/store/schema.ts";
 import { type Zone, zone } from "../harness/dns-server.ts";
 import { gate, type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
+import { until } from "../harness/until.ts";
 import { createQueue } from "./queue-rig.ts";
 import { testLog } from "./rig.ts";
 import { UNPROTECTED } from "./unprotected.ts";
@@ -34,10 +36,10 @@ async function createNet(scripts: Record<string, RemoteScript>) {
   const options = openOptions(store);
   store.db.insert(workspaces).values({ id: "wsp_1", name: "One", createdAt: START }).run();
   store.transact((tx) => options.set(tx, "smtp.outboundPort", String([...remotes.values()][0]?.port)));
-  const mailbox = createMailbox({ store, engine: createFts5Engine(store), runtime, options, log });
+  const mailbox = createMailbox({ store, engine: createFts5Engine(store), runtime, options, log, read: readHere });
   const hostname = "us.test";
   const relay = createRelay({
-    ...{ store, options, runtime, log },
+    ...{ store, mailbox, options, runtime, log },
     transport: createTransport({ runtime, hostname, options, protection: UNPROTECTED, log }),
     local: createLocalDelivery({
       ...{ db: store.db, mailbox, runtime },
@@ -54,7 +56,7 @@ async function createNet(scripts: Record<string, RemoteScript>) {
   };
   return {
     ...queue,
-    ...{ relay, lines, settled },
+    ...{ relay, lines, settled, until },
     remote(domain: string): RemoteMx {
       const found = remotes.get(domain);
       if (!found) throw new Error(`no server for ${domain}`);
@@ -129,6 +131,69 @@ test("never more than 5 connections at once, and a slow server delays no other",
   expect(net.remote("slow.example").messages).toHaveLength(21);
   expect(net.remote("slow.example").connections).toBeLessThanOrEqual(5);
   await net.relay.stop(1_000);
+});
+
+const pits = (count: number, script: RemoteScript): Record<string, RemoteScript> =>
+  Object.fromEntries(Array.from({ length: count }, (_, i) => [`pit${String(i).padStart(2, "0")}.example`, script]));
+
+test("sixty servers that say a line a minute instead of a greeting hold up others for seconds, and have 5 minutes", async () => {
+  const net = await createNet({ ...pits(60, { greeting: () => "220-not yet" }), "well.example": {} });
+  for (const domain of Object.keys(pits(60, {}))) net.accept({ to: [`ann@${domain}`] });
+  net.accept({ to: ["bob@well.example"] });
+  net.start();
+  const first = net.remote("pit00.example");
+  await net.until(() => first.connections === 1 && net.remote("pit49.example").connections === 1);
+  net.runtime.advanceTo(START + 5_000);
+  await net.remote("well.example").waitFor(1);
+  for (let minute = 1; minute < 5; minute++) {
+    net.runtime.advanceTo(START + minute * 60_000);
+    first.say("220-not yet");
+  }
+  expect(first.open).toBe(1);
+  net.runtime.advanceTo(START + 300_000);
+  await first.idle();
+  await net.until(() => net.states()[0] === "ann@pit00.example waiting 1");
+  await net.relay.stop(0);
+});
+
+test("sixty servers that have the message and never say so hold up others for seconds, and have it once", async () => {
+  const stuck = gate();
+  const net = await createNet({ ...pits(60, { end: () => stuck.wait() }), "well.example": {} });
+  for (const domain of Object.keys(pits(60, {}))) net.accept({ to: [`ann@${domain}`] });
+  net.accept({ to: ["bob@well.example"] });
+  net.start();
+  const heard = (count: number) =>
+    Object.keys(pits(60, {})).filter((domain) => net.remote(domain).commands.includes("DATA")).length === count;
+  await net.until(() => heard(50));
+  net.runtime.advanceTo(START + 5_000);
+  await net.remote("well.example").waitFor(1);
+  await net.until(() => heard(60));
+  for (let minute = 1; minute < 9; minute++) net.runtime.advanceTo(START + minute * 60_000);
+  stuck.release();
+  await net.settled();
+  for (const domain of Object.keys(pits(60, {}))) expect(net.remote(domain).messages).toHaveLength(1);
+  expect(new Set(net.entries().map(({ state }) => state))).toEqual(new Set(["delivered"]));
+  await net.relay.stop(0);
+});
+
+test("more of them than may wait, in every phase: who has not got the message is cut for another", async () => {
+  const waits = { wait: () => new Promise<undefined>(() => {}) };
+  const net = await createNet({
+    ...pits(160, { ehlo: waits.wait }),
+    "well.example": {},
+  });
+  for (const domain of Object.keys(pits(160, {}))) net.accept({ to: [`ann@${domain}`] });
+  net.start();
+  const open = () => Object.keys(pits(160, {})).filter((domain) => net.remote(domain).open === 1).length;
+  for (const [i, count] of [50, 100, 150].entries()) {
+    await net.until(() => open() === count);
+    net.runtime.advanceTo(START + (i + 1) * 5_000);
+  }
+  net.runtime.advanceTo(START + 30_000);
+  await net.until(() => net.entries().filter(({ attempts }) => attempts === 1).length === 10);
+  const cut = net.entries().find(({ attempts }) => attempts === 1);
+  expect(cut).toMatchObject({ state: "waiting", reply: "no answer in time while other mail waited" });
+  await net.relay.stop(0);
 });
 
 test("stopping cuts a server that does not answer: its recipients wait, due at once, and no attempt is counted", async () => {

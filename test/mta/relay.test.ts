@@ -1,8 +1,9 @@
 /** The relay: who is attempted when, on which connection; and that nothing is lost, sent twice or kept waiting. */
 import { describe, expect, test } from "bun:test";
+import { eq } from "drizzle-orm";
 import { unavailable } from "../../src/errors.ts";
 import { retryEntry } from "../../src/mta/queue.ts";
-import { outboundContents } from "../../src/store/schema.ts";
+import { outboundContents, queueDomains } from "../../src/store/schema.ts";
 import { gate } from "../harness/remote-mx.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 import { createQueue } from "./queue-rig.ts";
@@ -180,6 +181,173 @@ describe("who waits for whom", () => {
   });
 });
 
+describe("servers that keep us waiting", () => {
+  const forever = new Promise<undefined>(() => {});
+  const isPit = (destination: string): boolean => destination.startsWith("pit");
+  /** They never let us in. */
+  const closed: Script = { connect: (destination) => (isPit(destination) ? forever : undefined) };
+  /** They take the message, and never say so. */
+  const mute: Script = {
+    send: ({ destination }) => (isPit(destination) ? forever : undefined),
+    transmits: () => true,
+  };
+  const CUT = "deferred: no answer in time while other mail waited";
+
+  function createPits(count: number, given: Parameters<typeof createRelayRig>[0]) {
+    const rig = createRelayRig(given);
+    for (let i = 0; i < count; i++) rig.accept({ to: [`ann@pit${String(i).padStart(3, "0")}.example`] });
+    return {
+      ...rig,
+      /** Connections to them. */
+      open: () => rig.connections.filter(({ destination, open }) => open && isPit(destination)).length,
+      /** Accepts a message for a server that is well, which nobody has written to; says later whether it is there. */
+      write: () => {
+        rig.accept({ to: ["bob@well.example"] });
+        return () => rig.recipients().filter((recipient) => recipient === "bob@well.example").length === 1;
+      },
+      cut: () => rig.outcomes().filter(([, , reply]) => reply === CUT),
+    };
+  }
+
+  test.each([
+    ["before the greeting", closed],
+    ["after the message", mute],
+  ])("sixty of them, %s, hold up a destination that nobody knows for 5 seconds", async (_, script) => {
+    const { write, run, advance, open } = createPits(60, { script });
+    const isThere = write();
+    await run();
+    expect([open(), isThere()]).toEqual([50, false]);
+    await advance(4_999);
+    expect(isThere()).toBe(false);
+    await advance(1);
+    expect([open(), isThere()]).toEqual([60, true]);
+  });
+
+  test("they do not hold up one that has answered before at all, after a restart neither", async () => {
+    const first = createPits(0, { script: closed });
+    first.accept({ to: ["ann@well.example"] });
+    await first.run();
+    const { relay, run, write, open } = createPits(60, { script: closed, queue: first });
+    const isThere = write();
+    await run();
+    expect([open(), isThere()]).toEqual([50, true]);
+    await relay.stop(0);
+  });
+
+  test("there are more than may wait: who has waited for half a minute is cut for another, and has its time later", async () => {
+    const { write, run, wake, advance, open, cut, connections } = createPits(150, { script: closed });
+    await run();
+    for (const opened of [100, 150]) {
+      await advance(5_000);
+      expect(open()).toBe(opened);
+    }
+    const isThere = write();
+    wake();
+    await advance(19_999);
+    expect([open(), isThere(), cut()]).toEqual([150, false, []]);
+    await advance(1);
+    expect([open(), isThere(), cut()]).toEqual([149, true, [["waiting", 1, CUT]]]);
+    await advance(FIRST_RETRY_MS);
+    expect(connections.at(-1)).toEqual({ destination: "pit000.example", open: true });
+    for (let i = 0; i < 60; i++) await advance(10_000);
+    expect(connections[151]).toEqual({ destination: "pit000.example", open: true });
+  });
+
+  test("nobody waits: they have the time of RFC 5321", async () => {
+    const { run, advance, open, outcomes } = createPits(50, { script: closed });
+    await run();
+    await advance(600_000);
+    expect([open(), new Set(outcomes().map(([, attempts]) => attempts))]).toEqual([50, new Set([0])]);
+  });
+
+  test("who may have the message is never cut, and sent nothing twice; who is known gets its mail meanwhile", async () => {
+    const { accept, write, run, advance, open, cut, sent } = createPits(200, { script: mute });
+    accept({ to: ["ann@well.example"] });
+    for (let i = 0; i < 200; i++) accept({ to: [`ann@a${i}.example`] });
+    await run();
+    for (let i = 0; i < 60; i++) await advance(10_000);
+    expect([open(), sent.filter(({ destination }) => isPit(destination)).length]).toEqual([150, 150]);
+    const isThere = write();
+    await run();
+    expect([isThere(), cut()]).toEqual([false, []]);
+    accept({ to: ["ann@a7.example"] });
+    await run();
+    expect(sent.at(-1)?.destination).toBe("a7.example");
+  });
+
+  test("however many nobody knows, they are put out of the way of one that has answered before, and not all at once", async () => {
+    const { accept, run, open, recipients, state, store } = createPits(0, {});
+    accept({ to: ["ann@well.example"] });
+    await run();
+    state.script = closed;
+    for (let i = 0; i < 2_500; i++) accept({ to: [`ann@pit${i}.example`] });
+    accept({ to: ["bob@well.example"] });
+    const moved = () => store.db.select().from(queueDomains).where(eq(queueDomains.line, "new")).all().length;
+    const seen = [moved()];
+    store.onCommit(() => seen.push(moved()));
+    await run();
+    expect([open(), recipients()]).toEqual([50, ["ann@well.example", "bob@well.example"]]);
+    expect(seen.at(-1)).toBe(2_450);
+    for (const [i, count] of seen.entries()) expect(count - (seen[i - 1] ?? 0)).toBeLessThanOrEqual(1_000);
+  });
+
+  test("there is a bound to those that answered before, too", async () => {
+    const { accept, run, advance, open, state } = createPits(300, {});
+    await run();
+    await advance(10_000);
+    state.script = mute;
+    for (let i = 0; i < 300; i++) accept({ to: [`bob@pit${String(i).padStart(3, "0")}.example`] });
+    await run();
+    for (let i = 0; i < 60; i++) await advance(10_000);
+    expect(open()).toBe(160);
+  });
+
+  test("the slow have 20 places of their own in turn, also after a restart; who is only slow gets its mail", async () => {
+    const queue = createQueue();
+    const lateBy = (ms: number, failure?: Error) =>
+      new Promise<undefined>((resolve, reject) => {
+        queue.runtime.setTimer(() => (failure ? reject(failure) : resolve(undefined)), ms);
+      });
+    const script: Script = {
+      connect: (destination) => (isPit(destination) ? lateBy(300_000, unreachable()) : undefined),
+    };
+    const first = createPits(30, { queue, script });
+    await first.run();
+    await first.advance(300_000);
+    expect(new Set(first.outcomes().map(([, attempts]) => attempts))).toEqual(new Set([1]));
+    await first.relay.stop(0);
+    queue.runtime.advanceTo(queue.runtime.now() + FIRST_RETRY_MS);
+    const { run, advance, open, outcomes, write, state } = createPits(0, { queue, script });
+    const isThere = write();
+    await run();
+    expect([open(), isThere()]).toEqual([20, true]);
+    state.script = { connect: (destination) => (isPit(destination) ? lateBy(240_000) : undefined) };
+    await advance(300_000);
+    expect(open()).toBe(10);
+    await advance(240_000);
+    expect(outcomes().slice(20, 30)).toEqual(Array.from({ length: 10 }, () => ["delivered", 2, "250 accepted"]));
+  });
+
+  test("one that answers in time again is not slow any more", async () => {
+    const { run, advance, accept, open, sent, state, runtime } = createPits(30, {
+      script: {
+        connect: (destination) =>
+          isPit(destination) && new Promise((_, reject) => void runtime.setTimer(() => reject(unreachable()), 300_000)),
+      },
+    });
+    await run();
+    await advance(300_000);
+    state.script = { connect: (destination) => (destination === "pit000.example" ? undefined : forever) };
+    await advance(FIRST_RETRY_MS);
+    expect(sent.map(({ destination }) => destination)).toEqual(["pit000.example"]);
+    await advance(4_000);
+    expect(open()).toBe(20);
+    accept({ to: ["bob@pit000.example"] });
+    await run();
+    expect(sent.at(-1)?.recipients).toEqual(["bob@pit000.example"]);
+  });
+});
+
 describe("a destination that cannot be reached", () => {
   test("is asked once for all that is due there; what comes meanwhile waits for the first retry", async () => {
     const { accept, run, advance, connections, outcomes, wake, quiet, state, states } = createRelayRig({
@@ -346,6 +514,29 @@ describe("a smarthost", () => {
     await advance(FIRST_RETRY_MS);
     expect(connections).toHaveLength(2);
     expect(new Set(states())).toEqual(new Set(["waiting"]));
+  });
+
+  test("that is slow has all the time it takes, and is not cut: it is all there is", async () => {
+    const rig = createRelayRig({ grouped: true });
+    rig.state.script = {
+      send: () => new Promise((resolve) => void rig.runtime.setTimer(() => resolve(undefined), 240_000)),
+    };
+    for (let i = 0; i < 30; i++) rig.accept({ to: [`ann@d${i}.example`] });
+    await rig.run();
+    for (let i = 0; i < 60; i++) await rig.advance(60_000);
+    expect(rig.outcomes()).toEqual(Array.from({ length: 30 }, () => ["delivered", 1, "250 accepted"]));
+  });
+
+  test("set while servers that do not answer have all the places has one all the same", async () => {
+    const { accept, run, quiet, wake, sent, state } = createRelayRig({
+      script: { connect: () => new Promise(() => {}) },
+    });
+    for (let i = 0; i < 60; i++) accept({ to: [`ann@d${i}.example`] });
+    await run();
+    [state.grouped, state.script] = [true, {}];
+    wake();
+    await quiet();
+    expect(sent.map(({ destination }) => destination)).toEqual(Array.from({ length: 10 }, () => "smarthost"));
   });
 
   test("set while mail waits: what is due goes there", async () => {

@@ -398,9 +398,9 @@ describe("a draft", () => {
   test("finds its mailbox gone when it is written", async () => {
     const it = await conversation();
     const { prepare } = it.parser;
-    it.parser.prepare = (source) => {
+    it.parser.prepare = (work, source) => {
       it.store.db.$client.run("DELETE FROM mailboxes WHERE id = ?", [it.boxes.alice]);
-      return prepare(source);
+      return prepare(work, source);
     };
     expect((await refusal(it.draft({}))).code).toBe("not_found");
   });

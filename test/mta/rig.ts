@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { createLog, type Log } from "../../src/log.ts";
 import { createMailbox } from "../../src/mailbox/mailbox.ts";
+import { readHere } from "../../src/message/reading.ts";
 import { createDnsCache } from "../../src/mta/dns-cache.ts";
 import { createBlocklists } from "../../src/mta/dnsbl.ts";
 import { createDoor } from "../../src/mta/door.ts";
@@ -130,7 +131,7 @@ export async function listenAndKeep(options: ListenerOptions & Partial<Inbound> 
         const chunks: Uint8Array[] = [];
         for await (const chunk of content) chunks.push(chunk);
         accepted.push({ envelope, content: Buffer.concat(chunks).toString("latin1") });
-        return [`msg_${accepted.length}`];
+        return { emailIds: [`msg_${accepted.length}`], isReport: false };
       }),
   };
   const runtime = options.runtime ?? fakeRuntime();
@@ -177,7 +178,14 @@ export async function listenForMailbox(options: MailboxOptions = {}): Promise<Ma
   const store = storeInFolder(folder, runtime);
   const settings = openOptions(store);
   seed(store);
-  const mailbox = createMailbox({ store, engine: createFts5Engine(store), runtime, options: settings, log });
+  const mailbox = createMailbox({
+    store,
+    engine: createFts5Engine(store),
+    runtime,
+    options: settings,
+    log,
+    read: readHere,
+  });
   const blobFolder = join(folder, "blobs");
   const parser =
     options.parser?.({ blobFolder, runtime }) ??
@@ -194,7 +202,9 @@ export async function listenForMailbox(options: MailboxOptions = {}): Promise<Ma
   const outcomes = createOutcomes({ store, mailbox, options: settings, runtime, hostname, log });
   const local = createLocalDelivery({ db: store.db, mailbox, parser, runtime });
   const feedback = createFeedback({ db: store.db, outcomes, local, runtime });
-  const inbound = createInbound({ store, mailbox, parser, spool, feedback, options: settings, runtime, hostname, log });
+  const verifyOnArrival = async () => {};
+  const base = { store, mailbox, verifyOnArrival, parser, spool, feedback };
+  const inbound = createInbound({ ...base, options: settings, runtime, hostname, log });
   const rig = await listenAs(createMxRole(inbound, openDoor(settings, runtime, log)), {
     ...options,
     runtime,
@@ -235,7 +245,9 @@ function seed(store: Store): void {
       .values({ ...alice, role: "owner", passwordHash: null })
       .run();
     for (const name of ["example.test", "other.test"]) {
-      tx.insert(schema.domains).values({ id: name, workspaceId: "wsp_1", name, ownershipToken: "", createdAt }).run();
+      tx.insert(schema.domains)
+        .values({ id: name, workspaceId: "wsp_1", name, ownershipToken: "", verifiedAt: createdAt, createdAt })
+        .run();
     }
     const address = (address: string, mailboxId: string, kind: "primary" | "alias" | "catch-all"): void => {
       const domainId = address.split("@")[1] as string;

@@ -103,6 +103,14 @@ describe("a policy", () => {
     expect(fetched).toHaveLength(3);
   });
 
+  test("is asked for again when the clock was set back since it could not be had", async () => {
+    const { mode, after } = setUp([new Error("away"), policy("testing")]);
+    after(DAY_MS);
+    expect(await mode()).toBeUndefined();
+    after(-DAY_MS);
+    expect(await mode()).toBe("testing");
+  });
+
   test("that has run out leaves the table when another comes", async () => {
     const { store, policies, records, after, mode } = setUp([policy("enforce", 1)]);
     records["_mta-sts.other.example"] = record("1");

@@ -46,6 +46,8 @@ test("addresses are the same in any spelling, but for the tag", () => {
     ["carol+x@remote.example", false],
     ["carol@sub.remote.example", false],
     ["JÜRGEN@xn--bcher-kva.example", true],
+    ["carol@re\u00admote.example", true],
+    ["carol@remote\u3002example", true],
     ["dave+lists@remote.example", true],
     ["dave@remote.example", false],
     ["no address", false],

@@ -1,6 +1,7 @@
 /** The way out, to MX hosts and to a smarthost, on scripted remotes that listen on addresses of their own. */
 import { describe, expect, test } from "bun:test";
 import { createLog } from "../../src/log.ts";
+import type { Protection } from "../../src/mta/protection.ts";
 import { createTransport, readSmarthost } from "../../src/mta/transport.ts";
 import { DeliveryFailure, type Verdict } from "../../src/mta/verdict.ts";
 import type { Options } from "../../src/store/options.ts";
@@ -12,13 +13,20 @@ import { UNPROTECTED } from "./unprotected.ts";
 const LETTER = Buffer.from("Subject: Hi\r\n\r\nText\r\n");
 const ACCEPTED = "accepted: 250 2.0.0 queued as 4711";
 
-function createWay(description: Zone, { relay = "none", port = 25 }: { relay?: string; port?: number } = {}) {
+function createWay(
+  description: Zone,
+  {
+    relay = "none",
+    port = 25,
+    protection = UNPROTECTED,
+  }: { relay?: string; port?: number; protection?: Protection } = {},
+) {
   const runtime = fakeRuntime({ dns: zone(description) });
   const values: Record<string, unknown> = { "smtp.relay": relay, "smtp.outboundPort": port };
   const options = { get: (name: string) => values[name] } as Pick<Options, "get">;
   const lines: Record<string, unknown>[] = [];
   const log = createLog("debug", runtime.now, (line) => lines.push(JSON.parse(line)));
-  const transport = createTransport({ runtime, hostname: "us.test", options, protection: UNPROTECTED, log });
+  const transport = createTransport({ runtime, hostname: "us.test", options, protection, log });
   return {
     transport,
     runtime,
@@ -65,6 +73,80 @@ async function failureOf(attempt: Promise<unknown>): Promise<Verdict> {
 
 const letterTo = (...recipients: string[]) => ({ reversePath: "bounce+1@us.test", recipients, content: LETTER });
 const told = (verdicts: Verdict[]) => verdicts.map(({ kind, reply }) => `${kind}: ${reply}`);
+
+describe("ending one connection", () => {
+  const REASON = "others wait";
+  const DEFERRED = { kind: "deferred", reply: REASON };
+
+  test.each(["who takes its mail", "what it asks of TLS"])("while nobody tells of a domain %s", async (what) => {
+    const unanswered = () => new Promise<never>(() => {});
+    const protection = what === "what it asks of TLS" ? { of: unanswered, close: () => {} } : UNPROTECTED;
+    const { transport, runtime } = createWay({ "example.net": { a: ["127.0.0.1"] } }, { protection });
+    if (protection === UNPROTECTED) runtime.dns.resolveMx = unanswered;
+    const ending = new AbortController();
+    const failure = failureOf(transport.connect("example.net", ending.signal));
+    ending.abort(REASON);
+    expect(await failure).toMatchObject(DEFERRED);
+    expect(await failureOf(transport.connect("example.net", ending.signal))).toMatchObject(DEFERRED);
+  });
+
+  test("while a host has not greeted: no other is tried", async () => {
+    const silence = gate();
+    const { transport, remotes } = await createNet({ greeting: silence.wait }, {});
+    const ending = new AbortController();
+    const failure = failureOf(transport.connect("example.net", ending.signal));
+    await silence.reached;
+    ending.abort(REASON);
+    expect(await failure).toMatchObject(DEFERRED);
+    await remotes[0]?.idle();
+    expect(remotes[1]?.connections).toBe(0);
+  });
+
+  test.each(["mail", "rcpt", "data"] as const)("while it waits for the answer to %s", async (command) => {
+    const silence = gate();
+    const { transport, remotes } = await createNet({ [command]: silence.wait });
+    const ending = new AbortController();
+    const connection = await transport.connect("example.net", ending.signal);
+    const sending = connection.send(letterTo("a@example.net"));
+    await silence.reached;
+    expect(connection.isTransmitting()).toBe(false);
+    ending.abort(REASON);
+    expect(told(await sending)).toEqual([`deferred: mx1.example.net [${remotes[0]?.host}]: ${REASON}`]);
+    await remotes[0]?.idle();
+  });
+
+  test("from the first byte of a message to the answer it is transmitting, not before the next one", async () => {
+    const [first, second] = [gate(), gate()];
+    const { transport } = await createNet({
+      end: ({ address }) => (address === "a@example.net" ? first.wait() : undefined),
+      mail: ({ attempt }) => (attempt === 2 ? second.wait() : undefined),
+    });
+    const connection = await transport.connect("example.net");
+    const sending = connection.send(letterTo("a@example.net"));
+    await first.reached;
+    expect(connection.isTransmitting()).toBe(true);
+    first.release();
+    expect(told(await sending)).toEqual([ACCEPTED]);
+    const next = connection.send(letterTo("b@example.net"));
+    await second.reached;
+    expect(connection.isTransmitting()).toBe(false);
+    second.release();
+    expect(told(await next)).toEqual([ACCEPTED]);
+  });
+
+  test("the others go on", async () => {
+    const silence = gate();
+    const { transport } = await createNet({ mail: ({ attempt }) => (attempt === 1 ? silence.wait() : undefined) });
+    const ending = new AbortController();
+    const ended = await transport.connect("example.net", ending.signal);
+    const other = await transport.connect("example.net", new AbortController().signal);
+    const failing = ended.send(letterTo("a@example.net"));
+    await silence.reached;
+    ending.abort(REASON);
+    await failing;
+    expect(told(await other.send(letterTo("b@example.net")))).toEqual([ACCEPTED]);
+  });
+});
 
 describe("to MX hosts", () => {
   test("the most preferred one has the mail", async () => {

@@ -9,6 +9,7 @@ import { temporaryFolder } from "../harness/folder.ts";
 
 const PROJECT = join(import.meta.dir, "../..");
 const ROOT = process.env.MAILROOM_TEST_ROOT;
+const CTRL_C = "\x03";
 
 const isRoot = (folder: string | undefined): folder is string =>
   folder !== undefined && existsSync(join(folder, "bin/bash"));
@@ -43,7 +44,10 @@ export interface Machine {
   readonly changes: string;
   /** Runs a program on it, as root, to its end. */
   run(command: readonly string[], stdin?: string): Promise<Ran>;
-  /** The same at a terminal, where somebody types each answer when they are asked; what was shown to them. */
+  /**
+   * The same at a terminal, where somebody types each answer when they are asked; what was shown to them. Ctrl-C is typed
+   * until it is heard: a shell that is about to read, but does not yet, hears it only when the next line comes.
+   */
   converse(
     command: readonly string[],
     answers: readonly (readonly [asked: string, typed: string])[],
@@ -128,6 +132,7 @@ export async function bootMachine(executable: string, from = ROOT): Promise<Mach
       const left = [...answers];
       const decoder = new TextDecoder();
       const closed = Promise.withResolvers<void>();
+      let again: Timer | undefined;
       const child = Bun.spawn(inside(command), {
         terminal: {
           data(terminal, bytes) {
@@ -136,6 +141,7 @@ export async function bootMachine(executable: string, from = ROOT): Promise<Mach
               read = shown.indexOf(next[0], read) + next[0].length;
               left.shift();
               terminal.write(next[1]);
+              if (next[1] === CTRL_C) again = setInterval(() => terminal.write(CTRL_C), 1_000);
             }
           },
           exit: () => closed.resolve(),
@@ -144,6 +150,7 @@ export async function bootMachine(executable: string, from = ROOT): Promise<Mach
       running.add(child);
       // What it said last may be read after it has ended.
       const [exitCode] = await Promise.all([child.exited, closed.promise]);
+      clearInterval(again);
       child.terminal?.close();
       return { exitCode, shown: shown.replaceAll("\r\n", "\n") };
     },

@@ -1,23 +1,49 @@
 /** Data as the version before 0015_search_layout.sql left it. */
 import { Database } from "bun:sqlite";
+import { rmSync } from "node:fs";
 import { MIGRATIONS } from "../../src/store/migrations.ts";
 
-const INDEX = /CREATE VIRTUAL TABLE message_index[^;]*;\s*INSERT INTO message_index[^;]*;/;
-const TRIGGER = /CREATE TRIGGER messages_leave_index.*?END;/s;
+const SCHEMA = 14;
 
-/** Takes a database of this version back to that schema, with another entry for each message in the index of then. */
+/**
+ * Takes a database of this version back to that schema: rows of each table, in the columns that it had, but for webhooks',
+ * and another entry for each message in the index of then.
+ */
 export function takeBackToSchema14(file: string): void {
-  const [first = ""] = MIGRATIONS;
-  const sqlite = new Database(file);
+  const copy = `${file}.present`;
+  {
+    using present = new Database(file);
+    present.run("VACUUM INTO ?", [copy]);
+  }
+  for (const ending of ["", "-wal", "-shm"]) rmSync(file + ending, { force: true });
+  const sqlite = new Database(file, { create: true });
+  sqlite.exec("PRAGMA foreign_keys = OFF");
+  for (const migration of MIGRATIONS.slice(0, SCHEMA)) sqlite.exec(migration);
+  const triggers = rows(sqlite, "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'");
+  for (const { name } of triggers) sqlite.exec(`DROP TRIGGER ${name}`);
+  sqlite.run("ATTACH ? AS present", [copy]);
+  const tables = rows(sqlite, "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'");
+  for (const { name } of tables.filter(({ name }) => !/^(?:sqlite|webhook)_/.test(name))) {
+    const columns = rows(
+      sqlite,
+      `SELECT name FROM pragma_table_info('${name}', 'main')
+         INTERSECT SELECT name FROM pragma_table_info('${name}', 'present')`,
+    ).map((column) => `"${column.name}"`);
+    if (columns.length === 0) continue;
+    sqlite.exec(
+      `DELETE FROM main.${name}; INSERT INTO main.${name} (${columns}) SELECT ${columns} FROM present.${name}`,
+    );
+  }
   sqlite.exec(`
-    DROP TRIGGER messages_leave_index; DROP TABLE message_index; DROP TABLE search_backlog;
-    DROP VIEW webhook_log; DROP VIEW webhook_pending; DROP TABLE webhook_waiting;
-    ${INDEX.exec(first)?.[0]} ${TRIGGER.exec(first)?.[0]}
     INSERT INTO message_index (rowid, scope, subject, body, sender, recipients, files)
-      SELECT seq, 'x', 'x', 'word', 'x', 'x', 'x' FROM messages;
-    PRAGMA user_version = 14`);
+      SELECT seq, 'x', 'x', 'word', 'x', 'x', 'x' FROM main.messages;
+    DETACH present`);
+  for (const { sql } of triggers) sqlite.exec(sql);
+  sqlite.exec(`PRAGMA user_version = ${SCHEMA}`);
   sqlite.close();
 }
+
+const rows = (sqlite: Database, sql: string) => sqlite.query<{ name: string; sql: string }, []>(sql).all();
 
 /** Every word of every message, where it stands. */
 export function entriesOf(sqlite: Database): unknown[] {

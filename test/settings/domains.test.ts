@@ -37,15 +37,86 @@ async function openWithDomain(world: (records: DnsRecord[]) => DnsResolver) {
   return { ...office, id, records };
 }
 
-test("a domain belongs to one workspace", () => {
+test("a domain belongs to the workspace that verified it", () => {
   const { domains, write, acme, beta } = openOffice();
+  const { id } = domains.domainNamed("acme.test");
   const adding = (workspaceId: string, name: string) => () =>
     write((tx) => domains.addDomain(tx, workspaceId, name, []));
   expect(adding(acme, "ACME.test")).toThrow("acme.test is here already");
-  expect(adding(beta, "acme.test")).toThrow("acme.test is a domain of another workspace");
+  write((tx) => domains.markVerified(tx, id));
+  expect(adding(beta, "acme.test")).toThrow(/^acme.test was verified by another workspace of this server$/);
   expect(domains.listDomains(acme).map(({ name }) => name)).toEqual(["acme.test"]);
   expect(domains.listDomains().map(({ name }) => name)).toEqual(["acme.test", "beta.test"]);
   expect(() => domains.domainNamed("acme.test", beta)).toThrow("there is no domain acme.test");
+});
+
+test("until one does, each may claim it with a token and keys of its own, which are no other's", async () => {
+  const published: DnsRecord[] = [];
+  const { domains, write, acme, beta, people } = openOffice({
+    dns: new Proxy({} as DnsResolver, {
+      get: (_, name) => dnsOf(published)[name as keyof DnsResolver],
+    }),
+  });
+  const [ours, theirs] = [await makeDkimKeys(), await makeDkimKeys()];
+  const { id } = write((tx) => domains.addDomain(tx, acme, "shop.test", ours));
+  const other = write((tx) => domains.addDomain(tx, beta, "shop.test", theirs));
+  expect(() => domains.domainNamed("shop.test")).toThrow("several workspaces claim shop.test: name the workspace");
+  expect(domains.domainNamed("shop.test", beta).id).toBe(other.id);
+  for (const workspaceId of [acme, beta]) {
+    write((tx) => people.addMailbox(tx, { workspaceId, address: "info@shop.test", name: "Info" }));
+    write((tx) => people.addAlias(tx, people.mailboxAt("info@shop.test", workspaceId).id, "*@shop.test"));
+  }
+  expect(() => people.mailboxAt("info@shop.test")).toThrow("several workspaces have a mailbox info@shop.test");
+
+  published.push(...domains.recordsOf(other.id));
+  const seen = await domains.verifyDomain(id);
+  expect(seen.filter(({ state }) => state === "missing").map(({ purpose }) => purpose)).toEqual([
+    "dkim",
+    "dkim",
+    "ownership",
+  ]);
+  expect(domains.domainIn(acme, id).state).toBe("unverified");
+  await domains.verifyDomain(other.id);
+  expect(domains.listDomains().map(({ name, state, takesMail }) => [name, state, takesMail])).toEqual([
+    ["acme.test", "unverified", false],
+    ["beta.test", "unverified", false],
+    ["shop.test", "verified", true],
+    ["shop.test", "lost", false],
+  ]);
+  expect(domains.domainNamed("shop.test").id).toBe(other.id);
+  expect(people.mailboxAt("info@shop.test").workspaceId).toBe(beta);
+  expect(people.mailboxAt("info@shop.test", acme).lost).toBe(true);
+
+  // Whatever the zone says later, or the operator.
+  published.push(...domains.recordsOf(id));
+  await expect(domains.verifyDomain(id)).rejects.toThrow("was verified by another workspace");
+  expect(() => write((tx) => domains.markVerified(tx, id))).toThrow("was verified by another workspace");
+  expect(() => write((tx) => people.addMailbox(tx, { workspaceId: acme, address: "x@shop.test", name: "X" }))).toThrow(
+    "was verified by another workspace",
+  );
+  // Until whoever has it lets it go: then what was lost can be had again.
+  await people.removeMailbox(people.mailboxAt("info@shop.test", beta).id);
+  write((tx) => domains.removeDomain(tx, other.id));
+  expect(domains.domainIn(acme, id)).toMatchObject({ state: "unverified", takesMail: false });
+  await domains.verifyDomain(id);
+  expect(people.mailboxAt("info@shop.test")).toMatchObject({ workspaceId: acme, lost: false });
+});
+
+test("of two workspaces that are verified at once, as a careless owner published the records of both, one gets it", async () => {
+  const published: DnsRecord[] = [];
+  const dns = new Proxy({} as DnsResolver, { get: (_, name) => dnsOf(published)[name as keyof DnsResolver] });
+  const { domains, write, acme, beta } = openOffice({ dns });
+  const [ours, theirs] = [await makeDkimKeys(), await makeDkimKeys()];
+  const ids = [
+    write((tx) => domains.addDomain(tx, acme, "shop.test", ours)).id,
+    write((tx) => domains.addDomain(tx, beta, "shop.test", theirs)).id,
+  ];
+  published.push(...ids.flatMap((id) => domains.recordsOf(id)));
+  // Such a zone has two SPF and two DMARC records, which nothing of this asks for.
+  const ends = await Promise.allSettled(ids.map((id) => domains.verifyDomain(id)));
+  expect(ends.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+  const states = domains.listDomains().filter(({ name }) => name === "shop.test");
+  expect(states.map(({ state }) => state)).toEqual(["verified", "lost"]);
 });
 
 test.each([
@@ -174,4 +245,27 @@ test("a domain in use cannot be removed", () => {
   write((tx) => people.removeAlias(tx, people.mailboxAt("b@acme.test").id, alias));
   write((tx) => domains.removeDomain(tx, shop.id));
   expect(domains.listDomains(acme).map(({ name }) => name)).toEqual(["acme.test"]);
+});
+
+test("mail for it has its records looked for once in five minutes, also when the clock is set back meanwhile", async () => {
+  let asked = 0;
+  const { domains, runtime } = await openWithDomain(() => {
+    const dns = dnsOf([]);
+    return {
+      ...dns,
+      resolveTxt: (name: string) => {
+        asked++;
+        return dns.resolveTxt(name);
+      },
+    } as DnsResolver;
+  });
+  const look = async () => {
+    await domains.verifyOnArrival("shop.test");
+    return asked;
+  };
+  expect([await look(), await look()]).toEqual([1, 1]);
+  runtime.setBy(-86_400_000);
+  expect([await look(), await look()]).toEqual([2, 2]);
+  runtime.advanceTo(runtime.now() + 300_000);
+  expect(await look()).toBe(3);
 });

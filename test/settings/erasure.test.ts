@@ -6,6 +6,7 @@ import { putEndpoint } from "../../src/events/endpoints.ts";
 import { createLog } from "../../src/log.ts";
 import { createMailbox } from "../../src/mailbox/mailbox.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import { readHere } from "../../src/message/reading.ts";
 import { traceArrival } from "../../src/mta/trace-log.ts";
 import { createFts5Engine } from "../../src/search/fts5.ts";
 import { claimBlobs } from "../../src/store/claim.ts";
@@ -41,7 +42,7 @@ async function office() {
     const runtime = fakeRuntime();
     const log = createLog("silent", runtime.now, () => {});
     const options = openOptions(store);
-    const mailbox = createMailbox({ store, engine: createFts5Engine(store), runtime, options, log });
+    const mailbox = createMailbox({ store, engine: createFts5Engine(store), runtime, options, log, read: readHere });
     const message = await prepareMessage(new TextEncoder().encode(mail.replaceAll(/\r?\n/g, "\r\n")), store.blobs);
     const mailboxId = mailboxIdOf(store, address);
     await store.enqueue((tx) => {
@@ -83,7 +84,7 @@ async function office() {
       `INSERT INTO queue_entries (id, message_seq, recipient, field, domain, state, due_at)
        VALUES ('que_1', last_insert_rowid(), 'bobswife@remote.example', 'to', 'remote.example', 'waiting', 0)`,
     );
-    store.db.$client.run("INSERT INTO queue_domains VALUES ('remote.example', 0)");
+    store.db.$client.run("INSERT INTO queue_domains (domain, due_at) VALUES ('remote.example', 0)");
     const { workspace_id: workspaceId } = store.db.$client.query("SELECT workspace_id FROM mailboxes").get() as {
       workspace_id: string;
     };

@@ -25,6 +25,7 @@ test("a mailbox has an address in a domain of its workspace, and perhaps an owne
     usedBytes: 0,
     pausedReason: null,
     removing: false,
+    lost: false,
     createdAt: people.mailboxAt("team@acme.test").createdAt,
   });
   const add = (address: string, more = {}) =>

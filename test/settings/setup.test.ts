@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import { findCaller } from "../../src/access/credentials.ts";
+import { createLog } from "../../src/log.ts";
 import { createDevelopers } from "../../src/settings/developers.ts";
 import { createDomains } from "../../src/settings/domains.ts";
 import { createPeople } from "../../src/settings/people.ts";
@@ -14,7 +15,12 @@ function openEmpty() {
   return {
     store,
     people: createPeople({ store, runtime }),
-    domains: createDomains({ store, runtime, hostname: "mail.acme.test" }),
+    domains: createDomains({
+      store,
+      runtime,
+      log: createLog("silent", runtime.now, () => {}),
+      hostname: "mail.acme.test",
+    }),
     developers: createDevelopers({ store, options: openOptions(store), runtime, deliverSoon() {} }),
   };
 }

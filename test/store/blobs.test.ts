@@ -43,6 +43,22 @@ describe("blobs", () => {
     expect(readdirSync(join(folder, names[0]!.slice(0, 2)))).toEqual([names[0]!.slice(2)]);
   });
 
+  test("a file is moved in, once, and kept from the sweeper", async () => {
+    const { blobs, folder, runtime } = setUp();
+    const [first, second] = [join(folder, "first"), join(folder, "second")];
+    for (const file of [first, second]) writeFileSync(file, "abc", { mode: 0o600 });
+    const sha256 = new Bun.CryptoHasher("sha256").update("abc").digest("hex");
+    expect(await blobs.adopt(first, sha256)).toBe(sha256);
+    expect(await blobs.read(sha256)).toEqual(bytes("abc"));
+    expect(readdirSync(folder).sort()).toEqual([sha256.slice(0, 2), "second"]);
+    const path = join(folder, sha256.slice(0, 2), sha256.slice(2));
+    expect(statSync(path).mtimeMs).toBe(START);
+    runtime.advanceTo(START + HOUR);
+    expect(await blobs.adopt(second, sha256)).toBe(sha256);
+    expect(statSync(path).mtimeMs).toBe(START + HOUR);
+    expect(await blobs.write(bytes("abc"))).toBe(sha256);
+  });
+
   test("are readable by nobody else", async () => {
     const { blobs, folder } = setUp();
     const name = await blobs.write(bytes("private"));

@@ -4,12 +4,15 @@
  */
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
+import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { is } from "drizzle-orm";
 import { SQLiteTable } from "drizzle-orm/sqlite-core";
+import { findSession, requireConfirmed, type Session } from "../../src/access/sessions.ts";
 import { putDeliveries } from "../../src/events/deliveries.ts";
 import { listDeliveries, resend } from "../../src/events/delivery-log.ts";
 import { requireEndpoint } from "../../src/events/endpoints.ts";
+import { listSuppressions } from "../../src/mta/suppression.ts";
 import { claimFolder } from "../../src/store/claim.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { MIGRATIONS } from "../../src/store/migrations.ts";
@@ -111,6 +114,20 @@ test("what was learned of senders before spoofed ones were told apart is about t
   ]);
 });
 
+test("a session from before an upgrade goes on, and nobody has proved in it that it is still them", () => {
+  const folder = folderOf(18, (sqlite) => {
+    sqlite.exec(`
+      INSERT INTO workspaces (id, name, created_at) VALUES ('wsp_1', 'One', 1);
+      INSERT INTO users (id, workspace_id, email, name, role, created_at) VALUES ('usr_1', 'wsp_1', 'a@b.example', 'A', 'owner', 1);
+      INSERT INTO sessions (id, user_id, hash, user_agent, created_at, last_used_at, expires_at, source, kept)
+      VALUES ('ses_1', 'usr_1', '${createHash("sha256").update("token").digest("hex")}', '', 1, 1, 1000, '', 1)`);
+  });
+  const { db } = open(folder);
+  const session = findSession(db, "token", 10);
+  expect(session).toMatchObject({ id: "ses_1", kept: true, confirmedAt: null });
+  expect(() => requireConfirmed(db, session as Session, 10)).toThrow("that it is still you");
+});
+
 test("a webhook made after an upgrade is not told of what happened before it", () => {
   const folder = folderOf(2);
   expect(open(folder).db.select().from(schema.webhookCursor).all()).toEqual([{ id: 1, eventSeq: 1 }]);
@@ -152,6 +169,24 @@ test("deliveries from before their ids were made of the event's keep their ids, 
     expect(store.transact((tx) => resend(tx, id, 10)).id).toBe(id);
   store.transact((tx) => putDeliveries(tx, new Map([[1, [4]]]), 10));
   expect(store.db.$client.query("SELECT max(seq) FROM webhook_waiting").values()).toEqual([[10]]);
+});
+
+test("why an address was suppressed keeps no words of other servers, and all that an operator wrote", () => {
+  const folder = folderOf(18, (sqlite) => {
+    sqlite.exec(`
+      INSERT INTO workspaces (id, name, created_at) VALUES ('wsp_1', 'One', 1);
+      INSERT INTO suppressions (id, workspace_id, address, reason, created_at) VALUES
+        ('sup_1', 'wsp_1', 'a@x.example', 'hard bounce: 550 5.1.1 <a@x.example> gone, wrote alice', 1),
+        ('sup_2', 'wsp_1', 'b@x.example', 'complaint: reported as abuse', 2),
+        ('sup_3', 'wsp_1', 'c@x.example', 'Added by the operator', 3),
+        ('sup_4', 'wsp_1', 'd@x.example', 'Complaint: by telephone', 4)`);
+  });
+  expect(listSuppressions(open(folder).db).map(({ id, reason }) => [id, reason])).toEqual([
+    ["sup_1", "hard bounce"],
+    ["sup_2", "complaint"],
+    ["sup_3", "Added by the operator"],
+    ["sup_4", "Complaint: by telephone"],
+  ]);
 });
 
 describe("a migration that fails", () => {

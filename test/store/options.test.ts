@@ -1,5 +1,5 @@
 /** The settings: every one of the contract, what each takes, and what is said of what it does not take. */
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { ConfigError } from "../../src/errors.ts";
 import { openOptions, SETTINGS, type SettingName } from "../../src/store/options.ts";
@@ -76,7 +76,19 @@ const TAKEN: [name: SettingName, text: string, value: unknown, kept?: string][] 
   ["sending.mailboxPerHour", "0", 0],
   ["sending.warmup", "off", "off"],
   ["sending.warmup", "10, 20", [10, 20], "10,20"],
-  ["smtp.relay", "smtp://user:p%40ss@relay.example:587", "smtp://user:p%40ss@relay.example:587"],
+  [
+    "smtp.relay",
+    "smtp://user:p%40ss@relay.example:587",
+    "smtp://user:p%40ss@relay.example:587",
+    "smtp://user:***@relay.example:587",
+  ],
+  [
+    "smtp.relay",
+    "smtps://user:a:b@c@relay.example?",
+    "smtps://user:a:b@c@relay.example?",
+    "smtps://user:***@relay.example/?",
+  ],
+  ["smtp.relay", "smtp://user@relay.example", "smtp://user@relay.example"],
   ["smtp.relay", "smtps://[2001:db8::1]", "smtps://[2001:db8::1]"],
   ["smtp.relay", "none", "none"],
   ["smtp.retrySeconds", "0.1,0.2", [0.1, 0.2]],
@@ -193,6 +205,50 @@ test.each(REFUSED)("%s refuses %p", (name, text, says) => {
   expect(() => set(name, text)).toThrow(ConfigError);
   expect(() => set(name, text)).toThrow(says);
   expect(options.list()).toEqual(before);
+});
+
+describe("the password of a smarthost", () => {
+  const SECRET = "smtp://user:p%40ss@relay.example:587";
+
+  test("is kept by a value as it is listed, for the same user and host", () => {
+    const { options, set } = open();
+    set("smtp.relay", SECRET);
+    set("smtp.relay", options.find("smtp.relay").value);
+    expect(options.get("smtp.relay")).toBe(SECRET);
+    set("smtp.relay", "smtps://user:***@relay.example:465");
+    expect(options.get("smtp.relay")).toBe("smtps://user:p%40ss@relay.example:465");
+    set("smtp.relay", "smtp://user:another@relay.example");
+    expect(options.get("smtp.relay")).toBe("smtp://user:another@relay.example");
+  });
+
+  test.each(["smtp://eve:***@relay.example:587", "smtp://user:***@evil.example:587", "smtp://:***@relay.example"])(
+    "is not sent elsewhere by %s, nor is the mask a password",
+    (text) => {
+      const { options, set } = open();
+      expect(() => set("smtp.relay", text)).toThrow(/cannot be that: give the password itself/);
+      set("smtp.relay", SECRET);
+      expect(() => set("smtp.relay", text)).toThrow(/cannot be that: give the password itself/);
+      expect(options.get("smtp.relay")).toBe(SECRET);
+    },
+  );
+
+  test("is in no refusal, list or row", () => {
+    const { options, set } = open();
+    for (const [name, text] of [
+      ["smtp.relay", "smtp://user:hunter2@relay.example/path"],
+      ["smtp.relay", "http://user:hunter2@relay.example"],
+      ["search.meilisearchUrl", "http://user:hunter2@host"],
+    ] as const) {
+      expect(() => set(name, text)).toThrow(
+        expect.objectContaining({ message: expect.not.stringContaining("hunter2") }),
+      );
+    }
+    set("smtp.relay", "smtp://user:hunter2@relay.example");
+    expect(JSON.stringify([options.list(), options.find("smtp.relay")])).not.toContain("hunter2");
+    expect(options.list()).toContainEqual(
+      expect.objectContaining({ name: "smtp.relay", value: "smtp://user:***@relay.example" }),
+    );
+  });
 });
 
 test("what is kept of any number is taken back", () => {

@@ -7,8 +7,9 @@ import { createLog } from "../../src/log.ts";
 import { createAlpnFront } from "../../src/tls/alpn-front.ts";
 import type { Certificates, KeyPair } from "../../src/tls/certificates.ts";
 import { openChallenge } from "../../src/tls/challenge.ts";
+import { createConnections } from "../../src/web/connections.ts";
 import { createHttpsServer } from "../../src/web/https.ts";
-import { listenHttp } from "../../src/web/listener.ts";
+import { listenBehind } from "../../src/web/listener.ts";
 import { atEndOfTest, HOST, place } from "../harness/acme-place.ts";
 import { boot } from "../harness/appliance.ts";
 import { zone } from "../harness/dns-server.ts";
@@ -52,8 +53,9 @@ async function listen(certificates: Shown) {
   const runtime = fakeRuntime();
   const answer = async (_: Request, peer: string | undefined) => new Response(`here ${peer}`);
   const server = await createHttpsServer({
+    connections: createConnections({ most: 1_000, trustedProxies: [], runtime }),
     ...{ listen: { host: "127.0.0.1", port: 0 }, certificates, runtime, log },
-    behind: (parts) => listenHttp({ ...parts, answer, runtime, log }),
+    behind: (parts) => listenBehind({ ...parts, answer, runtime, log }),
   });
   atEndOfTest(() => void server.stop(0));
   const { port } = server.address;

@@ -72,6 +72,16 @@ describe("self-signed", () => {
     expect(given.lines.join()).not.toContain("PRIVATE KEY");
   });
 
+  test("is made anew when a clock made it that was ahead, and was set right", async () => {
+    const given = setup();
+    given.runtime.setBy(10 * DAY_MS);
+    const first = (await selfSigned(given)).current();
+    given.runtime.setBy(-10 * DAY_MS);
+    const second = (await selfSigned(given)).current();
+    expect(second).not.toEqual(first);
+    expect(new X509Certificate(second.cert).validFromDate.getTime()).toBeLessThan(START);
+  });
+
   test("is made anew for another host, and when the file is damaged", async () => {
     const given = setup();
     const first = (await selfSigned(given)).current();

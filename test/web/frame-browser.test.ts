@@ -4,9 +4,10 @@
  */
 import { afterAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
+import { frameDocument } from "../../src/message/frame.ts";
+import { FRAME_SANDBOX } from "../../src/message/frame-sandbox.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
-import { FRAME_HEADERS, frameDocument } from "../../src/web/frame.ts";
-import { FRAME_SANDBOX } from "../../src/web/frame-sandbox.ts";
+import { FRAME_HEADERS } from "../../src/web/frame.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
 import { corpusJson, corpusNote, corpusPresent } from "../harness/corpus.ts";
 
@@ -187,7 +188,9 @@ describe.skipIf(!chromiumPresent)(`in Chromium${chromiumNote}`, () => {
     `sanitised attacks are quiet${corpusNote}`,
     async () => {
       expect(payloads.length).toBeGreaterThan(350);
-      expect(await render(inFrames(payloads).map((group) => framed(group.map(sanitizeHtml).join(""))))).toEqual({
+      expect(
+        await render(inFrames(payloads).map((group) => framed(group.map((payload) => sanitizeHtml(payload)).join("")))),
+      ).toEqual({
         loaded: [],
         said: [],
         opened: [],

@@ -1,8 +1,8 @@
 /** The document that a message is shown in: images, colours, folded history, text. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { type FramedMessage, frameDocument } from "../../src/message/frame.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
-import { type FramedMessage, frameDocument } from "../../src/web/frame.ts";
 import { dangersIn } from "../harness/dangers.ts";
 
 const addresses = {
@@ -41,6 +41,12 @@ describe("images", () => {
 
   test("remote ones are not there until asked for, and marked as such", () => {
     expect(bodyOfHtml(REMOTE)).toBe('<p>a</p><img alt="A" data-blocked="" />');
+  });
+
+  test("only so many remote ones are asked for", () => {
+    const shown = bodyOfHtml('<img src="https://x.example/p.png">'.repeat(1_001), addresses);
+    expect(shown.match(/ src="/g)?.length).toBe(1_000);
+    expect(shown).toEndWith('<img data-blocked="" />');
   });
 
   test("remote ones are asked of this server then, by their whole address", () => {

@@ -6,8 +6,9 @@ import { connect, type TLSSocket } from "node:tls";
 import { createLog } from "../../src/log.ts";
 import type { AlpnProofs } from "../../src/tls/alpn-front.ts";
 import type { KeyPair } from "../../src/tls/certificates.ts";
+import { createConnections } from "../../src/web/connections.ts";
 import { createHttpsServer } from "../../src/web/https.ts";
-import { type HttpServer, listenHttp } from "../../src/web/listener.ts";
+import { type HttpServer, listenBehind } from "../../src/web/listener.ts";
 import { boot } from "../harness/appliance.ts";
 import { makePair } from "../harness/remote-mx.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
@@ -140,6 +141,7 @@ async function startBy(alpn: AlpnProofs | undefined, answer: Answer) {
   const runtime = fakeRuntime();
   const log = createLog("silent", runtime.now, () => {});
   const server = await createHttpsServer({
+    connections: createConnections({ most: 1_000, trustedProxies: [], runtime }),
     listen: { host: "127.0.0.1", port: 0 },
     certificates: {
       current: () => pair,
@@ -150,7 +152,7 @@ async function startBy(alpn: AlpnProofs | undefined, answer: Answer) {
       alpn,
     },
     behind(parts) {
-      const http = listenHttp({ ...parts, answer, runtime, log });
+      const http = listenBehind({ ...parts, answer, runtime, log });
       behind = http.address;
       return http;
     },

@@ -36,6 +36,12 @@ async function givePassword(to: Page, email = ALICE): Promise<void> {
   await to.getByLabel("Password").fill(PASSWORD);
   await to.getByLabel("Password").press("Enter");
 }
+async function confirm(of: Page): Promise<void> {
+  const asked = of.getByRole("dialog", { name: "Confirm that it is you" });
+  await asked.getByLabel("Your password").fill(PASSWORD);
+  await asked.getByLabel("Your password").press("Enter");
+  await asked.waitFor({ state: "hidden" });
+}
 const inMail = (of: Page) => of.getByRole("navigation", { name: "Mail" }).waitFor();
 const section = (name: string) => page.getByRole("navigation", { name: "Settings" }).getByRole("link", { name });
 const focused = (of: Page) => of.evaluate("document.activeElement?.getAttribute('name')");
@@ -183,6 +189,56 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await other.context().close();
   }, 120_000);
 
+  test("what outlasts the session takes password and code again, by keyboard, and says what was wrong", async () => {
+    await section("Mail apps").click();
+    await page.getByText("There is none yet.").waitFor();
+    await booted.advance(300_000);
+    const name = page.getByLabel("Name", { exact: true });
+    await name.fill("Tablet");
+    await name.press("Enter");
+    const asked = page.getByRole("dialog", { name: "Confirm that it is you" });
+    await asked.waitFor();
+    expect(await focused(page)).toBe("password");
+    expect(await barriers(page)).toEqual([]);
+    await page.keyboard.press("Escape");
+    await page.getByRole("alert").getByText("This takes a proof").waitFor();
+    expect([await asked.count(), await name.inputValue()]).toEqual([0, "Tablet"]);
+
+    await name.press("Enter");
+    await asked.waitFor();
+    await page.keyboard.type("wrong");
+    await page.keyboard.press("Tab");
+    expect(await focused(page)).toBe("code");
+    await page.keyboard.type(await nextCode());
+    await page.keyboard.press("Enter");
+    await asked.getByRole("alert").getByText("Password and code do not match").waitFor();
+    expect(await barriers(page)).toEqual([]);
+    await asked.getByLabel("Your password").fill(PASSWORD);
+    await asked.getByLabel("Code from the app").fill(await nextCode());
+    await page.keyboard.press("Enter");
+    await page.getByLabel("New app password", { exact: true }).waitFor();
+    expect(await asked.count()).toBe(0);
+    await name.fill("Watch");
+    await page.getByRole("button", { name: "Create app password" }).click();
+    await page.getByRole("button", { name: "Revoke Watch…" }).waitFor();
+  }, 120_000);
+
+  test("the password is changed with a code, and what mail apps sign in with ends if asked", async () => {
+    await section("Profile").click();
+    await page.getByLabel("Present password").fill(PASSWORD);
+    await page.getByLabel("Code from the app").fill(await nextCode());
+    await page.getByLabel("New password").fill(PASSWORD);
+    await page.getByLabel("End my app passwords and API keys as well").check();
+    expect(await barriers(page)).toEqual([]);
+    await page.getByRole("button", { name: "Change password" }).click();
+    await page.getByText("Password changed").waitFor();
+    await section("Mail apps").click();
+    await page.getByText("There is none yet.").waitFor();
+    const { developers, store } = booted.appliance;
+    const key = { userId: booted.owner.userId, name: "Another", scopes: ["read"] } as const;
+    booted.api = booted.apiWith(store.transact((tx) => developers.createKey(tx, key)).key);
+  }, 120_000);
+
   test("an admin resets it for who lost it", async () => {
     const { people, store } = booted.appliance;
     store.transact((tx) => people.setRole(tx, people.userAt(BOB).id, "owner"));
@@ -191,6 +247,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await givePassword(admin, BOB);
     await admin.getByRole("button", { name: "Reset two-step sign-in of Alice…" }).click();
     await admin.getByRole("button", { name: "Reset two-step sign-in", exact: true }).click();
+    await confirm(admin);
     await admin.getByText("Their password alone signs them in").waitFor();
     expect(people.userAt(ALICE).secondFactor).toBe(false);
     await admin.context().close();

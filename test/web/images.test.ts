@@ -259,3 +259,21 @@ test("six of one person are fetched at once, the rest in turn, and nobody else w
   expect((await Promise.all([...first, last, other])).map(({ status }) => status)).toEqual(Array(8).fill(200));
   expect([(await given).status, server.requests.length]).toEqual([502, 8]);
 });
+
+test("twenty of everybody are fetched at once", async () => {
+  const sockets: (() => void)[] = [];
+  const server = await serve((socket) => void sockets.push(() => png(socket, 1)));
+  const { get } = setUp();
+  const url = `http://${PUBLIC}:${server.port}/`;
+  const all = Array.from({ length: 24 }, (_, i) => get(url, callerOf(`usr_${i % 4}`)));
+  await server.arrived(20);
+  expect(server.requests).toHaveLength(20);
+  for (let answered = 0; answered < 24; ) {
+    await server.arrived(Math.min(24, answered + 1));
+    for (const answer of sockets.splice(0)) {
+      answer();
+      answered++;
+    }
+  }
+  expect((await Promise.all(all)).map(({ status }) => status)).toEqual(Array(24).fill(200));
+});

@@ -8,7 +8,7 @@ import { createWorld } from "../mailbox/world.ts";
 const HEARTBEAT_MS = 25_000;
 
 /** A page that listens, and reads nothing. */
-function listen() {
+function listen({ mostConnections = 1_000 } = {}) {
   const { store, runtime, ...world } = createWorld();
   const { userId } = world.user(world.workspace("W", "example.test"), "ada@example.test", "owner");
   const given = { userId, userAgent: "", source: "", kept: true };
@@ -16,12 +16,27 @@ function listen() {
   const session = findSession(store.db, token, runtime.now()) as Session;
   const cookie = createSessionCookie({ secure: false });
   const warnings: string[] = [];
-  const live = createLive({ store, cookie, runtime, log: { warn: (text) => void warnings.push(text) } });
+  const live = createLive({
+    store,
+    cookie,
+    runtime,
+    mostConnections,
+    log: { warn: (text) => void warnings.push(text) },
+  });
   const before = runtime.timers().length;
   const request = new Request("http://localhost/app/live", { headers: { cookie: cookie.give(token, true) } });
-  live.route.run({ request, params: {}, session, source: "" });
+  const open = () =>
+    live.route.run({
+      request,
+      params: {},
+      session,
+      source: "",
+      requireSession: () => session,
+      requireConfirmed: () => {},
+    });
+  open();
   return {
-    ...{ store, live, warnings },
+    ...{ store, live, warnings, open },
     beat: () => runtime.advanceTo(runtime.now() + HEARTBEAT_MS),
     timers: () => runtime.timers().length - before,
   };
@@ -32,6 +47,12 @@ test("a page that takes not even heartbeats is let go, and beats no more", () =>
   expect(timers()).toBe(1);
   for (let beats = 0; beats < 600; beats++) beat();
   expect(timers()).toBe(0);
+});
+
+test("pages that listen leave half of the connections to others", () => {
+  const { open } = listen({ mostConnections: 5 });
+  open();
+  expect(open).toThrow(expect.objectContaining({ code: "rate_limited", retryAfter: 60 }));
 });
 
 test.each<[string, string, (page: ReturnType<typeof listen>) => void]>([

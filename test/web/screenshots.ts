@@ -81,6 +81,7 @@ async function useWebhook(page: Page): Promise<string> {
     port: 0,
     fetch: () => new Response(++asked === 2 ? "the queue is full" : "thank you", { status: asked === 2 ? 503 : 200 }),
   });
+  await app(page, "POST", "/me/confirm", { password });
   await app(page, "PATCH", "/settings/server/webhooks.allowNetworks", { value: "127.0.0.0/8" });
   const url = `http://127.0.0.1:${receiver.port}/hooks/mail`;
   const events = ["message.inbound", "message.delivered", "message.bounced"];

@@ -157,10 +157,17 @@ describe("with one", () => {
     expect((await remove({ password: PASSWORD, code: codeNow(secret) })).status).toBe(409);
   });
 
-  test("the password is changed by the password, and the second factor stays", async () => {
+  test("the password is changed by the password and a code, and the second factor stays", async () => {
     const { secret } = await turnOn();
-    const changed = await alice.send("POST", "/me/password", { present: PASSWORD, next: "another one" });
-    expect(changed.status).toBe(204);
+    const change = (given: object) =>
+      alice.send<Refused>("POST", "/me/password", { present: PASSWORD, next: "another one", ...given });
+    const refusal = await change({});
+    expect(refusal.status).toBe(403);
+    for (const given of [{ code: "000000" }, { present: "wrong" }, { present: "wrong", code: codeNow(secret) }]) {
+      expect(await change(given)).toMatchObject({ status: 403, body: refusal.body });
+    }
+    expect((await change({ code: codeNow(secret) })).status).toBe(204);
+    await booted.advance(STEP);
     expect((await tryIn({ password: "another one" })).body).toEqual({ next: "code" });
     expect((await tryIn({ password: "another one", code: codeNow(secret) })).status).toBe(204);
   });

@@ -2,9 +2,11 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
 import { createLog } from "../../src/log.ts";
+import { createConnections } from "../../src/web/connections.ts";
 import type { HttpServer } from "../../src/web/listener.ts";
 import { createHttpServer } from "../../src/web/server.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
+import { until } from "../harness/until.ts";
 
 const running: HttpServer[] = [];
 afterEach(async () => {
@@ -18,6 +20,7 @@ function start({ rest, health = {} }: Partial<Pick<Parts, "rest" | "health">> = 
   const lines: string[] = [];
   const server = createHttpServer({
     listen: { host: "127.0.0.1", port: 0 },
+    connections: createConnections({ most: 1_000, trustedProxies: [], runtime }),
     rest: rest ?? (async (request, peer) => Response.json({ url: request.url, peer })),
     web: { answer: async (_request, path) => (path === "/" ? new Response("the app") : undefined) },
     health,
@@ -132,6 +135,38 @@ describe("stopping", () => {
     await stopped;
   });
 
+  test("a download that its client takes slowly is finished", async () => {
+    const { server, runtime } = start({ rest: async () => new Response(new Uint8Array(6_000_000)) });
+    const client = connect(server.address.port, "127.0.0.1");
+    let received = 0;
+    let isEnded = false;
+    client.on("close", () => {
+      isEnded = true;
+    });
+    client.on("error", () => {});
+    client.once("data", () => client.pause());
+    client.on("data", ({ length }) => {
+      received += length;
+    });
+    client.write("GET /api/large HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    await until(() => received > 0);
+    let isStopped = false;
+    const stopped = server.stop(60_000).then(() => {
+      isStopped = true;
+    });
+    // The listener behind has said it all by now; longer than clients that have everything get for closing.
+    for (let i = 0; i < 50; i++) {
+      runtime.advanceTo(runtime.now() + 20);
+      for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+    }
+    expect(isStopped).toBe(false);
+    client.resume();
+    await until(() => isEnded);
+    expect(received).toBeGreaterThan(6_000_000);
+    runtime.advanceTo(runtime.now() + 1_000);
+    await stopped;
+  });
+
   test("cuts off what has not ended in time", async () => {
     const arrived = Promise.withResolvers<void>();
     const { server, origin, runtime } = start({
@@ -164,6 +199,7 @@ describe("stopping", () => {
     expect(() =>
       createHttpServer({
         listen: server.address,
+        connections: createConnections({ most: 1_000, trustedProxies: [], runtime }),
         rest: async () => new Response(),
         web: { answer: async () => undefined },
         health: {},

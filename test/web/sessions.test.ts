@@ -34,6 +34,15 @@ describe("signing in", () => {
     });
   });
 
+  test("in a browser that was signed in ends the session before; who fails to ends none", async () => {
+    const before = await signIn(booted, ALICE);
+    const again = (password: string) => tryIn({ email: ALICE, password }, { cookie: before.cookie });
+    expect([(await again("wrong")).status, (await before.get("/me")).status]).toEqual([401, 200]);
+    const answer = await again(PASSWORD);
+    const after = page(booted, answer.headers.get("set-cookie")?.split(";")[0] ?? "");
+    expect([(await before.get("/me")).status, (await after.get("/me")).status]).toEqual([401, 200]);
+  });
+
   test("under https the cookie is bound to this host and to TLS", async () => {
     const secure = await boot({ MAILROOM_BASE_URL: "https://mail.example.test" });
     await setPassword(secure, secure.owner.userId);

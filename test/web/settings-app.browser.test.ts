@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { barriers } from "../harness/barriers.ts";
-import { PASSWORD, setPassword } from "../harness/browser-session.ts";
+import { confirmIn, PASSWORD, setPassword } from "../harness/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
 import { type Receiver, startReceiver } from "../harness/receiver.ts";
 
@@ -26,6 +26,7 @@ async function signIn(email: string): Promise<Page> {
   await opened.getByLabel("Password").fill(PASSWORD);
   await opened.getByLabel("Password").press("Enter");
   await opened.getByRole("navigation", { name: "Mail" }).waitFor();
+  await confirmIn(opened);
   return opened;
 }
 

@@ -1,7 +1,7 @@
 /** Settings over HTTP: who is let in, one's own profile, API keys, webhooks with their log. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { type Booted, boot } from "../harness/appliance.ts";
-import { type Page, page, setPassword, signIn } from "../harness/browser-session.ts";
+import { confirm, type Page, page, setPassword, signIn } from "../harness/browser-session.ts";
 import { startReceiver } from "../harness/receiver.ts";
 import { until } from "../harness/until.ts";
 
@@ -169,6 +169,7 @@ interface Delivered {
 describe("webhooks", () => {
   async function register(events = ["message.inbound"]) {
     const receiver = startReceiver();
+    await confirm(alice);
     const { status, body } = await alice.send<Webhook>("POST", "/settings/webhooks", { url: receiver.url, events });
     expect(status).toBe(200);
     const at = `/settings/webhooks/${body.id}`;
@@ -302,6 +303,7 @@ describe("webhooks", () => {
       409, 400, 400,
     ]);
     await booted.advance(7_200_000);
+    await confirm(alice);
     expect((await alice.get(`${at}/secret`)).body).toEqual({ secret: body.secret });
   });
 

@@ -4,7 +4,7 @@ import type { Page } from "playwright-core";
 import type { DnsResolver } from "../../src/runtime.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { barriers } from "../harness/barriers.ts";
-import { PASSWORD, setPassword } from "../harness/browser-session.ts";
+import { confirmIn, PASSWORD, setPassword } from "../harness/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
 
 /** TXT records by name. */
@@ -45,6 +45,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await page.getByLabel("Password").fill(PASSWORD);
     await page.getByLabel("Password").press("Enter");
     await page.getByRole("navigation", { name: "Mail" }).waitFor();
+    await confirmIn(page);
     await page.goto(`${booted.http}/settings`);
   }, 120_000);
 
@@ -177,6 +178,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     const token = shown.getByRole("textbox", { name: "value of the ownership record, _mailroom.shop.test" });
     expect(await token.inputValue()).toStartWith("mailroom-verify=");
     await shown.getByText("6 of 6 records missing").waitFor();
+    await shown.getByText("Until shop.test is verified no mail comes to its addresses").waitFor();
     await shown.getByRole("button", { name: "Verify shop.test" }).click();
     await page.getByText("shop.test is not verified yet").waitFor();
     for (const { name, value, purpose } of booted.appliance.domains.recordsOf(
@@ -191,6 +193,47 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await shown.getByRole("button", { name: "Verify shop.test" }).click();
     await shown.getByText("verified", { exact: true }).waitFor();
     expect(await barriers(page)).toEqual([]);
+  }, 120_000);
+
+  test("domains: what is not the workspace's is said above the mail of those who can do something about it", async () => {
+    const { domains, people, store } = booted.appliance;
+    const other = store.transact((tx) => {
+      const { id } = people.addWorkspace(tx, "Rival");
+      domains.addDomain(tx, booted.owner.workspaceId, "new.test", []);
+      const claimed = domains.addDomain(tx, booted.owner.workspaceId, "old.test", []);
+      domains.addDomain(tx, booted.owner.workspaceId, "lost.test", []);
+      domains.markVerified(tx, domains.addDomain(tx, id, "lost.test", []).id);
+      return claimed.id;
+    });
+    store.db.$client.query("UPDATE domains SET accepts_unverified = 1 WHERE id = ?").run(other);
+    await page.goto(`${booted.http}/mail/inbox`);
+    const told = page.getByRole("status").filter({ hasText: "new.test" });
+    await told.getByText("Until new.test is verified no mail comes to its addresses").waitFor();
+    await told.getByText("old.test takes mail without being verified").waitFor();
+    await told.getByText("Another workspace verified lost.test").waitFor();
+    expect(await told.getByText("shop.test").count()).toBe(0);
+    expect(await barriers(page)).toEqual([]);
+    await told.getByRole("link", { name: "Domains" }).first().click();
+    await box("lost.test").getByText("verified by another workspace", { exact: true }).waitFor();
+    expect(await box("lost.test").getByRole("button", { name: "Verify lost.test" }).count()).toBe(0);
+
+    const mia = store.transact((tx) => {
+      const member = { workspaceId: booted.owner.workspaceId, email: "mia@example.test", name: "Mia" } as const;
+      return people.addUser(tx, { ...member, role: "member", ownMailbox: true }).userId;
+    });
+    await setPassword(booted, mia);
+    const theirs = await (await (await openBrowser()).newContext()).newPage();
+    const asked: string[] = [];
+    theirs.on("request", (request) => void asked.push(new URL(request.url()).pathname));
+    await theirs.goto(`${booted.http}/sign-in`);
+    await theirs.getByLabel("Email address").fill("mia@example.test");
+    await theirs.getByLabel("Password").fill(PASSWORD);
+    await theirs.getByLabel("Password").press("Enter");
+    await theirs.getByRole("navigation", { name: "Mail" }).waitFor();
+    await theirs.getByRole("main").waitFor();
+    expect(await theirs.getByText("new.test").count()).toBe(0);
+    expect(asked.filter((path) => path.startsWith("/app/settings"))).toEqual([]);
+    await theirs.context().close();
   }, 120_000);
 
   test("the suppression list: added with a reason, and removed", async () => {

@@ -15,7 +15,7 @@ import type {
   WorkspaceEntryView,
 } from "../../src/web/admin-views.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
-import { type Page, setPassword, signIn } from "../harness/browser-session.ts";
+import { type Page, page, setPassword, signIn } from "../harness/browser-session.ts";
 
 /** TXT and MX records by name; what is not there does not exist, and nobody answers about remote.example. */
 const zone = new Map<string, string[]>();
@@ -47,7 +47,7 @@ beforeAll(async () => {
   };
   const other = store.transact((tx) => {
     const { id } = people.addWorkspace(tx, "Other");
-    domains.addDomain(tx, id, "other.test", []);
+    domains.markVerified(tx, domains.addDomain(tx, id, "other.test", []).id);
     return id;
   });
   await add(booted.owner.workspaceId, "ann@example.test", "admin");
@@ -185,9 +185,14 @@ test("the queue names a Bcc recipient to who sent the message, and to no other a
 test("domains: every record to copy, each with its state once it was looked up, verified when the world sees it", async () => {
   const added = await act(ann, "POST", "/domains", { name: "Shop.test" });
   const { id, records } = added.body as unknown as DomainView;
-  expect(added.body).toMatchObject({ name: "shop.test", verifiedAt: null });
+  expect(added.body).toMatchObject({ name: "shop.test", verifiedAt: null, state: "unverified", takesMail: false });
   expect(records.map(({ purpose }) => purpose)).toEqual(["mx", "spf", "dkim", "dkim", "dmarc", "ownership"]);
   expect(await status(act(ann, "POST", "/domains", { name: "other.test" }))).toBe(409);
+  // Another may claim it as well, with records of their own, until one of the two is verified.
+  const claimed = (await act(zoe, "POST", "/domains", { name: "shop.test" })).body as unknown as DomainView;
+  expect(claimed.records.find(({ purpose }) => purpose === "ownership")?.value).not.toBe(
+    records.find(({ purpose }) => purpose === "ownership")?.value,
+  );
 
   const statesOf = async (page: Page): Promise<DomainView> => read(page, `/domains/${id}/records`);
   expect(new Set((await statesOf(ann)).records.map(({ state }) => state))).toEqual(new Set(["missing"]));
@@ -203,6 +208,10 @@ test("domains: every record to copy, each with its state once it was looked up, 
   expect((await statesOf(ann)).verifiedAt).toBeNull();
   const seen = (await act(ann, "POST", `/domains/${id}/verify`)).body as unknown as DomainView;
   expect(seen.verifiedAt).toMatch(/Z$/);
+  expect(seen).toMatchObject({ state: "verified", takesMail: true });
+  expect(await read(zoe, `/domains/${claimed.id}/records`)).toMatchObject({ state: "lost", takesMail: false });
+  expect(await status(act(zoe, "POST", `/domains/${claimed.id}/verify`))).toBe(200);
+  expect(await status(act(zoe, "DELETE", `/domains/${claimed.id}`))).toBe(204);
   expect(seen.records.filter(({ state }) => state === "missing").map(({ purpose }) => purpose)).toEqual([
     "mx",
     "spf",
@@ -225,11 +234,11 @@ describe("people", () => {
     expect(added.body).toMatchObject({ email: "cy@example.test", name: "Cy", role: "member", canSignIn: true });
     expect(await mailboxOf(ann, "cy@example.test")).toMatchObject({ owner: "cy@example.test" });
     const trial = { email: "cy@example.test", password };
-    expect(await status(bob.send("POST", "/sign-in", trial))).toBe(204);
+    expect(await status(page(booted).send("POST", "/sign-in", trial))).toBe(204);
     const { id } = added.body as unknown as UserView;
     expect((await act(ann, "PATCH", `/people/${id}`, { role: "admin" })).body).toMatchObject({ role: "admin" });
     await act(ann, "PATCH", `/people/${id}`, { password: "quite another one" });
-    expect(await status(bob.send("POST", "/sign-in", trial))).toBe(401);
+    expect(await status(page(booted).send("POST", "/sign-in", trial))).toBe(401);
     expect(await status(act(ann, "DELETE", `/people/${id}`))).toBe(204);
     expect(await mailboxOf(ann, "cy@example.test")).toMatchObject({ owner: null });
   });
@@ -418,6 +427,36 @@ describe("settings of the server", () => {
     expect((await act(ann, "DELETE", `/server/${name}`)).body).toMatchObject({ value: "100" });
     expect(booted.appliance.options.get(name)).toBe(100);
   });
+  test("what the server runs, and where it writes, is not changed here", async () => {
+    for (const name of ["search.meilisearchPath", "backup.folder"] as const) {
+      expect(await settingOf(name)).toMatchObject({ commandLine: true });
+      expect(await act(ann, "PATCH", `/server/${name}`, { value: "/tmp/evil" })).toMatchObject({
+        status: 403,
+        body: { error: expect.stringContaining(`mailroom settings set ${name}`) },
+      });
+      expect(await status(act(ann, "DELETE", `/server/${name}`))).toBe(403);
+    }
+    expect(booted.appliance.options.get("backup.folder")).toBe("off");
+  });
+
+  test("the password of the smarthost is shown to nobody, and kept by saving what is shown", async () => {
+    const { store, options } = booted.appliance;
+    const secret = "smtp://us:hunter2@relay.example:587";
+    const shown = "smtp://us:***@relay.example:587";
+    store.transact((tx) => options.set(tx, "smtp.relay", secret));
+    expect(JSON.stringify(await read(ann, "/server"))).not.toContain("hunter2");
+    expect(await settingOf("smtp.relay")).toMatchObject({ value: shown });
+    expect(await act(ann, "PATCH", "/server/smtp.relay", { value: shown })).toMatchObject({ body: { value: shown } });
+    expect(options.get("smtp.relay")).toBe(secret);
+    const elsewhere = await act(ann, "PATCH", "/server/smtp.relay", { value: "smtp://us:***@evil.example:587" });
+    expect(elsewhere).toMatchObject({ status: 400, body: { error: expect.stringContaining("give the password") } });
+    const wrong = await act(ann, "PATCH", "/server/smtp.relay", { value: "smtp://us:hunter3@relay.example/x" });
+    expect([wrong.status, JSON.stringify(wrong.body)]).toEqual([400, expect.not.stringContaining("hunter3")]);
+    expect(options.get("smtp.relay")).toBe(secret);
+    expect(JSON.stringify(booted.lines)).not.toContain("hunter");
+    store.transact((tx) => options.reset(tx, "smtp.relay"));
+  });
+
   test("who answers searches, and why not who should", async () => {
     const answering = async () => (await read<ServerView>(ann, "/server")).search;
     expect(await answering()).toEqual({ engine: "fts5" });
@@ -426,7 +465,8 @@ describe("settings of the server", () => {
     await act(ann, "PATCH", "/server/search.engine", { value: "meilisearch" });
     expect(await answering()).toEqual({ engine: "fts5", reason: expect.stringContaining("meilisearch") });
     await act(ann, "DELETE", "/server/search.meilisearchUrl");
-    await act(ann, "PATCH", "/server/search.meilisearchPath", { value: "/nowhere" });
+    const { store, options } = booted.appliance;
+    store.transact((tx) => options.set(tx, "search.meilisearchPath", "/nowhere"));
     // The process is looked for in another task.
     let said = await answering();
     while (!said.reason?.includes("/nowhere")) said = await answering();
@@ -435,7 +475,7 @@ describe("settings of the server", () => {
       reason: "meilisearch does not run: search.meilisearchPath names /nowhere, which is not there",
     });
     await act(ann, "DELETE", "/server/search.engine");
-    await act(ann, "DELETE", "/server/search.meilisearchPath");
+    store.transact((tx) => options.reset(tx, "search.meilisearchPath"));
     expect(await answering()).toEqual({ engine: "fts5" });
   });
   test("a bad value and an unknown name are refused in words", async () => {

@@ -5,6 +5,7 @@
  * Only a tool that does not exist is a fault of the protocol, which mcp.ts answers.
  */
 import type { Caller } from "../../access/caller.ts";
+import type { AppError } from "../../errors.ts";
 import type { Log } from "../../log.ts";
 import type { Runtime } from "../../runtime.ts";
 import type { Store } from "../../store/store.ts";
@@ -29,6 +30,8 @@ type Blob =
 /** Who calls, and how to know whether they still may after they have waited. */
 export interface Call {
   caller: Caller;
+  /** What there is to say instead of performing it. */
+  refusal?: AppError | undefined;
   /** @throws AppError unauthorized */
   readmit(): Caller;
   /** Aborted when the client has gone. Asked for by few calls, and made for these. */
@@ -44,7 +47,7 @@ export interface CallParts extends Performing {
   log: Log;
 }
 
-type Render = (answer: unknown, args: RenderArguments, context: RenderContext) => Rendered;
+type Render = (answer: unknown, args: RenderArguments, context: RenderContext) => Rendered | Promise<Rendered>;
 
 const NONCE_BYTES = 8;
 
@@ -78,7 +81,11 @@ export function createCalls(parts: CallParts) {
   const contextFor = (caller: Caller): RenderContext => ({
     nonce: () => runtime.randomBytes(NONCE_BYTES).toHex(),
     baseUrl,
-    htmlSource: (message) => mailbox.getHtmlSource(caller, message),
+    html: {
+      text: (message) => mailbox.getSeen(caller, message),
+      visible: (message) => mailbox.getVisibleHtml(caller, message),
+      ofFile: (html) => mailbox.textOfFile(caller, html),
+    },
   });
 
   /** Bytes go to the renderer if they are text, beside what it renders if they are few, and nowhere if they are many. */
@@ -94,7 +101,7 @@ export function createCalls(parts: CallParts) {
     const bytes = kind === "link" ? undefined : await bytesOf(download);
     const id = String(params.id);
     const answer: RenderedDownload = { id, filename, contentType, size, content: kind === "text" ? bytes : undefined };
-    const rendered = render(answer, shaping, context);
+    const rendered = await render(answer, shaping, context);
     if (kind !== "blob" || !bytes) return resultOf(rendered);
     const uri = `${baseUrl}/api/v1/attachments/${id}`;
     const blob: Blob = IMAGE.test(contentType)
@@ -134,18 +141,18 @@ export function createCalls(parts: CallParts) {
     }
     if (tool.operation.name === "listMessages") {
       let arrived = await arrivals.read(answer as Arrived["answer"], args, from, call);
-      let rendered = render(arrived.answer, args.shaping, context);
+      let rendered = await render(arrived.answer, args.shaping, context);
       while (rendered.askAgain && arrived.again) {
         arrived = arrived.again(rendered.askAgain.limit);
-        rendered = render(arrived.answer, args.shaping, context);
+        rendered = await render(arrived.answer, args.shaping, context);
       }
       const { nextAfter, note } = arrived;
       return resultOf(rendered, { note, fields: { nextAfter: JSON.stringify(nextAfter) } });
     }
-    let rendered = render(answer, args.shaping, context);
+    let rendered = await render(answer, args.shaping, context);
     if (rendered.askAgain) {
       const again = await ask(rendered.askAgain.limit);
-      rendered = render(again.answer, args.shaping, context);
+      rendered = await render(again.answer, args.shaping, context);
     }
     return resultOf(rendered, replayed ? { note: REPLAYED, fields: { replayed: "true" } } : {});
   }
@@ -153,6 +160,7 @@ export function createCalls(parts: CallParts) {
   /** Performs a call: the fields of its CallToolResult, as JSON. Never rejects. */
   return async (tool: Tool, given: Record<string, unknown>, call: Call): Promise<string> => {
     try {
+      if (call.refusal) throw call.refusal;
       return await perform(tool, given, call);
     } catch (error) {
       const { code, message, retryAfter } = readFailure(error, { tool: tool.name });

@@ -1,9 +1,6 @@
 /** A message as a model reads it: what its body is, and what stands above it. Used by get_message and get_thread. */
 import type { MessageView } from "../../mailbox/views.ts";
 import { newTextOf } from "../../message/quoted.ts";
-import { sanitizeHtml } from "../../message/sanitize.ts";
-import { seenText } from "../../message/seen.ts";
-import { visibleHtml } from "../../message/visible.ts";
 import type { Piece } from "./budget.ts";
 import { drawNonce, fenceEnd, fenceStart } from "./fence.ts";
 import { fieldsOf, stringOf, type Written, write, writeLines } from "./json.ts";
@@ -29,20 +26,19 @@ export interface Body {
 }
 
 /** The body that the arguments ask for. */
-export function bodyOf(
+export async function bodyOf(
   message: MessageView,
   { html = false, newTextOnly = false }: Pick<RenderArguments, "html" | "newTextOnly">,
-  context: Pick<RenderContext, "htmlSource">,
-): Body {
+  context: Pick<RenderContext, "html">,
+): Promise<Body> {
   // Of a conversation too large to be given whole: this is the snippet.
   if (message.truncated) return { kind: "text", whole: message.text, notes: [] };
-  const source = context.htmlSource(message);
   if (html) {
-    if (source === undefined) return { kind: "html", whole: "", notes: ["The message has no HTML; ask without html."] };
-    const visible = visibleHtml(source);
-    return { kind: "html", whole: sanitizeHtml(visible.html), notes: hiddenNotes(visible.hidden) };
+    const visible = await context.html.visible(message);
+    if (!visible) return { kind: "html", whole: "", notes: ["The message has no HTML; ask without html."] };
+    return { kind: "html", whole: visible.html, notes: hiddenNotes(visible.hidden) };
   }
-  const seen = seenText(message.text, source);
+  const seen = await context.html.text(message);
   const notes = hiddenNotes(seen.hidden);
   if (!newTextOnly) return { kind: "text", whole: seen.text, notes };
   const { text, leftOut } = newTextOf(seen.text, message.subject);

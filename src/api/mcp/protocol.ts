@@ -34,6 +34,14 @@ export interface Protocol<Caller> {
   answer(request: Request, message: unknown, caller: Caller): Promise<Response>;
   /** Answers a body that is no message, for the reason given. */
   answerFault(kind: "unreadable" | "batch", reason: string): Response;
+  /**
+   * Refuses for a time a message that is no call, without looking at it closely: a request with an error of JSON-RPC, which
+   * leaves a client its session; a notification asks for nothing.
+   */
+  answerRefusal(
+    message: unknown,
+    refusal: { code: string; message: string; retryAfter?: number | undefined },
+  ): Response;
   /** Ends subscriptions. */
   stop(): Promise<void>;
 }
@@ -47,6 +55,13 @@ const KEEP = { ttlMs: KEEP_MS, cacheScope: "private" } as const;
 
 /** Streams of `subscriptions/listen`: there is nothing to subscribe to, so few are needed. */
 const MOST_SUBSCRIPTIONS = 32;
+
+/** Of those that JSON-RPC leaves to servers (§5.1), none that MCP or its SDKs have a meaning for. */
+const RATE_LIMITED = -32_005;
+
+/** Whether a tool is to be called. */
+export const isCall = (message: unknown): boolean =>
+  isObject(message) && message.method === "tools/call" && message.id !== undefined;
 
 const faultOf = (code: number, message: string): Response =>
   Response.json({ jsonrpc: "2.0", error: { code, message }, id: null }, { status: 400 });
@@ -188,6 +203,14 @@ export function createProtocol<Caller>(served: Served<Caller>): Protocol<Caller>
     },
     answerFault: (kind, reason) =>
       faultOf(kind === "batch" ? ProtocolErrorCode.InvalidRequest : ProtocolErrorCode.ParseError, reason),
+    answerRefusal(message, { code, message: text, retryAfter }) {
+      const { id, method } = isObject(message) ? message : {};
+      if (method === undefined || (typeof id !== "string" && typeof id !== "number")) {
+        return new Response(null, { status: 202 });
+      }
+      const error = { code: RATE_LIMITED, message: text, data: { code, retryAfter } };
+      return Response.json({ jsonrpc: "2.0", error, id });
+    },
     stop: () => modern.close(),
   };
 }

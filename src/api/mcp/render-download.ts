@@ -3,8 +3,6 @@
  * caller of this adds while it is small, else as a link. Bytes in base64 are of no use to a model.
  */
 import { decodeOctets } from "../../message/charset.ts";
-import { textOfHtml } from "../../message/text.ts";
-import { visibleHtml } from "../../message/visible.ts";
 import { budgetOf, jsonLength, type Piece, pieceOf } from "./budget.ts";
 import { drawNonce, fence, NOTICE } from "./fence.ts";
 import { filenameLine, typeLine } from "./parts.ts";
@@ -42,7 +40,7 @@ export function wantsBytes(
 
 export function renderDownload(tool: "get_attachment" | "get_raw_message") {
   const path = tool === "get_attachment" ? (id: string) => `attachments/${id}` : (id: string) => `messages/${id}/raw`;
-  return (download: RenderedDownload, args: RenderArguments, context: RenderContext): Rendered => {
+  return async (download: RenderedDownload, args: RenderArguments, context: RenderContext): Promise<Rendered> => {
     const file = {
       id: download.id,
       filename: filenameLine(download.filename),
@@ -50,7 +48,7 @@ export function renderDownload(tool: "get_attachment" | "get_raw_message") {
       size: download.size,
       url: `${context.baseUrl}/api/v1/${path(encodeURIComponent(download.id))}`,
     };
-    const text = download.content === undefined ? undefined : decode(download, download.content);
+    const text = download.content && (await decode(download, download.content, context));
     if (text === undefined) return renderFile(file, wantsBytes({ ...download, maxChars: args.maxChars }), context);
     return renderText(tool, file, text, args, context);
   };
@@ -99,13 +97,17 @@ function renderText(tool: string, file: File, whole: string, args: RenderArgumen
 }
 
 /** Text of a file's bytes; undefined for what claims to be text and is not. HTML as its reader sees it. */
-function decode({ contentType, filename }: RenderedDownload, content: Uint8Array): string | undefined {
+async function decode(
+  { contentType, filename }: RenderedDownload,
+  content: Uint8Array,
+  { html }: RenderContext,
+): Promise<string | undefined> {
   const text = decodeText(content);
   if (text === undefined) return undefined;
   const isHtml =
     /^(?:text\/html|application\/xhtml\+xml)$/i.test(contentType) ||
     (ANY_TYPE.test(contentType) && /\.x?html?$/i.test(filename));
-  return isHtml ? textOfHtml(visibleHtml(text).html) : text;
+  return isHtml ? html.ofFile(text) : text;
 }
 
 function decodeText(content: Uint8Array): string | undefined {

@@ -7,14 +7,14 @@ import { type Body, bodyOf, type Head, headOf, messageFields, messageText } from
 import { addressText, attachmentText, shownAddress, shownAttachment } from "./parts.ts";
 import { type RenderArguments, type RenderContext, type Rendered, renderedOf } from "./rendering.ts";
 
-export function renderMessage(
+export async function renderMessage(
   { message }: { message: MessageView },
   args: RenderArguments,
   context: RenderContext,
-): Rendered {
+): Promise<Rendered> {
   if (args.list !== undefined) return renderList(message, args.list, args, context);
   const budget = budgetOf(args);
-  const body = bodyOf(message, args, context);
+  const body = await bodyOf(message, args, context);
   const head = headOf(message, budget, context);
   const frame = assemble(message, head, body, { shown: "", start: 999_999_999, end: 999_999_999 }, args, context);
   const piece = pieceOf(body.whole, args.offset ?? 0, {

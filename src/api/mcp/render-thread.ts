@@ -21,7 +21,11 @@ const AROUND = 450;
 /** Of the budget of get_message for lists inside of it, what a message of a conversation has. */
 const SHARE_OF_LISTS = 1 / 4;
 
-export function renderThread(answer: ThreadDetailView, args: RenderArguments, context: RenderContext): Rendered {
+export async function renderThread(
+  answer: ThreadDetailView,
+  args: RenderArguments,
+  context: RenderContext,
+): Promise<Rendered> {
   const budget = budgetOf(args);
   const end = args.before === undefined ? answer.messages.length : indexOf(answer.messages, args.before);
   const thread = {
@@ -48,7 +52,7 @@ export function renderThread(answer: ThreadDetailView, args: RenderArguments, co
   for (let index = end - 1; index >= 0; index--) {
     // Behind the oldest there is none to leave room for.
     const share = index === 0 ? 1 : SHARE;
-    const message = showMessage(answer.messages[index] as MessageView, { room, share, budget }, args, context);
+    const message = await showMessage(answer.messages[index] as MessageView, { room, share, budget }, args, context);
     if (message === undefined) break;
     room.text -= message.text.length + 2;
     room.json -= message.structured.length + 1;
@@ -91,16 +95,16 @@ interface ShownMessage {
 }
 
 /** The message, cut to its share of `room` or LEAST_PIECE; undefined when it has none. */
-function showMessage(
+async function showMessage(
   message: MessageView,
   { room, share, budget }: { room: Room; share: number; budget: number },
   args: RenderArguments,
   context: RenderContext,
-): ShownMessage | undefined {
+): Promise<ShownMessage | undefined> {
   if (Math.min(room.text, room.json) < LEAST_PIECE) return undefined;
   const newTextOnly = args.newTextOnly ?? true;
   const head = headOf(message, budget * SHARE_OF_LISTS, context);
-  const body = bodyOf(message, { newTextOnly }, context);
+  const body = await bodyOf(message, { newTextOnly }, context);
   const notes = [...body.notes, ...head.notes];
   const withPiece = (told: string[], piece: Piece): ShownMessage => {
     const shown = write(piece.shown);

@@ -37,10 +37,14 @@ export interface Answers {
 }
 
 type Renderers = {
-  [Name in keyof Answers]: (answer: Answers[Name], args: RenderArguments, context: RenderContext) => Rendered;
+  [Name in keyof Answers]: (
+    answer: Answers[Name],
+    args: RenderArguments,
+    context: RenderContext,
+  ) => Rendered | Promise<Rendered>;
 };
 
-/** For getThread and getMessage, ask the operation for `html: false`: HTML is read through `context.htmlSource`. */
+/** For getThread and getMessage, ask the operation for `html: false`: what is seen of it is asked of `context.html`. */
 export const RENDERERS: Renderers = {
   listMailboxes: renderMailboxes,
   listThreads: renderThreads("list_threads"),

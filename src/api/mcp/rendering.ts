@@ -1,6 +1,8 @@
 /** What a tool's answer is rendered from and into; render.ts does it. */
 import type { ErrorCode } from "../../errors.ts";
 import type { MessageView } from "../../mailbox/views.ts";
+import type { SeenText } from "../../message/seen.ts";
+import type { VisibleHtml } from "../../message/visible.ts";
 import { type Fields, type Written, write } from "./json.ts";
 
 /** Characters that a result may have, as text and again as structured content: about four make a token. */
@@ -27,14 +29,24 @@ export interface RenderArguments {
   list?: "recipients" | "attachments" | undefined;
 }
 
+/** What is seen of HTML, which a worker finds out. */
+export interface HtmlSeen {
+  /** What the reader of a message sees of it, as text. */
+  text(message: MessageView): Promise<SeenText>;
+  /** The same as HTML, safe; undefined where it has none. */
+  visible(message: MessageView): Promise<VisibleHtml | undefined>;
+  /** The text of an HTML file. */
+  ofFile(html: string): Promise<string>;
+}
+
 /** What the world provides to the rendering. */
 export interface RenderContext {
   /** Sixteen or more random hexadecimal digits; asked again should mail contain them. */
   nonce(): string;
   /** Public origin, for links that work outside: `https://mail.example.com`. */
   baseUrl: string;
-  /** HTML of a message as it was received, if it has any; asked only for messages that are shown. */
-  htmlSource(message: MessageView): string | undefined;
+  /** Asked only for messages that are shown. */
+  html: HtmlSeen;
 }
 
 export interface Rendered {

@@ -31,8 +31,11 @@ export function createWaiting(parts: {
   store: Pick<Store, "onCommit">;
   runtime: Pick<Runtime, "setTimer">;
   latest(): number;
+  /** HTTP connections that there may be: those that wait leave three in four to others. */
+  mostConnections: number;
 }): Waiting {
-  const { store, runtime, latest } = parts;
+  const { store, runtime, latest, mostConnections } = parts;
+  const mostWaiting = Math.min(MOST_WAITING, Math.floor(mostConnections / 4));
   const waiting = new Map<{ look(): void; end(): void }, string>();
   let seen = latest();
   let rests = false;
@@ -61,7 +64,7 @@ export function createWaiting(parts: {
       const found = look();
       if (found !== undefined || stopped || signal.aborted) return found;
       const byKey = [...waiting.values()].filter((other) => other === key).length;
-      if (byKey >= MOST_WAITING_BY_KEY || waiting.size >= MOST_WAITING) {
+      if (byKey >= MOST_WAITING_BY_KEY || waiting.size >= mostWaiting) {
         throw new AppError(
           "rate_limited",
           byKey >= MOST_WAITING_BY_KEY

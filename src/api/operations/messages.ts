@@ -39,9 +39,10 @@ export const getMessage = operation({
   success: 200,
   response: t.Object({ message: Message }),
   errors: [400, 401, 403, 404, 429],
-  run: ({ caller, mailbox }, { params, query: { html = true } }) => ({
-    message: mailbox.getMessage(caller, params.id, { html }),
-  }),
+  run: async ({ caller, mailbox }, { params, query: { html = true } }) => {
+    if (html) await mailbox.renewHtml(params.id);
+    return { message: mailbox.getMessage(caller, params.id, { html }) };
+  },
 });
 
 export const getRawMessage = operation({

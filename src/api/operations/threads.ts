@@ -43,7 +43,10 @@ export const getThread = operation({
   success: 200,
   response: ThreadDetail,
   errors: [400, 401, 403, 404, 429],
-  run: ({ caller, mailbox }, { params, query: { html = true } }) => mailbox.getThread(caller, params.id, { html }),
+  run: async ({ caller, mailbox }, { params, query: { html = true } }) => {
+    if (html) await mailbox.renewHtml(params.id);
+    return mailbox.getThread(caller, params.id, { html });
+  },
 });
 
 export const updateThread = operation({

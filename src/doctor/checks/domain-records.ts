@@ -1,5 +1,7 @@
 /** The DNS records of each domain: where its mail goes, and what shows others that mail from here is its own. */
+
 import type { DnsRecord, FoundRecord } from "../../settings/dns.ts";
+import type { DomainEntry } from "../../settings/domains.ts";
 import type { Check, Finding, World } from "../check.ts";
 
 const NAMES: Record<DnsRecord["purpose"], string> = {
@@ -17,28 +19,35 @@ const WHY: Record<DnsRecord["purpose"], string> = {
   spf: "Mail from the domain is taken for spam without it",
   dkim: "Mail from the domain is taken for forged without it",
   dmarc: "Large providers refuse mail of a domain without it",
-  ownership: "The domain cannot send without it",
+  ownership: "The domain cannot be verified without it",
   "mta-sts": "Other servers do not insist on TLS to this one without it",
   "tls-rpt": "Nobody tells of TLS that failed without it",
 };
 
+/** Of a name that several workspaces claim, the one that verified it, else the oldest: its records are what is to be there. */
 export const checkDomains: Check = async (world) => {
-  const domains = world.domains.listDomains();
-  return (await Promise.all(domains.map((domain) => look(world, domain)))).flat();
+  const names = Map.groupBy(world.domains.listDomains(), ({ name }) => name);
+  return (await Promise.all([...names.values()].map(([first]) => (first ? look(world, first) : [])))).flat();
 };
 
-async function look(
-  { domains }: World,
-  { id, name, verifiedAt }: { id: string; name: string; verifiedAt: number | null },
-) {
+async function look({ domains }: World, { id, name, verifiedAt, takesMail }: DomainEntry) {
   const records = await domains.seeRecords(id);
   // What is optional and left out is as its owner wants it.
   const asked = records.filter(({ optional, state }) => !optional || state === "found");
   const byPurpose = Map.groupBy(asked, ({ purpose }) => purpose);
   // Once the domain is verified, its ownership has been shown.
   if (verifiedAt !== null) byPurpose.delete("ownership");
-  return [...byPurpose].map(([purpose, of]) => findingOf(purpose, name, of));
+  const findings = [...byPurpose].map(([purpose, of]) => findingOf(purpose, name, of));
+  return verifiedAt === null ? [unverified(name, takesMail), ...findings] : findings;
 }
+
+const unverified = (domain: string, takesMail: boolean): Finding => ({
+  ...{ id: `verified:${domain}`, name: `${domain} is verified`, state: "warning" },
+  detail: takesMail
+    ? "it is not, and takes mail as before only until another workspace verifies it"
+    : "it is not: no mail comes to it, and none can be sent from it",
+  todo: `Publish the records that \`mailroom domain dns ${domain}\` prints, then run \`mailroom domain verify ${domain}\`.`,
+});
 
 function findingOf(purpose: DnsRecord["purpose"], domain: string, records: readonly FoundRecord[]): Finding {
   const base = { id: `${purpose}:${domain}`, name: `${NAMES[purpose]} of ${domain}` };

@@ -38,7 +38,7 @@ async function checkPort({ options, runtime, system, config }: World): Promise<F
     const todo = "See that DNS works on this machine (resolvectl status), or name resolvers that do in MAILROOM_DNS.";
     return { ...base, id: "dns", name: "DNS", state: "bad", detail, todo };
   }
-  const todo = `Ask the provider of this machine to open port ${port} outwards, which many block until asked; or hand mail to a smarthost: mailroom settings set smtp.relay smtps://USER:PASSWORD@HOST`;
+  const todo = `Ask the provider of this machine to open port ${port} outwards, which many block until asked; or hand mail to a smarthost: mailroom settings set smtp.relay - takes smtps://USER:PASSWORD@HOST on standard input`;
   return { ...base, state: "bad", detail, todo };
 }
 

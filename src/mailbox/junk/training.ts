@@ -7,10 +7,10 @@
  * moved back. Its tokens are not kept but made again from the stored message, which is the same as they are of a limited
  * beginning of it; a kilobyte a message would cost more than the millisecond that takes.
  */
+import { unpackText } from "../../message/reading.ts";
 import { prepared } from "../../store/prepared.ts";
 import type { AuthVerdicts, FILED_FOR } from "../../store/schema.ts";
 import type { Tx } from "../../store/store.ts";
-import { decompressHtml } from "../message-view.ts";
 import type { PreparedMessage } from "../prepare.ts";
 import { noteAnswered, senderOf } from "../senders.ts";
 import { type JunkKind, learn, unlearn } from "./filter.ts";
@@ -156,7 +156,7 @@ function tokensOfStored(tx: Tx, row: StoredRow): string[] {
     size: row.size,
     html() {
       const source = statements(tx).html.get(row.seq)?.source;
-      return source ? decompressHtml(source) : undefined;
+      return source ? unpackText(source) : undefined;
     },
   });
   return [...tokens.split(" "), ...senderTokens(senderOf(from, auth), auth)];

@@ -80,6 +80,7 @@ export function chaptersOf(document: ApiDocument, origin: string): Chapter[] {
           Requests are counted for each key and each source address. Every answer says in <code>X-RateLimit-Limit</code>{" "}
           how many a minute there may be and in <code>X-RateLimit-Remaining</code> how many are left. Above that, and
           above the hourly limits of sending, the answer is 429 with the seconds to wait in <code>Retry-After</code>.
+          Over MCP it is a result, or an error of JSON-RPC, that says the same.
         </p>
       ),
       code: (

@@ -40,7 +40,10 @@ export function appPasswordRoutes({ store, mailApps, runtime }: AppPasswordParts
       async run(asked): Promise<NewAppPasswordView> {
         const name = nameOf("the app", (await readNew(asked)).name);
         const { userId } = asked.session.caller;
-        return store.transact((tx) => createAppPassword(tx, runtime, { userId, name }));
+        return store.transact((tx) => {
+          asked.requireConfirmed(tx);
+          return createAppPassword(tx, runtime, { userId, name });
+        });
       },
     },
     {

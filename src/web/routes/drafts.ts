@@ -1,5 +1,6 @@
 /** Writing mail in a browser: drafts, what is attached to them, and sending them now or later. */
-import { readBytes } from "../../api/body.ts";
+import { declaredLength, readParts } from "../../api/body.ts";
+import { type Budget, type Count, createUploadBudget } from "../../api/budget.ts";
 import { t } from "../../api/json-schema.ts";
 import { dateTime, SendRequest } from "../../api/schemas.ts";
 import { queryOf } from "../../api/target.ts";
@@ -7,9 +8,8 @@ import type { Mailbox } from "../../mailbox/mailbox.ts";
 import type { Sending } from "../../mta/sending.ts";
 import type { Runtime } from "../../runtime.ts";
 import type { People } from "../../settings/people.ts";
-import type { Options } from "../../store/options.ts";
 import type { Store } from "../../store/store.ts";
-import { editorDocument, FRAME_HEADERS } from "../frame.ts";
+import { FRAME_HEADERS } from "../frame.ts";
 import type { Asked, Route } from "../route.ts";
 import type { DraftMarkView, SendingPreferences } from "../views.ts";
 import { bodyOf, done, isoOf } from "./asked.ts";
@@ -17,11 +17,12 @@ import { readUntil } from "./reading.ts";
 
 export interface DraftRouteParts {
   store: Pick<Store, "db" | "transact">;
-  mailbox: Pick<Mailbox, "drafts" | "getThread">;
+  mailbox: Pick<Mailbox, "drafts" | "getThread" | "renewHtml" | "editorOf">;
   sending: Sending;
   people: Pick<People, "setUndoSeconds" | "undoSeconds">;
-  options: Pick<Options, "get">;
   runtime: Pick<Runtime, "now">;
+  /** Of the bytes of request bodies. */
+  bodies: Budget;
 }
 
 /** Text and HTML of 1 MiB, which JSON may write in six times as many bytes (RFC 8259 §7), and addresses. */
@@ -50,15 +51,30 @@ const created = (body: object): Response => Response.json(body, { status: 201 })
 const parameterOf = ({ request }: Asked, name: string): string =>
   new URLSearchParams(queryOf(request.url)).get(name) ?? "";
 
+/** The parts of a body, and at its end the check: who sends it decides how long that takes. */
+async function* checkedAtEnd<T>(parts: AsyncIterable<T>, check: () => void): AsyncGenerator<T> {
+  yield* parts;
+  check();
+}
+
 export function draftRoutes(parts: DraftRouteParts): Route[] {
-  const { store, mailbox, sending, people, options, runtime } = parts;
+  const { store, mailbox, sending, people, runtime, bodies } = parts;
+  const uploads = createUploadBudget();
+
+  /** For a route whose body may be large. */
+  const counted =
+    (run: (asked: Asked, count: Count) => Promise<unknown>): Route["run"] =>
+    (asked) =>
+      bodies.within(asked.session.caller.userId, (count) => run(asked, count));
 
   return [
     {
       // Body as DraftRequest, and {answers}: id of the conversation that it answers.
       method: "POST",
       path: "/drafts",
-      run: async (asked) => created(await sending.createDraft(asked.session.caller, await readNew(asked))),
+      run: counted(async (asked, count) =>
+        created(await sending.createDraft(asked.session.caller, await readNew(asked, count))),
+      ),
     },
     {
       // ?mailbox=: those of its drafts that are marked in a list.
@@ -85,7 +101,9 @@ export function draftRoutes(parts: DraftRouteParts): Route[] {
       // Body as DraftRequest, and {revision}: what it was opened as.
       method: "PATCH",
       path: "/drafts/:id",
-      run: async (asked) => sending.saveDraft(asked.session.caller, asked.params.id ?? "", await readChange(asked)),
+      run: counted(async (asked, count) =>
+        sending.saveDraft(asked.session.caller, asked.params.id ?? "", await readChange(asked, count)),
+      ),
     },
     {
       method: "DELETE",
@@ -99,11 +117,11 @@ export function draftRoutes(parts: DraftRouteParts): Route[] {
       // Body as PATCH, and {attachments, at}: the ids that are seen, and when to send it if not now.
       method: "POST",
       path: "/drafts/:id/send",
-      async run(asked) {
-        const { at, ...request } = await readSend(asked);
+      run: counted(async (asked, count) => {
+        const { at, ...request } = await readSend(asked, count);
         const given = { ...request, ...(at !== undefined && { at: readUntil(at, runtime.now()) }) };
         return sending.sendDraft(asked.session.caller, asked.params.id ?? "", given);
-      },
+      }),
     },
     {
       method: "POST",
@@ -117,11 +135,19 @@ export function draftRoutes(parts: DraftRouteParts): Route[] {
       // The bytes of a file, with its media type; ?name= is what it is called.
       method: "POST",
       path: "/drafts/:id/attachments",
-      async run(asked) {
-        const bytes = await readBytes(asked.request, options.get("smtp.maxMessageBytes"));
-        const contentType = asked.request.headers.get("content-type") ?? "";
-        const upload = { filename: parameterOf(asked, "name"), contentType, bytes };
-        return created(await sending.attach(asked.session.caller, asked.params.id ?? "", upload));
+      run(asked) {
+        const { request, session, params, requireSession } = asked;
+        return uploads.within(session.caller.userId, async (count) => {
+          count(1);
+          return created(
+            await sending.attach(session.caller, params.id ?? "", {
+              filename: parameterOf(asked, "name"),
+              contentType: request.headers.get("content-type") ?? "",
+              size: declaredLength(request),
+              content: checkedAtEnd(readParts(request), requireSession),
+            }),
+          );
+        });
       },
     },
     {
@@ -136,10 +162,12 @@ export function draftRoutes(parts: DraftRouteParts): Route[] {
       // The document in which the HTML of a draft is edited.
       method: "GET",
       path: "/drafts/:id/editor",
-      run({ params: { id = "" }, session }) {
+      async run({ params: { id = "" }, session }) {
         mailbox.drafts.read(session.caller, id);
+        await mailbox.renewHtml(id);
         const [message] = mailbox.getThread(session.caller, id, { html: true }).messages;
-        return new Response(editorDocument(message ?? { attachments: [] }), { headers: FRAME_HEADERS });
+        const document = await mailbox.editorOf(session.caller, message ?? { attachments: [] });
+        return new Response(document, { headers: FRAME_HEADERS });
       },
     },
     {

@@ -22,12 +22,14 @@ function routeOf(operation: Operation, performing: Performing): Route {
   return {
     method,
     path,
-    async run({ request, params, session }) {
-      const { status, answer } = await perform(session.caller, async () => ({
-        params,
-        query: readQuery(queryOf(request.url), query),
-        body: body && (await readJson(request, largestBody)),
-      }));
+    async run({ request, params, session, requireSession }) {
+      const { status, answer } = await performing.bodies.within(session.caller.userId, (count) =>
+        perform(session.caller, async () => {
+          const given = body && (await readJson(request, largestBody, count));
+          requireSession();
+          return { params, query: readQuery(queryOf(request.url), query), body: given };
+        }),
+      );
       if (isMediaType(operation.response)) return answerDownload(answer as Download);
       return Response.json(answer, { status });
     },

@@ -1,22 +1,28 @@
 /** What everybody settles for themselves: the name they are shown by, and their password. */
-import type { SignIn } from "../../access/sign-in.ts";
 import { t } from "../../api/json-schema.ts";
-import { AppError } from "../../errors.ts";
 import { hashPassword, type People } from "../../settings/people.ts";
 import type { Store } from "../../store/store.ts";
 import type { Route } from "../route.ts";
 import { bodyOf, done } from "./asked.ts";
+import { CODE, PASSWORD, type Prove } from "./proof.ts";
 
 export interface ProfileParts {
   store: Pick<Store, "transact">;
-  people: Pick<People, "setName" | "setPassword">;
-  identity: { signIn: Pick<SignIn, "again"> };
+  people: Pick<People, "setName" | "changePassword">;
+  prove: Prove;
 }
 
 const readName = bodyOf(t.Object({ name: t.String() }));
-const readPasswords = bodyOf(t.Object({ present: t.String({ maxLength: 1_024 }), next: t.String() }));
+const readPasswords = bodyOf(
+  t.Object({
+    present: PASSWORD,
+    code: t.Optional(CODE),
+    next: t.String(),
+    endAppsAndKeys: t.Optional(t.Boolean()),
+  }),
+);
 
-export function profileRoutes({ store, people, identity }: ProfileParts): Route[] {
+export function profileRoutes({ store, people, prove }: ProfileParts): Route[] {
   return [
     {
       // Body {name}.
@@ -29,20 +35,17 @@ export function profileRoutes({ store, people, identity }: ProfileParts): Route[
       },
     },
     {
-      // Body {present, next}: who only found the browser open is as slow at guessing as at the door. Ends the other sessions.
+      // Body {present, code?, next, endAppsAndKeys?}. Ends the other sessions, and with endAppsAndKeys app passwords and API keys.
       method: "POST",
       path: "/me/password",
       async run(asked) {
-        const { present, next } = await readPasswords(asked);
-        const { session, source } = asked;
-        const { userId, email } = session.caller;
-        const proved = await identity.signIn.again({ username: email, secret: present, source });
+        const { present, code, next, endAppsAndKeys = false } = await readPasswords(asked);
         const passwordHash = await hashPassword(next);
-        store.transact((tx) => {
-          if (!proved?.present()) throw new AppError("forbidden", "The present password is not right");
-          people.setPassword(tx, userId, passwordHash, session.id);
-        });
-        return done();
+        const session = asked.session.id;
+        const { headers } = await prove(asked, { password: present, code }, (tx, userId) =>
+          people.changePassword(tx, userId, { passwordHash, session, endAppsAndKeys }),
+        );
+        return new Response(null, { status: 204, headers });
       },
     },
   ];

@@ -1,6 +1,6 @@
 /** Signing in and out, who one is, and the browsers one is signed in with. */
 
-import { endSession, endSessions, listSessions, startSession } from "../../access/sessions.ts";
+import { endSession, endSessions, findSession, listSessions, startSession } from "../../access/sessions.ts";
 import type { SignIn } from "../../access/sign-in.ts";
 import { t } from "../../api/json-schema.ts";
 import { AppError } from "../../errors.ts";
@@ -38,7 +38,8 @@ const readSignIn = bodyOf(
 /**
  * POST /app/sign-in `{email, password, code?, keep?}`: 204 with the cookie, which without `keep` ends with the browser; 200
  * SignInView when a code is missing; 401 says nothing of what was wrong (contract: Sign-in failures). A browser that was
- * signed in gets a new session, whoever it is: a token planted in it is worth nothing.
+ * signed in gets a new session, whoever it is, and the one before ends: a token planted in it, or copied from it, is worth
+ * nothing.
  */
 export function signInRoute({ store, cookie, identity, runtime, log }: SessionParts): OpenRoute {
   return {
@@ -54,6 +55,9 @@ export function signInRoute({ store, cookie, identity, runtime, log }: SessionPa
         // The password may have changed, and the person left, while it was being looked at.
         const caller = signedIn?.present();
         if (!caller) throw new AppError("unauthorized", code === undefined ? NO_MATCH : NO_MATCH_WITH_CODE);
+        const token = cookie.read(request);
+        const former = token === undefined ? undefined : findSession(tx, token, runtime.now());
+        if (former) endSession(tx, former.caller.userId, former.id);
         const userAgent = request.headers.get("user-agent") ?? "";
         return startSession(tx, runtime, { userId: caller.userId, userAgent, source, kept });
       });

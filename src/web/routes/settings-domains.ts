@@ -14,10 +14,10 @@ export interface DomainsParts {
 
 const readDomain = bodyOf(t.Object({ name: t.String() }));
 
-const viewOf = ({ id, name, verifiedAt }: DomainEntry, records: DnsRecord[]): DomainView => ({
-  ...{ id, name, records },
-  verifiedAt: verifiedAt === null ? null : isoOf(verifiedAt),
-});
+const viewOf = (domain: DomainEntry, records: DnsRecord[]): DomainView => {
+  const { id, name, state, takesMail, verifiedAt } = domain;
+  return { id, name, state, takesMail, records, verifiedAt: verifiedAt === null ? null : isoOf(verifiedAt) };
+};
 
 export function domainsRoutes({ store, domains }: DomainsParts): Route[] {
   return [

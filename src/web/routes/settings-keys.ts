@@ -36,7 +36,10 @@ export function keyRoutes({ store, developers }: KeyParts): Route[] {
       async run(asked): Promise<NewKeyView> {
         const { name, scopes } = await readKey(asked);
         const { userId } = asked.session.caller;
-        return store.transact((tx) => developers.createKey(tx, { userId, name, scopes }));
+        return store.transact((tx) => {
+          asked.requireConfirmed(tx);
+          return developers.createKey(tx, { userId, name, scopes });
+        });
       },
     },
     {

@@ -70,7 +70,10 @@ export function mailboxesRoutes({ store, people, options, log }: MailboxesParts)
         const { name, owner, quotaBytes, pausedReason } = await readChange(asked);
         return change(asked, (tx, id) => {
           if (name !== undefined) people.renameMailbox(tx, id, name);
-          if (owner !== undefined) people.assignMailbox(tx, id, owner);
+          if (owner !== undefined) {
+            asked.requireConfirmed(tx);
+            people.assignMailbox(tx, id, owner);
+          }
           if (quotaBytes !== undefined) people.setQuota(tx, id, quotaBytes);
           if (pausedReason === null) people.resumeMailbox(tx, id);
           else if (pausedReason !== undefined) people.pauseMailbox(tx, id, pausedReason);
@@ -112,7 +115,10 @@ export function mailboxesRoutes({ store, people, options, log }: MailboxesParts)
       async run(asked) {
         const { user, access } = await readGrant(asked);
         const userId = people.userAt(user, workspaceOf(asked)).id;
-        return change(asked, (tx, id) => people.grant(tx, id, userId, access));
+        return change(asked, (tx, id) => {
+          asked.requireConfirmed(tx);
+          people.grant(tx, id, userId, access);
+        });
       },
     },
     {

@@ -20,7 +20,9 @@ const readUser = bodyOf(
     password: t.Optional(t.String()),
   }),
 );
-const readChange = bodyOf(t.Object({ role: t.Optional(oneOf(ROLES)), password: t.Optional(t.String()) }));
+const readChange = bodyOf(
+  t.Object({ role: t.Optional(oneOf(ROLES)), password: t.Optional(t.String()), keepKeys: t.Optional(t.Boolean()) }),
+);
 
 const viewOf = ({ id, email, name, role, canSignIn, secondFactor }: UserEntry): UserView => ({
   ...{ id, email, name, role, canSignIn, secondFactor },
@@ -42,21 +44,26 @@ export function peopleRoutes({ store, people }: PeopleParts): Route[] {
         const workspaceId = workspaceOf(asked);
         const passwordHash = password === undefined ? undefined : await hashPassword(password);
         const by = asked.session.caller.userId;
-        const { userId } = store.transact((tx) => people.addUser(tx, { ...given, workspaceId, passwordHash }, by));
+        const { userId } = store.transact((tx) => {
+          asked.requireConfirmed(tx);
+          return people.addUser(tx, { ...given, workspaceId, passwordHash }, by);
+        });
         return viewOf(people.userIn(workspaceId, userId));
       },
     },
     {
+      // Body {role, password, keepKeys}, of which some may be missing. Another password ends their API keys, unless keepKeys.
       method: "PATCH",
       path: "/people/:id",
       async run(asked): Promise<UserView> {
-        const { role, password } = await readChange(asked);
+        const { role, password, keepKeys } = await readChange(asked);
         const { id } = people.userIn(workspaceOf(asked), asked.params.id ?? "");
         const by = asked.session.caller.userId;
         const passwordHash = password === undefined ? undefined : await hashPassword(password);
         store.transact((tx) => {
+          asked.requireConfirmed(tx);
           if (role !== undefined) people.setRole(tx, id, role, by);
-          if (passwordHash !== undefined) people.replacePassword(tx, id, passwordHash, by);
+          if (passwordHash !== undefined) people.replacePassword(tx, id, { passwordHash, keepKeys }, by);
         });
         return viewOf(people.userIn(workspaceOf(asked), id));
       },
@@ -67,7 +74,10 @@ export function peopleRoutes({ store, people }: PeopleParts): Route[] {
       path: "/people/:id/second-factor",
       run(asked) {
         const { id } = people.userIn(workspaceOf(asked), asked.params.id ?? "");
-        store.transact((tx) => people.resetSecondFactor(tx, id, asked.session.caller.userId));
+        store.transact((tx) => {
+          asked.requireConfirmed(tx);
+          people.resetSecondFactor(tx, id, asked.session.caller.userId);
+        });
         return done();
       },
     },
@@ -76,7 +86,10 @@ export function peopleRoutes({ store, people }: PeopleParts): Route[] {
       path: "/people/:id",
       run(asked) {
         const { id } = people.userIn(workspaceOf(asked), asked.params.id ?? "");
-        store.transact((tx) => people.removeUser(tx, id, asked.session.caller.userId));
+        store.transact((tx) => {
+          asked.requireConfirmed(tx);
+          people.removeUser(tx, id, asked.session.caller.userId);
+        });
         return done();
       },
     },

@@ -11,23 +11,30 @@ import { bodyOf, workspaceOf } from "./asked.ts";
 export interface ServerParts {
   store: Pick<Store, "transact">;
   people: Pick<People, "requireOperator">;
-  options: Pick<Options, "list" | "find" | "set" | "reset">;
+  options: Pick<Options, "list" | "find" | "set" | "reset" | "isPath">;
   searching(): ServerView["search"];
 }
 
 const readValue = bodyOf(t.Object({ value: t.String() }));
 
-const viewOf = ({ name, value, default: preset, description }: SettingRow): SettingView => ({
-  ...{ name, value, description },
-  default: preset,
-});
-
 export function serverRoutes({ store, people, options, searching }: ServerParts): Route[] {
+  const viewOf = ({ name, value, default: preset, description }: SettingRow): SettingView => ({
+    ...{ name, value, description, default: preset },
+    ...(options.isPath(name) && { commandLine: true }),
+  });
+
   function change(asked: Asked, work: (tx: Tx, name: string) => void): SettingView {
     const name = asked.params.name ?? "";
     people.requireOperator(workspaceOf(asked));
     try {
-      store.transact((tx) => work(tx, name));
+      // What the server runs, and where it writes, is for who has the machine.
+      if (options.isPath(name)) {
+        throw new AppError("forbidden", `${name} is set at the command line: mailroom settings set ${name} VALUE`);
+      }
+      store.transact((tx) => {
+        asked.requireConfirmed(tx);
+        work(tx, name);
+      });
       return viewOf(options.find(name));
     } catch (error) {
       throw error instanceof ConfigError ? new AppError("bad_request", error.message) : error;

@@ -7,7 +7,7 @@ import type { Asked, Route } from "../route.ts";
 import { bodyOf, done, isoOf, workspaceOf } from "./asked.ts";
 
 export interface WebhookParts {
-  store: Pick<Store, "transact">;
+  store: Pick<Store, "db" | "transact">;
   developers: Developers;
   runtime: { now(): number };
 }
@@ -68,9 +68,11 @@ export function webhookRoutes({ store, developers, runtime }: WebhookParts): Rou
       path: "/webhooks",
       async run(asked): Promise<WebhookView> {
         const given = await readWebhook(asked);
-        return webhookView(
-          store.transact((tx) => developers.addWebhook(tx, { ...given, workspaceId: workspaceOf(asked) })),
-        );
+        const added = store.transact((tx) => {
+          asked.requireConfirmed(tx);
+          return developers.addWebhook(tx, { ...given, workspaceId: workspaceOf(asked) });
+        });
+        return webhookView(added);
       },
     },
     { method: "GET", path: "/webhooks/:id", run: (asked) => webhookView(endpointOf(asked)) },
@@ -80,8 +82,9 @@ export function webhookRoutes({ store, developers, runtime }: WebhookParts): Rou
       path: "/webhooks/:id",
       async run(asked): Promise<WebhookView> {
         const { disabled, ...target } = await readChange(asked);
-        const { id } = endpointOf(asked);
+        const { id, url } = endpointOf(asked);
         const changed = store.transact((tx) => {
+          if (target.url !== undefined && target.url !== url) asked.requireConfirmed(tx);
           const endpoint = developers.changeWebhook(tx, id, target);
           if (disabled === undefined) return endpoint;
           return disabled ? developers.disableWebhook(tx, id) : developers.enableWebhook(tx, id);
@@ -97,14 +100,26 @@ export function webhookRoutes({ store, developers, runtime }: WebhookParts): Rou
         return done();
       },
     },
-    { method: "GET", path: "/webhooks/:id/secret", run: (asked) => secretView(endpointOf(asked), runtime.now()) },
+    {
+      method: "GET",
+      path: "/webhooks/:id/secret",
+      run(asked): SecretView {
+        const endpoint = endpointOf(asked);
+        asked.requireConfirmed(store.db);
+        return secretView(endpoint, runtime.now());
+      },
+    },
     {
       // Body {overlapHours}: how long the secret before is good as well.
       method: "POST",
       path: "/webhooks/:id/secret",
       async run(asked): Promise<SecretView> {
         const { overlapHours } = await readOverlap(asked);
-        const rotated = store.transact((tx) => developers.rotateWebhookSecret(tx, endpointOf(asked).id, overlapHours));
+        const rotated = store.transact((tx) => {
+          const { id } = endpointOf(asked);
+          asked.requireConfirmed(tx);
+          return developers.rotateWebhookSecret(tx, id, overlapHours);
+        });
         return secretView(rotated, runtime.now());
       },
     },

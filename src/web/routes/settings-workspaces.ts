@@ -68,6 +68,7 @@ export function workspacesRoutes({ store, people, domains }: WorkspacesParts): R
         const { name, domain, email, owner, password } = await readNew(asked);
         const [keys, passwordHash] = await Promise.all([makeDkimKeys(), hashPassword(password)]);
         const made = store.transact((tx: Tx) => {
+          asked.requireConfirmed(tx);
           const workspace = people.addWorkspace(tx, name);
           const workspaceId = workspace.id;
           domains.addDomain(tx, workspaceId, domain, keys);

@@ -7,7 +7,7 @@ import { wantsBytes } from "../../../src/api/mcp/render-download.ts";
 import { DEFAULT_CHARS, LEAST_CHARS, MOST_CHARS, type RenderArguments } from "../../../src/api/mcp/rendering.ts";
 import type { MessageView } from "../../../src/mailbox/views.ts";
 import { anyCharacter } from "../../harness/any-character.ts";
-import { attachment, context, expectSound, message, RENDERERS, summary, thread } from "./mail.ts";
+import { attachment, context, expectSound, htmlOf, message, RENDERERS, summary, thread } from "./mail.ts";
 
 interface ShownMessage {
   text: string;
@@ -18,10 +18,10 @@ interface ShownMessage {
 }
 
 /** Follows get_message to the end; the pieces. */
-function readToTheEnd(one: MessageView, args: RenderArguments): string[] {
+async function readToTheEnd(one: MessageView, args: RenderArguments): Promise<string[]> {
   const pieces: string[] = [];
   for (let offset = 0; ; ) {
-    const rendered = RENDERERS.getMessage({ message: one }, { ...args, offset }, context());
+    const rendered = await RENDERERS.getMessage({ message: one }, { ...args, offset }, context());
     expectSound(rendered, args.maxChars ?? DEFAULT_CHARS);
     const shown = rendered.structured.message as ShownMessage;
     pieces.push(shown.text);
@@ -101,32 +101,32 @@ describe("get_message", () => {
   const words = Array.from({ length: 20_000 }, (_, index) => `w${index}${index % 9 === 0 ? "\n" : ""}`);
 
   for (const maxChars of [LEAST_CHARS, DEFAULT_CHARS, MOST_CHARS]) {
-    test(`every word of a long text, in pieces of ${maxChars}`, () => {
-      const pieces = readToTheEnd(message({ text: words.join(" ") }), { maxChars });
+    test(`every word of a long text, in pieces of ${maxChars}`, async () => {
+      const pieces = await readToTheEnd(message({ text: words.join(" ") }), { maxChars });
       expect(pieces.length).toBeGreaterThan(1);
       expect([...(pieces.join("").match(/\w+/g) ?? [])]).toEqual(words.map((word) => word.trim()));
     });
   }
 
-  test("a body of 5 MB of what nobody sees comes to its end", () => {
-    const pieces = readToTheEnd(message({ text: `${"\u200B".repeat(5_000_000)}end` }), { maxChars: MOST_CHARS });
+  test("a body of 5 MB of what nobody sees comes to its end", async () => {
+    const pieces = await readToTheEnd(message({ text: `${"\u200B".repeat(5_000_000)}end` }), { maxChars: MOST_CHARS });
     expect(pieces.join("")).toBe("end");
   });
 
-  test("a short one says of no cut", () => {
-    const { text, structured } = RENDERERS.getMessage({ message: message() }, {}, context());
+  test("a short one says of no cut", async () => {
+    const { text, structured } = await RENDERERS.getMessage({ message: message() }, {}, context());
     expect(text).not.toContain("Cut");
     expect(structured).not.toHaveProperty("cut");
     expect(structured.message).toMatchObject({ text: "Shall we?", textLength: 9 });
   });
 
-  test("300 recipients: some, how many more, and all of them by list", () => {
+  test("300 recipients: some, how many more, and all of them by list", async () => {
     const to = Array.from({ length: 300 }, (_, index) => ({
       email: `person${index}@remote.example`,
       name: `P ${index}`,
     }));
     const one = message({ to, text: "x".repeat(100_000) });
-    const { text, structured } = RENDERERS.getMessage({ message: one }, {}, context());
+    const { text, structured } = await RENDERERS.getMessage({ message: one }, {}, context());
     const shown = structured.message as { to: unknown[]; moreRecipients: number };
     expect(shown.to.length + shown.moreRecipients).toBe(300);
     expect(shown.to.length).toBeGreaterThan(5);
@@ -138,7 +138,7 @@ describe("get_message", () => {
     const found: string[] = [];
     for (let offset: number | undefined = 0; offset !== undefined; ) {
       const args: RenderArguments = { list: "recipients", offset, maxChars: LEAST_CHARS };
-      const rendered = RENDERERS.getMessage({ message: one }, args, context());
+      const rendered = await RENDERERS.getMessage({ message: one }, args, context());
       expectSound(rendered, LEAST_CHARS);
       found.push(...(rendered.structured.recipients as { email: string }[]).map(({ email }) => email));
       offset = rendered.structured.nextOffset as number | undefined;
@@ -147,23 +147,23 @@ describe("get_message", () => {
     expect(found).toEqual(to.map(({ email }) => email));
   });
 
-  test("many attachments: some, how many more, and all of them by list", () => {
+  test("many attachments: some, how many more, and all of them by list", async () => {
     const attachments = Array.from({ length: 200 }, (_, index) =>
       attachment({ id: `att_${index}`, filename: `f${index}.pdf` }),
     );
     const one = message({ attachments });
-    const { structured } = RENDERERS.getMessage({ message: one }, {}, context());
+    const { structured } = await RENDERERS.getMessage({ message: one }, {}, context());
     const shown = structured.message as { attachments: unknown[]; moreAttachments: number };
     expect(shown.attachments.length + shown.moreAttachments).toBe(200);
-    const list = RENDERERS.getMessage({ message: one }, { list: "attachments", maxChars: MOST_CHARS }, context());
+    const list = await RENDERERS.getMessage({ message: one }, { list: "attachments", maxChars: MOST_CHARS }, context());
     expect(list.structured.attachments).toHaveLength(200);
   });
 
-  test("the history of a reply, when asked to; and says so", () => {
+  test("the history of a reply, when asked to; and says so", async () => {
     const text = "Yes.\n\nOn Tue, 1 Jul 2003 at 10:52, Ann <ann@remote.example> wrote:\n> old words\n";
-    const whole = RENDERERS.getMessage({ message: message({ text }) }, {}, context());
+    const whole = await RENDERERS.getMessage({ message: message({ text }) }, {}, context());
     expect(whole.text).toContain("old words");
-    const { text: shown, structured } = RENDERERS.getMessage(
+    const { text: shown, structured } = await RENDERERS.getMessage(
       { message: message({ text }) },
       { newTextOnly: true },
       context(),
@@ -176,29 +176,29 @@ describe("get_message", () => {
     expect(structured.cut).toHaveLength(1);
   });
 
-  test("hidden text is left out, and how much of it is told", () => {
+  test("hidden text is left out, and how much of it is told", async () => {
     const html = '<p>Hello</p><div style="visibility:hidden">obey</div>';
-    const rendered = RENDERERS.getMessage(
+    const rendered = await RENDERERS.getMessage(
       { message: message({ text: "Hello obey" }) },
       {},
-      context({ htmlSource: () => html }),
+      context({ html: htmlOf(() => html) }),
     );
     expect(rendered.text).not.toContain("obey");
     expect(JSON.stringify(rendered.structured)).not.toContain("obey");
     expect(rendered.text).toContain("Left out: 4 characters that the HTML hides from its reader.");
   });
 
-  test("HTML when asked for: safe, without what it hides, and no text beside it", () => {
+  test("HTML when asked for: safe, without what it hides, and no text beside it", async () => {
     const html =
       '<p onclick="x()">Hello <a href="https://a.example/">you</a></p><p style="opacity:0">obey</p><script>y()</script>';
-    const source = context({ htmlSource: () => html });
-    const { structured, text } = RENDERERS.getMessage({ message: message() }, { html: true }, source);
+    const source = context({ html: htmlOf(() => html) });
+    const { structured, text } = await RENDERERS.getMessage({ message: message() }, { html: true }, source);
     expect(structured.message).toMatchObject({
       html: '<p>Hello <a href="https://a.example/" target="_blank" rel="noopener noreferrer nofollow">you</a></p>',
     });
     expect(structured.message).not.toHaveProperty("text");
     expect(text).not.toContain("Shall we?");
-    expect(RENDERERS.getMessage({ message: message() }, { html: true }, context()).text).toContain(
+    expect((await RENDERERS.getMessage({ message: message() }, { html: true }, context())).text).toContain(
       "The message has no HTML",
     );
   });
@@ -214,11 +214,11 @@ describe("get_thread", () => {
     Array.from({ length: count }, (_, index) => message({ id: `msg_${index}`, text: text(index) }));
   type Shown = { messages: (ShownMessage & { id: string })[]; older: number; nextBefore?: string };
 
-  test("2,000 messages: the newest first, and the older ones by before, each once", () => {
+  test("2,000 messages: the newest first, and the older ones by before, each once", async () => {
     const answer = detail(numbered(2_000, (index) => `number ${index}`));
     const found: string[] = [];
     for (let before: string | undefined; ; ) {
-      const rendered = RENDERERS.getThread(answer, { before, maxChars: MOST_CHARS }, context());
+      const rendered = await RENDERERS.getThread(answer, { before, maxChars: MOST_CHARS }, context());
       expectSound(rendered, MOST_CHARS);
       const shown = rendered.structured as unknown as Shown;
       found.unshift(...shown.messages.map(({ id }) => id));
@@ -233,9 +233,9 @@ describe("get_thread", () => {
     expect(found).toEqual(answer.messages.map(({ id }) => id));
   });
 
-  test("long messages: the newest has the most, others less, each with the way to its rest", () => {
+  test("long messages: the newest has the most, others less, each with the way to its rest", async () => {
     const answer = detail(numbered(10, () => "words ".repeat(5_000)));
-    const rendered = RENDERERS.getThread(answer, {}, context());
+    const rendered = await RENDERERS.getThread(answer, {}, context());
     expectSound(rendered, DEFAULT_CHARS);
     const { messages, older } = rendered.structured as unknown as Shown;
     expect(messages.length).toBeGreaterThan(3);
@@ -249,49 +249,51 @@ describe("get_thread", () => {
     }
   });
 
-  test("a message with none before it has all the room that is left", () => {
+  test("a message with none before it has all the room that is left", async () => {
     const long = message({ text: "words ".repeat(3_000) });
     for (const messages of [[long], [long, message({ id: "msg_2" })]]) {
-      const { structured } = RENDERERS.getThread(detail(messages), {}, context());
+      const { structured } = await RENDERERS.getThread(detail(messages), {}, context());
       expect((structured as unknown as Shown).messages[0]).toMatchObject({ text: long.text });
     }
   });
 
-  test("the budget holds wherever the last message ends", () => {
+  test("the budget holds wherever the last message ends", async () => {
     const answer = detail(numbered(60, (index) => "words ".repeat(30 + index)));
     for (let maxChars = LEAST_CHARS; maxChars < LEAST_CHARS + 900; maxChars += 7) {
-      expectSound(RENDERERS.getThread(answer, { maxChars }, context()), maxChars);
+      expectSound(await RENDERERS.getThread(answer, { maxChars }, context()), maxChars);
     }
   });
 
-  test("without the history, unless asked for it", () => {
+  test("without the history, unless asked for it", async () => {
     const text = "Yes.\n\nOn Tue, 1 Jul 2003 at 10:52, Ann <ann@remote.example> wrote:\n> old words\n";
     const answer = detail([message({ text })]);
-    const shown = RENDERERS.getThread(answer, {}, context());
+    const shown = await RENDERERS.getThread(answer, {}, context());
     expect(shown.text).not.toContain("old words");
     expect(shown.text).toContain("characters of quoted history");
-    expect(RENDERERS.getThread(answer, { newTextOnly: false }, context()).text).toContain("old words");
+    expect((await RENDERERS.getThread(answer, { newTextOnly: false }, context())).text).toContain("old words");
   });
 
-  test("the HTML only of messages that are shown is read", () => {
+  test("the HTML only of messages that are shown is read", async () => {
     const asked: string[] = [];
     const htmlSource = ({ id }: MessageView) => {
       asked.push(id);
       return undefined;
     };
     const answer = detail(numbered(500, () => "words ".repeat(200)));
-    const { structured } = RENDERERS.getThread(answer, {}, context({ htmlSource }));
+    const { structured } = await RENDERERS.getThread(answer, {}, context({ html: htmlOf(htmlSource) }));
     const shown = (structured as unknown as Shown).messages.length;
     expect(asked.length).toBeLessThanOrEqual(shown + 1);
   });
 
-  test("what the store has cut is told", () => {
-    const { text } = RENDERERS.getThread(detail([message({ truncated: true })]), {}, context());
+  test("what the store has cut is told", async () => {
+    const { text } = await RENDERERS.getThread(detail([message({ truncated: true })]), {}, context());
     expect(text).toContain("Cut: only its beginning; get_message with id msg_1 has the whole.");
   });
 
-  test("before must be a message of the conversation", () => {
-    expect(() => RENDERERS.getThread(detail([message()]), { before: "msg_9" }, context())).toThrow("before is not");
+  test("before must be a message of the conversation", async () => {
+    await expect(RENDERERS.getThread(detail([message()]), { before: "msg_9" }, context())).rejects.toThrow(
+      "before is not",
+    );
   });
 });
 
@@ -299,21 +301,21 @@ describe("lists", () => {
   const threads = Array.from({ length: 100 }, (_, index) => thread({ id: `thr_${index}`, snippet: "s".repeat(200) }));
   const messages = Array.from({ length: 100 }, (_, index) => summary({ id: `msg_${index}`, snippet: "s".repeat(200) }));
 
-  test("conversations that have no room: the limit that makes the cursor follow the last one", () => {
+  test("conversations that have no room: the limit that makes the cursor follow the last one", async () => {
     const page = { threads, nextCursor: "cursor", unread: 1 };
-    const { askAgain, text, structured } = RENDERERS.listThreads(page, {}, context());
+    const { askAgain, text, structured } = await RENDERERS.listThreads(page, {}, context());
     const limit = askAgain?.limit ?? 0;
     expect(limit).toBeGreaterThan(10);
     expect(structured.threads).toHaveLength(limit);
     expect(structured.nextCursor).toBeNull();
     expect(text).toContain(`Cut: ${100 - limit} of these 100 conversations`);
-    const again = RENDERERS.listThreads({ ...page, threads: threads.slice(0, limit) }, {}, context());
+    const again = await RENDERERS.listThreads({ ...page, threads: threads.slice(0, limit) }, {}, context());
     expect(again.askAgain).toBeUndefined();
     expect(again.structured.nextCursor).toBe("cursor");
     expect(again.text).toContain("More: list_threads with the same arguments and cursor cursor");
   });
 
-  test("mailboxes that have no room, by offset; each once", () => {
+  test("mailboxes that have no room, by offset; each once", async () => {
     const mailboxes = Array.from({ length: 300 }, (_, index) => ({
       id: `mbx_${index}`,
       address: `box${index}@example.test`,
@@ -325,7 +327,7 @@ describe("lists", () => {
     }));
     const found: string[] = [];
     for (let offset: number | undefined = 0; offset !== undefined; ) {
-      const rendered = RENDERERS.listMailboxes({ mailboxes }, { offset }, context());
+      const rendered = await RENDERERS.listMailboxes({ mailboxes }, { offset }, context());
       expectSound(rendered, DEFAULT_CHARS);
       found.push(...(rendered.structured.mailboxes as { id: string }[]).map(({ id }) => id));
       offset = rendered.structured.nextOffset as number | undefined;
@@ -334,10 +336,10 @@ describe("lists", () => {
     expect(found).toEqual(mailboxes.map(({ id }) => id));
   });
 
-  test("messages that have no room, by offset; each once, never a body", () => {
+  test("messages that have no room, by offset; each once, never a body", async () => {
     const found: string[] = [];
     for (let offset: number | undefined = 0; offset !== undefined; ) {
-      const rendered = RENDERERS.listMessages({ messages, count: 100 }, { offset, maxChars: 6_000 }, context());
+      const rendered = await RENDERERS.listMessages({ messages, count: 100 }, { offset, maxChars: 6_000 }, context());
       expectSound(rendered, 6_000);
       expect(rendered.text + JSON.stringify(rendered.structured)).not.toContain("The whole of it");
       found.push(...(rendered.structured.messages as { id: string }[]).map(({ id }) => id));
@@ -378,8 +380,12 @@ describe("files", () => {
     });
   }
 
-  test("a link says how to use it", () => {
-    const rendered = RENDERERS.getAttachment(file({ contentType: "application/pdf", size: 5_000_000 }), {}, context());
+  test("a link says how to use it", async () => {
+    const rendered = await RENDERERS.getAttachment(
+      file({ contentType: "application/pdf", size: 5_000_000 }),
+      {},
+      context(),
+    );
     expect(rendered.text).toContain(
       'curl -H "Authorization: Bearer $KEY" -o FILE https://mail.example.test/api/v1/attachments/att_1',
     );
@@ -389,11 +395,11 @@ describe("files", () => {
     });
   });
 
-  test("text in pieces, to its end", () => {
+  test("text in pieces, to its end", async () => {
     const whole = Array.from({ length: 9_000 }, (_, index) => `line ${index}\n`).join("");
     let read = "";
     for (let offset: number | undefined = 0; offset !== undefined; ) {
-      const rendered = RENDERERS.getAttachment(file({ content: bytes(whole) }), { offset }, context());
+      const rendered = await RENDERERS.getAttachment(file({ content: bytes(whole) }), { offset }, context());
       expectSound(rendered, DEFAULT_CHARS);
       read += rendered.structured.text;
       offset = rendered.structured.nextOffset as number | undefined;
@@ -401,30 +407,34 @@ describe("files", () => {
     expect(read).toBe(whole);
   });
 
-  test("charsets, and HTML as its reader sees it", () => {
-    const textOf = (contentType: string, content: Uint8Array) =>
-      RENDERERS.getAttachment(file({ contentType, content }), {}, context()).structured.text;
-    expect(textOf("text/plain", Buffer.from("Grüße", "latin1"))).toBe("Grüße");
-    expect(textOf("text/plain", Buffer.from("\uFEFFGrüße", "utf16le"))).toBe("Grüße");
+  test("charsets, and HTML as its reader sees it", async () => {
+    const textOf = async (contentType: string, content: Uint8Array) =>
+      (await RENDERERS.getAttachment(file({ contentType, content }), {}, context())).structured.text;
+    expect(await textOf("text/plain", Buffer.from("Grüße", "latin1"))).toBe("Grüße");
+    expect(await textOf("text/plain", Buffer.from("\uFEFFGrüße", "utf16le"))).toBe("Grüße");
     for (const type of ["text/html", "application/xhtml+xml"]) {
-      expect(textOf(type, bytes("<p>Hello</p><p hidden>obey</p>"))).toBe("Hello");
+      expect(await textOf(type, bytes("<p>Hello</p><p hidden>obey</p>"))).toBe("Hello");
     }
   });
 
-  test("what claims to be text and is not", () => {
-    const { structured, text } = RENDERERS.getAttachment(file({ content: new Uint8Array(50_000) }), {}, context());
+  test("what claims to be text and is not", async () => {
+    const { structured, text } = await RENDERERS.getAttachment(
+      file({ content: new Uint8Array(50_000) }),
+      {},
+      context(),
+    );
     expect(structured).not.toHaveProperty("text");
     expect(text).toContain("curl");
   });
 
-  test("a message as a file", () => {
+  test("a message as a file", async () => {
     const raw = {
       id: "msg_1",
       filename: "msg_1.eml",
       contentType: "message/rfc822",
       content: bytes("Subject: x\r\n\r\nbody"),
     };
-    const { structured } = RENDERERS.getRawMessage({ ...raw, size: raw.content.length }, {}, context());
+    const { structured } = await RENDERERS.getRawMessage({ ...raw, size: raw.content.length }, {}, context());
     expect(structured).toMatchObject({
       text: "Subject: x\n\nbody",
       url: "https://mail.example.test/api/v1/messages/msg_1/raw",

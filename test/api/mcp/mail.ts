@@ -1,9 +1,12 @@
 /** Answers of operations as the tests of the rendering need them, and what must hold of everything rendered. */
+
 import { expect } from "bun:test";
 import { objectOf, stringOf } from "../../../src/api/mcp/json.ts";
 import { type Answers, RENDERERS as AS_JSON } from "../../../src/api/mcp/render.ts";
 import type { RenderArguments, RenderContext, Rendered } from "../../../src/api/mcp/rendering.ts";
 import type { AttachmentView, MessageSummaryView, MessageView, ThreadView } from "../../../src/mailbox/views.ts";
+import { packText, readHtml } from "../../../src/message/reading.ts";
+import { seenText } from "../../../src/message/seen.ts";
 
 const ANN = { email: "ann@remote.example", name: "Ann" };
 const BEN = { email: "ben@example.test" };
@@ -75,12 +78,22 @@ export const attachment = (fields: Partial<AttachmentView> = {}): AttachmentView
   ...fields,
 });
 
+/** What is seen of messages that have such HTML. */
+export const htmlOf = (source: (message: MessageView) => string | undefined): RenderContext["html"] => ({
+  text: async (message) => seenText(message.text, source(message)),
+  async visible(message) {
+    const html = source(message);
+    return html === undefined ? undefined : readHtml({ kind: "visible", html: packText(html) });
+  },
+  ofFile: async (html) => readHtml({ kind: "text", html }),
+});
+
 export function context(fields: Partial<RenderContext> = {}): RenderContext {
   let drawn = 0;
   return {
     nonce: () => `0a1b2c3d4e5f${(drawn++).toString(16).padStart(4, "0")}`,
     baseUrl: "https://mail.example.test",
-    htmlSource: () => undefined,
+    html: htmlOf(() => undefined),
     ...fields,
   };
 }
@@ -99,13 +112,13 @@ export const parse = ({ text, structured, ...more }: Rendered): Shown => ({
 });
 
 type Renderers = {
-  [Name in keyof Answers]: (answer: Answers[Name], args: RenderArguments, context: RenderContext) => Shown;
+  [Name in keyof Answers]: (answer: Answers[Name], args: RenderArguments, context: RenderContext) => Promise<Shown>;
 };
 
 export const RENDERERS = Object.fromEntries(
   Object.entries(AS_JSON).map(([name, render]) => [
     name,
-    (answer: never, args: RenderArguments, context: RenderContext) => parse(render(answer, args, context)),
+    async (answer: never, args: RenderArguments, context: RenderContext) => parse(await render(answer, args, context)),
   ]),
 ) as Renderers;
 

@@ -20,6 +20,7 @@ describe(`typos${WITHOUT_MEILISEARCH}`, () => {
       { data },
       ...["setup", "--domain", "acme.test", "--email", "ada@acme.test", "--name", "Ada"],
     );
+    await runJson({ data }, "domain", "verify", "acme.test", "--skip-dns");
     settle({ data }, { "search.meilisearchUrl": url, "search.meilisearchKey": key, "search.engine": "meilisearch" });
     const served = await serve({ data });
     const api = apiClient(served.http, apiKey);

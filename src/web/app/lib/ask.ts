@@ -1,4 +1,5 @@
 /** Asking the server, under /app: JSON there and back, and a refusal in words for people. */
+import { confirmation, type Proof } from "./confirming.ts";
 import { nextSession } from "./session.ts";
 
 /** A refusal, in words for people. */
@@ -6,10 +7,13 @@ export class Refusal extends Error {
   override readonly name = "Refusal";
   /** HTTP status; 0 when no answer came. */
   readonly status: number;
+  /** What would lift it. */
+  readonly proof: Proof | undefined;
 
-  constructor(status: number, message: string) {
+  constructor(status: number, message: string, proof?: Proof) {
     super(message);
     this.status = status;
+    this.proof = proof;
   }
 }
 
@@ -24,16 +28,25 @@ const MOST_LEAVING = 60_000;
 /** What is asked to learn whether somebody is signed in, and to sign in: its refusal is the answer. */
 const ASKS_WHO = new Set(["/me", "/sign-in"]);
 
-/** Who was signed in when the page was opened, and is no more, is asked to sign in again meanwhile. @throws Refusal */
+/**
+ * Who was signed in when the page was opened, and is no more, is asked to sign in again meanwhile; whose word for it is wanted,
+ * for that. @throws Refusal
+ */
 export async function ask<T>(method: string, path: string, body?: unknown, how?: Leaving): Promise<T> {
-  for (;;) {
+  for (let times = 1; ; times++) {
     try {
       return await askOnce<T>(method, path, body, how);
     } catch (error) {
-      const signedOut = error instanceof Refusal && error.status === 401 && !ASKS_WHO.has(path);
-      if (!signedOut || !(await nextSession())) throw error;
+      if (!(error instanceof Refusal) || !(await isLifted(error, path, times))) throw error;
     }
   }
+}
+
+async function isLifted({ status, proof }: Refusal, path: string, times: number): Promise<boolean> {
+  if (proof) return confirmation(proof);
+  if (status !== 401 || ASKS_WHO.has(path)) return false;
+  // Confirming gives the browser another cookie: what was on its way with the one before is asked again with that.
+  return times === 1 || nextSession();
 }
 
 async function askOnce<T>(method: string, path: string, body?: unknown, { leaving } = { leaving: false }): Promise<T> {
@@ -46,17 +59,20 @@ async function askOnce<T>(method: string, path: string, body?: unknown, { leavin
   });
   const text = await answer.text();
   if (answer.ok) return (text === "" ? undefined : JSON.parse(text)) as T;
-  throw new Refusal(answer.status, refusalIn(text) ?? "Something failed on the server. Try again.");
+  const { error = "Something failed on the server. Try again.", confirm } = readRefusal(text);
+  throw new Refusal(answer.status, error, confirm);
+}
+
+function readRefusal(text: string): { error?: string; confirm?: Proof } {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return {};
+  }
 }
 
 /** The words of a refusal. */
-export function refusalIn(text: string): string | undefined {
-  try {
-    return (JSON.parse(text) as { error?: string }).error;
-  } catch {
-    return undefined;
-  }
-}
+export const refusalIn = (text: string): string | undefined => readRefusal(text).error;
 
 /** For a path. */
 export const idOf = (id: string): string => encodeURIComponent(id);

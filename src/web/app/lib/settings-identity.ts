@@ -46,6 +46,8 @@ interface Proof {
 }
 
 export const identityApi = {
+  /** That it is still them. */
+  confirm: (given: { password: string; code?: string }) => ask<void>("POST", "/me/confirm", given),
   addSecondFactor: (given: Proof & { secret: string }) => ask<RecoveryCodesView>("POST", "/me/second-factor", given),
   renewRecoveryCodes: (given: Proof) => ask<RecoveryCodesView>("POST", "/me/second-factor/recovery-codes", given),
   removeSecondFactor: (given: Proof) => ask<void>("POST", "/me/second-factor/remove", given),

@@ -3,5 +3,6 @@ import { ask } from "./ask.ts";
 
 export const profileApi = {
   rename: (name: string) => ask<void>("PATCH", "/me", { name }),
-  changePassword: (given: { present: string; next: string }) => ask<void>("POST", "/me/password", given),
+  changePassword: (given: { present: string; code?: string; next: string; endAppsAndKeys: boolean }) =>
+    ask<void>("POST", "/me/password", given),
 };

@@ -52,6 +52,17 @@ export const mailboxesSettingsQuery = {
     state.data?.mailboxes.some(({ removing }) => removing) ? WHILE_REMOVING_MS : false,
 } as const;
 export const domainsQuery = of<{ domains: DomainView[] }>("domains");
+/** What an admin should know of a domain that is not, or no longer, the workspace's; undefined for nothing. */
+export function domainWarning({ name, state, takesMail }: DomainView): string | undefined {
+  if (state === "verified") return undefined;
+  if (state === "lost") {
+    return `Another workspace verified ${name}: no mail comes to your addresses there, and none can be sent from them. What is in their mailboxes stays to be read.`;
+  }
+  return takesMail
+    ? `${name} takes mail without being verified, as before, until another workspace verifies it. Publish its records, then verify it.`
+    : `Until ${name} is verified no mail comes to its addresses, and none can be sent from them. Publish its records, then verify it.`;
+}
+
 export const suppressionsQuery = of<{ suppressions: SuppressionView[] }>("suppressions");
 export const queueQuery = of<QueueView>("queue");
 export const workspaceQuery = of<WorkspaceView>("workspace");
@@ -75,7 +86,7 @@ const box = (id: string, rest = ""): string => `/settings/mailboxes/${idOf(id)}$
 export const workspaceApi = {
   addPerson: (given: { email: string; name: string; role: string; ownMailbox: boolean; password?: string }) =>
     ask<UserView>("POST", "/settings/people", given),
-  changePerson: ({ id, ...change }: { id: string; role?: string; password?: string }) =>
+  changePerson: ({ id, ...change }: { id: string; role?: string; password?: string; keepKeys?: boolean }) =>
     ask<UserView>("PATCH", `/settings/people/${idOf(id)}`, change),
   resetSecondFactor: (id: string) => ask<void>("DELETE", `/settings/people/${idOf(id)}/second-factor`),
   removePerson: (id: string) => ask<void>("DELETE", `/settings/people/${idOf(id)}`),

@@ -118,8 +118,8 @@ function Done({ made: { address, apiKey, dns } }: { made: SetupView }) {
             DNS records to publish
           </h2>
           <p className="mt-1 text-sm text-muted">
-            Nothing is sent from the domain before they are found. The settings have them under Domains, and look them
-            up.
+            No mail comes to the domain and none is sent from it before they are found. The settings have them under
+            Domains, and look them up.
           </p>
           <div className="mt-3">
             <DnsRecords label="DNS records" records={dns} />

@@ -1,13 +1,15 @@
 /** What stands around every page of mail: mailboxes and folders beside it, what is being written above it. */
 import { useQuery } from "@tanstack/react-query";
-import { Outlet } from "@tanstack/react-router";
+import { Link, Outlet } from "@tanstack/react-router";
 import { CloudOff } from "lucide-react";
 import { useEffect, useState } from "react";
 import { startMessage } from "../lib/compose.ts";
 import { useShortcuts } from "../lib/keys.ts";
 import { preloadWhenIdle } from "../lib/lazy-part.tsx";
 import { useCutOff, useLiveMail } from "../lib/live.ts";
-import { mailboxesQuery } from "../lib/queries.ts";
+import { mailboxesQuery, meQuery } from "../lib/queries.ts";
+import { administers } from "../lib/settings.ts";
+import { domainsQuery, domainWarning } from "../lib/settings-workspace.ts";
 import { undoLatest } from "../lib/toast.ts";
 import { NewMessageWindow } from "../parts/new-message.tsx";
 import { Failed, Skeleton } from "../parts/notice.tsx";
@@ -35,8 +37,11 @@ export function Shell() {
       {mailboxes.data ? (
         <>
           <Sidebar mailboxes={mailboxes.data} showHelp={() => setHelps(true)} />
-          <main className="flex min-w-0 grow print:block">
-            <Outlet />
+          <main className="flex min-w-0 grow flex-col print:block">
+            <DomainWarnings />
+            <div className="flex min-h-0 min-w-0 grow print:block">
+              <Outlet />
+            </div>
           </main>
         </>
       ) : (
@@ -47,6 +52,26 @@ export function Shell() {
       <ShortcutHelp open={helps} close={() => setHelps(false)} />
       <Toaster />
       <SignInAgain />
+    </div>
+  );
+}
+
+/** For who can do something about it: domains whose mail does not come, or may go to another workspace. */
+function DomainWarnings() {
+  const me = useQuery(meQuery);
+  const { data } = useQuery({ ...domainsQuery, enabled: me.data !== undefined && administers(me.data) });
+  const warnings = (data?.domains ?? []).flatMap((domain) => domainWarning(domain) ?? []);
+  if (warnings.length === 0) return null;
+  return (
+    <div role="status" className="space-y-1 border-b border-line bg-notice px-4 py-2 text-sm print:hidden">
+      {warnings.map((warning) => (
+        <p key={warning}>
+          {warning}{" "}
+          <Link to="/settings/domains" className="underline">
+            Domains
+          </Link>
+        </p>
+      ))}
     </div>
   );
 }

@@ -41,3 +41,11 @@ export function Field({
     </div>
   );
 }
+
+/** A box to tick, with its label beside it. */
+export const Tick = ({ label, ...rest }: InputHTMLAttributes<HTMLInputElement> & { label: string }) => (
+  <label className="flex items-center gap-2 text-sm max-md:min-h-8">
+    <input type="checkbox" className="size-4 accent-accent" {...rest} />
+    {label}
+  </label>
+);

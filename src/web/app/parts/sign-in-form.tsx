@@ -5,7 +5,7 @@
 import { type FormEvent, useEffect, useRef, useState } from "react";
 import { api } from "../lib/api.ts";
 import { Button } from "./button.tsx";
-import { Field } from "./field.tsx";
+import { Field, Tick } from "./field.tsx";
 
 /** Who has given their password, which goes along with the code. */
 interface Given {
@@ -106,10 +106,7 @@ function PasswordFields({ email }: { email: string | undefined }) {
         autoFocus={email !== undefined}
         data-secret
       />
-      <label className="flex items-center gap-2 text-sm max-md:min-h-8">
-        <input type="checkbox" name="keep" defaultChecked className="size-4 accent-accent" />
-        Keep me signed in on this device
-      </label>
+      <Tick label="Keep me signed in on this device" name="keep" defaultChecked />
     </>
   );
 }

@@ -2,7 +2,14 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Plus, RotateCw } from "lucide-react";
 import { useChange } from "../../lib/settings.ts";
-import { type DomainView, domainsQuery, recordsQuery, WORKSPACE, workspaceApi } from "../../lib/settings-workspace.ts";
+import {
+  type DomainView,
+  domainsQuery,
+  domainWarning,
+  recordsQuery,
+  WORKSPACE,
+  workspaceApi,
+} from "../../lib/settings-workspace.ts";
 import { toast } from "../../lib/toast.ts";
 import { Button } from "../../parts/button.tsx";
 import { ConfirmButton } from "../../parts/confirm-button.tsx";
@@ -12,6 +19,8 @@ import { FormDialog } from "../../parts/form-dialog.tsx";
 import { Failed, Skeleton } from "../../parts/notice.tsx";
 import { Badge, Nothing, Panel, SettingsPage } from "../../parts/settings.tsx";
 
+const STATES = { verified: "verified", unverified: "not verified", lost: "verified by another workspace" } as const;
+
 export function DomainsPage() {
   const list = useQuery(domainsQuery);
   if (list.isError) return <Failed error={list.error} retry={() => list.refetch()} />;
@@ -20,7 +29,7 @@ export function DomainsPage() {
   return (
     <SettingsPage
       title="Domains"
-      intro="Put these records into the zone of the domain, where you bought it or run its DNS. Mail goes out from verified domains alone."
+      intro="Put these records into the zone of the domain, where you bought it or run its DNS. Mail comes to verified domains and goes out from them; a domain belongs to the workspace that verifies it."
       action={<NewDomain />}
     >
       {domains.length === 0 && <Nothing>There is none yet. Add the domain that your addresses end in.</Nothing>}
@@ -65,13 +74,14 @@ function Domain({ domain }: { domain: DomainView }) {
   const verify = useChange(workspaceApi.verifyDomain, { key: WORKSPACE });
   const remove = useChange(workspaceApi.removeDomain, { key: WORKSPACE, told: "Domain removed" });
   const { id, name } = domain;
-  const { verifiedAt, records } = seen.data ?? domain;
+  const { state, records } = seen.data ?? domain;
+  const warning = domainWarning(seen.data ?? domain);
   const missing = records.filter(({ state, optional }) => state === "missing" && !optional).length;
   const askVerification = () =>
     verify.mutate(id, {
       onSuccess: (answer) => {
         client.setQueryData(recordsQuery(id).queryKey, answer);
-        if (answer.verifiedAt === null) {
+        if (answer.state !== "verified") {
           toast({ text: `${name} is not verified yet: the world does not see its ownership and DKIM records` });
         } else toast({ text: `${name} is verified` });
       },
@@ -81,9 +91,7 @@ function Domain({ domain }: { domain: DomainView }) {
       title={name}
       about={
         <span className="flex flex-wrap items-center gap-2">
-          <Badge tone={verifiedAt === null ? "warn" : "good"}>
-            {verifiedAt === null ? "not verified" : "verified"}
-          </Badge>
+          <Badge tone={state === "verified" ? "good" : "warn"}>{STATES[state]}</Badge>
           <span role="status">
             {seen.isFetching
               ? "Looking up its records…"
@@ -99,7 +107,7 @@ function Domain({ domain }: { domain: DomainView }) {
             <RotateCw size={15} aria-hidden className={seen.isFetching ? "motion-safe:animate-spin" : ""} />
             Look again
           </Button>
-          {verifiedAt === null && (
+          {state === "unverified" && (
             <Button kind="primary" aria-label={`Verify ${name}`} disabled={verify.isPending} onClick={askVerification}>
               Verify
             </Button>
@@ -112,6 +120,7 @@ function Domain({ domain }: { domain: DomainView }) {
           {seen.error.message}
         </p>
       )}
+      {warning !== undefined && <p className="mb-3 text-sm">{warning}</p>}
       <DnsRecords label={`Records of ${name}`} records={records}>
         <li>
           <ConfirmButton

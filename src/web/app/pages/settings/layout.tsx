@@ -6,6 +6,7 @@ import { useEffect, useRef } from "react";
 import { meQuery } from "../../lib/queries.ts";
 import { administers, SECTIONS } from "../../lib/settings.ts";
 import { workspaceQuery } from "../../lib/settings-workspace.ts";
+import { ConfirmIdentity } from "../../parts/confirm-identity.tsx";
 import { SignInAgain } from "../../parts/sign-in-again.tsx";
 import { Toaster } from "../../parts/toaster.tsx";
 
@@ -81,6 +82,7 @@ export function SettingsLayout() {
         </div>
       </main>
       <Toaster />
+      <ConfirmIdentity />
       <SignInAgain />
     </div>
   );

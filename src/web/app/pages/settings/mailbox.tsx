@@ -50,6 +50,12 @@ export function MailboxPage() {
             <Removing mailbox={mailbox} />
           ) : (
             <>
+              {mailbox.lost && (
+                <p className="rounded-lg bg-notice px-4 py-3 text-sm">
+                  Another workspace verified the domain of this address: no mail comes to it, and none can be sent from
+                  it. What is here stays to be read.
+                </p>
+              )}
               <General mailbox={mailbox} />
               <Storage mailbox={mailbox} defaultQuotaBytes={defaultQuotaBytes} />
               <Aliases mailbox={mailbox} />

@@ -48,7 +48,7 @@ export function MailboxesPage() {
 }
 
 function Row({ mailbox, quota }: { mailbox: MailboxAdminView; quota: number }) {
-  const { id, address, name, owner, aliases, catchAlls, grants, usedBytes, pausedReason, removing } = mailbox;
+  const { id, address, name, owner, aliases, catchAlls, grants, usedBytes, pausedReason, removing, lost } = mailbox;
   const also = aliases.length + catchAlls.length;
   const facts = [
     owner === null ? "nobody's own" : owner === address ? undefined : `owned by ${owner}`,
@@ -68,6 +68,7 @@ function Row({ mailbox, quota }: { mailbox: MailboxAdminView; quota: number }) {
           </Link>
           {pausedReason !== null && <Badge tone="bad">paused</Badge>}
           {removing && <Badge tone="quiet">being removed</Badge>}
+          {lost && <Badge tone="warn">only to be read</Badge>}
         </p>
         <p className="text-sm text-muted wrap-anywhere">{[name, ...facts].join(", ")}</p>
       </div>

@@ -6,7 +6,7 @@ import { useChange } from "../../lib/settings.ts";
 import { peopleQuery, ROLES, type UserView, WORKSPACE, workspaceApi } from "../../lib/settings-workspace.ts";
 import { Avatar } from "../../parts/avatar.tsx";
 import { ConfirmButton } from "../../parts/confirm-button.tsx";
-import { Field } from "../../parts/field.tsx";
+import { Field, Tick } from "../../parts/field.tsx";
 import { Filtered } from "../../parts/filter.tsx";
 import { FormDialog } from "../../parts/form-dialog.tsx";
 import { LineForm } from "../../parts/line-form.tsx";
@@ -65,10 +65,7 @@ function NewPerson() {
     >
       <Field label="Name" name="name" autoComplete="off" required />
       <Field label="Email address" name="email" type="email" autoComplete="off" required />
-      <label className="flex items-center gap-2 text-sm">
-        <input type="checkbox" name="own" defaultChecked className="size-4 accent-accent" />
-        With a mailbox of that address
-      </label>
+      <Tick label="With a mailbox of that address" name="own" defaultChecked />
       <Select label="Role" name="role" choices={ROLES} />
       <Field
         label="First password"
@@ -124,7 +121,11 @@ function Person({
               <ConfirmButton
                 question={`Reset two-step sign-in of ${name}?`}
                 deed="Reset two-step sign-in"
-                told={<p>They are signed out everywhere, and their password alone signs them in.</p>}
+                told={
+                  <p>
+                    They are signed out everywhere, their app passwords end, and their password alone signs them in.
+                  </p>
+                }
                 aria-label={`Reset two-step sign-in of ${name}…`}
                 disabled={reset.isPending}
                 run={() => reset.mutate(id)}
@@ -162,15 +163,24 @@ function Person({
             <LineForm
               action="Set password"
               sending={setPassword}
-              submit={({ text, empty }) => setPassword.mutate({ id, password: text("password") }, { onSuccess: empty })}
+              submit={({ text, empty }) =>
+                setPassword.mutate(
+                  { id, password: text("password"), keepKeys: text("keepKeys") !== "" },
+                  { onSuccess: empty },
+                )
+              }
             >
               <Field
                 label={`New password of ${name}`}
                 name="password"
                 type="password"
                 autoComplete="new-password"
+                {...(canSignIn && {
+                  hint: "They are signed out everywhere, and their app passwords and API keys end. They are told by mail.",
+                })}
                 required
               />
+              {canSignIn && <Tick label="Keep their API keys" name="keepKeys" />}
             </LineForm>
           </div>
         </details>

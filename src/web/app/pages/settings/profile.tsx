@@ -2,18 +2,21 @@
 import { useQuery } from "@tanstack/react-query";
 import { meQuery } from "../../lib/queries.ts";
 import { useChange } from "../../lib/settings.ts";
+import { secondFactorQuery } from "../../lib/settings-identity.ts";
 import { profileApi } from "../../lib/settings-profile.ts";
 import { Button } from "../../parts/button.tsx";
-import { Field } from "../../parts/field.tsx";
+import { Field, Tick } from "../../parts/field.tsx";
 import { Form } from "../../parts/form.tsx";
 import { Panel, SettingsPage } from "../../parts/settings.tsx";
 import { UndoSetting } from "../../parts/undo-setting.tsx";
 
 export function ProfilePage() {
   const { data: me } = useQuery(meQuery);
+  const { data: factor } = useQuery(secondFactorQuery);
+  const guarded = factor !== undefined && factor.since !== null;
   const rename = useChange(profileApi.rename, { key: meQuery.queryKey, told: "Name changed", atForm: true });
   const changePassword = useChange(profileApi.changePassword, {
-    key: meQuery.queryKey,
+    key: ["settings"],
     told: "Password changed. You are signed out everywhere else.",
     atForm: true,
   });
@@ -34,13 +37,23 @@ export function ProfilePage() {
         <Form
           sending={changePassword}
           submit={({ text, empty }) =>
-            changePassword.mutate({ present: text("present"), next: text("next") }, { onSuccess: empty })
+            changePassword.mutate(
+              {
+                ...{ present: text("present"), next: text("next"), endAppsAndKeys: text("endAppsAndKeys") !== "" },
+                ...(guarded && { code: text("code") }),
+              },
+              { onSuccess: empty },
+            )
           }
           className="max-w-96 space-y-3"
         >
           <input type="hidden" autoComplete="username" value={me.email} />
           <Field label="Present password" name="present" type="password" autoComplete="current-password" required />
+          {guarded && (
+            <Field label="Code from the app, or a recovery code" name="code" autoComplete="one-time-code" required />
+          )}
           <Field label="New password" name="next" type="password" autoComplete="new-password" required />
+          <Tick label="End my app passwords and API keys as well" name="endAppsAndKeys" />
           <Button kind="primary" type="submit" disabled={changePassword.isPending}>
             Change password
           </Button>

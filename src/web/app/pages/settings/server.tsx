@@ -67,7 +67,7 @@ const ENGINES = { fts5: "the embedded index", meilisearch: "Meilisearch" };
 const answeredBy = ({ engine, reason }: ServerView["search"]): string =>
   `Searches are answered by ${ENGINES[engine]}${reason === undefined ? "" : `: ${reason}`}.`;
 
-function Setting({ setting: { name, value, default: preset, description } }: { setting: SettingView }) {
+function Setting({ setting: { name, value, default: preset, description, commandLine } }: { setting: SettingView }) {
   const set = useChange(workspaceApi.set, { key: WORKSPACE, told: `${name} changed`, atForm: true });
   const reset = useChange(workspaceApi.reset, { key: WORKSPACE, told: `${name} is at its default` });
   return (
@@ -76,39 +76,46 @@ function Setting({ setting: { name, value, default: preset, description } }: { s
         <p>{description}</p>
         <code className="text-xs break-all text-muted">{name}</code>
       </div>
-      <div>
-        <Form
-          sending={set}
-          submit={({ text }) => set.mutate({ name, value: text("value") })}
-          className="flex items-start gap-2 *:first:grow"
-        >
-          <Field
-            label={name}
-            hidden
-            name="value"
-            defaultValue={value}
-            autoComplete="off"
-            autoCapitalize="none"
-            spellCheck={false}
-            hint={value === preset ? "The default." : `The default is ${preset === "" ? "empty" : preset}.`}
-            required
-          />
-          <Button type="submit" disabled={set.isPending} className="h-9 shrink-0 max-md:h-11">
-            Save
-          </Button>
-        </Form>
-        {value !== preset && (
-          <button
-            type="button"
-            aria-label={`Back to the default: ${name}`}
-            className="mt-1 text-sm text-accent underline underline-offset-2 max-md:min-h-8"
-            disabled={reset.isPending}
-            onClick={() => reset.mutate(name)}
+      {commandLine ? (
+        <div className="min-w-0">
+          <p className="break-all">{value}</p>
+          <p className="mt-1 text-xs text-muted">Set at the command line: mailroom settings set {name}</p>
+        </div>
+      ) : (
+        <div>
+          <Form
+            sending={set}
+            submit={({ text }) => set.mutate({ name, value: text("value") })}
+            className="flex items-start gap-2 *:first:grow"
           >
-            Back to the default
-          </button>
-        )}
-      </div>
+            <Field
+              label={name}
+              hidden
+              name="value"
+              defaultValue={value}
+              autoComplete="off"
+              autoCapitalize="none"
+              spellCheck={false}
+              hint={value === preset ? "The default." : `The default is ${preset === "" ? "empty" : preset}.`}
+              required
+            />
+            <Button type="submit" disabled={set.isPending} className="h-9 shrink-0 max-md:h-11">
+              Save
+            </Button>
+          </Form>
+          {value !== preset && (
+            <button
+              type="button"
+              aria-label={`Back to the default: ${name}`}
+              className="mt-1 text-sm text-accent underline underline-offset-2 max-md:min-h-8"
+              disabled={reset.isPending}
+              onClick={() => reset.mutate(name)}
+            >
+              Back to the default
+            </button>
+          )}
+        </div>
+      )}
     </li>
   );
 }

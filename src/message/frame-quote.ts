@@ -2,11 +2,11 @@
  * Where the quoted history of HTML mail lies, so that the frame can fold it: the new text of a reply is what people
  * look for.
  *
- * As in message/quoted.ts rather too much stays open than too little: a block quotation is history when an attribution
+ * As in quoted.ts rather too much stays open than too little: a block quotation is history when an attribution
  * or a mailer's margin line says so and nothing follows it; what Outlook quotes begins with the headers of the older
  * message. What has no new text before it stays open.
  */
-import { beginsWithHeaders, endsInAttribution } from "../message/quoted.ts";
+import { beginsWithHeaders, endsInAttribution } from "./quoted.ts";
 
 /** Elements by their number in the document, from 0. */
 export interface History {

@@ -1,0 +1,83 @@
+/**
+ * Mail to people about their own access: that their password was replaced or their second factor reset, by whom, and what
+ * ended with it. The only writer of access_notices. That a notice is owed is written with the change, by whichever process
+ * made it, and that it was sent with the mail itself; so it is sent once, whatever happens between.
+ */
+import { asc, eq } from "drizzle-orm";
+import type { Log } from "../log.ts";
+import { accessNotices, users } from "../store/schema.ts";
+import type { Store, Tx } from "../store/store.ts";
+
+export type AccessChange = Omit<typeof accessNotices.$inferInsert, "id">;
+
+export function oweNotice(tx: Tx, change: AccessChange): void {
+  tx.insert(accessNotices).values(change).run();
+}
+
+export interface AccessNoticesParts {
+  store: Pick<Store, "db">;
+  /** Mails one person of a workspace; `record` is of the same transaction, and may run twice. */
+  notify(
+    notice: { workspaceId: string; to: { email: string; name: string }; subject: string; text: string },
+    record: (tx: Tx) => void,
+  ): Promise<void>;
+  log: Log;
+}
+
+/** How often it is looked for what is owed: a command beside the server may have written it. */
+const LOOK_MS = 10_000;
+const MOST_AT_ONCE = 100;
+
+/** For the scheduler. */
+export function createAccessNotices({ store, notify, log }: AccessNoticesParts) {
+  const owed = () =>
+    store.db
+      .select({ notice: accessNotices, email: users.email, name: users.name, workspaceId: users.workspaceId })
+      .from(accessNotices)
+      .innerJoin(users, eq(users.id, accessNotices.userId))
+      .orderBy(asc(accessNotices.id))
+      .limit(MOST_AT_ONCE)
+      .all();
+  return {
+    name: "access-notices",
+    async runDue(now: number): Promise<number> {
+      let failure: unknown;
+      for (const { notice, email, name, workspaceId } of owed()) {
+        const { id, userId, deed, doneBy, appPasswords, keys } = notice;
+        const record = (tx: Tx) => void tx.delete(accessNotices).where(eq(accessNotices.id, id)).run();
+        try {
+          await notify({ workspaceId, to: { email, name }, ...letterOf(notice) }, record);
+          log.info("access changed", { userId, deed, doneBy, appPasswords, keys });
+        } catch (error) {
+          // What fails for one person keeps no other waiting; it is tried again.
+          failure ??= error;
+        }
+      }
+      if (failure !== undefined) throw failure;
+      return now + LOOK_MS;
+    },
+  };
+}
+
+const BY = {
+  self: "by somebody who was signed in as you and gave your password",
+  admin: "by an owner or admin of your workspace",
+  operator: "by the operator of the server",
+};
+
+const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
+
+function letterOf({ deed, doneBy, appPasswords, keys, createdAt }: typeof accessNotices.$inferSelect) {
+  const isPassword = deed === "password";
+  const done = isPassword ? "Your password was changed" : "Your two-step sign-in was reset";
+  const sessions = doneBy === "self" ? "every other browser" : "every browser";
+  return {
+    subject: done,
+    text: [
+      `${done} on ${new Date(createdAt).toUTCString()}, ${BY[doneBy]}.`,
+      `You were signed out in ${sessions}; ${counted(appPasswords, "app password")} and ${counted(keys, "API key")} were ended.`,
+      ...(isPassword ? [] : ["Your password alone signs you in until you set two-step sign-in up again."]),
+      "If you did not expect this, tell whoever runs the server at once.",
+    ].join("\n\n"),
+  };
+}

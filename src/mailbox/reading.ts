@@ -1,0 +1,157 @@
+/**
+ * What a worker finds out of stored HTML for its readers (message/reading.ts): what of it is seen, for models. It is
+ * stored with the message when that is filed; what an older version stored is made anew when it is read first.
+ */
+import { and, eq, isNotNull, lt, or, sql } from "drizzle-orm";
+import { type Caller, reachTo } from "../access/caller.ts";
+import { AppError } from "../errors.ts";
+import type { ForwardedMessage } from "../message/forward.ts";
+import type { FramedMessage } from "../message/frame.ts";
+import { packText, type ReadHtml, type Reading, unpackText } from "../message/reading.ts";
+import { SANITIZER_VERSION } from "../message/sanitize.ts";
+import { SEEN_VERSION, type SeenText } from "../message/seen.ts";
+import { htmlOfText } from "../message/text.ts";
+import type { VisibleHtml } from "../message/visible.ts";
+import { prepared } from "../store/prepared.ts";
+import { messageBodies, messages, threads } from "../store/schema.ts";
+import type { Store } from "../store/store.ts";
+import { hasNoHtml } from "./message-view.ts";
+import { storedSeen } from "./prepare.ts";
+import type { MessageView } from "./views.ts";
+
+const isOld = or(lt(messageBodies.sanitizer, SANITIZER_VERSION), lt(messageBodies.seenVersion, SEEN_VERSION));
+
+const isUnsafe = and(lt(messageBodies.sanitizer, SANITIZER_VERSION), isNotNull(messageBodies.html));
+
+const statements = prepared((db) => ({
+  seen: db
+    .select({
+      seq: messages.seq,
+      mailboxId: messages.mailboxId,
+      hasHtml: sql<boolean>`${messageBodies.htmlSource} is not null`.mapWith(Boolean),
+      text: messageBodies.seenText,
+      hidden: messageBodies.seenHidden,
+      version: messageBodies.seenVersion,
+    })
+    .from(messages)
+    .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
+    .where(eq(messages.id, sql.placeholder("id")))
+    .prepare(),
+  source: db
+    .select({ mailboxId: messages.mailboxId, html: messageBodies.htmlSource })
+    .from(messages)
+    .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
+    .where(eq(messages.id, sql.placeholder("id")))
+    .prepare(),
+  body: db
+    .select({
+      mailboxId: messages.mailboxId,
+      text: messageBodies.text,
+      html: messageBodies.html,
+      htmlSource: messageBodies.htmlSource,
+    })
+    .from(messages)
+    .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
+    .where(eq(messages.seq, sql.placeholder("seq")))
+    .prepare(),
+  unsafeOne: db
+    .select({ seq: messages.seq })
+    .from(messages)
+    .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
+    .where(and(eq(messages.id, sql.placeholder("id")), isUnsafe))
+    .prepare(),
+  unsafeOfThread: db
+    .select({ seq: messages.seq })
+    .from(messages)
+    .innerJoin(threads, eq(threads.seq, messages.threadSeq))
+    .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
+    .where(and(eq(threads.id, sql.placeholder("id")), isUnsafe))
+    .prepare(),
+}));
+
+/** What a frame asks of attachments, to be cloned. */
+const imagesOf = (attachments: FramedMessage["attachments"]): FramedMessage["attachments"] =>
+  attachments.map(({ id, contentId }) => ({ id, ...(contentId === undefined ? {} : { contentId }) }));
+
+export interface HtmlReading {
+  /** What its reader sees of a message, as text. Of a message in reach; else of its text alone. */
+  getSeen(caller: Caller, message: Pick<MessageView, "id" | "text">): Promise<SeenText>;
+  /** Its HTML, safe, as its reader sees it. Undefined also out of reach. */
+  getVisibleHtml(caller: Caller, message: Pick<MessageView, "id">): Promise<VisibleHtml | undefined>;
+  /** Text of an HTML file as its reader sees it. */
+  textOfFile(caller: Caller, html: string): Promise<string>;
+  /** The HTML of a message as it is forwarded (message/forward.ts). */
+  forwardHtml(caller: Caller, message: ForwardedMessage): Promise<string>;
+  /** The document in which a message is shown; `remote`: the addresses of its remote images, between NULs. */
+  frameOf(caller: Caller, message: FramedMessage, options: { remote: boolean }): Promise<string>;
+  /** The document in which the HTML of a draft is edited. */
+  editorOf(caller: Caller, draft: Pick<FramedMessage, "html" | "attachments">): Promise<string>;
+  /** Before HTML is read that an older policy may have made safe: of a message or a conversation, by its id. */
+  renewHtml(id: string): Promise<void>;
+}
+
+export function createHtmlReading({ store, read }: { store: Store; read: ReadHtml }): HtmlReading {
+  const { db } = store;
+
+  /** Of a body that an older version made; kept. */
+  async function renew(seq: number): Promise<SeenText | undefined> {
+    const body = statements(db).body.get({ seq });
+    if (!body || body.html === null) return undefined;
+    const { mailboxId, text } = body;
+    const reading: Reading = { kind: "body", html: body.htmlSource ?? packText(body.html), text };
+    const { html, seen } = await read(mailboxId, reading).catch((error) => {
+      if (error instanceof AppError) throw error;
+      // What cannot be read is shown as text, and nothing of it is seen.
+      return { html: htmlOfText(text), seen: { text: "", hidden: text.length, fromHtml: true } };
+    });
+    const { seenText = null, ...rest } = storedSeen(text, seen);
+    // A draft may have been changed meanwhile. A store that cannot write keeps nobody from reading.
+    const kept = store.enqueue((tx) => {
+      tx.update(messageBodies)
+        .set({ html, sanitizer: SANITIZER_VERSION, ...rest, seenText: seenText && Buffer.from(seenText) })
+        .where(and(eq(messageBodies.messageSeq, seq), isOld))
+        .run();
+    });
+    await kept.catch(() => {});
+    return seen;
+  }
+
+  return {
+    async getSeen(caller, message) {
+      const whole = { text: message.text, hidden: 0, fromHtml: false };
+      if (hasNoHtml(message)) return whole;
+      const row = statements(db).seen.get({ id: message.id });
+      if (!row?.hasHtml || !reachTo(db, caller, row.mailboxId)) return whole;
+      if (row.version < SEEN_VERSION) return (await renew(row.seq)) ?? whole;
+      if (row.text === null) return { ...whole, hidden: row.hidden };
+      return { text: unpackText(row.text), hidden: row.hidden, fromHtml: true };
+    },
+    async getVisibleHtml(caller, message) {
+      if (hasNoHtml(message)) return undefined;
+      const row = statements(db).source.get({ id: message.id });
+      if (!row?.html || !reachTo(db, caller, row.mailboxId)) return undefined;
+      return read(row.mailboxId, { kind: "visible", html: row.html });
+    },
+    textOfFile: (caller, html) => read(caller.userId, { kind: "text", html }),
+    forwardHtml: (caller, message) => read(caller.userId, { kind: "forward", message }),
+    frameOf(caller, { subject, text, html = "", attachments }, { remote }) {
+      const frame = (html: string) =>
+        read(caller.userId, {
+          kind: "frame",
+          message: { subject, text, html, attachments: imagesOf(attachments) },
+          remote,
+        });
+      return frame(html).catch((error) => {
+        if (error instanceof AppError) throw error;
+        // What cannot be read is shown as text.
+        return frame("");
+      });
+    },
+    editorOf: (caller, { html = "", attachments }) =>
+      read(caller.userId, { kind: "editor", message: { html, attachments: imagesOf(attachments) } }),
+    async renewHtml(id) {
+      const { unsafeOne, unsafeOfThread } = statements(db);
+      for (const { seq } of [...unsafeOne.all({ id }), ...unsafeOfThread.all({ id })]) await renew(seq);
+    },
+  };
+}

@@ -1,0 +1,167 @@
+/**
+ * The document in which one message's HTML is shown, inside an iframe of the app. Mail is hostile, so three walls stand
+ * one behind the other, and each holds alone: sanitize.ts lets through nothing that runs or loads; the sandbox,
+ * in the answer's own header (web/frame.ts) and on the iframe, allows no script, form or navigation of the app; the policy allows no
+ * source but inline styles and images from this server.
+ *
+ * The sandbox allows the document its origin: the app measures its height (that of main), takes its keys and reads its
+ * links, for which a foreign origin would need a script inside. It grants mail nothing, since only a script could use it,
+ * and neither the sandbox nor the policy lets one run.
+ *
+ * Invariant: a request leaves the browser for an image of ours only, or because somebody followed a link.
+ */
+import { findHistory } from "./frame-quote.ts";
+import { BLOCKED_ATTRIBUTE, SOURCE_ATTRIBUTE } from "./frame-sandbox.ts";
+import { newTextOf } from "./quoted.ts";
+import { htmlOfText, isForward } from "./text.ts";
+
+export interface FramedMessage {
+  subject: string;
+  text: string;
+  /** Sanitised; the text is shown where nothing is left of it. */
+  html?: string;
+  attachments: readonly { id: string; contentId?: string }[];
+}
+
+export interface ImageAddresses {
+  attachment(id: string): string;
+  /** Of a remote image; undefined while they are blocked. */
+  remote: ((url: string) => string | undefined) | undefined;
+}
+
+/** Where the app has an attached image. */
+export const previewOf = (attachmentId: string): string => `/app/attachments/${attachmentId}/preview`;
+
+/** The whole document of a message. */
+export function frameDocument(message: FramedMessage, images: ImageAddresses): string {
+  const { html = "" } = message;
+  const body = html === "" ? bodyOfText(message) : bodyOfHtml(html, message, images);
+  const scheme = BRINGS_COLORS.test(html) ? "only light" : "light dark";
+  return (
+    `<!doctype html><html lang="und"><head><meta charset="utf-8"><title>Message</title>` +
+    `<style>:root{color-scheme:${scheme}}${STYLE}</style></head>` +
+    `<body dir="auto"><main>${body}</main></body></html>`
+  );
+}
+
+/**
+ * The document in which the HTML of a draft is edited: main is editable, which takes no script. Images keep beside the
+ * address at which they are shown the one that they have in the mail.
+ */
+export function editorDocument(draft: Omit<FramedMessage, "subject" | "text">): string {
+  const { html = "", attachments } = draft;
+  const attached = attachedTo(attachments);
+  const body = new HTMLRewriter()
+    .on("img", {
+      element(element) {
+        const src = element.getAttribute("src");
+        if (src !== null) element.setAttribute(SOURCE_ATTRIBUTE, src);
+        placeImage(element, attached, { attachment: previewOf, remote: undefined });
+      },
+    })
+    .transform(html);
+  const scheme = BRINGS_COLORS.test(html) ? "only light" : "light dark";
+  return (
+    `<!doctype html><html lang="und"><head><meta charset="utf-8"><title>Message</title>` +
+    `<style>:root{color-scheme:${scheme}}${STYLE}html,body{height:100%}` +
+    `main{box-sizing:border-box;min-height:100%;padding:12px 16px;outline:none}</style></head>` +
+    `<body dir="auto"><main contenteditable="true" role="textbox" aria-multiline="true" aria-label="Message">${body}</main></body></html>`
+  );
+}
+
+/** What is coloured for white paper is shown on it: on a dark ground, half of such mail could not be read. */
+const BRINGS_COLORS = /<[a-z][^>]*[\s";](?:bgcolor=|color[=:]|background-color:)/i;
+
+const STYLE = [
+  "html{color:CanvasText;font:15px/1.5 system-ui,sans-serif;-webkit-text-size-adjust:100%}",
+  "body{margin:0}",
+  // Hidden, so that floats and margins of mail count for the height that the app measures.
+  "main{padding:4px;overflow:auto hidden;overflow-wrap:break-word}",
+  "img{max-width:100%}img:not([height]){height:auto}",
+  // On a phone an image is narrower than it says, and keeps its shape.
+  "@media(max-width:600px){img[width][height]{height:auto}}",
+  "pre{white-space:pre-wrap}",
+  "blockquote{margin:0 0 0 .5em;padding-left:.75em;border-left:2px solid GrayText}",
+  "a{color:LinkText}",
+  "details>summary{cursor:pointer;width:fit-content;margin:.5em 0;padding:0 .6em;border:1px solid GrayText;",
+  "border-radius:1em;font-size:13px;color:CanvasText}",
+].join("");
+
+/** Images that are asked for elsewhere: each has an address to be signed. */
+const MOST_REMOTE = 1_000;
+
+/** Characters of a plain message that are shown; a longer one can be downloaded. */
+const LONGEST_TEXT = 1_000_000;
+
+const OPENING = "<details><summary>Quoted text</summary>";
+const CLOSING = "</details>";
+
+function bodyOfHtml(html: string, { subject, attachments }: FramedMessage, images: ImageAddresses): string {
+  const history = isForward(subject) ? undefined : findHistory(html);
+  const attached = attachedTo(attachments);
+  const { attachment, remote } = images;
+  let left = MOST_REMOTE;
+  const bounded = { attachment, remote: remote && ((url: string) => (left-- > 0 ? remote(url) : undefined)) };
+  let index = -1;
+  const body = new HTMLRewriter()
+    .on("*", {
+      element(element) {
+        index++;
+        if (element.tagName === "img") placeImage(element, attached, bounded);
+        if (index === history?.first) element.before(OPENING, { html: true });
+        if (index === history?.parent) element.onEndTag((tag) => void tag.before(CLOSING, { html: true }));
+      },
+    })
+    .transform(html);
+  return history && history.parent === undefined ? body + CLOSING : body;
+}
+
+/** Ids of what is attached, by content id. */
+const attachedTo = (attachments: FramedMessage["attachments"]): ReadonlyMap<string, string> =>
+  new Map(attachments.flatMap(({ id, contentId }) => (contentId ? [[contentId, id] as const] : [])));
+
+/** Gives an image an address of ours; a remote one that is blocked, and what is not attached, lose theirs. */
+function placeImage(
+  element: HTMLRewriterTypes.Element,
+  attached: ReadonlyMap<string, string>,
+  { attachment, remote }: ImageAddresses,
+): void {
+  const src = readValue(element.getAttribute("src") ?? "");
+  if (/^data:/i.test(src)) return;
+  const id = /^cid:/i.test(src) ? (attached.get(src.slice(4)) ?? attached.get(decode(src.slice(4)))) : undefined;
+  const isRemote = /^https?:/i.test(src);
+  const address = id !== undefined ? attachment(id) : isRemote ? remote?.(src) : undefined;
+  // The rewriter itself escapes quotes, and nothing else.
+  if (address !== undefined) element.setAttribute("src", address.replaceAll("&", "&amp;").replaceAll("<", "&lt;"));
+  else {
+    element.removeAttribute("src");
+    if (isRemote) element.setAttribute(BLOCKED_ATTRIBUTE, "");
+  }
+}
+
+/** RFC 2392: the id in the URL may be percent-encoded. */
+function decode(contentId: string): string {
+  try {
+    return decodeURIComponent(contentId);
+  } catch {
+    return contentId;
+  }
+}
+
+/** The value of an attribute as the sanitiser wrote it. */
+export const readValue = (value: string): string =>
+  value.replaceAll("&quot;", '"').replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
+
+function bodyOfText({ text: whole, subject }: FramedMessage): string {
+  const text = whole.length > LONGEST_TEXT ? `${whole.slice(0, LONGEST_TEXT).toWellFormed()}…` : whole;
+  const { text: recent, leftOut } = newTextOf(text, subject);
+  if (leftOut === 0) return linked(htmlOfText(text));
+  return linked(htmlOfText(recent)) + OPENING + linked(htmlOfText(text.slice(recent.length).trimStart())) + CLOSING;
+}
+
+/** URLs in escaped text become links; what ends a sentence or closes a bracket is no part of them. */
+const linked = (html: string): string =>
+  html.replaceAll(
+    /\bhttps?:\/\/(?:[^\s<>"'&]|&amp;){1,2000}(?<![.,;:!?)\]}])/gi,
+    (url) => `<a href="${url}" target="_blank" rel="noopener noreferrer nofollow">${url}</a>`,
+  );

@@ -1,0 +1,92 @@
+/**
+ * HTML of mail as tags and text, within its budget. The only user of htmlparser2.
+ *
+ * The parser keeps the elements that are open in a list, which it looks through at each end tag: hence a limit of depth,
+ * as deep as the parser itself takes it to be.
+ */
+import { Parser } from "htmlparser2";
+import { type Budget, OverBudget } from "./budget.ts";
+
+/** Larger HTML is not read as such. Characters, and tags. */
+const MAX_LENGTH = 4 * 1024 * 1024;
+const MAX_TAGS = 100_000;
+/** Elements inside each other. */
+const MAX_DEPTH = 2_000;
+
+/** Positions are of characters, `to` behind the last. */
+export interface Reader {
+  open(name: string, attributes: Record<string, string>, from: number, to: number): void;
+  /** `isImplied`: it was not its end tag that closed it. */
+  close(name: string, isImplied: boolean, from: number, to: number): void;
+  text(text: string, from: number, to: number): void;
+  /** A comment or declaration: what stands in these is no tag. */
+  pass(from: number, to: number): void;
+}
+
+/** How many tags there are at most: each begins with `<`. */
+export function countTags(html: string): number {
+  let count = 0;
+  for (let at = html.indexOf("<"); at >= 0; at = html.indexOf("<", at + 1)) count++;
+  return count;
+}
+
+/** Whether HTML is too large for anything but its text to be looked at. */
+export const isTooLarge = (html: string): boolean => html.length > MAX_LENGTH || countTags(html) > MAX_TAGS;
+
+/** Characters after which the parser's work is paid for. */
+const CHUNK = 32 * 1024;
+/** Steps: of a tag, an attribute and a run of text or an entity. */
+const TAG = 60;
+const ATTRIBUTE = 100;
+const TEXT = 40;
+
+/** Tells `reader` of HTML that is not too large. @throws OverBudget, also where elements are too deep */
+export function readMarkup(html: string, budget: Budget, reader: Reader): void {
+  /** Of the parser alone. */
+  let steps = 0;
+  let depth = 0;
+  /** Since it was last paid. */
+  let deepest = 0;
+  let events = 0;
+  const parser = new Parser({
+    onopentagname() {
+      if (++depth > deepest) deepest = depth;
+      if (depth > MAX_DEPTH) throw new OverBudget("elements too deep inside each other");
+    },
+    onopentag: (name, attributes) => reader.open(name, attributes, parser.startIndex, parser.endIndex + 1),
+    onattribute() {
+      events += ATTRIBUTE;
+    },
+    ontext(text) {
+      events += TEXT;
+      reader.text(text, parser.startIndex, parser.endIndex + 1);
+    },
+    oncomment: () => reader.pass(parser.startIndex, parser.endIndex + 1),
+    onprocessinginstruction: () => reader.pass(parser.startIndex, parser.endIndex + 1),
+    onclosetag(name, isImplied) {
+      depth--;
+      reader.close(name, isImplied, parser.startIndex, parser.endIndex + 1);
+    },
+  });
+  for (let at = 0; at < html.length; at += CHUNK) {
+    const chunk = html.slice(at, at + CHUNK);
+    parser.write(chunk);
+    const taken = chunk.length + countTags(chunk) * (TAG + deepest) + events;
+    budget.spend(taken);
+    steps += taken;
+    events = 0;
+    deepest = depth;
+  }
+  parser.end();
+  budget.read.set(html, steps);
+}
+
+const NOBODY: Reader = { open() {}, close() {}, text() {}, pass() {} };
+
+/** Pays for another parser that is to read the HTML. @throws OverBudget, also when it could not read it in bounded time */
+export function payForReading(html: string, budget: Budget): void {
+  if (isTooLarge(html)) throw new OverBudget("HTML too large");
+  const steps = budget.read.get(html);
+  if (steps === undefined) readMarkup(html, budget, NOBODY);
+  budget.spend(2 * (steps ?? budget.read.get(html) ?? 0));
+}

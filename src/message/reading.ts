@@ -1,0 +1,88 @@
+/**
+ * What readers ask of HTML that is stored already: of strangers, and so for a worker to find out (mta/parser-worker.ts),
+ * each within a budget of its own.
+ */
+import { createBudget } from "./budget.ts";
+import { type ForwardedMessage, forwardedHtml } from "./forward.ts";
+import { editorDocument, type FramedMessage, frameDocument, previewOf } from "./frame.ts";
+import { sanitizeHtml } from "./sanitize.ts";
+import { type SeenText, seenText } from "./seen.ts";
+import { textOfHtml } from "./text.ts";
+import { type VisibleHtml, visibleHtml } from "./visible.ts";
+
+/** Text as bodies are stored: zstd. */
+export const packText = (text: string): Uint8Array => Bun.zstdCompressSync(text);
+
+export const unpackText = (packed: Uint8Array): string =>
+  new TextDecoder().decode(Bun.zstdDecompressSync(Buffer.from(packed)));
+
+/** A body that was stored by an older version: `html` as it was received, packed; `text` as stored. */
+interface BodyReading {
+  kind: "body";
+  html: Uint8Array;
+  text: string;
+}
+/** HTML for a model: safe, and without what is hidden. */
+interface VisibleReading {
+  kind: "visible";
+  html: Uint8Array;
+}
+/** The text of an HTML file, as its reader sees it. */
+interface FileReading {
+  kind: "text";
+  html: string;
+}
+/** The HTML of a forwarded message, under its header block. */
+interface ForwardReading {
+  kind: "forward";
+  message: ForwardedMessage;
+}
+/** The document in which a message is shown (frame.ts); `remote`: the addresses of its remote images, between NULs. */
+interface FrameReading {
+  kind: "frame";
+  message: FramedMessage;
+  remote: boolean;
+}
+/** The document in which the HTML of a draft is edited. */
+interface EditorReading {
+  kind: "editor";
+  message: Pick<FramedMessage, "html" | "attachments">;
+}
+export type Reading = BodyReading | VisibleReading | FileReading | ForwardReading | FrameReading | EditorReading;
+
+/** The answer to a reading. */
+export type Read<R extends Reading = Reading> = R extends BodyReading
+  ? { html: string; seen: SeenText }
+  : R extends VisibleReading
+    ? VisibleHtml
+    : string;
+
+/** Characters or bytes that are read. */
+export const sizeOfReading = (reading: Reading): number =>
+  ("message" in reading ? reading.message.html : reading.html)?.length ?? 0;
+
+/** Has a worker read. `source`: id of whom its time is charged to. @throws AppError server_error 503 */
+export type ReadHtml = <R extends Reading>(source: string, reading: R) => Promise<Read<R>>;
+
+/** Reads in this thread, for commands, for which nobody else waits. */
+export const readHere: ReadHtml = async (_, reading) => readHtml(reading);
+
+export function readHtml<R extends Reading>(reading: R): Read<R>;
+export function readHtml(reading: Reading): Read {
+  const budget = createBudget();
+  if (reading.kind === "forward") return forwardedHtml(reading.message, budget);
+  if (reading.kind === "text") return textOfHtml(visibleHtml(reading.html, budget).html, budget);
+  if (reading.kind === "editor") return editorDocument(reading.message);
+  if (reading.kind === "frame") {
+    const remote = reading.remote ? (url: string) => `\u0000${url}\u0000` : undefined;
+    return frameDocument(reading.message, { attachment: previewOf, remote });
+  }
+  const html = unpackText(reading.html);
+  if (reading.kind === "visible") {
+    const visible = visibleHtml(html, budget);
+    return { html: sanitizeHtml(visible.html, budget), hidden: visible.hidden };
+  }
+  // As in prepare.ts.
+  const seen = seenText(reading.text, html, budget);
+  return { html: sanitizeHtml(html, budget), seen };
+}

@@ -1,0 +1,60 @@
+/** Mail that is owed to people about their access: each once, whatever happens to another's. */
+import { expect, test } from "bun:test";
+import { createAccessNotices, oweNotice } from "../../src/access/notices.ts";
+import { accessNotices } from "../../src/store/schema.ts";
+import { START } from "../harness/runtime.ts";
+import { createWorld } from "../mailbox/world.ts";
+
+function setUp() {
+  const { store, workspace, user } = createWorld();
+  const workspaceId = workspace("W", "a.test");
+  const told: { email: string; text: string }[] = [];
+  const broken = new Set<string>();
+  const logged: unknown[] = [];
+  const job = createAccessNotices({
+    store,
+    async notify({ workspaceId: of, to, text }, record) {
+      expect(of).toBe(workspaceId);
+      if (broken.has(to.email)) throw new Error("the key of its domain does not work");
+      store.transact((tx) => record(tx));
+      told.push({ email: to.email, text });
+    },
+    log: { info: (_: string, fields: unknown) => logged.push(fields) } as never,
+  });
+  const owe = (email: string, keys: number) => {
+    const { userId } = user(workspaceId, email, "member");
+    const change = { deed: "password", doneBy: "operator", appPasswords: 1, keys, createdAt: START } as const;
+    store.transact((tx) => oweNotice(tx, { userId, ...change }));
+  };
+  const owed = () => store.db.select().from(accessNotices).all().length;
+  return { job, told, broken, owe, owed, logged };
+}
+
+test("one that cannot be written keeps nobody else waiting, and is tried again", async () => {
+  const { job, told, broken, owe, owed, logged } = setUp();
+  for (const [email, keys] of [
+    ["ann@a.test", 0],
+    ["ben@a.test", 1],
+  ] as const) {
+    owe(email, keys);
+  }
+  broken.add("ann@a.test");
+  await expect(job.runDue(START)).rejects.toThrow("does not work");
+  expect([told.map(({ email }) => email), owed()]).toEqual([["ben@a.test"], 1]);
+  broken.clear();
+  expect(await job.runDue(START)).toBe(START + 10_000);
+  await job.runDue(START);
+  expect([told.map(({ email }) => email), owed()]).toEqual([["ben@a.test", "ann@a.test"], 0]);
+  expect(told[0]?.text).toContain("1 app password and 1 API key were ended");
+  expect(told[0]?.text).toContain("on Mon, 05 Jan 2026 09:00:00 GMT, by the operator of the server");
+  expect(logged).toHaveLength(2);
+});
+
+test("a hundred are written at once, the others with the next look", async () => {
+  const { job, told, owe } = setUp();
+  for (let i = 0; i < 101; i++) owe(`p${i}@a.test`, 0);
+  await job.runDue(START);
+  expect(told).toHaveLength(100);
+  await job.runDue(START);
+  expect(told).toHaveLength(101);
+});

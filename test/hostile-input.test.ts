@@ -1,0 +1,220 @@
+/**
+ * What strangers send takes time in proportion to its size, whatever it is made of: each parser, with texts that are one
+ * thing over and over. Those of HTML and CSS have their own test.
+ */
+import { describe, test } from "bun:test";
+import { tokensOf } from "../src/mailbox/junk/tokens.ts";
+import { parseAddressList, parseSender } from "../src/message/address.ts";
+import { aggregateReportIn } from "../src/message/aggregate-report.ts";
+import { composeMessage, fold as foldField } from "../src/message/compose.ts";
+import { parseDate } from "../src/message/date.ts";
+import { fieldGroupsIn } from "../src/message/delivery-status.ts";
+import { decodeWords } from "../src/message/encoded-word.ts";
+import { fingerprintOf } from "../src/message/fingerprint.ts";
+import { readHeaders } from "../src/message/headers.ts";
+import { leftOut } from "../src/message/left-out.ts";
+import { firstMessageId, referencesOf } from "../src/message/message-id.ts";
+import { withoutBcc } from "../src/message/original.ts";
+import { parseMessage } from "../src/message/parse.ts";
+import { quotedText } from "../src/message/quote.ts";
+import { newTextOf } from "../src/message/quoted.ts";
+import { readRecipients, readUnfinished } from "../src/message/recipients.ts";
+import { replyCodesIn } from "../src/message/reply-code.ts";
+import { readReport } from "../src/message/report.ts";
+import { seenText } from "../src/message/seen.ts";
+import { shownLine, shownText } from "../src/message/shown.ts";
+import { parseHeaderValue, readStructure } from "../src/message/structure.ts";
+import { snippetOf, subjectKeyOf } from "../src/message/text.ts";
+import { gatherEvidence } from "../src/mta/authenticate.ts";
+import { readStsPolicy, readStsRecord } from "../src/mta/mta-sts.ts";
+import { fold } from "../src/search/fold.ts";
+import { parseQuery } from "../src/search/query.ts";
+import { unwrap } from "../src/transfer/unwrap.ts";
+import { expectLinearText, LINES } from "./harness/hostile-text.ts";
+
+const bytesOf = (text: string) => Buffer.from(text);
+const unfolded = (text: string) => text.replace(/\r?\n(?![ \t])/g, " ");
+
+function refusalOf(read: () => unknown): void {
+  try {
+    read();
+  } catch {}
+}
+
+const parsers: Record<string, (text: string) => unknown> = {
+  "parameters of a field": parseHeaderValue,
+  addresses: (text) => {
+    parseAddressList(text);
+    parseSender(`<${text}`);
+  },
+  recipients: (text) => {
+    refusalOf(() => readRecipients(text));
+    readUnfinished(text);
+  },
+  "encoded words": decodeWords,
+  dates: (text) => parseDate(text),
+  "message ids": (text) => {
+    referencesOf(text);
+    referencesOf(`<${text}>`);
+    firstMessageId(text);
+  },
+  subject: (text) => {
+    subjectKeyOf(text);
+    shownLine(text);
+  },
+  "text as shown": shownText,
+  snippet: snippetOf,
+  "new text of an answer": (text) => newTextOf(text, "Hello"),
+  quotation: (text) => quotedText({ from: { email: "a@b.example", name: text }, date: 0, text }),
+  "reply codes": replyCodesIn,
+  "fields of a report": fieldGroupsIn,
+  "aggregate report": (text) =>
+    aggregateReportIn({
+      headers: [],
+      subject: `Report domain: ${text}`,
+      text,
+      attachments: [{ filename: `${text}.xml`, contentType: "text/xml", content: bytesOf(text), inline: false }],
+    }),
+  "junk tokens": (text) =>
+    tokensOf({
+      headers: [
+        ["Subject", text],
+        ["X-Mailer", text],
+      ],
+      from: { email: "a@b.example", name: text },
+      replyTo: [{ email: text }],
+      subject: text,
+      text,
+      attachments: [{ filename: text, contentType: text }],
+      size: text.length,
+      html: () => text,
+    }),
+  "words of search": fold,
+  query: (text) => refusalOf(() => parseQuery(text)),
+  "MTA-STS": (text) => {
+    refusalOf(() => readStsPolicy(`version: STSv1\nmx: ${text}`));
+    readStsRecord([`v=STSv1; id=${text}`]);
+  },
+  "folding of a field": (text) => {
+    foldField(text);
+    foldField(`X: ${" ".repeat(text.length)}`);
+  },
+  "message of an mbox": (text) =>
+    unwrap({ content: bytesOf(`X: y\n\n${text}`), fromLine: "From a@b.example", unquoted: false } as Parameters<
+      typeof unwrap
+    >[0]),
+};
+
+/** Of whole messages, which are large. */
+const readers: Record<string, (text: string) => unknown> = {
+  "header block": (text) => readHeaders(bytesOf(`X:\n${text.slice(1)}`), 0, () => false),
+  fingerprint: (text) => fingerprintOf(bytesOf(`X:\n${text.slice(1)}`)),
+  "header without Bcc": (text) => withoutBcc(bytesOf(`Bcc: c\n${text}`)),
+  structure: (text) => {
+    for (const before of [
+      "\n",
+      "\n--b\n",
+      "\n--b\n\n--b--\n",
+      "\n--b\nContent-Type: multipart/mixed; boundary=a\n\n",
+    ]) {
+      const bytes = bytesOf(`Content-Type: multipart/mixed; boundary=b\n${before}${text.slice(1)}\n--b\n\nx`);
+      refusalOf(() => leftOut(bytes, readStructure(bytes)));
+    }
+  },
+};
+
+describe("time grows with the input", () => {
+  for (const [name, read] of Object.entries(readers)) {
+    test(name, () => expectLinearText(read, [50_000, 200_000], LINES), 60_000);
+  }
+  for (const [name, parse] of Object.entries(parsers)) test(name, () => expectLinearText(parse), 60_000);
+
+  test("text that is seen", () => expectLinearText((text) => seenText(`https://${text}`, "<p>Hello</p>")), 60_000);
+
+  test(
+    "fields of a message",
+    () =>
+      expectLinearText((text) => {
+        const value = unfolded(text);
+        const names = ["Content-ID", "Subject", "From", "To", "References", "Message-ID", "Auto-Submitted"];
+        const fields = names.map((name) => `${name}: ${value}`).join("\n");
+        return parseMessage(
+          bytesOf(
+            `${fields}\nContent-Type: application/x; name=${value}\nContent-Disposition: x; filename*0=${value}\n\nx`,
+          ),
+        );
+      }),
+    60_000,
+  );
+
+  const encodings = [
+    ["8bit", "text/plain; format=flowed"],
+    ["8bit", "text/plain; charset=utf-7"],
+    ["quoted-printable", "text/plain; format=flowed"],
+    ["quoted-printable", "application/x"],
+    ["base64", "application/x"],
+  ];
+  for (const [encoding, type] of encodings) {
+    const header = `Content-Type: ${type}\nContent-Transfer-Encoding: ${encoding}`;
+    const decode = (text: string) => parseMessage(bytesOf(`${header}\n\nQUJDREVGR0hJSktM${text}`));
+    test(`${encoding}, ${type}`, () => expectLinearText(decode), 60_000);
+  }
+
+  test(
+    "bounces",
+    () =>
+      expectLinearText((text) =>
+        readReport(
+          bytesOf(
+            `From: <>\nSubject: ${unfolded(text)}\nX-Failed-Recipients: ${unfolded(text)}\nContent-Type: multipart/report; boundary=b\n\n--b\n\n${text}\n--b\nContent-Type: message/delivery-status\n\n${text}\n--b\nContent-Type: message/rfc822\n\n${text}\n--b--`,
+          ),
+        ),
+      ),
+    60_000,
+  );
+
+  test(
+    "what is sent again",
+    () =>
+      expectLinearText((text) =>
+        composeMessage({
+          id: "msg_hostile",
+          headers: [["X-A", unfolded(text).trim()]],
+          text,
+          attachments: [],
+        }),
+      ),
+    60_000,
+  );
+
+  const arrival = {
+    ip: "192.0.2.1",
+    helo: "a.example",
+    reversePath: "a@a.example",
+    hostname: "us.example",
+    trustedForwarders: ["forwarder.example"],
+    now: 0,
+  };
+  const set = (tags: string) =>
+    [
+      "ARC-Seal: cv=none; ",
+      "ARC-Message-Signature: c=relaxed/relaxed; h=from; bh=AAAA; ",
+      "ARC-Authentication-Results: ",
+    ]
+      .map((name) => `${name}i=1; a=rsa-sha256; d=forwarder.example; s=s; b=AAAA; ${tags}\r\n`)
+      .join("");
+  test(
+    "signatures, chains and records",
+    () =>
+      expectLinearText(
+        async (text) => {
+          const value = unfolded(text).replace(/\n/g, " ");
+          const signature = `DKIM-Signature: v=1; a=rsa-sha256; c=simple/relaxed; d=a.example; s=s; bh=AAAA; h=from:${value}; b=AAAA\r\n`;
+          const message = `From: ${value}\r\n${signature}${signature}${set(value)}X: ${value}\r\n\r\n${text}`;
+          await gatherEvidence(bytesOf(message), arrival, async () => [[`v=spf1 ${value.slice(0, 60_000)}`]]);
+        },
+        [500, 2_000],
+      ),
+    60_000,
+  );
+});

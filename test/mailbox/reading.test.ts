@@ -1,0 +1,136 @@
+/** What is found out of HTML that an older version stored; and that what cannot be read counts as hidden. */
+import { expect, test } from "bun:test";
+import { unavailable } from "../../src/errors.ts";
+import { createHtmlReading } from "../../src/mailbox/reading.ts";
+import { type ReadHtml, type Reading, readHere, unpackText } from "../../src/message/reading.ts";
+import { SANITIZER_VERSION } from "../../src/message/sanitize.ts";
+import { SEEN_VERSION } from "../../src/message/seen.ts";
+import { messageBodies } from "../../src/store/schema.ts";
+import { createAlice } from "./world.ts";
+
+const MAIL = [
+  "From: carol@remote.example",
+  "To: alice@example.test",
+  "Subject: Both",
+  "MIME-Version: 1.0",
+  "Content-Type: multipart/alternative; boundary=x",
+  "",
+  "--x",
+  "",
+  "Hello secret",
+  "--x",
+  "Content-Type: text/html",
+  "",
+  "<p>Hello</p><p hidden>secret</p>",
+  "--x--",
+  "",
+].join("\n");
+const SEEN = { text: "Hello", hidden: 6, fromHtml: true };
+
+/** Such a message as version 0 stored it, read by `read`; what was asked of it. */
+async function old(read: ReadHtml = readHere) {
+  const world = createAlice();
+  const { messageId, threadId } = await world.receive(MAIL);
+  const { store } = world;
+  store.db.update(messageBodies).set({ sanitizer: 0, seenVersion: 0, seenText: null, seenHidden: 0 }).run();
+  const asked: Reading["kind"][] = [];
+  const reading = createHtmlReading({
+    store,
+    read: (source, ask) => {
+      asked.push(ask.kind);
+      expect(source).toBe(world.box);
+      return read(source, ask);
+    },
+  });
+  const body = () => store.db.select().from(messageBodies).get();
+  const view = () => world.mailbox.getMessage(world.alice, messageId, { html: true });
+  return { ...world, reading, asked, body, view, messageId, threadId };
+}
+
+test("an old body is read once, and what came of it is kept", async () => {
+  const { reading, alice, view, body, asked } = await old();
+  for (let time = 0; time < 3; time++) expect(await reading.getSeen(alice, view())).toEqual(SEEN);
+  expect(asked).toEqual(["body"]);
+  const { seenText, ...kept } = body() ?? {};
+  expect(kept).toMatchObject({ seenHidden: 6, seenVersion: SEEN_VERSION, sanitizer: SANITIZER_VERSION });
+  expect(seenText && unpackText(seenText)).toBe("Hello");
+  expect(view().html).toBe("<p>Hello</p><p>secret</p>");
+});
+
+test("until it is made anew, HTML of an older policy is not served: its text is", async () => {
+  const { reading, view, threadId, messageId, asked } = await old();
+  expect(view().html).toBe('<div style="white-space:pre-wrap">Hello secret</div>');
+  await reading.renewHtml(threadId);
+  expect(view().html).toBe("<p>Hello</p><p>secret</p>");
+  await reading.renewHtml(messageId);
+  expect(asked).toEqual(["body"]);
+});
+
+test("what the worker dies of is hidden, once and for all", async () => {
+  const { reading, alice, view, body, asked } = await old(() => Promise.reject(new Error("took longer than 10 s")));
+  const hidden = { text: "", hidden: "Hello secret".length, fromHtml: true };
+  expect(await reading.getSeen(alice, view())).toEqual(hidden);
+  expect(await reading.getSeen(alice, view())).toEqual(hidden);
+  expect(asked).toEqual(["body"]);
+  expect(body()?.html).toBe('<div style="white-space:pre-wrap">Hello secret</div>');
+});
+
+test("a worker that is too busy says so, and nothing is kept", async () => {
+  const busy = unavailable("Too much mail waits to be processed; try again");
+  const { reading, alice, view, body } = await old(() => Promise.reject(busy));
+  await expect(reading.getSeen(alice, view())).rejects.toBe(busy);
+  expect(body()?.seenVersion).toBe(0);
+});
+
+test("a draft that is changed meanwhile keeps what is its own", async () => {
+  const it = await old(async (source, ask) => {
+    const answer = await readHere(source, ask);
+    it.store.db
+      .update(messageBodies)
+      .set({ sanitizer: SANITIZER_VERSION, seenVersion: SEEN_VERSION, html: "new" })
+      .run();
+    return answer;
+  });
+  await it.reading.getSeen(it.alice, it.view());
+  expect(it.body()).toMatchObject({ html: "new", seenText: null, seenHidden: 0 });
+});
+
+/** Documents for frames, as `read` has them made; what was asked of it. */
+function frames(read: ReadHtml = readHere) {
+  const { store, alice } = createAlice();
+  const asked: Reading[] = [];
+  const reading = createHtmlReading({
+    store,
+    read: (source, ask) => {
+      asked.push(ask);
+      expect(source).toBe(alice.userId);
+      return read(source, ask);
+    },
+  });
+  return { reading, alice, asked };
+}
+
+const FRAMED = {
+  subject: "Both",
+  text: "As text",
+  html: '<p>As HTML</p><img src="https://x.example/?a=1&amp;b=2" />',
+  attachments: [],
+};
+
+test("the documents of frames are made in the worker", async () => {
+  const { reading, alice, asked } = frames();
+  expect(await reading.frameOf(alice, FRAMED, { remote: false })).toContain('<p>As HTML</p><img data-blocked="" />');
+  expect(await reading.frameOf(alice, FRAMED, { remote: true })).toContain(
+    '<img src="\u0000https://x.example/?a=1&amp;b=2\u0000" />',
+  );
+  expect(await reading.editorOf(alice, FRAMED)).toContain("<p>As HTML</p><img data-source=");
+  expect(asked.map(({ kind }) => kind)).toEqual(["frame", "frame", "editor"]);
+});
+
+test("a message whose HTML the worker dies of is framed as text", async () => {
+  const { reading, alice } = frames(async (source, ask) => {
+    if (ask.kind === "frame" && ask.message.html !== "") throw new Error("took longer than 10 s");
+    return readHere(source, ask);
+  });
+  expect(await reading.frameOf(alice, FRAMED, { remote: false })).toContain("As text");
+});

@@ -1,0 +1,66 @@
+/**
+ * Nothing of a message may be neither shown nor attached (contract: Arrival), however broken it is: words are planted in
+ * the parts of honest messages, the messages are broken in the ways that mailers, relays and attackers break them, and
+ * each word that is still among the bytes must be found in what is made of them, or else the original is attached.
+ */
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { parseMessage } from "../../src/message/parse.ts";
+import { broken, chooser, lostOf, NAMES, pick, planted, SAMPLES, wordsIn } from "../harness/broken-mail.ts";
+import { corpusFiles, corpusNote, corpusPresent } from "../harness/corpus.ts";
+
+/** Breaks every message in up to three ways for each round. */
+async function expectNothingLost(messages: readonly Buffer[], rounds: number): Promise<void> {
+  for (let round = 0; round < rounds; round++) {
+    for (const [index, bytes] of messages.entries()) {
+      const seed = round * messages.length + index;
+      const choose = chooser(seed * 7_919);
+      choose(1);
+      const names = [NAMES[seed % NAMES.length] as string];
+      while (names.length < 3 && choose(2) === 0) names.push(pick(choose, NAMES));
+      const result = broken(planted(bytes, choose), names, choose);
+      expect({ seed, names, lost: await lostOf(result) }).toEqual({ seed, names, lost: [] });
+    }
+  }
+}
+
+describe("nothing of a message is lost", () => {
+  test("whole", async () => {
+    for (const sample of SAMPLES) {
+      const text = planted(sample, () => 0);
+      expect(wordsIn(Buffer.from(text, "latin1")).size).toBeGreaterThan(0);
+      const message = await parseMessage(Buffer.from(text, "latin1"));
+      expect(message.problem).toBeUndefined();
+      expect(await lostOf(Buffer.from(text, "latin1"))).toEqual([]);
+    }
+  });
+
+  test("broken", () => expectNothingLost(SAMPLES, 100), 30_000);
+
+  test("broken in ways of the moment", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.nat(SAMPLES.length - 1),
+        fc.array(fc.constantFrom(...NAMES), { minLength: 1, maxLength: 4 }),
+        fc.nat(),
+        async (sample, names, seed) => {
+          const choose = chooser(seed);
+          expect(await lostOf(broken(planted(SAMPLES[sample] as Buffer, choose), names, choose))).toEqual([]);
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+
+  test.skipIf(!corpusPresent)(
+    `broken mail of other projects${corpusNote}`,
+    () =>
+      expectNothingLost(
+        corpusFiles()
+          .filter(({ bytes }) => bytes.length < 30_000)
+          .map(({ bytes }) => Buffer.from(bytes)),
+        1,
+      ),
+    60_000,
+  );
+});

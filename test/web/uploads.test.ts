@@ -1,0 +1,247 @@
+/** Large bodies: what a draft is given is asked about before it is read, and goes to the disk; and how much may be under way. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { readdirSync, readFileSync } from "node:fs";
+import { connect, type Socket } from "node:net";
+import { join } from "node:path";
+import { createBudget } from "../../src/api/budget.ts";
+import { atEndOfFile } from "../harness/end.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { run, runJson, type Served, serve, settle } from "../harness/process.ts";
+import { diskNote, MB, mountDisk } from "../harness/small-disk.ts";
+import { until } from "../harness/until.ts";
+
+const OWNER = "owner@example.test";
+const LARGE = 19_000_000;
+
+const sockets: Socket[] = [];
+atEndOfFile(() => {
+  for (const socket of sockets.splice(0)) socket.destroy();
+});
+
+/** A server of its own, where the owner is signed in. */
+async function start(data: string) {
+  const setUp = ["setup", "--domain", "example.test", "--email", OWNER, "--name", "Owner"];
+  const { password, apiKey } = await runJson<{ password: string; apiKey: string }>({ data }, ...setUp);
+  await run({ data }, ["domain", "verify", "example.test", "--skip-dns"]);
+  settle({ data }, { "api.ipRequestsPerMinute": "1000000", "api.keyRequestsPerMinute": "1000000" });
+  const server = await serve({ data });
+  return { ...(await signIn(server, password)), data, server, apiKey, password };
+}
+
+async function signIn({ http }: Served, password: string) {
+  const signedIn = await fetch(`${http}/app/sign-in`, {
+    method: "POST",
+    headers: { origin: http, "content-type": "application/json" },
+    body: JSON.stringify({ email: OWNER, password }),
+  });
+  const cookie = (signedIn.headers.get("set-cookie") ?? "").split(";")[0] ?? "";
+  const headers = { origin: http, cookie };
+  const begun = await fetch(`${http}/app/drafts`, {
+    method: "POST",
+    headers: { ...headers, "content-type": "application/json" },
+    body: JSON.stringify({ from: OWNER, to: "" }),
+  });
+  const { draftId } = (await begun.json()) as { draftId: string };
+  return { headers, draftId, upload: `/app/drafts/${draftId}/attachments?name=a.bin` };
+}
+
+/** A post of which `sent` bytes of `size` are written. */
+function post({ http }: Served, path: string, headers: Record<string, string>, size: number, sent: number) {
+  const { hostname, port, host } = new URL(http);
+  const socket = connect(Number(port), hostname);
+  sockets.push(socket);
+  const one = { socket, text: "", closed: false };
+  socket.on("data", (chunk) => {
+    one.text += chunk.toString("latin1");
+  });
+  socket.on("close", () => {
+    one.closed = true;
+  });
+  socket.on("error", () => {});
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.write(`POST ${path} HTTP/1.1\r\nhost: ${host}\r\ncontent-length: ${size}\r\n${lines.join("")}\r\n`);
+  socket.write(Buffer.alloc(sent, 0x20));
+  return one;
+}
+
+const statusOf = async (one: { text: string; closed: boolean }): Promise<number> => {
+  await until(() => one.text.includes("\r\n\r\n") || one.closed);
+  return Number(one.text.slice(9, 12));
+};
+
+const codeOf = ({ text }: { text: string }): string | undefined => /"code":"(\w+)"/.exec(text)?.[1];
+
+/** The most memory that the process ever had, bytes. */
+const peakOf = ({ pid }: Served): number =>
+  Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "latin1"))?.[1]) * 1024;
+
+const spooled = (data: string): string[] => readdirSync(join(data, "spool"));
+
+let started: Awaited<ReturnType<typeof start>>;
+beforeAll(async () => {
+  started = await start(temporaryFolder());
+}, 60_000);
+
+describe("an upload", () => {
+  test("to a draft that is not there, or of more than fits, is refused before it is read, 40 at once", async () => {
+    const { server, headers, draftId } = started;
+    const before = peakOf(server);
+    for (const [path, size, refusal] of [
+      ["/app/drafts/thr_nowhere/attachments?name=a", LARGE, [404, "not_found"]],
+      [`/app/drafts/${draftId}/attachments?name=a`, 30_000_000, [413, "payload_too_large"]],
+    ] as const) {
+      const all = Array.from({ length: 40 }, () => post(server, path, headers, size, 0));
+      for (const one of all) expect([await statusOf(one), codeOf(one)]).toEqual([...refusal]);
+      const written = Array.from({ length: 40 }, () => post(server, path, headers, size, LARGE - 1));
+      for (const one of written) expect(await statusOf(one)).toBe(refusal[0]);
+    }
+    expect(peakOf(server) - before).toBeLessThan(200_000_000);
+    for (const one of sockets.splice(0)) one.destroy();
+  }, 60_000);
+
+  test("goes to the disk, is a draft's once it is whole, and leaves nothing in the spool", async () => {
+    const { server, headers, draftId, upload, data } = started;
+    const before = peakOf(server);
+    const bytes = crypto.getRandomValues(Buffer.alloc(60_000));
+    for (let i = 0; i < 5; i++) {
+      const one = post(server, upload, headers, 3_000_000, 0);
+      for (let n = 0; n < 49; n++) one.socket.write(bytes);
+      await until(() => spooled(data).length === 1);
+      one.socket.write(bytes);
+      expect(await statusOf(one)).toBe(201);
+      expect(spooled(data)).toEqual([]);
+      one.socket.destroy();
+    }
+    const opened = (await (await fetch(`${server.http}/app/drafts/${draftId}`, { headers })).json()) as {
+      attachments: { id: string; size: number }[];
+    };
+    expect(opened.attachments.map(({ size }) => size)).toEqual([3_000_000, 3_000_000, 3_000_000, 3_000_000, 3_000_000]);
+    const file = await fetch(`${server.http}/app/attachments/${opened.attachments[4]?.id}`, { headers });
+    expect(Buffer.from(await file.arrayBuffer()).equals(Buffer.concat(new Array(50).fill(bytes)))).toBe(true);
+    for (const { id } of opened.attachments) {
+      await fetch(`${server.http}/app/drafts/${draftId}/attachments/${id}`, { method: "DELETE", headers });
+    }
+    expect(peakOf(server) - before).toBeLessThan(100_000_000);
+  }, 60_000);
+
+  test("in chunks is refused once it is more than fits, and not kept", async () => {
+    const { server, headers, upload, data } = started;
+    const body = new ReadableStream({
+      pull(controller) {
+        controller.enqueue(new Uint8Array(500_000));
+      },
+    });
+    const answer = await fetch(server.http + upload, { method: "POST", headers, body }).catch(() => undefined);
+    expect(answer?.status ?? 413).toBe(413);
+    await until(() => spooled(data).length === 0);
+  }, 60_000);
+
+  test("that breaks off is not kept; more than four of a person at once are refused, to be tried again", async () => {
+    const { server, headers, upload, data } = started;
+    const slow = Array.from({ length: 4 }, () => post(server, upload, headers, LARGE, 1_000_000));
+    await until(() => spooled(data).length === 4);
+    const refused = post(server, upload, headers, 100, 100);
+    expect([await statusOf(refused), codeOf(refused), refused.text]).toEqual([
+      ...[429, "rate_limited"],
+      expect.stringMatching(/\r\nretry-after: 5\r\n/i),
+    ]);
+    for (const { socket } of slow) socket.destroy();
+    await until(() => spooled(data).length === 0);
+    const one = post(server, upload, headers, 100, 100);
+    expect(await statusOf(one)).toBe(201);
+  }, 60_000);
+
+  test("that a crash cut off is gone at the next start", async () => {
+    const { server, headers, upload, data } = started;
+    post(server, upload, headers, LARGE, 1_000_000);
+    await until(() => spooled(data).length === 1);
+    await server.kill("SIGKILL");
+    expect(spooled(data)).toHaveLength(1);
+    started = { ...started, server: await serve({ data }) };
+    expect(spooled(data)).toEqual([]);
+    const one = post(started.server, upload, { ...headers, origin: started.server.http }, 100, 100);
+    expect(await statusOf(one)).toBe(201);
+  }, 60_000);
+});
+
+describe("a body that is kept in memory", () => {
+  test("is not read of who has no key, or no session", async () => {
+    const { server } = started;
+    const before = peakOf(server);
+    for (const [path, headers, status] of [
+      ["/api/v1/send", { "content-type": "application/json" }, 401],
+      ["/api/mcp", { "content-type": "application/json" }, 401],
+      ["/app/drafts", { "content-type": "application/json", "sec-fetch-site": "same-origin" }, 401],
+      ["/app/drafts/thr_1/attachments", { "sec-fetch-site": "same-origin" }, 401],
+      ["/app/sign-in", { "content-type": "application/json", "sec-fetch-site": "same-origin" }, 413],
+    ] as const) {
+      const all = Array.from({ length: 20 }, () => post(server, path, headers, 8_000_000, 7_999_999));
+      for (const one of all) expect([path, await statusOf(one)]).toEqual([path, status]);
+      for (const one of sockets.splice(0)) one.destroy();
+    }
+    expect(peakOf(server) - before).toBeLessThan(100_000_000);
+  }, 60_000);
+
+  test.each([
+    ["REST", "/api/v1/send", (key: string) => ({ authorization: `Bearer ${key}` })],
+    ["MCP", "/api/mcp", (key: string) => ({ authorization: `Bearer ${key}` })],
+    ["the app", "/app/drafts", (_: string, session: Record<string, string>) => session],
+  ])(
+    "is one of so many under way of a person, over %s",
+    async (_, path, credentials) => {
+      const { server, apiKey } = started;
+      const session = { ...started.headers, origin: server.http };
+      const headers = { "content-type": "application/json", ...credentials(apiKey, session) };
+      const size = 8_000_000;
+      const posts = Array.from({ length: 6 }, () => post(server, path, headers, size, 1_000));
+      const answered = () => posts.filter(({ text }) => text !== "");
+      await until(() => answered().length === 3);
+      for (const one of answered()) expect([await statusOf(one), codeOf(one)]).toEqual([429, "rate_limited"]);
+      // Small ones are not counted.
+      expect(await statusOf(post(server, path, headers, 2, 2))).toBe(400);
+      expect(answered().length).toBe(3);
+      for (const { socket } of posts) socket.destroy();
+      await until(async () => (await statusOf(post(server, path, headers, size, size))) === 400);
+    },
+    60_000,
+  );
+});
+
+test("a budget is one of everybody, too, and what has ended is given back", async () => {
+  const budget = createBudget({ most: 5, mostOfOne: 3, what: "uploads" });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const hold = (person: string, amount: number) =>
+    budget.within(person, async (count) => {
+      count(amount);
+      await promise;
+    });
+  const held = [hold("a", 3), hold("b", 2)];
+  await expect(hold("a", 1)).rejects.toMatchObject({ code: "rate_limited", status: 429, retryAfter: 5 });
+  await expect(hold("b", 1)).rejects.toMatchObject({ code: "server_error", status: 503, retryAfter: 5 });
+  resolve();
+  await Promise.all(held);
+  await hold("b", 3);
+  await expect(
+    budget.within("c", async (count) => {
+      count(3);
+      throw new Error("no");
+    }),
+  ).rejects.toThrow("no");
+  await hold("c", 3);
+});
+
+test.skipIf(diskNote !== "")(
+  `a full disk refuses an upload and keeps nothing of it${diskNote}`,
+  async () => {
+    const disk = mountDisk(60 * MB);
+    const { server, headers, upload, data } = await start(disk.path);
+    disk.fill(5 * MB);
+    const one = post(server, upload, headers, 12_000_000, 12_000_000);
+    expect([await statusOf(one), codeOf(one)]).toEqual([503, "server_error"]);
+    expect(one.text).toMatch(/\r\nretry-after: \d+\r\n/i);
+    expect(spooled(data)).toEqual([]);
+    disk.empty();
+    expect(await statusOf(post(server, upload, headers, 12_000_000, 12_000_000))).toBe(201);
+  },
+  60_000,
+);
