@@ -2,7 +2,7 @@
  * Environment -> frozen Config. The only reader of process.env, once, at start (contract: Processes and settings).
  * A bad value is a ConfigError that names the variable and what it takes.
  */
-import { ConfigError } from "./errors.ts";
+import { ConfigError } from "./base/errors.ts";
 
 /** Where a listener binds; `off` does not start. Port 0 picks a free one. */
 export type Listen = { host: string; port: number } | "off";

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { connect } from "node:net";
 import { createAppliance } from "../src/appliance.ts";
+import { createLog } from "../src/base/log.ts";
 import { readConfig } from "../src/config.ts";
-import { createLog } from "../src/log.ts";
 import { boot } from "./harness/appliance.ts";
 import { temporaryFolder } from "./harness/folder.ts";
 import { settle } from "./harness/process.ts";

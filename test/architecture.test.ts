@@ -9,52 +9,37 @@ import { dirname, join, relative } from "node:path";
 const root = join(import.meta.dir, "..");
 const src = join(root, "src");
 
-const BASE = ["runtime", "pause", "errors", "log", "metrics", "network", "destination"];
+/** What has no module below it but itself, or only `base`, and which all others may use. */
+const BELOW = ["base", "net", "message"];
 const MAY_IMPORT: Record<string, readonly string[]> = {
-  "secure-dns": [],
-  runtime: ["secure-dns"],
-  pause: ["runtime"],
-  network: [],
-  errors: [],
-  config: ["errors"],
-  descriptors: ["mta"],
-  message: ["errors"],
-  log: ["runtime", "errors"],
-  metrics: [],
-  destination: ["runtime", "errors", "network"],
-  places: ["runtime", "destination"],
-  "http-client": ["runtime", "destination", "places"],
-  scheduler: BASE,
-  tls: [...BASE, "config", "http-client", "scheduler"],
-  store: [...BASE, "message"],
-  access: [...BASE, "store", "message"],
-  search: [...BASE, "scheduler", "store", "message"],
-  events: [...BASE, "places", "scheduler", "store", "message"],
-  mailbox: [...BASE, "scheduler", "store", "message", "access", "search", "events"],
-  mta: [...BASE, "http-client", "scheduler", "tls", "store", "message", "access", "events", "mailbox"],
-  settings: [...BASE, "store", "message", "access", "search", "events", "mailbox", "mta"],
-  transfer: [...BASE, "store", "message", "mailbox", "mta"],
-  api: [...BASE, "scheduler", "store", "message", "access", "events", "mailbox", "mta"],
-  web: [
-    ...BASE,
-    "http-client",
-    "tls",
-    "store",
-    "message",
-    "access",
-    "events",
-    "settings",
-    "mailbox",
-    "mta",
-    "api",
-    "doctor",
-  ],
-  backup: [...BASE, "scheduler", "store", "mailbox", "mta"],
-  monitoring: [...BASE, "descriptors", "store", "mta", "backup"],
-  doctor: [...BASE, "config", "descriptors", "scheduler", "tls", "store", "search", "mta", "settings", "backup"],
-  demo: [...BASE, "store", "message", "access", "mailbox", "mta", "settings"],
+  base: [],
+  config: ["base"],
+  net: ["base"],
+  message: ["base"],
+  tls: [...BELOW, "config"],
+  store: BELOW,
+  access: [...BELOW, "store"],
+  search: [...BELOW, "store"],
+  events: [...BELOW, "store"],
+  mailbox: [...BELOW, "store", "access", "search", "events"],
+  smtp: [...BELOW, "tls", "store"],
+  authentication: [...BELOW, "store", "smtp"],
+  workers: [...BELOW, "store", "mailbox", "smtp", "authentication"],
+  outbound: [...BELOW, "store", "access", "events", "mailbox", "smtp", "authentication", "workers"],
+  inbound: [...BELOW, "store", "access", "events", "mailbox", "smtp", "authentication", "workers", "outbound"],
+  compose: [...BELOW, "store", "access", "mailbox", "smtp", "workers", "outbound"],
+  mail: [...BELOW, "store", "mailbox", "smtp", "workers", "inbound", "outbound", "compose"],
+  admin: [...BELOW, "store", "access", "search", "events", "mailbox", "authentication", "outbound"],
+  transfer: [...BELOW, "store", "mailbox", "workers"],
+  backup: [...BELOW, "store", "mailbox", "outbound"],
+  monitoring: [...BELOW, "store", "outbound", "backup"],
+  doctor: [...BELOW, "config", "tls", "store", "search", "inbound", "outbound", "admin", "backup"],
+  demo: [...BELOW, "store", "access", "mailbox", "admin"],
+  api: [...BELOW, "store", "access", "events", "mailbox", "compose"],
+  http: [...BELOW, "tls", "store", "access", "mailbox", "outbound", "compose", "admin", "api", "doctor", "app"],
+  app: ["message", "events", "mailbox", "outbound", "compose", "api", "http"],
   appliance: ["*"],
-  cli: [...BASE, "config", "settings", "backup", "transfer", "monitoring", "doctor", "demo", "appliance"],
+  cli: ["base", "config", "admin", "backup", "transfer", "monitoring", "doctor", "demo", "appliance"],
   main: ["cli"],
 };
 
@@ -70,7 +55,7 @@ const OF_PAGES = new Set([
   "radix-ui",
   "lucide-react",
 ]);
-const isPageCode = (file: string): boolean => /^web\/(app|reference)\//.test(file);
+const isPageCode = (file: string): boolean => /^app\//.test(file);
 
 interface Import {
   file: string;
@@ -138,10 +123,10 @@ test("only runtime.ts asks the clock or for randomness, only config.ts reads the
     files.filter((file) => !allowed.includes(file) && pattern.test(readFileSync(join(src, file), "utf8")));
   expect(
     asks(/\bDate\.now\(|new Date\(\)|performance\.now\(|Math\.random\(|(?<![.\w])randomBytes\(|\brandomUUID\(/, [
-      "runtime.ts",
+      "base/runtime.ts",
       // The browser's clock.
-      "web/app/lib/time.ts",
+      "app/lib/time.ts",
     ]),
   ).toEqual([]);
-  expect(asks(/\bprocess\.env\b|\bBun\.env\b/, ["config.ts", "web/bundle-app.ts"])).toEqual([]);
+  expect(asks(/\bprocess\.env\b|\bBun\.env\b/, ["config.ts", "http/bundle.ts"])).toEqual([]);
 });

@@ -1,9 +1,9 @@
 /** A clock that was ahead by a day, and what goes on once it is set right: sending, retrying, webhooks. */
 import { describe, expect, test } from "bun:test";
+import { makeDkimKeys } from "../src/admin/domains.ts";
 import { createAppliance } from "../src/appliance.ts";
+import { createLog } from "../src/base/log.ts";
 import { readConfig } from "../src/config.ts";
-import { createLog } from "../src/log.ts";
-import { makeDkimKeys } from "../src/settings/domains.ts";
 import { SCOPES } from "../src/store/schema.ts";
 import { apiClient } from "./harness/api.ts";
 import { zone } from "./harness/dns-server.ts";

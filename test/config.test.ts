@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
+import { ConfigError } from "../src/base/errors.ts";
 import { readConfig } from "../src/config.ts";
-import { ConfigError } from "../src/errors.ts";
 
 describe("the environment", () => {
   test("has the contract's defaults", () => {

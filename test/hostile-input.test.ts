@@ -3,6 +3,8 @@
  * thing over and over. Those of HTML and CSS have their own test.
  */
 import { describe, test } from "bun:test";
+import { gatherEvidence } from "../src/authentication/evidence.ts";
+import { readStsPolicy, readStsRecord } from "../src/authentication/mta-sts.ts";
 import { tokensOf } from "../src/mailbox/junk/tokens.ts";
 import { parseAddressList, parseSender } from "../src/message/address.ts";
 import { aggregateReportIn } from "../src/message/aggregate-report.ts";
@@ -25,8 +27,6 @@ import { seenText } from "../src/message/seen.ts";
 import { shownLine, shownText } from "../src/message/shown.ts";
 import { parseHeaderValue, readStructure } from "../src/message/structure.ts";
 import { snippetOf, subjectKeyOf } from "../src/message/text.ts";
-import { gatherEvidence } from "../src/mta/authenticate.ts";
-import { readStsPolicy, readStsRecord } from "../src/mta/mta-sts.ts";
 import { fold } from "../src/search/fold.ts";
 import { parseQuery } from "../src/search/query.ts";
 import { unwrap } from "../src/transfer/unwrap.ts";

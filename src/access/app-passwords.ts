@@ -3,8 +3,8 @@
  * mail. The only writer of app_passwords. Each is shown once, kept as a hash, and revoked by being deleted.
  */
 import { and, count, desc, eq, sql } from "drizzle-orm";
-import { AppError } from "../errors.ts";
-import { newId, type Runtime } from "../runtime.ts";
+import { AppError } from "../base/errors.ts";
+import { newId, type Runtime } from "../base/runtime.ts";
 import { prepared } from "../store/prepared.ts";
 import { appPasswords, users } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";

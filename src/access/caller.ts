@@ -3,7 +3,7 @@
  * starts from a Reach made here. What a caller does not reach does not exist for them: the same 404 in both cases.
  */
 import { eq, sql } from "drizzle-orm";
-import { AppError } from "../errors.ts";
+import { AppError } from "../base/errors.ts";
 import { prepared } from "../store/prepared.ts";
 import { type GrantAccess, grants, mailboxes, type Role, SCOPES, type Scope, users } from "../store/schema.ts";
 import type { Db } from "../store/store.ts";

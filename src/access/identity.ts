@@ -1,7 +1,7 @@
 /** Who people are and how they prove it, joined: what signs in, what slows down guessing, second factors, and last uses. */
 import { join } from "node:path";
-import type { Log } from "../log.ts";
-import type { Runtime } from "../runtime.ts";
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
 import type { Store } from "../store/store.ts";
 import { noteAppPasswordUse } from "./app-passwords.ts";
 import { noteKeyUse } from "./credentials.ts";

@@ -1,5 +1,5 @@
 /** When keys and app passwords were last used: kept to the minute, since a write at every use would cost more than it tells. */
-import type { Log } from "../log.ts";
+import type { Log } from "../base/log.ts";
 import type { Store, Tx } from "../store/store.ts";
 
 const GRANULARITY_MS = 60_000;

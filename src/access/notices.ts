@@ -4,7 +4,7 @@
  * made it, and that it was sent with the mail itself; so it is sent once, whatever happens between.
  */
 import { asc, eq } from "drizzle-orm";
-import type { Log } from "../log.ts";
+import type { Log } from "../base/log.ts";
 import { accessNotices, users } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 

@@ -1,5 +1,5 @@
 /** So many at once by name (a source, an account), and so many who wait their turn. */
-import { AppError } from "../errors.ts";
+import { AppError } from "../base/errors.ts";
 
 export interface Places {
   /** Runs `work` once there is a place. @throws AppError rate_limited when too many wait already */

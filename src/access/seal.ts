@@ -8,8 +8,8 @@
 import { createCipheriv, createDecipheriv } from "node:crypto";
 import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
-import type { Log } from "../log.ts";
-import type { Runtime } from "../runtime.ts";
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
 
 const CIPHER = "aes-256-gcm";
 const KEY_BYTES = 32;

@@ -7,8 +7,8 @@
  * code is deleted by being used.
  */
 import { and, count, eq, sql } from "drizzle-orm";
-import { AppError } from "../errors.ts";
-import type { Runtime } from "../runtime.ts";
+import { AppError } from "../base/errors.ts";
+import type { Runtime } from "../base/runtime.ts";
 import { prepared } from "../store/prepared.ts";
 import { recoveryCodes, secondFactors } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";

@@ -9,9 +9,9 @@
  */
 import { createHash } from "node:crypto";
 import { and, desc, eq, gt, lte, ne, sql } from "drizzle-orm";
-import { AppError } from "../errors.ts";
-import type { Log } from "../log.ts";
-import { newId, type Runtime, randomToken } from "../runtime.ts";
+import { AppError } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import { newId, type Runtime, randomToken } from "../base/runtime.ts";
 import { prepared } from "../store/prepared.ts";
 import { SCOPES, sessions, users } from "../store/schema.ts";
 import type { Db, Store, Tx } from "../store/store.ts";

@@ -6,8 +6,9 @@
  * so codes have a pace of their own, at which a million of them take months. Of who is signed in already both are asked at
  * once, and either being wrong takes the pace of codes.
  */
+
+import type { Runtime } from "../base/runtime.ts";
 import { normalizeAddress } from "../message/address.ts";
-import type { Runtime } from "../runtime.ts";
 import type { Scope } from "../store/schema.ts";
 import type { Store } from "../store/store.ts";
 import type { Caller } from "./caller.ts";

@@ -1,10 +1,10 @@
 /**
- * Guessing is slow (contract: Sign-in failures; recipients, mta/door.ts): the more attempts of one source, or on one
+ * Guessing is slow (contract: Sign-in failures; recipients, inbound/admission.ts): the more attempts of one source, or on one
  * account, have failed of late, the longer the next failure takes to be told. What succeeds is never delayed.
  */
 
-import { pause } from "../pause.ts";
-import type { Runtime } from "../runtime.ts";
+import { pause } from "../base/pause.ts";
+import type { Runtime } from "../base/runtime.ts";
 
 export interface Slowdown {
   /** Notes a failed attempt for each of `names` (a source, an account). Resolves when it may be answered. */

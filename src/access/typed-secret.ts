@@ -4,7 +4,7 @@
  * through and through, so a quick hash keeps them.
  */
 import { createHash } from "node:crypto";
-import { BASE32, base32, type Runtime } from "../runtime.ts";
+import { BASE32, base32, type Runtime } from "../base/runtime.ts";
 
 /** A new one of so many characters, as it is shown. */
 export function newTypedSecret(runtime: Pick<Runtime, "randomBytes">, length: number): string {

@@ -1,6 +1,6 @@
 /** The operations for who has a key, as REST and as MCP behind one gate: the parts of this folder, made once and joined. */
 import { findCaller } from "../access/credentials.ts";
-import type { Options } from "../store/options.ts";
+import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
 import { createGate, type GateParts } from "./gate.ts";
 import { createMcp, type McpParts } from "./mcp.ts";

@@ -2,7 +2,7 @@
  * Reading a JSON body (spec: Errors, bad_request and payload_too_large): every way in which it can be none has a refusal
  * that says what to change. No more of it is taken into memory than allowed.
  */
-import { AppError } from "../errors.ts";
+import { AppError } from "../base/errors.ts";
 import type { Count } from "./budget.ts";
 
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json$/;

@@ -2,7 +2,7 @@
  * What people may have under way at once, each and all together: bytes of request bodies, uploads. Whoever asks for more
  * is refused rather than kept waiting, so that what waits takes no memory either.
  */
-import { AppError, unavailable } from "../errors.ts";
+import { AppError, unavailable } from "../base/errors.ts";
 
 /** Counts so much more as under way. @throws AppError rate_limited, server_error 503 */
 export type Count = (amount: number) => void;

@@ -2,9 +2,9 @@
  * What a client is told of a failure, whichever face it came to (spec: Errors): a refusal as it is, and anything else as
  * `server_error`, with a trace under which it stands in the log, whole.
  */
-import { AppError } from "../errors.ts";
-import type { Log } from "../log.ts";
-import type { Runtime } from "../runtime.ts";
+import { AppError } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
 import { asUnavailable } from "../store/store.ts";
 
 /** Of the id that a failure is logged and shown with. */

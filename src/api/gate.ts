@@ -8,8 +8,8 @@
 import type { Caller } from "../access/caller.ts";
 import { createRateLimit, type Rate, type RateVerdict } from "../access/rate.ts";
 import type { Slowdown } from "../access/slowdown.ts";
-import { AppError } from "../errors.ts";
-import type { Options } from "../store/options.ts";
+import { AppError } from "../base/errors.ts";
+import type { Options } from "../store/settings.ts";
 
 export interface Admitted {
   caller: Caller;

@@ -10,12 +10,12 @@
  */
 import { createHash } from "node:crypto";
 import { and, asc, eq, lt, sql } from "drizzle-orm";
-import { AppError } from "../errors.ts";
-import type { Runtime } from "../runtime.ts";
-import type { Job } from "../scheduler.ts";
-import type { Options } from "../store/options.ts";
+import { AppError } from "../base/errors.ts";
+import type { Runtime } from "../base/runtime.ts";
+import type { Job } from "../base/scheduler.ts";
 import { prepared } from "../store/prepared.ts";
 import { idempotencyKeys } from "../store/schema.ts";
+import type { Options } from "../store/settings.ts";
 import type { Store, Tx } from "../store/store.ts";
 
 /** spec: Limits, Idempotency-Key length. */

@@ -6,10 +6,10 @@
  * would pass the gate as one.
  */
 import { version } from "../../package.json" with { type: "json" };
-import { AppError } from "../errors.ts";
+import { AppError } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
 import { latestEvent } from "../events/arrivals.ts";
-import type { Log } from "../log.ts";
-import type { Runtime } from "../runtime.ts";
 import type { Store } from "../store/store.ts";
 import { readJson } from "./body.ts";
 import type { Admitted, Gate } from "./gate.ts";

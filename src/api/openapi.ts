@@ -8,7 +8,7 @@
  */
 import { toOpenAPISchema } from "@elysiajs/openapi";
 import { Elysia } from "elysia";
-import { type ErrorCode, STATUS_OF_CODE } from "../errors.ts";
+import { type ErrorCode, STATUS_OF_CODE } from "../base/errors.ts";
 import { EVENT_NAMES, type EventName } from "../events/outbox.ts";
 import { EVENT_SUMMARIES, eventSchema, schemaNameOf } from "./event-schemas.ts";
 import type { Schema } from "./json-schema.ts";

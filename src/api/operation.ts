@@ -5,8 +5,8 @@
  * (perform.ts). It knows no HTTP: it answers a value or throws an AppError.
  */
 import type { Caller } from "../access/caller.ts";
+import type { ApiSending } from "../compose/send.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import type { ApiSending } from "../mta/sending.ts";
 import type { Scope } from "../store/schema.ts";
 import type { RecordAnswer } from "./idempotency.ts";
 import { type ObjectSchema, type Schema, type Static, t } from "./json-schema.ts";

@@ -6,10 +6,10 @@
  */
 import { type Caller, requireScope } from "../access/caller.ts";
 import { requireLiveKey } from "../access/credentials.ts";
-import { AppError } from "../errors.ts";
+import { AppError } from "../base/errors.ts";
+import type { Meters } from "../base/metrics.ts";
+import type { ApiSending } from "../compose/send.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import type { Meters } from "../metrics.ts";
-import type { ApiSending } from "../mta/sending.ts";
 import type { Budget } from "./budget.ts";
 import { fingerprintOf, type Idempotency, type RecordAnswer, readKey } from "./idempotency.ts";
 import { isMediaType, type Operation } from "./operation.ts";

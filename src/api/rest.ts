@@ -8,9 +8,9 @@
 import { Elysia, NotFoundError } from "elysia";
 import type { Caller } from "../access/caller.ts";
 import type { Rate } from "../access/rate.ts";
-import { AppError } from "../errors.ts";
-import type { Log } from "../log.ts";
-import type { Runtime } from "../runtime.ts";
+import { AppError } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
 import { readJson } from "./body.ts";
 import { answerDownload } from "./download.ts";
 import { createFailures } from "./failure.ts";

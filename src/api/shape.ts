@@ -5,7 +5,7 @@
  * Why not Elysia's own validation: it coerces ("1e1" is a number to it), takes one of two equal parameters, quotes the
  * offending value, mail included, in the error for a wrong answer, and would check the shape before the scope.
  */
-import { AppError } from "../errors.ts";
+import { AppError } from "../base/errors.ts";
 import { compile, type Fault, type ObjectSchema, type Schema } from "./json-schema.ts";
 import { isMediaType, type Operation } from "./operation.ts";
 

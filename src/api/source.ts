@@ -4,7 +4,7 @@
  * Invariant: X-Forwarded-For is believed only as far as trusted proxies wrote it. What a client puts there itself never
  * changes what it counts as.
  */
-import { canonicalAddress, networkList, sourceOfAddress } from "../network.ts";
+import { canonicalAddress, networkList, sourceOfAddress } from "../net/ip.ts";
 
 /** What a hop of X-Forwarded-For names: an address, perhaps in brackets, perhaps with a port. */
 function addressOfHop(hop: string): string | undefined {

@@ -6,7 +6,7 @@
  */
 import { stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { AppError } from "../errors.ts";
+import { AppError } from "../base/errors.ts";
 import { blobPath } from "../store/blobs.ts";
 import { MIGRATIONS } from "../store/migrations.ts";
 import { openSnapshot } from "../store/snapshot.ts";

@@ -13,7 +13,7 @@
  */
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { AppError } from "../errors.ts";
+import { AppError } from "../base/errors.ts";
 import { isMissing, namesIn } from "./files.ts";
 
 export const MARKER = "mailroom-backup.json";

@@ -9,9 +9,9 @@
 import { realpathSync } from "node:fs";
 import { rename, rm, statfs } from "node:fs/promises";
 import { basename, dirname, join, resolve, sep } from "node:path";
-import { AppError } from "../errors.ts";
-import { pause } from "../pause.ts";
-import type { Runtime } from "../runtime.ts";
+import { AppError } from "../base/errors.ts";
+import { pause } from "../base/pause.ts";
+import type { Runtime } from "../base/runtime.ts";
 import { claimBlobs, tryClaim } from "../store/claim.ts";
 import { snapshotBytes, takeSnapshot } from "../store/snapshot.ts";
 import { copyBlobs } from "./copy-blobs.ts";

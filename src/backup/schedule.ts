@@ -3,11 +3,11 @@
  * from the backup folder, so a folder that was emptied or changed gets one at once. The admins are mailed when backups
  * begin to fail, once until one has succeeded.
  */
-import type { Log } from "../log.ts";
-import type { NotifyAdmins } from "../mta/admin-notice.ts";
-import type { Runtime } from "../runtime.ts";
-import type { Job } from "../scheduler.ts";
-import type { Options } from "../store/options.ts";
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
+import type { Job } from "../base/scheduler.ts";
+import type { NotifyAdmins } from "../outbound/notices.ts";
+import type { Options } from "../store/settings.ts";
 import { type BackupChild, type StartBackup, startBackup } from "./child.ts";
 import { generationTime, listGenerations } from "./layout.ts";
 import { type BackupState, recordFailure, writeBackupState } from "./state.ts";

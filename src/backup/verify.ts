@@ -5,7 +5,7 @@
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { AppError } from "../errors.ts";
+import { AppError } from "../base/errors.ts";
 import { blobPath } from "../store/blobs.ts";
 import { openSnapshot } from "../store/snapshot.ts";
 import { mergeNames, type Named, readBlobList, sideBySide } from "./blob-list.ts";

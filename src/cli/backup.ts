@@ -3,7 +3,7 @@ import { version } from "../../package.json" with { type: "json" };
 import { makeBackup } from "../backup/make.ts";
 import { restoreBackup } from "../backup/restore.ts";
 import { type Verified, verifyBackup } from "../backup/verify.ts";
-import { UsageError } from "../errors.ts";
+import { UsageError } from "../base/errors.ts";
 import { command, type Document, FailedCheck } from "./command.ts";
 import { record, table } from "./output.ts";
 

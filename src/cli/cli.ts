@@ -2,7 +2,7 @@
  * The command line: the table of commands, and running one of them. Results go to stdout and nothing else does; errors
  * go to stderr as `mailroom: …`. Exit 0 when done, 1 when refused or failed, 2 for wrong usage or a bad environment.
  */
-import { AppError, ConfigError, isUnavailable, UsageError } from "../errors.ts";
+import { AppError, ConfigError, isUnavailable, UsageError } from "../base/errors.ts";
 import { backupCommands } from "./backup.ts";
 import {
   type Command,

@@ -3,7 +3,7 @@
  * told. Wrong usage is a UsageError.
  */
 import { parseArgs } from "node:util";
-import { UsageError } from "../errors.ts";
+import { UsageError } from "../base/errors.ts";
 import type { Session } from "./session.ts";
 
 /** An argument: the label it has in the help, or the words it may be. */

@@ -1,6 +1,6 @@
 /** `mailroom domain …` */
-import type { DnsRecord } from "../settings/dns.ts";
-import { type DomainEntry, makeDkimKeys } from "../settings/domains.ts";
+import type { DnsRecord } from "../admin/dns.ts";
+import { type DomainEntry, makeDkimKeys } from "../admin/domains.ts";
 import { command, FailedCheck } from "./command.ts";
 import { dnsTable, isoOf, record, recordWithDns } from "./output.ts";
 import type { Session } from "./session.ts";

@@ -1,5 +1,5 @@
 /** `mailroom import`: mail that was kept elsewhere. */
-import { UsageError } from "../errors.ts";
+import { UsageError } from "../base/errors.ts";
 import { createPacing } from "../transfer/batches.ts";
 import { type ImportResult, importMail, LARGEST_MESSAGE } from "../transfer/import.ts";
 import { openParser } from "../transfer/open-parser.ts";

@@ -1,5 +1,5 @@
 /** `mailroom key …` */
-import { type KeyRecord, SCOPES } from "../settings/developers.ts";
+import { type KeyRecord, SCOPES } from "../admin/developers.ts";
 import { command } from "./command.ts";
 import { isoOf } from "./output.ts";
 import { WORKSPACE, workspaceIdOf, workspaceNames } from "./workspace.ts";

@@ -1,6 +1,7 @@
 /** `mailroom mailbox …` */
-import { UsageError } from "../errors.ts";
-import { GRANT_ACCESS, type MailboxEntry } from "../settings/people.ts";
+
+import { GRANT_ACCESS, type MailboxEntry } from "../admin/people.ts";
+import { UsageError } from "../base/errors.ts";
 import { command } from "./command.ts";
 import { isoOf } from "./output.ts";
 import type { Session } from "./session.ts";

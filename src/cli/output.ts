@@ -1,5 +1,5 @@
 /** Documents for people: tables and `name: value` lines. What a script wants is --json. */
-import type { DnsRecord } from "../settings/dns.ts";
+import type { DnsRecord } from "../admin/dns.ts";
 import type { Command, Document } from "./command.ts";
 
 const DNS_COLUMNS = ["purpose", "type", "name", "value"];

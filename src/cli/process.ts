@@ -1,6 +1,7 @@
 /** The process as the command line sees it: its streams, signals and environment. */
+
+import { systemRuntime } from "../base/runtime.ts";
 import { processEnvironment } from "../config.ts";
-import { systemRuntime } from "../runtime.ts";
 import type { Io } from "./session.ts";
 
 /** Resolves at the first SIGTERM or SIGINT; the second does not wait for anything. */

@@ -1,5 +1,5 @@
 /** `mailroom queue …` */
-import type { Unsettled } from "../settings/outbound.ts";
+import type { Unsettled } from "../admin/outbound.ts";
 import { command } from "./command.ts";
 import { isoOf } from "./output.ts";
 import type { Session } from "./session.ts";

@@ -3,7 +3,7 @@
  * the server that runs.
  */
 
-import { pause } from "../pause.ts";
+import { pause } from "../base/pause.ts";
 import { createPacing } from "../transfer/batches.ts";
 import { command } from "./command.ts";
 import { watchProgress } from "./progress.ts";

@@ -1,7 +1,7 @@
 /** `mailroom serve`: the one command that stays. */
 
+import { atMost } from "../base/pause.ts";
 import type { Demo } from "../demo/demo.ts";
-import { atMost } from "../pause.ts";
 import { command } from "./command.ts";
 import { refuseEnvironment } from "./session.ts";
 

@@ -3,10 +3,10 @@
  * when they are first asked for, so that `version` and `--help` touch nothing.
  */
 import { type Appliance, createAppliance } from "../appliance.ts";
+import { ConfigError, UsageError } from "../base/errors.ts";
+import { createLog, type Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
 import { type Config, readConfig } from "../config.ts";
-import { ConfigError, UsageError } from "../errors.ts";
-import { createLog, type Log } from "../log.ts";
-import type { Runtime } from "../runtime.ts";
 
 /** The process around the program; tests hand in another. */
 export interface Io {

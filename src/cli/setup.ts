@@ -1,6 +1,7 @@
 /** `mailroom setup` */
-import { type Runtime, randomToken } from "../runtime.ts";
-import { setUp } from "../settings/setup.ts";
+
+import { setUp } from "../admin/setup.ts";
+import { type Runtime, randomToken } from "../base/runtime.ts";
 import { command } from "./command.ts";
 import { recordWithDns } from "./output.ts";
 

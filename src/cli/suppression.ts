@@ -1,7 +1,8 @@
 /** `mailroom suppression …` */
-import { AppError, UsageError } from "../errors.ts";
-import { addressOf } from "../settings/names.ts";
-import type { Suppression } from "../settings/outbound.ts";
+
+import { addressOf } from "../admin/names.ts";
+import type { Suppression } from "../admin/outbound.ts";
+import { AppError, UsageError } from "../base/errors.ts";
 import { command } from "./command.ts";
 import { isoOf } from "./output.ts";
 import type { Session } from "./session.ts";

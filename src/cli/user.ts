@@ -1,5 +1,5 @@
 /** `mailroom user …` */
-import { hashPassword, ROLES, type UserEntry } from "../settings/people.ts";
+import { hashPassword, ROLES, type UserEntry } from "../admin/people.ts";
 import { command, FailedCheck } from "./command.ts";
 import { isoOf } from "./output.ts";
 import type { Session } from "./session.ts";

@@ -1,6 +1,7 @@
 /** `mailroom webhook …` */
-import { UsageError } from "../errors.ts";
-import { DELIVERY_STATES, type Delivery, type Endpoint, EVENT_NAMES } from "../settings/developers.ts";
+
+import { DELIVERY_STATES, type Delivery, type Endpoint, EVENT_NAMES } from "../admin/developers.ts";
+import { UsageError } from "../base/errors.ts";
 import { command } from "./command.ts";
 import { isoOf } from "./output.ts";
 import type { Session } from "./session.ts";

@@ -1,7 +1,8 @@
 /** `mailroom workspace …`, and how every command finds the workspace it is about. */
-import { AppError, UsageError } from "../errors.ts";
-import { domainOf } from "../settings/names.ts";
-import type { Workspace } from "../settings/people.ts";
+
+import { domainOf } from "../admin/names.ts";
+import type { Workspace } from "../admin/people.ts";
+import { AppError, UsageError } from "../base/errors.ts";
 import { command } from "./command.ts";
 import { isoOf } from "./output.ts";
 import type { Session } from "./session.ts";

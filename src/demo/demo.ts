@@ -6,15 +6,15 @@
  * can exist (RFC 6761 §6.2).
  */
 import { findCaller } from "../access/credentials.ts";
-import { AppError } from "../errors.ts";
+import { type Developers, SCOPES } from "../admin/developers.ts";
+import { type Domains, makeDkimKeys } from "../admin/domains.ts";
+import { hashPassword, type People } from "../admin/people.ts";
+import { AppError } from "../base/errors.ts";
+import { type Runtime, randomToken } from "../base/runtime.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
 import { normalizeAddress, parseAddressList } from "../message/address.ts";
 import { composeMessage } from "../message/compose.ts";
-import { type Runtime, randomToken } from "../runtime.ts";
-import { type Developers, SCOPES } from "../settings/developers.ts";
-import { type Domains, makeDkimKeys } from "../settings/domains.ts";
-import { hashPassword, type People } from "../settings/people.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { ADA, ALIASES, BEN, CONVERSATIONS, type DemoConversation, type DemoMessage, SUPPORT } from "./conversations.ts";
 

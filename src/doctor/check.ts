@@ -1,8 +1,9 @@
 /** What a check is: it looks at one thing and says what it found. A new one is a file in checks/ and a line in all.ts. */
+
+import type { Domains } from "../admin/domains.ts";
+import type { Runtime } from "../base/runtime.ts";
 import type { Config } from "../config.ts";
-import type { Runtime } from "../runtime.ts";
-import type { Domains } from "../settings/domains.ts";
-import type { Options } from "../store/options.ts";
+import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
 import type { System } from "./system.ts";
 

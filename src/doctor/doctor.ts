@@ -4,7 +4,7 @@
  * Invariant: one examination at a time. Who asks while one is under way is told what that finds.
  */
 
-import type { Log } from "../log.ts";
+import type { Log } from "../base/log.ts";
 import { isClaimed } from "../store/claim.ts";
 import type { Check, Finding, World } from "./check.ts";
 import { CHECKS, examine } from "./examine.ts";

@@ -4,7 +4,7 @@ import { readdir, readFile, stat, statfs } from "node:fs/promises";
 import { connect as connectTcp } from "node:net";
 import { join } from "node:path";
 import { connect as connectTls } from "node:tls";
-import { limitOfOpenFiles } from "../descriptors.ts";
+import { limitOfOpenFiles } from "../base/descriptors.ts";
 
 export interface Space {
   /** Bytes. */

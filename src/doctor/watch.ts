@@ -6,9 +6,9 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { writeText } from "../backup/files.ts";
-import type { Log } from "../log.ts";
-import type { NotifyAdmins } from "../mta/admin-notice.ts";
-import type { Job } from "../scheduler.ts";
+import type { Log } from "../base/log.ts";
+import type { Job } from "../base/scheduler.ts";
+import type { NotifyAdmins } from "../outbound/notices.ts";
 import type { Finding } from "./check.ts";
 
 export interface WatchParts {

@@ -8,7 +8,7 @@
  * it keeps no process alive while no request is under way.
  */
 import type { Socket, TLSOptions } from "bun";
-import { codeOf } from "../places.ts";
+import { codeOf } from "../net/urls.ts";
 import { type Answer, endAnswer, newAnswer, readAnswer } from "./answer.ts";
 
 /** Where a connection leads to. */

@@ -6,13 +6,13 @@
  * of a backlog only what is about to be attempted is in memory, and no body after that; a claim is in `inHand` until its
  * outcome is recorded, and what stopping cuts short is given back.
  */
-import type { Log } from "../log.ts";
-import type { Meters } from "../metrics.ts";
-import { atMost } from "../pause.ts";
-import type { Runtime } from "../runtime.ts";
-import type { Options } from "../store/options.ts";
+import type { Log } from "../base/log.ts";
+import type { Meters } from "../base/metrics.ts";
+import { atMost } from "../base/pause.ts";
+import type { Runtime } from "../base/runtime.ts";
 import { createPatientCommit } from "../store/patience.ts";
 import type { Pace } from "../store/schema.ts";
+import type { Options } from "../store/settings.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { type Attemptable, type Claim, type Claimed, claim, LARGEST_CLAIM, release, yieldTurn } from "./deliveries.ts";
 import { type Attempted, type Recorded, recordAttempts, SLOW_MS } from "./outcome.ts";

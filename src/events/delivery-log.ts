@@ -4,7 +4,7 @@
  */
 import { and, asc, desc, eq, gt, lt, lte, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
-import { AppError } from "../errors.ts";
+import { AppError } from "../base/errors.ts";
 import { prepared } from "../store/prepared.ts";
 import {
   type DeliveryState,

@@ -9,7 +9,7 @@
  * a removed endpoint, is the deliverer's work, in portions.
  */
 import { and, asc, eq, ne, sql } from "drizzle-orm";
-import { AppError } from "../errors.ts";
+import { AppError } from "../base/errors.ts";
 import { type Pace, webhookEndpoints } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
 import type { EventName } from "./outbox.ts";

@@ -1,9 +1,9 @@
 /** What tells receivers elsewhere of events, and the jobs beside it: the parts of this folder, made once and joined. */
-import type { Log } from "../log.ts";
-import type { Meters } from "../metrics.ts";
-import type { Runtime } from "../runtime.ts";
-import type { Job } from "../scheduler.ts";
-import type { Options } from "../store/options.ts";
+import type { Log } from "../base/log.ts";
+import type { Meters } from "../base/metrics.ts";
+import type { Runtime } from "../base/runtime.ts";
+import type { Job } from "../base/scheduler.ts";
+import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
 import { createLogUpkeep } from "./log-upkeep.ts";
 import { createDisabledNotices, type DisabledNoticesParts } from "./notices.ts";

@@ -3,7 +3,7 @@
  *
  * Invariants: one is kept for less time than that after which common servers close it, and none keeps the process alive.
  */
-import type { Runtime } from "../runtime.ts";
+import type { Runtime } from "../base/runtime.ts";
 import { type Connection, drop } from "./connection.ts";
 
 export interface IdleConnections<Exchange> {

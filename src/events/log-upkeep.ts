@@ -2,8 +2,8 @@
  * What the webhooks' past costs: finished deliveries go after retention.deliveryLogDays (spec: Delivery semantics 6), and
  * then the events that no delivery is kept of. In portions, between which the event loop turns.
  */
-import type { Job } from "../scheduler.ts";
-import type { Options } from "../store/options.ts";
+import type { Job } from "../base/scheduler.ts";
+import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
 import { deleteEvents, deleteFinished } from "./delivery-log.ts";
 import { fanOut, hasUnread } from "./fan-out.ts";

@@ -10,9 +10,9 @@
  */
 import { isIP } from "node:net";
 import type { TLSOptions } from "bun";
-import type { Destination } from "../destination.ts";
-import { createPlaces, inTurn, NO_CONNECTION, type Place, type PlacesParts } from "../places.ts";
-import type { Runtime } from "../runtime.ts";
+import type { Runtime } from "../base/runtime.ts";
+import type { Destination } from "../net/destination.ts";
+import { createPlaces, inTurn, NO_CONNECTION, type Place, type PlacesParts } from "../net/urls.ts";
 import { BROKEN, type Connection, createConnector, drop, send } from "./connection.ts";
 import { createIdleConnections } from "./idle.ts";
 import { failureBy, outcomeOf, wordingOf } from "./wording.ts";

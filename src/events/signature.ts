@@ -5,7 +5,7 @@
  * Invariant: what is signed is the very bytes that are sent. While a secret is being rotated, who knows either of the two
  * can verify (contract: Webhook delivery states).
  */
-import type { Runtime } from "../runtime.ts";
+import type { Runtime } from "../base/runtime.ts";
 
 const PREFIX = "whsec_";
 const SECRET_BYTES = 32;

@@ -8,7 +8,7 @@
  *
  * This is the job, which begins the courses; what they do is in courses.ts.
  */
-import type { Job } from "../scheduler.ts";
+import type { Job } from "../base/scheduler.ts";
 import type { Pace } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { type CoursesParts, createCourses, isSlow, leaseUntil } from "./courses.ts";

@@ -3,8 +3,8 @@
  *
  * Invariant: an address that a name has is in none of them, and of what a receiver sends nothing that a terminal obeys.
  */
-import { RefusedDestination } from "../destination.ts";
-import { codeOf } from "../places.ts";
+import { RefusedDestination } from "../net/destination.ts";
+import { codeOf } from "../net/urls.ts";
 import type { Answer } from "./answer.ts";
 import { BROKEN } from "./connection.ts";
 import type { RequestOutcome } from "./request.ts";

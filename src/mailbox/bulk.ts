@@ -6,8 +6,8 @@
  * forgets it.
  */
 import { type Caller, requireAccess } from "../access/caller.ts";
-import { AppError } from "../errors.ts";
-import { newId, type Runtime } from "../runtime.ts";
+import { AppError } from "../base/errors.ts";
+import { newId, type Runtime } from "../base/runtime.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { type Changed, changeThread, reachedThread, type ThreadChange, takeBack } from "./change.ts";
 import { labelsOf, requireLabels } from "./labels.ts";

@@ -7,7 +7,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { and, desc, eq, isNotNull, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo, requireAccess } from "../access/caller.ts";
-import { AppError } from "../errors.ts";
+import { AppError } from "../base/errors.ts";
 import { prepared } from "../store/prepared.ts";
 import { type Folder, messages, threads } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";

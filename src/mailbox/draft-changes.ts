@@ -5,8 +5,8 @@
  * Invariant: row of the conversation, index and usage are in step with the draft after each change.
  */
 import { eq, isNotNull, sql } from "drizzle-orm";
+import { newId, type Runtime } from "../base/runtime.ts";
 import type { EmailAddress } from "../message/address.ts";
-import { newId, type Runtime } from "../runtime.ts";
 import type { SearchEngine } from "../search/engine.ts";
 import { foldDocument } from "../search/fold.ts";
 import { prepared } from "../store/prepared.ts";

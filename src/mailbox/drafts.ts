@@ -5,7 +5,7 @@
 
 import { and, asc, desc, eq, isNotNull, min, sql } from "drizzle-orm";
 import { type Caller, type Reach, requireAccess } from "../access/caller.ts";
-import { AppError } from "../errors.ts";
+import { AppError } from "../base/errors.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { unpackText } from "../message/reading.ts";
 import { prepared } from "../store/prepared.ts";

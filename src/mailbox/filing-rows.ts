@@ -3,8 +3,8 @@
  * importing.ts for mail that was kept elsewhere.
  */
 import { and, eq, isNull, sql } from "drizzle-orm";
+import { newId, type Runtime } from "../base/runtime.ts";
 import { type EmailAddress, NOBODY } from "../message/address.ts";
-import { newId, type Runtime } from "../runtime.ts";
 import type { SearchEngine } from "../search/engine.ts";
 import { prepared } from "../store/prepared.ts";
 import {

@@ -2,12 +2,13 @@
  * Filing: a prepared message becomes part of a mailbox, with its conversation, index, usage and event, in one
  * transaction (contract: Arrival, Folders, Spam). Nothing here reads the bytes of the message: that was prepare.ts.
  */
+
+import { newId, type Runtime } from "../base/runtime.ts";
 import { emit } from "../events/outbox.ts";
 import { type EmailAddress, NOBODY } from "../message/address.ts";
-import { newId, type Runtime } from "../runtime.ts";
 import type { SearchEngine } from "../search/engine.ts";
-import type { Options } from "../store/options.ts";
 import type { AuthVerdicts } from "../store/schema.ts";
+import type { Options } from "../store/settings.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { createWriting, findSame, mailboxToFileInto, type NewDraft } from "./filing-rows.ts";
 import { judge } from "./judgement.ts";

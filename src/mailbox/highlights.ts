@@ -7,8 +7,8 @@
  */
 
 import { threadOf } from "../search/document-number.ts";
+import { createHits } from "../search/fts5/hits.ts";
 import { createHighlighter, type Highlight, type SearchedMessage } from "../search/highlight.ts";
-import { createHits } from "../search/hits.ts";
 import type { Query } from "../search/query.ts";
 import { prepared } from "../store/prepared.ts";
 import type { Db, Store } from "../store/store.ts";

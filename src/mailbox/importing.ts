@@ -7,8 +7,8 @@
  * filed in, those in trash and those in spam share conversations with no others.
  */
 import { eq } from "drizzle-orm";
+import type { Runtime } from "../base/runtime.ts";
 import { NOBODY } from "../message/address.ts";
-import type { Runtime } from "../runtime.ts";
 import type { SearchEngine } from "../search/engine.ts";
 import { type AuthVerdicts, type Folder, threads } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";

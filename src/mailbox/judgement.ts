@@ -3,7 +3,7 @@
  * what the arrival said (DMARC), and, unless the sender is trusted, the mailbox's junk filter.
  */
 import type { EmailAddress } from "../message/address.ts";
-import type { Options } from "../store/options.ts";
+import type { Options } from "../store/settings.ts";
 import type { Tx } from "../store/store.ts";
 import type { Filing } from "./filing.ts";
 import { scoreIn } from "./junk/filter.ts";

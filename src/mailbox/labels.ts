@@ -3,7 +3,7 @@
  * of thread_labels.
  */
 import { asc, eq, inArray, sql } from "drizzle-orm";
-import { AppError } from "../errors.ts";
+import { AppError } from "../base/errors.ts";
 import { prepared } from "../store/prepared.ts";
 import { mailboxLabels, threadLabels } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";

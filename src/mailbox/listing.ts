@@ -7,8 +7,8 @@
 import { inArray, sql } from "drizzle-orm";
 import type { Caller, Reach } from "../access/caller.ts";
 import type { Loose, SearchEngine, SearchScope } from "../search/engine.ts";
+import { createRanking } from "../search/fts5/ranking.ts";
 import { parseQuery, type Query, wantsWords } from "../search/query.ts";
-import { createRanking } from "../search/ranking.ts";
 import { countCommon, countIn, has, intersectionOf, type SeqSet, seqsIn, setOf, without } from "../search/sets.ts";
 import { decodeCursor, encodeCursor, type Position } from "../store/cursor.ts";
 import { prepared } from "../store/prepared.ts";

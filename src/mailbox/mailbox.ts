@@ -4,13 +4,13 @@
  * from. The only writer of threads, messages and what belongs to them.
  */
 import { type Caller, notFound } from "../access/caller.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
+import type { Job } from "../base/scheduler.ts";
 import type { EmailAddress } from "../message/address.ts";
 import type { ReadHtml } from "../message/reading.ts";
-import type { Runtime } from "../runtime.ts";
-import type { Job } from "../scheduler.ts";
 import type { SearchEngine } from "../search/engine.ts";
-import type { Options } from "../store/options.ts";
+import type { Options } from "../store/settings.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { isOthers, localDomain, type Route, routeFor, routeOf, routeWithin } from "./addresses.ts";
 import { type BulkResult, createBulk, type Refused } from "./bulk.ts";

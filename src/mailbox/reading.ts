@@ -4,7 +4,7 @@
  */
 import { and, eq, isNotNull, lt, or, sql } from "drizzle-orm";
 import { type Caller, reachTo } from "../access/caller.ts";
-import { AppError } from "../errors.ts";
+import { AppError } from "../base/errors.ts";
 import type { ForwardedMessage } from "../message/forward.ts";
 import type { FramedMessage } from "../message/frame.ts";
 import { packText, type ReadHtml, type Reading, unpackText } from "../message/reading.ts";

@@ -3,7 +3,7 @@
  * index rows follow by foreign key and trigger; blobs are swept later.
  */
 import { and, eq, inArray, sum } from "drizzle-orm";
-import { AppError } from "../errors.ts";
+import { AppError } from "../base/errors.ts";
 import { type Folder, messages, threads } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import { deleteLearned } from "./junk/filter.ts";

@@ -4,9 +4,9 @@
  * is switched on.
  */
 import { asc, eq, isNull, lte } from "drizzle-orm";
-import type { Job } from "../scheduler.ts";
-import type { Options } from "../store/options.ts";
+import type { Job } from "../base/scheduler.ts";
 import { discardedThreads, threads } from "../store/schema.ts";
+import type { Options } from "../store/settings.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { deleteConversations } from "./removal.ts";
 

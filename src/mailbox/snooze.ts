@@ -4,8 +4,8 @@
  */
 import { and, asc, eq, isNotNull, lte, min } from "drizzle-orm";
 import { notFound } from "../access/caller.ts";
-import { AppError } from "../errors.ts";
-import type { Job } from "../scheduler.ts";
+import { AppError } from "../base/errors.ts";
+import type { Job } from "../base/scheduler.ts";
 import { threads } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { moveMessages } from "./folders.ts";

@@ -5,7 +5,7 @@
  * Invariant: nothing is suggested but what such a search of the caller's own finds; words come from mail that the caller
  * reaches, and never from a Bcc, which is neither in the index nor among the participants of a conversation.
  */
-import { AppError } from "../errors.ts";
+import { AppError } from "../base/errors.ts";
 import {
   labelPlacesOf,
   type Place,
@@ -16,7 +16,7 @@ import {
 } from "../search/correction.ts";
 import type { SearchScope } from "../search/engine.ts";
 import { fold } from "../search/fold.ts";
-import { createKnownWords } from "../search/known-words.ts";
+import { createKnownWords } from "../search/fts5/known-words.ts";
 import { oneSlipFrom, slipsAllowed, slipsBetween } from "../search/near.ts";
 import { parseQuery, type Query, type TextField } from "../search/query.ts";
 import { prepared } from "../store/prepared.ts";

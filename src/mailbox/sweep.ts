@@ -3,8 +3,8 @@
  * after it: what was written in the last hour stays.
  */
 import { and, inArray, isNotNull, sql } from "drizzle-orm";
-import type { Log } from "../log.ts";
-import type { Job } from "../scheduler.ts";
+import type { Log } from "../base/log.ts";
+import type { Job } from "../base/scheduler.ts";
 import { prepared } from "../store/prepared.ts";
 import { attachments, outboundContents } from "../store/schema.ts";
 import type { Store } from "../store/store.ts";

@@ -1,7 +1,7 @@
 /** One conversation: shown whole, and changed (spec: GET and PATCH /threads/{id}; contract: Folders, Spam). */
 import { type Caller, notFound, requireAccess } from "../access/caller.ts";
-import { AppError } from "../errors.ts";
-import type { Runtime } from "../runtime.ts";
+import { AppError } from "../base/errors.ts";
+import type { Runtime } from "../base/runtime.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { changeThread, reachedThread } from "./change.ts";
 import { labelsOf, requireLabels } from "./labels.ts";

@@ -1,7 +1,7 @@
 /**
  * The document in which one message's HTML is shown, inside an iframe of the app. Mail is hostile, so three walls stand
  * one behind the other, and each holds alone: sanitize.ts lets through nothing that runs or loads; the sandbox,
- * in the answer's own header (web/frame.ts) and on the iframe, allows no script, form or navigation of the app; the policy allows no
+ * in the answer's own header (http/frame.ts) and on the iframe, allows no script, form or navigation of the app; the policy allows no
  * source but inline styles and images from this server.
  *
  * The sandbox allows the document its origin: the app measures its height (that of main), takes its keys and reads its

@@ -1,5 +1,5 @@
 /**
- * What readers ask of HTML that is stored already: of strangers, and so for a worker to find out (mta/parser-worker.ts),
+ * What readers ask of HTML that is stored already: of strangers, and so for a worker to find out (workers/parser-worker.ts),
  * each within a budget of its own.
  */
 import { createBudget } from "./budget.ts";

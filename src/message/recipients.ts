@@ -2,7 +2,7 @@
  * Recipients as a request names them (spec: POST /send, ReplyRequest). Read strictly: a guess that is harmless in a
  * header that came is, in one that goes out, mail to somebody else. Every entry becomes one address, or all are refused.
  */
-import { AppError } from "../errors.ts";
+import { AppError } from "../base/errors.ts";
 import { type EmailAddress, envelopeAddress, isAddressLiteral, readAddressEntries } from "./address.ts";
 
 /** More than these are not even read; how many a message may have is a setting. */

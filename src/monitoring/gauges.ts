@@ -9,13 +9,13 @@ import { readdir, stat, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { readBackupState } from "../backup/state.ts";
-import { limitOfOpenFiles } from "../descriptors.ts";
-import type { Metrics, Sample } from "../metrics.ts";
-import { listWarmup } from "../mta/limits.ts";
-import type { Runtime } from "../runtime.ts";
-import type { Options } from "../store/options.ts";
+import { limitOfOpenFiles } from "../base/descriptors.ts";
+import type { Metrics, Sample } from "../base/metrics.ts";
+import type { Runtime } from "../base/runtime.ts";
+import { listWarmup } from "../outbound/guardrails.ts";
 import { prepared } from "../store/prepared.ts";
 import { QUEUE_LINES } from "../store/schema.ts";
+import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
 
 export interface GaugesParts {

@@ -1,6 +1,6 @@
 /** What can be seen of the running server from outside: the parts of this folder, made once and joined. */
 import { version } from "../../package.json" with { type: "json" };
-import { createMeters, createMetrics, type Meters, type Metrics } from "../metrics.ts";
+import { createMeters, createMetrics, type Meters, type Metrics } from "../base/metrics.ts";
 import { type GaugesParts, registerGauges } from "./gauges.ts";
 
 export interface Monitoring {

@@ -6,10 +6,10 @@
  * mail itself.
  */
 import { eq, inArray, sql } from "drizzle-orm";
-import { AppError } from "../errors.ts";
-import { entriesOf, findByMessageId } from "../mta/outbound.ts";
-import type { OutboundMessage } from "../mta/queue.ts";
-import { type ArrivalDetail, type AttemptDetail, listSteps, type StoredStep } from "../mta/trace-log.ts";
+import { AppError } from "../base/errors.ts";
+import { entriesOf, findByMessageId } from "../outbound/outbound.ts";
+import type { OutboundMessage } from "../outbound/queue.ts";
+import { type ArrivalDetail, type AttemptDetail, listSteps, type StoredStep } from "../outbound/trace-log.ts";
 import {
   events,
   mailboxes,

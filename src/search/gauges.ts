@@ -1,5 +1,5 @@
 /** What /metrics tells of the embedded index, and of Meilisearch while the settings ask for it. */
-import type { Metrics, Sample } from "../metrics.ts";
+import type { Metrics, Sample } from "../base/metrics.ts";
 import type { ProcessState } from "./meilisearch/process-state.ts";
 import type { SearchState } from "./search.ts";
 

@@ -18,7 +18,7 @@
  * Conditions on words, addresses, attachments and dates must hold of one and the same message; labels, unread and
  * starred are said of its conversation.
  */
-import { AppError } from "../errors.ts";
+import { AppError } from "../base/errors.ts";
 import { fold } from "./fold.ts";
 
 /** Where words are looked for; `any` is every field. */

@@ -3,13 +3,13 @@
  * where the settings want it, answers instead while its index has all there is; whenever it is down, behind, being filled,
  * too slow or at fault, FTS5 does, and the state says so.
  */
-import type { Log } from "../log.ts";
-import type { Runtime } from "../runtime.ts";
-import type { Options } from "../store/options.ts";
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
+import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
-import { countBacklog } from "./backlog.ts";
 import type { SearchEngine } from "./engine.ts";
-import { createFts5Engine } from "./fts5.ts";
+import { countBacklog } from "./fts5/backlog.ts";
+import { createFts5Engine } from "./fts5/fts5.ts";
 import { type Connection, chooseConnection } from "./meilisearch/connection.ts";
 import { createMeilisearchEngine } from "./meilisearch/engine.ts";
 import { createFeed, type Fed, type FeedState } from "./meilisearch/feed.ts";

@@ -1,5 +1,5 @@
 /** The job that merges the search index in short steps while the appliance has little else to do. */
-import type { Job } from "../scheduler.ts";
+import type { Job } from "../base/scheduler.ts";
 import type { Store } from "../store/store.ts";
 import type { SearchEngine } from "./engine.ts";
 

@@ -7,7 +7,7 @@ import { createHash } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { mkdir, open, readdir, rename, stat, unlink, utimes, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import type { Runtime } from "../runtime.ts";
+import type { Runtime } from "../base/runtime.ts";
 import { claimBlobs } from "./claim.ts";
 
 export interface Blobs {

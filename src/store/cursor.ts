@@ -3,7 +3,7 @@
  * (contract: Parameters). Not secret and not trusted: whatever a position says, reach is asked again.
  */
 import { createHash } from "node:crypto";
-import { AppError } from "../errors.ts";
+import { AppError } from "../base/errors.ts";
 
 /** Sort key of the last row of a page: its time (epoch ms) and its number, which makes it unique. */
 export interface Position {

@@ -1,8 +1,8 @@
 /** Commits that are worth waiting for: what has happened outside, such as another server's word, cannot be undone. */
-import { isUnavailable } from "../errors.ts";
-import type { Log } from "../log.ts";
-import { pause } from "../pause.ts";
-import type { Runtime } from "../runtime.ts";
+import { isUnavailable } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import { pause } from "../base/pause.ts";
+import type { Runtime } from "../base/runtime.ts";
 import type { Store } from "./store.ts";
 
 export interface PatienceParts {

@@ -26,14 +26,14 @@
  *   search_backlog: stored mail that message_index has yet to take in.
  *   options: the settings.   greylist: senders of first mail, who wait or have waited.
  *
- * Who writes what: options store/options.ts · api_keys access/credentials.ts · app_passwords
+ * Who writes what: options store/settings.ts · api_keys access/credentials.ts · app_passwords
  * access/app-passwords.ts · second_factors, recovery_codes access/second-factor.ts · sessions access/sessions.ts · access_notices access/notices.ts · threads to message_judgements, drafts and
- * mailbox_usage mailbox/ · message_index search/fts5.ts · search_backlog search/backlog.ts · search_feed, search_changes
- * search/meilisearch/feed-rows.ts and a trigger (0014_search.sql) · events and webhook_* events/ · outbound_* and queue_* mta/queue.ts ·
+ * mailbox_usage mailbox/ · message_index search/fts5/fts5.ts · search_backlog search/fts5/backlog.ts · search_feed, search_changes
+ * search/meilisearch/feed-rows.ts and a trigger (0014_search.sql) · events and webhook_* events/ · outbound_* and queue_* outbound/queue.ts ·
  * discarded_threads triggers (0013_discarded.sql) and mailbox/retention.ts ·
  * thread_changes and mailbox_labels triggers (0009_reading.sql), so that nothing is forgotten ·
- * suppressions mta/suppression.ts · greylist mta/greylist.ts · mta_sts_policies mta/sts-policies.ts · trace_steps
- * mta/trace-log.ts · idempotency_keys api/idempotency.ts · everything about
+ * suppressions outbound/suppression.ts · greylist inbound/greylist.ts · mta_sts_policies authentication/sts-policies.ts · trace_steps
+ * outbound/trace-log.ts · idempotency_keys api/idempotency.ts · everything about
  * people, domains and mailboxes settings/.
  */
 import { sql } from "drizzle-orm";
@@ -69,7 +69,7 @@ export type GrantAccess = (typeof GRANT_ACCESS)[number];
 const flag = (name: string) => integer(name, { mode: "boolean" });
 const json = <T>(name: string) => text(name, { mode: "json" }).$type<T>();
 
-/** Settings that differ from their default (store/options.ts). */
+/** Settings that differ from their default (store/settings.ts). */
 export const options = sqliteTable("options", {
   name: text("name").primaryKey(),
   value: text("value").notNull(),
@@ -443,7 +443,7 @@ export const messages = sqliteTable(
     deliveredAt: integer("delivered_at"),
   },
   (table) => [
-    /** With the date, for search/fts5.ts to look up the dates of hits without their rows. */
+    /** With the date, for search/fts5/fts5.ts to look up the dates of hits without their rows. */
     index("messages_by_thread").on(table.threadSeq, table.seq, table.date),
     index("messages_by_date").on(table.mailboxId, table.date, table.seq, table.kind),
     index("messages_by_folder").on(table.mailboxId, table.folder, table.date, table.seq, table.kind),
@@ -621,7 +621,7 @@ export const traceSteps = sqliteTable(
     step: text("step", { enum: TRACE_STEPS }).notNull(),
     /** Under which the log tells of it. */
     trace: text("trace"),
-    /** As mta/trace-log.ts says. */
+    /** As outbound/trace-log.ts says. */
     detail: json<Record<string, unknown>>("detail").notNull(),
   },
   (table) => [index("trace_steps_by_key").on(table.key, table.seq)],
@@ -701,7 +701,7 @@ export const outboundContents = sqliteTable(
 export const QUEUE_STATES = ["waiting", "held", "delivered", "bounced", "cancelled"] as const;
 export type QueueState = (typeof QUEUE_STATES)[number];
 
-/** Where the domain of a recipient waits for its turn (mta/relay.ts). */
+/** Where the domain of a recipient waits for its turn (outbound/relay.ts). */
 export const QUEUE_LINES = ["open", "new", "slow"] as const;
 export type QueueLine = (typeof QUEUE_LINES)[number];
 

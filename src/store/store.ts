@@ -7,9 +7,9 @@
 import { Database, SQLiteError } from "bun:sqlite";
 import { closeSync, existsSync, mkdirSync, openSync, statfsSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { AppError, isUnavailable, unavailable } from "../errors.ts";
-import type { Log } from "../log.ts";
-import type { Runtime } from "../runtime.ts";
+import { AppError, isUnavailable, unavailable } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
 import { type Blobs, openBlobs } from "./blobs.ts";
 import { claimFolder } from "./claim.ts";
 import { type Db, drizzleOver } from "./drizzle.ts";

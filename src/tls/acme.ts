@@ -11,7 +11,7 @@
 import { generateKeyPairSync, X509Certificate } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { openHttpClient } from "../http-client.ts";
+import { openHttpClient } from "../net/http-client.ts";
 import { type Account, AuthorityRefusal, type BegunOrder, ChallengeFailure, openAuthority } from "./authority.ts";
 import type { CertificateSetup, Source } from "./certificates.ts";
 import { openChallenge } from "./challenge.ts";

@@ -8,8 +8,8 @@
  */
 import { createServer, type Server, type Socket } from "node:net";
 import { createSecureContext, TLSSocket } from "node:tls";
-import type { Log } from "../log.ts";
-import type { Runtime } from "../runtime.ts";
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
 import { type ClientHello, readClientHello } from "./client-hello.ts";
 import type { KeyPair } from "./pair.ts";
 

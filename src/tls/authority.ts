@@ -7,8 +7,8 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Client, Order } from "acme-client";
-import type { HttpClient } from "../http-client.ts";
-import type { Runtime } from "../runtime.ts";
+import type { Runtime } from "../base/runtime.ts";
+import type { HttpClient } from "../net/http-client.ts";
 
 /** What an authority answered in refusal (RFC 8555 §6.7). */
 export class AuthorityRefusal extends Error {

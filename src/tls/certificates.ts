@@ -2,10 +2,11 @@
  * The certificate of the TLS listeners (contract: MAILROOM_TLS), wherever it comes from. A pair handed out always works;
  * listeners are given a later one while they run.
  */
+
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
+import type { Job } from "../base/scheduler.ts";
 import type { TlsMode } from "../config.ts";
-import type { Log } from "../log.ts";
-import type { Runtime } from "../runtime.ts";
-import type { Job } from "../scheduler.ts";
 import { acmeSource } from "./acme.ts";
 import type { AlpnProofs } from "./alpn-front.ts";
 import { fileSource } from "./files.ts";

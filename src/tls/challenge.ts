@@ -6,8 +6,8 @@
  */
 import { accessSync, constants, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { ConfigError } from "../base/errors.ts";
 import type { ChallengeMode } from "../config.ts";
-import { ConfigError } from "../errors.ts";
 import type { AlpnProofs } from "./alpn-front.ts";
 import type { ChallengeType, Proof } from "./authority.ts";
 import type { CertificateSetup } from "./certificates.ts";

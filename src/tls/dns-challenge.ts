@@ -7,9 +7,9 @@
  */
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { Log } from "../log.ts";
-import { atMost } from "../pause.ts";
-import type { Runtime } from "../runtime.ts";
+import type { Log } from "../base/log.ts";
+import { atMost } from "../base/pause.ts";
+import type { Runtime } from "../base/runtime.ts";
 import type { Challenge } from "./challenge.ts";
 import { readPrivately, savePrivately } from "./pair.ts";
 import { awaitPublished, followAliases } from "./published.ts";

@@ -4,7 +4,7 @@
  *
  * Invariant: what it prints is kept and shown nowhere, since it may name secrets; it ends in time, with all it started.
  */
-import type { Runtime } from "../runtime.ts";
+import type { Runtime } from "../base/runtime.ts";
 import type { DnsRecords } from "./dns-challenge.ts";
 
 const LONGEST_MS = 2 * 60_000;

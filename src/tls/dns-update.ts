@@ -4,7 +4,7 @@
  * Invariant: a change counts only if the server said so under our key.
  */
 import { connect, isIP } from "node:net";
-import type { Runtime } from "../runtime.ts";
+import type { Runtime } from "../base/runtime.ts";
 import type { DnsRecords } from "./dns-challenge.ts";
 import { CLASS, encodeMessage, encodeRecord, number, type ReadMessage, readMessage, TYPE } from "./dns-message.ts";
 import { problemOfSignature, sign, type TsigKey } from "./tsig.ts";

@@ -1,7 +1,7 @@
 /** A certificate of the operator's: two files, followed when they change. */
 import { X509Certificate } from "node:crypto";
 import { readFile, stat } from "node:fs/promises";
-import { ConfigError } from "../errors.ts";
+import { ConfigError } from "../base/errors.ts";
 import type { CertificateSetup, Source } from "./certificates.ts";
 import { type KeyPair, problemOf } from "./pair.ts";
 

@@ -1,6 +1,6 @@
 /** For which names a certificate is asked. */
 import { isIP } from "node:net";
-import type { DnsResolver } from "../runtime.ts";
+import type { DnsResolver } from "../base/runtime.ts";
 import type { Names } from "./certificates.ts";
 
 export interface NamesParts {

@@ -3,8 +3,8 @@
  * what an authority asks, and resolvers on the way remember what was there before.
  */
 
-import { atMost } from "../pause.ts";
-import type { NameServer, Runtime } from "../runtime.ts";
+import { atMost } from "../base/pause.ts";
+import type { NameServer, Runtime } from "../base/runtime.ts";
 
 type Dns = Runtime["dns"];
 

@@ -2,7 +2,7 @@
 import { X509Certificate } from "node:crypto";
 import { isIP } from "node:net";
 import { join } from "node:path";
-import { ConfigError } from "../errors.ts";
+import { ConfigError } from "../base/errors.ts";
 import type { CertificateSetup, Source } from "./certificates.ts";
 import { type KeyPair, loadPair, savePair } from "./pair.ts";
 import { selfSign } from "./x509.ts";

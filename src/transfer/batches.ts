@@ -3,7 +3,7 @@
  * while another process writes (architecture: bulk commands write in batches under 50 ms), longer without one, since each
  * costs an fsync. How many fit is learned from the last ones.
  */
-import type { Runtime } from "../runtime.ts";
+import type { Runtime } from "../base/runtime.ts";
 import { isClaimed } from "../store/claim.ts";
 
 const BESIDE_SERVER_MS = 20;

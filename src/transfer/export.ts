@@ -6,7 +6,7 @@
  */
 import { type FileHandle, link, open, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { AppError } from "../errors.ts";
+import { AppError } from "../base/errors.ts";
 import type { ExportedMessage } from "../mailbox/exporting.ts";
 import { writeExportMark } from "./export-mark.ts";
 

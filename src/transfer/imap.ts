@@ -10,10 +10,10 @@
  */
 import { isIP } from "node:net";
 import { type FetchMessageObject, ImapFlow, type ListResponse } from "imapflow";
-import { AppError } from "../errors.ts";
-import type { Log } from "../log.ts";
+import { AppError } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
 import { firstMessageId } from "../message/message-id.ts";
-import type { Runtime } from "../runtime.ts";
 import type { Folder } from "../store/schema.ts";
 import { folderNamed, labelNamed } from "./folder-names.ts";
 import { addKeywords, type Marks, readGmailLabel, settleGmailLabels } from "./marks.ts";

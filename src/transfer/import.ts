@@ -8,8 +8,9 @@
  * repeated. A message is filed whole or not at all. What no parser can read is filed with its original attached. At most
  * a window of messages is in memory, whatever there is to import.
  */
-import { isUnavailable } from "../errors.ts";
-import type { Log } from "../log.ts";
+import { isUnavailable } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
 import type { KeptMessage } from "../mailbox/importing.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { originalOnly } from "../mailbox/original-only.ts";
@@ -18,9 +19,8 @@ import { fingerprintOf } from "../message/fingerprint.ts";
 import { headerOf } from "../message/headers.ts";
 import { firstMessageId } from "../message/message-id.ts";
 import { withoutBcc } from "../message/original.ts";
-import { type ParserPool, UnparseableError } from "../mta/parser-pool.ts";
-import type { Runtime } from "../runtime.ts";
 import type { Store } from "../store/store.ts";
+import { type ParserPool, UnparseableError } from "../workers/parser-pool.ts";
 import type { Pacing } from "./batches.ts";
 import { type Destination, type Placement, placementOf } from "./placement.ts";
 import type { FoundMessage, KnownMessage, NotFound, Source } from "./sources.ts";

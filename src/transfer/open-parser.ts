@@ -1,10 +1,10 @@
 /** The parser workers of an import: those of the appliance, with more in hand, for here one thread waits for nobody. */
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
-import type { Log } from "../log.ts";
-import { createDnsCache } from "../mta/dns-cache.ts";
-import { createParserPool, type ParserPool, type StartWorker } from "../mta/parser-pool.ts";
-import type { Runtime } from "../runtime.ts";
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
+import { createDnsCache } from "../net/dns-cache.ts";
+import { createParserPool, type ParserPool, type StartWorker } from "../workers/parser-pool.ts";
 
 const MOST_WORKERS = 4;
 /** While a transaction runs, workers get nothing new. */

@@ -10,7 +10,7 @@ import {
   requireAccess,
   requireScope,
 } from "../../src/access/caller.ts";
-import type { AppError } from "../../src/errors.ts";
+import type { AppError } from "../../src/base/errors.ts";
 import { GRANT_ACCESS, type GrantAccess, ROLES, type Role } from "../../src/store/schema.ts";
 import { createWorld } from "../mailbox/world.ts";
 

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { createKey, listKeys, noteKeyUse } from "../../src/access/credentials.ts";
 import { createLastUse } from "../../src/access/last-use.ts";
-import { createLog } from "../../src/log.ts";
+import { createLog } from "../../src/base/log.ts";
 import { createAlice } from "../mailbox/world.ts";
 
 function setUp() {

@@ -11,7 +11,7 @@ import {
   secondFactorOf,
 } from "../../src/access/second-factor.ts";
 import { codeOf, secretOf, stepAt } from "../../src/access/totp.ts";
-import { createLog } from "../../src/log.ts";
+import { createLog } from "../../src/base/log.ts";
 import { recoveryCodes, secondFactors } from "../../src/store/schema.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { createWorld } from "../mailbox/world.ts";

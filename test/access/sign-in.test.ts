@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { createKey } from "../../src/access/credentials.ts";
 import { createSignIn } from "../../src/access/sign-in.ts";
 import type { Slowdown } from "../../src/access/slowdown.ts";
-import { AppError } from "../../src/errors.ts";
+import { AppError } from "../../src/base/errors.ts";
 import { secondFactors, users } from "../../src/store/schema.ts";
 import { quickHash } from "../harness/quick-hash.ts";
 import { until } from "../harness/until.ts";

@@ -1,8 +1,8 @@
 /** Sending without mail: what was asked for, and an event in the store for each message that was accepted. */
 import type { Caller } from "../../src/access/caller.ts";
+import { newId } from "../../src/base/runtime.ts";
+import type { ApiSending, RecordAnswer, SendView } from "../../src/compose/send.ts";
 import { emit } from "../../src/events/outbox.ts";
-import type { ApiSending, RecordAnswer, SendView } from "../../src/mta/sending.ts";
-import { newId } from "../../src/runtime.ts";
 import { events } from "../../src/store/schema.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { FakeRuntime } from "../harness/runtime.ts";

@@ -5,7 +5,7 @@ import type { Caller } from "../../src/access/caller.ts";
 import { createIdempotency, fingerprintOf, readKey } from "../../src/api/idempotency.ts";
 import { sendEmail } from "../../src/api/operations/sending.ts";
 import { performerOf } from "../../src/api/perform.ts";
-import { AppError, unavailable } from "../../src/errors.ts";
+import { AppError, unavailable } from "../../src/base/errors.ts";
 import { idempotencyKeys } from "../../src/store/schema.ts";
 import { type FakeSending, fakeSending } from "./fake-sending.ts";
 import { startApi } from "./setup.ts";

@@ -3,7 +3,7 @@
  * result looks like is mcp-render.test.ts; here it must be the same mail, the same rights and the same refusals.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { makeDkimKeys } from "../../src/settings/domains.ts";
+import { makeDkimKeys } from "../../src/admin/domains.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { letter, mailer } from "../harness/mail.ts";
 import { openFences } from "./mcp/mail.ts";

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { notFound } from "../../src/access/caller.ts";
 import { readJson } from "../../src/api/body.ts";
-import { AppError, type ErrorCode, unavailable } from "../../src/errors.ts";
+import { AppError, type ErrorCode, unavailable } from "../../src/base/errors.ts";
 import { grants, users } from "../../src/store/schema.ts";
 import { type Answer, startApi, type TestApi } from "./setup.ts";
 

@@ -1,6 +1,6 @@
 /** The shape of what sends (spec: POST /send, reply, draft): what is refused, what comes through, and in which form. */
 import { describe, expect, test } from "bun:test";
-import { AppError } from "../../src/errors.ts";
+import { AppError } from "../../src/base/errors.ts";
 import { type FakeSending, fakeSending } from "./fake-sending.ts";
 import { startApi } from "./setup.ts";
 

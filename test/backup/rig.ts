@@ -2,8 +2,8 @@
 import { Database } from "bun:sqlite";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { addOutbound } from "../../src/mta/queue.ts";
-import { newId, type Runtime, randomToken } from "../../src/runtime.ts";
+import { newId, type Runtime, randomToken } from "../../src/base/runtime.ts";
+import { addOutbound } from "../../src/outbound/queue.ts";
 import { workspaces } from "../../src/store/schema.ts";
 import { openStore, type Store } from "../../src/store/store.ts";
 import { openSetUp, openTerminal, type Terminal } from "../cli/terminal.ts";

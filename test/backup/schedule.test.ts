@@ -6,7 +6,7 @@ import type { BackupChild, StartBackup } from "../../src/backup/child.ts";
 import { GENERATIONS, generationId, MARKER, markOf } from "../../src/backup/layout.ts";
 import { createScheduledBackups } from "../../src/backup/schedule.ts";
 import { readBackupState, writeBackupState } from "../../src/backup/state.ts";
-import { createLog } from "../../src/log.ts";
+import { createLog } from "../../src/base/log.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 import { until } from "../harness/until.ts";

@@ -1,8 +1,8 @@
 /** What it takes to pick the next recipient out of 100,000, however they are spread over domains, and the memory for it. */
 import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
-import { addOutbound, type Claim, claim } from "../../src/mta/queue.ts";
-import { newId, systemRuntime } from "../../src/runtime.ts";
+import { newId, systemRuntime } from "../../src/base/runtime.ts";
+import { addOutbound, type Claim, claim } from "../../src/outbound/queue.ts";
 import { openStore, type Store } from "../../src/store/store.ts";
 import { run, serve } from "../harness/process.ts";
 import { folder, newPlace, print, residentMB, timings } from "./figures.ts";

@@ -4,9 +4,9 @@
  * and say a word again as often: as those of the 4,150 messages of the SpamAssassin corpus, of which half have more than
  * 973 bytes and the mean one has 1,909; half of their words are said before in the same message.
  */
-import { systemRuntime } from "../../src/runtime.ts";
+import { systemRuntime } from "../../src/base/runtime.ts";
 import { foldDocument } from "../../src/search/fold.ts";
-import { createFts5Engine } from "../../src/search/fts5.ts";
+import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
 import { MESSAGES_PER_THREAD } from "../../src/store/schema.ts";
 import { openStore, type Store, type Tx } from "../../src/store/store.ts";
 import { newPlace, print } from "./figures.ts";

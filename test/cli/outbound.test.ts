@@ -1,7 +1,7 @@
 /** The commands about outbound mail: pauses, the suppression list and the queue, as documents. */
 import { expect, test } from "bun:test";
-import { addOutbound, setHeld } from "../../src/mta/queue.ts";
-import { systemRuntime } from "../../src/runtime.ts";
+import { systemRuntime } from "../../src/base/runtime.ts";
+import { addOutbound, setHeld } from "../../src/outbound/queue.ts";
 import { queueEntries } from "../../src/store/schema.ts";
 import { openStore } from "../../src/store/store.ts";
 import { openTerminal, SETUP, type Terminal } from "./terminal.ts";

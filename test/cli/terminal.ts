@@ -1,7 +1,7 @@
 /** The command line in this process: a data folder, and what a command says on its streams. */
 import { cpSync } from "node:fs";
+import { type Runtime, systemRuntime } from "../../src/base/runtime.ts";
 import { run } from "../../src/cli/cli.ts";
-import { type Runtime, systemRuntime } from "../../src/runtime.ts";
 import { atEndOfFile } from "../harness/end.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import type { Finding, World } from "../../src/doctor/check.ts";
 import { checkSearchIndex } from "../../src/doctor/checks/search-index.ts";
-import { openOptions } from "../../src/store/options.ts";
+import { openOptions } from "../../src/store/settings.ts";
 import { type FakeMeilisearch, problem, startFakeMeilisearch } from "../harness/fake-meilisearch.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { openRig, type Rig } from "../search/meilisearch/rig.ts";

@@ -1,8 +1,8 @@
 /** The checks, made daily beside the server: the admins hear of what turns, once. */
 import { expect, test } from "bun:test";
+import { createLog } from "../../src/base/log.ts";
 import type { Finding } from "../../src/doctor/check.ts";
 import { createWatch } from "../../src/doctor/watch.ts";
-import { createLog } from "../../src/log.ts";
 import { boot } from "../harness/appliance.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 

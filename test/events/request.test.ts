@@ -1,9 +1,9 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, type TLSSocket } from "node:tls";
+import { createLog } from "../../src/base/log.ts";
+import type { DnsResolver } from "../../src/base/runtime.ts";
 import { openRequests, type RequestOutcome, type RequestParts, type WebhookRequest } from "../../src/events/request.ts";
-import { createLog } from "../../src/log.ts";
-import type { DnsResolver } from "../../src/runtime.ts";
 import { type KeyPair, openCertificates } from "../../src/tls/certificates.ts";
 import { type Zone, zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
@@ -661,7 +661,7 @@ describe("connections", () => {
     expect(receiver.connections).toEqual({ made: 270, open: 256 });
     const script = `
       import { openRequests } from ${JSON.stringify(`${import.meta.dir}/../../src/events/request.ts`)};
-      import { systemRuntime } from ${JSON.stringify(`${import.meta.dir}/../../src/runtime.ts`)};
+      import { systemRuntime } from ${JSON.stringify(`${import.meta.dir}/../../src/base/runtime.ts`)};
       const requests = openRequests({ runtime: systemRuntime(), allow: () => ["127.0.0.0/8"], mostIdle: 256 });
       const request = { url: ${JSON.stringify(await quick())}, fields: "", body: "{}" };
       const { ok } = await requests.post({ ...request, timeoutMs: 10_000, attempt: 1 });
@@ -862,7 +862,7 @@ test("no proxy comes between, whatever the environment says", async () => {
   const receiver = await receive(ok);
   const script = `
     import { openRequests } from ${JSON.stringify(`${import.meta.dir}/../../src/events/request.ts`)};
-    import { systemRuntime } from ${JSON.stringify(`${import.meta.dir}/../../src/runtime.ts`)};
+    import { systemRuntime } from ${JSON.stringify(`${import.meta.dir}/../../src/base/runtime.ts`)};
     const requests = openRequests({ runtime: systemRuntime(), allow: () => ["127.0.0.0/8"], mostIdle: 256 });
     const url = "http://127.0.0.1:${receiver.port}/";
     console.log(JSON.stringify(await requests.post({ url, fields: "", body: "{}", timeoutMs: 10_000, attempt: 1 })));

@@ -1,7 +1,8 @@
 /** An appliance that tells receivers on this host of events, and what a test of that needs at hand. */
+
+import { type DnsResolver, newId } from "../../src/base/runtime.ts";
 import { EVENT_NAMES, type EventData, type EventName, emit } from "../../src/events/outbox.ts";
 import { sampleOf } from "../../src/events/payload.ts";
-import { type DnsResolver, newId } from "../../src/runtime.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { letter, mailer } from "../harness/mail.ts";
 import { type Receiver, startReceiver } from "../harness/receiver.ts";

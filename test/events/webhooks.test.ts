@@ -1,6 +1,6 @@
 /** Webhooks from outside: receivers on sockets, and a clock that stands until moved (spec: Events). */
 import { describe, expect, spyOn, test } from "bun:test";
-import { unavailable } from "../../src/errors.ts";
+import { unavailable } from "../../src/base/errors.ts";
 import { type Hook, startReceiver } from "../harness/receiver.ts";
 import { START } from "../harness/runtime.ts";
 import { until } from "../harness/until.ts";

@@ -1,9 +1,9 @@
 /** A data folder whose certificate an authority is asked for, and a server that shows its proofs over HTTP. */
 import { afterEach } from "bun:test";
 import { join } from "node:path";
+import { createLog } from "../../src/base/log.ts";
+import type { Runtime } from "../../src/base/runtime.ts";
 import type { ChallengeMode } from "../../src/config.ts";
-import { createLog } from "../../src/log.ts";
-import type { Runtime } from "../../src/runtime.ts";
 import { type Certificates, type KeyPair, type Names, openCertificates } from "../../src/tls/certificates.ts";
 import { zone } from "./dns-server.ts";
 import { temporaryFolder } from "./folder.ts";

@@ -1,12 +1,12 @@
 /** A whole appliance inside the test's process: database in memory, fake clock, real sockets on free ports. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { makeDkimKeys } from "../../src/admin/domains.ts";
 import { type Appliance, createAppliance, type Ready } from "../../src/appliance.ts";
+import { createLog } from "../../src/base/log.ts";
+import type { DnsResolver, Runtime } from "../../src/base/runtime.ts";
 import { readConfig } from "../../src/config.ts";
 import type { DoctorOptions } from "../../src/doctor/doctor.ts";
-import { createLog } from "../../src/log.ts";
-import type { DnsResolver, Runtime } from "../../src/runtime.ts";
-import { makeDkimKeys } from "../../src/settings/domains.ts";
 import { SCOPES } from "../../src/store/schema.ts";
 import { apiClient, type Client } from "./api.ts";
 import { newDatabase } from "./database.ts";

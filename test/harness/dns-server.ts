@@ -4,8 +4,8 @@
  */
 import { createSocket, type Socket } from "node:dgram";
 import { createServer, type Server } from "node:net";
-import { canonicalAddress } from "../../src/network.ts";
-import type { DnsResolver } from "../../src/runtime.ts";
+import type { DnsResolver } from "../../src/base/runtime.ts";
+import { canonicalAddress } from "../../src/net/ip.ts";
 
 /** The records of a name. Names without a final dot; `mx` may name "" for a null MX (RFC 7505). */
 export interface Records {

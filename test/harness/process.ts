@@ -1,7 +1,7 @@
 /** The program as its users run it: child processes with nothing but the contract's environment and commands. */
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { openOptions } from "../../src/store/options.ts";
+import { openOptions } from "../../src/store/settings.ts";
 import { openStore } from "../../src/store/store.ts";
 import { atEndOfFile } from "./end.ts";
 import { builtExecutable } from "./executable.ts";

@@ -4,7 +4,7 @@
  */
 import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, TLSSocket } from "node:tls";
-import { createLog } from "../../src/log.ts";
+import { createLog } from "../../src/base/log.ts";
 import { type KeyPair, openCertificates } from "../../src/tls/certificates.ts";
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";

@@ -1,6 +1,6 @@
 /** A world for tests: a clock that stands until moved, timers on it, real randomness, and DNS and HTTP that refuse. */
 import { randomBytes } from "node:crypto";
-import type { DnsResolver, Runtime } from "../../src/runtime.ts";
+import type { DnsResolver, Runtime } from "../../src/base/runtime.ts";
 
 export interface FakeRuntime extends Runtime {
   /** Moves the clock to `at` (epoch ms), firing the timers on the way in order. */

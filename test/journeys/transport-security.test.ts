@@ -1,6 +1,6 @@
 /** What a domain asks of TLS, from the API to the wire: mail waits with its reason, and goes once it can go as asked. */
 import { expect, test } from "bun:test";
-import { createSecureDns } from "../../src/secure-dns.ts";
+import { createSecureDns } from "../../src/base/secure-dns.ts";
 import { queueEntries } from "../../src/store/schema.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { makeChain } from "../harness/certificate-chain.ts";

@@ -1,7 +1,7 @@
 /** Searches answered by an engine that forgives typos: what is said of them, and that reach is decided here all the same. */
 import { expect, test } from "bun:test";
 import { createListing } from "../../src/mailbox/listing.ts";
-import { createFts5Engine } from "../../src/search/fts5.ts";
+import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
 import { threads } from "../../src/store/schema.ts";
 import { createAlice } from "./world.ts";
 

@@ -1,6 +1,6 @@
 /** What is found out of HTML that an older version stored; and that what cannot be read counts as hidden. */
 import { expect, test } from "bun:test";
-import { unavailable } from "../../src/errors.ts";
+import { unavailable } from "../../src/base/errors.ts";
 import { createHtmlReading } from "../../src/mailbox/reading.ts";
 import { type ReadHtml, type Reading, readHere, unpackText } from "../../src/message/reading.ts";
 import { SANITIZER_VERSION } from "../../src/message/sanitize.ts";

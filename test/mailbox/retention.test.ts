@@ -1,6 +1,6 @@
 /** retention.trashDays: what lies in trash or spam that long is deleted for good, and nothing else. */
 import { expect, test } from "bun:test";
-import { createLog } from "../../src/log.ts";
+import { createLog } from "../../src/base/log.ts";
 import { deleteDiscarded } from "../../src/mailbox/retention.ts";
 import { sweepBlobs } from "../../src/mailbox/sweep.ts";
 import { messages } from "../../src/store/schema.ts";

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { existsSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { createLog } from "../../src/log.ts";
+import { createLog } from "../../src/base/log.ts";
 import { sweepBlobs } from "../../src/mailbox/sweep.ts";
 import { claimBlobs } from "../../src/store/claim.ts";
 import { attachments, mailboxes, outboundContents } from "../../src/store/schema.ts";

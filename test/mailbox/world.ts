@@ -1,16 +1,15 @@
 /** A store in memory with workspaces, people and mailboxes, and mail filed as the appliance files it. */
 import { asc } from "drizzle-orm";
 import type { Caller } from "../../src/access/caller.ts";
-import { createLog } from "../../src/log.ts";
+import { createLog } from "../../src/base/log.ts";
+import { newId } from "../../src/base/runtime.ts";
 import type { Filed, Filing } from "../../src/mailbox/filing.ts";
 import { createMailbox, type Mailbox } from "../../src/mailbox/mailbox.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import type { ThreadFilters } from "../../src/mailbox/views.ts";
 import { splitAddress } from "../../src/message/address.ts";
 import { readHere } from "../../src/message/reading.ts";
-import { newId } from "../../src/runtime.ts";
-import { createFts5Engine } from "../../src/search/fts5.ts";
-import { type Options, openOptions } from "../../src/store/options.ts";
+import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
 import {
   addresses,
   domains,
@@ -23,6 +22,7 @@ import {
   users,
   workspaces,
 } from "../../src/store/schema.ts";
+import { type Options, openOptions } from "../../src/store/settings.ts";
 import type { Store } from "../../src/store/store.ts";
 import { storeInMemory } from "../harness/database.ts";
 import { type Letter, letter } from "../harness/mail.ts";

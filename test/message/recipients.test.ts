@@ -1,7 +1,7 @@
 /** Recipients of a request: every entry is one address, as typed, or the request is refused naming it. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { AppError } from "../../src/errors.ts";
+import { AppError } from "../../src/base/errors.ts";
 import { normalizeAddress, parseAddressList, splitAddress } from "../../src/message/address.ts";
 import { formatAddress } from "../../src/message/compose.ts";
 import { readRecipients, readUnfinished } from "../../src/message/recipients.ts";

@@ -1,8 +1,8 @@
 /** /metrics: who may read it, and that what happens to the server shows there. */
 import { describe, expect, test } from "bun:test";
 import { writeBackupState } from "../../src/backup/state.ts";
-import { createMetrics } from "../../src/metrics.ts";
-import { createMetricsPage } from "../../src/web/metrics.ts";
+import { createMetrics } from "../../src/base/metrics.ts";
+import { createMetricsPage } from "../../src/http/metrics.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { letter, mailer } from "../harness/mail.ts";
 import { startReceiver } from "../harness/receiver.ts";

@@ -1,7 +1,7 @@
 /** `mailroom trace`: what is told of mail that came, was refused, was sent and bounced, and who was told of it. */
 import { expect, test } from "bun:test";
+import type { DnsResolver } from "../../src/base/runtime.ts";
 import { type Step, traceMessage } from "../../src/monitoring/trace.ts";
-import type { DnsResolver } from "../../src/runtime.ts";
 import { traceSteps } from "../../src/store/schema.ts";
 import { openOffice } from "../backup/rig.ts";
 import { type Booted, boot } from "../harness/appliance.ts";

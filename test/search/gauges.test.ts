@@ -1,6 +1,6 @@
 /** What /metrics says of the embedded index and of Meilisearch. */
 import { expect, test } from "bun:test";
-import { createMetrics } from "../../src/metrics.ts";
+import { createMetrics } from "../../src/base/metrics.ts";
 import { registerSearchGauges } from "../../src/search/gauges.ts";
 import type { ProcessState } from "../../src/search/meilisearch/process-state.ts";
 import type { SearchState } from "../../src/search/search.ts";

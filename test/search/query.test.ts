@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { AppError } from "../../src/errors.ts";
+import { AppError } from "../../src/base/errors.ts";
 import { type MessageCondition, parseQuery, type TextField, type ThreadCondition } from "../../src/search/query.ts";
 import { anyCharacter } from "../harness/any-character.ts";
 

@@ -3,9 +3,9 @@
 import type { EmailAddress } from "../../src/message/address.ts";
 import type { SearchEngine, SearchScope } from "../../src/search/engine.ts";
 import { foldDocument } from "../../src/search/fold.ts";
-import { createFts5Engine } from "../../src/search/fts5.ts";
+import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
+import { createRanking } from "../../src/search/fts5/ranking.ts";
 import { parseQuery } from "../../src/search/query.ts";
-import { createRanking } from "../../src/search/ranking.ts";
 import { seqsIn } from "../../src/search/sets.ts";
 import * as schema from "../../src/store/schema.ts";
 import type { Store } from "../../src/store/store.ts";

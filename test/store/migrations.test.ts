@@ -12,7 +12,7 @@ import { findSession, requireConfirmed, type Session } from "../../src/access/se
 import { putDeliveries } from "../../src/events/deliveries.ts";
 import { listDeliveries, resend } from "../../src/events/delivery-log.ts";
 import { requireEndpoint } from "../../src/events/endpoints.ts";
-import { listSuppressions } from "../../src/mta/suppression.ts";
+import { listSuppressions } from "../../src/outbound/suppression.ts";
 import { claimFolder } from "../../src/store/claim.ts";
 import { migrate } from "../../src/store/migrate.ts";
 import { MIGRATIONS } from "../../src/store/migrations.ts";

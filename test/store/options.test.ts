@@ -1,9 +1,9 @@
 /** The settings: every one of the contract, what each takes, and what is said of what it does not take. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { ConfigError } from "../../src/errors.ts";
-import { openOptions, SETTINGS, type SettingName } from "../../src/store/options.ts";
+import { ConfigError } from "../../src/base/errors.ts";
 import { options as table } from "../../src/store/schema.ts";
+import { openOptions, SETTINGS, type SettingName } from "../../src/store/settings.ts";
 import { storeInMemory } from "../harness/database.ts";
 
 function open() {

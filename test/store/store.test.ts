@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { chmodSync, copyFileSync, mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { eq } from "drizzle-orm";
-import { AppError } from "../../src/errors.ts";
+import { AppError } from "../../src/base/errors.ts";
 import { options, workspaces } from "../../src/store/schema.ts";
 import { openStore, type Store } from "../../src/store/store.ts";
 import { temporaryFolder } from "../harness/folder.ts";

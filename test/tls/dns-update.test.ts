@@ -2,8 +2,8 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
-import type { Runtime } from "../../src/runtime.ts";
-import { createSecureDns } from "../../src/secure-dns.ts";
+import type { Runtime } from "../../src/base/runtime.ts";
+import { createSecureDns } from "../../src/base/secure-dns.ts";
 import { openDnsUpdate } from "../../src/tls/dns-update.ts";
 import { parseTsigKey, type TsigKey } from "../../src/tls/tsig.ts";
 import { atEndOfTest } from "../harness/acme-place.ts";

@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { symlinkSync, utimesSync } from "node:fs";
 import { join } from "node:path";
-import { unavailable } from "../../src/errors.ts";
+import { unavailable } from "../../src/base/errors.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { letter, mailer } from "../harness/mail.ts";
 import { files, importInto, mboxEntry } from "./rig.ts";

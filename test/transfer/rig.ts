@@ -1,7 +1,7 @@
 /** Imports into a running appliance, as the command does beside a server. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { createLog } from "../../src/log.ts";
+import { createLog } from "../../src/base/log.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { Pacing } from "../../src/transfer/batches.ts";
 import { type ImportRequest, type ImportResult, importMail, LARGEST_MESSAGE } from "../../src/transfer/import.ts";

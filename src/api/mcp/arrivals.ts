@@ -5,7 +5,7 @@
  * is given exactly once, whatever its Date says.
  */
 import type { Caller } from "../../access/caller.ts";
-import { AppError } from "../../errors.ts";
+import { AppError } from "../../base/errors.ts";
 import { arrivalsSince, latestEvent } from "../../events/arrivals.ts";
 import type { Mailbox } from "../../mailbox/mailbox.ts";
 import type { MessageFilters, MessageSummaryView } from "../../mailbox/views.ts";

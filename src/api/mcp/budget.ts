@@ -2,7 +2,7 @@
  * The size of a result: how much of a text or a list fits, counted in characters of the text and, apart from it, of the
  * structured content as JSON, whose escapes take more. Pure arithmetic; render*.ts say what was cut.
  */
-import { AppError } from "../../errors.ts";
+import { AppError } from "../../base/errors.ts";
 import { fencedText, isFenceable } from "./fence.ts";
 import { DEFAULT_CHARS, LEAST_CHARS, MOST_CHARS, type RenderArguments } from "./rendering.ts";
 

@@ -5,9 +5,9 @@
  * Only a tool that does not exist is a fault of the protocol, which mcp.ts answers.
  */
 import type { Caller } from "../../access/caller.ts";
-import type { AppError } from "../../errors.ts";
-import type { Log } from "../../log.ts";
-import type { Runtime } from "../../runtime.ts";
+import type { AppError } from "../../base/errors.ts";
+import type { Log } from "../../base/log.ts";
+import type { Runtime } from "../../base/runtime.ts";
 import type { Store } from "../../store/store.ts";
 import { createFailures } from "../failure.ts";
 import type { Download } from "../operation.ts";

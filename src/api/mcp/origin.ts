@@ -7,7 +7,7 @@
  * can have rebound it.
  */
 import { isIP } from "node:net";
-import { AppError } from "../../errors.ts";
+import { AppError } from "../../base/errors.ts";
 
 /** As URL writes them. */
 const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);

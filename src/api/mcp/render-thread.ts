@@ -2,7 +2,7 @@
  * get_thread: a conversation, its newest messages first to be kept. The newest has a third of what room there is, then
  * the one before, until there is no room for another; the oldest may take what is left. Older ones are counted.
  */
-import { AppError } from "../../errors.ts";
+import { AppError } from "../../base/errors.ts";
 import type { MessageView, ThreadDetailView } from "../../mailbox/views.ts";
 import { budgetOf, type Piece, pieceOf, type Room } from "./budget.ts";
 import { drawNonce, fence, NOTICE_JSON } from "./fence.ts";

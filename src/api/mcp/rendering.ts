@@ -1,5 +1,5 @@
 /** What a tool's answer is rendered from and into; render.ts does it. */
-import type { ErrorCode } from "../../errors.ts";
+import type { ErrorCode } from "../../base/errors.ts";
 import type { MessageView } from "../../mailbox/views.ts";
 import type { SeenText } from "../../message/seen.ts";
 import type { VisibleHtml } from "../../message/visible.ts";

@@ -4,7 +4,7 @@
  *
  * Invariant: a key is shown the tools that its scopes allow, in the order of the operations, and always the same list.
  */
-import { AppError } from "../../errors.ts";
+import { AppError } from "../../base/errors.ts";
 import type { Scope } from "../../store/schema.ts";
 import { type ObjectSchema, type Schema, t } from "../json-schema.ts";
 import type { Operation } from "../operation.ts";

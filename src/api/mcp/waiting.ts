@@ -5,8 +5,8 @@
  * Invariants: the number of waiting calls is bounded, in all and by key; whatever the rate of commits, each looks no more
  * than about four times a second; none outlives `stop`.
  */
-import { AppError } from "../../errors.ts";
-import type { Runtime } from "../../runtime.ts";
+import { AppError } from "../../base/errors.ts";
+import type { Runtime } from "../../base/runtime.ts";
 import type { Store } from "../../store/store.ts";
 
 /** Below the 60 s after which proxies commonly give up on an answer. */

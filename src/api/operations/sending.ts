@@ -1,5 +1,5 @@
 /** Sending (spec: POST /threads/{id}/reply, POST /threads/{id}/draft, POST /send). */
-import { AppError } from "../../errors.ts";
+import { AppError } from "../../base/errors.ts";
 import { t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { DraftRequest, DraftResponse, parameter, ReplyRequest, SendRequest, SendResponse } from "../schemas.ts";

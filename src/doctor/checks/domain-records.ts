@@ -1,7 +1,7 @@
 /** The DNS records of each domain: where its mail goes, and what shows others that mail from here is its own. */
 
-import type { DnsRecord, FoundRecord } from "../../settings/dns.ts";
-import type { DomainEntry } from "../../settings/domains.ts";
+import type { DnsRecord, FoundRecord } from "../../admin/dns.ts";
+import type { DomainEntry } from "../../admin/domains.ts";
 import type { Check, Finding, World } from "../check.ts";
 
 const NAMES: Record<DnsRecord["purpose"], string> = {

@@ -1,5 +1,5 @@
 /** How many files the server may open: connections are files, and what it may have of them follows from the limit. */
-import { shareDescriptors } from "../../descriptors.ts";
+import { shareDescriptors } from "../../base/descriptors.ts";
 import type { Check } from "../check.ts";
 
 export const checkOpenFiles: Check = async ({ config, system, serving }) => {

@@ -1,6 +1,6 @@
 /** The way out: port 25 of well-known mail servers, which many providers block; or the smarthost, where there is one. */
-import { findMailHosts, mailHost } from "../../mta/next-hop.ts";
-import { readSmarthost } from "../../mta/transport.ts";
+import { findMailHosts, mailHost } from "../../outbound/next-hop.ts";
+import { readSmarthost } from "../../outbound/transport.ts";
 import type { Check, Finding, World } from "../check.ts";
 
 /** Whose mail servers are always there. */

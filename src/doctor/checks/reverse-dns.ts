@@ -2,9 +2,10 @@
  * The server's name and its addresses lead to each other (forward-confirmed reverse DNS): who does not have that is
  * refused by many. An address on a blocklist is, too.
  */
-import { createDnsCache, isAbsence } from "../../mta/dns-cache.ts";
-import { createBlocklists, reversedAddress } from "../../mta/dnsbl.ts";
-import { canonicalAddress } from "../../network.ts";
+
+import { createBlocklists, reversedAddress } from "../../inbound/dnsbl.ts";
+import { createDnsCache, isAbsence } from "../../net/dns-cache.ts";
+import { canonicalAddress } from "../../net/ip.ts";
 import type { Check, Finding, World } from "../check.ts";
 
 /** Lists that many servers ask; besides them, those that this server asks about its clients. */

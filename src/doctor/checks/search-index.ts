@@ -1,5 +1,5 @@
 /** Every message is in the search index, and nothing else is; and so in that of Meilisearch, where that is the engine. */
-import { countBacklog } from "../../search/backlog.ts";
+import { countBacklog } from "../../search/fts5/backlog.ts";
 import { createClient } from "../../search/meilisearch/client.ts";
 import { chooseConnection, type Place } from "../../search/meilisearch/connection.ts";
 import { countRefused, countUntold, readFeed } from "../../search/meilisearch/feed-rows.ts";

@@ -2,7 +2,7 @@
  * Batches of what Meilisearch is told: messages as they are stored at that moment, folded a few at a time so that others get
  * their turn, and written so that one which the server refuses keeps back no other.
  */
-import type { Log } from "../../log.ts";
+import type { Log } from "../../base/log.ts";
 import type { Db } from "../../store/store.ts";
 import { readStored, readStoredAfter, type StoredMessage } from "../stored.ts";
 import { type Client, ServerError } from "./client.ts";

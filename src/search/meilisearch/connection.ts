@@ -2,7 +2,7 @@
  * Where the Meilisearch server is, and whether there is one: that of `search.meilisearchUrl`, else the child process that
  * the appliance runs. Whoever uses it asks each time, and is told when the answer may have changed.
  */
-import type { Options } from "../../store/options.ts";
+import type { Options } from "../../store/settings.ts";
 
 /** A server that can be asked now. */
 export interface Place {

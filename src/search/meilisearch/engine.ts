@@ -5,8 +5,8 @@
 import type { Db } from "../../store/store.ts";
 import { threadOf } from "../document-number.ts";
 import type { Loose, Ranked, SearchScope } from "../engine.ts";
+import { bestOfEach } from "../fts5/ranking.ts";
 import type { MessageCondition, Query } from "../query.ts";
-import { bestOfEach } from "../ranking.ts";
 import { type SeqSet, seqsIn, setOf } from "../sets.ts";
 import { readStored } from "../stored.ts";
 import { type Client, createClient } from "./client.ts";

@@ -2,7 +2,7 @@
  * What Meilisearch has yet to be told, as rows: written in the transaction of the mail itself, and gone once it has been
  * told. Without Meilisearch nothing is written.
  */
-import type { Runtime } from "../../runtime.ts";
+import type { Runtime } from "../../base/runtime.ts";
 import { prepared } from "../../store/prepared.ts";
 import { MESSAGES_PER_THREAD } from "../../store/schema.ts";
 import type { Db, Tx } from "../../store/store.ts";

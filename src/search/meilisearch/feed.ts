@@ -6,9 +6,9 @@
  * Each batch carries a mark that was committed before. An index without the last one, or the one before, was fed from
  * another state of the database (a backup restored, a copy) or is lost: it is made anew.
  */
-import type { Log } from "../../log.ts";
-import type { Runtime } from "../../runtime.ts";
-import type { Options } from "../../store/options.ts";
+import type { Log } from "../../base/log.ts";
+import type { Runtime } from "../../base/runtime.ts";
+import type { Options } from "../../store/settings.ts";
 import type { Store } from "../../store/store.ts";
 import { BATCH, readChanged, readNext, turn, writeBatch } from "./batches.ts";
 import { type Client, createClient } from "./client.ts";

@@ -1,7 +1,7 @@
 /** Which Meilisearch executable is run, and which version it is. */
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
-import type { Runtime } from "../../runtime.ts";
+import type { Runtime } from "../../base/runtime.ts";
 
 export interface Executable {
   path: string;

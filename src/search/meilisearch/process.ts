@@ -9,10 +9,10 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
 import { join } from "node:path";
-import type { Log } from "../../log.ts";
-import { freePort } from "../../network.ts";
-import { atMost } from "../../pause.ts";
-import type { Runtime } from "../../runtime.ts";
+import type { Log } from "../../base/log.ts";
+import { atMost } from "../../base/pause.ts";
+import type { Runtime } from "../../base/runtime.ts";
+import { freePort } from "../../net/ip.ts";
 
 export interface SidecarProcess {
   readonly pid: number;

@@ -8,10 +8,10 @@
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { rm, statfs } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import type { Log } from "../../log.ts";
-import { pause } from "../../pause.ts";
-import type { Runtime } from "../../runtime.ts";
-import type { Options } from "../../store/options.ts";
+import type { Log } from "../../base/log.ts";
+import { pause } from "../../base/pause.ts";
+import type { Runtime } from "../../base/runtime.ts";
+import type { Options } from "../../store/settings.ts";
 import type { Connection, Place } from "./connection.ts";
 import { findExecutable } from "./find.ts";
 import { anyRuns, DATABASE, killLeftovers, SCRATCH, startProcess } from "./process.ts";

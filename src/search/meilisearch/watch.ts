@@ -1,7 +1,7 @@
 /** The life of one Meilisearch process: until it answers, while it does, and how it ends. */
 
-import { pause } from "../../pause.ts";
-import type { Runtime } from "../../runtime.ts";
+import { pause } from "../../base/pause.ts";
+import type { Runtime } from "../../base/runtime.ts";
 import { isOurs, type SidecarProcess } from "./process.ts";
 
 /** How often it is asked whether it is up, while it starts, and how long that may take, ms. */

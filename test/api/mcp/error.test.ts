@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { renderError } from "../../../src/api/mcp/render-error.ts";
 import type { Refusal } from "../../../src/api/mcp/rendering.ts";
-import { type ErrorCode, STATUS_OF_CODE } from "../../../src/errors.ts";
+import { type ErrorCode, STATUS_OF_CODE } from "../../../src/base/errors.ts";
 import { context, openFences, parse } from "./mail.ts";
 
 const codes = Object.keys(STATUS_OF_CODE) as ErrorCode[];

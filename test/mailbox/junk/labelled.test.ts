@@ -8,7 +8,7 @@ import { senderTokens, tokensOf } from "../../../src/mailbox/junk/tokens.ts";
 import { senderOf } from "../../../src/mailbox/senders.ts";
 import { NOBODY } from "../../../src/message/address.ts";
 import { parseMessage } from "../../../src/message/parse.ts";
-import { SETTINGS } from "../../../src/store/options.ts";
+import { SETTINGS } from "../../../src/store/settings.ts";
 import {
   generateLabelled,
   type Labelled,

@@ -1,9 +1,9 @@
 /** The joined search of an appliance on a real Meilisearch server, over seeded mail. */
-import type { Log } from "../../../src/log.ts";
-import { createLog } from "../../../src/log.ts";
+import type { Log } from "../../../src/base/log.ts";
+import { createLog } from "../../../src/base/log.ts";
 import type { Place } from "../../../src/search/meilisearch/connection.ts";
 import { createSearch, type Search } from "../../../src/search/search.ts";
-import { type Options, openOptions } from "../../../src/store/options.ts";
+import { type Options, openOptions } from "../../../src/store/settings.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { atEndOfFile } from "../../harness/end.ts";
 import { type FakeRuntime, fakeRuntime } from "../../harness/runtime.ts";

@@ -4,7 +4,7 @@
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { createLog } from "../../../src/log.ts";
+import { createLog } from "../../../src/base/log.ts";
 import { createSupervisor, type Supervisor } from "../../../src/search/meilisearch/supervisor.ts";
 import { atEndOfFile } from "../../harness/end.ts";
 import { temporaryFolder } from "../../harness/folder.ts";

@@ -1,0 +1,179 @@
+/**
+ * What developers set up: API keys (spec: Authentication 2; the keys themselves are access/credentials.ts's) and webhook
+ * endpoints with their deliveries (spec: Events). What asks for a delivery is done by the server: at once when it is this
+ * process, else when it notices or starts.
+ */
+import {
+  createKey as createCredential,
+  type KeyRecord,
+  listKeys as listOf,
+  revokeKey as revoke,
+} from "../access/credentials.ts";
+import { AppError } from "../base/errors.ts";
+import { newId, type Runtime } from "../base/runtime.ts";
+import { type Delivery, putTest } from "../events/deliveries.ts";
+import { listDeliveries, resend } from "../events/delivery-log.ts";
+import {
+  type Endpoint,
+  listEndpoints,
+  putEndpoint,
+  requireEndpoint,
+  rotateSecret,
+  setDisabled,
+  setEnabled,
+  setRemoved,
+  setTarget,
+} from "../events/endpoints.ts";
+import { EVENT_NAMES, type EventName } from "../events/outbox.ts";
+import { envelope, sampleOf } from "../events/payload.ts";
+import { newSecret } from "../events/signature.ts";
+import { readDestination } from "../net/destination.ts";
+import type { DeliveryState, Scope } from "../store/schema.ts";
+import type { Options } from "../store/settings.ts";
+import type { Store, Tx } from "../store/store.ts";
+import { nameOf } from "./names.ts";
+
+export { EVENT_NAMES } from "../events/outbox.ts";
+export { DELIVERY_STATES, SCOPES } from "../store/schema.ts";
+export type { Delivery, Endpoint, KeyRecord };
+
+export interface NewKey {
+  userId: string;
+  name: string;
+  scopes: readonly Scope[];
+}
+
+export interface NewWebhook {
+  workspaceId: string;
+  url: string;
+  /** Names of event kinds; one at least. */
+  events: readonly string[];
+}
+
+export interface DevelopersParts {
+  store: Store;
+  options: Pick<Options, "get">;
+  runtime: Pick<Runtime, "now" | "randomBytes">;
+  /** Says to the deliverer, if it runs in this process, that the transaction under way makes something due. */
+  deliverSoon(): void;
+}
+
+const HOUR_MS = 3_600_000;
+const LONGEST_OVERLAP_HOURS = 24 * 30;
+
+export type Developers = ReturnType<typeof createDevelopers>;
+
+export function createDevelopers({ store, options, runtime, deliverSoon }: DevelopersParts) {
+  /** As far as that goes without asking DNS; every attempt checks it again. @throws AppError unprocessable */
+  function refuseDestination(url: string): void {
+    const allowed = options.get("webhooks.allowNetworks");
+    readDestination(url, allowed === "none" ? [] : allowed);
+  }
+
+  return {
+    /** `key` is seen here and never again. */
+    createKey(tx: Tx, { userId, name, scopes }: NewKey): { id: string; key: string } {
+      return createCredential(tx, runtime, { userId, name: nameOf("the key", name), scopes });
+    },
+    /** Newest first, revoked ones too. */
+    listKeys(workspaceId: string): KeyRecord[] {
+      return listOf(store.db, workspaceId);
+    },
+    /** `workspaceId`: only a key of that workspace. @throws AppError not_found when there is no live key of that id. */
+    revokeKey(tx: Tx, id: string, workspaceId?: string): void {
+      const known = workspaceId === undefined || listOf(tx, workspaceId).some((key) => key.id === id);
+      if (!known || !revoke(tx, id, runtime.now())) {
+        throw new AppError("not_found", `there is no key ${id}, or it was revoked before`);
+      }
+    },
+
+    /** @throws AppError unprocessable for a destination that is refused, bad_request for the events, conflict */
+    addWebhook(tx: Tx, { workspaceId, url, events }: NewWebhook): Endpoint {
+      refuseDestination(url);
+      const id = newId(runtime, "whk");
+      const chosen = eventsOf(events);
+      putEndpoint(tx, { id, workspaceId, url, events: chosen, secret: newSecret(runtime), now: runtime.now() });
+      return requireEndpoint(tx, id);
+    },
+    /** Of one workspace or of all, the oldest first. */
+    listWebhooks(workspaceId?: string): Endpoint[] {
+      return listEndpoints(store.db, workspaceId);
+    },
+    /** `workspaceId`: only one of that workspace. @throws AppError not_found */
+    webhook(id: string, workspaceId?: string): Endpoint {
+      return requireEndpoint(store.db, id, workspaceId);
+    },
+    /**
+     * Has a signed sample sent once, also to an endpoint that is disabled; `event`: by default the first it is told of.
+     * Returns the delivery's id. @throws AppError not_found, bad_request
+     */
+    testWebhook(tx: Tx, id: string, event?: string): { id: string; eventId: string; event: EventName } {
+      const endpoint = requireEndpoint(tx, id);
+      const [name = "message.inbound"] = eventsOf(event === undefined ? endpoint.events : [event]);
+      const [now, eventId, deliveryId] = [runtime.now(), newId(runtime, "evt"), newId(runtime, "whd")];
+      const data = JSON.stringify(sampleOf(name, now));
+      const sample = envelope({ eventId, event: name, createdAt: now, data });
+      putTest(tx, { id: deliveryId, endpointSeq: endpoint.seq, eventId, event: name, sample, now });
+      deliverSoon();
+      return { id: deliveryId, eventId, event: name };
+    },
+    /** What is left out stays as it is. @throws AppError not_found, and as addWebhook for url and events */
+    changeWebhook(tx: Tx, id: string, { url, events }: Partial<Pick<NewWebhook, "url" | "events">>): Endpoint {
+      const endpoint = requireEndpoint(tx, id);
+      if (url !== undefined) refuseDestination(url);
+      setTarget(tx, endpoint, url ?? endpoint.url, eventsOf(events ?? endpoint.events));
+      return requireEndpoint(tx, id);
+    },
+    /** Is told of nothing until it is enabled; what waits for it fails. @throws AppError not_found */
+    disableWebhook(tx: Tx, id: string): Endpoint {
+      setDisabled(tx, requireEndpoint(tx, id), runtime.now(), false);
+      deliverSoon();
+      return requireEndpoint(tx, id);
+    },
+    /** Is told again, of what happens from now on. @throws AppError not_found */
+    enableWebhook(tx: Tx, id: string): Endpoint {
+      setEnabled(tx, requireEndpoint(tx, id));
+      return requireEndpoint(tx, id);
+    },
+    /** With its deliveries and their log. @throws AppError not_found */
+    removeWebhook(tx: Tx, id: string): void {
+      setRemoved(tx, requireEndpoint(tx, id));
+      deliverSoon();
+    },
+    /**
+     * Makes a new secret. For `overlapHours` the one before is good as well; with 0 the new one alone, at once.
+     * @throws AppError not_found, bad_request; conflict while an earlier rotation is under way
+     */
+    rotateWebhookSecret(tx: Tx, id: string, overlapHours: number): Endpoint {
+      if (!(overlapHours >= 0 && overlapHours <= LONGEST_OVERLAP_HOURS)) {
+        throw new AppError("bad_request", `give an overlap of 0 to ${LONGEST_OVERLAP_HOURS} hours`);
+      }
+      const now = runtime.now();
+      const until = overlapHours === 0 ? undefined : now + Math.round(overlapHours * HOUR_MS);
+      rotateSecret(tx, requireEndpoint(tx, id), newSecret(runtime), now, until);
+      return requireEndpoint(tx, id);
+    },
+    /** The log, newest first. @throws AppError not_found */
+    listDeliveries(id: string, filter: { state?: DeliveryState; limit?: number }): Delivery[] {
+      return listDeliveries(store.db, requireEndpoint(store.db, id), filter);
+    },
+    /**
+     * One attempt more, now, with the same payload and event id. `workspaceId`: only of an endpoint of that workspace.
+     * @throws AppError not_found, conflict
+     */
+    resendDelivery(tx: Tx, id: string, workspaceId?: string): Delivery {
+      deliverSoon();
+      return resend(tx, id, runtime.now(), workspaceId);
+    },
+  };
+}
+
+/** Each once, in the order of the specification. @throws AppError bad_request */
+function eventsOf(names: readonly string[]): EventName[] {
+  const unknown = names.find((name) => !EVENT_NAMES.some((known) => known === name));
+  if (unknown !== undefined || names.length === 0) {
+    const problem = unknown === undefined ? "no event is chosen" : `there is no event "${unknown}"`;
+    throw new AppError("bad_request", `${problem}: choose among ${EVENT_NAMES.join(", ")}`);
+  }
+  return EVENT_NAMES.filter((known) => names.includes(known));
+}

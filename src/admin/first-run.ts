@@ -1,0 +1,42 @@
+/**
+ * The first run from a browser: what `mailroom setup` does, for who has the token that the server prints when it starts
+ * without a workspace.
+ *
+ * Invariant: only the last token that was issued counts, and only while there is no workspace: the transaction that makes
+ * the first one uses it up, whoever began it.
+ */
+import { createHash, timingSafeEqual } from "node:crypto";
+import { type Runtime, randomToken } from "../base/runtime.ts";
+import { type Setup, type SetupParts, type SetupResult, setUp } from "./setup.ts";
+
+/** 256 bits. */
+const TOKEN_LENGTH = 43;
+
+const hashOf = (token: string): Buffer => createHash("sha256").update(token).digest();
+
+export interface FirstRun {
+  /** Whether there is no workspace yet. */
+  isDue(): boolean;
+  /** A new token, in place of any before; undefined when there is a workspace. */
+  issueToken(): string | undefined;
+  /** Whether that token may set up. */
+  admits(token: string): boolean;
+  /** @throws AppError as setUp does: conflict when a workspace exists. */
+  setUp(given: Setup): Promise<SetupResult>;
+}
+
+export function createFirstRun(parts: SetupParts & { runtime: Pick<Runtime, "randomBytes"> }): FirstRun {
+  let issued: Buffer | undefined;
+  const isDue = (): boolean => parts.people.listWorkspaces().length === 0;
+  return {
+    isDue,
+    issueToken() {
+      if (!isDue()) return undefined;
+      const token = randomToken(parts.runtime, TOKEN_LENGTH);
+      issued = hashOf(token);
+      return token;
+    },
+    admits: (token) => issued !== undefined && isDue() && timingSafeEqual(issued, hashOf(token)),
+    setUp: (given) => setUp(parts, given),
+  };
+}

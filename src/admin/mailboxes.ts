@@ -1,0 +1,306 @@
+/**
+ * Mailboxes and what leads to them: addresses, aliases, catch-alls, shares, quota, pauses. An address belongs to one mailbox
+ * of a workspace that claims its domain; who has verified the domain gets the mail (mailbox/addresses.ts).
+ *
+ * What writes takes the transaction, so that a caller can join several changes into one.
+ */
+import { and, asc, eq } from "drizzle-orm";
+import { AppError } from "../base/errors.ts";
+import { newId, type Runtime } from "../base/runtime.ts";
+import { isOthers } from "../mailbox/addresses.ts";
+import { splitAddress, withoutTag } from "../message/address.ts";
+import type { GrantAccess } from "../store/schema.ts";
+import * as schema from "../store/schema.ts";
+import type { Store, Tx } from "../store/store.ts";
+import { addressOf, domainOf, nameOf, reasonOf } from "./names.ts";
+import { createRemovals } from "./removals.ts";
+
+/** A mailbox as administration sees it. */
+export interface MailboxEntry {
+  id: string;
+  workspaceId: string;
+  address: string;
+  name: string;
+  ownerId: string | null;
+  /** Address of the owner; null for a mailbox whose owner left, or that never had one. */
+  owner: string | null;
+  aliases: string[];
+  /** As `*@domain`. */
+  catchAlls: string[];
+  grants: { user: string; access: GrantAccess }[];
+  /** Bytes; null for the setting storage.mailboxBytes. */
+  quotaBytes: number | null;
+  usedBytes: number;
+  /** Why nothing may be sent from it; null while it may. */
+  pausedReason: string | null;
+  /** Its removal has begun: it has no address any more, and its mail is being deleted. */
+  removing: boolean;
+  /** Another workspace has verified the domain of its address: its mail can be read, and that is all. */
+  lost: boolean;
+  createdAt: number;
+}
+
+export interface NewMailbox {
+  workspaceId: string;
+  address: string;
+  name: string;
+  ownerId?: string | undefined;
+}
+
+export interface MailboxesParts {
+  store: Store;
+  runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer">;
+}
+
+/** An address that mail can come to. Mail to `user+tag@` reaches `user@` (contract: Arrival), so it has no tag. */
+function receivingAddress(text: string): string {
+  const address = addressOf(text);
+  const { local } = splitAddress(address);
+  if (withoutTag(local) !== local) {
+    throw new AppError(
+      "bad_request",
+      `${address} has a tag: mail to it reaches the address without what follows the +`,
+    );
+  }
+  if (local === "*") throw new AppError("bad_request", `${address} is a catch-all: it can only be an alias`);
+  return address;
+}
+
+/** An alias as it is stored; `*@domain` is a catch-all. */
+function aliasOf(text: string): { alias: string; kind: "alias" | "catch-all" } {
+  const catchAll = /^\*@(.+)$/.exec(text.trim());
+  return catchAll
+    ? { alias: `*@${domainOf(catchAll[1] as string)}`, kind: "catch-all" }
+    : { alias: receivingAddress(text), kind: "alias" };
+}
+
+export function createMailboxes({ store, runtime }: MailboxesParts) {
+  /** The domain of an address, known to be the workspace's to use. */
+  function domainIn(tx: Tx, workspaceId: string, name: string): string {
+    const own = and(eq(schema.domains.name, name), eq(schema.domains.workspaceId, workspaceId));
+    const domain = tx.select().from(schema.domains).where(own).get();
+    if (!domain) throw new AppError("unprocessable", `${name} is not a domain of this workspace: add it first`);
+    if (isOthers(tx, workspaceId, name)) {
+      throw new AppError("unprocessable", `${name} was verified by another workspace of this server`);
+    }
+    return domain.id;
+  }
+
+  function refuseTaken(tx: Tx, address: string, domainId: string): void {
+    const taken = tx
+      .select({ mailbox: schema.mailboxes.address })
+      .from(schema.addresses)
+      .innerJoin(schema.mailboxes, eq(schema.mailboxes.id, schema.addresses.mailboxId))
+      .where(and(eq(schema.addresses.address, address), eq(schema.addresses.domainId, domainId)))
+      .get();
+    if (!taken) return;
+    const holder = taken.mailbox === address ? "is a mailbox already" : `leads to ${taken.mailbox} already`;
+    throw new AppError("conflict", `${address} ${holder}`);
+  }
+
+  function requireMember(tx: Tx, workspaceId: string, userId: string): void {
+    const user = tx.select().from(schema.users).where(eq(schema.users.id, userId)).get();
+    if (user?.workspaceId !== workspaceId) {
+      throw new AppError("unprocessable", "that user is not in the workspace of the mailbox");
+    }
+  }
+
+  function mailboxById(tx: Tx, id: string) {
+    const mailbox = tx.select().from(schema.mailboxes).where(eq(schema.mailboxes.id, id)).get();
+    if (!mailbox) throw new AppError("not_found", "there is no such mailbox");
+    return mailbox;
+  }
+
+  /**
+   * Returns its id. `ownerId`: nobody's if left out.
+   * @throws AppError bad_request, conflict for an address that is taken, unprocessable for a domain or an owner of
+   * another workspace.
+   */
+  function addMailbox(tx: Tx, { workspaceId, address: text, name, ownerId }: NewMailbox): string {
+    const address = receivingAddress(text);
+    const domainId = domainIn(tx, workspaceId, splitAddress(address).domain);
+    refuseTaken(tx, address, domainId);
+    // Without an address of its own while its mail is being deleted; see removals.ts.
+    const former = and(eq(schema.mailboxes.address, address), eq(schema.mailboxes.workspaceId, workspaceId));
+    if (tx.select().from(schema.mailboxes).where(former).get()) {
+      throw new AppError("conflict", `the former mailbox ${address} is still being removed: remove it once more`);
+    }
+    if (ownerId !== undefined) requireMember(tx, workspaceId, ownerId);
+    const id = newId(runtime, "mbx");
+    const createdAt = runtime.now();
+    tx.insert(schema.mailboxes)
+      .values({ id, workspaceId, address, name: nameOf("the mailbox", name), ownerId: ownerId ?? null, createdAt })
+      .run();
+    tx.insert(schema.addresses).values({ address, mailboxId: id, domainId, kind: "primary", createdAt }).run();
+    return id;
+  }
+
+  /**
+   * Aliases may be `*@domain`, which takes what no other address does. Returns it as stored.
+   * @throws AppError not_found, conflict for one that is taken, unprocessable for a domain of another workspace.
+   */
+  function addAlias(tx: Tx, mailboxId: string, text: string): string {
+    const mailbox = mailboxById(tx, mailboxId);
+    const { alias, kind } = aliasOf(text);
+    const domainId = domainIn(tx, mailbox.workspaceId, splitAddress(alias).domain);
+    refuseTaken(tx, alias, domainId);
+    tx.insert(schema.addresses).values({ address: alias, mailboxId, domainId, kind, createdAt: runtime.now() }).run();
+    return alias;
+  }
+
+  /** @throws AppError not_found, conflict for the address of the mailbox itself. */
+  function removeAlias(tx: Tx, mailboxId: string, text: string): void {
+    const mailbox = mailboxById(tx, mailboxId);
+    const { alias } = aliasOf(text);
+    if (alias === mailbox.address) {
+      throw new AppError("conflict", `${alias} is the address of the mailbox itself, not an alias`);
+    }
+    const removed = tx
+      .delete(schema.addresses)
+      .where(and(eq(schema.addresses.address, alias), eq(schema.addresses.mailboxId, mailboxId)))
+      .returning()
+      .all();
+    if (removed.length === 0) throw new AppError("not_found", `${alias} is not an alias of ${mailbox.address}`);
+  }
+
+  /** Shares the mailbox with a user of its workspace, or changes how. @throws AppError not_found, unprocessable */
+  function grant(tx: Tx, mailboxId: string, userId: string, access: GrantAccess): void {
+    requireMember(tx, mailboxById(tx, mailboxId).workspaceId, userId);
+    tx.insert(schema.grants)
+      .values({ mailboxId, userId, access })
+      .onConflictDoUpdate({ target: [schema.grants.mailboxId, schema.grants.userId], set: { access } })
+      .run();
+  }
+
+  /** @throws AppError not_found when it is not shared with them. */
+  function revokeGrant(tx: Tx, mailboxId: string, userId: string): void {
+    const revoked = tx
+      .delete(schema.grants)
+      .where(and(eq(schema.grants.mailboxId, mailboxId), eq(schema.grants.userId, userId)))
+      .returning()
+      .all();
+    if (revoked.length === 0) throw new AppError("not_found", "the mailbox is not shared with that user");
+  }
+
+  /** The name that mail from it carries. @throws AppError bad_request, not_found */
+  function renameMailbox(tx: Tx, mailboxId: string, text: string): void {
+    mailboxById(tx, mailboxId);
+    tx.update(schema.mailboxes)
+      .set({ name: nameOf("the mailbox", text) })
+      .where(eq(schema.mailboxes.id, mailboxId))
+      .run();
+  }
+
+  /** `ownerId`: null for nobody. @throws AppError not_found, unprocessable for somebody of another workspace */
+  function assignMailbox(tx: Tx, mailboxId: string, ownerId: string | null): void {
+    const { workspaceId } = mailboxById(tx, mailboxId);
+    if (ownerId !== null) requireMember(tx, workspaceId, ownerId);
+    tx.update(schema.mailboxes).set({ ownerId }).where(eq(schema.mailboxes.id, mailboxId)).run();
+  }
+
+  /** `bytes`: null for the setting storage.mailboxBytes. @throws AppError bad_request, not_found */
+  function setQuota(tx: Tx, mailboxId: string, bytes: number | null): void {
+    if (bytes !== null && !(Number.isSafeInteger(bytes) && bytes >= 0)) {
+      throw new AppError("bad_request", "give the quota as a whole number of bytes");
+    }
+    mailboxById(tx, mailboxId);
+    tx.update(schema.mailboxes).set({ quotaBytes: bytes }).where(eq(schema.mailboxes.id, mailboxId)).run();
+  }
+
+  /** Nothing more is accepted for sending from it (spec: locked); what was goes out. @throws AppError bad_request, not_found */
+  function pauseMailbox(tx: Tx, mailboxId: string, reason: string): void {
+    setPaused(tx, mailboxId, reasonOf(reason));
+  }
+
+  /** Of one that is not paused nothing changes. @throws AppError not_found */
+  function resumeMailbox(tx: Tx, mailboxId: string): void {
+    setPaused(tx, mailboxId, null);
+  }
+
+  function setPaused(tx: Tx, mailboxId: string, pausedReason: string | null): void {
+    mailboxById(tx, mailboxId);
+    tx.update(schema.mailboxes).set({ pausedReason }).where(eq(schema.mailboxes.id, mailboxId)).run();
+  }
+
+  /** By address; of one workspace, or of all. */
+  function listMailboxes(workspaceId?: string): MailboxEntry[] {
+    const rows = store.db
+      .select({ mailbox: schema.mailboxes, owner: schema.users.email, usedBytes: schema.mailboxUsage.bytes })
+      .from(schema.mailboxes)
+      .leftJoin(schema.users, eq(schema.users.id, schema.mailboxes.ownerId))
+      .leftJoin(schema.mailboxUsage, eq(schema.mailboxUsage.mailboxId, schema.mailboxes.id))
+      .where(workspaceId === undefined ? undefined : eq(schema.mailboxes.workspaceId, workspaceId))
+      .orderBy(asc(schema.mailboxes.address))
+      .all();
+    const addresses = Map.groupBy(
+      store.db.select().from(schema.addresses).orderBy(asc(schema.addresses.address)).all(),
+      (row) => row.mailboxId,
+    );
+    const grants = Map.groupBy(
+      store.db
+        .select({ mailboxId: schema.grants.mailboxId, user: schema.users.email, access: schema.grants.access })
+        .from(schema.grants)
+        .innerJoin(schema.users, eq(schema.users.id, schema.grants.userId))
+        .orderBy(asc(schema.users.email))
+        .all(),
+      (row) => row.mailboxId,
+    );
+    const addressesOf = (id: string, kind: "primary" | "alias" | "catch-all"): string[] =>
+      (addresses.get(id) ?? []).filter((row) => row.kind === kind).map((row) => row.address);
+    return rows.map(({ mailbox, owner, usedBytes }) => ({
+      ...mailbox,
+      owner,
+      aliases: addressesOf(mailbox.id, "alias"),
+      catchAlls: addressesOf(mailbox.id, "catch-all"),
+      grants: (grants.get(mailbox.id) ?? []).map(({ user, access }) => ({ user, access })),
+      usedBytes: usedBytes ?? 0,
+      removing: addressesOf(mailbox.id, "primary").length === 0,
+      lost: isOthers(store.db, mailbox.workspaceId, splitAddress(mailbox.address).domain),
+    }));
+  }
+
+  /**
+   * The mailbox of that address, not of an alias; of all workspaces, the one that has not lost it.
+   * @throws AppError not_found; conflict when that leaves several
+   */
+  function mailboxAt(text: string, workspaceId?: string): MailboxEntry {
+    const address = addressOf(text);
+    const mailboxes = listMailboxes(workspaceId);
+    const [mailbox, other] = mailboxes
+      .filter((entry) => entry.address === address)
+      .sort((a, b) => Number(a.lost) - Number(b.lost));
+    if (mailbox && other && mailbox.lost === other.lost) {
+      throw new AppError("conflict", `several workspaces have a mailbox ${address}: name the workspace`);
+    }
+    if (mailbox) return mailbox;
+    const behind = mailboxes.find((entry) => entry.aliases.includes(address));
+    throw new AppError(
+      "not_found",
+      behind ? `${address} is an alias: name its mailbox, ${behind.address}` : `there is no mailbox ${address}`,
+    );
+  }
+
+  /** @throws AppError not_found when the workspace has no mailbox of that id. */
+  function mailboxIn(workspaceId: string, id: string): MailboxEntry {
+    const mailbox = listMailboxes(workspaceId).find((entry) => entry.id === id);
+    if (!mailbox) throw new AppError("not_found", "there is no such mailbox");
+    return mailbox;
+  }
+
+  return {
+    addMailbox,
+    addAlias,
+    removeAlias,
+    grant,
+    revokeGrant,
+    renameMailbox,
+    assignMailbox,
+    setQuota,
+    pauseMailbox,
+    resumeMailbox,
+    ...createRemovals({ store, runtime, requireMailbox: mailboxById }),
+    listMailboxes,
+    mailboxAt,
+    mailboxIn,
+  };
+}

@@ -1,0 +1,47 @@
+/**
+ * What people type: display names, domains, addresses, reasons. Each comes back in the one form that is
+ * stored, or is refused saying what to give.
+ */
+import { AppError } from "../base/errors.ts";
+import { normalizeAddress, splitAddress } from "../message/address.ts";
+
+const LONGEST_NAME = 120;
+const LONGEST_REASON = 500;
+
+/** A display name, trimmed. @throws AppError bad_request; `what` is whose name it is, such as "a workspace". */
+export function nameOf(what: string, text: string): string {
+  const name = text.trim();
+  if (name === "" || name.length > LONGEST_NAME || /\p{Cc}/u.test(name)) {
+    throw new AppError("bad_request", `give ${what} a name of 1 to ${LONGEST_NAME} characters, without line breaks`);
+  }
+  return name;
+}
+
+/** Why something is done, for people: one line, trimmed. @throws AppError bad_request */
+export function reasonOf(text: string): string {
+  const reason = text.trim();
+  if (reason === "" || reason.length > LONGEST_REASON || /[\p{Cc}\u2028\u2029]/u.test(reason)) {
+    throw new AppError("bad_request", `give a reason of 1 to ${LONGEST_REASON} characters, without line breaks`);
+  }
+  return reason;
+}
+
+/** An address in lower case, its domain in A-labels. @throws AppError bad_request */
+export function addressOf(text: string): string {
+  const address = normalizeAddress(text);
+  if (address === undefined) {
+    throw new AppError("bad_request", `"${text}" is not an address: give one like ada@example.com`);
+  }
+  return address;
+}
+
+/** A domain in A-labels, lower case, without a final dot. @throws AppError bad_request */
+export function domainOf(text: string): string {
+  const address = normalizeAddress(`postmaster@${text.trim().replace(/\.$/, "")}`);
+  const domain = address === undefined ? "" : splitAddress(address).domain;
+  // A mail domain of ours is a name in the DNS, below some other: no literal, no bare top-level name, no number.
+  if (!/^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/.test(domain)) {
+    throw new AppError("bad_request", `"${text}" is not a domain: give one like example.com`);
+  }
+  return domain;
+}

@@ -1,0 +1,317 @@
+/**
+ * Workspaces and the people in them, with their mailboxes. A workspace that has an owner always keeps one; a person who
+ * leaves takes their keys and shares along, and leaves their mailboxes behind without an owner.
+ *
+ * What writes takes the transaction, so that a caller can join several changes into one.
+ */
+import { and, asc, eq, ne } from "drizzle-orm";
+import { revokeAppPasswords } from "../access/app-passwords.ts";
+import { hashPassword as hashOf, revokeKeysOf } from "../access/credentials.ts";
+import { type AccessChange, oweNotice } from "../access/notices.ts";
+import { removeSecondFactor } from "../access/second-factor.ts";
+import { endSessions } from "../access/sessions.ts";
+import { AppError } from "../base/errors.ts";
+import { newId } from "../base/runtime.ts";
+import type { Role } from "../store/schema.ts";
+import * as schema from "../store/schema.ts";
+import type { Tx } from "../store/store.ts";
+import { createMailboxes, type MailboxEntry, type MailboxesParts } from "./mailboxes.ts";
+import { addressOf, nameOf } from "./names.ts";
+import { createWorkspaces, type Workspace } from "./workspaces.ts";
+
+export { GRANT_ACCESS, ROLES } from "../store/schema.ts";
+export type { MailboxEntry, Workspace };
+
+const LONGEST_PASSWORD = 1024;
+
+/**
+ * What writes about people takes `by`, the id of who does it. Left out, it is the operator at the command line, who may do
+ * anything that leaves the workspace an owner.
+ */
+type By = string | undefined;
+
+const doneBy = (by: By) => (by === undefined ? "operator" : "admin");
+
+/** How many of somebody's credentials ended with what was done. */
+export interface Ended {
+  appPasswords: number;
+  keys: number;
+}
+
+export interface UserEntry {
+  id: string;
+  workspaceId: string;
+  /** Sign-in name. */
+  email: string;
+  name: string;
+  role: Role;
+  /** False for a person who has no password and so cannot sign in. */
+  canSignIn: boolean;
+  /** Whether their password alone lets nobody in. */
+  secondFactor: boolean;
+  createdAt: number;
+}
+
+export interface NewUser {
+  workspaceId: string;
+  email: string;
+  name: string;
+  role: Role;
+  /** From hashPassword here. */
+  passwordHash?: string | undefined;
+  /** Whether they get a mailbox of their own at that address, whose domain is then the workspace's. */
+  ownMailbox: boolean;
+}
+
+/** argon2id; some 50 ms, so before the transaction. @throws AppError bad_request for what cannot be a password. */
+export async function hashPassword(password: string): Promise<string> {
+  if (password === "" || Buffer.byteLength(password) > LONGEST_PASSWORD) {
+    throw new AppError("bad_request", `give a password of 1 to ${LONGEST_PASSWORD} bytes`);
+  }
+  return hashOf(password);
+}
+
+const UNDO_SECONDS: readonly number[] = [0, 5, 10, 20, 30];
+
+export type People = ReturnType<typeof createPeople>;
+
+export function createPeople(parts: MailboxesParts) {
+  const { store, runtime } = parts;
+  const mailboxes = createMailboxes(parts);
+
+  /** Who acts, as they are now. @throws AppError forbidden when they administer that workspace no more. */
+  function actorIn(tx: Tx, by: string, workspaceId: string) {
+    const actor = tx.select().from(schema.users).where(eq(schema.users.id, by)).get();
+    if (actor?.workspaceId !== workspaceId || actor.role === "member") {
+      throw new AppError("forbidden", "that takes an owner or an admin of the workspace");
+    }
+    return actor;
+  }
+
+  /** @throws AppError forbidden where an admin would make an owner: that would give more than they have. */
+  function refuseMaking(tx: Tx, by: By, workspaceId: string, role: Role): void {
+    if (by === undefined) return;
+    if (actorIn(tx, by, workspaceId).role !== "owner" && role === "owner") {
+      throw new AppError("forbidden", "only an owner makes somebody an owner");
+    }
+  }
+
+  /** @throws AppError not_found; forbidden for oneself, and for an owner unless an owner does it. */
+  function refuseChanging(tx: Tx, by: By, userId: string): void {
+    if (by === undefined) return;
+    const user = tx.select().from(schema.users).where(eq(schema.users.id, userId)).get();
+    if (!user) throw new AppError("not_found", "there is no such user");
+    const actor = actorIn(tx, by, user.workspaceId);
+    if (user.id === actor.id) {
+      throw new AppError(
+        "forbidden",
+        "your own role, password and place here are not yours to change: ask another admin",
+      );
+    }
+    if (user.role === "owner" && actor.role !== "owner") {
+      throw new AppError("forbidden", `${user.email} is an owner: only another owner may do that`);
+    }
+  }
+
+  /**
+   * `mailboxId` is that of their own mailbox, if they were to get one.
+   * @throws AppError bad_request, conflict for an address that is taken, forbidden, and what addMailbox refuses.
+   */
+  function addUser(tx: Tx, user: NewUser, by?: By): { userId: string; mailboxId?: string } {
+    refuseMaking(tx, by, user.workspaceId, user.role);
+    const email = addressOf(user.email);
+    const name = nameOf("the user", user.name);
+    if (tx.select().from(schema.users).where(eq(schema.users.email, email)).get()) {
+      throw new AppError("conflict", `there is a user ${email} already`);
+    }
+    const userId = newId(runtime, "usr");
+    tx.insert(schema.users)
+      .values({
+        id: userId,
+        workspaceId: user.workspaceId,
+        email,
+        name,
+        role: user.role,
+        passwordHash: user.passwordHash ?? null,
+        createdAt: runtime.now(),
+      })
+      .run();
+    if (!user.ownMailbox) return { userId };
+    const { workspaceId } = user;
+    return { userId, mailboxId: mailboxes.addMailbox(tx, { workspaceId, address: email, name, ownerId: userId }) };
+  }
+
+  /** By address; of one workspace, or of all. */
+  function listUsers(workspaceId?: string): UserEntry[] {
+    return store.db
+      .select({ user: schema.users, since: schema.secondFactors.createdAt })
+      .from(schema.users)
+      .leftJoin(schema.secondFactors, eq(schema.secondFactors.userId, schema.users.id))
+      .where(workspaceId === undefined ? undefined : eq(schema.users.workspaceId, workspaceId))
+      .orderBy(asc(schema.users.email))
+      .all()
+      .map(({ user: { passwordHash, undoSeconds: _, ...user }, since }) => ({
+        ...user,
+        canSignIn: passwordHash !== null,
+        secondFactor: since !== null,
+      }));
+  }
+
+  /** For how long what somebody sends from the app can be undone. */
+  function undoSeconds(userId: string): number {
+    return store.db.select().from(schema.users).where(eq(schema.users.id, userId)).get()?.undoSeconds ?? 0;
+  }
+
+  /** @throws AppError bad_request */
+  function setUndoSeconds(tx: Tx, userId: string, seconds: number): void {
+    if (!UNDO_SECONDS.includes(seconds)) {
+      throw new AppError(
+        "bad_request",
+        `what was sent can be undone for ${UNDO_SECONDS.join(", ")} seconds, 0 for not at all`,
+      );
+    }
+    tx.update(schema.users).set({ undoSeconds: seconds }).where(eq(schema.users.id, userId)).run();
+  }
+
+  /** @throws AppError not_found */
+  function userAt(text: string, workspaceId?: string): UserEntry {
+    const email = addressOf(text);
+    const user = listUsers(workspaceId).find((known) => known.email === email);
+    if (!user) throw new AppError("not_found", `there is no user ${email}`);
+    return user;
+  }
+
+  /** @throws AppError not_found when the workspace has nobody of that id. */
+  function userIn(workspaceId: string, id: string): UserEntry {
+    const user = listUsers(workspaceId).find((known) => known.id === id);
+    if (!user) throw new AppError("not_found", "there is no such user");
+    return user;
+  }
+
+  /** @throws AppError not_found, conflict when the workspace would be left without an owner. */
+  function refuseLastOwner(tx: Tx, userId: string, deed: string): void {
+    const user = tx.select().from(schema.users).where(eq(schema.users.id, userId)).get();
+    if (!user) throw new AppError("not_found", "there is no such user");
+    if (user.role !== "owner") return;
+    const other = tx
+      .select()
+      .from(schema.users)
+      .where(
+        and(
+          eq(schema.users.workspaceId, user.workspaceId),
+          eq(schema.users.role, "owner"),
+          ne(schema.users.id, user.id),
+        ),
+      )
+      .get();
+    if (!other) {
+      throw new AppError("conflict", `${user.email} is the last owner of the workspace and cannot be ${deed}`);
+    }
+  }
+
+  /** @throws AppError not_found, conflict for the last owner of the workspace, forbidden */
+  function setRole(tx: Tx, userId: string, role: Role, by?: By): void {
+    const user = tx.select().from(schema.users).where(eq(schema.users.id, userId)).get();
+    refuseChanging(tx, by, userId);
+    if (user) refuseMaking(tx, by, user.workspaceId, role);
+    if (role !== "owner") refuseLastOwner(tx, userId, `made ${role}`);
+    tx.update(schema.users).set({ role }).where(eq(schema.users.id, userId)).run();
+  }
+
+  /** The name a person is shown by; their mailboxes keep theirs. @throws AppError bad_request */
+  function setName(tx: Tx, userId: string, text: string): void {
+    tx.update(schema.users)
+      .set({ name: nameOf("the user", text) })
+      .where(eq(schema.users.id, userId))
+      .run();
+  }
+
+  /** `passwordHash`: from hashPassword here. Ends the sessions that the former one began, but for the one they keep. */
+  function setPassword(tx: Tx, userId: string, passwordHash: string, keepSession?: string): void {
+    endSessions(tx, userId, keepSession);
+    tx.update(schema.users).set({ passwordHash }).where(eq(schema.users.id, userId)).run();
+  }
+
+  /** Ends what somebody signs in with beside their password, and has them told of it and of what was done. */
+  function endAccess(
+    tx: Tx,
+    userId: string,
+    what: Pick<AccessChange, "deed" | "doneBy"> & { appPasswords: boolean; keys: boolean },
+  ): Ended {
+    const now = runtime.now();
+    const ended = {
+      appPasswords: what.appPasswords ? revokeAppPasswords(tx, userId) : 0,
+      keys: what.keys ? revokeKeysOf(tx, userId, now) : 0,
+    };
+    oweNotice(tx, { userId, deed: what.deed, doneBy: what.doneBy, ...ended, createdAt: now });
+    return ended;
+  }
+
+  /**
+   * By the person themself, in the session that goes on. `passwordHash`: from hashPassword here. `endAppsAndKeys`: their app
+   * passwords and API keys end too.
+   */
+  function changePassword(
+    tx: Tx,
+    userId: string,
+    { passwordHash, session, endAppsAndKeys: all }: { passwordHash: string; session: string; endAppsAndKeys: boolean },
+  ): void {
+    setPassword(tx, userId, passwordHash, session);
+    endAccess(tx, userId, { deed: "password", doneBy: "self", appPasswords: all, keys: all });
+  }
+
+  /**
+   * For somebody else, who lost theirs, or of whom somebody else knows it: sessions and app passwords end, and API keys unless
+   * `keepKeys`. A first password ends nothing. `passwordHash`: from hashPassword here. @throws AppError as setRole
+   */
+  function replacePassword(
+    tx: Tx,
+    userId: string,
+    { passwordHash, keepKeys = false }: { passwordHash: string; keepKeys?: boolean | undefined },
+    by?: By,
+  ): Ended {
+    refuseChanging(tx, by, userId);
+    const had = tx.select().from(schema.users).where(eq(schema.users.id, userId)).get()?.passwordHash ?? null;
+    setPassword(tx, userId, passwordHash);
+    if (had === null) return { appPasswords: 0, keys: 0 };
+    return endAccess(tx, userId, { deed: "password", doneBy: doneBy(by), appPasswords: true, keys: !keepKeys });
+  }
+
+  /**
+   * For somebody who lost theirs, with a device that had sessions and mail apps: these end, and their password alone lets them
+   * in again. API keys are in programs elsewhere and go on. @throws AppError as setRole; conflict when they have none
+   */
+  function resetSecondFactor(tx: Tx, userId: string, by?: By): void {
+    refuseChanging(tx, by, userId);
+    if (!removeSecondFactor(tx, userId)) throw new AppError("conflict", "they have no second factor");
+    endSessions(tx, userId);
+    endAccess(tx, userId, { deed: "second_factor", doneBy: doneBy(by), appPasswords: true, keys: false });
+  }
+
+  /** Keys and grants go with the person, by foreign key; their mailboxes stay, without an owner. @throws AppError as setRole */
+  function removeUser(tx: Tx, userId: string, by?: By): void {
+    refuseChanging(tx, by, userId);
+    refuseLastOwner(tx, userId, "removed");
+    tx.delete(schema.users).where(eq(schema.users.id, userId)).run();
+  }
+
+  return {
+    ...createWorkspaces(parts),
+    addUser,
+    listUsers,
+    undoSeconds,
+    setUndoSeconds,
+    userAt,
+    userIn,
+    changePassword,
+    replacePassword,
+    /** @throws AppError not_found; conflict for the last owner of a workspace */
+    requireRemovable: (tx: Tx, userId: string) => refuseLastOwner(tx, userId, "removed"),
+    setRole,
+    setName,
+    setPassword,
+    resetSecondFactor,
+    removeUser,
+    ...mailboxes,
+  };
+}

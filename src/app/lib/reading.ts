@@ -1,0 +1,74 @@
+/** Asking the server what src/http/routes/reading.ts answers: changing several conversations, and what helps to find them. */
+import { queryOptions } from "@tanstack/react-query";
+import type { BulkResult, Refused } from "../../mailbox/bulk.ts";
+import type { JudgementView } from "../../mailbox/judged.ts";
+import type { LabelInUse } from "../../mailbox/labels.ts";
+import type { Usage } from "../../mailbox/usage.ts";
+import type { EmailAddress } from "../../message/address.ts";
+import type { RecipientProgress } from "../../outbound/progress.ts";
+import { ask, idOf } from "./ask.ts";
+
+export type { JudgementView } from "../../mailbox/judged.ts";
+export type { RecipientProgress } from "../../outbound/progress.ts";
+
+/** What is done to each of several conversations. */
+export interface Change {
+  folder?: "inbox" | "archive" | "trash" | "spam";
+  unread?: boolean;
+  starred?: boolean;
+  addLabels?: string[];
+  removeLabels?: string[];
+  /** ISO 8601. */
+  snoozedUntil?: string;
+}
+
+export type { Refused };
+
+/** Of labels and searches. */
+export const LONGEST_LABEL = 60;
+
+export const readingApi = {
+  /** At most 100 at once. */
+  change: (ids: readonly string[], change: Change) => ask<BulkResult>("POST", "/threads/change", { ids, ...change }),
+  undo: (undo: string) => ask<Omit<BulkResult, "undo">>("POST", "/threads/undo", { undo }),
+  delete: (ids: readonly string[]) =>
+    ask<{ deleted: string[]; refused: Refused[] }>("POST", "/threads/delete", { ids }),
+};
+
+const inMailbox = (path: string, mailbox: string, more = "") => `${path}?mailbox=${encodeURIComponent(mailbox)}${more}`;
+
+export const labelsQuery = (mailbox: string | undefined) =>
+  queryOptions({
+    queryKey: ["labels", mailbox],
+    queryFn: async () => (await ask<{ labels: LabelInUse[] }>("GET", inMailbox("/labels", mailbox ?? ""))).labels,
+    enabled: mailbox !== undefined,
+  });
+
+export const usageQuery = (mailbox: string) =>
+  queryOptions({ queryKey: ["usage", mailbox], queryFn: () => ask<Usage>("GET", inMailbox("/usage", mailbox)) });
+
+/** People whose address or name begins so; what was found before stays while more is typed. */
+export const peopleQuery = (mailbox: string | undefined, text: string | undefined) =>
+  queryOptions({
+    queryKey: ["people", mailbox, text],
+    queryFn: async () =>
+      (await ask<{ people: EmailAddress[] }>("GET", inMailbox("/people", mailbox ?? "", `&q=${idOf(text ?? "")}`)))
+        .people,
+    enabled: mailbox !== undefined && text !== undefined && text !== "",
+    staleTime: 60_000,
+    placeholderData: (before) => before,
+  });
+
+export const judgementQuery = (messageId: string) =>
+  queryOptions({
+    queryKey: ["judgement", messageId],
+    queryFn: () => ask<JudgementView>("GET", `/messages/${idOf(messageId)}/judgement`),
+  });
+
+/** Below the key of its conversation: news of that make it doubtful. */
+export const progressQuery = (threadId: string, messageId: string) =>
+  queryOptions({
+    queryKey: ["thread", threadId, "progress", messageId],
+    queryFn: async () =>
+      (await ask<{ recipients: RecipientProgress[] }>("GET", `/messages/${idOf(messageId)}/progress`)).recipients,
+  });

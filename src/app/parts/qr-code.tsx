@@ -1,0 +1,11 @@
+/** A QR code, dark on light in either scheme, as scanners expect it. */
+import type { QrView } from "../../http/qr.ts";
+
+export function QrCode({ of: { size, path }, label }: { of: QrView; label: string }) {
+  return (
+    <svg role="img" aria-label={label} viewBox={`0 0 ${size} ${size}`} className="size-48 rounded-lg">
+      <rect width={size} height={size} fill="#fff" />
+      <path d={path} fill="#000" shapeRendering="crispEdges" />
+    </svg>
+  );
+}

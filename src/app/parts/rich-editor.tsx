@@ -1,0 +1,141 @@
+/**
+ * Edits the HTML of a draft in the sandboxed frame that shows it (src/http/frame.ts): the browser's own editing, so that
+ * whatever stands there, tables and colours and all, stays as it is but for what is changed. An editor with a model of its
+ * own would drop what its model lacks. The frame runs no script; this side of it does.
+ */
+import { Bold, Italic, Link2, List, ListOrdered, RemoveFormatting, Underline } from "lucide-react";
+import { type Ref, useEffect, useImperativeHandle, useRef, useState } from "react";
+import { FRAME_SANDBOX, SOURCE_ATTRIBUTE } from "../../message/frame-sandbox.ts";
+import { IconButton } from "./button.tsx";
+
+export interface RichEditorHandle {
+  /** What stands there, images under their addresses in the mail. */
+  html(): string | undefined;
+  text(): string;
+}
+
+const COMMANDS = [
+  [Bold, "Bold", "bold"],
+  [Italic, "Italic", "italic"],
+  [Underline, "Underline", "underline"],
+  [List, "Bulleted list", "insertUnorderedList"],
+  [ListOrdered, "Numbered list", "insertOrderedList"],
+  [RemoveFormatting, "Remove formatting", "removeFormat"],
+] as const;
+
+export function RichEditor({
+  src,
+  initial,
+  handle,
+  changed,
+  left,
+  send,
+  attach,
+  autoFocus,
+}: {
+  /** Where its document is. */
+  src: string;
+  /** What stood there before, and was not saved; absent: what the document has. */
+  initial: string | undefined;
+  handle: Ref<RichEditorHandle>;
+  changed: () => void;
+  left: () => void;
+  send: () => void;
+  attach: (files: File[]) => void;
+  autoFocus: boolean;
+}) {
+  const frame = useRef<HTMLIFrameElement>(null);
+  const [loads, setLoads] = useState(0);
+  const mainOf = () => frame.current?.contentDocument?.querySelector("main") ?? undefined;
+  useImperativeHandle(handle, () => ({
+    html() {
+      const main = mainOf();
+      return main && htmlIn(main);
+    },
+    // biome-ignore lint/performance/useDomNodeTextContent: lines as they are shown
+    text: () => mainOf()?.innerText ?? "",
+  }));
+
+  const latest = useRef({ changed, left, send, attach });
+  latest.current = { changed, left, send, attach };
+  // biome-ignore lint/correctness/useExhaustiveDependencies: each load brings another document
+  useEffect(() => {
+    const inner = frame.current?.contentDocument;
+    const main = mainOf();
+    if (!inner || !main) return;
+    // It stood in such a frame: nothing of it runs, or loads what the frame's policy does not let it.
+    if (initial !== undefined) main.innerHTML = initial;
+    const ended = new AbortController();
+    const { signal } = ended;
+    inner.addEventListener("input", () => latest.current.changed(), { signal });
+    inner.addEventListener("focusout", () => latest.current.left(), { signal });
+    inner.addEventListener(
+      "keydown",
+      (event) => {
+        if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+        event.preventDefault();
+        latest.current.send();
+      },
+      { signal },
+    );
+    const take = (event: Event, data: DataTransfer | null) => {
+      const files = [...(data?.files ?? [])];
+      if (files.length === 0) return;
+      event.preventDefault();
+      latest.current.attach(files);
+    };
+    inner.addEventListener("paste", (event) => take(event, event.clipboardData), { signal });
+    inner.addEventListener("drop", (event) => take(event, event.dataTransfer), { signal });
+    if (autoFocus) main.focus();
+    return () => ended.abort();
+  }, [loads]);
+
+  // The one way to edit without a model of the document; browsers keep it for that reason.
+  function run(command: string, value?: string): void {
+    frame.current?.contentDocument?.execCommand(command, false, value);
+    mainOf()?.focus();
+    changed();
+  }
+  function link(): void {
+    const url = prompt("Address of the link");
+    if (url === null || url.trim() === "") return;
+    run("createLink", /^(?:https?:\/\/|mailto:)/i.test(url.trim()) ? url.trim() : `https://${url.trim()}`);
+  }
+
+  return (
+    <div className="flex min-h-56 grow flex-col">
+      <div role="toolbar" aria-label="Formatting" className="flex flex-wrap gap-0.5 border-b border-line px-2 py-1">
+        {COMMANDS.map(([icon, label, command]) => (
+          <IconButton
+            key={command}
+            icon={icon}
+            label={label}
+            onPointerDown={(event) => event.preventDefault()}
+            onClick={() => run(command)}
+          />
+        ))}
+        <IconButton icon={Link2} label="Link" onPointerDown={(event) => event.preventDefault()} onClick={link} />
+      </div>
+      <iframe
+        ref={frame}
+        title="Message"
+        src={src}
+        sandbox={FRAME_SANDBOX}
+        referrerPolicy="no-referrer"
+        onLoad={() => setLoads((count) => count + 1)}
+        className="min-h-44 w-full grow"
+      />
+    </div>
+  );
+}
+
+/** Read from a copy in a document that loads nothing. */
+function htmlIn(main: HTMLElement): string {
+  const copy = document.implementation.createHTMLDocument("").importNode(main, true);
+  for (const image of copy.querySelectorAll("img")) {
+    const source = image.getAttribute(SOURCE_ATTRIBUTE);
+    image.removeAttribute(SOURCE_ATTRIBUTE);
+    if (source !== null) image.setAttribute("src", source);
+  }
+  return copy.innerHTML;
+}

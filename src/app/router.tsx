@@ -1,0 +1,181 @@
+/** The addresses of the app. A new page: a component in pages/, a route here, and its path in src/http/pages.ts. */
+import { createRootRoute, createRoute, createRouter, Outlet, redirect } from "@tanstack/react-router";
+import { MailOpen, SearchX } from "lucide-react";
+import { Refusal } from "./lib/ask.ts";
+import { lazyPart } from "./lib/lazy-part.tsx";
+import { meQuery, queryClient } from "./lib/queries.ts";
+import { administers } from "./lib/settings.ts";
+import { ConversationPage } from "./pages/conversation.tsx";
+import { FolderPage } from "./pages/folder.tsx";
+import { Shell } from "./pages/shell.tsx";
+import { SignIn } from "./pages/sign-in.tsx";
+import { Failed, Notice } from "./parts/notice.tsx";
+
+const root = createRootRoute({
+  component: Outlet,
+  errorComponent: ({ error, reset }) => (
+    <Failed error={error instanceof Error ? error : new Error(String(error))} retry={reset} />
+  ),
+  notFoundComponent: () => (
+    <Notice icon={SearchX} title="There is no such page">
+      <a href="/" className="text-accent underline">
+        To your mail
+      </a>
+    </Notice>
+  ),
+});
+
+const home = createRoute({
+  getParentRoute: () => root,
+  path: "/",
+  beforeLoad: () => {
+    throw redirect({ to: "/mail/$folder", params: { folder: "inbox" }, search: {} });
+  },
+});
+
+const FirstRun = lazyPart("the set-up", async () => (await import("./pages/first-run.tsx")).FirstRun);
+const setUp = createRoute({ getParentRoute: () => root, path: "/setup", component: FirstRun });
+
+interface SignInSearch {
+  /** The page that was asked for. */
+  to?: string | undefined;
+}
+
+const signIn = createRoute({
+  getParentRoute: () => root,
+  path: "/sign-in",
+  component: SignIn,
+  // Pages of this app, and no other place that somebody put into a link. Undefined, since what is left out stays as it was.
+  validateSearch: ({ to }: Record<string, unknown>): SignInSearch => ({
+    to: typeof to === "string" && /^\/(mail|settings)(?=[/?]|$)/.test(to) ? to : undefined,
+  }),
+});
+
+/** Who is signed in; who is not is sent to do so, and comes back to `asked`. */
+async function requireMe({ location: asked }: { location: { href: string } }) {
+  try {
+    return await queryClient.ensureQueryData(meQuery);
+  } catch (error) {
+    if (!(error instanceof Refusal && error.status === 401)) throw error;
+    throw redirect({ to: "/sign-in", search: asked.href === HOME ? {} : { to: asked.href } });
+  }
+}
+
+const HOME = "/mail/inbox";
+
+const mail = createRoute({
+  getParentRoute: () => root,
+  path: "/mail",
+  component: Shell,
+  beforeLoad: async (asked) => void (await requireMe(asked)),
+});
+
+interface FolderSearch {
+  /** Id of a mailbox; absent: one's own. */
+  mailbox?: string;
+  /** What is searched for. */
+  q?: string;
+  /** Of what was found; absent: newest first. */
+  sort?: "relevance" | undefined;
+  label?: string;
+}
+
+const folder = createRoute({
+  getParentRoute: () => mail,
+  path: "$folder",
+  component: FolderPage,
+  validateSearch: ({ mailbox, q, sort, label }: Record<string, unknown>): FolderSearch => ({
+    ...(typeof mailbox === "string" && { mailbox }),
+    ...(q !== undefined && q !== "" && { q: String(q) }),
+    ...(sort === "relevance" && { sort }),
+    ...(label !== undefined && label !== "" && { label: String(label) }),
+  }),
+});
+
+const nothingOpen = createRoute({
+  getParentRoute: () => folder,
+  path: "/",
+  component: () => (
+    <Notice icon={MailOpen} title="No conversation is open">
+      <p className="max-md:hidden">
+        <kbd>j</kbd> and <kbd>k</kbd> go through the list, <kbd>Enter</kbd> opens, <kbd>?</kbd> shows the rest.
+      </p>
+    </Notice>
+  ),
+});
+
+const conversation = createRoute({ getParentRoute: () => folder, path: "$threadId", component: ConversationPage });
+
+const settingsPart = (name: keyof typeof import("./pages/settings/pages.ts")) =>
+  lazyPart("the settings", async () => (await import("./pages/settings/pages.ts"))[name]);
+
+const settings = createRoute({
+  getParentRoute: () => root,
+  path: "/settings",
+  component: settingsPart("SettingsLayout"),
+  beforeLoad: async (asked) => void (await requireMe(asked)),
+});
+
+const settingsHome = createRoute({
+  getParentRoute: () => settings,
+  path: "/",
+  beforeLoad: () => {
+    throw redirect({ to: "/settings/profile" });
+  },
+});
+
+const own = [
+  createRoute({ getParentRoute: () => settings, path: "profile", component: settingsPart("ProfilePage") }),
+  createRoute({ getParentRoute: () => settings, path: "second-factor", component: settingsPart("SecondFactorPage") }),
+  createRoute({ getParentRoute: () => settings, path: "app-passwords", component: settingsPart("AppPasswordsPage") }),
+  createRoute({ getParentRoute: () => settings, path: "sessions", component: settingsPart("SessionsPage") }),
+] as const;
+
+/** What concerns the workspace: others are shown their profile. */
+const adminSettings = createRoute({
+  getParentRoute: () => settings,
+  id: "admin",
+  beforeLoad: async (asked) => {
+    if (!administers(await requireMe(asked))) throw redirect({ to: "/settings/profile" });
+  },
+});
+
+const keys = createRoute({ getParentRoute: () => adminSettings, path: "keys", component: settingsPart("KeysPage") });
+const webhooks = createRoute({
+  getParentRoute: () => adminSettings,
+  path: "webhooks",
+  component: settingsPart("WebhooksPage"),
+});
+const webhook = createRoute({
+  getParentRoute: () => adminSettings,
+  path: "webhooks/$id",
+  component: settingsPart("WebhookPage"),
+});
+const workspace = [
+  createRoute({ getParentRoute: () => adminSettings, path: "workspace", component: settingsPart("WorkspacePage") }),
+  createRoute({ getParentRoute: () => adminSettings, path: "people", component: settingsPart("PeoplePage") }),
+  createRoute({ getParentRoute: () => adminSettings, path: "mailboxes", component: settingsPart("MailboxesPage") }),
+  createRoute({ getParentRoute: () => adminSettings, path: "mailboxes/$id", component: settingsPart("MailboxPage") }),
+  createRoute({ getParentRoute: () => adminSettings, path: "domains", component: settingsPart("DomainsPage") }),
+  createRoute({ getParentRoute: () => adminSettings, path: "outbound", component: settingsPart("OutboundPage") }),
+  createRoute({ getParentRoute: () => adminSettings, path: "server", component: settingsPart("ServerPage") }),
+  createRoute({ getParentRoute: () => adminSettings, path: "doctor", component: settingsPart("DoctorPage") }),
+  createRoute({ getParentRoute: () => adminSettings, path: "workspaces", component: settingsPart("WorkspacesPage") }),
+] as const;
+
+export const router = createRouter({
+  routeTree: root.addChildren([
+    home,
+    signIn,
+    setUp,
+    mail.addChildren([folder.addChildren([nothingOpen, conversation])]),
+    settings.addChildren([settingsHome, ...own, adminSettings.addChildren([keys, webhooks, webhook, ...workspace])]),
+  ]),
+  scrollRestoration: false,
+});
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: typeof router;
+  }
+}

@@ -1,0 +1,159 @@
+/**
+ * DANE for SMTP (RFC 7672): what a domain's authenticated TLSA records say of the certificates of its hosts, and whether
+ * a certificate is such. Only a resolver that is trusted is believed to have authenticated anything.
+ *
+ * Invariant: where records might be and cannot be had, a host is not written to: an attacker could have kept them back.
+ */
+import { createHash, type KeyObject, type X509Certificate } from "node:crypto";
+import type { NameServer, Runtime, SecureAnswer, SecureDns, Tlsa } from "../base/runtime.ts";
+import { canonicalAddress, networkList } from "../net/ip.ts";
+import { DeliveryFailure, verdictOf } from "../smtp/delivery-result.ts";
+import type { Options } from "../store/settings.ts";
+
+/** What the records of a host say. */
+export interface DaneHost {
+  /** The name that TLS is asked for (RFC 7672 §8.1), and that the records are of. */
+  base: string;
+  /** Those that can be used; none where all others cannot (§2.2: TLS is required then, and nothing of the certificate). */
+  usable: readonly Tlsa[];
+}
+
+export interface Dane {
+  /**
+   * The hosts of a domain (A-labels), by their names, lower case; undefined for one without records. Either rejects with
+   * DeliveryFailure, deferred, when DNS does not say, and for a host that is none of the domain's while others have records.
+   */
+  of(domain: string): Promise<(host: string) => Promise<DaneHost | undefined>>;
+}
+
+export interface DaneParts {
+  runtime: Pick<Runtime, "secureDns">;
+  options: Pick<Options, "get">;
+}
+
+export function createDane({ runtime: { secureDns }, options }: DaneParts): Dane {
+  /** Of the resolvers, those that are trusted. */
+  function trusted(): readonly NameServer[] {
+    const networks = options.get("smtp.trustedResolvers");
+    const isTrusted = networkList(networks === "none" ? [] : networks);
+    return (secureDns?.servers ?? []).filter(({ host }) => isTrusted(canonicalAddress(host) ?? ""));
+  }
+
+  /** @throws DeliveryFailure when none of the resolvers answers */
+  async function ask(servers: readonly NameServer[], ...[name, type]: Question): Promise<SecureAnswer> {
+    let code = "";
+    for (const server of servers) {
+      try {
+        if (secureDns) return await secureDns.ask(server, name, type);
+      } catch (error) {
+        code = String((error as { code?: unknown }).code ?? error);
+      }
+    }
+    const text = `DNS gave no answer for ${name} ${type} (${code}), which DANE needs`;
+    throw new DeliveryFailure(verdictOf({ command: "dns", status: "4.7.5", text }));
+  }
+
+  /** Where the TLSA records of a host may be (§2.1.3, §2.2.2), the first that has some counts. */
+  async function basesOf(servers: readonly NameServer[], host: string): Promise<string[]> {
+    const answers = await Promise.all([ask(servers, host, "A"), ask(servers, host, "AAAA")]);
+    const name = answers.map((answer) => answer.name).find((one) => one !== host) ?? host;
+    if (answers.every(({ authenticated }) => authenticated)) return name === host ? [host] : [name, host];
+    return name === host ? [] : [host];
+  }
+
+  /** What the authenticated records of a host say. @throws DeliveryFailure when DNS does not */
+  async function recordsOf(servers: readonly NameServer[], host: string): Promise<DaneHost | undefined> {
+    for (const base of await basesOf(servers, host)) {
+      const { authenticated, tlsa } = await ask(servers, `_${options.get("smtp.outboundPort")}._tcp.${base}`, "TLSA");
+      if (authenticated && tlsa.length > 0) return { base, usable: tlsa.filter(isUsable) };
+    }
+    return undefined;
+  }
+
+  return {
+    async of(domain) {
+      const servers = trusted();
+      if (servers.length === 0) return async () => undefined;
+      const mx = await ask(servers, domain, "MX");
+      const hosts = mx.hosts.length === 0 ? [domain] : mx.hosts.filter((host) => host !== "");
+      return async (host) => {
+        // §2.2.1: names that are not authenticated could lead anywhere.
+        if (!mx.authenticated) return undefined;
+        if (hosts.includes(host)) return recordsOf(servers, host);
+        // Another resolver, which nobody trusts, has named it: to get round the records of the right ones, perhaps.
+        for (const right of hosts.slice(0, MOST_HOSTS)) {
+          if (!(await recordsOf(servers, right))) continue;
+          const text = `${host} is not among the hosts that the authenticated MX records of ${domain} name`;
+          throw new DeliveryFailure(verdictOf({ command: "connect", status: "4.7.5", text, remote: host }));
+        }
+        return undefined;
+      };
+    },
+  };
+}
+
+/** Of the hosts of a domain, those whose records are asked for when another is named. */
+const MOST_HOSTS = 8;
+
+type Question = Parameters<SecureDns["ask"]> extends [NameServer, ...infer Rest] ? Rest : never;
+
+const DANE_TA = 2;
+const DANE_EE = 3;
+/** By matching type; of the exact match, any. */
+const DIGESTS = new Map([
+  [1, { algorithm: "sha256", length: 32 }],
+  [2, { algorithm: "sha512", length: 64 }],
+]);
+
+/** §3.1.3: of the usages, those without public authorities. */
+function isUsable({ usage, selector, matchingType, data }: Tlsa): boolean {
+  const digest = DIGESTS.get(matchingType);
+  const isWhole = matchingType === 0 ? data.length > 0 : data.length === digest?.length;
+  return (usage === DANE_TA || usage === DANE_EE) && (selector === 0 || selector === 1) && isWhole;
+}
+
+function matches({ selector, matchingType, data }: Tlsa, certificate: X509Certificate): boolean {
+  const content = selector === 0 ? certificate.raw : keyOf(certificate)?.export({ type: "spki", format: "der" });
+  if (content === undefined) return false;
+  const digest = DIGESTS.get(matchingType);
+  return Buffer.from(data).equals(digest ? createHash(digest.algorithm).update(content).digest() : content);
+}
+
+/** Undefined for a key of a kind that is not known here. */
+function keyOf(certificate: X509Certificate): KeyObject | undefined {
+  try {
+    return certificate.publicKey;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * What is wrong with the chain that a host shows, its own certificate first; undefined when one of the records is of it.
+ * `names`: those that a certificate under a trust anchor may be for (§3.2.3); `now`: epoch ms, for its validity. Neither
+ * counts for a certificate that a record names itself (§3.1.1).
+ */
+export function problemOfChain(
+  chain: readonly X509Certificate[],
+  { records, names, now }: { records: readonly Tlsa[]; names: readonly string[]; now: number },
+): string | undefined {
+  const [own] = chain;
+  if (!own) return "it shows no certificate";
+  const named = (usage: number, certificate: X509Certificate) =>
+    records.some((record) => record.usage === usage && matches(record, certificate));
+  if (named(DANE_EE, own)) return undefined;
+  const isValid = ({ validFromDate, validToDate }: X509Certificate) =>
+    validFromDate.getTime() <= now && now <= validToDate.getTime();
+  for (const [i, issuer] of chain.entries()) {
+    const issued = chain[i - 1];
+    if (!isValid(issuer)) break;
+    if (!issued) continue;
+    const key = keyOf(issuer);
+    if (!key || !issuer.ca || !issued.checkIssued(issuer) || !issued.verify(key)) break;
+    if (named(DANE_TA, issuer)) {
+      const isForName = names.some((name) => own.checkHost(name) !== undefined);
+      return isForName ? undefined : `its certificate is for none of ${names.join(", ")}`;
+    }
+  }
+  return "no TLSA record is of its certificate";
+}

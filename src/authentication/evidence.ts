@@ -1,0 +1,217 @@
+/**
+ * Who sent a message: SPF of its envelope (RFC 7208), its DKIM signatures (RFC 6376, RFC 8301, RFC 8463), and the chain of
+ * trusted forwarders (RFC 8617). Runs in a worker; dmarc.ts draws the conclusion.
+ *
+ *   envelope ─► SPF ────────────┐
+ *   bytes ─► DKIM ─► ARC chain ─┴► Evidence ─► judge (dmarc.ts) ─► Authentication ─► inbound.ts decides
+ *
+ * Invariant: what was found never depends on a resolver that does not answer, but as `temperror`. No message, however
+ * made, costs more than a bounded number of questions and of passes over its body.
+ */
+import { finished } from "node:stream/promises";
+import { hasTooManyLines } from "../message/structure.ts";
+import { isAbsence } from "../net/dns-cache.ts";
+import {
+  type ARCChainEntry,
+  arc,
+  DkimVerifier,
+  type DNSResolver,
+  type HeaderLine,
+  type ParsedHeaders,
+  spf,
+} from "./mailauth.ts";
+
+/** What is known of a message beside its bytes. */
+export interface Arrival {
+  ip: string;
+  helo: string;
+  /** Empty for a bounce. */
+  reversePath: string;
+  /** Ours: the authserv-id (RFC 8601 §2.5) of what we say. */
+  hostname: string;
+  /** Domains whose word on what they forward is taken, with those below them. */
+  trustedForwarders: readonly string[];
+  /** Epoch ms. */
+  now: number;
+}
+
+/** The results of RFC 8601 §2.7 that an API client sees (spec: Message.auth). */
+export type Verdict = "pass" | "fail" | "softfail" | "neutral" | "none" | "temperror" | "permerror";
+
+/** An identifier that was checked. `info`: what Authentication-Results says of it. */
+export interface Check {
+  verdict: Verdict;
+  /** Whose authority it is; absent where none could be read. */
+  domain?: string | undefined;
+  info: string;
+}
+
+export interface Evidence {
+  spf: Check;
+  /** One at least, of verdict none when the message is not signed. */
+  signatures: Check[];
+  /** The addresses of all From fields. */
+  authors: string[];
+  /** How many From fields there are; RFC 5322 §3.6 allows one. */
+  fromFields: number;
+  /** Absent where no trusted forwarder has sealed the message. */
+  forwarding?: Forwarding;
+}
+
+/** What a trusted chain of forwarders says. */
+interface Forwarding {
+  info: string;
+  /** The forwarder that saw the message pass DMARC, and the From domain it saw, where it says so. */
+  vouched?: { by: string; author: string | undefined };
+}
+
+/** Further signatures are not looked at: honest mail has three or four. */
+const MOST_SIGNATURES = 10;
+/** Of them, with `l=`: each has its own pass over the body. */
+const MOST_PARTIAL = 2;
+const PARTIAL = /[:;]\s*l\s*=/i;
+
+/** Of a header that is checked: parsing it costs more than in proportion. Honest ones have a tenth of it. */
+const MOST_HEADER_LINES = 4_000;
+const MOST_HEADER_BYTES = 256 * 1024;
+
+/** What SPF says of who is not among those that the domain names. */
+const NO_MATCH: ReadonlySet<string> = new Set(["fail", "softfail", "neutral"]);
+
+const SIGNED = /^(?:dkim|arc)-/im;
+
+/** What the checks of identifiers say. Never rejects. `ask` rejects with the codes of node:dns. */
+export async function gatherEvidence(message: Uint8Array, arrival: Arrival, ask: DNSResolver): Promise<Evidence> {
+  const [checked, rest] = await Promise.all([checkSpf(arrival, ask), checkSignatures(message, arrival, ask)]);
+  return { spf: checked, ...rest };
+}
+
+/** Of MAIL FROM, or of HELO for a bounce (RFC 7208 §2.4). */
+async function checkSpf({ ip, helo, reversePath, hostname }: Arrival, ask: DNSResolver): Promise<Check> {
+  let isUnknown = false;
+  const noted: DNSResolver = async (name, type) => {
+    try {
+      return await ask(name, type);
+    } catch (error) {
+      // Records of SPF itself are accounted for already, and an explanation ("exp") changes nothing.
+      isUnknown ||= type !== "TXT" && !isAbsence((error as NodeJS.ErrnoException).code ?? "");
+      throw error;
+    }
+  };
+  const sender = { sender: reversePath, ip, helo, mta: hostname };
+  const { status, domain, info } = await spf({ ...sender, resolver: noted, strict: true });
+  // The comment repeats the sender's words, which not every reader of the field can tell from ours.
+  const told = info.replace(/ \((?:[^()\\]|\\.)*\)/, "");
+  // What DNS does not tell is no match to the mechanism "ptr" (RFC 7208 §5.5); to us it is not known.
+  if (isUnknown && NO_MATCH.has(status.result)) {
+    return { verdict: "temperror", domain, info: told.replace(/^spf=\w+/, "spf=temperror") };
+  }
+  return { verdict: status.result as Verdict, domain, info: told };
+}
+
+class BoundedVerifier extends DkimVerifier {
+  /** Whether the chain is worth checking, once the header is read. */
+  isTrusted: (chain: readonly ARCChainEntry[]) => boolean = () => false;
+
+  protected override async messageHeaders(headers: ParsedHeaders): Promise<void> {
+    let [signatures, partial] = [0, 0];
+    const isLookedAt = ({ key, line }: HeaderLine): boolean =>
+      key !== "dkim-signature" ||
+      (++signatures <= MOST_SIGNATURES && (!PARTIAL.test(line.toString("latin1")) || ++partial <= MOST_PARTIAL));
+    await super.messageHeaders({ ...headers, parsed: headers.parsed.filter(isLookedAt) });
+    if (!this.isTrusted(this.arc.chain || [])) {
+      this.signatureHeaders = this.signatureHeaders.filter(({ type }) => type === "DKIM");
+    }
+  }
+}
+
+type Content = Omit<Evidence, "spf">;
+
+async function checkSignatures(message: Uint8Array, arrival: Arrival, ask: DNSResolver): Promise<Content> {
+  const failed = (why: string): Content => ({
+    signatures: [{ verdict: "permerror", info: `dkim=permerror (${why})` }],
+    authors: [],
+    fromFields: 1,
+  });
+  const header = headerOf(message);
+  if (header === undefined) return failed("header is too large to check");
+  // mailauth goes through a body line by line.
+  const isSigned = SIGNED.test(Buffer.from(header).toString("latin1"));
+  if (isSigned && hasTooManyLines(message)) return failed("message has too many lines to check");
+  const verifier = new BoundedVerifier({ resolver: ask, strict: true, curTime: new Date(arrival.now) });
+  const { trustedForwarders } = arrival;
+  const isTrusted = (domain: string | undefined): domain is string =>
+    domain !== undefined && trustedForwarders.some((name) => domain === name || domain.endsWith(`.${name}`));
+  verifier.isTrusted = (chain) => isTrusted(sealerOf(chain.at(-1)));
+  try {
+    // Without signatures nobody needs the body.
+    verifier.end(isSigned ? message : header);
+    await finished(verifier);
+  } catch {
+    // No signature is known to hold: DMARC must not be kept from failing by mail that the verifier fails at.
+    return failed("message cannot be checked");
+  }
+  const { headerFrom, fromFields, results } = verifier;
+  const signatures = results.map(({ status, signingDomain, info }): Check => {
+    // RFC 6376 §8.2: whoever adds to the body is not the signer. RFC 8601 §2.7.1 has policy for what we do not accept.
+    if (status.result === "pass" && status.underSized !== undefined) {
+      return { verdict: "neutral", domain: signingDomain, info: info.replace("dkim=pass", "dkim=policy") };
+    }
+    const verdict = status.result === "policy" ? "permerror" : (status.result as Verdict);
+    return { verdict, domain: signingDomain, info };
+  });
+  const forwarding = trustedForwarders.length === 0 ? undefined : await checkForwarding(verifier, isTrusted, ask);
+  return { signatures, authors: headerFrom, fromFields, ...(forwarding && { forwarding }) };
+}
+
+/**
+ * Whether the chain holds, and what its forwarders found (RFC 8617 §5.2). A set that another trusted forwarder has sealed
+ * over is believed too: that one has said that the chain held up to there.
+ */
+async function checkForwarding(
+  { arc: data }: BoundedVerifier,
+  isTrusted: (domain: string | undefined) => domain is string,
+  ask: DNSResolver,
+): Promise<Forwarding | undefined> {
+  const chain = data.chain || [];
+  if (data.error === undefined && !isTrusted(sealerOf(chain.at(-1)))) return undefined;
+  // Before arc, which takes the results apart.
+  const sets = chain.map((set) => ({ by: sealerOf(set), ...sawPass(set) })).toReversed();
+  const { status, info = "" } = await arc(data, { resolver: ask, strict: true });
+  if (status.result !== "pass") return { info };
+  for (const { by, passed, author } of sets) {
+    if (!isTrusted(by)) break;
+    if (passed) return { info, vouched: { by, author } };
+  }
+  return { info };
+}
+
+/** Whether the forwarder says that DMARC passed, and for which From domain, should it say so. */
+function sawPass(set: ARCChainEntry): { passed: boolean; author: string | undefined } {
+  const results = set["arc-authentication-results"]?.parsed as
+    | { dmarc?: { value?: unknown; header?: { from?: unknown } } }
+    | undefined;
+  const author = results?.dmarc?.header?.from;
+  return {
+    passed: results?.dmarc?.value === "pass",
+    author: typeof author === "string" ? author.toLowerCase() : undefined,
+  };
+}
+
+function sealerOf(set: ARCChainEntry | undefined): string | undefined {
+  const domain: unknown = set?.["arc-seal"]?.parsed?.d?.value;
+  return typeof domain === "string" ? domain.toLowerCase() : undefined;
+}
+
+/** Up to the empty line; undefined for one that is too large. */
+function headerOf(message: Uint8Array): Uint8Array | undefined {
+  let lineStart = 0;
+  for (let lines = 0; lines < MOST_HEADER_LINES && lineStart < MOST_HEADER_BYTES; lines++) {
+    const end = message.indexOf(0x0a, lineStart);
+    if (end < 0) return message.byteLength <= MOST_HEADER_BYTES ? message : undefined;
+    const isEmpty = end === lineStart || (end === lineStart + 1 && message[lineStart] === 0x0d);
+    lineStart = end + 1;
+    if (isEmpty) return message.subarray(0, lineStart);
+  }
+  return undefined;
+}

@@ -1,0 +1,198 @@
+/**
+ * Figures about the running server, as Prometheus reads them (text format 0.0.4): counters and histograms that modules
+ * add to as things happen, in memory alone, and gauges that are read when somebody looks.
+ *
+ * Invariant: what labels may say is a closed set (operations, reasons, states, domains of ours), never what a client chose.
+ */
+
+type Labels = Readonly<Record<string, string>>;
+
+/** A figure of a family: its labels, and its value. */
+export type Sample = readonly [labels: Labels, value: number];
+
+export interface Counter<L extends Labels> {
+  add(labels: L, by?: number): void;
+}
+
+export interface Histogram<L extends Labels> {
+  observe(labels: L, value: number): void;
+}
+
+export interface Metrics {
+  /** `name` ends in `_total`. */
+  counter<L extends Labels>(name: string, help: string): Counter<L>;
+  /** `bounds`: upper bounds of its buckets, rising. */
+  histogram<L extends Labels>(name: string, help: string, bounds: readonly number[]): Histogram<L>;
+  /** `read` gives its samples whenever they are asked for; one that throws is left out of that answer. */
+  gauge(name: string, help: string, read: () => Iterable<Sample> | Promise<Iterable<Sample>>): void;
+  /** The same for a figure that only rises, but is counted elsewhere. */
+  counted(name: string, help: string, read: () => Iterable<Sample>): void;
+  /** All of it, as text. */
+  expose(): Promise<string>;
+}
+
+export const CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
+
+const escapeHelp = (text: string): string => text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n");
+const escapeValue = (text: string): string => escapeHelp(text).replaceAll('"', '\\"');
+
+function lineOf(name: string, labels: Labels, value: number): string {
+  const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escapeValue(text)}"`);
+  return `${name}${pairs.length === 0 ? "" : `{${pairs.join(",")}}`} ${numberOf(value)}\n`;
+}
+
+const numberOf = (value: number): string =>
+  value === Number.POSITIVE_INFINITY ? "+Inf" : value === Number.NEGATIVE_INFINITY ? "-Inf" : String(value);
+
+/** A value for each combination of labels that was seen. */
+function byLabels<V>(make: () => V): { of(labels: Labels): V; all(): Iterable<{ labels: Labels; value: V }> } {
+  const kept = new Map<string, { labels: Labels; value: V }>();
+  return {
+    of(labels) {
+      const key = Object.values(labels).join("\0");
+      let entry = kept.get(key);
+      if (entry === undefined) {
+        entry = { labels, value: make() };
+        kept.set(key, entry);
+      }
+      return entry.value;
+    },
+    all: () => kept.values(),
+  };
+}
+
+export function createMetrics(): Metrics {
+  const families: (() => Promise<string>)[] = [];
+
+  function add(name: string, help: string, type: string, lines: () => string | Promise<string>): void {
+    families.push(async () => `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n${await lines()}`);
+  }
+
+  const linesOf = (name: string, samples: Iterable<Sample>): string =>
+    [...samples].map(([labels, value]) => lineOf(name, labels, value)).join("");
+
+  return {
+    counter<L extends Labels>(name: string, help: string) {
+      const counts = byLabels(() => ({ count: 0 }));
+      add(name, help, "counter", () =>
+        [...counts.all()].map(({ labels, value }) => lineOf(name, labels, value.count)).join(""),
+      );
+      return {
+        add(labels: L, by = 1) {
+          counts.of(labels).count += by;
+        },
+      };
+    },
+    histogram<L extends Labels>(name: string, help: string, bounds: readonly number[]) {
+      const series = byLabels(() => ({ buckets: new Array<number>(bounds.length + 1).fill(0), sum: 0 }));
+      add(name, help, "histogram", () => {
+        let text = "";
+        for (const { labels, value } of series.all()) {
+          let count = 0;
+          for (const [i, inBucket] of value.buckets.entries()) {
+            count += inBucket;
+            text += lineOf(`${name}_bucket`, { ...labels, le: numberOf(bounds[i] ?? Number.POSITIVE_INFINITY) }, count);
+          }
+          text += lineOf(`${name}_sum`, labels, value.sum) + lineOf(`${name}_count`, labels, count);
+        }
+        return text;
+      });
+      return {
+        observe(labels: L, value: number) {
+          const one = series.of(labels);
+          const place = bounds.findIndex((bound) => value <= bound);
+          const bucket = place < 0 ? bounds.length : place;
+          one.buckets[bucket] = (one.buckets[bucket] ?? 0) + 1;
+          one.sum += value;
+        },
+      };
+    },
+    gauge(name, help, read) {
+      add(name, help, "gauge", async () => linesOf(name, await read()));
+    },
+    counted(name, help, read) {
+      add(name, help, "counter", () => linesOf(name, read()));
+    },
+    async expose() {
+      const texts = await Promise.all(families.map((family) => family().catch(() => "")));
+      return texts.join("");
+    },
+  };
+}
+
+/** What modules count as it happens. Times are in milliseconds. */
+export interface Meters {
+  /** A message handed in by another server: what became of it. */
+  countArrival(outcome: "filed" | "duplicate" | "report" | "refused", bytes: number, ms: number): void;
+  /** A reply of an SMTP listener that was not 2yz or 3yz; `reason`: a name of smtp/refusal.ts. */
+  countRefusal(reason: string): void;
+  /** An operation of the API begins, whichever face asks for it; what it returns is told how it ended. */
+  timeOperation(operation: string): (status: number) => void;
+  /** A request to the REST API that was refused; `code` as in errors.ts. */
+  countApiRefusal(code: string): void;
+  /** An attempt to deliver to a recipient has ended. */
+  countDelivered(outcome: "accepted" | "deferred" | "refused"): void;
+  countWebhook(ok: boolean, ms: number): void;
+  /** An HTTP connection or request was refused: too many in all, or of its source. */
+  countHttpRefusal(by: "total" | "source"): void;
+}
+
+/** Seconds: from what an index look-up takes to what somebody gives up after. */
+const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5];
+
+/** `now` gives epoch ms. */
+export function createMeters(metrics: Metrics, now: () => number): Meters {
+  const arrivals = metrics.counter<{ outcome: string }>(
+    "mailroom_messages_received_total",
+    "Messages handed in by other servers, by what became of them",
+  );
+  const arrivedBytes = metrics.counter("mailroom_received_bytes_total", "Bytes of messages that were filed");
+  const filing = metrics.histogram(
+    "mailroom_receive_seconds",
+    "From the beginning of a message's content to the reply",
+    SECONDS,
+  );
+  const refusals = metrics.counter<{ reason: string }>(
+    "mailroom_smtp_refusals_total",
+    "Commands and messages that an SMTP listener refused",
+  );
+  const operations = metrics.histogram<{ operation: string; status: string }>(
+    "mailroom_operation_seconds",
+    "Operations of the API, over REST, MCP and the app, by class of status",
+    SECONDS,
+  );
+  const apiRefusals = metrics.counter<{ code: string }>(
+    "mailroom_api_refusals_total",
+    "Requests to the REST API that were refused",
+  );
+  const deliveries = metrics.counter<{ outcome: string }>(
+    "mailroom_delivery_attempts_total",
+    "Recipients of attempts to deliver outbound mail, by what came of them",
+  );
+  const webhooks = metrics.histogram<{ outcome: string }>(
+    "mailroom_webhook_attempt_seconds",
+    "Attempts to deliver to webhook endpoints",
+    SECONDS,
+  );
+  const httpRefusals = metrics.counter<{ by: string }>(
+    "mailroom_http_connections_refused_total",
+    "HTTP and HTTPS connections, and requests that proxies forwarded, refused as too many in all or of their source",
+  );
+  return {
+    countArrival(outcome, bytes, ms) {
+      arrivals.add({ outcome });
+      filing.observe({}, ms / 1_000);
+      if (outcome !== "refused") arrivedBytes.add({}, bytes);
+    },
+    countRefusal: (reason) => refusals.add({ reason }),
+    timeOperation(operation) {
+      const startedAt = now();
+      return (status) =>
+        operations.observe({ operation, status: `${Math.floor(status / 100)}xx` }, (now() - startedAt) / 1_000);
+    },
+    countApiRefusal: (code) => apiRefusals.add({ code }),
+    countDelivered: (outcome) => deliveries.add({ outcome }),
+    countWebhook: (ok, ms) => webhooks.observe({ outcome: ok ? "ok" : "failed" }, ms / 1_000),
+    countHttpRefusal: (by) => httpRefusals.add({ by }),
+  };
+}

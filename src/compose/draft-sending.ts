@@ -1,0 +1,160 @@
+/**
+ * Drafts that are sent: at once, or at a time that is kept in the store, until which it can be undone. Whatever refuses a
+ * message is asked when somebody presses Send, and told there; and asked again when it is due, as who they are by then.
+ *
+ *   Send ─► guardrails ─► draft saved and due, one transaction ─► the time comes ─► the one pipeline (outbound/accept.ts)
+ *
+ * Invariant: the draft goes in the transaction that accepts the message. A crash before it leaves the draft due, to be
+ * sent at the next start; after it, there is no draft that could be sent again.
+ */
+import { eq, sql } from "drizzle-orm";
+import { type Caller, findPerson } from "../access/caller.ts";
+import { AppError } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
+import type { Job } from "../base/scheduler.ts";
+import type { Draft, Due } from "../mailbox/drafts.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { Guard } from "../outbound/accept.ts";
+import { prepared } from "../store/prepared.ts";
+import { users } from "../store/schema.ts";
+import type { Store, Tx } from "../store/store.ts";
+import type { DraftRequest } from "./draft-views.ts";
+import { type DraftWriting, requireUnchanged } from "./draft-writing.ts";
+import type { Outgoing, SendView } from "./send.ts";
+
+export interface SendDraftRequest extends DraftRequest {
+  revision: number;
+  /** Ids of the attachments that who sends it sees. */
+  attachments: readonly string[];
+  /** Epoch ms; absent: once it can no longer be undone. */
+  at?: number | undefined;
+}
+
+/** To be sent `at`, which is `inMs` from now: the clock of who asked may be another. */
+export interface DueDraft {
+  draftId: string;
+  at: string;
+  inMs: number;
+}
+
+/** What became of it: it was accepted, or is to be sent at a time. */
+export type SentDraft = { sent: SendView; due?: never } | { sent?: never; due: DueDraft };
+
+export interface DraftSending {
+  /** @throws AppError as Sending.send, and conflict */
+  sendDraft(caller: Caller, draftId: string, request: SendDraftRequest): Promise<SentDraft>;
+  /** It is a draft again. @throws AppError not_found (it was sent), forbidden, conflict (nobody sent it) */
+  undoSend(caller: Caller, draftId: string): Promise<void>;
+}
+
+export interface DraftSendingParts {
+  store: Pick<Store, "db" | "enqueue">;
+  mailbox: Pick<Mailbox, "drafts">;
+  writing: DraftWriting;
+  guard: Pick<Guard, "requireAcceptable">;
+  submitted(
+    caller: Caller,
+    message: Outgoing,
+    threadId: string | undefined,
+    record: (tx: Tx) => void,
+  ): Promise<SendView>;
+  requireBodySize(request: DraftRequest): void;
+  runtime: Pick<Runtime, "now">;
+  log: Log;
+  /** A draft is due: sooner, maybe, than the job knows. */
+  scheduled(): void;
+}
+
+const undoTime = prepared((db) =>
+  db
+    .select({ seconds: users.undoSeconds })
+    .from(users)
+    .where(eq(users.id, sql.placeholder("id")))
+    .prepare(),
+);
+
+export function createDraftSending(parts: DraftSendingParts): DraftSending & { job: Job } {
+  const { store, mailbox, writing, guard, submitted, requireBodySize, runtime, log, scheduled } = parts;
+
+  async function sendDue({ id, at, userId }: Due & { id: string }): Promise<void> {
+    const caller = findPerson(store.db, userId);
+    if (!caller) throw new AppError("forbidden", "Who pressed Send is not here any more");
+    const draft = mailbox.drafts.read(caller, id);
+    await submitted(caller, writing.stored(caller, draft), draft.answers, (tx) => {
+      const present = mailbox.drafts.read(caller, id);
+      if (present.due?.at !== at) throw new AppError("conflict", "It was undone");
+      mailbox.drafts.remove(tx, present);
+    });
+  }
+
+  return {
+    async sendDraft(caller, draftId, { attachments, at, ...request }) {
+      requireBodySize(request);
+      const draft = mailbox.drafts.read(caller, draftId);
+      requireUnchanged(draft, request.revision);
+      requireSeen(draft, attachments);
+      const { message } = writing.describe(caller, request, { draft, strict: true });
+      if (message.recipients.length === 0) {
+        throw new AppError("unprocessable", "There is nobody to send to: give an address");
+      }
+      const undoMs = (undoTime(store.db).get({ id: caller.userId })?.seconds ?? 0) * 1_000;
+      if (at === undefined && undoMs === 0) {
+        const sent = await submitted(caller, message, draft.answers, (tx) => {
+          const present = mailbox.drafts.read(caller, draftId);
+          requireUnchanged(present, request.revision);
+          requireSeen(present, attachments);
+          mailbox.drafts.remove(tx, present);
+        });
+        return { sent };
+      }
+      await guard.requireAcceptable(message, draft.size);
+      const due = { at: at ?? runtime.now() + undoMs, userId: caller.userId };
+      const saved = await writing.keep(caller, request, {
+        draftId,
+        strict: true,
+        check: (present) => requireSeen(present, attachments),
+        also: (tx, kept) => mailbox.drafts.schedule(tx, kept, due),
+      });
+      scheduled();
+      const inMs = due.at - runtime.now();
+      return { due: { draftId: saved.draftId, at: new Date(due.at).toISOString(), inMs } };
+    },
+
+    async undoSend(caller, draftId) {
+      await store.enqueue((tx) => {
+        const draft = mailbox.drafts.read(caller, draftId);
+        if (!draft.due) throw new AppError("conflict", "This draft is not about to be sent");
+        mailbox.drafts.schedule(tx, draft, undefined);
+      });
+    },
+
+    job: {
+      name: "send-due-drafts",
+      async runDue(now, wasAhead) {
+        if (wasAhead) await store.enqueue((tx) => mailbox.drafts.recall(tx, now));
+        let failure: unknown;
+        for (const due of mailbox.drafts.due(now)) {
+          try {
+            await sendDue(due);
+          } catch (error) {
+            if (error instanceof AppError && error.code !== "server_error") {
+              log.info("a draft was not sent when it was due", { draftId: due.id, reason: error.code });
+              await store.enqueue((tx) => mailbox.drafts.refuse(tx, due.id, due.at, error.message));
+            } else failure ??= error;
+          }
+        }
+        // Tried again by the scheduler, later each time.
+        if (failure !== undefined) throw failure;
+        return mailbox.drafts.nextDue();
+      },
+    },
+  };
+}
+
+/** @throws AppError conflict */
+function requireSeen(draft: Draft, attachments: readonly string[]): void {
+  const seen = new Set(attachments);
+  if (draft.attachments.length === seen.size && draft.attachments.every(({ id }) => seen.has(id))) return;
+  throw new AppError("conflict", "What is attached to this draft was changed elsewhere since you opened it");
+}

@@ -1,0 +1,334 @@
+/**
+ * What the API sends: the fields of a request become a message (spec: POST /send, POST /threads/{id}/reply and draft).
+ * Refusals come in the order of the contract: size, conversation, permission, then what is asked for.
+ */
+import { type Caller, type Reach, requireAccess } from "../access/caller.ts";
+import { AppError } from "../base/errors.ts";
+import { newTimedToken, randomToken } from "../base/runtime.ts";
+import type { Job } from "../base/scheduler.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { AnsweredMessage } from "../mailbox/reply.ts";
+import { type EmailAddress, splitAddress } from "../message/address.ts";
+import { dateHeader, formatAddress } from "../message/compose.ts";
+import type { Letter } from "../message/letter.ts";
+import { quotedText } from "../message/quote.ts";
+import { readRecipients } from "../message/recipients.ts";
+import { asRefusal, createGuard, type GuardParts, requireSize, type Sent, type Submit } from "../outbound/accept.ts";
+import { type Recipient, recipientsOf } from "../outbound/recipient.ts";
+import { senderFor } from "../outbound/sender.ts";
+import type { Spool } from "../smtp/spool.ts";
+import type { Store, Tx } from "../store/store.ts";
+import type { ParserPool } from "../workers/parser-pool.ts";
+import { createDraftSending, type DraftSending } from "./draft-sending.ts";
+import { addressesIn, createDraftWriting } from "./draft-writing.ts";
+import { createDrafts, type Drafts } from "./drafts.ts";
+import { createForwarding, type Forwarding } from "./forward.ts";
+import { answerFrom, answerHeaders, answerSubject, answerTo } from "./reply.ts";
+
+/** spec: SendRequest. */
+export interface SendRequest {
+  from: string;
+  to: string | string[];
+  cc?: string | string[] | undefined;
+  bcc?: string | string[] | undefined;
+  subject?: string | undefined;
+  /** `text` or `html`, or both. */
+  text?: string | undefined;
+  html?: string | undefined;
+}
+
+/** spec: ReplyRequest. */
+export interface ReplyRequest {
+  text?: string | undefined;
+  html?: string | undefined;
+  replyAll?: boolean | undefined;
+  from?: string | undefined;
+  /** Instead of everybody whom the answer would go to. Naming nobody, it counts as absent. */
+  to?: string | string[] | undefined;
+  cc?: string | string[] | undefined;
+  bcc?: string | string[] | undefined;
+  subject?: string | undefined;
+  quote?: boolean | undefined;
+}
+
+/** spec: SendResponse. */
+export interface SendView {
+  ok: true;
+  id: string;
+  messageId: string;
+  emailId: string | null;
+  threadId: string;
+  mailboxId: string;
+  from: string;
+}
+
+/** spec: DraftResponse. */
+export interface DraftView {
+  ok: true;
+  draftId: string;
+  replyToThreadId: string;
+  from: string;
+  /** As in a To header; empty when there is nobody to answer, for the person who opens it to fill in. */
+  to: string;
+  cc: string | null;
+  subject: string;
+}
+
+/** Writes the answer in the accepting transaction; may run twice, the first time rolled back. */
+export type RecordAnswer = (tx: Tx, response: SendView) => void;
+
+/** What an answer to a conversation would be, before anybody has written it. */
+export interface AnswerView {
+  from: string;
+  /** Empty when there is nobody to answer. */
+  to: EmailAddress[];
+  cc: EmailAddress[];
+  subject: string;
+  /** What is answered, quoted, to go below the answer. */
+  quote: string;
+}
+
+export interface Sending extends Drafts, DraftSending, Forwarding {
+  /**
+   * Accepts a new message. @throws AppError payload_too_large, forbidden, unprocessable, locked, rate_limited,
+   * upstream_failed, insufficient_storage; then nothing was stored
+   */
+  send(caller: Caller, request: SendRequest, record?: RecordAnswer): Promise<SendView>;
+  /** Accepts an answer to a conversation. @throws AppError the same, and not_found */
+  reply(caller: Caller, threadId: string, request: ReplyRequest, record?: RecordAnswer): Promise<SendView>;
+  /** For who is about to write one: whom it would go to. @throws AppError not_found, forbidden, unprocessable */
+  answerTo(caller: Caller, threadId: string, options: { all: boolean }): AnswerView;
+  /** For the scheduler: drafts that are due are sent. */
+  job: Job;
+  /** Keeps an answer as a draft. @throws AppError payload_too_large, not_found, forbidden, unprocessable */
+  draft(caller: Caller, threadId: string, request: ReplyRequest): Promise<DraftView>;
+}
+
+/** What the API has of it. */
+export type ApiSending = Pick<Sending, "send" | "reply" | "draft">;
+
+export interface SendingParts extends Omit<GuardParts, "store" | "mailbox"> {
+  store: Pick<Store, "db" | "enqueue" | "blobs">;
+  mailbox: Mailbox;
+  parser: Pick<ParserPool, "prepare">;
+  submit: Submit;
+  spool: Pick<Spool, "keep">;
+  /** A job has something to do, or will have sooner than it knew. */
+  wake(job: string): void;
+}
+
+/** Text and HTML together, UTF-8 (spec: Limits). */
+const LARGEST_BODY_BYTES = 1_048_576;
+/** Characters that are quoted for who writes the answer in the app: room for the answer is left. */
+const LONGEST_QUOTE = 200_000;
+const TOKEN_LENGTH = 22;
+
+/** A message before it is composed. */
+export interface Outgoing {
+  mailbox: Reach["mailbox"];
+  from: string;
+  recipients: Recipient[];
+  messageId: string;
+  letter: Letter;
+}
+
+export function createSending(parts: SendingParts): Sending {
+  const { store, mailbox, parser, submit, options, runtime, log } = parts;
+  /** `more`: further headers. */
+  function outgoing(
+    { mailbox, from, recipients, subject }: Omit<Outgoing, "messageId" | "letter"> & { subject: string },
+    content: Pick<Letter, "text" | "html" | "quoted" | "files">,
+    more: Letter["headers"] = [],
+  ): Outgoing {
+    const messageId = `<${newTimedToken(runtime, TOKEN_LENGTH)}@${splitAddress(from).domain}>`;
+    const headers: Letter["headers"] = [
+      ["From", formatAddress({ email: from, name: mailbox.name })],
+      ...addressHeaders(recipients),
+      ...(subject === "" ? [] : [["Subject", subject] as const]),
+      ["Date", dateHeader(runtime.now())],
+      ["Message-ID", messageId],
+      ...more,
+    ];
+    const letter = { id: randomToken(runtime, TOKEN_LENGTH), headers, ...content };
+    return { mailbox, from, recipients, messageId, letter };
+  }
+
+  async function submitted(
+    caller: Caller,
+    { letter, ...message }: Outgoing,
+    threadId?: string,
+    record?: RecordAnswer,
+  ): Promise<SendView> {
+    const submission = {
+      caller,
+      ...message,
+      ...(threadId !== undefined && { threadId }),
+      compose: async () => letter,
+    };
+    return sendView(await submit(submission, record && ((tx, sent) => record(tx, sendView(sent)))));
+  }
+
+  /** @throws AppError not_found, forbidden, unprocessable */
+  function answerable(caller: Caller, threadId: string) {
+    const context = mailbox.replyContext(caller, threadId);
+    const { reach, answered } = context;
+    requireAccess(reach, "send");
+    if (!answered) {
+      throw new AppError("unprocessable", "There is nothing to answer: no message came or went in this conversation");
+    }
+    return { context, answered };
+  }
+
+  /** The answer that a request describes. @throws AppError payload_too_large, not_found, forbidden, unprocessable */
+  function answering(caller: Caller, threadId: string, request: ReplyRequest): Outgoing & { toNobody: boolean } {
+    requireBodySize(request);
+    const { context, answered } = answerable(caller, threadId);
+    const { reach } = context;
+    const from = answerFrom(context, answered, request.from);
+    const given = readRecipients(request.to);
+    const computed =
+      given.length > 0 ? { to: given, cc: [] } : answerTo(context, answered, { all: request.replyAll === true });
+    const recipients = recipientsOf({
+      to: computed.to,
+      cc: [...computed.cc, ...readRecipients(request.cc)],
+      bcc: readRecipients(request.bcc),
+    });
+    const subject = request.subject ?? answerSubject(answered.subject);
+    const quoted = request.quote === true ? quotable(answered) : undefined;
+    return {
+      ...outgoing(
+        { mailbox: reach.mailbox, from, recipients, subject },
+        { text: request.text, html: request.html, quoted },
+        answerHeaders(answered),
+      ),
+      toNobody: computed.to.length + computed.cc.length === 0,
+    };
+  }
+
+  const writing = createDraftWriting({ ...parts, outgoing, requireBodySize, prepareDraft });
+  const guard = createGuard(parts);
+  const { job, ...draftSending } = createDraftSending({
+    ...{ store, mailbox, writing, guard, submitted, requireBodySize, runtime, log },
+    scheduled: () => parts.wake(job.name),
+  });
+
+  return {
+    ...createDrafts({ ...parts, writing }),
+    ...draftSending,
+    ...createForwarding({ store, mailbox, writing }),
+    job,
+
+    answerTo(caller, threadId, options) {
+      const { context, answered } = answerable(caller, threadId);
+      const { to, cc } = answerTo(context, answered, options);
+      const { from, date, text } = answered;
+      return {
+        from: answerFrom(context, answered, undefined),
+        to,
+        cc,
+        subject: answerSubject(answered.subject),
+        quote: quotedText({ from, date, text: text.slice(0, LONGEST_QUOTE).toWellFormed() }),
+      };
+    },
+
+    async send(caller, request, record) {
+      requireBodySize(request);
+      const { reach, address: from } = senderFor(store.db, caller, request.from, { alias: false });
+      const recipients = recipientsOf({
+        to: readRecipients(request.to),
+        cc: readRecipients(request.cc),
+        bcc: readRecipients(request.bcc),
+      });
+      if (recipients.length === 0) throw new AppError("unprocessable", "There is nobody to send to: `to` names nobody");
+      const { text, html, subject = "" } = request;
+      return submitted(
+        caller,
+        outgoing({ mailbox: reach.mailbox, from, recipients, subject }, { text, html }),
+        undefined,
+        record,
+      );
+    },
+
+    async reply(caller, threadId, request, record) {
+      if (request.quote) await mailbox.renewHtml(threadId);
+      const { toNobody, ...message } = answering(caller, threadId, request);
+      if (toNobody) {
+        throw new AppError("unprocessable", "There is nobody to answer: the message names no address. Give `to`");
+      }
+      return submitted(caller, message, threadId, record);
+    },
+
+    async draft(caller, threadId, request) {
+      if (request.quote) await mailbox.renewHtml(threadId);
+      const answer = answering(caller, threadId, request);
+      const { from, recipients, letter } = answer;
+      const message = await prepareDraft(answer.mailbox.id, letter);
+      const draftId = await store.enqueue((tx) => writing.begin(tx, caller, answer, message, { answers: threadId }));
+      const cc = addressesIn(recipients, "cc");
+      return {
+        ok: true,
+        draftId,
+        replyToThreadId: threadId,
+        from,
+        to: listed(addressesIn(recipients, "to")),
+        cc: cc.length === 0 ? null : listed(cc),
+        subject: message.subject,
+      };
+    },
+  };
+
+  /** @throws AppError payload_too_large, unprocessable, server_error 503 */
+  async function prepareDraft(mailboxId: string, letter: Letter) {
+    try {
+      const message = await parser.prepare({ kind: "interactive", source: mailboxId }, letter);
+      requireSize(message, options.get("smtp.maxMessageBytes"));
+      return message;
+    } catch (error) {
+      throw asRefusal(error, log);
+    }
+  }
+}
+
+/** @throws AppError payload_too_large */
+function requireBodySize({ text = "", html = "" }: Pick<SendRequest, "text" | "html">): void {
+  const bytes = Buffer.byteLength(text) + Buffer.byteLength(html);
+  if (bytes > LARGEST_BODY_BYTES) {
+    throw new AppError(
+      "payload_too_large",
+      `text and html have ${bytes} bytes together; ${LARGEST_BODY_BYTES} is the most`,
+    );
+  }
+}
+
+/** To and Cc; never Bcc. A message to nobody but Bcc recipients says so, for some servers want a To (RFC 5322 §3.6.3). */
+function addressHeaders(recipients: readonly Recipient[]): [name: string, value: string][] {
+  const header = (name: string, field: "to" | "cc"): [string, string][] => {
+    const addresses = addressesIn(recipients, field);
+    return addresses.length === 0 ? [] : [[name, addresses.map(formatAddress).join(", ")]];
+  };
+  const headers = [...header("To", "to"), ...header("Cc", "cc")];
+  return headers.length === 0 && recipients.length > 0 ? [["To", "undisclosed-recipients:;"]] : headers;
+}
+
+/** For people: as in a header, names not encoded. */
+const listed = (addresses: readonly EmailAddress[]): string =>
+  addresses
+    .map(({ email, name }) => (name === undefined ? email : `"${name.replace(/["\\]/g, "\\$&")}" <${email}>`))
+    .join(", ");
+
+const quotable = ({ from, date, text, html }: AnsweredMessage): NonNullable<Letter["quoted"]> => ({
+  from,
+  date,
+  text,
+  ...(html !== undefined && { html }),
+});
+
+const sendView = ({ messageId, emailId, threadId, mailboxId, from }: Sent): SendView => ({
+  ok: true,
+  id: messageId,
+  messageId,
+  emailId,
+  threadId,
+  mailboxId,
+  from,
+});

@@ -1,0 +1,105 @@
+/** What the routes of administration answer; the browser code reads these types too. Times are ISO 8601. */
+
+import type { DnsRecord, FoundRecord } from "../admin/dns.ts";
+import type { DomainEntry } from "../admin/domains.ts";
+import type { MailboxEntry, UserEntry } from "../admin/people.ts";
+import type { Finding } from "../doctor/check.ts";
+import type { SettingRow } from "../store/settings.ts";
+
+export interface SuppressionView {
+  address: string;
+  reason: string;
+  createdAt: string;
+}
+
+/** A recipient who is not settled. */
+export interface QueueEntryView {
+  id: string;
+  /** Null for a Bcc recipient, who is known to nobody but the sender. */
+  recipient: string | null;
+  /** Which header names them. */
+  field: "to" | "cc" | "bcc";
+  state: string;
+  attempts: number;
+  /** An attempt is under way. */
+  attempting: boolean;
+  /** What the other server said last. */
+  reply: string | null;
+  mailbox: string;
+  nextAttemptAt: string | null;
+  acceptedAt: string;
+}
+
+export interface QueueView {
+  entries: QueueEntryView[];
+  /** There are more than these. */
+  more: boolean;
+}
+
+/** GET /app/settings/workspace: one's own. */
+export interface WorkspaceView {
+  id: string;
+  name: string;
+  /** Why nothing may be sent from it; null while it may. */
+  pausedReason: string | null;
+  createdAt: string;
+  /** Whether its admins have the settings of the server, and the other workspaces. */
+  operator: boolean;
+}
+
+/** GET /app/settings/workspaces: for the operator. */
+export interface WorkspaceEntryView extends Omit<WorkspaceView, "operator"> {
+  people: number;
+  mailboxes: number;
+  domains: string[];
+  usedBytes: number;
+}
+
+/** Of a domain; where its records were just looked up, with the state of each. */
+export interface DomainView {
+  id: string;
+  name: string;
+  verifiedAt: string | null;
+  /** `lost`: another workspace has verified it. */
+  state: DomainEntry["state"];
+  /** Also some that are not verified do, which were here before that was asked for. */
+  takesMail: boolean;
+  records: (DnsRecord & Partial<Pick<FoundRecord, "state">>)[];
+}
+
+export type UserView = Pick<UserEntry, "id" | "email" | "name" | "role" | "canSignIn" | "secondFactor">;
+
+export type MailboxAdminView = Omit<MailboxEntry, "workspaceId" | "createdAt">;
+
+export interface MailboxesView {
+  mailboxes: MailboxAdminView[];
+  /** Of a mailbox without a quota of its own. */
+  defaultQuotaBytes: number;
+}
+
+export interface SettingView extends Pick<SettingRow, "name" | "value" | "default" | "description"> {
+  /** It is changed at the command line alone. */
+  commandLine?: true;
+}
+
+export interface ServerView {
+  settings: SettingView[];
+  /** Who answers searches, and why not the engine that the settings ask for. */
+  search: { engine: "fts5" | "meilisearch"; reason?: string };
+}
+
+/** An examination of the server, when it was begun. */
+export interface LookView {
+  at: string;
+  findings: Finding[];
+}
+
+/** GET /app/settings/doctor: what is known without looking. */
+export interface DoctorView {
+  /** Under way: how many checks it has, and the names of those that are not through. */
+  running: { checks: number; waitingFor: string[] } | null;
+  /** What was found last, since the server was started. */
+  last: LookView | null;
+  /** What the server found when it last looked by itself. */
+  daily: LookView | null;
+}

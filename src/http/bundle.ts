@@ -1,0 +1,54 @@
+/**
+ * Bundles the browser code that begins at the file named on the command line, below src, and writes a `Bundle` as JSON
+ * to standard output. A program of its own, which bundled.macro.ts runs: a macro cannot wait for a bundler inside the one
+ * that runs it.
+ */
+import { basename, join } from "node:path";
+import tailwind from "bun-plugin-tailwind";
+
+/** Files of one folder: scripts import each other by name. */
+export interface Bundle {
+  script: string;
+  style: string;
+  /** The other scripts, by their names, which their content makes. */
+  chunks: Record<string, string>;
+  /** Names of those that run before `script` does; the others are loaded when they are wanted. */
+  first: string[];
+}
+
+const [, , entry = ""] = process.argv;
+const { outputs } = await Bun.build({
+  entrypoints: [join(import.meta.dir, "..", entry)],
+  plugins: [tailwind],
+  target: "browser",
+  minify: true,
+  splitting: true,
+  naming: { chunk: "[hash].[ext]" },
+  define: { "process.env.NODE_ENV": '"production"' },
+});
+
+async function textOf(kind: string, ending: string): Promise<string> {
+  const output = outputs.find((one) => one.kind === kind && one.path.endsWith(ending));
+  if (!output) throw new Error(`the bundler wrote no ${ending} file`);
+  return output.text();
+}
+
+const chunks: Record<string, string> = {};
+for (const output of outputs.filter(({ kind }) => kind === "chunk"))
+  chunks[basename(output.path)] = await output.text();
+
+const transpiler = new Bun.Transpiler({ loader: "js" });
+function addImported(code: string, names: Set<string>): Set<string> {
+  for (const { path, kind } of transpiler.scanImports(code)) {
+    const name = basename(path);
+    if (kind !== "import-statement" || names.has(name)) continue;
+    names.add(name);
+    addImported(chunks[name] ?? "", names);
+  }
+  return names;
+}
+
+const script = await textOf("entry-point", ".js");
+const first = [...addImported(script, new Set())];
+const bundle: Bundle = { script, style: await textOf("asset", ".css"), chunks, first };
+await Bun.write(Bun.stdout, JSON.stringify(bundle));

@@ -1,0 +1,209 @@
+/**
+ * News for open pages, as server-sent events: which conversations changed, by whomever and however. A page asks for the
+ * rest itself.
+ *
+ * A page tells where it stands: by `?after=`, or, when its browser connects again, by Last-Event-ID. So it misses nothing
+ * that happened meanwhile; if that is more than is remembered, or it stands where this server never was (a backup was
+ * restored), it is told to ask for everything (event `all`).
+ *
+ * Invariants: a page hears only of mailboxes that its person reaches; streams are bounded, in all and by person; whatever
+ * the rate of commits, each looks no more than some four times a second; none outlives its session for longer than a
+ * heartbeat, nor the server; what fails here fails no commit.
+ */
+import { reachOf } from "../access/caller.ts";
+import { findSession, type Session } from "../access/sessions.ts";
+import { queryOf } from "../api/target.ts";
+import { AppError } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
+import { changesSince, latestChange, type ThreadChanged } from "../mailbox/changes.ts";
+import type { Store } from "../store/store.ts";
+import type { Asked, Route } from "./route.ts";
+import type { SessionCookie } from "./session-cookie.ts";
+
+export interface LiveParts {
+  store: Pick<Store, "db" | "onCommit">;
+  cookie: SessionCookie;
+  runtime: Pick<Runtime, "now" | "setTimer">;
+  log: Pick<Log, "warn">;
+  /** HTTP connections that there may be: streams leave half of them to others. */
+  mostConnections: number;
+}
+
+export interface Live {
+  route: Route;
+  /** Looks for what another process wrote. */
+  look(): void;
+  /** Ends every stream. */
+  stop(): void;
+}
+
+const MOST_STREAMS = 500;
+const MOST_STREAMS_BY_PERSON = 12;
+const LOOK_MS = 250;
+/** Below what proxies and Bun.serve take for a dead connection. */
+const HEARTBEAT_MS = 25_000;
+/** Conversations that an event names at most, and changes looked at for it: of more, a page asks for everything. */
+const MOST_NAMED = 100;
+const MOST_LOOKED_AT = 1_000;
+/** Events that a stream has not taken yet. */
+const MOST_UNHEARD = 500;
+
+interface Stream {
+  session: Session;
+  token: string;
+  /** Number of the last change that was looked at. */
+  seq: number;
+  send(text: string): void;
+  end(): void;
+}
+
+const eventOf = (name: "mail" | "all", seq: number, data: object): string =>
+  `event: ${name}\nid: ${seq}\ndata: ${JSON.stringify(data)}\n\n`;
+
+export function createLive({ store, cookie, runtime, log, mostConnections }: LiveParts): Live {
+  const { db } = store;
+  const streams = new Set<Stream>();
+  const mostStreams = Math.min(MOST_STREAMS, Math.floor(mostConnections / 2));
+  let seen = latestChange(db);
+  let rests = false;
+  let stopped = false;
+
+  function endAll(): void {
+    for (const stream of [...streams]) stream.end();
+  }
+
+  /** Nobody is there to catch what it throws: pages that cannot be told connect again, and ask. */
+  function safely<T>(work: () => T): T | undefined {
+    try {
+      return work();
+    } catch (error) {
+      log.warn("open pages could not be told what changed", { error });
+      endAll();
+      return undefined;
+    }
+  }
+
+  /** Answers the same question of several streams once; most stand at the same place, and some are one person's. */
+  function createLook() {
+    const latest = latestChange(db);
+    const changes = new Map<number, readonly ThreadChanged[] | undefined>();
+    const reach = new Map<string, ReadonlySet<string>>();
+    return {
+      latest,
+      changesSince(seq: number): readonly ThreadChanged[] | undefined {
+        if (!changes.has(seq)) changes.set(seq, changesSince(db, seq, MOST_LOOKED_AT));
+        return changes.get(seq);
+      },
+      reachOf({ caller }: Session): ReadonlySet<string> {
+        const known = reach.get(caller.userId) ?? new Set(reachOf(db, caller).keys());
+        reach.set(caller.userId, known);
+        return known;
+      },
+    };
+  }
+
+  function tell(stream: Stream, look: ReturnType<typeof createLook>): void {
+    if (stream.seq === look.latest) return;
+    const changes = look.changesSince(stream.seq);
+    const reached = look.reachOf(stream.session);
+    const theirs = changes?.filter(({ mailboxId }) => reached.has(mailboxId));
+    stream.seq = look.latest;
+    if (theirs?.length === 0 && changes && changes.length < MOST_LOOKED_AT) return;
+    const isAll = !changes || !theirs || changes.length === MOST_LOOKED_AT || theirs.length > MOST_NAMED;
+    const named = isAll ? {} : { threadIds: theirs.map(({ threadId }) => threadId) };
+    stream.send(eventOf(isAll ? "all" : "mail", stream.seq, named));
+  }
+
+  /** Who lost their session, or their role, has by now. */
+  function renew(stream: Stream): boolean {
+    const session = findSession(db, stream.token, runtime.now());
+    if (session) stream.session = session;
+    else stream.end();
+    return session !== undefined;
+  }
+
+  function look(): void {
+    if (rests || streams.size === 0 || !safely(() => latestChange(db) !== seen)) return;
+    rests = true;
+    runtime.setTimer(() => {
+      rests = false;
+      look();
+    }, LOOK_MS);
+    // Not within the commit: this takes its time.
+    queueMicrotask(() =>
+      safely(() => {
+        const look = createLook();
+        seen = look.latest;
+        for (const stream of [...streams]) if (renew(stream)) tell(stream, look);
+      }),
+    );
+  }
+  store.onCommit(look);
+
+  function open({ request, session }: Asked): Response {
+    const theirs = [...streams].filter((stream) => stream.session.caller.userId === session.caller.userId).length;
+    if (stopped || theirs >= MOST_STREAMS_BY_PERSON || streams.size >= mostStreams) {
+      throw new AppError("rate_limited", "Too many pages listen for mail already", { retryAfter: 60 });
+    }
+    const latest = latestChange(db);
+    if (streams.size === 0) seen = latest;
+    const after = readPosition(request, latest);
+    const encoder = new TextEncoder();
+    let end = () => {};
+    const body = new ReadableStream<Uint8Array>({
+      start(controller) {
+        let cancelBeat = () => {};
+        const stream: Stream = {
+          session,
+          token: cookie.read(request) ?? "",
+          seq: after ?? latest,
+          send(text) {
+            controller.enqueue(encoder.encode(text));
+            // Who does not listen any more is told the rest when they come back.
+            if ((controller.desiredSize ?? 0) < -MOST_UNHEARD) stream.end();
+          },
+          end: () => {
+            if (!streams.delete(stream)) return;
+            cancelBeat();
+            controller.close();
+          },
+        };
+        const beat = () =>
+          safely(() => {
+            if (!renew(stream)) return;
+            stream.send("event: beat\ndata: {}\n\n");
+            // That may have been the one too many.
+            if (streams.has(stream)) cancelBeat = runtime.setTimer(beat, HEARTBEAT_MS);
+          });
+        end = stream.end;
+        streams.add(stream);
+        // With a number from the start, so that a page that is cut off before any news knows where it stood.
+        stream.send(`retry: 3000\nid: ${stream.seq}\nevent: hello\ndata: {}\n\n`);
+        if (after === undefined) stream.send(eventOf("all", latest, {}));
+        tell(stream, createLook());
+        cancelBeat = runtime.setTimer(beat, HEARTBEAT_MS);
+      },
+      cancel: () => end(),
+    });
+    request.signal.addEventListener("abort", () => end());
+    return new Response(body, { headers: { "content-type": "text/event-stream", "x-accel-buffering": "no" } });
+  }
+
+  return {
+    route: { method: "GET", path: "/live", run: open },
+    look,
+    stop() {
+      stopped = true;
+      endAll();
+    },
+  };
+}
+
+/** The change after which a page listens: the browser's own word, else the page's, else now. Undefined: there is none such. */
+function readPosition(request: Request, latest: number): number | undefined {
+  const said = request.headers.get("last-event-id") || new URLSearchParams(queryOf(request.url)).get("after");
+  if (!said) return latest;
+  const after = Number(said);
+  return Number.isSafeInteger(after) && after >= 0 && after <= latest ? after : undefined;
+}

@@ -1,0 +1,98 @@
+/** Administration of people: who is in the workspace, as what. Who may change whom is admin/people.ts's. */
+
+import { hashPassword, type People, ROLES, type UserEntry } from "../../admin/people.ts";
+import { oneOf, t } from "../../api/json-schema.ts";
+import type { Store } from "../../store/store.ts";
+import type { UserView } from "../admin-views.ts";
+import type { Route } from "../route.ts";
+import { bodyOf, done, workspaceOf } from "./asked.ts";
+
+export interface PeopleParts {
+  store: Pick<Store, "transact">;
+  people: People;
+}
+
+const readUser = bodyOf(
+  t.Object({
+    email: t.String(),
+    name: t.String(),
+    role: oneOf(ROLES),
+    ownMailbox: t.Boolean(),
+    password: t.Optional(t.String()),
+  }),
+);
+const readChange = bodyOf(
+  t.Object({ role: t.Optional(oneOf(ROLES)), password: t.Optional(t.String()), keepKeys: t.Optional(t.Boolean()) }),
+);
+
+const viewOf = ({ id, email, name, role, canSignIn, secondFactor }: UserEntry): UserView => ({
+  ...{ id, email, name, role, canSignIn, secondFactor },
+});
+
+export function peopleRoutes({ store, people }: PeopleParts): Route[] {
+  return [
+    {
+      method: "GET",
+      path: "/people",
+      run: (asked): { people: UserView[] } => ({ people: people.listUsers(workspaceOf(asked)).map(viewOf) }),
+    },
+    {
+      // Without a password they cannot sign in until they are given one.
+      method: "POST",
+      path: "/people",
+      async run(asked): Promise<UserView> {
+        const { password, ...given } = await readUser(asked);
+        const workspaceId = workspaceOf(asked);
+        const passwordHash = password === undefined ? undefined : await hashPassword(password);
+        const by = asked.session.caller.userId;
+        const { userId } = store.transact((tx) => {
+          asked.requireConfirmed(tx);
+          return people.addUser(tx, { ...given, workspaceId, passwordHash }, by);
+        });
+        return viewOf(people.userIn(workspaceId, userId));
+      },
+    },
+    {
+      // Body {role, password, keepKeys}, of which some may be missing. Another password ends their API keys, unless keepKeys.
+      method: "PATCH",
+      path: "/people/:id",
+      async run(asked): Promise<UserView> {
+        const { role, password, keepKeys } = await readChange(asked);
+        const { id } = people.userIn(workspaceOf(asked), asked.params.id ?? "");
+        const by = asked.session.caller.userId;
+        const passwordHash = password === undefined ? undefined : await hashPassword(password);
+        store.transact((tx) => {
+          asked.requireConfirmed(tx);
+          if (role !== undefined) people.setRole(tx, id, role, by);
+          if (passwordHash !== undefined) people.replacePassword(tx, id, { passwordHash, keepKeys }, by);
+        });
+        return viewOf(people.userIn(workspaceOf(asked), id));
+      },
+    },
+    {
+      // Of somebody who lost it.
+      method: "DELETE",
+      path: "/people/:id/second-factor",
+      run(asked) {
+        const { id } = people.userIn(workspaceOf(asked), asked.params.id ?? "");
+        store.transact((tx) => {
+          asked.requireConfirmed(tx);
+          people.resetSecondFactor(tx, id, asked.session.caller.userId);
+        });
+        return done();
+      },
+    },
+    {
+      method: "DELETE",
+      path: "/people/:id",
+      run(asked) {
+        const { id } = people.userIn(workspaceOf(asked), asked.params.id ?? "");
+        store.transact((tx) => {
+          asked.requireConfirmed(tx);
+          people.removeUser(tx, id, asked.session.caller.userId);
+        });
+        return done();
+      },
+    },
+  ];
+}

@@ -1,0 +1,71 @@
+/** The settings of the server, with their defaults and meaning: for the admins of its first workspace. */
+
+import type { People } from "../../admin/people.ts";
+import { t } from "../../api/json-schema.ts";
+import { AppError, ConfigError } from "../../base/errors.ts";
+import type { Options, SettingRow } from "../../store/settings.ts";
+import type { Store, Tx } from "../../store/store.ts";
+import type { ServerView, SettingView } from "../admin-views.ts";
+import type { Asked, Route } from "../route.ts";
+import { bodyOf, workspaceOf } from "./asked.ts";
+
+export interface ServerParts {
+  store: Pick<Store, "transact">;
+  people: Pick<People, "requireOperator">;
+  options: Pick<Options, "list" | "find" | "set" | "reset" | "isPath">;
+  searching(): ServerView["search"];
+}
+
+const readValue = bodyOf(t.Object({ value: t.String() }));
+
+export function serverRoutes({ store, people, options, searching }: ServerParts): Route[] {
+  const viewOf = ({ name, value, default: preset, description }: SettingRow): SettingView => ({
+    ...{ name, value, description, default: preset },
+    ...(options.isPath(name) && { commandLine: true }),
+  });
+
+  function change(asked: Asked, work: (tx: Tx, name: string) => void): SettingView {
+    const name = asked.params.name ?? "";
+    people.requireOperator(workspaceOf(asked));
+    try {
+      // What the server runs, and where it writes, is for who has the machine.
+      if (options.isPath(name)) {
+        throw new AppError("forbidden", `${name} is set at the command line: mailroom settings set ${name} VALUE`);
+      }
+      store.transact((tx) => {
+        asked.requireConfirmed(tx);
+        work(tx, name);
+      });
+      return viewOf(options.find(name));
+    } catch (error) {
+      throw error instanceof ConfigError ? new AppError("bad_request", error.message) : error;
+    }
+  }
+
+  return [
+    {
+      method: "GET",
+      path: "/server",
+      run(asked): ServerView {
+        people.requireOperator(workspaceOf(asked));
+        const { engine, reason } = searching();
+        return { settings: options.list().map(viewOf), search: { engine, ...(reason !== undefined && { reason }) } };
+      },
+    },
+    {
+      // `value`: as `mailroom settings set` takes it.
+      method: "PATCH",
+      path: "/server/:name",
+      async run(asked) {
+        const { value } = await readValue(asked);
+        return change(asked, (tx, name) => options.set(tx, name, value));
+      },
+    },
+    {
+      // Brings its default back.
+      method: "DELETE",
+      path: "/server/:name",
+      run: (asked) => change(asked, (tx, name) => options.reset(tx, name)),
+    },
+  ];
+}

@@ -1,0 +1,85 @@
+/**
+ * DNS blocklists (RFC 5782): whether a client's address is listed in a zone that the operator chose.
+ *
+ * Invariant: a list that does not answer, or answers anything but 127.0.0.0/8, lists nobody; nobody waits for either of
+ * its answers, address and reason, longer than `ANSWER_MS`.
+ */
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
+import { type Answer, answerWithin, type DnsCache, isAbsence, type RecordType } from "../net/dns-cache.ts";
+import { networkList } from "../net/ip.ts";
+
+export interface Listing {
+  zone: string;
+  /** Why, in the list's words. */
+  reason?: string;
+}
+
+export interface Blocklists {
+  /** The first of `zones` that lists `address` (as canonicalAddress gives it). Never rejects. */
+  find(address: string, zones: readonly string[]): Promise<Listing | undefined>;
+}
+
+const ANSWER_MS = 5_000;
+/** A list that is down is logged once in that time. */
+const QUIET_MS = 10 * 60_000;
+
+const isAnswer = networkList(["127.0.0.0/8"]);
+/** What Spamhaus says to who may not ask, or asks wrongly: https://www.spamhaus.org/faqs/dnsbl-usage/#200 */
+const isError = networkList(["127.255.255.0/24"]);
+
+/** `2.0.0.127` for 127.0.0.2 (RFC 5782 §2.1), nibbles for IPv6 (§2.4). */
+export function reversedAddress(address: string): string {
+  if (!address.includes(":")) return address.split(".").reverse().join(".");
+  const digits = address.split(":").map((group) => group.padStart(4, "0"));
+  return [...digits.join("")].reverse().join(".");
+}
+
+export function createBlocklists({
+  names,
+  runtime,
+  log,
+}: {
+  names: DnsCache;
+  runtime: Pick<Runtime, "now" | "setTimer">;
+  log: Log;
+}): Blocklists {
+  /** When a zone's failure was last logged. */
+  const failures = new Map<string, number>();
+
+  const ask = (name: string, type: RecordType): Promise<Answer> =>
+    answerWithin(Promise.resolve(names.ask(name, type)), ANSWER_MS, runtime);
+
+  function noteFailure(zone: string, said: string): void {
+    const now = runtime.now();
+    const loggedAt = failures.get(zone);
+    if (loggedAt !== undefined && Math.abs(now - loggedAt) < QUIET_MS) return;
+    failures.set(zone, now);
+    log.warn("blocklist does not work", { zone, said });
+  }
+
+  async function look(address: string, zone: string): Promise<Listing | undefined> {
+    const name = `${reversedAddress(address)}.${zone}`;
+    const answer = await ask(name, "A");
+    if ("code" in answer) {
+      if (!isAbsence(answer.code)) noteFailure(zone, answer.code);
+      return undefined;
+    }
+    const addresses = answer.records.map(String);
+    if (!addresses.some((given) => isAnswer(given) && !isError(given))) {
+      noteFailure(zone, addresses.slice(0, 3).join(", "));
+      return undefined;
+    }
+    const texts = await ask(name, "TXT");
+    const [text] = "records" in texts ? texts.records : [];
+    const reason = Array.isArray(text) ? text.join("") : "";
+    return { zone, ...(reason === "" ? {} : { reason }) };
+  }
+
+  return {
+    async find(address, zones) {
+      const listings = await Promise.all(zones.map((zone) => look(address, zone)));
+      return listings.find((listing) => listing !== undefined);
+    },
+  };
+}

@@ -1,0 +1,236 @@
+/**
+ * Reports that come back about mail we sent: delivery status notifications and feedback reports (contract: Sending).
+ *
+ *   a report ─► the outbound message: by its return path, else by the Message-ID of what is returned
+ *            ─► the recipients it names ─► failed: as bounced later (outcome.ts)   complained: told, and suppressed
+ *
+ * Invariants: a report counts only for recipients of that message whom another server has accepted it for, and once; and
+ * only if it came to the message's own return path, or is known to be from the recipient's domain or from the host that
+ * accepted it, since a Message-ID is known to many. Any other changes nothing and is mail like any other. None is shown to
+ * anybody when it may name a Bcc recipient.
+ */
+
+import { newId, type Runtime } from "../base/runtime.ts";
+import { emit } from "../events/outbox.ts";
+import type { PreparedMessage } from "../mailbox/prepare.ts";
+import { normalizeAddress } from "../message/address.ts";
+import type { DeliveryReport, FeedbackReport } from "../message/report.ts";
+import { bccDetector } from "../outbound/bcc.ts";
+import type { LocalDelivery } from "../outbound/local.ts";
+import { entriesOf, findByMessageId, findByReturnPath } from "../outbound/outbound.ts";
+import { type LateFailure, namesOf, type Outcomes } from "../outbound/outcome.ts";
+import { type OutboundMessage, type QueueEntry, setComplained } from "../outbound/queue.ts";
+import { suppress } from "../outbound/suppression.ts";
+import { isHard } from "../smtp/delivery-result.ts";
+import { Refusal } from "../smtp/refusal.ts";
+import type { Db, Tx } from "../store/store.ts";
+
+export interface Feedback {
+  /** The message that has the address for its return path. Asks the database only about what looks like one. */
+  sentWith(recipient: string): OutboundMessage | undefined;
+  /**
+   * What mail from outside says of mail we sent; undefined for mail that is no report and is not addressed to a return
+   * path. Changes nothing yet. @throws Refusal tooEarly while a recipient that it names is being attempted
+   */
+  consider(mail: PreparedMessage, envelope: ReportEnvelope): Promise<Finding | undefined>;
+}
+
+interface ReportEnvelope {
+  /** Empty for what nobody is to answer automatically (RFC 5321 §4.5.5). */
+  reversePath: string;
+  /** As in RCPT TO. */
+  recipients: readonly string[];
+  /** Who sent it: see Authentication. */
+  organizations: readonly string[];
+}
+
+export interface Finding {
+  /** The mail may be about a message that we sent. */
+  isAboutSent: boolean;
+  /** Records what the report tells, in the transaction that takes the mail in; may run twice, the first time rolled back. */
+  record(tx: Tx): void;
+  /** Whether the mail itself is filed into a mailbox it reaches, by a return path or by an address. */
+  isFiled(mailboxId: string, byReturnPath: boolean): boolean;
+}
+
+type Effect = Omit<Finding, "isAboutSent">;
+
+export interface FeedbackParts {
+  db: Db;
+  outcomes: Pick<Outcomes, "bounceLater">;
+  local: Pick<LocalDelivery, "isLocal">;
+  runtime: Pick<Runtime, "now" | "randomBytes">;
+}
+
+const RETURN_PATH = /^bounce\+[0-9a-z]+@/i;
+/** Messages looked at that went out with one Message-ID, the newest; mail apps send the same one again. */
+const MOST_CANDIDATES = 20;
+
+/** Somebody says that it is no spam (RFC 6430); a program, that a signature does not hold (RFC 6591). */
+const NO_COMPLAINTS: ReadonlySet<string> = new Set(["not-spam", "auth-failure"]);
+
+/** Recipients of a report that are looked at; of more than we write to, it is hardly a report. */
+const MOST_REPORTED = 5_000;
+
+/** A message that a mail may be about. */
+interface Subject {
+  message: OutboundMessage;
+  entries: QueueEntry[];
+  /** Whom the report names, in its order; undefined for who is no recipient of the message. */
+  named: (QueueEntry | undefined)[];
+  /** The same, without those of whom the report is not believed. */
+  believed: (QueueEntry | undefined)[];
+}
+
+export function createFeedback({ db, outcomes, local, runtime }: FeedbackParts): Feedback {
+  function sentWith(recipient: string): OutboundMessage | undefined {
+    if (!RETURN_PATH.test(recipient)) return undefined;
+    const returnPath = normalizeAddress(recipient);
+    return returnPath === undefined ? undefined : findByReturnPath(db, returnPath);
+  }
+
+  async function consider(mail: PreparedMessage, envelope: ReportEnvelope): Promise<Finding | undefined> {
+    const { report } = mail;
+    const returned = envelope.recipients.flatMap((recipient) => sentWith(recipient) ?? []);
+    if (report === undefined && returned.length === 0) return undefined;
+    const reported = report?.recipients.slice(0, MOST_REPORTED).map(spellingsOf) ?? [];
+    const isBelieved = (entry: QueueEntry) => returned.length > 0 || isFrom(envelope.organizations, entry);
+    const subjects = messagesOf(returned, report).map((message): Subject => {
+      const found = subjectOf(message, report, reported);
+      return { ...found, believed: found.named.map((entry) => (entry && isBelieved(entry) ? entry : undefined)) };
+    });
+    if (subjects.some(isBeingSent)) throw new Refusal("tooEarly");
+    const isShown = !subjects.some((subject) => mayNameBcc(subject, mail, envelope));
+    const withNamed = (is: (entry: QueueEntry) => boolean) =>
+      subjects.find(({ message, believed }) => believed.some((entry) => entry && wasSent(message, entry) && is(entry)));
+    // Of those with one Message-ID the one that nothing was reported of yet.
+    const subject =
+      withNamed(({ state, complainedAt }) => state === "delivered" && complainedAt === null) ?? withNamed(() => true);
+    const isAboutSent = subjects.length > 0;
+    if (report !== undefined && subject !== undefined) {
+      const effect = report.kind === "delivery" ? await bounces(subject, report) : complaint(subject, report);
+      return { ...effect, isAboutSent, isFiled: (...to) => isShown && effect.isFiled(...to) };
+    }
+    return { isAboutSent, record() {}, isFiled: () => isShown };
+  }
+
+  function messagesOf(returned: OutboundMessage[], report: PreparedMessage["report"]): OutboundMessage[] {
+    if (returned.length > 0) return returned;
+    const known = report?.envelopeFrom === undefined ? undefined : sentWith(report.envelopeFrom);
+    if (known !== undefined) return [known];
+    return report?.messageId === undefined ? [] : findByMessageId(db, report.messageId).slice(-MOST_CANDIDATES);
+  }
+
+  /** Another server has accepted it, then or before it bounced. What is delivered here nobody else can report on. */
+  const wasSent = ({ workspaceId }: OutboundMessage, { state, domain }: QueueEntry): boolean =>
+    (state === "delivered" || state === "bounced") && !local.isLocal(workspaceId, domain);
+
+  /**
+   * Whether someone whom the report names is being attempted: a server that bounces at once may be heard before what it
+   * answered is recorded, and its report is to count.
+   */
+  const isBeingSent = ({ message, believed }: Subject): boolean =>
+    believed.some((entry) => entry?.leased && !local.isLocal(message.workspaceId, entry.domain));
+
+  function subjectOf(
+    message: OutboundMessage,
+    report: PreparedMessage["report"],
+    reported: readonly (readonly string[])[],
+  ): Omit<Subject, "believed"> {
+    const entries = entriesOf(db, message.seq);
+    if (report?.kind === "feedback" && report.recipients.length === 0) {
+      // The provider does not say who complained (RFC 5965 §3.2): of one recipient that is clear.
+      return { message, entries, named: entries.length === 1 ? entries : [undefined] };
+    }
+    const byAddress = new Map(entries.map((entry) => [normalizeAddress(entry.recipient) ?? entry.recipient, entry]));
+    const named = reported.map((spellings) => {
+      const known = spellings.find((spelling) => byAddress.has(spelling));
+      return known === undefined ? undefined : byAddress.get(known);
+    });
+    return { message, entries, named };
+  }
+
+  async function bounces({ message, named, believed }: Subject, report: DeliveryReport): Promise<Effect> {
+    const failures = new Map<number, LateFailure>();
+    for (const [i, entry] of believed.entries()) {
+      const reported = report.recipients[i];
+      if (reported?.action !== "failed" || entry === undefined || !wasSent(message, entry)) continue;
+      const { status, code, diagnostic, bareAtRcpt } = reported;
+      const reply = diagnostic ?? [code, status, "delivery failed"].filter((part) => part !== undefined).join(" ");
+      const hard = isHard(bareAtRcpt ? { command: "rcpt", code } : { code, status });
+      failures.set(entry.seq, { entry, hard, reply, status });
+    }
+    const fresh = [...failures.values()].filter(({ entry }) => entry.state === "delivered");
+    const record = fresh.length === 0 ? () => {} : await outcomes.bounceLater(message, fresh);
+    // Our notice says what the report does, unless it names others of whom it is not believed.
+    const isTold = (mailboxId: string, byReturnPath: boolean) => byReturnPath || mailboxId === message.mailboxId;
+    const saysMore = failures.size === 0 || named.some((entry, i) => entry !== believed[i]);
+    return { record, isFiled: (...to) => saysMore || !isTold(...to) };
+  }
+
+  function complaint({ message, believed }: Subject, { type }: FeedbackReport): Effect {
+    if (NO_COMPLAINTS.has(type)) return { record() {}, isFiled: () => true };
+    const complainers = new Set(believed.map((entry) => entry && wasSent(message, entry) && entry.seq));
+
+    function record(tx: Tx): void {
+      const now = runtime.now();
+      const { workspaceId, seq: messageSeq } = message;
+      for (const entry of entriesOf(tx, messageSeq)) {
+        if (!complainers.has(entry.seq) || entry.complainedAt !== null || entry.state !== "delivered") continue;
+        setComplained(tx, entry, now);
+        if (entry.field !== "bcc" && !message.notice) {
+          const data = { ...namesOf(message), recipient: entry.recipient };
+          emit(tx, { id: newId(runtime, "evt"), workspaceId, event: "message.complaint", data, now });
+        }
+        const suppression = { workspaceId, address: entry.recipient, reason: "complaint", now };
+        suppress(tx, { id: newId(runtime, "sup"), ...suppression });
+      }
+    }
+    // Who has an address for such reports wants to read them.
+    return { record, isFiled: (_mailboxId, byReturnPath) => !byReturnPath };
+  }
+
+  return { sentWith, consider };
+}
+
+/** Whether one of the organisations is that of the recipient's domain, or of the host that accepted the message for it. */
+const isFrom = (organizations: readonly string[], { domain, acceptedBy }: QueueEntry): boolean =>
+  organizations.some((organization) =>
+    [domain, acceptedBy].some((host) => host === organization || host?.endsWith(`.${organization}`)),
+  );
+
+/** What a recipient may be known by: as addressed, and as it was called where it failed. Normalized. */
+function spellingsOf(reported: string | { recipient: string; original?: string }): string[] {
+  const { recipient, original } = typeof reported === "string" ? { recipient: reported } : reported;
+  return [original, recipient].flatMap((address) => (address === undefined ? [] : (normalizeAddress(address) ?? [])));
+}
+
+/**
+ * Whether filing the mail might show a Bcc recipient to somebody (contract: Bcc). A report does unless it is about other
+ * recipients alone: it may name those that a Bcc recipient's mail is forwarded to. Other mail does when it is a bounce
+ * that we cannot read; what recipients themselves write is theirs to send.
+ */
+function mayNameBcc({ message, entries, named }: Subject, mail: PreparedMessage, envelope: ReportEnvelope): boolean {
+  if (!entries.some(({ field }) => field === "bcc")) return false;
+  if (mail.report === undefined) {
+    if (envelope.reversePath !== "") return false;
+    const from = mail.from && normalizeAddress(mail.from.email);
+    if (entries.some(({ recipient }) => normalizeAddress(recipient) === from)) return false;
+  } else if (
+    mail.report.recipients.length > named.length ||
+    named.some((entry) => entry?.field !== "to" && entry?.field !== "cc")
+  ) {
+    return true;
+  }
+  return mail.problem !== undefined || bccDetector(entries, message.domain)(wordsOf(mail));
+}
+
+const wordsOf = ({ subject, headers, text, html = "", attachments, report }: PreparedMessage): string =>
+  [
+    subject,
+    ...headers.flat(),
+    text,
+    html,
+    ...attachments.map(({ filename }) => filename),
+    JSON.stringify(report ?? {}),
+  ].join("\n");

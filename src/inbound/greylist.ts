@@ -1,0 +1,137 @@
+/**
+ * Greylisting (RFC 6647): first mail from a network and reverse-path to a recipient is put off, and taken when it comes
+ * again after the wait. What only sends once never does. The only writer of greylist.
+ *
+ * Invariant: the table is bounded. Under a flood those go first who have not come back yet, whose rows expire soonest;
+ * who has come back is forgotten last.
+ */
+import { createHash } from "node:crypto";
+import { asc, count, eq, inArray, lte, sql } from "drizzle-orm";
+import type { Runtime } from "../base/runtime.ts";
+import type { Job } from "../base/scheduler.ts";
+import { splitAddress } from "../message/address.ts";
+import { Refusal } from "../smtp/refusal.ts";
+import { prepared } from "../store/prepared.ts";
+import { greylist } from "../store/schema.ts";
+import type { Store, Tx } from "../store/store.ts";
+
+/** Who sends to whom. */
+export interface Triplet {
+  /** As networkOfAddress gives it: large senders retry from another address of theirs. */
+  network: string;
+  reversePath: string;
+  recipient: string;
+}
+
+export interface Greylist {
+  /** Resolves for who has waited `waitMs`, now or within the last 36 days. @throws Refusal greylisted */
+  admit(triplet: Triplet, waitMs: number): Promise<void>;
+  /** Forgets what has expired. */
+  readonly job: Job;
+}
+
+const DAY_MS = 24 * 60 * 60_000;
+/** RFC 6647 §3: a retry is awaited for a day at least. */
+const AWAITED_MS = 2 * DAY_MS;
+/** Beyond a month, so that a monthly mailing waits once. */
+const REMEMBERED_MS = 36 * DAY_MS;
+/** About 15 MB. */
+const MOST_ROWS = 100_000;
+const SWEEP_MS = 60 * 60_000;
+/** Rows of one step, which holds up writing for a few milliseconds. */
+const STEP = 500;
+const NEXT_STEP_MS = 100;
+
+const statements = prepared((db) => ({
+  find: db
+    .select({ firstAt: greylist.firstAt, expiresAt: greylist.expiresAt })
+    .from(greylist)
+    .where(eq(greylist.key, sql.placeholder("key")))
+    .prepare(),
+  soonest: db
+    .select({ expiresAt: greylist.expiresAt })
+    .from(greylist)
+    .orderBy(asc(greylist.expiresAt))
+    .limit(1)
+    .prepare(),
+  count: db.select({ rows: count() }).from(greylist).prepare(),
+}));
+
+function keyOf({ network, reversePath, recipient }: Triplet): Buffer {
+  return createHash("sha256")
+    .update([network, spelled(reversePath), spelled(recipient)].join("\0"))
+    .digest();
+}
+
+/**
+ * Lists and mailers that keep track of bounces write another number into each reverse-path (VERP), which is the same
+ * sender all the same.
+ */
+function spelled(address: string): string {
+  const { local, domain } = splitAddress(address.toLowerCase());
+  return `${local.replace(/\d+/g, "#")}@${domain}`;
+}
+
+/** `mostRows` is for tests. */
+export function createGreylist(
+  { store, runtime }: { store: Pick<Store, "db" | "enqueue">; runtime: Pick<Runtime, "now"> },
+  mostRows = MOST_ROWS,
+): Greylist {
+  let rows: number | undefined;
+
+  function remove(tx: Tx, soonest: { only?: number; most: number }): number {
+    const { only = Number.MAX_SAFE_INTEGER, most } = soonest;
+    const gone = tx
+      .select({ key: greylist.key })
+      .from(greylist)
+      .where(lte(greylist.expiresAt, only))
+      .orderBy(asc(greylist.expiresAt))
+      .limit(most);
+    return tx.delete(greylist).where(inArray(greylist.key, gone)).returning({ key: greylist.key }).all().length;
+  }
+
+  async function putOff(key: Buffer, now: number): Promise<void> {
+    await store.enqueue((tx) => {
+      const counted = rows ?? statements(tx).count.get()?.rows ?? 0;
+      const removed = counted >= mostRows ? remove(tx, { most: Math.min(STEP, counted - mostRows + 1) }) : 0;
+      const row = { firstAt: now, expiresAt: now + AWAITED_MS };
+      tx.insert(greylist)
+        .values({ key, ...row })
+        .onConflictDoUpdate({ target: greylist.key, set: row })
+        .run();
+      rows = counted - removed + 1;
+    });
+  }
+
+  return {
+    async admit(triplet, waitMs) {
+      const key = keyOf(triplet);
+      const now = runtime.now();
+      const row = statements(store.db).find.get({ key });
+      if (!row || row.expiresAt <= now || row.firstAt > now) {
+        await putOff(key, now);
+        throw new Refusal("greylisted");
+      }
+      if (now < row.firstAt + waitMs) throw new Refusal("greylisted");
+      // Not at every message: a day more or less does not matter.
+      if (row.expiresAt < now + REMEMBERED_MS - DAY_MS) {
+        await store.enqueue((tx) => {
+          tx.update(greylist)
+            .set({ expiresAt: now + REMEMBERED_MS })
+            .where(eq(greylist.key, key))
+            .run();
+        });
+      }
+    },
+    job: {
+      name: "greylist",
+      async runDue(now) {
+        const soonest = statements(store.db).soonest.get()?.expiresAt;
+        const isDue = soonest !== undefined && soonest <= now;
+        const removed = isDue ? await store.enqueue((tx) => remove(tx, { only: now, most: STEP })) : 0;
+        rows = undefined;
+        return now + (removed === STEP ? NEXT_STEP_MS : SWEEP_MS);
+      },
+    },
+  };
+}

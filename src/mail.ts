@@ -1,0 +1,106 @@
+/** The way of the mail, in and out, without its listeners: the parts of this folder, made once and joined. */
+import { availableParallelism } from "node:os";
+import { join } from "node:path";
+import type { Log } from "./base/log.ts";
+import type { Meters } from "./base/metrics.ts";
+import type { Runtime } from "./base/runtime.ts";
+import type { Job } from "./base/scheduler.ts";
+import { createSending, type Sending } from "./compose/send.ts";
+import { createDoor } from "./inbound/admission.ts";
+import { createBlocklists } from "./inbound/dnsbl.ts";
+import { createFeedback } from "./inbound/feedback.ts";
+import { createGreylist } from "./inbound/greylist.ts";
+import { createInbound } from "./inbound/inbound.ts";
+import { createMxRole } from "./inbound/mx.ts";
+import type { Mailbox } from "./mailbox/mailbox.ts";
+import type { ReadHtml } from "./message/reading.ts";
+import { createDnsCache } from "./net/dns-cache.ts";
+import { createSubmit, type Submit } from "./outbound/accept.ts";
+import { createLocalDelivery } from "./outbound/local.ts";
+import { createAdminNotices, type NotifyAdmins } from "./outbound/notices.ts";
+import { createOutcomes } from "./outbound/outcome.ts";
+import { openProtection } from "./outbound/protection.ts";
+import { createRelay, type Relay } from "./outbound/relay.ts";
+import { createTraceUpkeep } from "./outbound/trace-log.ts";
+import { createTransport } from "./outbound/transport.ts";
+import type { SmtpRole } from "./smtp/role.ts";
+import { openSpool, type Spool } from "./smtp/spool.ts";
+import type { Options } from "./store/settings.ts";
+import type { Store } from "./store/store.ts";
+import { createParserPool, type StartWorker } from "./workers/parser-pool.ts";
+
+const MOST_PARSERS = 4;
+
+export interface MtaParts {
+  /** The data folder. */
+  folder: string;
+  hostname: string;
+  store: Store;
+  mailbox: Mailbox;
+  options: Options;
+  runtime: Runtime;
+  log: Log;
+  meters: Meters;
+  startWorker?: StartWorker | undefined;
+  /** Mail to the outside is held rather than sent. */
+  hold: boolean;
+  /** See InboundParts. */
+  verifyOnArrival(domain: string): Promise<void>;
+  /** The queue has something new, or may have: its job is to look at once. */
+  wake(job: string): void;
+}
+
+export interface Mta {
+  /** What mail of other servers meets. */
+  mxRole: SmtpRole;
+  submit: Submit;
+  sending: Sending;
+  notifyAdmins: NotifyAdmins;
+  spool: Spool;
+  relay: Relay;
+  jobs: readonly Job[];
+  /** Reads stored HTML in a worker. */
+  read: ReadHtml;
+  /** Ends what parses; after everything that takes in mail. */
+  stopParsing(): void;
+}
+
+export function createMta({ folder, startWorker, wake, ...parts }: MtaParts): Mta {
+  const { store, mailbox, options, runtime, hostname, log } = parts;
+  const workers = Math.min(MOST_PARSERS, Math.max(1, availableParallelism() - 1));
+  const names = createDnsCache(runtime);
+  const blobFolder = join(folder, "blobs");
+  const parser = createParserPool({ blobFolder, names, runtime, log, workers, ...(startWorker && { startWorker }) });
+  const spool = openSpool(join(folder, "spool"));
+  const transport = createTransport({ ...parts, protection: openProtection(parts) });
+  const local = createLocalDelivery({ db: store.db, mailbox, parser, runtime });
+  const outcomes = createOutcomes({ store, mailbox, options, runtime, hostname, log });
+  const relayWoken = (): void => wake(relay.job.name);
+  const relay = createRelay({ ...parts, transport, local, outcomes, wake: relayWoken });
+  const accept = createSubmit({ ...parts, local, transport, parser });
+  const submit: Submit = async (submission, record) => {
+    const sent = await accept(submission, record);
+    relayWoken();
+    return sent;
+  };
+  const feedback = createFeedback({ db: store.db, outcomes, local, runtime });
+  const inbound = createInbound({ ...parts, parser, spool, feedback });
+  const greylist = createGreylist({ store, runtime });
+  const blocklists = createBlocklists({ names, runtime, log });
+  const notifyAdmins = createAdminNotices({ store, mailbox, parser, runtime, hostname, log });
+  const sending = createSending({ ...parts, local, transport, parser, submit, spool, wake });
+  return {
+    mxRole: createMxRole(inbound, createDoor({ options, blocklists, greylist, runtime })),
+    submit,
+    sending: sending,
+    async notifyAdmins(...notice) {
+      await notifyAdmins(...notice);
+      relayWoken();
+    },
+    spool,
+    relay,
+    jobs: [relay.job, sending.job, greylist.job, createTraceUpkeep(store, options)],
+    read: parser.read,
+    stopParsing: () => parser.stop(),
+  };
+}

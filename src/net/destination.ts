@@ -1,0 +1,207 @@
+/**
+ * Where the appliance may connect to when somebody else chooses the place: a URL is read here, and every address its
+ * host has is judged here, before a connection is made to one of those very addresses.
+ *
+ * Only public unicast addresses: whatever IANA's special-purpose registries (RFC 6890) list is refused, even the few
+ * blocks that are routed, since no receiver is there. IPv6 is refused outside 2000::/3, the only part that is given out.
+ * An address is judged by what it is, not by how it is spelled: the URL parser reads decimal, octal and hexadecimal
+ * IPv4, escapes and full-width digits as what they connect to.
+ *
+ * Invariant: an address that resolveDestination gives is public or lies in an excepted network, and belongs to no
+ * metadata service.
+ */
+import { isIP } from "node:net";
+import { AppError } from "../base/errors.ts";
+import type { Runtime } from "../base/runtime.ts";
+import { canonicalAddress, networkList } from "./ip.ts";
+
+/** Nothing is connected to for this URL, now or later. */
+export class RefusedDestination extends AppError {
+  constructor(message: string) {
+    super("unprocessable", message);
+  }
+}
+
+/** What a URL names, refused by nothing that shows without asking DNS. */
+export interface Destination {
+  readonly protocol: "http:" | "https:";
+  /** A name in A-labels without a final dot, or an IP address without brackets. */
+  readonly host: string;
+  readonly port: number;
+  /** For the Host field: brackets, and the port where it is not the scheme's own. */
+  readonly authority: string;
+  /** Path and query. */
+  readonly path: string;
+}
+
+export interface ResolutionParts {
+  dns: Runtime["dns"];
+  /** Excepted networks, as readDestination takes them. */
+  allow: readonly string[];
+}
+
+const LONGEST_URL = 2048;
+
+/**
+ * Reads a URL; its fragment is dropped. `allow`: networks (CIDRs) excepted from the refusal of special addresses, and
+ * of local names that lead into them.
+ * @throws RefusedDestination that says what is wrong
+ */
+export function readDestination(text: string, allow: readonly string[]): Destination {
+  if (text.length > LONGEST_URL) throw new RefusedDestination(`the URL is longer than ${LONGEST_URL} characters`);
+  const url = URL.parse(text);
+  if (url === null) throw new RefusedDestination("this is not a URL, such as https://example.com/hook");
+  const { protocol } = url;
+  if (protocol !== "https:" && protocol !== "http:") {
+    throw new RefusedDestination("the URL has to begin with https:// or http://");
+  }
+  if (url.username !== "" || url.password !== "") {
+    throw new RefusedDestination("the URL must not carry a user name or password");
+  }
+  const port = Number(url.port || (protocol === "https:" ? 443 : 80));
+  if (BAD_PORTS.has(port)) throw new RefusedDestination(`port ${port} belongs to another protocol than HTTP`);
+
+  const name = url.hostname.replace(/\.$/, "");
+  const host = name.replace(/^\[|\]$/g, "");
+  if (isIP(host)) checkAddress(host, networkList(allow), `${host} is`);
+  else checkName(host, allow);
+  return { protocol, host, port, authority: url.host.replace(url.hostname, name), path: url.pathname + url.search };
+}
+
+/**
+ * The addresses the destination has at this moment, each checked, IPv4 first. One that is refused refuses them all: a
+ * name that leads to public and to private addresses is not to be trusted with either.
+ * @throws RefusedDestination, which does not tell the address a name has; Error when DNS gives none, which may change
+ */
+export async function resolveDestination({ host }: Destination, { dns, allow }: ResolutionParts): Promise<string[]> {
+  const isAllowed = networkList(allow);
+  if (isIP(host)) return [checkAddress(host, isAllowed, `${host} is`)];
+  const reason = checkName(host, allow);
+  // RFC 6761 §6.3: not a question for DNS.
+  const found = isLoopbackName(host) ? LOOPBACK.filter(isAllowed) : await lookUp(host, dns);
+  const addresses = found.map((address) => checkAddress(address, isAllowed, `${host} leads to`));
+  if (reason && !(addresses.length > 0 && addresses.every(isAllowed))) throw refusal(`${host} is`, reason);
+  return addresses;
+}
+
+const refusal = (subject: string, reason: string): RefusedDestination =>
+  new RefusedDestination(`${subject} ${reason}, and only public addresses are connected to`);
+
+/** The address in its one spelling. @throws RefusedDestination */
+function checkAddress(text: string, isAllowed: (address: string) => boolean, subject: string): string {
+  const address = canonicalAddress(text);
+  if (address === undefined) throw refusal(subject, "no IP address");
+  const reason = specialAddress(address, isAllowed) ?? mappedAddress(text, address, isAllowed);
+  if (reason !== undefined) throw refusal(subject, reason);
+  return address;
+}
+
+/** What makes an address a special one; undefined for one that may be connected to. */
+function specialAddress(address: string, isAllowed: (address: string) => boolean): string | undefined {
+  const embedded = behindNat64(address);
+  if (isMetadata(embedded ?? address)) return METADATA;
+  if (isAllowed(address)) return undefined;
+  if (embedded !== undefined) return specialAddress(embedded, isAllowed);
+  if (isSpecial(address)) return BLOCKS.find(({ contains }) => contains(address))?.reason;
+  return address.includes(":") && !isGivenOut(address) ? "outside the public IPv6 addresses" : undefined;
+}
+
+/** The IPv4 address that one of NAT64's well-known prefix leads to: its last 32 bits (RFC 6052 §2.1). */
+function behindNat64(address: string): string | undefined {
+  const low = /^64:ff9b:0:0:0:0:(.+)$/.exec(address)?.[1];
+  return low === undefined ? undefined : canonicalAddress(`::ffff:${low}`);
+}
+
+/** IPv4 in IPv6's clothes (RFC 4291 §2.5.5.2) is for programming interfaces, and names no place on the network. */
+function mappedAddress(text: string, address: string, isAllowed: (address: string) => boolean): string | undefined {
+  return text.includes(":") && !address.includes(":") && !isAllowed(address) ? "an IPv4-mapped address" : undefined;
+}
+
+/**
+ * Why a name has no public address, where that shows by itself; with excepted networks, its addresses decide.
+ * @throws RefusedDestination for a name that is none, is a metadata service's, or has no public address and none excepted
+ */
+function checkName(host: string, allow: readonly string[]): string | undefined {
+  const labels = host.split(".");
+  if (host.length > 253 || !labels.every((label) => /^[a-z0-9_-]{1,63}$/.test(label))) {
+    throw new RefusedDestination(`${host} is not a host name`);
+  }
+  if (METADATA_NAMES.has(host)) throw refusal(`${host} is`, METADATA);
+  const reason =
+    labels.length === 1 || LOCAL_ZONES.some((zone) => host.endsWith(`.${zone}`))
+      ? "a name of the local network or machine"
+      : undefined;
+  if (reason && allow.length === 0) throw refusal(`${host} is`, reason);
+  return reason;
+}
+
+const isLoopbackName = (host: string): boolean => host === "localhost" || host.endsWith(".localhost");
+
+/** @throws Error when there is no address */
+async function lookUp(host: string, dns: Runtime["dns"]): Promise<string[]> {
+  const answers = await Promise.allSettled([dns.resolve4(host), dns.resolve6(host)]);
+  const addresses = answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
+  if (addresses.length > 0) return addresses;
+  const codes = answers.map((answer) => (answer.status === "rejected" ? String(answer.reason?.code) : "ENODATA"));
+  const failed = codes.find((code) => code !== "ENOTFOUND" && code !== "ENODATA");
+  throw new Error(failed ? `DNS gave no answer for ${host} (${failed})` : `${host} has no address`);
+}
+
+const LOOPBACK = ["127.0.0.1", "::1"];
+const METADATA = "a cloud metadata service";
+
+/** Of the cloud providers, within special networks and without; never excepted. */
+const isMetadata = networkList([
+  // AWS, Google, Azure, Oracle, DigitalOcean, Hetzner, OpenStack; credentials of AWS containers; Tencent, Scaleway
+  ...["169.254.169.254", "169.254.170.2", "169.254.170.23", "169.254.0.23", "169.254.42.42"],
+  // Alibaba; Oracle; Azure's platform channel, which looks public
+  ...["100.100.100.200", "192.0.0.192", "168.63.129.16"],
+  // AWS and its containers; Google; Scaleway
+  ...["fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fd00:42::42"],
+]);
+
+const METADATA_NAMES = new Set([
+  ...["metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"],
+  ...["metadata.azure.internal", "metadata.tencentyun.com"],
+]);
+
+/** RFC 6761, RFC 6762, RFC 8375, ICANN's .internal; and what home routers and hosts files make up. */
+const LOCAL_ZONES = ["localhost", "local", "internal", "home.arpa", "localdomain", "lan", "intranet", "corp", "home"];
+
+const isGivenOut = networkList(["2000::/3"]);
+
+/** IANA's IPv4 and IPv6 Special-Purpose Address Registries, and multicast; the first that contains an address counts. */
+const SPECIAL = {
+  "the unspecified address": ["0.0.0.0/32", "::/128"],
+  "a loopback address": ["127.0.0.0/8", "::1/128"],
+  "a private address": ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"],
+  "a unique-local address": ["fc00::/7"],
+  "a link-local address": ["169.254.0.0/16", "fe80::/10"],
+  "a site-local address": ["fec0::/10"],
+  "a shared address behind a carrier's NAT": ["100.64.0.0/10"],
+  "the broadcast address": ["255.255.255.255/32"],
+  "a multicast address": ["224.0.0.0/4", "ff00::/8"],
+  "an address for documentation": [
+    ...["192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20"],
+  ],
+  "an address for benchmarks": ["198.18.0.0/15", "2001:2::/48"],
+  "a Teredo address": ["2001::/32"],
+  "a 6to4 address": ["2002::/16", "192.88.99.0/24"],
+  "an address of a local NAT64": ["64:ff9b:1::/48"],
+  "an IPv4-compatible address": ["::/96"],
+  "a reserved address": [
+    ...["0.0.0.0/8", "192.0.0.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.175.48.0/24", "240.0.0.0/4"],
+    ...["100::/64", "100:0:0:1::/64", "2001::/23", "2620:4f:8000::/48", "5f00::/16"],
+  ],
+};
+
+const isSpecial = networkList(Object.values(SPECIAL).flat());
+const BLOCKS = Object.entries(SPECIAL).map(([reason, networks]) => ({ reason, contains: networkList(networks) }));
+
+/** Ports on which another protocol would listen to what we say (WHATWG Fetch §2.9, port blocking). */
+const BAD_PORTS = new Set([
+  ...[0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109],
+  ...[110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530],
+  ...[531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190],
+  ...[5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080],
+]);

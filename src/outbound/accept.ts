@@ -1,0 +1,266 @@
+/**
+ * The one way out: what the API and mail apps send passes here (contract: Sending).
+ *
+ *   guardrails ─► worker: compose, sign, parse ─► one transaction {guardrails again, Sent copy, queue, event, answer}
+ *
+ * Invariant: a message is accepted whole, in one transaction that has committed, or refused and nothing of it stored.
+ */
+import { and, asc, desc, eq, isNotNull, sql } from "drizzle-orm";
+import type { Caller, Reach } from "../access/caller.ts";
+import type { SigningKey } from "../authentication/dkim.ts";
+import { AppError } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import { newId, newTimedToken, type Runtime } from "../base/runtime.ts";
+import { emit } from "../events/outbox.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
+import type { PreparedMessage } from "../mailbox/prepare.ts";
+import { splitAddress } from "../message/address.ts";
+import { isLetter, type Letter } from "../message/letter.ts";
+import { prepared } from "../store/prepared.ts";
+import { dkimKeys, domains } from "../store/schema.ts";
+import type { Options } from "../store/settings.ts";
+import type { Store, Tx } from "../store/store.ts";
+import { type ParserPool, type PreparedOutbound, UnparseableError } from "../workers/parser-pool.ts";
+import { type Attempt, createLimits, type Limits, requireRoom } from "./guardrails.ts";
+import type { LocalDelivery } from "./local.ts";
+import { waitingCount } from "./outbound.ts";
+import { addOutbound, LARGEST_ROW_CONTENT, type OutboundContent } from "./queue.ts";
+import type { Recipient } from "./recipient.ts";
+import type { Transport } from "./transport.ts";
+
+/** A message that somebody wants to send, known to be theirs to send from `from`. */
+export interface Submission {
+  caller: Caller;
+  mailbox: Reach["mailbox"];
+  /** Address of the From header; normalized. */
+  from: string;
+  /** One at least, each address once. */
+  recipients: readonly Recipient[];
+  /** Header value with its angle brackets. */
+  messageId: string;
+  /** The conversation it belongs to, where that is known and not to be found out. */
+  threadId?: string;
+  /**
+   * The message, without Bcc; asked for once the guardrails have let it pass. As a letter, which is composed then and has
+   * no more than smtp.maxMessageBytes, or as bytes, lines ended by CRLF.
+   */
+  compose(): Promise<Letter | Uint8Array>;
+}
+
+/** A message that was accepted. */
+export interface Sent {
+  messageId: string;
+  /** Of the Sent copy. */
+  emailId: string;
+  threadId: string;
+  mailboxId: string;
+  from: string;
+}
+
+/**
+ * Accepts a message for delivery; resolves once that is durable. `record` writes the caller's answer in the accepting
+ * transaction; it may run twice, the first time rolled back.
+ * @throws AppError unprocessable, locked, rate_limited, upstream_failed, insufficient_storage, payload_too_large;
+ * server_error 503. Then nothing was stored.
+ */
+export type Submit = (submission: Submission, record?: (tx: Tx, sent: Sent) => void) => Promise<Sent>;
+
+export interface SubmitParts {
+  store: Pick<Store, "db" | "blobs" | "enqueue" | "preparing">;
+  mailbox: Pick<Mailbox, "file" | "usage">;
+  local: Pick<LocalDelivery, "isLocal">;
+  transport: Pick<Transport, "refusal">;
+  parser: Pick<ParserPool, "prepareOutbound">;
+  options: Pick<Options, "get">;
+  runtime: Pick<Runtime, "now" | "randomBytes">;
+  log: Log;
+  /** Recipients waiting in the queue beyond which it takes no more. */
+  largestQueue?: number;
+}
+
+const LARGEST_QUEUE = 1_000_000;
+/** 85 random bits: a report that comes back to it is about the message it was made for. */
+const RETURN_PATH_LENGTH = 26;
+
+/** A reverse-path of its own for a message from `domain`. */
+export const newReturnPath = (runtime: Pick<Runtime, "now" | "randomBytes">, domain: string): string =>
+  `bounce+${newTimedToken(runtime, RETURN_PATH_LENGTH)}@${domain}`;
+
+/** The keys of a verified domain: nothing is signed for one that is only claimed. */
+export const signingKeys = prepared((db) =>
+  db
+    .select({
+      domain: domains.name,
+      selector: dkimKeys.selector,
+      algorithm: dkimKeys.algorithm,
+      privateKey: dkimKeys.privateKey,
+    })
+    .from(dkimKeys)
+    .innerJoin(domains, eq(domains.id, dkimKeys.domainId))
+    .where(and(eq(domains.name, sql.placeholder("domain")), isNotNull(domains.verifiedAt)))
+    // Every verifier knows RSA: it goes on top.
+    .orderBy(desc(dkimKeys.algorithm), asc(dkimKeys.selector))
+    .prepare(),
+);
+
+export interface Guard {
+  limits: Limits;
+  /**
+   * Passes what would be accepted if it were submitted now with so many bytes: for who has to be told at once of what is
+   * sent later. @throws AppError as Submit
+   */
+  requireAcceptable(submission: Pick<Submission, "mailbox" | "from" | "recipients">, bytes: number): Promise<void>;
+}
+
+export type GuardParts = Omit<SubmitParts, "store" | "parser"> & { store: Pick<Store, "db"> };
+
+/** Everything that may refuse a message before it is composed. */
+export function createGuard(parts: GuardParts): Guard {
+  const { store, mailbox: mail, transport, runtime, log, largestQueue = LARGEST_QUEUE } = parts;
+  const limits = createLimits(parts);
+
+  /** @throws AppError upstream_failed */
+  async function requireQueue({ recipients }: Pick<Submission, "recipients">): Promise<void> {
+    if (waitingCount(store.db, runtime.now()) + recipients.length > largestQueue) {
+      log.error("the outbound queue is full", { recipients: largestQueue });
+      throw new AppError("upstream_failed", "The outbound queue is full, so nothing was sent; try again later");
+    }
+    const refusal = await transport.refusal();
+    if (refusal !== undefined) {
+      log.error("the smarthost refuses us", { refusal });
+      throw new AppError(
+        "upstream_failed",
+        "The outgoing mail server refuses this server's credentials, so nothing was sent; an admin has to correct them",
+      );
+    }
+  }
+
+  return {
+    limits,
+    async requireAcceptable(submission, bytes) {
+      const { mailbox } = submission;
+      limits.requireAllowed(store.db, attemptOf(submission), runtime.now());
+      await requireQueue(submission);
+      requireRoom(mail.usage(mailbox.id), bytes, mailbox.address);
+    },
+  };
+}
+
+const attemptOf = ({ mailbox, from, recipients }: Pick<Submission, "mailbox" | "from" | "recipients">): Attempt => ({
+  mailboxId: mailbox.id,
+  workspaceId: mailbox.workspaceId,
+  from,
+  recipients,
+});
+
+export function createSubmit(parts: SubmitParts): Submit {
+  const { store, mailbox: mail, parser, options, runtime, log } = parts;
+  const { limits, requireAcceptable } = createGuard(parts);
+
+  /** @throws AppError payload_too_large, unprocessable, server_error 503 */
+  async function prepare(submission: Submission): Promise<PreparedOutbound> {
+    const { domain } = splitAddress(submission.from);
+    const keys: SigningKey[] = signingKeys(store.db).all({ domain });
+    if (keys.length === 0) log.warn("message leaves unsigned: its domain has no DKIM key", { domain });
+    try {
+      const source = await submission.compose();
+      const prepared = await parser.prepareOutbound(submission.mailbox.id, source, { keys, signedAt: runtime.now() });
+      if (isLetter(source)) requireSize(prepared.message, options.get("smtp.maxMessageBytes"));
+      return prepared;
+    } catch (error) {
+      throw asRefusal(error, log);
+    }
+  }
+
+  /** @throws what the file system says */
+  async function keepContent(bytes: Uint8Array): Promise<OutboundContent> {
+    if (bytes.byteLength <= LARGEST_ROW_CONTENT) return { bytes };
+    return { blob: await store.blobs.write(bytes), size: bytes.byteLength };
+  }
+
+  return async function submit(submission, record) {
+    const { caller, mailbox, from, recipients, messageId, threadId } = submission;
+    const attempt = attemptOf(submission);
+    await requireAcceptable(submission, 1);
+    const { message, content } = await store.preparing(async () => {
+      const { message, content } = await prepare(submission);
+      return { message, content: await keepContent(content) };
+    });
+    const { domain } = splitAddress(from);
+    const returnPath = newReturnPath(runtime, domain);
+
+    const sent = await store.enqueue((tx) => {
+      const now = runtime.now();
+      limits.requireAllowed(tx, attempt, now);
+      requireRoom(mail.usage(mailbox.id), message.size, mailbox.address);
+      const filed = mail.file(tx, {
+        kind: "sent",
+        mailboxId: mailbox.id,
+        receivedOn: from,
+        message,
+        now,
+        sentBy: caller.userId,
+        bcc: recipients.filter(({ field }) => field === "bcc").map(({ field: _, ...address }) => address),
+        ...(threadId !== undefined && { threadId }),
+      });
+      const accepted: Sent = {
+        messageId,
+        emailId: filed.messageId,
+        threadId: filed.threadId,
+        mailboxId: mailbox.id,
+        from,
+      };
+      addOutbound(tx, {
+        id: accepted.emailId,
+        workspaceId: mailbox.workspaceId,
+        mailboxId: mailbox.id,
+        mailbox: mailbox.address,
+        threadId: accepted.threadId,
+        messageId,
+        subject: message.subject,
+        domain,
+        returnPath,
+        acceptedAt: now,
+        outsideRecipients: limits.countOutside(attempt),
+        recipients: recipients.map((recipient) => ({ ...recipient, id: newId(runtime, "que") })),
+        content,
+      });
+      emit(tx, {
+        id: newId(runtime, "evt"),
+        workspaceId: mailbox.workspaceId,
+        event: "message.outbound",
+        now,
+        data: {
+          emailId: accepted.emailId,
+          threadId: accepted.threadId,
+          messageId,
+          mailbox: mailbox.address,
+          from: message.from ?? { email: from },
+          to: message.to,
+          subject: message.subject,
+        },
+      });
+      record?.(tx, accepted);
+      return accepted;
+    });
+    log.info("message accepted for sending", {
+      emailId: sent.emailId,
+      recipients: recipients.length,
+      size: message.size,
+    });
+    return sent;
+  };
+}
+
+/** @throws AppError payload_too_large */
+export function requireSize({ size }: Pick<PreparedMessage, "size">, most: number): void {
+  if (size <= most) return;
+  throw new AppError("payload_too_large", `The message has ${size} bytes; ${most} is the most`);
+}
+
+/** A message that no worker gets through, as the refusal of it; anything else as it is. */
+export function asRefusal(error: unknown, log: Log): unknown {
+  if (!(error instanceof UnparseableError)) return error;
+  log.error("message to be sent cannot be processed", { error });
+  return new AppError("unprocessable", "The message cannot be processed, so nothing was done", { cause: error });
+}

@@ -1,0 +1,125 @@
+/**
+ * Where mail for a domain goes: the hosts of RFC 5321 §5.1 in the order they are to be tried, and the addresses of each.
+ *
+ * Invariant: what DNS failed to answer is temporary; only what it did answer is final.
+ */
+import { isIP } from "node:net";
+import type { Runtime } from "../base/runtime.ts";
+import { type Answer, DeliveryFailure, verdictOf } from "../smtp/delivery-result.ts";
+
+export interface MailHost {
+  /** Lower case, without a final dot; an IP address where a domain names one as its MX. */
+  name: string;
+  /** IPv4 and IPv6 in turn; empty when it has none. @throws DeliveryFailure when DNS fails */
+  addresses(): Promise<readonly string[]>;
+}
+
+interface World {
+  runtime: Pick<Runtime, "dns" | "randomBytes">;
+  /** Our own name. */
+  hostname: string;
+}
+
+/**
+ * The hosts that take mail for `domain` (A-labels): by preference, at random among equals (RFC 5321 §5.1); without an MX
+ * the domain itself.
+ * @throws DeliveryFailure deferred when DNS fails; refused for a domain that does not exist (hard), a null MX (RFC 7505,
+ * hard), one without any address, and one whose mail would come back to us
+ */
+export async function findMailHosts(domain: string, { runtime, hostname }: World): Promise<MailHost[]> {
+  const { dns } = runtime;
+  const records = (await ask(domain, dns.resolveMx(domain))).map(({ priority, exchange }) => ({
+    priority,
+    exchange: exchange.toLowerCase().replace(/\.$/, ""),
+  }));
+  if (records.length === 1 && records[0]?.exchange === "") {
+    throw failure({ status: "5.1.10", text: `${domain} takes no mail: its MX record is null` });
+  }
+  if (records.length === 0) return [await hostWithoutMx(domain, { runtime, hostname })];
+  // Ourselves, and whoever passes on to us: they would send it back (RFC 5321 §5.1).
+  const own = records.filter(({ exchange }) => exchange === hostname.toLowerCase());
+  const limit = Math.min(...own.map(({ priority }) => priority));
+  const usable = records.filter(({ priority, exchange }) => priority < limit && exchange !== "");
+  if (own.length > 0 && usable.length === 0) throw loop(domain);
+  return usable
+    .map((record) => ({ ...record, chance: Buffer.from(runtime.randomBytes(4)).readUInt32BE() }))
+    .sort((a, b) => a.priority - b.priority || a.chance - b.chance)
+    .map(({ exchange }) => mailHost(exchange, dns));
+}
+
+/** The host of that name, of a smarthost for instance. */
+export function mailHost(name: string, dns: Runtime["dns"]): MailHost {
+  return { name, addresses: () => addressesOf(name, dns) };
+}
+
+/** No host of the domain has an address, as far as DNS knows: final, but nothing about the recipient. */
+export function unroutable(domain: string): DeliveryFailure {
+  return failure({ status: "5.4.4", text: `no mail server of ${domain} has an address` });
+}
+
+async function hostWithoutMx(domain: string, { runtime, hostname }: World): Promise<MailHost> {
+  const { dns } = runtime;
+  const addresses = await addressesOf(domain, dns);
+  if (addresses.length === 0) {
+    if (await exists(domain, dns)) throw unroutable(domain);
+    throw failure({ status: "5.1.2", text: `the domain ${domain} does not exist` });
+  }
+  if (domain === hostname.toLowerCase()) throw loop(domain);
+  return { name: domain, addresses: async () => addresses };
+}
+
+/**
+ * Whether a name without MX, A and AAAA records exists all the same. Bun's resolver says ENOTFOUND also for a name that
+ * merely has no record of the type, so others are asked for, which a domain in use has.
+ */
+async function exists(domain: string, dns: Runtime["dns"]): Promise<boolean> {
+  const questions = [dns.resolveMx(domain), dns.resolveNs(domain), dns.resolveTxt(domain)];
+  const answers = await Promise.all(questions.map((question) => question.then(() => "ENODATA", codeOf)));
+  const failed = answers.find((code) => code !== "ENODATA" && code !== "ENOTFOUND");
+  if (failed !== undefined) throw unanswered(domain, failed);
+  return answers.includes("ENODATA");
+}
+
+/**
+ * IPv4 first: a small server's IPv6 address often has no name (PTR), for which large receivers refuse it for good.
+ */
+async function addressesOf(host: string, dns: Runtime["dns"]): Promise<string[]> {
+  if (isIP(host)) return [host];
+  // RFC 6761 §6.3: not a question for DNS.
+  if (host === "localhost") return ["127.0.0.1", "::1"];
+  const [v4, v6] = await Promise.allSettled([ask(host, dns.resolve4(host)), ask(host, dns.resolve6(host))]);
+  const first = v4.status === "fulfilled" ? v4.value : [];
+  const second = v6.status === "fulfilled" ? v6.value : [];
+  const failed = [v4, v6].find((result) => result.status === "rejected");
+  if (first.length + second.length === 0 && failed) throw failed.reason;
+  const inTurn = Array.from({ length: Math.max(first.length, second.length) }, (_, i) => [first[i], second[i]]).flat();
+  return [...new Set(inTurn.filter((address) => address !== undefined))];
+}
+
+/** The records; none when there is no such name or no such record. @throws DeliveryFailure when DNS fails */
+async function ask<T>(name: string, question: Promise<T[]>): Promise<T[]> {
+  try {
+    return await question;
+  } catch (error) {
+    const code = codeOf(error);
+    if (code === "ENOTFOUND" || code === "ENODATA") return [];
+    throw unanswered(name, code);
+  }
+}
+
+const codeOf = (error: unknown): string => String((error as { code?: unknown }).code ?? error);
+
+function unanswered(name: string, code: string): DeliveryFailure {
+  return failure({ status: "4.4.3", text: `DNS gave no answer for ${name} (${code})` });
+}
+
+function loop(domain: string): DeliveryFailure {
+  return failure({
+    status: "5.4.6",
+    text: `mail for ${domain} would come back to this server, which does not take it`,
+  });
+}
+
+function failure(answer: Pick<Answer, "status" | "text">): DeliveryFailure {
+  return new DeliveryFailure(verdictOf({ command: "dns", ...answer }));
+}

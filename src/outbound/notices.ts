@@ -1,0 +1,146 @@
+/**
+ * Mail that the server itself writes to a workspace's owners and admins, or to one of its people, from postmaster@ one of
+ * its verified domains, or of the server (contract: Webhook delivery states). It leaves by the queue as all mail does, so it
+ * reaches a mailbox here as well as an address elsewhere, signed if its domain is verified; but it asks no cap and no pause,
+ * takes no part in what they count, and has no Sent copy.
+ *
+ * Whose address another workspace has taken over with its domain finds it in their mailbox all the same: it is filed there,
+ * and never sent to the address.
+ *
+ * Invariant: it fires no event on its way out, and what becomes of it none either, so no notice can lead to another.
+ */
+import { and, asc, eq, inArray, isNotNull } from "drizzle-orm";
+import type { Log } from "../base/log.ts";
+import { newId, type Runtime, randomToken } from "../base/runtime.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
+import { splitAddress } from "../message/address.ts";
+import { dateHeader, formatAddress } from "../message/compose.ts";
+import { domains, users } from "../store/schema.ts";
+import type { Store, Tx } from "../store/store.ts";
+import type { ParserPool } from "../workers/parser-pool.ts";
+import { newReturnPath, signingKeys } from "./accept.ts";
+import { addOutbound } from "./queue.ts";
+import { type Recipient, recipientsOf } from "./recipient.ts";
+import { suppressedAmong } from "./suppression.ts";
+
+export interface AdminNotice {
+  workspaceId: string;
+  /** Whom it is for; the owners and admins if left out. */
+  to?: { email: string; name: string };
+  subject: string;
+  text: string;
+}
+
+/**
+ * Puts a notice into the queue, one message to all of them; `record` writes in the same transaction that they are told,
+ * also when there is nobody to tell. May run twice, the first time rolled back.
+ * @throws AppError server_error 503; what the parser says
+ */
+export type NotifyAdmins = (notice: AdminNotice, record: (tx: Tx) => void) => Promise<void>;
+
+export interface AdminNoticeParts {
+  store: Pick<Store, "db" | "enqueue">;
+  mailbox: Pick<Mailbox, "isOthers" | "routeWithin" | "file">;
+  parser: Pick<ParserPool, "prepareOutbound">;
+  runtime: Pick<Runtime, "now" | "randomBytes">;
+  /** Ours. */
+  hostname: string;
+  log: Log;
+}
+
+const SENDER_NAME = "Mailroom";
+
+export function createAdminNotices(parts: AdminNoticeParts): NotifyAdmins {
+  const { store, mailbox, parser, runtime, hostname, log } = parts;
+
+  /** The oldest of the workspace that is verified; without one it is the server itself that writes. */
+  function senderDomain(workspaceId: string): string {
+    const verified = store.db
+      .select({ name: domains.name })
+      .from(domains)
+      .where(and(eq(domains.workspaceId, workspaceId), isNotNull(domains.verifiedAt)))
+      .orderBy(asc(domains.createdAt), asc(domains.id))
+      .limit(1)
+      .get();
+    return verified?.name ?? hostname.toLowerCase();
+  }
+
+  const adminsOf = (workspaceId: string) =>
+    store.db
+      .select({ email: users.email, name: users.name })
+      .from(users)
+      .where(and(eq(users.workspaceId, workspaceId), inArray(users.role, ["owner", "admin"])))
+      .orderBy(asc(users.email))
+      .all();
+
+  function recipientsAmong(workspaceId: string, people: { email: string; name: string }[]) {
+    const recipients = recipientsOf({ to: people, cc: [], bcc: [] });
+    const suppressed = new Set(
+      suppressedAmong(
+        store.db,
+        workspaceId,
+        recipients.map(({ email }) => email),
+      ),
+    );
+    return recipients.filter(({ email }) => !suppressed.has(email));
+  }
+
+  /** The mailbox of a person's address that another workspace has taken over; null when it has none. */
+  function formerMailbox(workspaceId: string, email: string): string | null | undefined {
+    if (!mailbox.isOthers(workspaceId, splitAddress(email).domain)) return undefined;
+    const route = mailbox.routeWithin(workspaceId, email);
+    if (route.kind === "not-local") return undefined;
+    return route.kind === "mailbox" ? route.mailboxId : null;
+  }
+
+  return async function notifyAdmins({ workspaceId, to, subject, text }, record) {
+    const domain = senderDomain(workspaceId);
+    const recipients: Recipient[] = [];
+    const formerMailboxes = new Set<string>();
+    for (const person of recipientsAmong(workspaceId, to ? [to] : adminsOf(workspaceId))) {
+      const former = formerMailbox(workspaceId, person.email);
+      if (former === undefined) recipients.push(person);
+      else if (former !== null) formerMailboxes.add(former);
+    }
+    if (recipients.length + formerMailboxes.size === 0) {
+      log.error("a notice cannot be sent: the workspace has nobody to write to", { workspaceId, subject });
+      await store.enqueue((tx) => record(tx));
+      return;
+    }
+    const now = runtime.now();
+    const from = `postmaster@${domain}`;
+    const messageId = `<${randomToken(runtime, 24)}@${domain}>`;
+    const letter = {
+      id: randomToken(runtime, 24),
+      headers: [
+        ["From", formatAddress({ email: from, name: SENDER_NAME })],
+        ["To", recipients.map((recipient) => formatAddress(recipient)).join(", ") || "undisclosed-recipients:;"],
+        ["Subject", subject],
+        ["Date", dateHeader(now)],
+        ["Message-ID", messageId],
+        // RFC 3834 §5: nobody's vacation message answers it.
+        ["Auto-Submitted", "auto-generated"],
+      ] as const,
+      text: `${text}\n\nThis message was written by the mail server ${hostname}.\n`,
+    };
+    const keys = signingKeys(store.db).all({ domain });
+    const { content, message } = await parser.prepareOutbound(workspaceId, letter, { keys, signedAt: now });
+    await store.enqueue((tx) => {
+      for (const mailboxId of formerMailboxes) {
+        mailbox.file(tx, { mailboxId, kind: "notice", receivedOn: from, message, now: runtime.now() });
+      }
+      if (recipients.length > 0) {
+        addOutbound(tx, {
+          ...{ workspaceId, subject, domain, messageId, notice: true },
+          ...{ id: newId(runtime, "msg"), mailboxId: "", mailbox: from, threadId: "" },
+          returnPath: newReturnPath(runtime, domain),
+          acceptedAt: runtime.now(),
+          outsideRecipients: 0,
+          recipients: recipients.map((recipient) => ({ ...recipient, id: newId(runtime, "que") })),
+          content: { bytes: content },
+        });
+      }
+      record(tx);
+    });
+  };
+}

@@ -1,0 +1,199 @@
+/**
+ * The role of the submission listeners (RFC 6409): mail from people's mail apps, which sign in and send as themselves.
+ *
+ *   AUTH: access/sign-in.ts ─► MAIL, RCPT ─► DATA: receive (spool.ts) ─► read and complete (submitted.ts) ─► accept.ts
+ *
+ * Invariant: the envelope, From and Sender are addresses that the person may send as at that moment: a session outlives
+ * neither what they signed in with nor their access. One log line says what became of a message; never a body, never the recipients.
+ */
+import type { Caller } from "../access/caller.ts";
+import type { SignedIn } from "../access/proofs.ts";
+import type { SignIn } from "../access/sign-in.ts";
+import { AppError } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import { newTimedToken, type Runtime } from "../base/runtime.ts";
+import {
+  type EmailAddress,
+  envelopeAddress,
+  isAddressLiteral,
+  normalizeAddress,
+  splitAddress,
+} from "../message/address.ts";
+import { canonicalAddress, sourceOfAddress } from "../net/ip.ts";
+import { Refusal, refusalOfSending } from "../smtp/refusal.ts";
+import type { Envelope, SmtpRole } from "../smtp/role.ts";
+import { MOST_HOPS, readSource, type Spool } from "../smtp/spool.ts";
+import type { Options } from "../store/settings.ts";
+import type { Store } from "../store/store.ts";
+import type { Submit } from "./accept.ts";
+import { requireMaySend } from "./guardrails.ts";
+import { type Recipient, recipientsOf } from "./recipient.ts";
+import { createResubmission } from "./resubmission.ts";
+import { type Sender, senderFor } from "./sender.ts";
+import { completeSubmitted, readSubmitted, type SubmittedMessage } from "./submitted.ts";
+import { suppressedAmong } from "./suppression.ts";
+
+export interface SubmissionParts {
+  store: Pick<Store, "db">;
+  signIn: Pick<SignIn, "inApp">;
+  submit: Submit;
+  spool: Spool;
+  /** Our name in Received. */
+  hostname: string;
+  options: Pick<Options, "get">;
+  runtime: Pick<Runtime, "now" | "randomBytes">;
+  log: Log;
+}
+
+/** As in the ids of messages that the API composes: 131 bits. */
+const MESSAGE_ID_LENGTH = 22;
+
+export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
+  const { store, signIn, submit, spool, hostname, options, runtime, log } = parts;
+
+  const acceptOnce = createResubmission(store.db, runtime.now);
+  const sender = (caller: Caller, address: string): Sender => senderFor(store.db, caller, address, { alias: true });
+
+  /** @throws Refusal notYourReversePath */
+  function reversePathOf(caller: Caller, reversePath: string): Sender {
+    try {
+      return sender(caller, reversePath);
+    } catch (error) {
+      throw error instanceof AppError ? new Refusal("notYourReversePath", error, error.message) : error;
+    }
+  }
+
+  /** Resolves with the emailId of the Sent copy. @throws Refusal, AppError */
+  async function send(caller: Caller, envelope: Envelope, message: SubmittedMessage): Promise<string> {
+    const { reach, address } = sender(caller, message.from);
+    if (message.sender !== undefined) sender(caller, message.sender);
+    const { mailbox } = reach;
+    const { bytes } = message;
+    const recipients = recipientsIn(envelope, message);
+    const accept = async (messageId: string, recipients: readonly Recipient[]): Promise<string> => {
+      const completion = { hostname, trace: envelope.trace, messageId, now: runtime.now() };
+      const compose = async () => completeSubmitted(message, completion);
+      return (await submit({ caller, mailbox, from: address, recipients, messageId, compose })).emailId;
+    };
+    const { messageId } = message;
+    if (messageId === undefined) {
+      return accept(`<${newTimedToken(runtime, MESSAGE_ID_LENGTH)}@${splitAddress(address).domain}>`, recipients);
+    }
+    const handedIn = { mailboxId: mailbox.id, messageId, bytes, recipients };
+    return acceptOnce(handedIn, (left) => accept(messageId, left));
+  }
+
+  async function receive(
+    caller: () => Caller,
+    envelope: Envelope,
+    content: AsyncIterable<Uint8Array>,
+  ): Promise<string> {
+    const startedAt = runtime.now();
+    let size: number | undefined;
+    let emailId: string | undefined;
+    let outcome = "";
+    try {
+      const received = await spool.receive(content, options.get("smtp.maxMessageBytes"));
+      size = received.size;
+      try {
+        if (received.tooLarge) throw new Refusal("tooLarge");
+        if (received.hops > MOST_HOPS) throw new Refusal("loop");
+        emailId = await send(caller(), envelope, readSubmitted(await readSource(received.source)));
+        outcome = "accepted";
+        return `2.0.0 ${emailId} accepted for delivery`;
+      } finally {
+        await received.dispose();
+      }
+    } catch (error) {
+      const refusal = refusalOfSending(error);
+      // Not its text, which may name a Bcc recipient.
+      outcome = `${refusal.responseCode} ${refusal.reason}`;
+      if (refusal.reason === "failed" || refusal.reason === "storeUnavailable") {
+        log.error("submission not accepted", { trace: envelope.trace, error: refusal.cause });
+      }
+      throw refusal;
+    } finally {
+      const { trace, ip, recipients } = envelope;
+      const ms = runtime.now() - startedAt;
+      log.info("submission", { trace, ip, recipients: recipients.length, size, emailId, outcome, ms });
+    }
+  }
+
+  return {
+    // RFC 4954 §5: who offers AUTH takes the parameter. On whose behalf an app says it sends changes nothing here.
+    mailParameters: ["SIZE", "BODY", "SMTPUTF8", "AUTH"],
+    requiresAuth: true,
+    maxRecipients: () => options.get("sending.maxRecipients"),
+    isTrusted: () => false,
+
+    open({ trace, ip }) {
+      let who: SignedIn | undefined;
+      const source = sourceOfAddress(canonicalAddress(ip));
+
+      /** @throws Refusal signInAgain, which ends the session */
+      function caller(): Caller {
+        const present = who?.present();
+        if (!present) throw new Refusal("signInAgain");
+        who?.touch(runtime.now());
+        return present;
+      }
+
+      return {
+        async authenticate({ username, password }) {
+          try {
+            who = await signIn.inApp({ username, secret: password, scope: "send", source });
+          } catch (error) {
+            const busy = error instanceof AppError && error.code === "rate_limited";
+            throw busy ? new Refusal("tooManySignIns", error) : error;
+          }
+          // Not as whom: what was given may be a password in the wrong field.
+          log.info(who ? "signed in" : "sign-in failed", { trace, ip, userId: who?.caller.userId });
+          if (!who) throw new Refusal("badCredentials");
+        },
+
+        startMail(reversePath) {
+          const present = caller();
+          if (reversePath === "") return;
+          const { reach, address: from } = reversePathOf(present, reversePath);
+          try {
+            // Before the message is on its way: it may be large.
+            requireMaySend(store.db, { from, mailboxId: reach.mailbox.id, workspaceId: reach.mailbox.workspaceId });
+          } catch (error) {
+            throw refusalOfSending(error);
+          }
+        },
+
+        admitRecipient(recipient) {
+          const address = recipientAddress(recipient);
+          if (suppressedAmong(store.db, caller().workspaceId, [address]).length === 0) return;
+          throw new Refusal("notAccepted", undefined, `${address} is on the suppression list`);
+        },
+
+        acceptMessage: (envelope, content) => receive(caller, envelope, content),
+      };
+    },
+  };
+}
+
+/** The local part as given, the domain in A-labels. @throws Refusal badRecipient */
+function recipientAddress(recipient: string): string {
+  const address = envelopeAddress(recipient);
+  if (address === undefined || isAddressLiteral(address)) throw new Refusal("badRecipient");
+  return address;
+}
+
+/** Whoever stands in neither To nor Cc is a Bcc recipient; names come from the header. */
+function recipientsIn({ recipients }: Envelope, { to, cc, bcc }: SubmittedMessage): Recipient[] {
+  const named = (list: readonly EmailAddress[]) =>
+    new Map(list.map((entry) => [normalizeAddress(entry.email), entry.name]));
+  const fields = { to: named(to), cc: named(cc), bcc: named(bcc) };
+  const found: Record<keyof typeof fields, EmailAddress[]> = { to: [], cc: [], bcc: [] };
+  for (const recipient of recipients) {
+    const email = recipientAddress(recipient);
+    const key = normalizeAddress(email);
+    const field = fields.to.has(key) ? "to" : fields.cc.has(key) ? "cc" : "bcc";
+    const name = fields[field].get(key);
+    found[field].push(name === undefined ? { email } : { email, name });
+  }
+  return recipientsOf(found);
+}

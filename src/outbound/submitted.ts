@@ -1,0 +1,137 @@
+/**
+ * The message that a mail app hands in: what it must be, and what is added to it (RFC 6409 §8).
+ *
+ * Invariant: no byte of it changes but for bare CR and LF, which become line ends, and the Bcc fields, which go. What is
+ * missing is put before it. A signature over its body, or over a part of it, stays good.
+ */
+import { type EmailAddress, envelopeAddress, parseAddressList, readAddressEntries } from "../message/address.ts";
+import { dateHeader } from "../message/compose.ts";
+import { type HeaderField, headersOf, readHeaders } from "../message/headers.ts";
+import { firstMessageId } from "../message/message-id.ts";
+import { withoutBcc } from "../message/original.ts";
+import { Refusal } from "../smtp/refusal.ts";
+
+export interface SubmittedMessage {
+  /** The one addr-spec of the From field. */
+  from: string;
+  /** That of the Sender field. */
+  sender?: string;
+  /** With its angle brackets. */
+  messageId?: string;
+  hasDate: boolean;
+  to: EmailAddress[];
+  cc: EmailAddress[];
+  bcc: EmailAddress[];
+  /** Lines ended by CRLF, without Bcc. */
+  bytes: Uint8Array;
+}
+
+/** Of what every reader of a header expects once (RFC 5322 §3.6): two of one would be read as either. */
+const ONCE = ["from", "sender", "reply-to", "to", "cc", "message-id", "in-reply-to", "references", "subject", "date"];
+const FIELD = /^[!-9;-~]+[ \t]*:/;
+
+/** @throws Refusal malformed, notAccepted when From or Sender is not exactly one address */
+export function readSubmitted(content: Uint8Array): SubmittedMessage {
+  const whole = withCrlf(content);
+  const fields = readFields(whole);
+  const repeated = ONCE.find((name) => headersOf(fields, name).length > 1);
+  if (repeated !== undefined) throw malformed(`Message has more than one field ${repeated}`);
+  const [from] = headersOf(fields, "from");
+  if (from === undefined) throw malformed("Message has no From field");
+  const [sender] = headersOf(fields, "sender");
+  const [id] = headersOf(fields, "message-id");
+  const messageId = firstMessageId(id ?? "");
+  if (id !== undefined && messageId === undefined) throw malformed("Message-ID cannot be read");
+  const addresses = (name: string) => parseAddressList(headersOf(fields, name).join(", "));
+  return {
+    from: onlyAddress("From", from),
+    ...(sender !== undefined && { sender: onlyAddress("Sender", sender) }),
+    ...(messageId !== undefined && { messageId }),
+    hasDate: headersOf(fields, "date").length > 0,
+    to: addresses("to"),
+    cc: addresses("cc"),
+    bcc: addresses("bcc"),
+    bytes: withoutBcc(whole),
+  };
+}
+
+/** What is put before a message. */
+export interface Completion {
+  /** Our name. */
+  hostname: string;
+  /** Of the session, in our log. */
+  trace: string;
+  /** For a message that has none; with its angle brackets. */
+  messageId: string;
+  /** Epoch ms. */
+  now: number;
+}
+
+/**
+ * The bytes to transmit: under a Received field that says nothing of where the person is (RFC 5321 §4.4 lets a gateway
+ * leave out what it must), Message-ID and Date where they are missing.
+ */
+export function completeSubmitted(message: SubmittedMessage, completion: Completion): Uint8Array {
+  const { hostname, trace, messageId, now } = completion;
+  const date = dateHeader(now);
+  const before = [
+    `Received: by ${hostname} (Mailroom) with ESMTPSA id ${trace};`,
+    `\t${date}`,
+    ...(message.messageId === undefined ? [`Message-ID: ${messageId}`] : []),
+    ...(message.hasDate ? [] : [`Date: ${date}`]),
+    "",
+  ];
+  return Buffer.concat([Buffer.from(before.join("\r\n"), "latin1"), message.bytes]);
+}
+
+/**
+ * The fields of a header that every reader reads alike: nothing but fields and their folded lines, up to the first empty
+ * line. Where one reader's header ends at a stray line and another's goes on, From would be anybody's.
+ */
+function readFields(message: Buffer): HeaderField[] {
+  const { fields, oversized } = readHeaders(message);
+  if (oversized) throw malformed("Header is too long");
+  const end = message.subarray(0, 2).equals(CRLF) ? 0 : message.indexOf("\r\n\r\n");
+  const lines = message
+    .toString("latin1", 0, end < 0 ? message.length : end)
+    .replace(/\r\n$/, "")
+    .split("\r\n");
+  const isField = (line: string, i: number) => FIELD.test(line) || (i > 0 && /^[ \t]/.test(line));
+  if (!lines.every(isField)) throw malformed("Header has a line that is no field");
+  return fields;
+}
+
+const CRLF = Buffer.from("\r\n");
+const CR = 0x0d;
+const LF = 0x0a;
+
+/** RFC 5321 §2.3.8: CR and LF occur together only. Who sent them apart meant line ends. */
+function withCrlf(bytes: Uint8Array): Buffer {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return hasBareLineEnd(buffer)
+    ? Buffer.from(buffer.toString("latin1").replace(/\r\n?|\n/g, "\r\n"), "latin1")
+    : buffer;
+}
+
+function hasBareLineEnd(bytes: Uint8Array): boolean {
+  let previous = 0;
+  for (let i = 0; i < bytes.length; i++) {
+    const byte = bytes[i] as number;
+    if ((byte === LF) !== (previous === CR)) return true;
+    previous = byte;
+  }
+  return previous === CR;
+}
+
+/** Some apps write the address for the name as well, unquoted: every reader finds the same one in it. */
+const TWICE = /^\s*([^\s<>]+)\s*<\1>\s*$/i;
+
+/** Exactly one mailbox and nothing else: what one reader takes for the address must be so for every other. */
+function onlyAddress(name: string, value: string): string {
+  const [only, another] = [...readAddressEntries(value)].filter(({ source }) => source.trim() !== "");
+  const address = envelopeAddress(TWICE.exec(value)?.[1] ?? only?.exact ?? "");
+  if (address === undefined || another) throw new Refusal("notAccepted", undefined, `${name} must be one address`);
+  return address;
+}
+
+const malformed = (text: string): Refusal => new Refusal("malformed", undefined, text);

@@ -1,0 +1,138 @@
+/**
+ * What happened to messages on their way, for `mailroom trace`: how they came, and each attempt to deliver them. The rest
+ * stands in the rows of the messages themselves, the queue and the webhooks. The only writer of trace_steps.
+ *
+ * Invariant: a step is written in the transaction of what it tells of; only that of a refusal, which has none, may be
+ * lost in a crash.
+ */
+import { asc, inArray, sql } from "drizzle-orm";
+import type { Job } from "../base/scheduler.ts";
+import type { Verdict } from "../smtp/delivery-result.ts";
+import type { Envelope } from "../smtp/role.ts";
+import { prepared } from "../store/prepared.ts";
+import { type AuthVerdicts, type TraceStep, traceSteps } from "../store/schema.ts";
+import type { Options } from "../store/settings.ts";
+import type { Db, Store, Tx } from "../store/store.ts";
+import type { Claim } from "./queue.ts";
+
+/** Of `received` and `refused`. */
+export interface ArrivalDetail extends Pick<Envelope, "ip" | "helo" | "tls" | "reversePath"> {
+  /** How many there were in the envelope. */
+  recipients: number;
+  size: number | undefined;
+  auth: AuthVerdicts | undefined;
+  /** What was done with it, or the reply that refused it. */
+  outcome: string;
+  /** The messages that it became, or was already. */
+  emailIds?: string[];
+}
+
+/** Of `attempted`. */
+export interface AttemptDetail {
+  emailId: string;
+  results: {
+    outcome: Verdict["kind"];
+    reply: string;
+    remote?: string | undefined;
+    /** As in RCPT TO. */
+    recipients: string[];
+  }[];
+}
+
+export interface StoredStep {
+  at: number;
+  step: TraceStep;
+  trace: string | null;
+  detail: Record<string, unknown>;
+}
+
+const DAY_MS = 24 * 60 * 60_000;
+const PORTION = 500;
+const SELDOM_MS = 60 * 60_000;
+const OFTEN_MS = 1_000;
+const LOOKS = 24;
+
+const statements = prepared((db) => ({
+  insert: db
+    .insert(traceSteps)
+    .values({
+      at: sql.placeholder("at"),
+      key: sql.placeholder("key"),
+      step: sql.placeholder("step"),
+      trace: sql.placeholder("trace"),
+      detail: sql.placeholder("detail"),
+    })
+    .prepare(),
+  oldest: db
+    .select({ seq: traceSteps.seq, at: traceSteps.at })
+    .from(traceSteps)
+    .orderBy(asc(traceSteps.seq))
+    .limit(PORTION)
+    .prepare(),
+}));
+
+/** A message that came at `at` (epoch ms). `key`: its Message-ID, else the id that it was filed with. */
+export function traceArrival(
+  tx: Tx,
+  step: "received" | "refused",
+  { key, at, trace }: { key: string; at: number; trace: string },
+  detail: ArrivalDetail,
+): void {
+  statements(tx).insert.run({ at, key, step, trace, detail });
+}
+
+/** An attempt that ended at `at` (epoch ms). `verdicts`: one an entry, in order. */
+export function traceAttempt(tx: Tx, { message, entries }: Claim, verdicts: readonly Verdict[], at: number): void {
+  const detail: AttemptDetail = { emailId: message.id, results: [] };
+  for (const [i, { recipient }] of entries.entries()) {
+    const verdict = verdicts[i];
+    if (verdict === undefined) continue;
+    const { kind: outcome, reply, remote } = verdict;
+    const alike = detail.results.find((known) => known.outcome === outcome && known.reply === reply);
+    if (alike) alike.recipients.push(recipient);
+    else detail.results.push({ outcome, reply, remote, recipients: [recipient] });
+  }
+  statements(tx).insert.run({ at, key: message.messageId, step: "attempted", trace: null, detail });
+}
+
+/** The steps of a message, the oldest first. `keys`: all that it may be known by. */
+export function listSteps(db: Db, keys: readonly string[]): StoredStep[] {
+  const { at, step, trace, detail } = traceSteps;
+  return db
+    .select({ at, step, trace, detail })
+    .from(traceSteps)
+    .where(inArray(traceSteps.key, [...keys]))
+    .orderBy(asc(traceSteps.seq))
+    .all();
+}
+
+/** Deletes the steps of messages known by these. */
+export function deleteSteps(tx: Tx, keys: readonly string[]): void {
+  if (keys.length > 0)
+    tx.delete(traceSteps)
+      .where(inArray(traceSteps.key, [...keys]))
+      .run();
+}
+
+/** Deletes what is kept no longer (retention.traceDays), in portions. */
+export function createTraceUpkeep(store: Pick<Store, "enqueue">, options: Pick<Options, "get">): Job {
+  /** Whether there may be more. Steps are in the order of their time, so that the first of them tell. */
+  function deletePortion(tx: Tx, before: number): boolean {
+    const expired = statements(tx)
+      .oldest.all()
+      .filter(({ at }) => at < before)
+      .map(({ seq }) => seq);
+    if (expired.length > 0) tx.delete(traceSteps).where(inArray(traceSteps.seq, expired)).run();
+    return expired.length === PORTION;
+  }
+
+  return {
+    name: "trace-log",
+    deletes: true,
+    async runDue(now) {
+      const kept = options.get("retention.traceDays") * DAY_MS;
+      while (await store.enqueue((tx) => deletePortion(tx, now - kept)));
+      return now + Math.max(OFTEN_MS, Math.min(kept / LOOKS, SELDOM_MS));
+    },
+  };
+}

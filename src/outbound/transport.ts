@@ -1,0 +1,301 @@
+/**
+ * The way out for mail to other servers: to the MX hosts of a domain, or to the smarthost that takes everything.
+ *
+ * TLS to MX hosts is opportunistic and their certificates are not checked (RFC 7435), unless their domain asks for more
+ * (protection.ts): the name of an MX host comes from DNS, which whoever can redirect the connection can forge as well,
+ * most certificates there would not pass, and to be strict would only mean plain text. A smarthost is named by the operator, who gives it credentials: there TLS is
+ * required and its certificate checked, unless it is on this machine.
+ *
+ * Invariant: credentials go out over TLS to the host they are for, or to this machine, and nowhere else.
+ */
+import { isIP } from "node:net";
+import { domainToASCII } from "node:url";
+import type { Log } from "../base/log.ts";
+import { atMost } from "../base/pause.ts";
+import type { Runtime } from "../base/runtime.ts";
+import { canonicalAddress } from "../net/ip.ts";
+import { type Credentials, openSession, type SmtpSession, type Transaction } from "../smtp/client.ts";
+import type { TlsPolicy } from "../smtp/client-connection.ts";
+import { asDeferred, DeliveryFailure, type Verdict, verdictOf } from "../smtp/delivery-result.ts";
+import type { Options } from "../store/settings.ts";
+import { findMailHosts, type MailHost, mailHost, unroutable } from "./next-hop.ts";
+import type { Protection } from "./protection.ts";
+
+export interface Connection {
+  /** Name of the host it leads to. */
+  readonly remote: string;
+  /**
+   * One verdict a recipient, in order; never rejects. A connection that was used before and turns out to be gone is
+   * opened anew.
+   */
+  send(transaction: Transaction): Promise<Verdict[]>;
+  /** Whether another transaction may be sent over it. */
+  usable(): boolean;
+  /** A message is on its way, or there and unanswered: to end the connection now might have it delivered twice. */
+  isTransmitting(): boolean;
+  /** QUIT; at once when a transaction is under way, whose recipients are deferred then. */
+  close(): void;
+}
+
+export interface Transport {
+  /**
+   * Connects to a host that takes mail for `domain` (A-labels). `signal`: ends that, and the connection later, at once; its
+   * reason says why, for people.
+   * @throws DeliveryFailure
+   */
+  connect(domain: string, signal?: AbortSignal): Promise<Connection>;
+  /** Whether one connection takes mail for all domains. */
+  groupsByMessage(): boolean;
+  /**
+   * What the smarthost answers to our credentials when it refuses them; undefined when it takes them, needs none or
+   * cannot be asked. Asked for at most once a minute, and waited for at most 10 seconds.
+   */
+  refusal(): Promise<string | undefined>;
+  /** Ends every connection and attempt at once; none is made afterwards. */
+  close(): void;
+}
+
+export interface TransportParts {
+  runtime: Pick<Runtime, "dns" | "now" | "setTimer" | "randomBytes" | "authorities">;
+  /** Our own name. */
+  hostname: string;
+  options: Pick<Options, "get">;
+  protection: Protection;
+  log: Log;
+}
+
+/** Addresses tried for one attempt, and hosts of which they are asked for: a domain may name thousands. */
+const MOST_TRIES = 8;
+const MOST_HOSTS = 16;
+/** No host or address is tried any more when the ones before have taken that long. */
+const CONNECT_WITHIN_MS = 5 * 60_000;
+const REMEMBER_MS = 60_000;
+const ASK_MS = 10_000;
+
+export interface Smarthost {
+  host: string;
+  port: number;
+  credentials: Credentials | undefined;
+  tls: TlsPolicy;
+}
+
+/**
+ * The setting smtp.relay, read. Without a port: 465 for smtps (RFC 8314), for smtp 587 with credentials (RFC 6409) and
+ * 25 without. Credentials are percent-encoded.
+ */
+export function readSmarthost(setting: string): Smarthost {
+  const url = new URL(setting);
+  const bare = decode(url.hostname).replace(/^\[|\]$/g, "");
+  const host = isIP(bare) ? bare : domainToASCII(bare);
+  const credentials = url.username === "" ? undefined : { user: decode(url.username), pass: decode(url.password) };
+  const isHere = host === "localhost" || isLoopback(host);
+  const isImplicit = url.protocol === "smtps:";
+  const isProtected = credentials !== undefined && !isHere;
+  return {
+    host,
+    port: Number(url.port) || (isImplicit ? 465 : credentials ? 587 : 25),
+    credentials,
+    tls: {
+      mode: isImplicit ? "implicit" : isProtected ? "required" : "opportunistic",
+      verify: (isImplicit || isProtected) && !isHere,
+      plainIfBroken: !isImplicit && credentials === undefined,
+    },
+  };
+}
+
+function isLoopback(host: string): boolean {
+  const address = canonicalAddress(host);
+  return address?.split(".")[0] === "127" || address === canonicalAddress("::1");
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    // A lone percent sign stands for itself.
+    return text;
+  }
+}
+
+interface Opened {
+  remote: string;
+  session: SmtpSession;
+}
+
+export function createTransport({ runtime, hostname, options, protection, log }: TransportParts): Transport {
+  const stopped = new AbortController();
+  /** What the smarthost last said to our credentials; `refusal` is undefined too when it could not be asked. */
+  let known: { setting: string; at: number; refusal: string | undefined } | undefined;
+  let asking: { setting: string; done: Promise<void> } | undefined;
+
+  /** A session with the first of the hosts that has us. @throws DeliveryFailure */
+  async function openFirst(
+    hosts: readonly MailHost[],
+    { port, tlsTo, domain }: { port: number; tlsTo(host: string): Promise<TlsPolicy>; domain: string },
+    signal: AbortSignal,
+  ): Promise<Opened> {
+    const world = { runtime, hostname, log, signal };
+    const failures: Verdict[] = [];
+    const tried = new Set<string>();
+    const latest = runtime.now() + CONNECT_WITHIN_MS;
+    let isCut = false;
+    for (const [i, { name, addresses }] of hosts.entries()) {
+      isCut ||= i >= MOST_HOSTS || runtime.now() > latest || signal.aborted;
+      if (isCut) break;
+      let tls: TlsPolicy;
+      let untried: readonly string[];
+      try {
+        tls = await tlsTo(name);
+        untried = await addresses();
+      } catch (error) {
+        failures.push(verdictThrown(error));
+        continue;
+      }
+      for (const address of untried) {
+        if (tried.has(address)) continue;
+        isCut ||= tried.size >= MOST_TRIES || runtime.now() > latest;
+        if (isCut) break;
+        tried.add(address);
+        const result = await openSession({ host: name, address, port, tls }, world).catch(verdictThrown);
+        if (!("reply" in result)) return { remote: name, session: result };
+        log.debug("no session", { remote: name, address, reply: result.reply });
+        failures.push(result);
+        // It has answered, and for the whole host.
+        if (result.code !== undefined) break;
+      }
+    }
+    const telling = failures.find(({ kind }) => kind === "deferred") ?? failures.at(-1) ?? unroutable(domain).verdict;
+    throw new DeliveryFailure(isCut ? asDeferred(telling) : telling);
+  }
+
+  async function openDirect(domain: string, signal: AbortSignal): Promise<Opened> {
+    const hosts = await findMailHosts(domain, { runtime, hostname });
+    const tlsTo = await protection.of(domain);
+    return await openFirst(hosts, { port: options.get("smtp.outboundPort"), tlsTo, domain }, signal);
+  }
+
+  /** What keeps us from the smarthost is the operator's to put right and no recipient's fault: always deferred. */
+  async function openSmarthost(setting: string, signal: AbortSignal): Promise<Opened> {
+    const { host, port, tls, credentials } = readSmarthost(setting);
+    try {
+      const hosts = [mailHost(host, runtime.dns)];
+      const opened = await openFirst(hosts, { port, tlsTo: async () => tls, domain: host }, signal);
+      if (credentials) await authenticate(opened.session, setting, credentials);
+      return opened;
+    } catch (error) {
+      const verdict = asDeferred(verdictThrown(error));
+      log.warn("smarthost cannot be used", { remote: host, reply: verdict.reply });
+      throw new DeliveryFailure(verdict);
+    }
+  }
+
+  async function authenticate(session: SmtpSession, setting: string, credentials: Credentials): Promise<void> {
+    try {
+      await session.authenticate(credentials);
+      known = { setting, at: runtime.now(), refusal: undefined };
+    } catch (error) {
+      const { code = 0, reply } = verdictThrown(error);
+      if (code >= 500) known = { setting, at: runtime.now(), refusal: reply };
+      throw error;
+    }
+  }
+
+  const knownOf = (setting: string) =>
+    // For no longer either when the clock was set back meanwhile.
+    known?.setting === setting && Math.abs(runtime.now() - known.at) < REMEMBER_MS ? known : undefined;
+
+  /** Asks the smarthost, unless someone does already; resolves in any case. */
+  function ask(setting: string): Promise<void> {
+    if (asking?.setting === setting) return asking.done;
+    const question = { setting, done: Promise.resolve() };
+    question.done = openSmarthost(setting, stopped.signal)
+      .then(({ session }) => session.close())
+      .catch((error: unknown) => {
+        if (!(error instanceof DeliveryFailure)) log.error("smarthost was not asked", { error });
+      })
+      .finally(() => {
+        if (asking === question) asking = undefined;
+        // Not whenever someone sends: a smarthost that is away would keep them all waiting.
+        if (!knownOf(setting)) known = { setting, at: runtime.now(), refusal: undefined };
+      });
+    asking = question;
+    return question.done;
+  }
+
+  function connectionOver(first: Opened, open: () => Promise<Opened>, isCurrent: () => boolean): Connection {
+    let { remote, session } = first;
+    let isUsed = false;
+    let isClosed = false;
+    return {
+      get remote() {
+        return remote;
+      },
+      async send(transaction) {
+        const { verdicts, unstarted } = await session.transmit(transaction);
+        const isStale = unstarted && isUsed && !isClosed;
+        isUsed = true;
+        if (!isStale) return verdicts;
+        // The remote has closed the connection meanwhile, or takes no more messages over it.
+        session.close();
+        try {
+          ({ remote, session } = await open());
+        } catch (error) {
+          return transaction.recipients.map(() => verdictThrown(error));
+        }
+        if (isClosed) session.close();
+        return (await session.transmit(transaction)).verdicts;
+      },
+      usable: () => session.usable() && isCurrent(),
+      isTransmitting: () => session.isTransmitting(),
+      close() {
+        isClosed = true;
+        session.close();
+      },
+    };
+  }
+
+  return {
+    async connect(domain, signal) {
+      const setting = options.get("smtp.relay");
+      const ended = signal ? AbortSignal.any([stopped.signal, signal]) : stopped.signal;
+      const open = () =>
+        unlessAborted(ended, setting === "none" ? openDirect(domain, ended) : openSmarthost(setting, ended));
+      return connectionOver(await open(), open, () => options.get("smtp.relay") === setting);
+    },
+    groupsByMessage: () => options.get("smtp.relay") !== "none",
+    async refusal() {
+      const setting = options.get("smtp.relay");
+      if (setting === "none" || !readSmarthost(setting).credentials) return undefined;
+      if (!knownOf(setting)) {
+        await atMost(runtime, ASK_MS, ask(setting));
+      }
+      return knownOf(setting)?.refusal;
+    },
+    close() {
+      stopped.abort("this server is stopping");
+      protection.close();
+    },
+  };
+}
+
+/** What `opening` comes to; deferred as soon as the signal is aborted, whatever it waits for. */
+async function unlessAborted<T>(signal: AbortSignal, opening: Promise<T>): Promise<T> {
+  const aborted = Promise.withResolvers<never>();
+  const abort = () => {
+    const text = String(signal.reason);
+    aborted.reject(new DeliveryFailure(verdictOf({ command: "connect", status: "4.4.2", text })));
+  };
+  if (signal.aborted) abort();
+  signal.addEventListener("abort", abort);
+  try {
+    return await Promise.race([opening, aborted.promise]);
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
+}
+
+/** The verdict of a DeliveryFailure; anything else is a fault of ours and thrown again. */
+function verdictThrown(error: unknown): Verdict {
+  if (error instanceof DeliveryFailure) return error.verdict;
+  throw error;
+}

@@ -1,0 +1,228 @@
+/**
+ * The embedded engine: SQLite's FTS5 over the table message_index, one document a message. Words commit with their mail
+ * and leave with it (a trigger), so the index is never behind and never ahead, but for what backlog.ts tells of.
+ *
+ * Everything that reaches FTS5 is folded and quoted, so no text can be query syntax. The column `scope` holds a token
+ * each for mailbox and workspace, which folded text cannot contain: access is a condition of the full-text query itself.
+ */
+import { prepared } from "../../store/prepared.ts";
+import { MESSAGES_PER_THREAD } from "../../store/schema.ts";
+import type { Db, Store } from "../../store/store.ts";
+import { documentNumberOf, messageOf, messageSql, threadSql, threadsOf } from "../document-number.ts";
+import type { DocumentScope, SearchEngine, SearchScope } from "../engine.ts";
+import { fold, foldAddress, type IndexDocument } from "../fold.ts";
+import type { MessageCondition, TextField } from "../query.ts";
+import { type SeqSet, setOf } from "../sets.ts";
+import { beginBacklog, endBacklog } from "./backlog.ts";
+import { createKeepDated, type TimeRange } from "./dated-hits.ts";
+import { createKeptSets } from "./kept-sets.ts";
+
+type TextCondition = Extract<MessageCondition, { kind: "text" }>;
+
+/** The column filter of a field. Anywhere needs none, for no text has the words of `scope`; with one FTS5 takes longer. */
+export const COLUMN_FILTER: Readonly<Record<TextField, string>> = {
+  any: "",
+  subject: "subject : ",
+  sender: "sender : ",
+  recipients: "recipients : ",
+};
+
+/** Scope tokens begin with a character that folded text has none of. */
+const scopeToken = (name: string): string => `\ue100${name.toLowerCase().replaceAll(/[^a-z0-9]/g, "")}`;
+const HAS_ATTACHMENT = scopeToken("has attachment");
+
+/** Mailboxes beyond the scope that are excluded instead of asking for those within. */
+const MOST_EXCLUDED = 8;
+
+/** Pages written by one step of a merge. */
+const MERGE_PAGES = 32;
+
+function textExpression({ field, text }: TextCondition): string {
+  const address = field === "sender" || field === "recipients" ? foldAddress(text) : undefined;
+  return `${COLUMN_FILTER[field]}"${address ?? fold(text)}"`;
+}
+
+function scopeExpression(tokens: readonly string[]): string {
+  return `scope : (${tokens.map((token) => `"${token}"`).join(" OR ")})`;
+}
+
+/** The part of an expression that says who may read what. Every document has a scope token. */
+export function scopeOf({ mailboxIds, workspaceId }: SearchScope): string {
+  const ids = workspaceId === undefined ? mailboxIds : [workspaceId];
+  return scopeExpression(ids.map(scopeToken));
+}
+
+const othersOf = prepared(({ $client: client }) =>
+  client.prepare<{ ids: string }, [string]>(
+    `SELECT json_group_array(id) AS ids FROM
+       (SELECT id FROM mailboxes WHERE id NOT IN (SELECT value FROM json_each(?)) LIMIT ${MOST_EXCLUDED + 1})`,
+  ),
+);
+
+/** Mailboxes beyond the scope, one more than are excluded at most. */
+const beyond = (db: Db, { mailboxIds }: SearchScope): string[] =>
+  JSON.parse(othersOf(db).get(JSON.stringify(mailboxIds))?.ids ?? "[]");
+
+/** Whether no mailbox lies outside the scope. */
+export const isEverywhere = (db: Db, scope: SearchScope): boolean => beyond(db, scope).length === 0;
+
+/** Of some of the documents: not by excluding others alone. */
+export const isChoice = (condition: MessageCondition): boolean =>
+  (condition.kind === "text" || condition.kind === "attachment") && !condition.negated;
+
+/** What FTS5 is asked: `wanted` and the conditions, of which one or more is a choice, for NOT to take from. */
+export function expressionOf(conditions: readonly MessageCondition[], ...wanted: string[]): string {
+  const unwanted: string[] = [];
+  for (const condition of conditions) {
+    if (condition.kind === "text") (condition.negated ? unwanted : wanted).push(textExpression(condition));
+    if (condition.kind === "attachment") {
+      (condition.negated ? unwanted : wanted).push(scopeExpression([HAS_ATTACHMENT]));
+    }
+  }
+  const expression = wanted.join(" AND ");
+  return unwanted.length === 0 ? expression : `(${expression}) NOT (${unwanted.join(" OR ")})`;
+}
+
+/** `since` is inclusive, `before` exclusive; undefined when the conditions ask for no dates. */
+export function dateRangeOf(conditions: readonly MessageCondition[]): TimeRange | undefined {
+  const dates = conditions.filter((condition) => condition.kind === "since" || condition.kind === "before");
+  if (dates.length === 0) return undefined;
+  return {
+    since: Math.max(Number.MIN_SAFE_INTEGER, ...dates.flatMap(({ kind, at }) => (kind === "since" ? [at] : []))),
+    before: Math.min(Number.MAX_SAFE_INTEGER, ...dates.flatMap(({ kind, at }) => (kind === "before" ? [at] : []))),
+  };
+}
+
+/** Of message_index AS hit: whether it is since and before times. Left alone, SQLite would not take the index, but the table, whose rows are a hundred times as long. */
+export const HIT_IS_DATED = `EXISTS (
+  SELECT 1 FROM messages INDEXED BY messages_by_thread
+  WHERE thread_seq = ${threadSql("hit.rowid")} AND seq = ${messageSql("hit.rowid")}
+    AND date >= ? AND date < ?)`;
+
+export interface Fts5Engine extends SearchEngine {
+  /** The messages (messages.seq, ascending) in scope that satisfy conditions on words. */
+  messagesMatching(conditions: readonly MessageCondition[], scope: SearchScope): number[];
+}
+
+export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts5Engine {
+  const sqlite = store.db.$client;
+  const selectStored = sqlite.prepare<{ hasAttachments: number }, [number]>(
+    "SELECT has_attachments AS hasAttachments FROM messages WHERE seq = ?",
+  );
+  // One row of VALUES: an INSERT … SELECT opens a statement journal, at which FTS5 writes out what it has gathered.
+  const insert = sqlite.prepare<unknown, [number, string, string, string, string, string, string]>(
+    "INSERT INTO message_index (rowid, body, subject, sender, recipients, files, scope) VALUES (?, ?, ?, ?, ?, ?, ?)",
+  );
+  const remove = sqlite.prepare<unknown, [number]>("DELETE FROM message_index WHERE rowid = ?");
+  // FTS5 yields rowids in ascending order. A JSON array as one string crosses in a third of the time of as many rows.
+  const selectDocuments = sqlite.prepare<{ documents: string }, [string]>(
+    "SELECT json_group_array(rowid) AS documents FROM message_index WHERE message_index MATCH ?",
+  );
+  const selectByDate = sqlite.prepare<{ threads: string }, [string, number, number]>(
+    `SELECT json_group_array(seq / ${MESSAGES_PER_THREAD}) AS threads FROM messages
+     WHERE mailbox_id IN (SELECT value FROM json_each(?)) AND date >= ? AND date < ?`,
+  );
+  const prune = sqlite.prepare(
+    `DELETE FROM message_index WHERE rowid IN
+       (SELECT id FROM message_index_docsize WHERE ${messageSql("id")} NOT IN (SELECT seq FROM messages))`,
+  );
+  const empty = sqlite.prepare("INSERT INTO message_index (message_index) VALUES ('delete-all')");
+  const merge = sqlite.prepare(`INSERT INTO message_index (message_index, rank) VALUES ('merge', ${MERGE_PAGES})`);
+  const totalChanges = sqlite.prepare<{ n: number }, []>("SELECT total_changes() AS n");
+
+  const mergeAll = sqlite.prepare(`INSERT INTO message_index (message_index, rank) VALUES ('merge', ${-MERGE_PAGES})`);
+
+  /** FTS5 tells by the number of rows it changed whether it found anything to merge. */
+  function step(statement: typeof merge): boolean {
+    const before = totalChanges.get()?.n ?? 0;
+    statement.run();
+    return (totalChanges.get()?.n ?? 0) - before >= 2;
+  }
+
+  const keepDated = createKeepDated(sqlite);
+  const keepSet = createKeptSets(sqlite);
+  const documentsMatching = (expression: string): number[] =>
+    JSON.parse(selectDocuments.get(expression)?.documents ?? "[]");
+
+  /**
+   * What is in most documents takes long to look up. Every message lies in a mailbox that there is, so where few lie beyond
+   * the scope, those are excluded.
+   */
+  function reachedExpression(conditions: readonly MessageCondition[], scope: SearchScope): string {
+    if (conditions.some(isChoice)) {
+      const others = beyond(store.db, scope);
+      if (others.length === 0) return expressionOf(conditions);
+      if (others.length <= MOST_EXCLUDED && others.length < scope.mailboxIds.length) {
+        return `(${expressionOf(conditions)}) NOT ${scopeExpression(others.map(scopeToken))}`;
+      }
+    }
+    return expressionOf(conditions, scopeOf(scope));
+  }
+
+  function find(conditions: readonly MessageCondition[], scope: SearchScope): SeqSet {
+    const range = dateRangeOf(conditions);
+    if (range && conditions.every(({ kind }) => kind === "since" || kind === "before")) {
+      const mailboxIds = JSON.stringify(scope.mailboxIds);
+      const found: number[] = JSON.parse(selectByDate.get(mailboxIds, range.since, range.before)?.threads ?? "[]");
+      return setOf(found);
+    }
+    const found = documentsMatching(reachedExpression(conditions, scope));
+    return threadsOf(range ? keepDated(found, range, JSON.stringify(scope.mailboxIds)) : found);
+  }
+
+  function index(messageSeq: number, { workspaceId, mailboxId }: DocumentScope, document: IndexDocument): void {
+    const { subject, body, sender, recipients, files } = document;
+    const stored = selectStored.get(messageSeq);
+    if (!stored) throw new Error(`message ${messageSeq} is not stored, so it cannot be indexed`);
+    const scope = [workspaceId, mailboxId].map(scopeToken).join(" ");
+    const scopeAndFlag = stored.hasAttachments === 0 ? scope : `${scope} ${HAS_ATTACHMENT}`;
+    insert.run(documentNumberOf(messageSeq), body, subject, sender, recipients, files, scopeAndFlag);
+  }
+
+  /**
+   * All documents of a transaction go in together, at its end, in order of their numbers: any other writing in between,
+   * or a number below the last, would make FTS5 write out a segment, at twice the cost.
+   */
+  const atEnd = (messageSeq: number, work: () => void): void => store.beforeCommit(work, documentNumberOf(messageSeq));
+
+  function replace(messageSeq: number, scope: DocumentScope, document: IndexDocument): void {
+    atEnd(messageSeq, () => {
+      remove.run(documentNumberOf(messageSeq));
+      index(messageSeq, scope, document);
+    });
+  }
+
+  return {
+    add: (_tx, messageSeq, scope, document) => atEnd(messageSeq, () => index(messageSeq, scope, document)),
+
+    replace: (_tx, ...entry) => replace(...entry),
+    rewrite: (_tx, ...entry) => replace(...entry),
+    refill: () => {},
+    untold: () => undefined,
+
+    prune: () => void prune.run(),
+    // A pragma, since FTS5's own command would write, and keep others from writing.
+    isDamaged: () =>
+      sqlite.prepare<{ quick_check: string }, []>("PRAGMA quick_check(message_index)").get()?.quick_check !== "ok",
+    empty(tx) {
+      empty.run();
+      beginBacklog(tx);
+    },
+    complete: endBacklog,
+
+    match: ({ message: conditions }, scope) =>
+      scope.mailboxIds.length === 0
+        ? setOf([])
+        : keepSet(JSON.stringify([conditions, scope]), () => find(conditions, scope)),
+
+    messagesMatching: (conditions, scope) =>
+      documentsMatching(expressionOf(conditions, scopeOf(scope)))
+        .map(messageOf)
+        .sort((a, b) => a - b),
+
+    maintain: () => step(merge),
+
+    // A negative number of pages asks for one segment at the end; steps after the first go on with it.
+    purge: (begin) => step(begin ? mergeAll : merge) || begin,
+  };
+}

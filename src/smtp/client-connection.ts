@@ -1,0 +1,330 @@
+/**
+ * A connection to one address of a mail host, up to where mail may be sent: TCP, greeting, EHLO and TLS, over nodemailer,
+ * with a time limit for each step and an end for every call, which nodemailer leaves open when a connection is lost.
+ */
+import type { X509Certificate } from "node:crypto";
+import { connect as connectTcp, isIP, type Socket } from "node:net";
+import type { Writable } from "node:stream";
+import { TLSSocket } from "node:tls";
+import SMTPConnection, { type SMTPConnectionOptions } from "nodemailer/lib/smtp-connection";
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
+import { DeliveryFailure, type Verdict, verdictOf } from "./delivery-result.ts";
+
+export interface TlsPolicy {
+  /** `opportunistic`: STARTTLS where it is offered; `required`: STARTTLS; `implicit`: from the first byte. */
+  mode: "opportunistic" | "required" | "implicit";
+  /** Whether the certificate must be valid for the host. */
+  verify: boolean;
+  /** Where TLS is offered and fails: go on without, over a new connection. */
+  plainIfBroken: boolean;
+  /** What is wrong with the chain of certificates that the host shows, its own first; undefined for nothing. */
+  check?: (chain: readonly X509Certificate[]) => string | undefined;
+  /** The name that TLS is asked for, where it is not the host's. */
+  servername?: string;
+  /** Who asks for it, for people. */
+  askedBy?: string;
+  /** How to go on instead, over a new connection, where it comes to nothing; that is then logged. */
+  otherwise?: TlsPolicy;
+}
+
+export interface Target {
+  /** Name of the host, for TLS and verdicts; an IP address where it has no name. */
+  host: string;
+  address: string;
+  port: number;
+  tls: TlsPolicy;
+}
+
+export interface ClientWorld {
+  runtime: Pick<Runtime, "setTimer" | "authorities">;
+  /** Our own name, for EHLO. */
+  hostname: string;
+  log: Log;
+  /** Aborted, it ends every connection at once; its reason says why, for people. */
+  signal: AbortSignal;
+}
+
+/** What nodemailer's errors say. */
+export type SmtpError = Error & {
+  code?: string | undefined;
+  command?: string | undefined;
+  response?: string | undefined;
+  responseCode?: number | undefined;
+  recipient?: string | undefined;
+};
+
+type Done<T> = (error?: SmtpError | null, result?: T) => void;
+
+export interface SmtpConnection {
+  readonly target: Target;
+  readonly nodemailer: NodemailerConnection;
+  /** EHLO keywords, upper case, with their parameters (RFC 5321 §4.1.1.1). */
+  readonly offered: ReadonlyMap<string, string>;
+  /**
+   * One of nodemailer's calls. Rejects with an SmtpError, also when the connection ends or `ms` pass first. A remote that
+   * says more than it is asked, or answers before it has the whole message, is left: which reply belongs to which command
+   * would be a guess from then on, and the next command would go into the message.
+   */
+  exchange<T>(ms: number, call: (done: Done<T>) => void): Promise<T>;
+  /** Nothing is under way and the remote is there, as far as we know. */
+  usable(): boolean;
+  /** QUIT; at once when something is under way, which fails then. */
+  close(): void;
+}
+
+/** To an answer from TCP. */
+const CONNECT_MS = 20_000;
+/** Greeting, EHLO and TLS (RFC 5321 §4.5.3.2.1: 5 minutes for the greeting alone). */
+const SETUP_MS = 5 * 60_000;
+const QUIT_MS = 5_000;
+const LONGEST_CHAIN = 10;
+
+/** Of nodemailer what its types leave out. */
+interface Inside {
+  /** Whole replies that no command has been answered with yet, and the beginning of another. */
+  readonly _responseQueue: readonly string[];
+  readonly _remainder: string;
+  readonly _socket: Socket | false;
+  /** The message, while it is being written; else false. */
+  readonly _currentDataStream: unknown;
+  /** Writes every command. */
+  _sendCommand(line: string, logged?: string): void;
+  /** Begins to write the message. */
+  _createSendStream(done: Done<string>): Writable;
+}
+
+class NodemailerConnection extends (SMTPConnection as unknown as new (
+  options: SMTPConnectionOptions,
+) => SMTPConnection & Inside) {
+  /** Whether MAIL says SMTPUTF8 (RFC 6531 §3.4) for the sake of headers: nodemailer looks at addresses alone. */
+  declaresUtf8 = false;
+  /** STARTTLS was sent. */
+  startedTls = false;
+  /** The message of the transaction under way has been begun. */
+  hasBegun = false;
+  /** The answer to the message was there before the message. */
+  #answeredAhead = false;
+
+  /** The remote has said something that answers nothing it was asked. */
+  get hasUnasked(): boolean {
+    return [...this._responseQueue, this._remainder].some((reply) => reply.trim() !== "");
+  }
+
+  /** The remote was heard before all of the message had been written. */
+  get isInMessage(): boolean {
+    const unwritten = this._socket !== false && this._socket.writableLength > 0;
+    return this.#answeredAhead || this._currentDataStream !== false || unwritten;
+  }
+
+  override _createSendStream(done: Done<string>): Writable {
+    this.#answeredAhead = this.hasUnasked;
+    this.hasBegun = true;
+    return super._createSendStream(done);
+  }
+
+  override _sendCommand(line: string, logged?: string): void {
+    this.startedTls ||= line === "STARTTLS";
+    super._sendCommand(this.declaresUtf8 && line.startsWith("MAIL FROM:") ? `${line} SMTPUTF8` : line, logged);
+  }
+}
+
+/** TLS was begun or required, and came to nothing. */
+class TlsFailure extends DeliveryFailure {}
+
+/** @throws DeliveryFailure; its verdict has a `code` when the remote answered, and refused */
+export async function openSmtpConnection(target: Target, world: ClientWorld): Promise<SmtpConnection> {
+  try {
+    return await open(target, world, true);
+  } catch (error) {
+    const { plainIfBroken, otherwise, askedBy } = target.tls;
+    if (!(error instanceof TlsFailure)) throw error;
+    if (otherwise) {
+      world.log.warn("no TLS as asked for, going on", { remote: target.host, askedBy, reason: error.message });
+      return await openSmtpConnection({ ...target, tls: otherwise }, world);
+    }
+    if (!plainIfBroken) throw error;
+    world.log.debug("TLS failed, going on without", { remote: target.host, reason: error.message });
+    return await open(target, world, false);
+  }
+}
+
+async function open(target: Target, world: ClientWorld, withTls: boolean): Promise<SmtpConnection> {
+  const { host, port, tls } = target;
+  const { runtime, hostname, log, signal } = world;
+  if (signal.aborted) throw new DeliveryFailure(unansweredBy(target, "4.3.2", String(signal.reason)));
+  const socket = await openSocket(target, world);
+  const nodemailer = new NodemailerConnection({
+    connection: socket,
+    host,
+    port,
+    name: hostname,
+    secure: tls.mode === "implicit",
+    requireTLS: tls.mode === "required",
+    ignoreTLS: !withTls,
+    tls: {
+      rejectUnauthorized: tls.verify,
+      ...(isIP(host) ? {} : { servername: tls.servername ?? host }),
+      ...(runtime.authorities && { ca: [...runtime.authorities] }),
+    },
+    connectionTimeout: SETUP_MS,
+    greetingTimeout: SETUP_MS,
+    logger: false,
+  });
+
+  let busy = false;
+  /** Why the connection ended. */
+  let lost: SmtpError | undefined;
+  let abandon: (error: SmtpError) => void = () => {};
+  function end(reason: string): void {
+    lost ??= new Error(reason);
+    nodemailer.close();
+  }
+  const stop = () => end(String(signal.reason));
+  signal.addEventListener("abort", stop);
+  nodemailer.on("error", (error: SmtpError) => {
+    lost ??= error;
+  });
+  nodemailer.on("end", () => {
+    signal.removeEventListener("abort", stop);
+    // After a 421 nodemailer ends the connection first, and reports the reply, which says more, in the same turn.
+    queueMicrotask(() => abandon(lost ?? new Error("the connection was closed")));
+  });
+
+  async function exchange<T>(ms: number, call: (done: Done<T>) => void): Promise<T> {
+    if (nodemailer.hasUnasked) end("it said what it was not asked");
+    if (lost) throw lost;
+    busy = true;
+    const cancelTimer = runtime.setTimer(() => end("no answer in time"), ms);
+    try {
+      const result = await new Promise<T>((resolve, reject) => {
+        abandon = reject;
+        call((error, result) => (error ? reject(error) : resolve(result as T)));
+      });
+      if (nodemailer.isInMessage) throw new Error(TOO_EARLY);
+      return result;
+    } finally {
+      if (nodemailer.isInMessage) end(TOO_EARLY);
+      cancelTimer();
+      busy = false;
+    }
+  }
+
+  try {
+    await exchange<void>(SETUP_MS, (done) => nodemailer.connect(done));
+  } catch (error) {
+    nodemailer.close();
+    throw setupFailure(target, nodemailer, error as SmtpError);
+  }
+  const problem = nodemailer.secure ? tls.check?.(chainOf(nodemailer._socket)) : undefined;
+  if (problem !== undefined) {
+    nodemailer.close();
+    throw tlsFailure(target, problem);
+  }
+  log.debug("connected", { remote: host, address: target.address, port, tls: nodemailer.secure });
+  return {
+    target,
+    nodemailer,
+    offered: extensionsOf(nodemailer.lastServerResponse || ""),
+    exchange,
+    usable: () => !busy && !nodemailer.destroyed && socket.writable,
+    close() {
+      if (busy || nodemailer.destroyed) {
+        end("closed here");
+        return;
+      }
+      busy = true;
+      nodemailer.once(
+        "end",
+        runtime.setTimer(() => nodemailer.close(), QUIT_MS),
+      );
+      nodemailer.quit();
+    },
+  };
+}
+
+const TOO_EARLY = "it answered before it had the whole message";
+
+/** @throws DeliveryFailure */
+function openSocket(target: Target, { runtime, signal }: ClientWorld): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connectTcp({ host: target.address, port: target.port });
+    const giveUp = (reason: string) => {
+      cancelTimer();
+      signal.removeEventListener("abort", stop);
+      socket.destroy();
+      reject(new DeliveryFailure(unansweredBy(target, "4.4.1", reason)));
+    };
+    const stop = () => giveUp(String(signal.reason));
+    const cancelTimer = runtime.setTimer(() => giveUp(`no connection within ${CONNECT_MS / 1000} seconds`), CONNECT_MS);
+    signal.addEventListener("abort", stop);
+    // It stays: an error after the connection is there ends it, and is noticed by its end.
+    socket.on("error", (error) => giveUp(reasonOf(error)));
+    socket.once("connect", () => {
+      cancelTimer();
+      signal.removeEventListener("abort", stop);
+      resolve(socket);
+    });
+  });
+}
+
+function tlsFailure(target: Target, reason: string): TlsFailure {
+  const { askedBy } = target.tls;
+  const what = askedBy === undefined ? "no TLS" : `no TLS as ${askedBy} asks for it`;
+  return new TlsFailure(unansweredBy(target, "4.7.5", `${what}: ${reason}`));
+}
+
+/** The certificates that the remote shows, its own first, each with its issuer after it. */
+function chainOf(socket: Socket | false): X509Certificate[] {
+  const chain: X509Certificate[] = [];
+  let next = socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined;
+  while (next && chain.length < LONGEST_CHAIN) {
+    chain.push(next);
+    next = next.issuerCertificate;
+  }
+  return chain;
+}
+
+function setupFailure(target: Target, nodemailer: NodemailerConnection, error: SmtpError): DeliveryFailure {
+  // After STARTTLS, whatever goes wrong before the next EHLO is answered is put down to TLS.
+  const isTls = nodemailer.startedTls || nodemailer.upgrading;
+  const { responseCode: code, response = "" } = error;
+  if (isTls) {
+    return tlsFailure(target, code ? response : reasonOf(error));
+  }
+  if (!isRefusal(code)) return new DeliveryFailure(unansweredBy(target, "4.4.2", reasonOf(error)));
+  const command = error.command === "CONN" ? "connect" : "ehlo";
+  return new DeliveryFailure(verdictOf({ command, code, text: response, remote: target.host }));
+}
+
+/** The verdict where there was no answer, or none that counts. `status`: of class 4. */
+export function unansweredBy({ host, address }: Target, status: string, reason: string): Verdict {
+  const place = host === address ? host : `${host} [${address}]`;
+  return verdictOf({ command: "connect", status, text: `${place}: ${reason}`, remote: host });
+}
+
+/** Whether it is the code of a reply that refuses. */
+export const isRefusal = (code: number | undefined): code is number => code !== undefined && code >= 400 && code < 600;
+
+const REASONS: Record<string, string> = {
+  ECONNREFUSED: "connection refused",
+  ECONNRESET: "the connection was reset",
+  EPIPE: "the connection was reset",
+  EHOSTUNREACH: "the host cannot be reached",
+  ENETUNREACH: "the network cannot be reached",
+};
+
+/** What went wrong, for people, where there is no reply. */
+export function reasonOf(error: SmtpError & { originalCode?: string | undefined }): string {
+  return REASONS[error.originalCode ?? error.code ?? ""] ?? error.message;
+}
+
+function extensionsOf(reply: string): Map<string, string> {
+  const lines = reply.split("\n").slice(1);
+  return new Map(
+    lines.map((line) => {
+      const [, keyword = "", parameters = ""] = /^\d{3}[- ]([^\s=]*)[\s=]*(.*)$/.exec(line.trimEnd()) ?? [];
+      return [keyword.toUpperCase(), parameters];
+    }),
+  );
+}

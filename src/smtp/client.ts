@@ -1,0 +1,221 @@
+/**
+ * A session with a mail host (RFC 5321): AUTH, transactions, and what the replies come to for each recipient.
+ *
+ * Invariant: a recipient is accepted only if the remote answered 2yz to RCPT for it and then to the end of the message.
+ */
+import { isAscii } from "node:buffer";
+import type { SMTPConnectionEnvelope, SMTPConnectionSendInfo, SMTPEnvelope } from "nodemailer/lib/smtp-connection";
+import {
+  type ClientWorld,
+  isRefusal,
+  openSmtpConnection,
+  reasonOf,
+  type SmtpConnection,
+  type SmtpError,
+  type Target,
+  unansweredBy,
+} from "./client-connection.ts";
+import { DeliveryFailure, type Verdict, verdictOf } from "./delivery-result.ts";
+
+export interface Transaction {
+  /** Without angle brackets; "" for the null reverse-path. */
+  reversePath: string;
+  /** Without angle brackets, domains in A-labels; no two the same. */
+  recipients: readonly string[];
+  /** The message, its lines ending in CRLF. */
+  content: Uint8Array;
+}
+
+export interface Transmission {
+  /** One a recipient, in order. */
+  verdicts: Verdict[];
+  /** The connection ended before the remote decided about any recipient: nothing was transmitted. */
+  unstarted: boolean;
+}
+
+export interface Credentials {
+  user: string;
+  pass: string;
+}
+
+export interface SmtpSession {
+  /** @throws DeliveryFailure, always deferred; its code is 5yz when the remote refuses the credentials */
+  authenticate(credentials: Credentials): Promise<void>;
+  /** Never rejects. */
+  transmit(transaction: Transaction): Promise<Transmission>;
+  /** Whether a transaction may be sent over it now. */
+  usable(): boolean;
+  /** The message is on its way, or there and unanswered: to end the session now might have it delivered twice. */
+  isTransmitting(): boolean;
+  /** QUIT; at once when something is under way, which fails then. */
+  close(): void;
+}
+
+const COMMAND_MS = 5 * 60_000;
+/** A whole transaction. nodemailer ends one in which nothing comes for 10 minutes (RFC 5321 §4.5.3.2.6). */
+const TRANSACTION_MS = 20 * 60_000;
+
+/** What the message asks of the remote (RFC 6152, RFC 6531). */
+interface Needs {
+  eightBit: boolean;
+  utf8: boolean;
+}
+
+/** What nodemailer writes into the envelope it is given; it is there also when the connection is lost. */
+type Books = Pick<SMTPConnectionEnvelope, "accepted" | "rejectedErrors"> & { mailError: SmtpError };
+
+/** @throws DeliveryFailure; its verdict has a `code` when the remote answered, and refused */
+export async function openSession(target: Target, world: ClientWorld): Promise<SmtpSession> {
+  const connection = await openSmtpConnection(target, world);
+  /** The remote may still hold a transaction, which RSET ends. */
+  let unfinished = false;
+
+  async function transact(reversePath: string, recipients: readonly string[], content: Buffer, needs: Needs) {
+    const { nodemailer } = connection;
+    const envelope: SMTPEnvelope & Partial<Books> = {
+      from: reversePath === "" ? false : reversePath,
+      to: [...recipients],
+      size: content.length,
+      // Where it is not offered, 8-bit content goes out as it is: recoding it would break its signature.
+      use8BitMime: needs.eightBit,
+    };
+    nodemailer.hasBegun = false;
+    nodemailer.declaresUtf8 = needs.utf8 && [reversePath, ...recipients].every(isAsciiText);
+    try {
+      if (unfinished) await connection.exchange<boolean>(COMMAND_MS, (done) => nodemailer.reset(done));
+      unfinished = true;
+      const info = await connection.exchange<SMTPConnectionSendInfo>(TRANSACTION_MS, (done) =>
+        nodemailer.send(envelope, content, done),
+      );
+      unfinished = false;
+      return roundOf(connection.target, recipients, envelope, info.response);
+    } catch (error) {
+      // RSET was refused: what the next MAIL would do is anyone's guess.
+      if ((error as SmtpError).command === "RSET") connection.close();
+      return roundOf(connection.target, recipients, envelope, error as SmtpError);
+    }
+  }
+
+  return {
+    async authenticate(credentials) {
+      const { target, nodemailer } = connection;
+      try {
+        await connection.exchange<boolean>(COMMAND_MS, (done) => nodemailer.login({ ...credentials }, done));
+      } catch (thrown) {
+        connection.close();
+        const error = thrown as SmtpError;
+        const { responseCode: code, response = "" } = error;
+        throw new DeliveryFailure(
+          isRefusal(code)
+            ? verdictOf({ command: "auth", code, text: response, remote: target.host })
+            : unansweredBy(target, "4.4.2", reasonOf(error)),
+        );
+      }
+    },
+
+    async transmit({ reversePath, recipients, content }) {
+      const bytes = Buffer.from(content.buffer, content.byteOffset, content.byteLength);
+      const eightBit = !isAscii(bytes);
+      const utf8 = !isAsciiText(reversePath) || (eightBit && !isAscii(headersOf(bytes)));
+      const verdicts = new Map<string, Verdict>();
+      for (const recipient of recipients) {
+        const obstacle = obstacleFor(connection, recipient, bytes.length, utf8);
+        if (obstacle) verdicts.set(recipient, obstacle);
+      }
+      let left = recipients.filter((recipient) => !verdicts.has(recipient));
+      let unstarted = false;
+      for (let rounds = 0; left.length > 0; rounds++) {
+        const round = await transact(reversePath, left, bytes, { eightBit, utf8 });
+        for (const [recipient, verdict] of round.verdicts) verdicts.set(recipient, verdict);
+        unstarted = round.unstarted && rounds === 0;
+        // Those that were too many for one transaction have another, as long as that gets somewhere.
+        left = round.taken ? left.filter((recipient) => wasTooMany(verdicts.get(recipient))) : [];
+      }
+      return { verdicts: recipients.flatMap((recipient) => verdicts.get(recipient) ?? []), unstarted };
+    },
+    usable: connection.usable,
+    isTransmitting: () => connection.nodemailer.hasBegun && !connection.nodemailer.destroyed,
+    close: connection.close,
+  };
+}
+
+/** The verdict on a recipient that the message cannot be sent to over this connection; undefined when it can. */
+function obstacleFor(
+  { offered, target: { host } }: SmtpConnection,
+  recipient: string,
+  size: number,
+  utf8: boolean,
+): Verdict | undefined {
+  // As an answer to EHLO: it is about what the remote can do, never about the address.
+  const because = (status: string, text: string) => verdictOf({ command: "ehlo", status, text, remote: host });
+  const limit = Number(offered.get("SIZE") || 0);
+  if (limit > 0 && size > limit) return because("5.3.4", `${host} takes no message of more than ${limit} bytes`);
+  if ((utf8 || !isAsciiText(recipient)) && !offered.has("SMTPUTF8")) {
+    return because("5.6.7", `${host} takes no internationalised mail (SMTPUTF8)`);
+  }
+  // Legal within quotes, and nodemailer takes none of them.
+  if (/[\p{Cc}<>]/u.test(recipient)) return because("5.1.3", "the address holds a character that cannot be sent");
+  return undefined;
+}
+
+interface Round {
+  verdicts: Map<string, Verdict>;
+  /** The message was taken, for one recipient at least. */
+  taken: boolean;
+  unstarted: boolean;
+}
+
+/** What a transaction came to. `end`: the reply to the end of the message, or what kept it from getting there. */
+function roundOf(target: Target, recipients: readonly string[], books: Partial<Books>, end: string | SmtpError): Round {
+  const { accepted = [], rejectedErrors = [], mailError } = books;
+  const refusals = new Map(rejectedErrors.map((error: SmtpError) => [error.recipient, error]));
+  const rest =
+    typeof end === "string"
+      ? verdictOf({ command: "data", code: Number(end.slice(0, 3)), text: end, remote: target.host })
+      : endOf(target, end, accepted.length);
+  const verdictFor = (recipient: string): Verdict => {
+    // With PIPELINING, RCPT is refused too then, for want of a sender.
+    if (mailError) return answered(target, "mail", mailError);
+    const refusal = refusals.get(recipient);
+    return refusal ? answered(target, "rcpt", refusal) : rest;
+  };
+  const replies = mailError ? [mailError, ...refusals.values()] : [...refusals.values()];
+  return {
+    verdicts: new Map(recipients.map((recipient) => [recipient, verdictFor(recipient)])),
+    taken: typeof end === "string",
+    unstarted:
+      typeof end !== "string" && accepted.length === 0 && replies.every(({ responseCode }) => responseCode === 421),
+  };
+}
+
+/** The verdict on recipients that were accepted, or not decided about, when the transaction failed. */
+function endOf(target: Target, error: SmtpError, accepted: number): Verdict {
+  const { command, responseCode: code, response } = error;
+  if (command === "DATA") {
+    const verdict = answered(target, "data", error);
+    // Of several recipients it cannot be told which one it is about.
+    return accepted > 1 ? { ...verdict, hard: false } : verdict;
+  }
+  // Whatever else comes with the loss of a connection answers no command for sure.
+  return code === 421 && response !== undefined
+    ? verdictOf({ command: "data", code, text: response, remote: target.host })
+    : unansweredBy(target, "4.4.2", reasonOf(error));
+}
+
+function answered(target: Target, command: "mail" | "rcpt" | "data", error: SmtpError): Verdict {
+  const { responseCode: code, response } = error;
+  if (!isRefusal(code) || response === undefined) return unansweredBy(target, "4.5.0", reasonOf(error));
+  return verdictOf({ command, code, text: response, remote: target.host });
+}
+
+/** RFC 5321 §4.5.3.1.10: 452, and 552 from older servers, with the status of RFC 3463 for it. */
+function wasTooMany(verdict: Verdict | undefined): boolean {
+  return (verdict?.code === 452 || verdict?.code === 552) && /^[45]\.5\.3$/.test(verdict.status ?? "");
+}
+
+const isAsciiText = (text: string): boolean => isAscii(Buffer.from(text));
+
+function headersOf(content: Buffer): Buffer {
+  const end = content.indexOf("\r\n\r\n");
+  return end < 0 ? content : content.subarray(0, end);
+}

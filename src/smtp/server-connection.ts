@@ -1,0 +1,252 @@
+/**
+ * One connection at a listener (server.ts): what smtp-server does not bound of it is bounded here: refused commands,
+ * commands that lead nowhere, and the time a client takes. A client that speaks before its turn is refused.
+ *
+ * Invariants: everything that a client is told goes through `send`. AUTH exists under TLS only.
+ */
+import type { Socket } from "node:net";
+import type { Runtime } from "../base/runtime.ts";
+import { canonicalAddress, networkOfAddress, sourceOfAddress } from "../net/ip.ts";
+import { Refusal, type RefusalName } from "./refusal.ts";
+import type { NoteRefusal } from "./refusal-log.ts";
+import type { SmtpRole, SmtpSession } from "./role.ts";
+import { SMTPConnection, type SMTPServer } from "./smtp-server.ts";
+
+/** What a session may take. */
+interface SessionLimits {
+  /** 5yz replies, until somebody signs in or a message is accepted. */
+  refusals: number;
+  /** Replies, until somebody signs in or a message is accepted. */
+  replies: number;
+  /** From one reply to the next complete command (RFC 5321 §4.5.3.2.7: at least 5 minutes). */
+  commandMs: number;
+}
+
+export interface Limits extends SessionLimits {
+  connections: number;
+  /** From one source: an IPv4 address, or an IPv6 /64. Whom the role trusts has no limit, here and in the next. */
+  connectionsPerSource: number;
+  /** From one network: an IPv4 /24, or an IPv6 /48. */
+  connectionsPerNetwork: number;
+  /** From 354 to the last byte of the message. */
+  dataMs: number;
+  /** How long who spoke out of turn waits for the refusal. */
+  outOfTurnMs: number;
+  /**
+   * Where it takes signing in, as long as nobody has: apps do it at once, and only strangers and guesses take longer.
+   * `commandMs` also for the handshake of implicit TLS.
+   */
+  beforeAuth: SessionLimits;
+}
+
+export const LIMITS: Limits = {
+  connections: 1_000,
+  connectionsPerSource: 100,
+  connectionsPerNetwork: 400,
+  refusals: 100,
+  replies: 1_000,
+  commandMs: 5 * 60_000,
+  dataMs: 30 * 60_000,
+  outOfTurnMs: 5_000,
+  beforeAuth: { refusals: 5, replies: 30, commandMs: 60_000 },
+};
+
+/** Those of a listener that may have so many connections. */
+export const limitsFor = (connections: number): Partial<Limits> => ({
+  connections: Math.min(connections, LIMITS.connections),
+  connectionsPerSource: Math.min(Math.ceil(connections / 4), LIMITS.connectionsPerSource),
+  connectionsPerNetwork: Math.min(Math.ceil(connections / 2), LIMITS.connectionsPerNetwork),
+});
+
+/** `MAIL FROM:<`, a source route, a quoted local part (RFC 5321 §4.1.2, RFC 6531 §3.3), and the rest from the `@` on. */
+const QUOTED_LOCAL_PART = /^([^<]*<(?:@[^\s:"<>]+:)?)("(?:[^"\\\p{Cc}]|\\[ -~])*")(@[^"]*)$/u;
+
+/** smtp-server's words for what we say in ours. */
+const REWORDED = new Map<string, RefusalName>([
+  ["Error: Command line too long", "lineTooLong"],
+  ["Error: too many unrecognized commands", "tooManyErrors"],
+  ["Timeout - closing connection", "tooSlow"],
+  ["Server shutting down", "stopping"],
+]);
+
+const rewordedAs = (text: string, hostname: string): RefusalName | undefined =>
+  text === `${hostname} You talk too soon` ? "outOfTurn" : REWORDED.get(text);
+
+const ENHANCED_STATUS = /^[245]\.\d{1,3}\.\d{1,3} /;
+
+/** Where a connection comes from, for the limits. */
+export interface Origin {
+  source: string;
+  network: string;
+}
+
+export function originOf(ip: string | undefined): Origin {
+  const address = canonicalAddress(ip ?? "");
+  return { source: sourceOfAddress(address), network: networkOfAddress(address) };
+}
+
+export interface ConnectionParts {
+  role: SmtpRole;
+  limits: Limits;
+  /** Name in the greeting. */
+  hostname: string;
+  runtime: Pick<Runtime, "setTimer" | "randomBytes">;
+  note: NoteRefusal;
+  /** Whether there are too many already, or too many from where this one comes. */
+  isCrowded(origin: Origin, isTrusted: boolean): boolean;
+}
+
+/** A connection with deadlines and counts. Everything it is told goes through `send`. */
+export class Connection extends SMTPConnection {
+  readonly origin = originOf(this.remoteAddress);
+  readonly #parts: ConnectionParts;
+  readonly #isTrusted: boolean;
+  /** Mail apps, which say nothing before they have signed in, and whom we trust. */
+  readonly #mayInterrupt: boolean;
+  #commands: SmtpSession | undefined;
+  #isReady = false;
+  #spokeOutOfTurn = false;
+  /** EHLO was answered in this turn of the event loop: what else it holds was sent before the answer could be read. */
+  #justGreeted = false;
+  #cancelDeadline: (() => void) | undefined;
+  #refusals = 0;
+  #replies = 0;
+
+  constructor(server: SMTPServer, socket: Socket, parts: ConnectionParts) {
+    super(server, socket, { id: Buffer.from(parts.runtime.randomBytes(9)).toString("base64url") });
+    this.#parts = parts;
+    this.#isTrusted = parts.role.isTrusted(this.remoteAddress);
+    this.#mayInterrupt = parts.role.requiresAuth || this.#isTrusted;
+  }
+
+  /** @throws Error before `enter` */
+  get commands(): SmtpSession {
+    if (!this.#commands) throw new Error("a connection that was not let in");
+    return this.#commands;
+  }
+
+  /** @throws Refusal */
+  enter(): void {
+    const { role, isCrowded } = this.#parts;
+    if (isCrowded(this.origin, this.#isTrusted)) throw new Refusal("tooManyConnections");
+    this.#commands = role.open({ trace: this.id, ip: this.remoteAddress });
+  }
+
+  override send(code: number, data?: string | string[] | null, context?: string | false): void {
+    const { role, limits, hostname } = this.#parts;
+    const reason = typeof data === "string" ? rewordedAs(data, hostname) : undefined;
+    if (reason === "outOfTurn") this.#refuseOutOfTurn();
+    else if (reason) this.refuse(reason);
+    if (reason) return;
+    if (context === "DATA_OK" || code === 235) this.#refusals = this.#replies = 0;
+    this.#replies++;
+    if (code >= 500) this.#refusals++;
+    const text = role.requiresAuth && !this.secure ? withoutAuth(code, data) : data;
+    const ours = typeof text === "string" && ENHANCED_STATUS.test(text);
+    super.send(code, text, ours ? false : context);
+    const { refusals, replies, commandMs } = this.#limits();
+    this.setDeadline(code === 354 ? limits.dataMs : commandMs);
+    if (this.#refusals > refusals || this.#replies > replies) this.refuse("tooManyErrors");
+  }
+
+  #limits(): SessionLimits {
+    const { role, limits } = this.#parts;
+    return role.requiresAuth && !this.session.user ? limits.beforeAuth : limits;
+  }
+
+  /** Ends the session with a refusal. */
+  refuse(reason: RefusalName): void {
+    const { responseCode, message } = new Refusal(reason);
+    this.#parts.note(reason, { trace: this.id, ip: this.remoteAddress });
+    super.send(responseCode, message, false);
+    this.close();
+  }
+
+  /** Nothing more is read of it: smtp-server is not called back. Who does not wait is gone when it is told. */
+  #refuseOutOfTurn(): void {
+    this.#spokeOutOfTurn = true;
+    if (this.#mayInterrupt) this.refuse("outOfTurn");
+    else this.setDeadline(this.#parts.limits.outOfTurnMs, "outOfTurn");
+  }
+
+  /** smtp-server lets a moment pass before it greets, to hear who speaks first. Who may do so is greeted at once. */
+  override _setListeners(callback: () => void): void {
+    super._setListeners(() => {
+      callback();
+      if (this.#mayInterrupt) this.connectionReady();
+    });
+  }
+
+  /** Called when it is time to greet. smtp-server notices only whole lines that came before. */
+  override connectionReady(next?: () => void): void {
+    if (this.#isReady) return;
+    this.#isReady = true;
+    const isEarly = !this.#mayInterrupt && this._socket.bytesRead > 0;
+    if (isEarly && !this.#spokeOutOfTurn) this.#refuseOutOfTurn();
+    if (!this.#spokeOutOfTurn) super.connectionReady(next);
+  }
+
+  override handler_EHLO(command: Buffer, callback: () => void): void {
+    this.#greeted();
+    super.handler_EHLO(command, callback);
+  }
+
+  override handler_HELO(command: Buffer, callback: () => void): void {
+    this.#greeted();
+    super.handler_HELO(command, callback);
+  }
+
+  #greeted(): void {
+    this.#justGreeted = true;
+    queueMicrotask(() => {
+      this.#justGreeted = false;
+    });
+  }
+
+  /** RFC 2920 §3.1: EHLO ends a group of commands; what mail may hold is known only from its reply. */
+  override handler_MAIL(command: Buffer, callback: () => void): void {
+    if (this.#justGreeted && !this.#mayInterrupt) this.#refuseOutOfTurn();
+    else super.handler_MAIL(command, callback);
+  }
+
+  /** Gives the client that long, then refuses it; undefined: it awaits us. */
+  setDeadline(ms: number | undefined, reason: RefusalName = "tooSlow"): void {
+    this.#cancelDeadline?.();
+    // A reply to who has left meanwhile is awaited by nobody.
+    const over = ms === undefined || this._closing || this._closed;
+    this.#cancelDeadline = over ? undefined : this.#parts.runtime.setTimer(() => this.refuse(reason), ms);
+  }
+
+  override close(): void {
+    super.close();
+    this.setDeadline(undefined);
+  }
+
+  /** smtp-server ends the path at the first space or second `@`, and a quoted local part may hold either. */
+  override _parseAddressCommand(name: string, command: Buffer | string) {
+    const [, before, quoted, after] = QUOTED_LOCAL_PART.exec(command.toString()) ?? [];
+    if (quoted === undefined) return super._parseAddressCommand(name, command);
+    const parsed = super._parseAddressCommand(name, `${before}quoted${after}`);
+    return parsed && { ...parsed, address: parsed.address.replace("quoted", () => quoted) };
+  }
+
+  override handler_AUTH(command: Buffer, callback: () => void): void {
+    if (this.secure) {
+      super.handler_AUTH(command, callback);
+      return;
+    }
+    this.send(530, new Refusal("tlsFirst").message);
+    callback();
+  }
+
+  handler_EXPN(_command: Buffer, callback: () => void): void {
+    this.send(502, "5.5.1 Not implemented");
+    callback();
+  }
+}
+
+/** What is said before TLS: AUTH is not offered, and TLS comes before signing in. */
+function withoutAuth<T extends string | string[] | null | undefined>(code: number, data: T): string | string[] | T {
+  if (code === 530) return new Refusal("tlsFirst").message;
+  return Array.isArray(data) ? data.filter((line) => !line.startsWith("AUTH ")) : data;
+}

@@ -1,0 +1,276 @@
+/**
+ * An SMTP listener (RFC 5321), with STARTTLS or implicit TLS, 8BITMIME, SMTPUTF8, SIZE and PIPELINING. What the
+ * commands mean is its role's (role.ts). Commands and DATA are parsed by smtp-server, which does not bound how many
+ * connections there are; what one of them may do is in server-connection.ts.
+ *
+ * Invariant: only CRLF . CRLF ends a message, and nothing sent before TLS is read after it. Both are smtp-server's
+ * doing, and tested here byte by byte. AUTH exists under TLS only.
+ */
+import type { Socket } from "node:net";
+import type { Log } from "../base/log.ts";
+import type { Meters } from "../base/metrics.ts";
+import type { Runtime } from "../base/runtime.ts";
+import type { Options } from "../store/settings.ts";
+import type { Certificates, KeyPair } from "../tls/certificates.ts";
+import { Refusal, refusalOf } from "./refusal.ts";
+import { createRefusalLog, type NoteRefusal } from "./refusal-log.ts";
+import type { Credentials, Envelope, SmtpRole } from "./role.ts";
+import { Connection, type ConnectionParts, LIMITS, type Limits, type Origin, originOf } from "./server-connection.ts";
+import { SMTPServer, type SMTPServerOptions, type SMTPServerSession } from "./smtp-server.ts";
+
+export interface SmtpListener {
+  /** Resolves with where it listens once it does. @throws what the operating system says, such as EADDRINUSE */
+  start(): Promise<{ host: string; port: number }>;
+  isListening(): boolean;
+  /**
+   * Stops accepting, says 421 to whoever is not sending a message, and lets the others finish for up to `graceMs`.
+   * Resolves when every connection is closed or the time is up.
+   */
+  stop(graceMs: number): Promise<void>;
+}
+
+export interface SmtpListenerParts {
+  /** Port 0 picks a free one. */
+  listen: { host: string; port: number };
+  /** Implicit TLS (RFC 8314 §3.3) instead of STARTTLS. */
+  implicitTls?: boolean;
+  /** Name in the greeting. */
+  hostname: string;
+  certificates: Pick<Certificates, "current" | "onChange">;
+  role: SmtpRole;
+  options: Pick<Options, "get">;
+  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
+  log: Log;
+  meters?: Pick<Meters, "countRefusal">;
+  limits?: Partial<Limits>;
+}
+
+/** RFC 5321 §4.5.3.1.4 says 512, and more with extensions; SMTPUTF8 addresses and passwords are long. */
+const LONGEST_COMMAND = 2048;
+
+export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
+  const { listen, implicitTls = false, hostname, certificates, role, options, runtime, log } = parts;
+  const limits = { ...LIMITS, ...parts.limits };
+  const logRefusal = createRefusalLog(log, runtime.now);
+  const note: NoteRefusal = (reason, fields) => {
+    parts.meters?.countRefusal(reason);
+    logRefusal(reason, fields);
+  };
+  const connectionOf = new WeakMap<SMTPServerSession, Connection>();
+  /** Connections whose message is being received or dealt with. */
+  const busy = new Set<Connection>();
+  let stopping = false;
+
+  class Server extends SMTPServer {
+    /** Whether there are too many, or too many from where this one comes. */
+    isCrowded({ source, network }: Origin, isTrusted: boolean): boolean {
+      const origins = [...this._pendingSockets.keys()].map(({ remoteAddress }) => originOf(remoteAddress));
+      for (const connection of this.connections) {
+        if (connection instanceof Connection) origins.push(connection.origin);
+      }
+      if (origins.length >= limits.connections) return true;
+      return (
+        !isTrusted &&
+        (origins.filter((other) => other.source === source).length >= limits.connectionsPerSource ||
+          origins.filter((other) => other.network === network).length >= limits.connectionsPerNetwork)
+      );
+    }
+
+    /** With implicit TLS, smtp-server counts a client only after its handshake, and lets it take its time over that. */
+    override _acceptSocket(socket: Socket, handshake: boolean): (() => void) | false {
+      const { remoteAddress: ip = "" } = socket;
+      if (handshake && this.isCrowded(originOf(ip), role.isTrusted(ip))) {
+        note("tooManyConnections", { ip });
+        socket.on("error", () => {});
+        socket.destroy();
+        return false;
+      }
+      const release = super._acceptSocket(socket, handshake);
+      if (!release || !handshake) return release;
+      const giveUp = () => this._pendingSockets.get(socket)?.destroy();
+      const cancel = runtime.setTimer(giveUp, limits.beforeAuth.commandMs);
+      socket.once("close", cancel);
+      return () => {
+        cancel();
+        release();
+      };
+    }
+
+    override connect(socket: Socket): void {
+      const connection = new Connection(this, socket, connectionParts);
+      try {
+        connection.enter();
+      } catch (error) {
+        socket.on("error", () => {});
+        connection.refuse(refusalOf(error).reason);
+        return;
+      }
+      connectionOf.set(connection.session, connection);
+      this.connections.add(connection);
+      connection.on("error", (error) => log.debug("connection failed", { trace: connection.id, error }));
+      connection.init();
+    }
+  }
+
+  const connectionParts: ConnectionParts = {
+    role,
+    limits,
+    hostname,
+    runtime,
+    note,
+    isCrowded: (...from) => server.isCrowded(...from),
+  };
+
+  const serverOptions: SMTPServerOptions = {
+    ...tlsOptions(certificates.current()),
+    secure: implicitTls,
+    name: hostname,
+    banner: "Mailroom",
+    heloResponse: "%s greets %s",
+    disableReverseLookup: true,
+    hideENHANCEDSTATUSCODES: false,
+    disabledCommands: ["XCLIENT", "XFORWARD", "WIZ", "SHELL", "KILL", ...(role.requiresAuth ? [] : ["AUTH"])],
+    authMethods: ["PLAIN", "LOGIN"],
+    authRequiredMessage: new Refusal("signInFirst").message,
+    // Counted here, with AUTH among them.
+    maxAllowedUnauthenticatedCommands: Number.POSITIVE_INFINITY,
+    // Real senders have such addresses as `name.@example.com`; who is no recipient is told so all the same.
+    lenientAddressParsing: true,
+    maxCommandLength: LONGEST_COMMAND,
+    maxClients: limits.connections,
+    socketTimeout: limits.commandMs,
+    logger: false,
+    /** Read anew whenever it is offered or checked, as is the next. */
+    get size() {
+      return options.get("smtp.maxMessageBytes");
+    },
+    get maxRecipients() {
+      return role.maxRecipients();
+    },
+
+    onAuth({ username = "", password, authcid, authzid }, session, callback) {
+      const connection = connectionOf.get(session);
+      connection?.setDeadline(undefined);
+      // RFC 4616 §2: nobody here may act as another.
+      const asAnother = authcid && authzid && authcid !== authzid;
+      const signIn = asAnother
+        ? Promise.reject(new Refusal("badCredentials"))
+        : authenticate(connection, { username, password: password ?? "" });
+      signIn.then(
+        () => callback(null, { user: true }),
+        (error) => callback(said(error, session, "credentials not checked")),
+      );
+    },
+
+    onMailFrom(address, session, callback) {
+      let refusal: Refusal | null = null;
+      try {
+        const unknown = Object.keys(address.args || {}).some((name) => !role.mailParameters.includes(name));
+        if (unknown) throw new Refusal("unknownParameter");
+        connectionOf.get(session)?.commands.startMail(address.address);
+      } catch (error) {
+        refusal = said(error, session, "sender not checked");
+      }
+      // Not at once: smtp-server forgets to go on after a message that was pipelined behind another and ends within
+      // the same call.
+      queueMicrotask(() => callback(refusal));
+    },
+
+    onRcptTo(address, session, callback) {
+      const refuse = (error: unknown) => callback(said(error, session, "recipient not checked"));
+      try {
+        if (address.args) throw new Refusal("unknownParameter");
+        const connection = connectionOf.get(session);
+        const admitted = connection?.commands.admitRecipient(address.address, declaredSize(session));
+        if (admitted) {
+          connection?.setDeadline(undefined);
+          admitted.then(() => callback(), refuse);
+        } else {
+          callback();
+        }
+      } catch (error) {
+        refuse(error);
+      }
+    },
+
+    onData(stream, session, callback) {
+      const connection = connectionOf.get(session);
+      if (!connection) throw new Error("a message came on no connection");
+      stream.once("end", () => connection.setDeadline(undefined));
+      busy.add(connection);
+      connection.commands
+        .acceptMessage(envelopeOf(session), stream)
+        .then((text) => callback(null, text), callback)
+        .finally(() => {
+          busy.delete(connection);
+          if (stopping) connection.refuse("stopping");
+        });
+    },
+
+    onClose(session) {
+      connectionOf.get(session)?.setDeadline(undefined);
+    },
+  };
+
+  /** The refusal for what a command threw; `fault` is logged when it is one of ours. */
+  function said(error: unknown, session: SMTPServerSession, fault: string): Refusal {
+    const refusal = refusalOf(error);
+    const { id: trace, remoteAddress: ip } = session;
+    if (refusal.reason === "failed") log.error(fault, { trace, error });
+    else note(refusal.reason, { trace, ip });
+    return refusal;
+  }
+
+  async function authenticate(connection: Connection | undefined, credentials: Credentials): Promise<void> {
+    if (!connection?.commands.authenticate) throw new Refusal("badCredentials");
+    await connection.commands.authenticate(credentials);
+  }
+
+  const server = new Server(serverOptions);
+  server.on("error", (error) => log.debug("listener", { error }));
+  const forgetCertificates = certificates.onChange((pair) => server.updateSecureContext(tlsOptions(pair)));
+
+  return {
+    start: () =>
+      new Promise((resolve, reject) => {
+        server.server.once("error", reject);
+        server.listen(listen.port, listen.host, () => {
+          server.server.off("error", reject);
+          const address = server.server.address();
+          const port = typeof address === "object" && address ? address.port : listen.port;
+          resolve({ host: listen.host, port });
+        });
+      }),
+    isListening: () => server.server.listening,
+    async stop(graceMs) {
+      stopping = true;
+      forgetCertificates();
+      server.options.closeTimeout = Math.max(1, graceMs);
+      const closed = new Promise<void>((resolve) => server.close(resolve));
+      for (const connection of [...server.connections]) {
+        if (connection instanceof Connection && !busy.has(connection)) connection.refuse("stopping");
+      }
+      await closed;
+    },
+  };
+}
+
+const tlsOptions = ({ cert, key }: KeyPair) => ({ cert, key, minVersion: "TLSv1.2" }) as const;
+
+function envelopeOf(session: SMTPServerSession): Envelope {
+  const { mailFrom, rcptTo } = session.envelope;
+  return {
+    trace: session.id,
+    ip: session.remoteAddress,
+    helo: session.hostNameAppearsAs,
+    tls: session.secure,
+    reversePath: mailFrom ? mailFrom.address : "",
+    recipients: rcptTo.map(({ address }) => address),
+  };
+}
+
+function declaredSize({ envelope }: SMTPServerSession): number {
+  const args = (envelope.mailFrom || undefined)?.args;
+  const size = (args || undefined)?.SIZE;
+  return typeof size === "string" ? Number(size) : 0;
+}

@@ -1,0 +1,212 @@
+/**
+ * Where what comes in waits while it is received, so that much at once does not fill the memory: small messages in memory,
+ * large ones in a file of the spool folder, and what people attach in a file, too. Nothing here lasts: a message counts
+ * from its filing, an attachment from when its draft names it.
+ *
+ * Invariant: a file exists only while what it holds is received and filed; what a crash left behind goes at the next start.
+ */
+import { createHash } from "node:crypto";
+import { mkdirSync, rmSync } from "node:fs";
+import { type FileHandle, open, readFile, rm, unlink } from "node:fs/promises";
+import { join } from "node:path";
+import { Refusal } from "./refusal.ts";
+
+/** RFC 5321 §6.3: at least 100, so that no honest path is cut. */
+export const MOST_HOPS = 100;
+
+/** A message as received: its bytes, or the path of the file that holds them. */
+export type Source = Uint8Array | string;
+
+export interface Received {
+  readonly source: Source;
+  /** Bytes. */
+  readonly size: number;
+  /** Received header fields: how many servers it has passed. */
+  readonly hops: number;
+  /** Larger than it may be: nothing of it was kept. */
+  readonly tooLarge: boolean;
+  dispose(): Promise<void>;
+}
+
+export interface Spool {
+  /**
+   * Takes in a message to its end, whatever happens on the way, and then says what came of it.
+   * @throws Refusal aborted when `content` breaks off; what the file system says
+   */
+  receive(content: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Received>;
+  /**
+   * Writes something else durably into a file. `check` is told how many bytes there are so far, before they are written.
+   * @throws what `content` and `check` throw; what the file system says
+   */
+  keep(content: AsyncIterable<Uint8Array>, check: (size: number) => void): Promise<Kept>;
+}
+
+/** A file that was taken in. */
+export interface Kept {
+  readonly path: string;
+  /** Bytes. */
+  readonly size: number;
+  /** In hex. */
+  readonly sha256: string;
+  /** Removes the file, unless it is somewhere else by now. */
+  dispose(): Promise<void>;
+}
+
+/** Larger than most mail without attachments. */
+const LARGEST_IN_MEMORY = 256 * 1024;
+const SMALLEST_BUFFER = 16 * 1024;
+/** Of all messages together; beyond it even small ones go to files. */
+const MOST_IN_MEMORY = 32 * 1024 * 1024;
+
+/** Opens the spool of this process, empty. @throws what the file system says */
+export function openSpool(folder: string): Spool {
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  let count = 0;
+  let inMemory = 0;
+
+  async function receive(content: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Received> {
+    const hops = countReceived();
+    const path = join(folder, `${++count}.eml`);
+    // One buffer, copied into: a client decides how small its chunks are, and a million of them must cost no more.
+    let buffer = new Uint8Array(0);
+    let used = 0;
+    let size = 0;
+    let file: FileHandle | undefined;
+    let failure: unknown;
+
+    const replaceBuffer = (next: Uint8Array<ArrayBuffer>): void => {
+      inMemory += next.byteLength - buffer.byteLength;
+      buffer = next;
+    };
+    const release = (): void => {
+      replaceBuffer(new Uint8Array(0));
+      used = 0;
+    };
+    const dispose = async (): Promise<void> => {
+      release();
+      const opened = file;
+      file = undefined;
+      if (!opened) return;
+      await opened.close();
+      await unlink(path);
+    };
+
+    function grow(needed: number): void {
+      const next = new Uint8Array(Math.max(SMALLEST_BUFFER, Math.min(2 * needed, LARGEST_IN_MEMORY)));
+      next.set(buffer.subarray(0, used));
+      replaceBuffer(next);
+    }
+
+    async function flush(): Promise<void> {
+      await file?.appendFile(buffer.subarray(0, used));
+      used = 0;
+    }
+
+    async function keep(chunk: Uint8Array): Promise<void> {
+      const needed = used + chunk.byteLength;
+      if (!file && (needed > LARGEST_IN_MEMORY || inMemory > MOST_IN_MEMORY)) {
+        file = await open(path, "wx", 0o600);
+        if (buffer.byteLength === 0) grow(0);
+      }
+      if (needed > buffer.byteLength) {
+        if (file) await flush();
+        else grow(needed);
+      }
+      if (file && chunk.byteLength > buffer.byteLength) {
+        await file.appendFile(chunk);
+      } else {
+        buffer.set(chunk, used);
+        used += chunk.byteLength;
+      }
+    }
+
+    try {
+      // Read to the end even when it is lost already: the reply belongs after the last byte.
+      for await (const chunk of content) {
+        size += chunk.byteLength;
+        if (failure !== undefined || size > maxBytes) {
+          release();
+          continue;
+        }
+        hops.feed(chunk);
+        await keep(chunk).catch((error) => {
+          failure = error;
+        });
+      }
+      if (file && failure === undefined) {
+        await flush().catch((error) => {
+          failure = error;
+        });
+        release();
+      }
+    } catch (error) {
+      failure = new Refusal("aborted", error);
+    }
+    if (failure !== undefined) {
+      await dispose();
+      throw failure;
+    }
+    if (!file) replaceBuffer(buffer.slice(0, used));
+    const source = file ? path : buffer;
+    return { source, size, hops: hops.count(), tooLarge: size > maxBytes, dispose };
+  }
+
+  async function keep(content: AsyncIterable<Uint8Array>, check: (size: number) => void): Promise<Kept> {
+    const path = join(folder, `${++count}.file`);
+    const dispose = () => rm(path, { force: true });
+    const hash = createHash("sha256");
+    let size = 0;
+    try {
+      const file = await open(path, "wx", 0o600);
+      try {
+        for await (const chunk of content) {
+          size += chunk.byteLength;
+          check(size);
+          hash.update(chunk);
+          await file.appendFile(chunk);
+        }
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+    } catch (error) {
+      await dispose();
+      throw error;
+    }
+    return { path, size, sha256: hash.digest("hex"), dispose };
+  }
+
+  return { receive, keep };
+}
+
+/** The bytes of a message, in memory. */
+export async function readSource(source: Source): Promise<Uint8Array> {
+  return typeof source === "string" ? await readFile(source) : source;
+}
+
+const LINE_FEED = 0x0a;
+const FIELD = "received:";
+
+/** Counts the Received fields of a header as it comes in. */
+function countReceived(): { feed(chunk: Uint8Array): void; count(): number } {
+  let count = 0;
+  let inHeader = true;
+  /** The beginning of the present line, as much of it as tells. */
+  let line = "";
+  return {
+    feed(chunk) {
+      for (let i = 0; inHeader && i < chunk.byteLength; i++) {
+        const byte = chunk[i] as number;
+        if (byte === LINE_FEED) {
+          inHeader = line !== "" && line !== "\r";
+          line = "";
+        } else if (line.length < FIELD.length) {
+          line += String.fromCharCode(byte);
+          if (line.length === FIELD.length && line.toLowerCase() === FIELD) count++;
+        }
+      }
+    },
+    count: () => count,
+  };
+}

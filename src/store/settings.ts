@@ -1,0 +1,536 @@
+/**
+ * The settings kept in the database (contract: Processes and settings). Each has a type, a default, a one-line
+ * description and a clear refusal. What is kept is the text of `format`, which `parse` always takes back.
+ */
+import { isIP } from "node:net";
+import { isAbsolute } from "node:path";
+import { domainToASCII } from "node:url";
+import { eq } from "drizzle-orm";
+import { ConfigError } from "../base/errors.ts";
+import * as schema from "./schema.ts";
+import type { Store, Tx } from "./store.ts";
+
+interface Setting<T> {
+  readonly default: T;
+  readonly description: string;
+  /** It names a file or a folder of the machine. */
+  readonly isPath?: true;
+  /** Of one with a secret in it. */
+  readonly hidden?: Hidden;
+  /** Text as given to `settings set`. @throws ConfigError that says what it takes. */
+  parse(text: string): T;
+  format(value: T): string;
+}
+
+/** What hides the secret in a value, as text: nobody is shown it again. */
+interface Hidden {
+  /** With something else in the place of the secret; the same where it has none. */
+  mask(text: string): string;
+  /** What is meant by a text that may have been shown, when `present` is in force. @throws ConfigError where that is not known */
+  unmask(text: string, present: string): string;
+}
+
+interface Bounds {
+  /** What is counted, for the refusal. */
+  unit: string;
+  min: number;
+  max: number;
+  integer?: boolean;
+}
+
+/** Decimal, with an exponent if need be: what String() of a number gives. */
+const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+
+/** Longest wait or time to keep that makes sense: times in ms stay far inside what a Date holds. */
+const TEN_YEARS_OF_SECONDS = 315_576_000;
+const TEN_YEARS_OF_HOURS = 87_660;
+const TEN_YEARS_OF_DAYS = 3_652.5;
+
+function parseNumber(text: string, { unit, min, max, integer = false }: Bounds): number {
+  const value = Number(text);
+  if (!NUMBER.test(text.trim()) || value < min || value > max || (integer && !Number.isInteger(value))) {
+    throw new ConfigError(`give ${integer ? "a whole number" : "a number"} (${unit}), ${min} to ${max}`);
+  }
+  return value;
+}
+
+function number(bounds: Bounds, preset: number, description: string): Setting<number> {
+  return { default: preset, description, parse: (text) => parseNumber(text, bounds), format: String };
+}
+
+/** Numbers with commas between them, one at least. */
+function numbers(bounds: Bounds, preset: readonly number[], description: string): Setting<readonly number[]> {
+  return {
+    default: preset,
+    description,
+    parse(text) {
+      try {
+        return text.split(",").map((entry) => parseNumber(entry, bounds));
+      } catch (error) {
+        throw error instanceof ConfigError ? new ConfigError(`${error.message}, or several with commas`) : error;
+      }
+    },
+    format: (list) => list.join(),
+  };
+}
+
+const unlessWord = (word: string, { mask, unmask }: Hidden): Hidden => ({
+  mask: (text) => (text === word ? word : mask(text)),
+  unmask: (text, present) => (text === word ? word : unmask(text, present)),
+});
+
+/** A setting that also takes a word for "not at all"; `preset` is the default then. */
+function orWord<T, const W extends string>(word: W, setting: Setting<T>, preset: T | W): Setting<T | W> {
+  return {
+    default: preset,
+    description: setting.description,
+    ...(setting.isPath && { isPath: true }),
+    ...(setting.hidden && { hidden: unlessWord(word, setting.hidden) }),
+    parse(text) {
+      if (text === word) return word;
+      try {
+        return setting.parse(text);
+      } catch (error) {
+        throw error instanceof ConfigError ? new ConfigError(`${error.message}, or ${word}`) : error;
+      }
+    },
+    format: (value) => (value === word ? word : setting.format(value as T)),
+  };
+}
+
+function boolean(preset: boolean, description: string): Setting<boolean> {
+  return {
+    default: preset,
+    description,
+    parse(text) {
+      if (text !== "true" && text !== "false") throw new ConfigError("give true or false");
+      return text === "true";
+    },
+    format: String,
+  };
+}
+
+/** Stands for a password. Who has this for one gives it percent-encoded. */
+const MASK = "***";
+
+const hiddenPassword: Hidden = {
+  mask(text) {
+    const url = URL.canParse(text) ? new URL(text) : undefined;
+    if (!url?.password) return text;
+    url.password = MASK;
+    return url.href;
+  },
+  unmask(text, present) {
+    const url = URL.canParse(text) ? new URL(text) : undefined;
+    if (url?.password !== MASK) return text;
+    const known = URL.canParse(present) ? new URL(present) : undefined;
+    if (!known?.password || known.username !== url.username || known.hostname !== url.hostname) {
+      throw new ConfigError(`give the password itself: ${MASK} only stands for that of the same user and host`);
+    }
+    url.password = known.password;
+    return url.href;
+  },
+};
+
+/** A smarthost: the URL as given, with its credentials. */
+function relay(description: string): Setting<string> {
+  return {
+    default: "",
+    description,
+    hidden: hiddenPassword,
+    parse(text) {
+      const url = URL.canParse(text) ? new URL(text) : undefined;
+      const isSmtp = url !== undefined && /^smtps?:$/.test(url.protocol) && url.hostname !== "";
+      if (!isSmtp || !/^\/?$/.test(url.pathname) || url.search || url.hash) {
+        throw new ConfigError("give smtp://user:password@host:port or smtps://…");
+      }
+      return text;
+    },
+    format: String,
+  };
+}
+
+function isCidr(text: string): boolean {
+  const match = /^([0-9a-f.:]+)\/(\d{1,3})$/i.exec(text);
+  const family = isIP(match?.[1] ?? "");
+  return family !== 0 && Number(match?.[2]) <= (family === 4 ? 32 : 128);
+}
+
+function networks(description: string): Setting<readonly string[]> {
+  return {
+    default: [],
+    description,
+    parse(text) {
+      const list = text.split(",").map((entry) => entry.trim());
+      if (!list.every(isCidr)) throw new ConfigError("give CIDRs, such as 10.0.0.0/8, separated by commas");
+      return list;
+    },
+    format: (list) => list.join(),
+  };
+}
+
+const DNS_NAME = /^(?=.{1,150}$)[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)+$/;
+
+/** Names in DNS, as A-labels. `what`: of what, such as "DNS zones, such as zen.example". */
+function dnsNames(description: string, what: string, most: number): Setting<readonly string[]> {
+  return {
+    default: [],
+    description,
+    parse(text) {
+      const list = text.split(",").map((entry) => domainToASCII(entry.trim().replace(/\.$/, "")));
+      if (list.length > most || !list.every((name) => DNS_NAME.test(name))) {
+        throw new ConfigError(`give up to ${most} ${what}, separated by commas`);
+      }
+      return [...new Set(list)];
+    },
+    format: (list) => list.join(),
+  };
+}
+
+/** A path, at which nothing need be. */
+function path(what: "a folder" | "an executable", description: string): Setting<string> {
+  return {
+    default: "",
+    description,
+    isPath: true,
+    parse(text) {
+      if (!isAbsolute(text) || text.includes("\0")) throw new ConfigError(`give the absolute path of ${what}`);
+      return text;
+    },
+    format: String,
+  };
+}
+
+/** One of several words. */
+function choice<const W extends string>(words: readonly W[], preset: W, description: string): Setting<W> {
+  return {
+    default: preset,
+    description,
+    parse(text) {
+      const value = words.find((word) => word === text);
+      if (value === undefined) throw new ConfigError(`give one of ${words.join(", ")}`);
+      return value;
+    },
+    format: String,
+  };
+}
+
+/** Origin of a server, or the place below it that a proxy gives it; what signs in there is a setting of its own. */
+function serverUrl(description: string): Setting<string> {
+  return {
+    default: "",
+    description,
+    // A refusal does not repeat the password that must not be there.
+    hidden: hiddenPassword,
+    parse(text) {
+      const url = URL.canParse(text) ? new URL(text) : undefined;
+      if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password || url.search || url.hash) {
+        throw new ConfigError("give http://host:port or https://…, without a password in it");
+      }
+      return url.href.replace(/\/+$/, "");
+    },
+    format: String,
+  };
+}
+
+/** Stands for a secret that is set. */
+const SET = "(set)";
+
+/** What nobody is shown again. */
+function secret(description: string): Setting<string> {
+  return {
+    default: "",
+    description,
+    hidden: {
+      mask: () => SET,
+      unmask(text) {
+        if (text === SET) throw new ConfigError(`give the secret itself: ${SET} only says that there is one`);
+        return text;
+      },
+    },
+    parse(text) {
+      if (!/^[\x21-\x7e]{1,512}$/.test(text)) throw new ConfigError("give up to 512 printable ASCII characters");
+      return text;
+    },
+    format: String,
+  };
+}
+
+const REQUESTS: Bounds = { unit: "requests", min: 1, max: 1_000_000_000, integer: true };
+const RECIPIENTS: Bounds = { unit: "recipients", min: 0, max: 1_000_000_000, integer: true };
+const SECONDS: Bounds = { unit: "seconds", min: 0, max: TEN_YEARS_OF_SECONDS };
+const HOURS: Bounds = { unit: "hours", min: 0, max: TEN_YEARS_OF_HOURS };
+const SCORE: Bounds = { unit: "score", min: 0.5, max: 1 };
+const DAYS: Bounds = { unit: "days", min: 0, max: TEN_YEARS_OF_DAYS };
+
+const COUNT: Bounds = { unit: "a minute", min: 1, max: 1_000_000_000, integer: true };
+
+const LOOPBACK = ["127.0.0.0/8", "::1/128"];
+
+const WARMUP = [50, 100, 200, 400, 800, 1600, 3200];
+
+export const SETTINGS = {
+  "api.keyRequestsPerMinute": number(REQUESTS, 120, "Requests a minute for one API key"),
+  "api.ipRequestsPerMinute": number(
+    REQUESTS,
+    60,
+    "Requests a minute from one source address, checked before the key is read",
+  ),
+  "api.cooldownSeconds": number(SECONDS, 60, "How long 429 is answered after either rate is exceeded"),
+  "sending.mailboxPerHour": number(RECIPIENTS, 100, "Recipients a mailbox may send to within 60 minutes"),
+  "sending.workspacePerHour": number(RECIPIENTS, 500, "Recipients a workspace may send to within 60 minutes"),
+  "sending.warmup": orWord(
+    "off",
+    numbers(RECIPIENTS, WARMUP, "Outside recipients a new domain may reach on day 1, 2, … from its verification"),
+    WARMUP,
+  ),
+  "sending.maxRecipients": number(
+    // A header names no more of them, when their names are long.
+    { ...RECIPIENTS, min: 1, max: 2_000 },
+    100,
+    "Recipients of one message, Cc and Bcc included",
+  ),
+  "smtp.relay": orWord(
+    "none",
+    relay("Smarthost that takes all outbound mail; none sends directly to MX hosts"),
+    "none",
+  ),
+  "smtp.outboundPort": number({ unit: "port", min: 1, max: 65_535, integer: true }, 25, "Port on remote MX hosts"),
+  "smtp.trustedResolvers": orWord(
+    "none",
+    networks("Networks of resolvers that are believed to have checked DNSSEC, which DANE needs; none: no DANE"),
+    LOOPBACK,
+  ),
+  "smtp.maxMessageBytes": number(
+    { unit: "bytes", min: 1024, max: 1_073_741_824, integer: true },
+    26_214_400,
+    "Largest message taken, offered as SIZE",
+  ),
+  "smtp.retrySeconds": numbers(
+    SECONDS,
+    [60, 300, 900, 1800, 3600, 7200, 14_400, 28_800, 57_600],
+    "Waits between delivery attempts after a temporary failure; after the last, the recipient bounces",
+  ),
+  "mtaSts.mode": choice(
+    ["none", "testing", "enforce"],
+    "testing",
+    "MTA-STS policy published for the domains; enforce only while this server is their only MX",
+  ),
+  "mx.trustedNetworks": orWord(
+    "none",
+    networks("Networks whose mail meets no limit, list or wait of the mx settings: this host, another MX of yours"),
+    LOOPBACK,
+  ),
+  "mx.connectionsPerMinute": number(
+    COUNT,
+    300,
+    "Connections one source may open a minute; its network four times that",
+  ),
+  "mx.messagesPerMinute": number(
+    COUNT,
+    300,
+    "Messages one source may send a minute; 20 times that an hour, its network four times either",
+  ),
+  "mx.recipientsPerMinute": number(
+    COUNT,
+    1_500,
+    "Recipients one source may name a minute; 20 times that an hour, its network four times either",
+  ),
+  "mx.dnsbl": orWord(
+    "none",
+    dnsNames(
+      "DNS blocklists asked about every client; one that is listed is refused",
+      "DNS zones, such as zen.spamhaus.org",
+      8,
+    ),
+    "none",
+  ),
+  "mx.greylistSeconds": orWord(
+    "off",
+    number({ unit: "seconds", min: 0.1, max: 3_600 }, 300, "How long a new sender waits before a retry is taken"),
+    "off",
+  ),
+  "webhooks.retrySeconds": numbers(
+    SECONDS,
+    [60, 300, 1800, 7200, 21_600, 43_200],
+    "Waits between the attempts of a webhook delivery",
+  ),
+  "webhooks.timeoutSeconds": number(
+    { unit: "seconds", min: 0.01, max: 600 },
+    10,
+    "How long a webhook receiver may take to answer",
+  ),
+  "webhooks.allowNetworks": orWord("none", networks("Private networks that webhooks may reach all the same"), "none"),
+  "webhooks.disableAfter": number(
+    { unit: "deliveries", min: 1, max: 1_000_000, integer: true },
+    15,
+    "Exhausted deliveries in a row that switch a webhook endpoint off",
+  ),
+  "storage.mailboxBytes": number(
+    { unit: "bytes", min: 0, max: Number.MAX_SAFE_INTEGER, integer: true },
+    5_368_709_120,
+    "Quota of a mailbox without one of its own",
+  ),
+  "spam.rejectDmarc": boolean(
+    true,
+    "Refuse mail that fails a published DMARC policy of reject; false files it to spam instead",
+  ),
+  "spam.junkThreshold": orWord(
+    "off",
+    number(SCORE, 0.9999, "Score from which a mailbox's trained junk filter files mail to spam"),
+    0.9999,
+  ),
+  "spam.trustedForwarders": orWord(
+    "none",
+    dnsNames(
+      "Forwarders, mailing lists among them, whose ARC seal excuses a failed DMARC check",
+      "domains, such as lists.example.org",
+      100,
+    ),
+    "none",
+  ),
+  "retention.deliveryLogDays": number(DAYS, 30, "Days that finished webhook deliveries are kept"),
+  "retention.idempotencyHours": number(HOURS, 24, "Hours that an idempotency key is remembered"),
+  "retention.traceDays": number(
+    DAYS,
+    30,
+    "Days that it is kept what happened to a message on its way (mailroom trace)",
+  ),
+  "retention.trashDays": orWord("off", number(DAYS, 30, "Days after which trash and spam are deleted for good"), "off"),
+  "backup.folder": orWord(
+    "off",
+    path("a folder", "Folder that the server is backed up into by itself, best on another disk"),
+    "off",
+  ),
+  "backup.everyHours": number({ ...HOURS, min: 0.0001 }, 24, "Hours from one backup to the next"),
+  "backup.keep": number({ unit: "backups", min: 1, max: 100_000, integer: true }, 7, "Backups kept in backup.folder"),
+  "metrics.allowNetworks": orWord("none", networks("Networks that may read /metrics, beside this machine"), "none"),
+  "search.engine": choice(
+    ["fts5", "meilisearch"],
+    "fts5",
+    "Search engine: fts5 is embedded; meilisearch, a server beside it, forgives typos as well",
+  ),
+  "search.meilisearchPath": orWord(
+    "auto",
+    path("an executable", "Executable of Meilisearch; auto: bin/meilisearch in the data folder, else the one in PATH"),
+    "auto",
+  ),
+  "search.meilisearchUrl": orWord("none", serverUrl("Meilisearch server to use; none: one of our own is run"), "none"),
+  "search.meilisearchKey": orWord("none", secret("Key for search.meilisearchUrl"), "none"),
+} as const;
+
+export type SettingName = keyof typeof SETTINGS;
+export type SettingValue<N extends SettingName> = ReturnType<(typeof SETTINGS)[N]["parse"]>;
+
+export interface SettingRow {
+  id: string;
+  name: string;
+  value: string;
+  default: string;
+  description: string;
+}
+
+export interface Options {
+  /** The value in force; from memory. */
+  get<N extends SettingName>(name: N): SettingValue<N>;
+  list(): SettingRow[];
+  /** The setting of that name, as listed. @throws ConfigError when there is none. */
+  find(name: string): SettingRow;
+  /** Whether it names a file or a folder of the machine. @throws ConfigError when there is no such setting */
+  isPath(name: string): boolean;
+  /** Whether that value of it has a secret in it. @throws ConfigError when there is no such setting */
+  hides(name: string, text: string): boolean;
+  /** In force from the commit on. A value as it is listed keeps the secret that is hidden there. @throws ConfigError for an unknown name or a bad value, saying what it takes. */
+  set(tx: Tx, name: string, text: string): void;
+  reset(tx: Tx, name: string): void;
+  /** Reads them again: another process may have changed them. */
+  refresh(): void;
+  /** `listener` is called after they were read again, changed or not. */
+  onRefresh(listener: () => void): void;
+}
+
+/** The name, known to be a setting's. @throws ConfigError when there is none. */
+function knownSetting(name: string): SettingName {
+  if (!Object.hasOwn(SETTINGS, name)) {
+    throw new ConfigError(`there is no setting "${name}"; see: mailroom settings list`);
+  }
+  return name as SettingName;
+}
+
+/** Any setting, when which one it is only shows at run time. */
+const settingOf = (name: SettingName): Setting<unknown> => SETTINGS[name] as Setting<unknown>;
+
+export function openOptions(store: Store): Options {
+  let values = new Map<string, unknown>();
+  let changed = false;
+  const listeners: (() => void)[] = [];
+
+  function refresh(): void {
+    const read = new Map<string, unknown>();
+    for (const { name, value } of store.db.select().from(schema.options).all()) {
+      if (!Object.hasOwn(SETTINGS, name)) continue;
+      try {
+        read.set(name, settingOf(name as SettingName).parse(value));
+      } catch {
+        // Kept by another version, which took more: the default holds, so that the appliance starts and it can be reset.
+      }
+    }
+    values = read;
+    changed = false;
+    for (const listener of listeners) listener();
+  }
+  refresh();
+  // Not when it is set: a transaction that is rolled back must leave no trace in memory either.
+  store.onCommit(() => {
+    if (changed) refresh();
+  });
+
+  const get = <N extends SettingName>(name: N): SettingValue<N> =>
+    (values.get(name) ?? SETTINGS[name].default) as SettingValue<N>;
+
+  const textOf = (name: SettingName): string => settingOf(name).format(get(name));
+
+  const rowOf = (name: SettingName): SettingRow => ({
+    id: name,
+    name,
+    value: settingOf(name).hidden?.mask(textOf(name)) ?? textOf(name),
+    default: settingOf(name).format(SETTINGS[name].default),
+    description: SETTINGS[name].description,
+  });
+
+  return {
+    get,
+    list: () => (Object.keys(SETTINGS) as SettingName[]).map(rowOf),
+    find: (name) => rowOf(knownSetting(name)),
+    isPath: (name) => settingOf(knownSetting(name)).isPath === true,
+    hides: (name, text) => {
+      const { hidden } = settingOf(knownSetting(name));
+      return hidden !== undefined && hidden.mask(text) !== text;
+    },
+    set(tx, name, text) {
+      const known = knownSetting(name);
+      const setting = settingOf(known);
+      let value: string;
+      try {
+        value = setting.format(setting.parse(setting.hidden?.unmask(text, textOf(known)) ?? text));
+      } catch (error) {
+        if (!(error instanceof ConfigError)) throw error;
+        const given = setting.hidden ? "that" : `"${text}"`;
+        throw new ConfigError(`${name} cannot be ${given}: ${error.message}`);
+      }
+      tx.insert(schema.options)
+        .values({ name, value })
+        .onConflictDoUpdate({ target: schema.options.name, set: { value } })
+        .run();
+      changed = true;
+    },
+    reset(tx, name) {
+      tx.delete(schema.options)
+        .where(eq(schema.options.name, knownSetting(name)))
+        .run();
+      changed = true;
+    },
+    refresh,
+    onRefresh: (listener) => void listeners.push(listener),
+  };
+}

@@ -1,4 +1,0 @@
-/** The browser app, bundled (app-files.macro.ts). Imported when the first page is asked for, since from source that takes a second. */
-import { bundled } from "./app-files.macro.ts" with { type: "macro" };
-
-export const { script, style, chunks, first } = bundled("app/main.tsx");

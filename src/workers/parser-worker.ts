@@ -1,0 +1,148 @@
+/**
+ * A worker of parser-pool.ts: composes messages, prepares them for filing, writes their attachments durably, authenticates
+ * what arrives and signs what is sent, off the main thread. Knows no database, and asks the main thread what it has to ask
+ * DNS. An entry of its own in the single executable. Loads everything before it says that it is ready: from then on, how
+ * long it is silent counts.
+ */
+
+import { sign } from "../authentication/dkim.ts";
+import { type Authentication, judge, organizationsOf } from "../authentication/dmarc.ts";
+import { type Arrival, gatherEvidence } from "../authentication/evidence.ts";
+import type { DNSResolver } from "../authentication/mailauth.ts";
+import { systemRuntime } from "../base/runtime.ts";
+import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
+import { authorsIn } from "../message/address.ts";
+import { composeLetter, isLetter } from "../message/letter.ts";
+import { readHtml } from "../message/reading.ts";
+import { type Answer, holds, type RecordType } from "../net/dns-cache.ts";
+import { readSource } from "../smtp/spool.ts";
+import { type Blobs, openBlobs } from "../store/blobs.ts";
+import type { FromWorker, Job, Prepared, Signing, Stage, ToWorker } from "./parser-pool.ts";
+
+declare const self: Worker;
+
+const runtime = systemRuntime();
+
+/** What is kept from one job to the next of the same appliance. */
+interface Kept {
+  blobFolder: string;
+  blobs: Blobs;
+  /** What DNS has said, as long as it holds: mail of one time asks much the same, and asking costs both threads. */
+  said: Map<string, Answer>;
+}
+const MOST_SAID = 500;
+let kept: Kept | undefined;
+
+function keptFor(blobFolder: string): Kept {
+  if (kept?.blobFolder !== blobFolder) {
+    kept = { blobFolder, blobs: openBlobs(blobFolder, runtime), said: new Map() };
+  }
+  return kept;
+}
+
+/** Questions on their way, by number. */
+const asked = new Map<number, (answer: Answer) => void>();
+let questions = 0;
+
+async function answer({ id, ...job }: Job & { id: number }): Promise<void> {
+  let reply: FromWorker;
+  try {
+    reply = { id, result: await prepare(id, job) };
+  } catch (error) {
+    const { message, stack, code } = error as NodeJS.ErrnoException;
+    reply = { id, failure: { message, stack, code } };
+  }
+  self.postMessage(reply, "result" in reply && reply.result.content ? [reply.result.content.buffer] : []);
+}
+
+async function prepare(id: number, job: Job): Promise<Prepared> {
+  if ("reading" in job) return { read: readHtml(job.reading) };
+  const { source, blobFolder, arrival, shownFrom, signing, keptElsewhere } = job;
+  const { blobs, said } = keptFor(blobFolder);
+  const bytes = isLetter(source) ? await composeLetter(source, blobs.read) : await readSource(source);
+  if (arrival && shownFrom !== undefined) {
+    const shown = async () => ({ authors: authorsIn([`<${shownFrom}>`]) });
+    return { authentication: (await authenticate(id, said, bytes, arrival, shown)).authentication };
+  }
+  if (arrival) {
+    const prepared = await authenticate(id, said, bytes, arrival, () => prepareMessage(bytes, blobs));
+    // What we say of a message goes on top of its header (RFC 8601 §4.1).
+    prepared.message.headers.unshift(["Authentication-Results", prepared.authentication.results]);
+    return prepared;
+  }
+  const content = signing && joined(await signaturesOf(bytes, signing), bytes);
+  const written = signing !== undefined || keptElsewhere === true || isLetter(source);
+  return { message: await prepareMessage(bytes, blobs, { written }), ...(content && { content }) };
+}
+
+/**
+ * `read` gives the message, before DNS is asked: a message that waits for DNS makes room for another, so it must be done
+ * with what may take long.
+ */
+async function authenticate<M extends Pick<PreparedMessage, "authors" | "report">>(
+  id: number,
+  said: Kept["said"],
+  bytes: Uint8Array,
+  arrival: Arrival,
+  read: () => Promise<M>,
+): Promise<{ message: M; authentication: Authentication }> {
+  const ask = (stage: Stage) => resolver(id, said, stage, arrival.now);
+  const message = await read();
+  const evidence = await gatherEvidence(bytes, arrival, ask("evidence"));
+  const asking = ask("policy");
+  const authentication = await judge(evidence, message.authors, arrival, asking);
+  if (message.report) authentication.organizations = await organizationsOf(evidence, asking);
+  return { message, authentication };
+}
+
+/** Asks the main thread what is not known at `now`, each question once a message. Rejects as node:dns does. */
+function resolver(id: number, said: Kept["said"], stage: Stage, now: number): DNSResolver {
+  const known = new Map<string, Promise<string[]>>();
+  const askMain = async (key: string, name: string, type: RecordType): Promise<Answer> => {
+    const number = ++questions;
+    const answered = new Promise<Answer>((resolve) => asked.set(number, resolve));
+    self.postMessage({ id, question: { number, name, type, stage } } satisfies FromWorker);
+    const answer = await answered;
+    said.delete(key);
+    if (holds(answer, now)) said.set(key, answer);
+    for (const oldest of said.keys()) {
+      if (said.size <= MOST_SAID) break;
+      said.delete(oldest);
+    }
+    return answer;
+  };
+  const ask = async (key: string, name: string, type: string): Promise<string[]> => {
+    const before = said.get(key);
+    const answer = before && holds(before, now) ? before : await askMain(key, name, type as RecordType);
+    // mailauth takes any records, and has a type for some.
+    if ("records" in answer) return answer.records as string[];
+    throw Object.assign(new Error(`${type} of ${name}: ${answer.code}`), { code: answer.code });
+  };
+  return (name, type) => {
+    const key = `${type} ${name}`;
+    const first = known.get(key) ?? ask(key, name, type);
+    known.set(key, first);
+    return first;
+  };
+}
+
+/** In memory of its own, which can be handed over. */
+function joined(text: string, bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+  const head = Buffer.from(text, "latin1");
+  const whole = new Uint8Array(head.byteLength + bytes.byteLength);
+  whole.set(head);
+  whole.set(bytes, head.byteLength);
+  return whole;
+}
+
+async function signaturesOf(bytes: Uint8Array, { keys, signedAt }: Signing): Promise<string> {
+  return keys.length === 0 ? "" : sign(bytes, keys, signedAt);
+}
+
+self.onmessage = (event: MessageEvent<ToWorker>) => {
+  if ("answer" in event.data) {
+    asked.get(event.data.number)?.(event.data.answer);
+    asked.delete(event.data.number);
+  } else void answer(event.data);
+};
+self.postMessage({ ready: true } satisfies FromWorker);

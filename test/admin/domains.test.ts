@@ -1,0 +1,271 @@
+import { expect, test } from "bun:test";
+import { createPublicKey, sign, verify } from "node:crypto";
+import type { DnsRecord } from "../../src/admin/dns.ts";
+import { makeDkimKeys } from "../../src/admin/domains.ts";
+import { addressOf } from "../../src/admin/names.ts";
+import type { DnsResolver } from "../../src/base/runtime.ts";
+import { dkimKeys } from "../../src/store/schema.ts";
+import { openOffice } from "./office.ts";
+
+/** A resolver of these records; any other name does not exist. `failing`: a name whose server does not answer. */
+function dnsOf(records: readonly Omit<DnsRecord, "purpose">[], failing?: string): DnsResolver {
+  const at = (type: string, name: string): string[] => {
+    if (name === failing) throw Object.assign(new Error("no answer"), { code: "ETIMEOUT" });
+    const found = records.filter((record) => record.type === type && record.name === name);
+    if (found.length === 0) throw Object.assign(new Error("not there"), { code: "ENOTFOUND" });
+    return found.map(({ value }) => value);
+  };
+  return {
+    // A TXT record comes in strings of at most 255 octets (RFC 1035 §3.3).
+    resolveTxt: async (name: string) => at("TXT", name).map((value) => value.match(/.{1,255}/g) ?? [""]),
+    resolveMx: async (name: string) =>
+      at("MX", name).map((value) => {
+        const [priority, exchange = ""] = value.split(" ");
+        return { priority: Number(priority), exchange };
+      }),
+  } as unknown as DnsResolver;
+}
+
+async function openWithDomain(world: (records: DnsRecord[]) => DnsResolver) {
+  let dns: DnsResolver | undefined;
+  const lateDns = new Proxy({} as DnsResolver, { get: (_, name) => dns?.[name as keyof DnsResolver] });
+  const office = openOffice({ dns: lateDns });
+  const keys = await makeDkimKeys();
+  const { id } = office.write((tx) => office.domains.addDomain(tx, office.acme, "shop.test", keys));
+  const records = office.domains.recordsOf(id);
+  dns = world(records);
+  return { ...office, id, records };
+}
+
+test("a domain belongs to the workspace that verified it", () => {
+  const { domains, write, acme, beta } = openOffice();
+  const { id } = domains.domainNamed("acme.test");
+  const adding = (workspaceId: string, name: string) => () =>
+    write((tx) => domains.addDomain(tx, workspaceId, name, []));
+  expect(adding(acme, "ACME.test")).toThrow("acme.test is here already");
+  write((tx) => domains.markVerified(tx, id));
+  expect(adding(beta, "acme.test")).toThrow(/^acme.test was verified by another workspace of this server$/);
+  expect(domains.listDomains(acme).map(({ name }) => name)).toEqual(["acme.test"]);
+  expect(domains.listDomains().map(({ name }) => name)).toEqual(["acme.test", "beta.test"]);
+  expect(() => domains.domainNamed("acme.test", beta)).toThrow("there is no domain acme.test");
+});
+
+test("until one does, each may claim it with a token and keys of its own, which are no other's", async () => {
+  const published: DnsRecord[] = [];
+  const { domains, write, acme, beta, people } = openOffice({
+    dns: new Proxy({} as DnsResolver, {
+      get: (_, name) => dnsOf(published)[name as keyof DnsResolver],
+    }),
+  });
+  const [ours, theirs] = [await makeDkimKeys(), await makeDkimKeys()];
+  const { id } = write((tx) => domains.addDomain(tx, acme, "shop.test", ours));
+  const other = write((tx) => domains.addDomain(tx, beta, "shop.test", theirs));
+  expect(() => domains.domainNamed("shop.test")).toThrow("several workspaces claim shop.test: name the workspace");
+  expect(domains.domainNamed("shop.test", beta).id).toBe(other.id);
+  for (const workspaceId of [acme, beta]) {
+    write((tx) => people.addMailbox(tx, { workspaceId, address: "info@shop.test", name: "Info" }));
+    write((tx) => people.addAlias(tx, people.mailboxAt("info@shop.test", workspaceId).id, "*@shop.test"));
+  }
+  expect(() => people.mailboxAt("info@shop.test")).toThrow("several workspaces have a mailbox info@shop.test");
+
+  published.push(...domains.recordsOf(other.id));
+  const seen = await domains.verifyDomain(id);
+  expect(seen.filter(({ state }) => state === "missing").map(({ purpose }) => purpose)).toEqual([
+    "dkim",
+    "dkim",
+    "ownership",
+  ]);
+  expect(domains.domainIn(acme, id).state).toBe("unverified");
+  await domains.verifyDomain(other.id);
+  expect(domains.listDomains().map(({ name, state, takesMail }) => [name, state, takesMail])).toEqual([
+    ["acme.test", "unverified", false],
+    ["beta.test", "unverified", false],
+    ["shop.test", "verified", true],
+    ["shop.test", "lost", false],
+  ]);
+  expect(domains.domainNamed("shop.test").id).toBe(other.id);
+  expect(people.mailboxAt("info@shop.test").workspaceId).toBe(beta);
+  expect(people.mailboxAt("info@shop.test", acme).lost).toBe(true);
+
+  // Whatever the zone says later, or the operator.
+  published.push(...domains.recordsOf(id));
+  await expect(domains.verifyDomain(id)).rejects.toThrow("was verified by another workspace");
+  expect(() => write((tx) => domains.markVerified(tx, id))).toThrow("was verified by another workspace");
+  expect(() => write((tx) => people.addMailbox(tx, { workspaceId: acme, address: "x@shop.test", name: "X" }))).toThrow(
+    "was verified by another workspace",
+  );
+  // Until whoever has it lets it go: then what was lost can be had again.
+  await people.removeMailbox(people.mailboxAt("info@shop.test", beta).id);
+  write((tx) => domains.removeDomain(tx, other.id));
+  expect(domains.domainIn(acme, id)).toMatchObject({ state: "unverified", takesMail: false });
+  await domains.verifyDomain(id);
+  expect(people.mailboxAt("info@shop.test")).toMatchObject({ workspaceId: acme, lost: false });
+});
+
+test("of two workspaces that are verified at once, as a careless owner published the records of both, one gets it", async () => {
+  const published: DnsRecord[] = [];
+  const dns = new Proxy({} as DnsResolver, { get: (_, name) => dnsOf(published)[name as keyof DnsResolver] });
+  const { domains, write, acme, beta } = openOffice({ dns });
+  const [ours, theirs] = [await makeDkimKeys(), await makeDkimKeys()];
+  const ids = [
+    write((tx) => domains.addDomain(tx, acme, "shop.test", ours)).id,
+    write((tx) => domains.addDomain(tx, beta, "shop.test", theirs)).id,
+  ];
+  published.push(...ids.flatMap((id) => domains.recordsOf(id)));
+  // Such a zone has two SPF and two DMARC records, which nothing of this asks for.
+  const ends = await Promise.allSettled(ids.map((id) => domains.verifyDomain(id)));
+  expect(ends.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+  const states = domains.listDomains().filter(({ name }) => name === "shop.test");
+  expect(states.map(({ state }) => state)).toEqual(["verified", "lost"]);
+});
+
+test.each([
+  "",
+  "localhost",
+  "a b.test",
+  "http://a.test",
+  "a..test",
+  "-a.test",
+  "10.0.0.1",
+  "[10.0.0.1]",
+  "x@a.test",
+  "*.a.test",
+  "a.test/b",
+])("%p is no domain", (name) => {
+  const { domains, write, acme } = openOffice();
+  expect(() => write((tx) => domains.addDomain(tx, acme, name, []))).toThrow(/is not a domain: give one like/);
+});
+
+test("the records of a domain say where mail goes, who may send it, and whose it is", async () => {
+  const { records, store } = await openWithDomain(() => dnsOf([]));
+  expect(records.map(({ type, name, purpose }) => [purpose, type, name])).toEqual([
+    ["mx", "MX", "shop.test"],
+    ["spf", "TXT", "shop.test"],
+    ["dkim", "TXT", "rsa-20260105._domainkey.shop.test"],
+    ["dkim", "TXT", "ed25519-20260105._domainkey.shop.test"],
+    ["dmarc", "TXT", "_dmarc.shop.test"],
+    ["ownership", "TXT", "_mailroom.shop.test"],
+  ]);
+  expect(records[0]?.value).toBe("10 mail.acme.test");
+  expect(records[5]?.value).toMatch(/^mailroom-verify=[A-Za-z0-9]{32}$/);
+
+  // The published keys are those that sign.
+  const published = records.filter(({ purpose }) => purpose === "dkim").map(({ value }) => /p=(.*)$/.exec(value)?.[1]);
+  const rsa = createPublicKey({ key: Buffer.from(published[0] ?? "", "base64"), format: "der", type: "spki" });
+  const jwk = { kty: "OKP", crv: "Ed25519", x: Buffer.from(published[1] ?? "", "base64").toString("base64url") };
+  const ed25519 = createPublicKey({ key: jwk, format: "jwk" });
+  expect(rsa.asymmetricKeyDetails?.modulusLength).toBe(2048);
+  const signed = Buffer.from("signed");
+  const kept = store.db.select().from(dkimKeys).all();
+  for (const [algorithm, key, hash] of [
+    ["rsa", rsa, "sha256"],
+    ["ed25519", ed25519, null],
+  ] as const) {
+    const { privateKey = "" } = kept.find((row) => row.algorithm === algorithm) ?? {};
+    expect(verify(hash, signed, key, sign(hash, signed, privateKey))).toBe(true);
+  }
+});
+
+test("a domain whose records are all there is verified, and stays so", async () => {
+  const { domains, id, runtime, records } = await openWithDomain((all) =>
+    // Others may have more records; hosts may be written in capitals with a final dot.
+    dnsOf([
+      ...all.filter(({ purpose }) => purpose !== "mx" && purpose !== "dmarc"),
+      { type: "MX", name: "shop.test", value: "20 MAIL.acme.test." },
+      { type: "TXT", name: "_dmarc.shop.test", value: "v=DMARC1;p=reject" },
+      { type: "TXT", name: "shop.test", value: "google-site-verification=x" },
+    ]),
+  );
+  const seen = await domains.verifyDomain(id);
+  expect(seen).toEqual(records.map((record) => ({ ...record, state: "found" })));
+  const { verifiedAt } = domains.domainNamed("shop.test");
+  expect(verifiedAt).toBe(runtime.now());
+  runtime.advanceTo(runtime.now() + 1000);
+  await domains.verifyDomain(id);
+  expect(domains.domainNamed("shop.test").verifiedAt).toBe(verifiedAt);
+});
+
+const UNVERIFIED: [what: string, world: (records: DnsRecord[]) => DnsResolver, states: string][] = [
+  ["nothing there", () => dnsOf([]), "missing missing missing missing missing missing"],
+  ["no answer about ownership", (all) => dnsOf(all, "_mailroom.shop.test"), "found found found found found unanswered"],
+  [
+    "one key of two",
+    (all) => dnsOf(all.filter(({ value }) => !value.includes("ed25519"))),
+    "found found found missing found found",
+  ],
+  [
+    "another's ownership token and another's keys",
+    (all) => dnsOf(all.map((record) => ({ ...record, value: record.value.replace(/(p|verify)=.*/, "$1=other") }))),
+    "found found missing missing found missing",
+  ],
+];
+
+test.each(UNVERIFIED)("not verified: %s", async (_, world, states) => {
+  const { domains, id, write } = await openWithDomain(world);
+  const seen = await domains.verifyDomain(id);
+  expect(seen.map(({ state }) => state).join(" ")).toBe(states);
+  expect(domains.domainNamed("shop.test").verifiedAt).toBeNull();
+  write((tx) => domains.markVerified(tx, id));
+  expect(domains.domainNamed("shop.test").verifiedAt).not.toBeNull();
+});
+
+const VERIFIED: [what: string, world: (records: DnsRecord[]) => DnsResolver, states: string][] = [
+  ["no answer about DMARC", (all) => dnsOf(all, "_dmarc.shop.test"), "found found found found unanswered found"],
+  [
+    "two SPF records, which count as none",
+    (all) => dnsOf([...all, { type: "TXT", name: "shop.test", value: "v=spf1 -all" }]),
+    "found missing found found found found",
+  ],
+  [
+    "mail goes elsewhere",
+    (all) => dnsOf([...all.slice(1), { type: "MX", name: "shop.test", value: "10 mail.other.test" }]),
+    "missing found found found found found",
+  ],
+];
+
+test.each(VERIFIED)("verified all the same: %s", async (_, world, states) => {
+  const { domains, id, runtime } = await openWithDomain(world);
+  const seen = await domains.verifyDomain(id);
+  expect(seen.map(({ state }) => state).join(" ")).toBe(states);
+  expect(domains.domainNamed("shop.test").verifiedAt).toBe(runtime.now());
+});
+
+test("a domain in use cannot be removed", () => {
+  const { domains, people, write, acme } = openOffice();
+  const { id } = domains.domainNamed("acme.test");
+  for (const name of ["b", "c", "d"]) {
+    write((tx) => people.addMailbox(tx, { workspaceId: acme, address: addressOf(`${name}@acme.test`), name }));
+  }
+  expect(() => write((tx) => domains.removeDomain(tx, id))).toThrow(
+    /in use by ada@acme\.test, b@acme\.test, c@acme\.test and others/,
+  );
+  const shop = write((tx) => domains.addDomain(tx, acme, "shop.test", []));
+  const alias = write((tx) => people.addAlias(tx, people.mailboxAt("b@acme.test").id, "*@shop.test"));
+  expect(() => write((tx) => domains.removeDomain(tx, shop.id))).toThrow(/in use by \*@shop\.test:/);
+  write((tx) => people.removeAlias(tx, people.mailboxAt("b@acme.test").id, alias));
+  write((tx) => domains.removeDomain(tx, shop.id));
+  expect(domains.listDomains(acme).map(({ name }) => name)).toEqual(["acme.test"]);
+});
+
+test("mail for it has its records looked for once in five minutes, also when the clock is set back meanwhile", async () => {
+  let asked = 0;
+  const { domains, runtime } = await openWithDomain(() => {
+    const dns = dnsOf([]);
+    return {
+      ...dns,
+      resolveTxt: (name: string) => {
+        asked++;
+        return dns.resolveTxt(name);
+      },
+    } as DnsResolver;
+  });
+  const look = async () => {
+    await domains.verifyOnArrival("shop.test");
+    return asked;
+  };
+  expect([await look(), await look()]).toEqual([1, 1]);
+  runtime.setBy(-86_400_000);
+  expect([await look(), await look()]).toEqual([2, 2]);
+  runtime.advanceTo(runtime.now() + 300_000);
+  expect(await look()).toBe(3);
+});

@@ -1,0 +1,179 @@
+/** `mailroom user remove --erase`: nothing of the person is left, on disk neither, and nothing of anybody else is gone. */
+import { expect, test } from "bun:test";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { createLog } from "../../src/base/log.ts";
+import { putEndpoint } from "../../src/events/endpoints.ts";
+import { createMailbox } from "../../src/mailbox/mailbox.ts";
+import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import { readHere } from "../../src/message/reading.ts";
+import { traceArrival } from "../../src/outbound/trace-log.ts";
+import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
+import { claimBlobs } from "../../src/store/claim.ts";
+import { openOptions } from "../../src/store/settings.ts";
+import type { Store } from "../../src/store/store.ts";
+import { openOffice } from "../backup/rig.ts";
+import { openTerminal, SETUP } from "../cli/terminal.ts";
+import { letter } from "../harness/mail.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
+
+const HOUR_MS = 3_600_000;
+
+/** A workspace with Ada, who stays, and Bob, each with mail of which one message went to both. */
+async function office() {
+  const { within, ...terminal } = await openOffice();
+  await terminal.ask("user", "add", "bob@acme.test", "--name", "Bob", "--role", "member");
+  const key = await terminal.ask<{ id: string }>(
+    "key",
+    "create",
+    "--user",
+    "bob@acme.test",
+    "--name",
+    "K",
+    "--scopes",
+    "read",
+  );
+  const later = terminal.openWith({ now: () => Date.now() + 2 * HOUR_MS });
+
+  const mailboxIdOf = ({ db }: Store, address: string) =>
+    (db.$client.query("SELECT id FROM mailboxes WHERE address = ?").get(address) as { id: string }).id;
+
+  async function file(store: Store, address: string, mail: string): Promise<void> {
+    const runtime = fakeRuntime();
+    const log = createLog("silent", runtime.now, () => {});
+    const options = openOptions(store);
+    const mailbox = createMailbox({ store, engine: createFts5Engine(store), runtime, options, log, read: readHere });
+    const message = await prepareMessage(new TextEncoder().encode(mail.replaceAll(/\r?\n/g, "\r\n")), store.blobs);
+    const mailboxId = mailboxIdOf(store, address);
+    await store.enqueue((tx) => {
+      const { messageId } = mailbox.file(tx, { mailboxId, receivedOn: address, message, now: runtime.now() });
+      const arrival = { key: message.messageId ?? messageId, at: runtime.now(), trace: "t" };
+      const who = { ip: "192.0.2.1", helo: "mx", tls: true, reversePath: "x@remote.example", recipients: 1 };
+      traceArrival(tx, "received", arrival, { ...who, size: 1, auth: undefined, outcome: "filed" });
+    });
+  }
+
+  const attached = (text: string) => [
+    "Content-Type: text/x-note",
+    `Content-Disposition: attachment; filename="${text}.txt"`,
+  ];
+  await within(async (store) => {
+    const shared = letter({ subject: "Shared", text: "sharedword", messageId: "<shared@remote.example>" });
+    for (const address of ["ada@acme.test", "bob@acme.test"]) await file(store, address, shared);
+    await file(
+      store,
+      "ada@acme.test",
+      letter({ subject: "Adasubject", text: "adabody", headers: attached("adafile") }),
+    );
+    for (let i = 0; i < 30; i++) {
+      const mail = { subject: "Bobsubject", text: `bobbody ${i}`, messageId: `<bobs-${i}@remote.example>` };
+      await file(
+        store,
+        "bob@acme.test",
+        letter({ ...mail, from: "bobsfriend@remote.example", headers: attached("bobfile") }),
+      );
+    }
+    const bob = mailboxIdOf(store, "bob@acme.test");
+    store.db.$client.run(
+      `INSERT INTO outbound_messages (id, workspace_id, mailbox_id, mailbox, thread_id, message_id, subject, domain,
+         return_path, accepted_at, recipients, outside_recipients, mailbox_total, workspace_total)
+       VALUES ('msg_out', 'w', ?, 'bob@acme.test', 't', '<bobsent@acme.test>', 'Bobsent', 'acme.test', 'r@acme.test', 0, 1, 1, 1, 1)`,
+      [bob],
+    );
+    store.db.$client.run(
+      `INSERT INTO queue_entries (id, message_seq, recipient, field, domain, state, due_at)
+       VALUES ('que_1', last_insert_rowid(), 'bobswife@remote.example', 'to', 'remote.example', 'waiting', 0)`,
+    );
+    store.db.$client.run("INSERT INTO queue_domains (domain, due_at) VALUES ('remote.example', 0)");
+    const { workspace_id: workspaceId } = store.db.$client.query("SELECT workspace_id FROM mailboxes").get() as {
+      workspace_id: string;
+    };
+    store.transact((tx) => {
+      const url = "https://hook.example/";
+      putEndpoint(tx, { id: "whk_1", workspaceId, url, events: ["message.inbound"], secret: "whsec_", now: 0 });
+      tx.$client.run(
+        `INSERT INTO webhook_deliveries (id, endpoint_seq, event_seq, event_id, event, state, created_at)
+         SELECT 'whd_' || seq, 1, seq, id, event, 'delivered', 0 FROM events`,
+      );
+    });
+  });
+  return { ...terminal, within, later, key };
+}
+
+/** What of these words is anywhere in the data folder. */
+function leftOn(data: string, words: readonly string[]): string[] {
+  const paths = readdirSync(data, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const files = paths.map(({ parentPath, name }) =>
+    readFileSync(join(parentPath, name)).toString("latin1").toLowerCase(),
+  );
+  return words.filter((word) => files.some((text) => text.includes(word)));
+}
+
+const HIS = ["bobsubject", "bobbody", "bobfile", "bobsent", "bobswife", "bobsfriend", "<bobs-7@", "bob@acme.test"];
+const NOT_HIS = ["adasubject", "adabody", "adafile", "sharedword"];
+
+test("everything of the person is gone, from the disk as well; everything of the others is there", async () => {
+  const { data, ask, say, later, key, within } = await office();
+  expect(leftOn(data, [...HIS, ...NOT_HIS])).toEqual([...HIS, ...NOT_HIS]);
+  const before = await ask<{ address: string }[]>("mailbox", "list");
+  const summary = await later.ask("user", "remove", "bob@acme.test", "--erase", "--compact", "--yes");
+  expect(summary).toMatchObject({
+    address: "bob@acme.test",
+    erased: true,
+    mailboxes: ["bob@acme.test"],
+    messages: 31,
+    bytes: expect.any(Number),
+    sent: 1,
+    givenUp: 1,
+    events: 31,
+    files: 30,
+  });
+  expect(leftOn(data, [...HIS, ...NOT_HIS])).toEqual(NOT_HIS);
+  expect(await ask<object>("mailbox", "list")).toEqual(before.filter(({ address }) => address !== "bob@acme.test"));
+  expect(await ask("key", "list")).not.toContainEqual(expect.objectContaining({ id: key.id }));
+  const counts = await within(({ db }) =>
+    ["messages", "events", "webhook_deliveries", "trace_steps", "queue_entries", "queue_domains"].map(
+      (table) => (db.$client.query(`SELECT count(*) AS n FROM ${table}`).get() as { n: number }).n,
+    ),
+  );
+  // Ada's two messages, what was told of them, and how they came.
+  expect(counts).toEqual([2, 2, 2, 3, 0, 0]);
+  expect(await say("trace", "<bobs-7@remote.example>")).toMatchObject({ exitCode: 1 });
+  expect(await ask("trace", "<shared@remote.example>")).toMatchObject({ steps: expect.any(Array) });
+  expect(await within(({ db }) => db.$client.query("PRAGMA integrity_check").get())).toEqual({ integrity_check: "ok" });
+});
+
+test("without --yes it is only said what would go; the last owner cannot be", async () => {
+  const { ask, say } = await office();
+  const said = await say("user", "remove", "bob@acme.test", "--erase", "--json");
+  expect(said).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("give --yes as well") });
+  expect(JSON.parse(said.stdout)).toMatchObject({ erased: false, mailboxes: ["bob@acme.test"], messages: 31 });
+  expect(await ask("user", "list")).toHaveLength(2);
+  const refused = await say("user", "remove", "ada@acme.test", "--erase", "--yes");
+  expect(refused).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("last owner") });
+  expect(await ask("mailbox", "list")).toHaveLength(2);
+});
+
+test("while a backup is made the files stay for it, and go with the daily sweep", async () => {
+  const { data, later } = await office();
+  const release = claimBlobs(data);
+  const summary = await later.ask<{ erased: boolean; files?: number }>(
+    "user",
+    "remove",
+    "bob@acme.test",
+    "--erase",
+    "--yes",
+  );
+  release?.();
+  expect([summary.erased, summary.files]).toEqual([true, undefined]);
+});
+
+test("a person without a mailbox", async () => {
+  const terminal = openTerminal();
+  await terminal.ask(...SETUP);
+  await terminal.ask("user", "add", "eve@elsewhere.example", "--name", "Eve", "--role", "admin", "--no-mailbox");
+  expect(await terminal.ask("user", "remove", "eve@elsewhere.example", "--erase", "--yes")).toMatchObject({
+    ...{ erased: true, mailboxes: [], messages: 0, events: 0 },
+  });
+  expect(await terminal.ask("user", "list")).toHaveLength(1);
+});

@@ -1,0 +1,112 @@
+/** Our own MTA-STS policy: where it is served, the records that tell of it, and that it follows its setting. */
+import { describe, expect, test } from "bun:test";
+import { lookUp } from "../../src/admin/dns.ts";
+import { readStsPolicy, readStsRecord } from "../../src/authentication/mta-sts.ts";
+import { type Booted, boot } from "../harness/appliance.ts";
+import { type Zone, zone } from "../harness/dns-server.ts";
+
+const ON = { MAILROOM_BASE_URL: "https://mail.example.test", MAILROOM_HTTPS: "127.0.0.1:0" };
+const PATH = "/.well-known/mta-sts.txt";
+
+const ask = ({ ready }: Booted, host: string, path = PATH, method = "GET") =>
+  fetch(`https://${ready.https}${path}`, { method, headers: { host }, tls: { rejectUnauthorized: false } });
+
+const set = ({ appliance }: Booted, mode: string) =>
+  appliance.store.transact((tx) => appliance.options.set(tx, "mtaSts.mode", mode));
+
+function recordsOf({ appliance }: Booted) {
+  const { id } = appliance.domains.domainNamed("example.test");
+  return appliance.domains.recordsOf(id).filter(({ optional }) => optional);
+}
+
+describe("the policy", () => {
+  test("of each verified domain is at its policy host, which has nothing else", async () => {
+    const app = await boot(ON);
+    const answer = await ask(app, "MTA-STS.example.test");
+    expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "text/plain; charset=utf-8"]);
+    expect(await answer.text()).toBe("version: STSv1\nmode: testing\nmx: mail.example.test\nmax_age: 86400\n");
+    for (const [path, method] of [
+      ["/", "GET"],
+      ["/api/v1/mailboxes", "GET"],
+      ["/sign-in", "GET"],
+      [PATH, "POST"],
+    ] as const) {
+      expect([path, (await ask(app, "mta-sts.example.test", path, method)).status]).toEqual([path, 404]);
+    }
+  });
+
+  test("is not at other hosts, and not of a domain that is not verified", async () => {
+    const app = await boot(ON);
+    const { domains, store } = app.appliance;
+    store.transact((tx) => domains.addDomain(tx, app.owner.workspaceId, "new.test", []));
+    for (const host of ["mail.example.test", "example.test", "mta-sts.new.test", "mta-sts.elsewhere.test"]) {
+      expect([host, (await ask(app, host)).status]).toEqual([host, 404]);
+    }
+  });
+
+  test("follows the setting, and the id of its record with it", async () => {
+    const app = await boot(ON);
+    const ids = new Set<string | undefined>();
+    for (const mode of ["testing", "enforce"]) {
+      set(app, mode);
+      expect(readStsPolicy(await (await ask(app, "mta-sts.example.test")).text())).toMatchObject({
+        ...{ mode, mx: ["mail.example.test"] },
+      });
+      ids.add(readStsRecord(recordsOf(app).map(({ value }) => value)));
+    }
+    expect(ids.size).toBe(2);
+    set(app, "none");
+    expect(readStsPolicy(await (await ask(app, "mta-sts.example.test")).text())).toMatchObject({
+      mode: "none",
+      mx: [],
+    });
+    expect(recordsOf(app)).toEqual([]);
+    expect(() => set(app, "strict")).toThrow("none, testing, enforce");
+  });
+});
+
+describe("its records", () => {
+  test("are suggested, as optional, where the web is served over HTTPS", async () => {
+    expect(recordsOf(await boot())).toEqual([]);
+    const records = recordsOf(await boot(ON));
+    expect(records.map(({ type, name }) => `${type} ${name}`)).toEqual([
+      "CNAME mta-sts.example.test",
+      "TXT _mta-sts.example.test",
+      "TXT _smtp._tls.example.test",
+    ]);
+    expect(records[2]?.value).toBe("v=TLSRPTv1; rua=mailto:postmaster@example.test");
+  });
+
+  test("are found when they say what they should, by whichever words", async () => {
+    const records = recordsOf(await boot(ON));
+    const id = readStsRecord([records[1]?.value ?? ""]);
+    const description: Zone = {
+      "mail.example.test": { a: ["192.0.2.1", "192.0.2.2"] },
+      "mta-sts.example.test": { a: ["192.0.2.2"] },
+      "_mta-sts.example.test": { txt: [`v=STSv1;id=${id};`] },
+      "_smtp._tls.example.test": { txt: ["v=TLSRPTv1;rua=https://reports.example"] },
+    };
+    const states = async () => (await lookUp(zone(description), records)).map(({ state }) => state);
+    expect(await states()).toEqual(["found", "found", "found"]);
+    description["mta-sts.example.test"] = { a: ["192.0.2.9"] };
+    description["_mta-sts.example.test"] = { txt: ["v=STSv1; id=old"] };
+    delete description["_smtp._tls.example.test"];
+    expect(await states()).toEqual(["missing", "missing", "missing"]);
+  });
+
+  test("may be missing from a domain that is verified and complete", async () => {
+    const records: Zone = {};
+    const app = await boot(ON, zone(records));
+    const { domains } = app.appliance;
+    const { id } = domains.domainNamed("example.test");
+    for (const { type, name, value, optional } of domains.recordsOf(id)) {
+      if (!optional) records[name] = type === "MX" ? { mx: [[10, "mail.example.test"]] } : { txt: [value] };
+    }
+    const at = records["example.test"];
+    records["example.test"] = { ...(typeof at === "object" ? at : {}), mx: [[10, "mail.example.test"]] };
+    const seen = await domains.verifyDomain(id);
+    const missing = seen.filter(({ state }) => state !== "found");
+    expect(missing.every(({ optional }) => optional)).toBe(true);
+    expect(missing).toHaveLength(3);
+  });
+});

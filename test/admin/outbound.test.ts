@@ -1,0 +1,93 @@
+/** Outbound mail as administration sees it: the queue and the suppression list over a store in memory. */
+import { expect, test } from "bun:test";
+import { createOutbound } from "../../src/admin/outbound.ts";
+import { addOutbound, claim } from "../../src/outbound/queue.ts";
+import { queueEntries } from "../../src/store/schema.ts";
+import { openOffice } from "./office.ts";
+
+function openOutbound() {
+  const office = openOffice();
+  const { store, runtime, acme, beta, write } = office;
+  const outbound = createOutbound({ store, runtime, sendSoon() {} });
+  const put = (id: string, workspaceId: string, recipient: string) =>
+    write((tx) =>
+      addOutbound(tx, {
+        id: `msg_${id}`,
+        workspaceId,
+        mailboxId: "mbx_1",
+        mailbox: "ada@acme.test",
+        threadId: "thr_1",
+        messageId: `<${id}@acme.test>`,
+        subject: "Hello",
+        domain: "acme.test",
+        returnPath: `bounce+${id}@acme.test`,
+        acceptedAt: runtime.now(),
+        outsideRecipients: 1,
+        recipients: [{ id: `que_${id}`, email: recipient, field: "to" }],
+        content: { bytes: new TextEncoder().encode("Subject: Hello\r\n\r\n") },
+      }),
+    );
+  put("a", acme, "zoe@remote.example");
+  put("b", beta, "max@remote.example");
+  const states = () =>
+    Object.fromEntries(
+      store.db
+        .select()
+        .from(queueEntries)
+        .all()
+        .map(({ id, state }) => [id, state]),
+    );
+  return { ...office, outbound, states, listed: (id?: string) => [...outbound.listQueue(id)].map((entry) => entry.id) };
+}
+
+test("the queue of one workspace, or of all", () => {
+  const { outbound, listed, acme, runtime } = openOutbound();
+  expect(listed()).toEqual(["que_a", "que_b"]);
+  expect(listed(acme)).toEqual(["que_a"]);
+  expect([...outbound.listQueue(acme)]).toMatchObject([
+    { recipient: "zoe@remote.example", state: "waiting", attempts: 0, nextAttemptAt: runtime.now() },
+  ]);
+});
+
+test("an entry is retried or given up while it is unsettled and no attempt is under way", () => {
+  const { outbound, write, listed, states, runtime } = openOutbound();
+  const now = runtime.now();
+  const claimed = write((tx) => claim(tx, { now, leaseUntil: now + 60_000 }));
+  const leased = claimed?.entries[0]?.id ?? "";
+  expect(() => write((tx) => outbound.retry(tx, leased))).toThrow(/under way/);
+  expect(() => write((tx) => outbound.cancel(tx, leased))).toThrow(/under way/);
+  runtime.advanceTo(now + 60_000);
+  write((tx) => outbound.retry(tx, leased));
+  expect([...outbound.listQueue()].find(({ id }) => id === leased)).toMatchObject({ nextAttemptAt: now + 60_000 });
+  write((tx) => outbound.cancel(tx, "que_a"));
+  expect(states()).toEqual({ que_a: "cancelled", que_b: "waiting" });
+  expect(listed()).toEqual(["que_b"]);
+  expect(() => write((tx) => outbound.cancel(tx, "que_a"))).toThrow(/cancelled already/);
+  expect(() => write((tx) => outbound.retry(tx, "que_none"))).toThrow(/no queue entry que_none/);
+});
+
+test("an address is suppressed for one workspace, in one spelling, and once", () => {
+  const { outbound, write, acme, beta, runtime } = openOutbound();
+  const suppress = (workspaceId: string, address: string, reason: string) =>
+    write((tx) => outbound.suppress(tx, { workspaceId, address, reason }));
+  suppress(acme, " Zoe@REMOTE.example ", " Asked us to stop ");
+  runtime.advanceTo(runtime.now() + 1_000);
+  suppress(acme, "zoe@remote.example", "Again");
+  suppress(beta, "zoe@remote.example", "Theirs");
+  expect(outbound.listSuppressions()).toMatchObject([
+    {
+      id: expect.stringMatching(/^sup_/),
+      workspaceId: acme,
+      address: "zoe@remote.example",
+      reason: "Asked us to stop",
+    },
+    { workspaceId: beta, reason: "Theirs" },
+  ]);
+  expect(outbound.listSuppressions(beta)).toHaveLength(1);
+  expect(() => suppress(acme, "zoe", "x")).toThrow(/"zoe" is not an address/);
+  expect(() => suppress(acme, "max@remote.example", "two\nlines")).toThrow(/give a reason/);
+
+  write((tx) => outbound.unsuppress(tx, acme, "ZOE@remote.example"));
+  expect(outbound.listSuppressions()).toMatchObject([{ workspaceId: beta }]);
+  expect(() => write((tx) => outbound.unsuppress(tx, acme, "zoe@remote.example"))).toThrow(/is not suppressed/);
+});

@@ -1,0 +1,118 @@
+import { expect, test } from "bun:test";
+import { findCaller } from "../../src/access/credentials.ts";
+import { hashPassword } from "../../src/admin/people.ts";
+import { users } from "../../src/store/schema.ts";
+import { openOffice } from "./office.ts";
+
+test("workspaces have names of their own, whatever the case", () => {
+  const { people, write } = openOffice();
+  expect(people.listWorkspaces().map(({ name }) => name)).toEqual(["Acme", "Beta"]);
+  expect(people.workspaceNamed(" acme ").name).toBe("Acme");
+  expect(() => write((tx) => people.addWorkspace(tx, "ACME"))).toThrow(/there is a workspace ACME already/);
+  expect(() => people.workspaceNamed("Gamma")).toThrow(/there is no workspace Gamma/);
+  for (const name of ["", "  ", "two\nlines", "x".repeat(121)]) {
+    expect(() => write((tx) => people.addWorkspace(tx, name))).toThrow(/give the workspace a name/);
+  }
+});
+
+test("a workspace is paused for a reason, and resumed, whatever its mailboxes are", () => {
+  const { people, write, acme } = openOffice();
+  const { id: box } = people.mailboxAt("ada@acme.test");
+  const reasons = () => people.listWorkspaces().map(({ pausedReason }) => pausedReason);
+  expect(reasons()).toEqual([null, null]);
+  write((tx) => people.pauseMailbox(tx, box, "Of its own"));
+  write((tx) => people.pauseWorkspace(tx, acme, " Under attack "));
+  expect(reasons()).toEqual(["Under attack", null]);
+  expect(() => write((tx) => people.pauseWorkspace(tx, acme, " \t"))).toThrow(/give a reason/);
+  write((tx) => people.resumeWorkspace(tx, acme));
+  expect(reasons()).toEqual([null, null]);
+  expect(people.mailboxAt("ada@acme.test").pausedReason).toBe("Of its own");
+  expect(() => write((tx) => people.pauseWorkspace(tx, "wsp_none", "x"))).toThrow(/no such workspace/);
+  expect(() => write((tx) => people.resumeWorkspace(tx, "wsp_none"))).toThrow(/no such workspace/);
+});
+
+test("a user gets a mailbox at their address unless told not to", () => {
+  const { people, write, acme } = openOffice();
+  const bob = { workspaceId: acme, email: "Bob@ACME.test", name: " Bob ", role: "member", ownMailbox: true } as const;
+  const { userId, mailboxId } = write((tx) => people.addUser(tx, bob));
+  expect(people.userAt("bob@acme.test")).toMatchObject({
+    id: userId,
+    email: "bob@acme.test",
+    name: "Bob",
+    canSignIn: false,
+  });
+  expect(people.mailboxAt("bob@acme.test")).toMatchObject({ id: mailboxId, name: "Bob", ownerId: userId });
+
+  const eve = { ...bob, email: "eve@elsewhere.example", ownMailbox: false };
+  expect(write((tx) => people.addUser(tx, eve))).not.toHaveProperty("mailboxId");
+  expect(people.listUsers(acme).map(({ email }) => email)).toEqual([
+    "ada@acme.test",
+    "bob@acme.test",
+    "eve@elsewhere.example",
+  ]);
+});
+
+test("a refused user leaves nothing behind", () => {
+  const { people, write, acme, beta, addUser } = openOffice();
+  const before = people.listUsers();
+  expect(() => addUser(acme, "ada@acme.test", "member")).toThrow(/there is a user ada@acme\.test already/);
+  expect(() => addUser(beta, "ada@acme.test", "member")).toThrow(/already/);
+  expect(() => addUser(acme, "eve@elsewhere.example", "member")).toThrow(/elsewhere\.example is not a domain of this/);
+  expect(() => addUser(acme, "eve@beta.test", "member")).toThrow(/beta\.test is not a domain of this workspace/);
+  expect(() => addUser(acme, "nonsense", "member")).toThrow(/"nonsense" is not an address/);
+  const nameless = { workspaceId: acme, email: "x@acme.test", name: "", role: "member", ownMailbox: true } as const;
+  expect(() => write((tx) => people.addUser(tx, nameless))).toThrow(/give the user a name/);
+  expect(people.listUsers()).toEqual(before);
+  expect(people.listMailboxes()).toHaveLength(1);
+});
+
+test("the last owner can neither be demoted nor removed; one of two can", () => {
+  const { people, write, acme, beta, ada, addUser } = openOffice();
+  expect(() => write((tx) => people.setRole(tx, ada, "admin"))).toThrow(
+    "ada@acme.test is the last owner of the workspace and cannot be made admin",
+  );
+  expect(() => write((tx) => people.removeUser(tx, ada))).toThrow(/last owner .* cannot be removed/);
+  write((tx) => people.setRole(tx, ada, "owner"));
+  expect(people.userAt("ada@acme.test").role).toBe("owner");
+
+  // An owner of another workspace does not count.
+  addUser(beta, "bea@beta.test", "owner");
+  expect(() => write((tx) => people.removeUser(tx, ada))).toThrow(/last owner/);
+
+  const bob = addUser(acme, "bob@acme.test", "admin");
+  write((tx) => people.setRole(tx, bob.userId, "owner"));
+  write((tx) => people.removeUser(tx, ada));
+  expect(() => write((tx) => people.setRole(tx, bob.userId, "member"))).toThrow(/last owner/);
+  expect(() => write((tx) => people.removeUser(tx, ada))).toThrow(/no such user/);
+});
+
+test("who is removed takes keys and shares along and leaves the mailbox without an owner", () => {
+  const { people, developers, store, write, acme, ada, addUser } = openOffice();
+  const bob = addUser(acme, "bob@acme.test", "member");
+  const { id: shared } = people.mailboxAt("ada@acme.test");
+  write((tx) => people.grant(tx, shared, bob.userId, "view"));
+  const { key } = write((tx) => developers.createKey(tx, { userId: bob.userId, name: "Bob's", scopes: ["read"] }));
+  expect(findCaller(store.db, key)).toMatchObject({ userId: bob.userId, role: "member" });
+  write((tx) => people.setRole(tx, bob.userId, "admin"));
+  expect(findCaller(store.db, key)).toMatchObject({ role: "admin" });
+
+  write((tx) => people.removeUser(tx, bob.userId));
+  expect(findCaller(store.db, key)).toBeUndefined();
+  expect(people.mailboxAt("ada@acme.test")).toMatchObject({ grants: [], ownerId: ada });
+  expect(people.mailboxAt("bob@acme.test")).toMatchObject({ owner: null, ownerId: null });
+  expect(() => people.userAt("bob@acme.test")).toThrow(/there is no user bob@acme\.test/);
+  // Somebody new does not inherit the mail by taking the name.
+  expect(() => addUser(acme, "bob@acme.test", "member")).toThrow(/bob@acme\.test is a mailbox already/);
+});
+
+test("passwords are kept as argon2id, and some cannot be", async () => {
+  const { people, store, write, ada } = openOffice();
+  const hash = await hashPassword("correct horse");
+  write((tx) => people.setPassword(tx, ada, hash));
+  const [row] = store.db.select().from(users).all();
+  expect(row?.passwordHash).toStartWith("$argon2id$");
+  expect(people.userAt("ada@acme.test")).toMatchObject({ canSignIn: true });
+  expect(people.userAt("ada@acme.test")).not.toHaveProperty("passwordHash");
+  await expect(hashPassword("")).rejects.toThrow(/give a password/);
+  await expect(hashPassword("é".repeat(600))).rejects.toThrow(/give a password/);
+});

@@ -1,0 +1,65 @@
+import { expect, test } from "bun:test";
+import { findCaller } from "../../src/access/credentials.ts";
+import { createDevelopers } from "../../src/admin/developers.ts";
+import { createDomains } from "../../src/admin/domains.ts";
+import { createPeople } from "../../src/admin/people.ts";
+import { setUp } from "../../src/admin/setup.ts";
+import { createLog } from "../../src/base/log.ts";
+import { openOptions } from "../../src/store/settings.ts";
+import { storeInMemory } from "../harness/database.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
+
+function openEmpty() {
+  const runtime = fakeRuntime();
+  const store = storeInMemory(runtime);
+  return {
+    store,
+    people: createPeople({ store, runtime }),
+    domains: createDomains({
+      store,
+      runtime,
+      log: createLog("silent", runtime.now, () => {}),
+      hostname: "mail.acme.test",
+    }),
+    developers: createDevelopers({ store, options: openOptions(store), runtime, deliverSoon() {} }),
+  };
+}
+
+const GIVEN = { domain: "Acme.test", email: "Ada@acme.TEST", name: "Ada", password: "correct horse" };
+
+test("setting up makes a workspace with its domain, owner, mailbox and key, once", async () => {
+  const parts = openEmpty();
+  const made = await setUp(parts, GIVEN);
+  expect(made.address).toBe("ada@acme.test");
+  expect(parts.people.listWorkspaces()).toMatchObject([{ id: made.workspaceId, name: "acme.test" }]);
+  expect(parts.people.listUsers()).toMatchObject([{ id: made.userId, role: "owner", canSignIn: true }]);
+  expect(parts.people.listMailboxes()).toMatchObject([{ id: made.mailboxId, ownerId: made.userId }]);
+  expect(findCaller(parts.store.db, made.apiKey)).toMatchObject({
+    userId: made.userId,
+    scopes: new Set(["read", "send", "write"]),
+  });
+  expect(made.dns.map(({ purpose }) => purpose)).toEqual(["mx", "spf", "dkim", "dkim", "dmarc", "ownership"]);
+  await expect(setUp(parts, { ...GIVEN, workspace: "Other" })).rejects.toThrow(/there is a workspace already/);
+});
+
+test("two at once make one workspace", async () => {
+  const parts = openEmpty();
+  const outcomes = await Promise.allSettled([setUp(parts, GIVEN), setUp(parts, { ...GIVEN, workspace: "Second" })]);
+  expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+  expect(parts.people.listWorkspaces()).toHaveLength(1);
+});
+
+test.each([
+  [{ domain: "acme" }, /"acme" is not a domain/],
+  [{ email: "ada@other.test" }, /ada@other\.test is not at acme\.test/],
+  [{ email: "ada" }, /"ada" is not an address/],
+  [{ email: "ada+x@acme.test" }, /has a tag/],
+  [{ name: " " }, /a name of 1 to 120/],
+  [{ password: "" }, /give a password/],
+  [{ workspace: "" }, /give the workspace a name/],
+])("a refused setup leaves nothing: %p", async (wrong, says) => {
+  const parts = openEmpty();
+  await expect(setUp(parts, { ...GIVEN, ...wrong })).rejects.toThrow(says);
+  expect(parts.people.listWorkspaces()).toEqual([]);
+  expect(parts.people.listUsers()).toEqual([]);
+});

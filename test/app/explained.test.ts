@@ -1,0 +1,65 @@
+/** Verdicts and judgements in plain words. */
+import { expect, test } from "bun:test";
+import { explainAuth } from "../../src/app/lib/verdicts.ts";
+import { whySpam } from "../../src/app/lib/why-spam.ts";
+
+const FROM = "bea@remote.example";
+
+test.each<[dmarc: string, tone: string, short: RegExp]>([
+  ["pass", "good", /^It comes from remote\.example/],
+  ["fail", "bad", /^It could not be shown that it comes from remote\.example/],
+  ["none", "unknown", /^Whether it comes from remote\.example could not be checked/],
+  ["temperror", "unknown", /^Whether it comes from remote\.example could not be checked/],
+  ["permerror", "unknown", /^Whether/],
+])("DMARC %s", (dmarc, tone, short) => {
+  const explained = explainAuth({ spf: "pass", dkim: "none", dmarc }, FROM);
+  expect(explained.tone).toBe(tone as "good");
+  expect(explained.short).toMatch(short);
+  expect(explained.checks.map(({ name, verdict }) => [name, verdict])).toEqual([
+    ["DMARC", dmarc],
+    ["SPF", "pass"],
+    ["DKIM", "none"],
+  ]);
+});
+
+test.each(["fail", "softfail", "neutral", "none", "temperror", "permerror", "pass"])("SPF %s is said", (spf) => {
+  const { checks } = explainAuth({ spf, dkim: spf, dmarc: "none" }, FROM);
+  const [meaning = "", signed = ""] = [checks[1]?.meaning, checks[2]?.meaning];
+  const failed = spf.endsWith("fail");
+  expect([/is not one/.test(meaning), /does not fit/.test(signed)]).toEqual([failed, failed]);
+  expect(/could not be checked/.test(meaning)).toBe(spf.endsWith("error"));
+});
+
+const NOTHING = { filedFor: null, score: null, clues: [], trained: null } as const;
+
+test.each<[string, Parameters<typeof whySpam>[0], RegExp]>([
+  ["its sender", { ...NOTHING, clues: [], filedFor: "sender" }, /^Mail of bea@remote\.example was marked as spam/],
+  ["DMARC", { ...NOTHING, clues: [], filedFor: "arrival" }, /does not confirm it, and asks for such mail/],
+  ["the filter", { ...NOTHING, clues: [], filedFor: "junk", score: 0.987 }, /: 99 of 100\.$/],
+  ["a person", { ...NOTHING, clues: [], trained: "spam" }, /^Somebody who reads this mailbox marked it/],
+  ["nothing known", { ...NOTHING, clues: [] }, /^It was moved here/],
+])("spam for %s", (_, judgement, because) => {
+  expect(whySpam(judgement, FROM).because).toMatch(because);
+});
+
+test("clues are told in words, those for and those against apart", () => {
+  const probability = 0.99;
+  const clues = [
+    ...["pills", "subject:cheap", "from:@junk.example", "html:hidden", "link:address", "file:.exe", "x-mailer:bat"].map(
+      (token) => ({ token, probability }),
+    ),
+    { token: "meeting", probability: 0.02 },
+  ];
+  expect(whySpam({ filedFor: "junk", score: 1, clues, trained: null }, FROM)).toMatchObject({
+    spam: [
+      "“pills”",
+      "“cheap” in the subject",
+      "mail from junk.example",
+      "hidden text",
+      "a link to a bare address",
+      "an attachment of the kind .exe",
+      "x-mailer: bat",
+    ],
+    wanted: ["“meeting”"],
+  });
+});

@@ -1,0 +1,106 @@
+/** Mail that trusted forwarders have changed and sealed (RFC 8617): their word that it passed DMARC is taken. */
+import { describe, expect, test } from "bun:test";
+import { sealMessage } from "mailauth/lib/arc/index.js";
+import { authenticate } from "../harness/authenticating.ts";
+import { newSigner, type Signer } from "../harness/dkim-signer.ts";
+import { zone } from "../harness/dns-server.ts";
+import { letter } from "../harness/mail.ts";
+import { START } from "../harness/runtime.ts";
+
+const list = newSigner("lists.example", { bits: 1024 });
+const relay = newSigner("mx.relay.example", { bits: 1024 });
+const dns = zone({
+  "_dmarc.remote.example": { txt: ["v=DMARC1; p=reject"] },
+  [`s._domainkey.${list.domain}`]: { txt: [list.record] },
+  [`s._domainkey.${relay.domain}`]: { txt: [relay.record] },
+});
+
+const LETTER = letter({ subject: "[list] Hello" }).replaceAll("\n", "\r\n");
+
+async function sealed(
+  message: string,
+  { domain, privateKey }: Signer,
+  authResults: string,
+  cv: "none" | "pass" = "none",
+) {
+  const seal = await sealMessage(Buffer.from(message), {
+    signingDomain: domain,
+    selector: "s",
+    privateKey: privateKey.export({ type: "pkcs8", format: "pem" }).toString(),
+    authResults: `mx.${domain}; ${authResults}`,
+    cv,
+    signTime: new Date(START),
+  });
+  return seal.toString() + message;
+}
+
+const judged = (message: string, trustedForwarders: string[]) =>
+  authenticate(message, dns, { ip: "203.0.113.9", reversePath: "list@lists.example", trustedForwarders });
+const PASSED = "dmarc=pass header.from=remote.example";
+
+describe("a message that fails DMARC", () => {
+  test("is excused by a trusted forwarder that saw it pass, and stays one that fails", async () => {
+    const { verdicts, policy, results } = await judged(await sealed(LETTER, list, PASSED), [
+      "other.example",
+      "lists.example",
+    ]);
+    expect(verdicts).toEqual({ spf: "none", dkim: "none", dmarc: "fail" });
+    expect(policy).toBe("none");
+    expect(results).toMatch(/; arc=pass .*; dmarc=fail reason="forwarded by lists\.example, which saw it pass" /);
+  });
+
+  test.each<[string, () => Promise<string>, string[]]>([
+    ["nobody is trusted", () => sealed(LETTER, list, PASSED), []],
+    ["another is trusted", () => sealed(LETTER, list, PASSED), ["ists.example", "www.lists.example"]],
+    ["it failed there too", () => sealed(LETTER, list, "dmarc=fail header.from=remote.example"), ["lists.example"]],
+    ["it was not checked there", () => sealed(LETTER, list, "spf=pass"), ["lists.example"]],
+    ["another From passed there", () => sealed(LETTER, list, "dmarc=pass header.from=example.org"), ["lists.example"]],
+    [
+      "its From was written to look as another",
+      async () => {
+        const disguised = LETTER.replace("carol@remote.example", "carol@re\u00admote.example");
+        return Buffer.from(await sealed(disguised, list, "dmarc=pass")).toString("latin1");
+      },
+      ["lists.example"],
+    ],
+    ["it was changed since", async () => `${await sealed(LETTER, list, PASSED)}More.\r\n`, ["lists.example"]],
+    [
+      "what they said was changed",
+      async () => (await sealed(LETTER, list, "dmarc=fail")).replaceAll("dmarc=fail", PASSED),
+      ["lists.example"],
+    ],
+    [
+      "the last forwarder is not trusted",
+      async () => sealed(await sealed(LETTER, list, PASSED), relay, PASSED, "pass"),
+      ["lists.example"],
+    ],
+    [
+      "the one that saw it pass is not trusted",
+      async () => sealed(await sealed(LETTER, list, PASSED), relay, "dmarc=fail", "pass"),
+      ["relay.example"],
+    ],
+  ])("is not, where %s", async (_, make, trusted) => {
+    expect(await judged(await make(), trusted)).toMatchObject({ verdicts: { dmarc: "fail" }, policy: "reject" });
+  });
+
+  test("is excused by the first of two forwarders, both trusted", async () => {
+    const twice = await sealed(await sealed(LETTER, list, PASSED), relay, "dmarc=fail; arc=pass", "pass");
+    const { policy, results } = await judged(twice, ["lists.example", "relay.example"]);
+    expect(policy).toBe("none");
+    expect(results).toContain("forwarded by lists.example");
+  });
+});
+
+test("the seal of a stranger is not looked at", async () => {
+  const asked: string[] = [];
+  const counting = {
+    ...dns,
+    resolveTxt(name: string) {
+      asked.push(name);
+      return dns.resolveTxt(name);
+    },
+  };
+  const message = await sealed(LETTER, relay, PASSED);
+  await authenticate(message, counting, { trustedForwarders: ["lists.example"] });
+  expect(asked.filter((name) => name.includes("_domainkey"))).toEqual([]);
+});

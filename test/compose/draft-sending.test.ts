@@ -1,0 +1,184 @@
+/** Sending a draft at its time: once, whatever fails on the way, and as who pressed Send. */
+import { describe, expect, test } from "bun:test";
+import { eq } from "drizzle-orm";
+import { packText } from "../../src/message/reading.ts";
+import { mailboxes, messageBodies, users } from "../../src/store/schema.ts";
+import { createOffice } from "../harness/outgoing.ts";
+
+const UNDO_MS = 10_000;
+const LETTER = { from: "alice@example.test", to: "dave@remote.example", subject: "Plans", text: "Lunch?" };
+
+function refuse({ smarthost }: Awaited<ReturnType<typeof createOffice>>): void {
+  smarthost.refusal = "535";
+}
+
+/** A draft of Alice's that is to be sent. */
+async function scheduled() {
+  const office = await createOffice();
+  const { sending, alice, runtime } = office;
+  const { draftId, revision } = await sending.createDraft(alice, LETTER);
+  const { due } = await sending.sendDraft(alice, draftId, { ...LETTER, revision, attachments: [] });
+  /** Runs what is due `ms` from now. */
+  const runAfter = async (ms: number) => {
+    runtime.advanceTo(runtime.now() + ms);
+    return sending.job.runDue(runtime.now());
+  };
+  return { ...office, draftId, dueAt: Date.parse(due?.at ?? ""), runAfter };
+}
+
+describe("a draft that is due", () => {
+  test("is sent then, and the job says when the next one is", async () => {
+    const office = await scheduled();
+    expect(await office.sending.job.runDue(office.runtime.now())).toBe(office.dueAt);
+    expect(await office.queued()).toEqual([]);
+    expect(await office.runAfter(UNDO_MS)).toBeNull();
+    expect((await office.queued()).map(({ subject }) => subject)).toEqual(["Plans"]);
+    expect(office.events().map(({ event }) => event)).toEqual(["message.outbound"]);
+    expect(() => office.sending.openDraft(office.alice, office.draftId)).toThrow("no such thread");
+  });
+
+  test("is sent by the next process, however long after", async () => {
+    const office = await scheduled();
+    await office.runAfter(30 * 86_400_000);
+    expect(await office.queued()).toHaveLength(1);
+  });
+
+  test("at its undo time by a clock that was ahead, is sent when the clock is set right; a chosen time stays", async () => {
+    const office = await createOffice();
+    const { sending, alice, runtime } = office;
+    runtime.setBy(86_400_000);
+    const chosen = runtime.now() + 3_600_000;
+    for (const [subject, at] of [
+      ["Undone", undefined],
+      ["Chosen", chosen],
+    ] as const) {
+      const { draftId, revision } = await sending.createDraft(alice, { ...LETTER, subject });
+      const request = { ...LETTER, subject, revision, attachments: [], ...(at !== undefined && { at }) };
+      await sending.sendDraft(alice, draftId, request);
+    }
+    runtime.setBy(-86_400_000);
+    expect(await sending.job.runDue(runtime.now(), true)).toBe(chosen);
+    expect((await office.queued()).map(({ subject }) => subject)).toEqual(["Undone"]);
+  });
+
+  test("stays due when the accepting transaction fails, with nothing of it stored, and is sent at the next attempt", async () => {
+    const office = await scheduled();
+    const { $client } = office.store.db;
+    // Where a crash would cut it off: the Sent copy is filed, the queue not yet written.
+    $client.exec("CREATE TRIGGER crash BEFORE INSERT ON outbound_messages BEGIN SELECT RAISE(ABORT, 'crash'); END");
+    const before = office.stored();
+    await expect(office.runAfter(UNDO_MS)).rejects.toThrow();
+    expect(office.stored()).toEqual(before);
+    expect(office.sending.openDraft(office.alice, office.draftId)).toMatchObject({
+      dueAt: new Date(office.dueAt).toISOString(),
+      refusal: null,
+    });
+    $client.exec("DROP TRIGGER crash");
+    await office.runAfter(1_000);
+    await office.runAfter(1_000);
+    expect(await office.queued()).toHaveLength(1);
+  });
+
+  test("does not hold up another that is due, when it fails", async () => {
+    const office = await scheduled();
+    const { sending, alice, store } = office;
+    const { draftId, revision } = await sending.createDraft(alice, { ...LETTER, subject: "Other" });
+    await sending.sendDraft(alice, draftId, { ...LETTER, subject: "Other", revision, attachments: [] });
+    store.db.$client.exec(
+      "CREATE TRIGGER crash BEFORE INSERT ON outbound_messages WHEN new.subject = 'Plans' BEGIN SELECT RAISE(ABORT, 'crash'); END",
+    );
+    await office.runAfter(UNDO_MS).catch(() => {});
+    expect((await office.queued()).map(({ subject }) => subject)).toEqual(["Other"]);
+  });
+
+  test("that is undone while it is being sent is not sent", async () => {
+    const office = await scheduled();
+    const running = office.runAfter(UNDO_MS);
+    await office.sending.undoSend(office.alice, office.draftId);
+    await running;
+    expect(await office.queued()).toEqual([]);
+    expect(office.sending.openDraft(office.alice, office.draftId)).toMatchObject({ dueAt: null, refusal: null });
+  });
+
+  test.each<[string, (office: Awaited<ReturnType<typeof scheduled>>) => void, RegExp]>([
+    [
+      "who pressed Send left",
+      ({ store, alice }) => void store.db.delete(users).where(eq(users.id, alice.userId)).run(),
+      /not here any more/,
+    ],
+    [
+      "its domain is verified no more",
+      ({ store }) => void store.db.$client.exec("UPDATE domains SET verified_at = NULL"),
+      /not verified/,
+    ],
+    ["the workspace is paused", (office) => void office.pauseWorkspace("audit"), /audit/],
+    ["its recipient is suppressed", (office) => void office.suppress("dave@remote.example"), /suppression list/],
+    ["the cap is reached", (office) => void office.set("sending.mailboxPerHour", "0"), /never fits|within 60 minutes/],
+    ["the mailbox is full", (office) => void office.quota(office.boxes.alice, 1), /out of storage/],
+    ["the smarthost refuses us", (office) => refuse(office), /credentials/],
+  ])("stays a draft that says why when %s", async (_, change, why) => {
+    const office = await scheduled();
+    change(office);
+    await office.runAfter(UNDO_MS);
+    expect(await office.queued()).toEqual([]);
+    const row = office.store.db.$client.query("SELECT due_at, refusal FROM drafts").get() as Record<string, unknown>;
+    expect(row).toEqual({ due_at: null, refusal: expect.stringMatching(why) });
+  });
+
+  test("goes with its mailbox", async () => {
+    const office = await scheduled();
+    office.store.db.delete(mailboxes).where(eq(mailboxes.id, office.boxes.alice)).run();
+    expect(await office.runAfter(UNDO_MS)).toBeNull();
+    expect(await office.queued()).toEqual([]);
+  });
+});
+
+test.each<[string, (office: Awaited<ReturnType<typeof createOffice>>) => void, string]>([
+  ["the smarthost refuses us", (office) => refuse(office), "upstream_failed"],
+  ["the workspace is paused", (office) => void office.pauseWorkspace("audit"), "locked"],
+  ["the mailbox is full", (office) => office.quota(office.boxes.alice, 1), "insufficient_storage"],
+  ["the cap is reached", (office) => office.set("sending.workspacePerHour", "0"), "rate_limited"],
+])("Send is refused at once when %s, and nothing is due", async (_, change, code) => {
+  const office = await createOffice();
+  const { draftId, revision } = await office.sending.createDraft(office.alice, LETTER);
+  change(office);
+  const sent = office.sending.sendDraft(office.alice, draftId, { ...LETTER, revision, attachments: [] });
+  expect(await sent.catch((error) => error.code)).toBe(code);
+  expect(await office.sending.job.runDue(office.runtime.now() + UNDO_MS)).toBeNull();
+});
+
+test("files that are exchanged while a draft is being scheduled are not sent unseen", async () => {
+  const { sending, alice, queued, parser } = await createOffice();
+  const { draftId, revision } = await sending.createDraft(alice, LETTER);
+  const file = (filename: string) => ({
+    filename,
+    contentType: "text/plain",
+    size: filename.length,
+    content: (async function* () {
+      yield new TextEncoder().encode(filename);
+    })(),
+  });
+  const { id } = await sending.attach(alice, draftId, file("seen.txt"));
+  const { prepare } = parser;
+  parser.prepare = async (work, letter) => {
+    await sending.detach(alice, draftId, id);
+    await sending.attach(alice, draftId, file("unseen.txt"));
+    return prepare(work, letter);
+  };
+  const scheduled = sending.sendDraft(alice, draftId, { ...LETTER, revision, attachments: [id] });
+  await expect(scheduled).rejects.toThrow("changed elsewhere");
+  expect(sending.openDraft(alice, draftId)).toMatchObject({ dueAt: null, attachments: [{ filename: "unseen.txt" }] });
+  expect(await queued()).toEqual([]);
+});
+
+test("what is seen of a draft is that of its present HTML", async () => {
+  const { sending, alice, store, mailbox } = await createOffice();
+  const { draftId, revision } = await sending.createDraft(alice, { ...LETTER, html: "<p>Lunch?</p>" });
+  store.db
+    .update(messageBodies)
+    .set({ seenText: Buffer.from(packText("Breakfast?")), seenHidden: 3 })
+    .run();
+  await sending.saveDraft(alice, draftId, { ...LETTER, revision, html: "<p>Supper?</p>" });
+  const [draft] = mailbox.getThread(alice, draftId, { html: false }).messages;
+  expect(draft && (await mailbox.getSeen(alice, draft))).toEqual({ text: "Supper?", hidden: 0, fromHtml: false });
+});

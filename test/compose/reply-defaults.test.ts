@@ -1,0 +1,200 @@
+/** What an answer is by default: whom from and to, its subject, what it refers to (contract: Reply; RFC 5322 §3.6.4). */
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { answerHeaders, answerSubject, answerTo } from "../../src/compose/reply.ts";
+import type { AnsweredMessage } from "../../src/mailbox/reply.ts";
+import { subjectKeyOf } from "../../src/message/text.ts";
+
+const address = (email: string, name?: string) => (name === undefined ? { email } : { email, name });
+const message = (more: Partial<AnsweredMessage> = {}): AnsweredMessage => ({
+  kind: "received",
+  references: [],
+  date: 0,
+  from: address("carol@remote.example", "Carol"),
+  replyTo: [],
+  to: [address("alice@example.test")],
+  cc: [],
+  subject: "Plans",
+  text: "",
+  ...more,
+});
+const OURS = {
+  own: new Set(["alice@example.test", "sales@example.test"]),
+  arrivedOn: new Set(["anything@catch.test"]),
+};
+
+describe("goes to", () => {
+  for (const [what, answered, all, to, cc] of [
+    ["the sender", {}, false, ["carol@remote.example"], []],
+    ["the sender, not the other recipients", { cc: [address("dave@x.example")] }, false, ["carol@remote.example"], []],
+    [
+      "Reply-To",
+      { replyTo: [address("list@x.example"), address("b@x.example")] },
+      false,
+      ["list@x.example", "b@x.example"],
+      [],
+    ],
+    [
+      "everybody, less our own addresses, tagged and aliased ones too",
+      {
+        to: [address("Alice@Example.test"), address("alice+news@example.test"), address("dave@x.example")],
+        cc: [address("SALES@example.test"), address("anything@catch.test"), address("erin@x.example")],
+      },
+      true,
+      ["carol@remote.example"],
+      ["dave@x.example", "erin@x.example"],
+    ],
+    [
+      "everybody on a list, and the sender no more than that",
+      { replyTo: [address("list@x.example")], to: [address("list@x.example")] },
+      true,
+      ["list@x.example"],
+      ["list@x.example"],
+    ],
+    [
+      "ourselves, when we wrote to ourselves",
+      { from: address("sales@example.test") },
+      true,
+      ["sales@example.test"],
+      [],
+    ],
+    ["nobody, when the sender gave no address", { from: address("unknown@unknown.invalid") }, false, [], []],
+    [
+      "the sender, when Reply-To names nobody",
+      { replyTo: [address("x@unknown.invalid")] },
+      false,
+      ["carol@remote.example"],
+      [],
+    ],
+    [
+      "whom we wrote to, when nobody wrote to us",
+      { kind: "sent", to: [address("dave@x.example")], cc: [address("erin@x.example")] },
+      false,
+      ["dave@x.example"],
+      [],
+    ],
+    [
+      "all whom we wrote to",
+      { kind: "sent", to: [address("dave@x.example")], cc: [address("erin@x.example")] },
+      true,
+      ["dave@x.example"],
+      ["erin@x.example"],
+    ],
+    [
+      "all whom we wrote to but ourselves",
+      { kind: "sent", to: [address("dave@x.example")], cc: [address("sales@example.test"), address("erin@x.example")] },
+      true,
+      ["dave@x.example"],
+      ["erin@x.example"],
+    ],
+    ["nobody, when we wrote to Bcc recipients alone", { kind: "sent", to: [] }, true, [], []],
+    [
+      "the domain in A-labels, the local part as written",
+      { from: address("Jörg.X@Bücher.example") },
+      false,
+      ["Jörg.X@xn--bcher-kva.example"],
+      [],
+    ],
+    [
+      "what is no address too: it is refused by name",
+      { from: address("carol@-bad-.example") },
+      false,
+      ["carol@-bad-.example"],
+      [],
+    ],
+  ] as [string, Partial<AnsweredMessage>, boolean, string[], string[]][]) {
+    test(what, () => {
+      const { to: answerees, cc: copied } = answerTo(OURS, message(answered), { all });
+      expect([answerees.map(({ email }) => email), copied.map(({ email }) => email)]).toEqual([to, cc]);
+    });
+  }
+});
+
+describe("subject", () => {
+  for (const [subject, expected] of [
+    ["Plans", "Re: Plans"],
+    ["Re: Plans", "Re: Plans"],
+    ["RE: Plans", "RE: Plans"],
+    ["re : Plans", "re : Plans"],
+    ["Re[2]: Plans", "Re[2]: Plans"],
+    ["RE(3): Plans", "RE(3): Plans"],
+    ["Re^4: Plans", "Re^4: Plans"],
+    ["Re2: Plans", "Re2: Plans"],
+    ["Re：计划", "Re：计划"],
+    ["Re:", "Re:"],
+    ["", "Re:"],
+    ["Fwd: Plans", "Re: Fwd: Plans"],
+    ["Fwd: Re: Plans", "Re: Fwd: Re: Plans"],
+    ["Release: 1.2", "Re: Release: 1.2"],
+    ["Regarding lunch", "Re: Regarding lunch"],
+    ["rer: x", "Re: rer: x"],
+  ] as const) {
+    test(`${JSON.stringify(subject)} is answered as ${JSON.stringify(expected)}`, () => {
+      expect(answerSubject(subject)).toBe(expected);
+    });
+  }
+
+  test("of an endless one is its beginning", () => {
+    expect(answerSubject("é".repeat(20_000))).toBe(`Re: ${"é".repeat(9_996)}`);
+    expect(answerSubject(`Re: ${"x".repeat(9_995)}\u{1f600}`)).toBe(`Re: ${"x".repeat(9_995)}\ufffd`);
+  });
+
+  test("is a reply's, of the same conversation, and answered again stays as it is", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: "grapheme" }), (subject) => {
+        const answer = answerSubject(subject);
+        expect(answerSubject(answer)).toBe(answer);
+        expect(subjectKeyOf(answer)).toEqual({ key: subjectKeyOf(subject).key, isReply: true });
+      }),
+    );
+  });
+});
+
+describe("refers to", () => {
+  const headers = (more: Partial<AnsweredMessage>) => Object.fromEntries(answerHeaders(message(more)));
+
+  for (const [what, answered, expected] of [
+    ["nothing, where there is nothing", {}, {}],
+    ["the message", { messageId: "<b@x>" }, { "In-Reply-To": "<b@x>", References: "<b@x>" }],
+    [
+      "what it refers to, and it",
+      { messageId: "<c@x>", inReplyTo: "<z@x>", references: ["<a@x>", "<b@x>"] },
+      { "In-Reply-To": "<c@x>", References: "<a@x> <b@x> <c@x>" },
+    ],
+    [
+      "what it answers, where it has no References",
+      { messageId: "<b@x>", inReplyTo: "<a@x>" },
+      { "In-Reply-To": "<b@x>", References: "<a@x> <b@x>" },
+    ],
+    ["what it refers to, where it has no identifier", { references: ["<a@x>"] }, { References: "<a@x>" }],
+    [
+      "each once",
+      { messageId: "<a@x>", references: ["<a@x>", "<b@x>", "<a@x>"] },
+      { "In-Reply-To": "<a@x>", References: "<a@x> <b@x>" },
+    ],
+    [
+      "no identifier that cannot be transmitted",
+      { messageId: "<ü@x>", references: ["<a b@x>", `<${"x".repeat(300)}@x>`, "<c@x>"] },
+      { References: "<c@x>" },
+    ],
+  ] as [string, Partial<AnsweredMessage>, Record<string, string>][]) {
+    test(what, () => {
+      expect(headers(answered)).toEqual(expected);
+    });
+  }
+
+  test("the root and the newest of many", () => {
+    const references = Array.from({ length: 100 }, (_, i) => `<${i}@x>`);
+    const ids = headers({ messageId: "<new@x>", references }).References?.split(" ") ?? [];
+    expect(ids).toHaveLength(50);
+    expect([ids[0], ids[1], ids.at(-2), ids.at(-1)]).toEqual(["<0@x>", "<52@x>", "<99@x>", "<new@x>"]);
+  });
+
+  test("no more than fits, however long they are", () => {
+    const references = Array.from({ length: 100 }, (_, i) => `<${i}${"x".repeat(240)}@x>`);
+    const value = headers({ messageId: "<new@x>", references }).References ?? "";
+    expect(value.length).toBeLessThanOrEqual(8_000);
+    expect(value).toEndWith(" <new@x>");
+    expect(value.split(" ").length).toBeGreaterThan(30);
+  });
+});

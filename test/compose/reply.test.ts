@@ -1,0 +1,413 @@
+/** POST /threads/{id}/reply and draft over a mailbox (spec: ReplyRequest, DraftResponse; contract: Reply). */
+import { describe, expect, test } from "bun:test";
+import type { Caller } from "../../src/access/caller.ts";
+import type { ReplyRequest } from "../../src/compose/send.ts";
+import { messages } from "../../src/store/schema.ts";
+import type { Letter } from "../harness/mail.ts";
+import { createOffice, refusal } from "../harness/outgoing.ts";
+
+const ALICE = "alice@example.test";
+
+async function conversation(mail: Letter = {}, receivedOn = ALICE) {
+  const office = await createOffice();
+  const first = await office.world.file(
+    office.boxes.alice,
+    { messageId: "<1@remote.example>", subject: "Plans", text: "Lunch?", ...mail },
+    { receivedOn },
+  );
+  const reply = (request: ReplyRequest, caller: Caller = office.alice) =>
+    office.sending.reply(caller, first.threadId, { text: "Yes.", ...request });
+  const draft = (request: ReplyRequest, caller: Caller = office.alice) =>
+    office.sending.draft(caller, first.threadId, { text: "Yes.", ...request });
+  /** The newest of ours, as it is sent. */
+  const transmitted = async () => {
+    const message = (await office.queued()).at(-1);
+    const bytes = (message?.bytes ?? "").replace(/\r\n[ \t]+/g, " ");
+    const header = (name: string) => new RegExp(`^${name}: (.*)\r$`, "im").exec(bytes)?.[1];
+    return { bytes, header, to: message?.entries.map(({ recipient, field }) => `${field} ${recipient}`), message };
+  };
+  return { ...office, first, reply, draft, transmitted };
+}
+
+describe("a reply", () => {
+  test("goes to the sender, from where the mail arrived, in the conversation, referring to the message", async () => {
+    const it = await conversation({}, "sales@example.test");
+    const view = await it.reply({});
+    expect(view).toMatchObject({ ok: true, from: "sales@example.test", threadId: it.first.threadId });
+    const { header, to } = await it.transmitted();
+    expect(to).toEqual(["to carol@remote.example"]);
+    expect(["from", "to", "subject", "in-reply-to", "references"].map(header)).toEqual([
+      "Alice Example <sales@example.test>",
+      "Carol <carol@remote.example>",
+      "Re: Plans",
+      "<1@remote.example>",
+      "<1@remote.example>",
+    ]);
+    const { thread, messages: shown } = it.mailbox.getThread(it.alice, it.first.threadId, { html: true });
+    expect(thread).toMatchObject({ messageCount: 2, folder: "inbox", unread: true });
+    expect(shown.map(({ direction }) => direction)).toEqual(["inbound", "outbound"]);
+    expect(it.events().map(({ event }) => event)).toEqual(["message.inbound", "message.outbound"]);
+  });
+
+  test("stays in its conversation where nothing refers to it: no Message-ID, another subject", async () => {
+    const office = await createOffice();
+    const mail = "From: carol@remote.example\nTo: alice@example.test\nSubject: Plans\n\nLunch?\n";
+    const { threadId } = await office.world.file(office.boxes.alice, mail);
+    const view = await office.sending.reply(office.alice, threadId, { text: "Yes.", subject: "Dinner" });
+    expect(view.threadId).toBe(threadId);
+  });
+
+  test("replyAll copies the others", async () => {
+    const it = await conversation({
+      to: `${ALICE}, dave@remote.example`,
+      cc: "erin@remote.example, sales@example.test",
+    });
+    await it.reply({ replyAll: true, cc: "frank@remote.example, ERIN@remote.example", bcc: "gwen@remote.example" });
+    const { to, header } = await it.transmitted();
+    expect(to).toEqual([
+      ...["to carol@remote.example", "cc dave@remote.example", "cc erin@remote.example"],
+      ...["cc frank@remote.example", "bcc gwen@remote.example"],
+    ]);
+    expect(header("cc")).toBe("dave@remote.example, erin@remote.example, frank@remote.example");
+    expect(header("bcc")).toBeUndefined();
+  });
+
+  test("`to` replaces everybody it would go to", async () => {
+    const it = await conversation({ cc: "erin@remote.example" });
+    await it.reply({ to: ["Dave <dave@remote.example>"], replyAll: true, cc: "frank@remote.example" });
+    expect((await it.transmitted()).to).toEqual(["to dave@remote.example", "cc frank@remote.example"]);
+  });
+
+  test("a `to` that names nobody counts as absent", async () => {
+    const it = await conversation();
+    await it.reply({ to: [] });
+    expect((await it.transmitted()).to).toEqual(["to carol@remote.example"]);
+  });
+
+  test("takes another subject as given", async () => {
+    const it = await conversation();
+    await it.reply({ subject: "Dinner" });
+    expect((await it.transmitted()).header("subject")).toBe("Dinner");
+    await it.reply({ subject: "" });
+    expect((await it.transmitted()).bytes).not.toMatch(/^subject:/im);
+  });
+
+  test("answers the newest that came, whatever we wrote or were told since", async () => {
+    const it = await conversation();
+    await it.reply({ subject: "ours" });
+    const dave = {
+      from: "Dave <dave@remote.example>",
+      headers: ["References: <1@remote.example>"],
+      subject: "Re: Plans",
+    };
+    await it.world.file(it.boxes.alice, {
+      ...dave,
+      date: "Mon, 05 Jan 2026 08:30:00 +0000",
+      messageId: "<2@remote.example>",
+    });
+    const notice = {
+      from: "MAILER-DAEMON@example.test",
+      messageId: "<n@example.test>",
+      date: "Mon, 05 Jan 2026 08:45:00 +0000",
+    };
+    await it.world.file(it.boxes.alice, notice, { kind: "notice", threadId: it.first.threadId });
+    await it.reply({});
+    const { header, to } = await it.transmitted();
+    expect(to).toEqual(["to dave@remote.example"]);
+    expect(header("in-reply-to")).toBe("<2@remote.example>");
+    expect(header("references")).toBe("<1@remote.example> <2@remote.example>");
+  });
+
+  test("answers the newest by its date, in whatever order they arrived", async () => {
+    const it = await conversation();
+    const late = {
+      from: "dave@remote.example",
+      headers: ["References: <1@remote.example>"],
+      date: "Mon, 05 Jan 2026 07:00:00 +0000",
+    };
+    expect((await it.world.file(it.boxes.alice, late)).threadId).toBe(it.first.threadId);
+    await it.reply({});
+    expect((await it.transmitted()).to).toEqual(["to carol@remote.example"]);
+  });
+
+  test("to all, where the sender gave no address, goes to the others", async () => {
+    const it = await conversation({ from: "(no address)", cc: "erin@remote.example" });
+    await it.reply({ replyAll: true });
+    expect((await it.transmitted()).to).toEqual(["cc erin@remote.example"]);
+  });
+
+  test("to a conversation of ours alone goes where that went, from what it was sent from", async () => {
+    const office = await createOffice();
+    const { threadId } = await office.world.file(
+      office.boxes.alice,
+      { from: "sales@example.test", to: "dave@remote.example", messageId: "<s@example.test>" },
+      { kind: "sent", sentBy: office.alice.userId, receivedOn: "sales@example.test" },
+    );
+    const view = await office.sending.reply(office.alice, threadId, { text: "And?" });
+    expect(view).toMatchObject({ from: "sales@example.test", threadId });
+    expect((await office.queued())[0]?.entries.map(({ recipient }) => recipient)).toEqual(["dave@remote.example"]);
+  });
+});
+
+describe("from", () => {
+  test("is the mailbox's where the mail arrived at an alias that is gone", async () => {
+    const it = await conversation({}, "old@example.test");
+    expect((await it.reply({})).from).toBe(ALICE);
+  });
+
+  test("may be an alias, in any case", async () => {
+    const it = await conversation();
+    expect((await it.reply({ from: "Sales@EXAMPLE.test" })).from).toBe("sales@example.test");
+  });
+
+  test("is, of mail to a catch-all, the address it arrived on, and that of no other conversation", async () => {
+    const it = await conversation({}, "shop@example.test");
+    it.world.alias(it.boxes.alice, "*@example.test");
+    expect((await it.reply({})).from).toBe("shop@example.test");
+    expect((await it.reply({ from: "shop@example.test" })).from).toBe("shop@example.test");
+    for (const from of ["other@example.test", "*@example.test"]) {
+      expect((await refusal(it.reply({ from }))).code).toBe("unprocessable");
+    }
+  });
+
+  for (const from of ["bob@example.test", "team@example.test", "eve@evil.example", "alice", "*@example.test"]) {
+    test(`${from} is refused, and what may stand there is said`, async () => {
+      const it = await conversation();
+      const before = it.stored();
+      const { code, message } = await refusal(it.reply({ from }));
+      expect([code, message]).toEqual([
+        "unprocessable",
+        expect.stringContaining("alice@example.test, sales@example.test"),
+      ]);
+      expect(it.stored()).toEqual(before);
+    });
+  }
+});
+
+test("a `from` that is refused is named in a few words, whatever it is", async () => {
+  const it = await conversation();
+  const { message } = await refusal(it.reply({ from: `x\r\n${"x".repeat(1_000_000)}@example.test` }));
+  expect(message).toMatch(/^[^\p{C}]{1,220}$/u);
+});
+
+describe("quote", () => {
+  const mail = {
+    headers: ["MIME-Version: 1.0"],
+    text: "Lunch?\nOr dinner?",
+    date: "Mon, 05 Jan 2026 08:00:00 +0000",
+  };
+  const newest = (it: Awaited<ReturnType<typeof conversation>>, emailId: string | null) =>
+    it.mailbox.getMessage(it.alice, emailId ?? "", { html: true });
+
+  test("appends the message to a text, which stays a text", async () => {
+    const it = await conversation(mail);
+    const message = newest(it, (await it.reply({ quote: true })).emailId);
+    expect(message.text).toMatch(
+      /^Yes\.\n\nOn .*2026.*Carol <carol@remote\.example> wrote:\n> Lunch\?\n> Or dinner\?$/,
+    );
+    expect(message).not.toHaveProperty("html");
+  });
+
+  test("appends it to HTML and to its text", async () => {
+    const it = await conversation(mail);
+    const message = newest(it, (await it.reply({ quote: true, text: undefined, html: "<b>Yes.</b>" })).emailId);
+    expect(message.html).toMatch(/^<b>Yes\.<\/b>[\s\S]*wrote:[\s\S]*<blockquote[\s\S]*Lunch\?/);
+    expect(message.text).toMatch(/^Yes\.\n\nOn .*wrote:\n> Lunch\?/);
+  });
+
+  test("is left out unless asked for", async () => {
+    const it = await conversation(mail);
+    expect(newest(it, (await it.reply({})).emailId).text).toBe("Yes.");
+  });
+});
+
+describe("is refused", () => {
+  for (const [what, request, code] of [
+    ["a body over 1 MiB", { text: "x".repeat(1_048_577) }, "payload_too_large"],
+    [
+      "text and HTML over 1 MiB together, in UTF-8",
+      { text: "ü".repeat(262_145), html: "ü".repeat(262_144) },
+      "payload_too_large",
+    ],
+    ["a recipient that is none", { cc: "nobody" }, "unprocessable"],
+  ] as const) {
+    test(what, async () => {
+      const it = await conversation();
+      const before = it.stored();
+      expect((await refusal(it.reply(request))).code).toBe(code);
+      expect((await refusal(it.draft(request))).code).toBe(code);
+      expect(it.stored()).toEqual(before);
+    });
+  }
+
+  test("where the sender asks for answers to a host by its number", async () => {
+    const it = await conversation({ headers: ["Reply-To: carol@[192.0.2.1]"] });
+    expect(await refusal(it.reply({}))).toMatchObject({
+      code: "unprocessable",
+      message: expect.stringContaining("carol@[192.0.2.1]"),
+    });
+  });
+
+  test("not a body of exactly 1 MiB", async () => {
+    const it = await conversation();
+    await it.reply({ text: "x".repeat(524_288), html: "y".repeat(524_288) });
+  });
+
+  test("where the conversation is not reached, as where there is none; where it may only be viewed, as that", async () => {
+    const it = await conversation();
+    const shared = await it.world.file(it.boxes.team, { subject: "Team" }, { receivedOn: "team@example.test" });
+    for (const act of [it.sending.reply, it.sending.draft]) {
+      const code = async (caller: Caller, id: string) => (await refusal(act(caller, id, { text: "x" }))).code;
+      expect(await code(it.bob, it.first.threadId)).toBe("not_found");
+      expect(await code(it.bob, "thr_none")).toBe("not_found");
+      expect(await code(it.bob, shared.threadId)).toBe("forbidden");
+    }
+    expect((await it.sending.reply(it.carl, shared.threadId, { text: "x" })).from).toBe("team@example.test");
+  });
+
+  test("size comes before reach, reach before what is asked for", async () => {
+    const it = await conversation();
+    const wrong = { from: "eve@evil.example", cc: "nobody" };
+    const code = async (id: string, request: ReplyRequest) =>
+      (await refusal(it.sending.reply(it.bob, id, request))).code;
+    expect(await code(it.first.threadId, { ...wrong, text: "x".repeat(1_048_577) })).toBe("payload_too_large");
+    expect(await code(it.first.threadId, { ...wrong, text: "x" })).toBe("not_found");
+  });
+
+  test("where there is nobody to answer: an anonymous sender, Bcc recipients alone", async () => {
+    const anonymous = await conversation({ from: "(no address)" });
+    const office = await createOffice();
+    const { threadId } = await office.world.file(
+      office.boxes.alice,
+      { from: ALICE, to: "undisclosed-recipients:;" },
+      { kind: "sent", bcc: [{ email: "secret@remote.example" }] },
+    );
+    for (const request of [
+      anonymous.reply({ bcc: "dave@remote.example" }),
+      office.sending.reply(office.alice, threadId, { text: "x", replyAll: true }),
+    ]) {
+      const { code, message } = await refusal(request);
+      expect([code, message]).toEqual(["unprocessable", expect.stringMatching(/nobody to answer/)]);
+      expect(message).not.toContain("secret");
+    }
+    await anonymous.reply({ to: "dave@remote.example" });
+  });
+
+  test("where there is nothing to answer: a draft, a notice", async () => {
+    const it = await conversation();
+    const { draftId } = await it.draft({});
+    const notice = await it.world.file(it.boxes.alice, { from: "MAILER-DAEMON@example.test" }, { kind: "notice" });
+    for (const id of [draftId, notice.threadId]) {
+      for (const act of [it.sending.reply, it.sending.draft]) {
+        expect((await refusal(act(it.alice, id, { text: "x" }))).message).toMatch(/nothing to answer/);
+      }
+    }
+  });
+});
+
+describe("a draft", () => {
+  test("is a conversation of its own, with all that sending it takes; nothing is sent or told", async () => {
+    const it = await conversation({ cc: "erin@remote.example" });
+    const before = it.stored();
+    const view = await it.draft({
+      replyAll: true,
+      cc: '"Frank, F." <frank@remote.example>',
+      bcc: "gwen@remote.example",
+      quote: true,
+    });
+    expect(view).toEqual({
+      ok: true,
+      draftId: expect.stringMatching(/^thr_/),
+      replyToThreadId: it.first.threadId,
+      from: ALICE,
+      to: '"Carol" <carol@remote.example>',
+      cc: 'erin@remote.example, "Frank, F." <frank@remote.example>',
+      subject: "Re: Plans",
+    });
+    expect(view.draftId).not.toBe(it.first.threadId);
+    expect(it.stored()).toEqual({ ...before, messages: 2, threads: 2 });
+
+    const { thread, messages: drafts } = it.mailbox.getThread(it.alice, view.draftId, { html: true });
+    expect(thread).toMatchObject({
+      folder: "drafts",
+      unread: false,
+      messageCount: 1,
+      from: { email: "carol@remote.example" },
+    });
+    expect(drafts).toMatchObject([
+      {
+        direction: "outbound",
+        read: true,
+        from: { email: ALICE, name: "Alice Example" },
+        to: [{ email: "carol@remote.example", name: "Carol" }],
+        bcc: [{ email: "gwen@remote.example" }],
+        text: expect.stringMatching(/^Yes\.\n\nOn .*\n> Lunch\?$/),
+      },
+    ]);
+    const raw = Buffer.from(await it.mailbox.getRawMessage(it.alice, drafts[0]?.id ?? "")).toString();
+    for (const header of [
+      "In-Reply-To: <1@remote.example>",
+      "References: <1@remote.example>",
+      "Bcc: gwen@remote.example",
+    ]) {
+      expect(raw).toContain(`${header}\r\n`);
+    }
+  });
+
+  test("shows its Bcc to its author alone, not even to whom it names", async () => {
+    const it = await conversation();
+    const { draftId } = await it.draft({ bcc: "bob@example.test" });
+    it.grant(it.boxes.alice, it.bob, "send");
+    const [draft] = it.mailbox.getThread(it.bob, draftId, { html: true }).messages;
+    expect(draft).not.toHaveProperty("bcc");
+    const raw = Buffer.from(await it.mailbox.getRawMessage(it.bob, draft?.id ?? "")).toString();
+    expect(raw).not.toMatch(/bob@|bcc/i);
+    expect(JSON.stringify(it.events())).not.toContain("bob@");
+  });
+
+  test("is no part of the conversation: answers to it do not join it, and it is not answered", async () => {
+    const it = await conversation();
+    const { draftId } = await it.draft({});
+    const answer = await it.world.file(it.boxes.alice, {
+      subject: "Re: Plans",
+      headers: ["In-Reply-To: <1@remote.example>"],
+    });
+    expect(answer.threadId).toBe(it.first.threadId);
+    it.mailbox.update(it.alice, draftId, { folder: "trash" });
+    const later = await it.world.file(it.boxes.alice, { subject: "Re: Plans", from: "Carol <carol@remote.example>" });
+    expect(later.threadId).not.toBe(draftId);
+    expect(it.mailbox.getThread(it.alice, draftId, { html: true }).thread.folder).toBe("trash");
+  });
+
+  test("is not held to pauses, limits and suppression; a full mailbox does not take it", async () => {
+    const it = await conversation();
+    it.pauseMailbox(it.boxes.alice, "m");
+    it.pauseWorkspace("w");
+    it.set("sending.mailboxPerHour", "0");
+    it.suppress("carol@remote.example");
+    expect((await it.draft({})).to).toBe('"Carol" <carol@remote.example>');
+    it.quota(it.boxes.alice, 1);
+    const before = it.stored();
+    expect(await refusal(it.draft({}))).toMatchObject({
+      code: "unprocessable",
+      message: expect.stringMatching(/storage/),
+    });
+    expect(it.stored()).toEqual(before);
+  });
+
+  test("finds its mailbox gone when it is written", async () => {
+    const it = await conversation();
+    const { prepare } = it.parser;
+    it.parser.prepare = (work, source) => {
+      it.store.db.$client.run("DELETE FROM mailboxes WHERE id = ?", [it.boxes.alice]);
+      return prepare(work, source);
+    };
+    expect((await refusal(it.draft({}))).code).toBe("not_found");
+  });
+
+  test("to nobody is left for a person to address", async () => {
+    const it = await conversation({ from: "(no address)" });
+    expect(await it.draft({})).toMatchObject({ to: "", cc: null });
+    expect(it.store.db.select().from(messages).all().at(-1)).toMatchObject({ kind: "draft", to: [] });
+  });
+});

@@ -1,0 +1,162 @@
+/** Sending over a store in memory: the parts of the appliance from API fields to the queue, parsing in this process. */
+import { eq } from "drizzle-orm";
+import type { Caller } from "../../src/access/caller.ts";
+import { makeDkimKeys } from "../../src/admin/domains.ts";
+import { sign } from "../../src/authentication/dkim.ts";
+import { AppError } from "../../src/base/errors.ts";
+import { createSending } from "../../src/compose/send.ts";
+import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import { composeLetter, isLetter, type Letter } from "../../src/message/letter.ts";
+import { createSubmit, type Submission } from "../../src/outbound/accept.ts";
+import { createLocalDelivery } from "../../src/outbound/local.ts";
+import { readContent } from "../../src/outbound/outbound.ts";
+import type { Recipient } from "../../src/outbound/recipient.ts";
+import { suppress } from "../../src/outbound/suppression.ts";
+import { openSpool, readSource, type Source } from "../../src/smtp/spool.ts";
+import * as schema from "../../src/store/schema.ts";
+import { openOptions } from "../../src/store/settings.ts";
+import type { ParserPool } from "../../src/workers/parser-pool.ts";
+import { createWorld } from "../mailbox/world.ts";
+import { temporaryFolder } from "./folder.ts";
+import { testLog } from "./mx-rig.ts";
+
+/** Recipients that the queue takes. */
+export const LARGEST_QUEUE = 1_000;
+
+const madeKeys = makeDkimKeys();
+
+/**
+ * example.test, verified three weeks ago, with DKIM keys: alice@ (the owner's; alias sales@) and team@, which member bob
+ * may only view and member carl may send from. Bob has bob@. `unverified.test` is of the same workspace: owner@ there.
+ */
+export async function createOffice() {
+  const world = createWorld();
+  const { store, runtime, mailbox } = world;
+  const { db } = store;
+  const logged = testLog(runtime);
+  const options = openOptions(store);
+
+  const workspaceId = world.workspace("Demo", "example.test");
+  const DAY = 24 * 3_600_000;
+  const verify = (name: string, verifiedAt: number) =>
+    db.update(schema.domains).set({ verifiedAt }).where(eq(schema.domains.name, name)).run();
+  verify("example.test", runtime.now() - 21 * DAY);
+  const domain = db.select().from(schema.domains).get();
+  for (const key of await madeKeys) {
+    db.insert(schema.dkimKeys)
+      .values({ ...key, domainId: domain?.id ?? "", selector: `${key.algorithm}-1`, createdAt: runtime.now() })
+      .run();
+  }
+  const alice = world.user(workspaceId, "alice@example.test", "owner");
+  const bob = world.user(workspaceId, "bob@example.test", "member");
+  const carl = world.user(workspaceId, "carl@example.test", "member");
+  const boxes = {
+    alice: world.box(workspaceId, "alice@example.test", alice),
+    bob: world.box(workspaceId, "bob@example.test", bob),
+    team: world.box(workspaceId, "team@example.test"),
+  };
+  db.update(schema.mailboxes).set({ name: "Alice Example" }).where(eq(schema.mailboxes.id, boxes.alice)).run();
+  world.alias(boxes.alice, "sales@example.test");
+  world.grant(boxes.team, bob, "view");
+  world.grant(boxes.team, carl, "send");
+
+  const bytesIn = async (source: Source | Letter): Promise<Uint8Array> =>
+    isLetter(source) ? composeLetter(source, store.blobs.read) : readSource(source);
+  const parser: Pick<ParserPool, "prepare" | "prepareOutbound"> = {
+    prepare: async (_, source) => prepareMessage(await bytesIn(source), store.blobs, { written: isLetter(source) }),
+    async prepareOutbound(_, source, { keys, signedAt }) {
+      const bytes = await bytesIn(source);
+      const signatures = Buffer.from(await sign(bytes, keys, signedAt), "latin1");
+      return {
+        message: await prepareMessage(bytes, store.blobs, { written: true }),
+        content: Buffer.concat([signatures, bytes]),
+      };
+    },
+  };
+  /** What the smarthost answers; changed by tests. */
+  const smarthost: { refusal: string | undefined } = { refusal: undefined };
+  const local = createLocalDelivery({ db, mailbox, parser, runtime });
+  const parts = { store, mailbox, parser, options, runtime, log: logged.log };
+  const transport = { refusal: async () => smarthost.refusal };
+  const submit = createSubmit({ ...parts, local, transport, largestQueue: LARGEST_QUEUE });
+  const spool = openSpool(temporaryFolder());
+  const sending = createSending({ ...parts, local, transport, submit, spool, wake: () => {} });
+
+  /** How much of everything is stored: nothing of a refused message may be. */
+  const stored = (): Record<string, unknown> => {
+    const count = (table: string) => db.$client.query<{ n: number }, []>(`SELECT count(*) AS n FROM ${table}`).get()?.n;
+    const tables = ["messages", "threads", "outbound_messages", "outbound_contents", "queue_entries", "events"];
+    return Object.fromEntries(tables.map((table) => [table, count(table)]));
+  };
+
+  return {
+    ...world,
+    world,
+    workspaceId,
+    ...{ alice, bob, carl, boxes, options, parser, smarthost, submit, sending, stored, verify },
+    ...logged,
+    set: (name: string, value: string) => store.transact((tx) => options.set(tx, name, value)),
+    pauseMailbox: (id: string, pausedReason: string | null) =>
+      db.update(schema.mailboxes).set({ pausedReason }).where(eq(schema.mailboxes.id, id)).run(),
+    pauseWorkspace: (pausedReason: string | null) => db.update(schema.workspaces).set({ pausedReason }).run(),
+    quota: (id: string, quotaBytes: number) =>
+      db.update(schema.mailboxes).set({ quotaBytes }).where(eq(schema.mailboxes.id, id)).run(),
+    suppress: (address: string) =>
+      store.transact((tx) => {
+        suppress(tx, { id: `sup_${address}`, workspaceId, address, reason: "hard bounce", now: runtime.now() });
+      }),
+    /** Every message in the queue, the oldest first, with its recipients and bytes. */
+    queued: async () =>
+      Promise.all(
+        db
+          .select()
+          .from(schema.outboundMessages)
+          .all()
+          .map(async (message) => ({
+            ...message,
+            entries: db.select().from(schema.queueEntries).where(eq(schema.queueEntries.messageSeq, message.seq)).all(),
+            bytes: Buffer.from(await readContent(store, message.seq)).toString("latin1"),
+          })),
+      ),
+    /** A message of Alice's, as a mail app hands it over. */
+    submission(recipients: Recipient[], more: Partial<Submission> = {}): Submission {
+      return {
+        caller: alice,
+        mailbox: {
+          id: boxes.alice,
+          address: "alice@example.test",
+          name: "Alice",
+          ownerId: alice.userId,
+          workspaceId,
+        },
+        from: "alice@example.test",
+        recipients,
+        messageId: "<1@example.test>",
+        compose: async () =>
+          new TextEncoder().encode(
+            "From: alice@example.test\r\nTo: dave@remote.example\r\nSubject: Hi\r\nMessage-ID: <1@example.test>\r\n\r\nHi.\r\n",
+          ),
+        ...more,
+      };
+    },
+    as: (caller: Caller) => ({
+      message: (id: string) => mailbox.getMessage(caller, id, { html: true }),
+    }),
+  };
+}
+
+export type Office = Awaited<ReturnType<typeof createOffice>>;
+
+/** `count` recipients elsewhere. */
+export const outsiders = (count: number, from = 0): string[] =>
+  Array.from({ length: count }, (_, i) => `r${from + i}@remote.example`);
+
+/** The refusal that a request comes to. */
+export async function refusal(request: Promise<unknown>): Promise<AppError> {
+  const error = await request.then(
+    () => new Error("it was accepted"),
+    (error) => error,
+  );
+  if (!(error instanceof AppError)) throw error;
+  return error;
+}

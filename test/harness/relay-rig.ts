@@ -1,0 +1,194 @@
+/** A relay before servers elsewhere that do as the test says: no sockets, and a clock that stands until moved. */
+import { createLog } from "../../src/base/log.ts";
+import { createScheduler } from "../../src/base/scheduler.ts";
+import type { LocalDelivery } from "../../src/outbound/local.ts";
+import { type Claim, setBounced, setDeferred, setDelivered } from "../../src/outbound/queue.ts";
+import { createRelay, type RelayParts } from "../../src/outbound/relay.ts";
+import type { Connection } from "../../src/outbound/transport.ts";
+import { DeliveryFailure, type Verdict } from "../../src/smtp/delivery-result.ts";
+import { domains, workspaces } from "../../src/store/schema.ts";
+import { openOptions } from "../../src/store/settings.ts";
+import type { Store, Tx } from "../../src/store/store.ts";
+import { createQueue } from "./queue-rig.ts";
+import { until } from "./until.ts";
+
+const CODES = { accepted: 250, deferred: 450, refused: 550 } as const;
+
+export const verdict = (kind: Verdict["kind"]): Verdict => ({ kind, reply: `${CODES[kind]} ${kind}`, hard: false });
+
+/** A transaction, as the server saw it. */
+export interface Sent {
+  destination: string;
+  recipients: readonly string[];
+  /** Number of the connection, from 1. */
+  connection: number;
+  content: string;
+}
+
+/** What the servers do; all accept everything at once unless told otherwise. */
+export interface Script {
+  /** Before a connection is there, or instead of one. `nth`: of the connections to that destination, from 1. */
+  connect?(destination: string, nth: number): unknown;
+  /** Before the answer, or instead of acceptance. `nth`: of all transactions, from 1. */
+  send?(sent: Sent, nth: number): Verdict["kind"] | Promise<Verdict["kind"] | undefined> | undefined;
+  /** Whether a transaction under way is past the point where it may be cut. */
+  transmits?(destination: string): boolean;
+  /** Whether the connection can be used again after a transaction. */
+  keeps?(destination: string): boolean;
+}
+
+export const unreachable = (kind: "deferred" | "refused" = "deferred"): DeliveryFailure =>
+  new DeliveryFailure({ ...verdict(kind), reply: `${kind}: no connection` });
+
+interface RigOptions {
+  script?: Script;
+  hold?: boolean;
+  /** There is a smarthost. */
+  grouped?: boolean;
+  local?: Partial<LocalDelivery>;
+  resolve?: RelayParts["outcomes"]["resolve"];
+  /** How the relay's store differs. */
+  enqueue?: (store: Store) => Store["enqueue"];
+  queue?: ReturnType<typeof createQueue>;
+}
+
+/** The domains of this server. */
+const HERE = ["here.example", "also.here.example"];
+
+/** Waits of a temporary failure: of the setting's default, the first. */
+export const FIRST_RETRY_MS = 60_000;
+
+export function createRelayRig({ script = {}, hold = false, grouped = false, ...given }: RigOptions = {}) {
+  const queue = given.queue ?? createQueue();
+  const { store, runtime } = queue;
+  if (!given.queue) {
+    store.db.insert(workspaces).values({ id: "wsp_1", name: "One", createdAt: 0 }).run();
+    for (const name of HERE) {
+      store.db
+        .insert(domains)
+        .values({ id: name, workspaceId: "wsp_1", name, ownershipToken: "", verifiedAt: 0, createdAt: 0 })
+        .run();
+    }
+  }
+  const lines: Record<string, unknown>[] = [];
+  const log = createLog("debug", runtime.now, (line) => lines.push(JSON.parse(line)));
+  const options = openOptions(store);
+  const sent: Sent[] = [];
+  const connections: { destination: string; open: boolean }[] = [];
+  let activity = 0;
+  store.onCommit(() => activity++);
+  const state = { script, grouped };
+
+  async function connect(domain: string, signal?: AbortSignal): Promise<Connection> {
+    activity++;
+    const aborted = Promise.withResolvers<never>();
+    aborted.promise.catch(() => {});
+    signal?.addEventListener("abort", () => {
+      activity++;
+      connection.open = false;
+      aborted.reject(new DeliveryFailure({ ...verdict("deferred"), reply: `deferred: ${signal.reason}` }));
+    });
+    const destination = state.grouped ? "smarthost" : domain;
+    const connection = { destination, open: true };
+    const number = connections.push(connection);
+    const nth = connections.filter((each) => each.destination === destination).length;
+    try {
+      await Promise.race([state.script.connect?.(destination, nth), aborted.promise]);
+    } catch (error) {
+      connection.open = false;
+      throw error;
+    }
+    return {
+      remote: `mx.${destination}`,
+      usable: () => connection.open,
+      isTransmitting: () => state.script.transmits?.(destination) ?? false,
+      close() {
+        connection.open = false;
+      },
+      async send({ recipients, content }) {
+        activity++;
+        const transaction = { destination, recipients, connection: number, content: new TextDecoder().decode(content) };
+        const nth = sent.push(transaction);
+        const answer = Promise.resolve(state.script.send?.(transaction, nth));
+        const kind = (await Promise.race([answer, aborted.promise.catch(() => "deferred" as const)])) ?? "accepted";
+        if (state.script.keeps?.(destination) === false) connection.open = false;
+        activity++;
+        return recipients.map(() => verdict(kind));
+      },
+    };
+  }
+
+  const local: LocalDelivery = {
+    isLocal: (_, domain) => HERE.includes(domain),
+    deliver: async ({ entries }) => {
+      activity++;
+      return { verdicts: entries.map(() => verdict("accepted")), file: () => {} };
+    },
+    ...given.local,
+  };
+
+  async function resolve({ entries }: Claim, verdicts: readonly Verdict[]): Promise<(tx: Tx) => void> {
+    const now = runtime.now();
+    return (tx) => {
+      entries.forEach((entry, i) => {
+        const { kind, reply } = verdicts[i] ?? verdict("deferred");
+        if (kind === "accepted") setDelivered(tx, [entry], now, reply);
+        else if (kind === "deferred") setDeferred(tx, entry, now + FIRST_RETRY_MS, reply);
+        else setBounced(tx, entry, now, reply);
+      });
+    };
+  }
+
+  const relay = createRelay({
+    store: { ...store, enqueue: given.enqueue?.(store) ?? store.enqueue },
+    transport: { connect, groupsByMessage: () => state.grouped, close: () => {} },
+    local,
+    mailbox: { isOthers: () => false },
+    outcomes: { resolve: given.resolve ?? resolve },
+    options,
+    runtime,
+    log,
+    hold,
+    wake: () => scheduler.wake("relay"),
+  });
+  const scheduler = createScheduler(runtime, log, [relay.job]);
+
+  /** Lets everything go on that does not wait for a gate or the clock. */
+  async function quiet(): Promise<void> {
+    for (let turns = 0, seen = activity; turns < 10; turns++) {
+      await new Promise((resolve) => setImmediate(resolve));
+      if (activity !== seen) [turns, seen] = [0, activity];
+    }
+  }
+
+  return {
+    ...queue,
+    relay,
+    sent,
+    connections,
+    lines,
+    /** Changes what servers do, or whether there is a smarthost. */
+    state,
+    options,
+    start: () => scheduler.start(),
+    wake: () => scheduler.wake("relay"),
+    quiet,
+    /** For what waits for the file system. */
+    until,
+    /** Starts, or looks again, and waits until nothing goes on. */
+    async run(): Promise<void> {
+      scheduler.start();
+      await quiet();
+    },
+    async advance(ms: number): Promise<void> {
+      runtime.advanceTo(runtime.now() + ms);
+      await quiet();
+    },
+    /** State, attempts and reply of each entry, in order. */
+    outcomes: () => queue.entries().map(({ state, attempts, reply }) => [state, attempts, reply]),
+    states: () => queue.entries().map(({ state }) => state),
+    /** All recipients sent to, in order. */
+    recipients: () => sent.flatMap(({ recipients }) => recipients),
+    errors: () => lines.filter(({ level }) => level === "error").map(({ message }) => message),
+  };
+}

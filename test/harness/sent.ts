@@ -1,0 +1,136 @@
+/** Mail that Alice sent, in her mailbox and in the queue, and what becomes of it: without a network. */
+import { asc, eq } from "drizzle-orm";
+import { newId } from "../../src/base/runtime.ts";
+import { type EmailAddress, parseAddressList, splitAddress } from "../../src/message/address.ts";
+import { createOutcomes, type OutcomeParts } from "../../src/outbound/outcome.ts";
+import { addOutbound, type Claim, claim, type OutboundMessage } from "../../src/outbound/queue.ts";
+import { recipientsOf } from "../../src/outbound/recipient.ts";
+import { listSuppressions } from "../../src/outbound/suppression.ts";
+import { type Verdict, verdictOf } from "../../src/smtp/delivery-result.ts";
+import { messages, outboundMessages, queueEntries } from "../../src/store/schema.ts";
+import { openOptions } from "../../src/store/settings.ts";
+import { createAlice } from "../mailbox/world.ts";
+import { testLog } from "./mx-rig.ts";
+
+export const HOSTNAME = "mx.example.test";
+
+/** What a server says to RCPT, or at the end of DATA; `reply` with its code. */
+export function said(reply: string, remote = "mx.remote.example", command: "rcpt" | "data" = "rcpt"): Verdict {
+  const code = Number(reply.slice(0, 3));
+  return verdictOf({ command: code < 300 ? "data" : command, code, text: reply, remote });
+}
+
+export const ACCEPTED = said("250 2.0.0 Ok: queued");
+
+/** Address lists as in headers. */
+interface Addressed {
+  to?: string;
+  cc?: string;
+  bcc?: string;
+  subject?: string;
+  messageId?: string;
+}
+
+let count = 0;
+
+export function createSender(parts: (given: OutcomeParts) => Partial<OutcomeParts> = () => ({})) {
+  const alice = createAlice();
+  const { store, runtime, mailbox } = alice;
+  const { log, lines } = testLog(runtime);
+  const options = openOptions(store);
+  const given = { store, mailbox, options, runtime, hostname: HOSTNAME, log };
+  const outcomes = createOutcomes({ ...given, ...parts(given) });
+
+  /** Accepts a message of hers for sending. */
+  async function sent({
+    to = "",
+    cc = "",
+    bcc = "",
+    subject = "Lunch",
+    messageId,
+  }: Addressed): Promise<OutboundMessage> {
+    const number = ++count;
+    const id = messageId ?? `<sent-${number}@example.test>`;
+    const fields = { to: parseAddressList(to), cc: parseAddressList(cc), bcc: parseAddressList(bcc) };
+    const letter = { to: to || "undisclosed-recipients:;", ...(cc ? { cc } : {}), subject, messageId: id };
+    const copy = await alice.send(letter, { bcc: fields.bcc });
+    const recipients = recipientsOf(fields).map((recipient) => ({ ...recipient, id: newId(runtime, "que") }));
+    const seq = store.transact((tx) =>
+      addOutbound(tx, {
+        id: copy.messageId,
+        workspaceId: alice.workspaceId,
+        mailboxId: alice.box,
+        mailbox: "alice@example.test",
+        threadId: copy.threadId,
+        messageId: id,
+        subject,
+        domain: "example.test",
+        returnPath: `bounce+${String(number).padStart(26, "0")}@example.test`,
+        acceptedAt: runtime.now(),
+        outsideRecipients: recipients.length,
+        recipients,
+        content: { bytes: new TextEncoder().encode("Subject: Lunch\r\n\r\nHow are you?\r\n") },
+      }),
+    );
+    const row = store.db.select().from(outboundMessages).where(eq(outboundMessages.seq, seq)).get();
+    if (row === undefined) throw new Error("the message was not added");
+    return row;
+  }
+
+  /** Leases what is due of the oldest message that waits, all of its recipients together. */
+  const lease = (): Claim | undefined =>
+    store.transact((tx) => claim(tx, { now: runtime.now(), leaseUntil: runtime.now() + 60_000, together: () => true }));
+
+  /** One attempt to deliver what is due; `verdict` is asked for each recipient. */
+  async function attempt(verdict: (recipient: string) => Verdict): Promise<void> {
+    const leased = lease();
+    if (leased === undefined) throw new Error("nothing is due");
+    const verdicts = leased.entries.map(({ recipient }) => verdict(recipient));
+    const conclude = await outcomes.resolve(leased, verdicts);
+    store.transact((tx) => conclude(tx));
+  }
+
+  return {
+    ...alice,
+    lines,
+    options,
+    outcomes,
+    sent,
+    lease,
+    attempt,
+    /** A message that servers have accepted for everybody. */
+    async delivered(addressed: Addressed): Promise<OutboundMessage> {
+      const message = await sent(addressed);
+      await attempt(() => ACCEPTED);
+      return message;
+    },
+    /** recipient -> what became of it */
+    states: ({ seq }: OutboundMessage): Record<string, string> =>
+      Object.fromEntries(
+        store.db
+          .select()
+          .from(queueEntries)
+          .where(eq(queueEntries.messageSeq, seq))
+          .orderBy(asc(queueEntries.seq))
+          .all()
+          .map(({ recipient, state, complainedAt }) => [recipient, complainedAt === null ? state : "complained"]),
+      ),
+    /** What happened after the message was filed. */
+    told: () => alice.events().filter(({ event }) => event !== "message.inbound"),
+    suppressed: (): [address: string, reason: string][] =>
+      listSuppressions(store.db).map(({ address, reason }) => [address, reason]),
+    deliveredAt: ({ id }: OutboundMessage): number | null | undefined =>
+      store.db.select({ at: messages.deliveredAt }).from(messages).where(eq(messages.id, id)).get()?.at,
+    /** The notices in the conversation of a message. */
+    notices: ({ threadId }: OutboundMessage) =>
+      alice.messages(threadId).filter(({ from }) => from.email.startsWith("postmaster@")),
+  };
+}
+
+export type Sender = ReturnType<typeof createSender>;
+
+/** Every way in which the address could be written. */
+export function formsOf(address: EmailAddress["email"]): string[] {
+  const { local, domain } = splitAddress(address);
+  return [address, local, domain, `${local}=${domain}`, `${local}%40${domain}`];
+}

@@ -1,0 +1,84 @@
+/** A whole appliance that people's mail apps hand their mail to, and a server elsewhere that it goes to. */
+import { expect } from "bun:test";
+import { type Booted, boot } from "./appliance.ts";
+import { zone } from "./dns-server.ts";
+import { quickHash } from "./quick-hash.ts";
+import { type RemoteMessage, type RemoteMx, startRemoteMx } from "./remote-mx.ts";
+import { connectSmtp, type SmtpClient } from "./smtp-client.ts";
+import { authPlain, PASSWORD } from "./submission-rig.ts";
+
+const hash = quickHash(PASSWORD);
+
+export interface World extends Booted {
+  remote: RemoteMx;
+}
+
+/** An appliance for which remote.example is at a scripted server; Alice has the password. */
+export async function world(): Promise<World> {
+  const remote = await startRemoteMx({});
+  const booted = await boot(
+    {},
+    zone({ "remote.example": { mx: [[10, "mx.remote.example"]] }, "mx.remote.example": { a: [remote.host] } }),
+  );
+  const { appliance, owner } = booted;
+  const passwordHash = await hash;
+  appliance.store.transact((tx) => {
+    appliance.options.set(tx, "smtp.outboundPort", String(remote.port));
+    appliance.people.setPassword(tx, owner.userId, passwordHash);
+  });
+  return { ...booted, remote };
+}
+
+/** What is sent and relayed from now on, in an appliance that several tests share. */
+export async function watch(it: World) {
+  await it.appliance.settled();
+  const before = new Set((await sentMail(it)).map(({ id }) => id));
+  const relayed = it.remote.messages.length;
+  return {
+    /** In Sent, newest first. */
+    sent: async () => (await sentMail(it)).filter(({ id }) => !before.has(id)),
+    /** What has come to the server elsewhere, nothing being under way any more. */
+    async relayed(): Promise<RemoteMessage[]> {
+      await it.appliance.settled();
+      return it.remote.messages.slice(relayed);
+    },
+  };
+}
+
+interface Message {
+  id: string;
+  direction: string;
+  messageId: string;
+  subject: string;
+  text: string;
+  to: { email: string }[];
+  bcc?: { email: string; name?: string }[];
+}
+
+/** What is in Sent, newest first, as its sender sees it. */
+async function sentMail({ api }: World): Promise<Message[]> {
+  const { body } = await api.get<{ messages: { id: string }[] }>("/messages?folder=sent");
+  const read = async (id: string) => (await api.get<{ message: Message }>(`/messages/${id}`)).body.message;
+  return Promise.all(body.messages.map(({ id }) => read(id)));
+}
+
+export async function signedIn({ submission }: World): Promise<SmtpClient> {
+  const client = await connectSmtp(submission);
+  await client.expect(220, "STARTTLS");
+  await client.secure();
+  await client.expect(250, "EHLO client.example");
+  expect((await authPlain(client, "alice@example.test", PASSWORD)).code).toBe(235);
+  return client;
+}
+
+/** Runs a program; `input` on its standard input. */
+export async function run(command: string[], input = ""): Promise<{ exitCode: number; output: string }> {
+  const child = Bun.spawn(command, { stdin: Buffer.from(input), stdout: "pipe", stderr: "pipe" });
+  const [stdout, stderr] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
+  return { exitCode: await child.exited, output: stdout + stderr };
+}
+
+export const installed = (program: string) => {
+  const path = Bun.which(program);
+  return { path: path ?? program, absent: path === null, named: `${program}${path ? "" : " (not installed)"}` };
+};

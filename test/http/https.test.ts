@@ -1,0 +1,318 @@
+/** The HTTPS listener: the whole appliance over it, and what becomes of connections when its certificate changes. */
+import { afterEach, describe, expect, test } from "bun:test";
+import { X509Certificate } from "node:crypto";
+import { connect as connectTcp } from "node:net";
+import { connect, type TLSSocket } from "node:tls";
+import { createLog } from "../../src/base/log.ts";
+import { createConnections } from "../../src/http/connections.ts";
+import { createHttpsServer } from "../../src/http/https.ts";
+import { type HttpServer, listenBehind } from "../../src/http/listener.ts";
+import type { AlpnProofs } from "../../src/tls/alpn-front.ts";
+import type { KeyPair } from "../../src/tls/certificates.ts";
+import { boot } from "../harness/appliance.ts";
+import { makePair } from "../harness/remote-mx.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
+
+const running: HttpServer[] = [];
+afterEach(async () => {
+  for (const server of running.splice(0)) await server.stop(0);
+});
+
+/** Whoever signed it. */
+const tls = { rejectUnauthorized: false };
+const HSTS = "strict-transport-security";
+
+describe("with MAILROOM_HTTPS", () => {
+  const ON = { MAILROOM_HTTPS: "127.0.0.1:0", MAILROOM_BASE_URL: "https://mail.example.test" };
+
+  test("app, API, MCP and health are served over it, and each answer asks for HTTPS from now on", async () => {
+    const { ready, owner } = await boot(ON);
+    const origin = `https://${ready.https}`;
+    const authorization = `Bearer ${owner.apiKey}`;
+    const cases = [
+      ["/", {}, 200, /Mailroom/],
+      ["/healthz", {}, 200, /"ok"/],
+      ["/api/v1/mailboxes", { authorization }, 200, /alice@example\.test/],
+      ["/api/v1/mailboxes", {}, 401, /unauthorized/],
+      ["/nowhere", {}, 404, /Not found/],
+    ] as const;
+    for (const [path, headers, status, body] of cases) {
+      const answer = await fetch(origin + path, { headers, tls });
+      expect([path, answer.status]).toEqual([path, status]);
+      expect(await answer.text()).toMatch(body);
+      expect(answer.headers.get(HSTS)).toBe("max-age=31536000");
+    }
+    const tools = await fetch(`${origin}/api/mcp`, {
+      method: "POST",
+      headers: {
+        authorization,
+        "content-type": "application/json",
+        accept: "application/json, text/event-stream",
+      },
+      body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/list" }),
+      tls,
+    });
+    expect(await tools.text()).toContain("send_email");
+  });
+
+  test("MAILROOM_HTTP answers health, and sends everybody else there with path, query and method", async () => {
+    const { http, owner } = await boot(ON);
+    expect((await fetch(`${http}/healthz`)).status).toBe(200);
+    for (const [method, path] of [
+      ["GET", "/"],
+      ["GET", "/api/v1/mailboxes?x=%20y&z"],
+      ["POST", "/api/v1/send"],
+      ["POST", "/healthz"],
+    ] as const) {
+      const answer = await fetch(http + path, {
+        method,
+        headers: { authorization: `Bearer ${owner.apiKey}` },
+        redirect: "manual",
+      });
+      expect([path, answer.status, answer.headers.get("location")]).toEqual([
+        path,
+        308,
+        `https://mail.example.test${path}`,
+      ]);
+      expect(answer.headers.get(HSTS)).toBeNull();
+    }
+    expect((await fetch(`${http}/.well-known/acme-challenge/unknown`, { redirect: "manual" })).status).toBe(404);
+  });
+
+  test("the ready line names it; without it, the line is as ever and HTTP serves the app", async () => {
+    expect(Object.keys((await boot(ON)).ready)).toEqual(["http", "https", "mx", "submission", "submissions"]);
+    const { ready, http } = await boot();
+    expect(Object.keys(ready)).toEqual(["http", "mx", "submission", "submissions"]);
+    const answer = await fetch(http);
+    expect([answer.status, answer.headers.get(HSTS)]).toEqual([200, null]);
+  });
+
+  test("MAILROOM_HTTP may be off, and where the base URL is not https, HTTP leads to the listener", async () => {
+    const { ready } = await boot({ ...ON, MAILROOM_HTTP: "off" });
+    expect(ready.http).toBe("off");
+    expect((await fetch(`https://${ready.https}/healthz`, { tls })).status).toBe(200);
+    const other = await boot({ MAILROOM_HTTPS: "127.0.0.1:0" });
+    const { headers } = await fetch(`${other.http}/a`, { redirect: "manual" });
+    expect(headers.get("location")).toBe(`https://localhost:${other.ready.https?.split(":")[1]}/a`);
+    expect(other.lines.map(({ message }) => message)).toContain("MAILROOM_BASE_URL is not https");
+  });
+
+  test("one that cannot listen is named", async () => {
+    const { ready } = await boot(ON);
+    await expect(boot({ MAILROOM_HTTPS: String(ready.https) })).rejects.toThrow("MAILROOM_HTTPS: cannot listen there");
+  });
+
+  test("what was in flight when it stopped is finished", async () => {
+    const { appliance, ready, runtime } = await boot(ON);
+    // Begun: most of it is still to come.
+    const answer = await fetch(`https://${ready.https}/api/v1/openapi.json`, { tls });
+    let ended = false;
+    const stopped = appliance.stop().finally(() => {
+      ended = true;
+    });
+    expect(Object.keys(await answer.json())).toContain("openapi");
+    while (!ended) {
+      runtime.advanceTo(runtime.now() + 1_000);
+      await new Promise(setImmediate);
+    }
+    await stopped;
+    await expect(fetch(`https://${ready.https}/healthz`, { tls })).rejects.toThrow();
+  });
+});
+
+const pairs = Promise.all([makePair("one.example.test"), makePair("two.example.test")]);
+const fingerprintOf = ({ cert }: KeyPair): string => new X509Certificate(cert).fingerprint256;
+
+type Answer = (request: Request, peer: string | undefined) => Promise<Response>;
+
+/** How connections come to it: over TLS from the first byte, or seen before, as while another name is being proven. */
+const WAYS = [
+  ["of TLS", undefined],
+  ["of TCP, passed on unseen", { isPending: () => false, pairFor: () => undefined }],
+  ["of TCP, passed on once its first message was seen", { isPending: () => true, pairFor: () => undefined }],
+] as const satisfies [string, AlpnProofs | undefined][];
+
+/** A listener whose certificate is to be replaced. */
+async function startBy(alpn: AlpnProofs | undefined, answer: Answer) {
+  const [first, second] = await pairs;
+  let pair = first;
+  let change: (pair: KeyPair) => void = () => {};
+  let behind = { host: "", port: 0 };
+  const runtime = fakeRuntime();
+  const log = createLog("silent", runtime.now, () => {});
+  const server = await createHttpsServer({
+    connections: createConnections({ most: 1_000, trustedProxies: [], runtime }),
+    listen: { host: "127.0.0.1", port: 0 },
+    certificates: {
+      current: () => pair,
+      onChange(listener) {
+        change = listener;
+        return () => {};
+      },
+      alpn,
+    },
+    behind(parts) {
+      const http = listenBehind({ ...parts, answer, runtime, log });
+      behind = http.address;
+      return http;
+    },
+    runtime,
+    log,
+  });
+  running.push(server);
+  const { port } = server.address;
+  return {
+    port,
+    behind,
+    first,
+    second,
+    stop: (graceMs: number) => server.stop(graceMs),
+    replace() {
+      pair = pair === first ? second : first;
+      change(pair);
+    },
+  };
+}
+
+const openTls = (port: number, localAddress = "127.0.0.1"): Promise<TLSSocket> =>
+  new Promise((resolve, reject) => {
+    const plain = connectTcp({ port, host: "127.0.0.1", localAddress });
+    const socket: TLSSocket = connect({ socket: plain, ...tls }, () => resolve(socket));
+    socket.once("error", reject);
+  });
+
+const GET = "GET / HTTP/1.1\r\nHost: localhost\r\n";
+
+/** Everything that comes until the connection is closed. */
+const readAll = (socket: TLSSocket): Promise<string> =>
+  new Promise((resolve, reject) => {
+    let text = "";
+    socket.setEncoding("latin1");
+    socket.on("data", (chunk) => {
+      text += chunk;
+    });
+    socket.once("error", reject);
+    socket.once("close", () => resolve(text));
+  });
+
+describe.each(WAYS)("a certificate replaced at a listener %s", (_, alpn) => {
+  const start = (answer: Answer) => startBy(alpn, answer);
+
+  test("is shown to new connections, and costs none, open or being opened", async () => {
+    const held = Promise.withResolvers<void>();
+    const { port, first, second, replace } = await start(async (request) => {
+      if (request.url.endsWith("/held")) await held.promise;
+      return new Response("here");
+    });
+    const old = await openTls(port);
+    old.write(`${GET.replace("/", "/held")}connection: close\r\n\r\n`);
+    const late = readAll(old);
+    const seen = new Set<string>();
+    for (let round = 0; round < 40; round++) {
+      const opening = Array.from({ length: 5 }, async () => {
+        const socket = await openTls(port);
+        seen.add(socket.getPeerCertificate().fingerprint256);
+        socket.write(`${GET}connection: close\r\n\r\n`);
+        expect(await readAll(socket)).toEndWith("here");
+      });
+      replace();
+      await Promise.all(opening);
+    }
+    expect([...seen].sort()).toEqual([fingerprintOf(first), fingerprintOf(second)].sort());
+    held.resolve();
+    expect(await late).toEndWith("here");
+  }, 120_000);
+});
+
+describe.each(WAYS)("behind a listener %s", (_, alpn) => {
+  const start = (answer: Answer) => startBy(alpn, answer);
+
+  test("the client is known by its own address", async () => {
+    const { port } = await start(async (_, peer) => new Response(peer));
+    for (const address of ["127.0.0.1", "127.0.0.9"]) {
+      const socket = await openTls(port, address);
+      socket.write(`${GET}connection: close\r\n\r\n`);
+      expect(await readAll(socket)).toEndWith(address);
+    }
+  });
+
+  test("nobody is answered who came by another way", async () => {
+    let asked = 0;
+    const { behind } = await start(async () => {
+      asked++;
+      return new Response("secret");
+    });
+    const answer = await fetch(`http://127.0.0.1:${behind.port}/`);
+    expect([answer.status, await answer.text()]).toEqual([403, "Forbidden\n"]);
+    expect(asked).toBe(0);
+  });
+
+  test("a large answer arrives whole before the connection ends", async () => {
+    const { port } = await start(async () => new Response(new Uint8Array(5_000_000).fill(120)));
+    const socket = await openTls(port);
+    socket.write(`${GET}connection: close\r\n\r\n`);
+    const [, body = ""] = (await readAll(socket)).split("\r\n\r\n");
+    expect(body.length).toBe(5_000_000);
+  });
+
+  test("a large request arrives whole", async () => {
+    const { port } = await start(async (request) => new Response(String((await request.bytes()).length)));
+    const body = new Uint8Array(5_000_000).fill(120);
+    const answer = await fetch(`https://127.0.0.1:${port}/`, { method: "POST", body, tls });
+    expect(await answer.text()).toBe("5000000");
+  });
+
+  test("a stream of events arrives as it is written", async () => {
+    const read = Promise.withResolvers<void>();
+    const body = new ReadableStream({
+      async start(controller) {
+        controller.enqueue(new TextEncoder().encode("data: first\n\n"));
+        await read.promise;
+        controller.enqueue(new TextEncoder().encode("data: second\n\n"));
+        controller.close();
+      },
+    });
+    const { port } = await start(async () => new Response(body, { headers: { "content-type": "text/event-stream" } }));
+    const answer = await fetch(`https://127.0.0.1:${port}/`, { tls });
+    const seen: string[] = [];
+    for await (const chunk of answer.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+      seen.push(chunk);
+      read.resolve();
+    }
+    expect(seen).toEqual(["data: first\n\n", "data: second\n\n"]);
+  });
+
+  test("a request ends when its client leaves", async () => {
+    const left = Promise.withResolvers<void>();
+    const begun = Promise.withResolvers<void>();
+    const { port } = await start((request) => {
+      request.signal.addEventListener("abort", () => left.resolve());
+      begun.resolve();
+      return new Promise<Response>(() => {});
+    });
+    const socket = await openTls(port);
+    socket.write(`${GET}\r\n`);
+    await begun.promise;
+    socket.destroy();
+    await left.promise;
+  });
+
+  test("stopping, the last answer is taken before its connection is cut", async () => {
+    const { port, stop } = await start(async () => new Response("here"));
+    const socket = await openTls(port);
+    socket.write(`${GET}\r\n`);
+    const text = readAll(socket);
+    await new Promise((resolve) => socket.once("data", resolve));
+    await stop(9_000);
+    expect(await text).toEndWith("here");
+  });
+
+  test("what is no TLS ends that connection alone", async () => {
+    const { port } = await start(async () => new Response("here"));
+    const odd = connectTcp(port, "127.0.0.1");
+    odd.on("error", () => {});
+    odd.write("GET / HTTP/1.1\r\n\r\n");
+    await new Promise((resolve) => odd.once("close", resolve));
+    expect(await (await fetch(`https://127.0.0.1:${port}/`, { tls })).text()).toBe("here");
+  });
+});

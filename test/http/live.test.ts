@@ -1,0 +1,66 @@
+/** News for pages that take none, and when none can be read: streams are let go, and nothing of them is left behind. */
+import { expect, test } from "bun:test";
+import { findSession, type Session, startSession } from "../../src/access/sessions.ts";
+import { createLive } from "../../src/http/live.ts";
+import { createSessionCookie } from "../../src/http/session-cookie.ts";
+import { createWorld } from "../mailbox/world.ts";
+
+const HEARTBEAT_MS = 25_000;
+
+/** A page that listens, and reads nothing. */
+function listen({ mostConnections = 1_000 } = {}) {
+  const { store, runtime, ...world } = createWorld();
+  const { userId } = world.user(world.workspace("W", "example.test"), "ada@example.test", "owner");
+  const given = { userId, userAgent: "", source: "", kept: true };
+  const { token } = store.transact((tx) => startSession(tx, runtime, given));
+  const session = findSession(store.db, token, runtime.now()) as Session;
+  const cookie = createSessionCookie({ secure: false });
+  const warnings: string[] = [];
+  const live = createLive({
+    store,
+    cookie,
+    runtime,
+    mostConnections,
+    log: { warn: (text) => void warnings.push(text) },
+  });
+  const before = runtime.timers().length;
+  const request = new Request("http://localhost/app/live", { headers: { cookie: cookie.give(token, true) } });
+  const open = () =>
+    live.route.run({
+      request,
+      params: {},
+      session,
+      source: "",
+      requireSession: () => session,
+      requireConfirmed: () => {},
+    });
+  open();
+  return {
+    ...{ store, live, warnings, open },
+    beat: () => runtime.advanceTo(runtime.now() + HEARTBEAT_MS),
+    timers: () => runtime.timers().length - before,
+  };
+}
+
+test("a page that takes not even heartbeats is let go, and beats no more", () => {
+  const { beat, timers } = listen();
+  expect(timers()).toBe(1);
+  for (let beats = 0; beats < 600; beats++) beat();
+  expect(timers()).toBe(0);
+});
+
+test("pages that listen leave half of the connections to others", () => {
+  const { open } = listen({ mostConnections: 5 });
+  open();
+  expect(open).toThrow(expect.objectContaining({ code: "rate_limited", retryAfter: 60 }));
+});
+
+test.each<[string, string, (page: ReturnType<typeof listen>) => void]>([
+  ["at a commit", "thread_changes", ({ live }) => live.look()],
+  ["at a heartbeat", "sessions", ({ beat }) => beat()],
+])("when the store cannot be read %s, pages are let go and nothing else fails", (_, table, happen) => {
+  const page = listen();
+  page.store.db.$client.exec(`DROP TABLE ${table}`);
+  happen(page);
+  expect([page.timers(), page.warnings.length]).toEqual([0, 1]);
+});

@@ -1,0 +1,176 @@
+/** The API reference over HTTP (contract: Web): all that the OpenAPI document says, under a strict policy, and examples that work. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { createHmac } from "node:crypto";
+import { describeApi } from "../../src/api/openapi.ts";
+import { OPERATIONS } from "../../src/api/operations/all.ts";
+import { type ApiDocument, endpointsOf, successOf } from "../../src/app/reference/document.ts";
+import { exampleOf } from "../../src/app/reference/example.ts";
+import { EVENT_NAMES } from "../../src/events/outbox.ts";
+import { faults, type Json, type JsonObject } from "../api/validate.ts";
+import { type Booted, boot } from "../harness/appliance.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { mailer } from "../harness/mail.ts";
+
+const document = describeApi(OPERATIONS, "http://localhost:8025", "/api/v1");
+
+let booted: Booted;
+let html: string;
+beforeAll(async () => {
+  booted = await boot();
+  html = await (await get("/api/docs")).text();
+}, 120_000);
+
+const get = (path: string, init: RequestInit = {}) => fetch(booted.http + path, init);
+const all = (pattern: RegExp): string[] => [...html.matchAll(pattern)].map(([, found = ""]) => found);
+const textOf = (part: string): string =>
+  part.replace(/<[^>]*>/g, "").replace(/&(amp|lt|gt|quot|#x27);/g, (_, name: string) => ENTITIES[name] ?? "");
+/** A piece of code of a section, by its title. */
+function codeOf(section: string, title: string): string {
+  const [, rest = ""] = html.split(`<section id="${section}"`);
+  const [, code = ""] = (rest.split("</section>")[0] ?? "").split(`<figcaption>${title}</figcaption><pre><code>`);
+  return textOf(code.split("</code>")[0] ?? "");
+}
+const ENTITIES: Record<string, string> = { amp: "&", lt: "<", gt: ">", quot: '"', "#x27": "'" };
+
+describe("the page", () => {
+  test.each(["/api/docs", "/api/docs/"])("is at %s, for everybody", async (path) => {
+    const answer = await get(path);
+    expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
+    expect(await answer.text()).toBe(html);
+    expect((await get(path, { method: "HEAD" })).status).toBe(200);
+  });
+
+  test("runs nothing but a file of ours", async () => {
+    const policy = (await get("/api/docs")).headers.get("content-security-policy") ?? "";
+    expect(policy).not.toMatch(/unsafe|https?:|\*/);
+    expect(policy.split("; ")).toContain("script-src 'self'");
+    expect(html).not.toMatch(/<script(?![^>]* src=)|<style|\son\w+=|\sstyle=/i);
+  });
+
+  test("needs files from here alone, kept by their content", async () => {
+    const files = all(/(?:src|href)="([^"#]+\.(?:js|css|svg))"/g);
+    expect(new Set(files).size).toBe(3);
+    for (const file of files) {
+      expect(file).toStartWith("/api/docs/");
+      const answer = await get(file);
+      expect([file, answer.status]).toEqual([file, 200]);
+      expect(answer.headers.get("cache-control")).toBe("public, max-age=31536000, immutable");
+    }
+    expect(all(/(?:src|href)="(https?:[^"]+)"/g)).toEqual([]);
+  });
+
+  test("leaves whatever else is under /api/ to the API", async () => {
+    for (const [method, path] of [
+      ["GET", "/api/docs/nothing.js"],
+      ["GET", "/api/docsx"],
+      ["POST", "/api/docs"],
+    ] as const) {
+      const answer = await get(path, { method });
+      expect([path, answer.status, await answer.json()]).toMatchObject([path, 401, { code: "unauthorized" }]);
+    }
+  });
+});
+
+describe("what it says", () => {
+  test("is every operation, event, schema and refusal of the document", () => {
+    const ids = new Set(all(/\sid="([^"]+)"/g));
+    const text = textOf(html);
+    for (const { method, path, operation } of endpointsOf(document as unknown as ApiDocument)) {
+      expect([...ids]).toContain(operation.operationId);
+      expect(text).toContain(`${method} ${path}`);
+      expect(text).toContain(operation.summary);
+      for (const { name } of operation.parameters ?? []) expect(text).toContain(name);
+    }
+    for (const event of EVENT_NAMES) expect(text).toContain(event);
+    const { schemas, responses } = (document as unknown as ApiDocument).components;
+    for (const { properties = {} } of Object.values(schemas)) {
+      for (const field of Object.keys(properties)) expect(html).toContain(`<code>${field}</code>`);
+    }
+    for (const { description } of Object.values(responses)) expect(text).toContain(description);
+    expect(text).toContain("http://localhost:8025/api/mcp");
+    expect(text).toContain("reply_to_thread");
+  });
+
+  test("every link within it leads somewhere, and every place has one name", () => {
+    const ids = all(/\sid="([^"]+)"/g);
+    expect(new Set(ids).size).toBe(ids.length);
+    expect(all(/href="#([^"]+)"/g).filter((id) => !ids.includes(id))).toEqual([]);
+  });
+
+  test("its examples of answers are what the schemas allow", () => {
+    const read = document as unknown as ApiDocument;
+    const checked = endpointsOf(read).flatMap(({ operation }) => {
+      const schema = successOf(operation).answer.content?.["application/json"]?.schema;
+      if (!schema) return [];
+      const example = exampleOf(read, schema);
+      expect(codeOf(operation.operationId, successOf(operation).status)).toBe(JSON.stringify(example, null, 2));
+      return [[operation.operationId, faults(document as JsonObject, schema as JsonObject, example as Json)]];
+    });
+    expect(checked).toHaveLength(10);
+    expect(checked.filter(([, found]) => found?.length !== 0)).toEqual([]);
+  });
+});
+
+const PYTHON = Bun.which("python3");
+
+test.skipIf(!PYTHON)(`its check of a signature works${PYTHON ? "" : " (skipped: no python3)"}`, async () => {
+  const seconds = Math.floor(Date.now() / 1000);
+  const sign = (t: number, secret: string) =>
+    `t=${t},v1=${createHmac("sha256", secret).update(`${t}.{}`).digest("hex")}`;
+  const program = `${codeOf("signatures", "Checking a signature, in Python")}
+import sys
+print(*[is_genuine(b"{}", header, "whsec_a") for header in sys.argv[1:]])`;
+  const headers = [sign(seconds, "whsec_a"), sign(seconds, "whsec_b"), sign(seconds - 400, "whsec_a")];
+  const child = Bun.spawn(["python3", "-c", program, ...headers]);
+  expect(await new Response(child.stdout).text()).toBe("True False False\n");
+});
+
+const CURL = Bun.which("curl");
+
+const MAIL = `From: Ben <ben@remote.example>
+To: alice@example.test
+Subject: Contract
+Message-ID: <contract@remote.example>
+MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary=b
+
+--b
+Content-Type: text/plain
+
+Signed.
+--b
+Content-Type: application/pdf; name=contract.pdf
+Content-Disposition: attachment; filename=contract.pdf
+
+%PDF
+--b--
+`;
+
+test.skipIf(!CURL)(`its commands work, given a key and ids${CURL ? "" : " (skipped: no curl)"}`, async () => {
+  const { api, http, mx, owner } = booted;
+  const remote = mailer(mx);
+  await remote.send({ from: "ben@remote.example", to: "alice@example.test" }, MAIL);
+  remote.close();
+  const { threads } = (await api.get<{ threads: { id: string }[] }>("/threads")).body;
+  const thread = await api.get<{ messages: { id: string; attachments: { id: string }[] }[] }>(
+    `/threads/${threads[0]?.id}`,
+  );
+  const [message] = thread.body.messages;
+  const env = {
+    ...{ PATH: process.env.PATH ?? "", KEY: owner.apiKey, THREAD_ID: threads[0]?.id ?? "" },
+    ...{ MESSAGE_ID: message?.id ?? "", ATTACHMENT_ID: message?.attachments[0]?.id ?? "" },
+  };
+  const cwd = temporaryFolder();
+  const statuses = await Promise.all(
+    OPERATIONS.map(async ({ name }) => {
+      const command = codeOf(name, "Request")
+        .replace("http://localhost:8025", http)
+        .replace("ada@example.com", "alice@example.test");
+      expect([name, command]).toEqual([name, expect.stringContaining(`${http}/api/v1/`)]);
+      const child = Bun.spawn(["sh", "-c", `${command} -s -w '\n%{http_code}'`], { env, cwd, stderr: "ignore" });
+      return [name, (await new Response(child.stdout).text()).split("\n").at(-1)];
+    }),
+  );
+  expect(statuses).toEqual(OPERATIONS.map(({ name, success }) => [name, String(success)]));
+  expect([...new Bun.Glob("*").scanSync(cwd)].sort()).toEqual([`${message?.id}.eml`, "contract.pdf"].sort());
+});

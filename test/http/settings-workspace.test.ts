@@ -1,0 +1,494 @@
+/**
+ * Settings of a workspace over HTTP: who is let in, what of another workspace is reached (nothing), and what each part
+ * does. Alice owns the first workspace, Ann is an admin there, Bob a member; Zoe owns the second.
+ */
+import { beforeAll, describe, expect, test } from "bun:test";
+import type { DnsResolver } from "../../src/base/runtime.ts";
+import type {
+  DomainView,
+  MailboxAdminView,
+  QueueView,
+  ServerView,
+  SettingView,
+  UserView,
+  WorkspaceEntryView,
+} from "../../src/http/admin-views.ts";
+import type { Role } from "../../src/store/schema.ts";
+import { type Booted, boot } from "../harness/appliance.ts";
+import { type Page, page, setPassword, signIn } from "../harness/browser-session.ts";
+
+/** TXT and MX records by name; what is not there does not exist, and nobody answers about remote.example. */
+const zone = new Map<string, string[]>();
+function look(name: string): string[] {
+  if (name === "remote.example") throw Object.assign(new Error("no answer"), { code: "ETIMEOUT" });
+  const found = zone.get(name);
+  if (!found) throw Object.assign(new Error("not there"), { code: "ENOTFOUND" });
+  return found;
+}
+const dns = new Proxy({} as DnsResolver, {
+  get: (_, asked) => async (name: string) => look(name).map((text) => (asked === "resolveTxt" ? [text] : text)),
+});
+
+let booted: Booted;
+let alice: Page;
+let ann: Page;
+let bob: Page;
+let zoe: Page;
+const ids: Record<string, string> = {};
+
+beforeAll(async () => {
+  booted = await boot({}, dns);
+  const { people, domains, store } = booted.appliance;
+  ids.alice = booted.owner.userId;
+  const add = async (workspaceId: string, email: string, role: Role): Promise<void> => {
+    const name = email.split("@")[0] ?? "";
+    const person = { workspaceId, email, name, role, ownMailbox: true };
+    ids[name] = store.transact((tx) => people.addUser(tx, person)).userId;
+  };
+  const other = store.transact((tx) => {
+    const { id } = people.addWorkspace(tx, "Other");
+    domains.markVerified(tx, domains.addDomain(tx, id, "other.test", []).id);
+    return id;
+  });
+  await add(booted.owner.workspaceId, "ann@example.test", "admin");
+  await add(booted.owner.workspaceId, "bob@example.test", "member");
+  await add(other, "zoe@other.test", "owner");
+  for (const id of Object.values(ids)) await setPassword(booted, id);
+  [alice, ann, bob, zoe] = (await Promise.all(
+    ["alice@example.test", "ann@example.test", "bob@example.test", "zoe@other.test"].map((who) => signIn(booted, who)),
+  )) as [Page, Page, Page, Page];
+});
+
+const read = async <T>(page: Page, path: string): Promise<T> => (await page.get<T>(`/settings${path}`)).body;
+const act = (page: Page, method: string, path: string, body?: unknown) => page.send(method, `/settings${path}`, body);
+const status = async (asked: Promise<{ status: number }>): Promise<number> => (await asked).status;
+
+const queueOf = async (page: Page) => (await read<QueueView>(page, "/queue")).entries;
+const mailboxes = async (page: Page) => (await read<{ mailboxes: MailboxAdminView[] }>(page, "/mailboxes")).mailboxes;
+const mailboxOf = async (page: Page, address: string) =>
+  (await mailboxes(page)).find((mailbox) => mailbox.address === address);
+const personOf = async (page: Page, email: string) =>
+  (await read<{ people: UserView[] }>(page, "/people")).people.find((person) => person.email === email);
+
+/** A message to an address whose server nobody can find now: the id of its queue entry. */
+async function sendOut(to: string): Promise<string> {
+  const mail = { from: "alice@example.test", to: [to], subject: "Hello", text: "Hello" };
+  expect(await status(alice.send("POST", "/send", mail))).toBe(202);
+  const entry = (await queueOf(alice)).find(({ recipient }) => recipient === to);
+  return entry?.id ?? "";
+}
+
+test("a member is refused all of it, whatever it names", async () => {
+  const asked: [string, string, unknown?][] = [
+    ["GET", "/people"],
+    ["POST", "/people", { email: "eve@example.test", name: "Eve", role: "owner", ownMailbox: true }],
+    ["PATCH", `/people/${ids.bob}`, { role: "owner" }],
+    ["DELETE", `/people/${ids.ann}`],
+    ["GET", "/mailboxes"],
+    ["POST", "/mailboxes", { address: "x@example.test", name: "X" }],
+    ["PATCH", `/mailboxes/${booted.owner.mailboxId}`, { pausedReason: "no" }],
+    ["POST", `/mailboxes/${booted.owner.mailboxId}/aliases`, { alias: "a@example.test" }],
+    ["POST", `/mailboxes/${booted.owner.mailboxId}/grants`, { user: "bob@example.test", access: "full" }],
+    ["GET", "/domains"],
+    ["POST", "/domains", { name: "evil.test" }],
+    ["GET", "/suppressions"],
+    ["POST", "/suppressions", { address: "x@remote.example", reason: "no" }],
+    ["GET", "/queue"],
+    ["GET", "/server"],
+    ["DELETE", `/mailboxes/${booted.owner.mailboxId}`],
+    ["GET", "/workspace"],
+    ["PATCH", "/workspace", { name: "Mine" }],
+    ["GET", "/workspaces"],
+    ["PATCH", `/workspaces/${booted.owner.workspaceId}`, { pausedReason: "no" }],
+    ["PATCH", "/server/smtp.relay", { value: "smtp://evil.test" }],
+  ];
+  for (const [method, path, body] of asked) {
+    const answer = await (method === "GET" ? bob.get(`/settings${path}`) : act(bob, method, path, body));
+    expect({ path, status: answer.status }).toEqual({ path, status: 403 });
+  }
+});
+
+describe("suppression list", () => {
+  const listed = async (page: Page) => (await read<{ suppressions: unknown[] }>(page, "/suppressions")).suppressions;
+
+  test("an address is added with a reason, refused to senders, and removed", async () => {
+    const address = "Moved+now@remote.example";
+    expect(await status(act(ann, "POST", "/suppressions", { address, reason: " Asked us to stop " }))).toBe(204);
+    expect(await listed(alice)).toEqual([
+      { address: "moved+now@remote.example", reason: "Asked us to stop", createdAt: expect.stringMatching(/Z$/) },
+    ]);
+    const mail = { from: "alice@example.test", to: [address], subject: "Hello", text: "Hello" };
+    expect(await status(alice.send("POST", "/send", mail))).toBe(422);
+    expect(await status(act(ann, "DELETE", `/suppressions/${encodeURIComponent(address)}`))).toBe(204);
+    expect(await listed(alice)).toEqual([]);
+    expect(await status(act(ann, "DELETE", `/suppressions/${encodeURIComponent(address)}`))).toBe(404);
+  });
+  test("it is the workspace's own", async () => {
+    await act(zoe, "POST", "/suppressions", { address: "q@remote.example", reason: "Asked" });
+    expect(await listed(zoe)).toHaveLength(1);
+    expect(await listed(alice)).toEqual([]);
+    expect(await status(act(alice, "DELETE", "/suppressions/q@remote.example"))).toBe(404);
+  });
+  test.each([
+    [{ address: "nobody", reason: "x" }, /not an address/],
+    [{ address: "a@remote.example", reason: " " }, /give a reason/],
+    [{ address: "a@remote.example" }, /reason is required/],
+  ])("%p is refused", async (given, says) => {
+    expect(await act(alice, "POST", "/suppressions", given)).toMatchObject({
+      status: 400,
+      body: { error: expect.stringMatching(says) },
+    });
+  });
+});
+
+test("the queue: who waits, tried again now, given up; another workspace's entries do not exist", async () => {
+  const id = await sendOut("max@remote.example");
+  await booted.advance(0);
+  expect((await queueOf(ann)).find((entry) => entry.id === id)).toMatchObject({
+    recipient: "max@remote.example",
+    field: "to",
+    mailbox: "alice@example.test",
+    state: "waiting",
+    attempts: 1,
+    attempting: false,
+    nextAttemptAt: expect.stringMatching(/Z$/),
+  });
+  expect(await queueOf(zoe)).toEqual([]);
+  expect(await status(act(zoe, "POST", `/queue/${id}/retry`))).toBe(404);
+  expect(await status(act(zoe, "POST", `/queue/${id}/cancel`))).toBe(404);
+
+  expect(await status(act(ann, "POST", `/queue/${id}/retry`))).toBe(204);
+  await booted.advance(0);
+  expect((await queueOf(ann)).find((entry) => entry.id === id)).toMatchObject({ attempts: 2 });
+  expect(await status(act(ann, "POST", `/queue/${id}/cancel`))).toBe(204);
+  expect(await queueOf(ann)).toEqual([]);
+  expect(await status(act(ann, "POST", `/queue/${id}/retry`))).toBe(409);
+});
+
+test("the queue names a Bcc recipient to who sent the message, and to no other admin", async () => {
+  const mail = { from: "alice@example.test", to: "open@remote.example", bcc: "secret@remote.example", text: "Hello" };
+  expect(await status(alice.send("POST", "/send", mail))).toBe(202);
+  await booted.advance(0);
+  const seen = async (page: Page) => (await queueOf(page)).map(({ recipient, field }) => [recipient, field]);
+  expect(await seen(alice)).toEqual([
+    ["open@remote.example", "to"],
+    ["secret@remote.example", "bcc"],
+  ]);
+  expect(await seen(ann)).toEqual([
+    ["open@remote.example", "to"],
+    [null, "bcc"],
+  ]);
+  expect(JSON.stringify(await queueOf(ann))).not.toContain("secret");
+  for (const { id } of await queueOf(ann)) expect(await status(act(ann, "POST", `/queue/${id}/cancel`))).toBe(204);
+});
+
+test("domains: every record to copy, each with its state once it was looked up, verified when the world sees it", async () => {
+  const added = await act(ann, "POST", "/domains", { name: "Shop.test" });
+  const { id, records } = added.body as unknown as DomainView;
+  expect(added.body).toMatchObject({ name: "shop.test", verifiedAt: null, state: "unverified", takesMail: false });
+  expect(records.map(({ purpose }) => purpose)).toEqual(["mx", "spf", "dkim", "dkim", "dmarc", "ownership"]);
+  expect(await status(act(ann, "POST", "/domains", { name: "other.test" }))).toBe(409);
+  // Another may claim it as well, with records of their own, until one of the two is verified.
+  const claimed = (await act(zoe, "POST", "/domains", { name: "shop.test" })).body as unknown as DomainView;
+  expect(claimed.records.find(({ purpose }) => purpose === "ownership")?.value).not.toBe(
+    records.find(({ purpose }) => purpose === "ownership")?.value,
+  );
+
+  const statesOf = async (page: Page): Promise<DomainView> => read(page, `/domains/${id}/records`);
+  expect(new Set((await statesOf(ann)).records.map(({ state }) => state))).toEqual(new Set(["missing"]));
+  const unseen = (await act(ann, "POST", `/domains/${id}/verify`)).body as unknown as DomainView;
+  expect(unseen.verifiedAt).toBeNull();
+  expect(new Set(unseen.records.map(({ state }) => state))).toEqual(new Set(["missing"]));
+
+  for (const { purpose, name, value } of records) {
+    if (purpose === "dkim" || purpose === "ownership") zone.set(name, [value]);
+  }
+  // Looking changes nothing.
+  expect((await statesOf(ann)).records.filter(({ state }) => state === "found")).toHaveLength(3);
+  expect((await statesOf(ann)).verifiedAt).toBeNull();
+  const seen = (await act(ann, "POST", `/domains/${id}/verify`)).body as unknown as DomainView;
+  expect(seen.verifiedAt).toMatch(/Z$/);
+  expect(seen).toMatchObject({ state: "verified", takesMail: true });
+  expect(await read(zoe, `/domains/${claimed.id}/records`)).toMatchObject({ state: "lost", takesMail: false });
+  expect(await status(act(zoe, "POST", `/domains/${claimed.id}/verify`))).toBe(200);
+  expect(await status(act(zoe, "DELETE", `/domains/${claimed.id}`))).toBe(204);
+  expect(seen.records.filter(({ state }) => state === "missing").map(({ purpose }) => purpose)).toEqual([
+    "mx",
+    "spf",
+    "dmarc",
+  ]);
+  const { domains } = await read<{ domains: DomainView[] }>(alice, "/domains");
+  expect(domains.map(({ name }) => name)).toEqual(["example.test", "shop.test"]);
+  expect(await status(act(zoe, "POST", `/domains/${id}/verify`))).toBe(404);
+  expect((await zoe.get(`/settings/domains/${id}/records`)).status).toBe(404);
+  expect(await status(act(zoe, "DELETE", `/domains/${id}`))).toBe(404);
+  expect(await status(act(ann, "DELETE", `/domains/${id}`))).toBe(204);
+  expect(await status(act(ann, "DELETE", `/domains/${domains[0]?.id}`))).toBe(409);
+});
+
+describe("people", () => {
+  test("somebody is added with a mailbox and a password, signs in, changes role and leaves", async () => {
+    const password = "a new person's password";
+    const given = { email: "cy@example.test", name: "Cy", role: "member", ownMailbox: true, password };
+    const added = await act(ann, "POST", "/people", given);
+    expect(added.body).toMatchObject({ email: "cy@example.test", name: "Cy", role: "member", canSignIn: true });
+    expect(await mailboxOf(ann, "cy@example.test")).toMatchObject({ owner: "cy@example.test" });
+    const trial = { email: "cy@example.test", password };
+    expect(await status(page(booted).send("POST", "/sign-in", trial))).toBe(204);
+    const { id } = added.body as unknown as UserView;
+    expect((await act(ann, "PATCH", `/people/${id}`, { role: "admin" })).body).toMatchObject({ role: "admin" });
+    await act(ann, "PATCH", `/people/${id}`, { password: "quite another one" });
+    expect(await status(page(booted).send("POST", "/sign-in", trial))).toBe(401);
+    expect(await status(act(ann, "DELETE", `/people/${id}`))).toBe(204);
+    expect(await mailboxOf(ann, "cy@example.test")).toMatchObject({ owner: null });
+  });
+  test.each([
+    ["an admin makes an owner", "ann", "PATCH", "bob", { role: "owner" }, 403],
+    ["an admin demotes an owner", "ann", "PATCH", "alice", { role: "member" }, 403],
+    ["an admin takes over an owner's account", "ann", "PATCH", "alice", { password: "mine now" }, 403],
+    ["an admin removes an owner", "ann", "DELETE", "alice", undefined, 403],
+    ["one's own role", "ann", "PATCH", "ann", { role: "member" }, 403],
+    ["one's own password, without the present one", "ann", "PATCH", "ann", { password: "another" }, 403],
+    ["oneself", "alice", "DELETE", "alice", undefined, 403],
+    ["somebody of another workspace", "alice", "PATCH", "zoe", { role: "member" }, 404],
+    ["somebody of another workspace, removed", "alice", "DELETE", "zoe", undefined, 404],
+    ["no such role", "alice", "PATCH", "bob", { role: "king" }, 400],
+    ["a password that is none", "alice", "PATCH", "bob", { password: "" }, 400],
+  ])("refused: %s", async (_, by, method, who, body, expected) => {
+    const before = await read(alice, "/people");
+    expect(await status(act(by === "ann" ? ann : alice, method, `/people/${ids[who]}`, body))).toBe(expected);
+    expect(await read<unknown>(alice, "/people")).toEqual(before);
+  });
+  test("an admin adds no owner", async () => {
+    const eve = { email: "eve@example.test", name: "Eve", role: "owner", ownMailbox: false };
+    expect(await status(act(ann, "POST", "/people", eve))).toBe(403);
+    expect(await personOf(ann, "eve@example.test")).toBeUndefined();
+  });
+});
+
+describe("mailboxes", () => {
+  test("one is made, aliased, shared, limited, paused, and each of it taken back", async () => {
+    const made = await act(ann, "POST", "/mailboxes", { address: "team@example.test", name: "Team" });
+    expect(made.body).toMatchObject({ address: "team@example.test", owner: null, quotaBytes: null, usedBytes: 0 });
+    const at = `/mailboxes/${(made.body as unknown as MailboxAdminView).id}`;
+    await act(ann, "POST", `${at}/aliases`, { alias: "sales@example.test" });
+    await act(ann, "POST", `${at}/aliases`, { alias: "*@example.test" });
+    await act(ann, "POST", `${at}/grants`, { user: "bob@example.test", access: "view" });
+    await act(ann, "POST", `${at}/grants`, { user: "bob@example.test", access: "send" });
+    await act(ann, "PATCH", at, { quotaBytes: 1_000, pausedReason: "Under review" });
+    expect(await mailboxOf(ann, "team@example.test")).toMatchObject({
+      aliases: ["sales@example.test"],
+      catchAlls: ["*@example.test"],
+      grants: [{ user: "bob@example.test", access: "send" }],
+      quotaBytes: 1_000,
+      pausedReason: "Under review",
+    });
+    const letter = { from: "team@example.test", to: ["alice@example.test"], subject: "Hello", text: "Hello" };
+    expect(await status(bob.send("POST", "/send", letter))).toBe(423);
+
+    await act(ann, "PATCH", at, { quotaBytes: null, pausedReason: null });
+    expect(await status(bob.send("POST", "/send", letter))).toBe(202);
+    for (const path of ["/aliases/sales@example.test", "/aliases/*@example.test", "/grants/bob@example.test"]) {
+      expect(await status(act(ann, "DELETE", `${at}${path}`))).toBe(204);
+      expect(await status(act(ann, "DELETE", `${at}${path}`))).toBe(404);
+    }
+    expect(await mailboxOf(ann, "team@example.test")).toMatchObject({
+      ...{ aliases: [], catchAlls: [], grants: [], quotaBytes: null, pausedReason: null },
+    });
+  });
+  test("one is renamed, given to somebody, and taken from them", async () => {
+    const made = await act(ann, "POST", "/mailboxes", { address: "desk@example.test", name: "Desk" });
+    const at = `/mailboxes/${(made.body as unknown as MailboxAdminView).id}`;
+    const given = await act(ann, "PATCH", at, { name: " Front desk ", owner: ids.bob });
+    expect(given.body).toMatchObject({ name: "Front desk", owner: "bob@example.test", ownerId: ids.bob });
+    const letter = { from: "desk@example.test", to: ["alice@example.test"], subject: "Hello", text: "Hello" };
+    expect(await status(bob.send("POST", "/send", letter))).toBe(202);
+    expect((await act(ann, "PATCH", at, { owner: null })).body).toMatchObject({ owner: null });
+    expect(await status(bob.send("POST", "/send", letter))).toBe(422);
+    expect(await status(act(ann, "PATCH", at, { owner: ids.zoe }))).toBe(422);
+    expect(await status(act(ann, "PATCH", at, { name: "" }))).toBe(400);
+  });
+  test("one is removed with its mail: what comes to it is refused, and the address is free", async () => {
+    const made = await act(ann, "POST", "/mailboxes", { address: "old@example.test", name: "Old" });
+    const { id } = made.body as unknown as MailboxAdminView;
+    const letter = { from: "alice@example.test", to: ["old@example.test"], subject: "Farewell", text: "Goodbye" };
+    expect(await status(alice.send("POST", "/send", letter))).toBe(202);
+    await booted.advance(0);
+    const found = async () =>
+      (await booted.api.get<{ threads: { mailboxId: string }[] }>("/search?q=Farewell")).body.threads.filter(
+        ({ mailboxId }) => mailboxId === id,
+      ).length;
+    expect(await found()).toBe(1);
+    expect(await status(act(zoe, "DELETE", `/mailboxes/${id}`))).toBe(404);
+    // Answered at once; the server goes on, portion after portion, with a rest between them.
+    expect(await status(act(ann, "DELETE", `/mailboxes/${id}`))).toBe(202);
+    expect(await mailboxOf(ann, "old@example.test")).toMatchObject({ id, removing: true });
+    expect(await status(act(ann, "POST", "/mailboxes", { address: "old@example.test", name: "New" }))).toBe(409);
+    // Asked again meanwhile, it is no second removal that fails.
+    expect(await status(act(ann, "DELETE", `/mailboxes/${id}`))).toBe(202);
+    while (await mailboxOf(ann, "old@example.test")) await booted.advance(25);
+    expect([await found(), await mailboxOf(ann, "old@example.test")]).toEqual([0, undefined]);
+    expect(await status(act(ann, "DELETE", `/mailboxes/${id}`))).toBe(404);
+    expect(await status(act(ann, "POST", "/mailboxes", { address: "old@example.test", name: "New" }))).toBe(200);
+  });
+  test("a quota stands beside what is used, or what the server gives", async () => {
+    const { defaultQuotaBytes } = await read<{ defaultQuotaBytes: number }>(ann, "/mailboxes");
+    expect(defaultQuotaBytes).toBe(5_368_709_120);
+    expect((await mailboxOf(ann, "alice@example.test"))?.usedBytes).toBeGreaterThan(0);
+  });
+  test.each([
+    ["POST", "/aliases", { alias: "alice2@example.test" }],
+    ["POST", "/grants", { user: "zoe@other.test", access: "full" }],
+    ["PATCH", "", { quotaBytes: 1 }],
+  ])("of another workspace it does not exist: %s %s", async (method, path, body) => {
+    expect(await status(act(zoe, method, `/mailboxes/${booted.owner.mailboxId}${path}`, body))).toBe(404);
+  });
+  test("nobody of another workspace gets a share, and no domain of theirs a mailbox", async () => {
+    const share = { user: "zoe@other.test", access: "full" };
+    expect(await status(act(alice, "POST", `/mailboxes/${booted.owner.mailboxId}/grants`, share))).toBe(404);
+    expect(await status(act(alice, "POST", "/mailboxes", { address: "x@other.test", name: "X" }))).toBe(422);
+  });
+});
+
+describe("workspaces", () => {
+  const all = async () => (await read<{ workspaces: WorkspaceEntryView[] }>(ann, "/workspaces")).workspaces;
+
+  test("one's own has a name, which no other has", async () => {
+    expect(await read<unknown>(zoe, "/workspace")).toMatchObject({
+      name: "Other",
+      pausedReason: null,
+      operator: false,
+    });
+    expect((await act(zoe, "PATCH", "/workspace", { name: " Others " })).body).toMatchObject({ name: "Others" });
+    expect((await act(zoe, "PATCH", "/workspace", { name: "others" })).body).toMatchObject({ name: "others" });
+    expect(await status(act(zoe, "PATCH", "/workspace", { name: "EXAMPLE" }))).toBe(409);
+    expect(await status(act(zoe, "PATCH", "/workspace", { name: "" }))).toBe(400);
+    expect(await read<unknown>(ann, "/workspace")).toMatchObject({ name: "Example", operator: true });
+  });
+
+  test("the operator sees them all, and pauses them; who is paused does not end it", async () => {
+    const [own, other] = await all();
+    expect(own).toMatchObject({ name: "Example", domains: ["example.test"], people: 3 });
+    expect(own?.usedBytes).toBeGreaterThan(0);
+    expect(other).toMatchObject({ name: "others", domains: ["other.test"], people: 1, mailboxes: 1, usedBytes: 0 });
+    const at = `/workspaces/${other?.id}`;
+    const paused = await act(ann, "PATCH", at, { pausedReason: "Unpaid" });
+    expect(paused.body).toMatchObject({ pausedReason: "Unpaid" });
+    const letter = { from: "zoe@other.test", to: ["zoe@other.test"], subject: "Hello", text: "Hello" };
+    booted.appliance.store.transact((tx) => {
+      const { domains } = booted.appliance;
+      domains.markVerified(tx, domains.domainNamed("other.test").id);
+    });
+    expect(await status(zoe.send("POST", "/send", letter))).toBe(423);
+    expect(await status(act(zoe, "PATCH", at, { pausedReason: null }))).toBe(403);
+    expect((await zoe.get("/settings/workspaces")).status).toBe(403);
+    expect(await read<unknown>(zoe, "/workspace")).toMatchObject({ pausedReason: "Unpaid" });
+    await act(ann, "PATCH", at, { pausedReason: null });
+    expect((await zoe.send("POST", "/send", letter)).body).toMatchObject({ ok: true });
+    expect(await status(act(ann, "PATCH", "/workspaces/wsp_none", { pausedReason: null }))).toBe(404);
+  });
+
+  test("the operator makes one, whose owner signs in; or nothing is made", async () => {
+    const given = {
+      ...{ name: "Third", domain: "third.test", email: "tim@third.test", owner: "Tim", password: "tim's password" },
+    };
+    // Letters of the tests before are on their way to mailboxes that are counted.
+    await booted.advance(0);
+    const before = await all();
+    for (const [wrong, expected] of [
+      [{ domain: "other.test" }, 409],
+      [{ email: "tim@elsewhere.test" }, 422],
+      [{ name: "others" }, 409],
+      [{ password: "" }, 400],
+    ] as const) {
+      expect(await status(act(ann, "POST", "/workspaces", { ...given, ...wrong }))).toBe(expected);
+    }
+    expect(await all()).toEqual(before);
+    expect(await status(act(zoe, "POST", "/workspaces", given))).toBe(403);
+    expect((await act(ann, "POST", "/workspaces", given)).body).toMatchObject({
+      name: "Third",
+      people: 1,
+      mailboxes: 1,
+    });
+    expect(await status(bob.send("POST", "/sign-in", { email: given.email, password: given.password }))).toBe(204);
+  });
+});
+
+describe("settings of the server", () => {
+  const settingOf = async (name: string) =>
+    (await read<{ settings: SettingView[] }>(ann, "/server")).settings.find((setting) => setting.name === name);
+
+  test("each with default and meaning; changed and brought back", async () => {
+    const name = "sending.mailboxPerHour";
+    const before = { name, value: "100", default: "100", description: expect.stringContaining("60 minutes") };
+    expect(await settingOf(name)).toEqual(before as unknown as SettingView);
+    expect((await act(ann, "PATCH", `/server/${name}`, { value: "7" })).body).toMatchObject({ value: "7" });
+    expect(booted.appliance.options.get(name)).toBe(7);
+    expect((await act(ann, "DELETE", `/server/${name}`)).body).toMatchObject({ value: "100" });
+    expect(booted.appliance.options.get(name)).toBe(100);
+  });
+  test("what the server runs, and where it writes, is not changed here", async () => {
+    for (const name of ["search.meilisearchPath", "backup.folder"] as const) {
+      expect(await settingOf(name)).toMatchObject({ commandLine: true });
+      expect(await act(ann, "PATCH", `/server/${name}`, { value: "/tmp/evil" })).toMatchObject({
+        status: 403,
+        body: { error: expect.stringContaining(`mailroom settings set ${name}`) },
+      });
+      expect(await status(act(ann, "DELETE", `/server/${name}`))).toBe(403);
+    }
+    expect(booted.appliance.options.get("backup.folder")).toBe("off");
+  });
+
+  test("the password of the smarthost is shown to nobody, and kept by saving what is shown", async () => {
+    const { store, options } = booted.appliance;
+    const secret = "smtp://us:hunter2@relay.example:587";
+    const shown = "smtp://us:***@relay.example:587";
+    store.transact((tx) => options.set(tx, "smtp.relay", secret));
+    expect(JSON.stringify(await read(ann, "/server"))).not.toContain("hunter2");
+    expect(await settingOf("smtp.relay")).toMatchObject({ value: shown });
+    expect(await act(ann, "PATCH", "/server/smtp.relay", { value: shown })).toMatchObject({ body: { value: shown } });
+    expect(options.get("smtp.relay")).toBe(secret);
+    const elsewhere = await act(ann, "PATCH", "/server/smtp.relay", { value: "smtp://us:***@evil.example:587" });
+    expect(elsewhere).toMatchObject({ status: 400, body: { error: expect.stringContaining("give the password") } });
+    const wrong = await act(ann, "PATCH", "/server/smtp.relay", { value: "smtp://us:hunter3@relay.example/x" });
+    expect([wrong.status, JSON.stringify(wrong.body)]).toEqual([400, expect.not.stringContaining("hunter3")]);
+    expect(options.get("smtp.relay")).toBe(secret);
+    expect(JSON.stringify(booted.lines)).not.toContain("hunter");
+    store.transact((tx) => options.reset(tx, "smtp.relay"));
+  });
+
+  test("who answers searches, and why not who should", async () => {
+    const answering = async () => (await read<ServerView>(ann, "/server")).search;
+    expect(await answering()).toEqual({ engine: "fts5" });
+    const url = "http://127.0.0.1:1";
+    await act(ann, "PATCH", "/server/search.meilisearchUrl", { value: url });
+    await act(ann, "PATCH", "/server/search.engine", { value: "meilisearch" });
+    expect(await answering()).toEqual({ engine: "fts5", reason: expect.stringContaining("meilisearch") });
+    await act(ann, "DELETE", "/server/search.meilisearchUrl");
+    const { store, options } = booted.appliance;
+    store.transact((tx) => options.set(tx, "search.meilisearchPath", "/nowhere"));
+    // The process is looked for in another task.
+    let said = await answering();
+    while (!said.reason?.includes("/nowhere")) said = await answering();
+    expect(said).toEqual({
+      engine: "fts5",
+      reason: "meilisearch does not run: search.meilisearchPath names /nowhere, which is not there",
+    });
+    await act(ann, "DELETE", "/server/search.engine");
+    store.transact((tx) => options.reset(tx, "search.meilisearchPath"));
+    expect(await answering()).toEqual({ engine: "fts5" });
+  });
+  test("a bad value and an unknown name are refused in words", async () => {
+    expect(await act(ann, "PATCH", "/server/spam.rejectDmarc", { value: "maybe" })).toMatchObject({
+      status: 400,
+      body: { error: 'spam.rejectDmarc cannot be "maybe": give true or false' },
+    });
+    expect(await status(act(ann, "PATCH", "/server/no.such", { value: "1" }))).toBe(400);
+  });
+  test("another workspace than the first neither sees nor changes them", async () => {
+    expect((await zoe.get("/settings/server")).status).toBe(403);
+    expect(await status(act(zoe, "PATCH", "/server/smtp.relay", { value: "smtp://evil.test" }))).toBe(403);
+    expect(await status(act(zoe, "DELETE", "/server/smtp.relay"))).toBe(403);
+    expect(booted.appliance.options.get("smtp.relay")).toBe("none");
+  });
+});

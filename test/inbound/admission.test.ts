@@ -1,0 +1,356 @@
+/**
+ * The manners asked of strangers at the MX listener, over real sockets: nobody is trusted, and clients come from several
+ * addresses of 127.0.0.0/8.
+ */
+import { describe, expect, spyOn, test } from "bun:test";
+import fc from "fast-check";
+import { createDoor } from "../../src/inbound/admission.ts";
+import { createBlocklists } from "../../src/inbound/dnsbl.ts";
+import { createDnsCache } from "../../src/net/dns-cache.ts";
+import { Refusal } from "../../src/smtp/refusal.ts";
+import { type Options, SETTINGS } from "../../src/store/settings.ts";
+import { type ListenerOptions, listenAndKeep, testLog } from "../harness/mx-rig.ts";
+import { type FakeRuntime, fakeRuntime, START } from "../harness/runtime.ts";
+import { connectSmtp, type Reply, type SmtpClient } from "../harness/smtp-client.ts";
+import { listenForSubmission } from "../harness/submission-rig.ts";
+import { until } from "../harness/until.ts";
+
+const MESSAGE = "Subject: hello\r\n\r\nHow are you?";
+const MINUTE = 60_000;
+const brief = ({ code, status }: Reply): string => (status === "" ? String(code) : `${code} ${status}`);
+
+function admit(recipient: string): void {
+  if (recipient.startsWith("nobody")) throw new Refusal("unknownRecipient");
+}
+
+/** A listener that trusts nobody. */
+function listenToStrangers(settings: ListenerOptions["settings"] = {}, options: ListenerOptions = {}) {
+  return listenAndKeep({ admit, ...options, settings: { "mx.trustedNetworks": "none", ...settings } });
+}
+
+/** Lets the clock jump to the waits of the door until there is a reply: how long that took, and the reply. */
+async function afterWaiting(runtime: FakeRuntime, reply: Promise<Reply>): Promise<[ms: number, reply: string]> {
+  const started = runtime.now();
+  let isThere = false;
+  const noted = reply.finally(() => {
+    isThere = true;
+  });
+  while (!isThere) {
+    await new Promise((resolve) => setImmediate(resolve));
+    const next = runtime.nextTimer();
+    if (!isThere && next !== undefined && next <= started + 10_000) runtime.advanceTo(next);
+  }
+  return [runtime.now() - started, brief(await noted)];
+}
+
+async function startMail(client: SmtpClient, reversePath = "a@remote.example"): Promise<void> {
+  await client.expect(250, `MAIL FROM:<${reversePath}>`);
+}
+
+describe("how much one source may send", () => {
+  test("connections a minute, and four times as many from its network", async () => {
+    const { address, runtime, lines } = await listenToStrangers({ "mx.connectionsPerMinute": 2 });
+    const greeting = async (from: string): Promise<string> => {
+      const client = await connectSmtp(address, { greet: false, from });
+      const reply = brief(await client.reply());
+      client.destroy();
+      return reply;
+    };
+    const sources = ["127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.3", "127.0.0.3", "127.0.0.3"];
+    const greeted = await Promise.all(sources.map(greeting));
+    expect(greeted).toEqual(["220", "220", "421 4.7.0", "220", "220", "421 4.7.0"]);
+    const neighbours = ["127.0.0.4", "127.0.0.5", "127.0.0.6", "127.0.0.7", "127.0.0.8", "127.0.1.8"];
+    expect(await Promise.all(neighbours.map(greeting))).toEqual(["220", "220", "220", "220", "421 4.7.0", "220"]);
+    expect(lines.filter(({ message }) => message === "refused")).toEqual([
+      expect.objectContaining({ reason: "tooManyConnections", ip: "127.0.0.2" }),
+    ]);
+    runtime.advanceTo(START + MINUTE);
+    expect(await greeting("127.0.0.2")).toBe("220");
+  });
+
+  test("connections at once from its network", async () => {
+    const { address } = await listenToStrangers({}, { limits: { connectionsPerNetwork: 2 } });
+    const first = await connectSmtp(address, { from: "127.0.0.2" });
+    const second = await connectSmtp(address, { from: "127.0.0.3" });
+    const third = await connectSmtp(address, { from: "127.0.0.4", greet: false });
+    expect(brief(await third.reply())).toBe("421 4.7.0");
+    const elsewhere = await connectSmtp(address, { from: "127.0.1.4" });
+    for (const client of [first, second, elsewhere]) client.destroy();
+  });
+
+  test("messages a minute, begun or sent", async () => {
+    const { address, runtime } = await listenToStrangers({ "mx.messagesPerMinute": 2 });
+    const client = await connectSmtp(address, { from: "127.0.0.2" });
+    await startMail(client);
+    await client.expect(250, "RSET");
+    expect((await client.deliver({ to: "alice@example.test" }, MESSAGE)).code).toBe(250);
+    expect(brief(await client.command("MAIL FROM:<a@remote.example>"))).toBe("451 4.7.1");
+    const other = await connectSmtp(address, { from: "127.0.0.3" });
+    await startMail(other);
+    runtime.advanceTo(START + MINUTE);
+    await startMail(client);
+    for (const each of [client, other]) each.destroy();
+  });
+
+  test("recipients a minute, while those before them get their message", async () => {
+    const { address, accepted } = await listenToStrangers({ "mx.recipientsPerMinute": 2 });
+    const client = await connectSmtp(address, { from: "127.0.0.2" });
+    await startMail(client);
+    await client.expect(250, "RCPT TO:<alice@example.test>");
+    await client.expect(550, "RCPT TO:<nobody@example.test>");
+    expect(brief(await client.command("RCPT TO:<bob@example.test>"))).toBe("450 4.7.1");
+    await client.expect(354, "DATA");
+    expect((await client.command(`${MESSAGE}\r\n.`)).code).toBe(250);
+    expect(accepted.map(({ envelope }) => envelope.recipients)).toEqual([["alice@example.test"]]);
+    client.destroy();
+  });
+
+  test("loopback is trusted unless told otherwise: it meets no limit and waits for nothing", async () => {
+    const settings = { "mx.connectionsPerMinute": 1, "mx.messagesPerMinute": 1, "mx.recipientsPerMinute": 1 };
+    const { address } = await listenAndKeep({ admit, settings, limits: { connectionsPerSource: 1 } });
+    const clients = await Promise.all([1, 2, 3].map(() => connectSmtp(address)));
+    for (const client of clients) {
+      await startMail(client, "");
+      for (let i = 0; i < 30; i++) await client.expect(550, `RCPT TO:<nobody${i}@example.test>`);
+      for (let i = 0; i < 3; i++) await client.expect(250, `RCPT TO:<r${i}@example.test>`);
+      client.destroy();
+    }
+    const hasty = await connectSmtp(address, { ehlo: false });
+    hasty.write("EHLO client.example\r\nMAIL FROM:<a@remote.example>\r\n");
+    expect([(await hasty.reply()).code, (await hasty.reply()).code]).toEqual([250, 250]);
+    hasty.destroy();
+  });
+});
+
+test("who may speak first is greeted at once: mail apps, and who is trusted", async () => {
+  const trusting = await listenAndKeep({ admit });
+  const forApps = await listenForSubmission();
+  // What smtp-server waits with.
+  const timers = spyOn(globalThis, "setTimeout").mockImplementation((() => ({ unref() {} })) as never);
+  try {
+    for (const { address } of [trusting, forApps]) (await connectSmtp(address, { ehlo: false })).destroy();
+  } finally {
+    timers.mockRestore();
+  }
+});
+
+describe("who speaks out of turn", () => {
+  const EARLY: [what: string, text: string][] = [
+    ["a command before the greeting", "EHLO client.example\r\n"],
+    ["a session before the greeting", "HELO x\r\nMAIL FROM:<a@remote.example>\r\nRCPT TO:<b@example.test>\r\nDATA\r\n"],
+    ["half a line before the greeting", "EHLO"],
+  ];
+  test.each(EARLY)("%s: refused, and not at once", async (_, text) => {
+    const { address, runtime, accepted } = await listenToStrangers();
+    const client = await connectSmtp(address, { greet: false, from: "127.0.0.2" });
+    client.write(text);
+    expect(await afterWaiting(runtime, client.reply())).toEqual([5_000, "554 5.5.1"]);
+    await client.closed;
+    expect(accepted).toEqual([]);
+    expect(runtime.nextTimer()).toBeUndefined();
+  });
+
+  test.each(["EHLO", "HELO"])("mail before the reply to %s", async (hello) => {
+    const { address, runtime, lines } = await listenToStrangers();
+    const client = await connectSmtp(address, { ehlo: false, from: "127.0.0.2" });
+    client.write(`${hello} client.example\r\nMAIL FROM:<a@remote.example>\r\nRCPT TO:<b@example.test>\r\nDATA\r\n`);
+    expect((await client.reply()).code).toBe(250);
+    expect(await afterWaiting(runtime, client.reply())).toEqual([5_000, "554 5.5.1"]);
+    await client.closed;
+    expect(lines).toContainEqual(expect.objectContaining({ message: "refused", reason: "outOfTurn", ip: "127.0.0.2" }));
+  });
+
+  test("who leaves before being told leaves nothing behind", async () => {
+    const { address, runtime } = await listenToStrangers();
+    const client = await connectSmtp(address, { ehlo: false, from: "127.0.0.2" });
+    client.write("EHLO client.example\r\nMAIL FROM:<a@remote.example>\r\n");
+    expect((await client.reply()).code).toBe(250);
+    client.destroy();
+    await until(() => runtime.nextTimer() === undefined);
+  });
+
+  test("pipelining as RFC 2920 has it is no such thing", async () => {
+    const { address, accepted } = await listenToStrangers();
+    const leaving = await connectSmtp(address, { ehlo: false, from: "127.0.0.2" });
+    leaving.write("EHLO client.example\r\nQUIT\r\n");
+    expect([(await leaving.reply()).code, (await leaving.reply()).code]).toEqual([250, 221]);
+    const client = await connectSmtp(address, { from: "127.0.0.2" });
+    client.write("MAIL FROM:<a@remote.example>\r\nRCPT TO:<alice@example.test>\r\nDATA\r\n");
+    for (const code of [250, 250, 354]) expect((await client.reply()).code).toBe(code);
+    client.write("one\r\n.\r\nMAIL FROM:<a@remote.example>\r\nRCPT TO:<bob@example.test>\r\nDATA\r\n");
+    for (const code of [250, 250, 250, 354]) expect((await client.reply()).code).toBe(code);
+    expect((await client.command("two\r\n.")).code).toBe(250);
+    expect(accepted).toHaveLength(2);
+    await client.expect(220, "STARTTLS");
+    await client.secure();
+    await client.expect(250, "EHLO client.example");
+    await startMail(client);
+    client.destroy();
+  });
+});
+
+describe("who guesses recipients", () => {
+  const GUESS = "RCPT TO:<nobody@example.test>";
+
+  test("waits ever longer for the answer, and is sent away after twenty", async () => {
+    const { address, runtime, lines } = await listenToStrangers();
+    const client = await connectSmtp(address, { from: "127.0.0.2" });
+    await startMail(client);
+    const answers: [number, string][] = [];
+    for (let i = 0; i < 20; i++) answers.push(await afterWaiting(runtime, client.command(GUESS)));
+    expect(answers.map(([ms]) => ms)).toEqual([
+      ...[0, 0, 0, 0, 0, 500, 1_000, 2_000, 4_000, 8_000],
+      ...Array<number>(10).fill(10_000),
+    ]);
+    expect(answers.map(([, reply]) => reply)).toEqual([...Array<string>(19).fill("550 5.1.1"), "421 4.7.0"]);
+    await client.closed;
+    const told = lines.filter(({ message }) => message === "refused").map(({ reason }) => reason);
+    expect([...new Set(told)].sort()).toEqual(["tooManyGuesses", "unknownRecipient"]);
+  });
+
+  test("waits on the next connection too, and from another address nearby; not for who exists; not for long", async () => {
+    const { address, runtime } = await listenToStrangers();
+    for (const from of ["127.0.0.2", "127.0.0.3"]) {
+      const client = await connectSmtp(address, { from });
+      await startMail(client);
+      for (let i = 0; i < 4; i++) await afterWaiting(runtime, client.command(GUESS));
+      client.destroy();
+    }
+    const next = await connectSmtp(address, { from: "127.0.0.2" });
+    await startMail(next);
+    expect(await afterWaiting(runtime, next.command(GUESS))).toEqual([4_000, "550 5.1.1"]);
+    expect(await afterWaiting(runtime, next.command("RCPT TO:<alice@example.test>"))).toEqual([0, "250 2.1.5"]);
+    const elsewhere = await connectSmtp(address, { from: "127.0.1.2" });
+    await startMail(elsewhere);
+    expect(await afterWaiting(runtime, elsewhere.command(GUESS))).toEqual([0, "550 5.1.1"]);
+    elsewhere.destroy();
+    runtime.advanceTo(runtime.now() + 10 * MINUTE);
+    next.destroy();
+    const later = await connectSmtp(address, { from: "127.0.0.2" });
+    await startMail(later);
+    expect(await afterWaiting(runtime, later.command(GUESS))).toEqual([0, "550 5.1.1"]);
+    later.destroy();
+  });
+
+  test("a message that is accepted begins the count of twenty anew", async () => {
+    const { address, runtime } = await listenToStrangers();
+    const client = await connectSmtp(address, { from: "127.0.0.2" });
+    for (let round = 0; round < 2; round++) {
+      await startMail(client);
+      for (let i = 0; i < 15; i++) expect((await afterWaiting(runtime, client.command(GUESS)))[1]).toBe("550 5.1.1");
+      await client.expect(250, "RCPT TO:<alice@example.test>");
+      await client.expect(354, "DATA");
+      expect((await client.command(`${MESSAGE}\r\n.`)).code).toBe(250);
+    }
+    client.destroy();
+  });
+
+  test("gets no answers by asking on many connections without waiting", async () => {
+    const { address, runtime } = await listenToStrangers();
+    const clients = await Promise.all(Array.from({ length: 16 }, () => connectSmtp(address, { from: "127.0.0.2" })));
+    await Promise.all(clients.map((client) => startMail(client)));
+    const first = clients.slice(0, 5).map((client) => client.command(GUESS));
+    expect((await Promise.all(first)).map(brief)).toEqual(Array<string>(5).fill("550 5.1.1"));
+    const answered = new Set<SmtpClient>();
+    const rest = clients.slice(5).map((client) => client.command(GUESS).finally(() => answered.add(client)));
+    const hasty = brief(await Promise.race(rest));
+    expect(hasty).toBe("421 4.7.0");
+    expect(answered.size).toBe(1);
+    runtime.advanceTo(runtime.now() + 10_000);
+    expect((await Promise.all(rest)).map(brief).filter((reply) => reply === "550 5.1.1")).toHaveLength(10);
+    for (const client of clients) client.destroy();
+  });
+});
+
+describe("mail without a return path", () => {
+  test("goes to one recipient at a time, whether it is a report or not", async () => {
+    const { address, accepted } = await listenToStrangers();
+    const client = await connectSmtp(address, { from: "127.0.0.2" });
+    await startMail(client, "");
+    await client.expect(550, "RCPT TO:<nobody@example.test>");
+    await client.expect(250, "RCPT TO:<alice@example.test>");
+    expect(brief(await client.command("RCPT TO:<bob@example.test>"))).toBe("452 4.5.3");
+    await client.expect(250, "RCPT TO:<ALICE@example.test>");
+    await client.expect(354, "DATA");
+    expect((await client.command("Auto-Submitted: auto-replied\r\n\r\nI am away.\r\n.")).code).toBe(250);
+    expect((await client.deliver({ from: "", to: "bob@example.test" }, MESSAGE)).code).toBe(250);
+    const several = ["alice@example.test", "bob@example.test"];
+    expect((await client.deliver({ to: several }, MESSAGE)).code).toBe(250);
+    expect(accepted.map(({ envelope }) => envelope.recipients.map((each) => each.toLowerCase()))).toEqual([
+      ["alice@example.test"],
+      ["bob@example.test"],
+      several,
+    ]);
+    client.destroy();
+  });
+});
+
+describe("what is remembered", () => {
+  const options = {
+    get: ((name: keyof typeof SETTINGS) =>
+      name === "mx.trustedNetworks" ? "none" : SETTINGS[name].default) as Options["get"],
+  };
+
+  test("an hour holds twenty minutes at full rate", () => {
+    const runtime = fakeRuntime();
+    const { log } = testLog(runtime);
+    const blocklists = createBlocklists({ names: createDnsCache(runtime), runtime, log });
+    const get = ((name: keyof typeof SETTINGS) =>
+      name === "mx.messagesPerMinute" ? 5 : options.get(name as never)) as Options["get"];
+    const door = createDoor({ options: { get }, blocklists, greylist: { admit: async () => {} }, runtime });
+    const visit = door.open("192.0.2.1");
+    const perMinute = Array.from({ length: 61 }, () => {
+      let taken = 0;
+      try {
+        for (; taken < 100; taken++) visit.startMail("a@remote.example");
+      } catch (error) {
+        expect(error).toMatchObject({ reason: "tooMuchMail" });
+      }
+      runtime.advanceTo(runtime.now() + MINUTE);
+      return taken;
+    });
+    expect(perMinute).toEqual([...Array<number>(20).fill(5), ...Array<number>(40).fill(0), 5]);
+  });
+
+  test("no address is trusted or makes the door fail, whatever the system says it is", () => {
+    const group = fc.integer({ min: 0, max: 0xffff }).map((value) => value.toString(16));
+    const ipv6 = fc.array(group, { minLength: 8, maxLength: 8 }).map((groups) => groups.join(":"));
+    fc.assert(
+      fc.property(fc.array(fc.oneof(fc.ipV4(), ipv6, fc.string()), { maxLength: 50 }), (addresses) => {
+        const runtime = fakeRuntime();
+        const { log } = testLog(runtime);
+        const blocklists = createBlocklists({ names: createDnsCache(runtime), runtime, log });
+        const door = createDoor({ options, blocklists, greylist: { admit: async () => {} }, runtime });
+        for (const address of addresses) {
+          expect(door.isTrusted(address)).toBe(false);
+          expect(() => door.open(address)).not.toThrow();
+        }
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  test("a source is an IPv4 address or an IPv6 /64, a network four times as much", () => {
+    const runtime = fakeRuntime();
+    const { log } = testLog(runtime);
+    const blocklists = createBlocklists({ names: createDnsCache(runtime), runtime, log });
+    const door = createDoor({ options, blocklists, greylist: { admit: async () => {} }, runtime });
+    const opened = (addressOf: (i: number) => string): number => {
+      let count = 0;
+      for (let i = 0; i < 2_000; i++) {
+        try {
+          door.open(addressOf(i));
+          count++;
+        } catch (error) {
+          expect(error).toMatchObject({ reason: "tooManyConnections" });
+        }
+      }
+      return count;
+    };
+    expect(opened(() => "198.51.100.1")).toBe(300);
+    expect(opened(() => "::ffff:198.51.100.2")).toBe(300);
+    expect(opened((i) => `203.0.113.${i % 256}`)).toBe(1_200);
+    expect(opened((i) => `2001:db8:1:1::${i.toString(16)}`)).toBe(300);
+    expect(opened((i) => `2001:db8:2:${i.toString(16)}::1`)).toBe(1_200);
+  });
+});

@@ -1,0 +1,335 @@
+/** The guardrails, one by one, to the millisecond (contract: Sending, Order of refusals; spec: Limits). */
+import { describe, expect, test } from "bun:test";
+import { lt } from "drizzle-orm";
+import { addOutbound } from "../../src/outbound/queue.ts";
+import { queueEntries } from "../../src/store/schema.ts";
+import { createOffice, LARGEST_QUEUE, type Office, outsiders, refusal } from "../harness/outgoing.ts";
+import { START } from "../harness/runtime.ts";
+
+const SECOND = 1_000;
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+const ALICE = "alice@example.test";
+
+const sendTo = (office: Office, to: string | string[], from = ALICE) =>
+  office.sending.send(office.alice, { from, to, subject: "S", text: "x" });
+
+/** A refusal, seen to have stored nothing and recorded no answer. */
+async function refused(office: Office, to: string | string[], from = ALICE) {
+  const before = office.stored();
+  let recorded = 0;
+  const request = { from, to, subject: "S", text: "x" };
+  const error = await refusal(office.sending.send(office.alice, request, () => void recorded++));
+  expect(office.stored()).toEqual(before);
+  expect(recorded).toBe(0);
+  const { code, status, message, retryAfter } = error;
+  return { code, status, message, retryAfter };
+}
+
+describe("refused is a message", () => {
+  for (const [what, arrange, request, expected] of [
+    ["from a domain that is not verified", unverified, {}, [422, "unprocessable", /example\.test is not verified/]],
+    [
+      "to more recipients than one message may have",
+      (office: Office) => office.set("sending.maxRecipients", "2"),
+      { to: outsiders(3) },
+      [422, "unprocessable", /3 recipients.*2 is the most/],
+    ],
+    ["to what is no address", () => {}, { to: "dave@remote.example, nobody" }, [422, "unprocessable", /"nobody"/]],
+    ["to a host by its number", () => {}, { to: "dave@[192.0.2.1]" }, [422, "unprocessable", /192\.0\.2\.1/]],
+    [
+      "to a suppressed recipient, in any case",
+      (office: Office) => office.suppress("gone@remote.example"),
+      { to: "dave@remote.example, Gone@REMOTE.example" },
+      [422, "unprocessable", /Gone@remote\.example/],
+    ],
+    [
+      "from a paused mailbox",
+      (office: Office) => office.pauseMailbox(office.boxes.alice, "unpaid invoices"),
+      {},
+      [423, "locked", /alice@example\.test is paused: unpaid invoices/],
+    ],
+    [
+      "from a paused workspace",
+      (office: Office) => office.pauseWorkspace("under attack"),
+      {},
+      [423, "locked", /whole workspace: under attack/],
+    ],
+    ["that the queue has no room for", fillQueue, { to: outsiders(2) }, [502, "upstream_failed", /queue is full/]],
+    [
+      "while the smarthost refuses our credentials",
+      (office: Office) => {
+        office.smarthost.refusal = "535 5.7.8 no";
+      },
+      {},
+      [502, "upstream_failed", /refuses this server's credentials/],
+    ],
+    [
+      "from a mailbox without room",
+      (office: Office) => office.quota(office.boxes.alice, 10),
+      {},
+      [507, "insufficient_storage", /alice@example\.test is out of storage/],
+    ],
+  ] as const) {
+    test(what, async () => {
+      const office = await createOffice();
+      arrange(office);
+      const { to = "dave@remote.example" } = request as { to?: string | string[] };
+      const [status, code, message] = expected;
+      expect(await refused(office, to)).toEqual({
+        status,
+        code,
+        message: expect.stringMatching(message),
+        retryAfter: undefined,
+      });
+    });
+  }
+
+  test("for the first of several reasons, in the order of the contract", async () => {
+    const office = await createOffice();
+    const cures: [status: number, cure: () => unknown][] = [
+      [422, () => office.set("sending.maxRecipients", "100")],
+      [423, () => office.pauseMailbox(office.boxes.alice, null)],
+      [423, () => office.pauseWorkspace(null)],
+      [429, () => office.set("sending.mailboxPerHour", "100")],
+      [429, () => office.set("sending.workspacePerHour", "100")],
+      [429, () => office.set("sending.warmup", "off")],
+      [
+        502,
+        () => {
+          office.smarthost.refusal = undefined;
+        },
+      ],
+      [507, () => office.quota(office.boxes.alice, 1_000_000)],
+    ];
+    office.set("sending.maxRecipients", "1");
+    office.pauseMailbox(office.boxes.alice, "m");
+    office.pauseWorkspace("w");
+    office.set("sending.mailboxPerHour", "0");
+    office.set("sending.workspacePerHour", "0");
+    office.verify("example.test", START);
+    office.set("sending.warmup", "0");
+    office.smarthost.refusal = "535";
+    office.quota(office.boxes.alice, 0);
+    for (const [status, cure] of cures) {
+      expect((await refused(office, outsiders(2))).status).toBe(status);
+      cure();
+    }
+    await sendTo(office, outsiders(2));
+  });
+
+  function unverified(office: Office): void {
+    office.store.db.$client.run("UPDATE domains SET verified_at = NULL");
+  }
+
+  /** All but one of the places are taken, for `held` entries too are in the queue. */
+  function fillQueue(office: Office): void {
+    const { store, workspaceId, boxes } = office;
+    const names = Array.from({ length: LARGEST_QUEUE - 1 }, (_, i) => `r${i}@remote.example`);
+    store.transact((tx) => {
+      addOutbound(tx, {
+        ...{ id: "msg_full", workspaceId, mailboxId: boxes.alice, mailbox: ALICE, threadId: "thr_full" },
+        ...{ messageId: "<full@example.test>", subject: "", domain: "example.test", returnPath: "full@example.test" },
+        ...{ acceptedAt: START - DAY, outsideRecipients: 0, content: { bytes: new Uint8Array() } },
+        recipients: names.map((email, i) => ({ id: `que_${i}`, email, field: "to" })),
+      });
+    });
+    store.db.update(queueEntries).set({ state: "held" }).where(lt(queueEntries.seq, 500)).run();
+  }
+});
+
+describe("recipients in 60 minutes", () => {
+  test("are counted together, Cc and Bcc included, and free again to the millisecond", async () => {
+    const office = await createOffice();
+    office.set("sending.mailboxPerHour", "10");
+    await sendTo(office, outsiders(4));
+    office.runtime.advanceTo(START + 20 * 60 * SECOND + 1);
+    await office.sending.send(office.alice, {
+      from: ALICE,
+      to: "a@remote.example",
+      cc: outsiders(2),
+      bcc: outsiders(3, 2),
+      text: "x",
+    });
+    office.runtime.advanceTo(START + 30 * 60 * SECOND);
+
+    expect(await refused(office, "b@remote.example")).toEqual({
+      status: 429,
+      code: "rate_limited",
+      retryAfter: 1_800,
+      message: expect.stringMatching(
+        /hourly limit of alice@example\.test is 10.*10 were sent.*has 1\. It fits at 2026-01-05T10:00:00Z/,
+      ),
+    });
+    // Five do not fit before the second message, too, has left the window, which is rounded up.
+    expect((await refused(office, outsiders(5))).retryAfter).toBe(3_001);
+
+    office.runtime.advanceTo(START + HOUR - 1);
+    expect((await refused(office, outsiders(4))).retryAfter).toBe(1);
+    office.runtime.advanceTo(START + HOUR);
+    await sendTo(office, outsiders(4));
+    office.runtime.advanceTo(START + HOUR + 20 * 60 * SECOND);
+    expect((await refused(office, outsiders(5))).retryAfter).toBe(1);
+    office.runtime.advanceTo(START + HOUR + 20 * 60 * SECOND + 1);
+    await sendTo(office, outsiders(6));
+  });
+
+  test("exactly as many as allowed pass", async () => {
+    const office = await createOffice();
+    office.set("sending.mailboxPerHour", "5");
+    await sendTo(office, outsiders(3));
+    expect((await refused(office, outsiders(3))).status).toBe(429);
+    await sendTo(office, outsiders(2));
+    expect((await refused(office, outsiders(1))).status).toBe(429);
+  });
+
+  test("of one mailbox are not another's; of the workspace they are", async () => {
+    const office = await createOffice();
+    office.set("sending.mailboxPerHour", "3");
+    office.set("sending.workspacePerHour", "5");
+    await sendTo(office, outsiders(3));
+    await sendTo(office, outsiders(2), "team@example.test");
+    expect((await refused(office, outsiders(1), "team@example.test")).message).toMatch(
+      /hourly limit of this workspace is 5 recipients; 5 were sent to/,
+    );
+  });
+
+  test("of another workspace do not count", async () => {
+    const office = await createOffice();
+    const other = office.world.workspace("Other", "other.test");
+    office.verify("other.test", START - 30 * DAY);
+    const olga = office.world.user(other, "olga@other.test", "owner");
+    office.world.box(other, "olga@other.test", olga);
+    office.set("sending.workspacePerHour", "3");
+    await sendTo(office, outsiders(3));
+    await office.sending.send(olga, { from: "olga@other.test", to: outsiders(3), text: "x" });
+    expect((await refused(office, outsiders(1))).status).toBe(429);
+  });
+
+  test("more in one message than ever fit is said so", async () => {
+    const office = await createOffice();
+    office.set("sending.mailboxPerHour", "3");
+    expect(await refused(office, outsiders(4))).toMatchObject({
+      status: 429,
+      retryAfter: 3_600,
+      message: expect.stringMatching(
+        /has 4 recipients, more than the 3 that alice@example\.test may.*never fits unless it is divided/,
+      ),
+    });
+  });
+
+  test("a limit that was lowered meanwhile counts what was sent", async () => {
+    const office = await createOffice();
+    await sendTo(office, outsiders(6));
+    office.runtime.advanceTo(START + 10 * SECOND);
+    await sendTo(office, outsiders(6));
+    office.set("sending.mailboxPerHour", "7");
+    expect((await refused(office, outsiders(1))).retryAfter).toBe(3_590);
+    expect((await refused(office, outsiders(2))).retryAfter).toBe(3_600);
+  });
+
+  test("two messages at the edge do not both pass", async () => {
+    const office = await createOffice();
+    office.set("sending.mailboxPerHour", "5");
+    const outcomes = await Promise.allSettled([0, 10, 20, 30].map((from) => sendTo(office, outsiders(2, from))));
+    expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "fulfilled", "rejected", "rejected"]);
+    expect(office.stored()).toMatchObject({ messages: 2, outbound_messages: 2, queue_entries: 4, events: 2 });
+  });
+});
+
+describe("a new domain", () => {
+  async function newDomain(verifiedAt: number, warmup = "2,4,8") {
+    const office = await createOffice();
+    office.verify("example.test", verifiedAt);
+    office.set("sending.warmup", warmup);
+    return office;
+  }
+  const MIDNIGHT = Date.parse("2026-01-06T00:00:00Z");
+
+  test("reaches so many outside on each UTC day, the first being that of its verification", async () => {
+    const office = await newDomain(Date.parse("2026-01-05T00:00:00Z"));
+    await sendTo(office, outsiders(2));
+    office.runtime.advanceTo(MIDNIGHT - 1);
+    expect(await refused(office, outsiders(1))).toEqual({
+      status: 429,
+      code: "rate_limited",
+      retryAfter: 1,
+      message: expect.stringMatching(
+        /example\.test is new: on day 1 it may reach 2 .*, 2 were sent to today.*It fits at 2026-01-06T00:00:00Z/,
+      ),
+    });
+    office.runtime.advanceTo(MIDNIGHT);
+    await sendTo(office, outsiders(4));
+    expect((await refused(office, outsiders(1))).retryAfter).toBe(DAY / SECOND);
+    office.runtime.advanceTo(MIDNIGHT + DAY);
+    await sendTo(office, outsiders(8));
+    office.runtime.advanceTo(MIDNIGHT + 2 * DAY);
+    await sendTo(office, outsiders(50));
+  });
+
+  test("verified a millisecond before midnight is on its second day after it", async () => {
+    const office = await newDomain(Date.parse("2026-01-04T23:59:59.999Z"));
+    await sendTo(office, outsiders(4));
+    expect((await refused(office, outsiders(1))).status).toBe(429);
+  });
+
+  test("is told the day on which the message fits, however far that is", async () => {
+    const office = await newDomain(MIDNIGHT - DAY);
+    expect((await refused(office, outsiders(8))).message).toMatch(/fits at 2026-01-07T00:00:00Z/);
+    expect(await refused(office, outsiders(9))).toMatchObject({
+      message: expect.stringMatching(/fits at 2026-01-08T00:00:00Z/),
+      retryAfter: (MIDNIGHT + 2 * DAY - START) / SECOND,
+    });
+    office.runtime.advanceTo(MIDNIGHT + 2 * DAY);
+    await sendTo(office, outsiders(9));
+  });
+
+  test("writes to this server without limit, and that does not count", async () => {
+    const office = await newDomain(START, "1");
+    office.set("sending.maxRecipients", "500");
+    await sendTo(
+      office,
+      Array.from({ length: 50 }, () => "bob@example.test,team@example.test"),
+    );
+    await sendTo(office, ["bob@example.test", ...outsiders(1)]);
+    await sendTo(office, "team@example.test");
+    expect((await refused(office, ["bob@example.test", ...outsiders(1)])).message).toMatch(/this message has 1\b/);
+  });
+
+  test("counts a domain of another workspace as this server only when it is verified", async () => {
+    const office = await newDomain(START, "1");
+    office.world.workspace("Other", "other.test");
+    expect((await refused(office, ["a@other.test", "b@other.test"])).status).toBe(429);
+    office.verify("other.test", START);
+    await sendTo(office, ["a@other.test", "b@other.test"]);
+  });
+
+  test("writes to this server over the ceiling too", async () => {
+    const office = await newDomain(START, "5");
+    await sendTo(office, outsiders(5));
+    office.set("sending.warmup", "1");
+    await sendTo(office, "bob@example.test");
+    expect((await refused(office, outsiders(1))).status).toBe(429);
+  });
+
+  test("is on its first day when the clock was set back", async () => {
+    const office = await newDomain(START + 3 * DAY, "1");
+    expect((await refused(office, outsiders(2))).message).toMatch(/on day 1 it may reach 1/);
+  });
+
+  test("is not held back when the ramp is off", async () => {
+    const office = await newDomain(START, "off");
+    await sendTo(office, outsiders(60));
+  });
+
+  test("does not hold back another domain", async () => {
+    const office = await newDomain(START, "1");
+    const other = office.world.workspace("Other", "other.test");
+    office.verify("other.test", START);
+    const olga = office.world.user(other, "olga@other.test", "owner");
+    office.world.box(other, "olga@other.test", olga);
+    await sendTo(office, outsiders(1));
+    await office.sending.send(olga, { from: "olga@other.test", to: outsiders(1), text: "x" });
+    expect((await refused(office, outsiders(1))).status).toBe(429);
+  });
+});

@@ -1,0 +1,575 @@
+/** The outbound queue on a real store: what is claimed in which order, what settles it, and what that costs. */
+import { Database } from "bun:sqlite";
+import { describe, expect, spyOn, test } from "bun:test";
+import fc from "fast-check";
+import { contentOf, readContent } from "../../src/outbound/outbound.ts";
+import {
+  type Claim,
+  cancelEntry,
+  claim,
+  extendLeases,
+  nextDue,
+  recallAccepted,
+  recallStrays,
+  releaseEntries,
+  releaseLeases,
+  retryEntry,
+  setBounced,
+  setComplained,
+  setDeferred,
+  setDelivered,
+  setHeld,
+} from "../../src/outbound/queue.ts";
+import { domains, outboundMessages } from "../../src/store/schema.ts";
+import type { Tx } from "../../src/store/store.ts";
+import { claimed, createQueue } from "../harness/queue-rig.ts";
+import { fakeRuntime, START } from "../harness/runtime.ts";
+
+const MINUTE_MS = 60_000;
+const LEASE_MS = 30 * MINUTE_MS;
+
+/** The claim, which there must be. */
+function some(given: Claim | undefined): Claim {
+  if (!given) throw new Error("nothing was claimed");
+  return given;
+}
+
+/** Its first entry. */
+function firstOf(given: Claim | undefined) {
+  const [entry] = some(given).entries;
+  if (!entry) throw new Error("a claim without entries");
+  return entry;
+}
+
+describe("what a clock that was ahead has noted", () => {
+  const HOUR_MS = 60 * MINUTE_MS;
+  const waits = [MINUTE_MS, HOUR_MS, 16 * HOUR_MS];
+
+  test.each([
+    ["accepted ahead, never attempted", 0, HOUR_MS, 0],
+    ["due in time", 1, MINUTE_MS, MINUTE_MS],
+    ["later than its wait", 1, 2 * MINUTE_MS, MINUTE_MS],
+    ["later than its wait, after two attempts", 2, 10 * HOUR_MS, HOUR_MS],
+    ["later than any wait", 2, 16 * HOUR_MS + 1, 0],
+    ["after more attempts than there are waits", 5, 16 * HOUR_MS, 16 * HOUR_MS],
+  ])("an entry %s", (_, attempts, dueIn, expected) => {
+    const { accept, claimNext, store, entries, domainsDue } = createQueue();
+    accept({ to: ["ann@a.example"] });
+    for (let i = 0; i < attempts; i++) {
+      const given = some(claimNext());
+      store.transact((tx) => setDeferred(tx, firstOf(given), START, "450 later"));
+    }
+    const given = some(claimNext());
+    store.transact((tx) => {
+      releaseEntries(tx, given.entries, START + dueIn);
+      expect(recallStrays(tx, waits, START)).toBe(expected === dueIn ? 0 : 1);
+    });
+    expect(entries()).toMatchObject([{ dueAt: START + expected, attempts, leased: false }]);
+    expect(domainsDue()).toEqual({ "a.example": expected });
+  });
+
+  test("a lease is nobody's to recall", () => {
+    const { accept, claimNext, store, entries } = createQueue();
+    accept({ to: ["ann@a.example"] });
+    claimNext();
+    expect(store.transact((tx) => recallStrays(tx, waits, START))).toBe(0);
+    expect(entries()).toMatchObject([{ leased: true, dueAt: START + LEASE_MS }]);
+  });
+
+  test("messages keep their order and distances, the last of them was accepted just now; others stay", () => {
+    const { accept, store, runtime } = createQueue();
+    accept({ to: ["ann@a.example"] });
+    runtime.setBy(24 * HOUR_MS);
+    accept({ to: ["ann@a.example"] });
+    runtime.advanceTo(runtime.now() + HOUR_MS);
+    accept({ to: ["ann@a.example"] });
+    runtime.setBy(-24 * HOUR_MS);
+    runtime.advanceTo(runtime.now() + HOUR_MS);
+    store.transact((tx) => recallAccepted(tx, runtime.now()));
+    const accepted = store.db.select().from(outboundMessages).all();
+    expect(accepted.map(({ acceptedAt }) => acceptedAt - START)).toEqual([0, HOUR_MS, 2 * HOUR_MS]);
+  });
+});
+
+test("an accepted message is waiting, one entry a recipient, due at once, with its bytes", async () => {
+  const { accept, entries, domainsDue, store } = createQueue();
+  const seq = accept({ to: ["Ann@a.example", "cc:bob@B.example", "bcc:cy@a.example"] });
+  expect(entries()).toMatchObject([
+    { recipient: "Ann@a.example", field: "to", domain: "a.example", state: "waiting", dueAt: START, attempts: 0 },
+    { recipient: "bob@B.example", field: "cc", domain: "b.example", state: "waiting", dueAt: START, leased: false },
+    { recipient: "cy@a.example", field: "bcc", domain: "a.example", state: "waiting", dueAt: START, reply: null },
+  ]);
+  expect(domainsDue()).toEqual({ "a.example": 0, "b.example": 0 });
+  expect(new TextDecoder().decode(await readContent(store, seq))).toBe("message 1");
+});
+
+test("large content is read from its blob", async () => {
+  const { accept, store } = createQueue();
+  const blob = await store.blobs.write(Buffer.from("large"));
+  const seq = accept({ to: ["ann@a.example"], content: { blob, size: 5 } });
+  expect(contentOf(store.db, seq)).toEqual({ blob, size: 5 });
+  expect(new TextDecoder().decode(await readContent(store, seq))).toBe("large");
+});
+
+describe("claiming", () => {
+  test("recipients of a message at one domain go together, under a lease; those elsewhere are claimed apart", () => {
+    const { accept, claimNext, entries } = createQueue();
+    accept({ to: ["ann@a.example", "bob@b.example", "cc:cy@a.example"] });
+    const first = some(claimNext());
+    expect([first.domain, first.message.id, claimed(first)]).toEqual([
+      "a.example",
+      "msg_1",
+      ["ann@a.example", "cy@a.example"],
+    ]);
+    expect(entries().map(({ leased, dueAt }) => [leased, dueAt])).toEqual([
+      [true, START + LEASE_MS],
+      [false, START],
+      [true, START + LEASE_MS],
+    ]);
+    expect(claimed(claimNext())).toEqual(["bob@b.example"]);
+    expect(claimNext()).toBeUndefined();
+  });
+
+  test("what goes together by the caller's word goes in one claim, whatever the domain", () => {
+    const { accept, claimNext, domainsDue } = createQueue();
+    accept({ to: ["ann@a.example", "bob@b.example", "cy@c.example"] });
+    const together = (_: unknown, domain: string, other: string) => domain === "a.example" && other !== "b.example";
+    expect(claimed(claimNext({ together }))).toEqual(["ann@a.example", "cy@c.example"]);
+    expect(claimed(claimNext({ together }))).toEqual(["bob@b.example"]);
+    expect(domainsDue()).toEqual({ "a.example": LEASE_MS, "b.example": LEASE_MS, "c.example": LEASE_MS });
+  });
+
+  test("at most 100 recipients a claim", () => {
+    const { accept, claimNext } = createQueue();
+    accept({ to: Array.from({ length: 250 }, (_, i) => `r${i}@a.example`) });
+    expect([claimNext(), claimNext(), claimNext(), claimNext()].map((each) => each?.entries.length)).toEqual([
+      100,
+      100,
+      50,
+      undefined,
+    ]);
+  });
+
+  test("the domain due longest first, and in it the message due longest; one recipient a claim here", () => {
+    const { accept, claimNext, runtime } = createQueue();
+    for (const to of ["1@b.example", "2@a.example", "3@b.example", "4@a.example"]) {
+      accept({ to: [to] });
+      runtime.advanceTo(runtime.now() + 10);
+    }
+    const order = Array.from({ length: 5 }, () => claimed(claimNext())?.[0]);
+    expect(order).toEqual(["1@b.example", "2@a.example", "3@b.example", "4@a.example", undefined]);
+  });
+
+  test("a domain that is busy is passed over, one that rests until its rest ends", () => {
+    const { accept, claimNext, domainsDue, runtime, store } = createQueue();
+    for (const domain of ["busy", "free", "resting"]) accept({ to: [`ann@${domain}.example`] });
+    const rest = START + MINUTE_MS;
+    const notBefore = (domain: string) =>
+      domain === "busy.example" ? Number.POSITIVE_INFINITY : domain === "resting.example" ? rest : 0;
+    expect(nextDue(store.db, { notBefore })).toBe(START);
+    expect(claimed(claimNext({ notBefore }))).toEqual(["ann@free.example"]);
+    expect(claimNext({ notBefore })).toBeUndefined();
+    expect(nextDue(store.db, { notBefore })).toBe(rest);
+    expect(domainsDue()).toEqual({ "busy.example": 0, "free.example": LEASE_MS, "resting.example": MINUTE_MS });
+    runtime.advanceTo(rest);
+    expect(claimed(claimNext({ notBefore }))).toEqual(["ann@resting.example"]);
+    expect(claimed(claimNext())).toEqual(["ann@busy.example"]);
+  });
+
+  test("what rests is in nobody's way, however early it is due", () => {
+    const { accept, claimNext, runtime, store } = createQueue();
+    accept({ to: ["ann@resting.example"] });
+    runtime.advanceTo(START + 5);
+    accept({ to: ["ann@free.example"] });
+    const notBefore = (domain: string) => (domain === "resting.example" ? START + MINUTE_MS : 0);
+    expect(nextDue(store.db, { notBefore })).toBe(START + 5);
+    expect(claimed(claimNext({ notBefore }))).toEqual(["ann@free.example"]);
+    expect(nextDue(store.db, { notBefore })).toBe(START + MINUTE_MS);
+  });
+
+  test("however many are busy", () => {
+    const { accept, claimNext, store } = createQueue();
+    for (let i = 0; i < 60; i++) accept({ to: [`ann@busy${String(i).padStart(2, "0")}.example`] });
+    accept({ to: ["ann@free.example"] });
+    const notBefore = (domain: string) => (domain.startsWith("busy") ? Number.POSITIVE_INFINITY : 0);
+    expect(nextDue(store.db, { notBefore })).toBe(START);
+    expect(claimed(claimNext({ notBefore }))).toEqual(["ann@free.example"]);
+    expect(nextDue(store.db, { notBefore })).toBe(START + LEASE_MS);
+  });
+
+  test("a domain whose line has no place free is moved there, once, and is in nobody's way", () => {
+    const { accept, claimNext, runtime, store } = createQueue();
+    for (let i = 0; i < 60; i++) accept({ to: [`ann@new${i}.example`, `ann@slow${i}.example`] });
+    runtime.advanceTo(START + 5);
+    accept({ to: ["ann@open.example"] });
+    accept({ to: ["bob@open.example"] });
+    let asked = 0;
+    const lineOf = (domain: string) => {
+      asked++;
+      return domain.startsWith("new") ? "new" : domain.startsWith("slow") ? "slow" : "open";
+    };
+    const lines = ["open"] as const;
+    expect(claimed(claimNext({ lines, lineOf }))).toEqual(["ann@open.example"]);
+    expect(asked).toBe(121);
+    expect(nextDue(store.db, { lines })).toBe(START + 5);
+    expect(claimed(claimNext({ lines, lineOf }))).toEqual(["bob@open.example"]);
+    expect([asked, nextDue(store.db, { lines: ["new"] }), nextDue(store.db)]).toEqual([122, START, START]);
+    expect(claimed(claimNext({ lines: ["slow", "new"], lineOf }))).toEqual(["ann@slow0.example"]);
+  });
+
+  test("a domain that belongs elsewhere by now is claimed where it is, if there is a place", () => {
+    const { accept, claimNext } = createQueue();
+    accept({ to: ["ann@a.example"] });
+    expect(claimNext({ lines: ["open"], lineOf: () => "slow" })).toBeUndefined();
+    expect(claimNext({ lines: ["open"] })).toBeUndefined();
+    expect(claimed(claimNext({ lines: ["slow", "open"], lineOf: () => "open" }))).toEqual(["ann@a.example"]);
+  });
+
+  test("of one domain, or of the domains of this server", () => {
+    const { accept, claimNext, store } = createQueue();
+    const base = { id: "dom_1", workspaceId: "wsp_1", name: "ours.example", ownershipToken: "", createdAt: START };
+    const ours = { ...base, verifiedAt: START };
+    const theirs = { ...base, id: "dom_2", name: "a.example" };
+    store.db.$client.exec("INSERT INTO workspaces (id, name, created_at) VALUES ('wsp_1', 'One', 0)");
+    // What is merely claimed is not this server's.
+    store.db
+      .insert(domains)
+      .values([ours, { ...theirs, verifiedAt: null }])
+      .run();
+    for (const domain of ["a", "ours", "b"]) accept({ to: [`ann@${domain}.example`] });
+    expect(nextDue(store.db, { own: true })).toBe(START);
+    expect(claimed(claimNext({ domain: "b.example" }))).toEqual(["ann@b.example"]);
+    expect(claimNext({ domain: "b.example" })).toBeUndefined();
+    expect(claimed(claimNext({ own: true }))).toEqual(["ann@ours.example"]);
+    expect(claimNext({ own: true })).toBeUndefined();
+    expect(claimed(claimNext())).toEqual(["ann@a.example"]);
+  });
+
+  test("a lease that ran out is claimed again; one that was prolonged is not", () => {
+    const { accept, claimNext, runtime, store } = createQueue();
+    accept({ to: ["ann@a.example"] });
+    accept({ to: ["bob@b.example"] });
+    const [ann, bob] = [some(claimNext()), some(claimNext())];
+    store.transact((tx) => extendLeases(tx, bob.entries, START + 2 * LEASE_MS));
+    runtime.advanceTo(START + LEASE_MS);
+    expect(claimed(claimNext())).toEqual(claimed(ann));
+    expect(claimNext()).toBeUndefined();
+  });
+
+  test("a lease that ended meanwhile is not prolonged", () => {
+    const { accept, claimNext, entries, store } = createQueue();
+    accept({ to: ["ann@a.example"] });
+    const leased = some(claimNext());
+    store.transact((tx) => {
+      setDeferred(tx, firstOf(leased), START + 5, "later");
+      extendLeases(tx, leased.entries, START + 2 * LEASE_MS);
+    });
+    expect(entries()).toMatchObject([{ leased: false, dueAt: START + 5 }]);
+  });
+});
+
+describe("settling", () => {
+  interface Case {
+    does: (tx: Tx, claimed: Claim) => void;
+    entry: object;
+    /** Whether the bytes are still there. */
+    content: boolean;
+    due: Record<string, number>;
+  }
+  const cases: Record<string, Case> = {
+    delivered: {
+      does: (tx, { entries }) => setDelivered(tx, entries, START + 7, "250 ok"),
+      entry: { state: "delivered", dueAt: null, leased: false, attempts: 1, reply: "250 ok", settledAt: START + 7 },
+      content: false,
+      due: {},
+    },
+    bounced: {
+      does: (tx, given) => setBounced(tx, firstOf(given), START + 7, "550 no"),
+      entry: { state: "bounced", dueAt: null, leased: false, attempts: 1, reply: "550 no", settledAt: START + 7 },
+      content: false,
+      due: {},
+    },
+    deferred: {
+      does: (tx, given) => setDeferred(tx, firstOf(given), START + MINUTE_MS, "450 later"),
+      entry: { state: "waiting", dueAt: START + MINUTE_MS, leased: false, attempts: 1, reply: "450 later" },
+      content: true,
+      due: { "a.example": MINUTE_MS },
+    },
+    held: {
+      does: (tx, { entries }) => setHeld(tx, entries),
+      entry: { state: "held", dueAt: null, leased: false, attempts: 0, reply: null, settledAt: null },
+      content: true,
+      due: {},
+    },
+    "given back": {
+      does: (tx, { entries }) => releaseEntries(tx, entries, START + 3),
+      entry: { state: "waiting", dueAt: START + 3, leased: false, attempts: 0, reply: null },
+      content: true,
+      due: { "a.example": 3 },
+    },
+  };
+  for (const [name, { does, entry, content, due }] of Object.entries(cases)) {
+    test(name, () => {
+      const { accept, claimNext, entries, contents, domainsDue, store } = createQueue();
+      accept({ to: ["ann@a.example"] });
+      const given = some(claimNext());
+      store.transact((tx) => does(tx, given));
+      expect(entries()).toMatchObject([entry]);
+      expect(contents()).toHaveLength(content ? 1 : 0);
+      expect(domainsDue()).toEqual(due);
+    });
+  }
+
+  test("the bytes go when the last recipient is settled", () => {
+    const { accept, claimNext, contents, store } = createQueue();
+    accept({ to: ["ann@a.example", "bob@b.example"] });
+    const [ann, bob] = [some(claimNext()), some(claimNext())];
+    store.transact((tx) => setDelivered(tx, ann.entries, START, "250 ok"));
+    expect(contents()).toHaveLength(1);
+    store.transact((tx) => setBounced(tx, firstOf(bob), START, "550 no"));
+    expect(contents()).toHaveLength(0);
+  });
+
+  test("a report that comes later bounces what was delivered, and counts no attempt", () => {
+    const { accept, claimNext, entries, store } = createQueue();
+    accept({ to: ["ann@a.example"] });
+    const given = some(claimNext());
+    store.transact((tx) => setDelivered(tx, given.entries, START, "250 ok"));
+    store.transact((tx) => setBounced(tx, firstOf(given), START + 9, "550 after all"));
+    expect(entries()).toMatchObject([{ state: "bounced", attempts: 1, reply: "550 after all", settledAt: START + 9 }]);
+  });
+
+  test("a complaint is kept with its first time, and changes nothing else", () => {
+    const { accept, claimNext, entries, store } = createQueue();
+    accept({ to: ["ann@a.example"] });
+    const given = some(claimNext());
+    store.transact((tx) => setDelivered(tx, given.entries, START, "250 ok"));
+    for (const at of [START + 5, START + 9]) store.transact((tx) => setComplained(tx, firstOf(given), at));
+    expect(entries()).toMatchObject([{ state: "delivered", complainedAt: START + 5 }]);
+  });
+
+  test("what was settled is not sent again, even if its lease is given back late", () => {
+    const { accept, claimNext, entries, store } = createQueue();
+    accept({ to: ["ann@a.example"] });
+    const given = some(claimNext());
+    store.transact((tx) => setDelivered(tx, given.entries, START, "250 ok"));
+    store.transact((tx) => releaseEntries(tx, given.entries, START));
+    expect(entries()).toMatchObject([{ state: "delivered", dueAt: null }]);
+    expect(claimNext()).toBeUndefined();
+  });
+
+  test("at start, what a process that ended had leased is due, and nothing else is", () => {
+    const { accept, claimNext, entries, store, runtime } = createQueue();
+    for (const domain of ["leased", "deferred", "delivered"]) accept({ to: [`ann@${domain}.example`] });
+    const of = (domain: string) => some(claimNext({ domain: `${domain}.example` }));
+    of("leased");
+    const [deferred, delivered] = [of("deferred"), of("delivered")];
+    store.transact((tx) => {
+      setDeferred(tx, firstOf(deferred), START + MINUTE_MS, "later");
+      setDelivered(tx, delivered.entries, START, "250 ok");
+    });
+    runtime.advanceTo(START + 1);
+    expect(store.transact((tx) => releaseLeases(tx, runtime.now()))).toBe(1);
+    expect(entries().map(({ state, leased, dueAt }) => [state, leased, dueAt])).toEqual([
+      ["waiting", false, START + 1],
+      ["waiting", false, START + MINUTE_MS],
+      ["delivered", false, null],
+    ]);
+    expect(claimed(claimNext())).toEqual(["ann@leased.example"]);
+    expect(claimNext()).toBeUndefined();
+  });
+});
+
+describe("the operator", () => {
+  type State = "waiting" | "deferred" | "held" | "leased" | "lapsed" | "delivered";
+  /** An entry in that state, at START + 1 minute. */
+  function entryIn(state: State) {
+    const queue = createQueue();
+    const { accept, claimNext, store, entries, runtime } = queue;
+    accept({ to: ["ann@a.example"] });
+    const leasedFor = state === "lapsed" ? 30_000 : LEASE_MS;
+    const given = state === "waiting" ? undefined : some(claimNext({ leaseUntil: START + leasedFor }));
+    if (given) {
+      store.transact((tx) => {
+        if (state === "deferred") setDeferred(tx, firstOf(given), START + LEASE_MS, "450 later");
+        if (state === "held") setHeld(tx, given.entries);
+        if (state === "delivered") setDelivered(tx, given.entries, START, "250 ok");
+      });
+    }
+    runtime.advanceTo(START + MINUTE_MS);
+    const id = entries()[0]?.id ?? "";
+    return { ...queue, id };
+  }
+
+  const refused: State[] = ["leased", "delivered"];
+  for (const state of ["waiting", "deferred", "held", "leased", "lapsed", "delivered"] as const) {
+    const isRefused = refused.includes(state);
+    test(`retry of an entry that is ${state}: ${isRefused ? "conflict" : "due now"}`, () => {
+      const { id, store, runtime, claimNext, entries } = entryIn(state);
+      const act = () => store.transact((tx) => retryEntry(tx, id, runtime.now()));
+      if (isRefused) {
+        const before = entries();
+        expect(act).toThrow(expect.objectContaining({ code: "conflict" }));
+        expect(entries()).toEqual(before);
+        return;
+      }
+      act();
+      expect(entries()).toMatchObject([{ state: "waiting", leased: false, dueAt: runtime.now() }]);
+      expect(claimed(claimNext())).toEqual(["ann@a.example"]);
+    });
+
+    test(`cancel of an entry that is ${state}: ${isRefused ? "conflict" : "given up"}`, () => {
+      const { id, store, runtime, claimNext, entries, contents, domainsDue } = entryIn(state);
+      const act = () => store.transact((tx) => cancelEntry(tx, id, runtime.now()));
+      if (isRefused) {
+        const before = entries();
+        expect(act).toThrow(expect.objectContaining({ code: "conflict" }));
+        expect(entries()).toEqual(before);
+        return;
+      }
+      act();
+      expect(entries()).toMatchObject([{ state: "cancelled", leased: false, dueAt: null, settledAt: runtime.now() }]);
+      expect([contents(), domainsDue(), claimNext()]).toEqual([[], {}, undefined]);
+    });
+  }
+
+  for (const act of [retryEntry, cancelEntry]) {
+    test(`${act.name} of nothing: not found`, () => {
+      const { store } = createQueue();
+      expect(() => store.transact((tx) => act(tx, "que_none", START))).toThrow(
+        expect.objectContaining({ code: "not_found" }),
+      );
+    });
+  }
+});
+
+/** Any order of events keeps what the next claim relies on. */
+test("queue_domains is never later than what waits, the bytes are there for it, and nothing is claimed twice", () => {
+  const domain = fc.constantFrom("a.example", "b.example", "c.example");
+  const step = fc.oneof(
+    fc.record({ kind: fc.constant("accept" as const), domains: fc.array(domain, { minLength: 1, maxLength: 3 }) }),
+    fc.record({
+      kind: fc.constant("claim" as const),
+      busy: fc.array(domain, { maxLength: 2 }),
+      together: fc.boolean(),
+    }),
+    fc.record({
+      kind: fc.constantFrom(
+        "deliver" as const,
+        "defer" as const,
+        "hold" as const,
+        "release" as const,
+        "bounce" as const,
+      ),
+      which: fc.nat(),
+      wait: fc.integer({ min: 0, max: 500 }),
+    }),
+    fc.record({ kind: fc.constantFrom("retry" as const, "cancel" as const), which: fc.nat() }),
+    fc.record({ kind: fc.constant("advance" as const), ms: fc.integer({ min: 1, max: 400 }) }),
+  );
+  const runtime = fakeRuntime();
+  const shared = createQueue(runtime).store;
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+      shared.db.$client.exec("DELETE FROM outbound_messages; DELETE FROM queue_domains");
+      const { store, accept, claimNext, entries, contents, domainsDue } = createQueue(runtime, shared);
+      const open: Claim[] = [];
+      let names = 0;
+      const prefix = `${runtime.now()}`;
+      for (const given of steps) {
+        const now = runtime.now();
+        const idle = entries().filter(({ state, leased }) => !leased && (state === "waiting" || state === "held"));
+        if (given.kind === "accept") {
+          const id = `${prefix}-${++names}`;
+          accept({ id, returnPath: id, to: given.domains.map((name, i) => `r${i}@${name}`) });
+        } else if (given.kind === "claim") {
+          const isFree = (name: string) => !given.busy.some((busy) => busy === name);
+          const due = entries().filter(
+            (entry) => entry.state === "waiting" && (entry.dueAt ?? 0) <= now && isFree(entry.domain),
+          );
+          const notBefore = (name: string) => (isFree(name) ? 0 : Number.POSITIVE_INFINITY);
+          const together = () => given.together;
+          const got = claimNext({ notBefore, together, leaseUntil: Number.MAX_SAFE_INTEGER });
+          expect(got !== undefined).toBe(due.length > 0);
+          if (!got) continue;
+          expect(due.map(({ seq }) => seq)).toContain(
+            got.entries.find((entry) => entry.domain === got.domain)?.seq ?? 0,
+          );
+          const leased = new Set(open.flatMap((each) => each.entries.map(({ seq }) => seq)));
+          expect(got.entries.filter(({ seq }) => leased.has(seq))).toEqual([]);
+          open.push(got);
+        } else if (given.kind === "advance") {
+          runtime.advanceTo(now + given.ms);
+        } else if (given.kind === "retry" || given.kind === "cancel") {
+          const entry = idle[given.which % idle.length];
+          if (entry) store.transact((tx) => (given.kind === "retry" ? retryEntry : cancelEntry)(tx, entry.id, now));
+        } else {
+          const [ended] = open.splice(given.which % Math.max(1, open.length), 1);
+          if (!ended) continue;
+          store.transact((tx) => {
+            if (given.kind === "deliver") setDelivered(tx, ended.entries, now, "250");
+            if (given.kind === "hold") setHeld(tx, ended.entries);
+            if (given.kind === "release") releaseEntries(tx, ended.entries, now);
+            if (given.kind === "defer")
+              for (const each of ended.entries) setDeferred(tx, each, now + given.wait, "450");
+            if (given.kind === "bounce") for (const each of ended.entries) setBounced(tx, each, now, "550");
+          });
+        }
+        const waiting = Map.groupBy(
+          entries().filter(({ state }) => state === "waiting"),
+          (entry) => entry.domain,
+        );
+        const due = domainsDue();
+        expect(Object.keys(due).sort()).toEqual([...waiting.keys()].sort());
+        for (const [name, some] of waiting) {
+          expect(START + (due[name] ?? 0)).toBeLessThanOrEqual(Math.min(...some.map(({ dueAt }) => dueAt ?? 0)));
+        }
+        const unsettled = entries().filter(({ state }) => state === "waiting" || state === "held");
+        expect(contents().map(({ messageSeq }) => messageSeq)).toEqual([
+          ...new Set(unsettled.map(({ messageSeq }) => messageSeq)),
+        ]);
+      }
+    }),
+    { numRuns: 60 },
+  );
+});
+
+test("no query of it reads its way through a table, however long the queue", () => {
+  const prepare = spyOn(Database.prototype, "prepare");
+  const { store, accept, claimNext } = createQueue();
+  const { $client } = store.db;
+  try {
+    const used = (work: () => unknown): string[] => {
+      prepare.mockClear();
+      work();
+      return prepare.mock.calls.map(([statement]) => String(statement));
+    };
+    const statements = used(() => {
+      accept({ to: ["ann@a.example", "bob@b.example", "cy@c.example", "di@d.example", "ed@e.example"] });
+      nextDue(store.db);
+      nextDue(store.db, { own: true });
+      store.transact((tx) => claim(tx, { now: START, leaseUntil: START, own: true }) as never);
+      const [a, b, c, d] = [some(claimNext()), some(claimNext()), some(claimNext()), some(claimNext())];
+      store.transact((tx) => {
+        extendLeases(tx, a.entries, START + LEASE_MS);
+        setDelivered(tx, a.entries, START, "250");
+        setDeferred(tx, firstOf(b), START, "450");
+        setBounced(tx, firstOf(c), START, "550");
+        setComplained(tx, firstOf(c), START);
+        setHeld(tx, d.entries);
+        retryEntry(tx, firstOf(d).id, START);
+        cancelEntry(tx, firstOf(d).id, START);
+      });
+    });
+    expect(statements.length).toBeGreaterThanOrEqual(20);
+    for (const statement of statements) {
+      const parameters = Array.from({ length: statement.split("?").length - 1 }, () => null);
+      const plan = $client.query(`EXPLAIN QUERY PLAN ${statement}`).all(...parameters) as { detail: string }[];
+      const reads = plan.map(({ detail }) => detail);
+      const long = reads.filter((detail) => /^SCAN (queue|outbound)|queue_entries_unsettled/.test(detail));
+      expect([statement, long]).toEqual([statement, []]);
+    }
+  } finally {
+    prepare.mockRestore();
+  }
+});

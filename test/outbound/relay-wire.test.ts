@@ -1,0 +1,208 @@
+/** The queue on the wire: relay, transport and outcomes together, to mail servers on sockets of their own. */
+import { expect, test } from "bun:test";
+import { createScheduler } from "../../src/base/scheduler.ts";
+import { createMailbox } from "../../src/mailbox/mailbox.ts";
+import { readHere } from "../../src/message/reading.ts";
+import { createLocalDelivery } from "../../src/outbound/local.ts";
+import { createOutcomes } from "../../src/outbound/outcome.ts";
+import { createRelay } from "../../src/outbound/relay.ts";
+import { createTransport } from "../../src/outbound/transport.ts";
+import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
+import { events, workspaces } from "../../src/store/schema.ts";
+import { openOptions } from "../../src/store/settings.ts";
+import { type Zone, zone } from "../harness/dns-server.ts";
+import { testLog } from "../harness/mx-rig.ts";
+import { createQueue } from "../harness/queue-rig.ts";
+import { gate, type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
+import { fakeRuntime, START } from "../harness/runtime.ts";
+import { UNPROTECTED } from "../harness/unprotected.ts";
+import { until } from "../harness/until.ts";
+
+/** The MX of each domain named, on an address of its own, and a queue before them. */
+async function createNet(scripts: Record<string, RemoteScript>) {
+  const remotes = new Map<string, RemoteMx>();
+  const description: Zone = {};
+  for (const [i, [domain, script]] of Object.entries(scripts).entries()) {
+    const port = [...remotes.values()][0]?.port ?? 0;
+    const remote = await startRemoteMx({ ...script, host: `127.0.0.${i + 1}`, port });
+    remotes.set(domain, remote);
+    description[domain] = { mx: [[10, `mx.${domain}`]] };
+    description[`mx.${domain}`] = { a: [remote.host] };
+  }
+  const runtime = fakeRuntime({ dns: zone(description) });
+  const { log, lines } = testLog(runtime);
+  const queue = createQueue(runtime);
+  const { store } = queue;
+  const options = openOptions(store);
+  store.db.insert(workspaces).values({ id: "wsp_1", name: "One", createdAt: START }).run();
+  store.transact((tx) => options.set(tx, "smtp.outboundPort", String([...remotes.values()][0]?.port)));
+  const mailbox = createMailbox({ store, engine: createFts5Engine(store), runtime, options, log, read: readHere });
+  const hostname = "us.test";
+  const relay = createRelay({
+    ...{ store, mailbox, options, runtime, log },
+    transport: createTransport({ runtime, hostname, options, protection: UNPROTECTED, log }),
+    local: createLocalDelivery({
+      ...{ db: store.db, mailbox, runtime },
+      parser: { prepare: () => Promise.reject(new Error("nothing is delivered here")) },
+    }),
+    outcomes: createOutcomes({ store, mailbox, options, runtime, hostname, log }),
+    hold: false,
+    wake: () => scheduler.wake("relay"),
+  });
+  const scheduler = createScheduler(runtime, log, [relay.job]);
+  const settled = async (): Promise<void> => {
+    await scheduler.settled();
+    await relay.idle();
+  };
+  return {
+    ...queue,
+    ...{ relay, lines, settled, until },
+    remote(domain: string): RemoteMx {
+      const found = remotes.get(domain);
+      if (!found) throw new Error(`no server for ${domain}`);
+      return found;
+    },
+    start: () => scheduler.start(),
+    async advance(ms: number): Promise<void> {
+      runtime.advanceTo(runtime.now() + ms);
+      await settled();
+    },
+    states: () => queue.entries().map(({ recipient, state, attempts }) => `${recipient} ${state} ${attempts}`),
+    delivered: () =>
+      store.db
+        .select()
+        .from(events)
+        .all()
+        .map(({ event, data }) => [event, data.deliveredAt]),
+  };
+}
+
+test("450, tried again when it is due, 250: delivered once, and said so once", async () => {
+  const net = await createNet({
+    "a.example": { rcpt: ({ attempt }) => (attempt === 1 ? "450 4.2.0 busy" : undefined) },
+  });
+  net.accept({ to: ["ann@a.example"] });
+  net.start();
+  await net.settled();
+  expect([net.states(), net.delivered()]).toEqual([["ann@a.example waiting 1"], []]);
+  await net.advance(59_999);
+  expect(net.remote("a.example").messages).toEqual([]);
+  await net.advance(1);
+  expect(net.states()).toEqual(["ann@a.example delivered 2"]);
+  expect(net.delivered()).toEqual([["message.delivered", new Date(START + 60_000).toISOString()]]);
+  expect(net.remote("a.example").messages).toMatchObject([
+    { from: "bounce+1@example.test", to: ["ann@a.example"], content: expect.stringMatching(/^message 1/) },
+  ]);
+  expect(net.lines.filter(({ level }) => level === "error")).toEqual([]);
+  await net.relay.stop(1_000);
+});
+
+test("many messages to one server share its connections, each there once; those that idle are closed", async () => {
+  const net = await createNet({ "a.example": {} });
+  for (let i = 0; i < 60; i++) net.accept({ to: [`r${i}@a.example`] });
+  net.start();
+  await net.settled();
+  const remote = net.remote("a.example");
+  expect(remote.messages.map(({ to }) => to[0]).sort()).toEqual(
+    Array.from({ length: 60 }, (_, i) => `r${i}@a.example`).sort(),
+  );
+  expect(remote.connections).toBeLessThanOrEqual(5);
+  await net.advance(4_000);
+  await remote.idle();
+  await net.relay.stop(1_000);
+});
+
+test("never more than 5 connections at once, and a slow server delays no other", async () => {
+  const stuck = gate();
+  const net = await createNet({
+    "slow.example": { end: ({ address }) => (address === "first@slow.example" ? undefined : stuck.wait()) },
+    "fast.example": {},
+  });
+  for (const name of ["first", ...Array.from({ length: 20 }, (_, i) => `r${i}`)])
+    net.accept({ to: [`${name}@slow.example`] });
+  for (let i = 0; i < 20; i++) net.accept({ to: [`r${i}@fast.example`] });
+  net.start();
+  await net.remote("fast.example").waitFor(20);
+  await stuck.reached;
+  expect(net.remote("slow.example").open).toBeLessThanOrEqual(5);
+  expect(net.remote("slow.example").messages).toHaveLength(1);
+  stuck.release();
+  await net.settled();
+  expect(net.remote("slow.example").messages).toHaveLength(21);
+  expect(net.remote("slow.example").connections).toBeLessThanOrEqual(5);
+  await net.relay.stop(1_000);
+});
+
+const pits = (count: number, script: RemoteScript): Record<string, RemoteScript> =>
+  Object.fromEntries(Array.from({ length: count }, (_, i) => [`pit${String(i).padStart(2, "0")}.example`, script]));
+
+test("sixty servers that say a line a minute instead of a greeting hold up others for seconds, and have 5 minutes", async () => {
+  const net = await createNet({ ...pits(60, { greeting: () => "220-not yet" }), "well.example": {} });
+  for (const domain of Object.keys(pits(60, {}))) net.accept({ to: [`ann@${domain}`] });
+  net.accept({ to: ["bob@well.example"] });
+  net.start();
+  const first = net.remote("pit00.example");
+  await net.until(() => first.connections === 1 && net.remote("pit49.example").connections === 1);
+  net.runtime.advanceTo(START + 5_000);
+  await net.remote("well.example").waitFor(1);
+  for (let minute = 1; minute < 5; minute++) {
+    net.runtime.advanceTo(START + minute * 60_000);
+    first.say("220-not yet");
+  }
+  expect(first.open).toBe(1);
+  net.runtime.advanceTo(START + 300_000);
+  await first.idle();
+  await net.until(() => net.states()[0] === "ann@pit00.example waiting 1");
+  await net.relay.stop(0);
+});
+
+test("sixty servers that have the message and never say so hold up others for seconds, and have it once", async () => {
+  const stuck = gate();
+  const net = await createNet({ ...pits(60, { end: () => stuck.wait() }), "well.example": {} });
+  for (const domain of Object.keys(pits(60, {}))) net.accept({ to: [`ann@${domain}`] });
+  net.accept({ to: ["bob@well.example"] });
+  net.start();
+  const heard = (count: number) =>
+    Object.keys(pits(60, {})).filter((domain) => net.remote(domain).commands.includes("DATA")).length === count;
+  await net.until(() => heard(50));
+  net.runtime.advanceTo(START + 5_000);
+  await net.remote("well.example").waitFor(1);
+  await net.until(() => heard(60));
+  for (let minute = 1; minute < 9; minute++) net.runtime.advanceTo(START + minute * 60_000);
+  stuck.release();
+  await net.settled();
+  for (const domain of Object.keys(pits(60, {}))) expect(net.remote(domain).messages).toHaveLength(1);
+  expect(new Set(net.entries().map(({ state }) => state))).toEqual(new Set(["delivered"]));
+  await net.relay.stop(0);
+});
+
+test("more of them than may wait, in every phase: who has not got the message is cut for another", async () => {
+  const waits = { wait: () => new Promise<undefined>(() => {}) };
+  const net = await createNet({
+    ...pits(160, { ehlo: waits.wait }),
+    "well.example": {},
+  });
+  for (const domain of Object.keys(pits(160, {}))) net.accept({ to: [`ann@${domain}`] });
+  net.start();
+  const open = () => Object.keys(pits(160, {})).filter((domain) => net.remote(domain).open === 1).length;
+  for (const [i, count] of [50, 100, 150].entries()) {
+    await net.until(() => open() === count);
+    net.runtime.advanceTo(START + (i + 1) * 5_000);
+  }
+  net.runtime.advanceTo(START + 30_000);
+  await net.until(() => net.entries().filter(({ attempts }) => attempts === 1).length === 10);
+  const cut = net.entries().find(({ attempts }) => attempts === 1);
+  expect(cut).toMatchObject({ state: "waiting", reply: "no answer in time while other mail waited" });
+  await net.relay.stop(0);
+});
+
+test("stopping cuts a server that does not answer: its recipients wait, due at once, and no attempt is counted", async () => {
+  const stuck = gate();
+  const net = await createNet({ "slow.example": { end: stuck.wait } });
+  net.accept({ to: ["ann@slow.example"] });
+  net.start();
+  await stuck.reached;
+  await net.relay.stop(0);
+  expect(net.entries()).toMatchObject([{ state: "waiting", leased: false, attempts: 0, dueAt: START }]);
+  await net.remote("slow.example").idle();
+});

@@ -1,0 +1,245 @@
+/** Servers that others wrote, at the other end of a connection: Postfix, and its test server smtp-sink. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createLog } from "../../src/base/log.ts";
+import { systemRuntime } from "../../src/base/runtime.ts";
+import { type Connection, createTransport, type Transport } from "../../src/outbound/transport.ts";
+import type { Verdict } from "../../src/smtp/delivery-result.ts";
+import type { Options } from "../../src/store/settings.ts";
+import { zone } from "../harness/dns-server.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { isListening, takePort } from "../harness/port.ts";
+import { makePair, type RemoteMx, startRemoteMx } from "../harness/remote-mx.ts";
+import { UNPROTECTED } from "../harness/unprotected.ts";
+import { until } from "../harness/until.ts";
+
+const PATH = `${process.env.PATH}:/usr/sbin:/usr/lib/postfix/sbin`;
+const smtpSink = Bun.which("smtp-sink", { PATH });
+const postfix = Bun.which("postfix", { PATH });
+const isRoot = process.getuid?.() === 0;
+
+const children: Bun.Subprocess[] = [];
+const transports: Transport[] = [];
+afterAll(async () => {
+  for (const transport of transports) transport.close();
+  for (const child of children) child.kill();
+  await Promise.all(children.map((child) => child.exited));
+});
+
+/** Resolves with a child that listens on the port. @throws when it ends first, with what it said */
+async function listening(child: Bun.Subprocess, port: number): Promise<void> {
+  children.push(child);
+  await until(async () => {
+    if (child.exitCode !== null)
+      throw new Error(`${child.exitCode}: ${await new Response(child.stderr as ReadableStream).text()}`);
+    return isListening(port);
+  });
+}
+
+/** A connection to the server on that port, as the MX of postfix.test. */
+async function connectTo(port: number): Promise<Connection> {
+  const dns = zone({ "postfix.test": { mx: [[10, "mx.postfix.test"]] }, "mx.postfix.test": { a: ["127.0.0.1"] } });
+  const values: Record<string, unknown> = { "smtp.relay": "none", "smtp.outboundPort": port };
+  const transport = createTransport({
+    runtime: { ...systemRuntime(), dns },
+    protection: UNPROTECTED,
+    hostname: "us.test",
+    options: { get: (name: string) => values[name] } as Pick<Options, "get">,
+    log: createLog("silent", Date.now, () => {}),
+  });
+  transports.push(transport);
+  return await transport.connect("postfix.test");
+}
+
+const HEADERS = "From: us@us.test\r\nDate: Mon, 5 Jan 2026 09:00:00 +0000\r\nMessage-ID: <1@us.test>\r\n";
+const letter = (subject: string) => Buffer.from(`${HEADERS}Subject: ${subject}\r\n\r\n.\r\n..two\r\nEnd\r\n`);
+const send = (connection: Connection, recipients: string[], content: Uint8Array = letter("Hi")) =>
+  connection.send({ reversePath: "bounce+1@us.test", recipients, content });
+const told = (verdicts: Verdict[]) => verdicts.map(({ kind, code, status, hard }) => [kind, code, status, hard]);
+
+const withoutSink = smtpSink ? (isRoot ? "" : " (only as root)") : " (not installed)";
+
+describe.skipIf(withoutSink !== "")(`smtp-sink${withoutSink}`, () => {
+  async function sinkWith(...args: string[]) {
+    const port = await takePort();
+    const folder = temporaryFolder();
+    chmodSync(folder, 0o777);
+    const command = [
+      smtpSink as string,
+      "-u",
+      "nobody",
+      "-R",
+      folder,
+      "-d",
+      "message.",
+      ...args,
+      `127.0.0.1:${port}`,
+      "100",
+    ];
+    await listening(Bun.spawn(command, { env: { PATH }, stdio: ["ignore", "ignore", "pipe"] }), port);
+    return {
+      port,
+      /** What it was sent, in order of arrival. */
+      messages: () => readdirSync(folder).map((name) => readFileSync(join(folder, name), "utf8")),
+    };
+  }
+
+  test.each([[[]], [["-p"]], [["-e"]]])("takes a hundred messages over one connection: %j", async (args) => {
+    const { port, messages } = await sinkWith(...args);
+    const connection = await connectTo(port);
+    for (let i = 0; i < 100; i++) {
+      expect(told(await send(connection, ["a@postfix.test", "b@postfix.test"], letter(`number ${i}`)))).toEqual(
+        [1, 2].map(() => ["accepted", 250, "2.0.0", false]),
+      );
+    }
+    connection.close();
+    const received = messages();
+    expect(received).toHaveLength(100);
+    for (const message of received) expect(message).toEndWith("\n\n.\n..two\nEnd\n\n");
+    expect(new Set(received.map((message) => /^Subject: (.*)$/m.exec(message)?.[1])).size).toBe(100);
+  });
+
+  test.each([
+    ["hard to MAIL", ["-f", "MAIL"], ["refused", 500, "5.3.0", false]],
+    ["hard to RCPT", ["-f", "RCPT"], ["refused", 500, "5.3.0", false]],
+    ["soft to RCPT", ["-r", "RCPT"], ["deferred", 450, "4.3.0", false]],
+    ["soft to the message", ["-r", "."], ["deferred", 450, "4.3.0", false]],
+    ["gone at DATA", ["-q", "DATA"], ["deferred", undefined, "4.4.2", false]],
+  ])("answers %s", async (_what, args, outcome) => {
+    const { port } = await sinkWith(...args);
+    expect(told(await send(await connectTo(port), ["a@postfix.test"]))).toEqual([outcome as never]);
+  });
+});
+
+const withoutPostfix = postfix ? (isRoot ? "" : " (only as root)") : " (not installed)";
+
+describe.skipIf(withoutPostfix !== "")(`Postfix${withoutPostfix}`, () => {
+  let port = 0;
+  let running: { master: string; started: Bun.Subprocess } | undefined;
+  /** Where Postfix hands on what it took. */
+  let beyond: RemoteMx;
+
+  beforeAll(async () => {
+    port = await takePort();
+    beyond = await startRemoteMx();
+    const folder = temporaryFolder();
+    const { cert, key } = await makePair("mx.postfix.test");
+    chmodSync(folder, 0o755);
+    for (const name of ["queue", "data", "config"]) mkdirSync(join(folder, name));
+    await Bun.$`chown postfix ${join(folder, "data")}`;
+    writeFileSync(join(folder, "pair.pem"), `${key}\n${cert}\n`);
+    const config = join(folder, "config");
+    writeFileSync(join(config, "main.cf"), settingsOf(folder, beyond.port));
+    writeFileSync(join(config, "master.cf"), servicesOn(port));
+    const start = [postfix as string, "-c", config, "start-fg"];
+    const started = Bun.spawn(start, { env: { PATH }, stdio: ["ignore", "ignore", "pipe"] });
+    running = { master: join(folder, "queue", "pid", "master.pid"), started };
+    await listening(started, port);
+  });
+
+  // What was started waits for the master, and would leave it behind.
+  afterAll(async () => {
+    if (running === undefined) return;
+    process.kill(Number(readFileSync(running.master, "utf8")));
+    await running.started.exited;
+  });
+
+  const settingsOf = (folder: string, next: number): string => `
+compatibility_level = 3.6
+queue_directory = ${folder}/queue
+data_directory = ${folder}/data
+maillog_file = /dev/stdout
+inet_interfaces = 127.0.0.1
+inet_protocols = ipv4
+myhostname = mx.postfix.test
+mydestination =
+mynetworks = 192.0.2.0/24
+alias_maps =
+relay_domains = postfix.test
+relay_recipient_maps = inline:{ ada@postfix.test=ok, bob@postfix.test=ok, busy@postfix.test=ok, jürgen@postfix.test=ok }
+relay_transport = smtp:[127.0.0.1]:${next}
+smtpd_relay_restrictions =
+smtpd_recipient_restrictions =
+  check_recipient_access inline:{ { busy@postfix.test = 450 4.2.1 Greylisted } }, reject_unauth_destination
+smtpd_reject_unlisted_recipient = yes
+smtpd_tls_security_level = may
+smtpd_tls_chain_files = ${folder}/pair.pem
+message_size_limit = 100000
+`;
+
+  const servicesOn = (listen: number): string =>
+    [
+      `127.0.0.1:${listen} inet n - n - - smtpd`,
+      "cleanup unix n - n - 0 cleanup",
+      "qmgr unix n - n 300 1 qmgr",
+      "tlsmgr unix - - n 1000? 1 tlsmgr",
+      "rewrite unix - - n - - trivial-rewrite",
+      "bounce unix - - n - 0 bounce",
+      "defer unix - - n - 0 bounce",
+      "trace unix - - n - 0 bounce",
+      "verify unix - - n - 1 verify",
+      "proxymap unix - - n - - proxymap",
+      "smtp unix - - n - - smtp",
+      "error unix - - n - - error",
+      "retry unix - - n - - error",
+      "anvil unix - - n - 1 anvil",
+      "scache unix - - n - 1 scache",
+      "postlog unix-dgram n - n - 1 postlogd",
+      "",
+    ].join("\n");
+
+  test("takes mail over TLS for whom it knows, and says what is wrong with the others", async () => {
+    const connection = await connectTo(port);
+    const recipients = [
+      "ada@postfix.test",
+      "nobody@postfix.test",
+      "busy@postfix.test",
+      "eve@elsewhere.test",
+      "bob@postfix.test",
+    ];
+    const verdicts = await send(connection, recipients, letter("to some"));
+    expect(told(verdicts)).toEqual([
+      ["accepted", 250, "2.0.0", false],
+      ["refused", 550, "5.1.1", true],
+      ["deferred", 450, "4.2.1", false],
+      ["refused", 554, "5.7.1", false],
+      ["accepted", 250, "2.0.0", false],
+    ]);
+    expect(verdicts[1]?.reply).toStartWith("550 5.1.1 <nobody@postfix.test>: Recipient address rejected");
+    const [message] = await beyond.waitFor(1);
+    expect(message).toMatchObject({ from: "bounce+1@us.test", to: ["ada@postfix.test", "bob@postfix.test"] });
+    expect(message?.content).toEndWith(letter("to some").toString());
+    expect(message?.content).toMatch(/^Received: from us\.test .*\r\n\tby mx\.postfix\.test \(Postfix\) with ESMTPS /);
+    expect(connection.usable()).toBe(true);
+  });
+
+  test("has a fresh transaction after one in which nobody was accepted", async () => {
+    const connection = await connectTo(port);
+    const before = beyond.messages.length;
+    expect(told(await send(connection, ["nobody@postfix.test"]))).toEqual([["refused", 550, "5.1.1", true]]);
+    expect(told(await send(connection, ["ada@postfix.test"], letter("after all")))).toMatchObject([
+      ["accepted", 250, "2.0.0", false],
+    ]);
+    const messages = await beyond.waitFor(before + 1);
+    expect(messages.at(-1)).toMatchObject({ to: ["ada@postfix.test"] });
+  });
+
+  test("takes internationalised addresses and headers", async () => {
+    const before = beyond.messages.length;
+    const content = Buffer.from(`${HEADERS}To: jürgen@postfix.test\r\nSubject: Grüße\r\n\r\nSchöne Grüße\r\n`);
+    expect(told(await send(await connectTo(port), ["jürgen@postfix.test"], content))).toEqual([
+      ["accepted", 250, "2.0.0", false],
+    ]);
+    const messages = await beyond.waitFor(before + 1);
+    expect(messages.at(-1)).toMatchObject({ to: ["jürgen@postfix.test"] });
+    expect(messages.at(-1)?.content).toEndWith(content.toString());
+  });
+
+  test("is not sent what it says is too large", async () => {
+    const content = Buffer.concat([letter("large"), Buffer.alloc(100_000, "a\r\n")]);
+    expect(told(await send(await connectTo(port), ["ada@postfix.test"], content))).toEqual([
+      ["refused", undefined, "5.3.4", false],
+    ]);
+  });
+});

@@ -1,0 +1,275 @@
+/** Mail apps that others wrote, through the whole appliance to a server elsewhere; and apps that never heard our 250. */
+import { describe, expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createTransport } from "nodemailer";
+import { temporaryFolder } from "../harness/folder.ts";
+import type { SmtpClient } from "../harness/smtp-client.ts";
+import { PASSWORD } from "../harness/submission-rig.ts";
+import { installed, run, signedIn, watch, world } from "../harness/submission-world.ts";
+
+/** Started once: every test looks at what it sends itself. */
+const shared = world();
+
+const LETTER =
+  "From: Alice <alice@example.test>\r\nTo: Bob <bob@remote.example>\r\nSubject: Plans\r\n" +
+  "Message-ID: <plans@app.example>\r\nDate: Mon, 05 Jan 2026 08:00:00 +0000\r\n\r\nLunch?";
+
+let letters = 0;
+/** The same with a Message-ID of its own. */
+const letter = (): string => LETTER.replace("<plans@", `<plans-${++letters}@`);
+
+describe("a message", () => {
+  test("is filed, announced, signed and sent on, with its Bcc known to its sender alone", async () => {
+    const it = await shared;
+    const { sent: newSent, relayed } = await watch(it);
+    const client = await signedIn(it);
+    const reply = await client.deliver(
+      { from: "alice@example.test", to: ["bob@remote.example", "hidden@remote.example"] },
+      LETTER.replace("Subject", "Bcc: Hidden <hidden@remote.example>\r\nSubject"),
+    );
+    expect(reply.lines).toEqual([expect.stringMatching(/^2\.0\.0 msg_\w+ accepted for delivery$/)]);
+    const messages = await relayed();
+    const [sent, ...others] = await newSent();
+    expect(others).toEqual([]);
+    expect(reply.lines[0]).toContain(sent?.id as string);
+    expect(sent).toMatchObject({
+      direction: "outbound",
+      messageId: "<plans@app.example>",
+      subject: "Plans",
+      text: "Lunch?",
+      to: [{ email: "bob@remote.example", name: "Bob" }],
+      bcc: [{ email: "hidden@remote.example", name: "Hidden" }],
+    });
+    expect(messages.flatMap(({ to }) => to).sort()).toEqual(["bob@remote.example", "hidden@remote.example"]);
+    for (const { content, from } of messages) {
+      expect(from).toMatch(/^bounce\+\w{26}@example\.test$/);
+      expect(content).toMatch(/^DKIM-Signature: /);
+      expect(content).toContain("\r\nReceived: by localhost (Mailroom) with ESMTPSA id ");
+      expect(content).toEndWith(LETTER.slice(LETTER.indexOf("From:")).concat("\r\n"));
+      expect(content).not.toMatch(/hidden|127\.0\.0\.1/i);
+    }
+    client.destroy();
+  });
+
+  test("is refused as the guardrails say, with nothing filed", async () => {
+    const it = await shared;
+    const { sent } = await watch(it);
+    const { appliance, owner } = it;
+    const { store, people, options } = appliance;
+    const client = await signedIn(it);
+    const send = () => client.deliver({ from: "alice@example.test", to: "bob@remote.example" }, letter());
+    store.transact((tx) => people.pauseMailbox(tx, owner.mailboxId, "audit"));
+    expect((await send()).lines).toEqual(["4.7.1 Sending from alice@example.test is paused: audit"]);
+    store.transact((tx) => {
+      people.resumeMailbox(tx, owner.mailboxId);
+      options.set(tx, "sending.mailboxPerHour", "0");
+    });
+    expect((await send()).lines.join()).toMatch(/^4\.7\.1 .*alice@example\.test/);
+    expect(await sent()).toEqual([]);
+    store.transact((tx) => options.reset(tx, "sending.mailboxPerHour"));
+    expect((await send()).code).toBe(250);
+    client.destroy();
+  });
+});
+
+test("smtp.maxMessageBytes is what an app may hand in, whatever we add to it", async () => {
+  const it = await shared;
+  const { store, options } = it.appliance;
+  const client = await signedIn(it);
+  const most = 2_000;
+  store.transact((tx) => options.set(tx, "smtp.maxMessageBytes", String(most)));
+  const header = "From: alice@example.test\r\n\r\n";
+  const send = (size: number) =>
+    client.deliver(
+      { from: "alice@example.test", to: "bob@remote.example" },
+      `${header}${"x".repeat(size - header.length - 2)}`,
+    );
+  expect([(await send(most)).code, (await send(most + 1)).code]).toEqual([250, 552]);
+  store.transact((tx) => options.reset(tx, "smtp.maxMessageBytes"));
+  client.destroy();
+});
+
+describe("a message handed in again", () => {
+  const send = (client: SmtpClient, to: string | string[], text: string) =>
+    client.deliver({ from: "alice@example.test", to }, text);
+
+  test("is accepted as the same, and sent once", async () => {
+    const it = await shared;
+    const { sent, relayed } = await watch(it);
+    const plans = letter();
+    const client = await signedIn(it);
+    const first = await send(client, "bob@remote.example", plans);
+    const again = await send(await signedIn(it), "BOB@Remote.Example", plans);
+    expect(again).toEqual(first);
+    expect(await relayed()).toHaveLength(1);
+    expect(await sent()).toHaveLength(1);
+    client.destroy();
+  });
+
+  test("while it is still being accepted, too", async () => {
+    const it = await shared;
+    const { sent } = await watch(it);
+    const plans = letter();
+    const clients = await Promise.all(Array.from({ length: 5 }, () => signedIn(it)));
+    const replies = await Promise.all(clients.map((client) => send(client, "bob@remote.example", plans)));
+    expect(new Set(replies.map(({ lines }) => lines.join())).size).toBe(1);
+    expect(await sent()).toHaveLength(1);
+    for (const client of clients) client.destroy();
+  });
+
+  test("goes to those recipients alone who were not among its first", async () => {
+    const it = await shared;
+    const { relayed } = await watch(it);
+    const plans = letter();
+    const client = await signedIn(it);
+    await send(client, ["bob@remote.example", "carol@remote.example"], plans);
+    expect((await send(client, ["carol@remote.example", "dave@remote.example"], plans)).code).toBe(250);
+    expect((await relayed()).flatMap(({ to }) => to).sort()).toEqual([
+      "bob@remote.example",
+      "carol@remote.example",
+      "dave@remote.example",
+    ]);
+    client.destroy();
+  });
+
+  test("with other content, without a Message-ID, or after an hour, is another", async () => {
+    const it = await shared;
+    const { sent } = await watch(it);
+    const plans = letter();
+    const client = await signedIn(it);
+    await send(client, "bob@remote.example", plans);
+    await send(client, "bob@remote.example", plans.replace("Lunch?", "Dinner?"));
+    expect(await sent()).toHaveLength(2);
+    const nameless = plans.replace(/Message-ID: .*\r\n/, "");
+    await send(client, "bob@remote.example", nameless);
+    await send(client, "bob@remote.example", nameless);
+    expect(await sent()).toHaveLength(4);
+    client.destroy();
+    await it.advance(60 * 60_000);
+    const later = await signedIn(it);
+    await send(later, "bob@remote.example", plans);
+    expect(await sent()).toHaveLength(5);
+    later.destroy();
+  });
+});
+
+describe("nodemailer", () => {
+  test.each<[string, "submission" | "submissions"]>([
+    ["STARTTLS", "submission"],
+    ["implicit TLS", "submissions"],
+  ])("over %s", async (_, listener) => {
+    const it = await shared;
+    const { sent, relayed } = await watch(it);
+    const transport = createTransport({
+      ...it[listener],
+      secure: listener === "submissions",
+      requireTLS: true,
+      tls: { rejectUnauthorized: false },
+      auth: { user: "alice@example.test", pass: it.owner.apiKey },
+    });
+    const { response } = await transport.sendMail({
+      from: "Alice <alice@example.test>",
+      to: "bob@remote.example",
+      bcc: "hidden@remote.example",
+      subject: "Grüße",
+      text: "Schöne Grüße\n.\n..\nEnde",
+      attachments: [{ filename: "ü.txt", content: "Anhang" }],
+    });
+    transport.close();
+    expect(response).toMatch(/^250 2\.0\.0 msg_/);
+    expect(await sent()).toMatchObject([
+      { subject: "Grüße", text: "Schöne Grüße\n.\n..\nEnde", bcc: [{ email: "hidden@remote.example" }] },
+    ]);
+    expect((await relayed()).flatMap(({ to }) => to)).toHaveLength(2);
+  });
+
+  test("is told that its password is wrong", async () => {
+    const it = await shared;
+    const transport = createTransport({
+      ...it.submission,
+      requireTLS: true,
+      tls: { rejectUnauthorized: false },
+      auth: { user: "alice@example.test", pass: "wrong" },
+    });
+    const refusal = await transport.verify().catch((error) => error);
+    transport.close();
+    expect(refusal).toMatchObject({ code: "EAUTH", responseCode: 535 });
+  });
+});
+
+const swaks = installed("swaks");
+describe.skipIf(swaks.absent)(swaks.named, () => {
+  const common = ["--from", "alice@example.test", "--to", "bob@remote.example", "--body", "from swaks"];
+  const auth = ["--auth-user", "alice@example.test", "--auth-password", PASSWORD];
+  const server = ({ host, port }: { host: string; port: number }) => ["--server", host, "--port", String(port)];
+
+  test.each<[listener: "submission" | "submissions", options: string[]]>([
+    ["submission", ["--tls", "--auth", "PLAIN"]],
+    ["submission", ["--tls", "--auth", "LOGIN"]],
+    ["submission", ["--tls", "--auth", "PLAIN", "--pipeline"]],
+    ["submissions", ["--tls-on-connect", "--auth", "LOGIN"]],
+  ])("%s %j", async (listener, options) => {
+    const it = await shared;
+    const { sent } = await watch(it);
+    const { exitCode, output } = await run([swaks.path, ...server(it[listener]), ...common, ...auth, ...options]);
+    expect({ exitCode, output }).toMatchObject({ exitCode: 0, output: expect.stringContaining("250 2.0.0 msg_") });
+    expect((await sent()).map(({ text }) => text.trim())).toEqual(["from swaks"]);
+  });
+
+  test("gets nowhere without TLS, and without signing in", async () => {
+    const it = await shared;
+    const { sent } = await watch(it);
+    const plain = await run([swaks.path, ...server(it.submission), ...common, ...auth, "--auth", "PLAIN"]);
+    expect({ ...plain }).toMatchObject({ exitCode: 28, output: expect.not.stringContaining("235 ") });
+    const stranger = await run([swaks.path, ...server(it.submission), ...common, "--tls"]);
+    expect({ ...stranger }).toMatchObject({ exitCode: 23, output: expect.stringContaining("530 5.7.0 Sign in first") });
+    expect(await sent()).toEqual([]);
+  });
+});
+
+const msmtp = installed("msmtp");
+describe.skipIf(msmtp.absent)(msmtp.named, () => {
+  test.each<[listener: "submission" | "submissions", starttls: string]>([
+    ["submission", "on"],
+    ["submissions", "off"],
+  ])("%s", async (listener, starttls) => {
+    const it = await shared;
+    const { sent, relayed } = await watch(it);
+    const { host, port } = it[listener];
+    const { exitCode, output } = await run(
+      [
+        msmtp.path,
+        ...["--file=/dev/null", `--host=${host}`, `--port=${port}`, "--tls=on", `--tls-starttls=${starttls}`],
+        ...["--tls-certcheck=off", "--auth=plain", "--user=alice@example.test", `--passwordeval=echo ${PASSWORD}`],
+        ...["--read-envelope-from", "--read-recipients"],
+      ],
+      "From: alice@example.test\nTo: bob@remote.example\nBcc: hidden@remote.example\nSubject: from msmtp\n\nhello\n",
+    );
+    expect({ exitCode, output }).toEqual({ exitCode: 0, output: "" });
+    expect(await sent()).toMatchObject([{ subject: "from msmtp", bcc: [{ email: "hidden@remote.example" }] }]);
+    expect((await relayed()).flatMap(({ to }) => to)).toHaveLength(2);
+  });
+});
+
+const curl = installed("curl");
+describe.skipIf(curl.absent)(curl.named, () => {
+  test.each<[scheme: string, listener: "submission" | "submissions", options: string[]]>([
+    ["smtp", "submission", ["--ssl-reqd"]],
+    ["smtps", "submissions", []],
+  ])("%s, a file with bare LF", async (scheme, listener, options) => {
+    const it = await shared;
+    const { relayed } = await watch(it);
+    const file = join(temporaryFolder(), "message.eml");
+    const plans = letter();
+    writeFileSync(file, plans.replaceAll("\r\n", "\n"));
+    const { host, port } = it[listener];
+    const { exitCode, output } = await run([
+      ...[curl.path, "--silent", "--show-error", "--insecure", `${scheme}://${host}:${port}`, ...options],
+      ...["--user", `alice@example.test:${it.owner.apiKey}`, "--upload-file", file],
+      ...["--mail-from", "alice@example.test", "--mail-rcpt", "bob@remote.example"],
+    ]);
+    expect({ exitCode, output }).toEqual({ exitCode: 0, output: "" });
+    expect((await relayed())[0]?.content).toEndWith(`${plans}\r\n`);
+  });
+});

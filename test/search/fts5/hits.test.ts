@@ -1,0 +1,66 @@
+/** Which messages of conversations satisfy a query: alike whether they are looked for together or one by one. */
+import { expect, test } from "bun:test";
+import { createHits } from "../../../src/search/fts5/hits.ts";
+import { parseQuery } from "../../../src/search/query.ts";
+import { MESSAGES_PER_THREAD } from "../../../src/store/schema.ts";
+import { type SeedMessage, seedIndex } from "../seed.ts";
+
+/** Hits of conversations as `thread.ordinal`. */
+function finder(messages: readonly SeedMessage[], mostAtOnce?: number) {
+  const { store, seqOf } = seedIndex(messages);
+  const hitsOf = createHits(store, mostAtOnce);
+  return (q: string, threads: readonly string[], most = 3, words?: readonly string[]) => {
+    const found = hitsOf(parseQuery(q), words)(threads.map(seqOf), most);
+    return threads.flatMap((thread) =>
+      (found.get(seqOf(thread)) ?? []).map((seq) => `${thread}.${seq - seqOf(thread) * MESSAGES_PER_THREAD}`),
+    );
+  };
+}
+
+test("words, exclusions, dates and attachments, of one and the same message", () => {
+  const find = finder([
+    { thread: "a", text: "oak elm", date: 1_000 },
+    { thread: "a", text: "oak", files: ["plan.pdf"], date: Date.parse("2025-01-02") },
+    { thread: "a", text: "oak", date: Date.parse("2025-02-02") },
+    { thread: "b", text: "oak" },
+    { thread: "c", text: "elm" },
+  ]);
+  expect(find("oak", ["a", "b", "c"])).toEqual(["a.2", "a.1", "a.0", "b.0"]);
+  expect(find("oak", ["c", "a"], 1)).toEqual(["a.2"]);
+  expect(find("oak -elm", ["a"])).toEqual(["a.2", "a.1"]);
+  expect(find("oak after:2025-01-01", ["a", "b"])).toEqual(["a.2", "a.1"]);
+  expect(find("oak before:2025-02-01", ["a"])).toEqual(["a.1", "a.0"]);
+  expect(find("oak has:attachment", ["a", "b"])).toEqual(["a.1"]);
+  expect(find("oak", [])).toEqual([]);
+  // Which words they were was not said.
+  expect(find("elmm", ["a", "c"], 3, [])).toEqual([]);
+  expect(find("elmm -oak", ["a", "c"], 3, ["elm", 'no" OR "oak'])).toEqual(["c.0"]);
+});
+
+test("of a conversation that lies behind more hits of others than are looked at together", () => {
+  const others = Array.from({ length: 30 }, (_, n): SeedMessage => ({ thread: `other ${n % 10}`, text: "oak" }));
+  const mail = [
+    { thread: "first", text: "oak" },
+    { thread: "first", text: "elm" },
+    ...others,
+    { thread: "last", text: "oak" },
+  ];
+  for (const atOnce of [20, 1_000]) {
+    const find = finder(mail, atOnce);
+    expect(find("oak", ["last", "first", "other 0"], 2)).toEqual(["last.0", "first.0", "other 0.2", "other 0.1"]);
+  }
+});
+
+test("of conversations of many messages, the latest first, however many are looked at together", () => {
+  const long = (thread: string): SeedMessage[] =>
+    Array.from({ length: 40 }, (_, n) => ({ thread, text: n % 3 === 0 ? "oak" : "elm", date: n }));
+  for (const atOnce of [2, 5, 1_000]) {
+    const find = finder([...long("a"), ...long("b"), { thread: "c", text: "oak" }], atOnce);
+    expect(find("oak", ["a", "b", "c"], 4)).toEqual(
+      ["a.39 a.36 a.33 a.30", "b.39 b.36 b.33 b.30", "c.0"].join(" ").split(" "),
+    );
+    expect(find("oak", ["a", "b"], 2)).toEqual(["a.39", "a.36", "b.39", "b.36"]);
+    expect(find("oak before:1970-01-01", ["a"])).toEqual([]);
+    expect(find("oak after:1970-01-01", ["b"], 4)).toEqual(["b.39", "b.36", "b.33", "b.30"]);
+  }
+});

@@ -1,0 +1,580 @@
+/** A session with a scripted remote: what goes over the wire, and what the replies come to for each recipient. */
+import { describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import { createLog } from "../../src/base/log.ts";
+import { openSession, type SmtpSession } from "../../src/smtp/client.ts";
+import type { Target, TlsPolicy } from "../../src/smtp/client-connection.ts";
+import { DeliveryFailure, type Verdict } from "../../src/smtp/delivery-result.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { gate, HANG_UP, makePair, type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
+import { type FakeRuntime, fakeRuntime } from "../harness/runtime.ts";
+import { until } from "../harness/until.ts";
+
+const MINUTE = 60_000;
+const OPPORTUNISTIC: TlsPolicy = { mode: "opportunistic", verify: false, plainIfBroken: true };
+const LETTER = Buffer.from("From: a@us.test\r\nTo: b@example.net\r\nSubject: Hi\r\n\r\nText\r\n");
+
+interface Session extends SmtpSession {
+  remote: RemoteMx;
+  runtime: FakeRuntime;
+  lines: Record<string, unknown>[];
+  stop(): void;
+}
+
+function prepare(remote: RemoteMx, target: Partial<Target> = {}) {
+  const runtime = fakeRuntime();
+  const lines: Record<string, unknown>[] = [];
+  const stopped = new AbortController();
+  const log = createLog("debug", runtime.now, (line) => lines.push(JSON.parse(line)));
+  const world = { runtime, hostname: "us.test", log, signal: stopped.signal };
+  const { host: address, port } = remote;
+  const open = () => openSession({ host: "mx.example.net", address, port, tls: OPPORTUNISTIC, ...target }, world);
+  return { open, runtime, lines, stop: () => stopped.abort() };
+}
+
+/** A session with a new remote of that script. */
+async function sessionWith(script: RemoteScript = {}, target: Partial<Target> = {}): Promise<Session> {
+  const remote = await startRemoteMx(script);
+  const { open, ...rest } = prepare(remote, target);
+  return { ...(await open()), ...rest, remote };
+}
+
+/** Why there is no session. */
+async function failureOf(opening: Promise<unknown>): Promise<Verdict> {
+  const thrown = await opening.then(
+    () => new Error("there is a session"),
+    (error: unknown) => error,
+  );
+  if (thrown instanceof DeliveryFailure) return thrown.verdict;
+  throw thrown;
+}
+
+function send(session: SmtpSession, recipients: readonly string[], content: Uint8Array = LETTER) {
+  return session.transmit({ reversePath: "bounce+1@us.test", recipients, content });
+}
+
+/** Resolves when nothing but a timer of `ms` from now is left to happen first. */
+const isAwaited = (runtime: FakeRuntime, ms: number) => until(() => runtime.nextTimer() === runtime.now() + ms);
+
+/** `kind reply` of each verdict. */
+const told = ({ verdicts }: { verdicts: Verdict[] }) => verdicts.map(({ kind, reply }) => `${kind}: ${reply}`);
+
+describe.each([true, false])("a transaction, PIPELINING offered: %p", (pipelining) => {
+  test("carries the message as it is, to every recipient", async () => {
+    const session = await sessionWith({ pipelining, size: 1_000_000 });
+    const content = Buffer.from("Subject: dots\r\n\r\n.\r\n..\r\n.end\r\n\r\n");
+    const sent = await send(session, ["a@example.net", "b@example.net"], content);
+    expect(sent).toMatchObject({
+      unstarted: false,
+      verdicts: [1, 2].map(() => ({
+        kind: "accepted",
+        reply: "250 2.0.0 queued as 4711",
+        code: 250,
+        status: "2.0.0",
+        remote: "mx.example.net",
+      })),
+    });
+    expect(session.remote.messages).toMatchObject([
+      { from: "bounce+1@us.test", to: ["a@example.net", "b@example.net"], content: content.toString(), secure: false },
+    ]);
+    expect(session.remote.commands).toEqual([
+      "EHLO us.test",
+      `MAIL FROM:<bounce+1@us.test> SIZE=${content.length}`,
+      "RCPT TO:<a@example.net>",
+      "RCPT TO:<b@example.net>",
+      "DATA",
+    ]);
+  });
+
+  test("has an outcome for each recipient, in their order", async () => {
+    const replies: Record<string, string> = {
+      "no@example.net": "550-5.1.1 There is\n550 5.1.1 no such user",
+      "later@example.net": "450 4.2.1 greylisted",
+      "full@example.net": "552 5.2.2 full",
+    };
+    const session = await sessionWith({ pipelining, rcpt: ({ address }) => replies[address] });
+    const sent = await send(session, ["no@example.net", "yes@example.net", "later@example.net", "full@example.net"]);
+    expect(told(sent)).toEqual([
+      "refused: 550 5.1.1 There is no such user",
+      "accepted: 250 2.0.0 queued as 4711",
+      "deferred: 450 4.2.1 greylisted",
+      "refused: 552 5.2.2 full",
+    ]);
+    expect(sent.verdicts.map(({ hard }) => hard)).toEqual([true, false, false, false]);
+    expect(session.remote.messages.map(({ to }) => to)).toEqual([["yes@example.net"]]);
+  });
+
+  test("that nobody is accepted for transmits nothing", async () => {
+    const session = await sessionWith({ pipelining, rcpt: "550 5.7.1 no" });
+    expect(told(await send(session, ["a@example.net"]))).toEqual(["refused: 550 5.7.1 no"]);
+    expect(session.remote.messages).toEqual([]);
+    expect(session.usable()).toBe(true);
+  });
+
+  test.each([
+    ["refused: 550 5.1.1 we know no such sender", { mail: "550 5.1.1 we know no such sender" }],
+    ["deferred: 451 4.3.0 later", { mail: "451 4.3.0 later" }],
+    ["refused: 554 5.3.0 no data", { data: "554 5.3.0 no data" }],
+    ["refused: 554 5.6.0 content", { end: "554 5.6.0 content" }],
+    ["refused: 550 5.1.1 whoever", { end: "550 5.1.1 whoever" }],
+    ["deferred: 452 4.3.1 disk", { end: "452 4.3.1 disk" }],
+  ] as const)("that ends with %s says so of all, and of no address", async (outcome, script) => {
+    const session = await sessionWith({ pipelining, ...script });
+    const sent = await send(session, ["a@example.net", "b@example.net"]);
+    expect(told(sent)).toEqual([outcome, outcome]);
+    expect(sent.verdicts.map(({ hard }) => hard)).toEqual([false, false]);
+    expect(session.remote.messages).toEqual([]);
+    expect(session.usable()).toBe(true);
+  });
+
+  test("of one recipient may be refused for the address only after the message", async () => {
+    const session = await sessionWith({ pipelining, end: "550 5.1.1 no such user" });
+    const { verdicts } = await send(session, ["a@example.net"]);
+    expect(verdicts).toMatchObject([{ kind: "refused", hard: true }]);
+  });
+
+  test("after a refused one the next has a fresh start", async () => {
+    const session = await sessionWith({
+      pipelining,
+      mail: ({ attempt }) => (attempt === 1 ? "451 4.3.0 later" : undefined),
+      rcpt: ({ address }) => (address === "no@example.net" ? "550 5.1.1 no" : undefined),
+      end: ({ address, attempt }) => (address === "a@example.net" && attempt === 1 ? "554 5.6.0 content" : undefined),
+    });
+    const outcomes = [];
+    for (const recipient of ["a", "no", "a", "a", "b"])
+      outcomes.push(...told(await send(session, [`${recipient}@example.net`])));
+    expect(outcomes).toEqual([
+      "deferred: 451 4.3.0 later",
+      "refused: 550 5.1.1 no",
+      "refused: 554 5.6.0 content",
+      "accepted: 250 2.0.0 queued as 4711",
+      "accepted: 250 2.0.0 queued as 4711",
+    ]);
+    expect(session.remote.messages.map(({ to }) => to)).toEqual([["a@example.net"], ["b@example.net"]]);
+    expect(session.remote.commands.filter((line) => line === "RSET")).toHaveLength(3);
+    expect(session.remote.connections).toBe(1);
+  });
+
+  test("recipients beyond what the remote takes at once have transactions of their own", async () => {
+    let accepted = 0;
+    const session = await sessionWith({
+      pipelining,
+      mail: () => {
+        accepted = 0;
+        return undefined;
+      },
+      rcpt: () => (++accepted > 2 ? "452 4.5.3 too many recipients" : undefined),
+    });
+    const recipients = ["a", "b", "c", "d", "e"].map((name) => `${name}@example.net`);
+    expect((await send(session, recipients)).verdicts.map(({ kind }) => kind)).toEqual(
+      recipients.map(() => "accepted"),
+    );
+    expect(session.remote.messages.map(({ to }) => to.length)).toEqual([2, 2, 1]);
+  });
+
+  test("is not repeated for recipients that are always too many", async () => {
+    const session = await sessionWith({
+      pipelining,
+      rcpt: ({ address }) => (address.startsWith("b") ? "452 4.5.3 too many recipients" : undefined),
+    });
+    expect(told(await send(session, ["a@example.net", "b@example.net"]))).toEqual([
+      "accepted: 250 2.0.0 queued as 4711",
+      "deferred: 452 4.5.3 too many recipients",
+    ]);
+    expect(session.remote.messages).toHaveLength(1);
+  });
+});
+
+describe("a connection that ends", () => {
+  const LOST = "deferred: mx.example.net [127.0.0.1]: ";
+
+  test.each([
+    ["at MAIL", { mail: HANG_UP }, true],
+    ["at RCPT", { rcpt: HANG_UP }, true],
+    ["at DATA", { pipelining: false, data: HANG_UP }, false],
+    ["at the end of the message", { end: HANG_UP }, false],
+  ] as [string, RemoteScript, boolean][])("%s defers all", async (_when, script, unstarted) => {
+    const session = await sessionWith(script);
+    const sent = await send(session, ["a@example.net", "b@example.net"]);
+    expect(sent.unstarted).toBe(unstarted);
+    for (const outcome of told(sent)) expect(outcome).toStartWith(LOST);
+    expect(sent.verdicts).toMatchObject([1, 2].map(() => ({ hard: false, status: "4.4.2", code: undefined })));
+    expect(session.usable()).toBe(false);
+  });
+
+  test("keeps what was said of recipients before", async () => {
+    const session = await sessionWith({
+      pipelining: false,
+      rcpt: ({ address }) => (address.startsWith("no") ? "550 5.1.1 no" : HANG_UP),
+    });
+    const sent = await send(session, ["no@example.net", "a@example.net"]);
+    expect(sent.unstarted).toBe(false);
+    expect(sent.verdicts).toMatchObject([
+      { kind: "refused", hard: true },
+      { kind: "deferred", status: "4.4.2" },
+    ]);
+  });
+
+  test.each([
+    ["MAIL", { mail: "421 4.7.0 enough for now" }, true],
+    ["RCPT", { rcpt: "421 4.7.0 enough for now" }, true],
+    ["the message", { end: "421 4.7.0 enough for now" }, false],
+  ] as [string, RemoteScript, boolean][])(
+    "with 421 to %s defers all, and is not used again",
+    async (_what, script, unstarted) => {
+      for (const pipelining of [true, false]) {
+        const session = await sessionWith({ ...script, pipelining });
+        const sent = await send(session, ["a@example.net", "b@example.net"]);
+        expect(told(sent)).toEqual([1, 2].map(() => "deferred: 421 4.7.0 enough for now"));
+        expect(sent.unstarted).toBe(unstarted);
+        expect(session.usable()).toBe(false);
+        await session.remote.idle();
+      }
+    },
+  );
+
+  test("while it is idle is noticed", async () => {
+    const session = await sessionWith();
+    await send(session, ["a@example.net"]);
+    await session.remote.close();
+    const sent = await send(session, ["a@example.net"]);
+    expect(sent.unstarted).toBe(true);
+    expect(session.usable()).toBe(false);
+  });
+
+  test("for a refused RSET is not used again", async () => {
+    const session = await sessionWith({ mail: "451 4.3.0 later", rset: "502 5.5.1 what?" });
+    await send(session, ["a@example.net"]);
+    expect(await send(session, ["a@example.net"])).toMatchObject({ unstarted: true, verdicts: [{ kind: "deferred" }] });
+    expect(session.usable()).toBe(false);
+  });
+});
+
+describe("a remote that keeps silent", () => {
+  test.each([
+    ["mail", true],
+    ["rcpt", true],
+    ["data", false],
+    ["end", false],
+  ] as const)("at %s is given up", async (stage, unstarted) => {
+    const silence = gate();
+    const session = await sessionWith({ pipelining: false, [stage]: silence.wait });
+    const sending = send(session, ["a@example.net"]);
+    await silence.reached;
+    expect(session.usable()).toBe(false);
+    session.runtime.advanceTo(session.runtime.now() + 20 * MINUTE);
+    expect(await sending).toMatchObject({
+      unstarted,
+      verdicts: [{ kind: "deferred", reply: "mx.example.net [127.0.0.1]: no answer in time", status: "4.4.2" }],
+    });
+    await session.remote.idle();
+  });
+
+  test.each(["greeting", "ehlo"] as const)("at %s is given up", async (stage) => {
+    const silence = gate();
+    const remote = await startRemoteMx({ [stage]: silence.wait });
+    const { open, runtime } = prepare(remote);
+    const failure = failureOf(open());
+    await silence.reached;
+    await isAwaited(runtime, 5 * MINUTE);
+    runtime.advanceTo(runtime.now() + 5 * MINUTE);
+    expect(await failure).toMatchObject({ kind: "deferred", status: "4.4.2", code: undefined });
+    await remote.idle();
+  });
+
+  test("at QUIT is left", async () => {
+    const silence = gate();
+    const session = await sessionWith({ quit: silence.wait });
+    session.close();
+    await silence.reached;
+    session.runtime.advanceTo(session.runtime.now() + 5_000);
+    await session.remote.idle();
+    expect(session.usable()).toBe(false);
+  });
+});
+
+describe("closing", () => {
+  test("says QUIT", async () => {
+    const session = await sessionWith();
+    await send(session, ["a@example.net"]);
+    session.close();
+    session.close();
+    await session.remote.idle();
+    expect(session.remote.commands.at(-1)).toBe("QUIT");
+    expect(await send(session, ["a@example.net"])).toMatchObject({ verdicts: [{ kind: "deferred" }] });
+  });
+
+  test("cuts a transaction short", async () => {
+    const silence = gate();
+    const session = await sessionWith({ end: silence.wait });
+    const sending = send(session, ["a@example.net"]);
+    await silence.reached;
+    session.close();
+    expect(await sending).toMatchObject({ verdicts: [{ kind: "deferred", status: "4.4.2" }] });
+    await session.remote.idle();
+  });
+
+  test("by the signal ends sessions and attempts, and there are no more", async () => {
+    const silence = gate();
+    const remote = await startRemoteMx({
+      greeting: ({ connection }) => (connection === 1 ? undefined : silence.wait()),
+    });
+    const { open, stop } = prepare(remote);
+    const session = await open();
+    const failure = failureOf(open());
+    await silence.reached;
+    stop();
+    expect(await failure).toMatchObject({ kind: "deferred" });
+    await remote.idle();
+    expect(session.usable()).toBe(false);
+    expect(await failureOf(open())).toMatchObject({ kind: "deferred", status: "4.3.2" });
+    expect(remote.connections).toBe(2);
+  });
+});
+
+describe("a session that does not come about", () => {
+  test.each([
+    ["554 5.7.1 we do not want you", { greeting: "554 5.7.1 we do not want you" }, "refused", 554],
+    ["421 4.3.2 busy", { greeting: "421 4.3.2 busy" }, "deferred", 421],
+    ["550 5.7.1 not under that name", { ehlo: "550 5.7.1 not under that name" }, "refused", 550],
+    ["421 4.3.2 busy", { ehlo: "421 4.3.2 busy" }, "deferred", 421],
+  ] as [string, RemoteScript, Verdict["kind"], number][])("%s", async (reply, script, kind, code) => {
+    const remote = await startRemoteMx(script);
+    const verdict = await failureOf(prepare(remote).open());
+    expect(verdict).toMatchObject({ kind, code, reply, hard: false, remote: "mx.example.net" });
+    await remote.idle();
+  });
+
+  test("nobody listens", async () => {
+    const remote = await startRemoteMx();
+    const { open } = prepare(remote);
+    await remote.close();
+    expect(await failureOf(open())).toMatchObject({
+      kind: "deferred",
+      status: "4.4.1",
+      code: undefined,
+      reply: "mx.example.net [127.0.0.1]: connection refused",
+    });
+  });
+
+  test.each([{ greeting: HANG_UP }, { ehlo: HANG_UP }])("the remote hangs up: %j", async (script) => {
+    const remote = await startRemoteMx(script);
+    expect(await failureOf(prepare(remote).open())).toMatchObject({ kind: "deferred", status: "4.4.2" });
+  });
+});
+
+describe("TLS", () => {
+  test("is used where it is offered, with the name of the host", async () => {
+    const session = await sessionWith({ starttls: true });
+    expect(told(await send(session, ["a@example.net"]))).toEqual(["accepted: 250 2.0.0 queued as 4711"]);
+    expect(session.remote.messages).toMatchObject([
+      { secure: true, servername: "mx.example.net", content: LETTER.toString() },
+    ]);
+    expect(session.lines).toContainEqual(expect.objectContaining({ message: "connected", tls: true }));
+  });
+
+  test.each(["broken", "refused"] as const)("that is %s: the same host without", async (starttls) => {
+    const session = await sessionWith({ starttls });
+    await send(session, ["a@example.net"]);
+    expect(session.remote.messages).toMatchObject([{ secure: false, connection: 2 }]);
+    expect(session.remote.commands.filter((line) => line === "STARTTLS")).toHaveLength(1);
+  });
+
+  test("that never finishes its handshake: the same host without", async () => {
+    const remote = await startRemoteMx({ starttls: "silent" });
+    const { open, runtime } = prepare(remote);
+    const opening = open();
+    await remote.heard("STARTTLS");
+    runtime.advanceTo(runtime.now() + 5 * MINUTE);
+    await send(await opening, ["a@example.net"]);
+    expect(remote.messages).toMatchObject([{ secure: false, connection: 2 }]);
+  });
+
+  test.each(["required", "opportunistic"] as const)(
+    "that is broken, %s and not to go without: no session",
+    async (mode) => {
+      const remote = await startRemoteMx({ starttls: "broken" });
+      const { open } = prepare(remote, { tls: { mode, verify: false, plainIfBroken: false } });
+      expect(await failureOf(open())).toMatchObject({ kind: "deferred", status: "4.7.5", hard: false });
+      expect(remote.connections).toBe(1);
+    },
+  );
+
+  test("that is required and not offered: no session", async () => {
+    const remote = await startRemoteMx({ starttls: false });
+    const { open } = prepare(remote, { tls: { mode: "required", verify: false, plainIfBroken: false } });
+    expect(await failureOf(open())).toMatchObject({ kind: "deferred", status: "4.7.5" });
+    expect(remote.commands).not.toContainEqual(expect.stringMatching(/^MAIL/));
+  });
+
+  test("from the first byte", async () => {
+    const session = await sessionWith(
+      { implicitTls: true },
+      { tls: { mode: "implicit", verify: false, plainIfBroken: false } },
+    );
+    await send(session, ["a@example.net"]);
+    expect(session.remote.messages).toMatchObject([{ secure: true, servername: "mx.example.net" }]);
+  });
+
+  test.each(["required", "implicit"] as const)(
+    "whose certificate must be valid, %s: a self-signed one is not",
+    async (mode) => {
+      const remote = await startRemoteMx({
+        starttls: mode === "required",
+        implicitTls: mode === "implicit",
+        pair: await makePair("mx.example.net"),
+      });
+      const { open } = prepare(remote, { tls: { mode, verify: true, plainIfBroken: false } });
+      const verdict = await failureOf(open());
+      expect(verdict).toMatchObject({ kind: "deferred", status: "4.7.5", hard: false });
+      expect(verdict.reply).toMatch(/certificate/i);
+    },
+  );
+});
+
+describe("a certificate that must be valid", () => {
+  /** In a process of its own, which trusts the remote's certificate as an authority: that is read at its start. */
+  const PROGRAM = `
+    import { openSession } from "${join(import.meta.dir, "../../src/smtp/client.ts")}";
+    import { systemRuntime } from "${join(import.meta.dir, "../../src/base/runtime.ts")}";
+    const [target] = process.argv.slice(1).map(JSON.parse);
+    const log = { debug() {} };
+    const world = { runtime: systemRuntime(), hostname: "us.test", log, signal: new AbortController().signal };
+    const opening = openSession(target, world);
+    await opening.then((session) => { session.close(); console.log("session"); }, ({ message }) => console.log(message));`;
+
+  test.each([
+    ["required", "smart.example.net", /^session$/],
+    ["implicit", "smart.example.net", /^session$/],
+    ["required", "other.example.net", /not match certificate/],
+    ["implicit", "127.0.0.1", /not match certificate/],
+  ] as const)("%s, is that of the host: %s", async (mode, host, outcome) => {
+    const pair = await makePair("smart.example.net");
+    const authority = join(temporaryFolder(), "authority.pem");
+    await Bun.write(authority, pair.cert);
+    const { host: address, port } = await startRemoteMx({ pair, starttls: true, implicitTls: mode === "implicit" });
+    const target = { host, address, port, tls: { mode, verify: true, plainIfBroken: false } };
+    const child = Bun.spawn([process.execPath, "-e", PROGRAM, JSON.stringify(target)], {
+      env: { ...process.env, NODE_EXTRA_CA_CERTS: authority },
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    expect((await new Response(child.stdout).text()).trim()).toMatch(outcome);
+  });
+});
+
+describe("AUTH", () => {
+  const auth = { user: "us", pass: "sésame:@ /%" };
+
+  test("lets mail through", async () => {
+    const session = await sessionWith({ auth });
+    await session.authenticate(auth);
+    expect(told(await send(session, ["a@example.net"]))).toEqual(["accepted: 250 2.0.0 queued as 4711"]);
+  });
+
+  test("with wrong credentials is no recipient's fault", async () => {
+    const session = await sessionWith({ auth });
+    expect(await failureOf(session.authenticate({ user: "us", pass: "guess" }))).toMatchObject({
+      kind: "deferred",
+      hard: false,
+      code: 535,
+      status: "4.7.8",
+      reply: "535 5.7.8 credentials are invalid",
+    });
+    expect(session.usable()).toBe(false);
+    expect(JSON.stringify(session.lines)).not.toContain("guess");
+  });
+
+  test("that the connection does not survive is no refusal", async () => {
+    const session = await sessionWith({ auth });
+    await session.remote.close();
+    expect(await failureOf(session.authenticate(auth))).toMatchObject({ kind: "deferred", code: undefined });
+  });
+});
+
+describe("internationalised mail", () => {
+  const utf8Header = Buffer.from("From: a@us.test\r\nTo: jürgen@example.net\r\nSubject: Grüße\r\n\r\nText\r\n");
+  const utf8Body = Buffer.from("Subject: Hi\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nGrüße\r\n");
+
+  test.each([
+    ["an address", ["jürgen@example.net"], LETTER, "MAIL FROM:<bounce+1@us.test> SMTPUTF8"],
+    ["a header", ["a@example.net"], utf8Header, "MAIL FROM:<bounce+1@us.test> BODY=8BITMIME SMTPUTF8"],
+    [
+      "both",
+      ["a@example.net", "jürgen@example.net"],
+      utf8Header,
+      "MAIL FROM:<bounce+1@us.test> SMTPUTF8 BODY=8BITMIME",
+    ],
+    ["the body alone", ["a@example.net"], utf8Body, "MAIL FROM:<bounce+1@us.test> BODY=8BITMIME"],
+    ["nothing", ["a@example.net"], LETTER, "MAIL FROM:<bounce+1@us.test>"],
+  ])("is declared for %s", async (_what, recipients, content, mail) => {
+    const session = await sessionWith();
+    expect((await send(session, recipients, content)).verdicts.every(({ kind }) => kind === "accepted")).toBe(true);
+    expect(session.remote.commands).toContain(mail);
+    expect(session.remote.messages).toMatchObject([{ to: recipients, content: content.toString() }]);
+  });
+
+  test("is declared for one message and not for the next", async () => {
+    const session = await sessionWith();
+    for (const content of [utf8Header, LETTER]) await send(session, ["a@example.net"], content);
+    expect(session.remote.commands.filter((line) => line.startsWith("MAIL"))).toEqual([
+      "MAIL FROM:<bounce+1@us.test> BODY=8BITMIME SMTPUTF8",
+      "MAIL FROM:<bounce+1@us.test>",
+    ]);
+  });
+
+  const REFUSED = { kind: "refused", hard: false, status: "5.6.7", code: undefined, remote: "mx.example.net" };
+
+  test("is refused here for the addresses that need it, where it is not offered", async () => {
+    const session = await sessionWith({ smtputf8: false });
+    const { verdicts } = await send(session, ["jürgen@example.net", "a@example.net"]);
+    expect(verdicts).toMatchObject([REFUSED, { kind: "accepted" }]);
+    expect(session.remote.messages).toMatchObject([{ to: ["a@example.net"] }]);
+  });
+
+  test("is refused here for all when a header needs it, and nothing is sent", async () => {
+    const session = await sessionWith({ smtputf8: false });
+    const { verdicts } = await send(session, ["a@example.net", "b@example.net"], utf8Header);
+    expect(verdicts).toMatchObject([REFUSED, REFUSED]);
+    expect(session.remote.commands).toEqual(["EHLO us.test"]);
+    expect(session.usable()).toBe(true);
+  });
+
+  test("8-bit content goes out as it is where 8BITMIME is not offered", async () => {
+    const session = await sessionWith({ eightBitMime: false });
+    await send(session, ["a@example.net"], utf8Body);
+    expect(session.remote.commands).toContain("MAIL FROM:<bounce+1@us.test>");
+    expect(session.remote.messages).toMatchObject([{ content: utf8Body.toString() }]);
+  });
+});
+
+test("a message larger than the remote takes is refused here", async () => {
+  const session = await sessionWith({ size: 100 });
+  const { verdicts } = await send(session, ["a@example.net"], Buffer.alloc(101, "a"));
+  expect(verdicts).toMatchObject([{ kind: "refused", hard: false, status: "5.3.4" }]);
+  expect((await send(session, ["a@example.net"], Buffer.alloc(100, "a"))).verdicts).toMatchObject([
+    { kind: "accepted" },
+  ]);
+  expect(session.remote.messages).toHaveLength(1);
+});
+
+test("an address with a bracket in quotes, which is not sent, does not keep others from theirs", async () => {
+  const session = await sessionWith();
+  const { verdicts } = await send(session, ['"a>b"@example.net', '"a b"@example.net']);
+  expect(verdicts).toMatchObject([{ kind: "refused", hard: false, status: "5.1.3" }, { kind: "accepted" }]);
+  expect(session.remote.messages).toMatchObject([{ to: ['"a b"@example.net'] }]);
+});
+
+test("a remote that only knows HELO", async () => {
+  const session = await sessionWith({ ehlo: ({ attempt }) => (attempt === 1 ? "502 5.5.1 what?" : undefined) });
+  expect(told(await send(session, ["a@example.net"]))).toEqual(["accepted: 250 2.0.0 queued as 4711"]);
+  expect(session.remote.commands.slice(0, 3)).toEqual(["EHLO us.test", "HELO us.test", "MAIL FROM:<bounce+1@us.test>"]);
+});
+
+test("the log names hosts, and neither recipients nor content", async () => {
+  const session = await sessionWith();
+  await send(session, ["secret@example.net"]);
+  const text = JSON.stringify(session.lines);
+  expect(text).toContain("mx.example.net");
+  expect(text).not.toContain("secret@");
+  expect(text).not.toContain("Subject");
+});

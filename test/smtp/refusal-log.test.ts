@@ -1,0 +1,31 @@
+/** The log of refusals: every kind is seen, and no flood of them floods the log. */
+import { expect, test } from "bun:test";
+import { createRefusalLog } from "../../src/smtp/refusal-log.ts";
+import { testLog } from "../harness/mx-rig.ts";
+import { fakeRuntime } from "../harness/runtime.ts";
+
+test("one line a minute of each kind, which says how many there were besides", () => {
+  const runtime = fakeRuntime();
+  const { log, lines } = testLog(runtime);
+  const note = createRefusalLog(log, runtime.now);
+  const seen = () => lines.splice(0).map(({ message, reason, ip, unlogged }) => ({ message, reason, ip, unlogged }));
+  for (let i = 0; i < 1_000; i++) note("unknownRecipient", { ip: `192.0.2.${i % 256}` });
+  note("greylisted", { ip: "198.51.100.1" });
+  expect(seen()).toEqual([
+    { message: "refused", reason: "unknownRecipient", ip: "192.0.2.0", unlogged: undefined },
+    { message: "refused", reason: "greylisted", ip: "198.51.100.1", unlogged: undefined },
+  ]);
+  runtime.advanceTo(runtime.now() + 59_999);
+  note("unknownRecipient", { ip: "192.0.2.1" });
+  expect(seen()).toEqual([]);
+  runtime.advanceTo(runtime.now() + 1);
+  note("unknownRecipient", { ip: "192.0.2.2" });
+  note("greylisted", { ip: "198.51.100.2" });
+  expect(seen()).toEqual([
+    { message: "refused", reason: "unknownRecipient", ip: "192.0.2.2", unlogged: 1_000 },
+    { message: "refused", reason: "greylisted", ip: "198.51.100.2", unlogged: undefined },
+  ]);
+  runtime.advanceTo(runtime.now() - 3_600_000);
+  note("greylisted", { ip: "198.51.100.3" });
+  expect(seen()).toHaveLength(1);
+});

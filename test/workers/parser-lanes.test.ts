@@ -1,0 +1,244 @@
+/** Who waits for whom in the parser pool, before workers that take as long as a message says, by the fake clock. */
+import { afterAll, describe, expect, test } from "bun:test";
+import { isUnavailable } from "../../src/base/errors.ts";
+import { createDnsCache } from "../../src/net/dns-cache.ts";
+import {
+  createParserPool,
+  type FromWorker,
+  type ParserPool,
+  type ToWorker,
+  UnparseableError,
+  type Work,
+} from "../../src/workers/parser-pool.ts";
+import { testLog } from "../harness/mx-rig.ts";
+import { fakeRuntime, START } from "../harness/runtime.ts";
+
+const pools: ParserPool[] = [];
+afterAll(() => {
+  for (const pool of pools) pool.stop();
+});
+
+/** Longer than any limit. */
+const FOR_EVER = 3_600_000;
+
+function openPool({ workers = 1 } = {}) {
+  const runtime = fakeRuntime();
+  const { log, lines } = testLog(runtime);
+  /** `worker subject`, and the ms since the start at which it was done. */
+  const done: [what: string, at: number][] = [];
+  const running = new Set<number>();
+  let started = 0;
+
+  function startWorker() {
+    const target = new EventTarget();
+    const number = ++started;
+    const queue: { id: number; subject: string; takes: number }[] = [];
+    let cancel: (() => void) | undefined;
+    const say = (data: FromWorker) => target.dispatchEvent(new MessageEvent("message", { data }));
+    const work = (): void => {
+      const [job] = queue;
+      if (!job) return;
+      cancel = runtime.setTimer(() => {
+        queue.shift();
+        cancel = undefined;
+        done.push([`${number} ${job.subject}`, runtime.now() - START]);
+        say({ id: job.id, result: { message: { subject: job.subject } } } as FromWorker);
+        if (!cancel) work();
+      }, job.takes);
+    };
+    running.add(number);
+    runtime.setTimer(() => say({ ready: true }), 0);
+    return {
+      addEventListener: target.addEventListener.bind(target),
+      ref() {},
+      unref() {},
+      terminate() {
+        cancel?.();
+        running.delete(number);
+      },
+      postMessage(message: ToWorker) {
+        if (!("source" in message)) throw new Error("nothing is asked here");
+        const [subject = "", takes] = Buffer.from(message.source as Uint8Array)
+          .toString()
+          .split(" takes ");
+        queue.push({ id: message.id, subject, takes: Number(takes) });
+        if (queue.length === 1) work();
+      },
+    };
+  }
+
+  const names = createDnsCache(runtime);
+  const pool = createParserPool({ blobFolder: "none", names, runtime, log, workers, startWorker });
+  pools.push(pool);
+  const give = (kind: Work["kind"], source: string, subject: string, takes: number): Promise<string> =>
+    pool.prepare({ kind, source }, Buffer.from(`${subject} takes ${takes}`)).then(
+      (message) => message.subject,
+      (error) => (error instanceof UnparseableError ? "blamed" : isUnavailable(error) ? "refused" : String(error)),
+    );
+  const advance = async (ms: number) => runtime.advanceTo(runtime.now() + ms);
+  const doneAt = (subject: string) => done.find(([what]) => what.endsWith(` ${subject}`))?.[1];
+  const workerOf = (subject: string) => done.find(([what]) => what.endsWith(` ${subject}`))?.[0].split(" ")[0];
+  const replaced = () => lines.filter(({ message }) => message === "parser worker replaced").length;
+  return { pool, runtime, give, advance, done, doneAt, workerOf, replaced, running, started: () => started };
+}
+
+describe.each([1, 2, 4])("with %d workers, what hostile mail of one source has filled", (workers) => {
+  test("delays no send, and other mail for two seconds", async () => {
+    const { give, advance, doneAt } = openPool({ workers });
+    const hostile = Array.from({ length: 6 }, (_, i) => give("arriving", "evil", `hostile ${i}`, FOR_EVER));
+    await advance(1);
+    const send = give("interactive", "mbx_1", "send", 5);
+    const mail = give("arriving", "other", "mail", 5);
+    await advance(5);
+    expect(doneAt("send")).toBe(6);
+    expect(await send).toBe("send");
+    await advance(2_100);
+    expect(await mail).toBe("mail");
+    await advance(70_000);
+    expect(await Promise.all(hostile)).toEqual(Array.from(hostile, () => "blamed"));
+  });
+
+  test("has one worker afterwards, one message at a time, and delays nobody", async () => {
+    const { give, advance, doneAt, workerOf, done } = openPool({ workers });
+    const first = give("arriving", "evil", "hostile", FOR_EVER);
+    await advance(10_000);
+    expect(await first).toBe("blamed");
+    for (let i = 0; i < 12; i++) void give("arriving", "evil", `next ${i}`, 4_000);
+    await advance(1_000);
+    void give("interactive", "mbx_1", "send", 5);
+    void give("arriving", "other", "mail", 5);
+    await advance(10);
+    expect([doneAt("send"), doneAt("mail")]).toEqual([11_005, 11_005]);
+    await advance(43_000);
+    const hostile = done.filter(([what]) => what.includes("next"));
+    expect(hostile.map(([, at]) => at)).toEqual([
+      14_000, 18_000, 22_000, 26_000, 30_000, 34_000, 38_000, 42_000, 46_000, 50_000, 54_000,
+    ]);
+    expect(new Set(hostile.map(([what]) => what.split(" ")[0])).size).toBe(1);
+    expect(workerOf("mail")).not.toBe(workerOf("next 0"));
+  });
+});
+
+test("mail that came with what holds up its worker is not blamed, and done by another", async () => {
+  const { give, advance, doneAt, replaced } = openPool();
+  const hostile = give("arriving", "evil", "hostile", FOR_EVER);
+  const others = ["a", "b", "c"].map((source) => give("arriving", source, `mail of ${source}`, 5));
+  await advance(2_030);
+  expect(await Promise.all(others)).toEqual(["mail of a", "mail of b", "mail of c"]);
+  expect(doneAt("mail of a")).toBe(2_005);
+  expect(replaced()).toBe(1);
+  // Their sources are under no suspicion.
+  const again = give("arriving", "a", "again", 5);
+  await advance(5);
+  expect(await again).toBe("again");
+  await advance(10_000);
+  expect(await hostile).toBe("blamed");
+});
+
+test("a message that is only slow goes on where it is, in time that grows with its size", async () => {
+  const { pool, give, advance, replaced, started } = openPool();
+  const slow = give("arriving", "a", "slow", 9_900);
+  await advance(3_000);
+  const other = give("arriving", "b", "other", 5);
+  await advance(5);
+  expect(await other).toBe("other");
+  await advance(7_000);
+  expect(await slow).toBe("slow");
+  expect([started(), replaced()]).toEqual([2, 0]);
+
+  const large = Buffer.from(`large takes 14000${" ".repeat(50_000_000)}`);
+  const prepared = pool.prepare({ kind: "bulk", source: "kept" }, large);
+  await advance(14_000);
+  expect((await prepared).subject).toBe("large");
+  expect(replaced()).toBe(0);
+}, 60_000);
+
+test("a source is forgiven", async () => {
+  const { give, advance, doneAt } = openPool();
+  void give("arriving", "once", "slow", 1_900);
+  await advance(2_000);
+  void give("arriving", "once", "alone 1", 100);
+  void give("arriving", "other", "other 1", 100);
+  await advance(1_000);
+  expect([doneAt("alone 1"), doneAt("other 1")]).toEqual([2_100, 2_100]);
+  await advance(3 * 60_000);
+  void give("arriving", "once", "among 1", 100);
+  void give("arriving", "other", "among 2", 100);
+  await advance(1_000);
+  expect([doneAt("among 1"), doneAt("among 2")]).toEqual([183_100, 183_200]);
+});
+
+test("of what waits, sources that have used less go first", async () => {
+  const { give, advance, done } = openPool();
+  for (let i = 0; i < 20; i++) void give("arriving", "much", `much ${i}`, 400);
+  await advance(900);
+  void give("arriving", "little", "little 1", 100);
+  void give("arriving", "little", "little 2", 100);
+  await advance(10_000);
+  const order = done.map(([what]) => what.slice(2));
+  // After what the worker had in hand.
+  expect(order.indexOf("little 1")).toBeLessThan(11);
+  expect(order.indexOf("little 2")).toBeLessThan(12);
+  expect(order).toHaveLength(22);
+});
+
+test("sending borrows a worker that arriving mail leaves idle, and has one of its own while it does not", async () => {
+  const { give, advance, workerOf, running, started } = openPool();
+  void give("interactive", "mbx_1", "send 1", 5);
+  await advance(5);
+  void give("arriving", "a", "mail 1", 5);
+  await advance(5);
+  expect(started()).toBe(1);
+  void give("arriving", "a", "mail 2", 100);
+  void give("interactive", "mbx_1", "send 2", 5);
+  void give("interactive", "mbx_1", "send 3", 5);
+  await advance(100);
+  expect(["mail 2", "send 2", "send 3"].map(workerOf)).toEqual(["1", "2", "2"]);
+  await advance(59_800);
+  expect([...running]).toEqual([1, 2]);
+  await advance(200);
+  expect([...running]).toEqual([1]);
+});
+
+test("sends by the hundred leave arriving mail its worker", async () => {
+  const { give, advance, doneAt } = openPool();
+  for (let i = 0; i < 300; i++) void give("interactive", "mbx_1", `send ${i}`, 50);
+  void give("arriving", "a", "mail", 5);
+  await advance(60);
+  expect(doneAt("mail")).toBeLessThanOrEqual(55);
+});
+
+test("an account whose mail is costly delays neither the sends of others nor arriving mail", async () => {
+  const { give, advance, doneAt } = openPool();
+  const costly = Array.from({ length: 6 }, () => give("interactive", "mbx_evil", "costly", FOR_EVER));
+  await advance(2_000);
+  void give("interactive", "mbx_1", "send", 5);
+  void give("arriving", "a", "mail", 5);
+  await advance(10);
+  // The mail waited for the send, to which its worker was lent.
+  expect([doneAt("send"), doneAt("mail")]).toEqual([2_005, 2_010]);
+  await advance(70_000);
+  expect(await Promise.all(costly)).toEqual(Array.from(costly, () => "blamed"));
+});
+
+test("what waits longer than a minute, or is too much, is refused for now", async () => {
+  const { give, advance, doneAt } = openPool();
+  await Promise.all([give("arriving", "evil", "first", 600), advance(600)]);
+  const waiting = Array.from({ length: 1_001 }, (_, i) => give("arriving", "evil", `${i}`, 7_000));
+  const over = [give("arriving", "evil", "one more", 5), give("arriving", "other", "mail", 5)];
+  expect(await over[0]).toBe("refused");
+  await advance(5);
+  expect(await over[1]).toBe("mail");
+  await advance(70_000);
+  const outcomes = await Promise.all(waiting);
+  expect(outcomes.filter((outcome) => outcome !== "refused")).toEqual(["0", "1", "2", "3", "4", "5", "6", "7", "8"]);
+  expect(doneAt("8")).toBe(63_600);
+});
+
+test("bulk waits as long as it takes, and one costly message of it does not set the others aside", async () => {
+  const { give, advance, replaced } = openPool();
+  const bulk = Array.from({ length: 100 }, (_, i) => give("bulk", "kept", `${i}`, 1_500));
+  await advance(160_000);
+  expect(await Promise.all(bulk)).toEqual(bulk.map((_, i) => `${i}`));
+  expect(replaced()).toBe(0);
+});

@@ -1,0 +1,317 @@
+import { afterAll, describe, expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { makeDkimKeys } from "../../src/admin/domains.ts";
+import { sign } from "../../src/authentication/dkim.ts";
+import { isUnavailable } from "../../src/base/errors.ts";
+import type { DnsResolver } from "../../src/base/runtime.ts";
+import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import { composeLetter } from "../../src/message/letter.ts";
+import { packText, type Reading, readHtml } from "../../src/message/reading.ts";
+import { createDnsCache } from "../../src/net/dns-cache.ts";
+import { openBlobs } from "../../src/store/blobs.ts";
+import {
+  createParserPool,
+  type ParserPool,
+  type StartWorker,
+  UnparseableError,
+  type Work,
+} from "../../src/workers/parser-pool.ts";
+import { type Zone, zone } from "../harness/dns-server.ts";
+import { temporaryFolder } from "../harness/folder.ts";
+import { testLog } from "../harness/mx-rig.ts";
+import { shareWorker } from "../harness/parser-worker.ts";
+import { fakeRuntime, START } from "../harness/runtime.ts";
+import { until } from "../harness/until.ts";
+
+const pools: ParserPool[] = [];
+afterAll(() => {
+  for (const pool of pools) pool.stop();
+});
+
+const REAL = new URL("../../src/workers/parser-worker.ts", import.meta.url).href;
+const POISONED = new URL("../harness/poisoned-worker.ts", import.meta.url).href;
+const STAND_IN = new URL("../harness/stand-in-worker.ts", import.meta.url).href;
+
+interface Given {
+  /** Of workers of its own; without one, the worker is that of the whole process. */
+  script?: string;
+  workers?: number;
+  dns?: DnsResolver;
+  startWorker?: StartWorker;
+}
+
+function openPool({ script, workers = 1, dns, startWorker = shareWorker }: Given = {}) {
+  const runtime = fakeRuntime(dns && { dns });
+  const { log, lines } = testLog(runtime);
+  const blobFolder = temporaryFolder();
+  const cache = createDnsCache(runtime);
+  let questions = 0;
+  const names: typeof cache = {
+    ask(name, type) {
+      questions++;
+      return cache.ask(name, type);
+    },
+  };
+  const pool = createParserPool({
+    blobFolder,
+    names,
+    runtime,
+    log,
+    workers,
+    ...(script === undefined ? { startWorker } : { script }),
+  });
+  pools.push(pool);
+  const said = (message: string) => lines.filter((line) => line.message === message);
+  const prepare = (text: string, source = "192.0.2.1", kind: Work["kind"] = "arriving") =>
+    pool.prepare({ kind, source }, bytesOf(text));
+  return { pool, runtime, said, blobFolder, prepare, questions: () => questions };
+}
+
+const bytesOf = (text: string): Uint8Array => new Uint8Array(Buffer.from(text));
+
+const mail = (subject: string, header = "X-Fine: yes"): string =>
+  `From: a@remote.example\r\nTo: b@example.test\r\nSubject: ${subject}\r\n${header}\r\nMIME-Version: 1.0\r\n` +
+  `Content-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\nContent-Type: text/html\r\n\r\n<p>${subject}</p>\r\n` +
+  `--x\r\nContent-Type: application/octet-stream; name="f.bin"\r\n\r\nfile of ${subject}\r\n--x--\r\n`;
+
+test("prepares in a worker what would be prepared here, attachments written", async () => {
+  const { prepare, pool, blobFolder } = openPool();
+  const here = await prepareMessage(bytesOf(mail("one")), openBlobs(temporaryFolder(), fakeRuntime()));
+  expect(await prepare(mail("one"))).toEqual(here);
+  const blob = here.attachments[0]?.blob as string;
+  expect(await openBlobs(blobFolder, fakeRuntime()).file(blob).text()).toBe("file of one");
+
+  const path = join(temporaryFolder(), "1.eml");
+  writeFileSync(path, mail("one"));
+  expect(await pool.prepare({ kind: "bulk", source: "any" }, path, mail("one").length)).toEqual(here);
+});
+
+test("composes, prepares and signs what is sent in a worker, as it would be done here", async () => {
+  const { pool } = openPool();
+  const [key] = (await makeDkimKeys()).filter(({ algorithm }) => algorithm === "ed25519");
+  const signing = {
+    keys: [{ domain: "example.test", selector: "s", algorithm: "ed25519" as const, privateKey: key?.privateKey ?? "" }],
+    signedAt: 1_767_600_000_000,
+  };
+  const written = { id: "x", headers: [["From", "a@example.test"]] as const, html: "<p>Hi</p>" };
+  const bytes = await composeLetter(written, async () => new Uint8Array());
+  const message = await prepareMessage(bytes, openBlobs(temporaryFolder(), fakeRuntime()), { written: true });
+  // Ed25519 signs the same data the same.
+  const signatures = Buffer.from(await sign(bytes, signing.keys, signing.signedAt), "latin1");
+  const signed = new Uint8Array(Buffer.concat([signatures, bytes]));
+  for (const source of [written, bytes]) {
+    expect(await pool.prepareOutbound("mbx_1", source, signing)).toEqual({ message, content: signed });
+    const unsigned = { message, content: new Uint8Array(bytes) };
+    expect(await pool.prepareOutbound("mbx_1", source, { ...signing, keys: [] })).toEqual(unsigned);
+  }
+  expect(await pool.prepare({ kind: "interactive", source: "mbx_1" }, written)).toEqual(message);
+});
+
+test("a signing key that does not work is not the message's fault", async () => {
+  const { pool } = openPool();
+  const keys = [{ domain: "example.test", selector: "s", algorithm: "rsa" as const, privateKey: "none" }];
+  const error = await pool
+    .prepareOutbound("mbx_1", bytesOf(mail("one")), { keys, signedAt: 0 })
+    .catch((error) => error);
+  expect(error).toBeInstanceOf(Error);
+  expect(error).not.toBeInstanceOf(UnparseableError);
+});
+
+test("the process is kept for work that a worker has in hand, and no longer", async () => {
+  let kept = false;
+  const startWorker: StartWorker = (script) => ({
+    ...shareWorker(script),
+    ref: () => {
+      kept = true;
+    },
+    unref: () => {
+      kept = false;
+    },
+  });
+  const { prepare } = openPool({ startWorker });
+  const both = [prepare(mail("one")), prepare(mail("two"))];
+  expect(kept).toBe(true);
+  await Promise.all(both);
+  expect(kept).toBe(false);
+});
+
+test("starts workers when there is work, and no more than told", async () => {
+  const { prepare, said } = openPool({ script: REAL, workers: 2 });
+  expect(said("parser worker started")).toEqual([]);
+  const subjects = Array.from({ length: 30 }, (_, i) => `number ${i}`);
+  const prepared = await Promise.all(subjects.map((subject) => prepare(mail(subject))));
+  expect(prepared.map(({ subject }) => subject)).toEqual(subjects);
+  expect(said("parser worker started").length).toBeLessThanOrEqual(2);
+  expect(said("parser worker replaced")).toEqual([]);
+});
+
+test.each(["hang", "exit", "throw"])("a message to %s on is named, alone or among others", async (poison) => {
+  const { prepare, runtime, said } = openPool({ script: STAND_IN });
+  const started = () => said("parser worker started").length;
+  const outcome = (text: string, source?: string) =>
+    prepare(text, source).then(
+      ({ subject }) => subject,
+      (error) => error,
+    );
+  const poisoned = mail("poisoned", `X-Poison: ${poison}`);
+  const runOut = () => poison === "hang" && runtime.advanceTo(runtime.now() + 10_000);
+
+  expect(await outcome(mail("first"))).toBe("first");
+  const alone = outcome(poisoned);
+  runOut();
+  expect(await alone).toBeInstanceOf(UnparseableError);
+
+  expect(await outcome(mail("second"), "192.0.2.2")).toBe("second");
+  const workersBefore = started();
+  // One more than a worker has in hand.
+  const others = ["a", "b", "c", "d", "e", "f", "g", "h"];
+  const among = [poisoned, ...others.map((subject) => mail(subject))].map((text, i) =>
+    outcome(text, `192.0.2.${i + 2}`),
+  );
+  runOut();
+  // One for the others and one for it alone: before that it has not begun, and its time does not run.
+  await until(() => started() === workersBefore + 2);
+  const [guilty, ...innocent] = among;
+  expect(await Promise.all(innocent)).toEqual(others);
+  runOut();
+  expect(await guilty).toBeInstanceOf(UnparseableError);
+  expect(said("parser worker replaced").map(({ inHand }) => inHand)).toEqual([1, 8, 1]);
+  // Until the worker that took what may be costly has been idle for a minute.
+  runtime.advanceTo(runtime.now() + 60_000);
+  expect(runtime.nextTimer()).toBeUndefined();
+});
+
+test("a worker that does not start is our fault and not the message's", async () => {
+  const { prepare, said } = openPool({ script: new URL("./no-such-worker.ts", import.meta.url).href });
+  const outcomes = await Promise.allSettled(Array.from({ length: 6 }, () => prepare(mail("any"))));
+  for (const outcome of outcomes) expect(isUnavailable((outcome as PromiseRejectedResult).reason)).toBe(true);
+  expect(said("parser worker did not start").length).toBeGreaterThan(0);
+});
+
+test("attachments that cannot be written are not the message's fault", async () => {
+  const { prepare, blobFolder } = openPool();
+  const name = await openBlobs(temporaryFolder(), fakeRuntime()).write(bytesOf("file of one"));
+  writeFileSync(join(blobFolder, name.slice(0, 2)), "a file where the folder belongs");
+  const error = await prepare(mail("one")).catch((error) => error);
+  expect(error).toBeInstanceOf(Error);
+  expect(error).not.toBeInstanceOf(UnparseableError);
+  expect((await prepare("Subject: two\r\n\r\nno attachment")).subject).toBe("two");
+});
+
+test("stopping rejects what is in hand and what comes", async () => {
+  const { prepare, pool, runtime } = openPool({ script: STAND_IN });
+  const inHand = Array.from({ length: 6 }, () => prepare(mail("stuck", "X-Poison: hang")).catch((error) => error));
+  pool.stop();
+  for (const error of await Promise.all([...inHand, prepare(mail("late")).catch((error) => error)])) {
+    expect(isUnavailable(error)).toBe(true);
+  }
+  expect(runtime.nextTimer()).toBeUndefined();
+});
+
+describe("a message that waits for DNS", () => {
+  const ARRIVAL = {
+    ip: "192.0.2.1",
+    helo: "mail.remote.example",
+    reversePath: "a@remote.example",
+    hostname: "mx.example.test",
+    trustedForwarders: [],
+    now: START,
+  };
+  /** Of everything, silent until told. */
+  function openSilent(script?: string) {
+    let asked = 0;
+    const answers: (() => void)[] = [];
+    const ask = () => {
+      asked++;
+      return new Promise((_, reject) =>
+        answers.push(() => reject(Object.assign(new Error("no such name"), { code: "ENOTFOUND" }))),
+      );
+    };
+    const dns = Object.fromEntries(Object.keys(fakeRuntime().dns).map((method) => [method, ask])) as never;
+    const opened = openPool({ dns, ...(script === undefined ? {} : { script }) });
+    const arrive = (subject: string, reversePath: string) =>
+      opened.pool.prepareInbound(bytesOf(mail(subject)), 1_000, { ...ARRIVAL, reversePath });
+    const answer = () => {
+      for (const give of answers.splice(0)) give();
+    };
+    return { ...opened, arrive, answer, asked: () => asked };
+  }
+
+  test("takes no other's place", async () => {
+    const MANY = 150;
+    const { arrive, asked, prepare, answer } = openSilent();
+    let done = 0;
+    const waiting = Array.from({ length: MANY }, (_, i) =>
+      arrive(`waiting ${i}`, `a@slow${i}.example`).then(({ message }) => {
+        done++;
+        return message.subject;
+      }),
+    );
+    await until(() => asked() === MANY);
+    expect((await prepare(mail("other"))).subject).toBe("other");
+    expect(done).toBe(0);
+    await until(() => {
+      answer();
+      return done === MANY;
+    });
+    expect(await Promise.all(waiting)).toEqual(waiting.map((_, i) => `waiting ${i}`));
+  });
+
+  test("asks what is known already no more, as long as it holds", async () => {
+    const description: Zone = { "remote.example": { txt: ["v=spf1 -all"] } };
+    const { pool, runtime, questions } = openPool({ dns: zone(description) });
+    const arrive = async () => {
+      const arrival = { ...ARRIVAL, now: runtime.now() };
+      return (await pool.prepareInbound(bytesOf(mail("x")), 1_000, arrival)).authentication.verdicts.spf;
+    };
+    expect(await arrive()).toBe("fail");
+    const asked = questions();
+    delete description["remote.example"];
+    expect(await arrive()).toBe("fail");
+    expect(questions()).toBe(asked);
+    runtime.advanceTo(runtime.now() + 300_000);
+    expect(await arrive()).toBe("none");
+    expect(questions()).toBe(2 * asked);
+  });
+
+  test("waits five seconds for what was found out and five for what is wanted", async () => {
+    const { arrive, asked, runtime } = openSilent();
+    const prepared = arrive("late", "a@slow.example");
+    await until(() => asked() === 1);
+    runtime.advanceTo(START + 5_000);
+    await until(() => asked() === 2);
+    runtime.advanceTo(START + 10_000);
+    expect((await prepared).authentication.verdicts).toEqual({ spf: "temperror", dkim: "none", dmarc: "temperror" });
+    expect(runtime.nextTimer()).toBeUndefined();
+  });
+
+  test("is prepared by itself when another kills the worker, and not blamed", async () => {
+    const { arrive, asked, prepare, answer, said } = openSilent(POISONED);
+    let done = 0;
+    const innocent = arrive("innocent", "a@slow.example").finally(() => done++);
+    await until(() => asked() === 1);
+    const guilty = prepare(mail("guilty", "X-Poison: exit")).catch((error) => error);
+    void guilty.finally(() => done++);
+    await until(() => {
+      answer();
+      return done === 2;
+    });
+    expect(await guilty).toBeInstanceOf(UnparseableError);
+    expect((await innocent).message.subject).toBe("innocent");
+    expect(said("parser worker replaced").map(({ inHand }) => inHand)).toEqual([2, 1]);
+  }, 300_000);
+});
+
+test("HTML is read in a worker as it would be here, whatever is asked of it", async () => {
+  const { pool } = openPool();
+  const html = packText('<p onclick="x()">Hello</p><p hidden>secret</p>');
+  const message = { from: { email: "a@remote.example" }, to: [], cc: [], subject: "", date: 0, text: "", html: "<p>x" };
+  const readings: Reading[] = [
+    { kind: "body", html, text: "Hello secret" },
+    { kind: "visible", html },
+    { kind: "text", html: "<p>Hello</p><p hidden>secret</p>" },
+    { kind: "forward", message },
+  ];
+  for (const reading of readings) expect(await pool.read("mbx_1", reading)).toEqual(readHtml(reading));
+});
