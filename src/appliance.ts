@@ -102,13 +102,13 @@ export interface ApplianceOptions {
   doctor?: DoctorOptions;
 }
 
-/** contract: a running server follows within 2 s. */
+/** rules: Settings. */
 const FOLLOW_MS = 1_000;
 /** How often HTTP connections that keep us waiting are looked for. */
 const SWEEP_MS = 1_000;
 /** Without mail for so long before a start, the clock may be ahead. */
 const SILENT_MS = 24 * 60 * 60_000;
-/** contract: SIGTERM. A little is left for closing the store. */
+/** rules: Stopping. A little is left for closing the store. */
 const GRACE_MS = 9_000;
 
 /** What was started and how it ends. */

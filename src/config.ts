@@ -1,5 +1,5 @@
 /**
- * Environment -> frozen Config. The only reader of process.env, once, at start (contract: Processes and settings).
+ * Environment -> frozen Config. The only reader of process.env, once, at start (rules: Environment).
  * A bad value is a ConfigError that names the variable and what it takes.
  */
 import { ConfigError } from "./base/errors.ts";

@@ -3,7 +3,7 @@ import { ConfigError } from "../src/base/errors.ts";
 import { readConfig } from "../src/config.ts";
 
 describe("the environment", () => {
-  test("has the contract's defaults", () => {
+  test("has the documented defaults (rules: Environment)", () => {
     expect(readConfig({})).toEqual({
       data: "./data",
       baseUrl: "http://localhost:8025",

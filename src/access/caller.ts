@@ -1,6 +1,6 @@
 /**
- * Who asks, and what they reach: the one place that decides it (spec: Authentication 3 to 7). Every query about mail
- * starts from a Reach made here. What a caller does not reach does not exist for them: the same 404 in both cases.
+ * Who asks, and what they reach: the one place that decides it (rules: Acting person, Reach, Scopes). Every query about
+ * mail starts from a Reach made here. What a caller does not reach does not exist for them: the same 404 in both cases.
  */
 import { eq, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
@@ -20,7 +20,7 @@ export interface Caller {
   scopes: ReadonlySet<Scope>;
 }
 
-/** spec: Mailbox.access. */
+/** rules: Mailbox fields. */
 export interface Access {
   read: boolean;
   send: boolean;
@@ -30,7 +30,7 @@ export interface Access {
 /** A mailbox that a caller reaches, how, and what they may do there. */
 export interface Reach {
   mailbox: { id: string; address: string; name: string; ownerId: string | null; workspaceId: string };
-  /** The strongest of them (contract: Access). */
+  /** The strongest of them (rules: Mailbox access). */
   source: "owner" | "admin" | "grant";
   access: Access;
 }
@@ -96,7 +96,7 @@ export function reachTo(db: Db, caller: Caller, mailboxId: string): Reach | unde
   return row && reachBy(caller, row);
 }
 
-/** What is answered for what does not exist and for what the caller does not reach (spec: Authentication 5). */
+/** What is answered for what does not exist and for what the caller does not reach (rules: Reach). */
 export function notFound(what: "mailbox" | "thread" | "message" | "attachment"): AppError {
   return new AppError("not_found", `There is no such ${what}, or this key does not reach it`);
 }
@@ -107,7 +107,7 @@ const REFUSAL: Record<keyof Access, string> = {
   manage: "You may not star, move or label mail in this mailbox: that takes its owner, an admin or a full-access share",
 };
 
-/** @throws AppError forbidden when the caller sees the mailbox but may not do this in it (spec: Authentication 6). */
+/** @throws AppError forbidden when the caller sees the mailbox but may not do this in it (rules: Reach). */
 export function requireAccess(reach: Reach, access: keyof Access): void {
   if (!reach.access[access]) throw new AppError("forbidden", REFUSAL[access]);
 }
@@ -119,7 +119,7 @@ export function requireAdmin(caller: Caller): void {
   if (!isAdmin(caller)) throw new AppError("forbidden", "That takes an owner or an admin of the workspace");
 }
 
-/** @throws AppError missing_scope when the key was not given the scope (spec: Authentication 7). */
+/** @throws AppError missing_scope when the key was not given the scope (rules: Scopes). */
 export function requireScope(caller: Caller, scope: Scope): void {
   if (!caller.scopes.has(scope)) {
     throw new AppError("missing_scope", `This API key lacks the scope "${scope}": create one that has it`);

@@ -1,7 +1,7 @@
 /**
- * What people prove themselves with: API keys (spec: Authentication 1 to 4) and passwords. The only writer of api_keys.
- * Of a key only its SHA-256 is kept: it has 256 bits of its own, so a slow hash would add nothing. Of a password only
- * its argon2id.
+ * What people prove themselves with: API keys (rules: API keys, Acting person) and passwords. The only writer of
+ * api_keys. Of a key only its SHA-256 is kept: it has 256 bits of its own, so a slow hash would add nothing. Of a
+ * password only its argon2id.
  */
 import { createHash } from "node:crypto";
 import { and, desc, eq, isNull, sql } from "drizzle-orm";
@@ -77,7 +77,7 @@ const liveKey = prepared((db) =>
 
 /**
  * For what takes its time and then happens at once: that the key a caller came with, if it was one, still acts for them.
- * @throws AppError unauthorized when it was revoked, or its creator left, meanwhile (spec: Authentication 2, 4)
+ * @throws AppError unauthorized when it was revoked, or its creator left, meanwhile (rules: API keys)
  */
 export function requireLiveKey(db: Db, { keyId }: Caller): void {
   if (keyId === undefined || liveKey(db).get({ id: keyId })) return;

@@ -1,6 +1,7 @@
 /**
- * Rates in fixed windows, each beginning at the first request in it (spec: Limits; over SMTP, inbound/admission.ts). Whoever goes
- * over is refused for a cooldown, counted from the request that went over, and then begins a new window.
+ * Rates in fixed windows, each beginning at the first request in it (rules: Request rates; over SMTP,
+ * inbound/admission.ts). Whoever goes over is refused for a cooldown, counted from the request that went over, and then
+ * begins a new window.
  *
  * Invariants: what is remembered is bounded, however many names ask; limits are read at each use, so that a changed
  * setting holds at once; a clock set back costs nobody more than one cooldown.

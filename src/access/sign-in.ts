@@ -1,5 +1,5 @@
 /**
- * Signing in, made slow for who guesses (contract: Sign-in failures). slowdown.ts delays the answer to a failure; who
+ * Signing in, made slow for who guesses (rules: Sign-in failures). slowdown.ts delays the answer to a failure; who
  * does not wait for it, but guesses again on other connections, finds the places of their source taken until it is given.
  *
  * Whatever is wrong with an attempt, the answer is the same. That a code is asked for tells that the password was right:

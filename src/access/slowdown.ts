@@ -1,6 +1,6 @@
 /**
- * Guessing is slow (contract: Sign-in failures; recipients, inbound/admission.ts): the more attempts of one source, or on one
- * account, have failed of late, the longer the next failure takes to be told. What succeeds is never delayed.
+ * Guessing is slow (rules: Sign-in failures; recipients, inbound/admission.ts): the more attempts of one source, or on
+ * one account, have failed of late, the longer the next failure takes to be told. What succeeds is never delayed.
  */
 
 import { pause } from "../base/pause.ts";

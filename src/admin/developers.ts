@@ -1,7 +1,7 @@
 /**
- * What developers set up: API keys (spec: Authentication 2; the keys themselves are access/credentials.ts's) and webhook
- * endpoints with their deliveries (spec: Events). What asks for a delivery is done by the server: at once when it is this
- * process, else when it notices or starts.
+ * What developers set up: API keys (rules: API keys; the keys themselves are access/credentials.ts's) and webhook
+ * endpoints with their deliveries (rules: Events). What asks for a delivery is done by the server: at once when it is
+ * this process, else when it notices or starts.
  */
 import {
   createKey as createCredential,
@@ -168,7 +168,7 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
   };
 }
 
-/** Each once, in the order of the specification. @throws AppError bad_request */
+/** Each once, in the order of EVENT_NAMES. @throws AppError bad_request */
 function eventsOf(names: readonly string[]): EventName[] {
   const unknown = names.find((name) => !EVENT_NAMES.some((known) => known === name));
   if (unknown !== undefined || names.length === 0) {

@@ -52,7 +52,7 @@ export interface MailboxesParts {
   runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer">;
 }
 
-/** An address that mail can come to. Mail to `user+tag@` reaches `user@` (contract: Arrival), so it has no tag. */
+/** An address that mail can come to. Mail to `user+tag@` reaches `user@` (rules: Addresses), so it has no tag. */
 function receivingAddress(text: string): string {
   const address = addressOf(text);
   const { local } = splitAddress(address);
@@ -207,7 +207,10 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     tx.update(schema.mailboxes).set({ quotaBytes: bytes }).where(eq(schema.mailboxes.id, mailboxId)).run();
   }
 
-  /** Nothing more is accepted for sending from it (spec: locked); what was goes out. @throws AppError bad_request, not_found */
+  /**
+   * Nothing more is accepted for sending from it (rules: Pause); what was goes out. @throws AppError bad_request,
+   * not_found
+   */
   function pauseMailbox(tx: Tx, mailboxId: string, reason: string): void {
     setPaused(tx, mailboxId, reasonOf(reason));
   }

@@ -60,7 +60,7 @@ export function createOutbound({ store, runtime, sendSoon }: OutboundParts) {
     listQueue(workspaceId?: string): Iterable<Unsettled> {
       return listUnsettled(store.db, workspaceId);
     },
-    /** Those of the caller's workspace, without the Bcc recipients of what others sent (contract: Bcc). */
+    /** Those of the caller's workspace, without the Bcc recipients of what others sent (rules: Bcc). */
     listQueueFor(caller: Caller): Iterable<UnsettledView> {
       return unsettledFor(store.db, caller);
     },

@@ -69,7 +69,10 @@ export function createWorkspaces({ store, runtime }: WorkspacesParts) {
     change(tx, workspaceId, { name: freeName(text, workspaceId) });
   }
 
-  /** Nothing more is accepted for sending from its mailboxes (spec: locked); what was goes out. @throws AppError bad_request, not_found */
+  /**
+   * Nothing more is accepted for sending from its mailboxes (rules: Pause); what was goes out. @throws AppError
+   * bad_request, not_found
+   */
   function pauseWorkspace(tx: Tx, workspaceId: string, reason: string): void {
     change(tx, workspaceId, { pausedReason: reasonOf(reason) });
   }

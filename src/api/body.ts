@@ -1,5 +1,5 @@
 /**
- * Reading a JSON body (spec: Errors, bad_request and payload_too_large): every way in which it can be none has a refusal
+ * Reading a JSON body (rules: Errors, Body size): every way in which it can be none has a refusal
  * that says what to change. No more of it is taken into memory than allowed.
  */
 import { AppError } from "../base/errors.ts";

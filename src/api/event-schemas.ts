@@ -1,12 +1,12 @@
 /**
- * What webhooks deliver (spec: Events), as schemas: the envelope with the data of each kind, under `webhooks` of the
+ * What webhooks deliver (rules: Events), as schemas: the envelope with the data of each kind, under `webhooks` of the
  * OpenAPI document. That what is emitted has this shape is tested with events of real mail.
  */
 import type { EventName } from "../events/outbox.ts";
 import { type Schema, t } from "./json-schema.ts";
 import { dateTime, EmailAddress, email, nullable } from "./schemas.ts";
 
-/** What names the message; beyond the specification in some kinds, which may gain fields (spec: Versioning 4). */
+/** What names the message; an addition in some kinds, which may gain fields (rules: Versions). */
 const named = {
   emailId: t.String({ description: "As in GET /messages/{id}" }),
   threadId: t.String(),

@@ -1,6 +1,6 @@
 /**
- * What a client is told of a failure, whichever face it came to (spec: Errors): a refusal as it is, and anything else as
- * `server_error`, with a trace under which it stands in the log, whole.
+ * What a client is told of a failure, whichever face it came to (rules: Errors): a refusal as it is, and anything else
+ * as `server_error`, with a trace under which it stands in the log, whole.
  */
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";

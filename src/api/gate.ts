@@ -1,5 +1,5 @@
 /**
- * The way in for every request with a key, whichever face it comes to (contract: Order of refusals): the rate of its
+ * The way in for every request with a key, whichever face it comes to (rules: Order of refusals): the rate of its
  * source, the key, the rate of the key. Scope, shape and the rest need the operation: perform.ts goes on from there.
  *
  * Invariant: nothing is asked of the store, and no key is read, for a source that is over its rate; but over MCP, where

@@ -1,5 +1,5 @@
 /**
- * Requests that are answered once (spec: Idempotency): what a key was used for, and the answer that repeats. The only
+ * Requests that are answered once (rules: Idempotency): what a key was used for, and the answer that repeats. The only
  * writer of idempotency_keys.
  *
  *   unused ──► in progress, known to this process alone ──► stored, in the transaction that accepts the message
@@ -18,7 +18,7 @@ import { idempotencyKeys } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store, Tx } from "../store/store.ts";
 
-/** spec: Limits, Idempotency-Key length. */
+/** rules: Idempotency. */
 export const LONGEST_KEY = 255;
 
 /** Writes the answer in the transaction of what is answered; may run twice, the first time rolled back. */

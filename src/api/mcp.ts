@@ -1,5 +1,5 @@
 /**
- * The operations for AI agents: an MCP server behind the gate of REST (contract: MCP). What is under mcp/: the protocol
+ * The operations for AI agents: an MCP server behind the gate of REST (rules: MCP). What is under mcp/: the protocol
  * (protocol.ts), the operations as tools (tools.ts), a call (call.ts), and how answers look to a model (render.ts).
  *
  * Invariant: one HTTP request is one message. A batch (revision 2025-03-26 alone had them) is refused, or a hundred calls

@@ -1,5 +1,5 @@
 /**
- * The OpenAPI 3.1 document, made from the list of operations (spec: Versioning 2).
+ * The OpenAPI 3.1 document, made from the list of operations (rules: OpenAPI document).
  *
  * @elysiajs/openapi turns routes into paths, parameters and bodies. What it cannot say is completed here: components
  * (it writes every schema out where it is used), bytes as an answer (it calls them text/plain), headers, answers with
@@ -151,7 +151,7 @@ function completeOperation(operation: Operation, made: JsonObject): JsonObject {
   };
 }
 
-/** Headers of a delivery (spec: Request headers), and those of Standard Webhooks. */
+/** Headers of a delivery (rules: Webhook headers), and those of Standard Webhooks. */
 const EVENT_HEADERS: [name: string, type: string, description: string][] = [
   ["X-Service-Event", "string", "Name of the event"],
   ["X-Service-Delivery", "string", "Id of the event, as in the body"],

@@ -34,9 +34,9 @@ export interface MediaType {
 }
 
 interface Definition<P extends ObjectSchema, Q extends ObjectSchema, B extends Schema, R extends Schema | MediaType> {
-  /** As in the specification; also the operationId. */
+  /** As in rules: Operations; also the operationId. */
   name: string;
-  /** spec: What the service does, the five groups. */
+  /** rules: Operations. */
   group: "Mailboxes" | "Threads" | "Messages" | "Attachments" | "Sending";
   method: "GET" | "POST" | "PATCH";
   /** Below /api/v1, parameters as `:name`. */
@@ -53,7 +53,7 @@ interface Definition<P extends ObjectSchema, Q extends ObjectSchema, B extends S
   example?: { query?: Partial<Static<Q>>; body?: Static<B> };
   /** What a schema cannot say of a body that it allows. @throws AppError bad_request */
   checkBody?(body: Static<B>): void;
-  /** Takes an idempotency key, in the header or in the body's `idempotencyKey` (spec: Idempotency). */
+  /** Takes an idempotency key, in the header or in the body's `idempotencyKey` (rules: Idempotency). */
   idempotent?: true;
   success: 200 | 201 | 202;
   response: R;

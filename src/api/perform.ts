@@ -1,6 +1,6 @@
 /**
- * Performing an operation for a caller whom the gate admitted, whichever face they came to (contract: Order of
- * refusals): scope, shape, idempotency, then the operation itself.
+ * Performing an operation for a caller whom the gate admitted, whichever face they came to (rules: Order
+ * of refusals): scope, shape, idempotency, then the operation itself.
  *
  * Invariant: a request that repeats an earlier one is answered without a look at the state of anything.
  */

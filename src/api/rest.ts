@@ -1,9 +1,9 @@
 /**
- * Everything under /api/: the operations as REST (spec: Endpoints) with their routes, headers, and every failure as
+ * Everything under /api/: the operations as REST (rules: Operations) with their routes, headers, and every failure as
  * `{error, code}`; and the way through the same gate to MCP (mcp.ts).
  *
- * Invariant: refusals come in the order of the contract. The gate runs in onRequest, before Elysia looks for a route, so
- * that an unknown path is 401 without a key; the rest follows in the handler (perform.ts).
+ * Invariant: refusals come in their order (rules: Order of refusals). The gate runs in onRequest, before Elysia looks
+ * for a route, so that an unknown path is 401 without a key; the rest follows in the handler (perform.ts).
  */
 import { Elysia, NotFoundError } from "elysia";
 import type { Caller } from "../access/caller.ts";

@@ -1,5 +1,5 @@
 /**
- * The resources of the specification (spec: Resources and their fields) as TypeBox, which is JSON Schema: types, checks
+ * The resources of the API (rules: Resources) as TypeBox, which is JSON Schema: types, checks
  * and the OpenAPI document come from these. A schema with `$id` is a component of the document, under that name.
  */
 import { HIGHLIGHT_FIELDS, LONGEST_SNIPPET } from "../mailbox/highlights.ts";
@@ -214,7 +214,7 @@ const content = {
   ),
 };
 
-/** Of a request with an idempotency key, in the header or in the body (spec: Idempotency). */
+/** Of a request with an idempotency key, in the header or in the body (rules: Idempotency). */
 export const IdempotencyKey = t.String({
   minLength: 1,
   maxLength: LONGEST_KEY,

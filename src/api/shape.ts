@@ -104,7 +104,7 @@ function readText(text: string, { type }: Schema): unknown {
 
 /**
  * The values of a query string (without `?`) as the schema types them; parameters that the schema does not know are left
- * out (contract: Parameters). @throws AppError bad_request for one given twice: either would be a guess.
+ * out (rules: Parameters). @throws AppError bad_request for one given twice: either would be a guess.
  */
 export function readQuery(text: string, schema: ObjectSchema): Record<string, unknown> {
   const values: Record<string, unknown> = {};

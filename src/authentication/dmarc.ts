@@ -41,7 +41,7 @@ const STRENGTH: Record<Policy, number> = { none: 0, quarantine: 1, reject: 2 };
 
 /**
  * `shown`: whom our parser takes for the authors. Those that mailauth finds in the same header are judged as well, for a
- * header may be read in more than one way. A disguised domain makes spam of any message (contract: Spam).
+ * header may be read in more than one way. A disguised domain makes spam of any message (rules: DMARC).
  */
 export async function judge(
   evidence: Evidence,

@@ -35,7 +35,7 @@ export interface Arrival {
   now: number;
 }
 
-/** The results of RFC 8601 §2.7 that an API client sees (spec: Message.auth). */
+/** The results of RFC 8601 §2.7 that an API client sees (rules: Message fields). */
 export type Verdict = "pass" | "fail" | "softfail" | "neutral" | "none" | "temperror" | "permerror";
 
 /** An identifier that was checked. `info`: what Authentication-Results says of it. */

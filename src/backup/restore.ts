@@ -6,7 +6,7 @@
  *
  * Mail in the queue of a backup may have been sent since, and so may drafts that were to be sent at a time; a server cannot
  * know. The queue is held and the drafts stay drafts, unless they are asked to be sent.
- * Webhooks are posted again: receivers know an event by its id (spec: Delivery semantics 3).
+ * Webhooks are posted again: receivers know an event by its id (rules: Webhook attempts).
  */
 import { mkdir, open, readFile, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";

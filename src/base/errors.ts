@@ -1,5 +1,5 @@
 /**
- * The refusals of the service: one error class, and the one table from its codes to HTTP status (spec: Errors).
+ * The refusals of the service: one error class, and the one table from its codes to HTTP status (rules: Errors).
  *
  * Whatever is thrown and is not an AppError is a fault of ours: it is logged whole and shown as `server_error`.
  */
@@ -47,7 +47,7 @@ export class AppError extends Error {
 }
 
 /**
- * Brief unavailability: store busy, disk full, stopping (contract: Unavailable). 503 over HTTP, 452 or 421 over SMTP.
+ * Brief unavailability: store busy, disk full, stopping (rules: Unavailable). 503 over HTTP, 452 or 421 over SMTP.
  * Nothing half-done stays behind it.
  */
 export function unavailable(message: string, cause?: unknown): AppError {

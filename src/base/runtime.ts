@@ -52,7 +52,7 @@ export const BASE32 = "0123456789abcdefghjkmnpqrstvwxyz";
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /**
- * The prefixes of public ids (contract: Names). Ours are `apw` app password, `dom` domain, `que` queue entry, `ses`
+ * The prefixes of public ids (rules: Ids). Ours are `apw` app password, `dom` domain, `que` queue entry, `ses`
  * session, `sup` suppression, `und` a change that can be undone and `whd` webhook delivery.
  */
 export type IdPrefix =

@@ -5,7 +5,7 @@ import type { Demo } from "../demo/demo.ts";
 import { command } from "./command.ts";
 import { refuseEnvironment } from "./session.ts";
 
-/** contract: Processes and settings: what is in flight may take this long after SIGTERM. */
+/** rules: Stopping: what is in flight may take this long after SIGTERM. */
 const STOP_WITHIN_MS = 10_000;
 
 export const serve = command({

@@ -35,7 +35,7 @@ export interface Session {
   close(): void;
 }
 
-/** contract: Processes and settings: a bad value in the environment exits 2. @throws UsageError, or what else it was */
+/** rules: Environment: a bad value in the environment exits 2. @throws UsageError, or what else it was */
 export function refuseEnvironment(error: unknown): never {
   throw error instanceof ConfigError ? new UsageError(error.message) : error;
 }

@@ -40,7 +40,7 @@ export interface DraftContent extends SavedDraft {
   refusal: string | null;
 }
 
-/** A draft before it is opened: without its recipients, for who opens it to send it sees them (contract: Bcc). */
+/** A draft before it is opened: without its recipients, for who opens it to send it sees them (rules: Bcc). */
 export type DraftSummary = Pick<DraftContent, "draftId" | "subject" | "text" | "agent" | "dueAt" | "refusal">;
 
 /** What it is to say. */

@@ -40,7 +40,7 @@ export function createForwarding({ store, mailbox, writing }: ForwardingParts): 
   }
 
   async function whole(caller: Caller, message: MessageView): Promise<DraftFile> {
-    // Who sent it sees its Bcc; whom it is forwarded to is not to (contract: Bcc).
+    // Who sent it sees its Bcc; whom it is forwarded to is not to (rules: Bcc).
     const bytes = withoutBcc(await mailbox.getRawMessage(caller, message.id));
     const blob = await store.blobs.write(bytes);
     const size = bytes.byteLength;

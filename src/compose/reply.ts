@@ -1,4 +1,4 @@
-/** What an answer is by default: from whom, to whom, about what, and what it refers to (contract: Reply). Pure. */
+/** What an answer is by default: from whom, to whom, about what, and what it refers to (rules: Reply). Pure. */
 import { AppError } from "../base/errors.ts";
 import { isAmong } from "../mailbox/addresses.ts";
 import type { AnsweredMessage, ReplyContext } from "../mailbox/reply.ts";

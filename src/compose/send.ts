@@ -1,6 +1,6 @@
 /**
- * What the API sends: the fields of a request become a message (spec: POST /send, POST /threads/{id}/reply and draft).
- * Refusals come in the order of the contract: size, conversation, permission, then what is asked for.
+ * What the API sends: the fields of a request become a message (rules: Send request, Reply request, Drafts).
+ * Refusals come in their order (rules: Order of refusals): size, conversation, permission, then what is asked for.
  */
 import { type Caller, type Reach, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
@@ -25,7 +25,7 @@ import { createDrafts, type Drafts } from "./drafts.ts";
 import { createForwarding, type Forwarding } from "./forward.ts";
 import { answerFrom, answerHeaders, answerSubject, answerTo } from "./reply.ts";
 
-/** spec: SendRequest. */
+/** rules: Send request. */
 export interface SendRequest {
   from: string;
   to: string | string[];
@@ -37,7 +37,7 @@ export interface SendRequest {
   html?: string | undefined;
 }
 
-/** spec: ReplyRequest. */
+/** rules: Reply request. */
 export interface ReplyRequest {
   text?: string | undefined;
   html?: string | undefined;
@@ -51,7 +51,7 @@ export interface ReplyRequest {
   quote?: boolean | undefined;
 }
 
-/** spec: SendResponse. */
+/** rules: Send response. */
 export interface SendView {
   ok: true;
   id: string;
@@ -62,7 +62,7 @@ export interface SendView {
   from: string;
 }
 
-/** spec: DraftResponse. */
+/** rules: Draft response. */
 export interface DraftView {
   ok: true;
   draftId: string;
@@ -117,7 +117,7 @@ export interface SendingParts extends Omit<GuardParts, "store" | "mailbox"> {
   wake(job: string): void;
 }
 
-/** Text and HTML together, UTF-8 (spec: Limits). */
+/** Text and HTML together, UTF-8 (rules: Body size). */
 const LARGEST_BODY_BYTES = 1_048_576;
 /** Characters that are quoted for who writes the answer in the app: room for the answer is left. */
 const LONGEST_QUOTE = 200_000;

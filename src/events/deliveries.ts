@@ -1,6 +1,6 @@
 /**
- * Webhook deliveries: an event on its way to one endpoint, and the log of it afterwards (spec: States, Webhook delivery).
- * With delivery-log.ts the only writer of webhook_deliveries; keeps webhook_endpoints.due_at.
+ * Webhook deliveries: an event on its way to one endpoint, and the log of it afterwards (rules: Webhook delivery
+ * states). With delivery-log.ts the only writer of webhook_deliveries; keeps webhook_endpoints.due_at.
  *
  *   fan-out ──► pending ──claim──► leased ──┬──► delivered
  *               (waiting.ts)                │

@@ -1,6 +1,6 @@
 /**
  * The log that deliveries are: reading it, sending one again, and getting rid of what is not needed any more, in portions
- * (spec: Delivery semantics 6; contract: Webhook delivery states).
+ * (rules: Webhook log, Webhook delivery states).
  */
 import { and, asc, desc, eq, gt, lt, lte, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";

@@ -1,6 +1,6 @@
 /**
- * Webhook endpoints: who is to be told of what, and whether they are (spec: States, Webhook endpoint). With deliveries.ts
- * the only writer of webhook_endpoints.
+ * Webhook endpoints: who is to be told of what, and whether they are (rules: Webhook delivery states). With
+ * deliveries.ts the only writer of webhook_endpoints.
  *
  *   active ──15 exhausted in a row, or an admin──► disabled ──an admin──► active        removed: from either, at once
  *

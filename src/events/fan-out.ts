@@ -1,5 +1,6 @@
 /**
- * Fan-out: an event becomes a delivery for every endpoint that wants it (spec: Events). The only writer of webhook_cursor.
+ * Fan-out: an event becomes a delivery for every endpoint that wants it (rules: Events). The only writer of
+ * webhook_cursor.
  *
  * Invariant: an event is fanned out once, and the cursor moves in that transaction.
  */

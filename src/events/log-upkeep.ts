@@ -1,5 +1,5 @@
 /**
- * What the webhooks' past costs: finished deliveries go after retention.deliveryLogDays (spec: Delivery semantics 6), and
+ * What the webhooks' past costs: finished deliveries go after retention.deliveryLogDays (rules: Webhook log), and
  * then the events that no delivery is kept of. In portions, between which the event loop turns.
  */
 import type { Job } from "../base/scheduler.ts";

@@ -1,6 +1,7 @@
 /**
- * The one e-mail to the admins about an endpoint that was switched off (spec: Delivery semantics 5). That it is owed is
- * written with the switching off, and that it was sent with the mail itself, so it is sent once whatever happens between.
+ * The one e-mail to the admins about an endpoint that was switched off (rules: Webhook delivery states). That it is
+ * owed is written with the switching off, and that it was sent with the mail itself, so it is sent once whatever
+ * happens between.
  */
 import type { Job } from "../base/scheduler.ts";
 import type { Store, Tx } from "../store/store.ts";

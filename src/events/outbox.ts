@@ -1,6 +1,6 @@
 /**
  * The outbox: what happened, written in the transaction of its cause, so that an event exists exactly when its mail does
- * (spec: Events; contract: Webhook delivery states). The only writer of events. Never a body, never Bcc.
+ * (rules: Events, Webhook delivery states). The only writer of events. Never a body, never Bcc.
  */
 import { inArray, sql } from "drizzle-orm";
 import type { EmailAddress } from "../message/address.ts";
@@ -8,7 +8,7 @@ import { prepared } from "../store/prepared.ts";
 import { events } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 
-/** spec: data per event. Date-times are ISO 8601. */
+/** rules: Event data. Date-times are ISO 8601. */
 export interface EventData {
   "message.inbound": {
     emailId: string;
@@ -54,7 +54,7 @@ export interface EventData {
     messageId: string;
     mailbox: string;
     recipient: string;
-    /** Permanent, and because of the address, which is now suppressed (contract: Sending). */
+    /** Permanent, and because of the address, which is now suppressed (rules: Hard failure). */
     hard: boolean;
     /** For people: what the recipient's server said. */
     detail: string;
@@ -70,7 +70,7 @@ export interface EventData {
 
 export type EventName = keyof EventData;
 
-/** spec: Event kinds. */
+/** rules: Events. */
 export const EVENT_NAMES = [
   "message.inbound",
   "message.outbound",

@@ -1,6 +1,6 @@
 /**
- * What an attempt comes to, for its delivery and for its endpoint (spec: Delivery semantics; contract: Webhook delivery
- * states).
+ * What an attempt comes to, for its delivery and for its endpoint (rules: Webhook attempts, Webhook
+ * delivery states).
  *
  *   2xx                          delivered; the endpoint counts from nought
  *   refused destination          failed at once, and counts

@@ -1,5 +1,5 @@
 /**
- * The body of a delivery (spec: Envelope), and the sample that a test sends.
+ * The body of a delivery (rules: Event envelope), and the sample that a test sends.
  *
  * Invariant: the body is made of what the outbox keeps, as text, so that every attempt and every resend of an event has
  * the very same bytes, whichever version of the program sends it.

@@ -28,7 +28,7 @@ export interface WebhookRequest {
 }
 
 export interface RequestOutcome {
-  /** Answered 2xx, wholly and in time (spec: Delivery semantics 1). */
+  /** Answered 2xx, wholly and in time (rules: Webhook attempts). */
   ok: boolean;
   /** Of the answer, if one began. */
   status?: number;

@@ -1,16 +1,16 @@
 /**
- * What makes a delivery believable: the headers of one attempt, signed afresh (spec: Request headers, Signature
- * verification), beside those of Standard Webhooks, so that verifiers that exist already work.
+ * What makes a delivery believable: the headers of one attempt, signed afresh (rules: Webhook
+ * headers, Webhook signature), beside those of Standard Webhooks, so that verifiers that exist already work.
  *
  * Invariant: what is signed is the very bytes that are sent. While a secret is being rotated, who knows either of the two
- * can verify (contract: Webhook delivery states).
+ * can verify (rules: Secret rotation).
  */
 import type { Runtime } from "../base/runtime.ts";
 
 const PREFIX = "whsec_";
 const SECRET_BYTES = 32;
 
-/** contract: Names. */
+/** rules: Key and secret formats. */
 export function newSecret(runtime: Pick<Runtime, "randomBytes">): string {
   return PREFIX + Buffer.from(runtime.randomBytes(SECRET_BYTES)).toString("base64");
 }
@@ -36,7 +36,7 @@ export interface Attempt {
 interface Signers {
   /** Of X-Service-Signature: keyed with the secret as it is written. */
   service: Bun.CryptoHasher;
-  /** Of webhook-signature: keyed with its bytes (contract: Names). */
+  /** Of webhook-signature: keyed with its bytes (rules: Webhook signature). */
   standard: Bun.CryptoHasher;
 }
 

@@ -1,5 +1,5 @@
 /**
- * The deliverer: fans new events out to the endpoints that want them, and has what is due sent (spec: Events).
+ * The deliverer: fans new events out to the endpoints that want them, and has what is due sent (rules: Events).
  *
  *   commit ──► runDue: fan out, claim ──► course of an endpoint: lanes ──attempt──► outcomes, and more claimed,
  *                 ▲                            ▲                                      in one commit for many

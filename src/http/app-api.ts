@@ -1,6 +1,6 @@
 /**
  * Everything under /app/: what the browser app asks, as JSON, with a session instead of a key. Refusals look as those of
- * the REST API do (spec: Errors).
+ * the REST API do (rules: Errors).
  *
  * Invariant: no route runs for a request from another origin, nor, but for the few open ones, without a session that goes on.
  * What routes answer is kept by no cache.

@@ -1,6 +1,6 @@
 /**
- * A failure as an answer to a page: `{error, code}`, as the REST API says it (spec: Errors), and `confirm: {code}` where its
- * person is to prove that it is them, with a code or without.
+ * A failure as an answer to a page: `{error, code}`, as the REST API says it (rules: Errors), and `confirm: {code}`
+ * where its person is to prove that it is them, with a code or without.
  */
 import { NotFoundError } from "elysia";
 import { Unconfirmed } from "../access/sessions.ts";

@@ -1,5 +1,5 @@
 /**
- * The way in for whatever a page asks (contract: Web): from this origin, and with a session that goes on.
+ * The way in for whatever a page asks (rules: Web): from this origin, and with a session that goes on.
  */
 import { findSession, presentSession, requireConfirmed, type Session } from "../access/sessions.ts";
 import { AppError } from "../base/errors.ts";

@@ -1,6 +1,6 @@
 /**
- * /metrics (contract: Web): to the machine itself and the networks of metrics.allowNetworks. A request that says it was
- * forwarded came through a proxy, whose own address says nothing of who asks: it is refused, from wherever.
+ * /metrics (rules: Metrics): to the machine itself and the networks of metrics.allowNetworks. A request that says it
+ * was forwarded came through a proxy, whose own address says nothing of who asks: it is refused, from wherever.
  */
 
 import { CONTENT_TYPE, type Metrics } from "../base/metrics.ts";

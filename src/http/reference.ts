@@ -1,5 +1,5 @@
 /**
- * The API reference (contract: Web), written from the OpenAPI document when it is first asked for. It is HTML that can be
+ * The API reference (rules: Web), written from the OpenAPI document when it is first asked for. It is HTML that can be
  * read without its script, and holds nothing of anybody's, so that it takes neither key nor session.
  */
 import { describeApi } from "../api/openapi.ts";

@@ -16,9 +16,9 @@ type HealthCheck = () => boolean | Promise<boolean>;
 
 /** What anybody is told, over HTTP and HTTPS alike. */
 export interface OpenParts {
-  /** By name; /healthz says which of them fail (contract: Web). */
+  /** By name; /healthz says which of them fail (rules: Web). */
   health: Readonly<Record<string, HealthCheck>>;
-  /** Who answers searches, and why not the engine that the settings ask for; it decides nothing (contract: Web). */
+  /** Who answers searches, and why not the engine that the settings ask for; it decides nothing (rules: Web). */
   search?: () => { engine: string; reason?: string };
   /** What to show the certificate authority that asks for `token` (RFC 8555 §8.3); undefined for one that is not ours. */
   challenge?: (token: string) => string | undefined;

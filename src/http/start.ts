@@ -1,5 +1,5 @@
 /**
- * Which listeners serve the app (contract: MAILROOM_HTTP, MAILROOM_HTTPS): the one for HTTP, or the one for HTTPS, and
+ * Which listeners serve the app (rules: Listeners): the one for HTTP, or the one for HTTPS, and
  * then that for HTTP sends everybody there.
  */
 import type { Certificates } from "../tls/certificates.ts";

@@ -1,4 +1,4 @@
-/** What becomes of a message that fails DMARC (RFC 9989 §5.4, contract: Spam, Arrival). */
+/** What becomes of a message that fails DMARC (RFC 9989 §5.4, rules: DMARC). */
 
 import type { Authentication, Policy } from "../authentication/dmarc.ts";
 import type { Runtime } from "../base/runtime.ts";

@@ -1,5 +1,5 @@
 /**
- * Reports that come back about mail we sent: delivery status notifications and feedback reports (contract: Sending).
+ * Reports that come back about mail we sent: delivery status notifications and feedback reports (rules: Reports).
  *
  *   a report ─► the outbound message: by its return path, else by the Message-ID of what is returned
  *            ─► the recipients it names ─► failed: as bounced later (outcome.ts)   complained: told, and suppressed
@@ -206,7 +206,7 @@ function spellingsOf(reported: string | { recipient: string; original?: string }
 }
 
 /**
- * Whether filing the mail might show a Bcc recipient to somebody (contract: Bcc). A report does unless it is about other
+ * Whether filing the mail might show a Bcc recipient to somebody (rules: Bcc). A report does unless it is about other
  * recipients alone: it may name those that a Bcc recipient's mail is forwarded to. Other mail does when it is a bounce
  * that we cannot read; what recipients themselves write is theirs to send.
  */

@@ -1,6 +1,6 @@
 /**
  * Mail from other servers, from RCPT to filed: which recipients are taken, and what a message goes through before the
- * 250 (contract: Arrival).
+ * 250 (rules: Arrival).
  *
  *   receive (spool.ts) ─► refuse what is too large or loops ─► prepare, authenticate (parser-pool.ts)
  *     ─► disposition.ts: refuse what fails DMARC ─► reports: feedback.ts ─► file, all mailboxes at once
@@ -200,9 +200,9 @@ export function createInbound(parts: InboundParts): Inbound {
 
   /**
    * Whether what the author's domain asks for makes the message spam. DATA has one answer for all: one recipient that must
-   * hear everything, postmaster (contract: Arrival) or the return path of what we sent, since bounces are seldom signed,
-   * has it accepted for all of them. So has a retry of what is filed already, which may meet other verdicts than the first
-   * did. @throws Refusal dmarc when it asks for refusal and we comply
+   * hear everything, postmaster (rules: Postmaster and abuse) or the return path of what we sent, since bounces are
+   * seldom signed, has it accepted for all of them. So has a retry of what is filed already, which may meet other
+   * verdicts than the first did. @throws Refusal dmarc when it asks for refusal and we comply
    */
   function failsDmarc(
     message: PreparedMessage,

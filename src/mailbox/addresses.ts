@@ -1,11 +1,11 @@
 /**
- * Where mail to an address goes (contract: Arrival): a mailbox or alias, then the same without its tag, then for
- * postmaster and abuse the workspace's owner, then the domain's catch-all. Addresses compare without case, domains as
- * A-labels.
+ * Where mail to an address goes (rules: Addresses, Postmaster and abuse): a mailbox or alias, then the same without its
+ * tag, then for postmaster and abuse the workspace's owner, then the domain's catch-all. Addresses compare without
+ * case, domains as A-labels.
  *
- * Several workspaces may claim a domain until one of them verifies it (contract: Sending). Invariant: what others write to
- * a domain never comes to a workspace that merely claims it, so nobody reads their neighbours' mail by claiming where it
- * goes.
+ * Several workspaces may claim a domain until one of them verifies it (rules: Domain owner). Invariant: what others
+ * write to a domain never comes to a workspace that merely claims it, so nobody reads their neighbours' mail by
+ * claiming where it goes.
  */
 import { and, asc, eq, isNotNull, or, sql } from "drizzle-orm";
 import { normalizeAddress, splitAddress, withoutTag } from "../message/address.ts";

@@ -18,7 +18,7 @@ import type { ThreadView } from "./views.ts";
 /** Why one of several was left as it is. */
 export interface Refused {
   id: string;
-  /** As in spec: Errors. */
+  /** As in rules: Errors. */
   code: string;
   /** For people. */
   error: string;

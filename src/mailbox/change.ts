@@ -1,6 +1,6 @@
 /**
  * One conversation changed for somebody: moved, snoozed, starred, labelled, marked read; and that taken back, to the very
- * state before, with what its move taught the mailbox (contract: Folders, Spam).
+ * state before, with what its move taught the mailbox (rules: Folders, Spam).
  *
  * Invariant: what is refused is refused before anything is written, so that others of the same transaction can go on.
  */
@@ -27,7 +27,7 @@ export interface ThreadChange extends Omit<ThreadPatch, "read"> {
   snoozedUntil?: number | undefined;
 }
 
-/** Everything but the read state (spec: PATCH /threads/{id}). */
+/** Everything but the read state (rules: Changing a conversation). */
 const NEEDS_MANAGE = ["starred", "folder", "labels", "addLabels", "removeLabels", "snoozedUntil"] as const;
 
 /** What can be changed of a conversation, as far as a change touched it. */

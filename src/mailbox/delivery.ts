@@ -1,4 +1,4 @@
-/** When a sent message first reached somebody (spec: Message.deliveredAt). */
+/** When a sent message first reached somebody (rules: Message fields). */
 import { and, eq, isNull, sql } from "drizzle-orm";
 import { prepared } from "../store/prepared.ts";
 import { messages } from "../store/schema.ts";

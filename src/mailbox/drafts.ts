@@ -1,6 +1,6 @@
 /**
  * Drafts as the app opens them, to be reviewed, changed, sent or discarded. Who opens one to send it becomes its sender,
- * and so sees every recipient, Bcc too (contract: Bcc). A draft is a conversation of its own, with one message.
+ * and so sees every recipient, Bcc too (rules: Bcc). A draft is a conversation of its own, with one message.
  */
 
 import { and, asc, desc, eq, isNotNull, min, sql } from "drizzle-orm";

@@ -2,8 +2,8 @@
  * All mail of a mailbox, message by message, with what is known of it beyond what it says: conversation by conversation,
  * in the order it was filed in, so that filing it again in that order gives the same conversations.
  *
- * A Bcc is given as the mailbox's owner may see it (contract: Bcc): that of what they sent, and otherwise the mailbox's own
- * addresses.
+ * A Bcc is given as the mailbox's owner may see it (rules: Bcc): that of what they sent, and otherwise the mailbox's
+ * own addresses.
  */
 import { and, asc, eq, gt, sql } from "drizzle-orm";
 import type { EmailAddress } from "../message/address.ts";

@@ -1,6 +1,7 @@
 /**
  * Filing: a prepared message becomes part of a mailbox, with its conversation, index, usage and event, in one
- * transaction (contract: Arrival, Folders, Spam). Nothing here reads the bytes of the message: that was prepare.ts.
+ * transaction (rules: Arrival, Same message, Folders, Spam). Nothing here reads the bytes of the message: that was
+ * prepare.ts.
  */
 
 import { newId, type Runtime } from "../base/runtime.ts";
@@ -122,7 +123,9 @@ export function createFiling({
 const findReceived = (db: Db, { mailboxId, message }: Pick<Filing, "mailboxId" | "message">) =>
   findSame(db, { mailboxId, messageId: message.messageId, fingerprint: message.fingerprint, kind: "received" });
 
-/** Whether the mailbox has received the message before: filing it would change nothing (contract: Arrival). */
+/**
+ * Whether the mailbox has received the message before: filing it would change nothing (rules: Arrival, Same message).
+ */
 export const holds = (db: Db, mailboxId: string, message: PreparedMessage): boolean =>
   findReceived(db, { mailboxId, message }) !== undefined;
 

@@ -1,4 +1,4 @@
-/** The folder of a message within the folder of its conversation (contract: Folders). */
+/** The folder of a message within the folder of its conversation (rules: Folder of a message). */
 import { prepared } from "../store/prepared.ts";
 import type { Folder } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";

@@ -1,5 +1,5 @@
 /**
- * Whether mail that arrives is spam (contract: Spam). The first that knows decides: what people said of the sender,
+ * Whether mail that arrives is spam (rules: Spam). The first that knows decides: what people said of the sender,
  * what the arrival said (DMARC), and, unless the sender is trusted, the mailbox's junk filter.
  */
 import type { EmailAddress } from "../message/address.ts";

@@ -8,7 +8,7 @@ import { prepared } from "../store/prepared.ts";
 import { mailboxLabels, threadLabels } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
 
-/** What a conversation may gather by addLabels; what one request may set is in the specification (spec: Limits). */
+/** What a conversation may gather by addLabels; what one request may set is fixed (rules: Labels). */
 const MOST_LABELS = 100;
 
 /** What two labels have in common that differ only by case. Upper case first: it joins what lower case keeps apart (ß, ς). */

@@ -1,8 +1,8 @@
 /**
- * Lists of conversations and their search (spec: GET /threads, GET /search): one mailbox or all that are reached, newest
- * first, by keyset. A search is a set of conversations; a list with one walks its index and keeps the members, or, when
- * the members are few, looks at each of them. By relevance it is the same set: those that answer best stand before the
- * others, which stay newest first.
+ * Lists of conversations and their search (rules: List of conversations, Search operation): one mailbox or all that are
+ * reached, newest first, by keyset. A search is a set of conversations; a list with one walks its index and keeps the
+ * members, or, when the members are few, looks at each of them. By relevance it is the same set: those that answer best
+ * stand before the others, which stay newest first.
  */
 import { inArray, sql } from "drizzle-orm";
 import type { Caller, Reach } from "../access/caller.ts";
@@ -92,7 +92,7 @@ export function createListing({
       ...(filters.sort === "relevance" ? [filters.sort] : []),
     ];
     const from = filters.cursor === undefined ? START : decodeCursor(filters.cursor, binding);
-    // A bad date or cursor is refused before it is looked at what is reached (contract: Order of refusals).
+    // A bad date or cursor is refused before it is looked at what is reached (rules: Order of refusals).
     const mailboxes = mailboxesToList(db, caller, mailboxId);
     const asked = askedBy(parsed, { ...filters, folder }, mailboxes);
     const scope = scopeOf(caller, filters, mailboxes);

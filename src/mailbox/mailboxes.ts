@@ -1,4 +1,4 @@
-/** The mailboxes a caller reaches (spec: GET /mailboxes), and which of them a `mailbox=` parameter names. */
+/** The mailboxes a caller reaches (rules: List of mailboxes), and which of them a `mailbox=` parameter names. */
 import { and, eq, inArray, ne, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachOf } from "../access/caller.ts";
 import { normalizeAddress } from "../message/address.ts";

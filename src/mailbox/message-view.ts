@@ -1,6 +1,6 @@
 /**
- * Messages as they are shown (spec: Message), and the one place that decides what of a Bcc anybody sees: the sender the
- * whole list, a Bcc'd person their own address, nobody else any (contract: Bcc).
+ * Messages as they are shown (rules: Message fields), and the one place that decides what of a Bcc anybody sees: the
+ * sender the whole list, a Bcc'd person their own address, nobody else any (rules: Bcc).
  */
 import { and, eq, ne, sql } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";

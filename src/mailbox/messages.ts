@@ -1,4 +1,7 @@
-/** Single messages: lists of recent ones, one whole, its file, its attachments (spec: GET /messages and below). */
+/**
+ * Single messages: lists of recent ones, one whole, its file, its attachments (rules: List of messages, One message,
+ * Raw messages, Attachments).
+ */
 import { asc, between, desc, eq, inArray, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo } from "../access/caller.ts";
 import { prepared } from "../store/prepared.ts";

@@ -1,4 +1,4 @@
-/** What is filed of a message that no parser can read: nothing accepted is lost (contract: Arrival). */
+/** What is filed of a message that no parser can read: nothing accepted is lost (rules: Nothing lost). */
 
 import { createHash } from "node:crypto";
 import { authorsIn } from "../message/address.ts";

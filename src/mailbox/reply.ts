@@ -1,6 +1,6 @@
 /**
  * What an answer to a conversation starts from: the message that is answered, and the addresses it may come from
- * (contract: Reply, Arrival).
+ * (rules: Reply, Addresses).
  */
 import { and, desc, eq, isNotNull, ne, or, sql } from "drizzle-orm";
 import type { Caller, Reach } from "../access/caller.ts";

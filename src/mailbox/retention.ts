@@ -1,5 +1,5 @@
 /**
- * Deletes for good what has been in trash or spam for retention.trashDays (contract: Spam). Triggers keep which
+ * Deletes for good what has been in trash or spam for retention.trashDays (rules: Spam retention). Triggers keep which
  * conversations that are (0013_discarded.sql); since when is what this notes when it looks, so also before the setting
  * is switched on.
  */

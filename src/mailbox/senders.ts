@@ -1,5 +1,5 @@
 /**
- * What a mailbox has learned of senders (contract: Spam): one trained as spam is filed to spam from then on, until
+ * What a mailbox has learned of senders (rules: Spam): one trained as spam is filed to spam from then on, until
  * forgiven. Mail that names no sender teaches nothing and is judged by nothing learned. The only writer of
  * sender_verdicts.
  *

@@ -1,6 +1,6 @@
 /**
  * Snoozing: a conversation leaves the inbox until a time, and returns to it unread, on that time or on new mail
- * (contract: Folders; the latter is filing.ts).
+ * (rules: Snooze; the latter is filing.ts).
  */
 import { and, asc, eq, isNotNull, lte, min } from "drizzle-orm";
 import { notFound } from "../access/caller.ts";

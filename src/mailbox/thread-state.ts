@@ -1,6 +1,6 @@
 /**
- * What the row of a conversation says (spec: Thread), with one more message in it: whichever of its messages that is by
- * date, for mail arrives out of order.
+ * What the row of a conversation says (rules: Thread fields), with one more message in it: whichever of its messages
+ * that is by date, for mail arrives out of order.
  */
 import { and, eq, gt, isNotNull, sql } from "drizzle-orm";
 import type { EmailAddress } from "../message/address.ts";
@@ -66,7 +66,7 @@ const statements = prepared((db) => ({
     .prepare(),
 }));
 
-/** spec: Thread.from. A conversation with nobody but Bcc recipients shows who wrote it: Bcc is shown nowhere. */
+/** rules: Thread fields. A conversation with nobody but Bcc recipients shows who wrote it: Bcc is shown nowhere. */
 const counterpartOf = ({ message: { from, to, cc }, kind }: Addition): EmailAddress =>
   isUnread(kind) ? from : (to[0] ?? cc[0] ?? from);
 
@@ -104,7 +104,7 @@ export function continued(tx: Tx, thread: ThreadRow, addition: Addition): Thread
   const showsCounterpart = kind === "received" ? newest || newestInbound() : kind === "sent" && newest && onlySent();
   const oldest = !newest && date < (statements(tx).oldest.get({ threadSeq: thread.seq })?.date ?? date);
   return {
-    // New mail brings a conversation back, but for one in spam (contract: Folders).
+    // New mail brings a conversation back, but for one in spam (rules: Folders).
     folder: unread && thread.folder !== "spam" ? "inbox" : thread.folder,
     unread: unread || thread.unread,
     snoozedUntil: unread ? null : thread.snoozedUntil,

@@ -1,4 +1,4 @@
-/** A conversation's row as it is shown (spec: Thread). */
+/** A conversation's row as it is shown (rules: Thread fields). */
 import type { Reach } from "../access/caller.ts";
 import type { ThreadRow } from "./threading.ts";
 import type { ThreadView } from "./views.ts";

@@ -1,5 +1,5 @@
 /**
- * Which conversation a message belongs to (contract: Conversations, Spam): by In-Reply-To and References within one
+ * Which conversation a message belongs to (rules: Conversations, Spam): by In-Reply-To and References within one
  * mailbox, in whatever order messages arrive; where a mailer drops them, by subject, participant and time.
  *
  * Mail judged spam joins only what is in spam. Other mail goes to a conversation that is not in spam where there is one;

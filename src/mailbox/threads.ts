@@ -1,4 +1,4 @@
-/** One conversation: shown whole, and changed (spec: GET and PATCH /threads/{id}; contract: Folders, Spam). */
+/** One conversation: shown whole, and changed (rules: One conversation, Changing a conversation, Folders, Spam). */
 import { type Caller, notFound, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";

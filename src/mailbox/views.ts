@@ -1,6 +1,6 @@
 /**
- * Mail as it is shown: the resources of the specification, field by field, with dates as ISO 8601 and without what does
- * not apply (spec: Resources and their fields). api/schemas.ts describes the same shapes to clients.
+ * Mail as it is shown: the resources of the API, field by field, with dates as ISO 8601 and without what does
+ * not apply (rules: Resources). api/schemas.ts describes the same shapes to clients.
  */
 import type { Access, Reach } from "../access/caller.ts";
 import type { EmailAddress } from "../message/address.ts";
@@ -9,19 +9,19 @@ import type { HighlightView } from "./highlights.ts";
 
 export type Direction = "inbound" | "outbound";
 
-/** spec: Mailbox. */
+/** rules: Mailbox fields. */
 export interface MailboxView {
   id: string;
   address: string;
   displayName: string;
-  /** Without catch-alls, which are no addresses (contract: Arrival). */
+  /** Without catch-alls, which are no addresses (rules: Addresses). */
   aliases: string[];
   source: Reach["source"];
   access: Access;
   unread: number;
 }
 
-/** spec: Thread (as listed). */
+/** rules: Thread fields. */
 export interface ThreadView {
   id: string;
   mailboxId: string;
@@ -43,7 +43,7 @@ export interface ThreadView {
   highlights?: HighlightView[];
 }
 
-/** spec: ThreadList. */
+/** rules: Thread list fields. */
 export interface ThreadListView {
   threads: ThreadView[];
   nextCursor: string | null;
@@ -57,7 +57,7 @@ export interface ThreadListView {
   nearWords?: string[];
 }
 
-/** spec: ThreadDetail. */
+/** rules: Thread detail fields. */
 export interface ThreadDetailView {
   thread: ThreadView;
   /** Oldest first. */
@@ -65,7 +65,7 @@ export interface ThreadDetailView {
   permissions: Pick<Access, "send" | "manage">;
 }
 
-/** spec: Message. */
+/** rules: Message fields. */
 export interface MessageView {
   id: string;
   threadId: string;
@@ -88,7 +88,7 @@ export interface MessageView {
   deliveredAt?: string;
 }
 
-/** spec: MessageSummary. */
+/** rules: Message summary fields. */
 export interface MessageSummaryView {
   id: string;
   threadId: string;
@@ -106,7 +106,7 @@ export interface MessageSummaryView {
   headerMessageId?: string;
 }
 
-/** spec: Attachment. */
+/** rules: Attachment fields. */
 export interface AttachmentView {
   id: string;
   filename: string;
@@ -126,7 +126,7 @@ export interface AttachmentContent {
   content: Bun.BunFile;
 }
 
-/** Folders that a list can be asked for (spec: GET /threads). */
+/** Folders that a list can be asked for (rules: List filters). */
 export const LIST_FOLDERS = [
   "inbox",
   "sent",
@@ -144,7 +144,7 @@ export type ListFolder = (typeof LIST_FOLDERS)[number];
 export const SEARCH_ORDERS = ["newest", "relevance"] as const;
 export type SearchOrder = (typeof SEARCH_ORDERS)[number];
 
-/** What GET /threads and GET /search can be asked (spec: the same). */
+/** What GET /threads and GET /search can be asked (rules: List of conversations, Search operation). */
 export interface ThreadFilters {
   /** Mailbox id, address or alias address. */
   mailbox?: string | undefined;

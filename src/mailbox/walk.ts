@@ -19,7 +19,7 @@ export interface Selection {
 /** Before the newest conversation: where the first page starts. */
 export const NEWEST: Position = { at: Number.MAX_SAFE_INTEGER, seq: Number.MAX_SAFE_INTEGER };
 
-/** `all` = everything except trash and spam (spec: States and transitions); starred is the same. */
+/** `all` = everything except trash and spam (rules: List filters); starred is the same. */
 const NOT_JUNK = "folder NOT IN ('trash', 'spam')";
 const FOLDERS_OF_ALL = ["inbox", "sent", "drafts", "archive"];
 

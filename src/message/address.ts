@@ -12,7 +12,7 @@ import { angleAt, endOfAtom, endOfComment, quotedAt } from "./address-scan.ts";
 import { cleanText } from "./charset.ts";
 import { decodeWords } from "./encoded-word.ts";
 
-/** An address with the display name it came with (spec: EmailAddress). */
+/** An address with the display name it came with (rules: Address fields). */
 export interface EmailAddress {
   email: string;
   name?: string;
@@ -200,7 +200,7 @@ export function splitAddress(address: string): AddressParts {
   return at < 0 ? { local: address, domain: "" } : { local: address.slice(0, at), domain: address.slice(at + 1) };
 }
 
-/** `user+tag` -> `user` (contract: Arrival). */
+/** `user+tag` -> `user` (rules: Addresses). */
 export function withoutTag(local: string): string {
   const plus = local.indexOf("+");
   return plus > 0 ? local.slice(0, plus) : local;

@@ -1,5 +1,5 @@
 /**
- * The RFC 5322 file of a message: of one that is sent, or of what is stored of one (spec: GET /messages/{id}/raw). With
+ * The RFC 5322 file of a message: of one that is sent, or of what is stored of one (rules: Raw messages). With
  * notice.ts the only user of nodemailer's MIME building.
  *
  * Deterministic: the same parts give the same bytes. No field can add a header or a part: header values lose their

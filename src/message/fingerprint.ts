@@ -1,5 +1,5 @@
 /**
- * What makes two transmissions the same message (contract: Arrival, "Same content"): everything but the trace and
+ * What makes two transmissions the same message (rules: Same message): everything but the trace and
  * authentication headers, which each transmission adds anew.
  */
 import { isTraceHeader, readHeaders } from "./headers.ts";

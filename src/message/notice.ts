@@ -7,7 +7,7 @@
 import { addText, dateHeader, fold, type MessageParts, rootOf, underHeaders } from "./compose.ts";
 
 export interface NoticeRecipient {
-  /** Absent for a Bcc recipient: then no host and no reply is told either (contract: Bcc). */
+  /** Absent for a Bcc recipient: then no host and no reply is told either (rules: Bcc). */
   recipient?: string;
   action: "failed";
   /** RFC 3463, as `5.1.1`. */

@@ -10,7 +10,7 @@ function endOfHeader(buffer: Buffer): number {
   return ends.length === 0 ? buffer.length : Math.min(...ends) + 1;
 }
 
-/** The same bytes without the fields Bcc and Resent-Bcc (contract: Bcc): nobody but a Bcc'd person may learn of one. */
+/** The same bytes without the fields Bcc and Resent-Bcc (rules: Bcc): nobody but a Bcc'd person may learn of one. */
 export function withoutBcc(bytes: Uint8Array): Uint8Array {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const end = endOfHeader(buffer);

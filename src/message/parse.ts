@@ -3,7 +3,7 @@
  *
  * structure.ts cuts the message into parts, body.ts decides which of them are shown, decode.ts decodes each. Never
  * rejects for what mail contains. Nothing is lost: every part that is not shown is an attachment, and so is the original
- * of mail that is beyond the limits, breaks the parser, or says something outside its parts (contract: Arrival).
+ * of mail that is beyond the limits, breaks the parser, or says something outside its parts (rules: Nothing lost).
  */
 import { type Authors, authorsIn, type EmailAddress, parseAddressList, parseSender } from "./address.ts";
 import { type BodyParts, chooseBody } from "./body.ts";

@@ -1,5 +1,5 @@
 /**
- * Recipients as a request names them (spec: POST /send, ReplyRequest). Read strictly: a guess that is harmless in a
+ * Recipients as a request names them (rules: Recipients, Reply request). Read strictly: a guess that is harmless in a
  * header that came is, in one that goes out, mail to somebody else. Every entry becomes one address, or all are refused.
  */
 import { AppError } from "../base/errors.ts";

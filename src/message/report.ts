@@ -2,7 +2,7 @@
  * What a message that is a report says: delivery status notifications (RFC 3464), bounces that are written for people
  * only, and feedback reports (RFC 5965).
  *
- * Reports come from strangers: what is read here is a claim, worth what it can be matched with (contract: Sending).
+ * Reports come from strangers: what is read here is a claim, worth what it can be matched with (rules: Reports).
  */
 import { normalizeAddress, parseAddressList, parseSender, splitAddress } from "./address.ts";
 import { MAX_RECIPIENTS, type NoticeText, readBounce, readNotice, withNotice } from "./bounce-text.ts";

@@ -1,5 +1,5 @@
 /**
- * HTML of mail made safe to show (contract: HTML served). The only user of sanitize-html; style.ts decides about CSS.
+ * HTML of mail made safe to show (rules: HTML served). The only user of sanitize-html; style.ts decides about CSS.
  *
  * Everything is an allow list. What remains runs nothing, submits nothing, frames nothing, covers nothing of the page
  * around it, and loads nothing but the remote images of img elements, which the reader's app blocks until asked.

@@ -24,7 +24,7 @@ export interface Places<Terms> {
 
 export interface PlacesParts {
   runtime: Pick<Runtime, "dns">;
-  /** Excepted networks, asked for at each request (contract: webhooks.allowNetworks); the same array while they are. */
+  /** Excepted networks, asked for at each request (rules: Webhook destinations); the same array while they are. */
   allow(): readonly string[];
 }
 

@@ -1,5 +1,5 @@
 /**
- * The one way out: what the API and mail apps send passes here (contract: Sending).
+ * The one way out: what the API and mail apps send passes here (rules: Sending pipeline).
  *
  *   guardrails ─► worker: compose, sign, parse ─► one transaction {guardrails again, Sent copy, queue, event, answer}
  *

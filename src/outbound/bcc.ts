@@ -1,5 +1,5 @@
 /**
- * Whether a text that is about to be shown gives away a Bcc recipient (contract: Bcc). What other servers write, in a
+ * Whether a text that is about to be shown gives away a Bcc recipient (rules: Bcc). What other servers write, in a
  * reply or a report, may name whom they like: by address, by domain or by local part, in any spelling.
  *
  * It errs towards silence: a text that only might name one is not shown.

@@ -1,6 +1,6 @@
 /**
  * How the sender is told of recipients that a message did not reach: one delivery status notification (RFC 3464) for all
- * that failed together, written for people (contract: Sending, Bcc).
+ * that failed together, written for people (rules: Failure, Bcc).
  *
  * A Bcc recipient is "a Bcc recipient" here, without address, host or reply. Whoever sent the message sees what became
  * of them beside the address in the app.

@@ -1,6 +1,7 @@
 /**
- * The guardrails of sending, all in one place (contract: Sending, Order of refusals; spec: Errors). Nothing here writes:
- * what was accepted before is counted in outbound_messages, so no count can drift from what was sent.
+ * The guardrails of sending, all in one place (rules: Sending pipeline, Recipients, Sending caps, Warm-up, Pause, Order
+ * of refusals, Errors). Nothing here writes: what was accepted before is counted in outbound_messages, so no count can
+ * drift from what was sent.
  *
  * They are asked before a message is composed, to refuse early, and again in the transaction that accepts it, so that two
  * messages at the edge of a limit cannot both pass.
@@ -204,7 +205,7 @@ export function createLimits({ options, local }: LimitsParts): Limits {
     }
   }
 
-  /** spec: Limits, Warm-up daily ceiling. @throws AppError rate_limited */
+  /** rules: Warm-up. @throws AppError rate_limited */
   function requireWarmup(db: Db, attempt: Attempt, verifiedAt: number, now: number): void {
     const ceilings = options.get("sending.warmup");
     if (ceilings === "off") return;

@@ -1,8 +1,8 @@
 /**
- * Mail to this server itself (contract: Sending): filed as mail from anywhere is, without leaving.
+ * Mail to this server itself (rules: Local delivery): filed as mail from anywhere is, without leaving.
  *
  * Invariant: a mailbox gets one copy of a message, whichever recipients reach it, and the copy names those of them who
- * were Bcc'd, and no other Bcc recipient (contract: Arrival, Bcc).
+ * were Bcc'd, and no other Bcc recipient (rules: Arrival, Bcc).
  */
 
 import type { Runtime } from "../base/runtime.ts";

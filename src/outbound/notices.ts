@@ -1,8 +1,8 @@
 /**
  * Mail that the server itself writes to a workspace's owners and admins, or to one of its people, from postmaster@ one of
- * its verified domains, or of the server (contract: Webhook delivery states). It leaves by the queue as all mail does, so it
- * reaches a mailbox here as well as an address elsewhere, signed if its domain is verified; but it asks no cap and no pause,
- * takes no part in what they count, and has no Sent copy.
+ * its verified domains, or of the server (rules: Webhook delivery states). It leaves by the queue as all mail does, so
+ * it reaches a mailbox here as well as an address elsewhere, signed if its domain is verified; but it asks no cap and
+ * no pause, takes no part in what they count, and has no Sent copy.
  *
  * Whose address another workspace has taken over with its domain finds it in their mailbox all the same: it is filed there,
  * and never sent to the address.

@@ -1,6 +1,6 @@
 /**
  * What became of recipients: from the verdicts of an attempt, or a report that came later, to what is recorded and told
- * (contract: Sending, Bcc).
+ * (rules: Delivery, Failure, Bcc).
  *
  *   accepted             deliveredAt and message.delivered
  *   deferred             the next attempt, on the schedule of smtp.retrySeconds; after its end, as refused

@@ -1,7 +1,7 @@
 /**
  * What became of a sent message, recipient by recipient, for the app to show beside each address, and what waits of all
  * mail of a workspace, for its admins. Who a Bcc recipient is, only who sent it learns, and no server's reply that might
- * name one is shown to anybody else (contract: Bcc).
+ * name one is shown to anybody else (rules: Bcc).
  */
 import { asc, eq, sql } from "drizzle-orm";
 import { type Caller, notFound, reachTo } from "../access/caller.ts";

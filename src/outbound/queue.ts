@@ -1,6 +1,6 @@
 /**
- * The outbound queue: messages on their way, one entry a recipient, and the bytes to transmit (contract: Sending). The
- * only writer of outbound_messages, outbound_contents, queue_entries and queue_domains.
+ * The outbound queue: messages on their way, one entry a recipient, and the bytes to transmit (rules: Outbound queue).
+ * The only writer of outbound_messages, outbound_contents, queue_entries and queue_domains.
  *
  *   waiting ──claim──► leased ──┬──► delivered, bounced         held: until the operator lets it go
  *      ▲                        │                               cancelled: by the operator

@@ -1,5 +1,5 @@
 /**
- * The relay: hands what is due in the queue to lanes, which deliver it (contract: Sending). A lane works for one
+ * The relay: hands what is due in the queue to lanes, which deliver it (rules: Outbound queue). A lane works for one
  * destination, a domain or the smarthost, on one connection, message after message.
  *
  *   runDue ──claims──► lane: attempt ──► outcome and next claim, one commit ──► attempt ──► …  ──► idle, then closed

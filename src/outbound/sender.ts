@@ -1,4 +1,4 @@
-/** Whom a message may be from: an address of a mailbox that the caller reaches and may send from (contract: Sending). */
+/** Whom a message may be from: an address of a mailbox that the caller reaches and may send from (rules: Sender). */
 import { type Caller, type Reach, reachTo, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { mailboxAt } from "../mailbox/mailboxes.ts";

@@ -1,6 +1,6 @@
 /**
  * Whom a workspace may not write to: addresses that bounced for good, recipients who complained, and what the operator
- * added (contract: Sending). The only writer of `suppressions`.
+ * added (rules: Hard failure). The only writer of `suppressions`.
  *
  * Addresses are kept and asked for in the spelling of normalizeAddress, and compare whole: `user+tag@` is an address of
  * its own, which one that bounced says nothing about.

@@ -1,5 +1,5 @@
 /**
- * The search language: the text `q` (spec: GET /search) as data.
+ * The search language: the text `q` (rules: Search operation) as data.
  *
  *   q        = *( term / white-space )                      all of them must hold
  *   term     = [ "-" ] ( operator ":" value / value )       "-" excludes
@@ -10,7 +10,7 @@
  *   quote    = U+0022, or the curly double quotes that phones put in its place
  *
  * has: takes `attachment`, is: takes `unread` and `starred`, before: and after: a date YYYY-MM-DD; before: is exclusive,
- * after: inclusive, both UTC (contract: Search). Any text is a query but for one with a bad date:
+ * after: inclusive, both UTC (rules: Query language). Any text is a query but for one with a bad date:
  *  - An operator without a value, an unknown one, and has: or is: with another value are plain text.
  *  - A term in which nothing can be searched for (punctuation only) is no condition, as if it were not there; a q of
  *    nothing else, or an empty one, therefore matches everything.

@@ -10,7 +10,7 @@ export interface Verdict {
   kind: "accepted" | "deferred" | "refused";
   /** What the remote answered, or why it could not be asked: one line of at most 500 characters, for people. */
   reply: string;
-  /** The failure is permanent and concerns the address (contract: Sending). */
+  /** The failure is permanent and concerns the address (rules: Hard failure). */
   hard: boolean;
   /** Reply code, where there was a reply. */
   code?: number | undefined;

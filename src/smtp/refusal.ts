@@ -1,6 +1,6 @@
 /**
- * The refusals of SMTP: reply code, enhanced status code (RFC 3463) and text (contract: Arrival, Unavailable). What is
- * thrown and is neither a Refusal nor unavailability is a fault of ours: 451, so that the sender keeps the message.
+ * The refusals of SMTP: reply code, enhanced status code (RFC 3463) and text (rules: SMTP refusals, Unavailable). What
+ * is thrown and is neither a Refusal nor unavailability is a fault of ours: 451, so that the sender keeps the message.
  */
 import { AppError, type ErrorCode, isUnavailable } from "../base/errors.ts";
 import { asUnavailable } from "../store/store.ts";
@@ -14,7 +14,7 @@ const REFUSALS = {
   storeUnavailable: [452, "4.3.1", "Mail store is briefly unavailable, try again"],
   stopping: [421, "4.3.2", "Service is stopping, try again in a moment"],
   loop: [554, "5.4.6", "Mail loop: too many Received headers"],
-  // RFC 7489 §10.3; the status that the contract names.
+  // RFC 7489 §10.3; rules: DMARC.
   dmarc: [550, "5.7.1", "Message fails DMARC, and the domain in its From asks to refuse such mail"],
   unknownParameter: [555, "5.5.4", "Parameter is not supported"],
   tooManyConnections: [421, "4.7.0", "Too many connections, try again in a moment"],
@@ -45,7 +45,7 @@ const REFUSALS = {
   badRecipient: [553, "5.1.3", "This is no address that mail can be sent to"],
   malformed: [550, "5.6.0", "Message is malformed"],
 
-  // What the sending pipeline refuses (contract: Sending).
+  // What the sending pipeline refuses (rules: Sending pipeline).
   notAccepted: [550, "5.7.1", "Message is not accepted"],
   // The operator pauses and resumes: 4yz, so that mail waits in the app's outbox meanwhile. RFC 5321 §4.2.3 has 450 for
   // what policy blocks for a time, RFC 3463 §3.8 X.7.1 for what the sender is not authorized to do.
@@ -83,7 +83,9 @@ export function refusalOf(error: unknown): Refusal {
   return new Refusal(isUnavailable(asUnavailable(error)) ? "storeUnavailable" : "failed", error);
 }
 
-/** What the codes of the API (spec: Errors) are in SMTP; a fault of ours where the pipeline has no reason to use one. */
+/**
+ * What the codes of the API (rules: Errors) are in SMTP; a fault of ours where the pipeline has no reason to use one.
+ */
 const REFUSAL_OF_CODE: Partial<Record<ErrorCode, RefusalName>> = {
   unprocessable: "notAccepted",
   forbidden: "notAccepted",

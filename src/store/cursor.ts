@@ -1,6 +1,6 @@
 /**
- * Opaque keyset cursors (spec: Pagination): the position after the last row of a page, bound to the query that made it
- * (contract: Parameters). Not secret and not trusted: whatever a position says, reach is asked again.
+ * Opaque keyset cursors (rules: Pages): the position after the last row of a page, bound to the query that made it
+ * (rules: Parameters). Not secret and not trusted: whatever a position says, reach is asked again.
  */
 import { createHash } from "node:crypto";
 import { AppError } from "../base/errors.ts";

@@ -50,7 +50,7 @@ import {
 } from "drizzle-orm/sqlite-core";
 import type { EmailAddress } from "../message/address.ts";
 
-/** SPF, DKIM and DMARC verdicts of an inbound message (spec: Message.auth). */
+/** SPF, DKIM and DMARC verdicts of an inbound message (rules: Message fields). */
 export interface AuthVerdicts {
   spf: string;
   dkim: string;
@@ -288,7 +288,7 @@ export const mailboxUsage = sqliteTable("mailbox_usage", {
   bytes: integer("bytes").notNull(),
 });
 
-/** A conversation, with what its list row shows kept ready (spec: Thread). */
+/** A conversation, with what its list row shows kept ready (rules: Thread fields). */
 export const threads = sqliteTable(
   "threads",
   {
@@ -591,7 +591,7 @@ export const drafts = sqliteTable(
   ],
 );
 
-/** Events as they happened, written in the transaction of their cause (spec: Events). */
+/** Events as they happened, written in the transaction of their cause (rules: Events). */
 export const events = sqliteTable(
   "events",
   {
@@ -627,7 +627,7 @@ export const traceSteps = sqliteTable(
   (table) => [index("trace_steps_by_key").on(table.key, table.seq)],
 );
 
-/** Successful answers to requests with an idempotency key (spec: Idempotency). */
+/** Successful answers to requests with an idempotency key (rules: Idempotency). */
 export const idempotencyKeys = sqliteTable(
   "idempotency_keys",
   {
@@ -822,7 +822,7 @@ export const webhookEndpoints = sqliteTable(
   ],
 );
 
-/** contract: Webhook delivery states. */
+/** rules: Webhook delivery states. */
 export const DELIVERY_STATES = ["pending", "retrying", "delivered", "failed"] as const;
 export type DeliveryState = (typeof DELIVERY_STATES)[number];
 

@@ -1,5 +1,5 @@
 /**
- * The settings kept in the database (contract: Processes and settings). Each has a type, a default, a one-line
+ * The settings kept in the database (rules: Settings). Each has a type, a default, a one-line
  * description and a clear refusal. What is kept is the text of `format`, which `parse` always takes back.
  */
 import { isIP } from "node:net";

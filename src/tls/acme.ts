@@ -1,5 +1,5 @@
 /**
- * The certificate that an authority signs (contract: MAILROOM_TLS=acme): ordered once the listeners are up, and renewed
+ * The certificate that an authority signs (rules: Certificates): ordered once the listeners are up, and renewed
  * while they run. The self-signed one serves until the first is there.
  *
  * In <data>/tls/acme, each file replaced whole: account.json, certificate.pem, order.json (an order under way, with its

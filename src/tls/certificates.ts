@@ -1,5 +1,5 @@
 /**
- * The certificate of the TLS listeners (contract: MAILROOM_TLS), wherever it comes from. A pair handed out always works;
+ * The certificate of the TLS listeners (rules: Certificates), wherever it comes from. A pair handed out always works;
  * listeners are given a later one while they run.
  */
 

@@ -1,5 +1,5 @@
 /**
- * How names are proven to an authority (contract: MAILROOM_ACME_CHALLENGE): by what is answered at port 80 of the name, by
+ * How names are proven to an authority (rules: ACME challenges): by what is answered at port 80 of the name, by
  * a certificate at its port 443, or by a record in DNS.
  *
  * Invariant: a proof is shown only while an order is under way, and taken away whatever becomes of it.

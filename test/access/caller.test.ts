@@ -1,4 +1,4 @@
-/** Reach (spec: Authentication 3, 5, 6; contract: Access): roles × ownership × grants, and nothing beyond a workspace. */
+/** Reach (rules: Reach, Mailbox access): roles × ownership × grants, and nothing beyond a workspace. */
 import { describe, expect, test } from "bun:test";
 import {
   type Access,

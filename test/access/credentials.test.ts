@@ -1,4 +1,4 @@
-/** API keys and passwords (spec: Authentication 1 to 4; contract: Names). */
+/** API keys and passwords (rules: API keys, Acting person, Key and secret formats). */
 import { beforeEach, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import type { Caller } from "../../src/access/caller.ts";

@@ -1,4 +1,4 @@
-/** Signing in, and how slow it is for who guesses (contract: Sign-in failures). */
+/** Signing in, and how slow it is for who guesses (rules: Sign-in failures). */
 import { describe, expect, test } from "bun:test";
 import { createKey } from "../../src/access/credentials.ts";
 import { createSignIn } from "../../src/access/sign-in.ts";

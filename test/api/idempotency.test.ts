@@ -1,4 +1,6 @@
-/** Idempotency keys over HTTP (spec: Idempotency): what is answered, what is stored, and that nothing is sent twice. */
+/**
+ * Idempotency keys over HTTP (rules: Idempotency): what is answered, what is stored, and that nothing is sent twice.
+ */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { Caller } from "../../src/access/caller.ts";

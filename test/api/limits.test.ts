@@ -1,4 +1,4 @@
-/** Request rates as a client meets them (spec: Limits; contract: Rate headers). */
+/** Request rates as a client meets them (rules: Request rates, Rate headers). */
 import { expect, test } from "bun:test";
 import { type Answer, startApi } from "./setup.ts";
 

@@ -1,4 +1,4 @@
-/** The OpenAPI document: what it says is what the specification says, and what the server does. */
+/** The OpenAPI document: what it says is what the rules say, and what the server does (rules: OpenAPI document). */
 import { describe, expect, test } from "bun:test";
 import { describeApi } from "../../src/api/openapi.ts";
 import { OPERATIONS } from "../../src/api/operations/all.ts";
@@ -75,7 +75,7 @@ test("has what a 3.1 document must have in each place, and nothing of 3.0", () =
   expect(outdated).toEqual([]);
 });
 
-describe("each operation of the specification", () => {
+describe("each operation of the rules", () => {
   const LIST_FOLDERS = ["inbox", "sent", "drafts", "archive", "spam", "trash", "starred", "snoozed", "all"];
   const FOLDERS = LIST_FOLDERS.slice(0, 6);
   const string = { type: "string" };
@@ -168,14 +168,14 @@ describe("each operation of the specification", () => {
     );
   });
 
-  test("those that send say exactly what the specification says they answer", () => {
+  test("those that send say exactly what they may answer", () => {
     for (const [name, method, path, , , refusals] of table.filter(([name]) => SUCCESS[name] !== undefined)) {
       const statuses = Object.keys(operationAt(method, path).responses as JsonObject);
       expect([name, statuses]).toEqual([name, [SUCCESS[name] as string, ...refusals.map(String), "default"]]);
     }
   });
 
-  test("in the specification's order", () => {
+  test("in their documented order", () => {
     expect(OPERATIONS.map(({ name }) => name)).toEqual([
       "listMailboxes",
       "listThreads",
@@ -277,7 +277,7 @@ describe("each operation of the specification", () => {
   });
 });
 
-test("each resource has the specification's fields, required and not", () => {
+test("each resource has its documented fields, required and not", () => {
   const ENVELOPE = "id event createdAt data";
   const REQUIRED: Record<string, string> = {
     EmailAddress: "email",
@@ -314,7 +314,7 @@ test("each resource has the specification's fields, required and not", () => {
     DraftRequest: "text html replyAll from to cc bcc subject quote",
     DraftResponse: "cc",
   };
-  /** Beyond the specification, which lets any response gain fields (spec: Versioning 3). */
+  /** An addition: any response may gain fields (rules: Versions). */
   const ADDED: Record<string, string> = {
     Message: "truncated",
     Thread: "highlights",
@@ -347,7 +347,7 @@ test("each operation with a body has an example of it, and examples are what the
   expect(examples.flatMap(({ schema, example = null }) => faults(document, schema as JsonObject, example))).toEqual([]);
 });
 
-test("each event has the specification's data, all of it required", () => {
+test("each event has its documented data, all of it required", () => {
   const named = "emailId threadId messageId mailbox";
   const DATA: Record<string, string> = {
     "message.inbound": `${named} mailboxId inReplyTo from to cc subject snippet hasAttachments attachmentCount isSpam receivedAt`,

@@ -1,4 +1,7 @@
-/** The shape of what sends (spec: POST /send, reply, draft): what is refused, what comes through, and in which form. */
+/**
+ * The shape of what sends (rules: Send request, Reply request, Drafts): what is refused, what comes through, and in
+ * which form.
+ */
 import { describe, expect, test } from "bun:test";
 import { AppError } from "../../src/base/errors.ts";
 import { type FakeSending, fakeSending } from "./fake-sending.ts";
@@ -144,7 +147,7 @@ test("what is allowed comes through as it was given; what is not known changes n
   }
 });
 
-test("answers are those of the specification", async () => {
+test("answers have their documented fields (rules: Send response, Draft response)", async () => {
   const { post } = await start();
   const sent = await post("/send", SEND);
   expect(sent.body).toEqual({

@@ -1,4 +1,4 @@
-/** The commands and their documents (contract: Commands), in one process; test/cli/process.test.ts runs real ones. */
+/** The commands and their documents (rules: Commands), in one process; test/cli/process.test.ts runs real ones. */
 import { expect, test } from "bun:test";
 import { createAppPassword } from "../../src/access/app-passwords.ts";
 import { findCaller } from "../../src/access/credentials.ts";
@@ -20,7 +20,7 @@ interface Named {
   workspace: string;
 }
 
-test("setup prints exactly what the contract says", async () => {
+test("setup prints exactly what is documented (rules: Setup)", async () => {
   const { ask } = openTerminal();
   const made = await ask<{ dns: object[]; password: string }>(...SETUP);
   expect(Object.keys(made)).toEqual(["workspaceId", "userId", "mailboxId", "address", "apiKey", "password", "dns"]);

@@ -1,4 +1,4 @@
-/** `mailroom doctor`, as it is typed (contract: Commands). */
+/** `mailroom doctor`, as it is typed (rules: Commands, Doctor). */
 import { expect, test } from "bun:test";
 import { zone } from "../harness/dns-server.ts";
 import { openTerminal, SETUP } from "./terminal.ts";

@@ -1,4 +1,4 @@
-/** `mailroom export`, as it is typed (contract: Commands). */
+/** `mailroom export`, as it is typed (rules: Commands, Import and export). */
 import { expect, test } from "bun:test";
 import { statSync } from "node:fs";
 import { join } from "node:path";

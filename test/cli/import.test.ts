@@ -1,4 +1,4 @@
-/** `mailroom import`, as it is typed (contract: Commands). */
+/** `mailroom import`, as it is typed (rules: Commands, Import and export). */
 import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { join } from "node:path";

@@ -69,7 +69,7 @@ test("a server says where it listens, stops when told, and refuses a port that i
 
 test("a server without a workspace prints a link that sets it up, another at each start, and none afterwards", async () => {
   const place = { data: temporaryFolder(), env: { MAILROOM_BASE_URL: "https://mail.acme.test" } };
-  // contract: Processes and settings: one JSON object a line.
+  // rules: Logs: one JSON object a line.
   const tokenOf = (text: string): string | undefined => {
     const lines = text
       .trim()

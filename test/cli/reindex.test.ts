@@ -1,4 +1,4 @@
-/** `mailroom reindex`, as it is typed (contract: Commands): whatever is wrong with the index, it is as it was. */
+/** `mailroom reindex`, as it is typed (rules: Commands, Reindex): whatever is wrong with the index, it is as it was. */
 import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";

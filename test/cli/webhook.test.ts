@@ -1,4 +1,4 @@
-/** The webhook commands, as documents, beside a server that is stopped and then runs (contract: Commands). */
+/** The webhook commands, as documents, beside a server that is stopped and then runs (rules: Commands). */
 import { expect, test } from "bun:test";
 import { serve } from "../harness/process.ts";
 import { startReceiver } from "../harness/receiver.ts";

@@ -1,4 +1,4 @@
-/** What an answer is by default: whom from and to, its subject, what it refers to (contract: Reply; RFC 5322 §3.6.4). */
+/** What an answer is by default: whom from and to, its subject, what it refers to (rules: Reply; RFC 5322 §3.6.4). */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { answerHeaders, answerSubject, answerTo } from "../../src/compose/reply.ts";

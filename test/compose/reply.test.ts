@@ -1,4 +1,4 @@
-/** POST /threads/{id}/reply and draft over a mailbox (spec: ReplyRequest, DraftResponse; contract: Reply). */
+/** POST /threads/{id}/reply and draft over a mailbox (rules: Reply request, Draft response, Reply). */
 import { describe, expect, test } from "bun:test";
 import type { Caller } from "../../src/access/caller.ts";
 import type { ReplyRequest } from "../../src/compose/send.ts";

@@ -1,4 +1,4 @@
-/** POST /send: what its fields become, who sees what, and that no field becomes another (spec: POST /send; contract: Bcc). */
+/** POST /send: what its fields become, who sees what, and that no field becomes another (rules: Send request, Bcc). */
 import { describe, expect, test } from "bun:test";
 import { dkimKeys } from "../../src/store/schema.ts";
 import { verifyDkim } from "../harness/dkim-verifier.ts";

@@ -1,4 +1,4 @@
-/** The outbox: an event is there exactly when its cause is (contract: Webhook delivery states). */
+/** The outbox: an event is there exactly when its cause is (rules: Events). */
 import { expect, test } from "bun:test";
 import { emit, type NewEvent } from "../../src/events/outbox.ts";
 import { events } from "../../src/store/schema.ts";

@@ -1,6 +1,6 @@
 /**
  * Deliveries as receivers verify them: with the `stripe` package, whose scheme this is, and with `standardwebhooks`; with
- * the clock of the receiver, and while a secret is being rotated (spec: Signature verification).
+ * the clock of the receiver, and while a secret is being rotated (rules: Webhook signature).
  */
 import { expect, setSystemTime, test } from "bun:test";
 import { createHmac } from "node:crypto";
@@ -11,7 +11,7 @@ import { START } from "../harness/runtime.ts";
 import { openRig } from "./webhook-rig.ts";
 
 const { webhooks: stripe } = new Stripe("sk_test_none");
-/** spec: Limits, Webhook timestamp tolerance. */
+/** rules: Webhook signature. */
 const TOLERANCE_SECONDS = 300;
 
 const header = ({ headers }: Hook, name: string): string => headers.get(name) ?? "";

@@ -1,4 +1,4 @@
-/** Webhooks from outside: receivers on sockets, and a clock that stands until moved (spec: Events). */
+/** Webhooks from outside: receivers on sockets, and a clock that stands until moved (rules: Events). */
 import { describe, expect, spyOn, test } from "bun:test";
 import { unavailable } from "../../src/base/errors.ts";
 import { type Hook, startReceiver } from "../harness/receiver.ts";
@@ -15,7 +15,7 @@ const bodyOf = (hook: Hook | undefined) => JSON.parse(hook?.body ?? "null");
 const attemptsOf = (hooks: readonly Hook[]) => hooks.map(({ headers }) => headers.get("x-service-attempt"));
 
 describe("what is told", () => {
-  test("mail that arrives, at once, in the specification's envelope and with its headers", async () => {
+  test("mail that arrives, at once, in its envelope and with its headers", async () => {
     const { receive, arrive, settled, log, owner } = await openRig({}, WITH_MX);
     const receiver = receive(["message.inbound"]);
     await arrive("Hello");

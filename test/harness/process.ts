@@ -1,4 +1,7 @@
-/** The program as its users run it: child processes with nothing but the contract's environment and commands. */
+/**
+ * The program as its users run it: child processes with nothing but its documented environment and commands (rules:
+ * Environment, Commands).
+ */
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { openOptions } from "../../src/store/settings.ts";

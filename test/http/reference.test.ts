@@ -1,4 +1,7 @@
-/** The API reference over HTTP (contract: Web): all that the OpenAPI document says, under a strict policy, and examples that work. */
+/**
+ * The API reference over HTTP (rules: Web): all that the OpenAPI document says, under a strict policy, and examples
+ * that work.
+ */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { createHmac } from "node:crypto";
 import { describeApi } from "../../src/api/openapi.ts";

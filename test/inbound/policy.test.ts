@@ -1,4 +1,4 @@
-/** What becomes of mail from other servers by who sent it (contract: Arrival, Spam), from the socket to the API. */
+/** What becomes of mail from other servers by who sent it (rules: DMARC, Spam), from the socket to the API. */
 import { describe, expect, test } from "bun:test";
 import type { DnsResolver } from "../../src/base/runtime.ts";
 import { events, queueEntries } from "../../src/store/schema.ts";

@@ -1,5 +1,5 @@
 /**
- * What was answered 250 survives a kill -9 the moment after (contract: Arrival), and nothing is half filed: the process
+ * What was answered 250 survives a kill -9 the moment after (rules: Arrival), and nothing is half filed: the process
  * is killed at random points while mail pours in, and what the senders were told is compared with what the API serves.
  */
 import { Database } from "bun:sqlite";

@@ -1,7 +1,7 @@
 /**
- * Whose mail a domain's is (contract: Sending): that of the workspace that verified it. Over real sockets, with a world
- * whose zones a test may change: nobody gets their neighbours' mail by claiming where it goes, and an owner who proves the
- * domain gets it whoever claimed it before.
+ * Whose mail a domain's is (rules: Domain owner): that of the workspace that verified it. Over real sockets, with a
+ * world whose zones a test may change: nobody gets their neighbours' mail by claiming where it goes, and an owner who
+ * proves the domain gets it whoever claimed it before.
  */
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";

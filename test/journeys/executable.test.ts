@@ -35,7 +35,7 @@ test("the executable stands alone: it sets up, serves, takes mail and gives it o
   const { status, body } = await apiClient(server.http, apiKey).get<{ threads: { subject: string }[] }>("/threads");
   expect(status).toBe(200);
   expect(body.threads.map((thread) => thread.subject)).toEqual(["To the executable"]);
-  // contract: Rate headers; what bundling does to the code must not take them away.
+  // rules: Rate headers; what bundling does to the code must not take them away.
   const headers = { Authorization: `Bearer ${apiKey}` };
   for (const [path, limit] of [
     ["/api/v1/mailboxes", "120"],

@@ -1,5 +1,5 @@
 /**
- * Commands work beside a running server, which follows within 2 s (contract: Processes and settings), and a first day:
+ * Commands work beside a running server, which follows within 2 s (rules: Settings), and a first day:
  * people, mailboxes, shares and keys come and go, mail arrives, and the API tells each key what its person may see.
  */
 import { expect, test } from "bun:test";

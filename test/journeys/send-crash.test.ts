@@ -1,5 +1,5 @@
 /**
- * What was answered 202 is sent although the process is killed at random points (contract: Arrival), and what a remote
+ * What was answered 202 is sent although the process is killed at random points (rules: Arrival), and what a remote
  * accepted and we recorded is not sent again: counted on both sides.
  */
 import { Database } from "bun:sqlite";

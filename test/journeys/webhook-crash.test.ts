@@ -1,6 +1,6 @@
 /**
  * What happened is told although the process is killed between accepting mail and telling of it, and at random points
- * while it tells (contract: Arrival, Webhook delivery states): counted at the receiver.
+ * while it tells (rules: Arrival, Webhook delivery states): counted at the receiver.
  */
 import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";

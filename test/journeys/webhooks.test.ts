@@ -1,6 +1,6 @@
 /**
  * Events of real mail as a receiver gets them: all five kinds of one appliance, with the shape that the published schemas
- * say, and never a body or a Bcc recipient (spec: Events; contract: Bcc).
+ * say, and never a body or a Bcc recipient (rules: Events, Bcc).
  */
 import { expect, test } from "bun:test";
 import { describeApi } from "../../src/api/openapi.ts";
@@ -97,7 +97,7 @@ test("all five kinds", async () => {
 
   const all = receiver.hooks.map(({ body, headers }) => body + JSON.stringify([...headers])).join("\n");
   expect(all).not.toContain("secret");
-  // The snippet of mail that arrives is in the specification; what was written here is not told at all.
+  // Mail that arrives is told with its snippet (rules: Event data); what was written here is not told at all.
   for (const event of told) if (event.event !== "message.inbound") expect(JSON.stringify(event)).not.toContain(BODY);
   expect(Object.keys(dataOf("message.inbound")[0] ?? {})).not.toContain("text");
   const states = appliance.developers.listDeliveries(receiver.id, { limit: 100 }).map(({ state }) => state);

@@ -1,5 +1,5 @@
 /**
- * The adversarial matrix (spec: Authentication 3, 5, 6): every person against every road to mail. What they do not reach
+ * The adversarial matrix (rules: Reach): every person against every road to mail. What they do not reach
  * is nowhere, and looks exactly like what does not exist.
  */
 import { describe, expect, test } from "bun:test";

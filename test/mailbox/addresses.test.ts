@@ -1,4 +1,4 @@
-/** Where mail to an address goes (contract: Arrival). */
+/** Where mail to an address goes (rules: Addresses, Postmaster and abuse). */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import type { Route } from "../../src/mailbox/addresses.ts";

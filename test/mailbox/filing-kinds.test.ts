@@ -1,4 +1,4 @@
-/** What the appliance files itself: Sent copies, drafts and notices (contract: Folders, Bcc, Sending). */
+/** What the appliance files itself: Sent copies, drafts and notices (rules: Folders, Bcc, Failure). */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { messages, threadReferences, threads } from "../../src/store/schema.ts";

@@ -1,4 +1,7 @@
-/** Filing: what a message becomes, once (spec: Thread, Message, data per event; contract: Arrival, Folders). */
+/**
+ * Filing: what a message becomes, once (rules: Thread fields, Message fields, Event data, Arrival, Same message,
+ * Folders).
+ */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";

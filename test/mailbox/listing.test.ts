@@ -1,4 +1,4 @@
-/** Lists and search (spec: GET /threads, GET /search; contract: Parameters, Folders, Search). */
+/** Lists and search (rules: List of conversations, Search operation, Parameters, Folders, Query language). */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { LIST_FOLDERS, type ThreadFilters } from "../../src/mailbox/views.ts";

@@ -1,4 +1,7 @@
-/** Single messages, their files and attachments (spec: GET /messages and below; contract: Bcc, HTML served). */
+/**
+ * Single messages, their files and attachments (rules: List of messages, One message, Raw messages, Attachments, Bcc,
+ * HTML served).
+ */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { parseMessage } from "../../src/message/parse.ts";

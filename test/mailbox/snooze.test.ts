@@ -1,4 +1,4 @@
-/** Snoozing (contract: Folders): out of the inbox until a time, then back, unread. */
+/** Snoozing (rules: Snooze): out of the inbox until a time, then back, unread. */
 import { describe, expect, test } from "bun:test";
 import { FOLDERS, threads } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";

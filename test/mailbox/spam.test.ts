@@ -1,4 +1,4 @@
-/** Spam training (spec: States and transitions; contract: Spam): what is learned, where, and how it is forgiven. */
+/** Spam training (rules: Changing a conversation, Spam): what is learned, where, and how it is forgiven. */
 import { describe, expect, test } from "bun:test";
 import { senderVerdicts } from "../../src/store/schema.ts";
 import { letter } from "../harness/mail.ts";

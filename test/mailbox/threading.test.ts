@@ -1,4 +1,4 @@
-/** Which conversation a message belongs to (contract: Conversations, Spam). */
+/** Which conversation a message belongs to (rules: Conversations, Spam). */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { LONGEST_CONVERSATION } from "../../src/mailbox/threading.ts";

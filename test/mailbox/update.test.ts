@@ -1,4 +1,4 @@
-/** PATCH of a conversation (spec: PATCH /threads/{id}, States and transitions; contract: Folders). */
+/** PATCH of a conversation (rules: Changing a conversation, Labels, Folders). */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import type { ThreadPatch } from "../../src/mailbox/views.ts";

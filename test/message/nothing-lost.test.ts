@@ -1,7 +1,7 @@
 /**
- * Nothing of a message may be neither shown nor attached (contract: Arrival), however broken it is: words are planted in
- * the parts of honest messages, the messages are broken in the ways that mailers, relays and attackers break them, and
- * each word that is still among the bytes must be found in what is made of them, or else the original is attached.
+ * Nothing of a message may be neither shown nor attached (rules: Nothing lost), however broken it is: words are planted
+ * in the parts of honest messages, the messages are broken in the ways that mailers, relays and attackers break them,
+ * and each word that is still among the bytes must be found in what is made of them, or else the original is attached.
  */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";

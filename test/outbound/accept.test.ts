@@ -1,4 +1,4 @@
-/** Submitting: whole or not at all, at once or beside others (contract: Sending; spec: Idempotency 4). */
+/** Submitting: whole or not at all, at once or beside others (rules: Sending pipeline, Idempotency). */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { createSubmit } from "../../src/outbound/accept.ts";

@@ -1,4 +1,6 @@
-/** The guardrails, one by one, to the millisecond (contract: Sending, Order of refusals; spec: Limits). */
+/**
+ * The guardrails, one by one, to the millisecond (rules: Recipients, Sending caps, Warm-up, Pause, Order of refusals).
+ */
 import { describe, expect, test } from "bun:test";
 import { lt } from "drizzle-orm";
 import { addOutbound } from "../../src/outbound/queue.ts";
@@ -85,7 +87,7 @@ describe("refused is a message", () => {
     });
   }
 
-  test("for the first of several reasons, in the order of the contract", async () => {
+  test("for the first of several reasons, in their order (rules: Order of refusals)", async () => {
     const office = await createOffice();
     const cures: [status: number, cure: () => unknown][] = [
       [422, () => office.set("sending.maxRecipients", "100")],

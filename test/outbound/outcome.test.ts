@@ -51,7 +51,7 @@ describe("accepted", () => {
     expect(contentOf(sender.store.db, message.seq)).toBeUndefined();
   });
 
-  test("message.delivered says what the specification wants", async () => {
+  test("message.delivered has its documented data (rules: Event data)", async () => {
     const sender = createSender();
     const message = await sender.sent({
       to: "Carol <carol@remote.example>",

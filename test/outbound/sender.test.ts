@@ -1,4 +1,4 @@
-/** Whom a message may be from (contract: Sending, Access): outcome for every caller, address and road. */
+/** Whom a message may be from (rules: Sender, Mailbox access): outcome for every caller, address and road. */
 import { describe, expect, test } from "bun:test";
 import { AppError } from "../../src/base/errors.ts";
 import { senderFor } from "../../src/outbound/sender.ts";

@@ -1,4 +1,6 @@
-/** Signing in to the submission listener (RFC 4954; contract: Sign-in failures), and what a session may before and after. */
+/**
+ * Signing in to the submission listener (RFC 4954; rules: Sign-in failures), and what a session may before and after.
+ */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { users } from "../../src/store/schema.ts";

@@ -1,4 +1,4 @@
-/** The settings: every one of the contract, what each takes, and what is said of what it does not take. */
+/** The settings (rules: Settings): every documented one, what each takes, and what is said of what it does not take. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { ConfigError } from "../../src/base/errors.ts";
@@ -12,7 +12,7 @@ function open() {
   return { store, options, set: (name: string, text: string) => store.transact((tx) => options.set(tx, name, text)) };
 }
 
-test("every setting of the contract, with its default", () => {
+test("every documented setting, with its default", () => {
   const defaults = Object.fromEntries(
     open()
       .options.list()

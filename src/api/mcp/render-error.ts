@@ -1,4 +1,4 @@
-/** Refusals (spec: Errors), each with what to do next: a model that knows it does not try at random. */
+/** Refusals (rules: Errors), each with what to do next: a model that knows it does not try at random. */
 import type { ErrorCode } from "../../base/errors.ts";
 import { drawNonce, fence, fencedLine, NOTICE } from "./fence.ts";
 import { type Refusal, type RenderContext, type Rendered, renderedOf } from "./rendering.ts";

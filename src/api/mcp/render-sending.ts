@@ -3,7 +3,7 @@ import { drawNonce, fence, fencedLine, NOTICE } from "./fence.ts";
 import { subjectLine } from "./parts.ts";
 import { type RenderArguments, type RenderContext, type Rendered, renderedOf } from "./rendering.ts";
 
-/** spec: SendResponse. Every value of it is ours. */
+/** rules: Send response. Every value of it is ours. */
 export interface SentAnswer {
   messageId: string;
   emailId: string | null;
@@ -12,7 +12,7 @@ export interface SentAnswer {
   from: string;
 }
 
-/** spec: DraftResponse. */
+/** rules: Draft response. */
 export interface DraftAnswer {
   draftId: string;
   replyToThreadId: string;

@@ -1,5 +1,5 @@
 /**
- * The operations as tools (contract: MCP): one tool an operation, whose arguments are the operation's path, query and
+ * The operations as tools (rules: MCP): one tool an operation, whose arguments are the operation's path, query and
  * body in one flat object, and beside them the few that shape a result for a model. faces.ts has the words.
  *
  * Invariant: a key is shown the tools that its scopes allow, in the order of the operations, and always the same list.

@@ -1,4 +1,4 @@
-/** The operations of the service, in the order of the specification (spec: Endpoints). The only list of them. */
+/** The operations of the service, in their documented order (rules: Operations). The only list of them. */
 import type { Operation } from "../operation.ts";
 import { getAttachment } from "./attachments.ts";
 import { listMailboxes } from "./mailboxes.ts";

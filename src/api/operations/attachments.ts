@@ -1,4 +1,4 @@
-/** Attachments (spec: GET /attachments/{id}). */
+/** Attachments (rules: Attachments). */
 import { t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { parameter } from "../schemas.ts";

@@ -1,4 +1,4 @@
-/** Mailboxes (spec: GET /mailboxes). */
+/** Mailboxes (rules: List of mailboxes). */
 import { t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { Mailbox } from "../schemas.ts";

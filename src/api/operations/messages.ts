@@ -1,4 +1,4 @@
-/** Single messages (spec: GET /messages, GET /messages/{id}, GET /messages/{id}/raw). */
+/** Single messages (rules: List of messages, One message, Raw messages). */
 import { t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { DEFAULT_LIMIT, Message, MessageSummary, parameter } from "../schemas.ts";

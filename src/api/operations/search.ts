@@ -1,4 +1,4 @@
-/** Search (spec: GET /search). */
+/** Search (rules: Search operation). */
 import { t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { DEFAULT_LIMIT, parameter, ThreadList } from "../schemas.ts";

@@ -1,4 +1,4 @@
-/** Sending (spec: POST /threads/{id}/reply, POST /threads/{id}/draft, POST /send). */
+/** Sending (rules: Reply request, Drafts, Send request). */
 import { AppError } from "../../base/errors.ts";
 import { t } from "../json-schema.ts";
 import { operation } from "../operation.ts";

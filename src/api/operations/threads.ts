@@ -1,4 +1,7 @@
-/** Conversations (spec: GET /threads, GET /threads/{id}, PATCH /threads/{id}). Reading never marks anything read. */
+/**
+ * Conversations (rules: List of conversations, One conversation, Changing a conversation). Reading never marks anything
+ * read.
+ */
 import { t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { DEFAULT_LIMIT, parameter, Thread, ThreadDetail, ThreadList, ThreadPatch } from "../schemas.ts";

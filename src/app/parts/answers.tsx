@@ -1,6 +1,6 @@
 /**
  * What stands below the messages of a conversation: the drafts that answer it, an agent's too, and the ways to answer or
- * forward it. Whom an answer goes to is the server's to say (contract: Reply), and its writer's to change.
+ * forward it. Whom an answer goes to is the server's to say (rules: Reply), and its writer's to change.
  */
 import { useQuery } from "@tanstack/react-query";
 import { Bot, Clock, Forward, PencilLine, ReplyAll, Reply as ReplyIcon } from "lucide-react";

@@ -37,7 +37,7 @@ const readSignIn = bodyOf(
 
 /**
  * POST /app/sign-in `{email, password, code?, keep?}`: 204 with the cookie, which without `keep` ends with the browser; 200
- * SignInView when a code is missing; 401 says nothing of what was wrong (contract: Sign-in failures). A browser that was
+ * SignInView when a code is missing; 401 says nothing of what was wrong (rules: Sign-in failures). A browser that was
  * signed in gets a new session, whoever it is, and the one before ends: a token planted in it, or copied from it, is worth
  * nothing.
  */

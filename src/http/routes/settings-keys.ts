@@ -1,4 +1,4 @@
-/** API keys in settings (spec: Authentication 2). */
+/** API keys in settings (rules: API keys). */
 
 import { type Developers, type KeyRecord, SCOPES } from "../../admin/developers.ts";
 import { oneOf, t } from "../../api/json-schema.ts";
@@ -31,7 +31,7 @@ export function keyRoutes({ store, developers }: KeyParts): Route[] {
       run: (asked): KeyListView => ({ keys: developers.listKeys(workspaceOf(asked)).map(viewOf), scopes: SCOPES }),
     },
     {
-      // Body {name, scopes}. It acts for who creates it (spec: Authentication 3).
+      // Body {name, scopes}. It acts for who creates it (rules: Acting person).
       method: "POST",
       path: "/keys",
       async run(asked): Promise<NewKeyView> {

@@ -1,4 +1,4 @@
-/** Webhook endpoints in settings, and the log of their deliveries (spec: Events; contract: Webhook delivery states). */
+/** Webhook endpoints in settings, and the log of their deliveries (rules: Events, Webhook delivery states). */
 
 import { type Delivery, type Developers, type Endpoint, EVENT_NAMES } from "../../admin/developers.ts";
 import { t } from "../../api/json-schema.ts";
