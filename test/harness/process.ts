@@ -17,7 +17,7 @@ const MAIN = join(import.meta.dir, "../../src/main.ts");
 export type Program = readonly string[];
 export const FROM_SOURCE: Program = [process.execPath, MAIN];
 /** The executable starts in a third of the time that the source takes. */
-const PROGRAM: Program = builtExecutable === undefined ? FROM_SOURCE : [builtExecutable];
+export const PROGRAM: Program = builtExecutable === undefined ? FROM_SOURCE : [builtExecutable];
 
 export interface Served {
   readonly pid: number;
