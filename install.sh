@@ -40,7 +40,7 @@ Of a first installation; asked for where a terminal is there:
   --acme-email ADDRESS   whom the certificate authority may write to; --email if left out
   --tls MODE             acme (the default), self-signed, or files:CERT,KEY
   --acme-challenge HOW   how the authority is convinced: http (port 80, the default), tls-alpn (port 443 alone),
-                         dns-hook:/PROGRAM or dns-update:HOST[:PORT],/KEYFILE (no port; README.md tells more)
+                         dns-hook:/PROGRAM or dns-update:HOST[:PORT],/KEYFILE (no port; docs/certificates.md tells more)
   --behind-proxy         ports 80 and 443 belong to a proxy on this machine: the web stays on 127.0.0.1:8025
   --password-stdin       read your password from standard input; made up and shown if left out
 

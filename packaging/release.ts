@@ -17,7 +17,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { parseArgs } from "node:util";
 import { version } from "../package.json" with { type: "json" };
 import { listLicences } from "./licences.ts";
@@ -37,7 +37,13 @@ const TARGETS: Readonly<Record<string, { target: string; runtime: string }>> = {
 
 /** What every archive has beside the executable; those that are run, first. */
 const PROGRAMS = ["install.sh", "packaging/mailroom"];
-const DOCUMENTS = ["packaging/mailroom.service", "README.md", "CHANGELOG.md", "LICENSE"];
+const DOCUMENTS = ["packaging/mailroom.service", "README.md", "CHANGELOG.md", "LICENSE", ...filesIn("docs")];
+
+/** The files in a folder of the project and in the folders below it: paths from the project's root. */
+function filesIn(folder: string): string[] {
+  const entries = readdirSync(join(ROOT, folder), { recursive: true, withFileTypes: true });
+  return entries.filter((entry) => entry.isFile()).map((entry) => relative(ROOT, join(entry.parentPath, entry.name)));
+}
 
 /** Epoch seconds of the commit that is released. @throws Error when the folder is not what a commit says */
 async function commitTime(): Promise<number> {
@@ -94,7 +100,7 @@ async function release(names: readonly string[], out: string): Promise<void> {
       put(join(inside, "THIRD-PARTY-LICENSES"), licences);
       for (const file of PROGRAMS) put(join(inside, file), readFileSync(join(ROOT, file)), 0o755);
       for (const file of DOCUMENTS) put(join(inside, file), readFileSync(join(ROOT, file)));
-      for (const nested of [inside, join(inside, "packaging")]) chmodSync(nested, 0o755);
+      for (const nested of ["", "packaging", "docs", "docs/screenshots"]) chmodSync(join(inside, nested), 0o755);
       await buildExecutable(name, join(scratch, "build", "mailroom"));
       copyFileSync(join(scratch, "build", "mailroom"), join(inside, "mailroom"));
       rmSync(join(scratch, "build"), { recursive: true });

@@ -5,6 +5,7 @@ import {
   cpSync,
   existsSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   statSync,
   symlinkSync,
@@ -121,6 +122,9 @@ describe.skipIf(!asked)(`a release${note}`, () => {
   }, 600_000);
 
   test("has everything in its archives that installing takes", async () => {
+    const documents = readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf8" })
+      .map((path) => `docs/${path}`)
+      .sort();
     expect((await told(out, "tar", "--list", "--verbose", "--gzip", "--file", `${NAME}.tar.gz`)).split("\n")).toEqual(
       [
         ["drwxr-xr-x", ""],
@@ -128,6 +132,8 @@ describe.skipIf(!asked)(`a release${note}`, () => {
         ["-rw-r--r--", "LICENSE"],
         ["-rw-r--r--", "README.md"],
         ["-rw-r--r--", "THIRD-PARTY-LICENSES"],
+        ["drwxr-xr-x", "docs/"],
+        ...documents.map((path) => (path.includes(".") ? ["-rw-r--r--", path] : ["drwxr-xr-x", `${path}/`])),
         ["-rwxr-xr-x", "install.sh"],
         ["-rwxr-xr-x", "mailroom"],
         ["drwxr-xr-x", "packaging/"],
