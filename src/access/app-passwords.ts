@@ -5,8 +5,8 @@
 import { and, count, desc, eq, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import { newId, type Runtime } from "../base/runtime.ts";
-import { prepared } from "../store/prepared.ts";
 import { appPasswords, users } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import type { Caller } from "./caller.ts";
 import { hashOfTyped, newTypedSecret } from "./typed-secret.ts";

@@ -4,8 +4,8 @@
  */
 import { eq, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
-import { prepared } from "../store/prepared.ts";
 import { type GrantAccess, grants, mailboxes, type Role, SCOPES, type Scope, users } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 
 /** A person, as their role is now, and what the key or session they came with may do. */

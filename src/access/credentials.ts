@@ -7,8 +7,8 @@ import { createHash } from "node:crypto";
 import { and, desc, eq, isNull, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import { newId, type Runtime, randomToken } from "../base/runtime.ts";
-import { prepared } from "../store/prepared.ts";
 import { apiKeys, type Scope, users } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import type { Caller } from "./caller.ts";
 

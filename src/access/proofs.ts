@@ -3,8 +3,8 @@
  * connection may live long, so that it is asked again whether it still counts, and for whom.
  */
 import { eq, sql } from "drizzle-orm";
-import { prepared } from "../store/prepared.ts";
 import { SCOPES, type Scope, users } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import { findAppPassword } from "./app-passwords.ts";
 import type { Caller } from "./caller.ts";

@@ -9,8 +9,8 @@
 import { and, count, eq, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { prepared } from "../store/prepared.ts";
 import { recoveryCodes, secondFactors } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import type { Seal } from "./seal.ts";
 import { latestStepAt, matchingStep, SECRET_BYTES, secretOf, toBase32 } from "./totp.ts";

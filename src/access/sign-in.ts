@@ -7,13 +7,13 @@
  * once, and either being wrong takes the pace of codes.
  */
 
+import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { normalizeAddress } from "../message/address.ts";
 import type { Scope } from "../store/schema.ts";
 import type { Store } from "../store/store.ts";
 import type { Caller } from "./caller.ts";
 import type { Touch } from "./last-use.ts";
-import { createPlaces } from "./places.ts";
 import { byAppPassword, byKey, byPassword, type SignedIn } from "./proofs.ts";
 import { hasSecondFactor, type SecondFactors } from "./second-factor.ts";
 import { createSlowdown, type Pace, type Slowdown } from "./slowdown.ts";
@@ -127,5 +127,50 @@ export function createSignIn(parts: SignInParts): SignIn {
         if (!proved && hasSecondFactor(db, userId)) await codes.failed(userId);
         return proved;
       }),
+  };
+}
+
+/* So many at once by name (a source, an account), and so many who wait their turn. */
+
+export interface Places {
+  /** Runs `work` once there is a place. @throws AppError rate_limited when too many wait already */
+  within<T>(name: string, work: () => Promise<T>): Promise<T>;
+}
+
+export function createPlaces({ atOnce, mostWaiting }: { atOnce: number; mostWaiting: number }): Places {
+  /** How many are under way, and who waits. */
+  const taken = new Map<string, { running: number; waiting: (() => void)[] }>();
+
+  async function enter(name: string): Promise<void> {
+    const places = taken.get(name) ?? { running: 0, waiting: [] };
+    taken.set(name, places);
+    if (places.running < atOnce) {
+      places.running++;
+      return;
+    }
+    if (places.waiting.length >= mostWaiting) {
+      throw new AppError("rate_limited", "Too many sign-ins at once: try again in a moment", { retryAfter: 5 });
+    }
+    await new Promise<void>((resolve) => places.waiting.push(resolve));
+  }
+
+  /** Whoever waits next takes the place. */
+  function leave(name: string): void {
+    const places = taken.get(name);
+    if (!places) return;
+    const next = places.waiting.shift();
+    if (next) next();
+    else if (--places.running === 0) taken.delete(name);
+  }
+
+  return {
+    async within(name, work) {
+      await enter(name);
+      try {
+        return await work();
+      } finally {
+        leave(name);
+      }
+    },
   };
 }

@@ -13,9 +13,9 @@ import { and, asc, eq, lt, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
-import { prepared } from "../store/prepared.ts";
 import { idempotencyKeys } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
+import { prepared } from "../store/statement.ts";
 import type { Store, Tx } from "../store/store.ts";
 
 /** rules: Idempotency. */

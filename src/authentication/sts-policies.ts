@@ -9,8 +9,8 @@ import { eq, lte, sql } from "drizzle-orm";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { HttpClient } from "../net/http-client.ts";
-import { prepared } from "../store/prepared.ts";
 import { mtaStsPolicies as policies } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Store } from "../store/store.ts";
 import { POLICY_PATH, policyHostOf, readStsPolicy, readStsRecord, type StsPolicy } from "./mta-sts.ts";
 

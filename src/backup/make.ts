@@ -7,14 +7,14 @@
  * at a time reads a data folder, or writes a backup folder; the sweeper removes no blob meanwhile.
  */
 import { realpathSync } from "node:fs";
-import { rename, rm, statfs } from "node:fs/promises";
+import { readFile, rename, rm, statfs, unlink } from "node:fs/promises";
 import { basename, dirname, join, resolve, sep } from "node:path";
 import { AppError } from "../base/errors.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { claimBlobs, tryClaim } from "../store/claim.ts";
 import { snapshotBytes, takeSnapshot } from "../store/snapshot.ts";
-import { copyBlobs } from "./copy-blobs.ts";
+import { copyBlobs, mergeNames, readBlobList } from "./copy-blobs.ts";
 import {
   copyFile,
   filesBelow,
@@ -34,17 +34,20 @@ import {
   FILES,
   FORMAT,
   GENERATIONS,
+  type Generation,
   generationId,
+  generationTime,
   isBackupFolder,
   LOCK,
+  listGenerations,
   MANIFEST,
   MARKER,
   type Manifest,
   markOf,
+  readSums,
   SUMS,
   writeSums,
 } from "./layout.ts";
-import { keepNewest, sweepPool, sweepUnfinished } from "./prune.ts";
 import { recordFailure, STATE_FILE, writeBackupState } from "./state.ts";
 
 export interface BackupRequest {
@@ -244,4 +247,73 @@ async function copyFiles(data: string, to: string): Promise<Map<string, string>>
   }
   for (const folder of made) await syncFolder(folder);
   return sums;
+}
+
+/*
+ * What a backup folder no longer needs: generations beyond those to keep, what interrupted backups left, and blobs that
+ * no finished generation names. Called with the folder claimed.
+ *
+ * Invariant: a blob goes only while every generation's list of blobs can be read and has the hash it should have.
+ */
+
+/**
+ * Removes the oldest beyond the newest `keep`; which. One of a time that has not come (`now`: epoch ms) was made by a clock
+ * that was ahead: it counts as the oldest, so that the one made just now stays.
+ */
+export async function keepNewest(folder: string, keep: number | undefined, now: number): Promise<string[]> {
+  if (keep === undefined) return [];
+  const place = join(folder, GENERATIONS);
+  const generations = await listGenerations(folder);
+  const isOfFuture = ({ id }: Generation): boolean => (generationTime(id) ?? 0) > now;
+  const oldestFirst = [...generations.filter(isOfFuture), ...generations.filter((one) => !isOfFuture(one))];
+  const leaving = oldestFirst.slice(0, -keep);
+  for (const { id, path } of leaving) {
+    // No longer finished, before it is no longer whole.
+    const aside = join(place, `.${id}`);
+    await rename(path, aside);
+    await syncFolder(place);
+    await rm(aside, { recursive: true });
+  }
+  return leaving.map(({ id }) => id);
+}
+
+/** Removes generations that are not finished: made by a backup that was interrupted, or being removed by one. */
+async function sweepUnfinished(folder: string): Promise<void> {
+  const place = join(folder, GENERATIONS);
+  for (const name of await namesIn(place)) {
+    if (name.startsWith(".")) await rm(join(place, name), { recursive: true });
+  }
+}
+
+/** Removes the blobs that no finished generation names; how many. None while a list cannot be trusted. */
+async function sweepPool(folder: string): Promise<number> {
+  const generations = await listGenerations(folder);
+  if (!(await Promise.all(generations.map(hasItsList))).every(Boolean)) return 0;
+  const named = mergeNames(generations.map(({ path }) => readBlobList(join(path, BLOB_LIST))));
+  try {
+    let next = named.next();
+    let removed = 0;
+    const pool = join(folder, BLOBS);
+    for (const shard of await namesIn(pool)) {
+      const wanted = new Set<string>();
+      for (; !next.done && next.value.name.slice(0, 2) <= shard; next = named.next()) wanted.add(next.value.name);
+      for (const entry of await namesIn(join(pool, shard))) {
+        if (wanted.has(shard + entry)) continue;
+        await unlink(join(pool, shard, entry));
+        removed++;
+      }
+    }
+    return removed;
+  } finally {
+    named.return(undefined);
+  }
+}
+
+async function hasItsList({ path }: Generation): Promise<boolean> {
+  try {
+    const sums = readSums(await readFile(join(path, SUMS), "utf8"));
+    return (await hashFile(join(path, BLOB_LIST))).sha256 === sums.get(BLOB_LIST);
+  } catch {
+    return false;
+  }
 }

@@ -16,10 +16,10 @@ import { unschedule } from "../mailbox/draft-changes.ts";
 import { holdWaiting } from "../outbound/queue.ts";
 import { blobPath } from "../store/blobs.ts";
 import { claimFolder } from "../store/claim.ts";
-import { MIGRATIONS } from "../store/migrations.ts";
+import { MIGRATIONS } from "../store/migrate.ts";
 import { openSnapshot } from "../store/snapshot.ts";
 import { openStore, RESTORING } from "../store/store.ts";
-import { mergeNames, readBlobList, sideBySide } from "./blob-list.ts";
+import { mergeNames, readBlobList, sideBySide } from "./copy-blobs.ts";
 import { copyFile, hashFile, isMissing, makeFolder, makeFolders, namesIn, syncFolder } from "./files.ts";
 import {
   BLOB_LIST,

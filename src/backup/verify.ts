@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { AppError } from "../base/errors.ts";
 import { blobPath } from "../store/blobs.ts";
 import { openSnapshot } from "../store/snapshot.ts";
-import { mergeNames, type Named, readBlobList, sideBySide } from "./blob-list.ts";
+import { mergeNames, type Named, readBlobList, sideBySide } from "./copy-blobs.ts";
 import { filesBelow, hashFile, isMissing } from "./files.ts";
 import {
   BLOB_LIST,

@@ -1,11 +1,9 @@
 /** `mailroom import`: mail that was kept elsewhere. */
 import { UsageError } from "../base/errors.ts";
-import { createPacing } from "../transfer/batches.ts";
-import { type ImportResult, importMail, LARGEST_MESSAGE } from "../transfer/import.ts";
-import { openParser } from "../transfer/open-parser.ts";
+import type { Tally } from "../transfer/import.ts";
+import { createPacing, type ImportResult, importMail, LARGEST_MESSAGE, openParser } from "../transfer/import.ts";
 import { destinationOf } from "../transfer/placement.ts";
 import { type FoundMessage, findMessages, type KnownMessage, type NotFound } from "../transfer/sources.ts";
-import type { Tally } from "../transfer/tally.ts";
 import { command, FailedCheck } from "./command.ts";
 import { watchProgress } from "./progress.ts";
 import type { Session } from "./session.ts";

@@ -4,7 +4,7 @@
  */
 
 import { pause } from "../base/pause.ts";
-import { createPacing } from "../transfer/batches.ts";
+import { createPacing } from "../transfer/import.ts";
 import { command } from "./command.ts";
 import { watchProgress } from "./progress.ts";
 

@@ -4,7 +4,7 @@ import { AppError } from "../base/errors.ts";
 import { transmittedSize } from "../mailbox/draft-changes.ts";
 import type { Draft } from "../mailbox/drafts.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import { attachmentView } from "../mailbox/message-view.ts";
+import { attachmentView } from "../mailbox/messages.ts";
 import type { AttachmentView } from "../mailbox/views.ts";
 import { defaultFilename, safeFilename } from "../message/parse.ts";
 import { requireRoom } from "../outbound/guardrails.ts";

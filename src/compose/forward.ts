@@ -7,7 +7,7 @@ import { AppError } from "../base/errors.ts";
 import type { DraftFile } from "../mailbox/draft-changes.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { MessageView } from "../mailbox/views.ts";
-import { type ForwardedMessage, forwardedText, forwardSubject } from "../message/forward.ts";
+import { type ForwardedMessage, forwardedText, forwardSubject } from "../message/letter.ts";
 import { withoutBcc } from "../message/original.ts";
 import type { Store } from "../store/store.ts";
 import type { SavedDraft } from "./draft-views.ts";

@@ -11,7 +11,7 @@ import type { AnsweredMessage } from "../mailbox/reply.ts";
 import { type EmailAddress, splitAddress } from "../message/address.ts";
 import { dateHeader, formatAddress } from "../message/compose.ts";
 import type { Letter } from "../message/letter.ts";
-import { quotedText } from "../message/quote.ts";
+import { quotedText } from "../message/letter.ts";
 import { readRecipients } from "../message/recipients.ts";
 import { asRefusal, createGuard, type GuardParts, requireSize, type Sent, type Submit } from "../outbound/accept.ts";
 import { type Recipient, recipientsOf } from "../outbound/recipient.ts";

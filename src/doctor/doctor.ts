@@ -3,11 +3,13 @@
  *
  * Invariant: one examination at a time. Who asks while one is under way is told what that finds.
  */
-
 import type { Log } from "../base/log.ts";
 import { isClaimed } from "../store/claim.ts";
 import type { Check, Finding, World } from "./check.ts";
-import { CHECKS, examine } from "./examine.ts";
+import { checkBackup, checkClock, checkDisk, checkOpenFiles, checkPermissions, checkSchema } from "./checks/machine.ts";
+import { checkDomains, checkOutbound, checkQueue } from "./checks/mail.ts";
+import { checkCertificate, checkListeners, checkReverseDns } from "./checks/network.ts";
+import { checkSearchEngine, checkSearchIndex } from "./checks/search.ts";
 import { operatingSystem, type System } from "./system.ts";
 import { createWatch, type Look, readLastLook, type Watch, type WatchParts } from "./watch.ts";
 
@@ -69,4 +71,45 @@ export function createDoctor(
     }),
     watch: (rest) => createWatch({ ...rest, folder, examine: examineOnce, log }),
   };
+}
+
+/* All checks, and what they find. */
+
+/** In the order that they are told in: by name. */
+const CHECKS: Readonly<Record<string, Check>> = {
+  disk: checkDisk,
+  clock: checkClock,
+  permissions: checkPermissions,
+  schema: checkSchema,
+  search: checkSearchIndex,
+  "search-engine": checkSearchEngine,
+  listeners: checkListeners,
+  "open-files": checkOpenFiles,
+  certificate: checkCertificate,
+  outbound: checkOutbound,
+  "reverse-dns": checkReverseDns,
+  domains: checkDomains,
+  queue: checkQueue,
+  backup: checkBackup,
+};
+
+/** Runs the checks at once. Never rejects: a check that fails is a finding. `onMade`: told of each check that is through. */
+export async function examine(
+  world: World,
+  checks: Readonly<Record<string, Check>> = CHECKS,
+  onMade: (check: string) => void = () => {},
+): Promise<Finding[]> {
+  const found = await Promise.all(
+    Object.entries(checks).map(async ([id, check]): Promise<Finding[]> => {
+      try {
+        return await check(world);
+      } catch (error) {
+        const reason = error instanceof Error ? error.message : String(error);
+        return [{ id, name: `The check "${id}"`, state: "unknown", detail: `it could not be made: ${reason}` }];
+      } finally {
+        onMade(id);
+      }
+    }),
+  );
+  return found.flat();
 }

@@ -3,8 +3,8 @@
  * event is ours, given when it is committed.
  */
 import { eq, gt, max, sql } from "drizzle-orm";
-import { prepared } from "../store/prepared.ts";
 import { events } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 
 /** A message that arrived: its number grows with every event. */

@@ -13,8 +13,8 @@
  * endpoint that does not work is found out however much waits.
  */
 import { and, asc, eq, gt, gte, lte, type SQL, sql } from "drizzle-orm";
-import { prepared } from "../store/prepared.ts";
 import { webhookDeliveries, webhookEndpoints, type webhookLog } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import type { Endpoint } from "./endpoints.ts";
 import { envelope } from "./payload.ts";

@@ -5,7 +5,6 @@
 import { and, asc, desc, eq, gt, lt, lte, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { AppError } from "../base/errors.ts";
-import { prepared } from "../store/prepared.ts";
 import {
   type DeliveryState,
   events,
@@ -14,6 +13,7 @@ import {
   webhookLog,
   webhookPending,
 } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { bringForward, correctDue, type Delivery, endpointAt, isDue, partsOfDeliveryId } from "./deliveries.ts";
 import type { Endpoint } from "./endpoints.ts";

@@ -5,8 +5,8 @@
  * Invariant: an event is fanned out once, and the cursor moves in that transaction.
  */
 import { and, asc, desc, eq, sql } from "drizzle-orm";
-import { prepared } from "../store/prepared.ts";
 import { events, webhookCursor, webhookEndpoints } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { putDeliveries } from "./deliveries.ts";
 

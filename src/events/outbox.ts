@@ -4,8 +4,8 @@
  */
 import { inArray, sql } from "drizzle-orm";
 import type { EmailAddress } from "../message/address.ts";
-import { prepared } from "../store/prepared.ts";
 import { events } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
 
 /** rules: Event data. Date-times are ISO 8601. */

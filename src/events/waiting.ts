@@ -8,8 +8,9 @@
  * Invariants: a delivery is of a run or a row of webhook_deliveries, never both, and keeps its number; an endpoint's are in
  * the order of their events. One whose event is gone is nobody's to attempt, and goes when its turn comes.
  */
-import { prepared } from "../store/prepared.ts";
+
 import type { DeliveryState } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 
 /** One that is due, with its event. */

@@ -5,7 +5,6 @@ import { findSession, presentSession, requireConfirmed, type Session } from "../
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Db, Store } from "../store/store.ts";
-import { createSameOriginCheck } from "./same-origin.ts";
 import type { SessionCookie } from "./session-cookie.ts";
 
 export interface PageGate {
@@ -44,5 +43,34 @@ export function createPageGate({ store, cookie, touchSession, baseUrl, runtime }
       touchSession(session, now);
       return session;
     },
+  };
+}
+
+/*
+ * Requests that no other site can have made a browser send (CSRF). The cookie is SameSite=Strict already; this also closes
+ * the other hosts of our own site, and browsers and settings under which that attribute means less.
+ *
+ * Invariant: what changes anything says where it comes from, in Origin or Sec-Fetch-Site, and it is here.
+ */
+
+/** `baseUrl`: the public origin, which a proxy may serve under another Host. The check throws AppError forbidden. */
+function createSameOriginCheck(baseUrl: string): (request: Request) => void {
+  const publicOrigin = new URL(baseUrl).origin;
+
+  function isOurs(origin: string, host: string | null): boolean {
+    if (origin === publicOrigin) return true;
+    return URL.canParse(origin) && host !== null && new URL(origin).host === host.toLowerCase();
+  }
+
+  return ({ method, headers }) => {
+    const site = headers.get("sec-fetch-site");
+    const origin = headers.get("origin");
+    const foreign =
+      (site !== null && site !== "same-origin" && site !== "none") ||
+      (origin !== null && !isOurs(origin, headers.get("host")));
+    const silent = method !== "GET" && method !== "HEAD" && site === null && origin === null;
+    if (foreign || silent) {
+      throw new AppError("forbidden", "Only pages of this server may ask this: open the app itself");
+    }
   };
 }

@@ -3,9 +3,9 @@
  * begins it and those that are loaded when they are wanted. They hold nothing of
  * anybody's: what is shown is asked for under /app. Files are named by their content and kept by browsers for good.
  */
+
+import { addFonts, ICON } from "./brand.ts";
 import { type Assets, answerFile, type File, fileOf, openAssets } from "./files.ts";
-import { addFonts } from "./fonts.ts";
-import { ICON } from "./icon.ts";
 
 /** First parts of the paths that the app's router knows (app/router.tsx). */
 const PAGES = /^\/(?:$|sign-in$|setup$|mail(?:\/|$)|settings(?:\/|$))/;

@@ -6,9 +6,8 @@ import { describeApi } from "../api/openapi.ts";
 import { OPERATIONS } from "../api/operations/all.ts";
 import { API_PREFIX } from "../api/rest.ts";
 import type { ApiDocument } from "../app/reference/document.ts";
+import { addFonts, ICON } from "./brand.ts";
 import { type Assets, answerFile, type File, fileOf, openAssets } from "./files.ts";
-import { addFonts } from "./fonts.ts";
-import { ICON } from "./icon.ts";
 import type { Pages } from "./pages.ts";
 
 /** Where it is, and below it its files. */

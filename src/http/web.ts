@@ -7,7 +7,7 @@ import type { Runtime } from "../base/runtime.ts";
 import type { Store } from "../store/store.ts";
 import { APP_PREFIX, createAppApi } from "./app-api.ts";
 import { createFailureAnswer } from "./failure.ts";
-import { frameRoutes } from "./frame-routes.ts";
+import { frameRoutes } from "./frame.ts";
 import { createPageGate } from "./gate.ts";
 import { commonHeaders } from "./headers.ts";
 import type { MailAppsView } from "./identity-views.ts";

@@ -11,8 +11,8 @@ import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import { splitAddress } from "../message/address.ts";
 import { Refusal } from "../smtp/refusal.ts";
-import { prepared } from "../store/prepared.ts";
 import { greylist } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Store, Tx } from "../store/store.ts";
 
 /** Who sends to whom. */

@@ -9,8 +9,8 @@
  */
 import { and, asc, eq, isNotNull, or, sql } from "drizzle-orm";
 import { normalizeAddress, splitAddress, withoutTag } from "../message/address.ts";
-import { prepared } from "../store/prepared.ts";
 import { addresses, domains, mailboxes, users } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 
 export type Route =

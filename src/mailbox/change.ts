@@ -8,16 +8,16 @@ import { isDeepStrictEqual } from "node:util";
 import { and, desc, eq, isNotNull, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import { prepared } from "../store/prepared.ts";
 import { type Folder, messages, threads } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
+import { requireSnoozable, snoozeThread } from "./changes.ts";
 import { unscheduleIn } from "./draft-changes.ts";
 import { moveMessages } from "./folders.ts";
 import { type Taught, teachBack, teachConversation } from "./junk/training.ts";
 import { labelsOf, patchedLabels, writeLabels } from "./labels.ts";
 import { markRead, markUnread, putBackReadState, type ReadState, readStateOf } from "./read-state.ts";
 import { forgive, type Relearned, type Sender, senderOf, trainAsSpam, unlearnSender } from "./senders.ts";
-import { requireSnoozable, snoozeThread } from "./snooze.ts";
 import { isDraft, type ThreadRow } from "./threading.ts";
 import type { ThreadPatch } from "./views.ts";
 

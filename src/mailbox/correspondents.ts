@@ -3,7 +3,7 @@
  * Bcc, which no conversation's participants contain.
  */
 import type { EmailAddress } from "../message/address.ts";
-import { prepared } from "../store/prepared.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 
 /** Conversations, and people in them, that are looked at. */

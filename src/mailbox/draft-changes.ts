@@ -9,14 +9,14 @@ import { newId, type Runtime } from "../base/runtime.ts";
 import type { EmailAddress } from "../message/address.ts";
 import type { SearchEngine } from "../search/engine.ts";
 import { foldDocument } from "../search/fold.ts";
-import { prepared } from "../store/prepared.ts";
 import { attachments, drafts, messageBodies, messages, threads, type Unfinished } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
 import type { Draft, Due } from "./drafts.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import { markUnread } from "./read-state.ts";
 import { attachmentsOf } from "./stored-message.ts";
-import { started } from "./thread-state.ts";
+import { started } from "./threading.ts";
 import { addUsage } from "./usage.ts";
 
 /** What a draft says from now on; `message` has no attachments. */

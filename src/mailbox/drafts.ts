@@ -8,11 +8,11 @@ import { type Caller, type Reach, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { unpackText } from "../message/reading.ts";
-import { prepared } from "../store/prepared.ts";
 import { type DraftAgent, drafts, messageBodies, messages, threads, type Unfinished } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { reachedThread } from "./change.ts";
-import type { AttachmentRow } from "./message-view.ts";
+import type { AttachmentRow } from "./messages.ts";
 import { deleteConversations } from "./removal.ts";
 import { attachmentsOf } from "./stored-message.ts";
 

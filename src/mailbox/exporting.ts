@@ -7,13 +7,13 @@
  */
 import { and, asc, eq, gt, sql } from "drizzle-orm";
 import type { EmailAddress } from "../message/address.ts";
-import { prepared } from "../store/prepared.ts";
 import { mailboxes, messageBodies, messages, threads, users } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Store } from "../store/store.ts";
 import { routeWithin } from "./addresses.ts";
 import { labelsOf } from "./labels.ts";
 import { composeStored } from "./stored-message.ts";
-import type { FilingKind } from "./thread-state.ts";
+import type { FilingKind } from "./threading.ts";
 
 const statements = prepared((db) => ({
   owner: db

@@ -6,7 +6,6 @@ import { and, eq, isNull, sql } from "drizzle-orm";
 import { newId, type Runtime } from "../base/runtime.ts";
 import { type EmailAddress, NOBODY } from "../message/address.ts";
 import type { SearchEngine } from "../search/engine.ts";
-import { prepared } from "../store/prepared.ts";
 import {
   type AuthVerdicts,
   attachments,
@@ -21,11 +20,12 @@ import {
   threads,
   type Unfinished,
 } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { folderOfMessage, moveMessages } from "./folders.ts";
 import type { PreparedMessage } from "./prepare.ts";
-import { type FilingKind, THREAD_STATE, type ThreadState } from "./thread-state.ts";
 import type { ThreadRow } from "./threading.ts";
+import { type FilingKind, THREAD_STATE, type ThreadState } from "./threading.ts";
 import { addUsage } from "./usage.ts";
 
 type Placeholder = ReturnType<typeof sql.placeholder>;

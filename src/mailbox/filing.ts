@@ -16,8 +16,15 @@ import { judge } from "./judgement.ts";
 import { recordJudgement, teachAnswered } from "./junk/training.ts";
 import { writeLabels } from "./labels.ts";
 import type { PreparedMessage } from "./prepare.ts";
-import { continued, type FilingKind, started } from "./thread-state.ts";
-import { type Arrival, findThread, type ThreadRow, threadToJoin } from "./threading.ts";
+import {
+  type Arrival,
+  continued,
+  type FilingKind,
+  findThread,
+  started,
+  type ThreadRow,
+  threadToJoin,
+} from "./threading.ts";
 
 export interface Filing {
   mailboxId: string;

@@ -10,7 +10,7 @@ import { threadOf } from "../search/document-number.ts";
 import { createHits } from "../search/fts5/hits.ts";
 import { createHighlighter, type Highlight, type SearchedMessage } from "../search/highlight.ts";
 import type { Query } from "../search/query.ts";
-import { prepared } from "../store/prepared.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db, Store } from "../store/store.ts";
 
 export { HIGHLIGHT_FIELDS, LONGEST_SNIPPET } from "../search/highlight.ts";

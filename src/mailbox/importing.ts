@@ -16,8 +16,16 @@ import type { Filed } from "./filing.ts";
 import { createWriting, findIdentical, hasMessageId, mailboxToFileInto } from "./filing-rows.ts";
 import { addLabels } from "./labels.ts";
 import type { PreparedMessage } from "./prepare.ts";
-import { continued, type FilingKind, started, type ThreadState } from "./thread-state.ts";
-import { type Arrival, conversationKnownAs, findThread, type ThreadRow } from "./threading.ts";
+import {
+  type Arrival,
+  continued,
+  conversationKnownAs,
+  type FilingKind,
+  findThread,
+  started,
+  type ThreadRow,
+  type ThreadState,
+} from "./threading.ts";
 
 /** A message and how it was kept. */
 export interface KeptMessage {

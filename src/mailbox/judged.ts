@@ -1,7 +1,7 @@
 /** Why a message that came is in spam, or is not: what was thought of it then, and what people said since. */
 import { eq, sql } from "drizzle-orm";
-import { prepared } from "../store/prepared.ts";
 import { type JunkClue, messageJudgements, messages } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 
 export interface JudgementView {

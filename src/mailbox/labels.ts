@@ -4,8 +4,8 @@
  */
 import { asc, eq, inArray, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
-import { prepared } from "../store/prepared.ts";
 import { mailboxLabels, threadLabels } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 
 /** What a conversation may gather by addLabels; what one request may set is fixed (rules: Labels). */

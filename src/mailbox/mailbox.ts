@@ -15,8 +15,8 @@ import type { Store, Tx } from "../store/store.ts";
 import { isOthers, localDomain, type Route, routeFor, routeOf, routeWithin } from "./addresses.ts";
 import { type BulkResult, createBulk, type Refused } from "./bulk.ts";
 import type { ThreadChange } from "./change.ts";
+import { snooze, wakeSnoozed } from "./changes.ts";
 import { findCorrespondents } from "./correspondents.ts";
-import { markDelivered } from "./delivery.ts";
 import { createDraftChanges, type DraftChanges, type DraftFile } from "./draft-changes.ts";
 import {
   type Draft,
@@ -37,15 +37,14 @@ import type { JudgementView } from "./judged.ts";
 import { type LabelInUse, labelsInUse } from "./labels.ts";
 import { createListing } from "./listing.ts";
 import { listMailboxes, mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
-import { createMessages } from "./messages.ts";
+import { createMessages, markDelivered } from "./messages.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import { createHtmlReading, type HtmlReading } from "./reading.ts";
 import { createReindexing, type Reindexing } from "./reindexing.ts";
 import { type ReplyContext, readReplyContext } from "./reply.ts";
 import { deleteDiscarded } from "./retention.ts";
-import { snooze, wakeSnoozed } from "./snooze.ts";
 import { sweepBlobs } from "./sweep.ts";
-import { createThreads } from "./threads.ts";
+import { createThreads } from "./threading.ts";
 import { type Usage, usageOf } from "./usage.ts";
 import type {
   AttachmentContent,

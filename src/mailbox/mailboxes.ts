@@ -2,8 +2,8 @@
 import { and, eq, inArray, ne, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachOf } from "../access/caller.ts";
 import { normalizeAddress } from "../message/address.ts";
-import { prepared } from "../store/prepared.ts";
 import { addresses, domains, mailboxes } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import type { MailboxView } from "./views.ts";
 

@@ -2,12 +2,12 @@
  * From the bytes of a message to everything that filing it needs: all the CPU-heavy work and the durable attachments,
  * and no database, so that it can run in a worker. What comes out is plain data that can be cloned between threads.
  */
-import { type AggregateReport, aggregateReportIn } from "../message/aggregate-report.ts";
+
 import { createBudget } from "../message/budget.ts";
 import { fingerprintOf } from "../message/fingerprint.ts";
 import { type ParsedMessage, parseMessage } from "../message/parse.ts";
 import { packText } from "../message/reading.ts";
-import { type Report, readReport } from "../message/report.ts";
+import { type AggregateReport, aggregateReportIn, type Report, readReport } from "../message/report.ts";
 import { SANITIZER_VERSION, sanitizeHtml } from "../message/sanitize.ts";
 import { SEEN_VERSION, type SeenText, seenText } from "../message/seen.ts";
 import { snippetOf, subjectKeyOf } from "../message/text.ts";

@@ -1,5 +1,5 @@
 /** Read and unread: of each message, and of the conversation, which is unread while any of its messages is. */
-import { prepared } from "../store/prepared.ts";
+import { prepared } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
 
 const statements = prepared(({ $client: sqlite }) => ({

@@ -5,17 +5,17 @@
 import { and, eq, isNotNull, lt, or, sql } from "drizzle-orm";
 import { type Caller, reachTo } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import type { ForwardedMessage } from "../message/forward.ts";
 import type { FramedMessage } from "../message/frame.ts";
+import type { ForwardedMessage } from "../message/letter.ts";
 import { packText, type ReadHtml, type Reading, unpackText } from "../message/reading.ts";
 import { SANITIZER_VERSION } from "../message/sanitize.ts";
 import { SEEN_VERSION, type SeenText } from "../message/seen.ts";
 import { htmlOfText } from "../message/text.ts";
 import type { VisibleHtml } from "../message/visible.ts";
-import { prepared } from "../store/prepared.ts";
 import { messageBodies, messages, threads } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Store } from "../store/store.ts";
-import { hasNoHtml } from "./message-view.ts";
+import { hasNoHtml } from "./messages.ts";
 import { storedSeen } from "./prepare.ts";
 import type { MessageView } from "./views.ts";
 
@@ -80,7 +80,7 @@ export interface HtmlReading {
   getVisibleHtml(caller: Caller, message: Pick<MessageView, "id">): Promise<VisibleHtml | undefined>;
   /** Text of an HTML file as its reader sees it. */
   textOfFile(caller: Caller, html: string): Promise<string>;
-  /** The HTML of a message as it is forwarded (message/forward.ts). */
+  /** The HTML of a message as it is forwarded (message/letter.ts). */
   forwardHtml(caller: Caller, message: ForwardedMessage): Promise<string>;
   /** The document in which a message is shown; `remote`: the addresses of its remote images, between NULs. */
   frameOf(caller: Caller, message: FramedMessage, options: { remote: boolean }): Promise<string>;

@@ -6,12 +6,12 @@ import { and, desc, eq, isNotNull, ne, or, sql } from "drizzle-orm";
 import type { Caller, Reach } from "../access/caller.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { referencesOf } from "../message/message-id.ts";
-import { prepared } from "../store/prepared.ts";
 import { addresses, messageBodies, messages } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Store } from "../store/store.ts";
 import { routeFor } from "./addresses.ts";
 import { reachedThread } from "./change.ts";
-import { servedHtml } from "./message-view.ts";
+import { servedHtml } from "./messages.ts";
 
 /** The newest message that came, or, when none did, the newest that we sent. */
 export interface AnsweredMessage {

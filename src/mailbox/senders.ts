@@ -7,8 +7,8 @@
  */
 import { and, eq, sql } from "drizzle-orm";
 import { type EmailAddress, isAnonymous, normalizeAddress } from "../message/address.ts";
-import { prepared } from "../store/prepared.ts";
 import { type AuthVerdicts, type SENDER_VERDICTS, senderVerdicts } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
 
 /** Whom a message shows as its author, and whether that is known to be untrue. */

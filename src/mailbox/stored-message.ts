@@ -4,10 +4,10 @@ import { asc, eq, sql } from "drizzle-orm";
 import type { EmailAddress } from "../message/address.ts";
 import { composeMessage } from "../message/compose.ts";
 import { unpackText } from "../message/reading.ts";
-import { prepared } from "../store/prepared.ts";
 import { attachments, messageBodies } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db, Store } from "../store/store.ts";
-import type { AttachmentRow } from "./message-view.ts";
+import type { AttachmentRow } from "./messages.ts";
 
 const statements = prepared((db) => ({
   source: db

@@ -8,18 +8,20 @@
 import { AppError } from "../base/errors.ts";
 import {
   labelPlacesOf,
+  oneSlipFrom,
   type Place,
   type Replacement,
   replaced,
+  slipsAllowed,
+  slipsBetween,
   withOperatorsCorrected,
   wordsOf,
 } from "../search/correction.ts";
 import type { SearchScope } from "../search/engine.ts";
 import { fold } from "../search/fold.ts";
 import { createKnownWords } from "../search/fts5/known-words.ts";
-import { oneSlipFrom, slipsAllowed, slipsBetween } from "../search/near.ts";
 import { parseQuery, type Query, type TextField } from "../search/query.ts";
-import { prepared } from "../store/prepared.ts";
+import { prepared } from "../store/statement.ts";
 import type { Store } from "../store/store.ts";
 import { labelKey } from "./labels.ts";
 

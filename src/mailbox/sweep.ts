@@ -5,8 +5,8 @@
 import { and, inArray, isNotNull, sql } from "drizzle-orm";
 import type { Log } from "../base/log.ts";
 import type { Job } from "../base/scheduler.ts";
-import { prepared } from "../store/prepared.ts";
 import { attachments, outboundContents } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Store } from "../store/store.ts";
 
 const HOUR_MS = 3_600_000;

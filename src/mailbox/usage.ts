@@ -1,8 +1,8 @@
 /** What a mailbox keeps and may keep, in bytes of messages as received. */
 import { eq, sql } from "drizzle-orm";
-import { prepared } from "../store/prepared.ts";
 import { mailboxes, mailboxUsage } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 
 export interface Usage {

@@ -5,7 +5,7 @@
  */
 import type { Statement } from "bun:sqlite";
 import type { Position } from "../store/cursor.ts";
-import { prepared } from "../store/prepared.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import type { ListFolder, MessageFilters } from "./views.ts";
 

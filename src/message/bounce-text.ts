@@ -6,8 +6,15 @@
  * Linear in the text, of which only the beginning is read.
  */
 import { normalizeAddress } from "./address.ts";
-import { addressIn, diagnosticOf, fieldGroupsIn, recipientOf } from "./delivery-status.ts";
-import { isUnspecific, type ReplyCodes, replyCodesIn } from "./reply-code.ts";
+import {
+  addressIn,
+  diagnosticOf,
+  fieldGroupsIn,
+  isUnspecific,
+  type ReplyCodes,
+  recipientOf,
+  replyCodesIn,
+} from "./delivery-status.ts";
 import type { ReportedRecipient } from "./report.ts";
 
 /** A notice in lines, parted from the header of the message that it returns. */

@@ -129,7 +129,7 @@ async function decodePart(buffer: Buffer, part: Part, as: "inline" | "attachment
   });
 }
 
-/** The header mailparser is shown for a leaf: its MIME fields, with the role that body.ts gave it. */
+/** The header mailparser is shown for a leaf: its MIME fields, with the role that parse.ts gave it. */
 function leafHeader(buffer: Buffer, part: Part, as: "inline" | "attachment"): Buffer {
   const { fields } = part.header;
   const withParameters = (name: string, value: string, { parameters }: Part["contentType"]) => {

@@ -1,22 +1,20 @@
 /**
  * A message as received, as values: headers, addresses, text and HTML, attachments. Pure.
  *
- * structure.ts cuts the message into parts, body.ts decides which of them are shown, decode.ts decodes each. Never
+ * structure.ts cuts the message into parts, and decode.ts decodes each; which of them are shown is decided here. Never
  * rejects for what mail contains. Nothing is lost: every part that is not shown is an attachment, and so is the original
  * of mail that is beyond the limits, breaks the parser, or says something outside its parts (rules: Nothing lost).
  */
 import { type Authors, authorsIn, type EmailAddress, parseAddressList, parseSender } from "./address.ts";
-import { type BodyParts, chooseBody } from "./body.ts";
 import { type Budget, createBudget } from "./budget.ts";
 import { cleanText } from "./charset.ts";
 import { parseDate } from "./date.ts";
-import { decodeFile, decodeText } from "./decode.ts";
+import { decodeFile, decodeText, isDecodedWhole } from "./decode.ts";
 import { decodeWords } from "./encoded-word.ts";
 import { type HeaderField, headerOf, headersOf, isTraceHeader, readHeaders } from "./headers.ts";
-import { leftOut } from "./left-out.ts";
 import { firstMessageId, referencesOf } from "./message-id.ts";
 import { withoutBcc } from "./original.ts";
-import { type Part, readStructure, TooComplex } from "./structure.ts";
+import { boundaryOf, type Part, readStructure, TooComplex } from "./structure.ts";
 import { htmlOfText, textOfHtml, trimLineBreaks } from "./text.ts";
 import { followHtml } from "./visible.ts";
 
@@ -234,4 +232,157 @@ const EXTENSIONS: Record<string, string> = {
 export function defaultFilename(type: string, index: number): string {
   const subtype = type.slice(type.indexOf("/") + 1);
   return `attachment-${index + 1}.${EXTENSIONS[type] ?? (/^[a-z0-9]{1,8}$/.test(subtype) ? subtype : "bin")}`;
+}
+
+/*
+ * Which parts of a message are shown and which are attached: the algorithm of RFC 8621 §4.1.4, without its inline
+ * media, which are attachments here.
+ *
+ * Every leaf ends in at least one of the lists.
+ */
+
+export interface BodyParts {
+  /** What makes up the plain text, in order; HTML where an alternative has no text. */
+  text: Part[];
+  /** What makes up the HTML, in order; texts where an alternative has no HTML. */
+  html: Part[];
+  attachments: Part[];
+}
+
+function chooseBody(root: Part): BodyParts {
+  const body: BodyParts = { text: [], html: [], attachments: [] };
+  sortParts([root], "mixed", body.text, body.html, body.attachments);
+  return body;
+}
+
+/** `text` or `html` undefined: inside an alternative that already is of the other kind. */
+function sortParts(
+  parts: readonly Part[],
+  multipart: string,
+  text: Part[] | undefined,
+  html: Part[] | undefined,
+  attachments: Part[],
+  inAlternative = false,
+): void {
+  const textsBefore = text?.length ?? -1;
+  const htmlsBefore = html?.length ?? -1;
+  for (const [index, part] of parts.entries()) {
+    if (part.children.length > 0) {
+      const subtype = part.type.slice("multipart/".length);
+      sortParts(part.children, subtype, text, html, attachments, inAlternative || subtype === "alternative");
+    } else if (!isShown(part, index, multipart)) {
+      attachments.push(part);
+    } else if (multipart === "alternative") {
+      (part.type === "text/html" ? html : text)?.push(part);
+      if ((part.type === "text/html" ? html : text) === undefined) attachments.push(part);
+    } else {
+      if (inAlternative) {
+        if (part.type === "text/html") text = undefined;
+        else html = undefined;
+      }
+      text?.push(part);
+      html?.push(part);
+      if (text === undefined && html === undefined) attachments.push(part);
+    }
+  }
+  if (multipart === "alternative" && text !== undefined && html !== undefined) {
+    // Only one kind came: it stands for both.
+    if (text.length === textsBefore) text.push(...html.slice(htmlsBefore));
+    else if (html.length === htmlsBefore) html.push(...text.slice(textsBefore));
+  }
+}
+
+/** A text that is not meant as a file: of several beside each other, only the first may have a name. */
+function isShown(part: Part, index: number, multipart: string): boolean {
+  if (part.type !== "text/plain" && part.type !== "text/html") return false;
+  const { value, parameters } = part.disposition;
+  // RFC 2183 §2.8: an unknown disposition means attachment; what is not even a token means nothing.
+  if (value !== "inline" && /^[a-z0-9-]+$/.test(value)) return false;
+  return index === 0 || (multipart !== "related" && !isNamed(parameters) && !isNamed(part.contentType.parameters));
+}
+
+function isNamed(parameters: Map<string, string>): boolean {
+  for (const name of parameters.keys()) if (/^(?:file)?name(?:\*|$)/.test(name)) return true;
+  return false;
+}
+
+/*
+ * Whether a message says something that none of its parts holds, so that it would be neither shown nor attached.
+ *
+ * RFC 2046 §5.1.1 has readers ignore what stands before, between and behind the parts. Yet a reader that finds other
+ * delimiters shows it, and what is lost here would be seen there. A note for readers without MIME is passed over.
+ */
+
+/** What a message says outside its parts, in words that tell none of it; undefined when that is nothing. Linear. */
+export function leftOut(bytes: Buffer, root: Part): string | undefined {
+  const boundaries = new Set<string>();
+  const gaps: [start: number, end: number][] = [];
+  let position = 0;
+  let problem: string | undefined;
+  const walk = (part: Part) => {
+    gaps.push([position, part.header.start]);
+    if (part.header.doubtful) problem ??= "where a header ends is doubtful";
+    if (part !== root && part.header.fields.some(({ name }) => !isPartField(name)))
+      problem ??= "text in a part's header";
+    position = Math.max(position, part.header.bodyStart);
+    boundaries.add(boundaryOf(part.header.fields));
+    if (part.children.length === 0) position = Math.max(position, part.end);
+    if (part.children.length === 0 && !isDecodedWhole(bytes, part)) problem ??= "more than the base64 it is said to be";
+    for (const child of part.children) walk(child);
+  };
+  walk(root);
+  gaps.push([position, bytes.length]);
+  if (problem !== undefined) return problem;
+  return gaps.some(([start, end]) => hasText(bytes, start, end, boundaries)) ? "text outside the parts" : undefined;
+}
+
+/** RFC 2046 §5.1: no other field has a meaning in the header of a part. */
+const isPartField = (name: string): boolean => /^(?:content-|x-|mime-version$)/i.test(name);
+
+/** Whether there is anything in a gap between parts but delimiters and a note. */
+function hasText(bytes: Buffer, start: number, end: number, boundaries: ReadonlySet<string>): boolean {
+  let note = "";
+  for (let at = start; at < end; ) {
+    const lineEnd = bytes.indexOf(0x0a, at);
+    const next = lineEnd < 0 ? end : Math.min(end, lineEnd + 1);
+    if (!isBlank(bytes, at, next) && !isDelimiter(bytes, at, next, boundaries)) {
+      if (note.length + next - at > LONGEST_NOTE) return true;
+      note += bytes.toString("latin1", at, next);
+    }
+    at = next;
+  }
+  return !isNote(note);
+}
+
+function isBlank(bytes: Buffer, start: number, end: number): boolean {
+  let i = start;
+  while (i < end && (bytes[i] as number) <= 0x20) i++;
+  return i === end;
+}
+
+function isDelimiter(bytes: Buffer, start: number, end: number, boundaries: ReadonlySet<string>): boolean {
+  if (end - start > 1_024 || bytes[start] !== 0x2d || bytes[start + 1] !== 0x2d) return false;
+  const boundary = bytes.toString("latin1", start + 2, end).trimEnd();
+  return boundaries.has(boundary) || (boundary.endsWith("--") && boundaries.has(boundary.slice(0, -2).trimEnd()));
+}
+
+const LONGEST_NOTE = 1_000;
+
+/** The words of the notes that mailers write; with them little else can be said. */
+const NOTE_WORDS = new Set(
+  `a able agent all an and any apparently appear are ask be below by can cannot capable client compliant composed consider contain containing
+  contains could cryptographically decoding delivery different digitally display does either email e-mail encapsulated encoded encrypted end
+  ends epilogue for format formatted formats general handle if ignore ignored in information into is it know legible mail mailer may
+  mean means message messages mime mime-capable mime-encapsulated mime-encoded mime-formatted mime-aware mime-compliant multi multi-part
+  multipart multipart/alternative multipart/mixed multipart/related multipart/report multipart/signed need newer not notification
+  of openpgp openpgp/mime or part parts pgp pgp/mime portions preamble probably program properly read reader readers reading
+  require resend rfc s/mime see sender separate should signed since smime software some status structure support supported supports
+  text than that the then this through to under understand unable unreadable upgrade use used user using utility version view viewer want was we
+  which with without you your`.split(/\s+/),
+);
+
+/** Whether a text says no more than that a message is in MIME: RFC 2046 §5.1.1 foresees such notes. */
+function isNote(text: string): boolean {
+  const words = text.toLowerCase().match(/[^\s.,:;!?"'()[\]]+/g) ?? [];
+  return words.every((word) => NOTE_WORDS.has(word) || /^[=_*-]+$/.test(word) || /^\d{4}$/.test(word));
 }

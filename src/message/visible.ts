@@ -7,6 +7,7 @@
  * tags around it to get past us.
  */
 import { type Budget, createBudget } from "./budget.ts";
+import { isTooLarge, type Reader, readMarkup } from "./markup.ts";
 import {
   DEFAULT_INK,
   type Declaration,
@@ -17,9 +18,10 @@ import {
   inkInside,
   isReadable,
   readDeclarations,
-} from "./hiding.ts";
-import { isTooLarge, type Reader, readMarkup } from "./markup.ts";
-import { readSheets, type Sheet, type Styled } from "./stylesheet.ts";
+  readSheets,
+  type Sheet,
+  type Styled,
+} from "./stylesheet.ts";
 
 export interface VisibleHtml {
   html: string;

@@ -1,7 +1,19 @@
-/** What can be seen of the running server from outside: the parts of this folder, made once and joined. */
+/** The metrics of the running server: counters and gauges, and the sources that they are read from. */
+
+import { X509Certificate } from "node:crypto";
+import { readdir, stat, statfs } from "node:fs/promises";
+import { join } from "node:path";
+import { monitorEventLoopDelay } from "node:perf_hooks";
 import { version } from "../../package.json" with { type: "json" };
-import { createMeters, createMetrics, type Meters, type Metrics } from "../base/metrics.ts";
-import { type GaugesParts, registerGauges } from "./gauges.ts";
+import { readBackupState } from "../backup/state.ts";
+import { limitOfOpenFiles } from "../base/descriptors.ts";
+import { createMeters, createMetrics, type Meters, type Metrics, type Sample } from "../base/metrics.ts";
+import type { Runtime } from "../base/runtime.ts";
+import { listWarmup } from "../outbound/guardrails.ts";
+import { QUEUE_LINES } from "../store/schema.ts";
+import type { Options } from "../store/settings.ts";
+import { prepared } from "../store/statement.ts";
+import type { Store } from "../store/store.ts";
 
 export interface Monitoring {
   metrics: Metrics;
@@ -15,3 +27,166 @@ export function createMonitoring(parts: Omit<GaugesParts, "metrics" | "version">
   const gauges = registerGauges({ ...parts, metrics, version });
   return { metrics, meters: createMeters(metrics, parts.runtime.now), stop: gauges.stop };
 }
+
+/*
+ * What stands in the database and on the disk, as gauges, read when /metrics is asked for.
+ *
+ * Invariant: a scrape reads no table whole that grows with the mail: what it counts lies in partial indexes of what is
+ * waiting, or in tables with a row a mailbox or domain.
+ */
+
+export interface GaugesParts {
+  metrics: Metrics;
+  store: Pick<Store, "db">;
+  options: Pick<Options, "get">;
+  /** The data folder. */
+  folder: string;
+  version: string;
+  /** The certificate in force, PEM; undefined without TLS listeners. */
+  certificate(): string | undefined;
+  runtime: Pick<Runtime, "now">;
+}
+
+/** How finely the delay of the event loop is sampled, ms. */
+const LOOP_RESOLUTION_MS = 20;
+const NANOSECONDS = 1_000_000_000;
+
+const statements = prepared(({ $client: client }) => ({
+  queue: client.prepare<{ state: string; count: number }, []>(
+    "SELECT state, count(*) AS count FROM queue_entries WHERE state IN ('waiting', 'held') GROUP BY state",
+  ),
+  oldest: client.prepare<{ acceptedAt: number }, []>(
+    `SELECT accepted_at AS acceptedAt FROM outbound_messages WHERE seq =
+       (SELECT message_seq FROM queue_entries WHERE state IN ('waiting', 'held') AND state = 'waiting' ORDER BY seq LIMIT 1)`,
+  ),
+  // Line by line, as the index has them; in that of the slow it is usual to wait.
+  due: client.prepare<{ dueAt: number | null }, []>(
+    `SELECT min(at) AS dueAt FROM (${QUEUE_LINES.filter((line) => line !== "slow")
+      .map((line) => `SELECT min(due_at) AS at FROM queue_domains WHERE line = '${line}'`)
+      .join(" UNION ALL ")})`,
+  ),
+  webhooks: client.prepare<{ count: number }, []>(
+    `SELECT (SELECT coalesce(sum(length), 0) FROM webhook_waiting) +
+       (SELECT count(*) FROM webhook_deliveries WHERE due_at IS NOT NULL) AS count`,
+  ),
+  endpoints: client.prepare<{ state: string; count: number }, []>(
+    "SELECT state, count(*) AS count FROM webhook_endpoints GROUP BY state",
+  ),
+  mail: client.prepare<{ bytes: number }, []>("SELECT coalesce(sum(bytes), 0) AS bytes FROM mailbox_usage"),
+  mailboxes: client.prepare<{ count: number }, []>("SELECT count(*) AS count FROM mailboxes"),
+  pages: client.prepare<{ bytes: number }, []>(
+    "SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size",
+  ),
+}));
+
+const one = (value: number): Sample[] => [[{}, value]];
+
+/** Registers them. What it returns ends the sampling. */
+function registerGauges({ metrics, store, options, folder, version, certificate, runtime }: GaugesParts) {
+  const { gauge, counted } = metrics;
+  const { db } = store;
+  const secondsSince = (ms: number): number => Math.max(0, (runtime.now() - ms) / 1_000);
+
+  gauge("mailroom_info", "Version of the program", () => [[{ version }, 1]]);
+
+  gauge("mailroom_queue_recipients", "Recipients of outbound mail that are not settled", () => {
+    const counts = new Map([
+      ["waiting", 0],
+      ["held", 0],
+    ]);
+    for (const { state, count } of statements(db).queue.all()) counts.set(state, count);
+    return [...counts].map(([state, count]) => [{ state }, count]);
+  });
+  gauge("mailroom_queue_oldest_seconds", "Since the oldest message that waits was accepted; 0 when none does", () => {
+    const oldest = statements(db).oldest.get();
+    return one(oldest ? secondsSince(oldest.acceptedAt) : 0);
+  });
+  gauge(
+    "mailroom_queue_overdue_seconds",
+    "Since the first recipient that waits was due, but for slow servers; 0 while none is late",
+    () => {
+      const dueAt = statements(db).due.get()?.dueAt ?? null;
+      return one(dueAt === null ? 0 : secondsSince(dueAt));
+    },
+  );
+  gauge("mailroom_warmup_recipients", "Outside recipients that a new domain was sent to today (UTC), and may be", () =>
+    listWarmup(db, options, runtime.now()).flatMap(({ domain, used, ceiling }): Sample[] => [
+      [{ domain, kind: "used" }, used],
+      [{ domain, kind: "ceiling" }, ceiling],
+    ]),
+  );
+
+  gauge("mailroom_webhook_deliveries_waiting", "Webhook deliveries that are pending or retrying", () =>
+    one(statements(db).webhooks.get()?.count ?? 0),
+  );
+  gauge("mailroom_webhook_endpoints", "Webhook endpoints", () => {
+    const counts = new Map([
+      ["active", 0],
+      ["disabled", 0],
+    ]);
+    for (const { state, count } of statements(db).endpoints.all()) if (counts.has(state)) counts.set(state, count);
+    return [...counts].map(([state, count]) => [{ state }, count]);
+  });
+
+  gauge("mailroom_mailboxes", "Mailboxes", () => one(statements(db).mailboxes.get()?.count ?? 0));
+  gauge("mailroom_mail_bytes", "Mail kept in all mailboxes, as their quotas count it", () =>
+    one(statements(db).mail.get()?.bytes ?? 0),
+  );
+  gauge("mailroom_database_bytes", "Size of the database, and of the log of what was written lately", async () => {
+    const wal = await stat(join(folder, "mailroom.db-wal")).catch(() => undefined);
+    return [
+      [{ file: "database" }, statements(db).pages.get()?.bytes ?? 0],
+      [{ file: "wal" }, wal?.size ?? 0],
+    ];
+  });
+  gauge("mailroom_disk_bytes", "The disk of the data folder", async () => {
+    const { bsize, blocks, bavail } = await statfs(folder);
+    return [
+      [{ kind: "size" }, bsize * blocks],
+      [{ kind: "free" }, bsize * bavail],
+    ];
+  });
+  gauge("mailroom_disk_inodes", "Files that the disk of the data folder can hold", async () => {
+    const { files, ffree } = await statfs(folder);
+    return [
+      [{ kind: "size" }, files],
+      [{ kind: "free" }, ffree],
+    ];
+  });
+  gauge("mailroom_backup_last_success_timestamp_seconds", "When the last good backup was made", async () => {
+    const { lastGood } = await readBackupState(folder);
+    return lastGood ? one(lastGood.at / 1_000) : [];
+  });
+  gauge("mailroom_backup_failing", "Whether the last backup failed", async () =>
+    one((await readBackupState(folder)).lastFailure ? 1 : 0),
+  );
+  gauge("mailroom_certificate_expiry_timestamp_seconds", "When the certificate of the TLS listeners ends", () => {
+    const pem = certificate();
+    return pem === undefined ? [] : one(new X509Certificate(pem).validToDate.getTime() / 1_000);
+  });
+
+  gauge("process_resident_memory_bytes", "Memory of the process", () => one(process.memoryUsage.rss()));
+  gauge("process_open_fds", "Open files of the process", async () => one((await readdir("/proc/self/fd")).length - 1));
+  gauge("process_max_fds", "Files that the process may open", () => one(limitOfOpenFiles()));
+  counted("process_cpu_seconds_total", "Processor time of the process", () => {
+    const { user, system } = process.cpuUsage();
+    return one((user + system) / 1_000_000);
+  });
+  const startedAt = runtime.now();
+  gauge("process_start_time_seconds", "When the server was started", () => one(startedAt / 1_000));
+
+  const loop = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
+  loop.enable();
+  gauge("mailroom_event_loop_delay_seconds", "How late the event loop has been since the last look", () => {
+    const { max } = loop;
+    const samples: Sample[] = [50, 99].map((rank) => [{ quantile: String(rank / 100) }, late(loop.percentile(rank))]);
+    samples.push([{ quantile: "1" }, late(max)]);
+    loop.reset();
+    return samples;
+  });
+  return { stop: () => loop.disable() };
+}
+
+/** Nanoseconds between two samples, less what was meant to be between them, in seconds. */
+const late = (nanoseconds: number): number =>
+  Number.isFinite(nanoseconds) ? Math.max(0, nanoseconds / NANOSECONDS) : 0;

@@ -3,8 +3,8 @@
  * what is waiting. Reads what queue.ts writes.
  */
 import { and, asc, eq, gt, sql } from "drizzle-orm";
-import { prepared } from "../store/prepared.ts";
 import { outboundContents, outboundMessages, type QueueState, queueEntries } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db, Store } from "../store/store.ts";
 import type { OutboundContent, OutboundMessage, QueueEntry } from "./queue.ts";
 

@@ -5,8 +5,8 @@
  */
 import { asc, eq, sql } from "drizzle-orm";
 import { type Caller, notFound, reachTo } from "../access/caller.ts";
-import { prepared } from "../store/prepared.ts";
 import { messages, outboundMessages, type QueueState, queueEntries, type RecipientField } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import { bccDetector } from "./bcc.ts";
 import { listUnsettled, type Unsettled } from "./outbound.ts";

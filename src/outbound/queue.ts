@@ -27,7 +27,6 @@ import {
 } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import { splitAddress } from "../message/address.ts";
-import { prepared } from "../store/prepared.ts";
 import {
   domains,
   outboundContents,
@@ -38,6 +37,7 @@ import {
   queueDomains,
   queueEntries,
 } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import type { Recipient } from "./recipient.ts";
 

@@ -5,8 +5,8 @@
 import { and, eq, gt, sql } from "drizzle-orm";
 import { normalizeAddress } from "../message/address.ts";
 import { fingerprintOf } from "../message/fingerprint.ts";
-import { prepared } from "../store/prepared.ts";
 import { messages, outboundMessages, queueEntries } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import type { Recipient } from "./recipient.ts";
 

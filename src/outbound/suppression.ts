@@ -8,8 +8,8 @@
 import { and, asc, eq, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import { normalizeAddress } from "../message/address.ts";
-import { prepared } from "../store/prepared.ts";
 import { suppressions } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 
 export type Suppression = typeof suppressions.$inferSelect;

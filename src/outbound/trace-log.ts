@@ -9,9 +9,9 @@ import { asc, inArray, sql } from "drizzle-orm";
 import type { Job } from "../base/scheduler.ts";
 import type { Verdict } from "../smtp/delivery-result.ts";
 import type { Envelope } from "../smtp/role.ts";
-import { prepared } from "../store/prepared.ts";
 import { type AuthVerdicts, type TraceStep, traceSteps } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import type { Claim } from "./queue.ts";
 

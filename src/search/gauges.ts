@@ -1,6 +1,6 @@
 /** What /metrics tells of the embedded index, and of Meilisearch while the settings ask for it. */
 import type { Metrics, Sample } from "../base/metrics.ts";
-import type { ProcessState } from "./meilisearch/process-state.ts";
+import type { ProcessState } from "./meilisearch/process.ts";
 import type { SearchState } from "./search.ts";
 
 interface Sources {

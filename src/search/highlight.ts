@@ -7,6 +7,7 @@
  */
 import type { EmailAddress } from "../message/address.ts";
 import { shownText } from "../message/shown.ts";
+import type { PlacedToken } from "./fold.ts";
 import {
   domainForms,
   foldAddress,
@@ -16,7 +17,6 @@ import {
   LONGEST_SUBJECT,
   MOST_ENTRIES,
 } from "./fold.ts";
-import type { PlacedToken } from "./fold-offsets.ts";
 import {
   findOccurrence,
   isRunAt,

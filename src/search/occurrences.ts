@@ -4,8 +4,7 @@
  * may be written otherwise, is gone through, as far as `Work` lets it.
  */
 import { isAscii } from "../message/shown.ts";
-import { fold, LONGEST_TOKEN } from "./fold.ts";
-import { foldWithOffsets, isAsciiLetterOrDigit, type PlacedToken } from "./fold-offsets.ts";
+import { fold, foldWithOffsets, isAsciiLetterOrDigit, LONGEST_TOKEN, type PlacedToken } from "./fold.ts";
 
 /** A word or a phrase. */
 export interface Sought {

@@ -10,11 +10,11 @@ import type { Store } from "../store/store.ts";
 import type { SearchEngine } from "./engine.ts";
 import { countBacklog } from "./fts5/backlog.ts";
 import { createFts5Engine } from "./fts5/fts5.ts";
-import { type Connection, chooseConnection } from "./meilisearch/connection.ts";
+import { type Connection, chooseConnection } from "./meilisearch/client.ts";
+import { SETTINGS_VERSION } from "./meilisearch/documents.ts";
 import { createMeilisearchEngine } from "./meilisearch/engine.ts";
 import { createFeed, type Fed, type FeedState } from "./meilisearch/feed.ts";
 import { beginFeed, countUntold, noteChange, readFeed } from "./meilisearch/feed-rows.ts";
-import { SETTINGS_VERSION } from "./meilisearch/index-settings.ts";
 
 export interface SearchState {
   /** Who answers. */

@@ -1,7 +1,7 @@
 /** Messages as they are stored, folded for an index. */
 import { asc, desc, eq, gt, inArray, lt, sql } from "drizzle-orm";
-import { prepared } from "../store/prepared.ts";
 import { attachments, mailboxes, messageBodies, messages } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import type { DocumentScope } from "./engine.ts";
 import { foldDocument, foldDocumentInTurns, type IndexDocument } from "./fold.ts";

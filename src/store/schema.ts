@@ -953,7 +953,7 @@ export const searchFeed = sqliteTable("search_feed", {
   indexUid: text("index_uid").notNull(),
   /** The index before, until it is deleted. */
   replacedUid: text("replaced_uid"),
-  /** That of the index's settings (search/meilisearch/index-settings.ts). */
+  /** That of the index's settings (search/meilisearch/documents.ts). */
   settingsVersion: integer("settings_version").notNull(),
   /** messages.seq up to which what was stored before is in it: -1 before it is made, null once all of it is. */
   filledThrough: integer("filled_through"),

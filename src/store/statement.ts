@@ -8,6 +8,7 @@ import type { Database } from "bun:sqlite";
 import { Column, is, NoopLogger, Param, Placeholder, type Query, SQL } from "drizzle-orm";
 import { PreparedQuery } from "drizzle-orm/bun-sqlite/session";
 import type { SelectedFieldsOrdered, SQLiteExecuteMethod } from "drizzle-orm/sqlite-core";
+import type { Db } from "./store.ts";
 
 type Values = Record<string, unknown>;
 
@@ -108,4 +109,22 @@ export class Statement extends PreparedQuery {
   override values(values?: Values): unknown {
     return this.#statement.values(...this.#fill(values));
   }
+}
+
+/*
+ * Statements prepared once a database, for what runs often: building a statement with drizzle costs more than running
+ * it. The module that owns a query keeps it beside its use.
+ */
+
+/** A function that makes `build(db)` on the first call for a database and gives the same afterwards. */
+export function prepared<T>(build: (db: Db) => T): (db: Db) => T {
+  const made = new WeakMap<Db, T>();
+  return (db) => {
+    let value = made.get(db);
+    if (value === undefined) {
+      value = build(db);
+      made.set(db, value);
+    }
+    return value;
+  };
 }

@@ -1,6 +1,6 @@
 /**
  * A mailbox as an mbox file (mboxrd, lines ended by LF), with the marks that other programs read, Status, X-Status and
- * X-Keywords, and the one that gives the same mailbox when it is imported (export-mark.ts).
+ * X-Keywords, and the one that gives the same mailbox when it is imported (marks.ts).
  *
  * Invariant: the file appears whole or not at all, and takes the place of no other.
  */
@@ -8,7 +8,7 @@ import { type FileHandle, link, open, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { AppError } from "../base/errors.ts";
 import type { ExportedMessage } from "../mailbox/exporting.ts";
-import { writeExportMark } from "./export-mark.ts";
+import { writeExportMark } from "./marks.ts";
 
 /** Written at once. */
 const WRITE_BYTES = 1024 * 1024;

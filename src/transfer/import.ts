@@ -8,6 +8,9 @@
  * repeated. A message is filed whole or not at all. What no parser can read is filed with its original attached. At most
  * a window of messages is in memory, whatever there is to import.
  */
+
+import { availableParallelism } from "node:os";
+import { join } from "node:path";
 import { isUnavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -19,12 +22,12 @@ import { fingerprintOf } from "../message/fingerprint.ts";
 import { headerOf } from "../message/headers.ts";
 import { firstMessageId } from "../message/message-id.ts";
 import { withoutBcc } from "../message/original.ts";
+import { createDnsCache } from "../net/dns-cache.ts";
+import { isClaimed } from "../store/claim.ts";
 import type { Store } from "../store/store.ts";
-import { type ParserPool, UnparseableError } from "../workers/parser-pool.ts";
-import type { Pacing } from "./batches.ts";
+import { createParserPool, type ParserPool, type StartWorker, UnparseableError } from "../workers/parser-pool.ts";
 import { type Destination, type Placement, placementOf } from "./placement.ts";
 import type { FoundMessage, KnownMessage, NotFound, Source } from "./sources.ts";
-import { createTally, type Tally } from "./tally.ts";
 import { type Unwrapped, unwrap } from "./unwrap.ts";
 
 /** Of larger messages sources give only the beginning; they are told, and not imported. */
@@ -188,4 +191,141 @@ export async function importMail(
   // What is being written ends, and leaves no half of a file behind.
   await Promise.allSettled(window.map(({ kept }) => kept));
   return { ...tally.total, ...(stopped && { stopped }), ...(reason !== undefined && { reason }) };
+}
+
+/* What came of an import: counted in all and by source, with a reason for each message that was not taken. */
+
+export interface Failure {
+  /** A file, or where in it. */
+  place: string;
+  reason: string;
+}
+
+export interface SourceTally {
+  path: string;
+  format: string;
+  imported: number;
+  /** There already, or deleted where it was kept. */
+  skipped: number;
+  failed: number;
+  /** The first of them. */
+  failures: Failure[];
+}
+
+export interface Tally {
+  imported: number;
+  skipped: number;
+  failed: number;
+  sources: SourceTally[];
+}
+
+const MOST_FAILURES = 100;
+
+function createTally() {
+  const sources = new Map<string, SourceTally>();
+  const total: Tally = { imported: 0, skipped: 0, failed: 0, sources: [] };
+
+  function of({ path, format }: Pick<SourceTally, "path" | "format">): SourceTally {
+    let source = sources.get(path);
+    if (!source) {
+      source = { path, format, imported: 0, skipped: 0, failed: 0, failures: [] };
+      sources.set(path, source);
+      total.sources.push(source);
+    }
+    return source;
+  }
+
+  return {
+    total,
+    count(source: Pick<SourceTally, "path" | "format">, outcome: "imported" | "skipped"): void {
+      of(source)[outcome]++;
+      total[outcome]++;
+    },
+    fail(source: Pick<SourceTally, "path" | "format">, failure: Failure): void {
+      const counted = of(source);
+      counted.failed++;
+      total.failed++;
+      if (counted.failures.length < MOST_FAILURES) counted.failures.push(failure);
+    },
+  };
+}
+
+/*
+ * Transactions of as many messages as fit a time: short beside a running server, whose event loop waits for the store
+ * while another process writes (architecture: bulk commands write in batches under 50 ms), longer without one, since each
+ * costs an fsync. How many fit is learned from the last ones.
+ */
+
+const BESIDE_SERVER_MS = 20;
+const ALONE_MS = 600;
+/** Even if they take longer: on a slow disk it is the commit that does. */
+const FEWEST = 8;
+const MOST = 400;
+/** How long a look at whether a server runs is good for. */
+const LOOK_MS = 500;
+
+export interface Pacing {
+  /** Messages that the next transaction may have. */
+  room(): number;
+  /** Runs a transaction of `count` messages, which says when it has `begun`, and then leaves the store to others. */
+  run<T>(count: number, transaction: (begun: () => void) => T): Promise<T>;
+  /** Whether a server runs on the folder. */
+  isServed(): boolean;
+}
+
+/** `folder`: the data folder. */
+export function createPacing({
+  folder,
+  runtime,
+}: {
+  folder: string;
+  runtime: Pick<Runtime, "now" | "setTimer">;
+}): Pacing {
+  let room = FEWEST;
+  let served = isClaimed(folder);
+  let lookedAt = runtime.now();
+  return {
+    room: () => room,
+    isServed: () => isClaimed(folder),
+    async run(count, transaction) {
+      let startedAt = runtime.now();
+      if (startedAt - lookedAt >= LOOK_MS) {
+        served = isClaimed(folder);
+        lookedAt = startedAt;
+      }
+      const result = transaction(() => {
+        startedAt = runtime.now();
+      });
+      const took = Math.max(1, runtime.now() - startedAt);
+      const fitting = Math.floor((count * (served ? BESIDE_SERVER_MS : ALONE_MS)) / took);
+      room = Math.min(MOST, Math.max(FEWEST, Math.min(fitting, 2 * room)));
+      // SQLite's locks are not fair: who asks again at once would keep the others waiting.
+      if (served) await new Promise<void>((resolve) => runtime.setTimer(resolve, Math.min(took, BESIDE_SERVER_MS)));
+      return result;
+    },
+  };
+}
+
+/* The parser workers of an import: those of the appliance, with more in hand, for here one thread waits for nobody. */
+
+const MOST_WORKERS = 4;
+/** While a transaction runs, workers get nothing new. */
+const IN_HAND = 32;
+
+/** `folder`: the data folder; `startWorker`: for tests. */
+export function openParser(parts: {
+  folder: string;
+  runtime: Runtime;
+  log: Log;
+  startWorker?: StartWorker;
+}): ParserPool {
+  const { folder, ...rest } = parts;
+  const { runtime } = rest;
+  return createParserPool({
+    ...rest,
+    blobFolder: join(folder, "blobs"),
+    names: createDnsCache(runtime),
+    workers: Math.min(MOST_WORKERS, Math.max(1, availableParallelism() - 1)),
+    mostInHand: IN_HAND,
+  });
 }

@@ -8,7 +8,7 @@ import type { Mailbox } from "../mailbox/mailbox.ts";
 import { parseAddressList, parseSender } from "../message/address.ts";
 import { headerOf, headersOf } from "../message/headers.ts";
 import type { Folder } from "../store/schema.ts";
-import { type ExportMark, readExportMark } from "./export-mark.ts";
+import { type ExportMark, readExportMark } from "./marks.ts";
 import type { Source } from "./sources.ts";
 import type { Unwrapped } from "./unwrap.ts";
 

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { GENERATIONS, generationId, listGenerations, MARKER, markOf } from "../../src/backup/layout.ts";
-import { keepNewest } from "../../src/backup/prune.ts";
+import { keepNewest } from "../../src/backup/make.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { START } from "../harness/runtime.ts";
 

@@ -3,7 +3,7 @@ import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { MIGRATIONS } from "../../src/store/migrations.ts";
+import { MIGRATIONS } from "../../src/store/migrate.ts";
 import { openTerminal } from "../cli/terminal.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { filesOf, openOffice } from "./rig.ts";

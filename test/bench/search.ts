@@ -9,7 +9,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync }
 import { join } from "node:path";
 import { systemRuntime } from "../../src/base/runtime.ts";
 import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
-import { SEARCH_FOLDER } from "../../src/search/meilisearch/process-state.ts";
+import { SEARCH_FOLDER } from "../../src/search/meilisearch/process.ts";
 import { parseQuery } from "../../src/search/query.ts";
 import { openStore } from "../../src/store/store.ts";
 import { apiClient } from "../harness/api.ts";
@@ -23,7 +23,7 @@ const MESSAGES = Number(process.env.BENCH_MESSAGES ?? 100_000);
 const ROUNDS = 10;
 const AT_A_TIME = 20;
 
-/** Words of these ranks: as many as make the engine forget the first (search/fts5/kept-sets.ts) before it is asked for again. */
+/** Words of these ranks: as many as make the engine forget the first (search/fts5/fts5.ts) before it is asked for again. */
 const ranked = (from: number, step: number): string[] =>
   Array.from({ length: AT_A_TIME }, (_, i) => wordAt(from + i * step));
 /** In about a tenth of the messages each, and in some ten of ten thousand. */

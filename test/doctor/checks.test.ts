@@ -9,7 +9,7 @@ import { writeBackupState } from "../../src/backup/state.ts";
 import { createLog } from "../../src/base/log.ts";
 import { type ChallengeMode, readConfig } from "../../src/config.ts";
 import type { Finding, State, World } from "../../src/doctor/check.ts";
-import { examine } from "../../src/doctor/examine.ts";
+import { examine } from "../../src/doctor/doctor.ts";
 import { operatingSystem, type System } from "../../src/doctor/system.ts";
 import { openOptions } from "../../src/store/settings.ts";
 import { openStore } from "../../src/store/store.ts";

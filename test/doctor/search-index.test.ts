@@ -1,7 +1,7 @@
 /** What the doctor says of the Meilisearch index: all mail is in it, and nothing else. */
 import { expect, test } from "bun:test";
 import type { Finding, World } from "../../src/doctor/check.ts";
-import { checkSearchIndex } from "../../src/doctor/checks/search-index.ts";
+import { checkSearchIndex } from "../../src/doctor/checks/search.ts";
 import { openOptions } from "../../src/store/settings.ts";
 import { type FakeMeilisearch, problem, startFakeMeilisearch } from "../harness/fake-meilisearch.ts";
 import { temporaryFolder } from "../harness/folder.ts";

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { eq } from "drizzle-orm";
 import type { DomainEntry } from "../../src/admin/domains.ts";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
-import { MIGRATIONS } from "../../src/store/migrations.ts";
+import { MIGRATIONS } from "../../src/store/migrate.ts";
 import { addresses, dkimKeys, outboundContents, outboundMessages, SCOPES } from "../../src/store/schema.ts";
 import type { Tx } from "../../src/store/store.ts";
 import type { Client } from "../harness/api.ts";

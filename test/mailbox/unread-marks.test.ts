@@ -1,7 +1,7 @@
 /** Marks that are kept say what the rows say, whatever changed since they were read. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { createUnreadMarks } from "../../src/mailbox/unread-marks.ts";
+import { createUnreadMarks } from "../../src/mailbox/listing.ts";
 import { type Selection, unreadSeqs } from "../../src/mailbox/walk.ts";
 import { has } from "../../src/search/sets.ts";
 import { mailboxes, threads, workspaces } from "../../src/store/schema.ts";

@@ -1,8 +1,8 @@
 /** Which mail is a report between mail systems, and which only looks a little like one. */
 import { expect, test } from "bun:test";
 import { gzipSync } from "node:zlib";
-import { aggregateReportIn } from "../../src/message/aggregate-report.ts";
 import { parseMessage } from "../../src/message/parse.ts";
+import { aggregateReportIn } from "../../src/message/report.ts";
 
 const FILE = "receiver.example!example.test!1700000000!1700086399";
 const SUBJECT = "Report Domain: example.test Submitter: receiver.example Report-ID: <1@receiver.example>";

@@ -1,7 +1,7 @@
 /** What is forwarded: its header block, once, that nothing in it can leave, and its text or HTML below. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { type ForwardedMessage, forwardedHtml, forwardedText, forwardSubject } from "../../src/message/forward.ts";
+import { type ForwardedMessage, forwardedHtml, forwardedText, forwardSubject } from "../../src/message/letter.ts";
 import { anyCharacter } from "../harness/any-character.ts";
 import { dangersIn } from "../harness/dangers.ts";
 

@@ -1,8 +1,7 @@
 /** MimeNode's own way of building is the reference. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { addText, rootOf } from "../../src/message/compose.ts";
-import { bytesOfNode } from "../../src/message/mime-bytes.ts";
+import { addText, bytesOfNode, rootOf } from "../../src/message/compose.ts";
 
 const LINE = fc.oneof(
   fc.string(),

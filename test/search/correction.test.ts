@@ -1,9 +1,8 @@
 /** Which words are nearly others, and what of a query is taken for a slip. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { replaced, withOperatorsCorrected, wordsOf } from "../../src/search/correction.ts";
+import { oneSlipFrom, replaced, slipsBetween, withOperatorsCorrected, wordsOf } from "../../src/search/correction.ts";
 import { fold } from "../../src/search/fold.ts";
-import { oneSlipFrom, slipsBetween } from "../../src/search/near.ts";
 import { anyCharacter } from "../harness/any-character.ts";
 
 describe("slips", () => {

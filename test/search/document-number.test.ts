@@ -14,7 +14,7 @@ import {
   threadsOf,
 } from "../../src/search/document-number.ts";
 import { seqsIn } from "../../src/search/sets.ts";
-import { MIGRATIONS } from "../../src/store/migrations.ts";
+import { MIGRATIONS } from "../../src/store/migrate.ts";
 import { MESSAGES_PER_THREAD } from "../../src/store/schema.ts";
 
 const seqOf = (thread: number, ordinal: number): number => thread * MESSAGES_PER_THREAD + ordinal;

@@ -1,8 +1,7 @@
 /** Tokens with their places: the tokens of `fold`, at places that mean them. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { fold } from "../../src/search/fold.ts";
-import { foldWithOffsets } from "../../src/search/fold-offsets.ts";
+import { fold, foldWithOffsets } from "../../src/search/fold.ts";
 import { oddText } from "./odd-text.ts";
 
 /** `token` at `text`: what stands there. */

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { createMetrics } from "../../src/base/metrics.ts";
 import { registerSearchGauges } from "../../src/search/gauges.ts";
-import type { ProcessState } from "../../src/search/meilisearch/process-state.ts";
+import type { ProcessState } from "../../src/search/meilisearch/process.ts";
 import type { SearchState } from "../../src/search/search.ts";
 import { readExposition, sampleOf } from "../monitoring/exposition.ts";
 

@@ -1,7 +1,7 @@
 /** Data as the version before 0015_search_layout.sql left it. */
 import { Database } from "bun:sqlite";
 import { rmSync } from "node:fs";
-import { MIGRATIONS } from "../../src/store/migrations.ts";
+import { MIGRATIONS } from "../../src/store/migrate.ts";
 
 const SCHEMA = 14;
 

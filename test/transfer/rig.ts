@@ -3,9 +3,14 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { createLog } from "../../src/base/log.ts";
 import type { Store } from "../../src/store/store.ts";
-import type { Pacing } from "../../src/transfer/batches.ts";
-import { type ImportRequest, type ImportResult, importMail, LARGEST_MESSAGE } from "../../src/transfer/import.ts";
-import { openParser } from "../../src/transfer/open-parser.ts";
+import type { Pacing } from "../../src/transfer/import.ts";
+import {
+  type ImportRequest,
+  type ImportResult,
+  importMail,
+  LARGEST_MESSAGE,
+  openParser,
+} from "../../src/transfer/import.ts";
 import { type Destination, destinationOf } from "../../src/transfer/placement.ts";
 import { findMessages } from "../../src/transfer/sources.ts";
 import type { Booted } from "../harness/appliance.ts";

@@ -1,4 +1,4 @@
-/** The app's mark: the icon of its tab, in its colours (src/http/icon.ts). */
+/** The app's mark: the icon of its tab, in its colours (src/http/brand.ts). */
 export function Mark({ className }: { className: string }) {
   return (
     <svg viewBox="0 0 32 32" className={className} aria-hidden="true">

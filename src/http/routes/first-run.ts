@@ -1,6 +1,7 @@
 /** The first run: for who has the token that the server printed, and only while there is no workspace. */
-import { createPlaces } from "../../access/places.ts";
+
 import { startSession } from "../../access/sessions.ts";
+import { createPlaces } from "../../access/sign-in.ts";
 import type { Slowdown } from "../../access/slowdown.ts";
 import type { FirstRun } from "../../admin/first-run.ts";
 import { t } from "../../api/json-schema.ts";

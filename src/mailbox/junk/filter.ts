@@ -5,8 +5,9 @@
  * A message costs one look-up while the filter is untrained, two once it is. Tokens are kept as 32-bit hashes; of
  * 200,000 tokens, one in 20,000 strangers is taken for one of them.
  */
-import { prepared } from "../../store/prepared.ts";
+
 import type { JUNK_KINDS } from "../../store/schema.ts";
+import { prepared } from "../../store/statement.ts";
 import type { Tx } from "../../store/store.ts";
 import { isTrained, type Scored, scoreOf, type Trained } from "./score.ts";
 

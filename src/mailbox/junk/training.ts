@@ -8,8 +8,8 @@
  * beginning of it; a kilobyte a message would cost more than the millisecond that takes.
  */
 import { unpackText } from "../../message/reading.ts";
-import { prepared } from "../../store/prepared.ts";
 import type { AuthVerdicts, FILED_FOR } from "../../store/schema.ts";
+import { prepared } from "../../store/statement.ts";
 import type { Tx } from "../../store/store.ts";
 import type { PreparedMessage } from "../prepare.ts";
 import { noteAnswered, senderOf } from "../senders.ts";

@@ -6,7 +6,7 @@
  */
 import type { Runtime } from "../../base/runtime.ts";
 import type { Job } from "../../base/scheduler.ts";
-import { prepared } from "../../store/prepared.ts";
+import { prepared } from "../../store/statement.ts";
 import type { Db, Store, Tx } from "../../store/store.ts";
 import type { SearchEngine } from "../engine.ts";
 import type { IndexDocument } from "../fold.ts";

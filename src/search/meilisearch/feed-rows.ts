@@ -3,8 +3,8 @@
  * told. Without Meilisearch nothing is written.
  */
 import type { Runtime } from "../../base/runtime.ts";
-import { prepared } from "../../store/prepared.ts";
 import { MESSAGES_PER_THREAD } from "../../store/schema.ts";
+import { prepared } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
 
 export interface FeedRow {

@@ -11,9 +11,9 @@ import type { Runtime } from "../../base/runtime.ts";
 import type { Options } from "../../store/settings.ts";
 import type { Store } from "../../store/store.ts";
 import { BATCH, readChanged, readNext, turn, writeBatch } from "./batches.ts";
+import type { Connection, Place } from "./client.ts";
 import { type Client, createClient } from "./client.ts";
-import type { Connection, Place } from "./connection.ts";
-import { type MessageDocument, markDocument } from "./documents.ts";
+import { INDEX_SETTINGS, type MessageDocument, markDocument, SETTINGS_VERSION } from "./documents.ts";
 import {
   beginFeed,
   countChanges,
@@ -31,7 +31,6 @@ import {
   setMark,
   setTold,
 } from "./feed-rows.ts";
-import { INDEX_SETTINGS, SETTINGS_VERSION } from "./index-settings.ts";
 
 export interface FeedParts {
   store: Store;

@@ -6,13 +6,14 @@
  * A shell that reads a pipe of ours kills it when the pipe ends without a word, however we ended; what escaped even that
  * is ended before the next start.
  */
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import type { Log } from "../../base/log.ts";
 import { atMost } from "../../base/pause.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import { freePort } from "../../net/ip.ts";
+import type { Place } from "./client.ts";
 
 export interface SidecarProcess {
   readonly pid: number;
@@ -204,5 +205,117 @@ export function isOurs(url: string): boolean {
     return listener?.[7] === String(process.getuid?.());
   } catch {
     return true;
+  }
+}
+
+/* Which Meilisearch executable is run, and which version it is. */
+
+export interface Executable {
+  path: string;
+  /** As it says itself: `1.21.0`. */
+  version: string;
+}
+
+/** How long it may take to say its version, ms. */
+const PATIENCE_MS = 10_000;
+const LONGEST_QUOTE = 200;
+
+/**
+ * The path of the executable: what the setting names, and then nothing else; without it (`auto`), that in the data folder,
+ * else the one in PATH. @throws Error that names the places when there is none
+ */
+function locateExecutable(setting: string, data: string): string {
+  if (setting !== "auto") {
+    if (existsSync(setting)) return setting;
+    throw new Error(`search.meilisearchPath names ${setting}, which is not there`);
+  }
+  const own = resolve(data, "bin/meilisearch");
+  const found = existsSync(own) ? own : Bun.which("meilisearch");
+  if (found) return found;
+  throw new Error(`there is no Meilisearch: search.meilisearchPath names none, there is no ${own}, and none in PATH`);
+}
+
+/**
+ * Finds it and asks its version; given up when `signal` is aborted. @throws Error saying why it cannot be run, or that it
+ * is no Meilisearch
+ */
+export async function findExecutable(
+  setting: string,
+  data: string,
+  { setTimer }: Pick<Runtime, "setTimer">,
+  signal: AbortSignal,
+): Promise<Executable> {
+  const path = locateExecutable(setting, data);
+  let asked: Bun.Subprocess<"ignore", "pipe", "ignore">;
+  try {
+    asked = Bun.spawn([path, "--version"], { env: {}, signal, stdio: ["ignore", "pipe", "ignore"] });
+  } catch (error) {
+    throw new Error(
+      `${path} cannot be run here (${(error as Error).message}): is it executable, and for this machine?`,
+    );
+  }
+  const cancel = setTimer(() => asked.kill("SIGKILL"), PATIENCE_MS);
+  let said = "";
+  for await (const chunk of asked.stdout.pipeThrough(new TextDecoderStream())) {
+    said += chunk;
+    if (said.length > LONGEST_QUOTE) asked.kill("SIGKILL");
+  }
+  const code = await asked.exited;
+  cancel();
+  said = said.replaceAll(/\s+/g, " ").trim();
+  const [, version] = /^meilisearch (\d+\.\d+\.\d+\S*)$/.exec(said) ?? [];
+  if (code === 0 && version !== undefined) return { path, version };
+  const answer = said === "" ? "nothing" : `"${said.slice(0, LONGEST_QUOTE)}"`;
+  throw new Error(
+    `${path} is no Meilisearch: asked its version, it said ${answer} (${asked.signalCode ?? `exit ${code}`})`,
+  );
+}
+
+/*
+ * What became of the Meilisearch process, in a file of its folder while a server runs: for the checks of a command
+ * beside it, which then ask the process itself. It holds the key of that process, so it is its owner's alone.
+ */
+
+/** In the data folder: all that is Meilisearch's, made from the mail and replaceable. */
+export const SEARCH_FOLDER = "search";
+const FILE = "process.json";
+
+export interface ProcessState {
+  /** `off`: it is not asked for. `failed`: it is, does not run, and is tried again. */
+  state: "off" | "starting" | "running" | "failed";
+  /** Why it does not run, in a sentence without its full stop. */
+  reason?: string;
+  executable?: string;
+  version?: string;
+  pid?: number;
+  /** How often it has been started again since the server was. */
+  restarts: number;
+  /** When it is tried again, epoch ms. */
+  retryAt?: number;
+}
+
+/** For admins alone, who may know of paths and disks: why no search is answered by the process, where that is the reason. */
+export const explain = <S extends { engine: string; reason?: string }>(search: S, child: ProcessState): S =>
+  child.state === "failed" ? { ...search, reason: `meilisearch does not run: ${child.reason}` } : search;
+
+/** With where it can be asked, while it runs. */
+export interface KeptState extends ProcessState {
+  place?: Place;
+}
+
+/** `data`: the data folder, in which Meilisearch's is. @throws what the file system says */
+export function keepProcessState(data: string, state: KeptState): void {
+  const path = join(data, SEARCH_FOLDER, FILE);
+  writeFileSync(`${path}.new`, `${JSON.stringify(state)}\n`, { mode: 0o600 });
+  renameSync(`${path}.new`, path);
+}
+
+/** What a server on the data folder kept last; undefined when none did. */
+export function readProcessState(data: string): KeptState | undefined {
+  try {
+    return JSON.parse(readFileSync(join(data, SEARCH_FOLDER, FILE), "utf8")) as KeptState;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT" || error instanceof SyntaxError) return undefined;
+    throw error;
   }
 }

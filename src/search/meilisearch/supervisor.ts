@@ -12,10 +12,18 @@ import type { Log } from "../../base/log.ts";
 import { pause } from "../../base/pause.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import type { Options } from "../../store/settings.ts";
-import type { Connection, Place } from "./connection.ts";
-import { findExecutable } from "./find.ts";
-import { anyRuns, DATABASE, killLeftovers, SCRATCH, startProcess } from "./process.ts";
-import { keepProcessState, type ProcessState, SEARCH_FOLDER } from "./process-state.ts";
+import type { Connection, Place } from "./client.ts";
+import {
+  anyRuns,
+  DATABASE,
+  findExecutable,
+  keepProcessState,
+  killLeftovers,
+  type ProcessState,
+  SCRATCH,
+  SEARCH_FOLDER,
+  startProcess,
+} from "./process.ts";
 import { type Failure, watchProcess } from "./watch.ts";
 
 export interface Supervisor extends Connection {

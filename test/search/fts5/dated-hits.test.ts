@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { documentNumberOf } from "../../../src/search/document-number.ts";
-import { createKeepDated } from "../../../src/search/fts5/dated-hits.ts";
+import { createKeepDated } from "../../../src/search/fts5/fts5.ts";
 import { messages } from "../../../src/store/schema.ts";
 import { type SeedMessage, seedIndex } from "../seed.ts";
 

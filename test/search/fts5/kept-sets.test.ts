@@ -2,7 +2,7 @@
 import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { join } from "node:path";
-import { createKeptSets } from "../../../src/search/fts5/kept-sets.ts";
+import { createKeptSets } from "../../../src/search/fts5/fts5.ts";
 import { seqsIn, setOf } from "../../../src/search/sets.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
 

@@ -1,7 +1,7 @@
 /** Which words of a message are said to stand for those that were asked for. */
 import { expect, test } from "bun:test";
 import type { IndexDocument } from "../../../src/search/fold.ts";
-import { nearestWords } from "../../../src/search/meilisearch/found-words.ts";
+import { nearestWords } from "../../../src/search/meilisearch/engine.ts";
 import { parseQuery } from "../../../src/search/query.ts";
 
 const EMPTY: IndexDocument = { subject: "", body: "", sender: "", recipients: "", files: "" };

@@ -3,8 +3,13 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { fold, foldDocument } from "../../../src/search/fold.ts";
 import { createClient } from "../../../src/search/meilisearch/client.ts";
-import { documentOf, type MessageDocument, PLAIN_FIELDS, wordOf } from "../../../src/search/meilisearch/documents.ts";
-import { INDEX_SETTINGS } from "../../../src/search/meilisearch/index-settings.ts";
+import {
+  documentOf,
+  INDEX_SETTINGS,
+  type MessageDocument,
+  PLAIN_FIELDS,
+  wordOf,
+} from "../../../src/search/meilisearch/documents.ts";
 import { exactQueries, looseQueries } from "../../../src/search/meilisearch/query.ts";
 import { parseQuery } from "../../../src/search/query.ts";
 import { hasMeilisearch, sharedMeilisearch, WITHOUT_MEILISEARCH } from "../../harness/meilisearch.ts";

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
-import { readProcessState } from "../../../src/search/meilisearch/process-state.ts";
+import { readProcessState } from "../../../src/search/meilisearch/process.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
 import { until } from "../../harness/until.ts";
 import { argumentsOf, isAlive, makeStandIn, markData, type Rig, supervise } from "./stand-in.ts";

@@ -1,11 +1,13 @@
-/**
- * The typeface of the app and of the API reference: Geist, by Vercel and Basement Studio (SIL Open Font License). A browser
- * fetches the part that has the letters on the page; other scripts are shown in what the system has.
- */
+/** What the app and the API reference look like: typeface and icon. */
 import cyrillic from "@fontsource-variable/geist/files/geist-cyrillic-wght-normal.woff2" with { type: "file" };
 import latinExtended from "@fontsource-variable/geist/files/geist-latin-ext-wght-normal.woff2" with { type: "file" };
 import latin from "@fontsource-variable/geist/files/geist-latin-wght-normal.woff2" with { type: "file" };
 import type { Assets } from "./files.ts";
+
+/*
+ * The typeface of the app and of the API reference: Geist, by Vercel and Basement Studio (SIL Open Font License). A browser
+ * fetches the part that has the letters on the page; other scripts are shown in what the system has.
+ */
 
 /** Letters of each part, as in the package's own styles. */
 const PARTS = [
@@ -33,3 +35,6 @@ export async function addFonts(assets: Assets): Promise<{ styles: string; first:
   );
   return { styles: faces.join(""), first: paths[0] ?? "" };
 }
+
+/** The app's icon, as SVG. */
+export const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="8" fill="#2f6f5e"/><g fill="none" stroke="#fff" stroke-width="2.2" stroke-linecap="round" stroke-linejoin="round"><rect x="7.5" y="9" width="17" height="14" rx="2"/><path d="m8 10.5 8 6.5 8-6.5"/></g></svg>`;

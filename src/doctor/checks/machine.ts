@@ -1,0 +1,173 @@
+/** Checks of the machine and the data folder: room, open files, clock, permissions, schema, backups. */
+import { join } from "node:path";
+import { desc } from "drizzle-orm";
+import { readBackupState } from "../../backup/state.ts";
+import { shareDescriptors } from "../../base/descriptors.ts";
+import { MIGRATIONS } from "../../store/migrate.ts";
+import { messages } from "../../store/schema.ts";
+import type { Db } from "../../store/store.ts";
+import type { Check, Finding, State } from "../check.ts";
+
+/* Room for mail: bytes and inodes of the file system that the data folder is on. */
+
+const GB = 1_000_000_000;
+const LOW = { share: 0.1, bytes: 2 * GB };
+const SHORT = { share: 0.03, bytes: GB / 2 };
+
+const gigabytes = (bytes: number): string => `${(bytes / GB).toFixed(1)} GB`;
+const percent = (share: number): string => `${Math.floor(share * 100)} %`;
+
+export const checkDisk: Check = async ({ config, system }) => {
+  const { free, total, freeInodes, inodes } = await system.space(config.data);
+  const isBelow = ({ share, bytes }: typeof LOW) => free < bytes && free / total < share;
+  const state: State = isBelow(SHORT) ? "bad" : isBelow(LOW) ? "warning" : "ok";
+  const todo = `Make room on the disk of ${config.data}, or move it to a larger one: a full disk refuses mail until there is room. mailroom settings set retention.trashDays 30 empties trash and spam by itself.`;
+  const findings: Finding[] = [
+    {
+      ...{ id: "disk", name: "Disk space", state },
+      detail: `${gigabytes(free)} of ${gigabytes(total)} free`,
+      ...(state !== "ok" && { todo }),
+    },
+  ];
+  if (inodes > 0) {
+    const share = freeInodes / inodes;
+    const inodeState: State = share < SHORT.share ? "bad" : share < LOW.share ? "warning" : "ok";
+    findings.push({
+      ...{ id: "inodes", name: "Inodes", state: inodeState, detail: `${percent(share)} of ${inodes} free` },
+      ...(inodeState !== "ok" && {
+        todo: `Remove small files from the disk of ${config.data}, or make its file system anew with more inodes.`,
+      }),
+    });
+  }
+  return findings;
+};
+
+/* How many files the server may open: connections are files, and what it may have of them follows from the limit. */
+
+export const checkOpenFiles: Check = async ({ config, system, serving }) => {
+  const limit = serving ? await system.openFilesOfServer(config.data) : undefined;
+  if (limit === undefined) return [];
+  const { smtp, http, suffices } = shareDescriptors(limit);
+  const connections = `${smtp.mx + smtp.submission + smtp.submissions} SMTP and ${http} HTTP connections`;
+  return [
+    {
+      ...{ id: "open-files", name: "Open files", state: suffices ? "ok" : "warning" },
+      detail: `the limit is ${limit}, for ${connections}${suffices ? "" : ", which it does not suffice for"}`,
+      ...(!suffices && {
+        todo: "Raise the limit of open files (LimitNOFILE= of the service, ulimit -n) to 65536, and start the server again.",
+      }),
+    },
+  ];
+};
+
+/*
+ * The clock: what signs mail, ends sessions and checks certificates trusts it. Whether it follows a time server, and
+ * whether it has gone back behind what was filed.
+ */
+
+const TOLERANCE_MS = 5 * 60_000;
+/** Those looked at: among imported ones, which are as old as they are, some that arrived. The server waits meanwhile. */
+const LAST_MESSAGES = 100;
+
+/** When the newest message here was filed: epoch ms; undefined without any. */
+export function newestFiledAt(db: Db): number | undefined {
+  const last = db
+    .select({ at: messages.filedAt })
+    .from(messages)
+    .orderBy(desc(messages.seq))
+    .limit(LAST_MESSAGES)
+    .all();
+  return last.length === 0 ? undefined : Math.max(...last.map(({ at }) => at));
+}
+
+export const checkClock: Check = async ({ store, runtime, system }) => {
+  const base = { id: "clock", name: "Clock" } as const;
+  const todo = "Switch time synchronisation on: timedatectl set-ntp true (with systemd-timesyncd or chrony installed).";
+  const behind = (newestFiledAt(store.db) ?? 0) - runtime.now();
+  if (behind > TOLERANCE_MS) {
+    const detail = `it is ${Math.round(behind / 60_000)} minutes behind the newest message here`;
+    return [{ ...base, state: "bad", detail, todo }];
+  }
+  const follows = await system.clockFollows();
+  if (follows === undefined)
+    return [{ ...base, state: "unknown", detail: "the system does not tell whether it follows a time server" }];
+  return follows
+    ? [{ ...base, state: "ok", detail: "it follows a time server" }]
+    : [{ ...base, state: "warning", detail: "it follows no time server", todo }];
+};
+
+/* Nobody but the server's own user may read what is in the data folder, and the server may write all of it. */
+
+const OTHERS = 0o077;
+/** Named at most. */
+const SOME = 5;
+
+const named = (paths: readonly string[]): string =>
+  paths.length <= SOME ? paths.join(", ") : `${paths.slice(0, SOME).join(", ")} and ${paths.length - SOME} more`;
+
+export const checkPermissions: Check = async ({ config, system }) => {
+  const base = { id: "permissions", name: "File permissions" } as const;
+  const [folder, ...files] = await system.entries(config.data);
+  if (!folder) return [{ ...base, state: "unknown", detail: `${config.data} cannot be looked at` }];
+  const keys = files.some(({ path }) => path === join(config.data, "tls"))
+    ? await system.entries(join(config.data, "tls"))
+    : [];
+  const all = [folder, ...files, ...keys];
+  // In a folder that nobody else may enter, what lies there is out of reach.
+  const open = (folder.mode & OTHERS) === 0 ? [] : all.filter(({ mode }) => (mode & OTHERS) !== 0);
+  if (open.length > 0) {
+    return [
+      {
+        ...{ ...base, state: "bad", detail: `others may reach ${named(open.map(({ path }) => path))}` },
+        todo: `Close the folder to others: chmod 700 ${config.data}`,
+      },
+    ];
+  }
+  const foreign = all.filter(({ uid }) => uid !== folder.uid).map(({ path }) => path);
+  if (foreign.length > 0) {
+    return [
+      {
+        ...{ ...base, state: "bad", detail: `${named(foreign)} belong to another user than the folder` },
+        todo: `Give all of it to the server's user: chown -R --reference=${config.data} ${config.data}`,
+      },
+    ];
+  }
+  return [{ ...base, state: "ok", detail: "only the server's user reaches the data folder" }];
+};
+
+/* The database is of this version. */
+
+export const checkSchema: Check = ({ store }) => {
+  const base = { id: "schema", name: "Database schema" } as const;
+  const version = store.db.$client.query<{ user_version: number }, []>("PRAGMA user_version").get()?.user_version ?? 0;
+  const detail = `version ${version} of ${MIGRATIONS.length}`;
+  if (version === MIGRATIONS.length) return [{ ...base, state: "ok", detail }];
+  return [
+    { ...base, state: "bad", detail, todo: "Run this command with the version of Mailroom that the server runs." },
+  ];
+};
+
+/* How old the last good backup is, and whether the last one failed. */
+
+const HOUR_MS = 3_600_000;
+/** Without a schedule, a backup is made by hand, or by a timer that is not ours. */
+const BY_HAND_HOURS = 48;
+
+export const checkBackup: Check = async ({ config, options, runtime }) => {
+  const base = { id: "backup", name: "Backup" } as const;
+  const { lastGood, lastFailure } = await readBackupState(config.data);
+  const folder = options.get("backup.folder");
+  const begin =
+    "Have backups made by themselves: mailroom settings set backup.folder DIR, on another disk than the data.";
+  const repeat = `Try it by hand: mailroom backup ${folder === "off" ? (lastFailure?.folder ?? "DIR") : folder}`;
+  if (lastFailure) {
+    return [{ ...base, state: "bad", detail: `the last one failed: ${lastFailure.error}`, todo: repeat }];
+  }
+  if (!lastGood)
+    return [{ ...base, state: "warning", detail: "there is none", todo: folder === "off" ? begin : repeat }];
+  const hours = Math.floor((runtime.now() - lastGood.at) / HOUR_MS);
+  const allowed = folder === "off" ? BY_HAND_HOURS : 2 * options.get("backup.everyHours") + 1;
+  const detail = `the last good one is ${hours} hours old, in ${lastGood.folder}`;
+  if (hours <= allowed) return [{ ...base, state: "ok", detail }];
+  return [{ ...base, state: "bad", detail, todo: folder === "off" ? begin : repeat }];
+};

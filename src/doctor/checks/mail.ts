@@ -1,0 +1,174 @@
+/** Checks of what mail depends on: DNS records of the domains, the way out, the outbound queue. */
+import type { DnsRecord, FoundRecord } from "../../admin/dns.ts";
+import type { DomainEntry } from "../../admin/domains.ts";
+import { findMailHosts, mailHost } from "../../outbound/next-hop.ts";
+import { readSmarthost } from "../../outbound/transport.ts";
+import type { Check, Finding, World } from "../check.ts";
+
+/* The DNS records of each domain: where its mail goes, and what shows others that mail from here is its own. */
+
+const NAMES: Record<DnsRecord["purpose"], string> = {
+  mx: "MX",
+  spf: "SPF",
+  dkim: "DKIM",
+  dmarc: "DMARC",
+  ownership: "Ownership",
+  "mta-sts": "MTA-STS",
+  "tls-rpt": "TLS reports",
+};
+
+const WHY: Record<DnsRecord["purpose"], string> = {
+  mx: "Mail for the domain does not come here without it",
+  spf: "Mail from the domain is taken for spam without it",
+  dkim: "Mail from the domain is taken for forged without it",
+  dmarc: "Large providers refuse mail of a domain without it",
+  ownership: "The domain cannot be verified without it",
+  "mta-sts": "Other servers do not insist on TLS to this one without it",
+  "tls-rpt": "Nobody tells of TLS that failed without it",
+};
+
+/** Of a name that several workspaces claim, the one that verified it, else the oldest: its records are what is to be there. */
+export const checkDomains: Check = async (world) => {
+  const names = Map.groupBy(world.domains.listDomains(), ({ name }) => name);
+  return (await Promise.all([...names.values()].map(([first]) => (first ? look(world, first) : [])))).flat();
+};
+
+async function look({ domains }: World, { id, name, verifiedAt, takesMail }: DomainEntry) {
+  const records = await domains.seeRecords(id);
+  // What is optional and left out is as its owner wants it.
+  const asked = records.filter(({ optional, state }) => !optional || state === "found");
+  const byPurpose = Map.groupBy(asked, ({ purpose }) => purpose);
+  // Once the domain is verified, its ownership has been shown.
+  if (verifiedAt !== null) byPurpose.delete("ownership");
+  const findings = [...byPurpose].map(([purpose, of]) => findingOf(purpose, name, of));
+  return verifiedAt === null ? [unverified(name, takesMail), ...findings] : findings;
+}
+
+const unverified = (domain: string, takesMail: boolean): Finding => ({
+  ...{ id: `verified:${domain}`, name: `${domain} is verified`, state: "warning" },
+  detail: takesMail
+    ? "it is not, and takes mail as before only until another workspace verifies it"
+    : "it is not: no mail comes to it, and none can be sent from it",
+  todo: `Publish the records that \`mailroom domain dns ${domain}\` prints, then run \`mailroom domain verify ${domain}\`.`,
+});
+
+function findingOf(purpose: DnsRecord["purpose"], domain: string, records: readonly FoundRecord[]): Finding {
+  const base = { id: `${purpose}:${domain}`, name: `${NAMES[purpose]} of ${domain}` };
+  const missing = records.filter(({ state }) => state === "missing");
+  if (missing.length > 0) {
+    const publish = missing.map(({ type, name, value }) => `${name} ${type} ${value}`).join("; ");
+    return {
+      ...base,
+      state: "bad",
+      detail: "it is not published as it should be",
+      todo: `${WHY[purpose]}. Publish: ${publish}`,
+    };
+  }
+  if (records.some(({ state }) => state === "unanswered"))
+    return { ...base, state: "unknown", detail: "DNS does not answer" };
+  return { ...base, state: "ok", detail: "it is published" };
+}
+
+/* The way out: port 25 of well-known mail servers, which many providers block; or the smarthost, where there is one. */
+
+/** Whose mail servers are always there. */
+const WELL_KNOWN = ["gmail.com", "outlook.com", "yahoo.com"];
+
+const NAME = "Outbound mail";
+
+export const checkOutbound: Check = async (world) => {
+  const setting = world.options.get("smtp.relay");
+  return [setting === "none" ? await checkPort(world) : await checkRelay(world, setting)];
+};
+
+async function checkPort({ options, runtime, system, config }: World): Promise<Finding> {
+  const base = { id: "outbound", name: NAME } as const;
+  const port = options.get("smtp.outboundPort");
+  const hostname = config.hostname;
+  const randomBytes = (size: number) => new Uint8Array(size);
+  const reasons: string[] = [];
+  let isResolved = false;
+  for (const domain of WELL_KNOWN) {
+    try {
+      const [host] = await findMailHosts(domain, { runtime: { ...runtime, randomBytes }, hostname });
+      const [address] = (await host?.addresses()) ?? [];
+      if (!host || address === undefined) continue;
+      isResolved = true;
+      const { line = "" } = await system.greet(address, port, "line");
+      if (line.startsWith("220")) return { ...base, state: "ok", detail: `${host.name} answers on port ${port}` };
+      reasons.push(`${host.name} says ${line}`);
+    } catch (error) {
+      reasons.push(error instanceof Error ? error.message : String(error));
+    }
+  }
+  const detail = `no mail server of ${WELL_KNOWN.join(", ")} could be reached: ${reasons[0] ?? "none has an address"}`;
+  if (!isResolved) {
+    const todo = "See that DNS works on this machine (resolvectl status), or name resolvers that do in MAILROOM_DNS.";
+    return { ...base, id: "dns", name: "DNS", state: "bad", detail, todo };
+  }
+  const todo = `Ask the provider of this machine to open port ${port} outwards, which many block until asked; or hand mail to a smarthost: mailroom settings set smtp.relay - takes smtps://USER:PASSWORD@HOST on standard input`;
+  return { ...base, state: "bad", detail, todo };
+}
+
+async function checkRelay({ system, runtime }: World, setting: string): Promise<Finding> {
+  const base = { id: "outbound", name: NAME } as const;
+  const { host, port, tls } = readSmarthost(setting);
+  try {
+    const [address = host] = await mailHost(host, runtime.dns).addresses();
+    await system.greet(address, port, tls.mode === "implicit" ? "certificate" : "line");
+    return { ...base, state: "ok", detail: `the smarthost ${host} answers on port ${port}` };
+  } catch (error) {
+    const detail = `the smarthost ${host} does not answer on port ${port}: ${error instanceof Error ? error.message : error}`;
+    return {
+      ...base,
+      state: "bad",
+      detail,
+      todo: "See that the setting smtp.relay names the right host and port, and that a firewall lets it through.",
+    };
+  }
+}
+
+/* The outbound queue: whether it moves, and how long mail has been waiting. */
+
+interface Row {
+  waiting: number;
+  held: number;
+  dueAt: number | null;
+  acceptedAt: number | null;
+}
+
+/** An attempt that is due starts at once, but at servers that are slow; a lease ends by itself. */
+const LATE_MS = 30 * 60_000;
+const OLD_MS = 24 * 3_600_000;
+
+export const checkQueue: Check = ({ store, runtime, serving }) => {
+  const base = { id: "queue", name: "Outbound queue" } as const;
+  const row = store.db.$client
+    .query<Row, []>(
+      `SELECT count(*) FILTER (WHERE state = 'waiting') AS waiting, count(*) FILTER (WHERE state = 'held') AS held,
+         min(due_at) FILTER (WHERE state = 'waiting' AND leased = 0 AND queue_entries.domain NOT IN
+           (SELECT domain FROM queue_domains WHERE line = 'slow')) AS dueAt, min(accepted_at) AS acceptedAt
+       FROM queue_entries JOIN outbound_messages ON outbound_messages.seq = queue_entries.message_seq
+       WHERE state IN ('waiting', 'held')`,
+    )
+    .get();
+  const { waiting = 0, held = 0, dueAt = null, acceptedAt = null } = row ?? {};
+  const now = runtime.now();
+  const hours = acceptedAt === null ? 0 : Math.floor((now - acceptedAt) / 3_600_000);
+  const detail = `${waiting} recipients wait${held > 0 ? `, ${held} are held` : ""}${hours > 0 ? `, the oldest for ${hours} hours` : ""}`;
+  const seen =
+    "See why with mailroom queue list; mailroom queue retry ID attempts one again, mailroom queue cancel ID gives it up.";
+  if (serving && dueAt !== null && now - dueAt > LATE_MS) {
+    const todo = "The queue does not move: look into the server's log (journalctl -u mailroom), and restart it.";
+    return [
+      {
+        ...base,
+        state: "bad",
+        detail: `an attempt is ${Math.floor((now - dueAt) / 60_000)} minutes late; ${detail}`,
+        todo,
+      },
+    ];
+  }
+  if (acceptedAt !== null && now - acceptedAt > OLD_MS) return [{ ...base, state: "warning", detail, todo: seen }];
+  return [{ ...base, state: "ok", detail }];
+};

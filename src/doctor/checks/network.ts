@@ -1,0 +1,211 @@
+/** Checks of what clients and other servers see: listeners, certificate, reverse DNS. */
+import { X509Certificate } from "node:crypto";
+import type { ChallengeMode, Config, Listen } from "../../config.ts";
+import { createBlocklists, reversedAddress } from "../../inbound/dnsbl.ts";
+import { createDnsCache, isAbsence } from "../../net/dns-cache.ts";
+import { canonicalAddress } from "../../net/ip.ts";
+import { readAcmeTrouble } from "../../tls/acme.ts";
+import type { Check, Finding, World } from "../check.ts";
+
+/* The server's own listeners, asked as a client of this machine asks them. */
+
+/** `wantsTls`: it speaks TLS from the first byte. */
+const LISTENERS = [
+  { id: "http", name: "HTTP", variable: "MAILROOM_HTTP", expect: "connection" },
+  { id: "https", name: "HTTPS", variable: "MAILROOM_HTTPS", expect: "certificate" },
+  { id: "mx", name: "SMTP for other servers", variable: "MAILROOM_MX", expect: "line" },
+  { id: "submission", name: "SMTP for mail apps", variable: "MAILROOM_SUBMISSION", expect: "line" },
+  { id: "submissions", name: "SMTP for mail apps, over TLS", variable: "MAILROOM_SUBMISSIONS", expect: "certificate" },
+] as const;
+
+/** Where a client on this machine finds it; undefined for one that has no address of its own. */
+function reachedAt(listen: Listen): { host: string; port: number } | undefined {
+  if (listen === "off" || listen.port === 0) return undefined;
+  const host = listen.host === "0.0.0.0" ? "127.0.0.1" : listen.host === "::" ? "::1" : listen.host;
+  return { host, port: listen.port };
+}
+
+export const checkListeners: Check = async (world) => {
+  if (world.serving) return (await Promise.all(LISTENERS.map((listener) => look(world, listener)))).flat();
+  const detail = "no server runs on the data folder";
+  return [
+    {
+      id: "server",
+      name: "Server",
+      state: "warning",
+      detail,
+      todo: "Start it: systemctl start mailroom, or mailroom serve.",
+    },
+  ];
+};
+
+async function look({ config, system }: World, listener: (typeof LISTENERS)[number]): Promise<Finding[]> {
+  const { id, variable, expect } = listener;
+  const at = reachedAt(config[id]);
+  if (!at) return [];
+  const base = { id: `listener:${id}`, name: listener.name };
+  const where = `${at.host}:${at.port}`;
+  try {
+    const { line = "220" } = await system.greet(at.host, at.port, expect);
+    if (line.startsWith("220")) return [{ ...base, state: "ok", detail: `it answers at ${where}` }];
+    return [{ ...base, state: "bad", detail: `it says ${line}`, todo: "Look into the server's log." }];
+  } catch (error) {
+    const detail = `nothing answers at ${where}: ${error instanceof Error ? error.message : error}`;
+    const todo = `See that ${variable} is the same for the server as for this command, and look into the server's log: journalctl -u mailroom`;
+    return [{ ...base, state: "bad", detail, todo }];
+  }
+}
+
+/* The certificate that clients are shown: for whom it is, by whom, and how long it is good for. */
+
+const DAY_MS = 86_400_000;
+/** Certificates are renewed a third of their life before they end: one this old was not. */
+const LATE_DAYS = 10;
+const LAST_DAYS = 3;
+
+export const checkCertificate: Check = async (world) => {
+  const { config, system, serving } = world;
+  const at = reachedAt(config.https) ?? reachedAt(config.submissions);
+  if (!serving || !at) return [];
+  const base = { id: "certificate", name: "Certificate" };
+  try {
+    const { certificate } = await system.greet(at.host, at.port, "certificate");
+    if (certificate === undefined) return [{ ...base, state: "unknown", detail: "none was shown" }];
+    return [{ ...base, ...(await judge(world, new X509Certificate(certificate))) }];
+  } catch (error) {
+    // That a listener does not answer is found by the check of listeners.
+    return [{ ...base, state: "unknown", detail: error instanceof Error ? error.message : String(error) }];
+  }
+};
+
+type Judgement = Omit<Finding, "id" | "name">;
+
+async function judge({ config, runtime }: World, certificate: X509Certificate): Promise<Judgement> {
+  const days = Math.floor((certificate.validToDate.getTime() - runtime.now()) / DAY_MS);
+  const renew =
+    config.tls.mode === "acme"
+      ? `See in the server's log why it is not renewed (journalctl -u mailroom | grep -i certificate). ${needOf(config.tls.challenge, config.hostname)}`
+      : config.tls.mode === "files"
+        ? `Put a newer one into ${config.tls.cert}: it is taken up by itself.`
+        : "Restart the server: it makes a newer one.";
+  const until = certificate.validToDate.toISOString().slice(0, 10);
+  if (days < LAST_DAYS) return { state: "bad", detail: `it is good until ${until} only`, todo: renew };
+  if (certificate.checkHost(config.hostname) === undefined) {
+    const todo = `Get one that names ${config.hostname}, or change MAILROOM_HOSTNAME.`;
+    return { state: "bad", detail: `it is not for ${config.hostname}`, todo };
+  }
+  if (config.tls.mode === "acme") {
+    const trouble = await judgeAuthority(config, config.tls.challenge, certificate);
+    if (trouble) return trouble;
+  }
+  if (days < LATE_DAYS) return { state: "warning", detail: `it is good until ${until}`, todo: renew };
+  if (config.tls.mode === "self-signed") {
+    const todo =
+      "Set MAILROOM_TLS=acme for one that browsers and mail apps trust, or files:CERT,KEY for one of your own.";
+    return { state: "warning", detail: "it is self-signed: browsers and mail apps warn of it", todo };
+  }
+  return { state: "ok", detail: `it is good until ${until}` };
+}
+
+/** What keeps the authority from giving a certificate, or a later one; undefined when nothing does. */
+async function judgeAuthority(
+  { data, hostname }: Config,
+  challenge: ChallengeMode,
+  certificate: X509Certificate,
+): Promise<Judgement | undefined> {
+  const isOurs = certificate.verify(certificate.publicKey);
+  const trouble = await readAcmeTrouble(data);
+  if (!trouble) {
+    const todo = "Look again in some minutes.";
+    return isOurs ? { state: "warning", detail: "that of the authority is not there yet", todo } : undefined;
+  }
+  const again = new Date(trouble.retryAt).toISOString().slice(0, 16).replace("T", " ");
+  return {
+    state: isOurs ? "bad" : "warning",
+    detail: `the authority gave ${isOurs ? "none" : "no other one"}: ${trouble.reason}`,
+    todo: `${needOf(challenge, hostname)} It is tried again by itself, next at ${again} UTC.`,
+  };
+}
+
+/** What the authority has to find to be convinced. */
+function needOf(challenge: ChallengeMode, hostname: string): string {
+  const { type } = challenge;
+  if (type === "http") {
+    return `Port 80 of ${hostname} must lead to MAILROOM_HTTP from everywhere; where it cannot, MAILROOM_ACME_CHALLENGE=tls-alpn needs port 443 alone.`;
+  }
+  if (type === "tls-alpn") {
+    return `Port 443 of ${hostname} must lead to MAILROOM_HTTPS from everywhere, with no proxy that ends TLS on the way.`;
+  }
+  const record = `_acme-challenge.${hostname}`;
+  if (type === "dns-hook") {
+    return `${challenge.program} must publish ${record} (TXT) within minutes; run it by hand as the service's user: present ${record}. test`;
+  }
+  return `The server ${challenge.host} must let the key in ${challenge.keyFile} change ${record} (TXT), or where its CNAME leads.`;
+}
+
+/*
+ * The server's name and its addresses lead to each other (forward-confirmed reverse DNS): who does not have that is
+ * refused by many. An address on a blocklist is, too.
+ */
+
+/** Lists that many servers ask; besides them, those that this server asks about its clients. */
+const WELL_KNOWN = ["zen.spamhaus.org", "bl.spamcop.net"];
+
+const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? "ESERVFAIL";
+
+/** The addresses of a name; undefined when DNS does not answer. */
+async function addressesOf({ runtime: { dns }, config }: World): Promise<string[] | undefined> {
+  const answers = await Promise.allSettled([dns.resolve4(config.hostname), dns.resolve6(config.hostname)]);
+  if (answers.some((answer) => answer.status === "rejected" && !isAbsence(codeOf(answer.reason)))) return undefined;
+  return answers
+    .flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []))
+    .flatMap((address) => canonicalAddress(address) ?? []);
+}
+
+export const checkReverseDns: Check = async (world) => {
+  const { hostname } = world.config;
+  const base = { id: "hostname", name: "Server name" } as const;
+  const addresses = await addressesOf(world);
+  if (addresses === undefined) return [{ ...base, state: "unknown", detail: `DNS does not answer for ${hostname}` }];
+  if (addresses.length === 0) {
+    const todo = `Publish an A record (and AAAA, if the machine has IPv6) for ${hostname} with the address of this machine, or name another server in MAILROOM_HOSTNAME.`;
+    return [{ ...base, state: "bad", detail: `${hostname} has no address`, todo }];
+  }
+  const found = await Promise.all(
+    addresses.map(async (address) => [await pointsBack(world, address), await isListed(world, address)]),
+  );
+  return [{ ...base, state: "ok", detail: `${hostname} is at ${addresses.join(" and ")}` }, ...found.flat()];
+};
+
+async function pointsBack({ runtime: { dns }, config: { hostname } }: World, address: string): Promise<Finding> {
+  const base = { id: `ptr:${address}`, name: `Reverse DNS of ${address}` };
+  const todo = `Have the provider of the address set its reverse DNS (PTR) to ${hostname}: many servers refuse mail without it.`;
+  const zone = address.includes(":") ? "ip6.arpa" : "in-addr.arpa";
+  try {
+    const names = await dns.resolvePtr(`${reversedAddress(address)}.${zone}`);
+    const isOurs = names.some((name) => name.toLowerCase().replace(/\.$/, "") === hostname.toLowerCase());
+    if (isOurs) return { ...base, state: "ok", detail: `it is ${hostname}` };
+    return { ...base, state: "bad", detail: `it is ${names.join(", ")}, not ${hostname}`, todo };
+  } catch (error) {
+    if (!isAbsence(codeOf(error))) return { ...base, state: "unknown", detail: "DNS does not answer" };
+    return { ...base, state: "bad", detail: "there is none", todo };
+  }
+}
+
+async function isListed({ runtime, options }: World, address: string): Promise<Finding> {
+  const base = { id: `dnsbl:${address}`, name: `Blocklists of ${address}` };
+  const own = options.get("mx.dnsbl");
+  const zones = [...new Set([...WELL_KNOWN, ...(own === "none" ? [] : own)])];
+  let silent = 0;
+  const log = { debug() {}, info() {}, error() {}, warn: () => void silent++, child: () => log };
+  const listing = await createBlocklists({ names: createDnsCache(runtime), runtime, log }).find(address, zones);
+  if (listing) {
+    const why = listing.reason === undefined ? "" : ` (${listing.reason})`;
+    const todo = `Find out what was sent from the address (mailroom queue list, and the server's log), end it, and then ask ${listing.zone} to remove it.`;
+    return { ...base, state: "bad", detail: `${listing.zone} lists it${why}`, todo };
+  }
+  const asked = zones.length - silent;
+  return asked > 0
+    ? { ...base, state: "ok", detail: `none of ${asked} lists has it` }
+    : { ...base, state: "unknown", detail: "no list answers; those of Spamhaus answer no public resolver" };
+}
