@@ -51,7 +51,7 @@ export function changesSince(db: Db, seq: number, limit: number): ThreadChanged[
 
 /*
  * Snoozing: a conversation leaves the inbox until a time, and returns to it unread, on that time or on new mail
- * (contract: Folders; the latter is filing.ts).
+ * (rules: Snooze; the latter is filing.ts).
  */
 
 /** Conversations woken in one transaction. */

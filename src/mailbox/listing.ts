@@ -299,7 +299,7 @@ function viewsOf(
 
 /*
  * Which conversations of a list are unread, a bit each: what the unread ones among a hundred thousand found are counted
- * by (spec: ThreadList.unread). To read them all from the index takes about as long as to find those, so the marks of the
+ * by (rules: Thread list fields). To read them all from the index takes about as long as to find those, so the marks of the
  * lists last asked for are kept, and follow what triggers write down of every change (changes.ts), whoever makes it: the
  * answer is always that of the rows.
  */

@@ -1,4 +1,4 @@
-/** Single messages: lists of recent ones, one whole, its file, its attachments (spec: GET /messages and below). */
+/** Single messages: lists of recent ones, one whole, its file, its attachments (rules: List of messages, One message). */
 import { and, asc, between, desc, eq, inArray, isNull, ne, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo } from "../access/caller.ts";
 import type { EmailAddress } from "../message/address.ts";
@@ -243,7 +243,7 @@ const summaryView = ({ message, threadId, text }: Summary, { mailbox }: Reach): 
   ...(message.messageId === null ? {} : { headerMessageId: message.messageId }),
 });
 
-/* When a sent message first reached somebody (spec: Message.deliveredAt). */
+/* When a sent message first reached somebody (rules: Message fields). */
 
 const deliveryStatements = prepared((db) => ({
   setDelivered: db
@@ -259,8 +259,8 @@ export function markDelivered(tx: Tx, emailId: string, now: number): void {
 }
 
 /*
- * Messages as they are shown (spec: Message), and the one place that decides what of a Bcc anybody sees: the sender the
- * whole list, a Bcc'd person their own address, nobody else any (contract: Bcc).
+ * Messages as they are shown (rules: Message fields), and the one place that decides what of a Bcc anybody sees: the sender the
+ * whole list, a Bcc'd person their own address, nobody else any (rules: Bcc).
  */
 
 type MessageRow = typeof messages.$inferSelect;

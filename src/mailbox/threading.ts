@@ -193,7 +193,7 @@ function headerAddresses({ from, to, cc }: Pick<PreparedMessage, "from" | "to" |
 }
 
 /*
- * What the row of a conversation says (spec: Thread), with one more message in it: whichever of its messages that is by
+ * What the row of a conversation says (rules: Thread fields), with one more message in it: whichever of its messages that is by
  * date, for mail arrives out of order.
  */
 
@@ -253,7 +253,7 @@ const stateStatements = prepared((db) => ({
     .prepare(),
 }));
 
-/** spec: Thread.from. A conversation with nobody but Bcc recipients shows who wrote it: Bcc is shown nowhere. */
+/** rules: Thread fields. A conversation with nobody but Bcc recipients shows who wrote it: Bcc is shown nowhere. */
 const counterpartOf = ({ message: { from, to, cc }, kind }: Addition): EmailAddress =>
   isUnread(kind) ? from : (to[0] ?? cc[0] ?? from);
 
@@ -291,7 +291,7 @@ export function continued(tx: Tx, thread: ThreadRow, addition: Addition): Thread
   const showsCounterpart = kind === "received" ? newest || newestInbound() : kind === "sent" && newest && onlySent();
   const oldest = !newest && date < (stateStatements(tx).oldest.get({ threadSeq: thread.seq })?.date ?? date);
   return {
-    // New mail brings a conversation back, but for one in spam (contract: Folders).
+    // New mail brings a conversation back, but for one in spam (rules: Folders).
     folder: unread && thread.folder !== "spam" ? "inbox" : thread.folder,
     unread: unread || thread.unread,
     snoozedUntil: unread ? null : thread.snoozedUntil,
@@ -322,7 +322,7 @@ function participantsWith(known: readonly EmailAddress[], message: Addition["mes
   return participants;
 }
 
-/* One conversation: shown whole, and changed (spec: GET and PATCH /threads/{id}; contract: Folders, Spam). */
+/* One conversation: shown whole, and changed (rules: One conversation, Changing a conversation, Folders, Spam). */
 
 export function createThreads(store: Store, runtime: Pick<Runtime, "now">) {
   const { db } = store;

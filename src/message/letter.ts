@@ -52,7 +52,7 @@ export async function composeLetter(
 }
 
 /*
- * The message that is answered, quoted under the answer (spec: ReplyRequest.quote). What is quoted was written by
+ * The message that is answered, quoted under the answer (rules: Reply request). What is quoted was written by
  * somebody else: it cannot end the quotation, and no more than a mebibyte of it is taken.
  */
 

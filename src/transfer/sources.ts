@@ -245,7 +245,7 @@ export function folderNamed(path: string): Folder | undefined {
   return isTop ? FOLDER_OF.get(last) : undefined;
 }
 
-/** Characters of a label (spec: PATCH /threads/{id}). */
+/** Characters of a label (rules: Labels). */
 const LONGEST_LABEL = 60;
 
 /** The name of a folder or label as a label; "" when nothing is left of it. */
