@@ -1,6 +1,7 @@
 /** The folder of a message within the folder of its conversation (rules: Folder of a message). */
-import { prepared } from "../store/statement.ts";
+
 import type { Folder } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
 
 /** `sent` or `drafts` for what we wrote, else the conversation's; all mail of a trashed or spam conversation says that. */
