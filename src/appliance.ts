@@ -14,7 +14,6 @@ import { createOutbound, type Outbound } from "./admin/outbound.ts";
 import { createPeople, type People } from "./admin/people.ts";
 import { createApi } from "./api/api.ts";
 import { createBodyBudget } from "./api/budget.ts";
-import { createIdempotency } from "./api/idempotency.ts";
 import { createSourceReader } from "./api/source.ts";
 import type { StartBackup } from "./backup/child.ts";
 import { createScheduledBackups } from "./backup/schedule.ts";
@@ -35,6 +34,7 @@ import { createMta } from "./mail.ts";
 import { createMailbox, type Mailbox } from "./mailbox/mailbox.ts";
 import { readHere } from "./message/reading.ts";
 import { createMonitoring } from "./monitoring/monitoring.ts";
+import { createIdempotency } from "./operations/idempotency.ts";
 import { createSubmissionRole } from "./outbound/submission.ts";
 import { createBacklogJob } from "./search/fts5/backlog.ts";
 import { registerSearchGauges } from "./search/gauges.ts";
@@ -265,7 +265,8 @@ export function createAppliance(
         };
 
         const idempotency = createIdempotency(base);
-        const performing = { mailbox, sending, idempotency, meters, bodies: createBodyBudget() };
+        const administration = { store, people, domains, developers, outbound, runtime };
+        const performing = { mailbox, sending, administration, idempotency, meters, bodies: createBodyBudget() };
         const mostConnections = shares.http;
         const sourceOf = createSourceReader(config.trustedProxies);
         const api = createApi({ ...base, ...performing, slowdown, touchKey, sourceOf, baseUrl, mostConnections });

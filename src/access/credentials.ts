@@ -7,10 +7,10 @@ import { createHash } from "node:crypto";
 import { and, desc, eq, isNull, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import { newId, type Runtime, randomToken } from "../base/runtime.ts";
-import { apiKeys, type Scope, users } from "../store/schema.ts";
+import { apiKeys, type Role, type Scope, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
-import type { Caller } from "./caller.ts";
+import { type Caller, findPerson } from "./caller.ts";
 
 const KEY_LENGTH = 43;
 const KEY = new RegExp(`^mr_[A-Za-z0-9]{${KEY_LENGTH}}$`);
@@ -84,6 +84,18 @@ export function requireLiveKey(db: Db, { keyId }: Caller): void {
   throw new AppError("unauthorized", "This API key was revoked, or its creator left, before the request was done");
 }
 
+/**
+ * The caller as they are now, for what their request does in `db`, a transaction: the key that they came with still acts
+ * for them, and their role is today's. A session is left to who admitted it.
+ * @throws AppError unauthorized when the key was revoked, or the person left, meanwhile
+ */
+export function presentCaller(db: Db, caller: Caller): Caller {
+  requireLiveKey(db, caller);
+  const person = findPerson(db, caller.userId);
+  if (!person) throw new AppError("unauthorized", "The person who asks has left the workspace");
+  return { ...caller, role: person.role, email: person.email };
+}
+
 const keyHolder = prepared((db) =>
   db
     .select({ key: apiKeys.name, person: users.name })
@@ -108,6 +120,10 @@ export function revokeKey(tx: Tx, id: string, now: number): boolean {
   return revoked.length > 0;
 }
 
+export function setKeyName(tx: Tx, id: string, name: string): void {
+  tx.update(apiKeys).set({ name }).where(eq(apiKeys.id, id)).run();
+}
+
 /** Revokes all of somebody's keys; how many there were. */
 export function revokeKeysOf(tx: Tx, userId: string, now: number): number {
   const live = and(eq(apiKeys.userId, userId), isNull(apiKeys.revokedAt));
@@ -120,6 +136,7 @@ export interface KeyRecord {
   name: string;
   userId: string;
   userEmail: string;
+  userRole: Role;
   hint: string;
   scopes: Scope[];
   createdAt: number;
@@ -135,6 +152,7 @@ export function listKeys(db: Db, workspaceId: string): KeyRecord[] {
       name: apiKeys.name,
       userId: users.id,
       userEmail: users.email,
+      userRole: users.role,
       hint: apiKeys.hint,
       scopes: apiKeys.scopes,
       createdAt: apiKeys.createdAt,

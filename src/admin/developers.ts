@@ -3,11 +3,13 @@
  * endpoints with their deliveries (rules: Events). What asks for a delivery is done by the server: at once when it is
  * this process, else when it notices or starts.
  */
+import { findPerson } from "../access/caller.ts";
 import {
   createKey as createCredential,
   type KeyRecord,
   listKeys as listOf,
   revokeKey as revoke,
+  setKeyName,
 } from "../access/credentials.ts";
 import { AppError } from "../base/errors.ts";
 import { newId, type Runtime } from "../base/runtime.ts";
@@ -30,7 +32,7 @@ import { newSecret } from "../events/signature.ts";
 import { readDestination } from "../net/destination.ts";
 import type { DeliveryState, Scope } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
-import type { Store, Tx } from "../store/store.ts";
+import type { Db, Store, Tx } from "../store/store.ts";
 import { nameOf } from "./names.ts";
 
 export { EVENT_NAMES } from "../events/outbox.ts";
@@ -70,14 +72,31 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
     readDestination(url, allowed === "none" ? [] : allowed);
   }
 
+  function keyOf(db: Db, id: string, workspaceId: string): KeyRecord {
+    const key = listOf(db, workspaceId).find((known) => known.id === id);
+    if (!key) throw new AppError("not_found", `there is no key ${id}`);
+    return key;
+  }
+
   return {
-    /** `key` is seen here and never again. */
+    /** `key` is seen here and never again. @throws AppError bad_request; unprocessable for the scope admin of a member */
     createKey(tx: Tx, { userId, name, scopes }: NewKey): { id: string; key: string } {
+      const person = findPerson(tx, userId);
+      if (scopes.includes("admin") && person?.role === "member") {
+        throw new AppError("unprocessable", `the scope admin is for owners and admins: ${person.email} is a member`);
+      }
       return createCredential(tx, runtime, { userId, name: nameOf("the key", name), scopes });
     },
     /** Newest first, revoked ones too. */
     listKeys(workspaceId: string): KeyRecord[] {
       return listOf(store.db, workspaceId);
+    },
+    /** One of the workspace, a revoked one too. @throws AppError not_found */
+    keyOf,
+    /** A key that is good. @throws AppError not_found, bad_request for the name */
+    renameKey(tx: Tx, id: string, workspaceId: string, name: string): void {
+      if (keyOf(tx, id, workspaceId).revokedAt !== null) throw new AppError("not_found", `the key ${id} is revoked`);
+      setKeyName(tx, id, nameOf("the key", name));
     },
     /** `workspaceId`: only a key of that workspace. @throws AppError not_found when there is no live key of that id. */
     revokeKey(tx: Tx, id: string, workspaceId?: string): void {

@@ -3,14 +3,16 @@ import { and, eq } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { newId, type Runtime } from "../base/runtime.ts";
-import { listUnsettled, type Unsettled } from "../outbound/outbound.ts";
+import { listUnsettled, type QueuePosition, type Unsettled } from "../outbound/outbound.ts";
 import { type UnsettledView, unsettledFor } from "../outbound/progress.ts";
 import { cancelEntry, releaseHeld, retryEntry } from "../outbound/queue.ts";
 import {
   listSuppressions as listOf,
   suppress as putSuppression,
+  unsuppressById as removeById,
   unsuppress as removeSuppression,
   type Suppression,
+  type SuppressionPage,
 } from "../outbound/suppression.ts";
 import { outboundMessages, queueEntries } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
@@ -61,8 +63,8 @@ export function createOutbound({ store, runtime, sendSoon }: OutboundParts) {
       return listUnsettled(store.db, workspaceId);
     },
     /** Those of the caller's workspace, without the Bcc recipients of what others sent (rules: Bcc). */
-    listQueueFor(caller: Caller): Iterable<UnsettledView> {
-      return unsettledFor(store.db, caller);
+    listQueueFor(caller: Caller, after?: QueuePosition): Iterable<UnsettledView> {
+      return unsettledFor(store.db, caller, after);
     },
     /** Attempts it again now; one that is held goes out. `workspaceId`: only of that one. @throws AppError not_found, conflict */
     retry(tx: Tx, id: string, workspaceId?: string): void {
@@ -81,18 +83,22 @@ export function createOutbound({ store, runtime, sendSoon }: OutboundParts) {
       return releaseHeld(tx, runtime.now(), workspaceId);
     },
     /** Of one workspace or of all, the oldest first. */
-    listSuppressions(workspaceId?: string): Suppression[] {
-      return listOf(store.db, workspaceId);
+    listSuppressions(workspaceId?: string, page?: SuppressionPage): Suppression[] {
+      return listOf(store.db, workspaceId, page);
     },
     /** One that is there stays as it is, with its reason. @throws AppError bad_request */
-    suppress(tx: Tx, { workspaceId, address, reason }: NewSuppression): void {
-      putSuppression(tx, {
+    suppress(tx: Tx, { workspaceId, address, reason }: NewSuppression): Suppression {
+      return putSuppression(tx, {
         id: newId(runtime, "sup"),
         workspaceId,
         address: addressOf(address),
         reason: reasonOf(reason),
         now: runtime.now(),
       });
+    },
+    /** @throws AppError not_found when the workspace has no suppression of that id */
+    unsuppressById(tx: Tx, workspaceId: string, id: string): void {
+      removeById(tx, workspaceId, id);
     },
     /** @throws AppError not_found when the workspace does not suppress it, bad_request */
     unsuppress(tx: Tx, workspaceId: string, address: string): void {

@@ -1,7 +1,7 @@
 /** The first workspace: all that a fresh appliance needs to take and serve mail, in one transaction. */
 import { AppError } from "../base/errors.ts";
 import { splitAddress } from "../message/address.ts";
-import { SCOPES } from "../store/schema.ts";
+import { MAIL_SCOPES } from "../store/schema.ts";
 import type { Store } from "../store/store.ts";
 import type { Developers } from "./developers.ts";
 import type { DnsRecord } from "./dns.ts";
@@ -58,7 +58,7 @@ export async function setUp({ store, people, domains, developers }: SetupParts, 
     const owner = { workspaceId, email: address, name, role: "owner", passwordHash, ownMailbox: false } as const;
     const { userId } = people.addUser(tx, owner);
     const mailboxId = people.addMailbox(tx, { workspaceId, address, name, ownerId: userId });
-    const { key: apiKey } = developers.createKey(tx, { userId, name: "Setup", scopes: SCOPES });
+    const { key: apiKey } = developers.createKey(tx, { userId, name: "Setup", scopes: MAIL_SCOPES });
     return { workspaceId, userId, mailboxId, address, apiKey, dns: domains.recordsOf(domainId) };
   });
 }

@@ -1,12 +1,11 @@
-/** The operations for who has a key, as REST and as MCP behind one gate: the parts of this folder, made once and joined. */
+/** The operations, for callers with an API key, as REST and as MCP behind one gate: the parts of this folder, joined. */
 import { findCaller } from "../access/credentials.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
 import { createGate, type GateParts } from "./gate.ts";
 import { createMcp, type McpParts } from "./mcp.ts";
-import { describeApi } from "./openapi.ts";
-import { OPERATIONS } from "./operations/all.ts";
-import { API_PREFIX, createRest, type Rest, type RestParts } from "./rest.ts";
+import { createRest, type Rest, type RestParts } from "./rest.ts";
+import { MAIL_API, SURFACES } from "./surfaces.ts";
 
 export interface ApiParts
   extends Omit<McpParts, "operations" | "gate" | "runtime">,
@@ -24,9 +23,8 @@ export interface Api {
 }
 
 export function createApi(parts: ApiParts): Api {
-  const { store, runtime, baseUrl } = parts;
+  const { store, runtime } = parts;
   const gate = createGate({ ...parts, findCaller: (key) => findCaller(store.db, key), now: runtime.now });
-  const mcp = createMcp({ ...parts, operations: OPERATIONS, gate });
-  const describe = () => describeApi(OPERATIONS, baseUrl, API_PREFIX);
-  return { rest: createRest({ ...parts, operations: OPERATIONS, describe, gate, mcp }), stop: mcp.stop };
+  const mcp = createMcp({ ...parts, operations: MAIL_API.operations, gate });
+  return { rest: createRest({ ...parts, surfaces: SURFACES, gate, mcp }), stop: mcp.stop };
 }

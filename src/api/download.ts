@@ -2,7 +2,7 @@
  * A download as an HTTP answer. What it carries came by mail from anybody: it is never shown in the origin of the
  * appliance, and neither its name nor its type can add a header.
  */
-import type { Download } from "./operation.ts";
+import type { Download } from "../operations/operation.ts";
 
 /** RFC 9110 §8.3.1, without parameters. */
 const MEDIA_TYPE = /^[\w!#$&^.+-]{1,127}\/[\w!#$&^.+-]{1,127}$/;

@@ -3,8 +3,8 @@
  * OpenAPI document. That what is emitted has this shape is tested with events of real mail.
  */
 import type { EventName } from "../events/outbox.ts";
-import { type Schema, t } from "./json-schema.ts";
-import { dateTime, EmailAddress, email, nullable } from "./schemas.ts";
+import { type Schema, t } from "../operations/json-schema.ts";
+import { dateTime, EmailAddress, email, nullable } from "../operations/schemas.ts";
 
 /** What names the message; an addition in some kinds, which may gain fields (rules: Versions). */
 const named = {

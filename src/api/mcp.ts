@@ -10,8 +10,11 @@ import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { latestEvent } from "../events/arrivals.ts";
+import type { Operation } from "../operations/operation.ts";
+import type { Performing } from "../operations/perform.ts";
 import type { Store } from "../store/store.ts";
 import { readJson } from "./body.ts";
+import type { Budget } from "./budget.ts";
 import type { Admitted, Gate } from "./gate.ts";
 import { createCalls } from "./mcp/call.ts";
 import { INSTRUCTIONS } from "./mcp/instructions.ts";
@@ -19,8 +22,6 @@ import { createOriginCheck } from "./mcp/origin.ts";
 import { createProtocol, isCall } from "./mcp/protocol.ts";
 import { createTools } from "./mcp/tools.ts";
 import { createWaiting } from "./mcp/waiting.ts";
-import type { Operation } from "./operation.ts";
-import type { Performing } from "./perform.ts";
 
 export interface Mcp {
   /**
@@ -33,6 +34,7 @@ export interface Mcp {
 }
 
 export interface McpParts extends Performing {
+  bodies: Budget;
   operations: readonly Operation[];
   gate: Pick<Gate, "readmit">;
   store: Pick<Store, "db" | "onCommit">;

@@ -1,5 +1,5 @@
 /**
- * The OpenAPI 3.1 document, made from the list of operations (rules: OpenAPI document).
+ * The OpenAPI 3.1 document of an API, made from its list of operations (rules: OpenAPI document).
  *
  * @elysiajs/openapi turns routes into paths, parameters and bodies. What it cannot say is completed here: components
  * (it writes every schema out where it is used), bytes as an answer (it calls them text/plain), headers, answers with
@@ -10,12 +10,11 @@ import { toOpenAPISchema } from "@elysiajs/openapi";
 import { Elysia } from "elysia";
 import { type ErrorCode, STATUS_OF_CODE } from "../base/errors.ts";
 import { EVENT_NAMES, type EventName } from "../events/outbox.ts";
+import type { Schema } from "../operations/json-schema.ts";
+import { isMediaType, type Operation } from "../operations/operation.ts";
+import { Failure, IdempotencyKey } from "../operations/schemas.ts";
 import { EVENT_SUMMARIES, eventSchema, schemaNameOf } from "./event-schemas.ts";
-import type { Schema } from "./json-schema.ts";
-import { isMediaType, type Operation } from "./operation.ts";
-import { Failure, IdempotencyKey } from "./schemas.ts";
-
-const DESCRIPTION_VERSION = "1.1.0";
+import type { Surface } from "./surfaces.ts";
 
 type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 type JsonObject = { [key: string]: Json };
@@ -23,10 +22,8 @@ type JsonObject = { [key: string]: Json };
 const WHAT_IT_MEANS: Record<number, string> = {
   400: "Malformed request: a missing or invalid field, a bad cursor, an unreadable body",
   401: "The key is missing, wrong or revoked, or its creator left the workspace",
-  403: "The key lacks the scope, or its user may not do this in the mailbox",
   404: "There is no such thing, or this key does not reach it",
   409: "The request conflicts with the state of what it concerns, or one with the same idempotency key is running",
-  413: "Too large: text and HTML are at most 1 MB together",
   422: "Valid, and cannot be acted on; or its idempotency key was used for another request",
   423: "Sending is paused for this mailbox or workspace; the message says why",
   429: "Too many requests, or a sending limit is reached: wait as long as Retry-After says",
@@ -93,10 +90,10 @@ const OPTIONAL_RETRY_AFTER: JsonObject = { ...(COMPONENT_HEADERS.RetryAfter as J
 
 const nameOfFailure = (status: number): string => `Failure${status}`;
 
-function describeFailure(status: number): JsonObject {
+function describeFailure(status: number, meanings: Surface["meanings"]): JsonObject {
   const codes = (Object.keys(STATUS_OF_CODE) as ErrorCode[]).filter((code) => STATUS_OF_CODE[code] === status);
   return {
-    description: `${WHAT_IT_MEANS[status]} (${codes.join(", ")})`,
+    description: `${meanings[status] ?? WHAT_IT_MEANS[status]} (${codes.join(", ")})`,
     headers: {
       ...RATE_HEADERS,
       ...(status === 401 && { "WWW-Authenticate": ref("headers", "Challenge") }),
@@ -139,7 +136,7 @@ function completeOperation(operation: Operation, made: JsonObject): JsonObject {
     ...rest,
     ...(parameters.length > 0 && { parameters }),
     ...(operation.body && {
-      requestBody: { required: true, content: json(plain(operation.body), body) },
+      requestBody: { required: !operation.bodyOptional, content: json(plain(operation.body), body) },
     }),
     responses: {
       [operation.success]: describeAnswer(operation),
@@ -207,8 +204,9 @@ function routesOf(operations: readonly Operation[]): Elysia {
   return app;
 }
 
-/** The document of the operations at `${baseUrl}${prefix}`. */
-export function describeApi(operations: readonly Operation[], baseUrl: string, prefix: string): JsonObject {
+/** The document of an API at `baseUrl`. */
+export function describeApi(surface: Surface, baseUrl: string): JsonObject {
+  const { operations, prefix, title, version, description, describesEvents, meanings } = surface;
   const made = toOpenAPISchema(routesOf(operations), undefined, undefined, undefined, "3.1.0");
   const paths = plain(made.paths as object) as Record<string, JsonObject>;
   const schemas: JsonObject = {};
@@ -223,22 +221,22 @@ export function describeApi(operations: readonly Operation[], baseUrl: string, p
   }
   const statuses = [...new Set(operations.flatMap(({ errors }) => errors))].sort();
   const responses: JsonObject = { ServerFailure: SERVER_FAILURE };
-  for (const status of statuses) responses[nameOfFailure(status)] = describeFailure(status);
+  for (const status of statuses) responses[nameOfFailure(status)] = describeFailure(status, meanings);
   const groups = [...new Set(operations.map(({ group }) => group))];
 
   return {
     openapi: "3.1.0",
-    info: {
-      title: "Mailroom",
-      version: DESCRIPTION_VERSION,
-      description:
-        "Read, search, organise and send a workspace's mail. Clients ignore unknown fields; error codes are stable, error texts are not.",
-    },
+    info: { title, version, description },
     servers: [{ url: baseUrl + prefix }],
     tags: groups.map((name) => ({ name })),
     security: [{ apiKey: [] }],
     paths: extractComponents(plain(completed), schemas),
-    webhooks: extractComponents(Object.fromEntries(EVENT_NAMES.map((event) => [event, describeEvent(event)])), schemas),
+    ...(describesEvents && {
+      webhooks: extractComponents(
+        Object.fromEntries(EVENT_NAMES.map((event) => [event, describeEvent(event)])),
+        schemas,
+      ),
+    }),
     components: {
       securitySchemes: {
         apiKey: { type: "http", scheme: "bearer", description: "A workspace API key, beginning with mr_" },

@@ -11,28 +11,33 @@ import type { Rate } from "../access/rate.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
+import { type Download, isMediaType, type Operation } from "../operations/operation.ts";
+import { type Performed, type Performing, performerOf } from "../operations/perform.ts";
+import { readQuery } from "../operations/shape.ts";
 import { readJson } from "./body.ts";
+import type { Budget } from "./budget.ts";
 import { answerDownload } from "./download.ts";
 import { createFailures } from "./failure.ts";
 import type { Admitted, Gate } from "./gate.ts";
 import type { Mcp } from "./mcp.ts";
-import { type Download, isMediaType, type Operation } from "./operation.ts";
-import { type Performed, type Performing, performerOf } from "./perform.ts";
-import { readQuery } from "./shape.ts";
+import { describeApi } from "./openapi.ts";
+import { documentPathOf, MAIL_API, type Surface } from "./surfaces.ts";
 import { pathOf, queryOf } from "./target.ts";
-
-export const API_PREFIX = "/api/v1";
-const DOCUMENT_PATH = `${API_PREFIX}/openapi.json`;
 
 const MCP_PATH = "/api/mcp";
 
 /** Of an operation that does not say. Far above any PATCH that the labels' limits allow. */
 const MOST_BODY_BYTES = 1_048_576;
 
-export interface RestParts extends Performing {
-  operations: readonly Operation[];
-  /** The OpenAPI document; made when somebody first asks for it. */
-  describe(): unknown;
+/** What performs operations, and how much of request bodies may be read at once. */
+export interface Serving extends Performing {
+  bodies: Budget;
+}
+
+export interface RestParts extends Serving {
+  surfaces: readonly Surface[];
+  /** Public origin. */
+  baseUrl: string;
   gate: Gate;
   mcp: Mcp;
   /** Whom a request counts against. `peer`: the address its connection came from. */
@@ -53,14 +58,15 @@ type Handler = (context: {
 /** What answers one operation for an admitted caller. */
 function handlerOf(operation: Operation, parts: RestParts): Handler {
   const perform = performerOf(operation, parts);
-  const { query, body, largestBody = MOST_BODY_BYTES } = operation;
+  const { query, body, bodyOptional, largestBody = MOST_BODY_BYTES } = operation;
 
   return ({ request, params, caller }) =>
     parts.bodies.within(caller.userId, (count) =>
       perform(caller, async () => {
         // What cannot be decoded names nothing that exists.
         if (Object.values(params).includes(null)) throw new NotFoundError();
-        const given = body && (await readJson(request, largestBody, count));
+        const isLeftOut = bodyOptional && request.body === null;
+        const given = body && (isLeftOut ? {} : await readJson(request, largestBody, count));
         // Who sends it decides how long that takes: the key may be revoked by now.
         if (body) parts.gate.readmit(request.headers.get("authorization"));
         return {
@@ -108,15 +114,24 @@ function setHeaders(headers: Headers, { rate, admitted }: Passage): void {
 }
 
 export function createRest(parts: RestParts): Rest {
-  const { operations, describe, gate, mcp, sourceOf, log } = parts;
+  const { surfaces, baseUrl, gate, mcp, sourceOf, log } = parts;
   const readFailure = createFailures(parts);
   const passages = new WeakMap<Request, Passage>();
-  let documentText: string | undefined;
+  /** By their paths; each is written when somebody first asks for it. */
+  const documents = new Map(
+    surfaces.map((surface) => {
+      let text: string | undefined;
+      return [documentPathOf(surface), () => (text ??= JSON.stringify(describeApi(surface, baseUrl)))];
+    }),
+  );
+  /** The document that lists what there is where `path` leads. */
+  const documentNear = (path: string): string =>
+    documentPathOf(surfaces.find(({ prefix }) => path.startsWith(`${prefix}/`)) ?? MAIL_API);
 
   function answerFailure(error: unknown, { method, url }: Request): Response {
     const refusal =
       error instanceof NotFoundError
-        ? new AppError("not_found", `There is nothing here: ${DOCUMENT_PATH} lists what there is`)
+        ? new AppError("not_found", `There is nothing here: ${documentNear(pathOf(url))} lists what there is`)
         : readFailure(error, { method, path: pathOf(url) });
     parts.meters?.countApiRefusal(refusal.code);
     return Response.json(
@@ -138,7 +153,7 @@ export function createRest(parts: RestParts): Rest {
       const path = pathOf(request.url);
       const authorization = request.headers.get("authorization");
       const reads = request.method === "GET" || request.method === "HEAD";
-      if (reads && path === DOCUMENT_PATH) gate.admitSource(source, tell);
+      if (reads && documents.has(path)) gate.admitSource(source, tell);
       else if (path === MCP_PATH && passage) {
         passage.admitted = await gate.admitOrDefer(source, authorization, tell);
         const { refusal } = passage.admitted;
@@ -146,17 +161,19 @@ export function createRest(parts: RestParts): Rest {
       } else context.caller = await gate.admit(source, authorization, tell);
     })
     .onError(({ error, request }) => answerFailure(error, request))
-    .get(DOCUMENT_PATH, () => {
-      documentText ??= JSON.stringify(describe());
-      return new Response(documentText, { headers: { "content-type": "application/json" } });
-    })
     .all(MCP_PATH, ({ request }) => mcp.answer(request, admitted(passages.get(request)?.admitted)), { parse: "none" });
 
-  for (const operation of operations) {
+  for (const [path, write] of documents) {
+    app.get(path, () => new Response(write(), { headers: { "content-type": "application/json" } }));
+  }
+
+  for (const { prefix, operation } of surfaces.flatMap(({ prefix, operations }) =>
+    operations.map((operation) => ({ prefix, operation })),
+  )) {
     const handle = handlerOf(operation, parts);
     app.route(
       operation.method,
-      API_PREFIX + operation.path,
+      prefix + operation.path,
       async ({ request, params, caller, set }) => {
         // Elysia gives no params to a route without parameters.
         const asked = { request, params: params ?? {}, caller: admitted(caller) };

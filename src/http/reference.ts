@@ -1,10 +1,9 @@
 /**
- * The API reference (rules: Web), written from the OpenAPI document when it is first asked for. It is HTML that can be
+ * The API reference (rules: Web), written from the OpenAPI documents when it is first asked for. It is HTML that can be
  * read without its script, and holds nothing of anybody's, so that it takes neither key nor session.
  */
 import { describeApi } from "../api/openapi.ts";
-import { OPERATIONS } from "../api/operations/all.ts";
-import { API_PREFIX } from "../api/rest.ts";
+import { ADMIN_API, documentPathOf, MAIL_API, type Surface } from "../api/surfaces.ts";
 import type { ApiDocument } from "../app/reference/document.ts";
 import { addFonts, ICON } from "./brand.ts";
 import { type Assets, answerFile, type File, fileOf, openAssets } from "./files.ts";
@@ -21,6 +20,11 @@ export interface ReferenceParts {
 
 /** Answers a GET or HEAD for the reference or one of its files; undefined for any other path. */
 export function createReference({ baseUrl, headers }: ReferenceParts): Pages {
+  const describe = (surface: Surface) => ({
+    // What was written as JSON, read as what it is.
+    document: describeApi(surface, baseUrl) as unknown as ApiDocument,
+    path: documentPathOf(surface),
+  });
   let written: Promise<{ page: File; assets: Assets }> | undefined;
 
   async function write(): Promise<{ page: File; assets: Assets }> {
@@ -31,10 +35,8 @@ export function createReference({ baseUrl, headers }: ReferenceParts): Pages {
     const assets = openAssets(`${REFERENCE_PATH}/`);
     const fonts = await addFonts(assets);
     const html = renderReference({
-      // What was written as JSON, read as what it is.
-      document: describeApi(OPERATIONS, baseUrl, API_PREFIX) as unknown as ApiDocument,
+      apis: [describe(MAIL_API), describe(ADMIN_API)],
       origin: baseUrl,
-      documentPath: `${API_PREFIX}/openapi.json`,
       files: {
         script: assets.add("js", "text/javascript; charset=utf-8", script),
         style: assets.add("css", "text/css; charset=utf-8", fonts.styles + style),

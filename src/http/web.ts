@@ -1,7 +1,7 @@
 /** The web app's side of the server: its pages, and its own API with sessions, sign-in and news. */
 import type { Identity } from "../access/identity.ts";
 import type { FirstRun } from "../admin/first-run.ts";
-import type { Performing } from "../api/perform.ts";
+import type { Serving } from "../api/rest.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Store } from "../store/store.ts";
@@ -27,7 +27,7 @@ import { sessionRoutes, signInRoute } from "./routes/session.ts";
 import { type SettingsParts, settingsRoutes } from "./routes/settings.ts";
 import { createSessionCookie } from "./session-cookie.ts";
 
-type RouteParts = Omit<Performing, "sending"> &
+type RouteParts = Omit<Serving, "sending"> &
   Pick<ReadingParts, "snoozed"> &
   Omit<DraftRouteParts, "store" | "runtime" | "people" | "options"> &
   Omit<SettingsParts, "store" | "people" | "prove">;

@@ -15,7 +15,7 @@ import type { Db, Store } from "../store/store.ts";
 
 export { HIGHLIGHT_FIELDS, LONGEST_SNIPPET } from "../search/highlight.ts";
 
-/** rules: Search additions; api/schemas.ts describes it. */
+/** rules: Search additions; operations/schemas.ts describes it. */
 export interface HighlightView extends Highlight {
   /** Id of the message. */
   emailId: string;

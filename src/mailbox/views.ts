@@ -1,6 +1,6 @@
 /**
  * Mail as it is shown: the resources of the API, field by field, with dates as ISO 8601 and without what does
- * not apply (rules: Resources). api/schemas.ts describes the same shapes to clients.
+ * not apply (rules: Resources). operations/schemas.ts describes the same shapes to clients.
  */
 import type { Access, Reach } from "../access/caller.ts";
 import type { EmailAddress } from "../message/address.ts";

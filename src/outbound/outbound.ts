@@ -10,6 +10,8 @@ import type { OutboundContent, OutboundMessage, QueueEntry } from "./queue.ts";
 
 /** A recipient that is waiting or held, as the operator sees it. Times are epoch ms. */
 export interface Unsettled {
+  /** Grows with the age of the queue: where the entry stands among those in its state. */
+  seq: number;
   id: string;
   workspaceId: string;
   emailId: string;
@@ -103,10 +105,21 @@ export function waitingCount(db: Db, now: number): number {
   return last.count;
 }
 
-/** The recipients of a workspace, or of all, that are not settled: waiting, then held; of either the oldest first. */
-export function* listUnsettled(db: Db, workspaceId?: string): Generator<Unsettled> {
-  for (const state of ["waiting", "held"] as const) {
-    let after = 0;
+/** Where an entry stands in listUnsettled. */
+export interface QueuePosition {
+  state: (typeof UNSETTLED)[number];
+  seq: number;
+}
+
+const UNSETTLED = ["waiting", "held"] as const;
+
+/**
+ * The recipients of a workspace, or of all, that are not settled: waiting, then held; of either the oldest first. `from`:
+ * only those that stand after it.
+ */
+export function* listUnsettled(db: Db, workspaceId?: string, from?: QueuePosition): Generator<Unsettled> {
+  for (const state of UNSETTLED.slice(from && UNSETTLED.indexOf(from.state))) {
+    let after = from?.state === state ? from.seq : 0;
     for (;;) {
       const rows = db
         .select({ entry: queueEntries, message: outboundMessages })
@@ -131,11 +144,11 @@ export function* listUnsettled(db: Db, workspaceId?: string): Generator<Unsettle
 }
 
 function unsettledView(entry: QueueEntry, message: OutboundMessage): Unsettled {
-  const { id, recipient, field, state, attempts, reply, leased } = entry;
+  const { id, seq, recipient, field, state, attempts, reply, leased } = entry;
   const { workspaceId, id: emailId, messageId, mailbox, acceptedAt } = message;
   const nextAttemptAt = leased ? null : entry.dueAt;
   return {
-    ...{ id, workspaceId, emailId, messageId, mailbox, acceptedAt },
+    ...{ id, seq, workspaceId, emailId, messageId, mailbox, acceptedAt },
     ...{ recipient, field, state, attempts, attempting: leased, nextAttemptAt, reply },
   };
 }

@@ -9,7 +9,7 @@ import { messages, outboundMessages, type QueueState, queueEntries, type Recipie
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import { bccDetector } from "./bcc.ts";
-import { listUnsettled, type Unsettled } from "./outbound.ts";
+import { listUnsettled, type QueuePosition, type Unsettled } from "./outbound.ts";
 
 export interface RecipientProgress {
   email: string;
@@ -81,10 +81,10 @@ export function progressOf(db: Db, caller: Caller, emailId: string): RecipientPr
 /** As Unsettled; `recipient` is null for a Bcc recipient of what another person sent. */
 export type UnsettledView = Omit<Unsettled, "recipient"> & { recipient: string | null };
 
-/** What waits in the workspace of an admin, as they may see it; read as it is asked for. */
-export function* unsettledFor(db: Db, caller: Caller): Generator<UnsettledView> {
+/** What waits in the workspace of an admin, as they may see it; read as it is asked for. `after`: as in listUnsettled. */
+export function* unsettledFor(db: Db, caller: Caller, after?: QueuePosition): Generator<UnsettledView> {
   const readers = new Map<string, ReturnType<typeof readerOf>>();
-  for (const entry of listUnsettled(db, caller.workspaceId)) {
+  for (const entry of listUnsettled(db, caller.workspaceId, after)) {
     const reader = readers.get(entry.emailId) ?? readerOf(db, caller, entry.emailId);
     readers.set(entry.emailId, reader);
     const recipient = reader.maySee(entry.field) ? entry.recipient : null;

@@ -8,6 +8,7 @@
 import { and, asc, eq, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import { normalizeAddress } from "../message/address.ts";
+import type { RowPosition } from "../store/cursor.ts";
 import { suppressions } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
@@ -27,7 +28,7 @@ const statements = prepared((db) => ({
     .onConflictDoNothing()
     .prepare(),
   find: db
-    .select({ address: suppressions.address })
+    .select()
     .from(suppressions)
     .where(
       and(
@@ -47,13 +48,16 @@ function normalized(address: string): string {
 
 /**
  * From now on the workspace may not write to the address. Of an address that is there already, id, reason and time stay.
- * `id`: a new `sup_` id; `now`: epoch ms. @throws AppError unprocessable for what is no address
+ * `id`: a new `sup_` id; `now`: epoch ms. Returns the entry that stands. @throws AppError unprocessable for what is no address
  */
 export function suppress(
   tx: Tx,
   { address, now, ...row }: { id: string; workspaceId: string; address: string; reason: string; now: number },
-): void {
-  statements(tx).insert.run({ ...row, address: normalized(address), createdAt: now });
+): Suppression {
+  const spelling = normalized(address);
+  statements(tx).insert.run({ ...row, address: spelling, createdAt: now });
+  const { workspaceId } = row;
+  return statements(tx).find.get({ workspaceId, address: spelling }) as Suppression;
 }
 
 /** Those of the addresses that the workspace may not write to, as they were given and in their order. */
@@ -64,14 +68,41 @@ export function suppressedAmong(db: Db, workspaceId: string, addresses: readonly
   });
 }
 
+/** Which suppressions to list: `after` the one at that time (epoch ms) and address; at most `limit`, or all. */
+export interface SuppressionPage {
+  after?: RowPosition | undefined;
+  limit?: number;
+}
+
 /** Of one workspace or of all, the oldest first, then by address. */
-export function listSuppressions(db: Db, workspaceId?: string): Suppression[] {
+export function listSuppressions(
+  db: Db,
+  workspaceId?: string,
+  { after, limit = -1 }: SuppressionPage = {},
+): Suppression[] {
+  const { createdAt, address } = suppressions;
   return db
     .select()
     .from(suppressions)
-    .where(workspaceId === undefined ? undefined : eq(suppressions.workspaceId, workspaceId))
-    .orderBy(asc(suppressions.createdAt), asc(suppressions.address))
+    .where(
+      and(
+        workspaceId === undefined ? undefined : eq(suppressions.workspaceId, workspaceId),
+        after && sql`(${createdAt}, ${address}) > (${after.at}, ${after.id})`,
+      ),
+    )
+    .orderBy(asc(createdAt), asc(address))
+    .limit(limit)
     .all();
+}
+
+/** The workspace may write to the address of that entry again. @throws AppError not_found */
+export function unsuppressById(tx: Tx, workspaceId: string, id: string): void {
+  const removed = tx
+    .delete(suppressions)
+    .where(and(eq(suppressions.id, id), eq(suppressions.workspaceId, workspaceId)))
+    .returning({ id: suppressions.id })
+    .all();
+  if (removed.length === 0) throw new AppError("not_found", `there is no suppression ${id}`);
 }
 
 /**

@@ -13,6 +13,12 @@ export interface Position {
   place?: number | undefined;
 }
 
+/** Sort key of the last row of a page whose rows have a text for an id: its time (epoch ms) and that text. */
+export interface RowPosition {
+  at: number;
+  id: string;
+}
+
 /** `query`: whatever selects the rows, without the cursor and the page size. */
 const bindingOf = (query: unknown): string =>
   createHash("sha256").update(JSON.stringify(query)).digest("base64url").slice(0, 12);
@@ -23,17 +29,34 @@ export function encodeCursor(position: Position, query: unknown): string {
   return Buffer.from(`1.${key}.${bindingOf(query)}`).toString("base64url");
 }
 
-/** @throws AppError bad_request for a cursor that is none, or that another query made. */
-export function decodeCursor(cursor: string, query: unknown): Position {
-  const text = Buffer.from(cursor, "base64url");
-  const match = /^1\.(-?\d{1,16})\.(\d{1,16})(?:\.(\d{1,16}))?\.([\w-]{12})$/.exec(text.toString("latin1"));
+export const encodeRowCursor = ({ at, id }: RowPosition, query: unknown): string =>
+  Buffer.from(`2.${at}.${bindingOf(query)}.${id}`).toString("base64url");
+
+/** What `pattern` finds in a cursor; its group `binding` must be of the query. @throws AppError bad_request */
+function readCursor(cursor: string, pattern: RegExp, query: unknown): Record<string, string | undefined> {
+  const bytes = Buffer.from(cursor, "base64url");
+  const groups = pattern.exec(bytes.toString())?.groups;
   // Buffer.from skips what is not base64url: only what encodes back to itself was made here.
-  if (!match || text.toString("base64url") !== cursor) {
+  if (!groups || bytes.toString("base64url") !== cursor) {
     throw new AppError("bad_request", "cursor is not valid: pass the nextCursor of the previous page as it is");
   }
-  const [, at, seq, place, binding] = match;
-  if (binding !== bindingOf(query)) {
+  if (groups.binding !== bindingOf(query)) {
     throw new AppError("bad_request", "cursor belongs to another query: repeat the filters of the page it came from");
   }
+  return groups;
+}
+
+const POSITION = /^1\.(?<at>-?\d{1,16})\.(?<seq>\d{1,16})(?:\.(?<place>\d{1,16}))?\.(?<binding>[\w-]{12})$/;
+const ROW_POSITION = /^2\.(?<at>\d{1,16})\.(?<binding>[\w-]{12})\.(?<id>.{1,512})$/;
+
+/** @throws AppError bad_request for a cursor that is none, or that another query made. */
+export function decodeCursor(cursor: string, query: unknown): Position {
+  const { at, seq, place } = readCursor(cursor, POSITION, query);
   return { at: Number(at), seq: Number(seq), ...(place !== undefined && { place: Number(place) }) };
+}
+
+/** As decodeCursor, for cursors of encodeRowCursor. @throws AppError bad_request */
+export function decodeRowCursor(cursor: string, query: unknown): RowPosition {
+  const { at, id = "" } = readCursor(cursor, ROW_POSITION, query);
+  return { at: Number(at), id };
 }

@@ -33,7 +33,7 @@
  * discarded_threads triggers (0013_discarded.sql) and mailbox/retention.ts ·
  * thread_changes and mailbox_labels triggers (0009_reading.sql), so that nothing is forgotten ·
  * suppressions outbound/suppression.ts · greylist inbound/greylist.ts · mta_sts_policies authentication/sts-policies.ts · trace_steps
- * outbound/trace-log.ts · idempotency_keys api/idempotency.ts · everything about
+ * outbound/trace-log.ts · idempotency_keys operations/idempotency.ts · everything about
  * people, domains and mailboxes settings/.
  */
 import { sql } from "drizzle-orm";
@@ -61,7 +61,9 @@ export const FOLDERS = ["inbox", "sent", "drafts", "archive", "spam", "trash"] a
 export type Folder = (typeof FOLDERS)[number];
 export const ROLES = ["owner", "admin", "member"] as const;
 export type Role = (typeof ROLES)[number];
-export const SCOPES = ["read", "send", "write"] as const;
+/** What a key may do with mail; a new server's first key has all of these. */
+export const MAIL_SCOPES = ["read", "send", "write"] as const;
+export const SCOPES = [...MAIL_SCOPES, "admin"] as const;
 export type Scope = (typeof SCOPES)[number];
 export const GRANT_ACCESS = ["view", "send", "full"] as const;
 export type GrantAccess = (typeof GRANT_ACCESS)[number];

@@ -21,7 +21,7 @@ declare const inTransaction: unique symbol;
 /** The database inside a transaction. What writes takes one, so that it can only be called inside `transact`. */
 export type Tx = Db & { readonly [inTransaction]: true };
 
-type NotAPromise<T> = T extends PromiseLike<unknown> ? never : T;
+export type NotAPromise<T> = T extends PromiseLike<unknown> ? never : T;
 
 type CommitListener = (works: number) => void;
 

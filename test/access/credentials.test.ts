@@ -99,6 +99,7 @@ describe("keys", () => {
       name: "second",
       userId: person.userId,
       userEmail: "person@example.test",
+      userRole: "admin",
       hint: second.key.slice(0, 7),
       scopes: ["send"],
       createdAt: world.runtime.now(),

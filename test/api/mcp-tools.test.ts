@@ -3,10 +3,10 @@ import { expect, test } from "bun:test";
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
 import { INSTRUCTIONS } from "../../src/api/mcp/instructions.ts";
 import { createTools, type Tool } from "../../src/api/mcp/tools.ts";
-import { OPERATIONS } from "../../src/api/operations/all.ts";
+import { MAIL_OPERATIONS } from "../../src/operations/operations.ts";
 import { SCOPES, type Scope } from "../../src/store/schema.ts";
 
-const tools = createTools(OPERATIONS);
+const tools = createTools(MAIL_OPERATIONS);
 const listFor = (...scopes: Scope[]) => tools.listFor(new Set(scopes));
 const all = listFor(...SCOPES);
 const named = (name: string): Tool["listed"] => all.find((tool) => tool.name === name) as Tool["listed"];
@@ -62,8 +62,8 @@ test("annotations say what a call may do", () => {
 });
 
 test("a tool takes what its operation takes, under the same names, and requires the same", () => {
-  for (const operation of OPERATIONS) {
-    const tool = all[OPERATIONS.indexOf(operation)] as Tool["listed"];
+  for (const operation of MAIL_OPERATIONS) {
+    const tool = all[MAIL_OPERATIONS.indexOf(operation)] as Tool["listed"];
     const schemas = [operation.params, operation.query, operation.body].filter((schema) => schema !== undefined);
     const own = schemas.flatMap((schema) => Object.keys(schema.properties));
     const { properties, required = [], additionalProperties } = tool.inputSchema;

@@ -1,11 +1,12 @@
 /** The OpenAPI document: what it says is what the rules say, and what the server does (rules: OpenAPI document). */
 import { describe, expect, test } from "bun:test";
 import { describeApi } from "../../src/api/openapi.ts";
-import { OPERATIONS } from "../../src/api/operations/all.ts";
+import { MAIL_API } from "../../src/api/surfaces.ts";
+import { MAIL_OPERATIONS } from "../../src/operations/operations.ts";
 import { startApi } from "./setup.ts";
-import { faults, type Json, type JsonObject, resolve } from "./validate.ts";
+import { faults, type JsonObject, nodesOf, resolve } from "./validate.ts";
 
-const document = describeApi(OPERATIONS, "https://mail.example.test", "/api/v1") as JsonObject;
+const document = describeApi(MAIL_API, "https://mail.example.test") as JsonObject;
 const paths = document.paths as Record<string, Record<string, JsonObject>>;
 const schemas = (document.components as JsonObject).schemas as Record<string, JsonObject>;
 
@@ -14,14 +15,6 @@ const operationAt = (method: string, path: string): JsonObject => {
   if (!operation) throw new Error(`the document has no ${method} ${path}`);
   return operation;
 };
-
-function* nodesOf(value: Json): Generator<JsonObject> {
-  if (Array.isArray(value)) for (const item of value) yield* nodesOf(item);
-  else if (typeof value === "object" && value !== null) {
-    yield value;
-    for (const part of Object.values(value)) yield* nodesOf(part);
-  }
-}
 
 test("is OpenAPI 3.1 in version 1.1.0, and valid JSON all through", () => {
   expect(document).toMatchObject({
@@ -176,7 +169,7 @@ describe("each operation of the rules", () => {
   });
 
   test("in their documented order", () => {
-    expect(OPERATIONS.map(({ name }) => name)).toEqual([
+    expect(MAIL_OPERATIONS.map(({ name }) => name)).toEqual([
       "listMailboxes",
       "listThreads",
       "getThread",
@@ -377,7 +370,7 @@ test("is served without a key, with the rate of the source", async () => {
   expect(answer.status).toBe(200);
   expect(answer.headers.get("content-type")).toStartWith("application/json");
   expect(answer.headers.get("x-ratelimit-limit")).toBe("1000000");
-  expect(answer.body).toEqual(describeApi(OPERATIONS, "http://mail.example.test", "/api/v1"));
+  expect(answer.body).toEqual(describeApi(MAIL_API, "http://mail.example.test"));
   const head = await raw("HEAD /api/v1/openapi.json HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
   expect(head).toStartWith("HTTP/1.1 200");
 });

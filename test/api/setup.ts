@@ -7,15 +7,17 @@ import { connect } from "node:net";
 import { createKey, findCaller, noteKeyUse } from "../../src/access/credentials.ts";
 import { createLastUse } from "../../src/access/last-use.ts";
 import { createSlowdown } from "../../src/access/slowdown.ts";
+import { createDevelopers } from "../../src/admin/developers.ts";
+import { createDomains } from "../../src/admin/domains.ts";
+import { createPublishedPolicy } from "../../src/admin/mta-sts.ts";
+import { createOutbound } from "../../src/admin/outbound.ts";
+import { createPeople } from "../../src/admin/people.ts";
 import { createBodyBudget } from "../../src/api/budget.ts";
 import { createGate } from "../../src/api/gate.ts";
-import { createIdempotency } from "../../src/api/idempotency.ts";
 import { createMcp } from "../../src/api/mcp.ts";
-import { describeApi } from "../../src/api/openapi.ts";
-import type { Operation } from "../../src/api/operation.ts";
-import { OPERATIONS } from "../../src/api/operations/all.ts";
-import { API_PREFIX, createRest } from "../../src/api/rest.ts";
+import { createRest } from "../../src/api/rest.ts";
 import { createSourceReader } from "../../src/api/source.ts";
+import { ADMIN_API, MAIL_API } from "../../src/api/surfaces.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { ApiSending } from "../../src/compose/send.ts";
 import { createConnections } from "../../src/http/connections.ts";
@@ -23,6 +25,8 @@ import { createHttpServer } from "../../src/http/server.ts";
 import { createMailbox, type Mailbox } from "../../src/mailbox/mailbox.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { readHere } from "../../src/message/reading.ts";
+import { createIdempotency } from "../../src/operations/idempotency.ts";
+import type { Operation } from "../../src/operations/operation.ts";
 import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
 import * as schema from "../../src/store/schema.ts";
 import { openOptions } from "../../src/store/settings.ts";
@@ -55,7 +59,7 @@ interface Given {
 
 /** Starts one; it stops when the test ends. Rates are out of the way unless `settings` says otherwise. */
 export async function startApi(given: Given = {}) {
-  const { operations = OPERATIONS, mailbox: replaced, trustedProxies, settings } = given;
+  const { operations = MAIL_API.operations, mailbox: replaced, trustedProxies, settings } = given;
   const runtime = fakeRuntime();
   const store = storeInMemory(runtime);
   const options = openOptions(store);
@@ -72,16 +76,23 @@ export async function startApi(given: Given = {}) {
     options,
     now: runtime.now,
   });
-  const describe = () => describeApi(operations, "http://mail.example.test", API_PREFIX);
+  const baseUrl = "http://mail.example.test";
+  const policy = createPublishedPolicy({ options, hostname: "mail.example.test", baseUrl });
+  const administration = {
+    ...{ store, runtime, people: createPeople({ store, runtime }) },
+    domains: createDomains({ store, runtime, log, hostname: "mail.example.test", policy }),
+    developers: createDevelopers({ store, options, runtime, deliverSoon: () => {} }),
+    outbound: createOutbound({ store, runtime, sendSoon: () => {} }),
+  };
   const sourceOf = createSourceReader(trustedProxies ?? []);
   const sending = (given.sending ?? fakeSending)({ store, runtime });
   const idempotency = createIdempotency({ store, options, runtime });
-  const performing = { operations, mailbox, sending, idempotency, bodies: createBodyBudget() };
+  const performing = { mailbox, sending, administration, idempotency, bodies: createBodyBudget() };
+  const surfaces = [{ ...MAIL_API, operations }, ADMIN_API];
   const mcp = createMcp({
-    ...{ ...performing, gate, store, runtime, mostConnections: 1_000, log },
-    baseUrl: "http://mail.example.test",
+    ...{ ...performing, operations, gate, store, runtime, mostConnections: 1_000, log, baseUrl },
   });
-  const rest = createRest({ ...performing, describe, gate, mcp, sourceOf, runtime, log });
+  const rest = createRest({ ...performing, surfaces, baseUrl, gate, mcp, sourceOf, runtime, log });
   const server = createHttpServer({
     listen: { host: "127.0.0.1", port: 0 },
     connections: createConnections({ most: 1_000, trustedProxies: [], runtime }),
@@ -137,7 +148,7 @@ export async function startApi(given: Given = {}) {
   async function ask(path: string, init: { method?: string; headers?: Record<string, string>; body?: unknown } = {}) {
     const { authorization = `Bearer ${key}`, ...headers } = init.headers ?? {};
     const isText = typeof init.body === "string" || init.body instanceof Uint8Array || init.body === undefined;
-    const response = await fetch(origin + (path.startsWith("/api") ? path : API_PREFIX + path), {
+    const response = await fetch(origin + (path.startsWith("/api") ? path : MAIL_API.prefix + path), {
       method: init.method ?? "GET",
       headers: {
         ...(authorization !== "" && { authorization }),
@@ -174,7 +185,23 @@ export async function startApi(given: Given = {}) {
 
   const stopMcp = () => mcp.stop();
   return {
-    ...{ origin, runtime, store, options, set, mailbox, server, lines, key, keyOf, ask, file, raw, idempotency },
+    ...{
+      origin,
+      runtime,
+      store,
+      options,
+      set,
+      mailbox,
+      server,
+      lines,
+      key,
+      keyOf,
+      ask,
+      file,
+      raw,
+      idempotency,
+      administration,
+    },
     stopMcp,
   };
 }

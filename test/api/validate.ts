@@ -106,3 +106,12 @@ export function faults(document: JsonObject, schema: JsonObject, value: Json, at
   }
   return found;
 }
+
+/** The objects in a document, itself among them. */
+export function* nodesOf(value: Json): Generator<JsonObject> {
+  if (Array.isArray(value)) for (const item of value) yield* nodesOf(item);
+  else if (typeof value === "object" && value !== null) {
+    yield value;
+    for (const part of Object.values(value)) yield* nodesOf(part);
+  }
+}

@@ -32,7 +32,10 @@ const WRONG_USAGE: [line: string, says: RegExp][] = [
   ["mailbox grant x@acme.test --to y@acme.test --access all", /--access is "all": give one of view, send, full/],
   ["mailbox quota x@acme.test 5GB", /"5GB" is no quota/],
   ["mailbox quota x@acme.test -5", /"-5" is no quota/],
-  ["key create --user x@acme.test --name K --scopes read,admin", /--scopes is "admin": give one of read, send, write/],
+  [
+    "key create --user x@acme.test --name K --scopes read,all",
+    /--scopes is "all": give one of read, send, write, admin/,
+  ],
   ["key create --user x@acme.test --name K --scopes=", /--scopes is ""/],
   ["setup --domain acme.test", /--email is missing/],
   ["settings set api.cooldownSeconds", /VALUE is missing/],

@@ -5,16 +5,17 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { createHmac } from "node:crypto";
 import { describeApi } from "../../src/api/openapi.ts";
-import { OPERATIONS } from "../../src/api/operations/all.ts";
+import { MAIL_API } from "../../src/api/surfaces.ts";
 import { type ApiDocument, endpointsOf, successOf } from "../../src/app/reference/document.ts";
 import { exampleOf } from "../../src/app/reference/example.ts";
 import { EVENT_NAMES } from "../../src/events/outbox.ts";
+import { MAIL_OPERATIONS } from "../../src/operations/operations.ts";
 import { faults, type Json, type JsonObject } from "../api/validate.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { mailer } from "../harness/mail.ts";
 
-const document = describeApi(OPERATIONS, "http://localhost:8025", "/api/v1");
+const document = describeApi(MAIL_API, "http://localhost:8025");
 
 let booted: Booted;
 let html: string;
@@ -165,7 +166,7 @@ test.skipIf(!CURL)(`its commands work, given a key and ids${CURL ? "" : " (skipp
   };
   const cwd = temporaryFolder();
   const statuses = await Promise.all(
-    OPERATIONS.map(async ({ name }) => {
+    MAIL_OPERATIONS.map(async ({ name }) => {
       const command = codeOf(name, "Request")
         .replace("http://localhost:8025", http)
         .replace("ada@example.com", "alice@example.test");
@@ -174,6 +175,6 @@ test.skipIf(!CURL)(`its commands work, given a key and ids${CURL ? "" : " (skipp
       return [name, (await new Response(child.stdout).text()).split("\n").at(-1)];
     }),
   );
-  expect(statuses).toEqual(OPERATIONS.map(({ name, success }) => [name, String(success)]));
+  expect(statuses).toEqual(MAIL_OPERATIONS.map(({ name, success }) => [name, String(success)]));
   expect([...new Bun.Glob("*").scanSync(cwd)].sort()).toEqual([`${message?.id}.eml`, "contract.pdf"].sort());
 });

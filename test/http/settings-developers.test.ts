@@ -122,7 +122,7 @@ describe("API keys", () => {
     // After the commit of the use, which no answer waits for.
     await booted.appliance.store.enqueue(() => undefined);
     const { status, body } = await alice.get<Keys>("/settings/keys");
-    expect([status, body.scopes]).toEqual([200, ["read", "send", "write"]]);
+    expect([status, body.scopes]).toEqual([200, ["read", "send", "write", "admin"]]);
     const now = new Date(booted.runtime.now()).toISOString();
     expect(body.keys.find((listed) => listed.id === id)).toEqual({
       ...{ id, name: "Reader", user: ALICE, scopes: ["read"], hint: key.slice(0, 7) },

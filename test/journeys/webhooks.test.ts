@@ -4,7 +4,7 @@
  */
 import { expect, test } from "bun:test";
 import { describeApi } from "../../src/api/openapi.ts";
-import { OPERATIONS } from "../../src/api/operations/all.ts";
+import { MAIL_API } from "../../src/api/surfaces.ts";
 import { EVENT_NAMES } from "../../src/events/outbox.ts";
 import { faults, type JsonObject, resolve } from "../api/validate.ts";
 import { openRig, WITH_MX } from "../events/webhook-rig.ts";
@@ -12,7 +12,7 @@ import { zone } from "../harness/dns-server.ts";
 import { letter, mailer } from "../harness/mail.ts";
 import { startRemoteMx } from "../harness/remote-mx.ts";
 
-const document = describeApi(OPERATIONS, "https://mail.example.test", "/api/v1") as JsonObject;
+const document = describeApi(MAIL_API, "https://mail.example.test") as JsonObject;
 const BODY = "The body, which nobody is told";
 
 /** An ARF report (RFC 5965) about a message of ours. */

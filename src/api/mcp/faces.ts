@@ -5,7 +5,7 @@
  * test/api/mcp-tools.test.ts counts: what a model can guess from a name has no description, and what a result holds is
  * told by its top-level fields alone.
  */
-import { type ObjectSchema, oneOf, t } from "../json-schema.ts";
+import { type ObjectSchema, oneOf, t } from "../../operations/json-schema.ts";
 import { LEAST_CHARS, MOST_CHARS } from "./rendering.ts";
 import { LONGEST_WAIT_SECONDS } from "./waiting.ts";
 

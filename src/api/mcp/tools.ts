@@ -5,10 +5,10 @@
  * Invariant: a key is shown the tools that its scopes allow, in the order of the operations, and always the same list.
  */
 import { AppError } from "../../base/errors.ts";
+import { type ObjectSchema, type Schema, t } from "../../operations/json-schema.ts";
+import type { Operation } from "../../operations/operation.ts";
+import { checkOf } from "../../operations/shape.ts";
 import type { Scope } from "../../store/schema.ts";
-import { type ObjectSchema, type Schema, t } from "../json-schema.ts";
-import type { Operation } from "../operation.ts";
-import { checkOf } from "../shape.ts";
 import { FACES } from "./faces.ts";
 import type { RenderArguments } from "./rendering.ts";
 

@@ -50,7 +50,7 @@ export interface ApiDocument {
   servers: [{ url: string }];
   tags: { name: string }[];
   paths: Record<string, Record<string, Operation>>;
-  webhooks: Record<string, { post: Operation }>;
+  webhooks?: Record<string, { post: Operation }>;
   components: { schemas: Record<string, Schema>; responses: Record<string, Answer> };
 }
 

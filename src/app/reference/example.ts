@@ -14,6 +14,10 @@ const IDS: Record<string, string> = {
   MessageSummary: "msg_01jn9x5w0hq3r6",
   Attachment: "att_01jn9x5w1t7d9a",
   SendResponse: MESSAGE_ID,
+  Suppression: "sup_01jn9xc3b5d7f9",
+  ApiKey: "key_01jn9xe5h7k9l2",
+  NewApiKey: "key_01jn9xe5h7k9l2",
+  QueueEntry: "que_01jn9xd4g6h8j1",
 };
 
 /** By the name of the field: one conversation, told the same everywhere. */
@@ -99,7 +103,9 @@ const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
 /** `$THREAD_ID` for the id in `/threads/{id}`. */
 const withVariables = (path: string): string =>
-  path.replaceAll(/\/(\w+?)s\/\{id\}/g, (_, what: string) => `/${what}s/$${what.toUpperCase()}_ID`);
+  path
+    .replaceAll(/\/(\w+?)(s?)\/\{id\}/g, (_, what: string, s: string) => `/${what}${s}/$${what.toUpperCase()}_ID`)
+    .replaceAll(/\{(\w+)\}/g, (_, what: string) => `$${what.toUpperCase()}`);
 
 /** The command that makes the operation's example request, for a POSIX shell; `$KEY` is an API key. */
 export function curlOf({ servers }: ApiDocument, { method, path, operation }: Endpoint): string {
@@ -112,7 +118,7 @@ export function curlOf({ servers }: ApiDocument, { method, path, operation }: En
   const flags = [
     ...(isFile ? ["-OJ"] : []),
     ...(query.length > 0 ? ["-G"] : []),
-    ...(method === "PATCH" ? ["-X PATCH"] : []),
+    ...(method === "PATCH" || method === "DELETE" || (method === "POST" && body === undefined) ? [`-X ${method}`] : []),
   ];
   const lines = [
     ["curl", ...flags, `"${servers[0].url}${withVariables(path)}"`].join(" "),

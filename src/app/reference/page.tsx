@@ -1,6 +1,6 @@
 /** The whole reference: contents beside it, then what holds for all operations, the operations, events and schemas. */
 import { EVENT_NAMES } from "../../events/outbox.ts";
-import { type ApiDocument, endpointsOf } from "./document.ts";
+import { type ApiDocument, type Endpoint, endpointsOf } from "./document.ts";
 import { ChapterSection, chaptersOf, VERIFYING } from "./guide.tsx";
 import { EventSection, OperationSection, SchemaSection, schemasOf } from "./sections.tsx";
 
@@ -50,31 +50,59 @@ function Contents({ parts }: { parts: readonly { title: string; links: readonly 
   );
 }
 
-/** `origin`: where the server is for others; `documentPath`: of openapi.json. */
-export function Page(given: { document: ApiDocument; origin: string; documentPath: string; files: Files }) {
-  const { document, origin, documentPath, files } = given;
-  const chapters = chaptersOf(document, origin);
-  const endpoints = endpointsOf(document);
-  const schemas = schemasOf(document);
-  const groups = document.tags.map(({ name }) => ({
-    name,
-    endpoints: endpoints.filter(({ operation }) => operation.tags?.includes(name)),
+/** An API of the server: its OpenAPI document, and the path that it is at. */
+export interface Api {
+  document: ApiDocument;
+  path: string;
+}
+
+interface Group {
+  title: string;
+  document: ApiDocument;
+  endpoints: Endpoint[];
+}
+
+/** The operations of an API under their headings. */
+const groupsOf = (document: ApiDocument, titleOf: (name: string) => string): Group[] =>
+  document.tags.map(({ name }) => ({
+    ...{ title: titleOf(name), document },
+    endpoints: endpointsOf(document).filter(({ operation }) => operation.tags?.includes(name)),
   }));
+
+const linksOf = ({ title, endpoints }: Group) => ({
+  title,
+  links: endpoints.map(({ method, operation: { operationId } }) => ({ id: operationId, text: operationId, method })),
+});
+
+function GroupSections({ of: { title, document, endpoints } }: { of: Group }) {
+  return (
+    <div className="part">
+      <h2>{title}</h2>
+      {endpoints.map((endpoint) => (
+        <OperationSection key={endpoint.operation.operationId} document={document} endpoint={endpoint} />
+      ))}
+    </div>
+  );
+}
+
+/** `apis`: that of mail, then that of administration. `origin`: where the server is for others. */
+export function Page({ apis, origin, files }: { apis: readonly [Api, Api]; origin: string; files: Files }) {
+  const [{ document }, { document: administration }] = apis;
+  const chapters = chaptersOf(document, origin);
+  const schemas = schemasOf([document, administration]);
+  const groups = groupsOf(document, (name) => name);
+  const adminGroups = groupsOf(administration, (name) => `Administration: ${name}`);
   const parts = [
     { title: "Guide", links: chapters.map(({ id, title }) => ({ id, text: title })) },
-    ...groups.map((group) => ({
-      title: group.name,
-      links: group.endpoints.map(({ method, operation }) => ({
-        ...{ id: operation.operationId, text: operation.operationId, method },
-      })),
-    })),
+    ...groups.map(linksOf),
     {
       title: "Webhooks",
       links: [
         { id: VERIFYING.id, text: VERIFYING.title },
-        ...EVENT_NAMES.map((event) => ({ id: document.webhooks[event]?.post.operationId ?? "", text: event })),
+        ...EVENT_NAMES.map((event) => ({ id: document.webhooks?.[event]?.post.operationId ?? "", text: event })),
       ],
     },
+    ...adminGroups.map(linksOf),
     { title: "Schemas", links: schemas.map(([name]) => ({ id: name, text: name })) },
   ];
   return (
@@ -100,7 +128,11 @@ export function Page(given: { document: ApiDocument; origin: string; documentPat
           <button type="button" popoverTarget="contents">
             Contents
           </button>
-          <a href={documentPath}>openapi.json</a>
+          {apis.map(({ path }) => (
+            <a key={path} href={path}>
+              {path === apis[0].path ? "openapi.json" : "administration"}
+            </a>
+          ))}
           <a href="/settings/keys">API keys</a>
         </header>
         <Contents parts={parts} />
@@ -119,12 +151,7 @@ export function Page(given: { document: ApiDocument; origin: string; documentPat
             ))}
           </div>
           {groups.map((group) => (
-            <div key={group.name} className="part">
-              <h2>{group.name}</h2>
-              {group.endpoints.map((endpoint) => (
-                <OperationSection key={endpoint.operation.operationId} document={document} endpoint={endpoint} />
-              ))}
-            </div>
+            <GroupSections key={group.title} of={group} />
           ))}
           <div className="part">
             <h2>Webhooks</h2>
@@ -133,6 +160,16 @@ export function Page(given: { document: ApiDocument; origin: string; documentPat
               <EventSection key={event} document={document} event={event} />
             ))}
           </div>
+          <div className="opening">
+            <h2>Administration</h2>
+            <p>{administration.info.description}</p>
+            <p>
+              Every path is below <code>{administration.servers[0].url}</code>.
+            </p>
+          </div>
+          {adminGroups.map((group) => (
+            <GroupSections key={group.title} of={group} />
+          ))}
           <div className="part">
             <h2>Schemas</h2>
             {schemas.map(([name, schema]) => (

@@ -1,14 +1,9 @@
 /** Writes the reference as HTML. The only file that knows React's server side. */
 import { renderToStaticMarkup } from "react-dom/server";
-import type { ApiDocument } from "./document.ts";
-import { type Files, Page } from "./page.tsx";
+import { type Api, type Files, Page } from "./page.tsx";
 
-export type { Files };
+export type { Api, Files };
 
-/** `origin`: where the server is for others; `documentPath`: of openapi.json. */
-export const renderReference = (given: {
-  document: ApiDocument;
-  origin: string;
-  documentPath: string;
-  files: Files;
-}): string => `<!doctype html>${renderToStaticMarkup(<Page {...given} />)}`;
+/** As Page has it. */
+export const renderReference = (given: { apis: readonly [Api, Api]; origin: string; files: Files }): string =>
+  `<!doctype html>${renderToStaticMarkup(<Page {...given} />)}`;

@@ -115,7 +115,7 @@ function payloadOf(event: EventName): string {
 
 /** Of an event, with the headers of its delivery. */
 export function EventSection({ document, event }: { document: ApiDocument; event: EventName }) {
-  const { post } = document.webhooks[event] ?? {};
+  const { post } = document.webhooks?.[event] ?? {};
   if (!post?.requestBody) throw new Error(`the document has no webhook ${event}`);
   const { schema } = post.requestBody.content["application/json"];
   return (
@@ -140,17 +140,19 @@ export function EventSection({ document, event }: { document: ApiDocument; event
   );
 }
 
+type Schemas = ApiDocument["components"]["schemas"];
+
 const bodyNameOf = ({ requestBody }: Operation): string =>
   nameOfRef(requestBody?.content["application/json"].schema.$ref ?? "");
 
 /** What answers are made of; bodies of requests and of events stand where they are used. */
-export function schemasOf(document: ApiDocument): [name: string, schema: Schema][] {
-  const operations = [
+export function schemasOf(documents: readonly ApiDocument[]): [name: string, schema: Schema][] {
+  const operations = documents.flatMap((document) => [
     ...endpointsOf(document).map(({ operation }) => operation),
-    ...Object.values(document.webhooks).map(({ post }) => post),
-  ];
+    ...Object.values(document.webhooks ?? {}).map(({ post }) => post),
+  ]);
   const bodies = new Set(operations.map(bodyNameOf));
-  return Object.entries(document.components.schemas)
+  return Object.entries(Object.assign({}, ...documents.map(({ components }) => components.schemas)) as Schemas)
     .filter(([name]) => !bodies.has(name))
     .sort(([a], [b]) => a.localeCompare(b));
 }

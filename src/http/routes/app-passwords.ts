@@ -1,9 +1,9 @@
 /** One's own app passwords, and what else a mail app is to be told. */
 import { createAppPassword, listAppPasswords, revokeAppPassword } from "../../access/app-passwords.ts";
 import { nameOf } from "../../admin/names.ts";
-import { t } from "../../api/json-schema.ts";
 import { AppError } from "../../base/errors.ts";
 import type { Runtime } from "../../base/runtime.ts";
+import { t } from "../../operations/json-schema.ts";
 import type { Store } from "../../store/store.ts";
 import type { AppPasswordListView, MailAppsView, NewAppPasswordView } from "../identity-views.ts";
 import type { Route } from "../route.ts";

@@ -1,8 +1,8 @@
 /** What the app's routes read from a request, and how they answer. */
 import { readJson } from "../../api/body.ts";
 import type { Count } from "../../api/budget.ts";
-import type { ObjectSchema, Static } from "../../api/json-schema.ts";
-import { checkOf } from "../../api/shape.ts";
+import type { ObjectSchema, Static } from "../../operations/json-schema.ts";
+import { checkOf } from "../../operations/shape.ts";
 import type { Asked } from "../route.ts";
 
 const MOST_BODY_BYTES = 65_536;

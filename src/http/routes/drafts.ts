@@ -3,12 +3,12 @@
 import type { People } from "../../admin/people.ts";
 import { declaredLength, readParts } from "../../api/body.ts";
 import { type Budget, type Count, createUploadBudget } from "../../api/budget.ts";
-import { t } from "../../api/json-schema.ts";
-import { dateTime, SendRequest } from "../../api/schemas.ts";
 import { queryOf } from "../../api/target.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import type { Sending } from "../../compose/send.ts";
 import type { Mailbox } from "../../mailbox/mailbox.ts";
+import { t } from "../../operations/json-schema.ts";
+import { dateTime, SendRequest } from "../../operations/schemas.ts";
 import type { Store } from "../../store/store.ts";
 import { FRAME_HEADERS } from "../frame.ts";
 import type { Asked, Route } from "../route.ts";

@@ -1,22 +1,23 @@
 /**
  * Mail, for somebody in a browser: every operation of the API under /app instead of /api/v1, performed by the same
- * functions (api/perform.ts), and emptying trash and spam, which the app alone has.
+ * functions (operations/perform.ts), and emptying trash and spam, which the app alone has.
  */
 import { readJson } from "../../api/body.ts";
 import { answerDownload } from "../../api/download.ts";
-import { t } from "../../api/json-schema.ts";
-import { type Download, isMediaType, type Operation } from "../../api/operation.ts";
-import { OPERATIONS } from "../../api/operations/all.ts";
-import { type Performing, performerOf } from "../../api/perform.ts";
-import { readQuery } from "../../api/shape.ts";
+import type { Serving } from "../../api/rest.ts";
 import { queryOf } from "../../api/target.ts";
+import { t } from "../../operations/json-schema.ts";
+import { type Download, isMediaType, type Operation } from "../../operations/operation.ts";
+import { MAIL_OPERATIONS } from "../../operations/operations.ts";
+import { performerOf } from "../../operations/perform.ts";
+import { readQuery } from "../../operations/shape.ts";
 import type { Route } from "../route.ts";
 import { bodyOf } from "./asked.ts";
 
 /** Of an operation that does not say. */
 const MOST_BODY_BYTES = 1_048_576;
 
-function routeOf(operation: Operation, performing: Performing): Route {
+function routeOf(operation: Operation, performing: Serving): Route {
   const { method, path, query, body, largestBody = MOST_BODY_BYTES } = operation;
   const perform = performerOf(operation, performing);
   return {
@@ -38,11 +39,11 @@ function routeOf(operation: Operation, performing: Performing): Route {
 
 const readEmpty = bodyOf(t.Object({ mailbox: t.String() }), MOST_BODY_BYTES);
 
-export function mailRoutes(parts: Performing): Route[] {
+export function mailRoutes(parts: Serving): Route[] {
   const { mailbox } = parts;
 
   return [
-    ...OPERATIONS.map((operation) => routeOf(operation, parts)),
+    ...MAIL_OPERATIONS.map((operation) => routeOf(operation, parts)),
     ...(["trash", "spam"] as const).map(
       (folder): Route => ({
         // Body {mailbox}: id, address or alias address.

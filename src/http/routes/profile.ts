@@ -1,7 +1,7 @@
 /** What everybody settles for themselves: the name they are shown by, and their password. */
 
 import { hashPassword, type People } from "../../admin/people.ts";
-import { t } from "../../api/json-schema.ts";
+import { t } from "../../operations/json-schema.ts";
 import type { Store } from "../../store/store.ts";
 import type { Route } from "../route.ts";
 import { bodyOf, done } from "./asked.ts";

@@ -5,10 +5,10 @@
 import { hasSecondFactor } from "../../access/second-factor.ts";
 import { confirmSession } from "../../access/sessions.ts";
 import type { SignIn } from "../../access/sign-in.ts";
-import { t } from "../../api/json-schema.ts";
 import { AppError } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Runtime } from "../../base/runtime.ts";
+import { t } from "../../operations/json-schema.ts";
 import type { Store, Tx } from "../../store/store.ts";
 import type { Asked, Route } from "../route.ts";
 import type { SessionCookie } from "../session-cookie.ts";

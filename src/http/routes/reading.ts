@@ -2,12 +2,13 @@
  * What the app has for reading and tidying beside the operations of the API: several conversations changed at once and
  * that undone, what a search is completed with, and what is known of a message beyond what it says.
  */
-import { t } from "../../api/json-schema.ts";
-import { dateTime, ThreadPatch } from "../../api/schemas.ts";
+
 import { queryOf } from "../../api/target.ts";
 import { AppError } from "../../base/errors.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import type { Mailbox } from "../../mailbox/mailbox.ts";
+import { t } from "../../operations/json-schema.ts";
+import { dateTime, ThreadPatch } from "../../operations/schemas.ts";
 import { progressOf, type RecipientProgress } from "../../outbound/progress.ts";
 import type { Store } from "../../store/store.ts";
 import type { Asked, Route } from "../route.ts";

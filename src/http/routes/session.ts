@@ -2,11 +2,11 @@
 
 import { endSession, endSessions, findSession, listSessions, startSession } from "../../access/sessions.ts";
 import type { SignIn } from "../../access/sign-in.ts";
-import { t } from "../../api/json-schema.ts";
 import { AppError } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import { latestChange } from "../../mailbox/changes.ts";
+import { t } from "../../operations/json-schema.ts";
 import type { Store } from "../../store/store.ts";
 import type { SessionView, SignInView } from "../identity-views.ts";
 import type { Asked, OpenRoute, Route } from "../route.ts";

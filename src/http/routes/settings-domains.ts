@@ -2,7 +2,7 @@
 
 import type { DnsRecord } from "../../admin/dns.ts";
 import { type DomainEntry, type Domains, makeDkimKeys } from "../../admin/domains.ts";
-import { t } from "../../api/json-schema.ts";
+import { t } from "../../operations/json-schema.ts";
 import type { Store } from "../../store/store.ts";
 import type { DomainView } from "../admin-views.ts";
 import type { Route } from "../route.ts";

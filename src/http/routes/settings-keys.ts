@@ -1,7 +1,7 @@
 /** API keys in settings (rules: API keys). */
 
 import { type Developers, type KeyRecord, SCOPES } from "../../admin/developers.ts";
-import { oneOf, t } from "../../api/json-schema.ts";
+import { oneOf, t } from "../../operations/json-schema.ts";
 import type { Store } from "../../store/store.ts";
 import type { KeyListView, KeyView, NewKeyView } from "../developer-views.ts";
 import type { Route } from "../route.ts";

@@ -1,9 +1,9 @@
 /** Administration of mailboxes: aliases, shares, quota, pauses. */
 
 import { GRANT_ACCESS, type MailboxEntry, type People } from "../../admin/people.ts";
-import { oneOf, t } from "../../api/json-schema.ts";
-import { nullable } from "../../api/schemas.ts";
 import type { Log } from "../../base/log.ts";
+import { oneOf, t } from "../../operations/json-schema.ts";
+import { nullable } from "../../operations/schemas.ts";
 import type { Options } from "../../store/settings.ts";
 import type { Store, Tx } from "../../store/store.ts";
 import type { MailboxAdminView, MailboxesView } from "../admin-views.ts";

@@ -1,7 +1,7 @@
 /** Administration of outbound mail: whom the workspace may not write to, and who still waits for its mail. */
 
 import type { Outbound, UnsettledView } from "../../admin/outbound.ts";
-import { t } from "../../api/json-schema.ts";
+import { t } from "../../operations/json-schema.ts";
 import type { Store } from "../../store/store.ts";
 import type { QueueEntryView, QueueView, SuppressionView } from "../admin-views.ts";
 import type { Route } from "../route.ts";

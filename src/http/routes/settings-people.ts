@@ -1,7 +1,7 @@
 /** Administration of people: who is in the workspace, as what. Who may change whom is admin/people.ts's. */
 
 import { hashPassword, type People, ROLES, type UserEntry } from "../../admin/people.ts";
-import { oneOf, t } from "../../api/json-schema.ts";
+import { oneOf, t } from "../../operations/json-schema.ts";
 import type { Store } from "../../store/store.ts";
 import type { UserView } from "../admin-views.ts";
 import type { Route } from "../route.ts";

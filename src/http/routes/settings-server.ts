@@ -1,8 +1,8 @@
 /** The settings of the server, with their defaults and meaning: for the admins of its first workspace. */
 
 import type { People } from "../../admin/people.ts";
-import { t } from "../../api/json-schema.ts";
 import { AppError, ConfigError } from "../../base/errors.ts";
+import { t } from "../../operations/json-schema.ts";
 import type { Options, SettingRow } from "../../store/settings.ts";
 import type { Store, Tx } from "../../store/store.ts";
 import type { ServerView, SettingView } from "../admin-views.ts";

@@ -1,7 +1,7 @@
 /** Webhook endpoints in settings, and the log of their deliveries (rules: Events, Webhook delivery states). */
 
 import { type Delivery, type Developers, type Endpoint, EVENT_NAMES } from "../../admin/developers.ts";
-import { t } from "../../api/json-schema.ts";
+import { t } from "../../operations/json-schema.ts";
 import type { Store } from "../../store/store.ts";
 import type { DeliveryView, SecretView, WebhookListView, WebhookView } from "../developer-views.ts";
 import type { Asked, Route } from "../route.ts";

@@ -2,8 +2,8 @@
 
 import { type Domains, makeDkimKeys } from "../../admin/domains.ts";
 import { hashPassword, type People, type Workspace } from "../../admin/people.ts";
-import { t } from "../../api/json-schema.ts";
-import { nullable } from "../../api/schemas.ts";
+import { t } from "../../operations/json-schema.ts";
+import { nullable } from "../../operations/schemas.ts";
 import type { Store, Tx } from "../../store/store.ts";
 import type { WorkspaceEntryView, WorkspaceView } from "../admin-views.ts";
 import type { Asked, Route } from "../route.ts";

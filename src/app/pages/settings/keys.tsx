@@ -17,6 +17,7 @@ const MEANING = {
   read: "see mailboxes, conversations, messages and attachments, and search",
   send: "send and reply",
   write: "move, star and label, and draft replies for a person to send",
+  admin: "administer the workspace: mailboxes, people, domains, keys and webhooks",
 };
 
 export function KeysPage() {

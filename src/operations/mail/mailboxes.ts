@@ -6,6 +6,7 @@ import { Mailbox } from "../schemas.ts";
 export const listMailboxes = operation({
   name: "listMailboxes",
   group: "Mailboxes",
+  audience: "key",
   method: "GET",
   path: "/mailboxes",
   scope: "read",

@@ -27,6 +27,7 @@ function requireAddress(name: "from" | "to", given: string | string[]): void {
 export const replyToThread = operation({
   name: "replyToThread",
   group: "Sending",
+  audience: "key",
   method: "POST",
   path: "/threads/:id/reply",
   scope: "send",
@@ -48,6 +49,7 @@ export const replyToThread = operation({
 export const draftReply = operation({
   name: "draftReply",
   group: "Sending",
+  audience: "key",
   method: "POST",
   path: "/threads/:id/draft",
   scope: "write",
@@ -68,6 +70,7 @@ export const draftReply = operation({
 export const sendEmail = operation({
   name: "sendEmail",
   group: "Sending",
+  audience: "key",
   method: "POST",
   path: "/send",
   scope: "send",

@@ -6,6 +6,7 @@ import { parameter } from "../schemas.ts";
 export const getAttachment = operation({
   name: "getAttachment",
   group: "Attachments",
+  audience: "key",
   method: "GET",
   path: "/attachments/:id",
   scope: "read",

@@ -4,13 +4,13 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { Caller } from "../../src/access/caller.ts";
-import { createIdempotency, fingerprintOf, readKey } from "../../src/api/idempotency.ts";
-import { sendEmail } from "../../src/api/operations/sending.ts";
-import { performerOf } from "../../src/api/perform.ts";
 import { AppError, unavailable } from "../../src/base/errors.ts";
+import { createIdempotency, fingerprintOf, readKey } from "../../src/operations/idempotency.ts";
+import { sendEmail } from "../../src/operations/mail/sending.ts";
+import { performerOf } from "../../src/operations/perform.ts";
 import { idempotencyKeys } from "../../src/store/schema.ts";
-import { type FakeSending, fakeSending } from "./fake-sending.ts";
-import { startApi } from "./setup.ts";
+import { type FakeSending, fakeSending } from "../api/fake-sending.ts";
+import { startApi } from "../api/setup.ts";
 
 const SEND = { from: "olga@example.test", to: "zoe@remote.example", subject: "Hello", text: "Lunch?" };
 const HOUR = 3_600_000;
@@ -363,8 +363,8 @@ test("what is stored outlives the process; what was running does not", async () 
 });
 
 test("without an API key, as in a session, there is nothing to scope a key to", async () => {
-  const { sending, mailbox, idempotency, rows } = await start();
-  const perform = performerOf(sendEmail, { mailbox, sending, idempotency });
+  const { sending, mailbox, administration, idempotency, rows } = await start();
+  const perform = performerOf(sendEmail, { mailbox, sending, administration, idempotency });
   const caller: Caller = {
     userId: "olga",
     workspaceId: "wsp_1",

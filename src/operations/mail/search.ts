@@ -6,6 +6,7 @@ import { DEFAULT_LIMIT, parameter, ThreadList } from "../schemas.ts";
 export const searchMail = operation({
   name: "searchMail",
   group: "Threads",
+  audience: "key",
   method: "GET",
   path: "/search",
   scope: "read",

@@ -1,27 +1,25 @@
 /**
- * Performing an operation for a caller whom the gate admitted, whichever face they came to (rules: Order
- * of refusals): scope, shape, idempotency, then the operation itself.
+ * Performing an operation for a caller whom the gate admitted, whichever way they came (rules: Order of refusals):
+ * scope, shape, the role where the operation administers, idempotency, then the operation itself.
  *
  * Invariant: a request that repeats an earlier one is answered without a look at the state of anything.
  */
-import { type Caller, requireScope } from "../access/caller.ts";
-import { requireLiveKey } from "../access/credentials.ts";
+import { type Caller, requireAdmin, requireScope } from "../access/caller.ts";
+import { presentCaller, requireLiveKey } from "../access/credentials.ts";
 import { AppError } from "../base/errors.ts";
 import type { Meters } from "../base/metrics.ts";
 import type { ApiSending } from "../compose/send.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import type { Budget } from "./budget.ts";
 import { fingerprintOf, type Idempotency, type RecordAnswer, readKey } from "./idempotency.ts";
-import { isMediaType, type Operation } from "./operation.ts";
+import { type AdminContext, type Administration, isMediaType, type Operation } from "./operation.ts";
 import { shapeOf } from "./shape.ts";
 
 /** What operations work with. */
 export interface Performing {
   mailbox: Mailbox;
   sending: ApiSending;
+  administration: Administration;
   idempotency: Idempotency;
-  /** Of the bytes of request bodies. */
-  bodies: Budget;
   meters?: Pick<Meters, "timeOperation" | "countApiRefusal">;
 }
 
@@ -42,15 +40,22 @@ export interface Performed {
   replayed: boolean;
 }
 
-/** `read` is called once the caller is known to have the scope. Rejects with the refusal. */
-export type Perform = (caller: Caller, read: () => Asked | Promise<Asked>) => Promise<Performed>;
+/**
+ * `read` is called once the caller is known to have the scope. `requireConfirmed`: as in AdminContext, of a person in the
+ * app. Rejects with the refusal.
+ */
+export type Perform = (
+  caller: Caller,
+  read: () => Asked | Promise<Asked>,
+  requireConfirmed?: AdminContext["requireConfirmed"],
+) => Promise<Performed>;
 
-export function performerOf(operation: Operation, performing: Omit<Performing, "bodies">): Perform {
+export function performerOf(operation: Operation, performing: Performing): Perform {
   const perform = untimedPerformerOf(operation, performing);
-  return async (caller, read) => {
+  return async (caller, read, requireConfirmed) => {
     const end = performing.meters?.timeOperation(operation.name);
     try {
-      const performed = await perform(caller, read);
+      const performed = await perform(caller, read, requireConfirmed);
       end?.(performed.status);
       return performed;
     } catch (error) {
@@ -60,9 +65,13 @@ export function performerOf(operation: Operation, performing: Omit<Performing, "
   };
 }
 
+/** The answer as it may be stored: without what is shown once. */
+const withoutSecrets = (answer: unknown, { secrets }: Operation): unknown =>
+  secrets ? Object.fromEntries(Object.entries(answer as object).filter(([name]) => !secrets.includes(name))) : answer;
+
 function untimedPerformerOf(
   operation: Operation,
-  { mailbox, sending, idempotency }: Omit<Performing, "bodies">,
+  { mailbox, sending, administration, idempotency }: Performing,
 ): Perform {
   const shape = shapeOf(operation);
   const fields = Object.keys(operation.body?.properties ?? {}).filter((name) => name !== "idempotencyKey");
@@ -74,8 +83,25 @@ function untimedPerformerOf(
     operation.checkBody?.(body);
   }
 
-  async function run(caller: Caller, input: Asked, record: RecordAnswer): Promise<unknown> {
-    const answer = await operation.run({ caller, mailbox, sending, record }, input);
+  async function run(
+    caller: Caller,
+    input: Asked,
+    record: RecordAnswer,
+    requireConfirmed: AdminContext["requireConfirmed"] = () => {},
+  ): Promise<unknown> {
+    const act: AdminContext["act"] = (work) =>
+      administration.store.transact((tx) => {
+        const present = presentCaller(tx, caller);
+        requireAdmin(present);
+        const answer = work(tx, present);
+        record(tx, withoutSecrets(answer, operation));
+        return answer;
+      });
+    const context =
+      operation.audience === "admin"
+        ? { ...administration, caller, act, requireConfirmed }
+        : { caller, mailbox, sending, record };
+    const answer = await operation.run(context, input);
     const fault = isMediaType(operation.response) ? undefined : shape.faultOfAnswer(answer);
     if (fault !== undefined) throw new Error(`${operation.name} answered what its schema does not allow: ${fault}`);
     return answer;
@@ -90,17 +116,18 @@ function untimedPerformerOf(
       ),
     });
 
-  return async (caller, read) => {
+  return async (caller, read, requireConfirmed) => {
     requireScope(caller, operation.scope);
     const input = await read();
     check(input);
     const { success: status, idempotent } = operation;
     const key = idempotent && readKey(input.idempotencyKey, (input.body as { idempotencyKey?: string }).idempotencyKey);
+    if (operation.audience === "admin") requireAdmin(caller);
     // Asked in the accepting transaction: a message may take seconds to compose.
     const requireKey: RecordAnswer = (tx) => requireLiveKey(tx, caller);
     // A session of the web app has no API key to scope one to.
     if (key === undefined || caller.keyId === undefined) {
-      return { status, answer: await run(caller, input, requireKey), replayed: false };
+      return { status, answer: await run(caller, input, requireKey, requireConfirmed), replayed: false };
     }
     const request = { apiKeyId: caller.keyId, key, fingerprint: fingerprint(input), status };
     return idempotency.once(request, (record) =>

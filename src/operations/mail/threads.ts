@@ -9,6 +9,7 @@ import { DEFAULT_LIMIT, parameter, Thread, ThreadDetail, ThreadList, ThreadPatch
 export const listThreads = operation({
   name: "listThreads",
   group: "Threads",
+  audience: "key",
   method: "GET",
   path: "/threads",
   scope: "read",
@@ -37,6 +38,7 @@ export const listThreads = operation({
 export const getThread = operation({
   name: "getThread",
   group: "Threads",
+  audience: "key",
   method: "GET",
   path: "/threads/:id",
   scope: "read",
@@ -55,6 +57,7 @@ export const getThread = operation({
 export const updateThread = operation({
   name: "updateThread",
   group: "Threads",
+  audience: "key",
   method: "PATCH",
   path: "/threads/:id",
   scope: "write",

@@ -6,6 +6,7 @@ import { DEFAULT_LIMIT, Message, MessageSummary, parameter } from "../schemas.ts
 export const listMessages = operation({
   name: "listMessages",
   group: "Messages",
+  audience: "key",
   method: "GET",
   path: "/messages",
   scope: "read",
@@ -29,6 +30,7 @@ export const listMessages = operation({
 export const getMessage = operation({
   name: "getMessage",
   group: "Messages",
+  audience: "key",
   method: "GET",
   path: "/messages/:id",
   scope: "read",
@@ -48,6 +50,7 @@ export const getMessage = operation({
 export const getRawMessage = operation({
   name: "getRawMessage",
   group: "Messages",
+  audience: "key",
   method: "GET",
   path: "/messages/:id/raw",
   scope: "read",

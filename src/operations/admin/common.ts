@@ -1,0 +1,21 @@
+/** What administrative operations share. */
+import { t } from "../json-schema.ts";
+
+/** What may refuse any of them; and what else may refuse one that changes something. */
+export const READ_ERRORS = [400, 401, 403, 404, 429] as const;
+export const WRITE_ERRORS = [400, 401, 403, 404, 409, 413, 422, 429] as const;
+
+/** A body with no other fields than these: others are refused, since nothing would come of them. */
+export const bodyOf = <P extends Parameters<typeof t.Object>[0]>(fields: P, options: { minProperties?: number } = {}) =>
+  t.Object(fields, { additionalProperties: false, ...options });
+
+/** The answer to a request after which there is nothing to tell. */
+export const Done = t.Object({ ok: t.Boolean({ description: "Always true" }) });
+export const DONE = { ok: true };
+
+/** `/{id}` of a resource. */
+export const BY_ID = t.Object({ id: t.String() });
+
+/** An epoch time (ms) as answers have it; null stays null. */
+export const isoOf = (ms: number): string => new Date(ms).toISOString();
+export const maybeIsoOf = (ms: number | null): string | null => (ms === null ? null : isoOf(ms));

@@ -1,0 +1,161 @@
+/** API keys of a workspace. */
+import type { Caller } from "../../access/caller.ts";
+import type { KeyRecord } from "../../admin/developers.ts";
+import { AppError } from "../../base/errors.ts";
+import { SCOPES } from "../../store/schema.ts";
+import { oneOf, type Static, t } from "../json-schema.ts";
+import { operation } from "../operation.ts";
+import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../page.ts";
+import { dateTime, email, nullable } from "../schemas.ts";
+import { BY_ID, bodyOf, DONE, Done, isoOf, maybeIsoOf, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
+
+const fields = {
+  id: t.String(),
+  name: t.String(),
+  userId: t.String({ description: "The person it acts for" }),
+  user: email({ description: "Their sign-in name" }),
+  scopes: t.Array(oneOf(SCOPES)),
+  hint: t.String({ description: "How the key begins" }),
+  createdAt: dateTime(),
+  lastUsedAt: nullable(dateTime(), { description: "To the minute; null for one that was never used" }),
+  revokedAt: nullable(dateTime(), { description: "null while it is good" }),
+};
+const ApiKey = t.Object(fields, { $id: "ApiKey" });
+const NewApiKey = t.Object(
+  { ...fields, key: t.Optional(t.String({ description: "The key itself: shown here once, and not in a replay" })) },
+  { $id: "NewApiKey" },
+);
+
+const shown = (record: KeyRecord): Static<typeof ApiKey> => {
+  const { id, name, userId, userEmail: user, scopes, hint, createdAt, lastUsedAt, revokedAt } = record;
+  return {
+    ...{ id, name, userId, user, scopes, hint },
+    ...{ createdAt: isoOf(createdAt), lastUsedAt: maybeIsoOf(lastUsedAt), revokedAt: maybeIsoOf(revokedAt) },
+  };
+};
+
+const positionOf = ({ createdAt, id }: KeyRecord) => ({ at: createdAt, id });
+
+/** @throws AppError forbidden unless it is their own key, or a key of somebody whom they administer */
+function requireLeave({ userId, role }: Caller, { userId: of, userRole }: KeyRecord): void {
+  if (of === userId || role === "owner" || userRole === "member") return;
+  throw new AppError("forbidden", "That takes an owner: an admin changes their own keys and those of members");
+}
+
+export const listKeys = operation({
+  name: "listKeys",
+  group: "API keys",
+  audience: "admin",
+  method: "GET",
+  path: "/keys",
+  scope: "admin",
+  summary: "List the API keys, newest first, revoked ones too",
+  query: t.Object(PAGE_QUERY),
+  success: 200,
+  response: t.Object({ keys: t.Array(ApiKey), nextCursor }),
+  errors: READ_ERRORS,
+  run({ caller: { workspaceId }, developers }, { query }) {
+    const read = readAmong(developers.listKeys(workspaceId), positionOf, "newest first");
+    const { page, nextCursor: next } = pageOf({ query: "keys", positionOf, read }, query);
+    return { keys: page.map(shown), nextCursor: next };
+  },
+});
+
+export const createKey = operation({
+  name: "createKey",
+  group: "API keys",
+  audience: "admin",
+  method: "POST",
+  path: "/keys",
+  scope: "admin",
+  summary: "Create an API key",
+  description:
+    "It acts for yourself or for a member, and its scopes are at most those of the key that asks. `admin` is for yourself alone.",
+  body: bodyOf({
+    name: t.String({ maxLength: 120 }),
+    scopes: t.Array(oneOf(SCOPES), { minItems: 1, maxItems: SCOPES.length }),
+    user: t.Optional(t.String({ description: "Id or address of the person it acts for; yourself when left out" })),
+  }),
+  example: { body: { name: "Invoices", scopes: ["read"] } },
+  idempotent: true,
+  secrets: ["key"],
+  success: 201,
+  response: NewApiKey,
+  errors: WRITE_ERRORS,
+  run: ({ act, developers, people, requireConfirmed }, { body: { name, scopes, user } }) =>
+    act((tx, caller) => {
+      requireConfirmed(tx);
+      const { workspaceId } = caller;
+      const person = user?.includes("@")
+        ? people.userAt(user, workspaceId)
+        : people.userIn(workspaceId, user ?? caller.userId);
+      const isOwn = person.id === caller.userId;
+      if (!isOwn && person.role !== "member") {
+        throw new AppError("forbidden", "A key acts for yourself or for a member: others create their own");
+      }
+      const beyond = scopes.find((scope) => !caller.scopes.has(scope) || (scope === "admin" && !isOwn));
+      if (beyond !== undefined) {
+        throw new AppError("forbidden", `You cannot give this key the scope "${beyond}"`);
+      }
+      const { id, key } = developers.createKey(tx, { userId: person.id, name, scopes });
+      return { ...shown(developers.keyOf(tx, id, workspaceId)), key };
+    }),
+});
+
+export const getKey = operation({
+  name: "getKey",
+  group: "API keys",
+  audience: "admin",
+  method: "GET",
+  path: "/keys/:id",
+  scope: "admin",
+  summary: "Get an API key, without the key itself",
+  params: BY_ID,
+  success: 200,
+  response: ApiKey,
+  errors: READ_ERRORS,
+  run: ({ caller: { workspaceId }, store, developers }, { params: { id } }) =>
+    shown(developers.keyOf(store.db, id, workspaceId)),
+});
+
+export const renameKey = operation({
+  name: "renameKey",
+  group: "API keys",
+  audience: "admin",
+  method: "PATCH",
+  path: "/keys/:id",
+  scope: "admin",
+  summary: "Rename an API key",
+  params: BY_ID,
+  body: bodyOf({ name: t.String({ maxLength: 120 }) }),
+  example: { body: { name: "Invoices, read only" } },
+  success: 200,
+  response: ApiKey,
+  errors: WRITE_ERRORS,
+  run: ({ act, developers }, { params: { id }, body: { name } }) =>
+    act((tx, caller) => {
+      requireLeave(caller, developers.keyOf(tx, id, caller.workspaceId));
+      developers.renameKey(tx, id, caller.workspaceId, name);
+      return shown(developers.keyOf(tx, id, caller.workspaceId));
+    }),
+});
+
+export const revokeKey = operation({
+  name: "revokeKey",
+  group: "API keys",
+  audience: "admin",
+  method: "DELETE",
+  path: "/keys/:id",
+  scope: "admin",
+  summary: "Revoke an API key, at once and for good",
+  params: BY_ID,
+  success: 200,
+  response: Done,
+  errors: READ_ERRORS,
+  run: ({ act, developers }, { params: { id } }) =>
+    act((tx, caller) => {
+      requireLeave(caller, developers.keyOf(tx, id, caller.workspaceId));
+      developers.revokeKey(tx, id, caller.workspaceId);
+      return DONE;
+    }),
+});

@@ -1,0 +1,111 @@
+/** Recipients of outbound mail that are not settled yet. */
+import type { UnsettledView } from "../../admin/outbound.ts";
+import { oneOf, type Static, t } from "../json-schema.ts";
+import { operation } from "../operation.ts";
+import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
+import { dateTime, email, nullable } from "../schemas.ts";
+import { BY_ID, bodyOf, isoOf, maybeIsoOf, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
+
+/** In place of the address, where only the sender may know it. */
+const A_BCC_RECIPIENT = "a Bcc recipient";
+
+const QueueEntry = t.Object(
+  {
+    id: t.String(),
+    recipient: t.String({
+      description: `The address; "${A_BCC_RECIPIENT}" when somebody else sent the message and blind-copied them`,
+    }),
+    field: oneOf(["to", "cc", "bcc"], { description: "The header that names the recipient" }),
+    state: oneOf(["waiting", "held"]),
+    attempting: t.Boolean({ description: "An attempt is under way" }),
+    attempts: t.Integer({ description: "Attempts that have ended" }),
+    nextAttemptAt: nullable(dateTime(), { description: "null during an attempt, and for what is held" }),
+    reply: nullable(t.String(), { description: "What the other server said last" }),
+    mailbox: email({ description: "The address it was sent from" }),
+    emailId: t.String({ description: "As in GET /messages/{id} of the mail API" }),
+    messageId: t.String({ description: "RFC 5322 Message-ID" }),
+    acceptedAt: dateTime(),
+  },
+  { $id: "QueueEntry" },
+);
+
+const shown = ({ recipient, state, nextAttemptAt, acceptedAt, ...entry }: UnsettledView): Static<typeof QueueEntry> => {
+  const { id, field, attempting, attempts, reply, mailbox, emailId, messageId } = entry;
+  return {
+    ...{ id, recipient: recipient ?? A_BCC_RECIPIENT, field },
+    state: state === "held" ? "held" : "waiting",
+    ...{ attempting, attempts, nextAttemptAt: maybeIsoOf(nextAttemptAt), reply },
+    ...{ mailbox, emailId, messageId, acceptedAt: isoOf(acceptedAt) },
+  };
+};
+
+export const listQueue = operation({
+  name: "listQueue",
+  group: "Queue",
+  audience: "admin",
+  method: "GET",
+  path: "/queue",
+  scope: "admin",
+  summary: "List the recipients of outbound mail that are not settled yet",
+  description: "Those that wait, then those that are held; of either the oldest first.",
+  query: t.Object(PAGE_QUERY),
+  success: 200,
+  response: t.Object({ queue: t.Array(QueueEntry), nextCursor }),
+  errors: READ_ERRORS,
+  run({ caller, outbound }, { query }) {
+    const list = {
+      query: "queue",
+      positionOf: ({ state, seq }: UnsettledView) => ({ at: state === "waiting" ? 0 : 1, id: String(seq) }),
+      read: (after: { at: number; id: string } | undefined) =>
+        outbound.listQueueFor(caller, after && { state: after.at === 0 ? "waiting" : "held", seq: Number(after.id) }),
+    };
+    const { page, nextCursor: next } = pageOf(list, query);
+    return { queue: page.map(shown), nextCursor: next };
+  },
+});
+
+const changed = (state: "waiting" | "cancelled") => t.Object({ id: t.String(), state: oneOf([state]) });
+
+export const retryDelivery = operation({
+  name: "retryDelivery",
+  group: "Queue",
+  audience: "admin",
+  method: "POST",
+  path: "/queue/:id/retry",
+  scope: "admin",
+  summary: "Attempt a recipient again now, or let one go that is held",
+  params: BY_ID,
+  body: bodyOf({}),
+  bodyOptional: true,
+  idempotent: true,
+  success: 200,
+  response: changed("waiting"),
+  errors: WRITE_ERRORS,
+  run: ({ act, outbound }, { params: { id } }) =>
+    act((tx, { workspaceId }) => {
+      outbound.retry(tx, id, workspaceId);
+      return { id, state: "waiting" as const };
+    }),
+});
+
+export const cancelDelivery = operation({
+  name: "cancelDelivery",
+  group: "Queue",
+  audience: "admin",
+  method: "POST",
+  path: "/queue/:id/cancel",
+  scope: "admin",
+  summary: "Give a recipient up, without a bounce",
+  params: BY_ID,
+  body: bodyOf({}),
+  bodyOptional: true,
+  idempotent: true,
+  success: 200,
+  response: changed("cancelled"),
+  errors: WRITE_ERRORS,
+  run: ({ act, outbound }, { params: { id } }) =>
+    act((tx, { workspaceId }) => {
+      outbound.cancel(tx, id, workspaceId);
+      return { id, state: "cancelled" as const };
+    }),
+});

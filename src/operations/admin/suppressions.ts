@@ -1,0 +1,84 @@
+/** Addresses that a workspace may not write to. */
+import type { Suppression } from "../../admin/outbound.ts";
+import { type Static, t } from "../json-schema.ts";
+import { operation } from "../operation.ts";
+import { nextCursor, PAGE_QUERY, pageOf } from "../page.ts";
+import { dateTime, email } from "../schemas.ts";
+import { BY_ID, bodyOf, DONE, Done, isoOf, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
+
+const SuppressionSchema = t.Object(
+  {
+    id: t.String(),
+    address: email(),
+    reason: t.String({ description: "For people: what the server found, or what somebody wrote" }),
+    createdAt: dateTime(),
+  },
+  { $id: "Suppression" },
+);
+
+const shown = ({ id, address, reason, createdAt }: Suppression): Static<typeof SuppressionSchema> => ({
+  ...{ id, address, reason },
+  createdAt: isoOf(createdAt),
+});
+
+export const listSuppressions = operation({
+  name: "listSuppressions",
+  group: "Suppressions",
+  audience: "admin",
+  method: "GET",
+  path: "/suppressions",
+  scope: "admin",
+  summary: "List the addresses that may not be written to, oldest first",
+  query: t.Object(PAGE_QUERY),
+  success: 200,
+  response: t.Object({ suppressions: t.Array(SuppressionSchema), nextCursor }),
+  errors: READ_ERRORS,
+  run({ caller: { workspaceId }, outbound }, { query }) {
+    const list = {
+      query: "suppressions",
+      positionOf: ({ createdAt, address }: Suppression) => ({ at: createdAt, id: address }),
+      read: (after: { at: number; id: string } | undefined, limit: number) =>
+        outbound.listSuppressions(workspaceId, { after, limit }),
+    };
+    const { page, nextCursor: next } = pageOf(list, query);
+    return { suppressions: page.map(shown), nextCursor: next };
+  },
+});
+
+export const addSuppression = operation({
+  name: "addSuppression",
+  group: "Suppressions",
+  audience: "admin",
+  method: "POST",
+  path: "/suppressions",
+  scope: "admin",
+  summary: "Refuse mail from the workspace to an address",
+  description: "An address that is suppressed already keeps its reason and its time.",
+  body: bodyOf({ address: email(), reason: t.Optional(t.String({ description: "For people, one line" })) }),
+  example: { body: { address: "ben@example.net", reason: "Asked not to be written to" } },
+  idempotent: true,
+  success: 201,
+  response: SuppressionSchema,
+  errors: WRITE_ERRORS,
+  run: ({ act, outbound }, { body: { address, reason = "Added by an admin" } }) =>
+    act((tx, { workspaceId }) => shown(outbound.suppress(tx, { workspaceId, address, reason }))),
+});
+
+export const removeSuppression = operation({
+  name: "removeSuppression",
+  group: "Suppressions",
+  audience: "admin",
+  method: "DELETE",
+  path: "/suppressions/:id",
+  scope: "admin",
+  summary: "Allow mail to an address again",
+  params: BY_ID,
+  success: 200,
+  response: Done,
+  errors: READ_ERRORS,
+  run: ({ act, outbound }, { params: { id } }) =>
+    act((tx, { workspaceId }) => {
+      outbound.unsuppressById(tx, workspaceId, id);
+      return DONE;
+    }),
+});

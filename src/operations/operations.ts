@@ -1,0 +1,42 @@
+/** The operations of the service, in the order in which documents list them. The only lists of them. */
+import { createKey, getKey, listKeys, renameKey, revokeKey } from "./admin/keys.ts";
+import { cancelDelivery, listQueue, retryDelivery } from "./admin/queue.ts";
+import { addSuppression, listSuppressions, removeSuppression } from "./admin/suppressions.ts";
+import { getAttachment } from "./mail/attachments.ts";
+import { listMailboxes } from "./mail/mailboxes.ts";
+import { getMessage, getRawMessage, listMessages } from "./mail/messages.ts";
+import { searchMail } from "./mail/search.ts";
+import { draftReply, replyToThread, sendEmail } from "./mail/sending.ts";
+import { getThread, listThreads, updateThread } from "./mail/threads.ts";
+import type { Operation } from "./operation.ts";
+
+/** Mail, for everybody with a key. */
+export const MAIL_OPERATIONS: readonly Operation[] = [
+  listMailboxes,
+  listThreads,
+  getThread,
+  updateThread,
+  replyToThread,
+  draftReply,
+  listMessages,
+  getMessage,
+  getRawMessage,
+  getAttachment,
+  searchMail,
+  sendEmail,
+];
+
+/** A workspace, for its owners and admins. */
+export const ADMIN_OPERATIONS: readonly Operation[] = [
+  listSuppressions,
+  addSuppression,
+  removeSuppression,
+  listQueue,
+  retryDelivery,
+  cancelDelivery,
+  listKeys,
+  createKey,
+  getKey,
+  renameKey,
+  revokeKey,
+];

@@ -1,0 +1,264 @@
+/** The administration API over HTTP: its way in, what holds for all of its operations, and its document. */
+import { describe, expect, test } from "bun:test";
+import { eq } from "drizzle-orm";
+import { describeApi } from "../../src/api/openapi.ts";
+import { ADMIN_API, MAIL_API } from "../../src/api/surfaces.ts";
+import { ADMIN_OPERATIONS, MAIL_OPERATIONS } from "../../src/operations/operations.ts";
+import { idempotencyKeys, users } from "../../src/store/schema.ts";
+import { startApi, type TestApi } from "../api/setup.ts";
+import { type JsonObject, nodesOf, resolve } from "../api/validate.ts";
+
+const ADMIN = "/api/admin/v1";
+
+/** An API with a key of Olga's, an owner, that administers. */
+async function start(settings?: Record<string, string>) {
+  const api = await startApi(settings ? { settings } : {});
+  const admin = api.keyOf("olga", ["admin"]);
+  const as = (key: string, method: string, path: string, body?: unknown, headers: Record<string, string> = {}) =>
+    api.ask(ADMIN + path, { method, body, headers: { authorization: `Bearer ${key}`, ...headers } });
+  return { ...api, admin, as, call: as.bind(undefined, admin) };
+}
+
+const setRole = ({ store }: TestApi, userId: string, role: "owner" | "admin" | "member") =>
+  store.transact((tx) => tx.update(users).set({ role }).where(eq(users.id, userId)).run());
+
+describe("the way in", () => {
+  test("is a key with the scope admin, of an owner or admin", async () => {
+    const api = await start();
+    const cases: [what: string, key: string, status: number, code?: string][] = [
+      ["no key", "", 401, "unauthorized"],
+      ["a wrong key", `mr_${"x".repeat(43)}`, 401, "unauthorized"],
+      ["an owner's key for mail", api.key, 403, "missing_scope"],
+      ["an owner's key", api.admin, 200],
+      ["a member's key", api.keyOf("max", ["admin"]), 403, "forbidden"],
+    ];
+    for (const [what, key, status, code] of cases) {
+      const answer = await api.as(key, "GET", "/suppressions");
+      expect([what, answer.status, answer.body.code]).toEqual([what, status, code]);
+    }
+  });
+
+  test("a key that only administers reads no mail", async () => {
+    const { admin, ask } = await start();
+    const answer = await ask("/threads", { headers: { authorization: `Bearer ${admin}` } });
+    expect([answer.status, answer.body.code]).toEqual([403, "missing_scope"]);
+  });
+
+  test("closes as soon as its person is a member, and opens again with the role", async () => {
+    const api = await start();
+    setRole(api, "olga", "member");
+    for (const [method, path] of [
+      ["GET", "/suppressions"],
+      ["DELETE", "/suppressions/sup_none"],
+      ["POST", "/queue/none/retry"],
+    ] as const) {
+      const answer = await api.call(method, path);
+      expect([path, answer.status, answer.body.code]).toEqual([path, 403, "forbidden"]);
+    }
+    setRole(api, "olga", "admin");
+    expect((await api.call("GET", "/suppressions")).status).toBe(200);
+  });
+
+  test("refuses in order: key, scope, shape, role", async () => {
+    const api = await start();
+    const wrong = { address: "ben@remote.example", colour: "red" };
+    expect((await api.as("", "POST", "/suppressions", wrong)).status).toBe(401);
+    expect((await api.as(api.key, "POST", "/suppressions", wrong)).body.code).toBe("missing_scope");
+    expect((await api.as(api.keyOf("max", ["admin"]), "POST", "/suppressions", wrong)).body.code).toBe("bad_request");
+  });
+
+  test("counts against the same rates as the mail API", async () => {
+    const api = await start({ "api.keyRequestsPerMinute": "2", "api.ipRequestsPerMinute": "1000" });
+    const both = api.keyOf("olga", ["read", "admin"]);
+    expect((await api.as(both, "GET", "/queue")).headers.get("x-ratelimit-remaining")).toBe("1");
+    await api.ask("/mailboxes", { headers: { authorization: `Bearer ${both}` } });
+    const refused = await api.as(both, "GET", "/queue");
+    expect([refused.status, refused.body.code]).toEqual([429, "rate_limited"]);
+    expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
+  });
+
+  test("answers 404 for a path that it does not have, and names its document", async () => {
+    const { call } = await start();
+    for (const path of ["/nothing", "/holds", "/keys/key_x/journal", "/keys/key_x/undo"]) {
+      const answer = await call("GET", path);
+      expect([path, answer.status, answer.body.code]).toEqual([path, 404, "not_found"]);
+      expect(answer.body.error).toContain("/api/admin/v1/openapi.json");
+    }
+  });
+});
+
+describe("bodies", () => {
+  test("of fields that nothing would come of are refused", async () => {
+    const { call } = await start();
+    const address = "ben@remote.example";
+    for (const body of [{ address, policy: {} }, { address, paused: true }, { address, reason: 1 }, {}, [], "text"]) {
+      const answer = await call("POST", "/suppressions", body);
+      expect([answer.status, answer.body.code]).toEqual([400, "bad_request"]);
+    }
+    const retried = await call("POST", "/queue/none/retry", { policy: {} });
+    expect([retried.status, retried.body.code]).toEqual([400, "bad_request"]);
+  });
+
+  test("without a field may be left out", async () => {
+    const { call } = await start();
+    for (const body of [undefined, {}]) {
+      const answer = await call("POST", "/queue/none/retry", body);
+      expect([answer.status, answer.body.code]).toEqual([404, "not_found"]);
+    }
+  });
+});
+
+describe("idempotency keys", () => {
+  const ONCE = { "idempotency-key": "once" };
+  const body = { address: "ben@remote.example" };
+
+  test("replay a POST without doing it again", async () => {
+    const { call } = await start();
+    const first = await call("POST", "/suppressions", body, ONCE);
+    expect([first.status, first.headers.get("idempotency-replayed")]).toEqual([201, null]);
+    await call("DELETE", `/suppressions/${first.body.id}`);
+    const again = await call("POST", "/suppressions", body, ONCE);
+    expect([again.status, again.headers.get("idempotency-replayed")]).toEqual([201, "true"]);
+    expect(again.body).toEqual(first.body);
+    expect((await call("GET", "/suppressions")).body.suppressions).toEqual([]);
+  });
+
+  test("belong to one request", async () => {
+    const { call } = await start();
+    await call("POST", "/suppressions", body, ONCE);
+    for (const [path, other] of [
+      ["/suppressions", { address: "another@remote.example" }],
+      ["/queue/none/retry", {}],
+    ] as const) {
+      const answer = await call("POST", path, other, ONCE);
+      expect([path, answer.status, answer.body.code]).toEqual([path, 422, "idempotency_key_reused"]);
+    }
+  });
+
+  test("stay unused by a request that is refused, and by a person who is a member by now", async () => {
+    const api = await start();
+    expect((await api.call("POST", "/queue/none/retry", {}, ONCE)).status).toBe(404);
+    expect((await api.call("POST", "/suppressions", body, ONCE)).status).toBe(201);
+    setRole(api, "olga", "member");
+    expect((await api.call("POST", "/suppressions", body, ONCE)).body.code).toBe("forbidden");
+    expect(api.store.db.select().from(idempotencyKeys).all()).toHaveLength(1);
+  });
+});
+
+describe("the document", () => {
+  const document = describeApi(ADMIN_API, "https://mail.example.test") as JsonObject;
+
+  test("is served without a key", async () => {
+    const { as } = await start();
+    const answer = await as("", "GET", "/openapi.json", undefined, { authorization: "" });
+    expect(answer.status).toBe(200);
+    expect(answer.body).toEqual(describeApi(ADMIN_API, "http://mail.example.test"));
+  });
+
+  test("has every operation, each with the scope admin, and says that POSTs take an idempotency key", () => {
+    const { paths, servers } = document as unknown as {
+      paths: Record<string, Record<string, JsonObject>>;
+      servers: unknown;
+    };
+    expect(servers).toEqual([{ url: "https://mail.example.test/api/admin/v1" }]);
+    const described = Object.values(paths).flatMap((methods) => Object.entries(methods));
+    expect(described.map(([, { operationId }]) => operationId).sort()).toEqual(
+      ADMIN_OPERATIONS.map(({ name }) => name).sort(),
+    );
+    for (const [method, { operationId, parameters = [], security, responses }] of described) {
+      expect([operationId, security]).toEqual([operationId, [{ apiKey: ["admin"] }]]);
+      const takesKey = (parameters as JsonObject[]).some(({ name }) => name === "Idempotency-Key");
+      expect([operationId, takesKey]).toEqual([operationId, method === "post"]);
+      expect(Object.keys(responses as JsonObject)).toEqual(expect.arrayContaining(["401", "403", "429", "default"]));
+    }
+  });
+
+  test("refers to what it has, and says nothing of what is not built", () => {
+    for (const { $ref } of nodesOf(document))
+      if (typeof $ref === "string") expect(resolve(document, $ref)).toBeDefined();
+    expect(JSON.stringify(document)).not.toMatch(/"(policy|paused|approve)"|\/holds|\/journal|\/undo/);
+  });
+
+  test("names operations and schemas as no other does", () => {
+    const names = [...MAIL_OPERATIONS, ...ADMIN_OPERATIONS].map(({ name }) => name);
+    expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([]);
+    const mail = describeApi(MAIL_API, "https://mail.example.test") as JsonObject;
+    const schemasOf = (one: JsonObject) => (one.components as { schemas: JsonObject }).schemas;
+    for (const [name, schema] of Object.entries(schemasOf(document))) {
+      const other = schemasOf(mail)[name];
+      if (other !== undefined) expect([name, schema]).toEqual([name, other]);
+    }
+  });
+});
+
+describe("suppressions", () => {
+  const list = async (call: Awaited<ReturnType<typeof start>>["call"]) =>
+    ((await call("GET", "/suppressions")).body.suppressions as { address: string }[]).map(({ address }) => address);
+
+  test("are added, listed and removed", async () => {
+    const { call } = await start();
+    const added = await call("POST", "/suppressions", { address: "Ben@Remote.Example", reason: "Asked us" });
+    expect(added.status).toBe(201);
+    expect(added.body).toEqual({
+      ...{ id: expect.stringMatching(/^sup_/), address: "ben@remote.example", reason: "Asked us" },
+      createdAt: expect.stringMatching(/Z$/),
+    });
+    expect((await call("GET", "/suppressions")).body).toEqual({ suppressions: [added.body], nextCursor: null });
+    expect((await call("POST", "/suppressions", { address: "ben@remote.example" })).body).toEqual(added.body);
+    const removed = await call("DELETE", `/suppressions/${added.body.id}`);
+    expect([removed.status, removed.body]).toEqual([200, { ok: true }]);
+    expect((await call("DELETE", `/suppressions/${added.body.id}`)).body.code).toBe("not_found");
+    expect(await list(call)).toEqual([]);
+  });
+
+  test.each([{ address: "nobody" }, { address: "ben@remote.example", reason: "two\nlines" }])(
+    "%p is refused",
+    async (body) => {
+      const { call } = await start();
+      expect((await call("POST", "/suppressions", body)).body.code).toBe("bad_request");
+    },
+  );
+
+  test("come in pages, whose cursors are of this list alone", async () => {
+    const { call, runtime } = await start();
+    const addresses = Array.from({ length: 5 }, (_, index) => `person${index}@remote.example`);
+    for (const [index, address] of addresses.entries()) {
+      // Two at the same time.
+      if (index !== 2) runtime.advanceTo(runtime.now() + 1_000);
+      await call("POST", "/suppressions", { address });
+    }
+    const seen: string[] = [];
+    let cursor: unknown = "";
+    for (let pages = 0; cursor !== null; pages += 1) {
+      const { body } = await call("GET", `/suppressions?limit=2${cursor === "" ? "" : `&cursor=${cursor}`}`);
+      seen.push(...(body.suppressions as { address: string }[]).map(({ address }) => address));
+      cursor = body.nextCursor;
+      expect(pages).toBeLessThan(3);
+    }
+    expect(seen).toEqual(addresses);
+    const { body } = await call("GET", "/suppressions?limit=1");
+    for (const path of [
+      `/queue?cursor=${body.nextCursor}`,
+      "/suppressions?cursor=none",
+      "/suppressions?limit=101",
+      "/suppressions?limit=0",
+    ]) {
+      const answer = await call("GET", path);
+      expect([path, answer.status, answer.body.code]).toEqual([path, 400, "bad_request"]);
+    }
+  });
+
+  test("of another workspace do not exist", async () => {
+    const { administration, store, call } = await start();
+    const { id } = store.transact((tx) => {
+      const other = administration.people.addWorkspace(tx, "Other");
+      return administration.outbound.suppress(tx, {
+        workspaceId: other.id,
+        address: "ben@remote.example",
+        reason: "x",
+      });
+    });
+    expect((await call("DELETE", `/suppressions/${id}`)).body.code).toBe("not_found");
+    expect(await list(call)).toEqual([]);
+  });
+});
