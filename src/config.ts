@@ -164,7 +164,10 @@ function parseLogLevel(value: string): Config["log"] {
 
 /** Reads the environment. An empty variable counts as not set. */
 export function readConfig(env: Environment): Config {
-  const baseUrl = parseBaseUrl(env.MAILROOM_BASE_URL || "http://localhost:8025");
+  const http = parseListen("MAILROOM_HTTP", env.MAILROOM_HTTP || "127.0.0.1:8025");
+  // Port 0 is known only once the listener is bound.
+  const port = (http !== "off" && http.port) || 8025;
+  const baseUrl = parseBaseUrl(env.MAILROOM_BASE_URL || `http://localhost:${port}`);
   const hostname = env.MAILROOM_HOSTNAME || new URL(baseUrl).hostname;
   if (
     !/^(?=.{1,253}$)[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$|^\[.+\]$/.test(
@@ -176,7 +179,7 @@ export function readConfig(env: Environment): Config {
   const config = Object.freeze({
     data: env.MAILROOM_DATA || "./data",
     baseUrl,
-    http: parseListen("MAILROOM_HTTP", env.MAILROOM_HTTP || "127.0.0.1:8025"),
+    http,
     https: parseListen("MAILROOM_HTTPS", env.MAILROOM_HTTPS || "off"),
     mx: parseListen("MAILROOM_MX", env.MAILROOM_MX || "127.0.0.1:2525"),
     submission: parseListen("MAILROOM_SUBMISSION", env.MAILROOM_SUBMISSION || "127.0.0.1:2587"),

@@ -51,6 +51,16 @@ describe("the environment", () => {
     });
   });
 
+  test.each([
+    [undefined, "http://localhost:8025"],
+    ["127.0.0.1:9000", "http://localhost:9000"],
+    ["[::]:80", "http://localhost"],
+    ["127.0.0.1:0", "http://localhost:8025"],
+    ["off", "http://localhost:8025"],
+  ])("MAILROOM_HTTP=%s gives the base URL %s", (http, baseUrl) => {
+    expect(readConfig({ MAILROOM_HTTP: http })).toMatchObject({ baseUrl, hostname: "localhost" });
+  });
+
   test("names an authority, Let's Encrypt unless told", () => {
     const env = { MAILROOM_TLS: "acme", MAILROOM_BASE_URL: "https://mail.example.com" };
     const directory = "https://acme-v02.api.letsencrypt.org/directory";
