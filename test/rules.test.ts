@@ -1,14 +1,15 @@
-/** Citations of docs/rules.md: each names a rule that exists, and no other document is cited in their place. */
+/** docs/rules.md: each citation names a rule that exists, and the tables of defaults are those of the code. */
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join, relative } from "node:path";
+import { type Config, readConfig } from "../src/config.ts";
+import { SETTINGS } from "../src/store/settings.ts";
 
 const root = join(import.meta.dir, "..");
+const rules = readFileSync(join(root, "docs/rules.md"), "utf8");
 
 /** Headings of rules, in order. */
-const headings = readFileSync(join(root, "docs/rules.md"), "utf8")
-  .split("\n")
-  .flatMap((line) => /^### (.*)$/.exec(line)?.[1] ?? []);
+const headings = rules.split("\n").flatMap((line) => /^### (.*)$/.exec(line)?.[1] ?? []);
 
 /** Texts that may cite, by path; but for the rules and this file, which are about citing. */
 const texts = new Map(
@@ -71,4 +72,51 @@ test("nothing else is cited for a rule", () => {
     ["contract", "spec"].flatMap((word) => following(word, path, text).map((cited) => `${path}: ${word}: ${cited}`)),
   );
   expect(others).toEqual([]);
+});
+
+/** The first two cells of each row of the table below a heading; the name without its backticks. */
+function tableBelow(heading: string): { name: string; preset: string }[] {
+  const [, section = ""] = rules.split(`\n### ${heading}\n`);
+  const [text = ""] = section.split("\n#");
+  return [...text.matchAll(/^\| `([^`]+)` \| (.+?) \|/gm)].map(([, name = "", preset = ""]) => ({ name, preset }));
+}
+
+test("the table of settings is that of the code", () => {
+  const rows = tableBelow("Settings").map(({ name, preset }) => [name, preset.replaceAll("`", "")]);
+  const inCode = Object.entries(SETTINGS).map(([name, setting]) => [
+    name,
+    (setting.format as (value: unknown) => string)(setting.default),
+  ]);
+  expect(rows).toEqual(inCode);
+});
+
+describe("the table of the environment", () => {
+  const acme = { MAILROOM_TLS: "acme", MAILROOM_HOSTNAME: "mail.example.com" };
+  const rows = tableBelow("Environment");
+
+  test("names each variable that is read", () => {
+    const read = new Set<string>();
+    const env: Record<string, string> = acme;
+    const recording = new Proxy(env, {
+      get(_, name: string) {
+        read.add(name);
+        return env[name];
+      },
+    });
+    readConfig(recording);
+    expect(rows.map(({ name }) => name).sort()).toEqual([...read].sort());
+  });
+
+  const literal = rows.flatMap(({ name, preset }) => {
+    const [, value] = /^`([^`]+)`$/.exec(preset) ?? [];
+    return value === undefined ? [] : [[name, value] as const];
+  });
+
+  test("has defaults to compare", () => expect(literal.length).toBeGreaterThan(8));
+
+  test.each(literal)("%s has the default %s", (name, value) => {
+    const base = name.startsWith("MAILROOM_ACME") ? acme : {};
+    const unset: Config = readConfig(base);
+    expect(readConfig({ ...base, [name]: value })).toEqual(unset);
+  });
 });
