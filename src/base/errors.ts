@@ -1,10 +1,10 @@
 /**
- * The refusals of the service: one error class, and the one table from its codes to HTTP status (rules: Errors).
+ * The one error class for refusals, and the table from its codes to HTTP status (rules: Errors).
  *
- * Whatever is thrown and is not an AppError is a fault of ours: it is logged whole and shown as `server_error`.
+ * Any other error is a fault of the server: it is logged whole and shown as `server_error`.
  */
 
-/** The stable error codes and the status each answers with. */
+/** The stable error codes, each with its HTTP status. */
 export const STATUS_OF_CODE = {
   bad_request: 400,
   unauthorized: 401,
@@ -25,7 +25,7 @@ export const STATUS_OF_CODE = {
 
 export type ErrorCode = keyof typeof STATUS_OF_CODE;
 
-/** A refusal with a stable code and a message for people, which says what to change. */
+/** A refusal with a stable code. The message tells people what to change. */
 export class AppError extends Error {
   override readonly name = "AppError";
   readonly code: ErrorCode;
@@ -48,7 +48,7 @@ export class AppError extends Error {
 
 /**
  * Brief unavailability: store busy, disk full, stopping (rules: Unavailable). 503 over HTTP, 452 or 421 over SMTP.
- * Nothing half-done stays behind it.
+ * Its thrower leaves nothing half done.
  */
 export function unavailable(message: string, cause?: unknown): AppError {
   return new AppError("server_error", message, { status: 503, retryAfter: 5, cause });
@@ -58,7 +58,7 @@ export function isUnavailable(error: unknown): error is AppError {
   return error instanceof AppError && error.code === "server_error" && error.status === 503;
 }
 
-/** A wrong setting or environment variable: told to the operator, never to a client. */
+/** A wrong setting or environment variable. The operator sees it, clients never do. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
 }

@@ -1,6 +1,6 @@
 /**
- * Log lines: one JSON object a line on stderr. Never bodies, Bcc, keys or passwords: what looks like one is cut here as
- * a last resort, whoever logged it.
+ * Log lines, one JSON object each. No caller logs bodies, Bcc, keys or passwords; as a last resort, this module cuts
+ * whatever looks like a key or a password.
  */
 const LOG_LEVELS = ["debug", "info", "warn", "error", "silent"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -57,7 +57,7 @@ export function createLog(
       if (typeof shown === "object") isFlat = false;
       line[name] = shown;
     }
-    // What lies deeper is looked at as it is written, which costs as much again.
+    // The replacer that redacts nested values doubles the cost, so flat lines go without it.
     write(isFlat ? JSON.stringify(line) : JSON.stringify(line, presentDeeper));
   };
   return {

@@ -1,13 +1,14 @@
 /**
- * Figures about the running server, as Prometheus reads them (text format 0.0.4): counters and histograms that modules
- * add to as things happen, in memory alone, and gauges that are read when somebody looks.
+ * Metrics of the running server, in Prometheus' text format 0.0.4. Modules add to counters and histograms, which live in
+ * memory; gauges are read at each scrape.
  *
- * Invariant: what labels may say is a closed set (operations, reasons, states, domains of ours), never what a client chose.
+ * Invariant: the values of labels are a closed set (operations, reasons, states, this server's domains), never a text that a
+ * client chose.
  */
 
 type Labels = Readonly<Record<string, string>>;
 
-/** A figure of a family: its labels, and its value. */
+/** One value of a metric, with its labels. */
 export type Sample = readonly [labels: Labels, value: number];
 
 export interface Counter<L extends Labels> {
@@ -21,13 +22,13 @@ export interface Histogram<L extends Labels> {
 export interface Metrics {
   /** `name` ends in `_total`. */
   counter<L extends Labels>(name: string, help: string): Counter<L>;
-  /** `bounds`: upper bounds of its buckets, rising. */
+  /** `bounds`: upper bounds of the buckets, rising. */
   histogram<L extends Labels>(name: string, help: string, bounds: readonly number[]): Histogram<L>;
-  /** `read` gives its samples whenever they are asked for; one that throws is left out of that answer. */
+  /** `read` gives the samples at each scrape; a gauge whose `read` throws is left out of that scrape. */
   gauge(name: string, help: string, read: () => Iterable<Sample> | Promise<Iterable<Sample>>): void;
-  /** The same for a figure that only rises, but is counted elsewhere. */
+  /** A counter that is kept elsewhere and read at each scrape. */
   counted(name: string, help: string, read: () => Iterable<Sample>): void;
-  /** All of it, as text. */
+  /** All metrics, in the text format. */
   expose(): Promise<string>;
 }
 
@@ -44,7 +45,7 @@ function lineOf(name: string, labels: Labels, value: number): string {
 const numberOf = (value: number): string =>
   value === Number.POSITIVE_INFINITY ? "+Inf" : value === Number.NEGATIVE_INFINITY ? "-Inf" : String(value);
 
-/** A value for each combination of labels that was seen. */
+/** One value for each combination of labels seen so far. */
 function byLabels<V>(make: () => V): { of(labels: Labels): V; all(): Iterable<{ labels: Labels; value: V }> } {
   const kept = new Map<string, { labels: Labels; value: V }>();
   return {
@@ -100,8 +101,8 @@ export function createMetrics(): Metrics {
       return {
         observe(labels: L, value: number) {
           const one = series.of(labels);
-          const place = bounds.findIndex((bound) => value <= bound);
-          const bucket = place < 0 ? bounds.length : place;
+          const found = bounds.findIndex((bound) => value <= bound);
+          const bucket = found < 0 ? bounds.length : found;
           one.buckets[bucket] = (one.buckets[bucket] ?? 0) + 1;
           one.sum += value;
         },
@@ -120,24 +121,24 @@ export function createMetrics(): Metrics {
   };
 }
 
-/** What modules count as it happens. Times are in milliseconds. */
+/** The counters and histograms that modules add to. Times are in milliseconds. */
 export interface Meters {
-  /** A message handed in by another server: what became of it. */
+  /** Counts a message that another server handed in, by its outcome. */
   countArrival(outcome: "filed" | "duplicate" | "report" | "refused", bytes: number, ms: number): void;
-  /** A reply of an SMTP listener that was not 2yz or 3yz; `reason`: a name of smtp/refusal.ts. */
+  /** Counts a 4yz or 5yz reply of an SMTP listener. `reason`: a name of smtp/refusal.ts. */
   countRefusal(reason: string): void;
-  /** An operation of the API begins, whichever face asks for it; what it returns is told how it ended. */
+  /** Starts timing an operation, over REST, MCP or the app. Call the result with the HTTP status when it ends. */
   timeOperation(operation: string): (status: number) => void;
-  /** A request to the REST API that was refused; `code` as in errors.ts. */
+  /** Counts a refused request to the REST API. `code` as in errors.ts. */
   countApiRefusal(code: string): void;
-  /** An attempt to deliver to a recipient has ended. */
+  /** Counts an attempt to deliver to one recipient. */
   countDelivered(outcome: "accepted" | "deferred" | "refused"): void;
   countWebhook(ok: boolean, ms: number): void;
-  /** An HTTP connection or request was refused: too many in all, or of its source. */
+  /** Counts a refused HTTP connection or request: too many in all, or too many of its source. */
   countHttpRefusal(by: "total" | "source"): void;
 }
 
-/** Seconds: from what an index look-up takes to what somebody gives up after. */
+/** Bounds in seconds: from the time of an index look-up to the time after which people give up. */
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5];
 
 /** `now` gives epoch ms. */

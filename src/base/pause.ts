@@ -1,9 +1,9 @@
-/** Waiting on the runtime's timer, which leaves none behind. */
+/** Waiting on the runtime's timers. No timer outlives the wait. */
 import type { Runtime } from "./runtime.ts";
 
 type Timers = Pick<Runtime, "setTimer">;
 
-/** What `awaited` gives; undefined once `ms` have passed. */
+/** Resolves as `awaited` does, or with undefined after `ms`. */
 export async function atMost<T>({ setTimer }: Timers, ms: number, awaited: Promise<T>): Promise<T | undefined> {
   const late = Promise.withResolvers<undefined>();
   const cancelTimer = setTimer(() => late.resolve(undefined), ms);
@@ -14,7 +14,7 @@ export async function atMost<T>({ setTimer }: Timers, ms: number, awaited: Promi
   }
 }
 
-/** Resolves after so long, or when the signal is aborted. */
+/** Resolves after `ms`, or when the signal is aborted. */
 export function pause({ setTimer }: Timers, ms: number, signal?: AbortSignal): Promise<void> {
   if (signal?.aborted) return Promise.resolve();
   const { promise, resolve } = Promise.withResolvers<void>();

@@ -1,6 +1,7 @@
 /**
- * What the world provides: the clock, timers, randomness, DNS and outgoing HTTP. The only file that asks the operating
- * system for any of them, secure-dns.ts apart, which it alone uses; tests hand in others.
+ * The outside world: clock, timers, randomness, DNS and outgoing HTTP, and the ids and tokens made of time and
+ * randomness. Only this file and secure-dns.ts, which only this file imports, ask the operating system for them; tests
+ * hand in fakes.
  */
 import { randomBytes } from "node:crypto";
 import { Resolver } from "node:dns/promises";
@@ -8,7 +9,7 @@ import { createSecureDns, type SecureDns } from "./secure-dns.ts";
 
 export type { NameServer, SecureAnswer, SecureDns, Tlsa } from "./secure-dns.ts";
 
-/** The questions the appliance asks of DNS. Rejects with node's `ENOTFOUND`, `ENODATA`, `ETIMEOUT`, … in `code`. */
+/** The DNS queries that the appliance makes. Each rejects with node's `ENOTFOUND`, `ENODATA`, `ETIMEOUT`, … in `code`. */
 export type DnsResolver = Pick<
   Resolver,
   "resolve4" | "resolve6" | "resolveMx" | "resolveTxt" | "resolveCname" | "resolveNs" | "resolvePtr"
@@ -17,25 +18,25 @@ export type DnsResolver = Pick<
 export interface Runtime {
   /** Epoch milliseconds. */
   now(): number;
-  /** Calls `wake` once, `ms` milliseconds from now; returns what cancels it. */
+  /** Calls `wake` once, in `ms` milliseconds. Returns a function that cancels the timer. */
   setTimer(wake: () => void, ms: number): () => void;
   randomBytes(size: number): Uint8Array;
   dns: DnsResolver;
-  /** DNS that says what is authenticated; without it, nothing is. */
+  /** DNS that tells which records are authenticated (DNSSEC); without it, none count as such. */
   secureDns?: SecureDns;
-  /** Certificate authorities (PEM) that are trusted instead of those that the system has. */
+  /** Certificate authorities (PEM) to trust instead of the system's. */
   authorities?: readonly string[];
   fetch: typeof fetch;
 }
 
-/** The real world. `dnsServers`: `ip` or `ip:port`; empty for the system's resolvers. */
+/** The real runtime. `dnsServers`: `ip` or `ip:port`; empty for the system's resolvers. */
 export function systemRuntime(dnsServers: readonly string[] = []): Runtime {
   const dns = new Resolver({ timeout: 5_000, tries: 2 });
   if (dnsServers.length > 0) dns.setServers([...dnsServers]);
   return {
     now: () => Date.now(),
     setTimer: (wake, ms) => {
-      // Node clamps longer delays to 1 ms; the sleeper looks at the clock again when it wakes.
+      // Node turns longer delays into 1 ms. Callers look at the clock again when they wake.
       const timer = setTimeout(wake, Math.min(ms, 2 ** 31 - 1));
       timer.unref();
       return () => clearTimeout(timer);
@@ -47,26 +48,26 @@ export function systemRuntime(dnsServers: readonly string[] = []): Runtime {
   };
 }
 
-/** Crockford's: without i, l, o and u. */
+/** Crockford's alphabet: no i, l, o and u. */
 export const BASE32 = "0123456789abcdefghjkmnpqrstvwxyz";
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /**
- * The prefixes of public ids (rules: Ids). Ours are `apw` app password, `dom` domain, `que` queue entry, `ses`
- * session, `sup` suppression, `und` a change that can be undone and `whd` webhook delivery.
+ * The prefixes of public ids (rules: Ids), and those that the rules do not list: `apw` app password, `dom` domain, `que`
+ * queue entry, `ses` session, `sup` suppression, `und` a change that can be undone, `whd` webhook delivery.
  */
 export type IdPrefix =
   | ("wsp" | "usr" | "mbx" | "thr" | "msg" | "att" | "evt" | "whk" | "key")
   | ("apw" | "dom" | "que" | "ses" | "sup" | "und" | "whd");
 
-/** A character for each byte, which tells 5 bits of it. */
+/** One character for each byte, from its low 5 bits. */
 export function base32(bytes: Uint8Array): string {
   let text = "";
   for (const byte of bytes) text += BASE32[byte & 31];
   return text;
 }
 
-/** Of a timed token: those that tell the time, at its beginning. */
+/** Characters at the beginning of a timed token that tell the time. */
 const TIME_LENGTH = 9;
 
 function timeToken(now: number): string {
@@ -76,15 +77,15 @@ function timeToken(now: number): string {
 }
 
 /**
- * `length` characters, of which 9 tell the time and the others are random (5 bits each): what is indexed by it is added
- * at the end, beside what came just before, instead of each on a page of its own.
+ * `length` characters: 9 tell the time, the others are random (5 bits each). Rows indexed by it go to the end of the index,
+ * beside the rows of the same moment, instead of each to a page of its own.
  */
 export const newTimedToken = (runtime: Pick<Runtime, "now" | "randomBytes">, length: number): string =>
   timeToken(runtime.now()) + base32(runtime.randomBytes(length - TIME_LENGTH));
 
 const ID_LENGTH = 22;
 
-/** A new public id, with 65 random bits, so that it cannot be guessed. Opaque to clients. */
+/** A new public id, with 65 random bits against guessing. Opaque to clients. */
 export const newId = (runtime: Pick<Runtime, "now" | "randomBytes">, prefix: IdPrefix): string =>
   `${prefix}_${newTimedToken(runtime, ID_LENGTH)}`;
 

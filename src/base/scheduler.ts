@@ -1,43 +1,44 @@
 /**
- * Runs what is due. A job does its due work and says when it has more; the scheduler sleeps until the earliest and is
- * woken by `wake` (a commit, a changed setting). A job that throws is logged and tried again, later each time.
+ * Runs jobs when they are due. A job does its due work and returns the time of its next; the scheduler sleeps until the
+ * earliest of these, or until `wake` (after a commit or a changed setting). A job that throws is logged and tried again
+ * after a growing wait.
  *
- * The clock may be set. When it goes back, every job is looked at anew: what it said before is of a time that does not
- * come for long. When it leaps ahead nobody knows whether it is right: what deletes by age waits for an hour, in which a
- * time server, or a person, may put it right.
+ * The clock may be set while the server runs. When it goes back, every job runs anew, because the times that jobs gave
+ * are far off now. When it leaps ahead, it may be wrong: jobs that delete by age wait for an hour, in which a time server
+ * or a person may correct it.
  */
 import type { Log } from "./log.ts";
 import type { Runtime } from "./runtime.ts";
 
 export interface Job {
   readonly name: string;
-  /** It deletes what has been kept for long enough, and what it deletes is lost. */
+  /** The job deletes by age, and for good. */
   readonly deletes?: boolean;
   /**
-   * Does what is due at `now` (epoch ms) and returns when it next has work, or null for not before it is woken. `wasAhead`:
-   * what was stored before may be of a clock that was ahead, so at the first run and after it was set back.
+   * Does what is due at `now` (epoch ms). Returns when it next has work, or null to run only when woken. `wasAhead`: stored
+   * times may come from a clock that was ahead; true at the first run and after the clock was set back.
    */
   runDue(now: number, wasAhead?: boolean): number | null | Promise<number | null>;
 }
 
 export interface Scheduler {
-  /** Looks at every job at once. `leapt`: the clock is so far from when the server last ran that it may be wrong. */
+  /** Runs every job at once. `leapt`: the clock is so far from the server's last run that it may be wrong. */
   start(leapt?: boolean): void;
-  /** Asks a job, or all of them, to look again now. */
+  /** Runs a job, or all jobs, now. */
   wake(name?: string): void;
-  /** Ends after the running jobs have. */
+  /** Resolves when the running jobs have ended; starts no other. */
   stop(): Promise<void>;
-  /** Resolves when nothing is due and nothing runs: how tests on a fake clock wait. */
+  /** Resolves when no job is due or running. Tests on a fake clock wait for it. */
   settled(): Promise<void>;
 }
 
 const FIRST_RETRY_MS = 1_000;
 const LONGEST_RETRY_MS = 5 * 60_000;
-/** A clock that is set back by less was only kept right. */
+/** A smaller step back is a routine correction. */
 const BACK_MS = 10_000;
-/** The same ahead; a machine that sleeps wakes to such a leap, too. */
+/** A smaller leap ahead is a routine correction. A machine that wakes from sleep leaps further. */
 const AHEAD_MS = 10 * 60_000;
-/** For which the clock has gone on steadily before anything is deleted by it. */
+/** Jobs that delete wait until the clock has run steadily for this long. */
 const STEADY_MS = 60 * 60_000;
 
 export function createScheduler(runtime: Pick<Runtime, "now" | "setTimer">, log: Log, jobs: readonly Job[]): Scheduler {
@@ -52,7 +53,7 @@ export function createScheduler(runtime: Pick<Runtime, "now" | "setTimer">, log:
   type Entry = (typeof entries)[number];
   let cancelTimer: (() => void) | undefined;
   let stopped = true;
-  /** When it last looked, and the clock has gone on steadily since: epoch ms. */
+  /** The time of the last look, and since when the clock has run steadily: epoch ms. */
   let lookedAt = Number.NEGATIVE_INFINITY;
   let steadySince = Number.NEGATIVE_INFINITY;
 

@@ -1,8 +1,8 @@
 /**
- * Questions to DNS whose answers tell whether the resolver has authenticated them (DNSSEC, RFC 4035 §3.2.3), which node's
- * own resolver does not say. Part of runtime.ts, and used by nothing else.
+ * A DNS client that tells whether the resolver has authenticated an answer (DNSSEC, RFC 4035 §3.2.3); node's resolver
+ * does not. Only runtime.ts imports it.
  *
- * Invariant: only an answer to the very question that was asked, from where it was sent, is taken.
+ * Invariant: an answer is taken only from the server that was asked, and only for the question that was asked.
  */
 import { createSocket } from "node:dgram";
 import { connect } from "node:net";
@@ -30,14 +30,14 @@ export interface Tlsa {
 }
 
 export interface SecureAnswer {
-  /** The resolver says that it has authenticated everything in the answer, or that there is none. */
+  /** The resolver has authenticated the whole answer, or the absence of records. */
   authenticated: boolean;
-  /** The name that the records are of: the one asked for, or where its CNAME records lead. Lower case. */
+  /** The name that has the records: the one asked for, or the one its CNAME records lead to. Lower case. */
   name: string;
-  /** Host names of MX records, lower case without a final dot, those of TLSA records; empty when there are none. */
+  /** Host names of MX records, lower case without a final dot; empty when there are none. */
   hosts: string[];
   tlsa: Tlsa[];
-  /** Those of TXT records, each put together from its strings. */
+  /** TXT records, each joined from its strings. */
   texts: string[];
 }
 
@@ -49,23 +49,22 @@ export interface NameServer {
 
 export interface SecureDns {
   readonly servers: readonly NameServer[];
-  /** Asks one of them. Rejects with node's `ETIMEOUT`, `ESERVFAIL`, … in `code`. */
+  /** Asks one of the servers. Rejects with node's `ETIMEOUT`, `ESERVFAIL`, … in `code`. */
   ask(server: NameServer, name: string, type: SecureType): Promise<SecureAnswer>;
 }
 
 const ATTEMPTS = 2;
 const ATTEMPT_MS = 5_000;
-/** RFC 9715: no fragments on the way. */
+/** RFC 9715: answers of this size are not fragmented on the way. */
 const UDP_BYTES = 1_232;
 const EDNS = { type: "OPT", name: ".", udpPayloadSize: UDP_BYTES, flags: 0, options: [] } as unknown as Answer;
 const NO_EDNS = new Set(["FORMERR", "NOTIMP"]);
 
-/** The types leave it out. */
+/** dns-packet's types leave `rcode` out. */
 const rcodeOf = (answer: DecodedPacket): string => (answer as DecodedPacket & { rcode: string }).rcode;
 
 /**
- * `servers`: `ip` or `ip:port`. `randomNumber`: below 65,536, for the id of a question. `attemptMs`: how long an answer is
- * waited for.
+ * `servers`: `ip` or `ip:port`. `randomNumber`: below 65,536, for the id of a query. `attemptMs`: the wait for one answer.
  */
 export function createSecureDns(
   servers: readonly string[],
@@ -76,7 +75,7 @@ export function createSecureDns(
     const query: Packet = {
       type: "query",
       id: randomNumber(),
-      // RFC 6840 §5.7: we understand what the bit means, and need no signatures.
+      // RFC 6840 §5.7: AD in a query asks for AD in the answer, without signatures.
       flags: RECURSION_DESIRED | AUTHENTIC_DATA,
       questions: [question],
       ...(withEdns && { additionals: [EDNS] }),
@@ -90,12 +89,12 @@ export function createSecureDns(
     for (let attempt = 1; ; attempt++) {
       try {
         const answer = await exchange(server, { name, type }, withEdns);
-        // RFC 6891 §7: one that does not know EDNS.
+        // RFC 6891 §7: this server does not know EDNS.
         if (withEdns && NO_EDNS.has(rcodeOf(answer))) withEdns = false;
         else return read(answer, name, type);
       } catch (error) {
         if ((error as { code?: string }).code !== "ETIMEOUT" || attempt >= ATTEMPTS) throw error;
-        // RFC 6891 §7: on some ways such questions, or their answers, are lost.
+        // RFC 6891 §7: some paths lose queries with EDNS, or their answers.
         withEdns = false;
       }
     }
@@ -110,7 +109,7 @@ function nameServer(server: string): NameServer {
 
 const failed = (code: string, message: string): Error => Object.assign(new Error(message), { code });
 
-/** Whether it answers the question. */
+/** True for an answer to this very query. */
 function answers(answer: DecodedPacket, query: Packet): boolean {
   const [asked] = query.questions ?? [];
   const [repeated] = answer.questions ?? [];
@@ -131,11 +130,11 @@ function overUdp(query: Packet, { host, port }: NameServer, ms: number): Promise
     socket.once("error", reject);
     socket.on("message", (message) => {
       const answer = decoded(() => decode(message));
-      // Anybody may send anything: the right answer may be still to come.
+      // A stranger may have sent it: the right answer may still come.
       if (answer && answers(answer, query)) resolve(answer);
     });
-    // Connected, it takes only what comes from there. That there is no way to it, such as IPv6 switched off, node tells
-    // to who waits for the connection, and its types do not say so.
+    // A connected socket takes packets from that server only. When there is no route, as with IPv6 switched off, node gives
+    // the error to this callback, which its types do not show.
     const send = (error?: Error | null) => (error ? reject(error) : socket.send(question));
     socket.connect(port, host, send);
   });
@@ -169,7 +168,7 @@ function decoded(read: () => DecodedPacket): DecodedPacket | undefined {
   }
 }
 
-/** The longest chain of aliases that is followed. */
+/** CNAME records followed for one answer. */
 const MOST_ALIASES = 16;
 
 function read(answer: DecodedPacket, asked: string, type: SecureType): SecureAnswer {

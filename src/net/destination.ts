@@ -1,11 +1,11 @@
 /**
- * Where the appliance may connect to when somebody else chooses the place: a URL is read here, and every address its
- * host has is judged here, before a connection is made to one of those very addresses.
+ * Destinations of URLs that strangers choose (webhooks, images in mail): reads the URL, resolves its host and checks every
+ * address. Callers connect only to the addresses that were checked.
  *
- * Only public unicast addresses: whatever IANA's special-purpose registries (RFC 6890) list is refused, even the few
- * blocks that are routed, since no receiver is there. IPv6 is refused outside 2000::/3, the only part that is given out.
- * An address is judged by what it is, not by how it is spelled: the URL parser reads decimal, octal and hexadecimal
- * IPv4, escapes and full-width digits as what they connect to.
+ * Only public unicast addresses pass. Everything in IANA's special-purpose registries (RFC 6890) is refused, even the few
+ * blocks that are routed, since no receiver is there; so is IPv6 outside 2000::/3, the only part that IANA has assigned.
+ * Spelling does not matter: the URL parser turns decimal, octal and hexadecimal IPv4, escapes and full-width digits into
+ * the address that they connect to.
  *
  * Invariant: an address that resolveDestination gives is public or lies in an excepted network, and belongs to no
  * metadata service.
@@ -15,14 +15,14 @@ import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { canonicalAddress, networkList } from "./ip.ts";
 
-/** Nothing is connected to for this URL, now or later. */
+/** The server never connects to this URL; a retry changes nothing. */
 export class RefusedDestination extends AppError {
   constructor(message: string) {
     super("unprocessable", message);
   }
 }
 
-/** What a URL names, refused by nothing that shows without asking DNS. */
+/** A URL that passed every check that needs no DNS. */
 export interface Destination {
   readonly protocol: "http:" | "https:";
   /** A name in A-labels without a final dot, or an IP address without brackets. */
@@ -43,8 +43,8 @@ export interface ResolutionParts {
 const LONGEST_URL = 2048;
 
 /**
- * Reads a URL; its fragment is dropped. `allow`: networks (CIDRs) excepted from the refusal of special addresses, and
- * of local names that lead into them.
+ * Reads a URL and drops its fragment. `allow`: networks (CIDRs) whose special addresses pass, and local names that lead
+ * into them.
  * @throws RefusedDestination that says what is wrong
  */
 export function readDestination(text: string, allow: readonly string[]): Destination {
@@ -69,15 +69,15 @@ export function readDestination(text: string, allow: readonly string[]): Destina
 }
 
 /**
- * The addresses the destination has at this moment, each checked, IPv4 first. One that is refused refuses them all: a
- * name that leads to public and to private addresses is not to be trusted with either.
- * @throws RefusedDestination, which does not tell the address a name has; Error when DNS gives none, which may change
+ * The host's present addresses, each checked, IPv4 first. One special address refuses them all: a name that leads to
+ * public and private addresses earns trust for neither.
+ * @throws RefusedDestination, which does not reveal a name's address; Error when DNS gives none, which may change
  */
 export async function resolveDestination({ host }: Destination, { dns, allow }: ResolutionParts): Promise<string[]> {
   const isAllowed = networkList(allow);
   if (isIP(host)) return [checkAddress(host, isAllowed, `${host} is`)];
   const reason = checkName(host, allow);
-  // RFC 6761 §6.3: not a question for DNS.
+  // RFC 6761 §6.3: loopback names are not looked up in DNS.
   const found = isLoopbackName(host) ? LOOPBACK.filter(isAllowed) : await lookUp(host, dns);
   const addresses = found.map((address) => checkAddress(address, isAllowed, `${host} leads to`));
   if (reason && !(addresses.length > 0 && addresses.every(isAllowed))) throw refusal(`${host} is`, reason);
@@ -87,7 +87,7 @@ export async function resolveDestination({ host }: Destination, { dns, allow }: 
 const refusal = (subject: string, reason: string): RefusedDestination =>
   new RefusedDestination(`${subject} ${reason}, and only public addresses are connected to`);
 
-/** The address in its one spelling. @throws RefusedDestination */
+/** The address in its canonical spelling. @throws RefusedDestination */
 function checkAddress(text: string, isAllowed: (address: string) => boolean, subject: string): string {
   const address = canonicalAddress(text);
   if (address === undefined) throw refusal(subject, "no IP address");
@@ -96,30 +96,30 @@ function checkAddress(text: string, isAllowed: (address: string) => boolean, sub
   return address;
 }
 
-/** What makes an address a special one; undefined for one that may be connected to. */
+/** Why an address is special; undefined for one that the server may connect to. */
 function specialAddress(address: string, isAllowed: (address: string) => boolean): string | undefined {
   const embedded = behindNat64(address);
   if (isMetadata(embedded ?? address)) return METADATA;
   if (isAllowed(address)) return undefined;
   if (embedded !== undefined) return specialAddress(embedded, isAllowed);
   if (isSpecial(address)) return BLOCKS.find(({ contains }) => contains(address))?.reason;
-  return address.includes(":") && !isGivenOut(address) ? "outside the public IPv6 addresses" : undefined;
+  return address.includes(":") && !isGlobalUnicast(address) ? "outside the public IPv6 addresses" : undefined;
 }
 
-/** The IPv4 address that one of NAT64's well-known prefix leads to: its last 32 bits (RFC 6052 §2.1). */
+/** The IPv4 address behind one with NAT64's well-known prefix: the last 32 bits (RFC 6052 §2.1). */
 function behindNat64(address: string): string | undefined {
   const low = /^64:ff9b:0:0:0:0:(.+)$/.exec(address)?.[1];
   return low === undefined ? undefined : canonicalAddress(`::ffff:${low}`);
 }
 
-/** IPv4 in IPv6's clothes (RFC 4291 §2.5.5.2) is for programming interfaces, and names no place on the network. */
+/** IPv4-mapped IPv6 addresses (RFC 4291 §2.5.5.2) are for programming interfaces and name no host on the network. */
 function mappedAddress(text: string, address: string, isAllowed: (address: string) => boolean): string | undefined {
   return text.includes(":") && !address.includes(":") && !isAllowed(address) ? "an IPv4-mapped address" : undefined;
 }
 
 /**
- * Why a name has no public address, where that shows by itself; with excepted networks, its addresses decide.
- * @throws RefusedDestination for a name that is none, is a metadata service's, or has no public address and none excepted
+ * Why the name itself shows that it is local; undefined for other names. With excepted networks, its addresses decide.
+ * @throws RefusedDestination for an invalid name, for a metadata service's, and for a local one without excepted networks
  */
 function checkName(host: string, allow: readonly string[]): string | undefined {
   const labels = host.split(".");
@@ -150,7 +150,7 @@ async function lookUp(host: string, dns: Runtime["dns"]): Promise<string[]> {
 const LOOPBACK = ["127.0.0.1", "::1"];
 const METADATA = "a cloud metadata service";
 
-/** Of the cloud providers, within special networks and without; never excepted. */
+/** The cloud providers' metadata services, some of them at public addresses; never excepted. */
 const isMetadata = networkList([
   // AWS, Google, Azure, Oracle, DigitalOcean, Hetzner, OpenStack; credentials of AWS containers; Tencent, Scaleway
   ...["169.254.169.254", "169.254.170.2", "169.254.170.23", "169.254.0.23", "169.254.42.42"],
@@ -165,12 +165,12 @@ const METADATA_NAMES = new Set([
   ...["metadata.azure.internal", "metadata.tencentyun.com"],
 ]);
 
-/** RFC 6761, RFC 6762, RFC 8375, ICANN's .internal; and what home routers and hosts files make up. */
+/** RFC 6761, RFC 6762, RFC 8375, ICANN's .internal; and zones that home routers and hosts files invent. */
 const LOCAL_ZONES = ["localhost", "local", "internal", "home.arpa", "localdomain", "lan", "intranet", "corp", "home"];
 
-const isGivenOut = networkList(["2000::/3"]);
+const isGlobalUnicast = networkList(["2000::/3"]);
 
-/** IANA's IPv4 and IPv6 Special-Purpose Address Registries, and multicast; the first that contains an address counts. */
+/** IANA's IPv4 and IPv6 Special-Purpose Address Registries, and multicast; the first match names the reason. */
 const SPECIAL = {
   "the unspecified address": ["0.0.0.0/32", "::/128"],
   "a loopback address": ["127.0.0.0/8", "::1/128"],
@@ -198,7 +198,7 @@ const SPECIAL = {
 const isSpecial = networkList(Object.values(SPECIAL).flat());
 const BLOCKS = Object.entries(SPECIAL).map(([reason, networks]) => ({ reason, contains: networkList(networks) }));
 
-/** Ports on which another protocol would listen to what we say (WHATWG Fetch §2.9, port blocking). */
+/** Ports of other protocols, whose servers might obey an HTTP request (WHATWG Fetch §2.9, port blocking). */
 const BAD_PORTS = new Set([
   ...[0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109],
   ...[110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530],

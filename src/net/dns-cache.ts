@@ -1,9 +1,8 @@
 /**
- * What DNS said, kept for a while: the questions that authentication asks (evidence.ts), from whichever worker, and
- * those of blocklists (dnsbl.ts).
+ * A cache of DNS answers, for authentication (evidence.ts), in all workers, and for blocklists (dnsbl.ts).
  *
- * Invariants: a question is asked once, however many wait for its answer. No answer is an exception: what failed is an
- * answer too, and kept for less long. What is kept is bounded in size, whatever strangers make us ask.
+ * Invariants: callers that wait for the same question share one query. A failure is an answer, too, kept for a shorter
+ * time, and never an exception. The size of the cache is bounded, since strangers choose the names.
  */
 
 import { atMost } from "../base/pause.ts";
@@ -14,33 +13,34 @@ export type RecordType = "TXT" | "A" | "AAAA" | "MX" | "PTR" | "CNAME";
 /** Records as node:dns gives them, or why there are none: `ENOTFOUND`, `ENODATA`, `ETIMEOUT`, … */
 type Found = { records: unknown[] } | { code: string };
 
-/** Holds until then (epoch ms), wherever it is taken (`holds`). Can be cloned. */
+/** `until`: epoch ms, checked by `isFresh`. Can be sent to workers. */
 export type Answer = Found & { until: number };
 
 export interface DnsCache {
-  /** At once when it is known. Never rejects. */
+  /** The answer itself when the cache has it, otherwise a promise that never rejects. */
   ask(name: string, type: RecordType): Answer | Promise<Answer>;
 }
 
 /**
- * node:dns does not tell how long an answer holds, but for addresses. Five minutes is what large senders publish; a
- * record that appears, as when a domain is being set up, is seen within one.
+ * node:dns gives the TTL of addresses only. Large senders publish five minutes. A record that appears, as when somebody
+ * sets up a domain, is seen within one.
  */
 const KEPT_MS = 5 * 60_000;
 const ABSENCE_KEPT_MS = 60_000;
 const FAILURE_KEPT_MS = 15_000;
 
-/** In characters: of one answer, far above what mail publishes, and of all that are kept. */
+/** Characters in one answer; records for mail are far smaller. */
 const LARGEST_ANSWER = 16 * 1024;
+/** Characters in the whole cache. */
 const MOST_KEPT = 8 * 1024 * 1024;
-/** What an entry counts beyond its text. */
+/** Added to the size of each entry's text. */
 const ENTRY_SIZE = 200;
 
-/** Not one that a clock was ahead for, which was set back since: that would hold for as long as it was ahead. */
-export const holds = ({ until }: Answer, now: number): boolean => until > now && until - now <= KEPT_MS;
+/** False also for an answer from before the clock was set back, which would last for as long as the clock was ahead. */
+export const isFresh = ({ until }: Answer, now: number): boolean => until > now && until - now <= KEPT_MS;
 
 export function createDnsCache({ dns, now }: Pick<Runtime, "dns" | "now">): DnsCache {
-  /** In the order they were put in: the oldest goes first. */
+  /** In order of insertion: the oldest goes first. */
   const kept = new Map<string, { answer: Answer; size: number }>();
   const open = new Map<string, Promise<Answer>>();
   let keptSize = 0;
@@ -80,7 +80,7 @@ export function createDnsCache({ dns, now }: Pick<Runtime, "dns" | "now">): DnsC
     ask(name, type) {
       const key = `${type} ${name.toLowerCase()}`;
       const known = kept.get(key);
-      if (known !== undefined && holds(known.answer, now())) return known.answer;
+      if (known !== undefined && isFresh(known.answer, now())) return known.answer;
       const others = open.get(key);
       if (others !== undefined) return others;
       const asked = lookUp(key, name, type).finally(() => open.delete(key));
@@ -95,7 +95,7 @@ function lifetimeOf(found: Found): number {
   return isAbsence(found.code) ? ABSENCE_KEPT_MS : FAILURE_KEPT_MS;
 }
 
-/** Whether it says that there are no such records, and not that nobody could tell. */
+/** True when DNS says that there are no such records, false when the query failed. */
 export const isAbsence = (code: string): boolean => ["ENOTFOUND", "ENODATA", "EBADNAME"].includes(code);
 
 function resolve(dns: DnsResolver, name: string, type: RecordType): Promise<unknown[]> {
@@ -115,7 +115,7 @@ function resolve(dns: DnsResolver, name: string, type: RecordType): Promise<unkn
   }
 }
 
-/** The answer, or a timeout once `ms` have passed, which holds for nobody else. */
+/** The answer, or a timeout after `ms` that is not cached. */
 export async function answerWithin(
   answer: Promise<Answer>,
   ms: number,

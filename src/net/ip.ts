@@ -1,4 +1,4 @@
-/** IP addresses in one spelling, whom a connection from one counts against, over HTTP and SMTP alike, and free ports. */
+/** IP addresses: their canonical spelling, the source that limits count a connection against, lists of networks, free ports. */
 import { BlockList, createServer, isIP } from "node:net";
 
 /** The eight 16-bit groups of a valid IPv6 address. */
@@ -13,7 +13,7 @@ function groupsOf(ip: string): number[] {
   return [...before, ...new Array<number>(8 - before.length - after.length).fill(0), ...after];
 }
 
-/** The address in one spelling, an IPv4 one mapped into IPv6 as IPv4; undefined when it is none. */
+/** The address in its canonical spelling, an IPv4-mapped IPv6 one as IPv4; undefined for any other text. */
 export function canonicalAddress(text: string): string | undefined {
   const ip = text.replace(/%.*$/, "");
   const version = isIP(ip);
@@ -30,8 +30,8 @@ export function canonicalAddress(text: string): string | undefined {
 }
 
 /**
- * What a rate or a limit per source is kept for: an IPv4 address, or the /64 of an IPv6 one, of which one customer has
- * all. `address` as canonicalAddress gives it; undefined when the system does not tell it.
+ * The source that rates and limits count: an IPv4 address, or the /64 of an IPv6 one, since one customer has all of a /64.
+ * `address` as canonicalAddress gives it; undefined when the system does not tell it.
  */
 export function sourceOfAddress(address: string | undefined): string {
   if (address === undefined) return "unknown";
@@ -39,8 +39,8 @@ export function sourceOfAddress(address: string | undefined): string {
 }
 
 /**
- * What several sources of one operator have in common: the /24 of an IPv4 address, or the /48 of an IPv6 one, the usual
- * size of a site (RFC 6177 §2). `address` as above.
+ * The network that an operator's sources usually share: the /24 of an IPv4 address, or the /48 of an IPv6 one, the usual
+ * size of a site (RFC 6177 §2). `address` as for sourceOfAddress.
  */
 export function networkOfAddress(address: string | undefined): string {
   if (address === undefined) return "unknown";
@@ -53,8 +53,8 @@ const familyOf = (address: string) => (address.includes(":") ? "ipv6" : "ipv4");
 const lists = new WeakMap<readonly string[], (address: string) => boolean>();
 
 /**
- * Whether an address, as canonicalAddress gives it, lies in one of these networks: CIDRs or single addresses. Made once
- * for an array, which must not change.
+ * Gives a test for addresses, as canonicalAddress gives them, that lie in one of these networks (CIDRs or single
+ * addresses). The test is cached by array, which must not change.
  */
 export function networkList(cidrs: readonly string[]): (address: string) => boolean {
   if (cidrs.length === 0) return () => false;
@@ -71,7 +71,7 @@ export function networkList(cidrs: readonly string[]): (address: string) => bool
   return contains;
 }
 
-/** A port of 127.0.0.1 that is free now; another may be quicker to bind it. */
+/** A free port of 127.0.0.1. Another process may still bind it first. */
 export const freePort = (): Promise<number> =>
   new Promise((resolve, reject) => {
     const server = createServer();

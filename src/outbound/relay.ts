@@ -22,7 +22,7 @@
  * recorded: what stopping cuts short is given back. No lane is cut that may have delivered what it has not recorded.
  */
 
-import { MOST_WAITING, PLACES } from "../base/descriptors.ts";
+import { MOST_RELAY_WAITING, RELAY_SLOTS } from "../base/descriptors.ts";
 import type { Log } from "../base/log.ts";
 import { atMost } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -69,8 +69,8 @@ export interface RelayParts extends AttemptParts {
 
 /** Connections to one destination. */
 const MOST_LANES_OF_ONE = 5;
-type Place = keyof typeof PLACES;
-/** A lane that has waited that long for its server does not count any more, up to MOST_WAITING of them. */
+type Place = keyof typeof RELAY_SLOTS;
+/** A lane that has waited that long for its server does not count any more, up to MOST_RELAY_WAITING of them. */
 const WHILE_MS = 5_000;
 /** A destination that keeps us waiting for longer is slow: until it has the message, and from then on. */
 const LONG_MS = 30_000;
@@ -151,12 +151,12 @@ export function createRelay(parts: RelayParts): Relay {
 
   /** How many places of each kind are free, besides those of `hands`. */
   function freePlaces(hands: readonly Hand[]): Record<Place, number> {
-    const free = { ...PLACES };
+    const free = { ...RELAY_SLOTS };
     const atWork = [...lanes].filter((lane) => !isIdle(lane));
     for (const { place } of [...atWork.filter((lane) => !isWaiting(lane)), ...hands]) free[place]--;
     const waiting = atWork.filter((lane) => isWaiting(lane) && !isCut(lane)).length;
     // Those that are too many take places after all: else whoever is known would have one more whenever one waits.
-    free.shared -= Math.max(0, waiting - MOST_WAITING);
+    free.shared -= Math.max(0, waiting - MOST_RELAY_WAITING);
     free.kept += Math.min(0, free.shared);
     return free;
   }
@@ -297,7 +297,7 @@ export function createRelay(parts: RelayParts): Relay {
 
   function openLane(destination: string): Lane {
     // Those that idle are connections too.
-    if (destination !== SPARE && [...lanes].filter((lane) => lane.destination !== SPARE).length >= PLACES.shared) {
+    if (destination !== SPARE && [...lanes].filter((lane) => lane.destination !== SPARE).length >= RELAY_SLOTS.shared) {
       closeLane([...lanes].find(isIdle));
     }
     const lane: Lane = {

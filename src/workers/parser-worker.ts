@@ -14,7 +14,7 @@ import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
 import { authorsIn } from "../message/address.ts";
 import { composeLetter, isLetter } from "../message/letter.ts";
 import { readHtml } from "../message/reading.ts";
-import { type Answer, holds, type RecordType } from "../net/dns-cache.ts";
+import { type Answer, isFresh, type RecordType } from "../net/dns-cache.ts";
 import { readSource } from "../smtp/spool.ts";
 import { type Blobs, openBlobs } from "../store/blobs.ts";
 import type { FromWorker, Job, Prepared, Signing, Stage, ToWorker } from "./parser-pool.ts";
@@ -104,7 +104,7 @@ function resolver(id: number, said: Kept["said"], stage: Stage, now: number): DN
     self.postMessage({ id, question: { number, name, type, stage } } satisfies FromWorker);
     const answer = await answered;
     said.delete(key);
-    if (holds(answer, now)) said.set(key, answer);
+    if (isFresh(answer, now)) said.set(key, answer);
     for (const oldest of said.keys()) {
       if (said.size <= MOST_SAID) break;
       said.delete(oldest);
@@ -113,7 +113,7 @@ function resolver(id: number, said: Kept["said"], stage: Stage, now: number): DN
   };
   const ask = async (key: string, name: string, type: string): Promise<string[]> => {
     const before = said.get(key);
-    const answer = before && holds(before, now) ? before : await askMain(key, name, type as RecordType);
+    const answer = before && isFresh(before, now) ? before : await askMain(key, name, type as RecordType);
     // mailauth takes any records, and has a type for some.
     if ("records" in answer) return answer.records as string[];
     throw Object.assign(new Error(`${type} of ${name}: ${answer.code}`), { code: answer.code });

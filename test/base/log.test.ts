@@ -17,7 +17,7 @@ test("one JSON object a line, with time, level, message and fields", () => {
   ]);
 });
 
-test("below the level nothing is written", () => {
+test("lines below the level are not written", () => {
   expect(logged({}, "hello", "warn")).toEqual([]);
   expect(logged({}, "hello", "silent")).toEqual([]);
 });
@@ -35,7 +35,7 @@ test("a child's lines carry its fields", () => {
   expect(JSON.parse(lines[0] as string)).toMatchObject({ trace: "t1", job: "sweep", level: "warn" });
 });
 
-test("errors are whole: name, message, code, stack and cause", () => {
+test("errors are logged whole: name, message, code, stack and cause", () => {
   const error = new Error("outer", { cause: Object.assign(new Error("inner"), { code: "EIO" }) });
   expect(JSON.parse(logged({ error })[0] as string).error).toMatchObject({
     name: "Error",

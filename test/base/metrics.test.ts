@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { createMetrics } from "../../src/base/metrics.ts";
 import { readExposition, sampleOf } from "../monitoring/exposition.ts";
 
-test("counters, histograms and gauges, as a strict reader takes them", async () => {
+test("a strict parser accepts counters, histograms and gauges", async () => {
   const metrics = createMetrics();
   const counter = metrics.counter<{ reason: string }>("seen_total", "What was\nseen \\ twice");
   const histogram = metrics.histogram<{ operation: string }>("took_seconds", "How long", [0.1, 1]);
@@ -36,7 +36,7 @@ test("counters, histograms and gauges, as a strict reader takes them", async () 
   expect(sampleOf(families, "cpu_total")).toBe(1.5);
 });
 
-test("a gauge that cannot be read keeps no other from being", async () => {
+test("a gauge that throws does not stop the others", async () => {
   const metrics = createMetrics();
   metrics.gauge("broken", "Broken", () => Promise.reject(new Error("no disk")));
   metrics.gauge("sound", "Sound", () => [[{}, 1]]);

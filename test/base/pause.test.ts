@@ -2,15 +2,15 @@ import { describe, expect, test } from "bun:test";
 import { atMost, pause } from "../../src/base/pause.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
-describe("at most so long", () => {
-  test("what comes in time is given, and no timer is left", async () => {
+describe("atMost", () => {
+  test("gives a result that comes in time, and leaves no timer", async () => {
     const runtime = fakeRuntime();
     expect(await atMost(runtime, 1_000, Promise.resolve("here"))).toBe("here");
     await expect(atMost(runtime, 1_000, Promise.reject(new Error("no")))).rejects.toThrow("no");
     expect(runtime.nextTimer()).toBeUndefined();
   });
 
-  test("what comes late is not waited for, and may fail then", async () => {
+  test("does not wait for a late result, which may then fail", async () => {
     const runtime = fakeRuntime();
     const { promise, reject } = Promise.withResolvers<string>();
     const waited = atMost(runtime, 1_000, promise);
@@ -22,7 +22,7 @@ describe("at most so long", () => {
 });
 
 describe("a pause", () => {
-  test("lasts as long as it is to", async () => {
+  test("lasts for the given time", async () => {
     const runtime = fakeRuntime();
     let over = false;
     const paused = pause(runtime, 1_000).then(() => {
@@ -36,7 +36,7 @@ describe("a pause", () => {
     expect(runtime.nextTimer()).toBeUndefined();
   });
 
-  test("is cut short by its signal, also by one aborted before", async () => {
+  test("ends when its signal is aborted, at once if it was before", async () => {
     const runtime = fakeRuntime();
     const over = new AbortController();
     const paused = pause(runtime, 1_000, over.signal);

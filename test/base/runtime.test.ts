@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { newId } from "../../src/base/runtime.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
-test("ids are distinct, and in the order of time", () => {
+test("ids are distinct and sort by time", () => {
   const runtime = fakeRuntime();
   const ids = Array.from({ length: 1_000 }, () => {
     runtime.advanceTo(runtime.now() + 1);

@@ -47,7 +47,7 @@ function held(ran: string[], name: string, next: number | null) {
 }
 
 describe("the scheduler", () => {
-  test("looks at every job at the start, then when each says", async () => {
+  test("runs every job at the start, then when each asked to run", async () => {
     const { ran, scheduler, advance } = setUp((ran, minute) => [
       noting(
         ran,
@@ -99,7 +99,7 @@ describe("the scheduler", () => {
     expect(ran).toEqual(["slow", "other", "slow", "other"]);
   });
 
-  test("a job that throws is logged and tried later each time, and does not stop another", async () => {
+  test("a job that throws is logged and retried after growing waits, and stops no other", async () => {
     const { ran, lines, scheduler, runtime } = setUp((ran, minute) => [
       {
         name: "broken",
@@ -120,7 +120,7 @@ describe("the scheduler", () => {
     expect(lines.map((line) => JSON.parse(line).message)).toEqual(Array(4).fill("job failed"));
   });
 
-  test("stop waits for what runs, and nothing runs after", async () => {
+  test("stop waits for running jobs, and no job runs afterwards", async () => {
     let release = (): void => {};
     const { ran, scheduler, advance } = setUp((ran) => {
       const slow = held(ran, "slow", START + 1);
@@ -135,7 +135,7 @@ describe("the scheduler", () => {
     expect(ran).toEqual(["slow"]);
   });
 
-  test("has every job look anew when the clock was set back, and says that it was ahead", async () => {
+  test("runs every job anew when the clock was set back, and tells it that the clock was ahead", async () => {
     const { runtime, ran, lines, scheduler, advance } = setUp((ran, minute) => [
       {
         name: "hourly",
@@ -162,7 +162,7 @@ describe("the scheduler", () => {
     expect(ran.slice(4)).toEqual(["hourly 61 false"]);
   });
 
-  test("has a job that failed then told so again", async () => {
+  test("tells a job that failed then again", async () => {
     const { ran, scheduler, advance } = setUp((ran) => [
       {
         name: "broken once",
@@ -179,7 +179,7 @@ describe("the scheduler", () => {
     expect(ran).toEqual(["true", "true"]);
   });
 
-  test("lets nothing delete by a clock that leapt ahead, for an hour; other jobs go on", async () => {
+  test("holds jobs that delete for an hour after the clock leapt ahead; others go on", async () => {
     const { runtime, ran, scheduler, advance } = setUp((ran, minute) => [
       {
         ...noting(
@@ -211,7 +211,7 @@ describe("the scheduler", () => {
     expect(ran.slice(5)).toEqual(["deletes 1080", "works 1080"]);
   });
 
-  test("lets nothing delete for an hour after a start of which it is told that the clock may be wrong", async () => {
+  test("holds jobs that delete for an hour after a start with a clock that may be wrong", async () => {
     const { ran, scheduler, advance } = setUp((ran, minute) => [
       {
         ...noting(

@@ -45,7 +45,7 @@ test.each([
   expect(await ask(name, type)).toMatchObject(expected);
 });
 
-test("TLSA records come as they are, over TCP where they do not fit", async () => {
+test("TLSA records come unchanged, over TCP when UDP cannot hold them", async () => {
   const { ask, server } = await asking();
   const record = { usage: 3, selector: 1, matchingType: 1, data: DIGEST };
   expect((await ask("_25._tcp.mx.secure.test", "TLSA")).tlsa).toEqual([record]);
@@ -54,7 +54,7 @@ test("TLSA records come as they are, over TCP where they do not fit", async () =
   expect(server.questions.filter((question) => question === "tlsa many.test")).toHaveLength(2);
 });
 
-test("what fails is told from what is not there", async () => {
+test("a failure differs from absent records", async () => {
   const patient = await asking();
   await expect(patient.ask("broken.test", "A")).rejects.toMatchObject({ code: "ESERVFAIL" });
   const { ask, server } = await asking(20);
@@ -86,13 +86,13 @@ test.each([
   expect([answer.authenticated, answer.hosts, additionals]).toEqual([true, [], [1, 0]]);
 });
 
-test("a server to which there is no way is told", async () => {
+test("a server without a route to it fails with a code", async () => {
   // Nobody may send there unasked: connecting fails at once.
   const dns = createSecureDns(["255.255.255.255"], () => 1, 50);
   await expect(dns.ask(dns.servers[0] as NameServer, "real.test", "A")).rejects.toThrow("connect");
 });
 
-test("an answer with another id, to another question, or that is none, is not taken", async () => {
+test("a packet with another id or question, or that is no answer, is ignored", async () => {
   const socket = createSocket("udp4");
   closers.push(() => socket.close());
   socket.on("message", (query, { port, address }) => {

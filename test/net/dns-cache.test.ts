@@ -43,7 +43,7 @@ test("asks every type, by its method", async () => {
   expect(asked.length).toBe(6);
 });
 
-test("what was said when the clock was ahead does not hold for as long as it was", async () => {
+test("an answer from when the clock was ahead is not kept for as long as it was ahead", async () => {
   const { cache, asked, runtime } = open({ "one.example": { txt: ["text"] } });
   runtime.setBy(86_400_000);
   await cache.ask("one.example", "TXT");
@@ -54,7 +54,7 @@ test("what was said when the clock was ahead does not hold for as long as it was
   expect(asked).toHaveLength(2);
 });
 
-test("asks once for all who wait, whatever the case, and knows the answer at once then", async () => {
+test("asks once for all callers, whatever the case, and then answers at once", async () => {
   const { cache, asked } = open({ "one.example": { txt: ["v=spf1 -all"] } });
   const [first, second] = [cache.ask("one.example", "TXT"), cache.ask("ONE.example", "TXT")];
   expect(await first).toEqual(await second);
@@ -81,7 +81,7 @@ test.each<[string, Zone, object, number]>([
   expect(asked.length).toBe(2);
 });
 
-test("what is kept is bounded: the oldest goes", async () => {
+test("is bounded: the oldest answers go", async () => {
   const many = Array.from({ length: 1_000 }, (_, i) => `n${i}.example`);
   const { cache, asked } = open(Object.fromEntries(many.map((name) => [name, { txt: ["x".repeat(15_000)] }])));
   for (const name of many) await cache.ask(name, "TXT");
@@ -91,7 +91,7 @@ test("what is kept is bounded: the oldest goes", async () => {
   expect(asked.length).toBe(1_001);
 });
 
-test("a resolver that throws is one that fails", async () => {
+test("a resolver that throws counts as one that fails", async () => {
   const runtime = fakeRuntime({
     dns: {
       resolveTxt() {
@@ -104,7 +104,7 @@ test("a resolver that throws is one that fails", async () => {
   expect(cache.ask("..", "TXT")).toMatchObject({ code: "ESERVFAIL" });
 });
 
-test("waits no longer than it is told", async () => {
+test("waits no longer than told", async () => {
   const runtime = fakeRuntime();
   const given = { records: [], until: runtime.now() + 1 };
   const timeout = { code: "ETIMEOUT", until: 0 };
