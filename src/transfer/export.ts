@@ -1,8 +1,8 @@
 /**
- * A mailbox as an mbox file (mboxrd, lines ended by LF), with the marks that other programs read, Status, X-Status and
- * X-Keywords, and the one that gives the same mailbox when it is imported (marks.ts).
+ * Writes a mailbox as an mbox file (mboxrd, LF line ends). Each message gets the marks that other programs read (Status,
+ * X-Status, X-Keywords) and X-Mailroom-Export, from which an import makes the same mailbox (marks.ts).
  *
- * Invariant: the file appears whole or not at all, and takes the place of no other.
+ * Invariant: the file appears whole or not at all, and replaces no other file.
  */
 import { type FileHandle, link, open, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
@@ -10,16 +10,16 @@ import { AppError } from "../base/errors.ts";
 import type { ExportedMessage } from "../mailbox/exporting.ts";
 import { writeExportMark } from "./marks.ts";
 
-/** Written at once. */
+/** Size of one write. */
 const WRITE_BYTES = 1024 * 1024;
 
 export interface Exported {
   messages: number;
-  /** Of the file. */
+  /** Size of the file. */
   bytes: number;
 }
 
-/** Undefined when it was interrupted. @throws AppError conflict when the file exists; what the file system says */
+/** Gives undefined when interrupted. @throws AppError conflict when the file exists; errors of the file system */
 export async function exportMail(
   messages: AsyncIterable<ExportedMessage>,
   path: string,
@@ -79,13 +79,13 @@ async function write(
   return written;
 }
 
-/** The message with its `From ` line and the empty line behind it. */
+/** The message with its `From ` line and a final empty line. */
 function entryOf(message: ExportedMessage): Buffer {
   const text = Buffer.from(message.raw.buffer, message.raw.byteOffset, message.raw.byteLength).toString("latin1");
   const marks = marksOf(message)
     .map((line) => `${line}\n`)
     .join("");
-  // A line ended by LF alone, in an attached message, must not come back with CRLF.
+  // A message with mixed line ends keeps CRLF, so that an import does not turn its lone LFs into CRLF.
   const isMixed = /(?<!\r)\n|\r(?!\n)/.test(text);
   const lines = isMixed ? marks.replaceAll("\n", "\r\n") + text : (marks + text).replaceAll("\r\n", "\n");
   const end = isMixed ? "\r\n" : "\n";

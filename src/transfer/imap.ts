@@ -1,12 +1,12 @@
 /**
- * Messages out of an account on another server, over IMAP (RFC 9051), without changing anything there.
+ * Reads messages from an account on another server, over IMAP (RFC 9051), and changes nothing there.
  *
- * Of each folder first only Message-IDs and sizes are asked for, and then the messages that are not here yet, a few
- * megabytes at a time: an import that is repeated costs little, and one that broke off goes on. A lost connection is made
- * again, later each time; a folder then goes on behind the last message that came.
+ * For each folder it fetches Message-IDs and sizes first, then the messages that are not here yet, a few megabytes at a
+ * time. So a repeated import costs little, and an interrupted one continues. After a lost connection it connects again,
+ * with growing waits, and continues behind the last message that came.
  *
- * Gmail shows each message in every folder whose label it has: there, only the folders that have all of them are read, and
- * labels say the rest.
+ * Gmail shows a message in a folder for each of its labels. There, only the folders that together hold all mail are read,
+ * and labels tell the rest.
  */
 import { isIP } from "node:net";
 import { type FetchMessageObject, ImapFlow, type ListResponse } from "imapflow";
@@ -24,17 +24,17 @@ export interface ImapAccount {
   port: number;
   user: string;
   password: string;
-  /** TLS from the first byte; otherwise STARTTLS, which is insisted on. */
+  /** TLS from the first byte; otherwise STARTTLS, which is required. */
   implicitTls: boolean;
 }
 
 export interface ImapRequest {
   account: ImapAccount;
-  /** Only these, by their full names; all of them when left out. */
+  /** Full names of the folders to read; undefined reads all. */
   folders?: readonly string[];
-  /** Of a message in memory. */
+  /** Bytes of one message to hold in memory. */
   mostBytes: number;
-  /** Whether the mailbox has a message of that Message-ID and size already. */
+  /** True when the mailbox has a message of that Message-ID and size. */
   isKnown(messageId: string, size: number): boolean;
   runtime: Pick<Runtime, "setTimer" | "authorities">;
   log: Log;
@@ -55,12 +55,13 @@ export function readAccount(text: string): Omit<ImapAccount, "password"> | undef
   };
 }
 
-/** Headers asked for at once, and bytes of messages. */
+/** Headers in one FETCH. */
 const HEADERS_AT_ONCE = 500;
+/** Bytes of messages in one FETCH. */
 const BYTES_AT_ONCE = 4 * 1024 * 1024;
 const FIRST_WAIT_MS = 1_000;
 const LONGEST_WAIT_MS = 60_000;
-/** Times that a connection may be lost at the same place: a message there may be what the server stumbles over. */
+/** Failures at the same message before the import gives up: the server may break on that message. */
 const MOST_FAILURES = 8;
 
 const FOLDER_OF_USE: Readonly<Record<string, Folder>> = {
@@ -73,8 +74,8 @@ const FOLDER_OF_USE: Readonly<Record<string, Folder>> = {
   "\\All": "archive",
 };
 
-/** A folder there, and how far it has been read. */
-interface Place {
+/** A folder of the account, and how far it has been read. */
+interface FolderProgress {
   path: string;
   source: Source;
   uidValidity: bigint | undefined;
@@ -84,19 +85,19 @@ interface Place {
 /** @throws AppError unauthorized for a refused password, not_found for a folder that is not there, upstream_failed */
 export async function* findInAccount(request: ImapRequest): AsyncGenerator<FoundMessage | NotFound | KnownMessage> {
   const { account, runtime, log } = request;
-  let places: Place[] | undefined;
+  let remaining: FolderProgress[] | undefined;
   let lostAt = "";
-  for (let failures = 0; places === undefined || places.length > 0; ) {
+  for (let failures = 0; remaining === undefined || remaining.length > 0; ) {
     const client = clientFor(request);
-    // Also told by what is under way.
+    // The call under way rejects with the same error.
     client.on("error", () => {});
     try {
       await client.connect();
-      places ??= await placesOf(client, request);
+      remaining ??= await foldersToRead(client, request);
       const isGmail = client.capabilities.has("X-GM-EXT-1");
-      for (let place = places[0]; place; place = places[0]) {
-        yield* read(client, place, isGmail, request);
-        places.shift();
+      for (let folder = remaining[0]; folder; folder = remaining[0]) {
+        yield* read(client, folder, isGmail, request);
+        remaining.shift();
       }
       await client.logout();
     } catch (error) {
@@ -106,10 +107,10 @@ export async function* findInAccount(request: ImapRequest): AsyncGenerator<Found
         throw new AppError("unauthorized", `${account.host} refuses the user ${account.user} or the password`);
       }
       const reason = error instanceof Error ? error.message : String(error);
-      const at = `${places?.length} ${places?.[0]?.lastUid}`;
+      const at = `${remaining?.length} ${remaining?.[0]?.lastUid}`;
       if (at !== lostAt) failures = 0;
       lostAt = at;
-      if (places === undefined || ++failures > MOST_FAILURES) {
+      if (remaining === undefined || ++failures > MOST_FAILURES) {
         throw new AppError("upstream_failed", `${account.host} does not work: ${reason}`, { cause: error });
       }
       const wait = Math.min(FIRST_WAIT_MS * 2 ** (failures - 1), LONGEST_WAIT_MS);
@@ -125,7 +126,7 @@ function clientFor({ account, runtime }: ImapRequest): ImapFlow {
     ...{ host, port, auth: { user, pass }, secure: implicitTls },
     ...(!implicitTls && { doSTARTTLS: true }),
     tls: {
-      // An address is no name to be sent (RFC 6066 §3); the certificate is held against it all the same.
+      // RFC 6066 §3: an address is not sent as the server name. The certificate is still checked against it.
       ...(isIP(host) !== 0 && { servername: "" }),
       ...(runtime.authorities && { ca: [...runtime.authorities] }),
     },
@@ -134,8 +135,8 @@ function clientFor({ account, runtime }: ImapRequest): ImapFlow {
   });
 }
 
-/** The folders to read, the most telling first: what lies in several is placed by the first. */
-async function placesOf(client: ImapFlow, { folders, account }: ImapRequest): Promise<Place[]> {
+/** The folders to read. \All comes last, so that a message in several folders is filed by a more specific one. */
+async function foldersToRead(client: ImapFlow, { folders, account }: ImapRequest): Promise<FolderProgress[]> {
   const listed = (await client.list()).filter(({ flags }) => !flags.has("\\Noselect") && !flags.has("\\NonExistent"));
   const missing = folders?.find((path) => !listed.some((folder) => folder.path === path));
   if (missing !== undefined) throw new AppError("not_found", `${account.host} has no folder ${missing}`);
@@ -162,19 +163,19 @@ function sourceOf({ path, delimiter, specialUse = "" }: ListResponse, { host }: 
 
 async function* read(
   client: ImapFlow,
-  place: Place,
+  folder: FolderProgress,
   isGmail: boolean,
   { mostBytes, isKnown }: ImapRequest,
 ): AsyncGenerator<FoundMessage | KnownMessage> {
-  const { source } = place;
-  const mailbox = await client.mailboxOpen(place.path, { readOnly: true });
-  // RFC 9051 §2.3.1.1: the numbers of a folder made anew are others.
-  if (place.uidValidity !== undefined && place.uidValidity !== mailbox.uidValidity) place.lastUid = 0;
-  place.uidValidity = mailbox.uidValidity;
+  const { source } = folder;
+  const mailbox = await client.mailboxOpen(folder.path, { readOnly: true });
+  // RFC 9051 §2.3.1.1: a folder that was made anew has other UIDs.
+  if (folder.uidValidity !== undefined && folder.uidValidity !== mailbox.uidValidity) folder.lastUid = 0;
+  folder.uidValidity = mailbox.uidValidity;
   if (mailbox.exists === 0) return;
-  const found = await client.search({ uid: `${place.lastUid + 1}:*` }, { uid: true });
-  // `n:*` has the last one in any case.
-  const uids = (Array.isArray(found) ? found : []).filter((uid) => uid > place.lastUid).sort((a, b) => a - b);
+  const found = await client.search({ uid: `${folder.lastUid + 1}:*` }, { uid: true });
+  // `n:*` always includes the last UID.
+  const uids = (Array.isArray(found) ? found : []).filter((uid) => uid > folder.lastUid).sort((a, b) => a - b);
   for (let at = 0; at < uids.length; at += HEADERS_AT_ONCE) {
     const portion = uids.slice(at, at + HEADERS_AT_ONCE);
     const asked = { uid: true, size: true, headers: ["message-id"] };
@@ -186,12 +187,12 @@ async function* read(
       else sizes.set(uid, size);
     }
     for (let i = 0; i < known; i++) yield { source, known: true };
-    for (const some of portionsOf(sizes, mostBytes)) yield* fetchSome(client, place, some, { isGmail, mostBytes });
-    place.lastUid = portion.at(-1) ?? place.lastUid;
+    for (const some of portionsOf(sizes, mostBytes)) yield* fetchSome(client, folder, some, { isGmail, mostBytes });
+    folder.lastUid = portion.at(-1) ?? folder.lastUid;
   }
 }
 
-/** Numbers whose messages make up a few megabytes; a larger one by itself. */
+/** Groups UIDs into portions of BYTES_AT_ONCE; a larger message is a portion of its own. */
 function* portionsOf(sizes: ReadonlyMap<number, number>, mostBytes: number): Generator<Map<number, number>> {
   let portion = new Map<number, number>();
   let bytes = 0;
@@ -210,14 +211,14 @@ function* portionsOf(sizes: ReadonlyMap<number, number>, mostBytes: number): Gen
 
 async function* fetchSome(
   client: ImapFlow,
-  place: Place,
+  folder: FolderProgress,
   sizes: ReadonlyMap<number, number>,
   { isGmail, mostBytes }: { isGmail: boolean; mostBytes: number },
 ): AsyncGenerator<FoundMessage> {
   const isTooLarge = [...sizes.values()].some((size) => size > mostBytes);
   const asked = {
     ...{ uid: true, flags: true, internalDate: true },
-    // The beginning of one that is too large is asked for, to be told of like any other.
+    // The beginning of a message that is too large, enough to report it like any other.
     source: isTooLarge ? { maxLength: 1_024 } : true,
     ...(isGmail && { labels: true }),
   };
@@ -225,16 +226,16 @@ async function* fetchSome(
     const { uid, source: content = Buffer.alloc(0), internalDate } = message;
     const at = internalDate === undefined ? Number.NaN : new Date(internalDate).getTime();
     yield {
-      ...{ source: place.source, place: `message ${uid}`, content, unquoted: true },
+      ...{ source: folder.source, place: `message ${uid}`, content, unquoted: true },
       size: isTooLarge ? (sizes.get(uid) ?? content.byteLength) : content.byteLength,
-      marks: marksOf(message, isGmail ? place.source : undefined),
+      marks: marksOf(message, isGmail ? folder.source : undefined),
       ...(Number.isNaN(at) ? {} : { receivedAt: at }),
     };
-    place.lastUid = Math.max(place.lastUid, uid);
+    folder.lastUid = Math.max(folder.lastUid, uid);
   }
 }
 
-/** `gmail`: the folder of an account there, whose labels say the rest. */
+/** `gmail`: the folder, when the account is Gmail's and labels tell the rest. */
 function marksOf({ flags = new Set(), labels = new Set() }: FetchMessageObject, gmail: Source | undefined): Marks {
   const marks: Marks = { labels: [], read: flags.has("\\Seen") };
   if (flags.has("\\Flagged")) marks.starred = true;
@@ -247,7 +248,7 @@ function marksOf({ flags = new Set(), labels = new Set() }: FetchMessageObject, 
   const folders = new Set<Folder>();
   for (const label of labels) readGmailLabel(marks, folders, label.replace(/^\\/, ""));
   settleGmailLabels(marks, folders);
-  // Of trash and spam no label tells.
+  // Gmail has no labels for trash and spam.
   if (gmail.folder === "trash" || gmail.folder === "spam") marks.folder = gmail.folder;
   return marks;
 }

@@ -1,12 +1,12 @@
 /**
- * Import: messages are read from where they were kept, prepared by the parser workers that also prepare what arrives, and
- * filed in the order they were found in.
+ * Import: reads messages from a source, prepares them in the parser workers that also prepare arriving mail, and files
+ * them in the order of the source.
  *
  *   sources.ts, imap.ts ─► unwrap.ts ─► placement.ts ─► parser-pool.ts ─► mailbox/importing.ts, in batches
  *
- * Invariants: a message that the mailbox has is skipped, so an import that broke off, however, goes on when it is
- * repeated. A message is filed whole or not at all. What no parser can read is filed with its original attached. At most
- * a window of messages is in memory, whatever there is to import.
+ * Invariants: a message that the mailbox has is skipped, so a repeated import continues one that broke off. A message is
+ * filed whole or not at all. A message that no parser can read is filed with its original attached. At most a window of
+ * messages is in memory.
  */
 
 import { availableParallelism } from "node:os";
@@ -30,14 +30,14 @@ import { type Destination, type Placement, placementOf } from "./placement.ts";
 import type { FoundMessage, KnownMessage, NotFound, Source } from "./sources.ts";
 import { type Unwrapped, unwrap } from "./unwrap.ts";
 
-/** Of larger messages sources give only the beginning; they are told, and not imported. */
+/** Larger messages are reported, not imported. Sources give only their beginning. */
 export const LARGEST_MESSAGE = 64 * 1024 * 1024;
-/** Messages being prepared or waiting to be filed, and their bytes; a larger one goes alone. */
+/** Messages being prepared or waiting to be filed, and their bytes; a larger message goes alone. */
 const WINDOW = 320;
 const WINDOW_BYTES = 8 * 1024 * 1024;
 /**
- * Messages of a transaction, at most, so that the workers have some in hand meanwhile. The search index writes out a segment
- * for each transaction, and few large ones cost less to merge than many small ones.
+ * Messages in one transaction, at most. The rest of the window keeps the workers busy meanwhile. The search index writes a
+ * segment a transaction, and few large segments cost less to merge than many small ones.
  */
 const FILED_AT_ONCE = 256;
 
@@ -53,20 +53,20 @@ export interface ImportParts {
 export interface ImportRequest {
   messages: AsyncIterable<FoundMessage | NotFound | KnownMessage>;
   destination: Destination;
-  /** Whether somebody asked to stop; what is in hand is filed. */
+  /** True once somebody asked to stop. Messages in the window are still filed. */
   isInterrupted(): boolean;
-  /** Told after each batch. */
+  /** Called after each batch. */
   onProgress(tally: Tally): void;
 }
 
 export interface ImportResult extends Tally {
   /** Why it stopped before the end. */
   stopped?: "interrupted" | "quota" | "unavailable";
-  /** Of `unavailable`: what the store or the file system said. */
+  /** With `unavailable`: the error of the store or the file system. */
   reason?: string;
 }
 
-/** A message on its way. */
+/** A message of the window. */
 interface Pending {
   source: Source;
   place: string;
@@ -74,7 +74,7 @@ interface Pending {
   kept: Promise<KeptMessage>;
 }
 
-/** When the store cannot take more, a full disk for instance, it stops; what was filed before stays. */
+/** Stops when the store takes no more, as with a full disk; messages filed before stay. */
 export async function importMail(
   { store, mailbox, parser, pacing, runtime, log }: ImportParts,
   { messages, destination, isInterrupted, onProgress }: ImportRequest,
@@ -102,7 +102,7 @@ export async function importMail(
       return;
     }
     const kept = prepare(unwrapped, placement);
-    // Looked at when its turn comes.
+    // fileBatch awaits it.
     kept.catch(() => {});
     window.push({ source, place, bytes: unwrapped.bytes.byteLength, kept });
     bytes += unwrapped.bytes.byteLength;
@@ -142,10 +142,10 @@ export async function importMail(
     }
   }
 
-  /** Files the oldest of the window, as many as a transaction may have. */
+  /** Files the oldest messages of the window in one transaction. */
   async function fileBatch(): Promise<void> {
     const batch = window.splice(0, Math.min(pacing.room(), FILED_AT_ONCE));
-    // One that fails leaves none of the others half written.
+    // If one fails, the others have finished writing their blobs.
     await Promise.allSettled(batch.map(({ kept }) => kept));
     const ready = await Promise.all(batch.map(async ({ kept, ...rest }) => ({ ...rest, kept: await kept })));
     for (const { bytes: size } of batch) bytes -= size;
@@ -188,15 +188,15 @@ export async function importMail(
     if (stopped) break;
   }
   while (window.length > 0 && (stopped === undefined || stopped === "interrupted")) await fileSome();
-  // What is being written ends, and leaves no half of a file behind.
+  // Workers finish the files that they are writing.
   await Promise.allSettled(window.map(({ kept }) => kept));
   return { ...tally.total, ...(stopped && { stopped }), ...(reason !== undefined && { reason }) };
 }
 
-/* What came of an import: counted in all and by source, with a reason for each message that was not taken. */
+/* The result of an import: counts in all and by source, with a reason for each message that failed. */
 
 export interface Failure {
-  /** A file, or where in it. */
+  /** A file, or a position in it. */
   place: string;
   reason: string;
 }
@@ -205,10 +205,10 @@ export interface SourceTally {
   path: string;
   format: string;
   imported: number;
-  /** There already, or deleted where it was kept. */
+  /** Here already, or deleted at the source. */
   skipped: number;
   failed: number;
-  /** The first of them. */
+  /** The first failures. */
   failures: Failure[];
 }
 
@@ -251,25 +251,25 @@ function createTally() {
 }
 
 /*
- * Transactions of as many messages as fit a time: short beside a running server, whose event loop waits for the store
- * while another process writes (architecture: bulk commands write in batches under 50 ms), longer without one, since each
- * costs an fsync. How many fit is learned from the last ones.
+ * Pacing: how many messages a transaction takes. Beside a running server transactions are short (under 50 ms), because the
+ * server's event loop waits while another process writes; without one they are longer, since each costs an fsync. The
+ * number follows from the time that the last transactions took.
  */
 
 const BESIDE_SERVER_MS = 20;
 const ALONE_MS = 600;
-/** Even if they take longer: on a slow disk it is the commit that does. */
+/** Never fewer: on a slow disk the commit takes the time, not the messages. */
 const FEWEST = 8;
 const MOST = 400;
-/** How long a look at whether a server runs is good for. */
+/** How often to check whether a server runs. */
 const LOOK_MS = 500;
 
 export interface Pacing {
-  /** Messages that the next transaction may have. */
+  /** Messages for the next transaction. */
   room(): number;
-  /** Runs a transaction of `count` messages, which says when it has `begun`, and then leaves the store to others. */
+  /** Runs a transaction of `count` messages, which calls `begun` when it has the lock; then lets other writers in. */
   run<T>(count: number, transaction: (begun: () => void) => T): Promise<T>;
-  /** Whether a server runs on the folder. */
+  /** True while a server runs on the folder. */
   isServed(): boolean;
 }
 
@@ -299,17 +299,17 @@ export function createPacing({
       const took = Math.max(1, runtime.now() - startedAt);
       const fitting = Math.floor((count * (served ? BESIDE_SERVER_MS : ALONE_MS)) / took);
       room = Math.min(MOST, Math.max(FEWEST, Math.min(fitting, 2 * room)));
-      // SQLite's locks are not fair: who asks again at once would keep the others waiting.
+      // SQLite's locks are not fair: another transaction at once would keep the server waiting.
       if (served) await new Promise<void>((resolve) => runtime.setTimer(resolve, Math.min(took, BESIDE_SERVER_MS)));
       return result;
     },
   };
 }
 
-/* The parser workers of an import: those of the appliance, with more in hand, for here one thread waits for nobody. */
+/* The parser workers of an import: the appliance's pool, with more jobs queued at each worker. */
 
 const MOST_WORKERS = 4;
-/** While a transaction runs, workers get nothing new. */
+/** Jobs queued at a worker, to last through a transaction, in which the main thread hands out none. */
 const IN_HAND = 32;
 
 /** `folder`: the data folder; `startWorker`: for tests. */

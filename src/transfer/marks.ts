@@ -1,26 +1,26 @@
 /**
- * What the fields that mail programs add to a message in an mbox say of it: read, starred, labels, folder. They are no
- * part of the message, and are taken out of it.
+ * Marks: header fields that mail programs add to messages in an mbox file, to keep read, starred, labels and folder. They
+ * are no part of the message, so they are read and removed.
  *
  * Status, X-Status and X-Keywords are UW IMAP's and Dovecot's, X-Mozilla-Status Thunderbird's, X-GM-THRID and
- * X-Gmail-Labels Google Takeout's. What could make a message look sent is believed only at the very top of the header,
- * where the program that wrote the file puts it and no sender can: X-Gmail-Labels, and our own X-Mailroom-Export, which
- * is the last of our marks: what stands below is the message's own.
+ * X-Gmail-Labels Google Takeout's. Marks that could make a message look sent (X-Gmail-Labels and our X-Mailroom-Export)
+ * are believed only at the very top of the header, where the program that wrote the file puts them and no sender can.
+ * X-Mailroom-Export is the last of our marks: fields below it belong to the message.
  */
 import { decodeWords } from "../message/encoded-word.ts";
 import { type AuthVerdicts, FOLDERS, type Folder } from "../store/schema.ts";
 import { folderNamed, labelNamed } from "./sources.ts";
 
-/** As far as it is known. */
+/** Undefined fields are unknown. */
 export interface Marks {
-  /** Of its conversation. */
+  /** Folder of its conversation. */
   folder?: Folder;
-  /** It lay in sent mail, whatever else. */
+  /** It was in sent mail, perhaps in another folder, too. */
   sent?: boolean;
   read?: boolean;
   starred?: boolean;
   labels: string[];
-  /** It is gone there, and only the file has not been tidied yet. */
+  /** It was deleted, and the file was not compacted since. */
   deleted?: boolean;
   /** Value of X-Mailroom-Export. */
   exported?: string;
@@ -31,21 +31,21 @@ const MARKS = new RegExp(
   `^(status|x-status|x-keywords|x-uid|x-imap|x-imapbase|content-length|x-mozilla-status2?|x-mozilla-keys|x-gmail-labels|x-gm-thrid)${FIELD_END}`,
   "gim",
 );
-/** The fields at the top that Takeout put there. */
+/** The fields that Takeout puts at the top. */
 const TAKEOUT = new RegExp(`^(?:x-(?:gm-thrid|gmail-labels)${FIELD_END})*`, "i");
-/** Those that our export put there. */
+/** The fields that our export puts at the top. */
 const EXPORT = new RegExp(`^(?:(?:status|x-status|x-keywords)${FIELD_END})*x-mailroom-export${FIELD_END}`, "i");
 
 const MOZILLA_READ = 0x0001;
 const MOZILLA_MARKED = 0x0004;
 const MOZILLA_EXPUNGED = 0x0008;
 
-/** Gmail's own names that say nothing about where a message belongs. */
+/** Gmail's own labels that are neither a folder nor a label here. */
 const GMAIL_NOISE = /^(?:important|opened|chats?|muted|category .*|kategorie .*|wichtig|geoffnet|geöffnet)$/i;
 const GMAIL_UNREAD = /^(?:unread|ungelesen|non lus?|no leidos?|no leídos?|da leggere|não lid[ao]s?|ongelezen)$/i;
 const GMAIL_STARRED = /^(?:starred|markiert|suivis|destacados?|speciali|com estrela|met ster)$/i;
 
-/** Takes the marks out of a header (latin1, lines ended by LF or CRLF, with the empty line behind it or without). */
+/** Reads the marks of a header and removes them. `header`: latin1, LF or CRLF, with or without its final empty line. */
 export function takeMarks(header: string): { header: string; marks: Marks } {
   const marks: Marks = { labels: [] };
   const ours = EXPORT.exec(header);
@@ -77,7 +77,7 @@ function readMark(marks: Marks, name: string, value: string): void {
   } else if (name === "x-gmail-labels") readGmailLabels(marks, value);
 }
 
-/** Keywords of IMAP (RFC 9051 §2.3.2): those that begin with `$`, and a few of programs, are flags and no labels. */
+/** IMAP keywords (RFC 9051 §2.3.2). Those that begin with `$`, and some that programs set, are no labels. */
 export function addKeywords(marks: Marks, keywords: Iterable<string>): void {
   for (const keyword of keywords) {
     if (/^\$?junk$/i.test(keyword)) marks.folder ??= "spam";
@@ -98,7 +98,7 @@ function readGmailLabels(marks: Marks, value: string): void {
   settleGmailLabels(marks, folders);
 }
 
-/** What one label of Gmail's says; a folder is added to `folders`. */
+/** Applies one of Gmail's labels to `marks`; a label that is a folder goes to `folders`. */
 export function readGmailLabel(marks: Marks, folders: Set<Folder>, name: string): void {
   const folder = folderNamed(name);
   if (GMAIL_UNREAD.test(name)) marks.read = false;
@@ -107,7 +107,7 @@ export function readGmailLabel(marks: Marks, folders: Set<Folder>, name: string)
   else if (!GMAIL_NOISE.test(name) && labelNamed(name) !== "") marks.labels.push(labelNamed(name));
 }
 
-/** Which of them it lies in. A message to oneself is in both the inbox and sent mail. */
+/** Picks the one folder to file into. A message to oneself is in both the inbox and sent mail. */
 export function settleGmailLabels(marks: Marks, folders: ReadonlySet<Folder>): void {
   if (folders.has("sent")) marks.sent = true;
   const order: readonly Folder[] = ["trash", "spam", "drafts", "inbox", "sent"];
@@ -115,13 +115,13 @@ export function settleGmailLabels(marks: Marks, folders: ReadonlySet<Folder>): v
 }
 
 /*
- * The field X-Mailroom-Export: what a mailbox knows of a message besides what the message says, as JSON, so that an
- * export that is imported gives the same mailbox.
+ * The field X-Mailroom-Export: what the mailbox knows of a message beyond its bytes, as JSON. With it, an import of an
+ * export gives the same mailbox.
  */
 
 export interface ExportMark {
   kind: "received" | "sent" | "draft" | "notice";
-  /** Of its conversation, as are the next three. */
+  /** This and the next three belong to the conversation. */
   folder: Folder;
   starred: boolean;
   labels: string[];
@@ -129,7 +129,7 @@ export interface ExportMark {
   conversation: string;
   snoozedUntil?: number;
   read: boolean;
-  /** Epoch ms, as are all times here. */
+  /** Times are epoch ms. */
   filedAt: number;
   deliveredAt?: number;
   receivedOn?: string;
@@ -143,13 +143,13 @@ export interface ExportMark {
   results?: string;
 }
 
-/** In ASCII, on one line. */
+/** JSON in ASCII, on one line. */
 export const writeExportMark = (mark: ExportMark): string =>
   JSON.stringify(mark).replace(/[\u007f-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 const KINDS = ["received", "sent", "draft", "notice"] as const;
 
-/** Undefined for what this version did not write. */
+/** Undefined for a text that this version cannot have written. */
 export function readExportMark(text: string): ExportMark | undefined {
   let value: Record<string, unknown>;
   try {

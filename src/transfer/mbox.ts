@@ -1,11 +1,11 @@
 /**
- * Messages out of mbox files (RFC 4155) of every dialect that is about: mboxo and mboxrd, which quote lines that begin
- * with `From `, mboxcl and mboxcl2, which say in Content-Length how long a body is; lines ended by LF or CRLF; gzipped.
+ * Reads mbox files (RFC 4155) in all common dialects: mboxo and mboxrd, which quote lines that begin with `From `; mboxcl
+ * and mboxcl2, which give a body's length in Content-Length; LF or CRLF line ends; gzipped.
  *
- * A message begins at a `From ` line after an empty one, with a date in it and a header field under it: text that merely
- * begins with "From " is no separator where a writer forgot to quote it. A Content-Length is believed only when another
- * message, or the end of the file, stands where it says that the body ends, and only in a file whose first message has
- * one: elsewhere it is its sender's word.
+ * A message begins at a `From ` line that follows an empty line, has a date and precedes a header field. So a text line
+ * that begins with "From " is no separator even where a writer forgot to quote it. A Content-Length counts only when
+ * another message, or the end of the file, follows the body that it gives, and only in a file whose first message has
+ * one: elsewhere the sender wrote it.
  *
  * Memory: one message, at most `mostBytes` of it, and two pieces of the file.
  */
@@ -14,15 +14,15 @@ import { type FileHandle, open } from "node:fs/promises";
 import { createGunzip } from "node:zlib";
 
 export interface MboxMessage {
-  /** Where its `From ` line begins: bytes from the beginning of the file, unpacked. */
+  /** Offset of its `From ` line in the unpacked file, in bytes. */
   offset: number;
   /** The `From ` line, without its end. */
   fromLine: string;
-  /** Without the `From ` line and the empty line behind the message; quoted as in the file. */
+  /** The message without its `From ` line and the final empty line; quoted as in the file. */
   content: Buffer;
-  /** Bytes; more than `content` has when there are more than `mostBytes`, and then it is only the beginning. */
+  /** Bytes of the message. When they exceed `mostBytes`, `content` is only the beginning. */
   size: number;
-  /** The dialect does not quote: a `From ` line within is one. */
+  /** The dialect does not quote: a `From ` line within belongs to the message. */
   unquoted: boolean;
 }
 
@@ -30,24 +30,24 @@ const LF = 0x0a;
 const CR = 0x0d;
 const FROM = Buffer.from("\nFrom ");
 const CHUNK_BYTES = 128 * 1024;
-/** A `From ` line and the line under it have to fit. */
+/** Bytes for a `From ` line and the line below it. */
 const LONGEST_SEPARATOR = 8 * 1024;
-/** Of a `From ` line, what is longer is of the message: a file may have no line break at all. */
+/** Bytes of a `From ` line. The rest belongs to the message: a file may have no line break at all. */
 const LONGEST_FROM_LINE = 1_000;
-/** How far a header is read to find a Content-Length. */
+/** Bytes of a header that are searched for Content-Length. */
 const LONGEST_HEADER = 256 * 1024;
 
 const DATED = /\b\d{1,2}:\d{2}\b.*\b\d{4}\s*$|\b\d{4}\b.*\b\d{1,2}:\d{2}\b/;
 const FIELD = /^(?:>From |[!-9;-~]+[ \t]*:)/;
 const CONTENT_LENGTH = /^content-length[ \t]*:[ \t]*(\d{1,15})[ \t]*\r?$/im;
 
-/** Whether a file that begins so is an mbox. */
+/** True when a file with this beginning is an mbox. */
 export const isMbox = (beginning: Buffer): boolean =>
   /^(?:\r?\n)*From [^\r\n]/.test(beginning.toString("latin1", 0, 512));
 
 export const isGzip = (beginning: Buffer): boolean => beginning[0] === 0x1f && beginning[1] === 0x8b;
 
-/** The messages of an mbox, in order. `mostBytes`: of a message in memory. @throws what the file system or gzip says */
+/** The messages of an mbox, in order. `mostBytes`: of one message in memory. @throws errors of the file system and of gzip */
 export async function* readMbox(path: string, mostBytes: number): AsyncGenerator<MboxMessage> {
   const file = await open(path, "r");
   try {
@@ -73,7 +73,7 @@ async function* cut(
   file: FileHandle | undefined,
   mostBytes: number,
 ): AsyncGenerator<MboxMessage> {
-  /** Read and not yet cut; its first byte lies `base` bytes into the file. */
+  /** Read but not yet cut into messages; begins `base` bytes into the file. */
   let buffer: Buffer = Buffer.alloc(0);
   let base = 0;
   let current: Message | undefined;
@@ -87,7 +87,7 @@ async function* cut(
     return taken;
   }
 
-  /** Takes the `From ` line that the buffer begins with; false when it is not whole yet. */
+  /** Takes the `From ` line at the beginning of the buffer; false while it is incomplete. */
   function begin(ended: boolean): boolean {
     let skip = 0;
     while (!current && (buffer[skip] === LF || buffer[skip] === CR)) skip++;
@@ -98,13 +98,13 @@ async function* cut(
     const line = take(end < 0 ? Math.min(buffer.length, LONGEST_FROM_LINE) : end + 1)
       .toString("latin1")
       .trimEnd();
-    // Where the first line has no date, none is expected of the others.
+    // A file whose first `From ` line has no date needs none in the others.
     anyDate ??= !DATED.test(line);
     current = { offset, fromLine: line, kept: [], size: 0, bodyEnd: undefined, counted: !counts };
     return true;
   }
 
-  /** Takes what is surely of the message in hand. */
+  /** Adds bytes of the buffer to the current message. */
   function keep(message: Message, bytes: number): void {
     const taken = take(bytes);
     const room = mostBytes - message.size;
@@ -158,19 +158,19 @@ async function* cut(
   }
 }
 
-/** The message that is being read. */
+/** The message being read. */
 interface Message {
   offset: number;
   fromLine: string;
   kept: Buffer[];
   size: number;
-  /** Where its body ends by its Content-Length, in bytes of the file; undefined when it has none that is true. */
+  /** End of its body by Content-Length, as an offset in the file; undefined without a believable one. */
   bodyEnd: number | undefined;
   /** Its Content-Length has been looked for. */
   counted: boolean;
 }
 
-/** Offset of the first byte behind the empty line that ends the header at the beginning; -1 when it is not there. */
+/** Offset of the body: after the empty line that ends the header; -1 when the buffer has none. */
 function headerEnd(buffer: Buffer): number {
   const lf = buffer.indexOf("\n\n");
   const crlf = buffer.indexOf("\n\r\n");
@@ -195,9 +195,7 @@ async function believedEnd(
   return /^(?:\r?\n){0,2}(?:From |$)/.test(behind.toString("latin1", 0, bytesRead)) ? end : undefined;
 }
 
-/**
- * Where the next separator begins, or up to where there surely is none: what is behind may become one with what comes.
- */
+/** Index of the next separator, or the index up to which there is none: bytes after it may begin one. */
 function separatorIn(
   buffer: Buffer,
   base: number,
@@ -205,7 +203,7 @@ function separatorIn(
   { ended, anyDate }: { ended: boolean; anyDate: boolean },
 ): { found: boolean; index: number } {
   let from = bodyEnd === undefined ? 0 : Math.max(0, bodyEnd - base - 1);
-  // A body that is counted may end where the separator begins, without a line break of its own before it.
+  // A body with a Content-Length may end right at the separator, without a line break of its own.
   if (
     bodyEnd !== undefined &&
     base <= bodyEnd &&
@@ -238,13 +236,13 @@ function separatorIn(
   }
 }
 
-/** Whether the line that ends at `end`, a line feed, is empty, or is the end of the `From ` line. */
+/** True when the line that ends at `end`, a line feed, is empty or is the `From ` line. */
 function isAfterEmptyLine(buffer: Buffer, end: number): boolean {
   if (end === 0) return true;
   return buffer[end - 1] === LF || (buffer[end - 1] === CR && (end === 1 || buffer[end - 2] === LF));
 }
 
-/** Without the one empty line that parts it from the next. */
+/** The content's length without the empty line that separates it from the next message. */
 function endOfMessage(content: Buffer): number {
   let end = content.byteLength;
   if (end <= 2 && content.toString("latin1").trim() === "") return 0;

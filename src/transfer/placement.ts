@@ -1,6 +1,6 @@
 /**
- * Where a message that was kept elsewhere belongs here: received or sent, folder, read, labels, on which address. What an
- * export of ours says goes first, then the marks of the message, then the folder it lay in.
+ * Decides how an imported message is filed: received or sent, folder, read, labels, address. X-Mailroom-Export decides
+ * alone; otherwise the message's marks come before the folder that it was in.
  */
 
 import type { KeptMessage } from "../mailbox/importing.ts";
@@ -12,25 +12,25 @@ import { type ExportMark, readExportMark } from "./marks.ts";
 import type { Source } from "./sources.ts";
 import type { Unwrapped } from "./unwrap.ts";
 
-/** The mailbox that is imported into. */
+/** The mailbox to import into. */
 export interface Destination {
   mailboxId: string;
   address: string;
-  /** The address of the mailbox, without a tag, that an address is; undefined for those of others. */
+  /** The mailbox's address, without a tag, that `email` belongs to; undefined for other people's addresses. */
   ownAddress(email: string): string | undefined;
   ownerId: string | null;
-  /** The user of that sign-in name, in the mailbox's workspace. */
+  /** Id of the user with that sign-in name in the mailbox's workspace. */
   userIdOf(email: string): string | undefined;
-  /** For mail of which no folder is known. */
+  /** For mail without a known folder. */
   folder: Folder;
-  /** All of it counts as read. */
+  /** Files all mail as read. */
   read: boolean;
 }
 
-/** Addresses whose way is remembered. */
+/** Addresses whose route is remembered. */
 const MOST_KNOWN = 10_000;
 
-/** `entry`: the mailbox; `users`: those of its workspace. */
+/** `users`: those of the mailbox's workspace. */
 export function destinationOf(
   mailbox: Pick<Mailbox, "routeWithin">,
   {
@@ -43,7 +43,7 @@ export function destinationOf(
   options: Pick<Destination, "folder" | "read">,
 ): Destination {
   const ids = new Map(users.map(({ email, id }) => [email, id]));
-  // The same few people write and are written to: what is known of them is not asked again.
+  // The same few addresses come up again and again.
   const known = new Map<string, string | undefined>();
   return {
     ...{ mailboxId, address, ownerId, ...options },
@@ -61,7 +61,7 @@ export function destinationOf(
 
 export type Placement = Omit<KeptMessage, "message"> & { exported: ExportMark | undefined };
 
-/** Undefined for what is deleted where it was kept. `now`: epoch ms. */
+/** Undefined for a message that its source marks as deleted. `now`: epoch ms. */
 export function placementOf(
   { fields, marks, receivedAt }: Unwrapped,
   source: Pick<Source, "folder" | "sent" | "labels">,
@@ -73,17 +73,17 @@ export function placementOf(
   const exported = marks.exported === undefined ? undefined : readExportMark(marks.exported);
   if (exported) return placementOfExported(exported, destination);
 
-  // Labels of its own say where it lies, whatever the file it is in is called.
-  const place = marks.folder === undefined ? source : marks;
+  // The message's own marks come before the name of its file.
+  const filed = marks.folder === undefined ? source : marks;
   const folder = marks.folder ?? source.folder ?? destination.folder;
   const from = ownAddress(parseSender(headerOf(fields, "from") ?? "")?.email ?? "");
   const isFromUs = from !== undefined && !(folder === "inbox" && headerOf(fields, "received") !== undefined);
-  const isSent = marks.sent === true || place.sent === true || folder === "sent" || isFromUs;
+  const isSent = marks.sent === true || filed.sent === true || folder === "sent" || isFromUs;
   const kind = folder === "drafts" ? "draft" : isSent ? "sent" : "received";
   return {
     mailboxId,
     kind,
-    // What was sent and lies nowhere in particular is sent mail.
+    // A sent message without a known folder goes to sent mail.
     folder: kind === "sent" && marks.folder === undefined && source.folder === undefined ? "sent" : folder,
     read: destination.read || marks.read !== false,
     starred: marks.starred === true,
@@ -112,7 +112,7 @@ function placementOfExported(
   };
 }
 
-/** The address of the mailbox that it was for: as delivered, else as addressed, else the mailbox's first. */
+/** The mailbox's address that received it: as delivered, else as addressed, else the mailbox's first. */
 function arrivedOn(fields: Unwrapped["fields"], { address, ownAddress }: Destination): string {
   for (const name of ["delivered-to", "x-original-to", "envelope-to", "to", "cc"]) {
     for (const { email } of parseAddressList(headersOf(fields, name).join(", "))) {

@@ -1,6 +1,6 @@
 /**
- * What there is to import at a path: mbox files, Maildirs with their subfolders (Maildir++ and nested ones), messages in
- * files of their own, and folders of any of them as mail programs leave them. Symbolic links within are not followed.
+ * Finds the mail to import at a path: mbox files, Maildirs with their subfolders (Maildir++ and nested), single messages
+ * in files, and folders of all these as mail programs keep them. Symbolic links within are not followed.
  */
 import { createReadStream } from "node:fs";
 import { readdir, readFile, stat } from "node:fs/promises";
@@ -10,43 +10,43 @@ import type { Folder } from "../store/schema.ts";
 import type { Marks } from "./marks.ts";
 import { isGzip, isMbox, readMbox } from "./mbox.ts";
 
-/** What is counted together: an mbox, a folder of a Maildir, a folder of messages. */
+/** A unit that the import counts: an mbox, a folder of a Maildir, a folder of messages. */
 export interface Source {
   path: string;
   format: "mbox" | "maildir" | "messages" | "imap";
-  /** Of all of it, as far as its name says. */
+  /** Folder for all of its mail, from its name; undefined when the name tells none. */
   folder?: Folder;
   sent?: boolean;
   labels: string[];
 }
 
-/** A message as it was found, with all that stands around it. */
+/** A message as found, with the data that its source keeps beside it. */
 export interface FoundMessage {
   source: Source;
-  /** Where in the source: a file's name, or bytes from the beginning of the mbox. */
+  /** Position in the source: a file's name, or an offset in the mbox. */
   place: string;
   content: Buffer;
-  /** Bytes; more than `content` has when it is too large to be read whole. */
+  /** Bytes; more than `content` has when the message is too large to read whole. */
   size: number;
-  /** The mbox quotes nothing: lines that begin with ">From " are the message's own. */
+  /** The mbox does not quote: lines that begin with ">From " belong to the message. */
   unquoted: boolean;
-  /** Of an mbox; its date is when the message arrived. */
+  /** From an mbox; its date is the time of arrival. */
   fromLine?: string;
-  /** Of its own file: when that was written, epoch ms. */
+  /** Modification time of the message's own file, epoch ms. */
   writtenAt?: number;
-  /** When it arrived, epoch ms, where that is known besides what it says itself. */
+  /** Time of arrival that the source keeps, epoch ms. */
   receivedAt?: number;
-  /** Of a Maildir, from the file's name; of an account, its flags. */
+  /** From the file name in a Maildir, from the flags of an account. */
   marks?: Omit<Marks, "labels"> & Partial<Pick<Marks, "labels">>;
 }
 
-/** A message that need not be looked at: it is here already. */
+/** A message that the mailbox has already. */
 export interface KnownMessage {
   source: Source;
   known: true;
 }
 
-/** A path that is nothing to import, and why. */
+/** A path that has nothing to import, and why. */
 export interface NotFound {
   path: string;
   reason: string;
@@ -56,7 +56,7 @@ const HEADER = /^(?:From [^\n]*\n)?[!-9;-~]+[ \t]*:/;
 
 const CONTAINER = /^(?:\.?maildir|mail|takeout|local folders)$/i;
 
-/** All that is at `path`; `mostBytes` of a message in memory. @throws what the file system says of `path` itself */
+/** All mail at `path`. `mostBytes`: of one message in memory. @throws errors of the file system about `path` itself */
 export async function* findMessages(path: string, mostBytes: number): AsyncGenerator<FoundMessage | NotFound> {
   if ((await stat(path)).isDirectory()) {
     yield* walk(path, [], mostBytes);
@@ -71,7 +71,7 @@ export async function* findMessages(path: string, mostBytes: number): AsyncGener
   } else yield { path, reason: "neither an mbox, nor a Maildir, nor a message" };
 }
 
-/** What the folders of mail are called in `names`, from the outermost to this one. */
+/** `names`: names of the folders, from the outermost to this one. */
 function sourceOf(path: string, format: Source["format"], names: readonly string[]): Source {
   const name = names.join("/");
   if (name === "") return { path, format, labels: [] };
@@ -118,7 +118,7 @@ async function* walk(
   }
 }
 
-/** The name of a folder by that of its file: without what mail programs add. */
+/** A folder's name: the name of its file without the suffixes that mail programs add. */
 const nameOf = (path: string): string =>
   basename(path)
     .replace(/\.gz$/i, "")
@@ -196,7 +196,7 @@ const reasonOf = (error: unknown): string => (error instanceof Error ? error.mes
 
 /* Names of IMAP folders on disk: modified UTF-7 (RFC 3501 §5.1.3). */
 
-/** What is no modified UTF-7 stays as it is. */
+/** Leaves text that is no modified UTF-7 as it is. */
 const decodeFolderName = (name: string): string =>
   name.replace(/&([A-Za-z0-9+,]*)-/g, (_, encoded: string) => {
     if (encoded === "") return "&";
@@ -207,10 +207,7 @@ const decodeFolderName = (name: string): string =>
       .toString("utf16le");
   });
 
-/*
- * What folders are called elsewhere, and what they are here. Any other folder is a label on mail that lies in the
- * archive.
- */
+/* Folder names of other programs, and the folders here. Mail of any other folder goes to the archive, with a label. */
 
 /** Names in the languages that mail programs and providers ship with, folded: lower case, without accents. */
 const NAMES: Readonly<Record<Folder, string>> = {
@@ -237,7 +234,7 @@ const folded = (name: string): string =>
     .replace(/[\s_]+/g, " ")
     .trim();
 
-/** The folder here that one of this name is, if it is a usual one. `INBOX/Sent`, `[Gmail]/Trash` count by their last name. */
+/** The folder here for a usual folder name. `INBOX/Sent` and `[Gmail]/Trash` count by their last part. */
 export function folderNamed(path: string): Folder | undefined {
   const names = path.split("/").map(folded);
   const last = names.at(-1) ?? "";
@@ -248,7 +245,7 @@ export function folderNamed(path: string): Folder | undefined {
 /** Characters of a label (rules: Labels). */
 const LONGEST_LABEL = 60;
 
-/** The name of a folder or label as a label; "" when nothing is left of it. */
+/** A label made of the name of a folder or label; "" when no character remains. */
 export const labelNamed = (name: string): string =>
   name
     .replace(/^(?:INBOX|\[(?:Gmail|Google Mail)\])\//i, "")

@@ -1,7 +1,6 @@
 /**
- * A message out of what it was kept in: the bytes as they travelled, and what can be told of how it was kept. Quoted
- * lines are what they were, marks of programs are taken out, lines end in CRLF: so that the same message is the same
- * whether it came over SMTP, out of an mbox or out of a Maildir.
+ * Restores a stored message to the bytes that travelled over SMTP: mbox quoting undone, programs' marks removed, lines
+ * ended by CRLF. Thus the same message is recognised whether it came over SMTP, from an mbox file or from a Maildir.
  */
 import { parseDate } from "../message/date.ts";
 import { type HeaderField, headersOf, readHeaders } from "../message/headers.ts";
@@ -12,11 +11,11 @@ export interface Unwrapped {
   bytes: Buffer;
   fields: HeaderField[];
   marks: Marks;
-  /** When it arrived where it was kept, epoch ms, as far as that is known. */
+  /** When it arrived at its source, epoch ms; undefined when unknown. */
   receivedAt: number | undefined;
 }
 
-/** Bytes of a header that are read for what they tell of where a message has been. */
+/** Limits for reading the header fields that tell where a message has been. */
 const MOST_HEADER = { fields: 500, bytes: 128 * 1024 };
 
 export function unwrap(
@@ -37,16 +36,16 @@ export function unwrap(
   return { bytes, fields, marks: { ...taken.marks, ...found.marks }, receivedAt };
 }
 
-/** Behind the line break of the last field. */
+/** Index after the line break of the last field. */
 function endOfHeader(text: string): number {
   const end = /\n\r?\n/.exec(text)?.index;
   return end === undefined ? text.length : end + 1;
 }
 
-/** mboxrd: one `>` less before each line that begins with them and "From ". */
+/** Undoes mboxrd quoting: drops one `>` of each line that has `>`s before "From ". */
 const unquote = (body: string): string => (body.includes(">From ") ? body.replace(/^>(>*From )/gm, "$1") : body);
 
-/** Of a text whose header has lines ended by LF alone, all of them; others are left, lest binary content be changed. */
+/** Gives all lines CRLF when the first has LF alone; leaves other texts, since they may hold binary content. */
 function withCrlf(text: string): string {
   const first = text.indexOf("\n");
   return first < 0 || text[first - 1] === "\r" ? text : text.replace(/\r?\n/g, "\r\n");

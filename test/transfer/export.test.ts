@@ -128,7 +128,7 @@ async function lived(): Promise<Booted> {
   return booted;
 }
 
-test("imported on another appliance, it is the same mailbox, message by message", async () => {
+test("importing it on another appliance gives the same mailbox, message by message", async () => {
   const [from, to] = [await lived(), await boot()];
   await to.advance(from.runtime.now() - to.runtime.now());
   const path = await exported(from);
@@ -142,7 +142,7 @@ test("imported on another appliance, it is the same mailbox, message by message"
   expect(after.usage).toEqual(before.usage);
 }, 120_000);
 
-test("imported where it came from, nothing changes", async () => {
+test("importing it where it came from changes nothing", async () => {
   const booted = await lived();
   const before = await contentOf(booted);
   const result = await importInto(booted, await exported(booted));
@@ -159,13 +159,13 @@ describe("Bcc", () => {
     expect(status).toBe(202);
   };
 
-  test("of what the mailbox's owner sent is in the file", async () => {
+  test("of mail that the mailbox's owner sent is in the file", async () => {
     const booted = await boot();
     await sendAs(booted, booted.owner.apiKey);
     expect(bccIn(await exported(booted))).toEqual(["Bcc: dora@remote.example"]);
   });
 
-  test("of what somebody else sent from it is not", async () => {
+  test("of mail that somebody else sent from it is not", async () => {
     const booted = await boot();
     const { people, developers, store } = booted.appliance;
     const key = store.transact((tx) => {
@@ -181,7 +181,7 @@ describe("Bcc", () => {
     expect(bccIn(await exported(booted))).toEqual([]);
   });
 
-  test("of what was received is not, but for the mailbox's own address", async () => {
+  test("of received mail is not, but for the mailbox's own address", async () => {
     const booted = await boot();
     const message = letter({ headers: ["Bcc: alice@example.test, dora@remote.example"] });
     await importInto(booted, files({ "INBOX/cur/1:2,S": message }));
@@ -190,7 +190,7 @@ describe("Bcc", () => {
 });
 
 describe("the file", () => {
-  test("has what other programs read", async () => {
+  test("has the marks that other programs read", async () => {
     const booted = await boot();
     const message = letter({ subject: "Marks", text: "From me\n" });
     await importInto(booted, files({ "Work/cur/1:2,FS": message, "Trash/cur/2:2,": letter({ subject: "Gone" }) }));
@@ -204,7 +204,7 @@ describe("the file", () => {
     ]);
   });
 
-  test("never takes the place of another, and nothing is left behind", async () => {
+  test("never replaces another, and leaves no partial file behind", async () => {
     const booted = await boot();
     const path = join(temporaryFolder(), "mail.mbox");
     writeFileSync(path, "mine");
@@ -216,7 +216,7 @@ describe("the file", () => {
     expect(readdirSync(dirname(path))).toEqual(["mail.mbox"]);
   });
 
-  test("is not there when the export is interrupted or fails", async () => {
+  test("does not appear when the export is interrupted or fails", async () => {
     const booted = await boot();
     await importInto(booted, files({ "m.eml": letter() }));
     const folder = temporaryFolder();

@@ -12,7 +12,7 @@ const atOnce = (wake: () => void) => {
   return () => {};
 };
 
-describe("the account that is named", () => {
+describe("the account's URL", () => {
   const cases: [text: string, account: object | undefined][] = [
     ["imaps://ada@mail.example", { host: "mail.example", port: 993, user: "ada", implicitTls: true }],
     ["imap://ada%40acme.test@[::1]:1143", { host: "::1", port: 1143, user: "ada@acme.test", implicitTls: false }],
@@ -74,7 +74,7 @@ describe.skipIf(noDovecot !== undefined)(`Dovecot${noDovecot ? ` (skipped: ${noD
     return body.messages.map(({ subject, folder, direction, read }) => [subject, folder, direction, read]).sort();
   };
 
-  test("each message once, in its folder, with its flags; again, nothing is transferred", async () => {
+  test("each message comes once, with its folder and flags; a second import transfers none", async () => {
     const booted = await boot();
     expect(await importFrom(booted)).toMatchObject({ imported: 5, skipped: 2, failed: 0 });
     expect(await listed(booted)).toEqual([
@@ -94,13 +94,13 @@ describe.skipIf(noDovecot !== undefined)(`Dovecot${noDovecot ? ` (skipped: ${noD
     expect(await importFrom(booted)).toMatchObject({ imported: 0, skipped: 7, failed: 0 });
   }, 120_000);
 
-  test("only the folders that are asked for", async () => {
+  test("only the requested folders are read", async () => {
     const booted = await boot();
     expect(await importFrom(booted, { folders: ["Work/Clients"] })).toMatchObject({ imported: 1, skipped: 0 });
     await expect(importFrom(booted, { folders: ["Nowhere"] })).rejects.toThrow("has no folder Nowhere");
   }, 120_000);
 
-  test("a message that is too large is told, and the others come", async () => {
+  test("a message that is too large is reported, and the others come", async () => {
     const booted = await boot();
     dovecot.put("Large", {
       "8:2,S": letter({ subject: "Large", text: "x".repeat(70_000) }),
@@ -114,7 +114,7 @@ describe.skipIf(noDovecot !== undefined)(`Dovecot${noDovecot ? ` (skipped: ${noD
     expect(await listed(booted)).toEqual([["Small", "archive", "inbound", true]]);
   }, 120_000);
 
-  test("a connection that is lost is made again, and nothing comes twice", async () => {
+  test("after a lost connection it connects again, and no message comes twice", async () => {
     const booted = await boot();
     const count = 30;
     dovecot.put(
@@ -137,14 +137,14 @@ describe.skipIf(noDovecot !== undefined)(`Dovecot${noDovecot ? ` (skipped: ${noD
     expect((await listed(booted)).length).toBe(count);
   }, 120_000);
 
-  test("a certificate for another name than the one that was asked for", async () => {
+  test("a certificate for another name than the host's is refused", async () => {
     const booted = await boot();
     await expect(importFrom(booted, { account: account({ host: "127.0.0.1" }) })).rejects.toThrow(
       /^127\.0\.0\.1 does not work: .*(altnames|certificate|ERR_TLS|IP)/i,
     );
   }, 120_000);
 
-  test("a server that hangs up at the same message each time is given up", async () => {
+  test("gives up a server that hangs up at the same message each time", async () => {
     const booted = await boot();
     dovecot.put("Broken", { "m1:2,S": letter({ subject: "Whole" }) });
     expect(await importFrom(booted, { folders: ["Broken"] })).toMatchObject({ imported: 1 });
@@ -154,7 +154,7 @@ describe.skipIf(noDovecot !== undefined)(`Dovecot${noDovecot ? ` (skipped: ${noD
     await expect(importFrom(booted, { folders: ["Broken"] }, hangUp)).rejects.toThrow("does not work");
   }, 120_000);
 
-  test("a wrong password, and a certificate that nobody vouches for", async () => {
+  test("a wrong password and an untrusted certificate end the import", async () => {
     const booted = await boot();
     await expect(importFrom(booted, { account: account({ password: "wrong" }) })).rejects.toThrow(
       "refuses the user ada or the password",

@@ -177,7 +177,7 @@ describe("where a message goes", () => {
     expect(await importInto(app, path)).toMatchObject({ imported: 0, skipped: 1, failed: 0 });
   });
 
-  test("the folder and the state that were asked for, where the mail says none", async () => {
+  test("mail without marks gets the folder and state that the import asks for", async () => {
     const path = files({ "a/m.mbox": mboxEntry(letter({ subject: "Asked", headers: ["Status: O"] })) });
     await importInto(app, join(path, "a/m.mbox"), { folder: "archive", read: true });
     expect((await messagesOf(app)).find(({ subject }) => subject === "Asked")).toMatchObject({
@@ -186,7 +186,7 @@ describe("where a message goes", () => {
     });
   });
 
-  test("the alias that it was delivered to", async () => {
+  test("received mail is on the alias that it was delivered to", async () => {
     const { people, store } = app.appliance;
     store.transact((tx) => people.addAlias(tx, app.owner.mailboxId, "sales@example.test"));
     const { thread } = await placed("m.eml", plain, ["Delivered-To: sales+x@example.test"]);
@@ -199,17 +199,17 @@ describe("dates", () => {
   const dateOf = async (name: string, wrap: (message: string) => string, headers: string[], date: string) =>
     (await placed(name, wrap, headers, { date })).message.date;
 
-  test("the message's own", async () => {
+  test("the message's own Date comes first", async () => {
     expect(await dateOf("m", (m) => mboxEntry(m, arrived), [], "Tue, 23 Dec 2025 08:00:00 +0100")).toBe(
       "2025-12-23T07:00:00.000Z",
     );
   });
-  test("where it has none, that of the From line", async () => {
+  test("without one, the date of the From line", async () => {
     expect(
       await dateOf("m", (m) => mboxEntry(m, arrived), ["Received: from x; Mon, 1 Dec 2025 08:00:00 +0000"], "soon"),
     ).toBe("2025-12-24T18:30:00.000Z");
   });
-  test("else that of the topmost Received field", async () => {
+  test("else the date of the topmost Received field", async () => {
     expect(
       await dateOf(
         "m.eml",
@@ -219,7 +219,7 @@ describe("dates", () => {
       ),
     ).toBe("2025-12-01T08:00:00.000Z");
   });
-  test("else when the file was written", async () => {
+  test("else the time at which the file was written", async () => {
     const folder = files({ "m.eml": letter({ subject: "Written", date: "soon" }) });
     utimesSync(join(folder, "m.eml"), new Date(arrived), new Date(arrived));
     await importInto(app, folder);
@@ -227,7 +227,7 @@ describe("dates", () => {
   });
 });
 
-test("links within are not followed: who gives a folder of mail does not say what else is read", async () => {
+test("links within are not followed: a folder of mail cannot have other files read", async () => {
   const booted = await boot();
   const elsewhere = files({ secret: letter({ subject: "Elsewhere" }), "new/1": letter({ subject: "There" }) });
   const folder = files({ "cur/1:2,S": letter({ subject: "Here" }) });
@@ -238,7 +238,7 @@ test("links within are not followed: who gives a folder of mail does not say wha
   expect((await messagesOf(booted)).map(({ subject }) => subject)).toEqual(["Here"]);
 });
 
-test("a draft is opened in the app, changed and thrown away as if it had been begun there", async () => {
+test("an imported draft is opened, changed and thrown away in the app like any other", async () => {
   const { message } = await placed("Drafts/cur/1:2,DS", plain);
   const { appliance, owner } = app;
   const { drafts } = appliance.mailbox;
@@ -252,7 +252,7 @@ test("a draft is opened in the app, changed and thrown away as if it had been be
   expect(() => drafts.read(caller, message.threadId)).toThrow("no such thread");
 });
 
-describe("what is there already", () => {
+describe("mail that is here already", () => {
   test("importing again changes nothing", async () => {
     const booted = await boot();
     const folder = files({
@@ -266,14 +266,14 @@ describe("what is there already", () => {
     expect(await messagesOf(booted)).toEqual(before);
   });
 
-  test("the same message twice in one import is one", async () => {
+  test("the same message twice in one import is filed once", async () => {
     const booted = await boot();
     const message = letter({ subject: "Twice" });
     const folder = files({ "INBOX/cur/1:2,S": message, "All Mail/cur/1:2,S": `Received: from x\n${message}` });
     expect(await importInto(booted, folder)).toMatchObject({ imported: 1, skipped: 1 });
   });
 
-  test("what arrived over SMTP is the same message in an mbox, quoted and with other line ends", async () => {
+  test("a message that arrived over SMTP is recognised in an mbox, quoted and with other line ends", async () => {
     const booted = await boot();
     const message = letter({ subject: "Arrived", text: "Dear Alice,\n\nFrom here, all is well.\n>From there too." });
     const sender = mailer(booted.mx);
@@ -284,7 +284,7 @@ describe("what is there already", () => {
     expect(await importInto(booted, path)).toMatchObject({ imported: 0, skipped: 1 });
   });
 
-  test("another message of the same Message-ID is another", async () => {
+  test("another message with the same Message-ID is filed", async () => {
     const booted = await boot();
     const path = files({
       "a.eml": letter({ messageId: "<same@x>", text: "one" }),
@@ -318,7 +318,7 @@ describe("conversations", () => {
     });
   }
 
-  test("with what is there, which stays where it is, and with what arrives later", async () => {
+  test("join with mail that is here, which stays in its folder, and with mail that arrives later", async () => {
     const booted = await boot();
     const sender = mailer(booted.mx);
     await sender.send({ from: "carol@remote.example", to: "alice@example.test" }, root);
@@ -332,7 +332,7 @@ describe("conversations", () => {
     expect(await threadOf(booted, found[0] as Summary)).toMatchObject({ folder: "inbox", unread: true });
   });
 
-  test("mail in trash and mail in spam share none with others, in whatever order", async () => {
+  test("mail in trash or spam joins no other mail's conversation, in whatever order", async () => {
     const folders = ["Trash", "Junk", "INBOX"];
     for (const order of [folders, folders.toReversed()]) {
       const booted = await boot();
@@ -349,7 +349,7 @@ describe("conversations", () => {
     }
   });
 
-  test("labels and stars of all its messages are the conversation's", async () => {
+  test("collect the labels and stars of all their messages", async () => {
     const booted = await boot();
     const folder = files({
       "INBOX/cur/1:2,S": root,
@@ -379,7 +379,7 @@ describe("nothing arrives", () => {
     }
   });
 
-  test("a message that fails DMARC is filed where it lay", async () => {
+  test("a message that fails DMARC is filed in the folder that it was in", async () => {
     const { message } = await placed("m.eml", plain, ["Authentication-Results: mx; dmarc=fail"]);
     expect(message).toMatchObject({ folder: "inbox" });
     expect((await app.api.get(`/messages/${message.id}`)).body.message).not.toHaveProperty("auth");
@@ -391,16 +391,16 @@ describe("Bcc", () => {
   const shown = async ({ message }: { message: Summary }) =>
     (await app.api.get<{ message: { bcc?: object[] } }>(`/messages/${message.id}`)).body.message.bcc;
 
-  test("the mailbox's owner sees that of what they sent", async () => {
+  test("the mailbox's owner sees the Bcc of mail that they sent", async () => {
     expect(await shown(await placed("Sent", entry, bcc))).toEqual([{ email: "dora@remote.example" }]);
   });
-  test("nobody sees that of others in what was received", async () => {
+  test("nobody sees other people's Bcc in received mail", async () => {
     expect(await shown(await placed("m", entry, bcc))).toBeUndefined();
   });
 });
 
-describe("what cannot be imported", () => {
-  test("is told by file and place, and the rest is imported", async () => {
+describe("mail that cannot be imported", () => {
+  test("is reported by file and position, and the rest is imported", async () => {
     const booted = await boot();
     const folder = files({
       "a.mbox": `${mboxEntry(letter({ subject: "Good" }))}From x@y Thu Jan  1 00:00:00 2026\n\n${mboxEntry(letter())}`,
@@ -434,7 +434,7 @@ describe("what cannot be imported", () => {
     expect(result.sources[0]?.failures[0]?.reason).toBe(`too large: ${65 * 1024 * 1024} bytes`);
   });
 
-  test("what no parser can take apart is filed with its original", async () => {
+  test("a message that no parser can read is filed with its original", async () => {
     const nested = `Content-Type: multipart/mixed; boundary=b\n\n${"--b\nContent-Type: multipart/mixed; boundary=b\n\n".repeat(300)}`;
     const booted = await boot();
     await importInto(booted, files({ "m.eml": `Subject: Deep\nFrom: c@x.example\n${nested}` }));
@@ -454,7 +454,7 @@ describe("stopping", () => {
       ).join(""),
     });
 
-  test("at the quota, with what fits filed; with more room it goes on", async () => {
+  test("at the quota, with the mail that fits filed; with more room it continues", async () => {
     const booted = await boot();
     const { people, store } = booted.appliance;
     const path = many(8);
@@ -469,7 +469,7 @@ describe("stopping", () => {
     expect(await importInto(booted, path)).toMatchObject({ imported: 8 - first.imported, skipped: first.imported });
   });
 
-  test("when the disk is full, with what was filed before; with room it goes on", async () => {
+  test("when the disk is full, keeping the mail filed before; with room it continues", async () => {
     const booted = await boot();
     const path = many(8);
     const { transact } = booted.appliance.store;
@@ -485,7 +485,7 @@ describe("stopping", () => {
     expect(await importInto(booted, path)).toMatchObject({ imported: 5, skipped: 3 });
   });
 
-  test("when asked to, with what is in hand filed", async () => {
+  test("when asked to, with the window's mail filed", async () => {
     const booted = await boot();
     const path = many(8);
     let asked = 0;

@@ -95,17 +95,17 @@ describe("dialects", () => {
   }
 });
 
-test("gzipped, it is the same", async () => {
+test("a gzipped file gives the same messages", async () => {
   const [, mbox, messages] = cases[0] as (typeof cases)[number];
   expect(await contents(Bun.gzipSync(Buffer.from(mbox)))).toEqual(messages);
 });
 
-test("a gzip file that breaks off gives what it has, and then says so", async () => {
+test("a gzip file that breaks off gives the messages it has, then fails", async () => {
   const whole = Bun.gzipSync(Buffer.from(`From a@x ${DATE}\nA: 1\n\n${"one\n".repeat(50_000)}\n`));
   expect(read(whole.subarray(0, whole.byteLength / 2))).rejects.toThrow();
 });
 
-test("each message says where it begins, and what its From line said", async () => {
+test("each message has its offset and its From line", async () => {
   const first = `From a@x ${DATE}\nA: 1\n\none\n\n`;
   expect(await read(`${first}From b@x ${DATE}\nB: 2\n`)).toMatchObject([
     { offset: 0, fromLine: `From a@x ${DATE}` },
@@ -113,7 +113,7 @@ test("each message says where it begins, and what its From line said", async () 
   ]);
 });
 
-test("of a message that is too large only the beginning is kept, and the next is whole", async () => {
+test("a message that is too large is cut, and the next is whole", async () => {
   const line = "x".repeat(3_000_000);
   const [large, next, ...none] = await read(`From a@x ${DATE}\nA: 1\n\n${line}\n\nFrom b@x ${DATE}\nB: 2\n`, 1_000);
   expect(large?.content.byteLength).toBe(1_000);
@@ -128,7 +128,7 @@ test("a file of one endless line is not held in memory as one", async () => {
   expect([message?.content.byteLength, message?.size]).toEqual([1_000, 2_999_006]);
 });
 
-test("wherever a piece of the file ends, the messages are the same", async () => {
+test("the messages are the same wherever a piece of the file ends", async () => {
   const bodies = fc.array(
     fc.tuple(fc.integer({ min: 0, max: 300_000 }), fc.constantFrom("", "\n", ">From x\n", "From x\n", "\nFrom x y\n")),
     { minLength: 1, maxLength: 4 },
