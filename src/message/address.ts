@@ -1,11 +1,11 @@
 /**
- * Addresses: the address lists of a header (RFC 5322 §3.4, obsolete forms included), and the one spelling of an address
- * that lookups compare.
+ * Reads the address lists of a header (RFC 5322 §3.4, obsolete forms included) and brings each address into the one
+ * spelling that lookups compare.
  *
- * Reading a list never throws and is linear in its length; what holds no address yields none.
+ * Reading a list never throws and is linear in its length; an entry without an address yields none.
  *
  * Invariant: an address that was read has no character that readers do not see, and its domain is the one that they see
- * (UTS #46). What is stored, shown, judged, searched and answered is therefore one and the same address.
+ * (UTS #46). The address that is stored, shown, classified, searched and replied to is therefore one and the same.
  */
 import { domainToASCII, domainToUnicode } from "node:url";
 import { cleanText } from "./charset.ts";
@@ -23,43 +23,43 @@ export interface AddressParts {
   domain: string;
 }
 
-/** Most addresses read from one list, and words read of one entry; the header itself keeps them all. */
+/** Limits on the addresses read from one list and the words read of one entry. The header itself keeps them all. */
 const MAX_ADDRESSES = 2_000;
 const MAX_WORDS = 200;
 const MAX_WORD_LENGTH = 2_000;
 
-/** What is known of a mailbox of a list before its end is reached. */
+/** The state of one list entry while it is read. */
 interface Draft {
   /** Atoms, quoted strings and encoded words outside angle brackets, in order. */
   phrase: { text: string; quoted: boolean }[];
-  /** An unquoted word of it has an `@`. */
+  /** One of its unquoted words has an `@`. */
   hasAt: boolean;
-  /** White space came since the last word. */
+  /** White space follows the last word. */
   spaced: boolean;
   comments: string[];
   angle: string | undefined;
-  /** Something of it was read as it was hardly meant: brackets twice or unclosed, an open comment or quote. */
+  /** The entry breaks the grammar: two or unclosed angle brackets, an open comment or quote. */
   malformed: boolean;
 }
 
-/** What stands between two commas of a list. */
+/** The text between two commas of a list. */
 interface AddressEntry {
   /** As written. */
   source: string;
-  /** None where it holds no address; several where commas are missing. */
+  /** Empty for an entry without an address; several where commas are missing. */
   addresses: EmailAddress[];
   /**
-   * The one addr-spec that it is, as written, when it is nothing but a mailbox (RFC 5322 §3.4): with nothing dropped,
-   * joined or guessed.
+   * The addr-spec as written, if the entry is exactly one mailbox (RFC 5322 §3.4) and reading it dropped, joined or
+   * guessed nothing.
    */
   exact: string | undefined;
-  /** An address of it was written in characters that hide its domain: see readDomain. */
+  /** One of its addresses was written in characters that hide its domain: see readDomain. */
   disguised: boolean;
 }
 
 /**
- * The addresses of a list, in order. Groups give their members, encoded words are decoded, a comment serves as the name
- * where there is no other. An entry without an `@` is left out.
+ * The addresses of a list, in order. A group gives its members, encoded words are decoded, and a comment serves as the
+ * name if there is no other. An entry without an `@` is left out.
  */
 export function parseAddressList(text: string): EmailAddress[] {
   const found: EmailAddress[] = [];
@@ -70,7 +70,7 @@ export function parseAddressList(text: string): EmailAddress[] {
   return found;
 }
 
-/** The entries of a list that are not empty, in order: for who must know what stands where no address was read. */
+/** The entries of a list that are not empty, in order, including those without an address. */
 export function* readAddressEntries(text: string): Generator<AddressEntry> {
   let draft = newDraft();
   let start = 0;
@@ -124,18 +124,18 @@ function entryOf(draft: Draft, source: string): AddressEntry {
   };
 }
 
-/** The domain of senders who gave none: it cannot exist (RFC 6761 §6.4). */
+/** The domain given to senders without one. It cannot exist (RFC 6761 §6.4). */
 const NO_DOMAIN = "unknown.invalid";
 
-/** Shown for mail that names no sender at all. */
+/** The sender of mail that names none. */
 export const NOBODY: EmailAddress = { email: `unknown@${NO_DOMAIN}` };
 
-/** Whether an address stands for a sender who gave none: strangers to each other share it. */
+/** Whether an address stands for a sender without one. Unrelated senders share it. */
 export const isAnonymous = (email: string): boolean => email.toLowerCase().endsWith(`@${NO_DOMAIN}`);
 
 /**
- * The first address of a From header. One without an `@`, such as `MAILER-DAEMON`, is given a domain that cannot exist,
- * and a mere name an address there. Undefined when the header says nothing.
+ * The first address of a From header. One without an `@`, such as `MAILER-DAEMON`, gets a domain that cannot exist, and
+ * a bare name gets an address there. Undefined for an empty header.
  */
 export function parseSender(text: string): EmailAddress | undefined {
   const first = parseAddressList(text)[0];
@@ -149,14 +149,14 @@ export function parseSender(text: string): EmailAddress | undefined {
   return named(NOBODY.email, name);
 }
 
-/** Whom the From fields of a message name. */
+/** The addresses in the From fields of a message. */
 export interface Authors {
   emails: string[];
-  /** The domain of one was written so that it looks as another: see readDomain. */
+  /** One of the domains was written so that it looks like another: see readDomain. */
   disguised: boolean;
 }
 
-/** Everybody whom address lists name. */
+/** Every address in the given lists. */
 export function authorsIn(lists: readonly string[]): Authors {
   const authors: Authors = { emails: [], disguised: false };
   for (const list of lists) {
@@ -171,7 +171,8 @@ export function authorsIn(lists: readonly string[]): Authors {
 
 /**
  * A bare addr-spec in the spelling that lookups use: lower case, the local part composed (NFC, RFC 6532 §3.1) and
- * unquoted where it can be, the domain in A-labels. Undefined when it is no address (RFC 5321 §4.1.2, lengths of §4.5.3.1; RFC 6531 for the local part).
+ * unquoted where possible, the domain in A-labels. Undefined for text that is not an address (RFC 5321 §4.1.2, lengths
+ * of §4.5.3.1; RFC 6531 for the local part).
  */
 export function normalizeAddress(text: string): string | undefined {
   const { local, domain } = splitAddress(text.trim());
@@ -181,8 +182,8 @@ export function normalizeAddress(text: string): string | undefined {
 }
 
 /**
- * A bare addr-spec as it stands in RCPT TO: the local part as written, for only its own server may fold it (RFC 5321
- * §2.4), unquoted where it can be; the domain in A-labels. Undefined for what normalizeAddress refuses.
+ * A bare addr-spec for RCPT TO: the local part as written, because only its own server may fold it (RFC 5321 §2.4),
+ * unquoted where possible; the domain in A-labels. Undefined for text that normalizeAddress refuses.
  */
 export function envelopeAddress(text: string): string | undefined {
   const normalized = normalizeAddress(text);
@@ -193,7 +194,7 @@ export function envelopeAddress(text: string): string | undefined {
 /** Whether an address names its host by number, as `user@[192.0.2.1]` (RFC 5321 §4.1.3). */
 export const isAddressLiteral = (address: string): boolean => address.endsWith("]");
 
-/** Local part and domain of an address; both as written, `domain` empty when there is no `@`. */
+/** Local part and domain of an address, both as written. `domain` is empty if there is no `@`. */
 export function splitAddress(address: string): AddressParts {
   const at = address.lastIndexOf("@");
   return at < 0 ? { local: address, domain: "" } : { local: address.slice(0, at), domain: address.slice(at + 1) };
@@ -205,20 +206,20 @@ export function withoutTag(local: string): string {
   return plus > 0 ? local.slice(0, plus) : local;
 }
 
-/** Characters that leave no trace on the screen, or that of a space; those of ASCII are dealt with where they stand. */
+/** Characters that show nothing or only a space. Those in ASCII are handled where they occur. */
 const UNSEEN = /[\p{Default_Ignorable_Code_Point}\ufff9-\ufffb]|(?![\t-\r ])\s/gu;
-/** Shown instead of what cannot be: no address has it. */
+/** Replaces characters that cannot be shown. No address contains it. */
 const REPLACEMENT = "\ufffd";
-/** What parts labels (UTS #46 §2.3), at the end; tried once where a run of them begins, so that none takes long. */
+/** Trailing label separators (UTS #46 §2.3). The lookbehind starts one attempt per run, so matching stays linear. */
 const TRAILING_DOTS = /(?<![.\u3002\uff0e\uff61])[.\u3002\uff0e\uff61]+$/;
 
 /**
- * The domain that readers see where `written` stands in a header, without a trailing dot: in ASCII as written, else as
- * UTS #46 maps it, in U-labels. Where it can be mapped only without its unseen characters, it is without them; where it
- * cannot be at all, it has replacement characters for all that is not ASCII, and is no domain.
+ * The domain that readers see where `written` stands in a header, without a trailing dot: ASCII as written, anything
+ * else as UTS #46 maps it, in U-labels. If it maps only without its unseen characters, they are removed; if it does not
+ * map at all, every character outside ASCII becomes a replacement character, and the result is not a valid domain.
  *
- * `disguised`: that is another name than the one written, beyond case and composition (see alike), or an A-label that no
- * U-label has (RFC 5890 §2.3.2.1).
+ * `disguised`: the result differs from the written name by more than case and composition (see alike), or has an
+ * A-label that no U-label encodes to (RFC 5890 §2.3.2.1).
  */
 export function readDomain(written: string): { domain: string; disguised: boolean } {
   const domain = written.replace(TRAILING_DOTS, "");
@@ -232,30 +233,31 @@ export function readDomain(written: string): { domain: string; disguised: boolea
   return { domain: mapped, disguised: alike(mapped) !== alike(written).replace(/(?<!\.)\.+$/, "") };
 }
 
-/** Thai and Lao am and Armenian yew, which people type: mapped to the two letters that they are made of. */
+/** Thai and Lao am and Armenian yew, which people type as one letter and UTS #46 maps to two. */
 const TYPED_AS_ONE = /[\u0e33\u0eb3\u0587]/g;
 const A_LABEL = /(?<=^|\.)xn--[a-z\d-]+/g;
 
 /**
- * What spellings of a domain that readers take for the same have in common. Both sides get it, for UTS #46 maps Cherokee
- * to capitals.
+ * The form in which two spellings of a domain are equal if readers take them for the same. Both sides are converted,
+ * because UTS #46 maps Cherokee to capitals.
  */
 function alike(domain: string): string {
-  // One by one: the small letter of a capital sigma depends on its neighbours, which no domain knows.
+  // Letter by letter: in a whole string, the small form of a capital sigma depends on its neighbours; in a domain it
+  // does not.
   const lower = Array.from(domain, (character) => character.toLowerCase()).join("");
   const labels = lower.replace(A_LABEL, (label) => domainToUnicode(label) || label);
   return labels.replace(TYPED_AS_ONE, (letter) => letter.normalize("NFKC")).normalize("NFC");
 }
 
 const ATEXT = /^[^\s\p{Cc}()<>[\]:;@\\,."]+(?:\.[^\s\p{Cc}()<>[\]:;@\\,."]+)*$/u;
-/** What a number ends is an IPv4 address, and no name (RFC 1123 §2.1). */
+/** A name that ends in a number is an IPv4 address (RFC 1123 §2.1). */
 const HOST =
   /^(?=.{1,255}$)(?!(?:.*\.)?\d+$)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*$/;
 const ADDRESS_LITERAL = /^\[[0-9a-f.:]{2,45}\]$|^\[ipv6:[0-9a-f.:]{2,45}\]$/;
 
 const normalizeLocal = (local: string): string | undefined => unquoteLocal(local)?.toLowerCase();
 
-/** A local part without quotes or escapes that it can do without; undefined when it is none. */
+/** A local part without unnecessary quotes and escapes; undefined for an invalid one. */
 function unquoteLocal(local: string): string | undefined {
   if (local.length === 0 || Buffer.byteLength(local) > 64 || !local.isWellFormed()) return undefined;
   if (local.includes(REPLACEMENT) || local.search(UNSEEN) >= 0) return undefined;
@@ -282,7 +284,7 @@ function addWord(draft: Draft, text: string, quoted: boolean): void {
   const last = draft.phrase.at(-1);
   if (draft.phrase.length >= MAX_WORDS || (last?.text.length ?? 0) > MAX_WORD_LENGTH) return;
   if (last !== undefined && !draft.spaced && draft.angle === undefined) {
-    // Adjacent without space, as in "john smith"@example.com: one word.
+    // Without white space between them, as in "john smith"@example.com, they are one word.
     if (!quoted || last.text.endsWith(".")) {
       last.text = last.quoted && /^[.@]/.test(text) ? quotedString(last.text) + text : last.text + text;
       last.quoted = false;
@@ -293,24 +295,24 @@ function addWord(draft: Draft, text: string, quoted: boolean): void {
   draft.spaced = false;
 }
 
-/** RFC 5322 §3.2.4. What may not stand in one stays, for whoever reads the address to refuse. */
+/** RFC 5322 §3.2.4. Invalid characters stay; the address check refuses them. */
 const quotedString = (content: string): string => `"${content.replace(/["\\]/g, "\\$&")}"`;
 
-/** An address as it was read; `name` is empty for none. */
+/** An address as it was read; `name` is empty if there is none. */
 interface ReadAddress {
   email: string;
   name: string;
   disguised: boolean;
 }
 
-/** The address an entry of the list turned out to be; several where the commas are missing. */
+/** The addresses of an entry: one, or several where commas are missing. */
 function addressesOf(draft: Draft): ReadAddress[] {
   const comment = cleanName(decodeWords(draft.comments.at(-1) ?? ""));
   if (draft.angle !== undefined) {
     const read = cleanAddress(draft.angle);
     if (read !== undefined) return [{ ...read, name: nameOf(draft.phrase) || comment }];
   }
-  // Without angle brackets: the word with the @ is the address, `a @ b . c` (RFC 5322 §4.4) included.
+  // Without angle brackets, the word with the @ is the address, including `a @ b . c` (RFC 5322 §4.4).
   const words = rejoined(draft.phrase);
   const isAddress = (word: Draft["phrase"][number]) => !word.quoted && word.text.includes("@");
   const read = words.filter(isAddress).flatMap((word) => cleanAddress(word.text) ?? []);
@@ -322,7 +324,7 @@ function addressesOf(draft: Draft): ReadAddress[] {
 function exactAddressOf({ phrase, hasAt, angle }: Draft): string | undefined {
   const [word, ...more] = phrase;
   if (angle === undefined) return word === undefined || word.quoted || more.length > 0 ? undefined : word.text;
-  // An address for a name is common, `a@x.example <a@x.example>`; another one is a comma forgotten.
+  // An address as its own name, `a@x.example <a@x.example>`, is common; a different one means a missing comma.
   const isItself = word?.text.toLowerCase() === angle.trim().toLowerCase() && more.length === 0;
   return hasAt && !isItself ? undefined : angle.trim();
 }
@@ -346,7 +348,7 @@ function named(email: string, name: string): EmailAddress {
   return name === "" || name === email ? { email } : { email, name };
 }
 
-/** Quoted words are decoded too: RFC 2047 §5 forbids encoded words there, and mailers write them all the same. */
+/** Decodes quoted words too: RFC 2047 §5 forbids encoded words there, but mailers write them. */
 function nameOf(words: Draft["phrase"]): string {
   return cleanName(decodeWords(words.map((word) => word.text).join(" ")));
 }
@@ -359,7 +361,10 @@ function cleanName(name: string): string {
     .toWellFormed();
 }
 
-/** An addr-spec without source route (RFC 5322 §4.4), white space and control characters; what is unseen in it is shown. */
+/**
+ * An addr-spec without source route (RFC 5322 §4.4), white space and control characters. Unseen characters become
+ * visible.
+ */
 function cleanAddress(raw: string): Omit<ReadAddress, "name"> | undefined {
   if (raw.length > MAX_WORD_LENGTH) return undefined;
   const route = raw.trimStart().startsWith("@") ? raw.indexOf(":") : -1;
@@ -387,11 +392,11 @@ function withoutComments(text: string): string {
 }
 
 /*
- * The pieces of an address list (RFC 5322 §3.2): where a comment, a quoted string, an angle-addr or an atom that begins
- * at an offset ends. An unclosed one ends with the text.
+ * Scanners for the pieces of an address list (RFC 5322 §3.2): each returns the end of the comment, quoted string,
+ * angle-addr or atom at an offset. An unclosed one ends with the text.
  */
 
-/** Past its closing parenthesis; past the end of the text, by one, when it is open. */
+/** Returns the offset after the closing parenthesis, or one past the end of the text for an open comment. */
 function endOfComment(text: string, start: number): number {
   let depth = 0;
   for (let i = start; i < text.length; i++) {
@@ -403,7 +408,7 @@ function endOfComment(text: string, start: number): number {
   return text.length + 1;
 }
 
-/** The content of a quoted string, its escapes undone; `end` is past the end of the text, by one, when it is open. */
+/** The content of a quoted string without its escapes. `end` is one past the end of the text for an open one. */
 function quotedAt(text: string, start: number): { content: string; end: number } {
   let content = "";
   let i = start + 1;
@@ -428,9 +433,9 @@ function angleAt(text: string, start: number): { content: string; end: number } 
   return { content: text.slice(start + 1, end), end };
 }
 
-/** Past the run of characters that no delimiter of a list ends; at least one. */
+/** The end of a run of characters that contains no list delimiter; at least one character long. */
 function endOfAtom(text: string, start: number): number {
-  // An encoded word may hold commas and brackets that a careless mailer left unencoded.
+  // A careless mailer leaves commas and brackets in an encoded word unencoded.
   if (text.startsWith("=?", start)) {
     const match = /^=\?[^?\s]{1,60}\?[bq]\?[^?]{0,1000}\?=/i.exec(text.slice(start, start + 1_100));
     if (match !== null) return start + match[0].length;

@@ -1,7 +1,7 @@
 /**
- * Bounces written for people only: which addresses a notice names, and what it says of each. There is no standard for
- * them, and no rule here is for one mail system: a notice names an address at the beginning of a line or after a word
- * that announces it, gives the reply near it, and ends where the header of the returned message begins.
+ * Reads bounces that are written for people only: which addresses a notice names, and what it says of each. No standard
+ * describes them, and no rule here is specific to one mail system: a notice names an address at the beginning of a line
+ * or after a word that announces it, gives the reply near it, and ends where the header of the returned message begins.
  *
  * Linear in the text, of which only the beginning is read.
  */
@@ -17,7 +17,7 @@ import {
 } from "./delivery-status.ts";
 import type { ReportedRecipient } from "./report.ts";
 
-/** A notice in lines, parted from the header of the message that it returns. */
+/** A notice in lines, separated from the header of the message that it returns. */
 export interface NoticeText {
   lines: NoticeLine[];
   /** "" when the text returns no header. */
@@ -26,12 +26,12 @@ export interface NoticeText {
 
 interface NoticeLine {
   text: string;
-  /** The address that it begins with, normalized. */
+  /** The address at the beginning of the line, normalized. */
   entry: string | undefined;
   codes: ReplyCodes;
 }
 
-/** Every recipient is looked up in every line: of both there are only so many. */
+/** Every recipient is looked up in every line, so both are limited. */
 const MAX_LENGTH = 64 * 1024;
 const MAX_LINES = 1_000;
 const MAX_LINE = 1_000;
@@ -39,11 +39,11 @@ export const MAX_RECIPIENTS = 100;
 
 const HEADER_FIELD =
   /^(?:received|return-path|from|to|cc|subject|date|message-id|mime-version|content-type|reply-to|sender|dkim-signature|x-[a-z0-9-]{1,60}|[a-z]{2,30}-signature|authentication-results|references|in-reply-to)[ \t]*:/i;
-/** Three of these make a header if one tells of its origin; beside Received one is enough. */
+/** Three of these make a header if one of them names an origin; with Received, one is enough. */
 const TELLING_FIELD = /^(received|from|to|subject|date|message-id)[ \t]*:/i;
 const ORIGIN_FIELD = ["received", "from", "message-id"];
 
-/** Parts a text where, at the beginning of a line, a header begins that is one without doubt. */
+/** Splits a text at the first line where a header certainly begins. */
 export function readNotice(text: string): NoticeText {
   const lines = text.slice(0, MAX_LENGTH).split("\n", MAX_LINES);
   let start = -1;
@@ -70,18 +70,18 @@ function readLine(line: string): NoticeLine {
   return { text, entry: normalizeAddress(ENTRY.exec(text)?.[1] ?? ""), codes: replyCodesIn(text) };
 }
 
-/** What the reader of a notice knows of it besides its text. */
+/** What the caller knows about a notice besides its text. */
 export interface NoticeContext {
   subject: string;
-  /** Header fields X-Failed-Recipients. */
+  /** Values of X-Failed-Recipients header fields. */
   failed: readonly string[];
-  /** Addresses that are no recipients: whom the notice is from and to. */
+  /** Addresses that are not recipients: sender and addressee of the notice. */
   others: readonly string[];
-  /** Whom the returned message was to, by its own header. */
+  /** Recipients in the header of the returned message. */
   addressed: readonly string[];
 }
 
-/** The recipients that a notice reports on, in order; none when it reads like no bounce. */
+/** The recipients that a notice reports on, in order; none if it does not read like a bounce. */
 export function readBounce({ lines }: NoticeText, context: NoticeContext): ReportedRecipient[] {
   const texts = lines.map(({ text }) => text);
   const fields = fieldGroupsIn(texts.join("\n")).flatMap((group) =>
@@ -101,7 +101,7 @@ export function readBounce({ lines }: NoticeText, context: NoticeContext): Repor
   );
 }
 
-/** `reported` with the codes and the replies that the text gives, where they have none of their own. */
+/** `reported`, with codes and replies from the text where the report gives none. */
 export function withNotice(reported: readonly ReportedRecipient[], lines: readonly NoticeLine[]): ReportedRecipient[] {
   const isAlone = reported.length === 1;
   return reported.map((recipient, index) =>
@@ -111,7 +111,7 @@ export function withNotice(reported: readonly ReportedRecipient[], lines: readon
   );
 }
 
-/** What a notice says at length is why it was not delivered. */
+/** The text of a notice mostly explains failures, so only those are completed from it. */
 const isIncomplete = ({ action, code, status }: ReportedRecipient): boolean =>
   (action === "failed" || action === "delayed") && (code === undefined || isUnspecific(status));
 
@@ -131,7 +131,7 @@ function completed(reported: ReportedRecipient, { origin, reply, isAtRcpt }: Sai
   };
 }
 
-/** The status of the report, or the one that is found, where it says more and is of the same class. */
+/** `found` if it is more specific than `reported` and of the same class, else `reported`. */
 function moreSpecific(reported: string | undefined, found: string | undefined): string | undefined {
   return isUnspecific(reported) && (reported === undefined || found?.[0] === reported[0])
     ? (found ?? reported)
@@ -145,7 +145,7 @@ const STILL_TRIED =
   /\bwill (?:continue|keep)\b.{0,20}\btry|attempts? will continue|still being retried|will be retried|only a temporary failure|warning message only/i;
 
 const ADDRESS = String.raw`[^\s<>"'(),;:@[\]|]{1,64}@[\p{L}\p{N}_-][\p{L}\p{N}._-]{0,253}[\p{L}\p{N}]`;
-/** A line about an address begins with it, perhaps marked as an item of a list. */
+/** A line about an address begins with it, perhaps as an item of a list. */
 const ENTRY = new RegExp(
   String.raw`^[\s>*•-]{0,40}(?:"[^"<]{0,100}"\s*)?["'<]{0,2}(${ADDRESS})(?=$|[\s>"':,;[(<.])`,
   "u",
@@ -154,11 +154,11 @@ const ANYWHERE = new RegExp(`(?<![^\\s<>"'(),;:[\\]|])${ADDRESS}`, "gu");
 /** A reply in a transcript: `550 5.1.1 <a@b.example>... User unknown`. */
 const REPLY_ABOUT = new RegExp(String.raw`^\s{0,10}[45]\d\d[\s-](?:[45]\.\d\.\d{1,3}\s)?<(${ADDRESS})>`, "u");
 const COMMAND = new RegExp(String.raw`\brcpt to:\s?<?(${ADDRESS})`, "iu");
-/** Lines that tell of the message or of whom to turn to. */
+/** Lines about the message or about whom to contact. */
 const ASIDE =
   /^\s*(?:from|sender|subject|message-id|original sender|mail from|reply-to)\s*:|contact|assistance|please send/i;
 
-/** The addresses that failed, by the surest of the ways in which the notice tells. */
+/** The failed addresses, found by the most reliable way that yields any. */
 function namedIn(lines: readonly NoticeLine[], { failed, others, addressed }: NoticeContext): string[] {
   const strangers = new Set(others.map(normalizeAddress));
   const told = lines.filter(({ text }) => !ASIDE.test(text)).map(({ text }) => text);
@@ -171,7 +171,7 @@ function namedIn(lines: readonly NoticeLine[], { failed, others, addressed }: No
     () => told.map((text) => COMMAND.exec(text)?.[1]),
     () => told.flatMap((text) => text.match(ANYWHERE) ?? []).filter(isRecipient),
     () => (addressed.length === 1 ? [...addressed] : []),
-    // Nobody else: they wrote to themselves.
+    // No other address is left: the sender wrote to themselves.
     () => entries,
   ];
   for (const way of ways) {
@@ -192,19 +192,19 @@ const GENERATED_FROM = new RegExp(
 /** Lines after an address that may be about it. */
 const MAX_ABOUT = 30;
 
-/** What a notice says of a recipient: whom the sender wrote to, where it is told, and the reply. */
+/** What a notice says about one recipient: the address that the sender used, if given, and the reply. */
 interface Said {
   origin?: string;
   reply?: string;
-  /** The server said it in answer to RCPT. */
+  /** The server said it in reply to RCPT. */
   isAtRcpt: boolean;
 }
 
-/** The words of Postfix, Exim, sendmail's transcript, and qmail. */
+/** The phrases of Postfix, Exim, sendmail's transcript and qmail. */
 const AT_RCPT =
   /\(in reply to RCPT TO command\)|\bafter RCPT TO:|>>> ?RCPT TO:\s?\S{1,320} <<< 5\d\d|\bdoes not like recipient\b/i;
 
-/** `isAlone`: with nobody else in the notice, whatever reply it gives is theirs. */
+/** `isAlone`: the notice names no other recipient, so any reply in it is about this one. */
 function saidOf({ recipient }: ReportedRecipient, lines: readonly NoticeLine[], isAlone: boolean): Said {
   const key = normalizeAddress(recipient);
   const about = lines.flatMap((line, index) => {
@@ -224,16 +224,16 @@ function saidOf({ recipient }: ReportedRecipient, lines: readonly NoticeLine[], 
   };
 }
 
-/** Lines that a reply goes on for. */
+/** Lines over which a reply may continue. */
 const MAX_REPLY = 5;
 
-/** A reply without codes: the first lines that are more than a rule or the heading of what is returned. */
+/** A reply without codes: the first lines that are more than a ruled line or the heading of the returned message. */
 function wordsOf(lines: readonly NoticeLine[]): string | undefined {
   const worded = lines.map(({ text }) => text).filter((text) => /^[^-=*|]*\p{L}/u.test(text));
   return diagnosticOf(worded.slice(0, MAX_REPLY).join(" "));
 }
 
-/** The first line with codes, whole ones before others, and what follows of its paragraph. */
+/** The first line with codes (complete codes first) and the rest of its paragraph. */
 function replyIn(lines: readonly NoticeLine[]): string | undefined {
   const isReply = [
     ({ code = 0, status }: ReplyCodes) => code >= 400 && status !== undefined,

@@ -1,31 +1,31 @@
 /**
- * What reading the HTML of a message may cost. One budget is made for each message and handed to everything of ours that
- * reads its HTML (visible.ts, stylesheet.ts, sanitize.ts, text.ts): each says what it is about to do, so that neither
- * rules, classes, attributes nor depth, alone or multiplied by each other, cost more than mail has a right to.
+ * Limits the work of reading the HTML of a message. Each message gets one budget, and every reader of its HTML
+ * (visible.ts, stylesheet.ts, sanitize.ts, text.ts) pays for a step before taking it. Rules, classes, attributes and
+ * depth, alone or multiplied, therefore cost only a bounded amount.
  *
- * Counted, not timed: the same message comes to the same end on every machine. HTML beyond its budget is shown to people
- * as text, and what could not be followed counts as hidden from models.
+ * Steps are counted, not timed: the same message gives the same result on every machine. People are shown HTML beyond
+ * its budget as text, and HTML that could not be followed counts as hidden from models.
  */
 
 /** A step takes five to ten nanoseconds. A newsletter of 60 kB takes two million. */
 const MOST_STEPS = 100_000_000;
 
-/** The HTML of this message costs more than it may. */
+/** The HTML of this message costs more than its budget. */
 export class OverBudget extends Error {
   override readonly name = "OverBudget";
 }
 
 export interface Budget {
-  /** Steps so far. */
+  /** Steps taken so far. */
   readonly spent: number;
-  /** HTML that markup.ts has read to its end, and the steps that took it. */
+  /** HTML that markup.ts has read to its end, and the steps that this took. */
   readonly read: Map<string, number>;
-  /** What was made of HTML, by the HTML: what two readers of a message ask for is made once. */
+  /** Results by HTML, so that two readers of a message share the work. */
   readonly visible: Map<string, { html: string; hidden: number } | undefined>;
   readonly texts: Map<string, string>;
-  /** Whether there are so many left. */
+  /** Whether that many steps are left. */
   affords(steps: number): boolean;
-  /** @throws OverBudget when there are no more left, and at every call from then on */
+  /** @throws OverBudget if the budget is exceeded, and on every call after that */
   spend(steps: number): void;
 }
 

@@ -1,8 +1,8 @@
 /**
- * Charsets: from octets to text that every reader can be handed.
+ * Decodes octets to text that every reader can receive.
  *
- * Mail names its charset wrongly as often as not at all. Where octets are not of the charset they claim, the one they
- * most likely are of is used, rather than a text of replacement characters.
+ * Mail often names its charset wrongly or leaves it out. Octets that are invalid in the claimed charset are decoded in
+ * the most likely one, which avoids a text of replacement characters.
  */
 
 /** Charset names seen in mail that the Encoding Standard does not list. */
@@ -22,7 +22,7 @@ const ALIASES: Record<string, string> = {
   "utf-8-mac": "utf-8",
 };
 
-/** The names TextDecoder is typed for; any other throws. */
+/** The names in TextDecoder's type; any other throws. */
 type Label = ConstructorParameters<typeof TextDecoder>[0];
 
 const MAX_UTF7 = 1024 * 1024;
@@ -32,7 +32,7 @@ const decoders = new Map<string, TextDecoder | undefined>();
 function decoderOf(charset: string): TextDecoder | undefined {
   const name = charset.toLowerCase().trim();
   if (!decoders.has(name)) {
-    // Names come from strangers: the memory of those that lead nowhere is bounded.
+    // Senders choose the names, so the cache of unknown ones is bounded.
     if (decoders.size >= 500) decoders.clear();
     let decoder: TextDecoder | undefined;
     try {
@@ -43,14 +43,14 @@ function decoderOf(charset: string): TextDecoder | undefined {
   return decoders.get(name);
 }
 
-/** Whether octets in `charset` are read as if they named none: it is a Unicode one, ASCII, or unknown. */
+/** Whether octets in `charset` are read as if it were absent: it is a Unicode charset, ASCII or unknown. */
 export function isUnlabelled(charset: string): boolean {
   const name = charset.toLowerCase().trim();
   return /^(?:utf-?8|(?:us-?)?ascii|)$/.test(name) || decoderOf(name) === undefined;
 }
 
 /**
- * Text of octets in `charset`; undefined for an unknown one. US-ASCII and UTF-8 that are neither are read like octets
+ * Text of octets in `charset`; undefined for an unknown one. US-ASCII and UTF-8 that are invalid are read like octets
  * without a charset.
  */
 export function decodeCharset(octets: Uint8Array, charset: string): string | undefined {
@@ -58,25 +58,25 @@ export function decodeCharset(octets: Uint8Array, charset: string): string | und
   if (isWide(name) && !isUtf16(octets)) return decodeOctets(octets);
   if (/^(?:utf-?8|(?:us-?)?ascii|)$/.test(name)) return decodeOctets(octets);
   if (name === "utf-7" || name === "unicode-1-1-utf-7") {
-    // Nobody writes much of it any more, and much of it takes long.
+    // UTF-7 is rare today, and decoding a lot of it is slow.
     return octets.length > MAX_UTF7 ? decodeOctets(octets) : decodeUtf7(Buffer.from(octets).toString("latin1"));
   }
   if (name.startsWith("iso-2022-jp") && octets.some((octet) => octet >= 0x80)) {
-    // It has no octets of 8 bits: mailers that send them wrote one of the other two charsets of Japan.
+    // ISO-2022-JP has no 8-bit octets: mailers that send them mean one of the other two Japanese charsets.
     return decodeStrictly(octets, "euc-jp") ?? decodeStrictly(octets, "shift_jis") ?? decodeOctets(octets);
   }
   return decoderOf(name)?.decode(octets);
 }
 
-/** Whether ASCII is not written as such in `charset`. The last two are none, but mailparser decodes them. */
+/** Whether `charset` encodes ASCII differently. The last two are not charsets, but mailparser decodes them. */
 export function isWide(charset: string): boolean {
   return /^(?:cs)?(?:utf16|ucs2|unicode$|iso10646|base64|hex)/.test(charset.toLowerCase().replace(/[^a-z\d]/g, ""));
 }
 
-/** Characters of other scripts have octets that are a space or a line feed by chance: so many for each that is one. */
+/** In other scripts an octet may equal a space or a line feed by chance: this many are tolerated for each real one. */
 const BY_CHANCE = 8;
 
-/** Text that is labelled UTF-16 and is none has spaces and line feeds without a zero octet, or is all ASCII. */
+/** Text labelled UTF-16 is something else if its spaces and line feeds have no zero octet, or if it is all ASCII. */
 function isUtf16(octets: Uint8Array): boolean {
   let wide = 0;
   let narrow = 0;
@@ -107,8 +107,8 @@ const lenientUtf8 = new TextDecoder("utf-8");
 const windows1252 = new TextDecoder("windows-1252");
 
 /**
- * Text of octets that name no charset: UTF-8 (RFC 6532), or what unlabelled 8-bit mail usually is, windows-1252. UTF-8
- * with a few octets gone wrong stays UTF-8.
+ * Text of octets that name no charset: UTF-8 (RFC 6532), or windows-1252, the usual charset of unlabelled 8-bit mail.
+ * UTF-8 with a few invalid octets stays UTF-8.
  */
 export function decodeOctets(octets: Uint8Array): string {
   try {
@@ -134,7 +134,7 @@ function decodeStrictly(octets: Uint8Array, charset: Label): string | undefined 
   }
 }
 
-/** `text` without what no reader may be handed: NUL, and halves of surrogate pairs. */
+/** `text` without NUL and lone surrogates, which readers must not receive. */
 export function cleanText(text: string): string {
   return text.replaceAll("\u0000", "").toWellFormed();
 }

@@ -1,9 +1,9 @@
 /**
- * The RFC 5322 file of a message: of one that is sent, or of what is stored of one (rules: Raw messages). With
+ * Builds the RFC 5322 bytes of a message, either to send it or from what is stored of it (rules: Raw messages). With
  * notice.ts the only user of nodemailer's MIME building.
  *
  * Deterministic: the same parts give the same bytes. No field can add a header or a part: header values lose their
- * control characters, and boundaries come from an id that the sender of the content cannot know.
+ * control characters, and boundaries come from an id that the author of the content cannot know.
  */
 
 import { encode as encodeBase64, wrap as wrapBase64 } from "nodemailer/lib/base64";
@@ -14,8 +14,8 @@ import { type EmailAddress, parseAddressList } from "./address.ts";
 import { decodeWords } from "./encoded-word.ts";
 
 /**
- * Characters of a subject that is written here. A header too large is cut by those who read it, Postfix for one at
- * 100 KiB, and what stands below the subject is lost to them.
+ * Longest subject that we write, in characters. Some readers cut a large header (Postfix at 100 KiB), which would lose
+ * the fields below the subject.
  */
 export const LONGEST_SUBJECT = 10_000;
 
@@ -28,9 +28,9 @@ export interface ComposedAttachment {
 }
 
 export interface MessageParts {
-  /** Names the message; boundaries are made of it. */
+  /** Names the message; the boundaries contain it. */
   id: string;
-  /** [name, value] in order. Values that are ASCII are kept as they are, encoded words included; others are encoded. */
+  /** [name, value] in order. ASCII values are kept as they are, encoded words included; others are encoded. */
   headers: readonly (readonly [name: string, value: string])[];
   text: string;
   html?: string;
@@ -42,7 +42,7 @@ export function composeMessage(parts: MessageParts): Uint8Array {
   return underHeaders(parts.headers, bodyOf(parts));
 }
 
-/** A message: the headers, each a line of its own whatever its value, and the body, which brings its Content-* along. */
+/** A message of headers, one line each, and a body that brings its Content-* fields along. */
 export function underHeaders(headers: MessageParts["headers"], body: MimeNode): Uint8Array {
   const lines = headers
     .filter(([name]) => /^[!-9;-~]{1,200}$/.test(name) && !/^(?:content-.*|mime-version)$/i.test(name))
@@ -51,8 +51,7 @@ export function underHeaders(headers: MessageParts["headers"], body: MimeNode): 
 }
 
 /**
- * What the body of message `id` is made a child of, and which is then thrown away: of a root, MimeNode insists on a Date
- * and a Message-ID of its own.
+ * A throw-away parent for the body of message `id`: MimeNode insists on a Date and a Message-ID of its own for a root.
  */
 export function rootOf(id: string): MimeNode {
   return new MimeNode("multipart/mixed", {
@@ -63,14 +62,14 @@ export function rootOf(id: string): MimeNode {
   });
 }
 
-/** The date-time of RFC 5322 §3.3, in UTC, of epoch milliseconds. */
+/** Epoch milliseconds as the date-time of RFC 5322 §3.3, in UTC. */
 export function dateHeader(ms: number): string {
   return new Date(ms).toUTCString().replace("GMT", "+0000");
 }
 
 /** mixed(alternative(text, related(html, inline…)), attachment…), each level only where it is needed. */
 function bodyOf(parts: MessageParts): MimeNode {
-  // An inline text would be taken for one of the bodies.
+  // A reader would take an inline text for one of the bodies.
   const inline =
     parts.html === undefined
       ? []
@@ -91,7 +90,9 @@ function bodyOf(parts: MessageParts): MimeNode {
   return attached.length > 0 || parts.html !== undefined ? top : text;
 }
 
-/** Characters from which a text is base64: MimeNode takes long to find out what suits it, and to make it readable. */
+/**
+ * Texts from this length on, in characters, become base64: MimeNode is slow at choosing and applying another encoding.
+ */
 const LONG_TEXT = 500_000;
 
 /** A text part under `parent`. */
@@ -113,7 +114,7 @@ function attach(parent: MimeNode, attachment: ComposedAttachment, disposition: "
   const contentId = attachment.contentId?.replace(/[\s<>\p{Cc}]+/gu, "");
   if (contentId) node.setHeader("Content-ID", { prepared: true, foldLines: true, value: `<${contentId}>` });
   if (type === "message/rfc822") {
-    // RFC 2046 §5.2.1: base64 and quoted-printable are not allowed around a message.
+    // RFC 2046 §5.2.1 forbids base64 and quoted-printable around a message.
     node.setHeader("Content-Transfer-Encoding", encodingOfMessage(content));
   } else {
     node.setHeader("Content-Transfer-Encoding", "base64");
@@ -121,7 +122,7 @@ function attach(parent: MimeNode, attachment: ComposedAttachment, disposition: "
   node.setContent(content);
 }
 
-/** What RFC 2046 says about a type that cannot be re-attached as what it says it is: data. */
+/** A type that cannot be attached again as itself becomes data (RFC 2046). */
 function safeType(contentType: string): string {
   const type = contentType.toLowerCase();
   const isType = /^[a-z0-9!#$&^_.+-]{1,80}\/[a-z0-9!#$&^_.+-]{1,80}$/.test(type);
@@ -147,10 +148,12 @@ function withCrlf(text: string): string {
 
 const ADDRESS_HEADERS = /^(?:resent-)?(?:from|sender|to|cc|bcc|reply-to)$/i;
 
-/** Where encoded words are not allowed (RFC 2047 §5); other characters than ASCII are RFC 6532's there. */
+/**
+ * Header fields that may not hold encoded words (RFC 2047 §5); characters outside ASCII are sent as RFC 6532 has it.
+ */
 const STRUCTURED = /^(?:(?:resent-)?(?:date|message-id)|in-reply-to|references)$/i;
 
-/** An ASCII value without control characters: what is not ASCII becomes encoded words (RFC 2047). */
+/** The value in ASCII, without control characters; other characters become encoded words (RFC 2047). */
 function encodedValue(name: string, value: string): string {
   const clean = value.replace(/[^\t\P{Cc}]+/gu, " ").trim();
   if (!/[^\t -~]/.test(clean) || STRUCTURED.test(name)) return clean;
@@ -176,8 +179,8 @@ function encodeText(text: string): string {
 }
 
 /**
- * RFC 5322 §2.2.3: lines of at most 78 characters where there is white space to break at, and never more than 998.
- * Unfolded, it is what it was.
+ * Breaks a field into lines of at most 78 characters at white space, and of at most 998 in any case (RFC 5322 §2.2.3).
+ * Unfolding restores it.
  */
 export function fold(field: string): string {
   let folded = "";
@@ -195,11 +198,11 @@ export function fold(field: string): string {
 }
 
 /*
- * The bytes of a tree of MIME nodes, as MimeNode.build() gives them but at once: its streams take five times as long as
- * what they do for a message of ordinary size. test/message/mime-bytes.test.ts holds the two together.
+ * The bytes of a tree of MIME nodes, as MimeNode.build() gives them, but synchronously: for a message of ordinary size
+ * its streams take five times as long as the work itself. test/message/mime-bytes.test.ts compares the two.
  */
 
-/** Header and body of `node`, lines ended by CRLF where its content has them so. Content is text or octets. */
+/** Header and body of `node`. Lines end in CRLF if those of its content do. Content is text or octets. */
 export function bytesOfNode(node: MimeNode): Buffer {
   const pieces = [...piecesOf(node)].map((piece) => (typeof piece === "string" ? Buffer.from(piece) : piece));
   const last = pieces.findLast(({ length }) => length > 0)?.at(-1);
@@ -223,7 +226,9 @@ function* piecesOf(node: MimeNode): Generator<string | Buffer> {
   yield `\r\n--${node.boundary}--\r\n`;
 }
 
-/** Octets that are 76 columns of base64 a thousand times: a large attachment is never one string. */
+/**
+ * Octets of a thousand lines of base64, 76 columns each: a large attachment is encoded in slices, never as one string.
+ */
 const BASE64_SLICE = 57 * 1_000;
 
 function* contentOf(node: MimeNode): Generator<string | Buffer> {

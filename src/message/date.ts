@@ -1,10 +1,10 @@
 /**
- * The date-time of RFC 5322 §3.3, with the obsolete and the merely usual forms. Reads no clock and no local time zone.
+ * Reads the date-time of RFC 5322 §3.3, in its obsolete and other common forms. Uses no clock and no local time zone.
  */
 
 const MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
-/** RFC 5322 §4.3; the military letters say nothing reliable and count as +0000. */
+/** RFC 5322 §4.3. The military letters are unreliable and count as +0000. */
 const ZONES: Record<string, number> = {
   est: -300,
   edt: -240,
@@ -29,7 +29,7 @@ const ISO = new RegExp(String.raw`(\d{4})-(\d{1,2})-(\d{1,2})[t\s]+${TIME}(?:${Z
 
 /** Epoch milliseconds of a Date header value; undefined when it cannot be read. */
 export function parseDate(text: string): number | undefined {
-  // A date is short; what is long is something else.
+  // A longer value is not a date.
   const value = withoutComments(text.slice(0, 200));
   let match = RFC5322.exec(value);
   if (match) return dateOf(match[3], match[2], match[1], match.slice(4, 8), match[8], match[9]);
@@ -42,7 +42,7 @@ export function parseDate(text: string): number | undefined {
   return undefined;
 }
 
-/** Without comments, those inside comments too. */
+/** Removes comments, nested ones included. */
 function withoutComments(text: string): string {
   const bare = text.replace(/\([^()]*\)/g, " ");
   return bare === text ? text : withoutComments(bare);
@@ -64,7 +64,7 @@ function dateOf(
   const second = Number(secondText ?? 0);
   const valid = year >= 1900 && month >= 0 && month < 12 && day >= 1 && day <= 31 && hour < 24 && minute < 60;
   if (!valid || second > 60) return undefined;
-  // A leap second is its minute's last.
+  // Counts a leap second as the last second of its minute.
   const utc = Date.UTC(year, month, day, hour, minute, Math.min(second, 59));
   return utc - minutesOf(offset, zone) * 60_000;
 }

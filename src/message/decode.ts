@@ -1,8 +1,8 @@
 /**
- * The content of a part, decoded: transfer encodings, charsets, format=flowed, file names. The only user of mailparser.
+ * Decodes the content of a part: transfer encodings, charsets, format=flowed, file names. The only user of mailparser.
  *
- * A part goes through mailparser as a message of its own, so that its decoders work on exactly the bytes structure.ts
- * found. Time is bounded: what mailparser's decoders would take long for does not reach them.
+ * Each part goes through mailparser as a message of its own, so that its decoders work on exactly the bytes that
+ * structure.ts found. Time is bounded: input on which those decoders are slow is handled here.
  */
 import { MailParser } from "mailparser";
 import { cleanText, decodeCharset, decodeOctets, isUnlabelled, isWide } from "./charset.ts";
@@ -10,18 +10,18 @@ import { headerOf } from "./headers.ts";
 import { type Part, parseHeaderValue, TooComplex } from "./structure.ts";
 import { trimLineBreaks } from "./text.ts";
 
-/** Charsets that mailparser's decoders take very long for, or read wrongly where their label is wrong. */
+/** Charsets on which mailparser's decoders are very slow, or that are often a wrong label. */
 const isOwnCharset = (charset: string): boolean =>
   /^\s*(?:(?:unicode-1-1-)?utf-7|iso-2022-jp\S*)\s*$/i.test(charset) || isWide(charset);
 
-/** The characters of a text part; line breaks are \n, and there is none at the end. */
+/** The characters of a text part. Line breaks are \n, with none at the end. */
 export async function decodeText(buffer: Buffer, part: Part): Promise<string> {
   const charset = part.contentType.parameters.get("charset") ?? "";
-  // Octets that stand as they are, or nearly, need no streams, which would take most of the time of a short message.
+  // Octets that need little or no decoding skip the streams, which would take most of the time of a short message.
   const octets = octetsOf(buffer.subarray(part.start, part.end), part);
   let text = octets && decodeCharset(octets, charset);
   if (text === undefined && !isOwnCharset(charset)) text = (await decodePart(buffer, part, "inline")).text;
-  // Octets that are not of the charset they claim: mailparser gives up each of them, charset.ts finds another.
+  // Octets that are invalid in the claimed charset: mailparser replaces each, charset.ts finds a better charset.
   if (text === undefined || (text.includes("\ufffd") && isUnlabelled(charset))) {
     const { content } = await decodePart(buffer, part, "attachment");
     text = decodeCharset(content, charset) ?? decodeOctets(content);
@@ -30,8 +30,8 @@ export async function decodeText(buffer: Buffer, part: Part): Promise<string> {
 }
 
 /**
- * The octets of a text whose transfer encoding leaves text as it is or is quoted-printable (RFC 2045 §6.2, §6.7);
- * undefined for another, and for lines of format=flowed (RFC 3676), which are to be joined.
+ * The octets of a text whose transfer encoding is the identity or quoted-printable (RFC 2045 §6.2, §6.7). Undefined for
+ * another encoding, and for format=flowed (RFC 3676), whose lines must be joined.
  */
 function octetsOf(content: Buffer, part: Part): Buffer | undefined {
   if (part.contentType.parameters.has("format")) return undefined;
@@ -40,10 +40,7 @@ function octetsOf(content: Buffer, part: Part): Buffer | undefined {
   return encoding === "" ? content : decodeQuotedPrintable(content);
 }
 
-/**
- * RFC 2045 §6.7. What is not of the encoding stands for itself. mailparser's decoder takes the square of the length of a
- * long line.
- */
+/** RFC 2045 §6.7. Invalid sequences stand for themselves. mailparser's decoder is quadratic in the length of a line. */
 function decodeQuotedPrintable(content: Buffer): Buffer {
   const octets = Buffer.allocUnsafe(content.length);
   let length = 0;
@@ -54,7 +51,7 @@ function decodeQuotedPrintable(content: Buffer): Buffer {
       i++;
       continue;
     }
-    // On its way, white space may have been put to the ends of lines.
+    // Transport may add white space at the ends of lines.
     let end = i + 1;
     while (end < content.length && isSpace(content[end])) end++;
     const lineEnd = end === content.length || content[end] === LF || content[end] === CR;
@@ -76,7 +73,7 @@ const [CR, LF, EQUALS] = [0x0d, 0x0a, 0x3d];
 
 const isSpace = (octet: number | undefined): boolean => octet === 0x20 || octet === 0x09;
 
-/** The value of a hexadecimal digit; NaN for what is none. */
+/** The value of a hexadecimal digit; NaN for any other octet. */
 function hexOf(octet = 0): number {
   if (octet >= 0x30 && octet <= 0x39) return octet - 0x30;
   const letter = octet & ~0x20;
@@ -89,14 +86,17 @@ interface DecodedPart {
   filename: string;
 }
 
-/** The octets of an attachment and the name it came with, decoded. @throws TooComplex, and what mailparser reports. */
+/**
+ * The decoded octets of an attachment, and its file name.
+ * @throws TooComplex, and errors of mailparser.
+ */
 export async function decodeFile(buffer: Buffer, part: Part): Promise<{ content: Uint8Array; filename: string }> {
   return decodePart(buffer, part, "attachment");
 }
 
 /**
- * One leaf through mailparser: as a text, decoded to characters, or as an attachment, decoded to octets.
- * @throws what mailparser reports.
+ * Decodes one leaf with mailparser: as a text, to characters, or as an attachment, to octets.
+ * @throws errors of mailparser.
  */
 async function decodePart(buffer: Buffer, part: Part, as: "inline" | "attachment"): Promise<DecodedPart> {
   refuseTooManyPieces(buffer, part);
@@ -129,7 +129,7 @@ async function decodePart(buffer: Buffer, part: Part, as: "inline" | "attachment
   });
 }
 
-/** The header mailparser is shown for a leaf: its MIME fields, with the role that parse.ts gave it. */
+/** The header that mailparser gets for a leaf: its MIME fields, with the role that parse.ts chose. */
 function leafHeader(buffer: Buffer, part: Part, as: "inline" | "attachment"): Buffer {
   const { fields } = part.header;
   const withParameters = (name: string, value: string, { parameters }: Part["contentType"]) => {
@@ -145,7 +145,7 @@ function leafHeader(buffer: Buffer, part: Part, as: "inline" | "attachment"): Bu
   );
 }
 
-/** mailparser takes any part that names a boundary for a multipart, and drops what lies between its delimiters. */
+/** mailparser takes any part that names a boundary for a multipart, and drops the text between its delimiters. */
 function withoutBoundary(parameters: ReadonlyMap<string, string>): string {
   return [...parameters]
     .filter(([name]) => !name.startsWith("boundary"))
@@ -153,21 +153,22 @@ function withoutBoundary(parameters: ReadonlyMap<string, string>): string {
     .join("");
 }
 
-/** How the octets of a leaf are encoded (RFC 2045 §6.1); "" where they stand as they are, or nobody knows how. */
+/** The transfer encoding of a leaf (RFC 2045 §6.1); "" for none or an unknown one. */
 function encodingOf(part: Part): "base64" | "quoted-printable" | "" {
   const claimed = parseHeaderValue(headerOf(part.header.fields, "content-transfer-encoding") ?? "").value;
   return (/^(?:base64|quoted-printable)\b/.exec(claimed)?.[0] as "base64" | "quoted-printable" | undefined) ?? "";
 }
 
-/** Text that only claims to be base64 would be decoded to nothing anyone wrote: it is taken as it stands. */
+/** Text that falsely claims base64 would decode to noise, so it is taken as it stands. */
 function beginsAsBase64(buffer: Buffer, part: Part): boolean {
   const begin = buffer.toString("latin1", part.start, Math.min(part.end, part.start + 1_000)).trimStart();
   return /^[A-Za-z0-9+/]*={0,2}[ \t]*(?:[\r\n]|$)|^[A-Za-z0-9+/]+=|^[A-Za-z0-9+/]{16}/.test(begin);
 }
 
 /**
- * Whether decoding a leaf gives up none of its octets: RFC 2045 §6.8 has decoders ignore what is not of the alphabet, but
- * prose that only claims to be base64, or that a mailing list put below it, is lost so. What ends too early counts, too.
+ * Whether decoding a leaf keeps all its octets. RFC 2045 §6.8 has decoders ignore characters outside the alphabet,
+ * which loses prose that falsely claims base64, or that a mailing list appended. Truncated base64 counts as not whole,
+ * too.
  */
 export function isDecodedWhole(buffer: Buffer, part: Part): boolean {
   if (encodingOf(part) !== "base64" || !beginsAsBase64(buffer, part)) return true;
@@ -178,7 +179,8 @@ export function isDecodedWhole(buffer: Buffer, part: Part): boolean {
   for (let i = part.start; i <= part.end; i++) {
     const octet = i < part.end ? (buffer[i] as number) : 0x0a;
     if (BASE64_DIGITS[octet] === 1) {
-      // Lines are of one length, but the last, which may be shorter: another is a word that happens to be of the digits.
+      // All lines have one length, except for a shorter last one. A line of another length is a word made of base64
+      // digits.
       if (isLast || (inLine > 0 && BASE64_DIGITS[buffer[i - 1] as number] !== 1)) return false;
       digits++;
       inLine++;
@@ -193,13 +195,13 @@ export function isDecodedWhole(buffer: Buffer, part: Part): boolean {
   return digits % 4 === 0;
 }
 
-/** By octet: 1 for the digits of base64 in both its alphabets, and the padding. */
+/** By octet: 1 for the digits of both base64 alphabets, and for the padding. */
 const BASE64_DIGITS = new Uint8Array(256);
 for (const octet of Buffer.from("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")) {
   BASE64_DIGITS[octet] = 1;
 }
 
-/** Base64 may be made of pieces that each end in padding; decoding takes about a microsecond for each. */
+/** Base64 may consist of pieces that each end in padding; decoding takes about a microsecond per piece. */
 const MAX_PIECES = 500_000;
 
 function refuseTooManyPieces(buffer: Buffer, part: Part): void {

@@ -1,17 +1,17 @@
 /**
- * The fields of a part for programs: message/delivery-status (RFC 3464) and message/feedback-report (RFC 5965); and what
- * the former say of each recipient.
+ * Reads the fields of the machine-readable parts, message/delivery-status (RFC 3464) and message/feedback-report (RFC
+ * 5965), and what the former say about each recipient.
  */
 import { normalizeAddress, parseAddressList } from "./address.ts";
 import type { ReportedAction, ReportedRecipient } from "./report.ts";
 
-/** Fields by lower-case name; several of one name in order. Values are unfolded. */
+/** Values by lower-case field name, unfolded; repeated fields in order. */
 export type FieldGroup = Map<string, string[]>;
 
-/** Most groups that are read of one report: one a recipient. */
+/** Most groups read from one report; each recipient has one. */
 const MAX_GROUPS = 2_000;
 
-/** The groups of fields in a text, parted by empty lines. Lines that are no fields end a group. */
+/** The groups of fields in a text, separated by empty lines. A line that is not a field ends a group. */
 export function fieldGroupsIn(text: string): FieldGroup[] {
   const groups: FieldGroup[] = [];
   let group: FieldGroup = new Map();
@@ -25,7 +25,7 @@ export function fieldGroupsIn(text: string): FieldGroup[] {
     const [, name, value = ""] = /^([a-z][a-z0-9-]{1,60})[ \t]*:(.*)$/i.exec(line) ?? [];
     if (name !== undefined) {
       const key = name.toLowerCase();
-      // Each recipient has one: where the empty line is missing, the next group begins here.
+      // Each recipient has one such field: a second one begins a new group although the empty line is missing.
       if (key === "final-recipient" && group.has(key)) close();
       values = group.get(key) ?? [];
       group.set(key, values);
@@ -40,7 +40,7 @@ export function fieldGroupsIn(text: string): FieldGroup[] {
   return groups;
 }
 
-/** What a group of fields says of a recipient; undefined when it names none. */
+/** What a group of fields says about a recipient; undefined if it names none. */
 export function recipientOf(group: FieldGroup): ReportedRecipient | undefined {
   const final = addressIn(group.get("final-recipient")?.[0] ?? "");
   const original = addressIn(group.get("original-recipient")?.[0] ?? "");
@@ -49,7 +49,7 @@ export function recipientOf(group: FieldGroup): ReportedRecipient | undefined {
   const diagnostic = diagnosticOf((group.get("diagnostic-code")?.[0] ?? "").replace(/^[a-z0-9.-]{1,40}\s*;/i, ""));
   const said = replyCodesIn(diagnostic ?? "");
   const stated = replyCodesIn(group.get("status")?.[0] ?? "").status;
-  // What the server that refused said itself comes before what the one that reports made of it.
+  // The refusing server's own words take precedence over the reporting server's summary of them.
   const status = stated === undefined || said.status?.[0] === stated[0] ? (said.status ?? stated) : stated;
   return {
     recipient,
@@ -70,7 +70,7 @@ const ACTIONS: Record<string, ReportedAction> = {
   expanded: "expanded",
 };
 
-/** RFC 3464 §2.3.3; where the field is missing, the class of the status says it. */
+/** RFC 3464 §2.3.3. If the field is missing, the class of the status decides. */
 function actionOf(value: string, status: string | undefined): ReportedAction {
   const action = ACTIONS[/^[a-z]+/i.exec(value)?.[0]?.toLowerCase() ?? ""];
   if (action !== undefined) return action;
@@ -79,7 +79,7 @@ function actionOf(value: string, status: string | undefined): ReportedAction {
 
 const MAX_DIAGNOSTIC = 500;
 
-/** A reply on one line, of the length that is kept; undefined when there is nothing. */
+/** A reply on one line, cut to the length that is stored; undefined for an empty one. */
 export function diagnosticOf(text: string): string | undefined {
   const line = text
     .replace(/[\s\p{Cc}]+/gu, " ")
@@ -89,8 +89,8 @@ export function diagnosticOf(text: string): string | undefined {
 }
 
 /**
- * The address in the value of a field: `rfc822; a@b.example`, the type left out, or of type utf-8 with its escapes (RFC
- * 6533 §3). Undefined when there is none that mail could have been sent to.
+ * The address in the value of a field such as `rfc822; a@b.example`, without its type; a utf-8 one without its escapes
+ * (RFC 6533 §3). Undefined unless it is an address that mail can be sent to.
  */
 export function addressIn(value: string): string | undefined {
   const typed = /^\s*[a-z0-9-]{1,40}\s*;(.*)$/is.exec(value)?.[1] ?? value;
@@ -103,10 +103,7 @@ export function addressIn(value: string): string | undefined {
     .find((email) => normalizeAddress(email) !== undefined);
 }
 
-/*
- * Reply codes (RFC 5321 §4.2) and enhanced status codes (RFC 3463) in what servers say, wherever in a text they stand.
- * Linear.
- */
+/* Finds reply codes (RFC 5321 §4.2) and enhanced status codes (RFC 3463) anywhere in the text of a server. Linear. */
 
 export interface ReplyCodes {
   /** As `550`. */
@@ -115,14 +112,14 @@ export interface ReplyCodes {
   status?: string;
 }
 
-/** Together they are unmistakable: `550 5.1.1`, `550-5.1.1`, `550 #5.1.1`, `550: 5.1.1`. */
+/** Both together are unmistakable: `550 5.1.1`, `550-5.1.1`, `550 #5.1.1`, `550: 5.1.1`. */
 const BOTH = /(?<![\d.])([245]\d\d)[\s:-]{0,3}[([]?#?([245]\.[0-7]\.\d{1,3})(?!\d|\.\d)/;
-/** Alone where something is said: at the beginning of a line, or after a mark or a word that announces it. */
+/** A code alone counts only at the beginning of a line, or after a mark or word that announces it. */
 const CODE =
   /(?:^[ \t]{0,40}|[:;<>'"([={]\s{0,2}|(?:said|error|code|reply|replied|response|returned|with|status)\s)([45]\d\d)(?=[\s:-]{1,3}\S|['"\])},]|[ \t]{0,40}$)/im;
 const STATUS = /(?<![\w.])([245]\.[0-7]\.\d{1,3})(?!\d|\.\d)/;
 
-/** The first codes in `text`; of two that belong together both. */
+/** The first codes in `text`; both, if two belong together. */
 export function replyCodesIn(text: string): ReplyCodes {
   const both = BOTH.exec(text);
   if (both !== null && both[1]?.[0] === both[2]?.[0]) return { code: Number(both[1]), status: both[2] as string };
@@ -131,5 +128,5 @@ export function replyCodesIn(text: string): ReplyCodes {
   return { ...(code === undefined ? {} : { code: Number(code) }), ...(status === undefined ? {} : { status }) };
 }
 
-/** Whether a status says no more than its class: `5.0.0`, and what is no status at all. */
+/** Whether a status says only its class, as `5.0.0`, or is absent. */
 export const isUnspecific = (status: string | undefined): boolean => status === undefined || /\.0\.0+$/.test(status);

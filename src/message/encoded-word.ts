@@ -1,7 +1,7 @@
 /**
- * Encoded words (RFC 2047) in header values.
+ * Decodes encoded words (RFC 2047) in header values.
  *
- * Anything that is no well-formed encoded word stays as it was written; a charset nobody knows counts as none.
+ * Malformed ones stay as written; an unknown charset counts as absent.
  */
 import { decodeCharset, decodeOctets } from "./charset.ts";
 
@@ -10,12 +10,12 @@ interface Word {
   octets: Uint8Array;
 }
 
-/** The longest encoded word taken for one; RFC 2047 §2 allows 75, mailers write more. */
+/** The length limit for an encoded word; RFC 2047 §2 allows 75, but mailers write longer ones. */
 const ENCODED_WORD = /=\?([^?\s]{1,60})\?([bq])\?([^?]{0,10000}?)\?=/giy;
 
 /**
- * `text` with its encoded words decoded. White space between two of them is no part of the text (RFC 2047 §6.2), and
- * neighbours in one charset are decoded together, since mailers split characters between them.
+ * `text` with its encoded words decoded. White space between two of them is dropped (RFC 2047 §6.2). Neighbours in one
+ * charset are decoded together, since mailers split characters between them.
  */
 export function decodeWords(text: string): string {
   if (!text.includes("=?")) return text;
@@ -57,7 +57,7 @@ export function decodeWords(text: string): string {
 function textOfWords(words: readonly Word[]): string {
   const charset = words[0]?.charset ?? "";
   const decode = (octets: Uint8Array) => decodeCharset(octets, charset) ?? decodeOctets(octets);
-  // Of these each word begins anew in ASCII, and the decoder minds two escape sequences side by side.
+  // In these charsets each word begins in ASCII again, and the decoder fails on two adjacent escape sequences.
   if (charset.startsWith("iso-2022")) return words.map((word) => decode(word.octets)).join("");
   return decode(Buffer.concat(words.map((word) => word.octets)));
 }

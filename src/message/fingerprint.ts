@@ -1,14 +1,14 @@
 /**
- * What makes two transmissions the same message (rules: Same message): everything but the trace and
- * authentication headers, which each transmission adds anew.
+ * Decides when two transmissions are the same message (rules: Same message): the fingerprint covers everything except
+ * the trace and authentication headers, which each transmission adds anew.
  */
 import { isTraceHeader, readHeaders } from "./headers.ts";
 
-/** A header is read in pieces, so that memory is bounded; of one with more than a hundred, the rest counts as it is. */
+/** A header is read in pieces to bound memory. After a hundred pieces, the rest counts as body. */
 const PIECE = { fields: 1_000, bytes: Number.POSITIVE_INFINITY };
 const MOST_PIECES = 100;
 
-/** SHA-256, hex. Folding of headers and line breaks at the very end do not count: relays change them. */
+/** SHA-256, hex. Ignores the folding of headers and trailing line breaks, because relays change them. */
 export function fingerprintOf(bytes: Uint8Array): string {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const hash = new Bun.CryptoHasher("sha256");

@@ -1,18 +1,17 @@
 /**
- * Where the quoted history of HTML mail lies, so that the frame can fold it: the new text of a reply is what people
- * look for.
+ * Finds the quoted history in HTML mail, so that the frame can fold it and show the new text of a reply first.
  *
- * As in quoted.ts rather too much stays open than too little: a block quotation is history when an attribution
- * or a mailer's margin line says so and nothing follows it; what Outlook quotes begins with the headers of the older
- * message. What has no new text before it stays open.
+ * As in quoted.ts, the doubtful stays open: a block quotation counts as history if an attribution or a mailer's margin
+ * line marks it and nothing follows it; Outlook's quotation begins with the headers of the older message. A quotation
+ * without new text before it stays open.
  */
 import { beginsWithHeaders, endsInAttribution } from "./quoted.ts";
 
-/** Elements by their number in the document, from 0. */
+/** Numbers of elements in document order, from 0. */
 export interface History {
-  /** The history begins with this one, */
+  /** The element with which the history begins. */
   first: number;
-  /** and ends with this one, its parent; undefined: with the document. */
+  /** The parent, with which it ends; undefined if it ends with the document. */
   parent: number | undefined;
 }
 
@@ -21,27 +20,27 @@ interface Block {
   tag: string;
   style: string;
   parent: Block | undefined;
-  /** A rule stands right before it. */
+  /** A ruled line directly precedes it. */
   followsRule: boolean;
-  /** Where its text lies in that of the document. */
+  /** Offsets of its text in the document's text. */
   start: number;
   end: number;
 }
 
-/** Without content, and so without an end tag. */
+/** Elements without content, and so without an end tag. */
 const VOID = new Set(["br", "col", "hr", "img", "wbr"]);
-/** What <details> may stand between. */
+/** Elements between which <details> may stand. */
 const PARTS = new Set(["div", "blockquote", "section", "article", "main", "center"]);
 const LINES = new Set([...PARTS, "br", "hr", "p", "tr", "li", "h1", "h2", "h3", "h4", "h5", "h6"]);
 
 const LINE_ABOVE = /(?:^|;)\s*border-top:[^;]*solid/i;
 const LINE_AT_SIDE = /(?:^|;)\s*border-left:[^;]*solid/i;
-/** Characters of text in which an attribution or the headers of a message are looked for. */
+/** Characters of text searched for an attribution or the headers of a message. */
 const LOOKED_AT = 1_000;
-/** Stands for an image. */
+/** Stands for an image in the text. */
 const OBJECT = "\ufffc";
 
-/** Where the history of sanitised HTML begins, if it has one. */
+/** Where the history of sanitised HTML begins, if it has any. */
 export function findHistory(html: string): History | undefined {
   const { text, blocks } = readBlocks(html);
   const begin = text.search(/\S/);
@@ -60,7 +59,7 @@ function isHistory({ tag, style, followsRule, start, end }: Block, text: string,
   return LINE_AT_SIDE.test(style) || endsInAttribution(before) || endsInAttribution(firstLines);
 }
 
-/** With what holds nothing else before it: its margins and lines belong to the history. */
+/** The outermost ancestor that has no other text before the block: its margins and lines belong to the history. */
 function outermost(block: Block, text: string): History {
   let outer = block;
   for (let above = outer.parent; above && PARTS.has(above.tag); above = above.parent) {

@@ -1,14 +1,14 @@
 /**
- * The document in which one message's HTML is shown, inside an iframe of the app. Mail is hostile, so three walls stand
- * one behind the other, and each holds alone: sanitize.ts lets through nothing that runs or loads; the sandbox,
- * in the answer's own header (http/frame.ts) and on the iframe, allows no script, form or navigation of the app; the policy allows no
- * source but inline styles and images from this server.
+ * The document that shows one message's HTML, inside an iframe of the app. Mail is hostile, so there are three
+ * defences, and each suffices alone: sanitize.ts removes everything that runs or loads; the sandbox, in the header of
+ * the response (http/frame.ts) and on the iframe, forbids scripts, forms and navigation of the app; the policy allows
+ * only inline styles and images from this server.
  *
- * The sandbox allows the document its origin: the app measures its height (that of main), takes its keys and reads its
- * links, for which a foreign origin would need a script inside. It grants mail nothing, since only a script could use it,
- * and neither the sandbox nor the policy lets one run.
+ * The sandbox lets the document keep its origin: the app measures its height (that of main), handles its keys and reads
+ * its links, which would take a script inside if the origin were foreign. Mail gains nothing from it, since only a
+ * script could use the origin, and both the sandbox and the policy forbid scripts.
  *
- * Invariant: a request leaves the browser for an image of ours only, or because somebody followed a link.
+ * Invariant: a request leaves the browser only for an image of ours, or because somebody followed a link.
  */
 import { findHistory } from "./frame-quote.ts";
 import { BLOCKED_ATTRIBUTE, SOURCE_ATTRIBUTE } from "./frame-sandbox.ts";
@@ -18,18 +18,18 @@ import { htmlOfText, isForward } from "./text.ts";
 export interface FramedMessage {
   subject: string;
   text: string;
-  /** Sanitised; the text is shown where nothing is left of it. */
+  /** Sanitised. If it is empty, the text is shown. */
   html?: string;
   attachments: readonly { id: string; contentId?: string }[];
 }
 
 export interface ImageAddresses {
   attachment(id: string): string;
-  /** Of a remote image; undefined while they are blocked. */
+  /** The URL for a remote image; undefined while remote images are blocked. */
   remote: ((url: string) => string | undefined) | undefined;
 }
 
-/** Where the app has an attached image. */
+/** The app's URL for an attached image. */
 export const previewOf = (attachmentId: string): string => `/app/attachments/${attachmentId}/preview`;
 
 /** The whole document of a message. */
@@ -45,8 +45,8 @@ export function frameDocument(message: FramedMessage, images: ImageAddresses): s
 }
 
 /**
- * The document in which the HTML of a draft is edited: main is editable, which takes no script. Images keep beside the
- * address at which they are shown the one that they have in the mail.
+ * The document in which the HTML of a draft is edited. Only main is editable, which needs no script. Each image keeps
+ * the URL that it has in the mail beside the one at which it is shown.
  */
 export function editorDocument(draft: Omit<FramedMessage, "subject" | "text">): string {
   const { html = "", attachments } = draft;
@@ -69,16 +69,16 @@ export function editorDocument(draft: Omit<FramedMessage, "subject" | "text">): 
   );
 }
 
-/** What is coloured for white paper is shown on it: on a dark ground, half of such mail could not be read. */
+/** HTML with colours of its own is shown on white: half of such mail would be unreadable on a dark ground. */
 const BRINGS_COLORS = /<[a-z][^>]*[\s";](?:bgcolor=|color[=:]|background-color:)/i;
 
 const STYLE = [
   "html{color:CanvasText;font:15px/1.5 system-ui,sans-serif;-webkit-text-size-adjust:100%}",
   "body{margin:0}",
-  // Hidden, so that floats and margins of mail count for the height that the app measures.
+  // Hidden, so that floats and margins of mail count towards the height that the app measures.
   "main{padding:4px;overflow:auto hidden;overflow-wrap:break-word}",
   "img{max-width:100%}img:not([height]){height:auto}",
-  // On a phone an image is narrower than it says, and keeps its shape.
+  // On a phone an image is shown narrower than its width attribute, and keeps its aspect ratio.
   "@media(max-width:600px){img[width][height]{height:auto}}",
   "pre{white-space:pre-wrap}",
   "blockquote{margin:0 0 0 .5em;padding-left:.75em;border-left:2px solid GrayText}",
@@ -87,10 +87,10 @@ const STYLE = [
   "border-radius:1em;font-size:13px;color:CanvasText}",
 ].join("");
 
-/** Images that are asked for elsewhere: each has an address to be signed. */
+/** Remote images per message: each needs a signed URL. */
 const MOST_REMOTE = 1_000;
 
-/** Characters of a plain message that are shown; a longer one can be downloaded. */
+/** Characters shown of a plain message; a longer one can be downloaded. */
 const LONGEST_TEXT = 1_000_000;
 
 const OPENING = "<details><summary>Quoted text</summary>";
@@ -116,11 +116,11 @@ function bodyOfHtml(html: string, { subject, attachments }: FramedMessage, image
   return history && history.parent === undefined ? body + CLOSING : body;
 }
 
-/** Ids of what is attached, by content id. */
+/** Attachment ids by content id. */
 const attachedTo = (attachments: FramedMessage["attachments"]): ReadonlyMap<string, string> =>
   new Map(attachments.flatMap(({ id, contentId }) => (contentId ? [[contentId, id] as const] : [])));
 
-/** Gives an image an address of ours; a remote one that is blocked, and what is not attached, lose theirs. */
+/** Points an image at a URL of ours. A blocked remote image and one that is not attached lose their `src`. */
 function placeImage(
   element: HTMLRewriterTypes.Element,
   attached: ReadonlyMap<string, string>,
@@ -131,7 +131,7 @@ function placeImage(
   const id = /^cid:/i.test(src) ? (attached.get(src.slice(4)) ?? attached.get(decode(src.slice(4)))) : undefined;
   const isRemote = /^https?:/i.test(src);
   const address = id !== undefined ? attachment(id) : isRemote ? remote?.(src) : undefined;
-  // The rewriter itself escapes quotes, and nothing else.
+  // The rewriter escapes only quotes.
   if (address !== undefined) element.setAttribute("src", address.replaceAll("&", "&amp;").replaceAll("<", "&lt;"));
   else {
     element.removeAttribute("src");
@@ -159,7 +159,7 @@ function bodyOfText({ text: whole, subject }: FramedMessage): string {
   return linked(htmlOfText(recent)) + OPENING + linked(htmlOfText(text.slice(recent.length).trimStart())) + CLOSING;
 }
 
-/** URLs in escaped text become links; what ends a sentence or closes a bracket is no part of them. */
+/** Turns URLs in escaped text into links, without punctuation or a closing bracket at their end. */
 const linked = (html: string): string =>
   html.replaceAll(
     /\bhttps?:\/\/(?:[^\s<>"'&]|&amp;){1,2000}(?<![.,;:!?)\]}])/gi,

@@ -1,8 +1,8 @@
 /**
- * The header block of a message or of one of its parts: fields in order, unfolded, still encoded.
+ * Reads the header block of a message or of one of its parts: fields in order, unfolded, still encoded.
  *
- * Reads what is there and never throws: a line that is no field is passed over, and text that follows the fields
- * without the blank line is the body. Linear in the bytes read.
+ * Never throws: a line that is not a field is skipped, and text that follows the fields without the blank line is the
+ * body. Linear in the bytes read.
  */
 
 import { decodeOctets } from "./charset.ts";
@@ -19,13 +19,13 @@ export interface HeaderBlock {
   start: number;
   /** Offset of the first byte of the body. */
   bodyStart: number;
-  /** The block was larger than the limits: `fields` holds what came before. */
+  /** The block exceeds the limits: `fields` holds the ones before. */
   oversized: boolean;
-  /** Other readers may see an end of the header, or text, where here are fields or lines passed over. */
+  /** Other readers may see the end of the header, or text, where this one sees fields or skips lines. */
   doubtful: boolean;
 }
 
-/** Most fields and bytes of one header block; mail beyond is not parsed but kept whole. */
+/** Limits on fields and bytes of one header block; mail beyond is kept whole, unparsed. */
 const MAX_FIELDS = 1_000;
 const MAX_BLOCK_BYTES = 512 * 1024;
 
@@ -41,8 +41,8 @@ interface HeaderLimits {
 }
 
 /**
- * Reads the header block of `bytes` from `start`. `isDelimiter` is asked about lines that begin with `--`, with the
- * fields above them: a multipart delimiter ends a block that lacks its blank line.
+ * Reads the header block of `bytes` from `start`. `isDelimiter` receives each line that begins with `--` and the fields
+ * above it: a multipart delimiter ends a block that lacks its blank line.
  */
 export function readHeaders(
   bytes: Buffer,
@@ -100,18 +100,18 @@ export function readHeaders(
     }
     position = next;
   }
-  // Lines that are no fields, and no field after them: the blank line was forgotten, they are the body.
+  // No field follows these lines: the blank line is missing, and they are the body.
   const end = strayStart >= 0 && !oversized ? strayStart : position;
   closeField(end);
   return { fields, start, bodyStart: end, oversized, doubtful };
 }
 
-/** The first field of that name (lower case), or undefined. */
+/** The value of the first field of that name (lower case), or undefined. */
 export function headerOf(fields: readonly HeaderField[], name: string): string | undefined {
   return fields.find((field) => field.name.length === name.length && field.name.toLowerCase() === name)?.value;
 }
 
-/** Every field of that name (lower case), in order. */
+/** The values of every field of that name (lower case), in order. */
 export function headersOf(fields: readonly HeaderField[], name: string): string[] {
   return fields
     .filter((field) => field.name.length === name.length && field.name.toLowerCase() === name)
@@ -136,15 +136,15 @@ const TRACE = new Set([
 ]);
 
 /**
- * Whether a field tells of the transport rather than of the message: trace (RFC 5321 §4.4), delivery marks, signatures
- * and authentication verdicts. They differ between two transmissions of one message.
+ * Whether a field describes the transport rather than the message: trace (RFC 5321 §4.4), delivery marks, signatures
+ * and authentication verdicts. These differ between two transmissions of one message.
  */
 export function isTraceHeader(name: string): boolean {
   const lower = name.toLowerCase();
   return TRACE.has(lower) || lower.startsWith("arc-");
 }
 
-/** A field name is printable ASCII without a colon (RFC 5322 §2.2); space before the colon is obsolete but seen. */
+/** A field name is printable ASCII without a colon (RFC 5322 §2.2). Space before the colon is obsolete, but occurs. */
 function isFieldStart(bytes: Buffer, position: number, end: number): boolean {
   let i = position;
   while (i < end && (bytes[i] as number) > SPACE && (bytes[i] as number) < 0x7f && bytes[i] !== COLON) i++;
@@ -153,7 +153,7 @@ function isFieldStart(bytes: Buffer, position: number, end: number): boolean {
   return bytes[i] === COLON && i < end;
 }
 
-/** A field without a value: the next line has it, its white space was lost on the way. */
+/** A field without a value: the next line has it, after losing its leading white space on the way. */
 function isEmptyField(bytes: Buffer, start: number, end: number): boolean {
   if (start < 0) return false;
   let i = end - 1;
@@ -161,7 +161,7 @@ function isEmptyField(bytes: Buffer, start: number, end: number): boolean {
   return bytes[i] === COLON && bytes.indexOf(COLON, start) === i;
 }
 
-/** The `From ` line that mbox files, and programs that pipe them, leave before the header; it is all until `end`. */
+/** The `From ` line that mbox files, and programs that pipe them, leave before the header. */
 function isMboxLine(bytes: Buffer, start: number, end: number): boolean {
   if (start !== 0 || bytes.indexOf(LF) + 1 !== end || hasBareCarriageReturn(bytes, 0, end)) return false;
   const offset = bytes[0] === 0x3e ? 1 : 0;
@@ -174,9 +174,9 @@ function isWhiteLine(bytes: Buffer, start: number, end: number): boolean {
   return i === end;
 }
 
-/** Some readers take it for the end of a line. Several before a line feed are that line's end. */
+/** Some readers take a bare CR for the end of a line. Several before a line feed belong to that line's end. */
 function hasBareCarriageReturn(bytes: Buffer, start: number, end: number): boolean {
-  // Of the field alone: where there is none, the whole message would be searched for each field.
+  // Searches the field only: without a match, indexOf would scan the whole message for each field.
   const field = bytes.subarray(start, end);
   for (let at = field.indexOf(CR); at >= 0 && at + 1 < field.length; at = field.indexOf(CR, at + 1)) {
     if (field[at + 1] !== CR && field[at + 1] !== LF) return true;
@@ -196,7 +196,7 @@ function fieldOf(bytes: Buffer, start: number, end: number): HeaderField {
   };
 }
 
-/** RFC 5322 §2.2.3: the line breaks go, the white space after them stays. */
+/** RFC 5322 §2.2.3: removes the line breaks and keeps the white space after them. */
 function unfold(value: string): string {
   return (
     value

@@ -1,4 +1,4 @@
-/** The part of html-to-text that text.ts uses; the package ships no types. */
+/** The API of html-to-text that text.ts uses; the package ships no types. */
 declare module "html-to-text" {
   interface Element {
     name: string;

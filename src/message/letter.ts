@@ -1,6 +1,6 @@
 /**
- * What somebody wrote becomes the bytes of a message: HTML made safe, text beside it, the message that is answered
- * quoted below. Heavy for large bodies: a worker does it.
+ * Composes the bytes of an outgoing message from what somebody wrote: HTML made safe, a text beside it, the replied-to
+ * message quoted below. Slow for large bodies, so a worker does it.
  */
 
 import type { EmailAddress } from "./address.ts";
@@ -10,19 +10,19 @@ import { sanitizeHtml } from "./sanitize.ts";
 import { htmlOfText, isForward, textOfHtml, trimLineBreaks } from "./text.ts";
 
 export interface Letter {
-  /** Boundaries are made of it: nothing that its writer knows. */
+  /** The boundaries contain it; the author cannot know it. */
   id: string;
   /** [name, value] in order. */
   headers: readonly (readonly [name: string, value: string])[];
-  /** Text, HTML or both as written; what is absent or empty is derived or left out. */
+  /** Text, HTML or both, as written. An absent or empty one is derived or left out. */
   text?: string | undefined;
   html?: string | undefined;
-  /** To be quoted below. */
+  /** Quoted below the body. */
   quoted?: QuotedMessage | undefined;
   files?: readonly LetterFile[] | undefined;
 }
 
-/** What is attached, in a blob. */
+/** An attachment whose content is in a blob. */
 export interface LetterFile extends Omit<ComposedAttachment, "content"> {
   blob: string;
   /** Bytes. */
@@ -32,7 +32,7 @@ export interface LetterFile extends Omit<ComposedAttachment, "content"> {
 export const isLetter = (source: Letter | Uint8Array | string): source is Letter =>
   typeof source === "object" && "headers" in source;
 
-/** HTML is never alone: its text goes beside it. The bytes, lines ended by CRLF. `readBlob` gives what is attached. */
+/** The bytes, lines ended by CRLF. HTML always comes with a text beside it. `readBlob` reads the attachments. */
 export async function composeLetter(
   { id, headers, text, html, quoted, files = [] }: Letter,
   readBlob: (name: string) => Promise<Uint8Array>,
@@ -52,8 +52,8 @@ export async function composeLetter(
 }
 
 /*
- * The message that is answered, quoted under the answer (rules: Reply request). What is quoted was written by
- * somebody else: it cannot end the quotation, and no more than a mebibyte of it is taken.
+ * Quotes the replied-to message under the reply (rules: Reply request). Somebody else wrote the quoted text: it cannot
+ * end the quotation, and at most a mebibyte of it is taken.
  */
 
 export interface QuotedMessage {
@@ -67,24 +67,24 @@ export interface QuotedMessage {
 
 /** Most characters that are quoted. */
 const MAX_QUOTED = 1024 * 1024;
-/** An attribution is one line, which snippetOf knows for the beginning of a quotation. */
+/** Keeps an attribution on one line, which snippetOf recognises as the beginning of a quotation. */
 const MAX_NAME = 60;
 
 const BLOCKQUOTE = "margin:0 0 0 0.8ex;border-left:1px solid #ccc;padding-left:1ex";
 
-/** The attribution and, behind `> `, the lines of the text. Lines end in \n; none at the end. */
+/** The attribution, then the lines of the text behind `> `. Lines end in \n, without one at the end. */
 export function quotedText(previous: QuotedMessage): string {
-  // RFC 3676 §4.5: what was quoted before is quoted deeper, without a space between the marks.
+  // RFC 3676 §4.5: text that is quoted already gets one more mark, without a space between the marks.
   const lines = trimLineBreaks(cut(previous.text)).split("\n");
   const quoted = lines.map((line) => (line === "" || line.startsWith(">") ? `>${line}` : `> ${line}`));
   return [attribution(previous), ...quoted].join("\n");
 }
 
-/** The attribution and, in a blockquote, the HTML, or the text where there is none. Sanitised. */
+/** The attribution, then a blockquote of the HTML, or of the text if there is none. Sanitised. */
 export function quotedHtml(previous: QuotedMessage, budget: Budget = createBudget()): string {
   const { text, html } = previous;
   const content = html === undefined || html.length > MAX_QUOTED ? htmlOfText(cut(text)) : withoutAttached(html);
-  // Sanitised once more: what it opens is closed before the blockquote is, and what it closes it has opened.
+  // Sanitised once more, so that its elements are balanced and it cannot close the blockquote.
   const quoted = sanitizeHtml(content, budget);
   return `${htmlOfText(attribution(previous))}\n<blockquote style="${BLOCKQUOTE}">${quoted}</blockquote>`;
 }
@@ -102,7 +102,7 @@ function cut(text: string): string {
   return text.length > MAX_QUOTED ? `${text.slice(0, MAX_QUOTED).toWellFormed()}…` : text;
 }
 
-/** Without images shown by `cid:`, which do not come along: only what they stand for. Of sanitised HTML. */
+/** Replaces images shown by `cid:`, which are not sent along, with their alternative text. Expects sanitised HTML. */
 function withoutAttached(html: string): string {
   return html.replace(/<img\b[^<>]*>/gi, (image) => {
     if (!/\ssrc="cid:/i.test(image)) return image;
@@ -110,7 +110,7 @@ function withoutAttached(html: string): string {
   });
 }
 
-/* The message that is forwarded, under the words of who forwards it: its header block, and its text or HTML. */
+/* The forwarded message under the sender's own words: its header block, then its text or HTML. */
 
 export interface ForwardedMessage {
   from: EmailAddress;
@@ -124,11 +124,11 @@ export interface ForwardedMessage {
   html?: string | undefined;
 }
 
-/** `Fwd:` stands there once. An endless one is cut. */
+/** Adds `Fwd:` once, and cuts an overlong subject. */
 export const forwardSubject = (subject: string): string =>
   (isForward(subject) ? subject : `Fwd: ${subject}`).slice(0, LONGEST_SUBJECT).toWellFormed();
 
-/** The header block, and the text below it; room to write is above. Lines end in \n. */
+/** Room to write, the header block, and the text below it. Lines end in \n. */
 export const forwardedText = (message: ForwardedMessage): string =>
   `\n\n${blockOf(message).join("\n")}\n\n${message.text}`;
 
@@ -139,7 +139,7 @@ export function forwardedHtml(message: ForwardedMessage, budget: Budget = create
   return `<div><br></div><div><br></div><div>${title}${fields.join("")}</div><br><div>${body}</div>`;
 }
 
-/** Never Bcc. */
+/** Never lists Bcc. */
 function blockOf({ from, to, cc, subject, date }: ForwardedMessage): string[] {
   const lines = [
     ["From", shown(from)],

@@ -1,51 +1,51 @@
 /**
- * HTML of mail as tags and text, within its budget. The only user of htmlparser2.
+ * Reads the HTML of mail as tags and text, within its budget. The only user of htmlparser2.
  *
- * The parser keeps the elements that are open in a list, which it looks through at each end tag: hence a limit of depth,
- * as deep as the parser itself takes it to be.
+ * The parser searches its list of open elements at each end tag, hence the limit on depth, which is counted as the
+ * parser counts it.
  */
 import { Parser } from "htmlparser2";
 import { type Budget, OverBudget } from "./budget.ts";
 
-/** Larger HTML is not read as such. Characters, and tags. */
+/** Limits in characters and tags; larger HTML is not parsed. */
 const MAX_LENGTH = 4 * 1024 * 1024;
 const MAX_TAGS = 100_000;
-/** Elements inside each other. */
+/** Limit on nested elements. */
 const MAX_DEPTH = 2_000;
 
-/** Positions are of characters, `to` behind the last. */
+/** Positions are in characters; `to` is exclusive. */
 export interface Reader {
   open(name: string, attributes: Record<string, string>, from: number, to: number): void;
-  /** `isImplied`: it was not its end tag that closed it. */
+  /** `isImplied`: something other than its own end tag closed it. */
   close(name: string, isImplied: boolean, from: number, to: number): void;
   text(text: string, from: number, to: number): void;
-  /** A comment or declaration: what stands in these is no tag. */
+  /** A comment or declaration: it contains no tags. */
   pass(from: number, to: number): void;
 }
 
-/** How many tags there are at most: each begins with `<`. */
+/** An upper bound on the tags: each begins with `<`. */
 export function countTags(html: string): number {
   let count = 0;
   for (let at = html.indexOf("<"); at >= 0; at = html.indexOf("<", at + 1)) count++;
   return count;
 }
 
-/** Whether HTML is too large for anything but its text to be looked at. */
+/** Whether HTML is so large that only its text is used. */
 export const isTooLarge = (html: string): boolean => html.length > MAX_LENGTH || countTags(html) > MAX_TAGS;
 
-/** Characters after which the parser's work is paid for. */
+/** Characters that the parser reads between two payments. */
 const CHUNK = 32 * 1024;
-/** Steps: of a tag, an attribute and a run of text or an entity. */
+/** Steps that a tag, an attribute, and a run of text or an entity cost. */
 const TAG = 60;
 const ATTRIBUTE = 100;
 const TEXT = 40;
 
-/** Tells `reader` of HTML that is not too large. @throws OverBudget, also where elements are too deep */
+/** Reports the markup of HTML that is not too large to `reader`. @throws OverBudget, also if elements nest too deep */
 export function readMarkup(html: string, budget: Budget, reader: Reader): void {
-  /** Of the parser alone. */
+  /** Cost of the parser alone. */
   let steps = 0;
   let depth = 0;
-  /** Since it was last paid. */
+  /** Since the last payment. */
   let deepest = 0;
   let events = 0;
   const parser = new Parser({
@@ -83,7 +83,7 @@ export function readMarkup(html: string, budget: Budget, reader: Reader): void {
 
 const NOBODY: Reader = { open() {}, close() {}, text() {}, pass() {} };
 
-/** Pays for another parser that is to read the HTML. @throws OverBudget, also when it could not read it in bounded time */
+/** Pays for another parser to read the HTML. @throws OverBudget, also if it cannot be read in bounded time */
 export function payForReading(html: string, budget: Budget): void {
   if (isTooLarge(html)) throw new OverBudget("HTML too large");
   const steps = budget.read.get(html);

@@ -1,10 +1,10 @@
 /**
- * Message identifiers (RFC 5322 §3.6.4) as they come in Message-ID, In-Reply-To and References. All are returned with
- * their angle brackets.
+ * Reads message identifiers (RFC 5322 §3.6.4) from Message-ID, In-Reply-To and References. All are returned with their
+ * angle brackets.
  */
 import { cleanText } from "./charset.ts";
 
-/** Most identifiers kept of a References header: the root and the newest. */
+/** Most identifiers kept of a References header: the root and the newest ones. */
 const MAX_REFERENCES = 100;
 const MAX_LENGTH = 998;
 
@@ -14,14 +14,14 @@ export function firstMessageId(value: string): string | undefined {
   return undefined;
 }
 
-/** The identifiers of a References value: oldest first, without doubles, at most 100. */
+/** The identifiers of a References value: oldest first, without duplicates, at most 100. */
 export function referencesOf(value: string): string[] {
   const found = new Set(identifiersIn(value));
   const ids = [...found];
   return ids.length <= MAX_REFERENCES ? ids : [...ids.slice(0, 1), ...ids.slice(1 - MAX_REFERENCES)];
 }
 
-/** Mailers that leave out the brackets still write one word with an @. */
+/** Mailers that omit the brackets still write one word with an @. */
 function* identifiersIn(value: string): Generator<string> {
   const text = cleanText(value);
   if (text.includes("<")) {

@@ -1,36 +1,36 @@
 /**
- * Delivery status notifications that we write: multipart/report of a text for people, a part for programs (RFC 3464) and
- * the header of the message that was not delivered (RFC 6522). report.ts reads them back.
+ * Composes the delivery status notifications that this server sends: multipart/report with a text for people, a part
+ * for programs (RFC 3464) and the header of the undelivered message (RFC 6522). report.ts reads them back.
  *
  * No value can add a field, a recipient or a part: each is one line of printable ASCII.
  */
 import { addText, dateHeader, fold, type MessageParts, rootOf, underHeaders } from "./compose.ts";
 
 export interface NoticeRecipient {
-  /** Absent for a Bcc recipient: then no host and no reply is told either (rules: Bcc). */
+  /** Absent for a Bcc recipient; host and reply are then left out too (rules: Bcc). */
   recipient?: string;
   action: "failed";
   /** RFC 3463, as `5.1.1`. */
   status: string;
-  /** Name of the host that refused. */
+  /** Name of the host that refused the message. */
   remoteMta?: string;
-  /** Its reply, or why there was none. */
+  /** Its reply, or the reason why there was none. */
   diagnostic?: string;
 }
 
 export interface NoticeParts {
-  /** Names the notice; boundaries are made of it. */
+  /** Names the notice; the boundaries contain it. */
   id: string;
   /** [name, value] in order: From, To, Subject, Date, Message-ID… */
   headers: MessageParts["headers"];
   /** For people. */
   text: string;
-  /** Our host name. */
+  /** This server's host name. */
   reportingMta: string;
   /** When the message was accepted, epoch milliseconds. */
   arrivalDate: number;
   recipients: readonly NoticeRecipient[];
-  /** Header of the message, as transmitted: lines of fields. What follows an empty line is left out. */
+  /** Header of the message as transmitted, as lines of fields. Anything after an empty line is left out. */
   originalHeaders: string;
 }
 
@@ -44,7 +44,7 @@ export function composeNotice(parts: NoticeParts): Uint8Array {
   return underHeaders(parts.headers, report);
 }
 
-/** The fields of RFC 3464 §2.2 and §2.3: a group for the message, and one for each recipient. */
+/** The fields of RFC 3464 §2.2 and §2.3: one group for the message and one for each recipient. */
 function statusOf({ reportingMta, arrivalDate, recipients }: NoticeParts): string {
   const ofMessage = [`Reporting-MTA: dns; ${hostName(reportingMta)}`, `Arrival-Date: ${dateHeader(arrivalDate)}`];
   return [ofMessage, ...recipients.map(fieldsOf)].map((group) => `${group.map(fold).join("\r\n")}\r\n`).join("\r\n");
@@ -52,19 +52,19 @@ function statusOf({ reportingMta, arrivalDate, recipients }: NoticeParts): strin
 
 function fieldsOf({ recipient, action, status, remoteMta, diagnostic }: NoticeRecipient): string[] {
   const outcome = [`Action: ${action}`, `Status: ${/^[245]\.\d{1,3}\.\d{1,3}$/.test(status) ? status : "5.0.0"}`];
-  // An address type of our own, since this is none (RFC 3464 §2.1.2).
+  // A private address type, since the value is not an address (RFC 3464 §2.1.2).
   if (recipient === undefined) return ["Final-Recipient: x-undisclosed; a Bcc recipient", ...outcome];
   const reply = asciiLine(diagnostic ?? "");
   return [
     `Final-Recipient: ${typedAddress(recipient)}`,
     ...outcome,
     ...(remoteMta === undefined ? [] : [`Remote-MTA: dns; ${hostName(remoteMta)}`]),
-    // RFC 3464 §2.3.6: of type smtp are the replies of servers only.
+    // RFC 3464 §2.3.6: type smtp is for replies of servers only.
     ...(reply === "" ? [] : [`Diagnostic-Code: ${/^\d{3}\b/.test(reply) ? "smtp" : "x-mailroom"}; ${reply}`]),
   ];
 }
 
-/** RFC 6533 §3: other characters than ASCII, escaped so that the part remains 7bit. */
+/** RFC 6533 §3: escapes characters outside ASCII, so that the part stays 7bit. */
 function typedAddress(address: string): string {
   const line = address.replace(/\p{Cc}+/gu, "");
   if (/^[ -~]*$/.test(line)) return `rfc822; ${line}`;

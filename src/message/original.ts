@@ -1,16 +1,16 @@
-/** A message as it came, to be attached where it could not be parsed. */
+/** The bytes of a message as received, attached if they could not be parsed. */
 
 const BCC_FIELD = /^(?:resent-)?bcc[ \t]*:/i;
 const [LF, SPACE, TAB] = [0x0a, 0x20, 0x09];
 
-/** Where the empty line that ends the header begins. */
+/** The offset of the empty line that ends the header. */
 function endOfHeader(buffer: Buffer): number {
   if (/^\r?\n/.test(buffer.toString("latin1", 0, 2))) return 0;
   const ends = ["\n\n", "\n\r\n"].map((end) => buffer.indexOf(end)).filter((at) => at >= 0);
   return ends.length === 0 ? buffer.length : Math.min(...ends) + 1;
 }
 
-/** The same bytes without the fields Bcc and Resent-Bcc (rules: Bcc): nobody but a Bcc'd person may learn of one. */
+/** The same bytes without the fields Bcc and Resent-Bcc (rules: Bcc): only a Bcc recipient may learn of a Bcc. */
 export function withoutBcc(bytes: Uint8Array): Uint8Array {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const end = endOfHeader(buffer);
@@ -20,7 +20,7 @@ export function withoutBcc(bytes: Uint8Array): Uint8Array {
   for (let start = 0; start < end; ) {
     const lineEnd = buffer.indexOf(LF, start);
     const next = lineEnd < 0 || lineEnd >= end ? end : lineEnd + 1;
-    // A line that is indented goes on with the field above.
+    // An indented line continues the field above.
     const isIndented = buffer[start] === SPACE || buffer[start] === TAB;
     if (!isIndented) isBcc = BCC_FIELD.test(buffer.toString("latin1", start, next));
     if (!isBcc) length += buffer.copy(kept, length, start, next);

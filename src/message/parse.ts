@@ -1,9 +1,10 @@
 /**
- * A message as received, as values: headers, addresses, text and HTML, attachments. Pure.
+ * Parses a received message into values: headers, addresses, text and HTML, attachments. Pure.
  *
- * structure.ts cuts the message into parts, and decode.ts decodes each; which of them are shown is decided here. Never
- * rejects for what mail contains. Nothing is lost: every part that is not shown is an attachment, and so is the original
- * of mail that is beyond the limits, breaks the parser, or says something outside its parts (rules: Nothing lost).
+ * structure.ts cuts the message into parts, decode.ts decodes each, and this file decides which of them are shown.
+ * Never rejects, whatever the mail contains. Nothing is lost: every part that is not shown is an attachment, and so is
+ * the original of a message that exceeds the limits, breaks the parser, or has text outside its parts (rules: Nothing
+ * lost).
  */
 import { type Authors, authorsIn, type EmailAddress, parseAddressList, parseSender } from "./address.ts";
 import { type Budget, createBudget } from "./budget.ts";
@@ -23,7 +24,7 @@ interface ParsedAttachment {
   /** Media type, lower case, without parameters. */
   contentType: string;
   content: Uint8Array;
-  /** The HTML body shows it by `cid:`. */
+  /** The HTML body shows it through `cid:`. */
   inline: boolean;
   /** Without angle brackets. */
   contentId?: string;
@@ -32,18 +33,18 @@ interface ParsedAttachment {
 export interface ParsedMessage {
   /**
    * [name, value] in order: unfolded, still encoded. Without trace, authentication and signature headers, without
-   * Content-* and MIME-Version, which compose.ts makes anew, and without Bcc.
+   * Content-* and MIME-Version, which compose.ts creates anew, and without Bcc.
    */
   headers: [name: string, value: string][];
-  /** With its angle brackets, as are the next two. */
+  /** With angle brackets, as are the next two. */
   messageId?: string;
   inReplyTo?: string;
-  /** Oldest first, without doubles. */
+  /** Oldest first, without duplicates. */
   references: string[];
-  /** Epoch milliseconds; of the Date header, if it can be read. */
+  /** Epoch milliseconds of the Date header, if it can be read. */
   date?: number;
   from?: EmailAddress;
-  /** Whom all From fields name, or Sender where `from` is of there; `from` among them. */
+  /** Every address in the From fields, or in Sender if `from` comes from there; includes `from`. */
   authors: Authors;
   sender?: EmailAddress;
   to: EmailAddress[];
@@ -51,20 +52,22 @@ export interface ParsedMessage {
   bcc: EmailAddress[];
   replyTo: EmailAddress[];
   subject: string;
-  /** Plain text, derived from what is seen of the HTML where there is no text part; lines end in \n. */
+  /** Plain text, derived from the visible HTML if there is no text part; lines end in \n. */
   text: string;
-  /** As received, decoded: not sanitised. */
+  /** As received and decoded: not sanitised. */
   html?: string;
   attachments: ParsedAttachment[];
-  /** Written by a program in answer to mail (RFC 3834 §5). */
+  /** A program wrote it in response to mail (RFC 3834 §5). */
   autoSubmitted: boolean;
-  /** Why not all of the message could be parsed; the last attachment is then its original, `original.eml`. */
+  /**
+   * The reason why part of the message could not be parsed. The last attachment is then the original, `original.eml`.
+   */
   problem?: string;
 }
 
 /**
- * Parses a message. Resolves for any bytes; `problem` says when they could not be taken apart. `budget`: of all that is
- * done with its HTML.
+ * Parses a message. Resolves for any bytes; `problem` is set if they could not be taken apart. `budget` pays for all
+ * work on its HTML.
  */
 export async function parseMessage(bytes: Uint8Array, budget: Budget = createBudget()): Promise<ParsedMessage> {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -79,7 +82,7 @@ export async function parseMessage(bytes: Uint8Array, budget: Budget = createBud
   }
 }
 
-/** What can be said of a message that is not taken apart. */
+/** The result for a message that cannot be taken apart. */
 function unparsed(buffer: Buffer, problem: string): ParsedMessage {
   return {
     ...envelopeOf(readHeaders(buffer).fields),
@@ -123,7 +126,7 @@ function envelopeOf(fields: readonly HeaderField[]): Envelope {
   };
 }
 
-/** Headers that are stored: what compose.ts makes itself, and what must not be shown or replayed, is not. */
+/** Whether a header is stored: not if compose.ts creates it anew, or if it must not be shown or replayed. */
 function isKept(name: string): boolean {
   const lower = name.toLowerCase();
   return !(
@@ -132,7 +135,7 @@ function isKept(name: string): boolean {
     lower === "mime-version" ||
     lower === "bcc" ||
     lower === "resent-bcc" ||
-    // What our own exports say of a message is no sender's to say.
+    // Our own exports set this field; a sender must not.
     lower === "x-mailroom-export"
   );
 }
@@ -163,7 +166,8 @@ async function contentOf(
         "\n",
       )
     : undefined;
-  // What cannot be followed is shown to people as text, with everything in it, and is found by it; seen.ts has it for models.
+  // HTML that cannot be followed is shown to people, and indexed, as text with everything in it; seen.ts decides for
+  // models.
   const textFrom = (html: string) => textOfHtml(followHtml(html, budget)?.html ?? html, budget);
   const text = join(
     body.text.map((part) => (isHtml(part) ? textFrom(textOf(part)) : textOf(part))),
@@ -177,7 +181,7 @@ async function contentOf(
   return { text, ...(html === undefined ? {} : { html }), attachments };
 }
 
-/** The content ids an HTML body refers to (RFC 2392), percent-decoded where they are encoded. */
+/** The content ids that an HTML body refers to (RFC 2392), also percent-decoded. */
 function contentIdsIn(html: string): Set<string> {
   const ids = new Set<string>();
   for (const [, id = ""] of html.matchAll(/\bcid:([^\s"'<>()]{1,500})/gi)) {
@@ -208,7 +212,7 @@ async function decodeAttachment(
   };
 }
 
-/** A name that is a name on every system: no path, no control or direction-changing characters. */
+/** A file name that is valid on every system: no path, no control or direction-changing characters. */
 export function safeFilename(name: string): string {
   return cleanText(decodeWords(name))
     .replace(/^.*[/\\]/su, "")
@@ -235,16 +239,16 @@ export function defaultFilename(type: string, index: number): string {
 }
 
 /*
- * Which parts of a message are shown and which are attached: the algorithm of RFC 8621 §4.1.4, without its inline
- * media, which are attachments here.
+ * Chooses which parts of a message are shown and which are attached: the algorithm of RFC 8621 §4.1.4, without its
+ * inline media, which are attachments here.
  *
- * Every leaf ends in at least one of the lists.
+ * Every leaf ends up in at least one of the lists.
  */
 
 export interface BodyParts {
-  /** What makes up the plain text, in order; HTML where an alternative has no text. */
+  /** Parts of the plain text, in order; HTML where an alternative has no text. */
   text: Part[];
-  /** What makes up the HTML, in order; texts where an alternative has no HTML. */
+  /** Parts of the HTML, in order; texts where an alternative has no HTML. */
   html: Part[];
   attachments: Part[];
 }
@@ -255,7 +259,7 @@ function chooseBody(root: Part): BodyParts {
   return body;
 }
 
-/** `text` or `html` undefined: inside an alternative that already is of the other kind. */
+/** `text` or `html` is undefined inside an alternative that already is of the other kind. */
 function sortParts(
   parts: readonly Part[],
   multipart: string,
@@ -286,17 +290,17 @@ function sortParts(
     }
   }
   if (multipart === "alternative" && text !== undefined && html !== undefined) {
-    // Only one kind came: it stands for both.
+    // Only one kind is present: it stands for both.
     if (text.length === textsBefore) text.push(...html.slice(htmlsBefore));
     else if (html.length === htmlsBefore) html.push(...text.slice(textsBefore));
   }
 }
 
-/** A text that is not meant as a file: of several beside each other, only the first may have a name. */
+/** Whether a text is not meant as a file: of several neighbours, only the first may have a name. */
 function isShown(part: Part, index: number, multipart: string): boolean {
   if (part.type !== "text/plain" && part.type !== "text/html") return false;
   const { value, parameters } = part.disposition;
-  // RFC 2183 §2.8: an unknown disposition means attachment; what is not even a token means nothing.
+  // RFC 2183 §2.8: an unknown disposition means attachment. A value that is not even a token is ignored.
   if (value !== "inline" && /^[a-z0-9-]+$/.test(value)) return false;
   return index === 0 || (multipart !== "related" && !isNamed(parameters) && !isNamed(part.contentType.parameters));
 }
@@ -307,13 +311,13 @@ function isNamed(parameters: Map<string, string>): boolean {
 }
 
 /*
- * Whether a message says something that none of its parts holds, so that it would be neither shown nor attached.
+ * Finds text of a message outside its parts, which would be neither shown nor attached.
  *
- * RFC 2046 §5.1.1 has readers ignore what stands before, between and behind the parts. Yet a reader that finds other
- * delimiters shows it, and what is lost here would be seen there. A note for readers without MIME is passed over.
+ * RFC 2046 §5.1.1 has readers ignore the text before, between and after the parts. A reader that finds other delimiters
+ * shows it, though, so text that is lost here would be seen there. A note for readers without MIME is ignored.
  */
 
-/** What a message says outside its parts, in words that tell none of it; undefined when that is nothing. Linear. */
+/** Describes what a message contains outside its parts, without quoting it; undefined for nothing. Linear. */
 export function leftOut(bytes: Buffer, root: Part): string | undefined {
   const boundaries = new Set<string>();
   const gaps: [start: number, end: number][] = [];
@@ -336,10 +340,10 @@ export function leftOut(bytes: Buffer, root: Part): string | undefined {
   return gaps.some(([start, end]) => hasText(bytes, start, end, boundaries)) ? "text outside the parts" : undefined;
 }
 
-/** RFC 2046 §5.1: no other field has a meaning in the header of a part. */
+/** RFC 2046 §5.1: other fields have no meaning in the header of a part. */
 const isPartField = (name: string): boolean => /^(?:content-|x-|mime-version$)/i.test(name);
 
-/** Whether there is anything in a gap between parts but delimiters and a note. */
+/** Whether a gap between parts contains more than delimiters and a note. */
 function hasText(bytes: Buffer, start: number, end: number, boundaries: ReadonlySet<string>): boolean {
   let note = "";
   for (let at = start; at < end; ) {
@@ -368,7 +372,7 @@ function isDelimiter(bytes: Buffer, start: number, end: number, boundaries: Read
 
 const LONGEST_NOTE = 1_000;
 
-/** The words of the notes that mailers write; with them little else can be said. */
+/** The words in the notes that mailers write; little else can be said with them. */
 const NOTE_WORDS = new Set(
   `a able agent all an and any apparently appear are ask be below by can cannot capable client compliant composed consider contain containing
   contains could cryptographically decoding delivery different digitally display does either email e-mail encapsulated encoded encrypted end
@@ -381,7 +385,7 @@ const NOTE_WORDS = new Set(
   which with without you your`.split(/\s+/),
 );
 
-/** Whether a text says no more than that a message is in MIME: RFC 2046 §5.1.1 foresees such notes. */
+/** Whether a text says only that a message is in MIME: RFC 2046 §5.1.1 foresees such notes. */
 function isNote(text: string): boolean {
   const words = text.toLowerCase().match(/[^\s.,:;!?"'()[\]]+/g) ?? [];
   return words.every((word) => NOTE_WORDS.has(word) || /^[=_*-]+$/.test(word) || /^\d{4}$/.test(word));

@@ -1,28 +1,31 @@
 /**
- * The new text of a reply, apart from the history quoted below it. No library for it is both kept up and small: the
- * known ones want a native regular expression engine or a DOM, and lose answers written between quotations.
+ * Separates the new text of a reply from the history quoted below it. Known libraries need a native regular expression
+ * engine or a DOM, or lose replies written between quotations.
  *
- * Rather too much than too little is kept: what is marked with `>` is history only if nothing but history follows; a
- * forwarded message is no history; and a message that has nothing else is kept whole. Linear time.
+ * The doubtful is kept: lines marked with `>` are history only if nothing but history follows; a forwarded message is
+ * not history; and a message without other text is kept whole. Linear time.
  */
 import { isForward } from "./text.ts";
 
 /** Longest line that can be an attribution or a header, in characters. */
 const MAX_LINE = 300;
-/** Lines over which a mailer wraps an attribution. */
+/** Most lines over which a mailer wraps an attribution. */
 const ATTRIBUTION_LINES = 3;
-/** More lines are no letter; they are kept as they are. */
+/** Longer texts are kept whole. */
 const MAX_LINES = 20_000;
-/** Lines of a header block that is looked at. */
+/** Lines of a header block that are examined. */
 const HEADER_LINES = 8;
 
-/** What an attribution says of its author, in the languages of mailers: `On …, Ann wrote:`, `Am … schrieb Ann:`. */
+/**
+ * The phrase in an attribution that names the author, in the languages of mailers: `On …, Ann wrote:`, `Am … schrieb
+ * Ann:`.
+ */
 const WROTE =
   /wrote|writes|schrieb|geschrieben|écrit|escribió|ha scritto|escreveu|schreef|geschreven|skrev|kirjoitti|napisał|napsal|írta|a scris|пишет|написал|написав|пише|yazdı|έγραψε|đã viết|menulis|писал|写道|寫道|のメール|書きました|작성/iu;
 const BEGINS_ATTRIBUTION =
   /^(?:on|am|le|el|il|em|op|den|på|w dniu|dnia|dne|ne|în|a|la|pada|vào|[\d<"])(?=[\s\d]|$)|^(?:在|于)/iu;
 const DATE_OR_TIME = /\d[:.h]\d\d|\d{4}/;
-/** With an address beside it, a program wrote it. */
+/** With an address and a date in it, a program wrote it. */
 const isStrong = (attribution: string): boolean => attribution.includes("@") && DATE_OR_TIME.test(attribution);
 
 const SEPARATOR =
@@ -38,11 +41,11 @@ const OTHER_HEADER =
 
 export interface NewText {
   text: string;
-  /** Characters of history left out; 0 when the text is whole. */
+  /** Characters of history left out; 0 if the text is whole. */
   leftOut: number;
 }
 
-/** The new part of a message's text, where a history can be told from it. `subject`: of the message. */
+/** The new part of a message's text, if its history can be recognised. `subject` is the message's. */
 export function newTextOf(text: string, subject: string): NewText {
   const whole = { text, leftOut: 0 };
   if (isForward(subject) || !HAS_HISTORY.test(text)) return whole;
@@ -54,23 +57,23 @@ export function newTextOf(text: string, subject: string): NewText {
   return { text: kept, leftOut: text.length - kept.length };
 }
 
-/** Whether the last line of a text says who wrote what follows, and when. */
+/** Whether the last line of a text says who wrote the following, and when. */
 export function endsInAttribution(text: string): boolean {
   const lines = linesOf(text.trimEnd());
   return attributionBefore(lines, lines.starts.length - 1) !== undefined;
 }
 
-/** Whether a text begins with the headers of an older message, as Outlook puts them above what it quotes. */
+/** Whether a text begins with the headers of an older message, as Outlook writes them above its quotation. */
 export function beginsWithHeaders(text: string): boolean {
   return startsHeaders(linesOf(text.trimStart()), 0);
 }
 
-/** The lines of a text. What they say is taken out when it is asked for: of most it never is. */
+/** The lines of a text. Each is extracted on demand, because most never are. */
 interface Lines {
   text: string;
-  /** Where they start; of MAX_LINES and one more at most. */
+  /** Offsets of their beginnings, MAX_LINES + 1 at most. */
   starts: number[];
-  /** What was asked for. */
+  /** Lines extracted so far. */
   taken: string[];
 }
 
@@ -82,7 +85,7 @@ function linesOf(text: string): Lines {
   return { text, starts, taken: [] };
 }
 
-/** What a line says, trimmed and cut: enough to tell what it is. Empty where there is none. */
+/** A line, trimmed and cut to the length that identifies it. Empty if there is none. */
 function lineAt({ text, starts, taken }: Lines, index: number): string {
   const start = starts[index];
   if (start === undefined) return "";
@@ -95,15 +98,15 @@ function lineAt({ text, starts, taken }: Lines, index: number): string {
   return line;
 }
 
-/** Whether it holds for any of the first `count` lines. */
+/** Whether any of the first `count` lines passes. */
 function someOf(lines: Lines, count: number, holds: (line: string) => boolean): boolean {
   for (let index = 0; index < count; index++) if (holds(lineAt(lines, index))) return true;
   return false;
 }
 
-/** What a line that starts a history has, up to its last character. */
+/** Matches every line that can start a history, up to its last character. */
 const MAY_START_HISTORY = /[:：]|(?:^|\n)[^\S\n]*[-_*]/g;
-/** The same, or the mark of a history that nothing announces. */
+/** The same, or the mark of a history without an announcement. */
 const HAS_HISTORY = /[:：]|(?:^|\n)[^\S\n]*[-_*>]/;
 
 /** The first line from `from` on that may start a history. */
@@ -120,15 +123,15 @@ function nextCandidate({ text, starts }: Lines, from: number): number | undefine
 
 const isQuoted = (line: string): boolean => line.startsWith(">");
 
-/** Index of the first line of the history at the end. */
+/** Index of the first line of the trailing history. */
 function startOfHistory(lines: Lines): number | undefined {
   const found = startOfUnmarked(lines) ?? { start: startOfMarked(lines), told: lines.starts.length - 1 };
-  // What is forwarded is no history. Looked for last: in most mail there is nothing to be left out.
+  // A forwarded message is not history. Checked last, because most mail has no history at all.
   const isForwarded = (line: string) => line !== "" && !isQuoted(line) && FORWARDED.test(line);
   return found.start === undefined || someOf(lines, found.told + 1, isForwarded) ? undefined : found.start;
 }
 
-/** A history that its first lines tell, up to the one at `told`. */
+/** A history that its first lines announce, the last of them at `told`. */
 function startOfUnmarked(lines: Lines): { start: number; told: number } | undefined {
   let index = nextCandidate(lines, 0);
   for (; index !== undefined; index = nextCandidate(lines, index + 1)) {
@@ -136,7 +139,7 @@ function startOfUnmarked(lines: Lines): { start: number; told: number } | undefi
     if (isQuoted(line)) continue;
     if (SEPARATOR.test(line) || startsHeaders(lines, index)) return { start: index, told: index };
     const attribution = attributionBefore(lines, index);
-    // Quoted without marks, by a program: nobody writes date and address into a sentence.
+    // Quoted without marks, by a program: people write no date with an address into a sentence.
     if (attribution?.isStrong && !isQuoted(lineAt(lines, nextFull(lines, index + 1) ?? index))) {
       return { start: attribution.start, told: index };
     }
@@ -159,12 +162,12 @@ function attributionBefore(lines: Lines, end: number): { start: number; isStrong
   return found;
 }
 
-/** A block of headers as Outlook writes it, or the rule above it. */
+/** Whether a block of headers as Outlook writes it, or the ruled line above it, begins here. */
 function startsHeaders(lines: Lines, index: number): boolean {
   let first = index;
   if (RULE.test(lineAt(lines, index))) first = nextFull(lines, index + 1) ?? index;
   if (!FROM.test(lineAt(lines, first))) return false;
-  // Amid other headers it is the header of a message that is shown whole, as in a bounce.
+  // Among other headers it belongs to a message that is shown whole, as in a bounce.
   if (OTHER_HEADER.test(lineAt(lines, index - 1))) return false;
   let others = 0;
   for (let below = 1; below <= HEADER_LINES; below++) if (OTHER_HEADER.test(lineAt(lines, first + below))) others++;
@@ -176,7 +179,7 @@ function nextFull(lines: Lines, from: number): number | undefined {
   return undefined;
 }
 
-/** Where the marked lines at the very end begin, with the attribution above them. */
+/** The first of the marked lines at the very end, or the attribution above them. */
 function startOfMarked(lines: Lines): number | undefined {
   let first: number | undefined;
   for (let index = lines.starts.length - 1; index >= 0; index--) {

@@ -1,6 +1,6 @@
 /**
- * What readers ask of HTML that is stored already: of strangers, and so for a worker to find out (workers/parser-worker.ts),
- * each within a budget of its own.
+ * Work on stored HTML that readers ask for. Strangers wrote it, so a worker does the work (workers/parser-worker.ts),
+ * each task within a budget of its own.
  */
 import { createBudget } from "./budget.ts";
 import { editorDocument, type FramedMessage, frameDocument, previewOf } from "./frame.ts";
@@ -10,19 +10,19 @@ import { type SeenText, seenText } from "./seen.ts";
 import { textOfHtml } from "./text.ts";
 import { type VisibleHtml, visibleHtml } from "./visible.ts";
 
-/** Text as bodies are stored: zstd. */
+/** Compresses text as bodies are stored: zstd. */
 export const packText = (text: string): Uint8Array => Bun.zstdCompressSync(text);
 
 export const unpackText = (packed: Uint8Array): string =>
   new TextDecoder().decode(Bun.zstdDecompressSync(Buffer.from(packed)));
 
-/** A body that was stored by an older version: `html` as it was received, packed; `text` as stored. */
+/** A body stored by an older version: `html` as received, packed; `text` as stored. */
 interface BodyReading {
   kind: "body";
   html: Uint8Array;
   text: string;
 }
-/** HTML for a model: safe, and without what is hidden. */
+/** HTML for a model: safe, and without hidden text. */
 interface VisibleReading {
   kind: "visible";
   html: Uint8Array;
@@ -37,7 +37,7 @@ interface ForwardReading {
   kind: "forward";
   message: ForwardedMessage;
 }
-/** The document in which a message is shown (frame.ts); `remote`: the addresses of its remote images, between NULs. */
+/** The document that shows a message (frame.ts). `remote`: includes the URLs of its remote images, between NULs. */
 interface FrameReading {
   kind: "frame";
   message: FramedMessage;
@@ -50,7 +50,7 @@ interface EditorReading {
 }
 export type Reading = BodyReading | VisibleReading | FileReading | ForwardReading | FrameReading | EditorReading;
 
-/** The answer to a reading. */
+/** The result of a reading. */
 export type Read<R extends Reading = Reading> = R extends BodyReading
   ? { html: string; seen: SeenText }
   : R extends VisibleReading
@@ -61,10 +61,12 @@ export type Read<R extends Reading = Reading> = R extends BodyReading
 export const sizeOfReading = (reading: Reading): number =>
   ("message" in reading ? reading.message.html : reading.html)?.length ?? 0;
 
-/** Has a worker read. `source`: id of whom its time is charged to. @throws AppError server_error 503 */
+/**
+ * Runs a reading in a worker. `source`: id of the owner that the time is charged to. @throws AppError server_error 503
+ */
 export type ReadHtml = <R extends Reading>(source: string, reading: R) => Promise<Read<R>>;
 
-/** Reads in this thread, for commands, for which nobody else waits. */
+/** Runs a reading in this thread, for commands, which delay no other request. */
 export const readHere: ReadHtml = async (_, reading) => readHtml(reading);
 
 export function readHtml<R extends Reading>(reading: R): Read<R>;

@@ -1,20 +1,20 @@
 /**
- * Recipients as a request names them (rules: Recipients, Reply request). Read strictly: a guess that is harmless in a
- * header that came is, in one that goes out, mail to somebody else. Every entry becomes one address, or all are refused.
+ * Reads recipients from a request (rules: Recipients, Reply request). Strict: a guess that is harmless in a received
+ * header would, in an outgoing one, send mail to somebody else. Every entry becomes one address, or all are refused.
  */
 import { AppError } from "../base/errors.ts";
 import { type EmailAddress, envelopeAddress, isAddressLiteral, readAddressEntries } from "./address.ts";
 
-/** More than these are not even read; how many a message may have is a setting. */
+/** Limit on the recipients that are read; the limit per message is a setting. */
 const MAX_RECIPIENTS = 5_000;
 /** Characters of an unfinished text that are read. */
 const LONGEST_UNFINISHED = 1_000_000;
-/** Characters that a refusal shows of what was given. */
+/** Characters of the input that a refusal shows. */
 const SHOWN = 80;
 
 /**
  * The addresses given, in order: a list with commas, or several such lists; groups give their members. `email` is the
- * local part as typed and the domain in A-labels. Empty for nothing but white space and commas.
+ * local part as typed and the domain in A-labels. Empty for white space and commas.
  * @throws AppError `unprocessable`, naming the first entry that mail cannot be sent to.
  */
 export function readRecipients(given: string | readonly string[] | undefined): EmailAddress[] {
@@ -34,7 +34,10 @@ export function readRecipients(given: string | readonly string[] | undefined): E
   return recipients;
 }
 
-/** The same of a text that is still being written: `rest` is what cannot be read yet, or is too much, as it was typed. */
+/**
+ * The same for a text that is still being written: `rest` is the part that cannot be read yet or exceeds the limit, as
+ * typed.
+ */
 export function readUnfinished(given: string): { addresses: EmailAddress[]; rest: string } {
   const addresses: EmailAddress[] = [];
   const rest: string[] = [];
@@ -57,7 +60,7 @@ function readEntry(source: string): EmailAddress[] | undefined {
 const refusal = (source: string, why: string): AppError =>
   new AppError("unprocessable", `recipient ${quoteGiven(source)} ${why}`);
 
-/** What a request gave, as its refusal shows it: in quotation marks, on one line, and no more than its beginning. */
+/** The beginning of an input as its refusal shows it: in quotation marks, on one line. */
 export function quoteGiven(given: string): string {
   const beginning = given.trimStart().slice(0, 2 * SHOWN);
   const oneLine = beginning.replace(/[\s\p{C}]+/gu, " ").trim();

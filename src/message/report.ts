@@ -1,8 +1,8 @@
 /**
- * What a message that is a report says: delivery status notifications (RFC 3464), bounces that are written for people
- * only, and feedback reports (RFC 5965).
+ * Reads messages that are reports: delivery status notifications (RFC 3464), bounces that are written for people only,
+ * and feedback reports (RFC 5965).
  *
- * Reports come from strangers: what is read here is a claim, worth what it can be matched with (rules: Reports).
+ * Reports come from strangers: each is a claim that counts only as far as it matches what was sent (rules: Reports).
  */
 import { normalizeAddress, parseAddressList, parseSender, splitAddress } from "./address.ts";
 import { MAX_RECIPIENTS, type NoticeText, readBounce, readNotice, withNotice } from "./bounce-text.ts";
@@ -16,12 +16,12 @@ import type { ParsedMessage } from "./parse.ts";
 import { leavesOf, type Part, readStructure } from "./structure.ts";
 import { textOfHtml } from "./text.ts";
 
-/** What became of messages that were sent, by a server that tried. */
+/** The outcome of sent messages, as reported by a server that tried to deliver them. */
 export interface DeliveryReport {
   kind: "delivery";
-  /** Of the returned message, with its angle brackets. */
+  /** Message-ID of the returned message, with its angle brackets. */
   messageId?: string;
-  /** The reverse-path that the returned message went out with, when its header tells. */
+  /** The reverse-path of the returned message, if its header gives it. */
   envelopeFrom?: string;
   recipients: ReportedRecipient[];
 }
@@ -29,35 +29,35 @@ export interface DeliveryReport {
 export type ReportedAction = "failed" | "delayed" | "delivered" | "relayed" | "expanded";
 
 export interface ReportedRecipient {
-  /** Where delivery ended: after aliases and forwarding. */
+  /** The address at which delivery ended, after aliases and forwarding. */
   recipient: string;
-  /** Whom the sender addressed, where the report tells and it differs. */
+  /** The address that the sender used, if the report gives it and it differs. */
   original?: string;
   action: ReportedAction;
   /** RFC 3463, as `5.1.1`. */
   status?: string;
   /** SMTP reply code in the diagnostic. */
   code?: number;
-  /** What the server said, on one line, at most 500 characters. */
+  /** The server's words on one line, at most 500 characters. */
   diagnostic?: string;
-  /** The notice tells that the server said so of the address: in answer to RCPT, without a status of its own. */
+  /** The notice says that the server refused the address in reply to RCPT, without a status of its own. */
   bareAtRcpt?: true;
 }
 
-/** A complaint: the recipient's provider passes on what they said of a message. */
+/** A complaint: a provider passes on that a recipient reported a message. */
 export interface FeedbackReport {
   kind: "feedback";
   /** `abuse`, `fraud`, `opt-out`…, lower case (RFC 5965 §7.3). */
   type: string;
   messageId?: string;
   envelopeFrom?: string;
-  /** Who complained; empty where the provider does not tell. */
+  /** The complainant; empty if the provider withholds the address. */
   recipients: string[];
 }
 
 export type Report = DeliveryReport | FeedbackReport;
 
-/** The report that a message is; undefined when it is none. Bounded time; never rejects. */
+/** The report that a message contains; undefined if it is not a report. Bounded time; never rejects. */
 export async function readReport(bytes: Uint8Array): Promise<Report | undefined> {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const { fields } = readHeaders(buffer);
@@ -66,26 +66,26 @@ export async function readReport(bytes: Uint8Array): Promise<Report | undefined>
     const message: Message = { buffer, fields, parts: [...leavesOf(readStructure(buffer))] };
     return (await readFeedback(message)) ?? (await readDelivery(message));
   } catch {
-    // Beyond what honest mail contains (structure.ts), or what the decoder takes: no report that anyone can read.
+    // The message exceeds what honest mail contains (structure.ts), or what the decoder accepts: an unreadable report.
     return undefined;
   }
 }
 
-/** The message that is the report. */
+/** The message that contains the report. */
 interface Message {
   buffer: Buffer;
   fields: readonly HeaderField[];
-  /** Its leaves. */
+  /** The leaves of its structure. */
   parts: readonly Part[];
 }
 
-/** Local parts that mail systems write from, and how the subjects of their notices begin. */
+/** Local parts of mail systems' addresses, and the beginnings of their notices' subjects. */
 const AGENT =
   /^(?:mailer-?daemon|post-?_?master|(?:e?mail|mdaemon|system)?[._-]?(?:mail|delivery)[._-](?:delivery|system|subsystem).*)$/i;
 const SUBJECT =
   /^\W*(?:(?:message |mail )?un-?deliver|non[- ]?deliver|(?:mail |message )?deliver[a-z]* (?:status|fail|has failed|notif|problem|error)|mail (?:system )?(?:fail|error)|fail(?:ed|ure) (?:notice|deliver)|returned (?:e?-?mail|message)|mail (?:could not|returned)|bounce[d]? (?:mail|message|notif)|e?mail bounce|delayed mail|warning: (?:message|could not)|there was an error sending|complaint about message from)/i;
 
-/** The test that ordinary mail fails at the cost of its header. */
+/** A cheap test on the header that ordinary mail fails. */
 function mayBeReport(fields: readonly HeaderField[]): boolean {
   const type = headerOf(fields, "content-type") ?? "";
   if (/multipart\/report|report-type/i.test(type) || headerOf(fields, "x-failed-recipients") !== undefined) return true;
@@ -95,10 +95,10 @@ function mayBeReport(fields: readonly HeaderField[]): boolean {
 }
 
 const RETURNED = /^(?:message\/(?:rfc822|rfc822-headers?|global|global-headers|partial)|text\/rfc822-headers?)$/;
-/** Octets of a part that are read: of a returned message only the header matters. */
+/** Octets of a part that are read: only the header of a returned message matters. */
 const MAX_PART = 256 * 1024;
 
-/** RFC 5965; and the complaints of Outlook.com, which are only the message itself in another. */
+/** RFC 5965, and the complaints of Outlook.com, which only wrap the message in another one. */
 async function readFeedback({ buffer, fields, parts }: Message): Promise<FeedbackReport | undefined> {
   const part = parts.find(({ type }) => type === "message/feedback-report");
   const returned = parts.find(({ type }) => RETURNED.test(type));
@@ -163,7 +163,7 @@ function firstOfEach(reported: readonly ReportedRecipient[]): ReportedRecipient[
   return [...first.values()];
 }
 
-/** What tells which message a header is of. */
+/** The fields that identify the message a header belongs to. */
 function identityOf(header: readonly HeaderField[]): Pick<DeliveryReport, "messageId" | "envelopeFrom"> {
   const messageId = firstMessageId(headerOf(header, "message-id") ?? "");
   const stamped = headersOf(header, "received").map(
@@ -174,7 +174,7 @@ function identityOf(header: readonly HeaderField[]): Pick<DeliveryReport, "messa
   return { ...(messageId === undefined ? {} : { messageId }), ...(envelopeFrom === undefined ? {} : { envelopeFrom }) };
 }
 
-/** A Message-ID that a notice names among what it tells of the message. */
+/** A Message-ID in the text of a notice. */
 function idIn({ lines }: NoticeText): string | undefined {
   for (const { text } of lines) {
     const [, id] = /\bmessage-?id\s{0,3}:\s{0,3}(<[^<>\s]{1,998}>)/i.exec(text) ?? [];
@@ -183,7 +183,10 @@ function idIn({ lines }: NoticeText): string | undefined {
   return undefined;
 }
 
-/** The header of the returned message: a part of its own, the end of the notice, or a text that is nothing else. */
+/**
+ * The header of the returned message: in a part of its own, at the end of the notice, or as a text that contains only
+ * that.
+ */
 async function returnedHeader(buffer: Buffer, parts: readonly Part[], notice: NoticeText): Promise<HeaderField[]> {
   const returned = parts.find(({ type }) => RETURNED.test(type));
   if (returned !== undefined) return headerFieldsOf(buffer, returned);
@@ -193,13 +196,13 @@ async function returnedHeader(buffer: Buffer, parts: readonly Part[], notice: No
     const header = readNotice(await textOf(buffer, part)).returnedHeader;
     if (header !== "") return readHeaders(Buffer.from(header)).fields;
   }
-  // The message stands in the report as if it were one of its parts.
+  // The message's parts stand directly in the report.
   return parts.slice(1).find(({ header }) => headerOf(header.fields, "message-id"))?.header.fields ?? [];
 }
 
 async function headerFieldsOf(buffer: Buffer, part: Part): Promise<HeaderField[]> {
   const content = Buffer.from(await contentOf(buffer, part));
-  // An empty line too many before the message.
+  // Skips surplus empty lines before the message.
   const start = content.findIndex((octet) => octet !== 0x0d && octet !== 0x0a);
   return readHeaders(content, Math.max(0, start)).fields;
 }
@@ -207,7 +210,7 @@ async function headerFieldsOf(buffer: Buffer, part: Part): Promise<HeaderField[]
 const addressesIn = (fields: readonly HeaderField[], name: string): string[] =>
   parseAddressList(headerOf(fields, name) ?? "").map(({ email }) => email);
 
-/** The beginning of what a part contains, its transfer encoding undone. */
+/** The beginning of a part's content, its transfer encoding undone. */
 async function contentOf(buffer: Buffer, part: Part): Promise<Uint8Array> {
   const encoding = headerOf(part.header.fields, "content-transfer-encoding") ?? "";
   const beginning = { ...part, end: Math.min(part.end, part.start + MAX_PART) };
@@ -221,11 +224,11 @@ async function textOf(buffer: Buffer, part: Part): Promise<string> {
 }
 
 /*
- * Reports that mail systems send each other daily and no person reads: DMARC aggregate reports (RFC 7489 §7.2) and SMTP
- * TLS reports (RFC 8460 §5.3). Recognised by their form, not read.
+ * Recognises the daily reports between mail systems that no person reads, by their form only: DMARC aggregate reports
+ * (RFC 7489 §7.2) and SMTP TLS reports (RFC 8460 §5.3).
  *
- * Strict, for what is recognised is not shown as unread: mail that has more to say than a report's covering note, further
- * attachments, or contents other than their name says, is ordinary mail.
+ * Strict, because a recognised report is not shown as unread: mail with more text than a report's covering note, with
+ * further attachments, or with contents that contradict their name is ordinary mail.
  */
 
 export type AggregateReport = "dmarc" | "tls";
@@ -233,17 +236,17 @@ export type AggregateReport = "dmarc" | "tls";
 /** RFC 7489 §7.2.1.1: receiver "!" policy-domain "!" begin "!" end [ "!" unique-id ] "." extension */
 const DMARC_FILE =
   /^[a-z0-9._-]{1,253}!([a-z0-9._-]{1,253})!\d{1,12}!\d{1,12}(?:![^!\s]{1,200})?\.(?:xml(?:\.gz)?|zip|gz)$/i;
-/** "Report Domain: D Submitter: S Report-ID: <id>", with what senders put before and between. */
+/** "Report Domain: D Submitter: S Report-ID: <id>", with additions that senders put before and between. */
 const DMARC_SUBJECT = /\breport[ -]?domain:\s*\{?([a-z0-9._-]{1,253}).*\bsubmitter:/i;
 const TLS_TYPE = /^application\/tlsrpt\+(?:gzip|json)$/;
 
-/** Characters of text beside the report: it may say what it is. */
+/** Most characters of text beside a report, which may describe it. */
 const LONGEST_TEXT = 4_000;
 
-/** Characters of a subject that are looked at. */
+/** Characters of a subject that are examined. */
 const LONGEST_SUBJECT = 1_000;
 
-/** Which of the two a message is; undefined for anything else. */
+/** The kind of aggregate report that a message is; undefined for any other message. */
 export function aggregateReportIn({
   headers,
   subject,

@@ -1,9 +1,9 @@
 /**
- * HTML of mail made safe to show (rules: HTML served). The only user of sanitize-html; style.ts decides about CSS.
+ * Makes the HTML of mail safe to show (rules: HTML served). The only user of sanitize-html; style.ts decides about CSS.
  *
- * Everything is an allow list. What remains runs nothing, submits nothing, frames nothing, covers nothing of the page
- * around it, and loads nothing but the remote images of img elements, which the reader's app blocks until asked.
- * Names and ids go too, so that mail cannot pose as parts of the page (DOM clobbering).
+ * Everything is an allow list. The result runs nothing, submits nothing, frames nothing, covers nothing of the page
+ * around it, and loads only the remote images of img elements, which the reader's app blocks until asked. Names and ids
+ * are removed too, so that mail cannot pose as parts of the page (DOM clobbering).
  */
 import sanitize from "sanitize-html";
 import { type Budget, createBudget } from "./budget.ts";
@@ -11,12 +11,14 @@ import { payForReading } from "./markup.ts";
 import { isColor, safeStyle } from "./style.ts";
 import { htmlOfText, textOfHtml } from "./text.ts";
 
-/** Version of this policy: stored beside its output, so that a stricter one can be applied to what is there. */
+/**
+ * Version of this policy, stored beside its output, so that stored HTML can be sanitised again under a stricter one.
+ */
 export const SANITIZER_VERSION = 1;
 
-/** Characters of what is shown as text: escaped they may be five times as long, and the message's text has them all. */
+/** Characters shown as text: escaping may lengthen them fivefold, and the message's text has all of them. */
 const MAX_SHOWN = 1_000_000;
-/** Elements deeper than this lose their tags, not their text. */
+/** Elements nested deeper lose their tags and keep their text. */
 const MAX_DEPTH = 200;
 
 const TAGS = (
@@ -26,7 +28,7 @@ const TAGS = (
   "thead tr img"
 ).split(" ");
 
-/** Elements whose content is no text for the reader, or is text to one parser and markup to another. */
+/** Elements whose content readers do not see, or that one parser reads as text and another as markup. */
 const DROPPED_WITH_CONTENT = (
   "script style title textarea option optgroup select datalist xmp noscript noembed noframes iframe plaintext template " +
   "svg math object embed applet audio video canvas frameset"
@@ -39,7 +41,7 @@ const LANGUAGE = /^[a-z0-9-]{1,35}$/i;
 const FACE = /^[\p{L}\p{N}\s,._'"-]{1,200}$/u;
 const ANY_TEXT = /^/;
 
-/** Attributes of every element, and those that have a meaning only on some; each with what its value may be. */
+/** Allowed attributes, including those that mean something only on some elements, with their possible values. */
 const ATTRIBUTES: Record<string, RegExp> = {
   align: WORD,
   valign: WORD,
@@ -84,7 +86,7 @@ const OPTIONS: sanitize.IOptions = {
   allowedSchemes: ["http", "https", "mailto", "tel"],
   allowedSchemesByTag: { img: ["http", "https", "cid", "data"] },
   allowProtocolRelative: false,
-  // style.ts has done it: sanitize-html would run a whole CSS parser for each attribute.
+  // style.ts checks styles: sanitize-html would run a whole CSS parser for each attribute.
   parseStyleAttributes: false,
   nestingLimit: MAX_DEPTH,
 };
@@ -99,7 +101,7 @@ const safeTags = (budget: Budget): sanitize.IOptions["transformTags"] => ({
   },
 });
 
-/** HTML that is safe to show beside other content; what is beyond the budget as text. Never throws. */
+/** HTML that is safe to show beside other content; beyond the budget, its text. Never throws. */
 export function sanitizeHtml(html: string, budget: Budget = createBudget()): string {
   try {
     const text = html.replaceAll("\u0000", "");
@@ -139,14 +141,14 @@ function safeAttributes(tag: string, attributes: Record<string, string>, budget:
   return safe;
 }
 
-/** Browsers drop these from URLs before they read the scheme. */
+/** Removes the characters that browsers ignore in URLs before they read the scheme. */
 function trimUrl(url: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: exactly those browsers ignore
   const bare = url.replace(/^[\u0000-\u0020]+|[\t\n\r]+/g, "").trim();
   return bare.startsWith("//") ? `https:${bare}` : bare;
 }
 
-/** Only absolute links: a relative one would lead into the app that shows the mail. */
+/** Absolute links only: a relative one would lead into the app that shows the mail. */
 function safeLink(url: string): string | undefined {
   const bare = trimUrl(url);
   return /^(?:https?:\/\/|mailto:|tel:)/i.test(bare) ? bare : undefined;

@@ -1,7 +1,6 @@
 /**
- * What a message says to its reader, as text for a model. People are shown the HTML where there is one, so the text part
- * is taken only while it says the same: hidden text, or a text part that tells another story, does not get past people
- * to a model.
+ * The text of a message as its reader sees it, for a model. People are shown the HTML if there is one, so the text part
+ * is used only if it says the same. Hidden text and a deviating text part therefore never reach a model.
  */
 import { type Budget, createBudget } from "./budget.ts";
 import { textOfHtml } from "./text.ts";
@@ -11,20 +10,22 @@ export interface SeenText {
   text: string;
   /** Characters of the HTML that its reader does not see, and that are left out. */
   hidden: number;
-  /** The text part was passed over for the HTML: it lacks its links, or says what the HTML does not show. */
+  /** The HTML replaced the text part, which lacks its links or says what the HTML does not show. */
   fromHtml: boolean;
 }
 
-/** Version of what counts as seen (visible.ts and below): stored beside it, so that what is there can be made anew. */
+/**
+ * Version of these rules and those of visible.ts, stored beside the result, so that stored text can be derived anew.
+ */
 export const SEEN_VERSION = 2;
 
-/** Share of the words of a text part, and how many at least, that its HTML may lack: wrappings, "view in browser". */
+/** The part of a text part's words, and their number, that the HTML may lack: line wrapping, "view in browser". */
 const OTHER_WORDS = 0.1;
 const FEW_WORDS = 8;
-/** Characters up to which a text part is compared with its HTML; beyond, the HTML speaks. */
+/** Longer texts are not compared with their HTML; the HTML is used. */
 const MAX_COMPARED = 256 * 1024;
 
-/** `text`: as stored. `html`: as received, if there is any. Link targets stand as `text <https://…>`. */
+/** `text`: as stored. `html`: as received, if there is any. Links become `text <https://…>`. */
 export function seenText(text: string, html: string | undefined, budget: Budget = createBudget()): SeenText {
   if (html === undefined) return { text, hidden: 0, fromHtml: false };
   const visible = visibleHtml(html, budget);
@@ -34,7 +35,7 @@ export function seenText(text: string, html: string | undefined, budget: Budget 
   return { text: shown, hidden: visible.hidden, fromHtml: text !== shown };
 }
 
-/** Whether `text` has the links of `shown` and, but for a few, only its words. */
+/** Whether `text` has the links of `shown` and, with few exceptions, only its words. */
 function saysNoMore(text: string, shown: string): boolean {
   if (text === shown) return true;
   if (text.length > MAX_COMPARED || shown.length > MAX_COMPARED) return false;

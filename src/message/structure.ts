@@ -1,14 +1,15 @@
 /**
- * The MIME structure of a message: where each part begins and ends (RFC 2046 §5.1). Cuts bytes, decodes nothing.
+ * Reads the MIME structure of a message: where each part begins and ends (RFC 2046 §5.1). Cuts bytes and decodes
+ * nothing.
  *
- * mailparser's own splitter takes delimiters only of the innermost open multipart and only without trailing white
+ * mailparser's own splitter accepts delimiters only of the innermost open multipart and only without trailing white
  * space, so a forgotten closing delimiter or transport padding makes it drop or merge parts. Here a delimiter of any
  * open multipart counts, a multipart whose delimiter never comes is a text, and parts after a closing delimiter are
- * parts still: no byte between delimiters is lost. One pass, linear; beyond the limits there is no structure.
+ * still parts: no byte between delimiters is lost. One pass, linear; a message beyond the limits has no structure.
  */
 import { type HeaderBlock, type HeaderField, headerOf, readHeaders } from "./headers.ts";
 
-/** A part as the bytes lie: a multipart with its children, or a leaf. */
+/** A part by position in the bytes: a multipart with its children, or a leaf. */
 export interface Part {
   header: HeaderBlock;
   /** Media type, lower case, without parameters. */
@@ -16,7 +17,7 @@ export interface Part {
   contentType: HeaderValue;
   disposition: HeaderValue;
   children: Part[];
-  /** The still encoded content of a leaf: offsets of its first byte and past its last. */
+  /** Offsets of a leaf's still encoded content; `end` is exclusive. */
   start: number;
   end: number;
 }
@@ -27,17 +28,17 @@ interface HeaderValue {
   parameters: Map<string, string>;
 }
 
-/** Why a message is not taken apart: it exceeds what honest mail contains. */
+/** The message exceeds what honest mail contains, so it is not taken apart. */
 export class TooComplex extends Error {
   override readonly name = "TooComplex";
 }
 
 const MAX_PARTS = 1_000;
 const MAX_DEPTH = 50;
-/** mailparser's work grows with lines: honest mail of the largest size has a third of a million. */
+/** mailparser's work grows with the lines; the largest honest mail has a third of a million. */
 const MAX_LINES = 2_000_000;
 
-/** A multipart whose delimiters are looked out for. */
+/** A multipart whose delimiters are recognised. */
 interface Open {
   part: Part;
   boundary: string;
@@ -63,7 +64,8 @@ export function readStructure(bytes: Buffer): Part {
     const boundary = boundaryOf(header.fields);
     if (boundary !== "") {
       if (open.length >= MAX_DEPTH) throw new TooComplex(`more than ${MAX_DEPTH} levels of parts`);
-      // An inner multipart that reuses the boundary of an outer one cannot be told from it: the inner one wins.
+      // An inner multipart may reuse the boundary of an outer one, which makes them indistinguishable: the inner one
+      // wins.
       depthOf.set(boundary, open.length);
       open.push({ part, boundary });
     }
@@ -96,7 +98,7 @@ export function readStructure(bytes: Buffer): Part {
     if (multipart !== undefined && multipart === current && multipart !== root) keepPreamble(bytes, multipart);
     if (delimiter.closes || multipart === undefined) {
       if (multipart?.children.length === 0) multipart.end = current?.end ?? multipart.end;
-      // It stays open for parts that come all the same, unless the delimiter may be an outer multipart's.
+      // It stays open for late parts, unless the delimiter may belong to an outer multipart.
       if (open.findIndex(({ boundary }) => boundary === open[delimiter.depth]?.boundary) < delimiter.depth) {
         closeTo(delimiter.depth);
       }
@@ -117,8 +119,8 @@ export function* leavesOf(part: Part): Generator<Part> {
 }
 
 /**
- * Value and parameters of a structured header value. Comments are skipped, quoted strings unquoted; of a parameter
- * given twice the first counts.
+ * Value and parameters of a structured header value. Comments are skipped, quoted strings unquoted; the first of two
+ * equal parameters counts.
  */
 export function parseHeaderValue(text: string): HeaderValue {
   const parameters = new Map<string, string>();
@@ -167,14 +169,14 @@ function partOf(header: HeaderBlock, defaultType: string, end: number): Part {
 }
 
 /**
- * Whether a line above the blank line delimits the multipart whose header is being read: its first delimiter may come
- * without a blank line before it, or with one that holds white space.
+ * Tests whether a line in the header delimits the multipart that the header describes: its first delimiter may follow
+ * without a blank line, or after one that holds white space.
  */
 function ownDelimiter(): (line: string, above: readonly HeaderField[]) => boolean {
   let boundary: string | undefined;
   let seen = 0;
   return (line, above) => {
-    // Lines are many: each field is looked at once.
+    // A header may have many such lines, so each field is examined once.
     for (; boundary === undefined && seen < above.length; seen++) {
       const field = above[seen] as HeaderField;
       if (headerOf([field], "content-type") !== undefined) boundary = boundaryOf([field]);
@@ -183,12 +185,12 @@ function ownDelimiter(): (line: string, above: readonly HeaderField[]) => boolea
   };
 }
 
-/** The boundary of a multipart with this header, in the characters lines are read in; "" for a leaf. */
+/** The boundary of a multipart with this header, as latin1 like the lines; "" for a leaf. */
 export function boundaryOf(fields: readonly HeaderField[]): string {
   const written = headerOf(fields, "content-type") ?? "";
   const { value, parameters } = parseHeaderValue(written);
   if (!mediaType(value).startsWith("multipart/")) return "";
-  // Where the semicolon is missing, it is no parameter but plain to see.
+  // Without its semicolon the boundary is not parsed as a parameter.
   const boundary = parameters.get("boundary") ?? /\sboundary="?([^";]+)/i.exec(written)?.[1];
   return Buffer.from(boundary ?? "")
     .toString("latin1")
@@ -196,8 +198,8 @@ export function boundaryOf(fields: readonly HeaderField[]): string {
 }
 
 /**
- * Text before the first delimiter of an inner multipart: RFC 2046 §5.1.1 ignores it, but here it is a part whose own
- * delimiter was forgotten, and whose header fields are found beside those of the multipart.
+ * Keeps the text before the first delimiter of an inner multipart: RFC 2046 §5.1.1 ignores it, but here it is a part
+ * whose own delimiter was forgotten, and whose header fields stand among those of the multipart.
  */
 function keepPreamble(bytes: Buffer, multipart: Part): void {
   const { start, end, header } = multipart;
@@ -207,7 +209,7 @@ function keepPreamble(bytes: Buffer, multipart: Part): void {
   multipart.children.push(partOf({ ...header, fields }, "text/plain", end));
 }
 
-/** RFC 2045 §5.2: what is no media type is a text, unless its top-level type tells that it is data. */
+/** RFC 2045 §5.2: an invalid media type is a text, unless its top-level type says that it is data. */
 function mediaType(value: string): string {
   const type = value.split(/[\s,]/, 1)[0] ?? "";
   if (/^[a-z0-9!#$&^_.+-]+\/[a-z0-9!#$&^_.+-]+$/.test(type) && type.length < 128) return type;
@@ -216,7 +218,7 @@ function mediaType(value: string): string {
     : "application/octet-stream";
 }
 
-/** Which open multipart a line delimits; undefined for an ordinary line. `line` has no trailing white space. */
+/** The open multipart that a line delimits; undefined for an ordinary line. `line` has no trailing white space. */
 function delimiterOf(line: string, depthOf: Map<string, number>): { depth: number; closes: boolean } | undefined {
   const rest = line.slice(2);
   const depth = depthOf.get(rest);
@@ -226,7 +228,7 @@ function delimiterOf(line: string, depthOf: Map<string, number>): { depth: numbe
   return closing === undefined ? undefined : { depth: closing, closes: true };
 }
 
-/** Offset of the next line from `position` on, itself a line's begin, that starts with `--`; -1 if there is none. */
+/** Offset of the next line that starts with `--`, from the line beginning at `position` on; -1 if there is none. */
 function nextDashes(bytes: Buffer, position: number): number {
   if (bytes[position] === 0x2d && bytes[position + 1] === 0x2d) return position;
   const found = bytes.indexOf("\n--", position, "latin1");
@@ -239,7 +241,7 @@ function beforeLineBreak(bytes: Buffer, delimiter: number): number {
   return bytes[delimiter - 2] === 0x0d ? delimiter - 2 : delimiter - 1;
 }
 
-/** Whether a message has more lines than honest mail ever has; what reads them one by one need not begin. */
+/** Whether a message has more lines than honest mail ever has, and is therefore not read line by line. */
 export function hasTooManyLines(bytes: Uint8Array): boolean {
   if (bytes.length <= MAX_LINES) return false;
   let lines = 0;

@@ -1,22 +1,26 @@
 /**
- * Inline CSS that cannot load, overlay or escape: an allow list of properties, and of what their values may be made of.
+ * Reduces inline CSS to declarations that cannot load, overlay or escape: an allow list of properties and of their
+ * values' grammar.
  *
  * A declaration is kept whole or dropped whole. Values are words, colours, numbers and lengths: without url(), escapes,
- * comments or any function but those that name a colour, nothing can hide in them.
+ * comments or functions other than colours, nothing can hide in them.
  */
 
 const COLOR = /^(?:#[0-9a-f]{3,8}|[a-z]{3,25}|(?:rgb|rgba|hsl|hsla)\([\d\s.,%/deg-]{1,60}\))$/i;
 const WORDS = /^[a-z][a-z\s-]{0,60}$/i;
 const FONT_FAMILY = /^[\p{L}\p{N}\s,._'"-]{1,300}$/u;
-/** Numbers with the units of paper and type; not those of the viewport, which would measure the reader's window. */
+/**
+ * Numbers with absolute and type-relative units, without those of the viewport, which would measure the reader's
+ * window.
+ */
 const LENGTH = String.raw`(?:[a-z-]{1,20}|\d{0,5}(?:\.\d{0,8})?(?:px|pt|pc|em|rem|ex|ch|cm|mm|in|%)?)`;
 const LENGTHS = new RegExp(`^${LENGTH}(?:\\s+${LENGTH}){0,3}$`, "i");
 /** Widths, styles and colours of borders, and the parts of font and text-decoration. */
 const SHORTHAND = /^(?:[a-z0-9#.,%\s'"/_-]|(?:rgb|rgba|hsl|hsla)\([\d\s.,%/deg-]{1,60}\)){1,300}$/i;
 
-/** Longest value that is looked at, in characters. */
+/** Longest value that is examined, in characters. */
 const MAX_VALUE = 500;
-/** Largest length, in any unit; more is meant to hide or to cover something. */
+/** Largest length, in any unit; a larger one is meant to hide or cover something. */
 const MAX_LENGTH = 4_000;
 
 const DISPLAY =
@@ -89,7 +93,7 @@ const VALUES = new Map<string, RegExp>([
   ["overflow", OVERFLOW],
 ]);
 
-/** The declarations of a style attribute that are safe to show, in order; "" when there are none. */
+/** The safe declarations of a style attribute, in order; "" for none. */
 export function safeStyle(style: string): string {
   if (style.length > 10_000) return "";
   const kept: string[] = [];
@@ -111,7 +115,7 @@ export function safeStyle(style: string): string {
   return kept.join(";");
 }
 
-/** A colour as HTML attributes have it: bgcolor, color. */
+/** Whether a value is a colour as the HTML attributes bgcolor and color have it. */
 export function isColor(value: string): boolean {
   return COLOR.test(value.trim()) || /^[0-9a-f]{6}$/i.test(value.trim());
 }
@@ -127,7 +131,7 @@ function exceeds(value: string): boolean {
   return false;
 }
 
-/** Of the background shorthand only the colour: the rest of it loads or places images. */
+/** Keeps only the colour of the background shorthand: the rest loads or positions images. */
 function backgroundColor(value: string): string | undefined {
   const withoutImages = value.replace(/(?<![a-z-])[a-z-]*\((?:[^()"']|"[^"]*"|'[^']*')*\)/gi, (call) =>
     COLOR.test(call) ? call : " ",

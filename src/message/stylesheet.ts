@@ -1,11 +1,11 @@
 /**
- * Style sheets of a mail, as far as they hide text (visible.ts): rules whose selectors are made of types, classes, ids
- * and attributes, as descendants. Others are passed over. Each comparison is paid for from the message's budget: a sheet
- * that costs more than mail has a right to is an attempt to get past us.
+ * Applies the style sheets of a mail as far as they hide text (visible.ts): rules whose selectors combine types,
+ * classes, ids and attributes as descendants. Other rules are skipped. The message's budget pays for each comparison: a
+ * sheet that exceeds it is an attempt to evade the check.
  */
 import type { Budget } from "./budget.ts";
 
-/** An element as selectors see it. */
+/** The properties of an element that selectors use. */
 export interface Styled {
   name: string;
   attributes: Readonly<Record<string, string>>;
@@ -25,7 +25,7 @@ interface Rule {
   block: Block;
 }
 
-/** The declarations of one or several rules, read when one of them matches first. */
+/** The declarations of one or several rules, parsed at the first match. */
 interface Block {
   css: string;
   declarations?: readonly Declaration[];
@@ -33,19 +33,19 @@ interface Block {
 
 const MATTERS =
   /display|visibility|opacity|font|color|background|position|transform|indent|clip|height|width|overflow|mso-hide|margin|filter/i;
-/** A property with an escape in its name, which may be any. */
+/** A property name with an escape may be any property. */
 const mayMatter = (css: string): boolean => MATTERS.test(css) || css.includes("\\");
 
-/** A medium that is not the window in which mail is read; what any window is smaller than says nothing. */
+/** A medium other than the window in which mail is read. A limit larger than any window excludes nothing. */
 const ELSEWHERE = /print|max-(?:device-)?(?:width|height)(?!\s*:\s*(?:[2-9]\d{3}|\d{5}))|prefers-color-scheme|speech/i;
-/** Of all media that an at-rule lists. */
+/** Whether this holds for every medium in the list of an at-rule. */
 const isElsewhere = (prelude: string): boolean =>
   prelude.split(",").every((medium) => ELSEWHERE.test(medium) && !/\bnot\b/i.test(medium));
 
-/** Gives an element with its ancestors, outermost first, its declarations from sheets. @throws OverBudget */
+/** Adds the declarations of the sheets for the last element of a path, outermost first. @throws OverBudget */
 export type Sheet = (path: readonly Styled[], into: Map<string, string>, important: Set<string>) => void;
 
-/** @returns undefined when no sheet has a rule that could hide something. @throws OverBudget */
+/** @returns undefined if no sheet has a rule that could hide something. @throws OverBudget */
 export function readSheets(html: string, budget: Budget): Sheet | undefined {
   const rules: Rule[] = [];
   for (const sheet of sheetsOf(html)) readRules(sheet, rules, budget);
@@ -83,7 +83,7 @@ function sorted(lists: readonly (readonly number[])[], budget: Budget): number[]
 const keyOf = ({ id, classes, name }: Compound): string =>
   id !== undefined ? `#${id}` : classes[0] !== undefined ? `.${classes[0]}` : (name ?? "*");
 
-/** Contents of the style elements, without those in comments, which are for one program only. Linear time. */
+/** Contents of the style elements. Those inside comments target a single program and are skipped. Linear time. */
 function sheetsOf(html: string): string[] {
   const sheets: string[] = [];
   const start = /<!--|<style(?=[\s>/])/gi;
@@ -103,7 +103,7 @@ function sheetsOf(html: string): string[] {
 function readRules(sheet: string, rules: Rule[], budget: Budget): void {
   budget.spend(sheet.length);
   const css = sheet.replace(/<!--|-->/g, " ").replace(/\/\*.*?(?:\*\/|$)/gs, " ");
-  /** Of each at-rule that is open, whether it is for another place; and how many are. */
+  /** For each open at-rule, whether it applies elsewhere; and how many do. */
   const open: boolean[] = [];
   let elsewhere = 0;
   let position = 0;
@@ -137,14 +137,14 @@ const COMBINATOR = /\s*>\s*|\s+/y;
 const SIMPLE =
   /([.#]?)((?:[\w\u0080-\uffff-]|\\.)+)|(\*)|\[\s*([\w-]+)\s*(?:([~|^$*]?=)\s*(?:"([^"]*)"|'([^']*)'|([^\]\s]+))\s*(?:i\s*)?)?\]/y;
 
-/** Conditions on where an element stands or what it is not: taken as met, or they would be a way past. */
+/** Conditions on an element's position or negation. They count as met, because otherwise they would evade the check. */
 const TAKEN_AS_MET =
   /:(?:root|link|any-link|(?:first|last|only)-(?:child|of-type)|(?:nth-(?:last-)?(?:child|of-type)|not|is|where|has|lang)\([^()]*\))/gi;
-/** Stands for one of these: they may hold commas, so they go before a list of selectors is parted. */
+/** Stands for one of these conditions. Their commas must go before a list of selectors is split. */
 const MET = "\u0001";
 const IS_ONE = /:(?:is|where)\(\s*([.#][\w-]+)\s*\)/gi;
 
-/** Linear time: each expression begins where the one before ended. */
+/** Linear time: each match begins where the previous one ended. */
 function parseSelector(given: string): Compound[] | undefined {
   const selector = given.replaceAll(MET, "").trim() || (given === "" ? "" : "*");
   if (selector === "") return undefined;
@@ -174,7 +174,7 @@ function parseSelector(given: string): Compound[] | undefined {
   return compounds;
 }
 
-/** The last compound fits the element, and the others some of its ancestors, in their order. */
+/** The last compound matches the element, and the others match some of its ancestors in order. */
 function matches(compounds: readonly Compound[], path: readonly Styled[], budget: Budget): boolean {
   let at = path.length - 1;
   if (!fits(compounds.at(-1) as Compound, path[at] as Styled, budget)) return false;
@@ -225,20 +225,20 @@ function hasAttribute(
 }
 
 /*
- * What CSS hides text with, read from declarations (stylesheet.ts, visible.ts). Generous on what counts as hidden: a
- * reader who must guess at text of 1 px or of almost the colour of its ground does not read it.
+ * Reads from declarations whether CSS hides text (stylesheet.ts, visible.ts). Generous on what counts as hidden: nobody
+ * reads text of 1 px, or of nearly the colour of its ground.
  */
 
 /** Declarations by property, lower case. */
 export type Declarations = ReadonlyMap<string, string>;
 
-/** What text inherits and an element below may set otherwise. */
+/** The properties that text inherits and that an inner element may override. */
 export interface Ink {
   /** Pixels. */
   fontSize: number;
   /** `visibility` is not hidden. */
   visible: boolean;
-  /** Undefined where it cannot be told, as over an image. */
+  /** Undefined if it cannot be determined, as over an image. */
   color: Color | undefined;
   ground: Color | undefined;
 }
@@ -248,11 +248,11 @@ type Color = readonly [red: number, green: number, blue: number];
 const WHITE: Color = [255, 255, 255];
 export const DEFAULT_INK: Ink = { fontSize: 16, visible: true, color: [0, 0, 0], ground: WHITE };
 
-/** Smallest type that is read, in pixels. */
+/** Smallest readable type, in pixels. */
 const SMALLEST_TYPE = 2;
-/** Colours that differ by no more in each channel look alike. */
+/** Largest difference in each channel between colours that look alike. */
 const ALIKE = 16;
-/** Further away than any window shows, in pixels. */
+/** Distances beyond any window, in pixels. */
 const OFF_SCREEN = 500;
 const FAR_OFF_SCREEN = 3_000;
 
@@ -267,7 +267,7 @@ export interface Declaration {
   isImportant: boolean;
 }
 
-/** What the rest of this file asks for, and visible.ts. */
+/** The properties that the rest of this file and visible.ts use. */
 const READ = new Set(
   (
     "display visibility opacity color background background-color background-image font font-size position left top right " +
@@ -277,7 +277,7 @@ const READ = new Set(
   ).split(" "),
 );
 
-/** The declarations of a style attribute or rule that tell what is hidden, in order. @throws OverBudget */
+/** The declarations of a style attribute or rule that can hide text, in order. @throws OverBudget */
 export function readDeclarations(css: string, budget: Budget): Declaration[] {
   budget.spend(20 * css.length);
   const declarations = new Map<string, Declaration>();
@@ -291,13 +291,13 @@ export function readDeclarations(css: string, budget: Budget): Declaration[] {
       .replace(/\s+/g, " ")
       .split("!", 2);
     const isImportant = mark?.trim() === "important";
-    // The last one counts, and an important one beside it.
+    // The last one counts, and an important one is kept beside it.
     declarations.set(`${property} ${isImportant}`, { property, value: value.trim(), isImportant });
   }
   return [...declarations.values()];
 }
 
-/** Declares into `into`, over what is there, and what is important over all else. @throws OverBudget */
+/** Adds declarations to `into`: later ones override, important ones override all others. @throws OverBudget */
 export function declare(
   declarations: readonly Declaration[],
   into: Map<string, string>,
@@ -305,7 +305,7 @@ export function declare(
   budget: Budget,
 ): void {
   for (const { property, value, isImportant } of declarations) {
-    // Several expressions will look through the value.
+    // Several regular expressions will scan the value.
     budget.spend(20 + value.length);
     if (important.has(property) && !isImportant) continue;
     if (isImportant) important.add(property);
@@ -323,7 +323,7 @@ function unescapeCss(text: string): string {
   });
 }
 
-/** Whether nothing inside the element is seen, whatever is set below. */
+/** Whether everything inside the element is invisible, whatever its descendants declare. */
 export function hidesAll(style: Declarations): boolean {
   const is = (property: string, pattern: RegExp) => pattern.test(style.get(property) ?? "");
   const size = (property: string) => pixels(style.get(property));
@@ -379,14 +379,14 @@ function isClipped(style: Declarations): boolean {
   return isThin(top, bottom) || isThin(left, right);
 }
 
-/** A length in pixels; undefined for what is none, or depends on the window. */
+/** A length in pixels; undefined if it is invalid or depends on the window. */
 function pixels(value: string | undefined): number | undefined {
   const match = /^([+-]?(?:\d{1,9}(?:\.\d{0,9})?|\.\d{1,9}))(px|pt|pc|em|rem|ex|ch|in|cm|mm|%|vw|vh)?$/.exec(
     value ?? "",
   );
   if (match === null) return undefined;
   const number = Number(match[1]);
-  // A hundred per cent of nothing known: only zero and far away say something.
+  // Percentages of an unknown size: only zero and very large values matter.
   const factor = { pt: 4 / 3, pc: 16, em: 16, rem: 16, ex: 8, ch: 8, in: 96, cm: 37.8, mm: 3.78, "%": 8, vw: 8, vh: 8 };
   return number * (factor[(match[2] ?? "") as keyof typeof factor] ?? 1);
 }
@@ -404,7 +404,7 @@ export function inkInside(outer: Ink, style: Declarations): Ink {
   };
 }
 
-/** Whether text in this ink is seen. */
+/** Whether text in this ink is readable. */
 export function isReadable({ fontSize, visible, color, ground }: Ink): boolean {
   if (!visible || fontSize < SMALLEST_TYPE) return false;
   return color === undefined || ground === undefined || !areAlike(color, ground);
@@ -428,7 +428,7 @@ function fontSizeOf(style: Declarations, outer: number): number {
 function colorOf(value: string | undefined, outer: Ink): Color | undefined {
   if (value === undefined || value === "inherit") return outer.color;
   const color = parseColor(value);
-  // Text that lets through what is behind it.
+  // Transparent text shows the ground behind it.
   return color === "transparent" ? (outer.ground ?? WHITE) : color;
 }
 
@@ -443,10 +443,10 @@ function groundOf(style: Declarations): Color | undefined | "inherited" {
   return color === "transparent" ? "inherited" : color;
 }
 
-/** What they are where nobody has chosen dark colours, as mail is tested. */
+/** System colours in the light theme, which mail is designed for. */
 const OF_THE_SYSTEM: Record<string, Color> = { canvas: WHITE, window: WHITE, field: WHITE };
 
-/** Colour of a value in lower case; undefined for one that cannot be told without the rest of the page. */
+/** The colour of a value in lower case; undefined if it depends on the rest of the page. */
 function parseColor(value: string): Color | "transparent" | undefined {
   if (Object.hasOwn(OF_THE_SYSTEM, value)) return OF_THE_SYSTEM[value];
   // Attributes may leave out the number sign (HTML §2.3.6).

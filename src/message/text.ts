@@ -1,24 +1,24 @@
 /**
- * Text of mail for people and for search: from HTML, as a snippet, as the key of a subject. The only user of
- * html-to-text. Everything here is bounded: what is too large or too deep for the converter is stripped of its tags.
+ * Derives text from mail for people and for search: from HTML, as a snippet, as the key of a subject. The only user of
+ * html-to-text. All work is bounded: HTML too large or too deep for the converter is stripped of its tags.
  */
 import { compile, type Formatter } from "html-to-text";
 import { type Budget, createBudget, OverBudget } from "./budget.ts";
 import { cleanText } from "./charset.ts";
 import { countTags, payForReading } from "./markup.ts";
 
-/** Largest HTML that is laid out as text, in characters; the tags of what is larger are only stripped. */
+/** Largest HTML that is laid out as text, in characters; larger HTML is stripped of its tags. */
 const MAX_HTML = 2 * 1024 * 1024;
-/** More elements inside each other than these do not occur in mail that people write; the converter recurses. */
+/** Deepest nesting that is laid out, since the converter recurses; mail that people write stays below. */
 const MAX_DEPTH = 500;
-/** Quotations and lists inside each other: the converter writes what is in them anew for each. */
+/** Deepest nesting of quotations and lists: the converter rewrites their contents at each level. */
 const MAX_NESTING = 50;
 const NESTING = /<(?:blockquote|[uo]l)\b/gi;
 
-/** Quotations and lists that the converter is in. */
+/** Quotations and lists around the current element. */
 let nesting = 0;
 
-/** A formatter of html-to-text, for elements that are not nested too deep. */
+/** An html-to-text formatter that stops at elements nested too deep. */
 const nested =
   (format: "blockquote" | "unorderedList" | "orderedList"): Formatter =>
   (element, walk, builder, options) => {
@@ -30,7 +30,7 @@ const nested =
 
 const convert = compile({
   wordwrap: false,
-  // The whole document: broken mail has text outside its body element.
+  // The whole document, because broken mail has text outside its body element.
   baseElements: { selectors: [] },
   limits: { maxInputLength: MAX_HTML, maxDepth: 4 * MAX_DEPTH, ellipsis: "" },
   formatters: {
@@ -56,7 +56,7 @@ const convert = compile({
 });
 
 /**
- * Plain text of an HTML body; links keep their targets as `text <https://…>`. Lines end in \n. What is beyond the budget
+ * Plain text of an HTML body. Links keep their targets as `text <https://…>`, lines end in \n. HTML beyond the budget
  * is stripped of its tags, in linear time.
  */
 export function textOfHtml(html: string, budget: Budget = createBudget()): string {
@@ -70,7 +70,7 @@ function layOut(html: string, budget: Budget): string {
   try {
     payForReading(html, budget);
     const steps = stepsOfLayout(html);
-    // What cannot be laid out may still be shown as HTML: half of what is left is for that.
+    // Half of the remaining budget is reserved for showing the HTML, which may still be possible.
     if (!budget.affords(2 * steps)) return stripTags(html);
     budget.spend(steps);
     nesting = 0;
@@ -80,24 +80,24 @@ function layOut(html: string, budget: Budget): string {
   }
 }
 
-/** Besides reading it. */
+/** Steps for the layout, without those for reading. */
 function stepsOfLayout(html: string): number {
   const tags = countTags(html);
   const nesting = Math.min(html.match(NESTING)?.length ?? 0, MAX_NESTING);
   const lines = nesting === 0 ? 0 : html.split("\n").length + tags;
-  // The converter's parser, an older one than ours, may look at each end tag through all that was opened before; and
-  // each quotation and list that is open writes what is in it anew.
+  // At each end tag, the converter's older parser may search everything that was opened before; and each open quotation
+  // and list rewrites its content.
   return tags ** 2 / 27 + nesting * (html.length / 10 + 10 * lines);
 }
 
-/** HTML that shows a plain text: for a text part beside HTML ones. */
+/** HTML that shows a plain text, for a text part among HTML ones. */
 export function htmlOfText(text: string): string {
   if (text.trim() === "") return "";
   const escaped = text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   return `<div style="white-space:pre-wrap">${escaped}</div>`;
 }
 
-/** Whether elements nest deeper than the converter should have to follow. */
+/** Whether elements nest too deep for the converter. */
 function isDeep(html: string): boolean {
   let depth = 0;
   for (const [, slash, name = ""] of html.matchAll(/<(\/?)([a-z][a-z0-9]*)/gi)) {
@@ -114,7 +114,7 @@ const ENTITIES: Record<string, string> = { amp: "&", lt: "<", gt: ">", quot: '"'
 const LINE_ENDING_TAG = /^<(?:br|\/p|\/div|\/tr|\/li|\/h[1-6])\b/i;
 const UNSEEN_TAG = /^<(script|style|title)\b/i;
 
-/** The characters between the tags, in linear time. */
+/** The characters between the tags. Linear time. */
 function stripTags(html: string): string {
   let text = "";
   let position = 0;
@@ -147,19 +147,21 @@ function decodeEntities(text: string): string {
 }
 
 const SNIPPET_LENGTH = 200;
-/** As much of a text as can matter to its snippet. */
+/** The part of a text that can affect its snippet. */
 const SNIPPET_SOURCE = 8_000;
 
-/** A line that begins the quoted history of an answer. */
+/** A line that begins the quoted history of a reply. */
 const HISTORY =
   /^(?:-{2,}\s*(?:original message|forwarded message|ursprüngliche nachricht|message d'origine|mensaje original)|_{10,}|(?:on|am|le|el|il|den|op) .{5,120}(?:wrote|schrieb|écrit|escribió|ha scritto|skrev|schreef)\s?.{0,40}:?$|.{0,80}(?:wrote|写道)\s?[:：]$)/iu;
 
-/** The beginning of a text on one line, at most 200 characters; quoted history only if there is nothing else. */
+/**
+ * The beginning of a text on one line, at most 200 characters. Quoted history is used only if there is no other text.
+ */
 export function snippetOf(text: string): string {
   const lines = text.slice(0, SNIPPET_SOURCE).split(/\r?\n/);
   const own: string[] = [];
   let length = 0;
-  /** Characters from which on it is worth looking whether there are enough. */
+  /** The length from which it is worth checking whether the snippet is complete. */
   let enough = 2 * SNIPPET_LENGTH;
   for (const line of lines) {
     const trimmed = line.trim();
@@ -175,10 +177,10 @@ export function snippetOf(text: string): string {
   return shorten(beginningOf(own.join(" "))) || shorten(beginningOf(lines.join(" ")));
 }
 
-/** What `oneLine` makes of a text, as far as a snippet needs it: a long line is not looked through for its beginning. */
+/** The result of `oneLine`, as far as a snippet needs it: avoids scanning a long line for its beginning. */
 function beginningOf(text: string): string {
   for (let length = 2 * SNIPPET_LENGTH; length < text.length; length *= 2) {
-    // A link or rule that the cut parts would not be taken for one.
+    // A cut link or ruled line would no longer be recognised as one.
     const whole = text.slice(0, length).replace(/<[^<>\s]*$/, "");
     const line = oneLine(whole.replace(/(?<![-_=*~])[-_=*~]+$/, ""));
     if (line.length > SNIPPET_LENGTH) return line;
@@ -186,7 +188,7 @@ function beginningOf(text: string): string {
   return oneLine(text);
 }
 
-/** Link targets and ruled lines tell nothing in a list. */
+/** Link targets and ruled lines say nothing in a list. */
 function oneLine(text: string): string {
   return text
     .replace(/<(?:https?|mailto):[^<>\s]*>/gi, " ")
@@ -211,12 +213,12 @@ const REPLY =
 const FORWARD = "fwd?|wg|vl|vb|rv|enc|tr|trs|doorst|vidb|pd|ilt|i|转发|轉寄|轉發|転送|전달|הועבר|пересл|fs";
 const REPLY_PREFIX = new RegExp(`^(?:${REPLY})\\s*(?:[[(]\\d{1,4}[\\])]|\\^\\d{1,4}|\\d{1,3})?\\s*[:：]\\s*`, "iu");
 const FORWARD_PREFIX = new RegExp(`^(?:${FORWARD})\\s*(?:[[(]\\d{1,4}[\\])])?\\s*[:：]\\s*`, "iu");
-/** The tag of a mailing list; with a digit in it, it is more likely a ticket's number, which tells subjects apart. */
+/** The tag of a mailing list. One with a digit is more likely a ticket number, which distinguishes subjects. */
 const LIST_TAG = /^\[[^\]\d]{1,60}\]\s*/u;
 
 /**
- * What is left of a subject without reply and forward prefixes and list tags, case and spaces folded; and whether it
- * had a reply prefix.
+ * A subject without reply and forward prefixes and list tags, with case and spaces folded; and whether it had a reply
+ * prefix.
  */
 export function subjectKeyOf(subject: string): { key: string; isReply: boolean } {
   let rest = subject.slice(0, 1_000).normalize("NFKC").replace(/\s+/gu, " ").trim();
@@ -232,10 +234,10 @@ export function subjectKeyOf(subject: string): { key: string; isReply: boolean }
   return { key: rest.replace(/\s*\(fwd\)$/i, "").toLowerCase(), isReply };
 }
 
-/** Whether a subject has a forward prefix before all others. */
+/** Whether a subject begins with a forward prefix. */
 export const isForward = (subject: string): boolean => FORWARD_PREFIX.test(subject.trimStart().slice(0, 100));
 
-/** `text` without the line breaks at its end. */
+/** `text` without trailing line breaks. */
 export function trimLineBreaks(text: string): string {
   let end = text.length;
   while (end > 0 && text[end - 1] === "\n") end--;

@@ -1,10 +1,11 @@
 /**
- * HTML of mail without what its reader does not see: text of no size, of the colour of its ground, beyond the window,
- * not displayed. What is hidden from people is not for models either, which would take it for part of the letter.
+ * Removes from the HTML of mail the text that its reader does not see: of no size, in the colour of its ground, outside
+ * the window, not displayed. Text that is hidden from people is kept from models too, which would take it for part of
+ * the message.
  *
- * Of HTML as it was received: the sanitised has lost the declarations that hide (style.ts), and its style sheets. What
- * is too large, or costs more than the message's budget to follow, counts as hidden: else hidden text would only need
- * tags around it to get past us.
+ * Expects HTML as received: sanitised HTML has lost the declarations that hide text (style.ts) and its style sheets.
+ * HTML that is too large, or costs more than the message's budget, counts as hidden; otherwise a sender could evade the
+ * check by adding tags.
  */
 import { type Budget, createBudget } from "./budget.ts";
 import { isTooLarge, type Reader, readMarkup } from "./markup.ts";
@@ -25,32 +26,32 @@ import {
 
 export interface VisibleHtml {
   html: string;
-  /** Characters of text that were left out, spaces and those of no width not counted. */
+  /** Characters of text that were left out, without spaces and zero-width ones. */
   hidden: number;
 }
 
 interface Open extends Styled {
   ink: Ink;
-  /** What is inside of it is not seen, whatever is around it. */
+  /** Everything inside is invisible, whatever its descendants declare. */
   hides: boolean;
-  /** Its text is not seen, for what is declared of itself. */
+  /** Its own declarations make its text invisible. */
   conceals: boolean;
-  /** Nothing goes on out of it, nor into it. */
+  /** Formatting elements do not continue across its boundaries. */
   isMarker: boolean;
 }
 
 /**
- * Elements that go on behind the end of an element around them, until their own end tag comes (HTML §13.2.4.3, the list of
- * active formatting elements): of `<li><s>a</li>b</s>` both letters are struck out.
+ * Elements that continue past the end of an enclosing element until their own end tag (HTML §13.2.4.3, the list of
+ * active formatting elements): in `<li><s>a</li>b</s>` both letters are struck out.
  */
 const FORMATTING = new Set("a b big code em font i nobr s small strike strong tt u".split(" "));
-/** Elements outside of which nothing goes on that began inside, nor the other way round: the markers of that list. */
+/** The markers of that list: formatting does not continue into or out of these elements. */
 const MARKERS = new Set(["applet", "marquee", "object", "template"]);
-/** The same in a table; elsewhere browsers take no notice of them. */
+/** Markers only inside a table; elsewhere browsers ignore these tags. */
 const CELLS = new Set(["caption", "td", "th"]);
 const END_TAGS = /<\/([a-z][^\s/>]*)[^>]*/gi;
 
-/** Elements whose text nobody reads anyway: what they contain is not counted as hidden. */
+/** Elements without text for readers: their content does not count as hidden. */
 const NO_TEXT = new Set([
   "script",
   "style",
@@ -63,17 +64,17 @@ const NO_TEXT = new Set([
   "svg",
   "math",
 ]);
-/** Elements whose content is for programs that know nothing better, or is not shown before somebody acts. */
+/** Elements whose content is for programs without support for them, or is shown only on request. */
 const NOT_SHOWN = new Set(["video", "audio", "canvas", "datalist", "noembed", "noframes", "dialog"]);
 const NOT_COUNTED = /[\s\p{DI}\u2800]+/gu;
-/** Images this small are there to be fetched, not to be seen; so is their description. */
+/** Images this small are tracking pixels; their description is hidden as well. */
 const SMALLEST_IMAGE = 2;
 
-/** Never throws: what cannot be followed counts as hidden. */
+/** Never throws: HTML that cannot be followed counts as hidden. */
 export const visibleHtml = (html: string, budget: Budget = createBudget()): VisibleHtml =>
   followHtml(html, budget) ?? { html: "", hidden: html.replace(NOT_COUNTED, "").length };
 
-/** The same; undefined when it cannot be followed: it is too large, or costs more than the budget. */
+/** The same; undefined if it cannot be followed, because it is too large or exceeds the budget. */
 export function followHtml(html: string, budget: Budget): VisibleHtml | undefined {
   if (budget.visible.has(html)) return budget.visible.get(html);
   const visible = readVisible(html, budget);
@@ -101,14 +102,14 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
   const kept: string[] = [];
   let copied = 0;
   let hidden = 0;
-  /** Elements open that hide what is in them. */
+  /** Number of open elements that hide their content. */
   let hiding = 0;
   let hiddenFrom = 0;
   let textless = 0;
   let tables = 0;
-  /** For each marker that is open: how many elements that hide go on behind an end that was not theirs, by name. */
+  /** For each open marker: how many hiding elements, by name, continue past an end tag of another element. */
   const goingOn: Map<string, number>[] = [new Map()];
-  /** Up to where the parser has told of everything but end tags of nothing that is open. */
+  /** Offset up to which the parser has reported everything, except end tags without an open element. */
   let told = 0;
 
   function leaveOut(from: number, to: number): void {
@@ -142,9 +143,9 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
       if (name === "table") tables++;
       const isMarker = MARKERS.has(name) || (tables > 0 && CELLS.has(name));
       if (isMarker) goingOn.push(new Map());
-      // Another one ends those of before (HTML §13.2.6.4.7).
+      // A new one ends those before it (HTML §13.2.6.4.7).
       if (name === "a" || name === "nobr") goingOn.at(-1)?.delete(name);
-      // Reading the names of its classes is paid for with its attributes.
+      // The cost of its attributes covers splitting the class names.
       const classes = sheet === undefined ? NO_CLASSES : classesOf(attributes.class);
       const outer = path.at(-1)?.ink ?? DEFAULT_INK;
       const element: Open = { name, attributes, classes, ink: outer, hides: false, conceals: false, isMarker };
@@ -158,7 +159,7 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
         if (hiding++ === 0) hiddenFrom = from;
         if (name === "img") hidden += (attributes.alt ?? "").replace(NOT_COUNTED, "").length;
       } else if (name === "a" && hiding === 0 && isConcealed()) {
-        // Its target would be told in place of its text.
+        // Its target would appear in place of its text.
         leaveOut(from, to);
       }
       element.conceals = element.hides || (style.size > 0 && !isReadable(element.ink));
@@ -168,7 +169,7 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
       if (textless > 0 || (hiding === 0 && !isConcealed())) return;
       const characters = text.replace(NOT_COUNTED, "").length;
       hidden += characters;
-      // Spaces stay: they keep the words around them apart.
+      // Spaces stay, because they separate the words around them.
       if (hiding === 0 && characters > 0) leaveOut(from, to);
     },
     close(name: string, isImplied: boolean, from: number, to: number): void {
@@ -177,7 +178,7 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
       if (name === "table") tables--;
       const element = path.pop();
       if (element?.isMarker) goingOn.pop();
-      // What closes it without being its end stays, unless it is a void element's own tag.
+      // A tag that implicitly closes the element stays, unless it is a void element's own tag.
       if (element?.hides && --hiding === 0) leaveOut(hiddenFrom, isImplied && from !== hiddenFrom ? from : to);
       if (isImplied && element?.conceals && FORMATTING.has(name)) {
         const here = goingOn.at(-1);
@@ -190,13 +191,13 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
 
 const classesOf = (names = ""): ReadonlySet<string> => new Set(names.split(/\s+/).filter((name) => name !== ""));
 
-/** What is declared of an element, and whether that hides it. */
+/** The declarations of an element, and whether they hide it. */
 interface Look {
   style: Declarations;
   hides: boolean;
 }
 
-/** Gives the look of the last element of a path. Style attributes repeat: each is read once. */
+/** Returns the look of the last element of a path. Equal style attributes are parsed once. */
 function createLooks(sheet: Sheet | undefined, budget: Budget): (path: readonly Styled[]) => Look {
   const read = new Map<string, readonly Declaration[]>();
   const looks = new Map<string, Look>();
@@ -246,7 +247,7 @@ const isPlain = (attributes: Record<string, string>): boolean =>
   attributes.popover === undefined &&
   attributes.width === undefined;
 
-/** What attributes say of looks, which any declaration overrides (HTML §15.3). */
+/** Declarations from presentational attributes, which any CSS declaration overrides (HTML §15.3). */
 function hintsOf(name: string, { color, bgcolor, background, text, href }: Record<string, string>): [string, string][] {
   const hints: [string, string][] = [];
   if (name === "a" && href !== undefined) hints.push(["color", "blue"]);

@@ -67,7 +67,7 @@ describe("parseAddressList", () => {
   });
 });
 
-test("parseSender knows senders without a domain by one that cannot exist", () => {
+test("parseSender gives senders without a domain one that cannot exist", () => {
   expect(parseSender("Ann <ann@b.example>, bob@b.example")).toEqual({ email: "ann@b.example", name: "Ann" });
   expect(parseSender("MAILER-DAEMON")).toEqual({ email: "mailer-daemon@unknown.invalid" });
   expect(parseSender("Mail Delivery <MAILER-DAEMON>")).toEqual({
@@ -112,7 +112,7 @@ describe("readDomain", () => {
     expect(readDomain(written)).toEqual({ domain, disguised });
   });
 
-  test("what it gives is read as it is, and never hides a character", () => {
+  test("reads its own result unchanged, and never hides a character", () => {
     const characters = fc.constantFrom(
       ..."a.-xn1üÜß\u0308\u00ad\u200b\u200d\u2060\ufe0f\u3002\uff0eａ\u{1d42c}\u202e\u2024\ufeff\u00a0",
     );
@@ -127,7 +127,7 @@ describe("readDomain", () => {
   });
 });
 
-test("authorsIn has everybody whom the fields name, and says whether one is disguised", () => {
+test("authorsIn lists every address in the fields, and says whether one is disguised", () => {
   expect(authorsIn(["Ann <ann@b.example>, Team: bob@b.example;", "carol@ｃ.example"])).toEqual({
     emails: ["ann@b.example", "bob@b.example", "carol@c.example"],
     disguised: true,

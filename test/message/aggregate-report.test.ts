@@ -1,4 +1,4 @@
-/** Which mail is a report between mail systems, and which only looks a little like one. */
+/** Mail that is a report between mail systems, and mail that only resembles one. */
 import { expect, test } from "bun:test";
 import { gzipSync } from "node:zlib";
 import { parseMessage } from "../../src/message/parse.ts";
@@ -78,7 +78,7 @@ const ORDINARY: [name: string, shape: Shape][] = [
   ["a program inside", { content: Buffer.from("MZ program") }],
   ["nothing inside", { content: new Uint8Array() }],
   ["a second attachment", { more: "Content-Type: application/pdf; name=invoice.pdf\r\n\r\nx" }],
-  ["a long letter", { text: "Dear customer, ".repeat(400) }],
+  ["a long message", { text: "Dear customer, ".repeat(400) }],
   ["TLS without its header fields", { ...TLS, headers: [] }],
   ["TLS with something else inside", { ...TLS, content: Buffer.from("MZ program") }],
 ];

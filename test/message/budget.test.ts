@@ -1,6 +1,6 @@
 /**
- * HTML that a stranger wrote costs no more than in proportion to its size, however it is made; what multiplies (rules by
- * elements by their depth) ends with the message's budget, after which it is shown as text, and counts as hidden.
+ * The cost of a stranger's HTML is at most proportional to its size. Work that multiplies (rules by elements by depth)
+ * ends with the message's budget: the HTML is then shown as text, and counts as hidden.
  */
 import { describe, expect, test } from "bun:test";
 import { createBudget, OverBudget } from "../../src/message/budget.ts";
@@ -15,7 +15,7 @@ import { HOSTILE_HTML } from "../harness/hostile-html.ts";
 
 const html = Object.entries(HOSTILE_HTML);
 
-describe("steps grow with the HTML, of which there is much in", () => {
+describe("steps grow linearly with the HTML of", () => {
   test.each(html)("%s", async (_, make) => {
     const stepsOf = (run: (html: string, budget: ReturnType<typeof createBudget>) => unknown) => (html: string) => {
       const budget = createBudget(Number.POSITIVE_INFINITY);
@@ -28,7 +28,7 @@ describe("steps grow with the HTML, of which there is much in", () => {
   });
 });
 
-describe("so does the time of what parses it, and of the libraries, of which there is much in", () => {
+describe("the time of parsers and libraries grows linearly with the HTML of", () => {
   test.each(html)("%s", async (_, make) => {
     const sizes = [2_000, 16_000];
     const unlimited = () => createBudget(Number.POSITIVE_INFINITY);
@@ -37,12 +37,13 @@ describe("so does the time of what parses it, and of the libraries, of which the
       sanitizeHtml(html, unlimited()),
       seenText("https://a.example/", html),
     ];
-    // Three doublings: the square of it would be 64 times as much, and grows by 4. Objects of very many attributes take more.
+    // Three doublings: quadratic work would grow 64-fold and fails from fourfold growth on. Objects with very many
+    // attributes cost more.
     await expectLinear({ make, work: (html) => cpuTime(() => read(html)), sizes, atMost: 2.5 });
   });
 });
 
-describe("what multiplies ends with the budget", () => {
+describe("the budget ends work that multiplies", () => {
   const names = (count: number) => Array.from({ length: count }, (_, index) => `c${index}`).join(" ");
   const mails: [string, string][] = [
     [
@@ -68,13 +69,13 @@ describe("what multiplies ends with the budget", () => {
     const { html: visible, hidden } = visibleHtml(html, budget);
     expect(visible).toBe("");
     expect(hidden).toBeGreaterThan(1_000);
-    // The same message is then text for people, with all that is in it; and none of it is for models.
+    // People then see the message as text with everything in it; models see none of it.
     expect(sanitizeHtml(html, budget)).toStartWith('<div style="white-space:pre-wrap">');
     expect(sanitizeHtml(html, budget)).toContain("secret");
     expect(seenText("secret", html)).toEqual({ text: "", hidden, fromHtml: true });
   });
 
-  test("and is spent for every part of the message, once it is", () => {
+  test("a spent budget is spent for every part of the message", () => {
     const budget = createBudget(100);
     expect(() => budget.spend(101)).toThrow(OverBudget);
     expect(() => budget.spend(0)).toThrow(OverBudget);
@@ -84,7 +85,7 @@ describe("what multiplies ends with the budget", () => {
     expect(visibleHtml("<p>a</p>", budget)).toEqual({ html: "", hidden: 8 });
   });
 
-  test("what is too large to be laid out as text is still shown as HTML", () => {
+  test("HTML too large for a layout as text is still shown as HTML", () => {
     const html = `<table>${`<tr>${"<td>cell</td>".repeat(10)}</tr>`.repeat(4_400)}</table>`;
     const budget = createBudget();
     expect(textOfHtml(visibleHtml(html, budget).html, budget)).toContain("cellcell");
@@ -92,7 +93,7 @@ describe("what multiplies ends with the budget", () => {
   });
 });
 
-describe("what is too large to be followed is told to no model, and lost to nobody", () => {
+describe("HTML too large to follow is kept from models and shown to people", () => {
   const mails: [string, string][] = [
     ["of tags", `<p>seen</p><p hidden>secret</p>${"<br>".repeat(100_000)}`],
     ["of characters", `<p>seen</p><p hidden>secret</p>${" ".repeat(4 * 1024 * 1024)}`],
@@ -108,7 +109,7 @@ describe("what is too large to be followed is told to no model, and lost to nobo
   });
 });
 
-describe("nothing gets past what hides by being long", () => {
+describe("hidden text in a long document stays hidden", () => {
   const long = "x".repeat(20_000);
   const documents: [string, string][] = [
     ["a style attribute", `<p style="color:red;--a:${long};display:none">secret</p>seen`],

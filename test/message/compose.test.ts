@@ -21,7 +21,7 @@ describe("composeMessage", () => {
     );
   });
 
-  test("a long text is base64, whatever it is made of", async () => {
+  test("a long text is base64 with any content", async () => {
     const text = "On Monday you wrote: ä\n".repeat(25_000);
     const source = await compose({ text, html: text });
     expect(source.match(/^Content-Transfer-Encoding: .*$/gm)).toEqual([
@@ -35,7 +35,7 @@ describe("composeMessage", () => {
     ]);
   });
 
-  test("the parts nest as RFC 2046 and RFC 2387 have it", async () => {
+  test("the parts nest according to RFC 2046 and RFC 2387", async () => {
     const source = await compose({ text: "t", html: '<img src="cid:p@x">', attachments: [PDF, PICTURE] });
     const types = [...source.matchAll(/^Content-Type: ([a-z/-]+)/gm)].map(([, type]) => type);
     expect(types as string[]).toEqual([
@@ -66,7 +66,7 @@ describe("composeMessage", () => {
     );
   });
 
-  test("what is not ASCII is encoded, addresses remain addresses", async () => {
+  test("characters outside ASCII are encoded, and addresses stay addresses", async () => {
     const source = await compose({
       headers: [
         ["Subject", "Grüße 😀"],
@@ -83,7 +83,7 @@ describe("composeMessage", () => {
     ]);
   });
 
-  test("nothing is made up: no Date, no Message-ID, and the same bytes each time", async () => {
+  test("adds no Date or Message-ID, and gives the same bytes each time", async () => {
     const parts = { text: "t", html: "<p>t", attachments: [PDF] };
     const source = await compose(parts);
     expect(source).not.toMatch(/^(?:Date|Message-ID):/im);
@@ -130,7 +130,7 @@ test("dateHeader", () => {
   );
 });
 
-describe("of any content", () => {
+describe("for any content", () => {
   const text = fc.string({ unit: anyCharacter, maxLength: 300 });
   const attachment = fc
     .record({
@@ -184,7 +184,7 @@ describe("of any content", () => {
     );
   });
 
-  test("every field is read back where it stood, and no other", async () => {
+  test("every field is read back in its position, and no field is added", async () => {
     const injected = fc.constantFrom(
       "x\r\nBcc: eve@evil.example",
       "\r\n\r\nbody",
@@ -209,7 +209,7 @@ describe("of any content", () => {
     );
   });
 
-  test("addresses as they are sent: names come back, domains are ASCII, nobody is added", async () => {
+  test("sent addresses keep their names, have ASCII domains, and none is added", async () => {
     const address = fc.oneof(
       fc.emailAddress(),
       fc.constantFrom("ann@bücher.example", "jörg@remote.example", '"a, b"@remote.example', '"a\\"b"@remote.example'),
@@ -235,7 +235,7 @@ describe("of any content", () => {
     );
   });
 
-  test("parsed again by us and by another parser it has every attachment, byte for byte", async () => {
+  test("this parser and another one find every attachment, byte for byte", async () => {
     await fc.assert(
       fc.asyncProperty(parts, async (given) => {
         const source = composeMessage(withoutHtml(given));

@@ -1,8 +1,7 @@
 /**
- * The messages of other projects through the whole of src/message/: parsed, sanitised, composed, parsed again. Nothing
- * of them may be lost, by the word of a second parser (postal-mime) and of the expectations that come with them. Where
- * they disagree with us, the case is listed here with the reason, and the disagreement is asserted, so that no entry
- * outlives its cause.
+ * Runs messages of other projects through all of src/message/: parsed, sanitised, composed, parsed again. A second
+ * parser (postal-mime) and the corpora's own expectations confirm that nothing is lost. Each disagreement is listed
+ * here with its reason and asserted, so that no entry outlives its cause.
  */
 import { describe, expect, test } from "bun:test";
 import PostalMime from "postal-mime";
@@ -27,7 +26,7 @@ import {
 } from "../harness/corpus.ts";
 import { dangersIn } from "../harness/dangers.ts";
 
-/** Milliseconds after which a message counts as one that never ends. */
+/** Milliseconds after which a message counts as endless. */
 const WATCHDOG = 20_000;
 
 const MIME4J = "mime4j-testmsgs/core/src/test/resources/testmsgs/";
@@ -42,7 +41,7 @@ const FORGOTTEN_DELIMITER =
   "the first delimiter of the inner multipart is missing: they take all of it for one text, we for two parts";
 const CHARSET = "octets that are not of the charset they claim: we read them in the one they are of";
 
-/** What postal-mime finds and we do not have. */
+/** Text that postal-mime finds and this parser lacks. */
 const POSTAL_MIME: Record<string, string> = {
   [`${STALWART}eml/rfc/000.eml`]: NOT_BASE64,
   "cpython-test-email/msg_15.txt": NOT_BASE64,
@@ -53,7 +52,7 @@ const POSTAL_MIME: Record<string, string> = {
   [`${MIME4J}weird-boundary.msg`]: TRANSPORT_PADDING,
 };
 
-/** What comes with stalwart's mails and we do not have. */
+/** Expected parts of stalwart's mails that this parser lacks. */
 const STALWART_PARTS: Record<string, string> = {
   [`${STALWART}eml/malformed/009.eml`]: NESTED_DELIMITER,
   [`${STALWART}eml/malformed/011.eml`]: NESTED_DELIMITER,
@@ -61,7 +60,7 @@ const STALWART_PARTS: Record<string, string> = {
   [`${STALWART}eml/malformed/021.eml`]: FORGOTTEN_DELIMITER,
 };
 
-/** Parts of mime4j that we do not have as they are. */
+/** Parts of mime4j that this parser reads differently. */
 const MIME4J_PARTS: Record<string, string> = {
   "malformedHeaderStartsBody-nocrlfcrlf_decoded_1.txt":
     "another mode of mime4j's; we do as in malformedHeader-nocrlfcrlf",
@@ -69,7 +68,7 @@ const MIME4J_PARTS: Record<string, string> = {
   "weird-boundary_decoded_1_1.txt": TRANSPORT_PADDING,
 };
 
-/** Mail that says something outside its parts, or where its parts do not show it: its original is attached, too. */
+/** Mail with text outside its parts, or whose parts fail to show it: the original is attached, too. */
 const WITH_ORIGINAL = new Map<string, string>(
   Object.entries({
     "text outside the parts": [
@@ -201,14 +200,14 @@ describe("stalwart's header cases", () => {
       const { List, Group } = (expected ?? {}) as Addresses;
       const theirs = (List ?? Group?.flatMap(({ addresses }) => addresses) ?? []).map(({ address }) => address ?? "");
       const ours = parseAddressList(unfolded(header)).map(({ email }) => email);
-      // They keep the scheme and the query of List-* URLs, which are no part of an address.
+      // Their expectations keep the scheme and query of List-* URLs, which are not part of an address.
       const bare = theirs.map((address) => address.replace(/^mailto:([^?]*).*/, "$1"));
       if (JSON.stringify(ours) !== JSON.stringify(bare.filter((address) => address.includes("@")))) {
         differing.push(header);
       }
     }
     expect(differing).toEqual([
-      // They keep source routes, which RFC 5322 §4.4 has us ignore, and white space around dots.
+      // Their expectations keep source routes, which RFC 5322 §4.4 says to ignore, and white space around dots.
       "Mary Smith <@node.test:mary@example.net>, , jdoe@test  . example\n",
       "John Doe <jdoe@machine(comment).  example>\n",
     ]);
@@ -237,7 +236,7 @@ describe("stalwart's header cases", () => {
       if (parseDate(unfolded(header)) !== theirs) differing.push(header);
     }
     expect(differing).toEqual([
-      // A month is a word (RFC 5322 §3.3): numbers in a row are no date.
+      // A month is a word (RFC 5322 §3.3), so a row of numbers is not a date.
       "20 11 (some \n 44 comments(more comments\n )) 79 05:34:27 -0300",
       " 4 8 15 16 23 42, 4 8 15 16 23 42, 4 8 15 16 23 42, ",
     ]);
@@ -252,7 +251,7 @@ describe("stalwart's header cases", () => {
     expect(differing).toEqual([
       // White space inside is folding, which identifiers must survive.
       "<1234   @   local(blah)  .machine .example>\n",
-      // A word without an @ identifies nothing.
+      // A word without an @ is not an identifier.
       "   m \n",
     ]);
   });
@@ -263,12 +262,12 @@ describe("stalwart's header cases", () => {
     for (const { header, expected } of cases("unstructured")) {
       if (oneSpaced(decodeWords(unfolded(header))) !== oneSpaced(String(expected ?? ""))) differing.push(header);
     }
-    // They put a space before an encoded word that was written without one.
+    // Their expectations put a space before an encoded word that was written without one.
     expect(differing.every((header) => header.startsWith("[SUSPECTED SPAM]="))).toBe(true);
   });
 });
 
-/** The same mail with LF and with CRLF, named as its expectations are. */
+/** The same mail with LF and with CRLF, named like its expectations. */
 function withCrlf({ name, bytes }: CorpusFile): CorpusFile[] {
   const crlf = Buffer.from(bytes).toString("latin1").replace(/\r?\n/g, "\r\n");
   return [
@@ -277,7 +276,7 @@ function withCrlf({ name, bytes }: CorpusFile): CorpusFile[] {
   ];
 }
 
-/** A message, and beside it no original that has all of it: what is compared is what was made of its parts. */
+/** The parsed message without an attached original, so that only its parts are compared. */
 async function parseWithoutOriginal(bytes: Uint8Array): Promise<ParsedMessage> {
   const message = await parseMessage(bytes);
   if (message.problem === undefined) return message;
@@ -287,7 +286,7 @@ async function parseWithoutOriginal(bytes: Uint8Array): Promise<ParsedMessage> {
   return { ...message, attachments: message.attachments.slice(0, -1) };
 }
 
-/** What postal-mime has of a message and we have not: attachments, and lines of text. */
+/** Attachments and lines of text that postal-mime finds in a message and this parser lacks. */
 async function missingFor(bytes: Uint8Array, message: ParsedMessage): Promise<string[]> {
   const other = await PostalMime.parse(bytes, { forceRfc822Attachments: true });
   const missing: string[] = [];
@@ -303,7 +302,7 @@ async function missingFor(bytes: Uint8Array, message: ParsedMessage): Promise<st
     ].join(),
   );
   for (const line of (other.text ?? "").split("\n")) {
-    // Where postal-mime gave up on the charset, it has nothing to compare.
+    // Skips lines in which postal-mime failed to decode the charset.
     if (!line.includes("\ufffd") && !shown.includes(letters(line))) missing.push(`text ${line}`);
   }
   return missing;
@@ -319,7 +318,7 @@ async function hasContent(message: ParsedMessage, octets: Buffer): Promise<boole
   return false;
 }
 
-/** As an attachment, but for line ends, which postal-mime makes its own; or shown, in whatever charset. */
+/** As an attachment, apart from line ends, which postal-mime normalises; or shown, in any charset. */
 function hasHere(message: ParsedMessage, octets: Buffer): boolean {
   const lines = (content: Uint8Array) =>
     Buffer.from(content).toString("latin1").replace(/\r\n/g, "\n").replace(/\n+$/, "");
@@ -337,12 +336,12 @@ function hasStalwartBody(message: ParsedMessage, body: Record<string, unknown>):
   return hasHere(message, Buffer.from(value as number[]));
 }
 
-/** Without white space, and without NULs, which we let nobody have. */
+/** Without white space, and without NULs, which this parser removes. */
 function letters(text: string): string {
   return text.replace(/[\s\0]+/g, "");
 }
 
-/** A header value that is not ASCII is encoded when it is composed; what was read of it is compared all the same. */
+/** Composing encodes header values outside ASCII; the values read from them are compared instead. */
 function withoutHeaderValues({ headers, ...message }: ParsedMessage) {
   return { ...message, headers: headers.map(([name]) => name) };
 }

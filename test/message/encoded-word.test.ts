@@ -11,7 +11,7 @@ describe("decodeWords", () => {
     ["=?utf-8?q?a?= =?utf-8?q?b?=", "ab"],
     ["=?utf-8?q?a?=  \t =?iso-8859-1?q?=E9?=", "aé"],
     ["=?utf-8?q?a_b=20c?= d", "a b c d"],
-    // One character split between two words.
+    // One character split between two words
     ["=?utf-8?b?4oI=?= =?utf-8?b?rA==?=", "€"],
     ["=?utf-8*de?q?J=C3=B6rg?=", "Jörg"],
     ["=?ISO-2022-JP?B?GyRCJUYbKEI=?= =?ISO-2022-JP?B?GyRCJTkbKEI=?=", "テス"],
@@ -35,7 +35,7 @@ describe("decodeWords", () => {
     );
   });
 
-  test("decodes what was encoded, however it was cut", () => {
+  test("decodes encoded text with any split between words", () => {
     fc.assert(
       fc.property(fc.string({ unit: "grapheme", minLength: 1 }), fc.integer({ min: 1, max: 20 }), (text, size) => {
         const octets = Buffer.from(text);
@@ -49,7 +49,7 @@ describe("decodeWords", () => {
   });
 });
 
-test("unlabelled octets are UTF-8 where they can be, else windows-1252", () => {
+test("unlabelled octets are UTF-8 if they are valid, else windows-1252", () => {
   expect(decodeOctets(Buffer.from("Jörg"))).toBe("Jörg");
   expect(decodeOctets(Buffer.from("caf\xe9 \x80", "latin1"))).toBe("café €");
   // UTF-8 cut in the middle of a character is still UTF-8.

@@ -4,7 +4,7 @@ import { fingerprintOf } from "../../src/message/fingerprint.ts";
 const bytes = (text: string) => new Uint8Array(Buffer.from(text));
 const MAIL = "Subject: x\r\nMessage-ID: <a@b>\r\n\r\nbody\r\n";
 
-test("trace and authentication headers, folding and the end of the file do not count", () => {
+test("ignores trace and authentication headers, folding and the end of the file", () => {
   const print = fingerprintOf(bytes(MAIL));
   expect(print).toMatch(/^[0-9a-f]{64}$/);
   expect(fingerprintOf(bytes(`Received: from a\r\n by b\r\nDKIM-Signature: v=1\r\nARC-Seal: i=1\r\n${MAIL}`))).toBe(
@@ -13,7 +13,7 @@ test("trace and authentication headers, folding and the end of the file do not c
   expect(fingerprintOf(bytes("subject:  x\r\nMessage-ID:\r\n <a@b>\r\n\r\nbody"))).toBe(print);
 });
 
-test("everything else counts", () => {
+test("covers everything else", () => {
   const prints = [
     MAIL,
     MAIL.replace("x", "y"),

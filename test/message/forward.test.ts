@@ -1,4 +1,4 @@
-/** What is forwarded: its header block, once, that nothing in it can leave, and its text or HTML below. */
+/** A forwarded message: one header block that no value can break, then its text or HTML. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { type ForwardedMessage, forwardedHtml, forwardedText, forwardSubject } from "../../src/message/letter.ts";
@@ -21,7 +21,7 @@ const BLOCK = [
   "To: bea@remote.example, Cy <cy@remote.example>",
 ];
 
-test("text: the block, without fields that say nothing, and the text as it was", () => {
+test("text: the block without empty fields, and the text unchanged", () => {
   expect(forwardedText(MAIL)).toBe(`\n\n${BLOCK.join("\n")}\n\nHello\n> before`);
 });
 
@@ -50,7 +50,7 @@ test("no name, address or subject adds a line or markup", () => {
   expect(dangersIn(forwardedHtml(mail))).toEqual([]);
 });
 
-test("whatever is forwarded, its HTML is safe", () => {
+test("the HTML of any forwarded message is safe", () => {
   fc.assert(
     fc.property(fc.string({ unit: anyCharacter }), fc.string(), (html, subject) => {
       const forwarded = forwardedHtml({ ...MAIL, html: `<table><td>${html}`, subject });

@@ -34,11 +34,11 @@ describe("readHeaders", () => {
     expect(source.slice(bodyStart)).toBe("This is the body\nand more\n\nand more");
   });
 
-  test("a line among the fields that is none is passed over", () => {
+  test("a line among the fields that is not a field is skipped", () => {
     expect(read("Subject: x\njunk\nTo: y\n\n").fields.map((field) => field.name)).toEqual(["Subject", "To"]);
   });
 
-  test("what may be something else than a header is doubtful", () => {
+  test("a header that other readers may end elsewhere is doubtful", () => {
     const doubtful = [
       "Subject: x\njunk\nTo: y\n\n",
       "Subject: x\n \nTo: y\n\n",
@@ -59,7 +59,7 @@ describe("readHeaders", () => {
     for (const text of plain) expect([text, read(text).doubtful]).toEqual([text, false]);
   });
 
-  test("text that begins as an mbox does, or is indented, is the body where no field follows", () => {
+  test("text that begins like an mbox, or is indented, is the body if no field follows", () => {
     expect(read("From here on\n\nmore").bodyStart).toBe(0);
     expect(read("  indented\n\nmore").bodyStart).toBe(0);
     const part = Buffer.from("X: y\n\nFrom here on\nA: b\n\n");
@@ -73,7 +73,7 @@ describe("readHeaders", () => {
     ]);
   });
 
-  test("the line of an mbox is passed over, a message without any field is all body", () => {
+  test("the line of an mbox is skipped, and a message without a field is all body", () => {
     expect(read("From a@b Mon Jan 1\nTo: y\n\n").fields).toEqual([{ name: "To", value: "y" }]);
     expect(read("just text\n\nmore").bodyStart).toBe(0);
     expect(read("")).toEqual({ fields: [], start: 0, bodyStart: 0, oversized: false, doubtful: false });

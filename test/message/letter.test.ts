@@ -1,9 +1,9 @@
-/** The bytes of what somebody wrote. What they say is read by postal-mime, which shares no code with ours. */
+/** The bytes of outgoing messages, read by postal-mime, which shares no code with this project. */
 import { describe, expect, test } from "bun:test";
 import PostalMime from "postal-mime";
 import { composeLetter, type Letter } from "../../src/message/letter.ts";
 
-/** Every blob has its name in it. */
+/** Each blob contains its own name. */
 const readBlob = async (name: string) => new TextEncoder().encode(name);
 
 const read = async (letter: Omit<Letter, "id" | "headers">) => {
@@ -13,7 +13,7 @@ const read = async (letter: Omit<Letter, "id" | "headers">) => {
 };
 const quoted = { from: { email: "carol@remote.example" }, date: 0, text: "Lunch?", html: "<p>Lunch?</p>" };
 
-describe("a letter of", () => {
+describe("an outgoing message with", () => {
   for (const [what, letter, text, html] of [
     ["text", { text: "Hi" }, "Hi", undefined],
     ["HTML", { html: "<p>Hi <b>you</b></p>" }, "Hi you", "<p>Hi <b>you</b></p>"],
@@ -42,7 +42,7 @@ describe("a letter of", () => {
   });
 });
 
-test("what is attached stands in it, inline where its HTML shows it", async () => {
+test("contains its attachments, inline if its HTML shows them", async () => {
   const file = (filename: string, blob: string, more = {}) => ({
     ...{ filename, blob, size: blob.length, contentType: "text/csv", inline: false },
     ...more,

@@ -12,7 +12,7 @@ test("identifiers keep their angle brackets, and get them where they are missing
   expect(firstMessageId(`<${"x".repeat(2_000)}@b>`)).toBeUndefined();
 });
 
-test("references: oldest first, without doubles, the root and the newest of too many", () => {
+test("references: oldest first, without duplicates, the root and the newest of too many", () => {
   expect(referencesOf("<a@b><c@d> <a@b>,<e@f>")).toEqual(["<a@b>", "<c@d>", "<e@f>"]);
   const many = referencesOf(Array.from({ length: 150 }, (_, i) => `<${i}@x>`).join(" "));
   expect(many.length).toBe(100);

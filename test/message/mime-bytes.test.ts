@@ -1,4 +1,4 @@
-/** MimeNode's own way of building is the reference. */
+/** Compares with MimeNode's own way of building. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { addText, bytesOfNode, rootOf } from "../../src/message/compose.ts";
@@ -26,7 +26,7 @@ const OCTETS = fc.oneof(
   fc.constantFrom(...[56, 57, 58, 57_000, 57_001, 114_000, 200_003].map((length) => new Uint8Array(length).fill(0xfe))),
 );
 
-/** A text, or a multipart of some. */
+/** A text, or a multipart of several. */
 const BODY = fc.letrec<{ body: Body }>((tie) => ({
   body: fc.oneof(
     { depthSize: "small" },
@@ -49,12 +49,12 @@ function put(parent: ReturnType<typeof rootOf>, body: Body): ReturnType<typeof r
   return node;
 }
 
-/** Where quoted-printable breaks lines softly is no part of what it says (RFC 2045 §6.7). */
+/** Soft line breaks of quoted-printable carry no content (RFC 2045 §6.7). */
 const unbroken = (bytes: Uint8Array): string => Buffer.from(bytes).toString("latin1").replaceAll("=\r\n", "");
 
 const LONG = "Grüße, 10 < 100 = wenig. ".repeat(8_000);
 
-test("gives what MimeNode's build does, for any tree", async () => {
+test("gives the bytes of MimeNode's build for any tree", async () => {
   await fc.assert(
     fc.asyncProperty(BODY, async (body) => {
       expect(unbroken(bytesOfNode(put(rootOf("id"), body)))).toBe(unbroken(await put(rootOf("id"), body).build()));

@@ -1,7 +1,7 @@
 /**
- * Nothing of a message may be neither shown nor attached (rules: Nothing lost), however broken it is: words are planted
- * in the parts of honest messages, the messages are broken in the ways that mailers, relays and attackers break them,
- * and each word that is still among the bytes must be found in what is made of them, or else the original is attached.
+ * Every part of a message is shown or attached (rules: Nothing lost), even in a broken message. The tests plant words
+ * in the parts of honest messages and break the messages as mailers, relays and attackers do. Each word that is still
+ * among the bytes must then be in the result, or the original must be attached.
  */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
@@ -9,7 +9,7 @@ import { parseMessage } from "../../src/message/parse.ts";
 import { broken, chooser, lostOf, NAMES, pick, planted, SAMPLES, wordsIn } from "../harness/broken-mail.ts";
 import { corpusFiles, corpusNote, corpusPresent } from "../harness/corpus.ts";
 
-/** Breaks every message in up to three ways for each round. */
+/** Breaks every message in up to three ways per round. */
 async function expectNothingLost(messages: readonly Buffer[], rounds: number): Promise<void> {
   for (let round = 0; round < rounds; round++) {
     for (const [index, bytes] of messages.entries()) {
@@ -24,7 +24,7 @@ async function expectNothingLost(messages: readonly Buffer[], rounds: number): P
   }
 }
 
-describe("nothing of a message is lost", () => {
+describe("no part of a message is lost", () => {
   test("whole", async () => {
     for (const sample of SAMPLES) {
       const text = planted(sample, () => 0);
@@ -37,7 +37,7 @@ describe("nothing of a message is lost", () => {
 
   test("broken", () => expectNothingLost(SAMPLES, 100), 30_000);
 
-  test("broken in ways of the moment", async () => {
+  test("broken in random ways", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.nat(SAMPLES.length - 1),

@@ -1,4 +1,4 @@
-/** Notices that we write: RFC 3464, nothing told of a Bcc recipient, nothing injected, and readable for report.ts. */
+/** Notices follow RFC 3464, reveal no Bcc recipient, resist injection, and are readable for report.ts. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import PostalMime from "postal-mime";
@@ -57,7 +57,7 @@ test("three parts: for people, for programs, and the header that was returned", 
   expect(message).toMatchObject({ subject: "Not delivered: Grüße", autoSubmitted: true, text: NOTICE.text });
 });
 
-test("read back, it says what was written", async () => {
+test("a notice reads back as written", async () => {
   expect(await readReport(composeNotice(NOTICE))).toEqual({
     kind: "delivery",
     messageId: "<1@our.example>",
@@ -73,7 +73,7 @@ test("read back, it says what was written", async () => {
   });
 });
 
-test("of a Bcc recipient there is no address, host or reply", async () => {
+test("a Bcc recipient is named without address, host or reply", async () => {
   const secret: NoticeRecipient = {
     action: "failed",
     status: "5.0.0",
@@ -87,7 +87,7 @@ test("of a Bcc recipient there is no address, host or reply", async () => {
   expect(source).not.toContain("secret");
 });
 
-test("a failure that no server spoke of is no SMTP reply", async () => {
+test("a failure without a server's words is not an SMTP reply", async () => {
   const source = await compose({
     recipients: [
       { recipient: "b@x.example", action: "failed", status: "5.1.2", diagnostic: "no such domain — x.example" },
@@ -96,7 +96,7 @@ test("a failure that no server spoke of is no SMTP reply", async () => {
   expect(source).toContain("\r\nDiagnostic-Code: x-mailroom; no such domain ? x.example\r\n");
 });
 
-test("of the message only its header is returned, long lines and other characters readable", async () => {
+test("only the message's header is returned, with long lines and other characters readable", async () => {
   const long = "x".repeat(3_000);
   const source = await compose({
     originalHeaders: `\nX-Long: ${long}\nSubject: Grüße\nMessage-ID: <1@our.example>\n\nits body`,
@@ -114,7 +114,7 @@ test("of the message only its header is returned, long lines and other character
   expect(await readReport(Buffer.from(source))).toMatchObject({ messageId: "<1@our.example>" });
 });
 
-describe("of any content", () => {
+describe("for any content", () => {
   const text = fc.string({ unit: anyCharacter, maxLength: 120 });
   const local = fc.oneof(
     fc.emailAddress(),
@@ -141,7 +141,7 @@ describe("of any content", () => {
     originalHeaders: fc.oneof(text, injection),
   });
 
-  test("as many recipients and parts as were given, and their addresses, come back", async () => {
+  test("the given recipients, addresses and parts read back", async () => {
     await fc.assert(
       fc.asyncProperty(parts, async (given) => {
         const bytes = composeNotice({ ...NOTICE, ...given });

@@ -16,7 +16,7 @@ test.each([
   ["several, also resent", "Bcc: a\nResent-Bcc: b\nTo: c\nbcc: d\n\nx", "To: c\n\nx"],
   ["at the end of a message without a body", "To: b\r\nBcc: a", "To: b\r\n"],
   ["nothing else", "Bcc: a\n b", ""],
-])("Bcc goes: %s", (_, message, expected) => {
+])("Bcc is removed: %s", (_, message, expected) => {
   expect(cut(message)).toBe(expected);
 });
 
@@ -29,12 +29,12 @@ test.each([
   expect(cut(message)).toBe(message);
 });
 
-test("Bcc goes, however long it is folded and however often it comes", () => {
+test("Bcc is removed even if it is folded often and repeated", () => {
   expect(cut(`Bcc: a\n${" b\n".repeat(2_000_000)}To: c\n\nx`)).toBe("To: c\n\nx");
   expect(cut(`${"Bcc: a\n".repeat(500_000)}To: c\n\nx`)).toBe("To: c\n\nx");
 });
 
-test("of any lines, those of other fields stay byte for byte", () => {
+test("the lines of other fields stay byte for byte", () => {
   const line = fc.constantFrom(
     "Bcc: a\r\n",
     "To: b\n",

@@ -232,7 +232,7 @@ describe("bodies and attachments", () => {
   }
 });
 
-describe("mail that cannot be taken apart", () => {
+describe("mail that cannot be parsed", () => {
   const cases: [string, string][] = [
     ["too many parts", multipart("mixed", ...Array.from({ length: 1_500 }, () => PLAIN))],
     [
@@ -259,7 +259,7 @@ describe("mail that cannot be taken apart", () => {
   }
 });
 
-describe("what stands outside the parts", () => {
+describe("text outside the parts", () => {
   const b = "Content-Type: multipart/mixed; boundary=b\r\n";
   const inside = "--b\r\n\r\nshown\r\n--b--\r\n";
   const doubtful: [name: string, source: string][] = [
@@ -282,7 +282,7 @@ describe("what stands outside the parts", () => {
     ["base64 that ends too early", "Content-Transfer-Encoding: base64\r\n\r\nc2hvd24Kc2hvd24KQ\r\n"],
   ];
   for (const [name, source] of doubtful) {
-    test(`${name}: the original is attached, beside what is shown`, async () => {
+    test(`${name}: the original is attached beside the shown text`, async () => {
       const message = await parse(`Bcc: eve@a.example\r\n${source}`);
       expect(message.problem).toBeString();
       expect(message.problem).not.toContain("Pay");
@@ -309,7 +309,7 @@ describe("what stands outside the parts", () => {
     ["base64 in pieces and lines", "Content-Transfer-Encoding: base64\r\n\r\nc2hvd24K\r\nc2hv\r\n\r\n"],
   ];
   for (const [name, source] of plain) {
-    test(`${name}: is none of it`, async () => {
+    test(`${name}: does not count`, async () => {
       const message = await parse(source);
       expect(message.problem).toBeUndefined();
       expect(message.text).toContain("shown");
@@ -318,8 +318,8 @@ describe("what stands outside the parts", () => {
   }
 });
 
-describe("labels that are wrong", () => {
-  test("a part that names a boundary and is no multipart is kept whole", async () => {
+describe("wrong labels", () => {
+  test("a part that names a boundary without being a multipart is kept whole", async () => {
     const content = "--b\r\nContent-Type: text/plain\r\n\r\none\r\n--b--\r\n";
     const message = await parse(
       `Content-Type: application/pdf; boundary="b"; name="boundary=\\"1\\".pdf"\r\n\r\n${content}`,
@@ -354,7 +354,7 @@ describe("labels that are wrong", () => {
     }
   }
 
-  test("text that is UTF-16 is read so", async () => {
+  test("text in UTF-16 is decoded as UTF-16", async () => {
     const utf16 = (text: string) => Buffer.from(text, "utf16le").toString("base64");
     for (const text of ["中文", "中文\n第二行 a", "plain"]) {
       const source = `Content-Type: text/plain; charset=utf-16le\r\nContent-Transfer-Encoding: base64\r\n\r\n${utf16(text)}`;

@@ -1,4 +1,4 @@
-/** Quoting: attributed, marked line by line or in a blockquote that nothing quoted can leave, and bounded. */
+/** Quotations are attributed, marked line by line or in a blockquote that quoted text cannot leave, and bounded. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { type QuotedMessage, quotedHtml, quotedText } from "../../src/message/letter.ts";
@@ -13,7 +13,7 @@ const ANN: QuotedMessage = {
 };
 const ATTRIBUTION = "On Tue, 1 Jul 2003 at 10:52 UTC, Ann Example <ann@remote.example> wrote:";
 
-test("text: each line behind its mark, what was quoted before one deeper", () => {
+test("text: each line behind a mark, quoted lines behind one more", () => {
   expect(quotedText(ANN)).toBe([ATTRIBUTION, "> Hello", ">", ">> earlier", ">>> before", "> Yours"].join("\n"));
 });
 
@@ -35,12 +35,12 @@ test("the attribution is one line, and begins the history that a snippet leaves 
   );
 });
 
-test("images that were attached to it are named, others stay", () => {
+test("attached images become their alternative text, others stay", () => {
   const html = '<p><img src="cid:a" alt="Logo &amp; seal" /><img src="https://remote.example/b.png" /></p>';
   expect(quotedHtml({ ...ANN, html })).toContain('<p>Logo &amp; seal<img src="https://remote.example/b.png" /></p>');
 });
 
-test("what is very long is cut", () => {
+test("a very long message is cut", () => {
   const long = `${"ä".repeat(2 * 1024 * 1024)}THE END`;
   expect(quotedText({ ...ANN, text: long })).toMatch(/…$/);
   for (const quoted of [quotedText({ ...ANN, text: long }), quotedHtml({ ...ANN, text: long })]) {
@@ -53,7 +53,7 @@ test("what is very long is cut", () => {
 
 const withoutLinks = (html: string): string => html.replace(/<\/?a\b[^>]*>/g, "");
 
-test("nothing quoted leaves the blockquote or runs", () => {
+test("quoted HTML cannot leave the blockquote or run", () => {
   const piece = fc.constantFrom(
     ...["<b>", "</b>", "<blockquote>", "</blockquote>", "</div>", "<div>", "<!--", "-->", "<script>", "</script>"],
     ...["<table>", "</td>", "<img src=x onerror=y>", "<p", '<a href="javascript:x">', "text", "<style>", "<xmp>", "\0"],
@@ -62,8 +62,8 @@ test("nothing quoted leaves the blockquote or runs", () => {
     fc.property(fc.array(piece, { maxLength: 12 }), (pieces) => {
       const quoted = quotedHtml({ ...ANN, html: pieces.join("") });
       expect(dangersIn(quoted)).toEqual([]);
-      // Balanced, so that a sanitiser has nothing to close, and the last thing closed is the quotation. A link within
-      // another is for every reader to part.
+      // Balanced: a sanitiser has nothing to close, and the quotation is closed last. Nested links are left for the
+      // reader to separate.
       expect(withoutLinks(sanitizeHtml(quoted))).toBe(withoutLinks(quoted));
       const inside = quoted.slice(quoted.indexOf("<blockquote"), -"</blockquote>".length);
       let depth = 0;

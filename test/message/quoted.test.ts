@@ -52,17 +52,17 @@ describe("history is left out", () => {
     test(title, () => expect(newTextOf(`Yes.\n\n${block}`, "Re: x")).toMatchObject({ text: "Yes." }));
   }
 
-  test("as this server quotes", () => {
+  test("a quotation written by this server", () => {
     const quoted = quotedText({ from: { email: "ann@remote.example", name: "Ann" }, date: 0, text: "old\n\nwords" });
     expect(newTextOf(`Yes.\n\n${quoted}`, "Re: x").text).toBe("Yes.");
   });
 });
 
-describe("nothing new is lost", () => {
+describe("new text is kept", () => {
   const cases: [title: string, text: string, subject?: string][] = [
     ["no history", "Just words.\n\nFrom: here it goes on.\nThe end."],
-    ["answers between the quotations", "> one?\nYes.\n> two?\nNo."],
-    ["an answer below", `On Tue, 1 Jul 2003 at 10:52, Ann <a@remote.example> wrote:\n${QUOTE}\n\nNo.`],
+    ["replies between the quotations", "> one?\nYes.\n> two?\nNo."],
+    ["a reply below", `On Tue, 1 Jul 2003 at 10:52, Ann <a@remote.example> wrote:\n${QUOTE}\n\nNo.`],
     ["a sentence that tells who wrote", "On Monday Ann wrote:\nthe plan is bad.\nI agree with her."],
     [
       "a forwarded message",
@@ -78,11 +78,11 @@ describe("nothing new is lost", () => {
     test(title, () => expect(newTextOf(text, subject)).toEqual({ text, leftOut: 0 }));
   }
 
-  test("of a reply in between, at most marked lines at its end go", () => {
+  test("an interleaved reply loses at most the marked lines at its end", () => {
     expect(newTextOf("> one?\nYes.\n> two?\n> three?", "Re: x").text).toBe("> one?\nYes.");
   });
 
-  test("what is kept is the beginning, and the count is of the rest", () => {
+  test("the beginning is kept, and the count covers the rest", () => {
     const line = fc.constantFrom(
       "",
       "words",

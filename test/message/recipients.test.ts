@@ -1,4 +1,4 @@
-/** Recipients of a request: every entry is one address, as typed, or the request is refused naming it. */
+/** Recipients of a request: every entry is one address, as typed, or the request is refused with the entry's name. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { AppError } from "../../src/base/errors.ts";
@@ -33,7 +33,7 @@ describe("read", () => {
     ["=?utf-8?q?J=C3=B6rg?= <a@b.example>", [{ email: "a@b.example", name: "Jörg" }]],
     ["a@b.example <A@b.example>", [{ email: "A@b.example", name: "a@b.example" }]],
     ['"c@d.example" <a@b.example>', [{ email: "a@b.example", name: "c@d.example" }]],
-    // Only the recipient's server may fold the local part; the domain is everybody's.
+    // Only the recipient's server may fold the local part; every server may fold the domain.
     ["Ann.B+Tag@B.EXAMPLE", [{ email: "Ann.B+Tag@b.example" }]],
     ["a@bücher.example", [{ email: "a@xn--bcher-kva.example" }]],
     ["jörg@b.example", [{ email: "jörg@b.example" }]],
@@ -62,7 +62,7 @@ describe("refused", () => {
     ["a@[192.0.2.1]", "IP address"],
     ["a@[IPv6:2001:db8::1]", "IP address"],
     ["mailto:a", "a"],
-    // What a lenient reader makes one address of, or drops.
+    // A lenient reader would make one address of these, or drop them.
     ["a b@b.example", "a b@b.example"],
     ["a@b.example c@d.example", "a@b.example c@d.example"],
     ["c@d.example <a@b.example>", "c@d.example <a@b.example>"],
@@ -79,7 +79,7 @@ describe("refused", () => {
     ["a@b.example\u202e", "a@b.example"],
     ["a@127.0.0.1", "a@127.0.0.1"],
     ["a@１２７.0.0.1", "a@"],
-    // A control character of a quoted local part is not spelled out as an escape.
+    // A refusal shows no control character of a quoted local part as an escape.
     ['"a\r\nb"@b.example', "b"],
     ['"a\u0000b"@b.example', "b"],
     ['"a\ud800b"@b.example', "b"],
@@ -90,14 +90,14 @@ describe("refused", () => {
     expect(refusalOf(["fine@b.example", given]).message).toBe(error.message);
   });
 
-  test("the message is short and on one line, whatever is named", () => {
+  test("the refusal is short and on one line for any input", () => {
     const { message } = refusalOf(`a\r\n\u0000\u202e${"\u{1f600}".repeat(10_000)}`);
     expect(message.length).toBeLessThan(140);
     expect(message).toMatch(/^[^\p{C}]*$/u);
   });
 });
 
-test("what we write into a header is what is read from it", () => {
+test("addresses written into a header read back unchanged", () => {
   fc.assert(
     fc.property(fc.emailAddress(), fc.string({ unit: anyCharacter, maxLength: 100 }), (email, text) => {
       fc.pre(normalizeAddress(email) !== undefined);
@@ -108,7 +108,7 @@ test("what we write into a header is what is read from it", () => {
   );
 });
 
-test("of any text: refused, or as many addresses as a lenient reader finds, each of them usable", () => {
+test("any text is refused, or gives as many usable addresses as a lenient reader finds", () => {
   const soup = fc
     .array(fc.constantFrom("a@b.example", "c", "<", ">", ",", ";", ":", '"', "(", ")", "\\", " ", "@", "[", "]", "é"), {
       maxLength: 14,
@@ -137,11 +137,11 @@ test.each<[string, unknown[], string]>([
   ["Ann <a@b.example>, c@", [{ email: "a@b.example", name: "Ann" }], "c@"],
   ['c, a@b.example; "B, ', [{ email: "a@b.example" }], 'c, "B,'],
   ["a@[127.0.0.1]", [], "a@[127.0.0.1]"],
-])("of the unfinished %j the addresses are read, and the rest kept as it was typed", (given, addresses, rest) => {
+])("the unfinished %j: addresses are read, and the rest is kept as typed", (given, addresses, rest) => {
   expect(readUnfinished(given)).toEqual({ addresses, rest } as ReturnType<typeof readUnfinished>);
 });
 
-test("of more unfinished recipients than are read, the rest is kept as it was typed", () => {
+test("unfinished recipients beyond the limit are kept as typed", () => {
   const given = Array.from({ length: 5_002 }, (_, n) => `n${n}@b.example`);
   const { addresses, rest } = readUnfinished(given.join(", "));
   expect([addresses.length, rest]).toEqual([5_000, "n5000@b.example, n5001@b.example"]);

@@ -1,7 +1,7 @@
 /**
- * The bounces and complaints of sisimai, each against what comes with it: how many recipients, which reply code, which
- * status. Where we differ, the file is listed with the reason and the difference is asserted, so that no entry outlives
- * its cause. Mail of other projects is a report only where it is one.
+ * Compares the bounces and complaints of sisimai with their expectations: number of recipients, reply code, status.
+ * Each difference is listed with its file and reason and asserted, so that no entry outlives its cause. Mail of other
+ * projects counts as a report only if it is one.
  */
 import { describe, expect, test } from "bun:test";
 import { normalizeAddress } from "../../src/message/address.ts";
@@ -13,7 +13,7 @@ interface Expected {
   /** A reply code, or "". */
   reply: string;
   status: string;
-  /** Why, in sisimai's words. */
+  /** The reason in sisimai's terms. */
   reason: string;
 }
 
@@ -21,7 +21,7 @@ const EXPECTED = corpusPresent ? (corpusJson("sisimai/expected.json") as Record<
 const BOUNCES = corpusFiles("sisimai").filter(({ name }) => !name.includes("/not/"));
 const baseName = (name: string) => name.slice(name.lastIndexOf("/") + 1);
 
-const VACATION = "an automatic answer of a person's mailbox is no report";
+const VACATION = "an automatic reply of a person's mailbox is not a report";
 const FOREIGN = "JSON of another company's notification service, not a report by mail";
 const NO_MARK = "nothing in its header tells it from ordinary mail, and its sender is no mail system";
 const LIST = "a mailing list declines what a member wrote: it was delivered to the list";
@@ -93,9 +93,9 @@ describe("sisimai's reports", () => {
   }
 });
 
-/** Of a whole part message/delivery-status, by the crudest of readings. */
+/** Crude reading of a whole message/delivery-status part. */
 const FINAL_RECIPIENT = /^final-recipient:\s*(?:[\w-]+\s*;)?\s*<?(?:@[^\s:]+:)?([^\s<>,;:]+@[\w.-]+)/gim;
-/** What returns a message that is a bounce itself, whose fields must not be read. */
+/** Reports that return a bounce, whose fields must be ignored. */
 const NESTED = new Set([
   "lhost-postfix-49.eml",
   "lhost-postfix-50.eml",
@@ -106,7 +106,7 @@ const NESTED = new Set([
   "rhost-yahooinc-03.eml",
 ]);
 
-describe("what a report says", () => {
+describe("a report", () => {
   test.skipIf(!corpusPresent)(`names the recipients of its fields${corpusNote}`, async () => {
     let compared = 0;
     for (const { name, bytes } of BOUNCES) {
@@ -131,7 +131,8 @@ describe("what a report says", () => {
       const hasId = /^[ \t]*message-id:\s*<[^<>\s]+>/im.test(text.slice(text.search(/\r?\n\r?\n/)));
       if (report !== undefined && hasId && report.messageId === undefined) missing.push(baseName(name));
     }
-    // Of both the boundary is not the one that was announced: one text, in which a bounce looks like a returned header.
+    // The boundary of both differs from the announced one: a single text, in which a bounce looks like a returned
+    // header.
     expect(missing).toEqual(["rhost-franceptt-08.eml", "rhost-google-01.eml"]);
   });
 });
@@ -150,7 +151,7 @@ describe("other mail", () => {
     "report_530.eml",
   ];
 
-  test.skipIf(!corpusPresent)(`is none${corpusNote}`, async () => {
+  test.skipIf(!corpusPresent)(`is not taken for a report${corpusNote}`, async () => {
     const found: string[] = [];
     const folders = ["stalwart-mail-parser", "mikel-mail", "mime4j-testmsgs", "cpython-test-email", "spamassassin"];
     for (const { name, bytes } of corpusFiles(...folders)) {
@@ -185,7 +186,7 @@ describe("other mail", () => {
 function differencesOf(report: Report | undefined, expected: readonly Expected[]): string[] {
   if (report === undefined) return ["no report"];
   if (report.kind === "feedback") {
-    // Providers that redact whom a complaint is from name fewer recipients, or none.
+    // Providers that redact the complainant name fewer recipients, or none.
     const isType = expected.every(({ feedback }) => feedback === report.type);
     return isType && report.recipients.length <= expected.length ? [] : [`${report.type} ${report.recipients}`];
   }
@@ -193,7 +194,7 @@ function differencesOf(report: Report | undefined, expected: readonly Expected[]
   if (report.recipients.length !== expected.length) differences.push(`${report.recipients.length} recipients`);
   for (const [index, { reply, status, reason }] of expected.entries()) {
     const ours = report.recipients[index];
-    // Where there is no status, sisimai makes one up: 5.0.9xx for each of its reasons.
+    // Without a status, sisimai invents one: 5.0.9xx for each of its reasons.
     const theirs = /^[45]\.0\.9\d\d$/.test(status) ? "" : status;
     if (reply !== "" && ours?.code !== Number(reply)) differences.push(`code ${ours?.code}, not ${reply}`);
     if (theirs !== "" && ours?.status !== theirs) differences.push(`status ${ours?.status}, not ${theirs}`);

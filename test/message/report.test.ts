@@ -1,4 +1,7 @@
-/** Reports: what a delivery status notification, a bounce written for people, and a complaint say; and what is none. */
+/**
+ * Reads delivery status notifications, bounces written for people, and complaints; and recognises mail that is not a
+ * report.
+ */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { type DeliveryReport, type ReportedRecipient, readReport } from "../../src/message/report.ts";
@@ -62,13 +65,13 @@ describe("RFC 3464", () => {
     ["Final-Recipient: rfc822; bob@remote.example\nAction: relayed", { action: "relayed" }],
     ["Final-Recipient: rfc822; bob@remote.example\nAction: expanded", { action: "expanded" }],
     ["Final-Recipient: rfc822; bob@remote.example\nAction: delivered", { action: "delivered" }],
-    // Without an action, or with one that does not exist, the class of the status tells.
+    // Without a valid action, the class of the status decides.
     ["Final-Recipient: rfc822; bob@remote.example\nStatus: 2.1.5", { action: "delivered", status: "2.1.5" }],
     ["Final-Recipient: rfc822; bob@remote.example\nAction: x\nStatus: 4.2.2", { action: "delayed", status: "4.2.2" }],
     ["Final-Recipient: rfc822; bob@remote.example", { action: "failed" }],
     ["Original-Recipient: rfc822; bob@remote.example\nFinal-Recipient: x-local; /var/mail/bob", { action: "failed" }],
     ["Final-Recipient: rfc822; bob@remote.example\nStatus: 5.1.1 (bad mailbox)", { action: "failed", status: "5.1.1" }],
-    // The server that refused is more precise than the one that reports, unless they are at odds.
+    // The refusing server is more precise than the reporting one, unless the two contradict each other.
     [
       "Final-Recipient: rfc822; bob@remote.example\nStatus: 5.0.0\nDiagnostic-Code: smtp; 550-5.7.1 no",
       { action: "failed", status: "5.7.1", code: 550, diagnostic: "550-5.7.1 no" },
@@ -99,7 +102,7 @@ describe("RFC 3464", () => {
     ]);
   });
 
-  test("what the fields leave out is taken from the text, of each recipient their own", async () => {
+  test("the text completes the fields, each recipient from its own lines", async () => {
     const notice =
       "<a@remote.example>: host mx.remote.example said:\n    550 5.1.1 no a\n\n<b@remote.example>: mailbox gone\n";
     const fields = ["a", "b"].map((name) => `Final-Recipient: rfc822; ${name}@remote.example\nStatus: 5.0.0`);
@@ -114,7 +117,7 @@ describe("RFC 3464", () => {
     ]);
   });
 
-  test("the text adds nothing to what was delivered, and no status of another class", async () => {
+  test("the text adds nothing to a delivery, and no status of another class", async () => {
     const notice = "<a@remote.example>: 550 5.1.1 no\n";
     const fields = (outcome: string) => `Final-Recipient: rfc822; a@remote.example\n${outcome}`;
     expect(await group(fields("Action: delivered"), notice)).toEqual([
@@ -170,7 +173,7 @@ describe("bounces for people", () => {
   test.each<[string, string, string[]]>([
     ["at the beginning of lines", "These failed:\n  bob@remote.example\n  * carol@remote.example\n", ["bob", "carol"]],
     ["in a transcript", "failed\n>>> RCPT TO:<bob@remote.example>\n<<< 550 no\n", ["bob"]],
-    ["in what was answered", "failed\n550 5.1.1 <bob@remote.example>... User unknown\n", ["bob"]],
+    ["in the reply", "failed\n550 5.1.1 <bob@remote.example>... User unknown\n", ["bob"]],
     ["in a sentence", "We could not deliver to bob@remote.example, sorry. Ask ann@our.example.\n", ["bob"]],
     ["nowhere but in the returned message", `This failed for good.\n\n${COPY}`, ["c"]],
     ["as the addressee of the notice, who wrote to herself", "<ann@our.example>:\nfailed\n", ["ann"]],
@@ -179,7 +182,7 @@ describe("bounces for people", () => {
     expect(recipients.map(({ recipient }) => recipient.replace(/@.*/, ""))).toEqual(expected);
   });
 
-  test("X-Failed-Recipients comes first; where mail was forwarded, both addresses are told", async () => {
+  test("X-Failed-Recipients takes precedence, and forwarded mail yields both addresses", async () => {
     const text =
       "failed:\n\n  fw@remote.example\n    (generated from bob@remote.example)\n    552 full\n\nother@remote.example is fine\n";
     const { recipients } = await delivery(notice(text, "From: x@mx.example\nX-Failed-Recipients: fw@remote.example"));
@@ -194,12 +197,12 @@ describe("bounces for people", () => {
     ]);
   });
 
-  test("a warning is no failure", async () => {
+  test("a warning is not a failure", async () => {
     const text = "bob@remote.example: connection refused\nDelivery attempts will continue for 3 days.\n";
     expect((await delivery(notice(text))).recipients[0]?.action).toBe("delayed");
   });
 
-  test("an IP address is no status, a port, a size or a year no reply code", async () => {
+  test("an IP address is not a status; a port, size or year is not a reply code", async () => {
     const text = "<bob@remote.example>: failed at 5.1.1.3 port 587, 552 bytes, in 1995, v15.4.1\n";
     expect((await delivery(notice(text))).recipients[0]).not.toContainAnyKeys(["code", "status"]);
   });
@@ -213,7 +216,7 @@ describe("RFC 5965", () => {
       "From: fbl@remote.example",
     );
 
-  test("what was complained of, and by whom", async () => {
+  test("names the message and the complainant", async () => {
     const fields =
       "Feedback-Type: Abuse\nVersion: 1\nOriginal-Rcpt-To: <bob@remote.example>\nOriginal-Rcpt-To: rfc822; carol@remote.example";
     expect(await read(complaint(fields))).toEqual({
@@ -224,7 +227,7 @@ describe("RFC 5965", () => {
     });
   });
 
-  test("a redacted recipient is none; the reverse-path may stand among the fields", async () => {
+  test("a redacted recipient is left out, and the fields may give the reverse-path", async () => {
     const fields = "Feedback-Type: abuse\nOriginal-Rcpt-To: redacted\nOriginal-Mail-From: <bounce+2@our.example>";
     expect(await read(complaint(fields, "Content-Type: message/rfc822\n\nSubject: x\n"))).toEqual({
       kind: "feedback",
@@ -234,11 +237,11 @@ describe("RFC 5965", () => {
     });
   });
 
-  test("no type is the type `other`", async () => {
+  test("a missing type is `other`", async () => {
     expect(await read(complaint("Version: 1"))).toMatchObject({ type: "other", recipients: [] });
   });
 
-  test("a complaint that is the message inside another, with a field for the complainant", async () => {
+  test("a complaint that wraps the message in another, with a field for the complainant", async () => {
     const report =
       "From: staff@remote.example\nSubject: complaint about message from 192.0.2.1\nContent-Type: message/rfc822\n\n" +
       "X-HmXmrOriginalRecipient: bob@remote.example\nReturn-Path: <bounce+1@our.example>\nMessage-ID: <1@our.example>\n\nhello\n";
@@ -251,18 +254,18 @@ describe("RFC 5965", () => {
   });
 });
 
-describe("none", () => {
+describe("not a report", () => {
   test.each<[string, string]>([
     ["ordinary mail", "From: bob@remote.example\nSubject: hello\n\nbob@remote.example: 550 5.1.1 failed\n"],
     [
-      "an answer about a bounce",
+      "a reply about a bounce",
       "From: bob@remote.example\nSubject: Re: failure notice\n\n> <carol@remote.example>: 550 5.1.1 failed\n",
     ],
     [
       "a forwarded bounce",
       `From: bob@remote.example\nContent-Type: multipart/mixed; boundary=m\n\n--m\nContent-Type: message/rfc822\n\n${multipart("delivery-status", [status("Final-Recipient: rfc822; x@remote.example")])}--m--\n`,
     ],
-    ["an automatic answer", "From: bob@remote.example\nAuto-Submitted: auto-replied\nSubject: Away\n\nI am away.\n"],
+    ["an automatic reply", "From: bob@remote.example\nAuto-Submitted: auto-replied\nSubject: Away\n\nI am away.\n"],
     [
       "a postmaster who writes in person",
       "From: postmaster@remote.example\nSubject: Peering\n\nCall bob@remote.example.\n",
@@ -274,7 +277,7 @@ describe("none", () => {
   });
 });
 
-test("of any text: read in bounds, and fit to be handed between threads", async () => {
+test("any text is read within bounds, into data that can be cloned", async () => {
   const piece = fc.constantFrom(
     ...["From: MAILER-DAEMON\n", "Subject: failure notice\n", "X-Failed-Recipients: a@b.example\n", "\n", "\n\n", " "],
     ...["Content-Type: multipart/report; report-type=delivery-status; boundary=b\n", "--b\n", "--b--\n"],
@@ -309,7 +312,7 @@ test("of any text: read in bounds, and fit to be handed between threads", async 
   );
 });
 
-test("what would take long is cut: many addresses, long lines, deep fields", async () => {
+test("many addresses, long lines and deep fields are cut", async () => {
   const agent = "From: MAILER-DAEMON\n\n";
   const lines = Array.from({ length: 100_000 }, (_, index) => `a${index}@remote.example: 550 5.1.1 no`).join("\n");
   expect((await delivery(agent + lines)).recipients).toHaveLength(100);

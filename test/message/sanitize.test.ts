@@ -4,7 +4,7 @@ import { sanitizeHtml } from "../../src/message/sanitize.ts";
 import { corpusJson, corpusNote, corpusPresent } from "../harness/corpus.ts";
 import { dangersIn } from "../harness/dangers.ts";
 
-test("the second parser sees what is dangerous", () => {
+test("the second parser finds dangerous markup", () => {
   const html =
     '<script>x</script><a href="java&#115;cript:x" onclick="y" id="z">a</a><img src="x" style="background:url(y)"><!-- c -->';
   expect(dangersIn(html)).toEqual([
@@ -78,7 +78,7 @@ describe("drops", () => {
   for (const [html, expected] of cases) test(html, () => expect(sanitizeHtml(html)).toBe(expected));
 });
 
-test("what is too large or has too many tags is shown as text", () => {
+test("HTML that is too large or has too many tags is shown as text", () => {
   expect(sanitizeHtml(`<p>hello</p>${"<i>".repeat(2_500)}`)).toBe('<div style="white-space:pre-wrap">hello</div>');
   expect(sanitizeHtml(`<p>hello</p>${"<br>".repeat(110_000)}`)).toContain("hello");
   expect(sanitizeHtml(`<p>hello</p>${" ".repeat(5_000_000)}`)).toContain("hello");
@@ -90,7 +90,7 @@ test("deep elements lose their tags, not their text", () => {
   expect(html.split("<div>").length).toBeLessThan(210);
 });
 
-test("is safe, and soon a fixed point, of any markup", () => {
+test("the result is safe, and soon a fixed point, for any markup", () => {
   const piece = fc.constantFrom(
     "<p>",
     "</p>",
@@ -126,13 +126,13 @@ test("is safe, and soon a fixed point, of any markup", () => {
       const safe = sanitizeHtml(pieces.join(""));
       const again = sanitizeHtml(safe);
       expect([dangersIn(safe), dangersIn(again)]).toEqual([[], []]);
-      // Tags that were taken out kept apart what now ends one another: paragraphs in paragraphs, links in links.
+      // Removed tags separated elements that end one another: paragraphs in paragraphs, links in links.
       expect(sanitizeHtml(again)).toBe(again);
     }),
   );
 });
 
-test("what is shown of too much is not more, and the next character is whole", () => {
+test("overlong text is cut at the limit, between whole characters", () => {
   for (const html of ["<".repeat(5_000_000), "\u{1f600}".repeat(3_000_000)]) {
     const shown = sanitizeHtml(html);
     expect(shown.length).toBeLessThan(5_000_000);
@@ -156,7 +156,7 @@ describe("attack vectors of other projects", () => {
   });
 });
 
-/** Every string of a JSON value: payloads are spread over several fields. */
+/** Every string in a JSON value: payloads are spread over several fields. */
 function stringsIn(value: unknown): string[] {
   if (typeof value === "string") return [value];
   return typeof value === "object" && value !== null ? Object.values(value).flatMap(stringsIn) : [];

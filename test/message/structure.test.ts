@@ -22,7 +22,7 @@ describe("readStructure", () => {
     expect(leaves("")).toEqual([["text/plain", ""]]);
   });
 
-  test("parts in order; preamble, epilogue and the line breaks of delimiters are not theirs", () => {
+  test("parts in order, without preamble, epilogue and the line breaks of delimiters", () => {
     const text =
       'Content-Type: multipart/mixed; boundary="b"\r\n\r\npreamble\r\n--b\r\n\r\none\r\n--b\r\nContent-Type: TEXT/HTML\r\n\r\n<p>\r\n\r\n--b--\r\nepilogue';
     expect(leaves(text)).toEqual([
@@ -97,12 +97,12 @@ describe("readStructure", () => {
     expect(leaves(digest)).toEqual([["message/rfc822", "Subject: x\n\nbody"]]);
   });
 
-  test("a message inside is one part, whatever is in it", () => {
+  test("a nested message is one part with any content", () => {
     const inside = `Content-Type: message/rfc822\n\n${multipart("i", "\none")}`;
     expect(leaves(multipart("o", inside)).map(([type]) => type)).toEqual(["message/rfc822"]);
   });
 
-  test("what is no media type is a text or data", () => {
+  test("an invalid media type means a text or data", () => {
     const typeOf = (value: string) => leaves(`Content-Type: ${value}\n\nx`)[0]?.[0] ?? "";
     expect(typeOf("text")).toBe("text/plain");
     expect(typeOf("text/plain charset=x")).toBe("text/plain");

@@ -68,7 +68,7 @@ const DROPPED = [
 for (const style of KEPT) test(`keeps ${style}`, () => expect(safeStyle(style)).toBe(style));
 for (const style of DROPPED) test(`drops ${style}`, () => expect(safeStyle(style)).toBe(""));
 
-test("each declaration for itself; of a background only the colour", () => {
+test("each declaration is checked alone, and a background keeps only its colour", () => {
   expect(safeStyle("COLOR : Red !important; position:fixed; background: #fff url('a;b') no-repeat; margin:1px")).toBe(
     "color:Red;background-color:#fff;margin:1px",
   );

@@ -31,7 +31,7 @@ describe("textOfHtml", () => {
     expect(textOfHtml(`<p>${"word ".repeat(100).trim()}</p>`)).not.toContain("\n");
   });
 
-  test("what is too deep or too large is stripped of its tags, and nothing of its text is lost", () => {
+  test("HTML too deep or too large is stripped of its tags and keeps its text", () => {
     expect(textOfHtml(`${"<div>".repeat(5_000)}deep &amp; down`)).toBe("deep & down");
     expect(textOfHtml(`<script>${"x".repeat(10)}</script>${"<b>y</b>".repeat(300_000)}`)).toBe("y".repeat(300_000));
     expect(textOfHtml(`${"<".repeat(3_000_000)}`).length).toBe(3_000_000);
@@ -84,7 +84,7 @@ describe("snippetOf", () => {
     expect(snippetOf("漢".repeat(300)).length).toBe(200);
   });
 
-  test("of a long line, however much of its beginning is left out", () => {
+  test("the beginning of a long line, after any number of characters left out", () => {
     const rest = "word ".repeat(2_000);
     for (const length of [390, 400, 795, 800, 1_600, 7_000]) {
       expect(snippetOf(`Read <https://a.example/${"x".repeat(length)}> this ${rest}`)).toStartWith("Read this word");
@@ -93,7 +93,7 @@ describe("snippetOf", () => {
     }
   });
 
-  test("one line without control characters or broken pairs, of anything", () => {
+  test("one line without control characters or broken pairs, for any text", () => {
     fc.assert(
       fc.property(fc.string({ unit: anyCharacter, maxLength: 400 }), (text) => {
         const snippet = snippetOf(text);
@@ -127,7 +127,7 @@ describe("subjectKeyOf", () => {
     test(subject, () => expect(subjectKeyOf(subject)).toEqual({ key, isReply }));
   }
 
-  test("an answer to any subject has its key", () => {
+  test("a reply to any subject has the same key", () => {
     fc.assert(
       fc.property(fc.string({ unit: "grapheme", maxLength: 100 }), (subject) => {
         const { key } = subjectKeyOf(subject);
