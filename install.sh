@@ -40,7 +40,7 @@ Of a first installation; asked for where a terminal is there:
   --acme-email ADDRESS   whom the certificate authority may write to; --email if left out
   --tls MODE             acme (the default), self-signed, or files:CERT,KEY
   --acme-challenge HOW   how the authority is convinced: http (port 80, the default), tls-alpn (port 443 alone),
-                         dns-hook:/PROGRAM or dns-update:HOST[:PORT],/KEYFILE (no port; docs/certificates.md tells more)
+                         dns-hook:/PROGRAM (no port; docs/certificates.md tells more)
   --behind-proxy         ports 80 and 443 belong to a proxy on this machine: the web stays on 127.0.0.1:8025
   --password-stdin       read your password from standard input; made up and shown if left out
 
@@ -123,9 +123,9 @@ read_options() {
     *) misuse "--tls takes acme, self-signed or files:CERT,KEY" ;;
   esac
   case $acme_challenge in
-    '' | http | dns-hook:/* | dns-update:*,/*) ;;
+    '' | http | dns-hook:/*) ;;
     tls-alpn) [ -z "$behind_proxy" ] || misuse "--acme-challenge tls-alpn needs port 443, which --behind-proxy leaves to another" ;;
-    *) misuse "--acme-challenge takes http, tls-alpn, dns-hook:/PROGRAM or dns-update:HOST[:PORT],/KEYFILE" ;;
+    *) misuse "--acme-challenge takes http, tls-alpn or dns-hook:/PROGRAM" ;;
   esac
 }
 

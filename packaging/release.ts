@@ -36,7 +36,7 @@ const TARGETS: Readonly<Record<string, { target: string; runtime: string }>> = {
 };
 
 /** What every archive has beside the executable; those that are run, first. */
-const PROGRAMS = ["install.sh", "packaging/mailroom"];
+const PROGRAMS = ["install.sh", "packaging/mailroom", "packaging/nsupdate-hook"];
 const DOCUMENTS = ["packaging/mailroom.service", "README.md", "CHANGELOG.md", "LICENSE", ...filesIn("docs")];
 
 /** The files in a folder of the project and in the folders below it: paths from the project's root. */

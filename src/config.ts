@@ -13,14 +13,12 @@ export type TlsMode =
   /** `directory`: URL of the authority's; `email`: whom it may write to. */
   | { mode: "acme"; directory: string; email: string | undefined; challenge: ChallengeMode };
 
-/** How names are proven to an authority (RFC 8555 §8, RFC 8737), and for DNS, who changes it. */
+/** How names are proven to an authority (RFC 8555 §8, RFC 8737), and for DNS, which program changes it. */
 export type ChallengeMode =
   | { type: "http" }
   | { type: "tls-alpn" }
   /** `program`: path of what is called as `present|cleanup NAME VALUE`. */
-  | { type: "dns-hook"; program: string }
-  /** `host` and `port` of the server that takes updates; `keyFile`: path of the TSIG key. */
-  | { type: "dns-update"; host: string; port: number; keyFile: string };
+  | { type: "dns-hook"; program: string };
 
 export interface Config {
   /** Folder of everything the appliance keeps. */
@@ -94,14 +92,12 @@ function parseChallenge(value: string): ChallengeMode {
   if (value === "http" || value === "tls-alpn") return { type: value };
   const [, program] = /^dns-hook:(\/[^\0]+)$/.exec(value) ?? [];
   if (program !== undefined) return { type: "dns-hook", program };
-  const update = /^dns-update:(?:\[([0-9a-fA-F:.]+)\]|([^:,[\]\s]+))(?::(\d{1,5}))?,(\/[^\0]+)$/.exec(value);
-  const [, ip, host = ip, port = "53", keyFile] = update ?? [];
-  if (host === undefined || keyFile === undefined || Number(port) < 1 || Number(port) > 65_535) {
+  if (value.startsWith("dns-update:")) {
     throw new ConfigError(
-      `MAILROOM_ACME_CHALLENGE is "${value}": give http, tls-alpn, dns-hook:/PATH or dns-update:HOST[:PORT],/KEYFILE`,
+      `MAILROOM_ACME_CHALLENGE is "${value}", which this version does not know: give dns-hook:/PATH of packaging/nsupdate-hook, with NSUPDATE_SERVER and NSUPDATE_KEY`,
     );
   }
-  return { type: "dns-update", host, port: Number(port), keyFile };
+  throw new ConfigError(`MAILROOM_ACME_CHALLENGE is "${value}": give http, tls-alpn or dns-hook:/PATH`);
 }
 
 /** The authority comes to a listener, unless it is to look into DNS, and asks for a name that all the world can look up. */

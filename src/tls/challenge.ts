@@ -4,18 +4,16 @@
  *
  * Invariant: a proof is shown only while an order is under way, and taken away whatever becomes of it.
  */
-import { accessSync, constants, readFileSync } from "node:fs";
+import { accessSync, constants } from "node:fs";
 import { join } from "node:path";
 import { ConfigError } from "../base/errors.ts";
 import type { ChallengeMode } from "../config.ts";
 import type { AlpnProofs } from "./alpn-front.ts";
 import type { ChallengeType, Proof } from "./authority.ts";
 import type { CertificateSetup } from "./certificates.ts";
-import { type DnsRecords, dnsChallenge } from "./dns-challenge.ts";
-import { openDnsHook } from "./dns-hook.ts";
-import { openDnsUpdate } from "./dns-update.ts";
+import { dnsChallenge } from "./dns-challenge.ts";
+import { type DnsHook, openDnsHook } from "./dns-hook.ts";
 import type { KeyPair } from "./pair.ts";
-import { parseTsigKey, type TsigKey } from "./tsig.ts";
 import { selfSign } from "./x509.ts";
 
 export interface Challenge {
@@ -34,35 +32,20 @@ export interface Challenge {
 
 type Setup = Pick<CertificateSetup, "folder" | "runtime" | "log">;
 
-/** @throws ConfigError for a file that a challenge in DNS needs */
+/** @throws ConfigError for a hook that cannot be run */
 export function openChallenge(mode: ChallengeMode, { folder, runtime, log }: Setup): Challenge {
   if (mode.type === "http") return httpChallenge();
   if (mode.type === "tls-alpn") return alpnChallenge(runtime);
-  return dnsChallenge({ records: openRecords(mode, runtime), folder: join(folder, "tls", "acme"), runtime, log });
+  return dnsChallenge({ hook: openHook(mode.program, runtime), folder: join(folder, "tls", "acme"), runtime, log });
 }
 
-type DnsMode = Extract<ChallengeMode, { type: "dns-hook" | "dns-update" }>;
-
-function openRecords(mode: DnsMode, runtime: Setup["runtime"]): DnsRecords {
-  if (mode.type === "dns-update") return openDnsUpdate({ ...mode, key: readKey(mode.keyFile), runtime });
+function openHook(program: string, runtime: Setup["runtime"]): DnsHook {
   try {
-    accessSync(mode.program, constants.X_OK);
+    accessSync(program, constants.X_OK);
   } catch (error) {
-    throw new ConfigError(`MAILROOM_ACME_CHALLENGE: cannot run ${mode.program}: ${(error as Error).message}`);
+    throw new ConfigError(`MAILROOM_ACME_CHALLENGE: cannot run ${program}: ${(error as Error).message}`);
   }
-  return openDnsHook(mode.program, runtime);
-}
-
-function readKey(path: string): TsigKey {
-  let text: string;
-  try {
-    text = readFileSync(path, "utf8");
-  } catch (error) {
-    throw new ConfigError(`MAILROOM_ACME_CHALLENGE: cannot read ${path}: ${(error as Error).message}`);
-  }
-  const key = parseTsigKey(text);
-  if (!key) throw new ConfigError(`MAILROOM_ACME_CHALLENGE: ${path} holds no TSIG key as tsig-keygen writes it`);
-  return key;
+  return openDnsHook(program, runtime);
 }
 
 function httpChallenge(): Challenge {

@@ -11,21 +11,12 @@ import type { Log } from "../base/log.ts";
 import { atMost } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Challenge } from "./challenge.ts";
+import type { DnsHook } from "./dns-hook.ts";
 import { readPrivately, savePrivately } from "./pair.ts";
 import { awaitPublished, followAliases } from "./published.ts";
 
-/** Whoever changes TXT records. Names without a final dot; others of the same name stay. */
-export interface DnsRecords {
-  /** @throws Error for people */
-  add(name: string, value: string): Promise<void>;
-  /** One that is not there is fine. @throws Error for people */
-  remove(name: string, value: string): Promise<void>;
-  /** Ends what is under way. */
-  stop(): void;
-}
-
 export interface DnsChallengeParts {
-  records: DnsRecords;
+  hook: DnsHook;
   /** Where records.json is kept. */
   folder: string;
   runtime: Pick<Runtime, "now" | "setTimer" | "dns" | "secureDns">;
@@ -42,7 +33,7 @@ const MOST_KEPT = 50;
 /** A server that is stopping waits no longer for them. */
 const LAST_MS = 3_000;
 
-export function dnsChallenge({ records, folder, runtime, log }: DnsChallengeParts): Challenge {
+export function dnsChallenge({ hook, folder, runtime, log }: DnsChallengeParts): Challenge {
   const path = join(folder, "records.json");
   const stopped = Promise.withResolvers<void>();
   let isStopped = false;
@@ -65,13 +56,13 @@ export function dnsChallenge({ records, folder, runtime, log }: DnsChallengePart
   async function publish({ name, value }: Published): Promise<void> {
     await keep([...(await kept()), { name, value }]);
     if (isStopped) throw new Error("this server is stopping");
-    await records.add(name, value);
+    await hook.present(name, value);
   }
 
   async function removeAll(): Promise<void> {
     for (const { name, value } of await kept()) {
       try {
-        await records.remove(name, value);
+        await hook.cleanup(name, value);
         await keep((await kept()).filter((one) => one.name !== name || one.value !== value));
       } catch (error) {
         log.warn("a record for the certificate authority stays in DNS for now", {
@@ -97,12 +88,12 @@ export function dnsChallenge({ records, folder, runtime, log }: DnsChallengePart
       await Promise.race([removed, stopped.promise]);
       if (!isStopped) return;
       await atMost(runtime, LAST_MS, removed);
-      records.stop();
+      hook.stop();
     },
     stop() {
       isStopped = true;
       stopped.resolve();
-      records.stop();
+      hook.stop();
     },
   };
 }

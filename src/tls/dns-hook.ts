@@ -5,11 +5,20 @@
  * Invariant: what it prints is kept and shown nowhere, since it may name secrets; it ends in time, with all it started.
  */
 import type { Runtime } from "../base/runtime.ts";
-import type { DnsRecords } from "./dns-challenge.ts";
+
+/** Names without a final dot; other records of the same name stay. */
+export interface DnsHook {
+  /** @throws Error for people */
+  present(name: string, value: string): Promise<void>;
+  /** A record that is not there is fine. @throws Error for people */
+  cleanup(name: string, value: string): Promise<void>;
+  /** Ends the calls under way. */
+  stop(): void;
+}
 
 const LONGEST_MS = 2 * 60_000;
 
-export function openDnsHook(program: string, runtime: Pick<Runtime, "setTimer">): DnsRecords {
+export function openDnsHook(program: string, runtime: Pick<Runtime, "setTimer">): DnsHook {
   const running = new Set<() => void>();
 
   async function call(action: "present" | "cleanup", name: string, value: string): Promise<void> {
@@ -37,8 +46,8 @@ export function openDnsHook(program: string, runtime: Pick<Runtime, "setTimer">)
   }
 
   return {
-    add: (name, value) => call("present", name, value),
-    remove: (name, value) => call("cleanup", name, value),
+    present: (name, value) => call("present", name, value),
+    cleanup: (name, value) => call("cleanup", name, value),
     stop() {
       for (const end of running) end();
     },

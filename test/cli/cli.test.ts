@@ -55,6 +55,10 @@ test.each([
   [{ MAILROOM_SUBMISSION: "1" }, /MAILROOM_SUBMISSION is "1"/],
   [{ MAILROOM_SUBMISSIONS: "x:99999" }, /MAILROOM_SUBMISSIONS is "x:99999"/],
   [{ MAILROOM_TLS: "acme", MAILROOM_HTTP: "off" }, /MAILROOM_TLS=acme needs MAILROOM_HTTP/],
+  [
+    { MAILROOM_TLS: "acme", MAILROOM_ACME_CHALLENGE: "dns-update:ns.example.net,/etc/mailroom/tsig.key" },
+    /^mailroom: MAILROOM_ACME_CHALLENGE is "dns-update:.*: give dns-hook:\/PATH of packaging\/nsupdate-hook/,
+  ],
   [{ MAILROOM_LOG: "loud" }, /MAILROOM_LOG/],
 ])("a bad environment: %p", async (env, says) => {
   const { say, data } = openTerminal({ env });

@@ -302,12 +302,6 @@ describe("one thing wrong", () => {
       /\/etc\/hook must publish _acme-challenge\.mail\.example\.test .* by hand/,
       askingAuthority(TROUBLE, { type: "dns-hook", program: "/etc/hook" }),
     ],
-    [
-      "a DNS server that takes no update",
-      ...(["certificate", "bad"] as const),
-      /192\.0\.2\.53 must let the key in \/etc\/tsig change/,
-      askingAuthority(TROUBLE, { type: "dns-update", host: "192.0.2.53", port: 53, keyFile: "/etc/tsig" }),
-    ],
     ["an authority that has not been asked yet", "certificate", "warning", /again/, askingAuthority({})],
     ["a certificate for another name", "certificate", "bad", /MAILROOM_HOSTNAME/, shows("other.test", 60)],
     [

@@ -27,7 +27,7 @@ import { machineMissing } from "./machine.ts";
 test.each<string[]>([
   ["--acme-challenge", "dns"],
   ["--acme-challenge", "dns-hook:hook"],
-  ["--acme-challenge", "dns-update:ns.example.test"],
+  ["--acme-challenge", "dns-update:ns.example.test,/etc/key"],
   ["--acme-challenge", "tls-alpn", "--behind-proxy"],
 ])("%s %s is refused before anything is looked at", async (...options) => {
   const script = join(import.meta.dir, "../../install.sh");

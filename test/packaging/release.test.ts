@@ -139,6 +139,7 @@ describe.skipIf(!asked)(`a release${note}`, () => {
         ["drwxr-xr-x", "packaging/"],
         ["-rwxr-xr-x", "packaging/mailroom"],
         ["-rw-r--r--", "packaging/mailroom.service"],
+        ["-rwxr-xr-x", "packaging/nsupdate-hook"],
         ["-rw-r--r--", "sbom.cdx.json"],
       ].map(([mode, file]) =>
         expect.stringMatching(new RegExp(`^${mode} root/root +\\d+ 2026-01-02 03:04 ${NAME}/${file}$`)),

@@ -80,7 +80,14 @@ test("the unit says nothing that the oldest systemd it is for does not know", as
 });
 
 test.skipIf(missing("shellcheck") !== "")(`the scripts are clean for shellcheck${missing("shellcheck")}`, async () => {
-  const ours = ["install.sh", "packaging/mailroom", "test/packaging/systemctl", ".ci/run", ".ci/musl-roots"];
+  const ours = [
+    "install.sh",
+    "packaging/mailroom",
+    "packaging/nsupdate-hook",
+    "test/packaging/systemctl",
+    ".ci/run",
+    ".ci/musl-roots",
+  ];
   const scripts = ours.map((path) => join(PACKAGING, "..", path));
   expect(await run("shellcheck", ...scripts)).toEqual({ exitCode: 0, output: "" });
 });

@@ -137,10 +137,7 @@ function needOf(challenge: ChallengeMode, hostname: string): string {
     return `Port 443 of ${hostname} must lead to MAILROOM_HTTPS from everywhere, with no proxy that ends TLS on the way.`;
   }
   const record = `_acme-challenge.${hostname}`;
-  if (type === "dns-hook") {
-    return `${challenge.program} must publish ${record} (TXT) within minutes; run it by hand as the service's user: present ${record}. test`;
-  }
-  return `The server ${challenge.host} must let the key in ${challenge.keyFile} change ${record} (TXT), or where its CNAME leads.`;
+  return `${challenge.program} must publish ${record} (TXT) within minutes; run it by hand as the service's user: present ${record}. test`;
 }
 
 /*
