@@ -108,7 +108,8 @@ async function decodePart(buffer: Buffer, part: Part, as: "inline" | "attachment
       skipTextLinks: true,
       keepDeliveryStatus: true,
       ignoreEmbedded: true,
-    } as ConstructorParameters<typeof MailParser>[0]);
+      checksumAlgo: false,
+    });
     const chunks: Uint8Array[] = [];
     let text = "";
     let filename = "";
@@ -119,7 +120,7 @@ async function decodePart(buffer: Buffer, part: Part, as: "inline" | "attachment
       }
       filename = data.filename ?? "";
       data.content.on("data", (chunk: Uint8Array) => chunks.push(chunk));
-      data.content.on("end", () => data.release());
+      data.content.on("end", () => data.release?.());
     });
     parser.on("error", reject);
     parser.on("end", () => resolve({ text, content: new Uint8Array(Buffer.concat(chunks)), filename }));
