@@ -36,20 +36,27 @@ const OF_PAGES = new Set([
   "radix-ui",
   "lucide-react",
 ]);
-const isPageCode = (file: string): boolean => /^app\//.test(file);
+const makesPages = (file: string): boolean => /^(app|api\/reference)\//.test(file);
+
+/** The files of the server that the web app runs. */
+const RUN_BY_APP = ["base/frames.ts"];
 
 interface Import {
   file: string;
   specifier: string;
+  /** Whether it is for types alone, and gone when the code runs. */
+  isOfTypes: boolean;
 }
 
 function importsOf(file: string): Import[] {
   const found: Import[] = [];
   const text = readFileSync(join(src, file), "utf8");
   const statement =
-    /(?:^|\n)\s*(?:import|export)\s(?:[^;'"]*?\sfrom\s*)?["']([^"']+)["']|\bimport\(\s*["']([^"']+)["']|new URL\(\s*["'](\.[^"']+\.ts)["']/g;
+    /(?:^|\n)\s*(?:import|export)\s(type\s)?(?:[^;'"]*?\sfrom\s*)?["']([^"']+)["']|\bimport\(\s*["']([^"']+)["']|new URL\(\s*["'](\.[^"']+\.ts)["']/g;
   for (const match of text.matchAll(statement)) {
-    found.push({ file, specifier: (match[1] ?? match[2] ?? match[3]) as string });
+    const [, type, ...specifiers] = match;
+    const specifier = specifiers.find((one) => one !== undefined) as string;
+    found.push({ file, specifier, isOfTypes: type !== undefined });
   }
   return found;
 }
@@ -67,8 +74,8 @@ const packageOf = (specifier: string): string => specifier.split("/", specifier.
 test("the reader of imports reads them", () => {
   expect(files.length).toBeGreaterThan(30);
   expect(imports.filter(isLocal).length).toBeGreaterThan(100);
-  expect(imports).toContainEqual({ file: "store/schema.ts", specifier: "../message/address.ts" });
-  expect(imports).toContainEqual({ file: "store/drizzle.ts", specifier: "drizzle-orm/bun-sqlite" });
+  expect(imports).toContainEqual({ file: "store/schema.ts", specifier: "../message/address.ts", isOfTypes: true });
+  expect(imports).toContainEqual({ file: "store/drizzle.ts", specifier: "drizzle-orm/bun-sqlite", isOfTypes: false });
 });
 
 test("every module of the tree is in the table, and nothing else", () => {
@@ -88,12 +95,24 @@ test("modules import only what the table allows", () => {
   expect(forbidden).toEqual([]);
 });
 
+test("the web app takes types alone from the server, and runs nothing of it but what is named", () => {
+  const ofServer = imports.flatMap(({ file, specifier, isOfTypes }) => {
+    if (moduleOf(file) !== "app" || isOfTypes) return [];
+    if (/^(node|bun):|^bun$/.test(specifier)) return [`${file} imports ${specifier}`];
+    const target = specifier.startsWith(".") ? join(dirname(file), specifier) : "app/";
+    return moduleOf(target) === "app" || RUN_BY_APP.includes(target) ? [] : [`${file} imports ${target}`];
+  });
+  expect(ofServer).toEqual([]);
+  const ran = files.filter((file) => RUN_BY_APP.includes(file)).flatMap(importsOf);
+  expect(ran).toEqual([]);
+});
+
 test("a third-party package lives behind one file", () => {
   const users = new Map<string, Set<string>>();
   for (const { file, specifier } of imports.filter((one) => !isLocal(one))) {
     const name = packageOf(specifier);
     if (/^(node|bun):/.test(specifier) || EVERYWHERE.has(name)) continue;
-    if (isPageCode(file) && OF_PAGES.has(name)) continue;
+    if (makesPages(file) && OF_PAGES.has(name)) continue;
     users.set(name, (users.get(name) ?? new Set()).add(file));
   }
   expect([...users].filter(([, by]) => by.size > 1).map(([name, by]) => `${name}: ${[...by].join(", ")}`)).toEqual([]);

@@ -3,10 +3,10 @@
 import type { Caller } from "../access/caller.ts";
 import { answerDownload, contentDisposition } from "../api/download.ts";
 import { queryOf } from "../api/target.ts";
+import { FRAME_SANDBOX } from "../base/frames.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { AttachmentContent } from "../mailbox/views.ts";
 import { readValue } from "../message/frame.ts";
-import { FRAME_SANDBOX } from "../message/frame-sandbox.ts";
 import { CONTENT_HEADERS, type ImageProxy, rasterTypeOf, SIGNATURE_BYTES } from "./images.ts";
 import type { Route } from "./route.ts";
 

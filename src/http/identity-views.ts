@@ -1,6 +1,5 @@
 /** What the routes of signing in and of what one signs in with answer; the browser code reads these types too. Times are ISO 8601. */
 import type { DnsRecord } from "../admin/dns.ts";
-import type { QrView } from "./qr.ts";
 
 /** POST /app/sign-in, unless it is done: the password was right, and a code of the second factor is asked for. */
 export interface SignInView {
@@ -26,6 +25,12 @@ export interface SecondFactorView {
   since: string | null;
   /** Recovery codes that are left. */
   recoveryCodes: number;
+}
+
+/** For an SVG whose viewBox is `size` by `size`; what is dark is inside the path. The quiet zone is part of it. */
+export interface QrView {
+  size: number;
+  path: string;
 }
 
 /** POST /app/me/second-factor/new: a secret that counts once it comes back with a code of it. */

@@ -6,7 +6,7 @@
  * Invariant: nothing but the viewer's own script and style is loaded in it, and nothing is sent from it.
  */
 
-import { VIEWER_PATH, VIEWER_SANDBOX } from "../app/pdf/messages.ts";
+import { VIEWER_PATH, VIEWER_SANDBOX } from "../base/frames.ts";
 import { type Assets, answerFile, type File, fileOf, openAssets } from "./files.ts";
 import type { Pages } from "./pages.ts";
 

@@ -1,11 +1,6 @@
 /** QR codes (ISO/IEC 18004), drawn here: what they hold goes nowhere else. */
 import encode from "qr";
-
-/** For an SVG whose viewBox is `size` by `size`; what is dark is inside the path. The quiet zone is part of it. */
-export interface QrView {
-  size: number;
-  path: string;
-}
+import type { QrView } from "./identity-views.ts";
 
 /** The standard's quiet zone, in modules. */
 const BORDER = 4;

@@ -3,8 +3,8 @@
  * read without its script, and holds nothing of anybody's, so that it takes neither key nor session.
  */
 import { describeApi } from "../api/openapi.ts";
+import type { ApiDocument } from "../api/reference/document.ts";
 import { ADMIN_API, documentPathOf, MAIL_API, type Surface } from "../api/surfaces.ts";
-import type { ApiDocument } from "../app/reference/document.ts";
 import { addFonts, ICON } from "./brand.ts";
 import { type Assets, answerFile, type File, fileOf, openAssets } from "./files.ts";
 import type { Pages } from "./pages.ts";
@@ -30,7 +30,7 @@ export function createReference({ baseUrl, headers }: ReferenceParts): Pages {
   async function write(): Promise<{ page: File; assets: Assets }> {
     const [{ script, style }, { renderReference }] = await Promise.all([
       import("./reference-files.ts"),
-      import("../app/reference/render.tsx"),
+      import("../api/reference/render.tsx"),
     ]);
     const assets = openAssets(`${REFERENCE_PATH}/`);
     const fonts = await addFonts(assets);

@@ -10,8 +10,9 @@
  *
  * Invariant: a request leaves the browser only for an image of ours, or because somebody followed a link.
  */
+
+import { BLOCKED_ATTRIBUTE, SOURCE_ATTRIBUTE } from "../base/frames.ts";
 import { findHistory } from "./frame-quote.ts";
-import { BLOCKED_ATTRIBUTE, SOURCE_ATTRIBUTE } from "./frame-sandbox.ts";
 import { newTextOf } from "./quoted.ts";
 import { htmlOfText, isForward } from "./text.ts";
 

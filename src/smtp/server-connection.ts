@@ -223,7 +223,10 @@ export class Connection extends SMTPConnection {
   }
 
   /** smtp-server ends the path at the first space or second `@`, and a quoted local part may hold either. */
-  override _parseAddressCommand(name: string, command: Buffer | string) {
+  override _parseAddressCommand(
+    name: string,
+    command: Buffer | string,
+  ): ReturnType<SMTPConnection["_parseAddressCommand"]> {
     const [, before, quoted, after] = QUOTED_LOCAL_PART.exec(command.toString()) ?? [];
     if (quoted === undefined) return super._parseAddressCommand(name, command);
     const parsed = super._parseAddressCommand(name, `${before}quoted${after}`);

@@ -4,9 +4,9 @@
  */
 import { afterAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
+import { FRAME_SANDBOX } from "../../src/base/frames.ts";
 import { FRAME_HEADERS } from "../../src/http/frame.ts";
 import { frameDocument } from "../../src/message/frame.ts";
-import { FRAME_SANDBOX } from "../../src/message/frame-sandbox.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
 import { corpusJson, corpusNote, corpusPresent } from "../harness/corpus.ts";

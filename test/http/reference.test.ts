@@ -5,9 +5,9 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { createHmac } from "node:crypto";
 import { describeApi } from "../../src/api/openapi.ts";
+import { type ApiDocument, endpointsOf, successOf } from "../../src/api/reference/document.ts";
+import { exampleOf } from "../../src/api/reference/example.ts";
 import { MAIL_API } from "../../src/api/surfaces.ts";
-import { type ApiDocument, endpointsOf, successOf } from "../../src/app/reference/document.ts";
-import { exampleOf } from "../../src/app/reference/example.ts";
 import { EVENT_NAMES } from "../../src/events/outbox.ts";
 import { MAIL_OPERATIONS } from "../../src/operations/operations.ts";
 import { faults, type Json, type JsonObject } from "../api/validate.ts";

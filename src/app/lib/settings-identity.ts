@@ -11,7 +11,7 @@ import type {
 } from "../../http/identity-views.ts";
 import { ask, idOf } from "./ask.ts";
 
-export type { AppPasswordView, MailAppsView, SessionView, SetupView } from "../../http/identity-views.ts";
+export type { AppPasswordView, MailAppsView, QrView, SessionView, SetupView } from "../../http/identity-views.ts";
 
 export const SECOND_FACTOR = ["settings", "second-factor"] as const;
 export const APP_PASSWORDS = ["settings", "app-passwords"] as const;

@@ -3,7 +3,7 @@
  * over its shortcuts, and asks for remote images only when told to.
  */
 import { useEffect, useRef, useState } from "react";
-import { BLOCKED_ATTRIBUTE, FRAME_SANDBOX } from "../../message/frame-sandbox.ts";
+import { BLOCKED_ATTRIBUTE, FRAME_SANDBOX } from "../../base/frames.ts";
 import { frameOf } from "../lib/api.ts";
 
 export function MessageFrame({

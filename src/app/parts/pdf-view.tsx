@@ -1,7 +1,8 @@
 /** A PDF, drawn in a frame of an origin of its own (src/http/pdf-page.ts), which is given the bytes and nothing else. */
 import { useEffect, useRef, useState } from "react";
+import { VIEWER_PATH, VIEWER_SANDBOX } from "../../base/frames.ts";
 import { downloadOf } from "../lib/api.ts";
-import { type FromViewer, VIEWER_PATH, VIEWER_SANDBOX } from "../pdf/messages.ts";
+import type { FromViewer } from "../pdf/messages.ts";
 
 /** Longer, and it is taken for one that cannot be drawn. */
 const LONGEST_MS = 30_000;

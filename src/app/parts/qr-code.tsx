@@ -1,5 +1,5 @@
 /** A QR code, dark on light in either scheme, as scanners expect it. */
-import type { QrView } from "../../http/qr.ts";
+import type { QrView } from "../lib/settings-identity.ts";
 
 export function QrCode({ of: { size, path }, label }: { of: QrView; label: string }) {
   return (

@@ -5,7 +5,7 @@
  */
 import { Bold, Italic, Link2, List, ListOrdered, RemoveFormatting, Underline } from "lucide-react";
 import { type Ref, useEffect, useImperativeHandle, useRef, useState } from "react";
-import { FRAME_SANDBOX, SOURCE_ATTRIBUTE } from "../../message/frame-sandbox.ts";
+import { FRAME_SANDBOX, SOURCE_ATTRIBUTE } from "../../base/frames.ts";
 import { IconButton } from "./button.tsx";
 
 export interface RichEditorHandle {

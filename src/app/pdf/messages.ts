@@ -9,7 +9,3 @@ export interface ToViewer {
 export interface FromViewer {
   kind: "ready" | "shown" | "failed" | "escape";
 }
-
-/** Of the frame: its document has an origin of its own, which reaches nothing of the app. */
-export const VIEWER_SANDBOX = "allow-scripts";
-export const VIEWER_PATH = "/pdf-viewer";

@@ -1,6 +1,6 @@
 /** What holds for every operation, in front of them: keys, errors, limits, retries, pages, and the same as tools for agents. */
 import type { ReactNode } from "react";
-import { toSnakeCase } from "../../api/mcp/tools.ts";
+import { toSnakeCase } from "../mcp/tools.ts";
 import { Code } from "./code.tsx";
 import { type ApiDocument, endpointsOf } from "./document.ts";
 
