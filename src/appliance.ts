@@ -15,7 +15,7 @@ import { createPeople, type People } from "./admin/people.ts";
 import { createApi } from "./api/api.ts";
 import { createBodyBudget } from "./api/budget.ts";
 import { createSourceReader } from "./api/source.ts";
-import type { StartBackup } from "./backup/child.ts";
+import type { StartBackup } from "./backup/schedule.ts";
 import { createScheduledBackups } from "./backup/schedule.ts";
 import { hasFreeDescriptors, limitOfOpenFiles, shareDescriptors } from "./base/descriptors.ts";
 import type { Log } from "./base/log.ts";

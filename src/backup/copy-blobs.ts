@@ -1,8 +1,8 @@
 /**
- * The blobs of a backup. They never change, so one that the backup folder has is not copied again; unless it is damaged
- * there: of another size than in the data folder, or, where all of them are read anew, with another hash.
+ * Copies the blobs of a backup. Blobs never change, so the backup folder's are kept, unless they are damaged: their size
+ * differs from the data folder's, or, with `reread`, their hash differs from their name.
  *
- * Invariant: a blob of the backup folder is only replaced by one whose bytes have the hash that it is named by.
+ * Invariant: only bytes with the hash in its name replace a blob of the backup folder.
  */
 
 import { closeSync, openSync, readSync } from "node:fs";
@@ -16,18 +16,18 @@ import { copyFile, hashFile, isMissing, makeFolder, namesIn, syncFolder } from "
 import { BLOB_LIST, BLOBS, DATABASE } from "./layout.ts";
 
 export interface Copies {
-  /** Migrations that the snapshot has seen. */
+  /** Number of migrations applied to the snapshot. */
   schema: number;
   blobs: number;
   copied: number;
   copiedBytes: number;
-  /** Of the copied ones, those that were damaged in the backup folder. */
+  /** Copied blobs that replaced damaged ones of the backup folder. */
   mended: number;
   /** Missing or damaged in the data folder, and so not in this backup. */
   lacking: string[];
 }
 
-/** Bytes; undefined for a file that is not there. */
+/** Bytes; undefined for a missing file. */
 const sizeOf = (path: string): Promise<number | undefined> =>
   stat(path).then(
     ({ size }) => size,
@@ -37,7 +37,7 @@ const sizeOf = (path: string): Promise<number | undefined> =>
     },
   );
 
-/** Whether the backup folder has a blob, and whole. */
+/** State of a blob in the backup folder. */
 async function stateOf(
   { source, target, name }: { source: string; target: string; name: string },
   reread: boolean,
@@ -49,8 +49,8 @@ async function stateOf(
 }
 
 /**
- * Copies what the snapshot in `unfinished` names and the backup folder lacks, and lists all of it. @throws AppError
- * conflict for a snapshot of a newer version, and what the file system says
+ * Copies the blobs that the snapshot in `unfinished` names and the backup folder lacks, and writes the list of them all.
+ * @throws AppError conflict for a snapshot of a newer version; errors of the file system
  */
 export async function copyBlobs({
   data,
@@ -84,7 +84,7 @@ export async function copyBlobs({
         if (isMissing(error)) return { sha256: "", size: 0 };
         throw error;
       });
-      // What the data folder has lost already must not keep the rest from being backed up.
+      // A blob that the data folder has lost must not stop the backup of the rest.
       if (sha256 !== name) {
         lacking.add(name);
         return;
@@ -93,7 +93,7 @@ export async function copyBlobs({
       copies.copiedBytes += size;
       if (state === "damaged") copies.mended++;
     });
-    // All of them: a backup that was interrupted may have renamed a blob that this one found.
+    // All shards: an interrupted backup may have left blobs there without fsync, and this one counts them as whole.
     for (const shard of await namesIn(to)) await syncFolder(join(to, shard));
     await syncFolder(to);
     const there = snapshot.blobs().filter((name) => !lacking.has(name));
@@ -104,7 +104,7 @@ export async function copyBlobs({
   }
 }
 
-/* Lists of blobs in files, ordered by name: read a line at a time, several side by side, so that any size will do. */
+/* Files that list blobs, ordered by name. They are read line by line and merged, so their size does not matter. */
 
 const BUFFER_BYTES = 64 * 1024;
 const NAME = /^([0-9a-f]{64}) {2}/;
@@ -112,7 +112,7 @@ const NAME = /^([0-9a-f]{64}) {2}/;
 /** A line for `sha256sum -c`: the name of a blob is its hash. */
 const lineOf = (name: string): string => `${name}  ${BLOBS}/${name.slice(0, 2)}/${name.slice(2)}\n`;
 
-/** Writes names, which are in order, to a new file, and makes it durable; how many. */
+/** Writes names, given in order, to a new file, durably. Returns their number. */
 async function writeBlobList(path: string, names: Iterable<string>): Promise<number> {
   const handle = await open(path, "wx", 0o600);
   try {
@@ -133,7 +133,7 @@ async function writeBlobList(path: string, names: Iterable<string>): Promise<num
   }
 }
 
-/** Names in order. @throws Error for a line that is none, or out of order, and what the file system says */
+/** Names in order. @throws Error for an invalid line or one out of order; errors of the file system */
 export function* readBlobList(path: string): Generator<string> {
   const fd = openSync(path, "r");
   try {
@@ -160,11 +160,11 @@ export function* readBlobList(path: string): Generator<string> {
 
 export interface Named {
   name: string;
-  /** The places among the lists of those that have it. */
+  /** Indexes of the lists that have it. */
   of: number[];
 }
 
-/** What several ordered lists have, in order. */
+/** Merges ordered lists into one, each name once. */
 export function* mergeNames(lists: readonly Iterable<string>[]): Generator<Named> {
   const readers = lists.map((list) => list[Symbol.iterator]());
   try {
@@ -182,14 +182,14 @@ export function* mergeNames(lists: readonly Iterable<string>[]): Generator<Named
   }
 }
 
-/** Files read or written side by side, so that their fsyncs share the disk's. */
-const LANES = 8;
+/** Files read or written at once, so that their fsyncs share the disk's. */
+const CONCURRENCY = 8;
 
-/** Does `work` for each, some side by side. When it throws, what is under way ends before this does. */
+/** Does `work` for each item, CONCURRENCY at once. When one throws, the others under way end first. */
 export async function sideBySide<T>(items: Iterable<T>, work: (item: T) => Promise<void>): Promise<void> {
   const left = items[Symbol.iterator]();
   let failed = false;
-  async function lane(): Promise<void> {
+  async function runSome(): Promise<void> {
     for (let next = left.next(); !next.done && !failed; next = left.next()) {
       try {
         await work(next.value);
@@ -199,7 +199,7 @@ export async function sideBySide<T>(items: Iterable<T>, work: (item: T) => Promi
       }
     }
   }
-  const ends = await Promise.allSettled(Array.from({ length: LANES }, lane));
+  const ends = await Promise.allSettled(Array.from({ length: CONCURRENCY }, runSome));
   left.return?.();
   for (const end of ends) if (end.status === "rejected") throw end.reason;
 }

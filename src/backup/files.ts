@@ -1,13 +1,13 @@
 /**
- * Files that last: written under another name, fsynced, then renamed, in pieces, whatever their size. Private to their
- * owner, who is that of the folder they come into: a command run by root must leave nothing that the server cannot read.
+ * Durable files of any size: written in pieces under another name, fsynced, then renamed. Only their owner may read them.
+ * The owner is that of their folder, so that the server can read the files of a command that root ran.
  */
 import { createHash } from "node:crypto";
 import { chown, type FileHandle, mkdir, open, readdir, rename, stat, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
 const PIECE_BYTES = 1024 * 1024;
-/** What is being written ends so; whoever finds one after a crash may remove it. */
+/** Suffix of files being written. After a crash they may be removed. */
 const UNFINISHED = ".unfinished";
 
 export interface Hashed {
@@ -17,7 +17,7 @@ export interface Hashed {
   size: number;
 }
 
-/** Whether it is the answer that a file or folder is not there. */
+/** True for the error that a file or folder does not exist. */
 export const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException)?.code === "ENOENT";
 
 async function giveToOwnerOf(folder: string, path: string): Promise<void> {
@@ -26,7 +26,7 @@ async function giveToOwnerOf(folder: string, path: string): Promise<void> {
   await chown(path, uid, gid);
 }
 
-/** Makes a folder whose parent is there; false when it was there already. Not fsynced. */
+/** Makes a folder in an existing one; false when it existed already. Not fsynced. */
 export async function makeFolder(path: string): Promise<boolean> {
   try {
     await mkdir(path, { mode: 0o700 });
@@ -38,14 +38,14 @@ export async function makeFolder(path: string): Promise<boolean> {
   return true;
 }
 
-/** Makes what is missing of the folders on the way from `root`, which is there, to `path` in it. */
+/** Makes the missing folders between `root`, which exists, and `path` in it. */
 export async function makeFolders(root: string, path: string): Promise<void> {
   if (path === root || path === dirname(path)) return;
   await makeFolders(root, dirname(path));
   await makeFolder(path);
 }
 
-/** What is in a folder is there after a power cut. */
+/** Makes a folder's entries survive a power cut. */
 export async function syncFolder(path: string): Promise<void> {
   const handle = await open(path, "r");
   try {
@@ -55,7 +55,7 @@ export async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** Makes durable what another wrote, and gives it to the owner of its folder. */
+/** Makes a file durable and gives it to the owner of its folder. */
 export async function syncFile(path: string): Promise<void> {
   const handle = await open(path, "r");
   try {
@@ -66,7 +66,7 @@ export async function syncFile(path: string): Promise<void> {
   await giveToOwnerOf(dirname(path), path);
 }
 
-/** Names in a folder, in order; none when it is not there. */
+/** Names in a folder, in order; none when it does not exist. */
 export async function namesIn(folder: string): Promise<string[]> {
   try {
     return (await readdir(folder)).sort();
@@ -116,10 +116,10 @@ async function readPieces(path: string, take: (piece: Uint8Array) => Promise<voi
   }
 }
 
-/** @throws what the file system says */
+/** @throws errors of the file system */
 export const hashFile = (path: string): Promise<Hashed> => readPieces(path, () => {});
 
-/** Writes a file by `write`, durable and whole once `isGood` of what came of it holds; else nothing is there. */
+/** Writes a file by `write`. It appears whole and durable when `isGood` accepts the result; otherwise not at all. */
 async function writeFileWhole<T>(
   path: string,
   write: (handle: FileHandle) => Promise<T>,
@@ -148,8 +148,8 @@ async function writeFileWhole<T>(
 }
 
 /**
- * Copies a file that should have the hash `expected`, if given; when what was read has another, nothing is written.
- * Its name is durable once its folder is fsynced.
+ * Copies a file. With `expected`, the copy appears only if the bytes read have that hash. Its name is durable once its
+ * folder is fsynced.
  */
 export const copyFile = (from: string, to: string, expected?: string): Promise<Hashed> =>
   writeFileWhole(
@@ -158,7 +158,7 @@ export const copyFile = (from: string, to: string, expected?: string): Promise<H
     ({ sha256 }) => expected === undefined || sha256 === expected,
   );
 
-/** Writes a text, replacing what was there; durable with its folder. */
+/** Writes or replaces a text file, durably with its folder. */
 export async function writeText(path: string, text: string): Promise<void> {
   await writeFileWhole(path, (handle) => handle.writeFile(text));
   await syncFolder(dirname(path));

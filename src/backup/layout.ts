@@ -1,15 +1,15 @@
 /**
- * What a backup folder looks like. All of it can be checked with `sha256sum -c`, and put back by hand.
+ * The layout of a backup folder. `sha256sum -c` can check all of it, and people can restore it by hand.
  *
- *   mailroom-backup.json              says that the folder is one
+ *   mailroom-backup.json              marks the folder as a backup folder
  *   blobs/ab/cdef…                    as in the data folder, shared by all generations
- *   generations/<time>/               one backup, there whole or not at all: it is made under a name with a dot
- *     SHA256SUMS                      of the other files here
+ *   generations/<time>/               one backup, whole or absent: it is made under a name that begins with a dot
+ *     SHA256SUMS                      hashes of the other files here
  *     manifest.json
  *     mailroom.db                     the database at one moment
  *     blobs.sha256                    the blobs that it names, in order, as lines for `sha256sum -c` in the backup folder
- *     files/…                         whatever else the data folder has, certificates and their keys; but not the key of
- *                                     sealed secrets, which would open them to who steals the backup
+ *     files/…                         the data folder's other files, such as certificates and their keys; but not the key
+ *                                     of sealed secrets, so that a stolen backup reveals none of them
  */
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -26,22 +26,22 @@ export const DATABASE = "mailroom.db";
 export const BLOB_LIST = "blobs.sha256";
 export const FILES = "files";
 
-/** Of the layout. A program reads its own and those before. */
+/** Version of the layout. A program reads its own and older ones. */
 export const FORMAT = 1;
 
 export interface Manifest {
   format: number;
-  /** Of the program that made it. */
+  /** Version of the program that made it. */
   version: string;
-  /** How many migrations its database has seen. */
+  /** Number of migrations applied to its database. */
   schema: number;
   /** ISO 8601. */
   createdAt: string;
-  /** Of the server, for people. */
+  /** The server's host name, for people. */
   hostname: string;
   databaseBytes: number;
   blobs: number;
-  /** Blobs that were missing or damaged in the data folder already, and so are not here. */
+  /** Blobs that the data folder lacked or had damaged; they are not in the backup. */
   lacking: string[];
 }
 
@@ -56,14 +56,14 @@ export interface Generation {
 /** A name for a generation made at `now` (epoch ms): `20261121T190512123Z`. */
 export const generationId = (now: number): string => new Date(now).toISOString().replaceAll(/[-:.]/g, "");
 
-/** When the generation of that id was made, epoch ms; undefined for what is no id. */
+/** When the generation of that id was made, epoch ms; undefined for any other text. */
 export function generationTime(id: string): number | undefined {
   const iso = id.replace(/^(\d{4})(\d\d)(\d\dT\d\d)(\d\d)(\d\d)(\d{3}Z)$/, "$1-$2-$3:$4:$5.$6");
   const time = iso === id ? Number.NaN : Date.parse(iso);
   return Number.isNaN(time) ? undefined : time;
 }
 
-/** Whether the folder is a backup folder of a format known here. @throws AppError when it cannot be told, or is a later one */
+/** True for a backup folder of a known format. @throws AppError for a damaged marker or a later format */
 export async function isBackupFolder(folder: string): Promise<boolean> {
   let text: string;
   try {
@@ -78,7 +78,7 @@ export async function isBackupFolder(folder: string): Promise<boolean> {
   return true;
 }
 
-/** What the marker says. */
+/** The marker's text. */
 export const markOf = (format: number): string => `{"format":${format}}\n`;
 const MARK = /^\{"format":([1-9]\d*)\}\n$/;
 
@@ -87,12 +87,12 @@ export function requireFormat(what: string, format: number): void {
   throw new AppError("conflict", `${what} was written by a newer Mailroom: use that version`);
 }
 
-/** Finished ones, the oldest first. @throws AppError not_found when the folder is no backup folder */
+/** Finished generations, the oldest first. @throws AppError not_found when the folder is no backup folder */
 export async function listGenerations(folder: string): Promise<Generation[]> {
   if (!(await isBackupFolder(folder))) throw new AppError("not_found", `${folder} is no Mailroom backup`);
-  const place = join(folder, GENERATIONS);
-  const ids = (await namesIn(place)).filter((name) => !name.startsWith("."));
-  return ids.map((id) => ({ id, path: join(place, id) }));
+  const parent = join(folder, GENERATIONS);
+  const ids = (await namesIn(parent)).filter((name) => !name.startsWith("."));
+  return ids.map((id) => ({ id, path: join(parent, id) }));
 }
 
 /** The generation of that id, or the newest. @throws AppError not_found */
@@ -104,8 +104,8 @@ export async function findGeneration(folder: string, id?: string): Promise<Gener
   throw new AppError("not_found", `there is no finished backup${id ? ` ${id}` : ""} in ${folder}; there is: ${known}`);
 }
 
-/** Whether it is still there: `--keep` may remove it while it is read. */
-export const stillThere = ({ path }: Generation): Promise<boolean> =>
+/** False once `--keep` has removed it, perhaps while it was read. */
+export const stillExists = ({ path }: Generation): Promise<boolean> =>
   stat(path).then(
     () => true,
     () => false,
@@ -117,7 +117,7 @@ const SUM_LINE = /^([0-9a-f]{64}) {2}([^\0\n\r]+)$/;
 export const writeSums = (sums: ReadonlyMap<string, string>): string =>
   [...sums].map(([path, sha256]) => `${sha256}  ${path}\n`).join("");
 
-/** Hashes by path. @throws Error for a text that is no such list */
+/** Hashes by path. @throws Error for a text that is not such a list */
 export function readSums(text: string): Map<string, string> {
   const lines = text.split("\n");
   if (lines.pop() !== "") throw new Error("its last line is cut off");

@@ -1,10 +1,10 @@
 /**
- * Making a backup, beside a running server or without one: the database at one moment, then the blobs that it names,
- * then the other files of the data folder. Blobs never change, so those that are in the backup folder already are not
- * copied again; they are copied and not linked, since a backup must not share its bytes with what it protects.
+ * Makes a backup, with or without a running server: a snapshot of the database, then the blobs that it names, then the
+ * data folder's other files. Blobs never change, so the backup folder's are kept. Blobs are copied, not linked: a backup
+ * must not share its bytes with the data that it protects.
  *
- * Invariants: a generation is there whole, fsynced, or not at all; nothing a finished one names is touched; one backup
- * at a time reads a data folder, or writes a backup folder; the sweeper removes no blob meanwhile.
+ * Invariants: a generation exists whole and fsynced, or not at all; files that a finished one names are never changed;
+ * only one backup at a time reads a data folder or writes a backup folder; the sweeper removes no blob meanwhile.
  */
 import { realpathSync } from "node:fs";
 import { readFile, rename, rm, statfs, unlink } from "node:fs/promises";
@@ -53,13 +53,13 @@ import { recordFailure, STATE_FILE, writeBackupState } from "./state.ts";
 export interface BackupRequest {
   /** The data folder. */
   data: string;
-  /** Where to; made when missing, though not the folders above it. */
+  /** The backup folder; made when missing, but not the folders above it. */
   folder: string;
-  /** How many generations stay, this one included; without it none is removed. */
+  /** Generations to keep, this one included; undefined keeps all. */
   keep?: number | undefined;
-  /** Reads the blobs that are there already, too, and copies anew those that are damaged; else only their sizes are looked at. */
+  /** Checks the hashes of the backup folder's blobs, not only their sizes. Damaged ones are copied anew. */
   reread?: boolean | undefined;
-  /** Of this server and this program, for the manifest. */
+  /** Names of this server and this program, for the manifest. */
   hostname: string;
   version: string;
   runtime: Pick<Runtime, "now" | "setTimer">;
@@ -68,32 +68,32 @@ export interface BackupRequest {
 export interface Made extends Manifest {
   id: string;
   folder: string;
-  /** Blobs that were not there yet or were damaged there, and their bytes. */
+  /** Blobs that were missing or damaged in the backup folder, and their bytes. */
   copied: number;
   copiedBytes: number;
-  /** Of those, the damaged ones. */
+  /** Those of them that were damaged. */
   mended: number;
-  /** Ids of the generations that `keep` had removed. */
+  /** Ids of the generations removed because of `keep`. */
   removed: string[];
 }
 
 /** How long a sweep of blobs, or another backup, may take before this one gives up, ms. */
 const CLAIM_WAIT_MS = 60_000;
 const CLAIM_POLL_MS = 200;
-/** A database a little larger than it was when the room was looked at still fits. */
+/** Leaves room for a database that grows during the backup. */
 const SPARE = 1.1;
 const FULL = new Set(["ENOSPC", "EDQUOT", "SQLITE_FULL"]);
 
 /**
- * Of the data folder, what has a place of its own in a backup, means nothing elsewhere, or is to lie elsewhere: the key
- * that opens sealed secrets (access/seal.ts), without which a stolen backup tells none of them. What Meilisearch keeps
- * (`search`) is made from the mail again, and its executable (`bin`) belongs to the machine.
+ * Entries of the data folder that are not copied as files: those with a place of their own in a backup; locks; the key of
+ * sealed secrets (access/seal.ts), so that a stolen backup reveals none; Meilisearch's data (`search`), which is made from
+ * the mail again; its executable (`bin`), which belongs to the machine.
  */
 const NOT_A_FILE = new RegExp(
   `^(mailroom\\.db.*|blobs|spool|keys|search|bin|restoring|lost\\+found|.*\\.lock(-journal)?|${STATE_FILE})$`,
 );
 
-/** @throws AppError, and what the file system or SQLite say; then the former backups are as they were */
+/** @throws AppError, errors of the file system and SQLite; the former backups then stay as they were */
 export async function makeBackup(request: BackupRequest): Promise<Made> {
   const { data, folder, runtime } = request;
   try {
@@ -105,7 +105,7 @@ export async function makeBackup(request: BackupRequest): Promise<Made> {
         const made = await makeGeneration(request);
         const removed = await keepNewest(folder, request.keep, request.runtime.now());
         await sweepPool(folder);
-        // A full data disk does not make the backup a bad one.
+        // The backup is good even if the data disk is full.
         await writeBackupState(data, { lastGood: { at: runtime.now(), folder, generation: made.id } }).catch(() => {});
         return { ...made, removed };
       } finally {
@@ -173,14 +173,14 @@ async function prepareFolder(data: string, folder: string): Promise<void> {
   await syncFolder(folder);
 }
 
-/** What the last backup left unfinished goes first, and so does what this one leaves when it fails: it may need the room. */
+/** Removes what an interrupted backup left first, and its own files when it fails, to free room. */
 async function makeGeneration(request: BackupRequest): Promise<Omit<Made, "removed">> {
   const { data, folder } = request;
   await sweepUnfinished(folder);
   const createdAt = request.runtime.now();
   const id = generationId(createdAt);
-  const place = join(folder, GENERATIONS);
-  const unfinished = join(place, `.${id}`);
+  const parent = join(folder, GENERATIONS);
+  const unfinished = join(parent, `.${id}`);
   try {
     await requireRoom(data, folder);
     await makeFolder(unfinished);
@@ -206,8 +206,8 @@ async function makeGeneration(request: BackupRequest): Promise<Omit<Made, "remov
     await writeText(join(unfinished, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`);
     sums.set(MANIFEST, (await hashFile(join(unfinished, MANIFEST))).sha256);
     await writeText(join(unfinished, SUMS), writeSums(sums));
-    await rename(unfinished, join(place, id));
-    await syncFolder(place);
+    await rename(unfinished, join(parent, id));
+    await syncFolder(parent);
     const { copied, copiedBytes, mended } = copies;
     return { id, folder, ...manifest, copied, copiedBytes, mended };
   } catch (error) {
@@ -217,7 +217,7 @@ async function makeGeneration(request: BackupRequest): Promise<Omit<Made, "remov
   }
 }
 
-/** @throws AppError insufficient_storage where the database alone would not fit */
+/** @throws AppError insufficient_storage when the database alone does not fit */
 async function requireRoom(data: string, folder: string): Promise<void> {
   const needed = snapshotBytes(data) * SPARE;
   const { bavail, bsize } = await statfs(folder);
@@ -230,7 +230,7 @@ async function requireRoom(data: string, folder: string): Promise<void> {
   );
 }
 
-/** Copies everything else that the data folder has; hashes by path. */
+/** Copies the data folder's other files. Returns hashes by path. */
 async function copyFiles(data: string, to: string): Promise<Map<string, string>> {
   const sums = new Map<string, string>();
   const made = new Set<string>();
@@ -241,7 +241,7 @@ async function copyFiles(data: string, to: string): Promise<Map<string, string>>
     try {
       sums.set(path, (await copyFile(join(data, path), target)).sha256);
     } catch (error) {
-      // Replaced by another meanwhile, under another name.
+      // The server has replaced or removed it meanwhile.
       if (!isMissing(error)) throw error;
     }
   }
@@ -250,42 +250,42 @@ async function copyFiles(data: string, to: string): Promise<Map<string, string>>
 }
 
 /*
- * What a backup folder no longer needs: generations beyond those to keep, what interrupted backups left, and blobs that
- * no finished generation names. Called with the folder claimed.
+ * Pruning, with the folder claimed: generations beyond those to keep, leftovers of interrupted backups, and blobs that no
+ * finished generation names.
  *
- * Invariant: a blob goes only while every generation's list of blobs can be read and has the hash it should have.
+ * Invariant: blobs are removed only while every generation's list of blobs is readable and has its hash.
  */
 
 /**
- * Removes the oldest beyond the newest `keep`; which. One of a time that has not come (`now`: epoch ms) was made by a clock
- * that was ahead: it counts as the oldest, so that the one made just now stays.
+ * Removes the oldest generations beyond the newest `keep`. Returns their ids. A generation from the future (`now`: epoch
+ * ms) was made while the clock was ahead; it counts as the oldest, so that the one made just now stays.
  */
 export async function keepNewest(folder: string, keep: number | undefined, now: number): Promise<string[]> {
   if (keep === undefined) return [];
-  const place = join(folder, GENERATIONS);
+  const parent = join(folder, GENERATIONS);
   const generations = await listGenerations(folder);
   const isOfFuture = ({ id }: Generation): boolean => (generationTime(id) ?? 0) > now;
   const oldestFirst = [...generations.filter(isOfFuture), ...generations.filter((one) => !isOfFuture(one))];
   const leaving = oldestFirst.slice(0, -keep);
   for (const { id, path } of leaving) {
-    // No longer finished, before it is no longer whole.
-    const aside = join(place, `.${id}`);
+    // The dot marks it as unfinished before its files go.
+    const aside = join(parent, `.${id}`);
     await rename(path, aside);
-    await syncFolder(place);
+    await syncFolder(parent);
     await rm(aside, { recursive: true });
   }
   return leaving.map(({ id }) => id);
 }
 
-/** Removes generations that are not finished: made by a backup that was interrupted, or being removed by one. */
+/** Removes unfinished generations, which an interrupted backup was making or removing. */
 async function sweepUnfinished(folder: string): Promise<void> {
-  const place = join(folder, GENERATIONS);
-  for (const name of await namesIn(place)) {
-    if (name.startsWith(".")) await rm(join(place, name), { recursive: true });
+  const parent = join(folder, GENERATIONS);
+  for (const name of await namesIn(parent)) {
+    if (name.startsWith(".")) await rm(join(parent, name), { recursive: true });
   }
 }
 
-/** Removes the blobs that no finished generation names; how many. None while a list cannot be trusted. */
+/** Removes blobs that no finished generation names. Returns their number; 0 while some list cannot be trusted. */
 async function sweepPool(folder: string): Promise<number> {
   const generations = await listGenerations(folder);
   if (!(await Promise.all(generations.map(hasItsList))).every(Boolean)) return 0;

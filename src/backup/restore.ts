@@ -1,12 +1,12 @@
 /**
- * Putting a backup back, onto a data folder that holds nothing. Every byte is checked as it is copied.
+ * Restores a backup into an empty data folder. Every byte is checked as it is copied.
  *
- * Invariant: from before its first file until after its last, the folder holds a marker with which no Mailroom opens it;
- * a restore that was interrupted is only begun anew, and one that fails leaves the folder as empty as it was.
+ * Invariant: from before the first file until after the last, a marker in the folder keeps every Mailroom from opening it.
+ * An interrupted restore begins anew; one that fails leaves the folder as empty as it was.
  *
- * Mail in the queue of a backup may have been sent since, and so may drafts that were to be sent at a time; a server cannot
- * know. The queue is held and the drafts stay drafts, unless they are asked to be sent.
- * Webhooks are posted again: receivers know an event by its id (rules: Webhook attempts).
+ * Queued mail and scheduled drafts of a backup may have been sent since; the server cannot know. So the queue is held and
+ * the drafts lose their time, unless `sendQueue` is set. Webhooks are posted again: receivers know an event by its id
+ * (rules: Webhook attempts).
  */
 import { mkdir, open, readFile, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -42,7 +42,7 @@ export interface RestoreRequest {
   generation?: string | undefined;
   /** The data folder; made when missing. */
   data: string;
-  /** Lets the queue go on where it was. */
+  /** Sends queued mail and scheduled drafts as if nothing had happened. */
   sendQueue: boolean;
   runtime: Pick<Runtime, "now" | "randomBytes">;
 }
@@ -52,18 +52,18 @@ export interface Restored extends Pick<Manifest, "version" | "schema" | "created
   folder: string;
   data: string;
   blobs: number;
-  /** Recipients whose mail is held until it is let go. */
+  /** Recipients whose mail is held until somebody releases it. */
   held: number;
-  /** Drafts that were to be sent at a time, and are not. */
+  /** Drafts that lost the time at which they were to be sent. */
   unscheduled: number;
 }
 
-/** Made by whoever looks whether a server runs. */
+/** Lock files, which even a check for a running server makes. */
 const LOCKS = /^(serving|backup)\.lock(-journal)?$/;
 const UNSCHEDULED = "A backup was restored: it may have been sent before";
 const HELD = "held when a backup was restored: it may have been sent before";
 
-/** @throws AppError, and what the file system says; then the data folder is as empty as it was */
+/** @throws AppError, errors of the file system; the data folder is then as empty as it was */
 export async function restoreBackup(request: RestoreRequest): Promise<Restored> {
   const { folder, data } = request;
   const generation = await findGeneration(folder, request.generation);
@@ -89,7 +89,7 @@ export async function restoreBackup(request: RestoreRequest): Promise<Restored> 
   }
 }
 
-/** @throws AppError conflict for a newer one, server_error for one that is damaged */
+/** @throws AppError conflict for a generation that is newer than this program, or damaged */
 async function readGeneration({ path, id }: Generation): Promise<{ manifest: Manifest; sums: Map<string, string> }> {
   try {
     const sums = readSums(await readFile(join(path, SUMS), "utf8"));
@@ -118,7 +118,7 @@ const damaged = (what: string, cause?: unknown): AppError =>
     { cause },
   );
 
-/** Marks the folder, which holds nothing or what an interrupted restore left. @throws AppError conflict */
+/** Puts the marker into a folder that is empty or has an interrupted restore. @throws AppError conflict */
 async function claimEmpty(data: string): Promise<void> {
   const others = (await namesIn(data)).filter((name) => !LOCKS.test(name) && name !== "lost+found");
   if (others.includes(RESTORING)) await clear(data);
@@ -131,7 +131,7 @@ async function claimEmpty(data: string): Promise<void> {
   await syncFolder(data);
 }
 
-/** The marker goes last. */
+/** Empties the folder, the marker last. */
 async function clear(data: string): Promise<void> {
   for (const name of await namesIn(data)) {
     if (LOCKS.test(name) || name === RESTORING || name === "lost+found") continue;
@@ -146,7 +146,7 @@ async function copyGeneration(
   { path }: Generation,
   sums: ReadonlyMap<string, string>,
 ): Promise<void> {
-  /** @throws AppError for bytes that are not those that were backed up */
+  /** @throws AppError for bytes that differ from the backup's checksums */
   async function copySound(from: string, to: string, expected: string): Promise<void> {
     const copied = await copyFile(from, to, expected).catch((error) => {
       throw isMissing(error) ? damaged(from, error) : error;
@@ -174,7 +174,7 @@ async function copyGeneration(
   await syncFolder(pool);
 }
 
-/** @throws AppError for a database that SQLite finds fault with, or that names a blob which was not backed up */
+/** @throws AppError for a database that fails SQLite's check or names a blob that was not backed up */
 function checkDatabase({ id, path }: Generation, data: string, lacking: ReadonlySet<string>): void {
   const snapshot = openSnapshot(join(data, DATABASE));
   try {
@@ -187,7 +187,7 @@ function checkDatabase({ id, path }: Generation, data: string, lacking: Readonly
   }
 }
 
-/** Brings the database to this version, and keeps back what would be sent; how much. */
+/** Migrates the database to this version, and holds the mail that would be sent. Returns how much. */
 function openRestored({ data, sendQueue, runtime }: RestoreRequest): Pick<Restored, "held" | "unscheduled"> {
   const store = openStore({ folder: data, restoring: true, runtime });
   try {

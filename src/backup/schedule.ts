@@ -1,14 +1,15 @@
 /**
- * Backups by themselves: the settings backup.folder, backup.everyHours and backup.keep. When the last one was is read
- * from the backup folder, so a folder that was emptied or changed gets one at once. The admins are mailed when backups
- * begin to fail, once until one has succeeded.
+ * Scheduled backups, by the settings backup.folder, backup.everyHours and backup.keep. The time of the last one comes
+ * from the backup folder, so an emptied or changed folder gets a backup at once. When backups begin to fail, the admins
+ * get one mail; another only after a success.
  */
+import { setPriority } from "node:os";
+import { join } from "node:path";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import type { NotifyAdmins } from "../outbound/notices.ts";
 import type { Options } from "../store/settings.ts";
-import { type BackupChild, type StartBackup, startBackup } from "./child.ts";
 import { generationTime, listGenerations } from "./layout.ts";
 import { type BackupState, recordFailure, writeBackupState } from "./state.ts";
 
@@ -27,17 +28,17 @@ export interface ScheduledBackupsParts {
 
 export interface ScheduledBackups {
   job: Job;
-  /** Ends a backup that is being made. */
+  /** Ends the backup under way. */
   stop(): void;
 }
 
 const HOUR_MS = 3_600_000;
-/** How soon changed settings are followed. */
+/** How soon a changed setting takes effect. */
 const LOOK_MS = 60_000;
 
 /**
- * When the newest backup in the folder was made, epoch ms, but for those that a clock made which was ahead; undefined when
- * none can be read there.
+ * When the newest backup in the folder was made, epoch ms; undefined when there is none or the folder cannot be read.
+ * Backups from the future, made while the clock was ahead, do not count.
  */
 async function lastMade(folder: string, now: number): Promise<number | undefined> {
   const generations = await listGenerations(folder).catch(() => []);
@@ -55,7 +56,7 @@ export function createScheduledBackups(parts: ScheduledBackupsParts): ScheduledB
     if (folder === "off" || stopped) return now + LOOK_MS;
     const interval = options.get("backup.everyHours") * HOUR_MS;
     const made = await lastMade(folder, now);
-    // One that failed is tried again sooner.
+    // A failed backup is tried again sooner.
     const tried = lastTry?.folder === folder ? Math.min(lastTry.at, now) + Math.min(interval, HOUR_MS) : 0;
     const due = Math.max(made === undefined ? 0 : made + interval, tried);
     if (now < due) return Math.min(due, now + LOOK_MS);
@@ -76,7 +77,7 @@ export function createScheduledBackups(parts: ScheduledBackupsParts): ScheduledB
     return runtime.now() + Math.min(interval, LOOK_MS);
   }
 
-  /** Has the admins told if they do not know. */
+  /** Records the failure, and mails the admins unless they know. */
   async function fail(folder: string, error: unknown, now: number): Promise<void> {
     const { lastGood, lastFailure } = await recordFailure(data, folder, error, now);
     const workspaceId = operators();
@@ -104,3 +105,52 @@ const describe = (lastGood: BackupState["lastGood"], folder: string, reason: str
     "It is tried again within the hour, and you are not told again until one has succeeded. To try it by hand, and to look at what is there:",
     `    mailroom backup ${folder}\n    mailroom backup verify ${folder}`,
   ].join("\n\n");
+
+/*
+ * The backup itself runs in a process of its own, as `mailroom backup`: SQLite copies without yielding, which would stop
+ * the server, and a crash there leaves the server alone.
+ */
+
+export interface BackupChild {
+  /** Rejects with the text of its stderr. */
+  done: Promise<void>;
+  /** Kills it; an interrupted backup leaves the former ones whole. */
+  kill(): void;
+}
+
+/** `data`: the data folder; the others as in `mailroom backup`. */
+export type StartBackup = (request: { data: string; hostname: string; folder: string; keep: number }) => BackupChild;
+
+/** The folder of the modules in the built executable. */
+const EMBEDDED = /^\/\$bunfs\//;
+/** Lets the server's work go first. */
+const NICENESS = 10;
+const LONGEST_REASON = 2_000;
+
+const program = (): string[] =>
+  EMBEDDED.test(import.meta.dir) ? [process.execPath] : [process.execPath, join(import.meta.dir, "../main.ts")];
+
+export const startBackup: StartBackup = ({ data, hostname, folder, keep }) => {
+  const child = Bun.spawn([...program(), "backup", folder, "--keep", String(keep), "--json"], {
+    env: { MAILROOM_DATA: data, MAILROOM_HOSTNAME: hostname },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  try {
+    setPriority(child.pid, NICENESS);
+  } catch {
+    // It has ended already, or the system refuses.
+  }
+  const stderr = new Response(child.stderr).text();
+  return {
+    kill: () => child.kill("SIGKILL"),
+    done: (async () => {
+      const [text, code] = await Promise.all([stderr, child.exited]);
+      if (code === 0) return;
+      const reason = text
+        .replaceAll(/^mailroom: /gm, "")
+        .trim()
+        .slice(-LONGEST_REASON);
+      throw new Error(reason || `the backup's process ended with ${child.signalCode ?? code}`);
+    })(),
+  };
+};

@@ -1,5 +1,5 @@
 /**
- * When the data folder was last backed up, and whether that still works: a small file beside the database, so that it
+ * The last good backup of a data folder, and the failure since, in a small file beside the database. A file of its own
  * can be written while the database cannot. It is not part of a backup.
  */
 import { readFile } from "node:fs/promises";
@@ -12,11 +12,11 @@ export const STATE_FILE = "backup.json";
 /** Times are epoch ms. */
 export interface BackupState {
   lastGood?: { at: number; folder: string; generation: string };
-  /** Since the last good one. `told`: the admins have been mailed. */
+  /** The last failure since the last good backup. `told`: the admins got a mail. */
   lastFailure?: { at: number; folder: string; error: string; told: boolean };
 }
 
-/** What is known of the data folder's backups; nothing for one that has none. */
+/** The state of the data folder's backups; empty when none was made. */
 export async function readBackupState(data: string): Promise<BackupState> {
   try {
     return JSON.parse(await readFile(join(data, STATE_FILE), "utf8")) as BackupState;
@@ -29,7 +29,7 @@ export async function readBackupState(data: string): Promise<BackupState> {
 export const writeBackupState = (data: string, state: BackupState): Promise<void> =>
   writeText(join(data, STATE_FILE), `${JSON.stringify(state)}\n`);
 
-/** Keeps that a backup failed at `now` (epoch ms); the state since. */
+/** Records that a backup failed at `now` (epoch ms). Returns the new state. */
 export async function recordFailure(data: string, folder: string, error: unknown, now: number): Promise<BackupState> {
   const state = await readBackupState(data);
   const reason = error instanceof Error ? error.message : String(error);

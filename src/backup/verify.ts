@@ -1,7 +1,6 @@
 /**
- * Reading all of a backup folder: every file of every generation against its hash, each database with SQLite's own
- * check and against its list of blobs, and every blob against its name. Reads only; takes no lock, so that it works on
- * a medium that cannot be written.
+ * Verifies a backup folder: every file of every generation against its hash, each database with SQLite's own check and
+ * against its list of blobs, every blob against its name. It only reads and takes no lock, so it works on read-only media.
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -22,10 +21,10 @@ import {
   type Manifest,
   readSums,
   SUMS,
-  stillThere,
+  stillExists,
 } from "./layout.ts";
 
-/** What is wrong, of which file in the backup folder. */
+/** A problem with a file, whose path is relative to the backup folder. */
 export interface Problem {
   file: string;
   problem: string;
@@ -61,7 +60,7 @@ const DIFFERS = "is not what was written: its checksum differs";
 const reasonOf = (error: unknown): string =>
   isMissing(error) ? "is missing" : error instanceof Error ? error.message : String(error);
 
-/** @throws AppError not_found for what is no backup, or has no such generation; conflict for one of a later format */
+/** @throws AppError not_found without a backup or such a generation; conflict for a later format */
 export async function verifyBackup(folder: string, only?: string): Promise<Verified> {
   const generations = (await listGenerations(folder)).filter(({ id }) => only === undefined || id === only);
   if (generations.length === 0) {
@@ -78,8 +77,8 @@ export async function verifyBackup(folder: string, only?: string): Promise<Verif
     const manifest = await checkGeneration(generation, (file, problem) => {
       found.push({ file: `${GENERATIONS}/${generation.id}/${file}`, problem });
     });
-    // Removed meanwhile, to make room for newer ones.
-    if (found.length > 0 && !(await stillThere(generation))) continue;
+    // A newer backup removed it meanwhile.
+    if (found.length > 0 && !(await stillExists(generation))) continue;
     for (const problem of found) report(problem);
     const { format: _, lacking: __, hostname: ___, ...described } = manifest ?? {};
     result.generations.push({ id: generation.id, ...described, ok: found.length === 0 });
@@ -93,7 +92,7 @@ export async function verifyBackup(folder: string, only?: string): Promise<Verif
 
 type Tell = (file: string, problem: string) => void;
 
-/** Everything of a generation but the bytes of its blobs; its manifest, if that can be read. */
+/** Checks a generation except the bytes of its blobs. Returns its manifest when that can be read. */
 async function checkGeneration({ path }: Generation, tell: Tell): Promise<Manifest | undefined> {
   let sums: Map<string, string>;
   try {
@@ -147,14 +146,14 @@ function checkDatabase(path: string, lacking: ReadonlySet<string>, hasList: bool
   }
 }
 
-/** Reads each blob that a generation names, once; `tell` gets the ids of those that name a bad one. */
+/** Reads each blob that a generation names, once. `tell` gets the ids of the generations that name a bad one. */
 async function checkBlobs(
   folder: string,
   generations: readonly Generation[],
   result: Verified,
   tell: (problem: Problem, naming: ReadonlySet<string>) => void,
 ): Promise<void> {
-  // A list that does not read to its end has been told of.
+  // Lists that cannot be read to the end are among the problems already.
   const listed = generations.filter(({ path }) => canRead(join(path, BLOB_LIST)));
 
   async function check({ name, of }: Named): Promise<void> {
@@ -171,7 +170,7 @@ async function checkBlobs(
     const naming = new Set<string>();
     for (const i of of) {
       const generation = listed[i] as Generation;
-      if (await stillThere(generation)) naming.add(generation.id);
+      if (await stillExists(generation)) naming.add(generation.id);
     }
     if (naming.size > 0) tell({ file: `${BLOBS}/${name.slice(0, 2)}/${name.slice(2)}`, problem }, naming);
   }

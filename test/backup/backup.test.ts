@@ -21,7 +21,7 @@ const generationsOf = (folder: string): string[] => [
   ...new Set([...filesOf(folder).keys()].flatMap((path) => /^generations\/([^/]+)\//.exec(path)?.[1] ?? [])),
 ];
 
-test("a backup has the database, the files that it names, certificates and checksums; only what is new is copied", async () => {
+test("a backup has the database, the files that it names, certificates and checksums; only new blobs are copied", async () => {
   const { data, folder, add, ask, within } = await openOffice();
   const first = await add("first");
   mkdirSync(join(data, "tls/acme"), { recursive: true });
@@ -52,7 +52,7 @@ test("a backup has the database, the files that it names, certificates and check
   expect(await ask("backup", "verify", folder)).toMatchObject({ ok: true, blobs: 2, bytes: 11, problems: [] });
 });
 
-test("the key of sealed secrets is not in it: who steals a backup opens none", async () => {
+test("the key of sealed secrets is not in a backup, so a thief opens none", async () => {
   const { data, folder, ask } = await openOffice();
   mkdirSync(join(data, "keys"));
   writeFileSync(join(data, "keys/second-factor.key"), "the key");
@@ -60,7 +60,7 @@ test("the key of sealed secrets is not in it: who steals a backup opens none", a
   expect([...filesOf(folder).keys()].filter((path) => path.endsWith(".key"))).toEqual([]);
 });
 
-test("coreutils can check all of it, and nobody else can read it", async () => {
+test("coreutils can check all of a backup, and only the owner can read it", async () => {
   const { folder, add, ask } = await openOffice();
   await add("first");
   const { id } = await ask<Made>("backup", folder);
@@ -87,7 +87,7 @@ test("--keep removes the oldest, and the files that only they name", async () =>
   expect(await ask("backup", "verify", folder)).toMatchObject({ ok: true, generations: [{}, {}] });
 });
 
-test("no file goes while a list of files cannot be trusted", async () => {
+test("no blob is removed while a list of blobs cannot be trusted", async () => {
   const { folder, add, ask, forgetMail } = await openOffice();
   const first = await add("first");
   const { id } = await ask<Made>("backup", folder);
@@ -97,7 +97,7 @@ test("no file goes while a list of files cannot be trusted", async () => {
   expect(filesOf(folder).has(blobPath("blobs", first))).toBe(true);
 });
 
-test("what is missing or damaged in the data folder keeps nothing else from being backed up, and is told", async () => {
+test("missing and damaged blobs of the data folder are reported, and the rest is backed up", async () => {
   const { data, folder, add, say } = await openOffice();
   const names = [await add("missing"), await add("damaged"), await add("sound")];
   rmSync(blobPath(join(data, "blobs"), names[0] as string));
@@ -178,7 +178,7 @@ test.each(["0", "-1", "1.5", "many"])("wrong usage: --keep=%s", async (keep) => 
   expect(await say("backup", folder, `--keep=${keep}`)).toMatchObject({ exitCode: 2 });
 });
 
-test("what is known of the last backup is kept beside the database: the last good one, and a failure since", async () => {
+test("a file beside the database keeps the last good backup, and a failure since", async () => {
   const { data, folder, ask, say } = await openOffice();
   expect(await readBackupState(data)).toEqual({});
   const { id } = await ask<Made>("backup", folder);
@@ -199,7 +199,7 @@ test("what is known of the last backup is kept beside the database: the last goo
   expect(await readBackupState(data)).toEqual({ lastGood: { ...lastGood, generation: later } });
 });
 
-test("one backup at a time writes a folder, or reads a data folder: another waits its turn, then gives up", async () => {
+test("one backup at a time writes a backup folder or reads a data folder: another waits, then gives up", async () => {
   const { data, folder, ask, openWith } = await openOffice();
   await ask("backup", folder);
   for (const claim of [() => tryClaim(join(folder, "backup.lock")), () => claimBlobs(data)]) {

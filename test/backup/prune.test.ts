@@ -9,7 +9,7 @@ import { START } from "../harness/runtime.ts";
 
 const DAY_MS = 86_400_000;
 
-test("those of a time to come leave before the one made just now, then the oldest", async () => {
+test("backups from the future are removed first, then the oldest", async () => {
   const folder = temporaryFolder();
   writeFileSync(join(folder, MARKER), markOf(1));
   const ids = [-2, -1, 0, 1, 2].map((days) => generationId(START + days * DAY_MS));

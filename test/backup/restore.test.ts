@@ -22,7 +22,7 @@ const held = async (terminal: ReturnType<typeof openTerminal>) =>
     .map(({ recipient, state, reply }) => ({ recipient, state, reply }))
     .sort((a, b) => b.recipient.localeCompare(a.recipient));
 
-test("everything is there again: people, keys, files, certificates; and nobody else can read it", async () => {
+test("everything is back: people, keys, files, certificates; and only the owner can read it", async () => {
   const { data, folder, id, ask, elsewhere } = await backedUp();
   expect(await elsewhere.ask("restore", folder)).toMatchObject({
     id,
@@ -46,7 +46,7 @@ test("everything is there again: people, keys, files, certificates; and nobody e
   expect(await elsewhere.ask("backup", join(folder, "../again"))).toMatchObject({ blobs: 1 });
 });
 
-test("mail that waited is held, with the reason, but for that to this server's own people; then it is let go", async () => {
+test("queued mail is held with the reason, except to this server's own mailboxes; then it is released", async () => {
   const { folder, add, ask, elsewhere } = await backedUp();
   await add("local", "ada@acme.test");
   await ask("backup", folder);
@@ -60,7 +60,7 @@ test("mail that waited is held, with the reason, but for that to this server's o
   expect(await elsewhere.ask("queue", "release")).toEqual({ released: 0 });
 });
 
-test("what another workspace merely claims is not this server's: mail to it is held with the rest", async () => {
+test("mail to a domain that a workspace claims but did not verify is held, too", async () => {
   const { folder, within, ask, elsewhere } = await backedUp();
   const claim = (state: string) =>
     within(({ db }) => {
@@ -80,7 +80,7 @@ test("what another workspace merely claims is not this server's: mail to it is h
   expect(await held(verified)).toMatchObject([{ recipient: "dan@remote.example", state: "waiting" }]);
 });
 
-test("a draft that was to be sent at a time is a draft again, and says why", async () => {
+test("a scheduled draft loses its time, and says why", async () => {
   const { folder, within, ask, elsewhere } = await backedUp();
   await within(({ db }) => {
     db.$client.exec(`
@@ -109,14 +109,14 @@ test("a draft that was to be sent at a time is a draft again, and says why", asy
   expect(drafts(sending)).toEqual([{ due_at: 5, due_by: "usr_1", refusal: null }]);
 });
 
-test("--send-queue lets it go on as it was", async () => {
+test("--send-queue sends queued mail and scheduled drafts", async () => {
   const { folder, elsewhere } = await backedUp();
   const said = await elsewhere.say("restore", folder, "--send-queue");
   expect(said).toMatchObject({ exitCode: 0, stderr: "" });
   expect(await held(elsewhere)).toEqual([{ recipient: "dan@remote.example", state: "waiting", reply: null }]);
 });
 
-test("--generation restores an earlier one; the newest otherwise", async () => {
+test("--generation restores that backup; without it, the newest", async () => {
   const { folder, id, add, ask, elsewhere } = await backedUp();
   await add("second");
   await ask("backup", folder);
@@ -153,7 +153,7 @@ test("refused: a folder that is not empty, or was made by a newer version; then 
   await ask("user", "list");
 });
 
-test("a backup of an earlier schema, made by this version or that, comes up to date", async () => {
+test("a backup of an earlier schema is migrated, whichever version made it", async () => {
   const old = openTerminal();
   const sqlite = new Database(join(old.data, "mailroom.db"), { create: true });
   for (const migration of MIGRATIONS.slice(0, 2)) sqlite.exec(migration);
@@ -167,7 +167,7 @@ test("a backup of an earlier schema, made by this version or that, comes up to d
   expect(await elsewhere.ask("workspace", "list")).toMatchObject([{ id: "wsp_1", name: "Old" }]);
 });
 
-test("while a restore has not ended no command opens the folder; restoring again begins anew", async () => {
+test("no command opens the folder during a restore; another restore begins anew", async () => {
   const { folder, elsewhere } = await backedUp();
   writeFileSync(join(elsewhere.data, "restoring"), "");
   writeFileSync(join(elsewhere.data, "mailroom.db"), "half");

@@ -2,8 +2,8 @@
 import { expect, test } from "bun:test";
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { BackupChild, StartBackup } from "../../src/backup/child.ts";
 import { GENERATIONS, generationId, MARKER, markOf } from "../../src/backup/layout.ts";
+import type { BackupChild, StartBackup } from "../../src/backup/schedule.ts";
 import { createScheduledBackups } from "../../src/backup/schedule.ts";
 import { readBackupState, writeBackupState } from "../../src/backup/state.ts";
 import { createLog } from "../../src/base/log.ts";
@@ -52,7 +52,7 @@ function rig({ operators = () => "wsp_1" as string | undefined } = {}) {
 
 const failing = (message: string) => (): BackupChild => ({ done: Promise.reject(new Error(message)), kill: () => {} });
 
-test("off unless a folder is set; a setting is followed within a minute", async () => {
+test("off until a folder is set; a changed setting takes effect within a minute", async () => {
   const { settings, started, at, folder, data } = rig();
   settings["backup.folder"] = "off";
   expect(await at(0)).toBe(START + 60_000);
@@ -62,7 +62,7 @@ test("off unless a folder is set; a setting is followed within a minute", async 
   expect(started).toEqual([{ data, folder, keep: 3, hostname: "mail.acme.test" }]);
 });
 
-test("one that a clock made which was ahead counts for nothing once it is set right", async () => {
+test("a backup made while the clock was ahead does not count once the clock is right", async () => {
   const { started, at, folder } = rig();
   await at(0);
   mkdirSync(join(folder, GENERATIONS, generationId(START + 100 * HOUR_MS)), { recursive: true });
@@ -72,7 +72,7 @@ test("one that a clock made which was ahead counts for nothing once it is set ri
   expect(started).toHaveLength(2);
 });
 
-test("every so many hours from the newest that the folder has, also after a restart; an emptied folder gets one at once", async () => {
+test("backups follow the folder's newest by the interval, also after a restart; an emptied folder gets one at once", async () => {
   const { settings, started, at, folder } = rig();
   await at(0);
   await at(24 * HOUR_MS - 1);
@@ -89,7 +89,7 @@ test("every so many hours from the newest that the folder has, also after a rest
   expect(started).toHaveLength(4);
 });
 
-test("one that fails is told once, with what is wrong and what there is, and tried again each hour", async () => {
+test("a failing backup is mailed once, with the reason and the last good one, and tried again each hour", async () => {
   const { data, started, notices, state, at, folder } = rig();
   await at(0);
   await writeBackupState(data, { lastGood: { at: START, folder, generation: "g" } });
@@ -114,7 +114,7 @@ test("one that fails is told once, with what is wrong and what there is, and tri
   expect(notices.map(({ text }) => text.includes("gone"))).toEqual([false, true]);
 });
 
-test("while there is nobody to tell, it is kept that they have to be", async () => {
+test("a failure without admins is mailed once there are some", async () => {
   let workspace: string | undefined;
   const { notices, state, at } = rig({ operators: () => workspace });
   state.outcome = failing("no");
@@ -127,7 +127,7 @@ test("while there is nobody to tell, it is kept that they have to be", async () 
   ]);
 });
 
-test("a server that stops ends the backup that is being made, and that is no failure", async () => {
+test("a server that stops ends the backup under way, without recording a failure", async () => {
   const { data, notices, started, state, backups, at } = rig();
   let killed = 0;
   const { promise: done, reject } = Promise.withResolvers<void>();

@@ -28,7 +28,7 @@ async function expectRefused({ folder }: { folder: string }): Promise<void> {
 }
 
 /** What verify answers to, in every file of the folder: its first byte, one in its middle, and its last. */
-test("one changed bit anywhere is found, and keeps the backup from being restored", async () => {
+test("one changed bit anywhere is found, and prevents a restore", async () => {
   const office = await backedUp();
   const { folder, say } = office;
   for (const [path, bytes] of filesOf(folder)) {
@@ -92,7 +92,7 @@ function agree(generation: string): void {
   writeFileSync(join(generation, "SHA256SUMS"), stdout);
 }
 
-test("a database that SQLite finds fault with, though its checksum is right", async () => {
+test("a database that fails SQLite's check, though its checksum is right", async () => {
   const office = await backedUp();
   const path = join(office.generation, "mailroom.db");
   const bytes = filesOf(office.generation).get("mailroom.db") ?? Buffer.alloc(0);
@@ -111,7 +111,7 @@ test("a row that names a file which the backup does not list", async () => {
   await expectRefused(office);
 });
 
-test("of several backups it says which are whole; --generation reads one of them", async () => {
+test("tells which of several backups are whole; --generation reads one of them", async () => {
   const { folder, say, ask, add, id, generation } = await backedUp();
   await add("third");
   const { id: later } = await ask<{ id: string }>("backup", folder);
@@ -128,7 +128,7 @@ test("of several backups it says which are whole; --generation reads one of them
   expect(await say("backup", "verify", folder, "--generation", "x")).toMatchObject({ exitCode: 1 });
 });
 
-test("a file of mail that two backups name makes both bad, and is told once", async () => {
+test("a damaged blob that two backups name makes both bad, and is reported once", async () => {
   const { folder, say, ask, names } = await backedUp();
   await ask("backup", folder);
   rmSync(blobPath(join(folder, "blobs"), names[0] as string));
@@ -143,7 +143,7 @@ interface Copied {
   lacking: string[];
 }
 
-test("a file that is damaged in the backup is copied anew: by its size at the next backup, by its content when asked", async () => {
+test("a blob damaged in the backup is copied anew: by its size at the next backup, by its content with --reread", async () => {
   const { folder, say, ask, names } = await backedUp();
   const [first, second] = names.map((name) => blobPath(join(folder, "blobs"), name)) as [string, string];
   truncateSync(first, 2);
@@ -160,7 +160,7 @@ test("a file that is damaged in the backup is copied anew: by its size at the ne
   expect([first, second].map((path) => readFileSync(path, "utf8"))).toEqual(["first", "second"]);
 });
 
-test("what is damaged on both sides is told, and no worse than it was", async () => {
+test("a blob damaged on both sides is reported, and no worse than it was", async () => {
   const { folder, data, say, names } = await backedUp();
   const name = names[0] as string;
   const inBackup = blobPath(join(folder, "blobs"), name);
@@ -175,7 +175,7 @@ test("what is damaged on both sides is told, and no worse than it was", async ()
   expect(readFileSync(inBackup, "utf8")).toBe("f1rst");
 });
 
-test("what an interrupted backup left is no backup, and no fault of the others", async () => {
+test("an interrupted backup's leftovers are no backup, and do not make the others bad", async () => {
   const { folder, ask, generation } = await backedUp();
   mkdirSync(join(generation, "../.20300101T000000000Z"));
   mkdirSync(join(folder, "blobs/ff"), { recursive: true });
