@@ -1,9 +1,9 @@
 /**
- * The demo workspace: people, mailboxes and mail to look around in. Its mail takes the way of all mail, from bytes
- * through prepareMessage and filing, so what is shown is what the appliance does. It is loaded whole or not at all.
+ * The demo workspace, with people, mailboxes and mail. Its mail goes through prepareMessage and filing like all mail, so
+ * the demo shows what the appliance does. It is loaded whole or not at all.
  *
- * A data folder holds the demo when its workspace is called Demo and has example.test, a name under which no real mail
- * can exist (RFC 6761 §6.2).
+ * A data folder is the demo's when its workspace is called Demo and has the domain example.test, which no real mail can
+ * have (RFC 6761 §6.2).
  */
 import { findCaller } from "../access/credentials.ts";
 import { type Developers, SCOPES } from "../admin/developers.ts";
@@ -26,7 +26,7 @@ const PASSWORD_LENGTH = 16;
 const HOUR_MS = 3_600_000;
 
 export interface Demo {
-  /** Who signs in, and whom the key acts for. */
+  /** Sign-in name of the person whom the key acts for. */
   address: string;
   password: string;
   key: string;
@@ -42,8 +42,8 @@ export interface DemoParts {
 }
 
 /**
- * Loads the demo into an empty data folder. One that holds it already keeps its mail and gets a new key and password,
- * since the former are known to nobody. @throws AppError conflict for any other data folder
+ * Loads the demo into an empty data folder. The demo's own data folder keeps its mail and gets a new key and password,
+ * since the old ones are stored nowhere. @throws AppError conflict for any other data folder
  */
 export async function loadDemo(parts: DemoParts): Promise<Demo> {
   const { store, runtime, people, domains } = parts;
@@ -62,16 +62,16 @@ export async function loadDemo(parts: DemoParts): Promise<Demo> {
   }
   const [keys, prepared] = await Promise.all([makeDkimKeys(), prepareAll(store, runtime.now())]);
   const key = store.transact((tx) => {
-    const callerKey = settle(tx, parts, keys, passwordHash);
+    const callerKey = populate(tx, parts, keys, passwordHash);
     file(tx, parts, prepared, callerKey);
     return callerKey;
   });
   return { address: ADA, password, key };
 }
 
-/** What to tell on the terminal. `http`: where the listener is, as `host:port`, or `off`. */
+/** The text for the terminal. `http`: the listener's `host:port`, or `off`. */
 export function describeDemo({ address, password, key }: Demo, http: string): string {
-  // What listens everywhere is reached at home.
+  // A listener on all addresses is shown with the loopback address.
   const origin = `http://${http.replace(/^0\.0\.0\.0:/, "127.0.0.1:").replace(/^\[::\]:/, "[::1]:")}`;
   return [
     `Mailroom serves the workspace ${NAME} at ${DOMAIN}.`,
@@ -94,8 +94,8 @@ function reopen(tx: Tx, { people, developers }: DemoParts, workspaceId: string, 
   return { address: owner.email, key };
 }
 
-/** Workspace, people, mailboxes, aliases, a share, and a key with every scope, which it returns. */
-function settle(
+/** Makes workspace, people, mailboxes, aliases, a share, and a key with every scope, which it returns. */
+function populate(
   tx: Tx,
   { people, domains, developers }: DemoParts,
   keys: Awaited<ReturnType<typeof makeDkimKeys>>,
@@ -165,7 +165,7 @@ function file(tx: Tx, { people, mailbox, runtime }: DemoParts, prepared: Prepare
     for (const address of [conversation.mailbox, conversation.alsoIn]) {
       if (address === undefined) continue;
       const { id: mailboxId, ownerId } = people.mailboxAt(address);
-      // The shared mailbox is Ben's to answer.
+      // Ben answers for the shared mailbox.
       const sentBy = ownerId ?? people.userAt(BEN).id;
       let threadId = "";
       for (const { written, prepared: message, at } of messages) {
@@ -186,7 +186,7 @@ function file(tx: Tx, { people, mailbox, runtime }: DemoParts, prepared: Prepare
   }
 }
 
-/** The address among the recipients that leads to the mailbox: its own, or an alias. */
+/** The recipient that is the mailbox's address or one of its aliases. */
 function arrivalOf({ to, cc = "" }: DemoMessage, mailbox: string): string {
   const aliases: Readonly<Record<string, string>> = ALIASES;
   const recipients = parseAddressList(`${to}, ${cc}`).map(({ email }) => normalizeAddress(email) ?? email);

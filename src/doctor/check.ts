@@ -1,4 +1,4 @@
-/** What a check is: it looks at one thing and says what it found. A new one is a file in checks/ and a line in all.ts. */
+/** The interface of the doctor's checks. A new check goes into a file of checks/ and into the list in doctor.ts. */
 
 import type { Domains } from "../admin/domains.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -7,21 +7,21 @@ import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
 import type { System } from "./system.ts";
 
-/** `bad` needs doing something now; `warning` should be known; `unknown` could not be found out, and tells nothing. */
+/** `bad` needs action now; `warning` is worth knowing; `unknown`: the check could not find out. */
 export type State = "ok" | "warning" | "bad" | "unknown";
 
 export interface Finding {
-  /** Stable, for scripts and for telling when one turns: `disk`, `mx:example.com`. */
+  /** Stable, for scripts and to notice changes: `disk`, `mx:example.com`. */
   id: string;
   name: string;
   state: State;
-  /** What was found, in a sentence without its full stop. */
+  /** The finding, a sentence without its full stop. */
   detail: string;
-  /** What to do; where something is wrong. */
+  /** What to do when something is wrong. */
   todo?: string;
 }
 
-/** What checks may look at. */
+/** Everything that checks may look at. */
 export interface World {
   config: Config;
   store: Store;
@@ -33,5 +33,5 @@ export interface World {
   serving: boolean;
 }
 
-/** Changes nothing. What it throws is a finding of its own: it could not be found out. */
+/** Looks at one thing and changes nothing. An exception becomes a finding with the state `unknown`. */
 export type Check = (world: World) => Finding[] | Promise<Finding[]>;

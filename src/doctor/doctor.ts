@@ -1,7 +1,7 @@
 /**
- * The doctor of one appliance: asked by hand, and once a day by itself.
+ * The doctor of one appliance: runs all checks on request and once a day, and lists the checks.
  *
- * Invariant: one examination at a time. Who asks while one is under way is told what that finds.
+ * Invariant: one examination at a time. A request during an examination gets its findings.
  */
 import type { Log } from "../base/log.ts";
 import { isClaimed } from "../store/claim.ts";
@@ -20,13 +20,13 @@ export interface DoctorOptions {
   checks?: Readonly<Record<string, Check>>;
 }
 
-/** What is known without looking. */
+/** What the doctor knows without another examination. */
 export interface Known {
-  /** The examination under way: how many checks it has, and the names of those that are not through. */
+  /** The examination under way: its number of checks, and the names of those still running. */
   running: { checks: number; waitingFor: string[] } | undefined;
-  /** The last one in this process. */
+  /** The last examination in this process. */
   last: Look | undefined;
-  /** The last one that was made by itself. */
+  /** The last daily examination. */
   daily: Look | undefined;
 }
 
@@ -34,7 +34,7 @@ export interface Doctor {
   /** Never rejects. */
   examine(): Promise<Finding[]>;
   known(): Promise<Known>;
-  /** Looks daily. */
+  /** Makes the daily examination. */
   watch(parts: Pick<WatchParts, "notifyAdmins" | "operators">): Watch;
 }
 
@@ -73,9 +73,7 @@ export function createDoctor(
   };
 }
 
-/* All checks, and what they find. */
-
-/** In the order that they are told in: by name. */
+/** All checks by name, in the order of their findings. */
 const CHECKS: Readonly<Record<string, Check>> = {
   disk: checkDisk,
   clock: checkClock,
@@ -93,7 +91,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   backup: checkBackup,
 };
 
-/** Runs the checks at once. Never rejects: a check that fails is a finding. `onMade`: told of each check that is through. */
+/** Runs all checks at the same time. Never rejects: a check that fails is a finding. `onMade`: called after each check. */
 export async function examine(
   world: World,
   checks: Readonly<Record<string, Check>> = CHECKS,

@@ -1,4 +1,4 @@
-/** What the operating system and the network say to the checks; tests hand in another. */
+/** The operating system and the network, as checks see them; tests hand in a fake. */
 import { existsSync } from "node:fs";
 import { readdir, readFile, stat, statfs } from "node:fs/promises";
 import { connect as connectTcp } from "node:net";
@@ -23,23 +23,23 @@ export interface Entry {
   uid: number;
 }
 
-/** What a listener says. */
+/** The first words of a listener. */
 export interface Greeting {
-  /** The first line it sends by itself, if it does within the time; of TLS, nothing. */
+  /** Its first line, without TLS. */
   line?: string;
-  /** Of TLS: what it shows, PEM. */
+  /** Its TLS certificate, PEM. */
   certificate?: string;
 }
 
 export interface System {
   space(path: string): Promise<Space>;
-  /** A path and, of a folder, what lies directly in it. */
+  /** A folder and its direct entries. */
   entries(path: string): Promise<Entry[]>;
-  /** Whether the clock follows a time server; undefined when the system does not tell. */
+  /** True when the clock follows a time server; undefined when the system does not tell. */
   clockFollows(): Promise<boolean | undefined>;
-  /** How many files the server of a data folder may open; undefined when there is none, or the system does not tell. */
+  /** Limit of open files of the server on a data folder; undefined without a server, or when the system does not tell. */
   openFilesOfServer(folder: string): Promise<number | undefined>;
-  /** Connects and leaves. `expect`: what is waited for. @throws what the network says, or that it took too long */
+  /** Connects, waits for `expect` and hangs up. @throws errors of the network; Error after a timeout */
   greet(host: string, port: number, expect: "line" | "certificate" | "connection"): Promise<Greeting>;
 }
 
@@ -55,7 +55,7 @@ export const operatingSystem: System = {
     const names = [path, ...(await readdir(path)).map((name) => join(path, name))];
     const found = await Promise.all(
       names.map(async (name) => {
-        // One that is gone meanwhile has no permissions.
+        // The server may remove it meanwhile.
         const stats = await stat(name).catch(() => undefined);
         return stats ? [{ path: name, isFolder: stats.isDirectory(), mode: stats.mode & 0o777, uid: stats.uid }] : [];
       }),
@@ -79,7 +79,7 @@ export const operatingSystem: System = {
 
   async openFilesOfServer(folder) {
     try {
-      // The lock by which the server claims the folder says whose it is (proc_locks(5)).
+      // The server holds a lock on this file; /proc/locks has its process id (proc_locks(5)).
       const { ino } = await stat(join(folder, "serving.lock"));
       const locks = await readFile("/proc/locks", "latin1");
       const pid = new RegExp(`\\sWRITE\\s+(\\d+)\\s+\\S+:${ino}\\s`).exec(locks)?.[1];

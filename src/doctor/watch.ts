@@ -1,7 +1,7 @@
 /**
- * The same checks, once a day, beside the running server. The admins are mailed when a finding turns bad, once until it is
- * well again, and when it is. What was found, and when, is kept in a small file beside the database, so that a restart tells
- * nothing twice. What could not be found out leaves a finding as it was.
+ * The daily examination of a running server. It mails the admins when a finding turns bad, and again when it is well. A
+ * small file beside the database keeps the findings and their time, so that a restart repeats no mail. A finding with the
+ * state `unknown` changes nothing.
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -22,12 +22,12 @@ export interface WatchParts {
 }
 
 const DAY_MS = 24 * 3_600_000;
-/** After a start, when DNS, certificates and the clock may still be coming up. */
+/** The first examination waits for DNS, certificates and the clock to come up. */
 const FIRST_MS = 15 * 60_000;
 /** In the data folder. */
 const FINDINGS_FILE = "doctor.json";
 
-/** What was found, and when that was begun, epoch ms. */
+/** The findings of an examination. `at`: when it began, epoch ms. */
 export interface Look {
   at: number;
   findings: Finding[];
@@ -35,7 +35,7 @@ export interface Look {
 
 interface Kept {
   last?: Look;
-  /** Names of what is known to be bad, by id. */
+  /** Names of the findings that were mailed as bad, by id. */
   bad?: Record<string, string>;
 }
 
@@ -47,12 +47,12 @@ async function readKept(folder: string): Promise<Kept> {
   }
 }
 
-/** What was found when the server last looked by itself, in this or an earlier process; `folder`: the data folder. */
+/** The last daily examination, of this process or an earlier one. `folder`: the data folder. */
 export const readLastLook = async (folder: string): Promise<Look | undefined> => (await readKept(folder)).last;
 
 export interface Watch {
   job: Job;
-  /** Gives up what is being looked at: a mail server that does not answer takes longer than stopping may. */
+  /** Abandons an examination under way: a mail server that does not answer would delay the stop. */
   stop(): void;
 }
 
@@ -69,7 +69,7 @@ export function createWatch({ folder, examine, notifyAdmins, operators, log }: W
     for (const { id, detail } of turned) log.warn("turned bad", { finding: id, detail });
     for (const { id, detail } of well) log.info("well again", { finding: id, detail });
     const workspaceId = turned.length + well.length > 0 ? operators() : undefined;
-    if (workspaceId !== undefined) await notifyAdmins({ workspaceId, ...letterOf(turned, well) }, () => {});
+    if (workspaceId !== undefined) await notifyAdmins({ workspaceId, ...noticeOf(turned, well) }, () => {});
     const still = Object.entries(before).filter(([id]) => !well.some((finding) => finding.id === id));
     const bad = Object.fromEntries([...still, ...turned.map(({ id, name }) => [id, name] as const)]);
     const kept: Kept = { last: { at: now, findings }, bad };
@@ -89,7 +89,7 @@ export function createWatch({ folder, examine, notifyAdmins, operators, log }: W
 
 const isWell = (state: Finding["state"]): boolean => state === "ok" || state === "warning";
 
-function letterOf(turned: readonly Finding[], well: readonly Finding[]): { subject: string; text: string } {
+function noticeOf(turned: readonly Finding[], well: readonly Finding[]): { subject: string; text: string } {
   const [first, ...others] = turned.length > 0 ? turned : well;
   const more = others.length > 0 ? ` and ${others.length} more` : "";
   const subject = `${first?.name}${more}: ${turned.length > 0 ? "needs attention" : "well again"}`;

@@ -1,4 +1,4 @@
-/** The metrics of the running server: counters and gauges, and the sources that they are read from. */
+/** The metrics of the running server: its counters, and the gauges over database, disk and process. */
 
 import { X509Certificate } from "node:crypto";
 import { readdir, stat, statfs } from "node:fs/promises";
@@ -17,7 +17,7 @@ import type { Store } from "../store/store.ts";
 
 export interface Monitoring {
   metrics: Metrics;
-  /** For the modules that count as things happen. */
+  /** The counters that modules add to. */
   meters: Meters;
   stop(): void;
 }
@@ -29,10 +29,10 @@ export function createMonitoring(parts: Omit<GaugesParts, "metrics" | "version">
 }
 
 /*
- * What stands in the database and on the disk, as gauges, read when /metrics is asked for.
+ * Gauges over the database, the disk and the process, read at each scrape.
  *
- * Invariant: a scrape reads no table whole that grows with the mail: what it counts lies in partial indexes of what is
- * waiting, or in tables with a row a mailbox or domain.
+ * Invariant: a scrape reads no table whole that grows with the mail. It reads partial indexes of pending work, and tables
+ * with one row a mailbox or domain.
  */
 
 export interface GaugesParts {
@@ -47,7 +47,7 @@ export interface GaugesParts {
   runtime: Pick<Runtime, "now">;
 }
 
-/** How finely the delay of the event loop is sampled, ms. */
+/** Interval of the samples of the event loop's delay, ms. */
 const LOOP_RESOLUTION_MS = 20;
 const NANOSECONDS = 1_000_000_000;
 
@@ -59,7 +59,7 @@ const statements = prepared(({ $client: client }) => ({
     `SELECT accepted_at AS acceptedAt FROM outbound_messages WHERE seq =
        (SELECT message_seq FROM queue_entries WHERE state IN ('waiting', 'held') AND state = 'waiting' ORDER BY seq LIMIT 1)`,
   ),
-  // Line by line, as the index has them; in that of the slow it is usual to wait.
+  // One query a line, to use the index. Waiting is normal in the slow line, so it does not count.
   due: client.prepare<{ dueAt: number | null }, []>(
     `SELECT min(at) AS dueAt FROM (${QUEUE_LINES.filter((line) => line !== "slow")
       .map((line) => `SELECT min(due_at) AS at FROM queue_domains WHERE line = '${line}'`)
@@ -81,7 +81,7 @@ const statements = prepared(({ $client: client }) => ({
 
 const one = (value: number): Sample[] => [[{}, value]];
 
-/** Registers them. What it returns ends the sampling. */
+/** Registers the gauges. `stop` ends the sampling of the event loop. */
 function registerGauges({ metrics, store, options, folder, version, certificate, runtime }: GaugesParts) {
   const { gauge, counted } = metrics;
   const { db } = store;
@@ -187,6 +187,6 @@ function registerGauges({ metrics, store, options, folder, version, certificate,
   return { stop: () => loop.disable() };
 }
 
-/** Nanoseconds between two samples, less what was meant to be between them, in seconds. */
+/** The delay in seconds; `nanoseconds` as the histogram gives it. */
 const late = (nanoseconds: number): number =>
   Number.isFinite(nanoseconds) ? Math.max(0, nanoseconds / NANOSECONDS) : 0;

@@ -1,9 +1,8 @@
 /**
- * Everything that happened to a message, from the SMTP reply to the webhook, put together from the rows that tell of it
- * (`mailroom trace`). For the operator: Bcc recipients are named, as in the queue.
+ * The trace of a message (`mailroom trace`): every step from the SMTP reply to the webhook, collected from several tables.
+ * Only the operator sees it, so it names Bcc recipients, as the queue does.
  *
- * How long it is known: steps for retention.traceDays, webhooks for retention.deliveryLogDays, the rest as long as the
- * mail itself.
+ * Steps are kept for retention.traceDays, webhooks for retention.deliveryLogDays, the rest as long as the mail itself.
  */
 import { eq, inArray, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
@@ -24,7 +23,7 @@ import {
 } from "../store/schema.ts";
 import type { Db } from "../store/store.ts";
 
-/** A moment in the life of a message; `at` is epoch ms, the other fields are of the step. */
+/** One step; `at` is epoch ms, the other fields depend on the step. */
 export interface Step {
   at: number;
   step:
@@ -36,7 +35,7 @@ export interface Step {
 export interface Traced {
   /** Header value with its angle brackets; null for a message without. */
   messageId: string | null;
-  /** Of its copies that are or were here. */
+  /** Ids of its present and former copies here. */
   emailIds: string[];
   /** The oldest first. */
   steps: Step[];
@@ -69,7 +68,7 @@ export function traceMessage(db: Db, reference: string): Traced {
     ...eventSteps(db, emailIds),
   ];
   if (steps.length === 0) throw new AppError("not_found", `nothing is known of a message ${reference}`);
-  // What happened in one transaction stays in the order of the lists above.
+  // Steps of one transaction keep the order of the lists above.
   steps.sort((a, b) => a.at - b.at);
   return { messageId: messageId ?? null, emailIds, steps };
 }
@@ -103,7 +102,7 @@ const copyFields = {
   score: messageJudgements.score,
 };
 
-/** From the mailboxes on, each of which has an index by Message-ID: a cross join keeps its order in SQLite. */
+/** Starts from mailboxes, because the index by Message-ID begins with the mailbox: SQLite keeps the order of a cross join. */
 const copiesFrom = (db: Db) =>
   db
     .select(copyFields)
@@ -131,13 +130,13 @@ function storedStep({ at, step, trace, detail }: StoredStep): Step {
   return { at, step, ...(detail as unknown as AttemptDetail) };
 }
 
-/** Where it lies now, and why it went to spam if it did. */
+/** The step of filing: its present folder, and the reason if it is spam. */
 function filedStep({ id, at, filedFor, sentBy, ...copy }: ReturnType<typeof copiesWith>[number]): Step {
   const known = Object.entries({ ...copy, sentBy, spamFor: filedFor }).filter(([, value]) => value !== null);
   return { at, step: "filed", emailId: id, ...Object.fromEntries(known) };
 }
 
-/** That it was accepted for sending, and how each recipient stands. */
+/** The steps of sending: its acceptance, and the state of each recipient. */
 function outboundSteps(db: Db, message: OutboundMessage): Step[] {
   const { id: emailId, mailbox, returnPath, acceptedAt, notice } = message;
   const entries = entriesOf(db, message.seq);
@@ -176,7 +175,7 @@ const deliveriesOf = (db: Db, log: typeof webhookLog | typeof webhookPending, ev
     .orderBy(log.seq)
     .all();
 
-/** What was told of it, and to whom. */
+/** The message's events and their webhook deliveries. */
 function eventSteps(db: Db, emailIds: readonly string[]): Step[] {
   const told = db
     .select({ seq: events.seq, id: events.id, at: events.createdAt, event: events.event, emailId: events.emailId })

@@ -65,7 +65,7 @@ test("the demo has people, a share, and mail of every kind", async () => {
   }
 });
 
-test("its mail was filed as mail is: attachments open, inline pictures are referred to, answers are threaded", async () => {
+test("its mail is filed like all mail: attachments open, inline pictures are linked, replies are threaded", async () => {
   const { appliance, caller } = await openDemo();
   const { threads } = await appliance.mailbox.search(caller, { q: 'subject:"oak boards"', limit: 10 });
   const { messages } = appliance.mailbox.getThread(caller, threads[0]?.id ?? "", { html: true });
@@ -89,7 +89,7 @@ test("its mail was filed as mail is: attachments open, inline pictures are refer
   expect(await content.bytes()).toEqual(new Uint8Array(lampPicture(96, 64, [222, 184, 135])));
 });
 
-test("on a data folder that holds it, the mail stays and key and password are new", async () => {
+test("on the demo's own data folder, the mail stays and key and password are new", async () => {
   const { appliance, demo, caller } = await openDemo();
   const before = await appliance.mailbox.listThreads(caller, { folder: "all", limit: 100 });
   const again = await loadDemo(appliance);
@@ -113,7 +113,7 @@ test("a data folder in use is refused and left as it is", async () => {
   await expect(loadDemo(other)).rejects.toThrow(/--demo needs an empty data folder/);
 });
 
-test("what is told on the terminal can be pasted", () => {
+test("the commands on the terminal can be pasted", () => {
   const demo = { address: "ada@example.test", password: "p", key: "mr_k" };
   expect(describeDemo(demo, "0.0.0.0:8025")).toContain(
     "'Authorization: Bearer mr_k' http://127.0.0.1:8025/api/v1/threads",
@@ -122,7 +122,7 @@ test("what is told on the terminal can be pasted", () => {
   expect(describeDemo(demo, "off")).not.toContain("curl");
 });
 
-test("the attached files are what they say", () => {
+test("the attached files are valid", () => {
   const pdf = Buffer.from(pdfOf(["Total (net)", "a\\b"])).toString("latin1");
   expect(pdf).toContain("(Total \\(net\\)) Tj");
   const start = Number(/startxref\n(\d+)\n%%EOF\n$/.exec(pdf)?.[1]);

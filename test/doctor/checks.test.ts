@@ -95,7 +95,7 @@ async function bench(env: Record<string, string> = {}): Promise<Bench> {
 const found = async ({ world }: Bench, id: string): Promise<Finding | undefined> =>
   (await examine(world)).find((finding) => finding.id === id);
 
-test("a world that is well", async () => {
+test("a healthy server", async () => {
   const findings = await examine((await bench()).world);
   expect(findings.filter(({ state, id }) => state !== "ok" && !id.startsWith("dnsbl"))).toEqual([]);
   expect(findings.map(({ id }) => id)).toEqual([
@@ -107,7 +107,7 @@ test("a world that is well", async () => {
   ]);
 });
 
-test("a domain that nobody has verified, and of one that several claim what its owner is to publish", async () => {
+test("an unverified domain is a warning; of a domain with several claims, the owner's records count", async () => {
   const b = await bench();
   const { domains } = b.world;
   b.sql(`INSERT INTO workspaces (id, name, created_at) VALUES ('wsp_2', 'Two', 0);
@@ -127,7 +127,7 @@ test("a domain that nobody has verified, and of one that several claim what its 
   );
 });
 
-describe("one thing wrong", () => {
+describe("one problem", () => {
   const refuse = async (): Promise<never> => {
     throw new Error("ECONNREFUSED");
   };
@@ -483,7 +483,7 @@ describe("one thing wrong", () => {
     expect(JSON.stringify(finding)).not.toContain("secret");
   });
 
-  test("a check that fails is a finding, and the others are made", async () => {
+  test("a check that fails is a finding, and does not stop the others", async () => {
     const b = await bench();
     b.world.system.space = refuse;
     const findings = await examine(b.world);
@@ -498,7 +498,7 @@ describe("one thing wrong", () => {
 });
 
 describe("the operating system", () => {
-  test("has room, says who may read what, and whether something listens", async () => {
+  test("tells free space, permissions, and listeners", async () => {
     const space = await operatingSystem.space("/");
     expect(space.total).toBeGreaterThan(space.free);
     const folder = temporaryFolder();

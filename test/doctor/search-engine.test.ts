@@ -61,11 +61,11 @@ const running = (url: string, key = KEY): KeptState => ({
   place: { url, key },
 });
 
-test("nothing, while the engine is the embedded one", async () => {
+test("no finding while the engine is the embedded one", async () => {
   expect(await look({ settings: { "search.engine": "fts5" } })).toEqual([]);
 });
 
-describe("the process of the server", () => {
+describe("the server's Meilisearch process", () => {
   const nowhere = "http://127.0.0.1:1";
   const cases: [name: string, kept: KeptState, state: string, detail: RegExp][] = [
     ["answers", running(listen()), "ok", /^version 1\.21\.0 answers \(process 7\), and takes 4\.6 MB of disk$/],
@@ -87,7 +87,7 @@ describe("the process of the server", () => {
   });
 });
 
-test("without a server, the executable", async () => {
+test("without a server, the check finds the executable", async () => {
   expect(await look({})).toMatchObject([{ state: "bad", detail: expect.stringMatching(/^there is no Meilisearch: /) }]);
   const { path } = makeStandIn(temporaryFolder());
   expect(await look({ settings: { "search.meilisearchPath": path } })).toMatchObject([

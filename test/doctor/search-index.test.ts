@@ -72,7 +72,7 @@ test.each(cases)("%s", async (_, happen, found) => {
   else expect(finding).toMatchObject(found);
 });
 
-test("an index that is being made anew is known to lack mail", async () => {
+test("an index that is being rebuilt is a warning", async () => {
   const { store, engine } = seedIndex([
     { thread: "one", text: "alpha" },
     { thread: "two", text: "beta" },

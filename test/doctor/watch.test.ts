@@ -32,7 +32,7 @@ async function watched(first: Finding["state"]) {
   };
 }
 
-test("what turns bad is told once, until it is well again, which is told too", async () => {
+test("a finding that turns bad is mailed once, and once more when it is well", async () => {
   const { day, subjects } = await watched("ok");
   expect(await subjects()).toEqual([]);
   expect(await day("warning")).toEqual([]);
@@ -48,7 +48,7 @@ test("what turns bad is told once, until it is well again, which is told too", a
   expect(await day("bad")).toEqual(["Disk space: needs attention", ...both]);
 });
 
-test("the mail says what was found and what to do", async () => {
+test("the mail has the finding and what to do", async () => {
   const { api, day } = await watched("ok");
   await day("bad");
   const { body } = await api.get<{ messages: { bodyText: string; from: { email: string } }[] }>(
@@ -58,7 +58,7 @@ test("the mail says what was found and what to do", async () => {
   expect(body.messages[0]?.bodyText).toStartWith("Disk space: it is bad.\nMake room.\n\n");
 });
 
-test("stopping waits for no check, and tells nothing of it", async () => {
+test("stopping waits for no check, and mails no finding of it", async () => {
   const told: unknown[] = [];
   const { promise: found, resolve: find } = Promise.withResolvers<Finding[]>();
   const watch = createWatch({
@@ -77,7 +77,7 @@ test("stopping waits for no check, and tells nothing of it", async () => {
   expect(told).toEqual([]);
 });
 
-test("a clock that was ahead puts off no look once it is set right", async () => {
+test("a clock that was ahead delays no examination once it is set right", async () => {
   const { advance, runtime, day, subjects } = await watched("ok");
   runtime.setBy(30 * DAY_MS);
   await advance(10 * 3_600_000);

@@ -26,7 +26,7 @@ async function during(booted: Booted, work: () => Promise<unknown>) {
     (sampleOf(after, name, labels) ?? 0) - (sampleOf(before, name, labels) ?? 0);
 }
 
-test("mail that comes in: how many, how large, what was refused, how long it took", async () => {
+test("received mail: number, size, refusals, time", async () => {
   const booted = await boot();
   const sender = mailer(booted.mx);
   const mail = letter({});
@@ -61,7 +61,7 @@ test("operations by name and class of status, over REST; refusals by code", asyn
   expect(refused).toEqual([1, 1, 1]);
 });
 
-test("the queue: what waits, since when, what became of attempts; and warm-up", async () => {
+test("the queue: recipients, ages, outcomes of attempts; and warm-up", async () => {
   const booted = await boot();
   const { api, advance } = booted;
   const rise = await during(booted, async () => {
@@ -79,7 +79,7 @@ test("the queue: what waits, since when, what became of attempts; and warm-up", 
   expect(sampleOf(families, "mailroom_warmup_recipients", { domain: "example.test", kind: "ceiling" })).toBe(50);
 });
 
-test("what waits in the queue, and since when", async () => {
+test("recipients that wait in the queue, and since when", async () => {
   const booted = await boot({}, unanswered);
   const { api, advance } = booted;
   await api.post("/send", { from: "alice@example.test", to: "dan@remote.example", subject: "Hello", text: "Lunch?" });
@@ -101,7 +101,7 @@ const unanswered = {
   ...{ resolveCname: later, resolveNs: later, resolvePtr: later },
 } as never;
 
-test("webhooks: endpoints by state, attempts, what waits", async () => {
+test("webhooks: endpoints by state, attempts, waiting deliveries", async () => {
   const booted = await boot();
   const { appliance, owner, advance } = booted;
   const receiver = startReceiver();
@@ -177,7 +177,7 @@ describe("who may read it", () => {
     expect(await ask(peer, headers, networks)).toBe(status);
   });
 
-  test("it answers GET and HEAD, and is nobody else's business", async () => {
+  test("it takes GET and HEAD only", async () => {
     const booted = await boot();
     const ask = async (method: string, headers: Record<string, string> = {}) => {
       const response = await fetch(`${booted.http}/metrics`, { method, headers });

@@ -49,7 +49,7 @@ async function listen(booted: Booted, answer: () => Response): Promise<string> {
   return server.url;
 }
 
-test("mail that came: from whom, with which verdicts and which id in the log, filed where, told to whom", async () => {
+test("received mail: sender, verdicts, trace id, folder, webhooks", async () => {
   const booted = await boot();
   const url = await listen(booted, () => new Response("no", { status: 503 }));
   const messageId = "<first@remote.example>";
@@ -92,7 +92,7 @@ test("mail that came: from whom, with which verdicts and which id in the log, fi
   }
 });
 
-test("a retry of what is there, and mail without a Message-ID", async () => {
+test("a retry of a filed message, and mail without a Message-ID", async () => {
   const booted = await boot();
   const mail = letter({ messageId: "<again@remote.example>" });
   await hand(booted, "carol@remote.example", mail);
@@ -112,7 +112,7 @@ test("a retry of what is there, and mail without a Message-ID", async () => {
   ]);
 });
 
-test("mail that was refused after its last byte, with the reply", async () => {
+test("mail refused after its last byte, with the reply", async () => {
   const booted = await boot({}, strictDns);
   const mail = letter({ from: "Eve <eve@strict.example>", messageId: "<forged@strict.example>" });
   await expect(hand(booted, "eve@strict.example", mail)).rejects.toThrow("5.7.1");
@@ -127,7 +127,7 @@ test("mail that was refused after its last byte, with the reply", async () => {
   });
 });
 
-test("mail that was sent: attempts with their replies, a recipient here, one that bounced, and a Bcc as in the queue", async () => {
+test("sent mail: attempts with their replies, a local recipient, a bounce, and a Bcc as in the queue", async () => {
   const booted = await boot();
   const url = await listen(booted, () => new Response("ok"));
   const { body } = await booted.api.post<{ messageId: string; emailId: string }>("/send", {
@@ -203,7 +203,7 @@ test("steps outlive the mail, and are kept for retention.traceDays", async () =>
   expect(() => trace(booted, "<gone@remote.example>")).toThrow("nothing is known");
 });
 
-test("on the command line: a line a step, or one document; exit 1 for what nobody knows", async () => {
+test("the command prints a line a step, or one document; it exits 1 for an unknown message", async () => {
   const { add, ask, say, within } = await openOffice();
   await add("content");
   const messageId = await within(

@@ -8,7 +8,7 @@ import { messages } from "../../store/schema.ts";
 import type { Db } from "../../store/store.ts";
 import type { Check, Finding, State } from "../check.ts";
 
-/* Room for mail: bytes and inodes of the file system that the data folder is on. */
+/* Room for mail: bytes and inodes of the data folder's file system. */
 
 const GB = 1_000_000_000;
 const LOW = { share: 0.1, bytes: 2 * GB };
@@ -42,7 +42,7 @@ export const checkDisk: Check = async ({ config, system }) => {
   return findings;
 };
 
-/* How many files the server may open: connections are files, and what it may have of them follows from the limit. */
+/* The server's limit of open files, which bounds its connections. */
 
 export const checkOpenFiles: Check = async ({ config, system, serving }) => {
   const limit = serving ? await system.openFilesOfServer(config.data) : undefined;
@@ -61,12 +61,12 @@ export const checkOpenFiles: Check = async ({ config, system, serving }) => {
 };
 
 /*
- * The clock: what signs mail, ends sessions and checks certificates trusts it. Whether it follows a time server, and
- * whether it has gone back behind what was filed.
+ * The clock, which signatures, sessions and certificates depend on: it should follow a time server, and not be behind the
+ * newest message.
  */
 
 const TOLERANCE_MS = 5 * 60_000;
-/** Those looked at: among imported ones, which are as old as they are, some that arrived. The server waits meanwhile. */
+/** The newest rows to search: imported messages have old dates. The server waits for this query. */
 const LAST_MESSAGES = 100;
 
 /** When the newest message here was filed: epoch ms; undefined without any. */
@@ -96,10 +96,10 @@ export const checkClock: Check = async ({ store, runtime, system }) => {
     : [{ ...base, state: "warning", detail: "it follows no time server", todo }];
 };
 
-/* Nobody but the server's own user may read what is in the data folder, and the server may write all of it. */
+/* Only the server's user may read the data folder, and it owns all of it. */
 
 const OTHERS = 0o077;
-/** Named at most. */
+/** Paths named in a finding, at most. */
 const SOME = 5;
 
 const named = (paths: readonly string[]): string =>
@@ -113,7 +113,7 @@ export const checkPermissions: Check = async ({ config, system }) => {
     ? await system.entries(join(config.data, "tls"))
     : [];
   const all = [folder, ...files, ...keys];
-  // In a folder that nobody else may enter, what lies there is out of reach.
+  // Others cannot reach files in a folder that they cannot enter.
   const open = (folder.mode & OTHERS) === 0 ? [] : all.filter(({ mode }) => (mode & OTHERS) !== 0);
   if (open.length > 0) {
     return [
@@ -135,7 +135,7 @@ export const checkPermissions: Check = async ({ config, system }) => {
   return [{ ...base, state: "ok", detail: "only the server's user reaches the data folder" }];
 };
 
-/* The database is of this version. */
+/* The database has the schema of this version. */
 
 export const checkSchema: Check = ({ store }) => {
   const base = { id: "schema", name: "Database schema" } as const;
@@ -147,10 +147,10 @@ export const checkSchema: Check = ({ store }) => {
   ];
 };
 
-/* How old the last good backup is, and whether the last one failed. */
+/* The age of the last good backup, and a failure since. */
 
 const HOUR_MS = 3_600_000;
-/** Without a schedule, a backup is made by hand, or by a timer that is not ours. */
+/** The allowed age without a schedule, when people or a timer of theirs make backups. */
 const BY_HAND_HOURS = 48;
 
 export const checkBackup: Check = async ({ config, options, runtime }) => {

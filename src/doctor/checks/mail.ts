@@ -1,11 +1,11 @@
-/** Checks of what mail depends on: DNS records of the domains, the way out, the outbound queue. */
+/** Checks of the mail service: DNS records of the domains, the way out, the outbound queue. */
 import type { DnsRecord, FoundRecord } from "../../admin/dns.ts";
 import type { DomainEntry } from "../../admin/domains.ts";
 import { findMailHosts, mailHost } from "../../outbound/next-hop.ts";
 import { readSmarthost } from "../../outbound/transport.ts";
 import type { Check, Finding, World } from "../check.ts";
 
-/* The DNS records of each domain: where its mail goes, and what shows others that mail from here is its own. */
+/* The DNS records of each domain: for mail to it, and for the authentication of mail from it. */
 
 const NAMES: Record<DnsRecord["purpose"], string> = {
   mx: "MX",
@@ -27,7 +27,7 @@ const WHY: Record<DnsRecord["purpose"], string> = {
   "tls-rpt": "Nobody tells of TLS that failed without it",
 };
 
-/** Of a name that several workspaces claim, the one that verified it, else the oldest: its records are what is to be there. */
+/** Where several workspaces claim a name, the one that verified it counts, else the oldest: its records must be published. */
 export const checkDomains: Check = async (world) => {
   const names = Map.groupBy(world.domains.listDomains(), ({ name }) => name);
   return (await Promise.all([...names.values()].map(([first]) => (first ? look(world, first) : [])))).flat();
@@ -35,10 +35,10 @@ export const checkDomains: Check = async (world) => {
 
 async function look({ domains }: World, { id, name, verifiedAt, takesMail }: DomainEntry) {
   const records = await domains.seeRecords(id);
-  // What is optional and left out is as its owner wants it.
+  // A missing optional record is its owner's choice.
   const asked = records.filter(({ optional, state }) => !optional || state === "found");
   const byPurpose = Map.groupBy(asked, ({ purpose }) => purpose);
-  // Once the domain is verified, its ownership has been shown.
+  // A verified domain no longer needs its ownership record.
   if (verifiedAt !== null) byPurpose.delete("ownership");
   const findings = [...byPurpose].map(([purpose, of]) => findingOf(purpose, name, of));
   return verifiedAt === null ? [unverified(name, takesMail), ...findings] : findings;
@@ -69,9 +69,9 @@ function findingOf(purpose: DnsRecord["purpose"], domain: string, records: reado
   return { ...base, state: "ok", detail: "it is published" };
 }
 
-/* The way out: port 25 of well-known mail servers, which many providers block; or the smarthost, where there is one. */
+/* The way out: port 25 of well-known mail servers, which many providers block; or the smarthost. */
 
-/** Whose mail servers are always there. */
+/** Domains whose mail servers are always up. */
 const WELL_KNOWN = ["gmail.com", "outlook.com", "yahoo.com"];
 
 const NAME = "Outbound mail";
@@ -128,7 +128,7 @@ async function checkRelay({ system, runtime }: World, setting: string): Promise<
   }
 }
 
-/* The outbound queue: whether it moves, and how long mail has been waiting. */
+/* The outbound queue: it should move, and mail should not wait long. */
 
 interface Row {
   waiting: number;
@@ -137,7 +137,7 @@ interface Row {
   acceptedAt: number | null;
 }
 
-/** An attempt that is due starts at once, but at servers that are slow; a lease ends by itself. */
+/** A due attempt starts at once, except to slow servers; leases expire. */
 const LATE_MS = 30 * 60_000;
 const OLD_MS = 24 * 3_600_000;
 

@@ -1,4 +1,4 @@
-/** Checks of what clients and other servers see: listeners, certificate, reverse DNS. */
+/** Checks of the server as clients and other servers see it: listeners, certificate, reverse DNS, blocklists. */
 import { X509Certificate } from "node:crypto";
 import type { ChallengeMode, Config, Listen } from "../../config.ts";
 import { createBlocklists, reversedAddress } from "../../inbound/dnsbl.ts";
@@ -7,9 +7,8 @@ import { canonicalAddress } from "../../net/ip.ts";
 import { readAcmeTrouble } from "../../tls/acme.ts";
 import type { Check, Finding, World } from "../check.ts";
 
-/* The server's own listeners, asked as a client of this machine asks them. */
+/* The server's own listeners, contacted from this machine. */
 
-/** `wantsTls`: it speaks TLS from the first byte. */
 const LISTENERS = [
   { id: "http", name: "HTTP", variable: "MAILROOM_HTTP", expect: "connection" },
   { id: "https", name: "HTTPS", variable: "MAILROOM_HTTPS", expect: "certificate" },
@@ -18,7 +17,7 @@ const LISTENERS = [
   { id: "submissions", name: "SMTP for mail apps, over TLS", variable: "MAILROOM_SUBMISSIONS", expect: "certificate" },
 ] as const;
 
-/** Where a client on this machine finds it; undefined for one that has no address of its own. */
+/** The address for clients on this machine; undefined for a listener that is off or has a random port. */
 function reachedAt(listen: Listen): { host: string; port: number } | undefined {
   if (listen === "off" || listen.port === 0) return undefined;
   const host = listen.host === "0.0.0.0" ? "127.0.0.1" : listen.host === "::" ? "::1" : listen.host;
@@ -56,10 +55,10 @@ async function look({ config, system }: World, listener: (typeof LISTENERS)[numb
   }
 }
 
-/* The certificate that clients are shown: for whom it is, by whom, and how long it is good for. */
+/* The certificate that clients see: its names, its issuer and its end. */
 
 const DAY_MS = 86_400_000;
-/** Certificates are renewed a third of their life before they end: one this old was not. */
+/** Renewal comes a third of a certificate's life before its end: with so few days left, it has failed. */
 const LATE_DAYS = 10;
 const LAST_DAYS = 3;
 
@@ -71,16 +70,19 @@ export const checkCertificate: Check = async (world) => {
   try {
     const { certificate } = await system.greet(at.host, at.port, "certificate");
     if (certificate === undefined) return [{ ...base, state: "unknown", detail: "none was shown" }];
-    return [{ ...base, ...(await judge(world, new X509Certificate(certificate))) }];
+    return [{ ...base, ...(await describeCertificate(world, new X509Certificate(certificate))) }];
   } catch (error) {
-    // That a listener does not answer is found by the check of listeners.
+    // checkListeners reports a listener that does not answer.
     return [{ ...base, state: "unknown", detail: error instanceof Error ? error.message : String(error) }];
   }
 };
 
-type Judgement = Omit<Finding, "id" | "name">;
+type CertificateFinding = Omit<Finding, "id" | "name">;
 
-async function judge({ config, runtime }: World, certificate: X509Certificate): Promise<Judgement> {
+async function describeCertificate(
+  { config, runtime }: World,
+  certificate: X509Certificate,
+): Promise<CertificateFinding> {
   const days = Math.floor((certificate.validToDate.getTime() - runtime.now()) / DAY_MS);
   const renew =
     config.tls.mode === "acme"
@@ -95,7 +97,7 @@ async function judge({ config, runtime }: World, certificate: X509Certificate): 
     return { state: "bad", detail: `it is not for ${config.hostname}`, todo };
   }
   if (config.tls.mode === "acme") {
-    const trouble = await judgeAuthority(config, config.tls.challenge, certificate);
+    const trouble = await authorityTrouble(config, config.tls.challenge, certificate);
     if (trouble) return trouble;
   }
   if (days < LATE_DAYS) return { state: "warning", detail: `it is good until ${until}`, todo: renew };
@@ -107,12 +109,12 @@ async function judge({ config, runtime }: World, certificate: X509Certificate): 
   return { state: "ok", detail: `it is good until ${until}` };
 }
 
-/** What keeps the authority from giving a certificate, or a later one; undefined when nothing does. */
-async function judgeAuthority(
+/** Why the authority has not issued a certificate, or a renewed one; undefined without trouble. */
+async function authorityTrouble(
   { data, hostname }: Config,
   challenge: ChallengeMode,
   certificate: X509Certificate,
-): Promise<Judgement | undefined> {
+): Promise<CertificateFinding | undefined> {
   const isOurs = certificate.verify(certificate.publicKey);
   const trouble = await readAcmeTrouble(data);
   if (!trouble) {
@@ -127,7 +129,7 @@ async function judgeAuthority(
   };
 }
 
-/** What the authority has to find to be convinced. */
+/** The precondition of the challenge, for the operator. */
 function needOf(challenge: ChallengeMode, hostname: string): string {
   const { type } = challenge;
   if (type === "http") {
@@ -141,11 +143,11 @@ function needOf(challenge: ChallengeMode, hostname: string): string {
 }
 
 /*
- * The server's name and its addresses lead to each other (forward-confirmed reverse DNS): who does not have that is
- * refused by many. An address on a blocklist is, too.
+ * Forward-confirmed reverse DNS: the server's name and its addresses lead to each other. Many servers refuse mail without
+ * it, and mail from an address on a blocklist.
  */
 
-/** Lists that many servers ask; besides them, those that this server asks about its clients. */
+/** Blocklists that many servers use; the check adds those of the setting mx.dnsbl. */
 const WELL_KNOWN = ["zen.spamhaus.org", "bl.spamcop.net"];
 
 const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? "ESERVFAIL";

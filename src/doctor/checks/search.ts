@@ -1,14 +1,11 @@
-/** Checks of search: the Meilisearch server, where the settings ask for one, and the index. */
+/** Checks of search: the Meilisearch server, if the settings ask for one, and the index. */
 import { countBacklog } from "../../search/fts5/backlog.ts";
 import { chooseConnection, createClient, type Place } from "../../search/meilisearch/client.ts";
 import { countRefused, countUntold, readFeed } from "../../search/meilisearch/feed-rows.ts";
 import { findExecutable, readProcessState } from "../../search/meilisearch/process.ts";
 import type { Check, Finding, World } from "../check.ts";
 
-/*
- * Where the settings ask for Meilisearch: whether its server is there and answers. Without it searches are answered all
- * the same, by the embedded index, so that nothing here keeps mail from anybody.
- */
+/* The Meilisearch server, if the settings ask for one. While it is down, the embedded index answers searches. */
 
 const PATIENCE_MS = 8_000;
 const REINDEX = "Build it anew: mailroom reindex";
@@ -25,7 +22,7 @@ type Found = Pick<Finding, "state" | "detail" | "todo">;
 
 const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-/** The child process of the server. */
+/** Finds the state of this server's Meilisearch process. */
 async function seeOurs({ config, options, runtime, serving }: World): Promise<Found> {
   const todo =
     "Searches are answered by the embedded index meanwhile. Its reason is in the log (journalctl -u mailroom); mailroom settings set search.engine fts5 gives it up.";
@@ -59,7 +56,7 @@ async function seeOurs({ config, options, runtime, serving }: World): Promise<Fo
   }
 }
 
-/** The server that somebody else runs. */
+/** Finds the state of a Meilisearch server that somebody else runs. */
 async function seeOther({ options, runtime }: World): Promise<Found> {
   const url = options.get("search.meilisearchUrl");
   const key = options.get("search.meilisearchKey");
@@ -74,7 +71,7 @@ async function seeOther({ options, runtime }: World): Promise<Found> {
   }
 }
 
-/** What its data take of the disk. @throws Error saying why it does not tell */
+/** Bytes of its data on disk. @throws Error with the reason when it does not answer */
 async function ask(
   url: string,
   key: string,
@@ -96,7 +93,7 @@ async function ask(
   }
 }
 
-/* Every message is in the search index, and nothing else is; and so in that of Meilisearch, where that is the engine. */
+/* The search index has every message and nothing else. The same goes for Meilisearch's index, if that is the engine. */
 
 export const checkSearchIndex: Check = async (world) => {
   const { messages, indexed } = countRows(world);
@@ -123,13 +120,13 @@ function countRows({ store }: World): { messages: number; indexed: number } {
   return row ?? { messages: 0, indexed: 0 };
 }
 
-/** Where the server is, as who runs it has left word of it. */
+/** The connection to Meilisearch, from the settings or the state file of its process. */
 function placeOf({ options, config }: World): Place | undefined {
   const child = { current: () => readProcessState(config.data)?.place, onChange: () => {}, stop: async () => {} };
   return chooseConnection({ get: options.get, onRefresh: () => {} }, child).current();
 }
 
-/** Whether the server answers is another check's. */
+/** Compares Meilisearch's index; checkSearchEngine reports a server that does not answer. */
 async function checkFed(world: World, messages: number): Promise<Finding[]> {
   const { db } = world.store;
   const feed = readFeed(db);
@@ -138,7 +135,7 @@ async function checkFed(world: World, messages: number): Promise<Finding[]> {
   const base = { id: "search-feed", name: "Meilisearch index" } as const;
   let indexed: number;
   try {
-    // Beside the messages it has its mark.
+    // One document is the feed's own mark.
     indexed = (await createClient(place, { requestMs: PATIENCE_MS, taskMs: PATIENCE_MS }).count(feed.indexUid)) - 1;
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
