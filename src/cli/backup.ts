@@ -1,4 +1,4 @@
-/** `mailroom backup …` and `mailroom restore`: none of them opens the appliance, so none changes a data folder's version. */
+/** `mailroom backup …` and `mailroom restore`. They do not open the appliance, which would migrate the data folder. */
 import { version } from "../../package.json" with { type: "json" };
 import { makeBackup } from "../backup/make.ts";
 import { restoreBackup } from "../backup/restore.ts";
@@ -28,7 +28,7 @@ function describeVerified(document: Document): string {
 export const backupCommands = [
   command({
     name: "backup verify",
-    summary: "Read all of a backup folder and say what is wrong with it",
+    summary: "Check every file of a backup folder",
     arguments: FOLDER,
     options: { generation: { ...GENERATION.generation, summary: `${GENERATION.generation.summary} all` } },
     text: describeVerified,
@@ -44,11 +44,11 @@ export const backupCommands = [
   }),
   command({
     name: "backup",
-    summary: "Back the data folder up into DIR, while the server runs; only what is new is copied",
+    summary: "Back up the data folder into DIR, beside the running server; only new files are copied",
     arguments: FOLDER,
     options: {
       keep: { value: "N", summary: "Keep the newest N backups in DIR and remove the others" },
-      reread: { summary: "Read the files that DIR has already, too, and copy those anew that are damaged there" },
+      reread: { summary: "Check the files that DIR has already, and copy damaged ones anew" },
     },
     async run({ config, runtime }, { arguments: { folder }, options }) {
       const keep = keepOf(options.keep);
@@ -63,11 +63,11 @@ export const backupCommands = [
   }),
   command({
     name: "restore",
-    summary: "Put a backup back into an empty data folder; mail that was waiting to be sent is held",
+    summary: "Restore a backup into an empty data folder; mail that was waiting to be sent is held",
     arguments: FOLDER,
     options: {
       generation: { ...GENERATION.generation, summary: `${GENERATION.generation.summary} the newest` },
-      "send-queue": { summary: "Send what was waiting, though it may have been sent since the backup" },
+      "send-queue": { summary: "Send the mail that was waiting, though it may have been sent since the backup" },
     },
     async run({ config, runtime, io }, { arguments: { folder }, options }) {
       const { data } = config;

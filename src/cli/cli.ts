@@ -1,11 +1,13 @@
 /**
- * The command line: the table of commands, and running one of them. Results go to stdout and nothing else does; errors
- * go to stderr as `mailroom: …`. Exit 0 when done, 1 when refused or failed, 2 for wrong usage or a bad environment.
+ * The command line: the table of commands, and the function that runs one. Only results go to stdout; errors go to stderr
+ * as `mailroom: …`. Exit codes: 0 done, 1 refused or failed, 2 wrong usage or a bad environment.
  */
+import { version as number } from "../../package.json" with { type: "json" };
 import { AppError, ConfigError, isUnavailable, UsageError } from "../base/errors.ts";
 import { backupCommands } from "./backup.ts";
 import {
   type Command,
+  command,
   type Document,
   FailedCheck,
   helpOf,
@@ -29,9 +31,15 @@ import { setup } from "./setup.ts";
 import { suppressionCommands } from "./suppression.ts";
 import { trace } from "./trace.ts";
 import { userCommands } from "./user.ts";
-import { version } from "./version.ts";
 import { webhookCommands } from "./webhook.ts";
 import { workspaceCommands } from "./workspace.ts";
+
+const version = command({
+  name: "version",
+  summary: "Print the version",
+  text: () => `${number}\n`,
+  run: () => ({ id: "mailroom", version: number }),
+});
 
 const COMMANDS: readonly Command[] = [
   serve,
@@ -66,7 +74,7 @@ function overview(commands: readonly Command[]): string {
   ].join("\n");
 }
 
-/** The words before the first option that is not common to all commands name the command. */
+/** The command's name is made of the first words after leading `--json` and `--help`. */
 function findCommand(argv: readonly string[]): { described: Command; rest: string[] } | { group: readonly Command[] } {
   const leading = argv.findIndex((word) => word !== "--json" && word !== "--help");
   const start = leading < 0 ? argv.length : leading;
@@ -83,14 +91,14 @@ function findCommand(argv: readonly string[]): { described: Command; rest: strin
   return { group };
 }
 
-const FORESEEN = [AppError, ConfigError, UsageError, FailedCheck];
+const EXPECTED = [AppError, ConfigError, UsageError, FailedCheck];
 
-/** What to tell of an error. Of one that is a fault of ours, the first line (a failed query goes on with its values). */
+/** The message for people. Of unexpected errors only the first line: a failed query's next lines have its values. */
 function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  // Whoever has the machine can do something about a full disk.
+  // The cause, such as a full disk, helps the operator.
   if (isUnavailable(error) && error.cause instanceof Error) return `${error.message} (${error.cause.message})`;
-  if (FORESEEN.some((kind) => error instanceof kind)) return error.message;
+  if (EXPECTED.some((kind) => error instanceof kind)) return error.message;
   const line = error.message.split("\n")[0] ?? "";
   const cause = error.cause instanceof Error ? error.cause.message : "";
   return line.includes(cause) ? line : `${line} (${cause})`;

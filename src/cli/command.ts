@@ -1,18 +1,18 @@
 /**
- * What a command is: one description from which its arguments are read, its help is written and its wrong usage is
- * told. Wrong usage is a UsageError.
+ * The description of a command, from which this module parses its arguments, writes its help and refuses wrong usage
+ * (UsageError).
  */
 import { parseArgs } from "node:util";
 import { UsageError } from "../base/errors.ts";
 import type { Session } from "./session.ts";
 
-/** An argument: the label it has in the help, or the words it may be. */
+/** An argument: its label in the help, or the words that it may be. */
 type ArgumentSpec = string | readonly string[];
 
 interface OptionSpec {
-  /** What it takes: a label, or the words it may be. A flag takes nothing. */
+  /** Its value: a label, or the words that it may be. A flag has none. */
   readonly value?: string | readonly string[];
-  /** Several of the words, with commas between them. */
+  /** Takes several of the words, separated by commas. */
   readonly list?: true;
   readonly required?: true;
   readonly summary: string;
@@ -29,7 +29,7 @@ type OptionValue<O> = O extends { value: infer V }
   : boolean;
 type OptionValues<O> = { readonly [K in keyof O]: OptionValue<O[K]> };
 
-/** What a command prints: one JSON document. */
+/** The result of a command, one JSON document. */
 export type Document = object;
 
 interface Description<A extends Arguments, O extends Options> {
@@ -38,11 +38,11 @@ interface Description<A extends Arguments, O extends Options> {
   readonly summary: string;
   readonly arguments?: A;
   readonly options?: O;
-  /** It takes any number of these after its arguments. */
+  /** Label of further arguments, any number of them. */
   readonly rest?: string;
-  /** For a list: the columns of its table. */
+  /** Columns of the table, for a list. */
   readonly columns?: readonly string[];
-  /** Without --json, when neither a table nor `name: value` lines will do. */
+  /** Output without --json, where neither a table nor `name: value` lines fit. */
   text?(document: Document): string;
   /** @throws UsageError, AppError, ConfigError, FailedCheck */
   run(
@@ -53,7 +53,7 @@ interface Description<A extends Arguments, O extends Options> {
 
 export type Command = Description<Arguments, Options>;
 
-/** Keeps the types of a command's arguments and options together with its `run`, then lets go of them for the table. */
+/** Checks the types of a command's arguments and options against its `run`. */
 export function command<
   const A extends Arguments = Record<never, never>,
   const O extends Options = Record<never, never>,
@@ -61,7 +61,7 @@ export function command<
   return description as unknown as Command;
 }
 
-/** Bad news that is an answer all the same: the document is printed, then the message on stderr; exit 1. */
+/** A result that is bad news: the command prints its document, then the message on stderr, and exits with 1. */
 export class FailedCheck extends Error {
   override readonly name = "FailedCheck";
   readonly document: Document;
@@ -96,12 +96,12 @@ export interface Invocation {
   rest: string[];
 }
 
-/** A negative number is a value, which parseArgs would take for options: it is marked by what no argument can hold. */
+/** parseArgs takes negative numbers for options, so they are marked with a character that no argument can have. */
 const MARK = "\0";
 const markNumber = (word: string): string => (/^-\.?\d/.test(word) ? MARK + word : word);
 const unmark = (word: string): string => word.replace(MARK, "");
 
-/** Reads what follows the command's name. With `--help` nothing else has to be right. @throws UsageError */
+/** Parses the arguments after the command's name. With `--help` the others need not be valid. @throws UsageError */
 export function parseInvocation(described: Command, argv: readonly string[]): Invocation {
   const specs = optionsOf(described);
   let parsed: ReturnType<typeof parseArgs>;
@@ -114,7 +114,7 @@ export function parseInvocation(described: Command, argv: readonly string[]): In
       ),
     });
   } catch (error) {
-    // Its first sentence says what is wrong; the rest is about programming with it.
+    // The first sentence names the mistake; the rest is for programmers.
     throw new UsageError(error instanceof Error ? unmark(error.message.split(/[.\n]/)[0] as string) : String(error));
   }
   const options: Invocation["options"] = {};

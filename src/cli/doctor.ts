@@ -1,4 +1,4 @@
-/** `mailroom doctor`: what is wrong with this server, and what to do. */
+/** `mailroom doctor`: runs all checks of this server. */
 import type { Finding } from "../doctor/check.ts";
 import { command, type Document, FailedCheck } from "./command.ts";
 
@@ -16,7 +16,7 @@ const describe = (document: Document): string =>
 
 export const doctor = command({
   name: "doctor",
-  summary: "Say what is wrong with this server and what to do; exit 1 if anything is",
+  summary: "Check this server and say what to do; exit 1 if something is bad",
   text: describe,
   async run({ appliance }) {
     const findings = await appliance.doctor.examine();

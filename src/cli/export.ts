@@ -1,4 +1,4 @@
-/** `mailroom export`: a mailbox as a file that mail programs read, and `mailroom import`. */
+/** `mailroom export`: writes a mailbox as an mbox file. */
 import { resolve } from "node:path";
 import { exportMail } from "../transfer/export.ts";
 import { command } from "./command.ts";
@@ -7,7 +7,7 @@ import { WORKSPACE, workspaceIdOf } from "./workspace.ts";
 
 export const exportCommand = command({
   name: "export",
-  summary: "Write all mail of a mailbox into an mbox file, which mailroom import takes back as it was",
+  summary: "Write a mailbox into an mbox file, from which mailroom import makes the same mailbox",
   options: {
     mailbox: { value: "ADDRESS", required: true, summary: "The mailbox" },
     to: { value: "FILE.mbox", required: true, summary: "The file, which must not exist" },

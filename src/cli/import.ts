@@ -1,4 +1,4 @@
-/** `mailroom import`: mail that was kept elsewhere. */
+/** `mailroom import`: mail from files and from accounts on other servers. */
 import { UsageError } from "../base/errors.ts";
 import type { Tally } from "../transfer/import.ts";
 import { createPacing, type ImportResult, importMail, LARGEST_MESSAGE, openParser } from "../transfer/import.ts";
@@ -9,13 +9,13 @@ import { watchProgress } from "./progress.ts";
 import type { Session } from "./session.ts";
 import { WORKSPACE, workspaceIdOf } from "./workspace.ts";
 
-/** Messages of the account that `url` names. @throws UsageError, AppError */
-async function* findThere(
+/** Messages of the IMAP account at `url`. @throws UsageError, AppError */
+async function* findRemote(
   { io, appliance: { mailbox }, readSecret, runtime, log }: Session,
   url: string,
   { mailboxId, folders, stdin }: { mailboxId: string; folders: readonly string[] | undefined; stdin: boolean },
 ): AsyncGenerator<FoundMessage | KnownMessage | NotFound> {
-  // Loaded when asked for, as few are.
+  // Loaded only when needed: few imports use it.
   const { findInAccount, readAccount } = await import("../transfer/imap.ts");
   const account = readAccount(url);
   if (!account)
@@ -91,7 +91,7 @@ export const importCommand = command({
     const messages =
       options.imap === undefined
         ? findAll(rest)
-        : findThere(session, options.imap, {
+        : findRemote(session, options.imap, {
             mailboxId: entry.id,
             folders: options.folders?.split(","),
             stdin: options["password-stdin"],

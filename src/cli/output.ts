@@ -1,4 +1,4 @@
-/** Documents for people: tables and `name: value` lines. What a script wants is --json. */
+/** Documents for people: tables and `name: value` lines. Scripts use --json. */
 import type { DnsRecord } from "../admin/dns.ts";
 import type { Command, Document } from "./command.ts";
 
@@ -15,7 +15,7 @@ function cell(value: unknown): string {
 
 const pad = (text: string, width: number): string => text + " ".repeat(Math.max(0, width - Bun.stringWidth(text)));
 
-/** Nothing for no rows. */
+/** Empty without rows. */
 export function table(rows: readonly object[], columns: readonly string[]): string {
   if (rows.length === 0) return "";
   const lines = [
@@ -34,7 +34,7 @@ export function table(rows: readonly object[], columns: readonly string[]): stri
     .join("");
 }
 
-/** A line `name: value` for each part that there is. */
+/** A line `name: value` for each defined field. */
 export function record(document: Document): string {
   return Object.entries(document)
     .filter(([, value]) => value !== undefined)
@@ -51,7 +51,7 @@ export function dnsTable(records: readonly DnsRecord[], columns = DNS_COLUMNS): 
 const ONCE_PUBLISHED =
   "Once they are published: mailroom domain verify DOMAIN. Before, no mail is taken for the domain, and none is sent from it.";
 
-/** A document with the DNS records of a domain that was added: first the rest of it, then the records as a table. */
+/** A document with `dns`, the records of a new domain: its other fields first, then the records as a table. */
 export function recordWithDns(document: Document): string {
   const { dns, ...rest } = document as { dns: DnsRecord[] };
   return `${record(rest)}\n${dnsTable(dns)}\n${ONCE_PUBLISHED}\n`;

@@ -1,10 +1,10 @@
-/** The process as the command line sees it: its streams, signals and environment. */
+/** The real process behind the command line: streams, signals and environment. */
 
 import { systemRuntime } from "../base/runtime.ts";
 import { processEnvironment } from "../config.ts";
 import type { Io } from "./session.ts";
 
-/** Resolves at the first SIGTERM or SIGINT; the second does not wait for anything. */
+/** Resolves at the first SIGTERM or SIGINT; the second ends the process at once. */
 function interrupted(): Promise<void> {
   return new Promise((resolve) => {
     let asked = false;
@@ -19,14 +19,14 @@ function interrupted(): Promise<void> {
 }
 
 export function processIo(): Io {
-  // A reader that went away is no error.
+  // A reader may close the pipe.
   process.stdout.on("error", () => {});
-  // The timers of the runtime do not keep a process alive; a command that waits on one is not done.
+  // The runtime's timers do not keep the process alive while a command waits on one; this interval does.
   setInterval(() => {}, 60_000);
   return {
     env: processEnvironment(),
     readStdin: () => Bun.stdin.text(),
-    // Resolves once the text is handed over, so that exiting cuts nothing off.
+    // Resolves once the system has the text, so that exiting cuts nothing off.
     writeStdout: (text) => new Promise((resolve) => process.stdout.write(text, () => resolve())),
     writeStderr: (text) => {
       process.stderr.write(text);

@@ -1,12 +1,13 @@
-/** How far a long command is, said on standard error now and then, and whether somebody asked it to stop. */
+/** Progress lines of long commands on stderr, and their interruption. */
 import type { Session } from "./session.ts";
 
-/** Between two lines. */
+/** Time between two lines. */
 const PROGRESS_MS = 2_000;
 
 export interface Progress {
+  /** True after SIGTERM or SIGINT. */
   isInterrupted(): boolean;
-  /** Says it, unless something was said just now. */
+  /** Writes the line, unless one was written just now. */
   tell(line: () => string): void;
 }
 

@@ -10,7 +10,7 @@ function presenter(session: Session) {
   return ({ id, recipient, field, state, attempting, attempts, reply, mailbox, ...rest }: Unsettled) => ({
     id,
     recipient,
-    // Whoever acts on an entry has to see whose it is, and that nobody else may learn of them.
+    // Shows the operator that the recipient is a Bcc, which must stay secret.
     field,
     state,
     attempting,

@@ -1,6 +1,6 @@
 /**
- * `mailroom reindex`: the search index made anew, while it is searched; then that of Meilisearch, where it is the engine, by
- * the server that runs.
+ * `mailroom reindex`: rebuilds the search index while searches go on. If Meilisearch is the engine, the running server then
+ * feeds it all messages again.
  */
 
 import { pause } from "../base/pause.ts";
@@ -8,13 +8,13 @@ import { createPacing } from "../transfer/import.ts";
 import { command } from "./command.ts";
 import { watchProgress } from "./progress.ts";
 
-/** Between two looks at how far the server is, and how long it may stand still, ms. */
+/** Time between two looks at the server's progress, and without progress until the command ends, ms. */
 const LOOK_MS = 500;
 const STANDSTILL_MS = 60_000;
 
 export const reindex = command({
   name: "reindex",
-  summary: "Build the search index anew from the mail that is stored; safe to interrupt and to repeat",
+  summary: "Rebuild the search index from the stored mail; safe to interrupt and to repeat",
   options: {},
   async run({ appliance: { store, mailbox }, config, runtime, io }) {
     const { portion, prune, isDamaged, empty, complete, refill, untold } = mailbox.reindexing;

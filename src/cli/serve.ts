@@ -1,22 +1,22 @@
-/** `mailroom serve`: the one command that stays. */
+/** `mailroom serve`: runs until a signal. */
 
 import { atMost } from "../base/pause.ts";
 import type { Demo } from "../demo/demo.ts";
 import { command } from "./command.ts";
 import { refuseEnvironment } from "./session.ts";
 
-/** rules: Stopping: what is in flight may take this long after SIGTERM. */
+/** Time for work in flight after SIGTERM (rules: Stopping). */
 const STOP_WITHIN_MS = 10_000;
 
 export const serve = command({
   name: "serve",
   summary: "Run the appliance",
-  options: { demo: { summary: "In an empty data folder: load a workspace to look around in, and print a key for it" } },
+  options: { demo: { summary: "In an empty data folder: load a demo workspace, and print a key for it" } },
   async run({ io, log, config, appliance }, { options }) {
-    // Loaded when asked for: it brings the parser along, which otherwise only workers hold.
+    // Loaded only when needed: it imports the parser, which otherwise only workers load.
     const demo = options.demo ? await import("../demo/demo.ts") : undefined;
     let loaded: Demo | undefined;
-    // It replaces key and password: not those of a server that runs on the folder.
+    // Runs once this server has the folder, so that it replaces no key or password of another server's demo.
     const prepare = async () => {
       loaded = await demo?.loadDemo(appliance);
     };
@@ -25,7 +25,7 @@ export const serve = command({
     if (demo && loaded) io.writeStderr(demo.describeDemo(loaded, ready.http));
     const token = ready.http === "off" ? undefined : appliance.firstRun.issueToken();
     if (token !== undefined) {
-      // The token is behind a #, so that no server on the way is told of it.
+      // Browsers do not send the part after #, so no proxy sees the token.
       const link = `${config.baseUrl}/setup#${token}`;
       log.warn("Mailroom is not set up yet: open the link once in a browser, or run mailroom setup", { link });
     }

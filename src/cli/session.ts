@@ -1,6 +1,6 @@
 /**
- * One run of the program: what the world gives it, and what its command opens. Configuration and appliance are opened
- * when they are first asked for, so that `version` and `--help` touch nothing.
+ * One run of the program: the process around it, and the configuration and appliance that its command uses. Both are
+ * opened at first use, so that `version` and `--help` open nothing.
  */
 import { type Appliance, createAppliance } from "../appliance.ts";
 import { ConfigError, UsageError } from "../base/errors.ts";
@@ -8,7 +8,7 @@ import { createLog, type Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { type Config, readConfig } from "../config.ts";
 
-/** The process around the program; tests hand in another. */
+/** The process around the program; tests hand in a fake. */
 export interface Io {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Standard input to its end. */
@@ -27,23 +27,23 @@ export interface Session {
   /** @throws UsageError for a bad environment */
   readonly config: Config;
   readonly log: Log;
-  /** Its database and its functions; not started. */
+  /** The appliance with its data folder open, not started. */
   readonly appliance: Appliance;
-  /** What standard input gives in place of an argument: its first line. */
+  /** The first line of standard input, in place of an argument. */
   readSecret(): Promise<string>;
   /** Closes what was opened. */
   close(): void;
 }
 
-/** rules: Environment: a bad value in the environment exits 2. @throws UsageError, or what else it was */
+/** A bad value in the environment exits 2 (rules: Environment). @throws UsageError for a ConfigError; other errors as they are */
 export function refuseEnvironment(error: unknown): never {
   throw error instanceof ConfigError ? new UsageError(error.message) : error;
 }
 
-/** How long a command waits for the server's transactions: they are short, but may come in numbers. */
+/** How long a command waits for the server's transactions, which are short but may be many. */
 const BUSY_TIMEOUT_MS = 10_000;
 
-/** `serving`: the process is the server, which must not block on a busy store for long. */
+/** `serving`: this process is the server, which must not wait long for a busy store. */
 export function openSession(io: Io, { serving }: { serving: boolean }): Session {
   const once = <T>(make: () => T): (() => T) => {
     let made: { value: T } | undefined;

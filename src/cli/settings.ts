@@ -26,7 +26,7 @@ export const settingsCommands = [
       const isRead = value === "-";
       const given = isRead ? await readSecret() : value;
       store.transact((tx) => options.set(tx, name, given));
-      // As it is listed it tells nothing.
+      // A value as listed has its secret masked.
       if (!isRead && value !== options.find(name).value && options.hides(name, value)) {
         io.writeStderr(
           "mailroom: ps and the shell's history show the secret in it: give - for the value, and the value on standard input\n",

@@ -5,10 +5,10 @@ import { type Runtime, randomToken } from "../base/runtime.ts";
 import { command } from "./command.ts";
 import { recordWithDns } from "./output.ts";
 
-/** 119 bits. */
+/** 119 random bits. */
 const PASSWORD_LENGTH = 20;
 
-export const madeUpPassword = (runtime: Pick<Runtime, "randomBytes">): string => randomToken(runtime, PASSWORD_LENGTH);
+export const randomPassword = (runtime: Pick<Runtime, "randomBytes">): string => randomToken(runtime, PASSWORD_LENGTH);
 
 export const setup = command({
   name: "setup",
@@ -23,7 +23,7 @@ export const setup = command({
   text: recordWithDns,
   async run(session, { options }) {
     const given = options["password-stdin"] ? await session.readSecret() : undefined;
-    const password = given ?? madeUpPassword(session.runtime);
+    const password = given ?? randomPassword(session.runtime);
     const { domain, email, name, workspace } = options;
     const made = await setUp(session.appliance, { domain, email, name, workspace, password });
     const { workspaceId, userId, mailboxId, address, apiKey, dns } = made;

@@ -3,7 +3,7 @@ import { type Step, type Traced, traceMessage } from "../monitoring/trace.ts";
 import { command, type Document } from "./command.ts";
 import { isoOf } from "./output.ts";
 
-/** `name=value` for each field; lists and what is within them as JSON, so that nothing is left out. */
+/** `name=value` for each field; lists and objects as JSON, so that they are complete. */
 function fieldsOf({ at: _, step: __, ...fields }: Step): string {
   return Object.entries(fields)
     .filter(([, value]) => value !== null && value !== undefined)
@@ -19,7 +19,7 @@ function describe(document: Document): string {
 
 export const trace = command({
   name: "trace",
-  summary: "Tell everything that happened to a message: how it came, where it was filed, who has it, who was told",
+  summary: "Print every step of a message: arrival, filing, attempts to deliver, events, webhooks",
   arguments: { message: "MESSAGE-ID" },
   text: describe,
   run({ appliance: { store } }, { arguments: { message } }) {

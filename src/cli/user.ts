@@ -3,7 +3,7 @@ import { hashPassword, ROLES, type UserEntry } from "../admin/people.ts";
 import { command, FailedCheck } from "./command.ts";
 import { isoOf } from "./output.ts";
 import type { Session } from "./session.ts";
-import { madeUpPassword } from "./setup.ts";
+import { randomPassword } from "./setup.ts";
 import { WORKSPACE, workspaceFor, workspaceIdOf, workspaceNames } from "./workspace.ts";
 
 function presenter(session: Session) {
@@ -88,7 +88,7 @@ export const userCommands = [
       const { store, people } = session.appliance;
       const { id, email } = find(session, address, options.workspace);
       const given = options["password-stdin"] ? await session.readSecret() : undefined;
-      const password = given ?? madeUpPassword(session.runtime);
+      const password = given ?? randomPassword(session.runtime);
       const passwordHash = await hashPassword(password);
       const keepKeys = options["keep-keys"];
       const ended = store.transact((tx) => people.replacePassword(tx, id, { passwordHash, keepKeys }));

@@ -24,7 +24,7 @@ function presenter(session: Session) {
   });
 }
 
-/** Until when two secrets are good: null when there is one. */
+/** The secret, and during an overlap the previous one with its end. */
 const secretsOf = ({ id, secret, previousSecret, previousUntil }: Endpoint, now: number) => ({
   id,
   secret,

@@ -1,4 +1,4 @@
-/** `mailroom workspace …`, and how every command finds the workspace it is about. */
+/** `mailroom workspace …`, and --workspace of the other commands. */
 
 import { domainOf } from "../admin/names.ts";
 import type { Workspace } from "../admin/people.ts";
@@ -7,20 +7,20 @@ import { command } from "./command.ts";
 import { isoOf } from "./output.ts";
 import type { Session } from "./session.ts";
 
-/** For the commands about one workspace. */
+/** Option of commands that work on one workspace. */
 export const WORKSPACE = {
   workspace: { value: "NAME", summary: "The workspace; may be left out when there is one" },
 } as const;
 
-/** Id of the workspace named; undefined, meaning all of them, when none was. @throws AppError not_found */
+/** Id of the named workspace; undefined, for all of them, without a name. @throws AppError not_found */
 export function workspaceIdOf(session: Session, name: string | undefined): string | undefined {
   return name === undefined ? undefined : session.appliance.people.workspaceNamed(name).id;
 }
 
 /**
- * Id of the workspace that something new goes into: the one named, or the only one, or the one that has verified the domain
- * of `address`, or alone claims it.
- * @throws UsageError when that leaves several, AppError not_found when there is none
+ * Id of the workspace for something new: the named one, or the only one, or the one that has verified the domain of
+ * `address`, or is the only one to claim it.
+ * @throws UsageError when several remain, AppError not_found when there is none
  */
 export function workspaceFor(session: Session, name: string | undefined, address = ""): string {
   const { people, domains } = session.appliance;
@@ -44,13 +44,13 @@ export function workspaceNames(session: Session): Map<string, string> {
   return new Map(session.appliance.people.listWorkspaces().map(({ id, name }) => [id, name]));
 }
 
-/** Whether mail may be sent from a mailbox or workspace, and if not, why. */
+/** The sending state of a mailbox or workspace, with the reason of a pause. */
 export const sendingState = ({ pausedReason }: { pausedReason: string | null }) => ({
   state: pausedReason === null ? "active" : "paused",
   paused: pausedReason,
 });
 
-/** For the commands that pause. */
+/** Option of the commands that pause. */
 export const REASON = {
   reason: { value: "REASON", required: true, summary: "Why: who tries to send is told" },
 } as const;
