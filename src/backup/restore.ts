@@ -12,7 +12,7 @@ import { mkdir, open, readFile, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { unschedule } from "../mailbox/draft-changes.ts";
+import { unschedule } from "../mailbox/drafts.ts";
 import { holdWaiting } from "../outbound/queue.ts";
 import { blobPath } from "../store/blobs.ts";
 import { claimFolder } from "../store/claim.ts";

@@ -1,6 +1,7 @@
 /** Drafts as the app is shown them, and as it asks for them to be. */
-import { transmittedSize } from "../mailbox/draft-changes.ts";
+
 import type { Draft } from "../mailbox/drafts.ts";
+import { transmittedSize } from "../mailbox/drafts.ts";
 import { attachmentView } from "../mailbox/messages.ts";
 import type { AttachmentView } from "../mailbox/views.ts";
 import type { EmailAddress } from "../message/address.ts";

@@ -8,8 +8,8 @@ import { type Caller, notFound, reachTo, requireAccess } from "../access/caller.
 import { holderOf } from "../access/credentials.ts";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { type DraftFile, transmittedSizes } from "../mailbox/draft-changes.ts";
 import type { Draft } from "../mailbox/drafts.ts";
+import { type DraftFile, transmittedSizes } from "../mailbox/drafts.ts";
 import type { NewDraft } from "../mailbox/filing-rows.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";

@@ -1,8 +1,8 @@
 /** Drafts in the app: begun, opened, saved as they are written, with files attached. */
 import { type Caller, notFound } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import { transmittedSize } from "../mailbox/draft-changes.ts";
 import type { Draft } from "../mailbox/drafts.ts";
+import { transmittedSize } from "../mailbox/drafts.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { attachmentView } from "../mailbox/messages.ts";
 import type { AttachmentView } from "../mailbox/views.ts";

@@ -4,7 +4,7 @@
  */
 import { type Caller, reachOf } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import type { DraftFile } from "../mailbox/draft-changes.ts";
+import type { DraftFile } from "../mailbox/drafts.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { MessageView } from "../mailbox/views.ts";
 import { type ForwardedMessage, forwardedText, forwardSubject } from "../message/letter.ts";

@@ -1,11 +1,11 @@
 /**
- * Where mail to an address goes (rules: Addresses, Postmaster and abuse): a mailbox or alias, then the same without its
- * tag, then for postmaster and abuse the workspace's owner, then the domain's catch-all. Addresses compare without
- * case, domains as A-labels.
+ * Routes mail to an address (rules: Addresses, Postmaster and abuse): to a mailbox or alias, else to the address
+ * without its tag, else for postmaster and abuse to the workspace's owner, else to the domain's catch-all. Addresses
+ * compare without case, domains as A-labels.
  *
- * Several workspaces may claim a domain until one of them verifies it (rules: Domain owner). Invariant: what others
- * write to a domain never comes to a workspace that merely claims it, so nobody reads their neighbours' mail by
- * claiming where it goes.
+ * Several workspaces may claim a domain until one of them verifies it (rules: Domain owner). Invariant: mail from other
+ * servers to a domain never reaches a workspace that merely claims it, so nobody can read other people's mail by
+ * claiming their domain.
  */
 import { and, asc, eq, isNotNull, or, sql } from "drizzle-orm";
 import { normalizeAddress, splitAddress, withoutTag } from "../message/address.ts";
@@ -23,9 +23,9 @@ export type Route =
       /** postmaster@ and abuse@: exempt from quota and DMARC rejection. */
       exempt: boolean;
     }
-  /** One of our domains, and nobody there. */
+  /** The domain is local, but the address is unknown. */
   | { kind: "unknown" }
-  /** Workspaces claim the domain, and none has verified it yet. */
+  /** Workspaces claim the domain, but none has verified it yet. */
   | { kind: "unverified"; domain: string }
   | { kind: "not-local" };
 
@@ -37,7 +37,10 @@ const verifiedFirst = sql`${domains.verifiedAt} IS NULL`;
 const takesMail = or(isNotNull(domains.verifiedAt), eq(domains.acceptsUnverified, true));
 
 const statements = prepared((db) => ({
-  /** Whose mail from other servers is: the workspace that verified it, else the one that took it before that was asked for. */
+  /**
+   * The workspace that receives mail from other servers: the one that verified the domain, else the one that took it
+   * before verification existed.
+   */
   holder: db.select(claimColumns).from(domains).where(and(named, takesMail)).orderBy(verifiedFirst).limit(1).prepare(),
   verified: db
     .select(claimColumns)
@@ -55,7 +58,7 @@ const statements = prepared((db) => ({
     .from(addresses)
     .where(and(eq(addresses.address, sql.placeholder("address")), eq(addresses.domainId, sql.placeholder("domainId"))))
     .prepare(),
-  /** The owner's own mailbox: the one at the address they sign in with, else their first. */
+  /** The mailbox at the owner's sign-in address, else the owner's first one. */
   ownersMailbox: db
     .select({ mailboxId: mailboxes.id })
     .from(mailboxes)
@@ -79,8 +82,8 @@ interface Claim {
 }
 
 /**
- * For mail of other servers. `address` as in RCPT TO, without the angle brackets; `postmaster` may stand alone (RFC 5321
- * §4.5.1).
+ * Routes mail from other servers. `address` as in RCPT TO, without the angle brackets; `postmaster` may stand alone
+ * (RFC 5321 §4.5.1).
  */
 export function routeOf(db: Db, address: string): Route {
   const whole = /^postmaster$/i.test(address) ? `postmaster@${oldestDomain(db)}` : address;
@@ -91,17 +94,19 @@ export function routeOf(db: Db, address: string): Route {
   });
 }
 
-/** For mail of a workspace: to whoever verified the domain, else to what the workspace itself has there. */
+/** Routes mail of a workspace: to the workspace that verified the domain, else to the sender's own claim. */
 export function routeFor(db: Db, workspaceId: string, address: string): Route {
   return routeVia(db, address, (name) => localDomain(db, workspaceId, name));
 }
 
-/** Which mailbox of the workspace has the address, also one that another workspace has taken over with its domain. */
+/** Routes within one workspace, including addresses in a domain that another workspace has taken over. */
 export function routeWithin(db: Db, workspaceId: string, address: string): Route {
   return routeVia(db, address, (name) => statements(db).claim.get({ name, workspaceId }));
 }
 
-/** The domain of that name (A-labels, in any case) to which mail of the workspace goes without leaving, if there is one. */
+/**
+ * The domain of that name (A-labels, in any case) to which mail of the workspace is delivered locally, if there is one.
+ */
 export function localDomain(db: Db, workspaceId: string, domain: string): Claim | undefined {
   const name = domain.toLowerCase();
   return statements(db).verified.get({ name }) ?? statements(db).claim.get({ name, workspaceId });
@@ -137,10 +142,10 @@ function routeVia(db: Db, address: string, claimOf: (name: string) => Claim | Ro
   );
 }
 
-/** The domain that stands for the server where an address names none; "" before there is one. */
+/** The domain used when an address names none; "" if there is no domain yet. */
 const oldestDomain = (db: Db): string => statements(db).firstDomain.get()?.name ?? "";
 
-/** Whether an address of a message is one of `own` (lower case, A-labels), written with a tag or without. */
+/** Whether an address in a message is one of `own` (lower case, A-labels), with or without a tag. */
 export function isAmong(own: ReadonlySet<string>, email: string): boolean {
   const address = normalizeAddress(email);
   if (address === undefined) return false;

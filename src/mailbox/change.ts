@@ -1,18 +1,17 @@
 /**
- * One conversation changed for somebody: moved, snoozed, starred, labelled, marked read; and that taken back, to the very
- * state before, with what its move taught the mailbox (rules: Folders, Spam).
+ * Changes one conversation for a caller (move, snooze, star, label, mark read), and takes a change back to the exact
+ * state before, including what its move taught the mailbox (rules: Folders, Spam).
  *
- * Invariant: what is refused is refused before anything is written, so that others of the same transaction can go on.
+ * Invariant: a refusal comes before the first write, so that the rest of the transaction can continue.
  */
 import { isDeepStrictEqual } from "node:util";
-import { and, desc, eq, isNotNull, sql } from "drizzle-orm";
+import { and, asc, desc, eq, isNotNull, lte, min, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
+import type { Job } from "../base/scheduler.ts";
 import { type Folder, messages, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
-import { requireSnoozable, snoozeThread } from "./changes.ts";
-import { unscheduleIn } from "./draft-changes.ts";
+import type { Db, Store, Tx } from "../store/store.ts";
 import { moveMessages } from "./folders.ts";
 import { type Taught, teachBack, teachConversation } from "./junk/training.ts";
 import { labelsOf, patchedLabels, writeLabels } from "./labels.ts";
@@ -21,16 +20,16 @@ import { forgive, type Relearned, type Sender, senderOf, trainAsSpam, unlearnSen
 import { isDraft, type ThreadRow } from "./threading.ts";
 import type { ThreadPatch } from "./views.ts";
 
-/** What is to be changed; `read` is said as `unread`. */
+/** The requested change; `read` is given as `unread`. */
 export interface ThreadChange extends Omit<ThreadPatch, "read"> {
-  /** Epoch ms. Not together with `folder`. */
+  /** Epoch ms. Excludes `folder`. */
   snoozedUntil?: number | undefined;
 }
 
-/** Everything but the read state (rules: Changing a conversation). */
+/** Every change except the read state (rules: Changing a conversation). */
 const NEEDS_MANAGE = ["starred", "folder", "labels", "addLabels", "removeLabels", "snoozedUntil"] as const;
 
-/** What can be changed of a conversation, as far as a change touched it. */
+/** The part of a conversation's state that a change touched. */
 interface State {
   folder?: Folder;
   snoozedUntil?: number | null;
@@ -39,12 +38,12 @@ interface State {
   unread?: boolean;
 }
 
-/** A change that was made, with what takes it back. */
+/** A change that was made, with the data to take it back. */
 export interface Changed {
   threadId: string;
   before: State;
   after: State;
-  /** As it was, where it was changed. */
+  /** The state before, if it was changed. */
   readState?: ReadState;
   relearned: readonly Relearned[];
   taught: readonly Taught[];
@@ -71,10 +70,15 @@ const statements = prepared((db) => ({
   place: db.$client.prepare<unknown, [folder: Folder, snoozedUntil: number | null, seq: number]>(
     "UPDATE threads SET folder = ?, snoozed_until = ? WHERE seq = ?",
   ),
+  /** A draft in trash is not sent, even after it is brought back. */
+  unscheduleDrafts: db.$client.prepare<unknown, [threadSeq: number]>(
+    `UPDATE drafts SET due_at = NULL, due_by = NULL
+     WHERE due_at IS NOT NULL AND message_seq IN (SELECT seq FROM messages WHERE thread_seq = ? AND kind = 'draft')`,
+  ),
   star: db.$client.prepare<unknown, [starred: 0 | 1, seq: number]>("UPDATE threads SET starred = ? WHERE seq = ?"),
 }));
 
-/** @throws AppError not_found, the same when it does not exist and when it is not reached */
+/** @throws AppError not_found, also for a conversation out of reach */
 export function reachedThread(db: Db, caller: Caller, id: string): { thread: ThreadRow; reach: Reach } {
   const thread = statements(db).byId.get({ id });
   const reach = thread && reachTo(db, caller, thread.mailboxId);
@@ -123,7 +127,7 @@ export function changeThread(tx: Tx, caller: Caller, id: string, change: ThreadC
 }
 
 /**
- * Takes a change back. @throws AppError conflict when what it changed was changed again, and as changeThread; then
+ * Takes a change back. @throws AppError conflict if the same was changed again since, otherwise as changeThread; then
  * nothing has changed
  */
 export function takeBack(tx: Tx, caller: Caller, changed: Changed): void {
@@ -168,16 +172,17 @@ function move(tx: Tx, thread: ThreadRow, folder: Folder, now: number): { relearn
     for (const sender of inboundSenders(tx, thread)) relearned.push(...forgive(tx, mailboxId, sender, now));
     taught = teachConversation(tx, thread, "ham");
   } else if (folder === "archive" && thread.folder !== "archive") {
-    // Out of spam it is less than forgiven: what was learned is taken back, and nothing else learned.
+    // Archiving from spam says less than moving to the inbox: the filter forgets the conversation and learns nothing
+    // else.
     taught = teachConversation(tx, thread, thread.folder === "spam" ? undefined : "ham");
   }
   statements(tx).place.run(folder, null, seq);
-  if (folder === "trash") unscheduleIn(tx, seq);
+  if (folder === "trash") statements(tx).unscheduleDrafts.run(seq);
   if (folder !== thread.folder) moveMessages(tx, seq, folder);
   return { relearned, taught };
 }
 
-/** Who wrote to us in it, the latest first; without our own notices. */
+/** The authors of received mail in a conversation, latest first, without this server's own notices. */
 function inboundSenders(tx: Tx, thread: ThreadRow): Sender[] {
   const senders = new Map<string, Sender>();
   for (const { from, auth } of statements(tx).senders.all({ threadSeq: thread.seq })) {
@@ -186,4 +191,66 @@ function inboundSenders(tx: Tx, thread: ThreadRow): Sender[] {
     if (!senders.has(key)) senders.set(key, sender);
   }
   return [...senders.values()];
+}
+
+/*
+ * Snoozing: a conversation leaves the inbox until a time and returns unread, at that time or with new mail (rules:
+ * Snooze; threading.ts handles new mail).
+ */
+
+/** Conversations woken in one transaction. */
+const PORTION = 100;
+
+/** @throws AppError conflict for a conversation in drafts, spam or trash */
+function requireSnoozable({ folder }: Pick<ThreadRow, "folder">): void {
+  if (folder === "drafts" || folder === "spam" || folder === "trash") {
+    throw new AppError("conflict", `A conversation in ${folder} cannot be snoozed`);
+  }
+}
+
+/** Snoozes a conversation that requireSnoozable accepts, until `until` (epoch ms). */
+function snoozeThread(tx: Tx, { seq, folder }: Pick<ThreadRow, "seq" | "folder">, until: number): void {
+  tx.update(threads).set({ folder: "inbox", snoozedUntil: until }).where(eq(threads.seq, seq)).run();
+  if (folder !== "inbox") moveMessages(tx, seq, "inbox");
+}
+
+/**
+ * Snoozes a conversation of the inbox, archive or sent mail until `until` (epoch ms). @throws AppError not_found,
+ * conflict
+ */
+export function snooze(tx: Tx, threadId: string, until: number): void {
+  const thread = tx.select().from(threads).where(eq(threads.id, threadId)).get();
+  if (!thread) throw notFound("thread");
+  requireSnoozable(thread);
+  snoozeThread(tx, thread, until);
+}
+
+/** Wakes the conversations that are due. */
+export function wakeSnoozed(store: Store): Job {
+  return {
+    name: "wake-snoozed",
+    runDue(now) {
+      const due = store.db
+        .select({ seq: threads.seq })
+        .from(threads)
+        .where(and(isNotNull(threads.snoozedUntil), lte(threads.snoozedUntil, now)))
+        .orderBy(asc(threads.snoozedUntil))
+        .limit(PORTION)
+        .all();
+      if (due.length > 0) {
+        store.transact((tx) => {
+          for (const { seq } of due) {
+            tx.update(threads).set({ snoozedUntil: null }).where(eq(threads.seq, seq)).run();
+            markUnread(tx, seq);
+          }
+        });
+      }
+      const next = store.db
+        .select({ at: min(threads.snoozedUntil) })
+        .from(threads)
+        .where(isNotNull(threads.snoozedUntil))
+        .get();
+      return next?.at ?? null;
+    },
+  };
 }

@@ -1,12 +1,12 @@
 /**
- * Whom a mailbox is in touch with: the people of its latest conversations, to be suggested while somebody types. Never
- * Bcc, which no conversation's participants contain.
+ * Suggests the people of a mailbox's latest conversations while somebody types. Never Bcc, because participants never
+ * include it.
  */
 import type { EmailAddress } from "../message/address.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 
-/** Conversations, and people in them, that are looked at. */
+/** Limits on the conversations and people that are examined. */
 const LATEST = 400;
 const MOST_LOOKED_AT = 4_000;
 
@@ -20,10 +20,10 @@ const latest = prepared(({ $client: sqlite }) =>
   ),
 );
 
-/** What is compared: without case and accents. */
+/** Removes case and accents for comparison. */
 const plain = (text: string): string => text.normalize("NFKD").replaceAll(/\p{M}/gu, "").toLowerCase();
 
-/** Up to `limit` people of whom the address, or a word of the name, begins with `text`; the latest first. */
+/** Up to `limit` people whose address, or a word of whose name, begins with `text`; latest first. */
 export function findCorrespondents(db: Db, mailboxId: string, text: string, limit: number): EmailAddress[] {
   const begin = plain(text.trim());
   const found = new Map<string, EmailAddress>();

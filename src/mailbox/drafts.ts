@@ -1,20 +1,36 @@
 /**
- * Drafts as the app opens them, to be reviewed, changed, sent or discarded. Who opens one to send it becomes its sender,
- * and so sees every recipient, Bcc too (rules: Bcc). A draft is a conversation of its own, with one message.
+ * Drafts as the app opens them, to review, change, send or discard. The person who opens a draft to send it becomes its
+ * sender, and therefore sees every recipient, including Bcc (rules: Bcc). A draft is a conversation of its own, with
+ * one message.
  */
 
 import { and, asc, desc, eq, isNotNull, min, sql } from "drizzle-orm";
 import { type Caller, type Reach, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
+import { newId, type Runtime } from "../base/runtime.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { unpackText } from "../message/reading.ts";
-import { type DraftAgent, drafts, messageBodies, messages, threads, type Unfinished } from "../store/schema.ts";
+import type { SearchEngine } from "../search/engine.ts";
+import { foldDocument } from "../search/fold.ts";
+import {
+  attachments,
+  type DraftAgent,
+  drafts,
+  messageBodies,
+  messages,
+  threads,
+  type Unfinished,
+} from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { reachedThread } from "./change.ts";
 import type { AttachmentRow } from "./messages.ts";
+import type { PreparedMessage } from "./prepare.ts";
+import { markUnread } from "./read-state.ts";
 import { deleteConversations } from "./removal.ts";
 import { attachmentsOf } from "./stored-message.ts";
+import { started } from "./threading.ts";
+import { addUsage } from "./usage.ts";
 
 export interface Draft {
   /** Id of its conversation. */
@@ -27,28 +43,28 @@ export interface Draft {
   to: EmailAddress[];
   cc: EmailAddress[];
   bcc: EmailAddress[];
-  /** What was typed beside them and is no address yet. */
+  /** Text typed into the recipient fields that is not an address yet. */
   unfinished: Unfinished;
   subject: string;
   text: string;
-  /** As it was written, not sanitised. */
+  /** As written, not sanitised. */
   html?: string;
   attachments: AttachmentRow[];
   /** In-Reply-To and References. */
   headers: [name: string, value: string][];
-  /** Id of the conversation that it answers, if that is there still. */
+  /** Id of the conversation that it replies to, if that still exists. */
   answers?: string;
-  /** Made with an API key. */
+  /** Set if an API key created it. */
   agent?: DraftAgent;
-  /** Counts the changes. */
+  /** Number of changes so far. */
   revision: number;
   /** Epoch ms. */
   savedAt: number;
-  /** Bytes that it takes of the quota. */
+  /** Bytes counted towards the quota. */
   size: number;
-  /** When it is to be sent, epoch ms, and by whom. */
+  /** When it is sent (epoch ms), and by whom. */
   due?: Due;
-  /** Why it was not sent when it was due. */
+  /** Why it could not be sent when it was due. */
   refusal?: string;
 }
 
@@ -112,16 +128,16 @@ const statements = prepared((db) => ({
     .prepare(),
 }));
 
-/** Drafts shown in the conversation that they answer. */
+/** Drafts shown in the conversation that they reply to. */
 const MOST_ANSWERING = 20;
-/** Drafts that are marked in a list. */
+/** Drafts marked in a list. */
 const MOST_MARKED = 500;
-/** Drafts that are sent before it is looked again which are due. */
+/** Drafts sent before the due ones are read again. */
 const MOST_DUE = 50;
 
 const REFERRING = new Set(["in-reply-to", "references"]);
 
-/** @throws AppError not_found, forbidden (drafts need send access), conflict (it is no draft) */
+/** @throws AppError not_found, forbidden (drafts need send access), conflict (it is not a draft) */
 export function readDraft(db: Db, caller: Caller, threadId: string): Draft {
   const { thread, reach } = reachedThread(db, caller, threadId);
   requireAccess(reach, "send");
@@ -154,7 +170,7 @@ export function readDraft(db: Db, caller: Caller, threadId: string): Draft {
   };
 }
 
-/** Ids of the drafts that answer a conversation, oldest first. @throws AppError not_found */
+/** Ids of the drafts that reply to a conversation, oldest first. @throws AppError not_found */
 export function draftsAnswering(db: Db, caller: Caller, threadId: string): string[] {
   const { thread, reach } = reachedThread(db, caller, threadId);
   if (!reach.access.send) return [];
@@ -163,7 +179,7 @@ export function draftsAnswering(db: Db, caller: Caller, threadId: string): strin
     .map(({ id }) => id);
 }
 
-/** A draft that is not only somebody's own: what marks it in a list. */
+/** The mark in a list of a draft that is more than its author's own text. */
 export interface DraftMark {
   id: string;
   agent: DraftAgent | null;
@@ -172,16 +188,201 @@ export interface DraftMark {
   refusal: string | null;
 }
 
-/** The drafts of a mailbox that an agent made, that are to be sent, or that were not; the newest first. */
+/** The drafts of a mailbox that an agent made, that are scheduled, or that could not be sent; newest first. */
 export const markedDrafts = (db: Db, mailboxId: string): DraftMark[] => statements(db).marked.all({ mailboxId });
 
-/** Drafts to be sent by `now` (epoch ms), the earliest first; not all of them when there are many. */
+/** Drafts due by `now` (epoch ms), earliest first; a limited number at once. */
 export const dueDrafts = (db: Db, now: number): (Due & { id: string })[] => statements(db).due.all({ now });
 
-/** When the next draft is to be sent, epoch ms. */
+/** When the next draft is due, epoch ms. */
 export const nextDue = (db: Db): number | null => statements(db).nextDue.get()?.at ?? null;
 
-/** Removes a draft that has become a message, in the same transaction: of two who send it at once, one does. */
+/** Removes a draft that has become a message, in the same transaction: if two people send it at once, one succeeds. */
 export function removeDraft(tx: Tx, draft: Pick<Draft, "reach" | "threadSeq">): void {
   deleteConversations(tx, draft.reach.mailbox.id, [draft.threadSeq]);
+}
+
+/*
+ * Changes a draft: its content, its attachments, and when it is sent. It keeps its ids, so that an open editor can
+ * continue with it. Attachments are rows that name blobs; saving the text leaves them alone.
+ *
+ * Invariant: the conversation's row, index and usage agree with the draft after each change.
+ */
+
+/** The new content of a draft; `message` has no attachments. */
+export interface DraftChange {
+  message: PreparedMessage & { from: EmailAddress };
+  bcc: readonly EmailAddress[];
+  unfinished: Unfinished;
+  /** The user who changed it. */
+  userId: string;
+  /** Epoch ms. */
+  now: number;
+}
+
+/** A file whose blob is already durable. */
+export interface DraftFile {
+  filename: string;
+  contentType: string;
+  size: number;
+  inline: boolean;
+  contentId: string | null;
+  blob: string;
+}
+
+/** Bytes that a file takes in a message: base64 in lines of 76 characters, and its header. */
+export const transmittedSize = (bytes: number): number => Math.ceil(bytes / 57) * 78 + 500;
+
+/** The sum for several files. */
+export const transmittedSizes = (files: readonly Pick<DraftFile, "size">[]): number =>
+  files.reduce((sum, { size }) => sum + transmittedSize(size), 0);
+
+/** An upper bound on the time in which sending can be undone. */
+const LONGEST_UNDO_MS = 60_000;
+
+const recallStatement = prepared(({ $client: sqlite }) =>
+  sqlite.prepare<unknown, [now: number, longest: number]>(
+    `UPDATE drafts SET due_at = ?1 WHERE due_at > ?1 AND EXISTS
+       (SELECT 1 FROM messages WHERE seq = message_seq AND filed_at > ?1 AND due_at - filed_at <= ?2)`,
+  ),
+);
+
+export type DraftChanges = ReturnType<typeof createDraftChanges>;
+
+export function createDraftChanges({
+  engine,
+  runtime,
+}: {
+  engine: Pick<SearchEngine, "replace">;
+  runtime: Pick<Runtime, "now" | "randomBytes">;
+}) {
+  const scopeOf = ({ reach: { mailbox } }: Draft) => ({ workspaceId: mailbox.workspaceId, mailboxId: mailbox.id });
+
+  /** Updates everything that depends on the draft's files. */
+  function settleFiles(tx: Tx, draft: Draft): void {
+    const files = attachmentsOf(tx, draft.seq);
+    const hasAttachments = files.length > 0;
+    const bytes = transmittedSizes(files) - transmittedSizes(draft.attachments);
+    tx.update(messages)
+      .set({ hasAttachments, size: sql`${messages.size} + ${bytes}` })
+      .where(eq(messages.seq, draft.seq))
+      .run();
+    tx.update(threads).set({ hasAttachments }).where(eq(threads.seq, draft.threadSeq)).run();
+    addUsage(tx, draft.reach.mailbox.id, bytes);
+    const { subject, text, from, to, cc } = draft;
+    const filenames = files.map(({ filename }) => filename);
+    engine.replace(tx, draft.seq, scopeOf(draft), foldDocument({ subject, text, from: [from], to, cc, filenames }));
+  }
+
+  return {
+    /** Returns the new revision. */
+    change(tx: Tx, draft: Draft, { message, bcc, unfinished, userId, now }: DraftChange): number {
+      const {
+        folder: _,
+        nextOrdinal: __,
+        hasAttachments: ___,
+        ...state
+      } = started({ message, kind: "draft", date: now }, false);
+      const size = message.size + transmittedSizes(draft.attachments);
+      const filenames = draft.attachments.map(({ filename }) => filename);
+      const { files } = foldDocument({ subject: "", text: "", from: [], to: [], cc: [], filenames });
+      tx.update(threads)
+        .set({ ...state, receivedOn: message.from.email })
+        .where(eq(threads.seq, draft.threadSeq))
+        .run();
+      tx.update(messages)
+        .set({
+          ...{ date: now, filedAt: now, size, sentBy: userId, bcc: [...bcc], read: true },
+          messageId: message.messageId ?? null,
+          inReplyTo: message.inReplyTo ?? null,
+          ...{ from: message.from, to: message.to, cc: message.cc },
+          ...{ subject: message.subject, snippet: message.snippet, fingerprint: message.fingerprint },
+        })
+        .where(eq(messages.seq, draft.seq))
+        .run();
+      tx.update(messageBodies)
+        .set({
+          headers: message.headers,
+          text: message.text,
+          html: message.html ?? null,
+          htmlSource: message.htmlSource === undefined ? null : Buffer.from(message.htmlSource),
+          sanitizer: message.sanitizer,
+          seenText: message.seenText === undefined ? null : Buffer.from(message.seenText),
+          seenHidden: message.seenHidden,
+          seenVersion: message.seenVersion,
+        })
+        .where(eq(messageBodies.messageSeq, draft.seq))
+        .run();
+      const revision = draft.revision + 1;
+      tx.update(drafts).set({ revision, unfinished, refusal: null }).where(eq(drafts.messageSeq, draft.seq)).run();
+      engine.replace(tx, draft.seq, scopeOf(draft), { ...message.index, files });
+      addUsage(tx, draft.reach.mailbox.id, size - draft.size);
+      return revision;
+    },
+
+    /** Attaches files after the existing ones; returns their ids. */
+    attach(tx: Tx, draft: Draft, files: readonly DraftFile[]): string[] {
+      const first = (draft.attachments.at(-1)?.position ?? -1) + 1;
+      const ids = files.map((file, i) => {
+        const id = newId(runtime, "att");
+        tx.insert(attachments)
+          .values({ ...file, id, messageSeq: draft.seq, position: first + i })
+          .run();
+        return id;
+      });
+      settleFiles(tx, draft);
+      return ids;
+    },
+
+    detach(tx: Tx, draft: Draft, attachmentId: string): void {
+      tx.delete(attachments).where(eq(attachments.id, attachmentId)).run();
+      settleFiles(tx, draft);
+    },
+
+    schedule(tx: Tx, draft: Pick<Draft, "seq">, due: Due | undefined): void {
+      tx.update(drafts)
+        .set({ dueAt: due?.at ?? null, dueBy: due?.userId ?? null, refusal: null })
+        .where(eq(drafts.messageSeq, draft.seq))
+        .run();
+    },
+
+    /**
+     * Makes a delayed send due at `now` (epoch ms) if a clock that was ahead delayed it: it would otherwise wait until
+     * that time. A time that somebody chose stays.
+     */
+    recall(tx: Tx, now: number): void {
+      recallStatement(tx).run(now, LONGEST_UNDO_MS);
+    },
+
+    /**
+     * Keeps it as an unread draft with the reason why it was not sent. Does nothing if it is no longer due at that
+     * time.
+     */
+    refuse(tx: Tx, draftId: string, dueAt: number, reason: string): void {
+      const found = tx
+        .select({ seq: messages.seq, threadSeq: messages.threadSeq })
+        .from(drafts)
+        .innerJoin(messages, eq(messages.seq, drafts.messageSeq))
+        .innerJoin(threads, eq(threads.seq, messages.threadSeq))
+        .where(sql`${threads.id} = ${draftId} and ${drafts.dueAt} = ${dueAt}`)
+        .get();
+      if (!found) return;
+      tx.update(drafts)
+        .set({ dueAt: null, dueBy: null, refusal: reason })
+        .where(eq(drafts.messageSeq, found.seq))
+        .run();
+      markUnread(tx, found.threadSeq);
+    },
+  };
+}
+
+/** Unschedules every scheduled draft and stores the reason; returns their number. */
+export function unschedule(tx: Tx, reason: string): number {
+  const changed = tx
+    .update(drafts)
+    .set({ dueAt: null, dueBy: null, refusal: reason })
+    .where(isNotNull(drafts.dueAt))
+    .returning({ seq: drafts.messageSeq })
+    .all();
+  return changed.length;
 }

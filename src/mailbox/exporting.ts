@@ -1,9 +1,9 @@
 /**
- * All mail of a mailbox, message by message, with what is known of it beyond what it says: conversation by conversation,
- * in the order it was filed in, so that filing it again in that order gives the same conversations.
+ * Exports all mail of a mailbox, message by message, with its metadata. Messages come in filing order, so that
+ * importing them in that order restores the same conversations.
  *
- * A Bcc is given as the mailbox's owner may see it (rules: Bcc): that of what they sent, and otherwise the mailbox's
- * own addresses.
+ * Bcc appears as the mailbox's owner may see it (rules: Bcc): complete on messages that they sent, otherwise only the
+ * mailbox's own addresses.
  */
 import { and, asc, eq, gt, sql } from "drizzle-orm";
 import type { EmailAddress } from "../message/address.ts";
@@ -41,12 +41,12 @@ const statements = prepared((db) => ({
     .prepare(),
 }));
 
-/** Read at once; their texts are in memory. */
+/** Messages per read; their texts are held in memory. */
 const PAGE = 20;
 
 type Row = ReturnType<ReturnType<typeof statements>["page"]["all"]>[number];
 
-/** A message to be kept elsewhere. */
+/** An exported message. */
 export interface ExportedMessage {
   row: Row["message"];
   kind: FilingKind;
@@ -78,7 +78,7 @@ export async function* exportMailbox(store: Store, mailboxId: string): AsyncGene
       const bcc = isOwners ? row.bcc : row.bcc.filter(isOwn);
       yield {
         ...{ row, thread, sentBy },
-        // What the server itself tells has arrived nowhere.
+        // The server's own notices arrived at no address.
         kind: row.kind === "received" && row.receivedOn === null ? "notice" : row.kind,
         labels: labels.get(row.threadSeq) ?? [],
         results: headers.find(([name]) => /^authentication-results$/i.test(name))?.[1],

@@ -1,6 +1,6 @@
 /**
- * The rows of a message and of its conversation, whatever brings it: filing.ts for mail that comes or is written here,
- * importing.ts for mail that was kept elsewhere.
+ * Writes the rows of a message and its conversation: for filing.ts, which files new mail, and importing.ts, which files
+ * mail kept elsewhere.
  */
 import { and, eq, isNull, sql } from "drizzle-orm";
 import { newId, type Runtime } from "../base/runtime.ts";
@@ -30,7 +30,7 @@ import { addUsage } from "./usage.ts";
 
 type Placeholder = ReturnType<typeof sql.placeholder>;
 
-/** { name: the placeholder of that name, … } */
+/** Maps each name to a placeholder of that name. */
 const placeholders = <K extends string>(...names: K[]): Record<K, Placeholder> =>
   Object.fromEntries(names.map((name) => [name, sql.placeholder(name)])) as unknown as Record<K, Placeholder>;
 
@@ -86,7 +86,7 @@ function prepareStatements(db: Db) {
       .prepare(),
     updateThread: db
       .update(threads)
-      // drizzle's types know placeholders in values() only; in set() they are encoded and filled alike.
+      // drizzle's types accept placeholders in values() only; set() encodes and fills them alike.
       .set(thread as unknown as Partial<typeof threads.$inferInsert>)
       .where(eq(threads.seq, sql.placeholder("seq")))
       .prepare(),
@@ -103,7 +103,7 @@ function prepareStatements(db: Db) {
           ...(["messageId", "inReplyTo", "from", "to", "cc", "bcc", "replyTo", "subject", "snippet"] as const),
           ...(["receivedOn", "sentBy", "size", "fingerprint", "hasAttachments", "deliveredAt"] as const),
         ),
-        // Given as text or null: a JSON column would make the null a text.
+        // Passed as text or null: a JSON column would encode null as text.
         auth: sql`${sql.placeholder("auth")}`,
       })
       .prepare(),
@@ -130,7 +130,7 @@ function prepareStatements(db: Db) {
         revision: 1,
         answers: sql`(select seq from threads where id = ${sql.placeholder("answers")} and mailbox_id = ${sql.placeholder("mailboxId")})`,
         unfinished: sql.placeholder("unfinished"),
-        // Given as text or null: a JSON column would make the null a text.
+        // Passed as text or null: a JSON column would encode null as text.
         agent: sql`${sql.placeholder("agent")}`,
       })
       .prepare(),
@@ -145,14 +145,14 @@ function prepareStatements(db: Db) {
 
 const statements = prepared(prepareStatements);
 
-/** The mailbox that is filed into. @throws Error when there is none */
+/** The mailbox to file into. @throws Error if it does not exist */
 export function mailboxToFileInto(tx: Tx, mailboxId: string) {
   const mailbox = statements(tx).mailbox.get({ mailboxId });
   if (!mailbox) throw new Error(`there is no mailbox ${mailboxId} to file into`);
   return mailbox;
 }
 
-/** What two copies of one message have in common. */
+/** The properties by which two copies of one message are recognised. */
 export interface Identity {
   mailboxId: string;
   messageId: string | undefined;
@@ -160,41 +160,41 @@ export interface Identity {
   kind: "received" | "sent" | "draft";
 }
 
-/** The same message filed before, if it has a Message-ID. */
+/** The same message filed before; only found by a Message-ID. */
 export const findSame = (db: Db, { messageId, ...rest }: Identity) =>
   messageId === undefined ? undefined : statements(db).same.get({ messageId, ...rest });
 
-/** The same, also of messages without a Message-ID. */
+/** The same, also for messages without a Message-ID. */
 export const findIdentical = (db: Db, { messageId, ...rest }: Identity) =>
   messageId === undefined ? statements(db).sameWithoutId.get(rest) : statements(db).same.get({ messageId, ...rest });
 
 export const hasMessageId = (db: Db, mailboxId: string, messageId: string): boolean =>
   statements(db).messageId.get({ mailboxId, messageId }) !== undefined;
 
-/** Whether there is a message of that Message-ID and as many bytes, in whatever direction. */
+/** Whether the mailbox has a message with that Message-ID and size, received or sent. */
 export const hasMessageOfSize = (db: Db, mailboxId: string, messageId: string, size: number): boolean =>
   statements(db).messageOfSize.get({ mailboxId, messageId, size }) !== undefined;
 
-/** The conversation that a message starts or goes on with. */
+/** The conversation that a message starts or continues. */
 export interface Conversation {
   joined: ThreadRow | undefined;
-  /** With the message in it. */
+  /** Includes the message. */
   state: ThreadState;
   starred: boolean;
 }
 
-/** What a draft is beside a message, as it is begun. */
+/** The properties of a new draft that other messages lack. */
 export interface NewDraft {
-  /** Id of the conversation that it answers. */
+  /** Id of the conversation that it replies to. */
   answers?: string;
   unfinished?: Unfinished;
   agent?: DraftAgent;
 }
 
-/** Nothing is left to be finished. */
+/** For a draft without unfinished recipients. */
 const FINISHED: Unfinished = { to: "", cc: "", bcc: "" };
 
-/** What is written of a message besides what it says. */
+/** The stored properties of a message besides its content. */
 export interface MessageFacts {
   mailboxId: string;
   workspaceId: string;
@@ -208,9 +208,9 @@ export interface MessageFacts {
   bcc?: readonly EmailAddress[] | undefined;
   auth?: AuthVerdicts | undefined;
   sentBy?: string | undefined;
-  /** Of a draft. */
+  /** For a draft only. */
   draft?: NewDraft | undefined;
-  /** Further names that later mail of the conversation is known by. */
+  /** Further Message-IDs by which later mail finds the conversation. */
   references?: readonly string[];
 }
 
@@ -222,98 +222,111 @@ export interface Written {
   threadId: string;
 }
 
-/** Writes a message, its conversation, index and usage. */
-export function createWriting({
-  engine,
-  runtime,
-}: {
+/** Needed to write a message. */
+export interface Writing {
   engine: Pick<SearchEngine, "add">;
   runtime: Pick<Runtime, "now" | "randomBytes">;
-}) {
-  return function write(tx: Tx, message: PreparedMessage, conversation: Conversation, facts: MessageFacts): Written {
-    const { mailboxId, workspaceId } = facts;
-    const { seq: threadSeq, id: threadId } = writeThread(tx, conversation, facts);
-    const { state } = conversation;
-    if (facts.kind !== "draft") addReferences(tx, message, mailboxId, threadSeq, facts.references ?? []);
-    const id = newId(runtime, "msg");
-    const seq = threadSeq * MESSAGES_PER_THREAD + state.nextOrdinal - 1;
-    insertMessage(tx, message, { ...facts, id, seq, threadSeq, folder: state.folder });
-    if (facts.kind === "draft") insertDraft(tx, facts, seq);
-    engine.add(tx, seq, { workspaceId, mailboxId }, message.index);
-    addUsage(tx, mailboxId, message.size);
-    return { seq, threadSeq, messageId: id, threadId };
-  };
-
-  function writeThread(tx: Tx, { joined, state, starred }: Conversation, { mailboxId, receivedOn }: MessageFacts) {
-    if (joined) {
-      statements(tx).updateThread.run({ ...state, seq: joined.seq });
-      if (state.folder !== joined.folder) moveMessages(tx, joined.seq, state.folder);
-      return joined;
-    }
-    const id = newId(runtime, "thr");
-    const inserted = statements(tx).insertThread.get({ ...state, id, mailboxId, receivedOn, starred });
-    if (!inserted) throw new Error("inserting a conversation returned no row");
-    return { id, seq: inserted.seq };
-  }
-
-  function insertMessage(
-    tx: Tx,
-    message: PreparedMessage,
-    row: MessageFacts & { id: string; seq: number; threadSeq: number; folder: Folder },
-  ): void {
-    const kind = row.kind === "notice" ? "received" : row.kind;
-    statements(tx).insertMessage.run({
-      ...{ seq: row.seq, id: row.id, threadSeq: row.threadSeq, mailboxId: row.mailboxId, read: row.read },
-      ...{ date: row.date, filedAt: row.filedAt, deliveredAt: row.deliveredAt ?? null },
-      kind,
-      folder: folderOfMessage(kind, row.folder),
-      messageId: message.messageId ?? null,
-      inReplyTo: message.inReplyTo ?? null,
-      from: message.from ?? NOBODY,
-      to: message.to,
-      cc: message.cc,
-      bcc: row.bcc ?? message.bcc,
-      replyTo: message.replyTo,
-      subject: message.subject,
-      snippet: message.snippet,
-      receivedOn: row.kind === "received" ? row.receivedOn : null,
-      sentBy: row.sentBy ?? null,
-      size: message.size,
-      fingerprint: message.fingerprint,
-      hasAttachments: message.attachments.length > 0,
-      auth: row.auth === undefined ? null : JSON.stringify(row.auth),
-    });
-    statements(tx).insertBody.run({
-      messageSeq: row.seq,
-      headers: message.headers,
-      text: message.text,
-      html: message.html ?? null,
-      htmlSource: message.htmlSource ?? null,
-      sanitizer: message.sanitizer,
-      seenText: message.seenText ?? null,
-      seenHidden: message.seenHidden,
-      seenVersion: message.seenVersion,
-    });
-    message.attachments.forEach((attachment, position) => {
-      statements(tx).insertAttachment.run({
-        ...attachment,
-        id: newId(runtime, "att"),
-        messageSeq: row.seq,
-        position,
-        contentId: attachment.contentId ?? null,
-      });
-    });
-  }
 }
 
-/** What makes a message of kind draft one that can be opened and changed. */
+/** Writes a message and updates its conversation, index and usage. */
+export function writeMessage(
+  { engine, runtime }: Writing,
+  tx: Tx,
+  message: PreparedMessage,
+  conversation: Conversation,
+  facts: MessageFacts,
+): Written {
+  const { mailboxId, workspaceId } = facts;
+  const { seq: threadSeq, id: threadId } = writeThread(runtime, tx, conversation, facts);
+  const { state } = conversation;
+  if (facts.kind !== "draft") addReferences(tx, message, mailboxId, threadSeq, facts.references ?? []);
+  const id = newId(runtime, "msg");
+  const seq = threadSeq * MESSAGES_PER_THREAD + state.nextOrdinal - 1;
+  insertMessage(runtime, tx, message, { ...facts, id, seq, threadSeq, folder: state.folder });
+  if (facts.kind === "draft") insertDraft(tx, facts, seq);
+  engine.add(tx, seq, { workspaceId, mailboxId }, message.index);
+  addUsage(tx, mailboxId, message.size);
+  return { seq, threadSeq, messageId: id, threadId };
+}
+
+function writeThread(
+  runtime: Writing["runtime"],
+  tx: Tx,
+  { joined, state, starred }: Conversation,
+  { mailboxId, receivedOn }: MessageFacts,
+) {
+  if (joined) {
+    statements(tx).updateThread.run({ ...state, seq: joined.seq });
+    if (state.folder !== joined.folder) moveMessages(tx, joined.seq, state.folder);
+    return joined;
+  }
+  const id = newId(runtime, "thr");
+  const inserted = statements(tx).insertThread.get({ ...state, id, mailboxId, receivedOn, starred });
+  if (!inserted) throw new Error("inserting a conversation returned no row");
+  return { id, seq: inserted.seq };
+}
+
+function insertMessage(
+  runtime: Writing["runtime"],
+  tx: Tx,
+  message: PreparedMessage,
+  row: MessageFacts & { id: string; seq: number; threadSeq: number; folder: Folder },
+): void {
+  const kind = row.kind === "notice" ? "received" : row.kind;
+  statements(tx).insertMessage.run({
+    ...{ seq: row.seq, id: row.id, threadSeq: row.threadSeq, mailboxId: row.mailboxId, read: row.read },
+    ...{ date: row.date, filedAt: row.filedAt, deliveredAt: row.deliveredAt ?? null },
+    kind,
+    folder: folderOfMessage(kind, row.folder),
+    messageId: message.messageId ?? null,
+    inReplyTo: message.inReplyTo ?? null,
+    from: message.from ?? NOBODY,
+    to: message.to,
+    cc: message.cc,
+    bcc: row.bcc ?? message.bcc,
+    replyTo: message.replyTo,
+    subject: message.subject,
+    snippet: message.snippet,
+    receivedOn: row.kind === "received" ? row.receivedOn : null,
+    sentBy: row.sentBy ?? null,
+    size: message.size,
+    fingerprint: message.fingerprint,
+    hasAttachments: message.attachments.length > 0,
+    auth: row.auth === undefined ? null : JSON.stringify(row.auth),
+  });
+  statements(tx).insertBody.run({
+    messageSeq: row.seq,
+    headers: message.headers,
+    text: message.text,
+    html: message.html ?? null,
+    htmlSource: message.htmlSource ?? null,
+    sanitizer: message.sanitizer,
+    seenText: message.seenText ?? null,
+    seenHidden: message.seenHidden,
+    seenVersion: message.seenVersion,
+  });
+  message.attachments.forEach((attachment, position) => {
+    statements(tx).insertAttachment.run({
+      ...attachment,
+      id: newId(runtime, "att"),
+      messageSeq: row.seq,
+      position,
+      contentId: attachment.contentId ?? null,
+    });
+  });
+}
+
+/** Writes the row that lets a draft be opened and changed. */
 function insertDraft(tx: Tx, { mailboxId, draft = {} }: MessageFacts, messageSeq: number): void {
   const { answers = null, unfinished = FINISHED, agent } = draft;
   const given = { answers, unfinished, agent: agent === undefined ? null : JSON.stringify(agent) };
   statements(tx).insertDraft.run({ messageSeq, mailboxId, ...given });
 }
 
-/** What later mail of the conversation is known by. A draft is not: nobody can answer it, and it may answer the same. */
+/**
+ * Stores the Message-IDs by which later mail finds the conversation. Drafts are excluded: nobody can reply to one, and
+ * it may reply to the same message as other mail.
+ */
 function addReferences(
   tx: Tx,
   message: PreparedMessage,

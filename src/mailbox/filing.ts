@@ -1,21 +1,22 @@
 /**
- * Filing: a prepared message becomes part of a mailbox, with its conversation, index, usage and event, in one
- * transaction (rules: Arrival, Same message, Folders, Spam). Nothing here reads the bytes of the message: that was
- * prepare.ts.
+ * Files a prepared message into a mailbox, with its conversation, index, usage and event, in one transaction (rules:
+ * Arrival, Same message, Folders, Spam). prepare.ts has read the message's bytes before.
  */
 
-import { newId, type Runtime } from "../base/runtime.ts";
+import { newId } from "../base/runtime.ts";
 import { emit } from "../events/outbox.ts";
 import { type EmailAddress, NOBODY } from "../message/address.ts";
-import type { SearchEngine } from "../search/engine.ts";
 import type { AuthVerdicts } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Db, Tx } from "../store/store.ts";
-import { createWriting, findSame, mailboxToFileInto, type NewDraft } from "./filing-rows.ts";
-import { judge } from "./judgement.ts";
-import { recordJudgement, teachAnswered } from "./junk/training.ts";
+import { findSame, mailboxToFileInto, type NewDraft, type Writing, writeMessage } from "./filing-rows.ts";
+import { type Classification, recordClassification } from "./junk/classification.ts";
+import { scoreIn } from "./junk/filter.ts";
+import { senderTokens } from "./junk/tokens.ts";
+import { teachAnswered } from "./junk/training.ts";
 import { writeLabels } from "./labels.ts";
 import type { PreparedMessage } from "./prepare.ts";
+import { isTrusted, senderOf, verdictOn } from "./senders.ts";
 import {
   type Arrival,
   continued,
@@ -28,7 +29,7 @@ import {
 
 export interface Filing {
   mailboxId: string;
-  /** The mailbox address or alias it arrived on, without a tag; of what we wrote, the address it is from. */
+  /** The mailbox address or alias at which it arrived, without a tag; for outgoing mail, the sender's address. */
   receivedOn: string;
   message: PreparedMessage;
   /** Epoch ms. */
@@ -36,18 +37,17 @@ export interface Filing {
   /** Default: received. */
   kind?: FilingKind;
   /**
-   * The conversation to join, whatever the headers say. One that is not there, is full or is a draft is not joined, but
-   * looked for as ever.
+   * The conversation to join in spite of the headers. If it does not exist, is full or is a draft, the headers decide.
    */
   threadId?: string;
-  /** Instead of the Bcc that stands in the message. */
+  /** Replaces the Bcc in the message. */
   bcc?: readonly EmailAddress[];
-  /** Judged spam for a reason of the arrival, such as DMARC; what the mailbox has learned is known here. */
+  /** The arrival itself marks it as spam, as a DMARC failure does. What the mailbox has learned is applied here. */
   spam?: boolean;
   auth?: AuthVerdicts;
-  /** The user who sent it, or wrote the draft: who sees all of its Bcc. */
+  /** The user who sent it or wrote the draft, and therefore sees all of its Bcc. */
   sentBy?: string;
-  /** Of a draft. */
+  /** For a draft only. */
   draft?: NewDraft;
 }
 
@@ -55,83 +55,104 @@ export interface Filed {
   /** Message.id, the `emailId` of events. */
   messageId: string;
   threadId: string;
-  /** It was there already: nothing was filed or announced. */
+  /** The mailbox had it already: nothing was filed or announced. */
   duplicate: boolean;
 }
 
-/** Of a conversation that is a report between mail systems. */
+/** The label on reports between mail systems. */
 const REPORT_LABEL = "Reports";
 
-export function createFiling({
-  engine,
-  options,
-  runtime,
-}: {
-  engine: Pick<SearchEngine, "add">;
-  options: Pick<Options, "get">;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
-}): (tx: Tx, filing: Filing) => Filed {
-  const write = createWriting({ engine, runtime });
-  return function file(tx, filing) {
-    const { mailboxId, receivedOn, message, now, bcc, auth, sentBy, draft } = filing;
-    const mailbox = mailboxToFileInto(tx, mailboxId);
-    const { workspaceId } = mailbox;
-    const kind = filing.kind ?? "received";
-    const same = kind === "received" ? findReceived(tx, filing) : undefined;
-    if (same) return { ...same, duplicate: true };
+export function fileMessage(
+  { engine, options, runtime }: Writing & { options: Pick<Options, "get"> },
+  tx: Tx,
+  filing: Filing,
+): Filed {
+  const { mailboxId, receivedOn, message, now, bcc, auth, sentBy, draft } = filing;
+  const mailbox = mailboxToFileInto(tx, mailboxId);
+  const { workspaceId } = mailbox;
+  const kind = filing.kind ?? "received";
+  const same = kind === "received" ? findReceived(tx, filing) : undefined;
+  if (same) return { ...same, duplicate: true };
 
-    const from = message.from ?? NOBODY;
-    const date = message.date !== undefined && message.date <= now ? message.date : now;
-    const judgement = kind === "received" ? judge(tx, filing, from, options) : {};
-    const spam = judgement.filedFor !== undefined;
-    const joined = kind === "draft" ? undefined : threadFor(tx, filing, { mailboxId, receivedOn, message, date, spam });
-    const addition = { message: { ...message, from }, kind, date } as const;
-    // A report answers nothing: one that does is read as any mail is.
-    const isReport = kind === "received" && message.aggregateReport !== undefined && !joined && !spam;
-    const state = joined
-      ? continued(tx, joined, addition)
-      : { ...started(addition, spam), ...(isReport && { unread: false }) };
-    const read = kind === "sent" || kind === "draft" || isReport;
-    const facts = { mailboxId, workspaceId, receivedOn, kind, date, filedAt: now, read, bcc, auth, sentBy, draft };
-    const { seq, threadSeq, messageId, threadId } = write(tx, message, { joined, state, starred: false }, facts);
-    if (isReport) writeLabels(tx, threadSeq, [REPORT_LABEL]);
-    recordJudgement(tx, seq, judgement);
-    if (kind === "sent" && joined && joined.folder !== "spam") teachAnswered(tx, joined, message, now);
-    if (kind === "received") {
-      emit(tx, {
-        id: newId(runtime, "evt"),
-        workspaceId,
-        event: "message.inbound",
-        now,
-        data: {
-          emailId: messageId,
-          threadId,
-          mailboxId,
-          mailbox: mailbox.address,
-          messageId: message.messageId ?? "",
-          inReplyTo: message.inReplyTo ?? null,
-          from,
-          to: message.to,
-          cc: message.cc,
-          subject: message.subject,
-          snippet: message.snippet,
-          hasAttachments: message.attachments.length > 0,
-          attachmentCount: message.attachments.length,
-          isSpam: state.folder === "spam",
-          receivedAt: new Date(now).toISOString(),
-        },
-      });
-    }
-    return { messageId, threadId, duplicate: false };
-  };
+  const from = message.from ?? NOBODY;
+  const date = message.date !== undefined && message.date <= now ? message.date : now;
+  const classification = kind === "received" ? classify(tx, filing, from, options) : {};
+  const spam = classification.filedFor !== undefined;
+  const joined = kind === "draft" ? undefined : threadFor(tx, filing, { mailboxId, receivedOn, message, date, spam });
+  const addition = { message: { ...message, from }, kind, date } as const;
+  // A report is never a reply: one that is counts as ordinary mail.
+  const isReport = kind === "received" && message.aggregateReport !== undefined && !joined && !spam;
+  const state = joined
+    ? continued(tx, joined, addition)
+    : { ...started(addition, spam), ...(isReport && { unread: false }) };
+  const read = kind === "sent" || kind === "draft" || isReport;
+  const facts = { mailboxId, workspaceId, receivedOn, kind, date, filedAt: now, read, bcc, auth, sentBy, draft };
+  const { seq, threadSeq, messageId, threadId } = writeMessage(
+    { engine, runtime },
+    tx,
+    message,
+    { joined, state, starred: false },
+    facts,
+  );
+  if (isReport) writeLabels(tx, threadSeq, [REPORT_LABEL]);
+  recordClassification(tx, seq, classification);
+  if (kind === "sent" && joined && joined.folder !== "spam") teachAnswered(tx, joined, message, now);
+  if (kind === "received") {
+    emit(tx, {
+      id: newId(runtime, "evt"),
+      workspaceId,
+      event: "message.inbound",
+      now,
+      data: {
+        emailId: messageId,
+        threadId,
+        mailboxId,
+        mailbox: mailbox.address,
+        messageId: message.messageId ?? "",
+        inReplyTo: message.inReplyTo ?? null,
+        from,
+        to: message.to,
+        cc: message.cc,
+        subject: message.subject,
+        snippet: message.snippet,
+        hasAttachments: message.attachments.length > 0,
+        attachmentCount: message.attachments.length,
+        isSpam: state.folder === "spam",
+        receivedAt: new Date(now).toISOString(),
+      },
+    });
+  }
+  return { messageId, threadId, duplicate: false };
 }
 
-/** The same message received before. One without a Message-ID is never taken for another. */
+/**
+ * Decides whether arriving mail is spam (rules: Spam). The first of these that has an opinion decides: what people said
+ * of the sender, the arrival (DMARC), and, unless the sender is trusted, the mailbox's junk filter.
+ */
+function classify(
+  tx: Tx,
+  { mailboxId, message, auth, spam }: Pick<Filing, "mailboxId" | "message" | "auth" | "spam">,
+  from: EmailAddress,
+  options: Pick<Options, "get">,
+): Classification {
+  const sender = senderOf(from, auth);
+  const verdict = verdictOn(tx, mailboxId, sender);
+  const threshold = options.get("spam.junkThreshold");
+  const tokens = () => [...(message.junkTokens?.split(" ") ?? []), ...senderTokens(sender, auth)];
+  const scored = threshold === "off" ? undefined : scoreIn(tx, mailboxId, tokens);
+  const isJunk = scored !== undefined && threshold !== "off" && scored.score >= threshold;
+  if (verdict === "spam") return { filedFor: "sender", scored };
+  if (spam === true) return { filedFor: "arrival", scored };
+  return { filedFor: isJunk && !isTrusted(sender, verdict) ? "junk" : undefined, scored };
+}
+
+/** The same message received before. Without a Message-ID a message counts as new. */
 const findReceived = (db: Db, { mailboxId, message }: Pick<Filing, "mailboxId" | "message">) =>
   findSame(db, { mailboxId, messageId: message.messageId, fingerprint: message.fingerprint, kind: "received" });
 
 /**
- * Whether the mailbox has received the message before: filing it would change nothing (rules: Arrival, Same message).
+ * Whether the mailbox has received the message before, so that filing it would change nothing (rules: Arrival, Same
+ * message).
  */
 export const holds = (db: Db, mailboxId: string, message: PreparedMessage): boolean =>
   findReceived(db, { mailboxId, message }) !== undefined;

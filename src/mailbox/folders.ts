@@ -1,10 +1,12 @@
-/** The folder of a message within the folder of its conversation (rules: Folder of a message). */
+/** Derives the folder of a message from the folder of its conversation (rules: Folder of a message). */
 
 import type { Folder } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
 
-/** `sent` or `drafts` for what we wrote, else the conversation's; all mail of a trashed or spam conversation says that. */
+/**
+ * Outgoing mail is in `sent` or `drafts`, received mail in the conversation's folder; in trash or spam all of it is.
+ */
 export function folderOfMessage(kind: "received" | "sent" | "draft", folder: Folder): Folder {
   if (folder === "trash" || folder === "spam" || kind === "received") return folder;
   return kind === "sent" ? "sent" : "drafts";
@@ -16,7 +18,7 @@ const follow = prepared(({ $client: sqlite }) =>
   ),
 );
 
-/** Follows a conversation that has moved to `folder`. */
+/** Updates the messages of a conversation that has moved to `folder`. */
 export function moveMessages(tx: Tx, threadSeq: number, folder: Folder): void {
   const of = (kind: Parameters<typeof folderOfMessage>[0]) => folderOfMessage(kind, folder);
   follow(tx).run(of("sent"), of("draft"), of("received"), threadSeq);

@@ -1,9 +1,9 @@
 /**
- * Where the conversations of a page were found: which of their messages satisfy the query, and snippets of them. Made of
- * what is stored, without Bcc, of conversations whose reader is known to reach them.
+ * Finds where the conversations of a page match: which of their messages satisfy the query, with snippets. Reads stored
+ * mail, never Bcc, and only conversations that the caller reaches.
  *
- * Invariant: what a page of the largest and oddest mail costs is bounded, and other requests are answered meanwhile; of
- * what lies beyond the bounds the highlights are left out.
+ * Invariant: a page of the largest and oddest mail has a bounded cost, and other requests run in between; conversations
+ * beyond the bounds get no highlights.
  */
 
 import { threadOf } from "../search/document-number.ts";
@@ -21,21 +21,21 @@ export interface HighlightView extends Highlight {
   emailId: string;
 }
 
-/** Messages of a conversation that are looked at, the latest first. */
+/** Latest messages of a conversation that are examined. */
 const MOST_MESSAGES = 3;
-/** UTF-16 units that are folded, of a page and of one message, and bytes of bodies that are read for a page. */
+/** Limits on UTF-16 units folded for a page and for one message, and on bytes of bodies read for a page. */
 const MOST_WORK = 256 * 1024;
 const MOST_WORK_OF_A_MESSAGE = 32 * 1024;
 const MOST_BYTES = 8 * 1024 * 1024;
-/** Other requests have their turn after as much of it. */
+/** Limits on the work before other requests get a turn. */
 const WORK_OF_A_TURN = 16 * 1024;
 const BYTES_OF_A_TURN = 512 * 1024;
 const MESSAGES_OF_A_TURN = 30;
 
 type Row = SearchedMessage & { seq: number; emailId: string };
 
-// Lists of numbers are JSON arrays. Answered as one string, for a row of its own costs more than what is in it; but a text
-// costs more to quote.
+// Lists of numbers are JSON arrays. Results come as one string, because a row costs more than its content; texts come
+// as rows, because quoting them costs more.
 const statements = prepared(({ $client: sqlite }) => ({
   messages: sqlite.prepare<{ rows: string }, [seqs: string]>(
     `SELECT json_group_array(json_object(
@@ -55,7 +55,7 @@ const statements = prepared(({ $client: sqlite }) => ({
   seqs: sqlite.prepare<{ seq: number }, [number]>("SELECT seq FROM messages WHERE thread_seq = ?"),
 }));
 
-/** A conversation that was found. */
+/** A conversation that matched. */
 interface Found {
   /** threads.seq */
   seq: number;
@@ -67,7 +67,10 @@ const turnOfOthers = (): Promise<void> => new Promise((resolve) => setImmediate(
 export function createHighlights({ db }: Pick<Store, "db">) {
   const hitsOf = createHits({ db });
 
-  /** By threads.seq; of each conversation none or some. `words`: what an engine found in place of the query's. */
+  /**
+   * Highlights by threads.seq, possibly none for a conversation. `words`: words that an engine found in place of the
+   * query's.
+   */
   return async (
     query: Query,
     threads: readonly Found[],
@@ -79,7 +82,7 @@ export function createHighlights({ db }: Pick<Store, "db">) {
     const several = threads.filter(({ messageCount }) => messageCount > 1).map(({ seq }) => seq);
     const hits = hitsOf(query, words)(several, MOST_MESSAGES);
     for (const { seq, messageCount } of threads) {
-      // The only one it is.
+      // The only message must be the match.
       if (messageCount === 1)
         hits.set(
           seq,
@@ -88,7 +91,8 @@ export function createHighlights({ db }: Pick<Store, "db">) {
             .map((row) => row.seq),
         );
     }
-    // One of each conversation, then the second of each: if there is not enough for all, it is for some of every one.
+    // First one message of each conversation, then the second of each: if the limits are reached, every conversation
+    // has had some.
     const seqs = Array.from({ length: MOST_MESSAGES }, (_, place) => place).flatMap((place) =>
       threads.flatMap(({ seq }) => hits.get(seq)?.slice(place, place + 1) ?? []),
     );
@@ -113,7 +117,7 @@ export function createHighlights({ db }: Pick<Store, "db">) {
   };
 }
 
-/** Messages in portions that can be read at once, and those whose bodies are to be read, as far as MOST_BYTES go. */
+/** Splits messages into turns, and selects those whose bodies are read within MOST_BYTES. */
 function* turnsOf(db: Db, seqs: readonly number[]): Generator<{ messages: number[]; bodies: number[] }> {
   const sizes: Record<string, number> = JSON.parse(statements(db).sizes.get(JSON.stringify(seqs))?.sizes ?? "{}");
   let bytesLeft = MOST_BYTES;
@@ -133,7 +137,7 @@ function* turnsOf(db: Db, seqs: readonly number[]): Generator<{ messages: number
   if (turn.messages.length > 0) yield turn;
 }
 
-/** In the order of `seqs`; one that was deleted meanwhile is left out. */
+/** In the order of `seqs`; a message deleted meanwhile is left out. */
 function readMessages(db: Db, seqs: readonly number[], bodies: readonly number[]): Row[] {
   const { messages, texts } = statements(db);
   const { rows = "[]" } = messages.get(JSON.stringify(seqs)) ?? {};

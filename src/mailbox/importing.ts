@@ -1,19 +1,17 @@
 /**
- * Mail that was kept elsewhere becomes part of a mailbox, as it was kept there: in its folder, read or not, starred,
- * labelled, sent or received. Nothing arrives: no event, no judgement, nothing learned, and no conversation is brought
- * back to the inbox but by mail that lay in an inbox.
+ * Files mail that was kept elsewhere in the same state: folder, read, starred, labels, sent or received. It does not
+ * count as arriving: there is no event and no classification, nothing is learned, and only mail from an inbox returns a
+ * conversation to the inbox.
  *
- * Invariants: a message that the mailbox has, in the same direction, is not filed again. Whatever order messages are
- * filed in, those in trash and those in spam share conversations with no others.
+ * Invariants: a message that the mailbox already has, in the same direction, is not filed again. In whatever order
+ * messages are filed, those in trash and those in spam share conversations with no others.
  */
 import { eq } from "drizzle-orm";
-import type { Runtime } from "../base/runtime.ts";
 import { NOBODY } from "../message/address.ts";
-import type { SearchEngine } from "../search/engine.ts";
 import { type AuthVerdicts, type Folder, threads } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
 import type { Filed } from "./filing.ts";
-import { createWriting, findIdentical, hasMessageId, mailboxToFileInto } from "./filing-rows.ts";
+import { findIdentical, hasMessageId, mailboxToFileInto, type Writing, writeMessage } from "./filing-rows.ts";
 import { addLabels } from "./labels.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import {
@@ -27,17 +25,17 @@ import {
   type ThreadState,
 } from "./threading.ts";
 
-/** A message and how it was kept. */
+/** A message and its state where it was kept. */
 export interface KeptMessage {
   mailboxId: string;
   message: PreparedMessage;
   kind: FilingKind;
-  /** Of its conversation. */
+  /** The conversation's folder. */
   folder: Folder;
   read: boolean;
   starred: boolean;
   labels: readonly string[];
-  /** The address of the mailbox it arrived on, or was sent from. */
+  /** The mailbox's address at which it arrived or from which it was sent. */
   receivedOn: string;
   /** When it arrived there; epoch ms, as are the next two. */
   receivedAt: number;
@@ -46,77 +44,72 @@ export interface KeptMessage {
   auth?: AuthVerdicts | undefined;
   /** The user who sent it. */
   sentBy?: string | undefined;
-  /** What its conversation was called where it was kept: messages of one name stay together. */
+  /** The conversation's name where it was kept; messages with one name stay together. */
   conversation?: string | undefined;
 }
 
-/** What is compared to tell that a message is there already. */
+/** The properties by which a message that is already there is recognised. */
 export interface MessageIdentity {
   mailboxId: string;
   kind: FilingKind;
   messageId: string | undefined;
-  /** Asked for only when it matters: it costs a look at the whole message. */
+  /** Computed on demand, because it takes a pass over the whole message. */
   fingerprint(): string;
 }
 
 const storedKind = (kind: FilingKind) => (kind === "notice" ? "received" : kind);
 
-/** Whether the mailbox has the message already; one without a Message-ID by its content alone. */
+/** Whether the mailbox already has the message. Without a Message-ID the content decides. */
 export function isKept(db: Db, { mailboxId, kind, messageId, fingerprint }: MessageIdentity): boolean {
   if (messageId !== undefined && !hasMessageId(db, mailboxId, messageId)) return false;
   return findIdentical(db, { mailboxId, messageId, kind: storedKind(kind), fingerprint: fingerprint() }) !== undefined;
 }
 
-export function createImporting(parts: {
-  engine: Pick<SearchEngine, "add">;
-  runtime: Pick<Runtime, "now" | "randomBytes">;
-}): (tx: Tx, kept: KeptMessage) => Filed {
-  const write = createWriting(parts);
-  return function fileKept(tx, kept) {
-    const { mailboxId, message, kind, folder, receivedOn, receivedAt, snoozedUntil, labels, starred } = kept;
-    const { messageId, fingerprint } = message;
-    const same = findIdentical(tx, { mailboxId, messageId, fingerprint, kind: storedKind(kind) });
-    if (same) return { ...same, duplicate: true };
+export function fileKept({ engine, runtime }: Writing, tx: Tx, kept: KeptMessage): Filed {
+  const { mailboxId, message, kind, folder, receivedOn, receivedAt, snoozedUntil, labels, starred } = kept;
+  const { messageId, fingerprint } = message;
+  const same = findIdentical(tx, { mailboxId, messageId, fingerprint, kind: storedKind(kind) });
+  if (same) return { ...same, duplicate: true };
 
-    const { workspaceId } = mailboxToFileInto(tx, mailboxId);
-    const now = parts.runtime.now();
-    const date = message.date !== undefined && message.date <= now ? message.date : Math.min(receivedAt, now);
-    const arrival = { mailboxId, receivedOn, message, date, spam: folder === "spam", trash: folder === "trash" };
-    const joined = kind === "draft" ? undefined : conversationOf(tx, arrival, kept.conversation);
-    const read = kept.read || kind === "sent" || kind === "draft";
-    const addition = { message: { ...message, from: message.from ?? NOBODY }, kind, date } as const;
-    const state: ThreadState = joined
-      ? {
-          ...continued(tx, joined, addition),
-          folder: folderWith(joined.folder, folder),
-          unread: joined.unread || !read,
-          snoozedUntil: snoozedUntil ?? joined.snoozedUntil,
-        }
-      : { ...started(addition, false), folder, unread: !read, snoozedUntil: snoozedUntil ?? null };
-    const { auth, sentBy, deliveredAt, conversation } = kept;
-    const written = write(
-      tx,
-      message,
-      { joined, state, starred },
-      {
-        ...{ mailboxId, workspaceId, receivedOn, kind, date, read, auth, sentBy, deliveredAt },
-        filedAt: Math.min(receivedAt, now),
-        references: conversation === undefined ? [] : [conversation],
-      },
-    );
-    if (labels.length > 0) addLabels(tx, written.threadSeq, labels);
-    if (starred && joined?.starred === false) {
-      tx.update(threads).set({ starred }).where(eq(threads.seq, written.threadSeq)).run();
-    }
-    return { messageId: written.messageId, threadId: written.threadId, duplicate: false };
-  };
+  const { workspaceId } = mailboxToFileInto(tx, mailboxId);
+  const now = runtime.now();
+  const date = message.date !== undefined && message.date <= now ? message.date : Math.min(receivedAt, now);
+  const arrival = { mailboxId, receivedOn, message, date, spam: folder === "spam", trash: folder === "trash" };
+  const joined = kind === "draft" ? undefined : conversationOf(tx, arrival, kept.conversation);
+  const read = kept.read || kind === "sent" || kind === "draft";
+  const addition = { message: { ...message, from: message.from ?? NOBODY }, kind, date } as const;
+  const state: ThreadState = joined
+    ? {
+        ...continued(tx, joined, addition),
+        folder: folderWith(joined.folder, folder),
+        unread: joined.unread || !read,
+        snoozedUntil: snoozedUntil ?? joined.snoozedUntil,
+      }
+    : { ...started(addition, false), folder, unread: !read, snoozedUntil: snoozedUntil ?? null };
+  const { auth, sentBy, deliveredAt, conversation } = kept;
+  const written = writeMessage(
+    { engine, runtime },
+    tx,
+    message,
+    { joined, state, starred },
+    {
+      ...{ mailboxId, workspaceId, receivedOn, kind, date, read, auth, sentBy, deliveredAt },
+      filedAt: Math.min(receivedAt, now),
+      references: conversation === undefined ? [] : [conversation],
+    },
+  );
+  if (labels.length > 0) addLabels(tx, written.threadSeq, labels);
+  if (starred && joined?.starred === false) {
+    tx.update(threads).set({ starred }).where(eq(threads.seq, written.threadSeq)).run();
+  }
+  return { messageId: written.messageId, threadId: written.threadId, duplicate: false };
 }
 
-/** By the name it had, else as mail that arrives finds it. */
+/** Found by its former name, else as for arriving mail. */
 const conversationOf = (tx: Tx, arrival: Arrival, name: string | undefined): ThreadRow | undefined =>
   (name === undefined ? undefined : conversationKnownAs(tx, arrival.mailboxId, name)) ?? findThread(tx, arrival);
 
-/** A conversation lies where the most present of its messages lay. */
+/** A conversation gets the most prominent folder among those of its messages. */
 const PRESENCE: Partial<Record<Folder, number>> = { sent: 0, archive: 1, inbox: 2 };
 
 function folderWith(present: Folder, added: Folder): Folder {

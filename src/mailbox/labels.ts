@@ -1,6 +1,6 @@
 /**
- * Labels of conversations: compared without case, kept as first written, in the order they were added. The only writer
- * of thread_labels.
+ * Labels of conversations: compared without case, stored as first written, in the order they were added. The only
+ * writer of thread_labels.
  */
 import { asc, eq, inArray, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
@@ -8,10 +8,13 @@ import { mailboxLabels, threadLabels } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 
-/** What a conversation may gather by addLabels; what one request may set is fixed (rules: Labels). */
+/** Most labels that addLabels may accumulate on a conversation; a request's own limit is fixed (rules: Labels). */
 const MOST_LABELS = 100;
 
-/** What two labels have in common that differ only by case. Upper case first: it joins what lower case keeps apart (ß, ς). */
+/**
+ * The form in which labels that differ only by case are equal. Upper case comes first, because it merges letters that
+ * lower case keeps apart (ß, ς).
+ */
 export const labelKey = (label: string): string => label.trim().normalize("NFC").toUpperCase().toLowerCase();
 
 const statements = prepared((db) => ({
@@ -40,13 +43,13 @@ const statements = prepared((db) => ({
     .prepare(),
 }));
 
-/** A label, and how many conversations of the mailbox have it. */
+/** A label, and the number of conversations in the mailbox that have it. */
 export interface LabelInUse {
   label: string;
   threads: number;
 }
 
-/** The labels of each of the conversations that has any. */
+/** The labels of each given conversation that has any. */
 export function labelsOf(db: Db, threadSeqs: readonly number[]): Map<number, string[]> {
   const rows = statements(db).ofThreads.all({ seqs: JSON.stringify(threadSeqs) });
   const byThread = Map.groupBy(rows, ({ threadSeq }) => threadSeq);
@@ -59,14 +62,14 @@ export interface LabelPatch {
   removeLabels?: readonly string[] | undefined;
 }
 
-/** @throws AppError bad_request for a label of nothing but spaces */
+/** @throws AppError bad_request for a label that is empty or only spaces */
 export function requireLabels({ labels = [], addLabels = [] }: LabelPatch): void {
   if ([...labels, ...addLabels].some((label) => labelKey(label) === "")) {
     throw new AppError("bad_request", "a label needs at least one character that is not a space");
   }
 }
 
-/** The labels after a patch: replaced, then added to, then removed from. @throws AppError unprocessable */
+/** The labels after a patch, which replaces, then adds, then removes. @throws AppError unprocessable */
 export function patchedLabels(labels: readonly string[], patch: LabelPatch): string[] {
   const byKey = new Map<string, string>();
   for (const label of [...(patch.labels ?? labels), ...(patch.addLabels ?? [])]) {
@@ -80,7 +83,7 @@ export function patchedLabels(labels: readonly string[], patch: LabelPatch): str
   return [...byKey.values()];
 }
 
-/** Adds labels to those a conversation has, as many as it takes. */
+/** Adds labels to a conversation, up to the limit. */
 export function addLabels(tx: Tx, threadSeq: number, added: readonly string[]): void {
   const present = labelsOf(tx, [threadSeq]).get(threadSeq) ?? [];
   const known = new Set(present.map(labelKey));
@@ -89,18 +92,18 @@ export function addLabels(tx: Tx, threadSeq: number, added: readonly string[]): 
   if (further.length > 0) writeLabels(tx, threadSeq, [...present, ...further].slice(0, MOST_LABELS));
 }
 
-/** Replaces the labels of a conversation by these, in this order. */
+/** Replaces the labels of a conversation, in the given order. */
 export function writeLabels(tx: Tx, threadSeq: number, labels: readonly string[]): void {
   const { removeAll, add } = statements(tx);
   removeAll.run(threadSeq);
   for (const [position, label] of labels.entries()) add.run(threadSeq, labelKey(label), label, position);
 }
 
-/** The first `limit` labels that conversations of a mailbox have, by name. */
+/** The first `limit` labels used in a mailbox, by name. */
 export const labelsInUse = (db: Db, mailboxId: string, limit: number): LabelInUse[] =>
   statements(db).inUse.all({ mailboxId, limit });
 
-/** The conversations with a label, ascending, of whatever mailbox: reach is the caller's to ask. */
+/** The conversations with a label in all mailboxes, ascending. The caller checks access. */
 export function threadsLabelled(db: Db, label: string): number[] {
   return statements(db)
     .threadsWith.all({ key: labelKey(label) })

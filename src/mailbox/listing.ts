@@ -1,8 +1,8 @@
 /**
- * Lists of conversations and their search (rules: List of conversations, Search operation): one mailbox or all that are
- * reached, newest first, by keyset. A search is a set of conversations; a list with one walks its index and keeps the
- * members, or, when the members are few, looks at each of them. By relevance it is the same set: those that answer best
- * stand before the others, which stay newest first.
+ * Lists and searches conversations (rules: List of conversations, Search operation): in one mailbox or all that the
+ * caller reaches, newest first, by keyset. A search yields a set of conversations; its list walks the index and keeps
+ * the members, or looks up each member if they are few. By relevance it is the same set: the best matches come before
+ * the others, which stay newest first.
  */
 import { inArray, sql } from "drizzle-orm";
 import type { Caller, Reach } from "../access/caller.ts";
@@ -29,8 +29,14 @@ import { createHighlights } from "./highlights.ts";
 import { labelKey, labelsOf, threadsLabelled } from "./labels.ts";
 import { mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
 import { createSuggestions } from "./suggestion.ts";
-import { threadView } from "./thread-view.ts";
-import type { ListFolder, SearchOrder, ThreadFilters, ThreadListView, ThreadView } from "./views.ts";
+import {
+  type ListFolder,
+  type SearchOrder,
+  type ThreadFilters,
+  type ThreadListView,
+  type ThreadView,
+  threadView,
+} from "./views.ts";
 import {
   countUnread,
   isNewer,
@@ -42,16 +48,16 @@ import {
   unreadSeqs,
 } from "./walk.ts";
 
-/** Where the first page starts, in either order. */
+/** The position before the first page, in either order. */
 const START: Position = { ...NEWEST, place: 0 };
 
-/** Conversations that stand before the others, by relevance. */
+/** Most conversations that relevance puts before the others. */
 const MOST_FIRST = 1_000;
 
-/** Up to so many members of a set are looked up one by one: about what walking past non-members may cost. */
+/** Sets up to this size are looked up one by one, which costs about as much as walking past non-members. */
 const FEW = 1_000;
 
-/** What is asked, with every default filled in. */
+/** The request, with every default filled in. */
 interface Asked {
   mailboxes: Map<string, Reach>;
   selection: Selection;
@@ -59,13 +65,13 @@ interface Asked {
   sort: SearchOrder;
 }
 
-/** The conversations that satisfy a query's conditions; `members` undefined: all that are not excluded. */
+/** The conversations that satisfy a query's conditions; `members` undefined: all except the excluded ones. */
 interface Narrowing {
   members: SeqSet | undefined;
   excluded: readonly SeqSet[];
-  /** Those of `members` that stand first, the best of them first; each with its place. */
+  /** Those of `members` that come first, best first, each with its position in that order. */
   best: readonly Position[];
-  /** What was found in place of the query's words, if those were not. */
+  /** The result of the loose search, if the query's words were not found. */
   loose?: Loose | undefined;
 }
 
@@ -100,7 +106,7 @@ export function createListing({
     const q = filters.q?.trim() ?? "";
     const folder = filters.folder ?? (q === "" ? "inbox" : "all");
     const parsed = parseQuery(q);
-    // What selects the rows, in one spelling: the cursor belongs to it.
+    // The request in one spelling; a cursor is valid only for it.
     const binding = [
       mailboxId ?? null,
       folder,
@@ -111,7 +117,7 @@ export function createListing({
       ...(filters.sort === "relevance" ? [filters.sort] : []),
     ];
     const from = filters.cursor === undefined ? START : decodeCursor(filters.cursor, binding);
-    // A bad date or cursor is refused before it is looked at what is reached (rules: Order of refusals).
+    // A bad date or cursor is refused before access is checked (rules: Order of refusals).
     const mailboxes = mailboxesToList(db, caller, mailboxId);
     const asked = askedBy(parsed, { ...filters, folder }, mailboxes);
     const scope = scopeOf(caller, filters, mailboxes);
@@ -128,7 +134,7 @@ export function createListing({
     const last = page.at(-1);
     const views = viewsOf(db, page, mailboxes);
     const found = views.map(([seq, { messageCount }]) => ({ seq, messageCount }));
-    // Of what is shown, and so not of mail in trash, say.
+    // Words in the shown mail only, and so none from trash, for example.
     const nearWords = page.length === 0 ? undefined : await loose?.wordsIn(page.map(({ seq }) => seq));
     const highlights = filters.q === undefined ? undefined : await highlightsOf(parsed, found, nearWords);
     return {
@@ -147,22 +153,22 @@ export function createListing({
     return { ...page, loose: narrowing?.loose };
   }
 
-  /** Of the conversations found: those that the engine, or else the embedded index, puts first, newest first among equals. */
+  /** Ranks the found conversations by the engine, or else the embedded index; equals stay newest first. */
   async function bestOf(
     { query, mailboxes, selection }: Asked,
     scope: SearchScope,
     found: SeqSet,
     isLoose: boolean,
   ): Promise<Position[]> {
-    // How many are judged is bounded: they are to be ones that the list can have.
+    // The number of ranked conversations is bounded, so only candidates for this list are ranked.
     const lists = selection.unread ? [found, unreadIn([...mailboxes.keys()], selection)] : [found];
-    const judged = seqsIn(intersectionOf(lists) ?? found);
-    if (judged.length === 0) return [];
+    const candidates = seqsIn(intersectionOf(lists) ?? found);
+    if (candidates.length === 0) return [];
     const ranked =
-      (await engine.rank?.(query, scope, judged, isLoose)) ?? (isLoose ? [] : rankHits(query, scope, judged));
-    const isJudged = setOf(judged);
+      (await engine.rank?.(query, scope, candidates, isLoose)) ?? (isLoose ? [] : rankHits(query, scope, candidates));
+    const isCandidate = setOf(candidates);
     const scores = new Map(
-      ranked.filter(({ thread }) => has(isJudged, thread)).map(({ thread, score }) => [thread, score] as const),
+      ranked.filter(({ thread }) => has(isCandidate, thread)).map(({ thread, score }) => [thread, score] as const),
     );
     return selectAmong(db, [...scores.keys()], new Set(mailboxes.keys()), selection)
       .sort((a, b) => (scores.get(b.seq) ?? 0) - (scores.get(a.seq) ?? 0))
@@ -170,7 +176,7 @@ export function createListing({
       .map(({ at, seq }, place) => ({ at, seq, place }));
   }
 
-  /** The set of conversations that a query chooses; undefined when it sets no condition beyond the selection. */
+  /** The set of conversations that a query selects; undefined if it adds no condition to the selection. */
   async function narrow(asked: Asked, scope: SearchScope): Promise<Narrowing | undefined> {
     const { query, mailboxes, selection, sort } = asked;
     const sets: SeqSet[] = [];
@@ -198,12 +204,12 @@ export function createListing({
     return { members, excluded, best, loose };
   }
 
-  /** The same of the conversations that a query leaves: the best, then the others. */
+  /** A page of the conversations that match a query: the best, then the others. */
   function narrowedPage(asked: Asked, narrowing: Narrowing, from: Position, limit: number): Page {
     const { mailboxes, selection } = asked;
     const { members, excluded, best } = narrowing;
     const positions = bestAfter(best, from).slice(0, limit + 1);
-    // The others begin where the best end.
+    // The others begin after the best.
     const after = from.place === undefined ? from : NEWEST;
     const isBest = setOf(best.map(({ seq }) => seq));
     if (members && countIn(members) <= FEW) {
@@ -228,7 +234,7 @@ export function createListing({
 
   return {
     listThreads,
-    /** The same; without a folder everywhere but in trash and spam, also for a blank `q`. */
+    /** The same; without a folder it covers everything except trash and spam, even for a blank `q`. */
     search: (caller: Caller, filters: ThreadFilters & { q: string }) =>
       listThreads(caller, { ...filters, folder: filters.folder ?? "all" }),
   };
@@ -243,7 +249,7 @@ function askedBy(
   return {
     mailboxes,
     query: { message, thread },
-    // Without words nothing answers better than another.
+    // Without words every match is equally good.
     sort: wantsWords({ message, thread }) ? sort : "newest",
     selection: {
       folder,
@@ -253,13 +259,13 @@ function askedBy(
   };
 }
 
-/** All mailboxes of a workspace are asked for by its name. */
+/** Scopes all mailboxes of a workspace by the workspace's id. */
 const scopeOf = (caller: Caller, { mailbox }: ThreadFilters, mailboxes: Asked["mailboxes"]): SearchScope => ({
   mailboxIds: [...mailboxes.keys()],
   workspaceId: mailbox === undefined && caller.role !== "member" ? caller.workspaceId : undefined,
 });
 
-/** A page by its selection alone, and one more position if there is one. */
+/** A page by its selection alone, with one more position if there is one. */
 function plainPage(db: Db, { mailboxes, selection }: Asked, from: Position, limit: number): Page {
   const ids = [...mailboxes.keys()];
   const positions: Position[] = [];
@@ -270,14 +276,14 @@ function plainPage(db: Db, { mailboxes, selection }: Asked, from: Position, limi
   return { positions, unread: countUnread(db, ids, selection) };
 }
 
-/** Those behind the one shown last; when it is no longer among them, from its place on. */
+/** The positions after the last shown one; if that is no longer among them, from its place on. */
 function bestAfter(best: readonly Position[], { seq, place }: Position): readonly Position[] {
   if (place === undefined) return [];
   const last = best.findIndex((position) => position.seq === seq);
   return best.slice(last === -1 ? place : last + 1);
 }
 
-/** The conversations at these positions as they are shown, in this order, each with its threads.seq. */
+/** The views of the conversations at these positions, in this order, each with its threads.seq. */
 function viewsOf(
   db: Db,
   positions: readonly Position[],
@@ -298,20 +304,20 @@ function viewsOf(
 }
 
 /*
- * Which conversations of a list are unread, a bit each: what the unread ones among a hundred thousand found are counted
- * by (rules: Thread list fields). To read them all from the index takes about as long as to find those, so the marks of the
- * lists last asked for are kept, and follow what triggers write down of every change (changes.ts), whoever makes it: the
- * answer is always that of the rows.
+ * Unread marks: which conversations of a list are unread, one bit each, for counting the unread ones among a hundred
+ * thousand matches (rules: Thread list fields). Reading them all from the index takes about as long as the search
+ * itself. The marks of the most recent lists are therefore kept and updated from the change feed (changes.ts), so the
+ * result always equals that of the rows.
  */
 
-/** Lists: some ten kB each, in a mailbox of a hundred thousand conversations. */
+/** Number of lists kept: some ten kB each, for a mailbox of a hundred thousand conversations. */
 const KEPT_LISTS = 16;
-/** From so many on it is less to read all of them. */
+/** From this many changes on, reading everything again is cheaper. */
 const MANY_CHANGES = 1_000;
 
 interface Marks {
   unread: SeqSet;
-  /** The last change that they know of. */
+  /** The last change that is included. */
   through: number;
 }
 
@@ -325,7 +331,7 @@ function read(db: Db, ids: readonly string[], selection: Selection): Marks {
   return { unread: setOf(unreadSeqs(db, ids, selection)), through };
 }
 
-/** Has them know of what changed since; false when that is too much, or forgotten. */
+/** Applies the changes since; false if there are too many, or the feed no longer has them. */
 function follow(db: Db, ids: readonly string[], selection: Selection, marks: Marks): boolean {
   const changes = changesSince(db, marks.through, MANY_CHANGES);
   if (changes === undefined || changes.length === MANY_CHANGES) return false;
@@ -338,7 +344,7 @@ function follow(db: Db, ids: readonly string[], selection: Selection, marks: Mar
   return true;
 }
 
-/** `unreadIn`: of the selected conversations of mailboxes those that are unread; good until something changes. */
+/** `unreadIn` returns the unread conversations of a selection; the set is valid until something changes. */
 export function createUnreadMarks(db: Db): {
   unreadIn(mailboxIds: readonly string[], selection: Selection): SeqSet;
 } {

@@ -1,7 +1,7 @@
 /**
- * Mail as people see it: one object of functions over the store, the search index and the outbox. What files mail (mta,
- * demo) takes the transaction; what reads or changes it for somebody takes the Caller, whose reach every query starts
- * from. The only writer of threads, messages and what belongs to them.
+ * The mailbox: one object of functions over the store, the search index and the outbox. Filing (inbound, demo) takes
+ * the transaction; reading or changing for somebody takes the Caller, whose reach limits every query. The only writer
+ * of threads, messages and their dependent tables.
  */
 import { type Caller, notFound } from "../access/caller.ts";
 import type { Log } from "../base/log.ts";
@@ -13,13 +13,13 @@ import type { SearchEngine } from "../search/engine.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { isOthers, localDomain, type Route, routeFor, routeOf, routeWithin } from "./addresses.ts";
-import { type BulkResult, createBulk, type Refused } from "./bulk.ts";
-import type { ThreadChange } from "./change.ts";
-import { snooze, wakeSnoozed } from "./changes.ts";
+import { snooze, type ThreadChange, wakeSnoozed } from "./change.ts";
 import { findCorrespondents } from "./correspondents.ts";
-import { createDraftChanges, type DraftChanges, type DraftFile } from "./draft-changes.ts";
 import {
+  createDraftChanges,
   type Draft,
+  type DraftChanges,
+  type DraftFile,
   type DraftMark,
   type Due,
   draftsAnswering,
@@ -30,21 +30,37 @@ import {
   removeDraft,
 } from "./drafts.ts";
 import { type ExportedMessage, exportMailbox } from "./exporting.ts";
-import { createFiling, type Filed, type Filing, holds } from "./filing.ts";
+import { type Filed, type Filing, fileMessage, holds } from "./filing.ts";
 import { hasMessageOfSize } from "./filing-rows.ts";
-import { createImporting, isKept, type KeptMessage, type MessageIdentity } from "./importing.ts";
-import type { JudgementView } from "./judged.ts";
+import { fileKept, isKept, type KeptMessage, type MessageIdentity } from "./importing.ts";
+import type { ClassificationView } from "./junk/classification.ts";
 import { type LabelInUse, labelsInUse } from "./labels.ts";
 import { createListing } from "./listing.ts";
 import { listMailboxes, mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
-import { createMessages, markDelivered } from "./messages.ts";
+import {
+  filesOf,
+  getAttachment,
+  getClassification,
+  getMessage,
+  getRawMessage,
+  listMessages,
+  markDelivered,
+} from "./messages.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import { createHtmlReading, type HtmlReading } from "./reading.ts";
 import { createReindexing, type Reindexing } from "./reindexing.ts";
 import { type ReplyContext, readReplyContext } from "./reply.ts";
 import { deleteDiscarded } from "./retention.ts";
 import { sweepBlobs } from "./sweep.ts";
-import { createThreads } from "./threading.ts";
+import {
+  type BulkResult,
+  createUndoableChanges,
+  deleteThreads,
+  emptyFolder,
+  getThread,
+  type Refused,
+  updateThread,
+} from "./threads.ts";
 import { type Usage, usageOf } from "./usage.ts";
 import type {
   AttachmentContent,
@@ -60,91 +76,97 @@ import type {
 } from "./views.ts";
 
 export interface Mailbox extends HtmlReading {
-  /** Files a message into a mailbox: conversation, index, usage and message.inbound, all in the transaction given. */
+  /** Files a message into a mailbox: conversation, index, usage and message.inbound, in the given transaction. */
   file(tx: Tx, filing: Filing): Filed;
-  /** Files a message that was kept elsewhere, as it was kept there; nothing arrives, and nobody is told. */
+  /** Files a message that was kept elsewhere in its former state; there is no event. */
   fileKept(tx: Tx, kept: KeptMessage): Filed;
-  /** All mail of a mailbox, to be kept elsewhere: what its owner may see, in an order to file it in again. */
+  /** Exports all mail of a mailbox that its owner may see, in an order in which it can be filed again. */
   exportMail(mailboxId: string): AsyncIterable<ExportedMessage>;
-  /** Whether the mailbox has the message: filing it as kept would change nothing. */
+  /** Whether the mailbox already has the message, so that fileKept would change nothing. */
   isKept(identity: MessageIdentity): boolean;
-  /** Whether it is as good as sure that the mailbox has a message, of which only its Message-ID and bytes are known. */
+  /** Whether the mailbox almost certainly has a message, judging by its Message-ID and size only. */
   isKnown(mailboxId: string, messageId: string, size: number): boolean;
-  /** Whether the mailbox has received the message before: filing it would change nothing. */
+  /** Whether the mailbox has received the message before, so that filing it would change nothing. */
   holds(mailboxId: string, message: PreparedMessage): boolean;
-  /** Where mail of other servers to an address goes. `address` as in RCPT TO, without the angle brackets. */
+  /** Routes mail from other servers. `address` as in RCPT TO, without the angle brackets. */
   route(address: string): Route;
-  /** Where mail of a workspace to an address goes. */
+  /** Routes mail of a workspace. */
   routeFor(workspaceId: string, address: string): Route;
-  /** Which mailbox of a workspace has an address, also one that another has taken over with its domain. */
+  /** Routes within one workspace, including addresses in a domain that another one has taken over. */
   routeWithin(workspaceId: string, address: string): Route;
   usage(mailboxId: string): Usage;
-  /** Whether mail of a workspace to the domain (A-labels, in any case) stays here. */
+  /** Whether mail of a workspace to the domain (A-labels, in any case) is delivered locally. */
   isLocal(workspaceId: string, domain: string): boolean;
   /** Whether the domain (A-labels) was verified by another workspace. */
   isOthers(workspaceId: string, domain: string): boolean;
-  /** The server of a recipient has accepted the sent message at `now` (epoch ms); the first time counts. */
+  /** Records that a recipient's server accepted the sent message at `now` (epoch ms). The first call counts. */
   markDelivered(tx: Tx, emailId: string, now: number): void;
 
   listMailboxes(caller: Caller): MailboxView[];
   /** @throws AppError not_found (mailbox), bad_request (cursor, date in `q`) */
   listThreads(caller: Caller, filters: ThreadFilters): Promise<ThreadListView>;
-  /** The same over everything but trash and spam, unless a folder is given. */
+  /** The same over everything except trash and spam, unless a folder is given. */
   search(caller: Caller, filters: ThreadFilters & { q: string }): Promise<ThreadListView>;
   /** @throws AppError not_found */
   getThread(caller: Caller, id: string, options: { html: boolean }): ThreadDetailView;
   /** @throws AppError bad_request, not_found, forbidden, conflict, unprocessable; then nothing has changed */
   update(caller: Caller, id: string, patch: ThreadPatch): ThreadView;
-  /** What an answer to a conversation starts from. @throws AppError not_found */
+  /** The data from which a reply to a conversation starts. @throws AppError not_found */
   replyContext(caller: Caller, threadId: string): ReplyContext;
   drafts: MailboxDrafts;
   /** Newest first. @throws AppError not_found (mailbox) */
   listMessages(caller: Caller, filters: MessageFilters): MessageSummaryView[];
   /** @throws AppError not_found */
   getMessage(caller: Caller, id: string, options: { html: boolean }): MessageView;
-  /** The message as an RFC 5322 file, rebuilt. @throws AppError not_found */
+  /** The message as an RFC 5322 file, composed from what is stored. @throws AppError not_found */
   getRawMessage(caller: Caller, id: string): Promise<Uint8Array>;
-  /** What is attached to a message, to be attached to another. @throws AppError not_found */
+  /** The attachments of a message, to attach them to another. @throws AppError not_found */
   filesOf(caller: Caller, id: string): DraftFile[];
   /** @throws AppError not_found */
   getAttachment(caller: Caller, id: string): AttachmentContent;
 
-  /** Deletes all that is in trash or spam for good, in portions; how many. @throws AppError not_found, forbidden */
+  /**
+   * Deletes everything in trash or spam for good, in portions; returns the number of conversations. @throws AppError
+   * not_found, forbidden
+   */
   emptyFolder(caller: Caller, mailbox: string, folder: "trash" | "spam"): Promise<number>;
 
-  /** Changes several, all in one transaction; what is refused is told, and stays. @throws AppError bad_request (labels) */
+  /** Changes several conversations in one transaction, and reports refusals. @throws AppError bad_request (labels) */
   changeThreads(caller: Caller, ids: readonly string[], change: ThreadChange): BulkResult;
-  /** Takes such a change back, where nothing else changed the same since. @throws AppError not_found */
+  /** Takes such a change back where the same was not changed again. @throws AppError not_found */
   undoChange(caller: Caller, undo: string): Omit<BulkResult, "undo">;
-  /** Deletes drafts, and what is in trash or spam, for good, in portions; what is refused is told, and stays. */
+  /** Deletes drafts and conversations in trash or spam for good, in portions, and reports refusals. */
   deleteThreads(caller: Caller, ids: readonly string[]): Promise<{ deleted: string[]; refused: Refused[] }>;
 
-  /** What a person is offered while they search or label, of one mailbox. @throws AppError not_found (mailbox) */
+  /** Suggestions from one mailbox while a person searches or labels. @throws AppError not_found (mailbox) */
   listLabels(caller: Caller, mailbox: string, limit: number): LabelInUse[];
   findCorrespondents(caller: Caller, mailbox: string, text: string, limit: number): EmailAddress[];
-  /** What a mailbox keeps and may keep. @throws AppError not_found (mailbox) */
+  /** The used bytes and the quota of a mailbox. @throws AppError not_found (mailbox) */
   usageFor(caller: Caller, mailbox: string): Usage;
-  /** Why a message is in spam, or is not. @throws AppError not_found */
-  getJudgement(caller: Caller, id: string): JudgementView;
+  /** Why a message is in spam or not. @throws AppError not_found */
+  getClassification(caller: Caller, id: string): ClassificationView;
 
   reindexing: Reindexing;
 
-  /** Takes a conversation out of the inbox until `until` (epoch ms). @throws AppError not_found, conflict */
+  /** Snoozes a conversation until `until` (epoch ms). @throws AppError not_found, conflict */
   snooze(tx: Tx, threadId: string, until: number): void;
-  /** For the scheduler: snoozed conversations return, what was discarded long ago goes, and blobs that nothing names. */
+  /**
+   * For the scheduler: wake snoozed conversations, delete what was discarded long ago, remove blobs without a
+   * reference.
+   */
   jobs: readonly Job[];
 }
 
 export interface MailboxDrafts extends DraftChanges {
-  /** What a draft says, for who may send it. @throws AppError not_found, forbidden, conflict (it is no draft) */
+  /** Reads a draft for a caller who may send it. @throws AppError not_found, forbidden, conflict (it is not a draft) */
   read(caller: Caller, draftId: string): Draft;
-  /** Ids of the drafts that answer a conversation. @throws AppError not_found */
+  /** Ids of the drafts that reply to a conversation. @throws AppError not_found */
   answering(caller: Caller, threadId: string): string[];
-  /** What marks drafts of a mailbox (id, address or alias address) in a list. @throws AppError not_found */
+  /** Marks for the drafts of a mailbox (id, address or alias address) in a list. @throws AppError not_found */
   marked(caller: Caller, mailbox: string): DraftMark[];
-  /** Removes a draft that has become something else in this transaction. */
+  /** Removes a draft that becomes something else in this transaction. */
   remove(tx: Tx, draft: Pick<Draft, "reach" | "threadSeq">): void;
-  /** Those to be sent by `now`, the earliest first, and when the next one is; epoch ms. */
+  /** The drafts due by `now`, earliest first; and when the next one is due. Epoch ms. */
   due(now: number): (Due & { id: string })[];
   nextDue(): number | null;
 }
@@ -159,15 +181,15 @@ export interface MailboxParts {
 }
 
 export function createMailbox({ store, engine, runtime, options, log, read }: MailboxParts): Mailbox {
-  /** The id of the one that an id or address names. @throws AppError not_found */
+  /** The mailbox id for an id or address. @throws AppError not_found */
   function reachedMailbox(caller: Caller, mailbox: string): string {
     const [id] = mailboxesToList(store.db, caller, mailboxIdOf(store.db, caller, mailbox)).keys();
     if (id === undefined) throw notFound("mailbox");
     return id;
   }
   return {
-    file: createFiling({ engine, options, runtime }),
-    fileKept: createImporting({ engine, runtime }),
+    file: (tx, filing) => fileMessage({ engine, options, runtime }, tx, filing),
+    fileKept: (tx, kept) => fileKept({ engine, runtime }, tx, kept),
     exportMail: (mailboxId) => exportMailbox(store, mailboxId),
     isKnown: (mailboxId, messageId, size) => hasMessageOfSize(store.db, mailboxId, messageId, size),
     isKept: (identity) => isKept(store.db, identity),
@@ -191,10 +213,18 @@ export function createMailbox({ store, engine, runtime, options, log, read }: Ma
     },
     listMailboxes: (caller) => listMailboxes(store.db, caller),
     ...createListing({ store, engine }),
-    ...createThreads(store, runtime),
-    ...createMessages(store),
+    getThread: (caller, id, options) => getThread(store, caller, id, options),
+    update: (caller, id, patch) => updateThread(store, caller, id, patch, runtime.now()),
+    listMessages: (caller, filters) => listMessages(store.db, caller, filters),
+    getMessage: (caller, id, options) => getMessage(store.db, caller, id, options),
+    getRawMessage: (caller, id) => getRawMessage(store, caller, id),
+    filesOf: (caller, id) => filesOf(store.db, caller, id),
+    getAttachment: (caller, id) => getAttachment(store, caller, id),
+    getClassification: (caller, id) => getClassification(store.db, caller, id),
+    emptyFolder: (caller, mailbox, folder) => emptyFolder(store, caller, mailbox, folder),
+    deleteThreads: (caller, ids) => deleteThreads(store, caller, ids),
     ...createHtmlReading({ store, read }),
-    ...createBulk({ store, runtime }),
+    ...createUndoableChanges({ store, runtime }),
     listLabels: (caller, mailbox, limit) => labelsInUse(store.db, reachedMailbox(caller, mailbox), limit),
     findCorrespondents: (caller, mailbox, text, limit) =>
       findCorrespondents(store.db, reachedMailbox(caller, mailbox), text, limit),

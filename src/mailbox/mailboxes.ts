@@ -1,4 +1,4 @@
-/** The mailboxes a caller reaches (rules: List of mailboxes), and which of them a `mailbox=` parameter names. */
+/** The mailboxes that a caller reaches (rules: List of mailboxes), and the one that a `mailbox=` parameter names. */
 import { and, eq, inArray, ne, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachOf } from "../access/caller.ts";
 import { normalizeAddress } from "../message/address.ts";
@@ -24,7 +24,7 @@ const statements = prepared((db) => ({
     )
     .orderBy(addresses.address)
     .prepare(),
-  // A catch-all is no address that anybody writes from.
+  // Without catch-alls: nobody sends from one.
   mailboxOfAddress: db
     .select({ mailboxId: addresses.mailboxId, kind: addresses.kind })
     .from(addresses)
@@ -37,13 +37,13 @@ const statements = prepared((db) => ({
       ),
     )
     .prepare(),
-  // `unread = 1` stands there literally: only so does SQLite use the index of unread conversations.
+  // `unread = 1` is literal, because SQLite uses the partial index of unread conversations only then.
   unread: db.$client.prepare<{ unread: number }, [string]>(
     "SELECT count(*) AS unread FROM threads WHERE mailbox_id = ? AND folder = 'inbox' AND unread = 1 AND snoozed_until IS NULL",
   ),
 }));
 
-/** In the order of their addresses. */
+/** Ordered by address. */
 export function listMailboxes(db: Db, caller: Caller): MailboxView[] {
   const reached = reachOf(db, caller);
   const aliasesOf = Map.groupBy(
@@ -61,13 +61,13 @@ export function listMailboxes(db: Db, caller: Caller): MailboxView[] {
   }));
 }
 
-/** Which mailbox of the workspace has the normalised address as its own or an alias, also one that is lost. */
+/** The workspace's mailbox that has the normalised address as its own or an alias, even if the domain is lost. */
 export const mailboxAt = (db: Db, workspaceId: string, address: string) =>
   statements(db).mailboxOfAddress.get({ address, workspaceId });
 
 /**
- * The id of the mailbox that `mailbox` (id, address or alias address) names in the caller's workspace; the text as it is
- * where nothing there has that address. Says nothing of whether they reach it.
+ * The id of the mailbox that `mailbox` (id, address or alias address) names in the caller's workspace, or the given
+ * text for an unknown address. Does not check access.
  */
 export function mailboxIdOf(db: Db, { workspaceId }: Pick<Caller, "workspaceId">, mailbox: string): string {
   const address = normalizeAddress(mailbox);
@@ -76,8 +76,8 @@ export function mailboxIdOf(db: Db, { workspaceId }: Pick<Caller, "workspaceId">
 }
 
 /**
- * The mailboxes to list: the one with that id, or all that are reached.
- * @throws AppError not_found for one that is unknown or not reached
+ * The mailboxes to list: the one with that id, or all that the caller reaches.
+ * @throws AppError not_found for an unknown one or one out of reach
  */
 export function mailboxesToList(db: Db, caller: Caller, mailboxId: string | undefined): Map<string, Reach> {
   const reached = reachOf(db, caller);

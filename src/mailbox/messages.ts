@@ -1,4 +1,7 @@
-/** Single messages: lists of recent ones, one whole, its file, its attachments (rules: List of messages, One message). */
+/**
+ * Single messages: recent ones in a list, one whole, its RFC 5322 file, its attachments (rules: List of messages, One
+ * message).
+ */
 import { and, asc, between, desc, eq, inArray, isNull, ne, sql } from "drizzle-orm";
 import { type Caller, notFound, type Reach, reachTo } from "../access/caller.ts";
 import type { EmailAddress } from "../message/address.ts";
@@ -16,8 +19,8 @@ import {
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { isAmong } from "./addresses.ts";
-import type { DraftFile } from "./draft-changes.ts";
-import { type JudgementView, readJudgement } from "./judged.ts";
+import type { DraftFile } from "./drafts.ts";
+import { type ClassificationView, readClassification } from "./junk/classification.ts";
 import { mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
 import { composeStored } from "./stored-message.ts";
 import type {
@@ -30,14 +33,14 @@ import type {
 } from "./views.ts";
 import { newestMessages } from "./walk.ts";
 
-/** Characters of the text that a list shows of each message, so that no page of them outgrows memory; GET one for the rest. */
+/** Characters of each message's text in a list, which bounds the memory for a page; GET the message for the rest. */
 const LONGEST_BODY_TEXT = 100_000;
 
-/** Bytes of bodies that a conversation is given with; those that do not fit are cut, the oldest first. */
+/** Bytes of bodies returned with a conversation; the oldest beyond it are cut. */
 const LARGEST_CONVERSATION_BYTES = 16 * 1024 * 1024;
 
 const statements = prepared((db) => {
-  /** `cut`: placeholder of a JSON array, the messages.seq that are given without their bodies. */
+  /** `cut`: placeholder of a JSON array, the messages.seq that are returned without their bodies. */
   const isCut = sql<boolean>`${messages.seq} in (select value from json_each(${sql.placeholder("cut")}))`.mapWith(
     Boolean,
   );
@@ -109,10 +112,7 @@ const statements = prepared((db) => {
   };
 });
 
-/**
- * messages.seq of those of a conversation that are given without their bodies, so that nobody can fill the memory by
- * writing often and much.
- */
+/** messages.seq of the messages that are returned without their bodies, which bounds the memory for a conversation. */
 function cutOfThread(db: Db, threadSeq: number, options: { html: boolean }): number[] {
   let bytes = 0;
   return statements(db)
@@ -154,74 +154,68 @@ export function messagesOfThread(
   );
 }
 
-export function createMessages(store: Store) {
-  const { db } = store;
+/** @throws AppError not_found, also for a message out of reach */
+function reachedMessage(db: Db, caller: Caller, id: string, options: { html: boolean }) {
+  const { one, oneWithoutHtml } = statements(db);
+  const found = (options.html ? one : oneWithoutHtml).get({ id, cut: "[]" });
+  if (!found || !reachTo(db, caller, found.message.mailboxId)) throw notFound("message");
+  return found;
+}
 
-  /** @throws AppError not_found, the same when it does not exist and when it is not reached */
-  function reachedMessage(caller: Caller, id: string, options: { html: boolean }) {
-    const { one, oneWithoutHtml } = statements(db);
-    const found = (options.html ? one : oneWithoutHtml).get({ id, cut: "[]" });
-    if (!found || !reachTo(db, caller, found.message.mailboxId)) throw notFound("message");
-    return found;
-  }
+export function listMessages(db: Db, caller: Caller, filters: MessageFilters): MessageSummaryView[] {
+  const mailboxId = filters.mailbox === undefined ? undefined : mailboxIdOf(db, caller, filters.mailbox);
+  const mailboxes = mailboxesToList(db, caller, mailboxId);
+  const seqs = newestMessages(db, [...mailboxes.keys()], filters);
+  const rows = new Map(
+    statements(db)
+      .summaries.all({ seqs: JSON.stringify(seqs) })
+      .map((row) => [row.message.seq, row]),
+  );
+  return seqs.flatMap((seq) => {
+    const row = rows.get(seq);
+    const reach = row && mailboxes.get(row.message.mailboxId);
+    return row && reach ? [summaryView(row, reach)] : [];
+  });
+}
 
-  return {
-    listMessages(caller: Caller, filters: MessageFilters): MessageSummaryView[] {
-      const mailboxId = filters.mailbox === undefined ? undefined : mailboxIdOf(db, caller, filters.mailbox);
-      const mailboxes = mailboxesToList(db, caller, mailboxId);
-      const seqs = newestMessages(db, [...mailboxes.keys()], filters);
-      const rows = new Map(
-        statements(db)
-          .summaries.all({ seqs: JSON.stringify(seqs) })
-          .map((row) => [row.message.seq, row]),
-      );
-      return seqs.flatMap((seq) => {
-        const row = rows.get(seq);
-        const reach = row && mailboxes.get(row.message.mailboxId);
-        return row && reach ? [summaryView(row, reach)] : [];
-      });
-    },
+export function getMessage(db: Db, caller: Caller, id: string, options: { html: boolean }): MessageView {
+  const { message, threadId, body } = reachedMessage(db, caller, id, options);
+  return messageView(message, {
+    threadId,
+    truncated: false,
+    text: body.text,
+    html: servedHtml(body),
+    hasHtml: body.hasHtml,
+    attachments: statements(db).attachments.all({ from: message.seq, to: message.seq }),
+    bcc: bccReader(db, caller)(message),
+  });
+}
 
-    getMessage(caller: Caller, id: string, options: { html: boolean }): MessageView {
-      const { message, threadId, body } = reachedMessage(caller, id, options);
-      return messageView(message, {
-        threadId,
-        truncated: false,
-        text: body.text,
-        html: servedHtml(body),
-        hasHtml: body.hasHtml,
-        attachments: statements(db).attachments.all({ from: message.seq, to: message.seq }),
-        bcc: bccReader(db, caller)(message),
-      });
-    },
+export function getClassification(db: Db, caller: Caller, id: string): ClassificationView {
+  const { message } = reachedMessage(db, caller, id, { html: false });
+  return readClassification(db, message.id);
+}
 
-    getJudgement(caller: Caller, id: string): JudgementView {
-      const { message } = reachedMessage(caller, id, { html: false });
-      return readJudgement(db, message.id);
-    },
+export async function getRawMessage(store: Store, caller: Caller, id: string): Promise<Uint8Array> {
+  const { message, body } = reachedMessage(store.db, caller, id, { html: false });
+  const bcc = bccReader(store.db, caller)(message);
+  return composeStored(store, { ...message, text: body.text }, bcc);
+}
 
-    async getRawMessage(caller: Caller, id: string): Promise<Uint8Array> {
-      const { message, body } = reachedMessage(caller, id, { html: false });
-      const bcc = bccReader(db, caller)(message);
-      return composeStored(store, { ...message, text: body.text }, bcc);
-    },
+export function filesOf(db: Db, caller: Caller, id: string): DraftFile[] {
+  const { message } = reachedMessage(db, caller, id, { html: false });
+  return statements(db)
+    .attachments.all({ from: message.seq, to: message.seq })
+    .map(({ filename, contentType, size, inline, contentId, blob }) => ({
+      ...{ filename, contentType, size, inline, contentId, blob },
+    }));
+}
 
-    filesOf(caller: Caller, id: string): DraftFile[] {
-      const { message } = reachedMessage(caller, id, { html: false });
-      return statements(db)
-        .attachments.all({ from: message.seq, to: message.seq })
-        .map(({ filename, contentType, size, inline, contentId, blob }) => ({
-          ...{ filename, contentType, size, inline, contentId, blob },
-        }));
-    },
-
-    getAttachment(caller: Caller, id: string): AttachmentContent {
-      const found = statements(db).attachment.get({ id });
-      if (!found || !reachTo(db, caller, found.mailboxId)) throw notFound("attachment");
-      const { filename, contentType, size, blob } = found.attachment;
-      return { filename, contentType, size, content: store.blobs.file(blob) };
-    },
-  };
+export function getAttachment(store: Store, caller: Caller, id: string): AttachmentContent {
+  const found = statements(store.db).attachment.get({ id });
+  if (!found || !reachTo(store.db, caller, found.mailboxId)) throw notFound("attachment");
+  const { filename, contentType, size, blob } = found.attachment;
+  return { filename, contentType, size, content: store.blobs.file(blob) };
 }
 
 type Summary = NonNullable<ReturnType<ReturnType<typeof statements>["summaries"]["get"]>>;
@@ -243,7 +237,7 @@ const summaryView = ({ message, threadId, text }: Summary, { mailbox }: Reach): 
   ...(message.messageId === null ? {} : { headerMessageId: message.messageId }),
 });
 
-/* When a sent message first reached somebody (rules: Message fields). */
+/* The first delivery of a sent message (rules: Message fields). */
 
 const deliveryStatements = prepared((db) => ({
   setDelivered: db
@@ -253,14 +247,14 @@ const deliveryStatements = prepared((db) => ({
     .prepare(),
 }));
 
-/** The server of a recipient has accepted it at `now` (epoch ms); the first time counts. */
+/** Records that a recipient's server accepted it at `now` (epoch ms). The first call counts. */
 export function markDelivered(tx: Tx, emailId: string, now: number): void {
   deliveryStatements(tx).setDelivered.run({ emailId, now });
 }
 
 /*
- * Messages as they are shown (rules: Message fields), and the one place that decides what of a Bcc anybody sees: the sender the
- * whole list, a Bcc'd person their own address, nobody else any (rules: Bcc).
+ * Views of messages (rules: Message fields), and the only code that decides who sees a Bcc: the sender sees the whole
+ * list, a Bcc recipient their own address, and everybody else nothing (rules: Bcc).
  */
 
 type MessageRow = typeof messages.$inferSelect;
@@ -269,7 +263,7 @@ export type AttachmentRow = typeof attachments.$inferSelect;
 export interface BodyRow {
   messageSeq: number;
   text: string;
-  /** Null also when it was not asked for. */
+  /** Also null if it was not requested. */
   html: string | null;
   sanitizer: number;
 }
@@ -283,12 +277,15 @@ const viewStatements = prepared((db) => ({
     .prepare(),
 }));
 
-/** Answers, for one caller, what they see of a message's Bcc; their own addresses are looked up once, if at all. */
+/**
+ * Returns a function that gives the part of a message's Bcc that the caller sees. Their own addresses are read once, on
+ * demand.
+ */
 function bccReader(db: Db, caller: Caller): (message: Pick<MessageRow, "kind" | "bcc" | "sentBy">) => EmailAddress[] {
   let own: Set<string> | undefined;
   return ({ kind, bcc, sentBy }) => {
     if (bcc.length === 0 || sentBy === caller.userId) return bcc;
-    // Nobody was sent it yet.
+    // A draft was sent to nobody yet.
     if (kind === "draft") return [];
     own ??= new Set([
       caller.email,
@@ -301,27 +298,27 @@ function bccReader(db: Db, caller: Caller): (message: Pick<MessageRow, "kind" | 
   };
 }
 
-/** The HTML to serve. One that an older policy made is made anew before (reading.ts), or its text stands for it. */
+/** The HTML to serve. HTML from an older policy is renewed before (reading.ts), or its text replaces it. */
 export const servedHtml = ({ html, sanitizer, text }: Omit<BodyRow, "messageSeq">): string | null =>
   html === null || sanitizer >= SANITIZER_VERSION ? html : htmlOfText(text);
 
 const directionOf = (kind: MessageRow["kind"]): Direction => (kind === "received" ? "inbound" : "outbound");
 
-/** Views of messages without HTML, so that the store need not be asked for it. */
+/** Views of messages without HTML, which spares a query for it. */
 const withoutHtml = new WeakSet<object>();
 
-/** Whether it is known of a view that its message has no HTML. */
+/** Whether a view's message is known to have no HTML. */
 export const hasNoHtml = (message: Pick<MessageView, "id">): boolean => withoutHtml.has(message);
 
 function messageView(
   row: MessageRow,
   parts: {
     threadId: string;
-    /** The text is only its beginning, and the HTML is left out. */
+    /** The text is only a beginning, and the HTML is left out. */
     truncated: boolean;
     text: string;
     html: string | null;
-    /** There is HTML, also when it was not asked for. */
+    /** The message has HTML, even if it was not requested. */
     hasHtml: boolean;
     attachments: readonly AttachmentRow[];
     bcc: EmailAddress[];

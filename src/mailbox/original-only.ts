@@ -1,4 +1,4 @@
-/** What is filed of a message that no parser can read: nothing accepted is lost (rules: Nothing lost). */
+/** Files a message that no parser can read as its original alone (rules: Nothing lost). */
 
 import { createHash } from "node:crypto";
 import { authorsIn } from "../message/address.ts";
@@ -7,7 +7,7 @@ import { SEEN_VERSION } from "../message/seen.ts";
 import { foldDocument } from "../search/fold.ts";
 import type { PreparedMessage } from "./prepare.ts";
 
-/** A message of which only the bytes are known, already the blob named `blob`. `reversePath`: "" for a bounce. */
+/** Prepares a message of which only the bytes are known, stored as `blob`. `reversePath`: "" for a bounce. */
 export function originalOnly(bytes: Uint8Array, reversePath: string, blob: string, problem: string): PreparedMessage {
   const authors = authorsIn([`<${reversePath}>`]);
   const from = authors.emails.slice(0, 1).map((email) => ({ email }));

@@ -1,6 +1,6 @@
 /**
- * From the bytes of a message to everything that filing it needs: all the CPU-heavy work and the durable attachments,
- * and no database, so that it can run in a worker. What comes out is plain data that can be cloned between threads.
+ * Derives from the bytes of a message everything that filing needs: all CPU-heavy work, and durable attachments. Uses
+ * no database, so that it can run in a worker. The result is plain data that can be cloned between threads.
  */
 
 import { createBudget } from "../message/budget.ts";
@@ -26,37 +26,37 @@ export interface PreparedMessage extends Omit<ParsedMessage, "sender" | "html" |
   html?: string;
   /** As received, zstd. */
   htmlSource?: Uint8Array;
-  /** Version of the policy that made `html`. */
+  /** Version of the sanitiser policy behind `html`. */
   sanitizer: number;
-  /** What of it is seen (message/seen.ts): its text, zstd, unless that is `text`; and characters that are hidden. */
+  /** The visible text (message/seen.ts), zstd, absent if it equals `text`; and the number of hidden characters. */
   seenText?: Uint8Array;
   seenHidden: number;
-  /** Version of what counts as seen. */
+  /** Version of the rules for visible text. */
   seenVersion: number;
   attachments: PreparedAttachment[];
   /** Bytes as received. */
   size: number;
   fingerprint: string;
   index: IndexDocument;
-  /** What it says of mail that was sent, when it is a bounce or a complaint. */
+  /** What it reports about sent mail, if it is a bounce or a complaint. */
   report?: Report;
-  /** What the junk filter knows it by, parted by single spaces; absent where no parser could read it. */
+  /** Tokens for the junk filter, separated by single spaces; absent if no parser could read the message. */
   junkTokens?: string;
-  /** It is a report between mail systems, for no person to read. */
+  /** Set for a report between mail systems, which no person reads. */
   aggregateReport?: AggregateReport;
 }
 
 interface PreparedAttachment extends Omit<ParsedMessage["attachments"][number], "content"> {
   /** Bytes. */
   size: number;
-  /** Name of its blob, which is durable already. */
+  /** Name of its blob, already durable. */
   blob: string;
 }
 
 /**
- * Parses a message and writes its attachments. What it may report, and what tells junk, is looked for unless `written`
- * here. Resolves for whatever mail contains (`problem` says what was wrong with
- * it); rejects only when the attachments cannot be written.
+ * Parses a message and writes its attachments. With `written`, for mail composed here, it looks for neither reports nor
+ * junk tokens. Resolves for any mail (`problem` names what is wrong with it); rejects only if the attachments cannot be
+ * written.
  */
 export async function prepareMessage(
   bytes: Uint8Array,
@@ -78,13 +78,13 @@ export async function prepareMessage(
     cc: parsed.cc,
     filenames: attachments.map(({ filename }) => filename),
   });
-  // Before the HTML is sanitised: it may find that it is beyond the budget.
+  // Before the HTML is sanitised, because this may exceed the budget.
   const seen = seenText(parsed.text, html, budget);
   const message = {
     ...parsed,
     subjectKey: key,
     isReply,
-    // Of HTML that could not be followed models would be told here what it may hide.
+    // The snippet of HTML that could not be followed would show hidden text to models.
     snippet: seen.text === "" ? "" : snippetOf(parsed.text),
     ...storedSeen(parsed.text, seen),
     ...(html === undefined ? {} : { html: sanitizeHtml(html, budget), htmlSource: packText(html) }),
@@ -105,7 +105,7 @@ export async function prepareMessage(
   };
 }
 
-/** As stored beside `text`: what is seen of most mail is its text, and takes no bytes. */
+/** The stored columns: most visible text equals `text` and takes no bytes. */
 export function storedSeen(
   text: string,
   seen: SeenText,

@@ -1,4 +1,4 @@
-/** Read and unread: of each message, and of the conversation, which is unread while any of its messages is. */
+/** The read state of each message, and of the conversation, which is unread while any of its messages is. */
 import { prepared } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
 
@@ -25,22 +25,22 @@ const statements = prepared(({ $client: sqlite }) => ({
   ),
 }));
 
-/** Every message of the conversation is read. */
+/** Marks every message of the conversation read. */
 export function markRead(tx: Tx, threadSeq: number): void {
   statements(tx).readMessages.run(threadSeq);
   statements(tx).setThread.run(0, threadSeq);
 }
 
-/** The newest received message is unread; where none was received, the newest. */
+/** Marks the newest received message unread, or the newest one if none was received. */
 export function markUnread(tx: Tx, threadSeq: number): void {
   statements(tx).unreadNewest.run(threadSeq);
   statements(tx).setThread.run(1, threadSeq);
 }
 
-/** Which messages of a conversation are unread, among those there are. */
+/** The unread messages of a conversation at one time. */
 export interface ReadState {
   unreadSeqs: readonly number[];
-  /** messages.seq of the newest; 0 where there is none. */
+  /** messages.seq of the newest message; 0 if there is none. */
   newestSeq: number;
 }
 
@@ -52,7 +52,7 @@ export function readStateOf(tx: Tx, threadSeq: number): ReadState {
   };
 }
 
-/** Puts back what was read of the messages that there were; what came since stays as it is. */
+/** Restores the read state of the messages of that time; later ones stay as they are. */
 export function putBackReadState(tx: Tx, threadSeq: number, { unreadSeqs, newestSeq }: ReadState): void {
   statements(tx).putBackMessages.run(JSON.stringify(unreadSeqs), threadSeq, newestSeq);
   statements(tx).putBackThread.run(threadSeq);

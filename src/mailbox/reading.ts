@@ -1,6 +1,6 @@
 /**
- * What a worker finds out of stored HTML for its readers (message/reading.ts): what of it is seen, for models. It is
- * stored with the message when that is filed; what an older version stored is made anew when it is read first.
+ * Reads stored HTML for callers through a worker (message/reading.ts), including its visible text for models. Filing
+ * stores these results with the message; results of an older version are renewed at the first read.
  */
 import { and, eq, isNotNull, lt, or, sql } from "drizzle-orm";
 import { type Caller, reachTo } from "../access/caller.ts";
@@ -69,31 +69,31 @@ const statements = prepared((db) => ({
     .prepare(),
 }));
 
-/** What a frame asks of attachments, to be cloned. */
+/** The fields of attachments that a frame needs, as cloneable data. */
 const imagesOf = (attachments: FramedMessage["attachments"]): FramedMessage["attachments"] =>
   attachments.map(({ id, contentId }) => ({ id, ...(contentId === undefined ? {} : { contentId }) }));
 
 export interface HtmlReading {
-  /** What its reader sees of a message, as text. Of a message in reach; else of its text alone. */
+  /** The visible text of a message; its whole text if it is out of reach. */
   getSeen(caller: Caller, message: Pick<MessageView, "id" | "text">): Promise<SeenText>;
-  /** Its HTML, safe, as its reader sees it. Undefined also out of reach. */
+  /** The sanitised, visible HTML; undefined for a message out of reach. */
   getVisibleHtml(caller: Caller, message: Pick<MessageView, "id">): Promise<VisibleHtml | undefined>;
-  /** Text of an HTML file as its reader sees it. */
+  /** The visible text of an HTML file. */
   textOfFile(caller: Caller, html: string): Promise<string>;
   /** The HTML of a message as it is forwarded (message/letter.ts). */
   forwardHtml(caller: Caller, message: ForwardedMessage): Promise<string>;
-  /** The document in which a message is shown; `remote`: the addresses of its remote images, between NULs. */
+  /** The document that shows a message. `remote`: includes the URLs of its remote images, between NULs. */
   frameOf(caller: Caller, message: FramedMessage, options: { remote: boolean }): Promise<string>;
   /** The document in which the HTML of a draft is edited. */
   editorOf(caller: Caller, draft: Pick<FramedMessage, "html" | "attachments">): Promise<string>;
-  /** Before HTML is read that an older policy may have made safe: of a message or a conversation, by its id. */
+  /** Renews HTML that an older policy made safe, before it is read: of a message or a conversation, by id. */
   renewHtml(id: string): Promise<void>;
 }
 
 export function createHtmlReading({ store, read }: { store: Store; read: ReadHtml }): HtmlReading {
   const { db } = store;
 
-  /** Of a body that an older version made; kept. */
+  /** Renews the stored results of a body from an older version. */
   async function renew(seq: number): Promise<SeenText | undefined> {
     const body = statements(db).body.get({ seq });
     if (!body || body.html === null) return undefined;
@@ -101,11 +101,11 @@ export function createHtmlReading({ store, read }: { store: Store; read: ReadHtm
     const reading: Reading = { kind: "body", html: body.htmlSource ?? packText(body.html), text };
     const { html, seen } = await read(mailboxId, reading).catch((error) => {
       if (error instanceof AppError) throw error;
-      // What cannot be read is shown as text, and nothing of it is seen.
+      // HTML that cannot be read is shown as text, and counts as hidden.
       return { html: htmlOfText(text), seen: { text: "", hidden: text.length, fromHtml: true } };
     });
     const { seenText = null, ...rest } = storedSeen(text, seen);
-    // A draft may have been changed meanwhile. A store that cannot write keeps nobody from reading.
+    // The draft may have changed meanwhile, hence isOld. A store that cannot write does not stop the reader.
     const kept = store.enqueue((tx) => {
       tx.update(messageBodies)
         .set({ html, sanitizer: SANITIZER_VERSION, ...rest, seenText: seenText && Buffer.from(seenText) })
@@ -143,7 +143,7 @@ export function createHtmlReading({ store, read }: { store: Store; read: ReadHtm
         });
       return frame(html).catch((error) => {
         if (error instanceof AppError) throw error;
-        // What cannot be read is shown as text.
+        // HTML that cannot be read is shown as text.
         return frame("");
       });
     },

@@ -1,6 +1,6 @@
 /**
- * The search index made anew from the mail that is stored, in portions: what is not reached yet is still found by its old
- * entry, and mail that is filed meanwhile has its entry already.
+ * Rebuilds the search index from stored mail, in portions: messages not reached yet are found by their old entry, and
+ * mail filed meanwhile already has its entry.
  */
 import type { SearchEngine } from "../search/engine.ts";
 import { readStoredAfter } from "../search/stored.ts";
@@ -8,21 +8,21 @@ import type { Tx } from "../store/store.ts";
 
 export interface Reindexing {
   /**
-   * Makes the entries of `limit` messages after the one numbered `after`, 0 before the first; `last`, the number to go on
-   * after, is undefined when there are no more.
+   * Rewrites the entries of `limit` messages after the one numbered `after` (0 for the first). `last` is the number to
+   * continue from, undefined at the end.
    */
   portion(tx: Tx, after: number, limit: number): { messages: number; last: number | undefined };
-  /** Takes out the entries of messages that are gone. */
+  /** Removes the entries of deleted messages. */
   prune(tx: Tx): void;
-  /** Whether the index cannot be read, so that it has to be emptied first. */
+  /** Whether the index cannot be read and must be emptied first. */
   isDamaged(): boolean;
-  /** Takes out all entries; the server goes on when this process does not. */
+  /** Removes all entries. If this process stops, the server continues. */
   empty(tx: Tx): void;
-  /** All portions are made. */
+  /** Records that all portions are done. */
   complete(tx: Tx): void;
-  /** Has the index beside the database, if there is one, made anew by the server that runs. */
+  /** Makes the running server refill the external index, if there is one. */
   refill(tx: Tx): void;
-  /** Messages that it still lacks; undefined where there is none. */
+  /** Messages that the external index still lacks; undefined without one. */
   untold(): number | undefined;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Deleting mail for good, in portions: whole conversations, so that none is seen half. Bodies, attachments, labels and
- * index rows follow by foreign key and trigger; blobs are swept later.
+ * Deletes mail for good, in portions of whole conversations, so that none is ever half deleted. Bodies, attachments,
+ * labels and index rows follow by foreign key and trigger; blobs are swept later.
  */
 import { and, eq, inArray, sum } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
@@ -10,17 +10,17 @@ import { deleteLearned } from "./junk/filter.ts";
 import { isDraft, type ThreadRow } from "./threading.ts";
 import { addUsage } from "./usage.ts";
 
-/** Conversations looked at for one portion; each has a message at least. */
+/** Conversations examined for one portion; each has at least one message. */
 const MOST_THREADS = 500;
 
 /**
- * Deletes all that a mailbox holds until about `limit` messages are gone, one conversation at least. What the mailbox
- * has learned goes last. False when nothing was left.
+ * Deletes a mailbox's mail until about `limit` messages are gone, at least one conversation. What the mailbox has
+ * learned goes last. False if nothing was left.
  */
 export const deleteMail = (tx: Tx, mailboxId: string, limit: number): boolean =>
   deletePortion(tx, mailboxId, limit) > 0 || deleteLearned(tx, mailboxId);
 
-/** The same of one folder, and how many conversations went: 0 when it is empty. */
+/** The same for one folder; returns the number of conversations, 0 if it is empty. */
 export function deletePortion(tx: Tx, mailboxId: string, limit: number, folder?: Folder): number {
   const candidates = tx
     .select({ seq: threads.seq, messageCount: threads.messageCount })
@@ -39,13 +39,13 @@ export function deletePortion(tx: Tx, mailboxId: string, limit: number, folder?:
   return portion.length;
 }
 
-/** @throws AppError conflict for what is neither a draft nor in trash or spam */
+/** @throws AppError conflict unless it is a draft or in trash or spam */
 export function requireDeletable(tx: Tx, { folder, seq }: ThreadRow): void {
   if (folder === "trash" || folder === "spam" || isDraft(tx, seq)) return;
   throw new AppError("conflict", "Only drafts, and what is in trash or spam, can be deleted: move it there first");
 }
 
-/** Conversations of one mailbox, by threads.seq. */
+/** Deletes conversations of one mailbox, by threads.seq. */
 export function deleteConversations(tx: Tx, mailboxId: string, portion: readonly number[]): void {
   if (portion.length === 0) return;
   const freed = tx

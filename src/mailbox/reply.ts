@@ -1,6 +1,6 @@
 /**
- * What an answer to a conversation starts from: the message that is answered, and the addresses it may come from
- * (rules: Reply, Addresses).
+ * The data from which a reply to a conversation starts: the message that is answered, and the addresses that the reply
+ * may come from (rules: Reply, Addresses).
  */
 import { and, desc, eq, isNotNull, ne, or, sql } from "drizzle-orm";
 import type { Caller, Reach } from "../access/caller.ts";
@@ -13,7 +13,7 @@ import { routeFor } from "./addresses.ts";
 import { reachedThread } from "./change.ts";
 import { servedHtml } from "./messages.ts";
 
-/** The newest message that came, or, when none did, the newest that we sent. */
+/** The newest received message, or, if none was received, the newest sent one. */
 export interface AnsweredMessage {
   kind: "received" | "sent";
   /** With its angle brackets, as are the next two. */
@@ -37,11 +37,14 @@ export interface AnsweredMessage {
 
 export interface ReplyContext {
   reach: Reach;
-  /** Absent in a conversation of nothing but a draft or notices. */
+  /** Absent in a conversation that has only a draft or notices. */
   answered?: AnsweredMessage;
   /** The mailbox's own address and its aliases. */
   own: ReadonlySet<string>;
-  /** Where mail of this conversation arrived, as far as it still leads to the mailbox: own addresses and catch-alls. */
+  /**
+   * The addresses at which this conversation's mail arrived, if they still lead to the mailbox: own addresses and
+   * catch-alls.
+   */
   arrivedOn: ReadonlySet<string>;
 }
 
@@ -53,7 +56,7 @@ const statements = prepared((db) => ({
     .where(
       and(
         eq(messages.threadSeq, sql.placeholder("threadSeq")),
-        // What we received on no address is a notice of our own.
+        // A received message without an address is one of our own notices.
         or(eq(messages.kind, "sent"), and(eq(messages.kind, "received"), isNotNull(messages.receivedOn))),
       ),
     )
@@ -77,7 +80,7 @@ function bodyColumns() {
   return { messageSeq, text, html, sanitizer };
 }
 
-/** @throws AppError not_found, the same when it does not exist and when it is not reached */
+/** @throws AppError not_found, also for a conversation out of reach */
 export function readReplyContext(store: Store, caller: Caller, threadId: string): ReplyContext {
   const { db } = store;
   const { thread, reach } = reachedThread(db, caller, threadId);

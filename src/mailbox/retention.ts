@@ -1,7 +1,6 @@
 /**
- * Deletes for good what has been in trash or spam for retention.trashDays (rules: Spam retention). Triggers keep which
- * conversations that are (0013_discarded.sql); since when is what this notes when it looks, so also before the setting
- * is switched on.
+ * Deletes for good what has been in trash or spam for retention.trashDays (rules: Spam retention). Triggers record the
+ * conversations (0013_discarded.sql); this job records the time at its next run, even while the setting is off.
  */
 import { asc, eq, isNull, lte } from "drizzle-orm";
 import type { Job } from "../base/scheduler.ts";
@@ -11,14 +10,14 @@ import type { Store, Tx } from "../store/store.ts";
 import { deleteConversations } from "./removal.ts";
 
 const DAY_MS = 24 * 60 * 60_000;
-/** Between two looks: what is late by so much makes no difference to days. */
+/** Time between two runs: such a delay does not matter for a period of days. */
 const SELDOM_MS = 60 * 60_000;
 const OFTEN_MS = 1_000;
 const LOOKS = 24;
-/** Conversations deleted in one transaction: they may be long. */
+/** Conversations deleted in one transaction; each may be long. */
 const PORTION = 20;
 
-/** Deletes a portion of what was discarded by `before` (epoch ms); how many. */
+/** Deletes a portion of what was discarded by `before` (epoch ms); returns the number of conversations. */
 function deleteExpired(tx: Tx, before: number): number {
   const expired = tx
     .select({ seq: threads.seq, mailboxId: threads.mailboxId })

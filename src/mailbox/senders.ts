@@ -1,9 +1,9 @@
 /**
- * What a mailbox has learned of senders (rules: Spam): one trained as spam is filed to spam from then on, until
- * forgiven. Mail that names no sender teaches nothing and is judged by nothing learned. The only writer of
- * sender_verdicts.
+ * What a mailbox has learned about senders (rules: Spam): mail from a sender trained as spam is filed to spam until the
+ * sender is forgiven. Anonymous mail teaches nothing and is not affected. The only writer of sender_verdicts.
  *
- * A From that fails DMARC is not that sender's: what is learned of it neither harms the sender nor gains their trust.
+ * A From that fails DMARC is kept apart from the real sender: what is learned about it neither harms that sender nor
+ * gains their trust.
  */
 import { and, eq, sql } from "drizzle-orm";
 import { type EmailAddress, isAnonymous, normalizeAddress } from "../message/address.ts";
@@ -11,12 +11,12 @@ import { type AuthVerdicts, type SENDER_VERDICTS, senderVerdicts } from "../stor
 import { prepared } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
 
-/** Whom a message shows as its author, and whether that is known to be untrue. */
+/** The author that a message shows, and whether that is known to be false. */
 export interface Sender {
-  /** Normalized, so that it is one sender in any spelling; in lower case where it is no address. */
+  /** Normalized, so that every spelling is one sender; in lower case if it is not an address. */
   address: string;
   spoofed: boolean;
-  /** DMARC could not be evaluated: nothing speaks against the sender, and nothing for them. */
+  /** DMARC could not be evaluated: there is no evidence for or against the sender. */
   unknown: boolean;
 }
 
@@ -67,7 +67,7 @@ const statements = prepared((db) => {
   };
 });
 
-/** `auth`: absent for mail that nobody authenticated, such as that of the server's own people. */
+/** `auth` is absent for mail that was not authenticated, such as local mail. */
 export function senderOf(from: EmailAddress, auth: AuthVerdicts | null | undefined): Sender {
   const dmarc = auth?.dmarc;
   return {
@@ -77,7 +77,7 @@ export function senderOf(from: EmailAddress, auth: AuthVerdicts | null | undefin
   };
 }
 
-/** Undefined when nothing was learned. Who shows another's address is also judged by what is known against the other. */
+/** Undefined if nothing was learned. A spoofed sender also gets the verdict spam of the address it shows. */
 export function verdictOn(tx: Tx, mailboxId: string, { address, spoofed }: Sender): SenderVerdict | undefined {
   if (isAnonymous(address)) return undefined;
   const learned = statements(tx).verdicts.all({ mailboxId, sender: address });
@@ -86,7 +86,7 @@ export function verdictOn(tx: Tx, mailboxId: string, { address, spoofed }: Sende
   return learned.some(({ verdict }) => verdict === "spam") ? "spam" : undefined;
 }
 
-/** Whether the verdict on a sender keeps their mail from being taken for junk. */
+/** Whether the verdict on a sender exempts their mail from the junk filter. */
 export const isTrusted = ({ spoofed, unknown }: Sender, verdict: SenderVerdict | undefined): boolean =>
   !spoofed && !unknown && (verdict === "forgiven" || verdict === "answered");
 
@@ -95,14 +95,14 @@ interface Learned {
   trainedAt: number;
 }
 
-/** What was learned of a sender, and what was known before. */
+/** What was learned about a sender, and what was known before. */
 export interface Relearned {
   sender: Sender;
   before: Learned | undefined;
   after: Learned;
 }
 
-/** What was learned: nothing of who names no sender. `now`: epoch ms, here and below. */
+/** Learns nothing about an anonymous sender. `now`: epoch ms, here and below. */
 export const trainAsSpam = (tx: Tx, mailboxId: string, sender: Sender, now: number): Relearned[] =>
   learn(tx, mailboxId, sender, { verdict: "spam", trainedAt: now });
 
@@ -124,7 +124,7 @@ function learnedOf(tx: Tx, mailboxId: string, { address, spoofed }: Sender): Lea
   return found && { verdict: found.verdict, trainedAt: found.trainedAt };
 }
 
-/** Knows of a sender what was known before, unless something else was learned since. */
+/** Restores what was known about a sender before, unless something else was learned since. */
 export function unlearnSender(tx: Tx, mailboxId: string, { sender, before, after }: Relearned): void {
   const { address, spoofed } = sender;
   const present = learnedOf(tx, mailboxId, sender);
@@ -134,7 +134,7 @@ export function unlearnSender(tx: Tx, mailboxId: string, { sender, before, after
   else statements(tx).forget.run({ mailboxId, sender: address, spoofed });
 }
 
-/** Somebody wrote back to the sender. What was said of them in so many words stands. */
+/** Records that somebody replied to the sender. An explicit verdict stands. */
 export function noteAnswered(tx: Tx, mailboxId: string, { address, spoofed }: Sender, now: number): void {
   if (isAnonymous(address)) return;
   statements(tx).setIfNone.run({ mailboxId, sender: address, spoofed, verdict: "answered", now });

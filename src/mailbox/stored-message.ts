@@ -1,4 +1,4 @@
-/** The file of a message, made anew of what is stored of it: headers, text, HTML and attachments. */
+/** Composes the RFC 5322 file of a message from what is stored: headers, text, HTML and attachments. */
 
 import { asc, eq, sql } from "drizzle-orm";
 import type { EmailAddress } from "../message/address.ts";
@@ -23,10 +23,10 @@ const statements = prepared((db) => ({
     .prepare(),
 }));
 
-/** What is attached to a message (messages.seq), in its order. */
+/** The attachments of a message (messages.seq), in order. */
 export const attachmentsOf = (db: Db, seq: number): AttachmentRow[] => statements(db).attachments.all({ seq });
 
-/** Lines end in CRLF. `bcc`: what its reader may see of it. */
+/** Lines end in CRLF. `bcc`: the part that the reader may see. */
 export async function composeStored(
   { db, blobs }: Pick<Store, "db" | "blobs">,
   { id, seq, text }: { id: string; seq: number; text: string },
@@ -50,7 +50,7 @@ export async function composeStored(
   });
 }
 
-/** RFC 5322 §3.6.3. Names are quoted; composeMessage encodes what is not ASCII. */
+/** RFC 5322 §3.6.3. Names are quoted; composeMessage encodes characters outside ASCII. */
 const bccHeader = (bcc: readonly EmailAddress[]): [name: string, value: string] => [
   "Bcc",
   bcc

@@ -1,9 +1,9 @@
 /**
- * "Did you mean": for a search that finds nothing, the same with misspelt operators and words corrected, if that finds
- * something where the caller looked.
+ * "Did you mean": for a search without results, suggests the query with misspelt operators and words corrected, if that
+ * has results for the caller.
  *
- * Invariant: nothing is suggested but what such a search of the caller's own finds; words come from mail that the caller
- * reaches, and never from a Bcc, which is neither in the index nor among the participants of a conversation.
+ * Invariant: a suggestion is a query that finds something for the caller. Its words come from mail that the caller
+ * reaches, and never from a Bcc, which is neither indexed nor among a conversation's participants.
  */
 import { AppError } from "../base/errors.ts";
 import {
@@ -25,20 +25,20 @@ import { prepared } from "../store/statement.ts";
 import type { Store } from "../store/store.ts";
 import { labelKey } from "./labels.ts";
 
-/** Words that are corrected in one query, and looked at. */
+/** Limits on the words of a query that are corrected and examined. */
 const MOST_CORRECTED = 2;
 const MOST_WORDS = 12;
-/** Words tried in place of one, and queries tried in all. */
+/** Limits on the words tried in place of one, and on the queries tried in all. */
 const MOST_NEAR = 4;
 const MOST_TRIED = 6;
-/** Conversations of all mailboxes together whose words are compared. */
+/** Conversations, in all mailboxes together, whose words are compared. */
 const LATEST = 800;
-/** People of each, and characters. */
+/** Limits on people and characters per conversation. */
 const MOST_PEOPLE = 20;
 const LONGEST_TEXT = 1_000;
 /** Labels that are compared. */
 const MOST_LABELS = 1_000;
-/** How often a word must stand somewhere to count as much as any. */
+/** Occurrences beyond which a word counts no further. */
 const OFTEN = 100;
 
 const latest = prepared(({ $client: sqlite }) =>
@@ -61,9 +61,9 @@ const labels = prepared(({ $client: sqlite }) =>
 
 const WORD = /[\p{L}\p{M}]{3,40}/gu;
 
-/** A word near one that is sought. */
+/** A known word similar to a sought one. */
 interface Near {
-  /** As it is written, in lower case. */
+  /** As written, in lower case. */
   written: string;
   slips: number;
   times: number;
@@ -72,14 +72,14 @@ interface Near {
 export type Suggest = (
   q: string,
   scope: SearchScope,
-  /** Whether the caller's search, with another query, finds anything. */
+  /** Whether the caller's search finds anything with another query. */
   finds: (query: Query) => Promise<boolean>,
 ) => Promise<string | undefined>;
 
 export function createSuggestions({ db }: Pick<Store, "db">): Suggest {
   const known = createKnownWords({ db });
 
-  /** How often each word stands in the subjects, or the names and addresses, of the latest conversations in scope. */
+  /** Occurrences of each word in the subjects, or the names and addresses, of the latest conversations in scope. */
   function latestWords(field: TextField, { mailboxIds }: SearchScope): Map<string, number> {
     const times = new Map<string, number>();
     const limit = Math.ceil(LATEST / mailboxIds.length);
@@ -94,7 +94,7 @@ export function createSuggestions({ db }: Pick<Store, "db">): Suggest {
     return times;
   }
 
-  /** The words that somebody may have meant, the likeliest first. */
+  /** The words that the caller may have meant, likeliest first. */
   async function nearWords({ word, field }: Place, scope: SearchScope): Promise<string[]> {
     const most = slipsAllowed(word.length);
     const near = new Map<string, Near>();
@@ -122,7 +122,7 @@ export function createSuggestions({ db }: Pick<Store, "db">): Suggest {
     return unknown;
   }
 
-  /** Labels that nothing in scope has, each with those in use that are near. */
+  /** Labels in the query that no conversation in scope has, each with similar labels in use. */
   function unknownLabels(q: string, { mailboxIds }: SearchScope) {
     const asked = labelPlacesOf(q);
     if (asked.length === 0) return [];
@@ -161,7 +161,7 @@ export function createSuggestions({ db }: Pick<Store, "db">): Suggest {
       ...(await unknownWords(base, scope)).map((place) => ({ ...place, near: () => nearWords(place, scope) })),
     ];
     if (places.length === 0 || places.length > MOST_CORRECTED) return undefined;
-    // Each choice for the first with each for the second, the likelier ones first.
+    // Combines each choice for the first with each for the second, likelier ones first.
     let tries: { rank: number; replacements: Replacement[] }[] = [{ rank: 0, replacements: [] }];
     for (const { start, end, near } of places) {
       const choices = await near();
@@ -177,7 +177,7 @@ export function createSuggestions({ db }: Pick<Store, "db">): Suggest {
   };
 }
 
-/** Undefined for one that would be refused: what was taken for `before:` may have no date. */
+/** Undefined for a query that would be refused: a misread `before:` may lack a date. */
 function readQuery(text: string): Query | undefined {
   try {
     return parseQuery(text);

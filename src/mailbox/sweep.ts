@@ -1,6 +1,6 @@
 /**
- * Removes the files that no message has any more, nor the outbound queue. One may be older than its row, which commits
- * after it: what was written in the last hour stays.
+ * Removes blobs that neither a message nor the outbound queue names. A blob may be older than its row, which commits
+ * afterwards, so blobs of the last hour stay.
  */
 import { and, inArray, isNotNull, sql } from "drizzle-orm";
 import type { Log } from "../base/log.ts";
@@ -10,7 +10,7 @@ import { prepared } from "../store/statement.ts";
 import type { Store } from "../store/store.ts";
 
 const HOUR_MS = 3_600_000;
-/** After a start, when there is other work; then once a day. */
+/** First run after a start, when the server is less busy; then once a day. */
 const FIRST_MS = HOUR_MS;
 const INTERVAL_MS = 24 * HOUR_MS;
 
@@ -29,7 +29,9 @@ const named = prepared((db) => {
     .prepare();
 });
 
-/** Removes those that were written an hour before `now` (epoch ms); how many, undefined while a backup is made. */
+/**
+ * Removes unnamed blobs written an hour before `now` (epoch ms); returns their number, or undefined during a backup.
+ */
 export const sweepUnnamed = (store: Pick<Store, "db" | "blobs">, now: number): Promise<number | undefined> =>
   store.blobs.sweep(
     now - HOUR_MS,
@@ -51,7 +53,7 @@ export function sweepBlobs(store: Store, log: Log): Job {
       next ??= now + FIRST_MS;
       if (now < next) return next;
       const removed = await sweepUnnamed(store, now);
-      // The database of a backup that is being made names what its messages had when it began.
+      // A running backup's database names blobs of messages that existed when it began.
       if (removed === undefined) {
         next = now + HOUR_MS;
         return next;

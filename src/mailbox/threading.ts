@@ -1,39 +1,29 @@
 /**
- * Which conversation a message belongs to (rules: Conversations, Spam): by In-Reply-To and References within one
- * mailbox, in whatever order messages arrive; where a mailer drops them, by subject, participant and time.
+ * Decides which conversation a message belongs to (rules: Conversations, Spam): by In-Reply-To and References within
+ * one mailbox, in any order of arrival; by subject, participant and time if a mailer omits those.
  *
- * Mail judged spam joins only what is in spam. Other mail goes to a conversation that is not in spam where there is one;
- * it follows into spam only what it answers there itself: a junk message that merely mentions a Message-ID cannot draw
- * the mail with that id after it.
+ * Spam joins only conversations in spam. Other mail prefers a conversation outside spam; it joins one in spam only if
+ * the message it replies to is there. A junk message that merely mentions a Message-ID therefore cannot draw in the
+ * mail with that id.
  */
 import { and, desc, eq, gt, gte, isNotNull, lte, sql } from "drizzle-orm";
-import { type Caller, notFound, requireAccess } from "../access/caller.ts";
-import { AppError } from "../base/errors.ts";
-import type { Runtime } from "../base/runtime.ts";
 import { type EmailAddress, isAnonymous } from "../message/address.ts";
 import { addresses, messages, threadReferences, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Store, Tx } from "../store/store.ts";
+import type { Tx } from "../store/store.ts";
 import { isAmong } from "./addresses.ts";
-import { changeThread, reachedThread } from "./change.ts";
-import { labelsOf, requireLabels } from "./labels.ts";
-import { mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
-import { messagesOfThread } from "./messages.ts";
 import type { PreparedMessage } from "./prepare.ts";
-import { deletePortion } from "./removal.ts";
-import { threadView } from "./thread-view.ts";
-import type { ThreadDetailView, ThreadPatch, ThreadView } from "./views.ts";
 
 export type ThreadRow = typeof threads.$inferSelect;
 
 /**
- * Most messages that a conversation grows to, for it is served whole; the next one starts another. Far below
- * MESSAGES_PER_THREAD, which numbering allows.
+ * Most messages in a conversation, which is served whole; the next message starts another. Far below
+ * MESSAGES_PER_THREAD, the limit of the numbering.
  */
 export const LONGEST_CONVERSATION = 1_000;
 
 const SUBJECT_WINDOW_MS = 30 * 24 * 3_600_000;
-/** Conversations looked at for one Message-ID or subject, newest first. */
+/** Newest conversations examined for one Message-ID or subject. */
 const MOST_CANDIDATES = 20;
 
 const statements = prepared((db) => ({
@@ -94,63 +84,68 @@ const statements = prepared((db) => ({
     .prepare(),
 }));
 
-/** A message that looks for its conversation. */
+/** A message whose conversation is sought. */
 export interface Arrival {
   mailboxId: string;
-  /** Where it arrived or was sent from: no sign of a common conversation. */
+  /** The address at which it arrived or from which it was sent; it says nothing about the conversation. */
   receivedOn: string;
   message: PreparedMessage;
   /** Epoch ms. */
   date: number;
   spam: boolean;
-  /** Of mail that was kept elsewhere, whether in trash: it joins none in spam or trash but its like. */
+  /**
+   * For mail kept elsewhere: whether it was in trash. Such mail in trash or spam joins only conversations of the same
+   * kind.
+   */
   trash?: boolean;
 }
 
-/** The conversation that the message continues, or undefined when it starts one. */
+/** The conversation that the message continues; undefined if it starts one. */
 export function findThread(tx: Tx, arrival: Arrival): ThreadRow | undefined {
   const { messageId, inReplyTo, references } = arrival.message;
   const parents = new Set(references.toReversed());
-  // What it answers says more than what was answered before.
+  // The message it replies to is better evidence than earlier references.
   const nearestFirst = inReplyTo === undefined ? parents : new Set([inReplyTo, ...parents]);
   let inSpam: ThreadRow | undefined;
   for (const parent of nearestFirst) {
     for (const thread of candidates(tx, arrival, parent)) {
-      if (isAsJudged(thread, arrival)) return thread;
+      if (isSameKind(thread, arrival)) return thread;
       const follows = !arrival.spam && arrival.trash === undefined;
       if (follows && inSpam === undefined && hasMessage(tx, thread, parent)) inSpam = thread;
     }
   }
   if (messageId !== undefined) {
     for (const thread of candidates(tx, arrival, messageId)) {
-      if (isAsJudged(thread, arrival)) return thread;
+      if (isSameKind(thread, arrival)) return thread;
     }
   }
   if (inSpam) return inSpam;
   return nearestFirst.size === 0 ? findBySubject(tx, arrival) : undefined;
 }
 
-/** The conversation of that id in the mailbox, unless it is a draft or takes no more. */
+/** The conversation with that id in the mailbox, unless it is a draft or full. */
 export function threadToJoin(tx: Tx, mailboxId: string, threadId: string): ThreadRow | undefined {
   const thread = statements(tx).byId.get({ mailboxId, threadId });
   return thread && takesMore(thread) && !isDraft(tx, thread.seq) ? thread : undefined;
 }
 
-/** Whether a conversation is a draft, in whatever folder. */
+/** Whether a conversation is a draft, in any folder. */
 export const isDraft = (tx: Tx, threadSeq: number): boolean => statements(tx).draftIn.get({ threadSeq }) !== undefined;
 
-/** In spam for mail judged spam, elsewhere for other mail. */
-const isAsJudged = ({ folder }: ThreadRow, { spam, trash }: Arrival): boolean =>
+/** Whether a conversation is in spam exactly if the mail is. */
+const isSameKind = ({ folder }: ThreadRow, { spam, trash }: Arrival): boolean =>
   (folder === "spam") === spam && (trash === undefined || (folder === "trash") === trash);
 
-/** The conversation that takes more and is known by that name besides the Message-IDs, the newest of several. */
+/**
+ * The newest conversation that is not full and is known by that name, which importing stores beside the Message-IDs.
+ */
 export const conversationKnownAs = (tx: Tx, mailboxId: string, name: string): ThreadRow | undefined =>
   candidates(tx, { mailboxId }, name)[0];
 
 const takesMore = (thread: ThreadRow): boolean =>
   thread.folder !== "drafts" && thread.messageCount < LONGEST_CONVERSATION;
 
-/** Conversations that know the Message-ID, the newest first. */
+/** Conversations that refer to the Message-ID, newest first. */
 const candidates = (tx: Tx, { mailboxId }: Pick<Arrival, "mailboxId">, messageId: string): ThreadRow[] =>
   statements(tx)
     .byReference.all({ mailboxId, messageId })
@@ -170,13 +165,13 @@ function findBySubject(tx: Tx, arrival: Arrival): ThreadRow | undefined {
       from: date - SUBJECT_WINDOW_MS,
       until: date + SUBJECT_WINDOW_MS,
     })
-    .filter((thread) => takesMore(thread) && isAsJudged(thread, arrival));
+    .filter((thread) => takesMore(thread) && isSameKind(thread, arrival));
   if (alike.length === 0) return undefined;
   const others = othersOf(tx, arrival);
   return alike.find((thread) => thread.participants.some(({ email }) => others.has(email.toLowerCase())));
 }
 
-/** Whom the message is from and to, without the mailbox itself, which is in every conversation it has. */
+/** Author and recipients of the message, without the mailbox itself, which is in every conversation. */
 function othersOf(tx: Tx, { mailboxId, receivedOn, message }: Arrival): Set<string> {
   const own = new Set([receivedOn]);
   for (const { address } of statements(tx).ownAddresses.all({ mailboxId })) own.add(address);
@@ -193,14 +188,14 @@ function headerAddresses({ from, to, cc }: Pick<PreparedMessage, "from" | "to" |
 }
 
 /*
- * What the row of a conversation says (rules: Thread fields), with one more message in it: whichever of its messages that is by
- * date, for mail arrives out of order.
+ * The row of a conversation (rules: Thread fields) after one more message. Mail arrives out of order, so the message
+ * may be any of them by date.
  */
 
-/** Addresses kept as participants of one conversation; the first ones, and whoever wrote last. */
+/** Most participants of one conversation: the first ones, and the latest author. */
 const MOST_PARTICIPANTS = 500;
 
-/** What filing writes of a conversation, new or continued. */
+/** The columns that filing writes for a new or continued conversation. */
 export const THREAD_STATE = [
   "folder",
   "unread",
@@ -219,12 +214,12 @@ export const THREAD_STATE = [
 export type ThreadState = Pick<ThreadRow, (typeof THREAD_STATE)[number]>;
 
 /**
- * `sent`: the copy of what somebody sent, read, and no new mail. `draft`: a conversation of its own in drafts. `notice`:
- * what the appliance tells the sender of a message in its conversation, unread, and no mail of anybody.
+ * `sent`: the copy of a sent message, read, not new mail. `draft`: a conversation of its own in drafts. `notice`: tells
+ * a sender about a message in its conversation; unread, from the server itself.
  */
 export type FilingKind = "received" | "sent" | "draft" | "notice";
 
-/** The message that a conversation starts with or goes on with. */
+/** The message that starts or continues a conversation. */
 interface Addition {
   message: PreparedMessage & { from: EmailAddress };
   kind: FilingKind;
@@ -253,14 +248,14 @@ const stateStatements = prepared((db) => ({
     .prepare(),
 }));
 
-/** rules: Thread fields. A conversation with nobody but Bcc recipients shows who wrote it: Bcc is shown nowhere. */
+/** rules: Thread fields. A conversation with only Bcc recipients shows its author, because Bcc is never shown. */
 const counterpartOf = ({ message: { from, to, cc }, kind }: Addition): EmailAddress =>
   isUnread(kind) ? from : (to[0] ?? cc[0] ?? from);
 
-/** Mail that came, and what the appliance tells: both bring a conversation to the inbox, unread. */
+/** Received mail and notices return a conversation to the inbox, unread. */
 const isUnread = (kind: FilingKind): boolean => kind === "received" || kind === "notice";
 
-/** A conversation of one message. `spam` sends what was received to spam. */
+/** The state of a conversation with one message. `spam` puts received mail into spam. */
 export function started(addition: Addition, spam: boolean): ThreadState {
   const { message, kind, date } = addition;
   return {
@@ -272,7 +267,7 @@ export function started(addition: Addition, spam: boolean): ThreadState {
     messageCount: 1,
     nextOrdinal: 1,
     subject: message.subject,
-    // Without a key no mail can take a draft for its conversation.
+    // Without a key, no mail can be matched to a draft by subject.
     subjectKey: kind === "draft" ? "" : message.subjectKey,
     snippet: message.snippet,
     counterpart: counterpartOf(addition),
@@ -280,7 +275,7 @@ export function started(addition: Addition, spam: boolean): ThreadState {
   };
 }
 
-/** The conversation with the message in it. */
+/** The state of a conversation after another message. */
 export function continued(tx: Tx, thread: ThreadRow, addition: Addition): ThreadState {
   const { message, kind, date } = addition;
   const unread = isUnread(kind);
@@ -291,7 +286,7 @@ export function continued(tx: Tx, thread: ThreadRow, addition: Addition): Thread
   const showsCounterpart = kind === "received" ? newest || newestInbound() : kind === "sent" && newest && onlySent();
   const oldest = !newest && date < (stateStatements(tx).oldest.get({ threadSeq: thread.seq })?.date ?? date);
   return {
-    // New mail brings a conversation back, but for one in spam (rules: Folders).
+    // New mail returns a conversation to the inbox, except from spam (rules: Folders).
     folder: unread && thread.folder !== "spam" ? "inbox" : thread.folder,
     unread: unread || thread.unread,
     snoozedUntil: unread ? null : thread.snoozedUntil,
@@ -307,7 +302,7 @@ export function continued(tx: Tx, thread: ThreadRow, addition: Addition): Thread
   };
 }
 
-/** The participants and those of one more message, each address once, with the first name it was given. */
+/** The participants after one more message: each address once, with the first name given. */
 function participantsWith(known: readonly EmailAddress[], message: Addition["message"]): EmailAddress[] {
   const byAddress = new Map(known.map((participant) => [participant.email.toLowerCase(), participant]));
   for (const participant of headerAddresses(message)) {
@@ -320,61 +315,4 @@ function participantsWith(known: readonly EmailAddress[], message: Addition["mes
   const participants = [...byAddress.values()];
   if (!byAddress.has(message.from.email.toLowerCase())) participants[participants.length - 1] = message.from;
   return participants;
-}
-
-/* One conversation: shown whole, and changed (rules: One conversation, Changing a conversation, Folders, Spam). */
-
-export function createThreads(store: Store, runtime: Pick<Runtime, "now">) {
-  const { db } = store;
-
-  const shown = (tx: Tx, caller: Caller, id: string): ThreadView => {
-    const { thread, reach } = reachedThread(tx, caller, id);
-    return threadView(thread, reach, labelsOf(tx, [thread.seq]).get(thread.seq) ?? []);
-  };
-
-  return {
-    getThread(caller: Caller, id: string, options: { html: boolean }): ThreadDetailView {
-      const { thread, reach } = reachedThread(db, caller, id);
-      return {
-        thread: threadView(thread, reach, labelsOf(db, [thread.seq]).get(thread.seq) ?? []),
-        messages: messagesOfThread(store, caller, thread.seq, options),
-        permissions: { send: reach.access.send, manage: reach.access.manage },
-      };
-    },
-
-    update(caller: Caller, id: string, { read, ...patch }: ThreadPatch): ThreadView {
-      const unread = unreadOf({ read, unread: patch.unread });
-      requireLabels(patch);
-      return store.transact((tx) => {
-        changeThread(tx, caller, id, { ...patch, unread }, runtime.now());
-        return shown(tx, caller, id);
-      });
-    },
-
-    async emptyFolder(caller: Caller, mailbox: string, folder: "trash" | "spam"): Promise<number> {
-      let deleted = 0;
-      for (;;) {
-        const portion = await store.enqueue((tx) => {
-          // Each time: the share of the mailbox may end meanwhile.
-          const [reach] = mailboxesToList(tx, caller, mailboxIdOf(tx, caller, mailbox)).values();
-          if (!reach) throw notFound("mailbox");
-          requireAccess(reach, "manage");
-          return deletePortion(tx, reach.mailbox.id, EMPTIED_AT_ONCE, folder);
-        });
-        if (portion === 0) return deleted;
-        deleted += portion;
-      }
-    },
-  };
-}
-
-/** Messages deleted in one transaction. */
-const EMPTIED_AT_ONCE = 200;
-
-/** @throws AppError bad_request when `read` and `unread` contradict each other */
-function unreadOf({ read, unread }: Pick<ThreadPatch, "read" | "unread">): boolean | undefined {
-  if (read !== undefined && read === unread) {
-    throw new AppError("bad_request", `read and unread cannot both be ${read}: give one of them`);
-  }
-  return unread ?? (read === undefined ? undefined : !read);
 }

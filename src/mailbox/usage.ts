@@ -1,4 +1,4 @@
-/** What a mailbox keeps and may keep, in bytes of messages as received. */
+/** The used bytes and the quota of a mailbox, counted in messages as received. */
 import { eq, sql } from "drizzle-orm";
 import { mailboxes, mailboxUsage } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
@@ -24,13 +24,13 @@ const statements = prepared((db) => ({
     .prepare(),
 }));
 
-/** The quota is the mailbox's own, else the setting storage.mailboxBytes. */
+/** The mailbox's own quota, else the setting storage.mailboxBytes. */
 export function usageOf(db: Db, options: Options, mailboxId: string): Usage {
   const row = statements(db).read.get({ mailboxId });
   return { bytes: row?.bytes ?? 0, quotaBytes: row?.quota ?? options.get("storage.mailboxBytes") };
 }
 
-/** `bytes`: less than 0 for mail that is removed. */
+/** `bytes` is negative for removed mail. */
 export function addUsage(tx: Tx, mailboxId: string, bytes: number): void {
   statements(tx).add.run({ mailboxId, bytes });
 }

@@ -1,10 +1,10 @@
 /**
- * Mail as it is shown: the resources of the API, field by field, with dates as ISO 8601 and without what does
- * not apply (rules: Resources). operations/schemas.ts describes the same shapes to clients.
+ * The resources of the API, field by field, with dates in ISO 8601 and without inapplicable fields (rules: Resources).
+ * api/schemas.ts describes the same shapes to clients.
  */
 import type { Access, Reach } from "../access/caller.ts";
 import type { EmailAddress } from "../message/address.ts";
-import type { AuthVerdicts, Folder } from "../store/schema.ts";
+import type { AuthVerdicts, Folder, threads } from "../store/schema.ts";
 import type { HighlightView } from "./highlights.ts";
 
 export type Direction = "inbound" | "outbound";
@@ -14,7 +14,7 @@ export interface MailboxView {
   id: string;
   address: string;
   displayName: string;
-  /** Without catch-alls, which are no addresses (rules: Addresses). */
+  /** Without catch-alls, which are not addresses (rules: Addresses). */
   aliases: string[];
   source: Reach["source"];
   access: Access;
@@ -39,19 +39,39 @@ export interface ThreadView {
   snoozedUntil?: string;
   hasAttachments: boolean;
   messageCount: number;
-  /** In a list with `q`, and there always: where it was found. */
+  /** Where the search matched; present in every list with `q`. */
   highlights?: HighlightView[];
 }
+
+/** The view of a conversation's row. */
+export const threadView = (row: typeof threads.$inferSelect, { mailbox }: Reach, labels: string[]): ThreadView => ({
+  id: row.id,
+  mailboxId: row.mailboxId,
+  mailbox: mailbox.address,
+  receivedOn: row.receivedOn,
+  subject: row.subject,
+  snippet: row.snippet,
+  from: row.counterpart,
+  participants: row.participants,
+  folder: row.folder,
+  unread: row.unread,
+  starred: row.starred,
+  labels,
+  lastMessageAt: new Date(row.lastMessageAt).toISOString(),
+  ...(row.snoozedUntil === null ? {} : { snoozedUntil: new Date(row.snoozedUntil).toISOString() }),
+  hasAttachments: row.hasAttachments,
+  messageCount: row.messageCount,
+});
 
 /** rules: Thread list fields. */
 export interface ThreadListView {
   threads: ThreadView[];
   nextCursor: string | null;
-  /** Unread conversations matching the filters, across all pages. */
+  /** The order of the list, if the request named one. */
   unread: number;
-  /** The order they are in, when one was asked for. */
+  /** For a `q` without results: a similar query that has some. */
   sort?: SearchOrder;
-  /** For a `q` that finds nothing: one near it that finds something. */
+  /** Similar words that were found, if no mail has those of `q`. */
   suggestion?: string;
   /** Nothing has the words of `q`: those near them that were found instead. */
   nearWords?: string[];
@@ -80,7 +100,9 @@ export interface MessageView {
   date: string;
   read: boolean;
   text: string;
-  /** In a conversation too large to be given whole: `text` is this message's beginning, and it alone gives the rest. */
+  /**
+   * The conversation is too large to return whole: `text` is the beginning, and GET of this message returns the rest.
+   */
   truncated?: true;
   html?: string;
   attachments: AttachmentView[];
@@ -114,11 +136,11 @@ export interface AttachmentView {
   size: number;
   inline: boolean;
   contentId?: string;
-  /** Path of the download on this server. */
+  /** The bytes of an attachment, for a download. */
   url: string;
 }
 
-/** The bytes of an attachment, for sending as a download. */
+/** Folders that a list may name (rules: List filters). */
 export interface AttachmentContent {
   filename: string;
   contentType: string;
@@ -126,7 +148,7 @@ export interface AttachmentContent {
   content: Bun.BunFile;
 }
 
-/** Folders that a list can be asked for (rules: List filters). */
+/** Orders of a search: latest message first, or best match first. */
 export const LIST_FOLDERS = [
   "inbox",
   "sent",
@@ -140,7 +162,7 @@ export const LIST_FOLDERS = [
 ] as const;
 export type ListFolder = (typeof LIST_FOLDERS)[number];
 
-/** Orders of a search: the latest message first, or the best match first. */
+/** Parameters of GET /threads and GET /search (rules: List of conversations, Search operation). */
 export const SEARCH_ORDERS = ["newest", "relevance"] as const;
 export type SearchOrder = (typeof SEARCH_ORDERS)[number];
 
@@ -150,7 +172,7 @@ export interface ThreadFilters {
   mailbox?: string | undefined;
   /** Default: inbox; with `q`, all. */
   folder?: ListFolder | undefined;
-  /** True: only unread conversations. */
+  /** Default: newest, also if `q` contains no words. */
   unread?: boolean | undefined;
   label?: string | undefined;
   hasAttachments?: boolean | undefined;
@@ -158,7 +180,7 @@ export interface ThreadFilters {
   /** Default: newest; and always where `q` wants no words. */
   sort?: SearchOrder | undefined;
   cursor?: string | undefined;
-  /** 1 to 100. */
+  /** Parameters of GET /messages. `among` limits it to messages with these ids. */
   limit: number;
 }
 

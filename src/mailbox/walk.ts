@@ -1,7 +1,6 @@
 /**
- * Conversations in list order, newest first, straight from the indexes that hold a list's conditions (store/schema.ts):
- * no row is read to be left out, and a page costs the same wherever it lies. The only file that knows which index serves
- * which list.
+ * Reads conversations newest first, directly from the indexes that match a list's conditions (store/schema.ts): it
+ * reads no row in vain, and every page costs the same. The only file that knows which index serves which list.
  */
 import type { Statement } from "bun:sqlite";
 import type { Position } from "../store/cursor.ts";
@@ -9,17 +8,17 @@ import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 import type { ListFolder, MessageFilters } from "./views.ts";
 
-/** What chooses the conversations of a list within a mailbox. */
+/** The conditions that select the conversations of a list within a mailbox. */
 export interface Selection {
   folder: ListFolder;
   unread: boolean;
   hasAttachments: boolean | undefined;
 }
 
-/** Before the newest conversation: where the first page starts. */
+/** The position before the newest conversation, where the first page starts. */
 export const NEWEST: Position = { at: Number.MAX_SAFE_INTEGER, seq: Number.MAX_SAFE_INTEGER };
 
-/** `all` = everything except trash and spam (rules: List filters); starred is the same. */
+/** `all` and `starred` exclude trash and spam (rules: List filters). */
 const NOT_JUNK = "folder NOT IN ('trash', 'spam')";
 const FOLDERS_OF_ALL = ["inbox", "sent", "drafts", "archive"];
 
@@ -38,18 +37,18 @@ function folderCondition(folder: ListFolder): string {
   }
 }
 
-/** The rest of a condition. Stands literally in the SQL, for SQLite uses a partial index only then. */
+/** The remaining conditions, literal in the SQL, because SQLite uses a partial index only then. */
 const furtherConditions = ({ unread, hasAttachments }: Selection): string =>
   (unread ? " AND unread = 1" : "") +
   (hasAttachments === undefined ? "" : ` AND has_attachments = ${hasAttachments ? 1 : 0}`);
 
-/** The part of a table that an index gives in order of time, by mailbox. */
+/** A part of the table that an index returns in order of time, by mailbox. */
 interface Source {
   index: string;
   where: string;
 }
 
-/** The sources that make up a selection; several where an index is ordered by time only within one folder. */
+/** The sources of a selection; several if an index is ordered by time only within one folder. */
 function sourcesOf(selection: Selection): Source[] {
   const { folder, unread } = selection;
   const further = furtherConditions(selection);
@@ -65,7 +64,7 @@ function sourcesOf(selection: Selection): Source[] {
 
 type Parameters = (string | number)[];
 
-/** Statements by their SQL: there are as many as kinds of lists. */
+/** Prepared statements by SQL: one for each kind of list. */
 const statements = prepared((db) => {
   const made = new Map<string, Statement<Record<string, number | string>, Parameters>>();
   return <Row>(text: string): Statement<Row, Parameters> => {
@@ -78,7 +77,7 @@ const statements = prepared((db) => {
   };
 });
 
-/** Positions of one source in one mailbox, after `from`, fetched `chunk` at a time, each time more. */
+/** Positions of one source in one mailbox, after `from`, in chunks that grow from `chunk`. */
 function* walkSource(
   db: Db,
   mailboxId: string,
@@ -86,7 +85,7 @@ function* walkSource(
   from: Position,
   chunk: number,
 ): Generator<Position> {
-  // `+?` as in store/drizzle.ts.
+  // `+?`: see store/drizzle.ts.
   const statement = statements(db)<Position>(
     `SELECT last_message_at AS at, seq FROM threads INDEXED BY ${index}
      WHERE mailbox_id = +? AND ${where} AND (last_message_at, seq) < (+?, +?)
@@ -105,8 +104,8 @@ function* walkSource(
 export const isNewer = (a: Position, b: Position): boolean => a.at > b.at || (a.at === b.at && a.seq > b.seq);
 
 /**
- * The selected conversations of the mailboxes together, newest first, after `from`. `chunk`: how many are likely to be
- * taken.
+ * The selected conversations of all given mailboxes, newest first, after `from`. `chunk`: how many the caller will
+ * probably take.
  */
 export function* newestFirst(
   db: Db,
@@ -125,7 +124,7 @@ export function* newestFirst(
   yield* mergeNewestFirst(walks);
 }
 
-/** Merges walks by a binary heap of their heads. */
+/** Merges walks with a binary heap of their heads. */
 function* mergeNewestFirst(walks: readonly Generator<Position>[]): Generator<Position> {
   const heap: { head: Position; walk: Generator<Position> }[] = [];
   const headAt = (i: number): Position => (heap[i] as (typeof heap)[number]).head;
@@ -157,7 +156,7 @@ function* mergeNewestFirst(walks: readonly Generator<Position>[]): Generator<Pos
   }
 }
 
-/** How many of the selected conversations are unread. */
+/** The number of selected conversations that are unread. */
 export function countUnread(db: Db, mailboxIds: readonly string[], selection: Selection): number {
   let count = 0;
   for (const { index, where } of sourcesOf({ ...selection, unread: true })) {
@@ -169,12 +168,12 @@ export function countUnread(db: Db, mailboxIds: readonly string[], selection: Se
   return count;
 }
 
-/** The selected conversations that are unread, in no order. One text a mailbox: cheaper than a row each. */
+/** The selected conversations that are unread, unordered. One JSON text per mailbox is cheaper than a row each. */
 export function unreadSeqs(db: Db, mailboxIds: readonly string[], selection: Selection): number[] {
   return seqsOf(db, mailboxIds, sourcesOf({ ...selection, unread: true }));
 }
 
-/** The starred conversations, of any folder, in no order. */
+/** The starred conversations in any folder, unordered. */
 export function starredSeqs(db: Db, mailboxIds: readonly string[]): number[] {
   return seqsOf(db, mailboxIds, [{ index: "threads_starred", where: "starred = 1" }]);
 }
@@ -190,7 +189,9 @@ function seqsOf(db: Db, mailboxIds: readonly string[], sources: readonly Source[
   return ([] as number[]).concat(...found);
 }
 
-/** Of the conversations given, the selected ones in these mailboxes, newest first. For few: each is looked up. */
+/**
+ * The selected ones among the given conversations in these mailboxes, newest first. Looks each up, so it is for few.
+ */
 export function selectAmong(
   db: Db,
   seqs: readonly number[],
@@ -207,7 +208,7 @@ export function selectAmong(
     .sort((a, b) => (isNewer(a, b) ? -1 : 1));
 }
 
-/** The newest messages of the mailboxes together, newest first: their messages.seq. */
+/** messages.seq of the newest messages of all given mailboxes, newest first. */
 export function newestMessages(
   db: Db,
   mailboxIds: readonly string[],

@@ -174,8 +174,8 @@ async function crowd(count: number) {
        SELECT n FROM numbers)`,
   );
   const all = Array.from({ length: count }, (_, i) => i + 1);
-  const told: { ranked: Ranked[] | undefined; asked: boolean[]; judged: readonly number[] } = {
-    ...{ ranked: [], asked: [], judged: [] },
+  const told: { ranked: Ranked[] | undefined; asked: boolean[]; candidates: readonly number[] } = {
+    ...{ ranked: [], asked: [], candidates: [] },
   };
   const { search } = createListing({
     store,
@@ -185,7 +185,7 @@ async function crowd(count: number) {
       matchLoosely: async () => ({ threads: all, wordsIn: async () => ["word"] }),
       rank: async (_query, _scope, found, isLoose) => {
         told.asked.push(isLoose);
-        told.judged = found;
+        told.candidates = found;
         return told.ranked;
       },
     },
@@ -244,12 +244,12 @@ describe.each([40, 1_200])("of %i conversations found", (count) => {
     expect(subjectsOf(await asked({ folder: "archive" }))).toEqual(last.map(String));
   });
 
-  test("of the unread ones, those alone are judged", async () => {
+  test("of the unread ones, only those are ranked", async () => {
     const { told, asked } = await crowd(count);
     const odd = Array.from({ length: count / 2 }, (_, i) => 2 * i + 1);
     for (const filters of [{ unread: true }, { q: "word is:unread" }]) {
       await asked(filters);
-      expect(told.judged).toEqual(odd);
+      expect(told.candidates).toEqual(odd);
     }
   });
 

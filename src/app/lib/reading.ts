@@ -1,14 +1,14 @@
 /** Asking the server what src/http/routes/reading.ts answers: changing several conversations, and what helps to find them. */
 import { queryOptions } from "@tanstack/react-query";
-import type { BulkResult, Refused } from "../../mailbox/bulk.ts";
-import type { JudgementView } from "../../mailbox/judged.ts";
+import type { ClassificationView } from "../../mailbox/junk/classification.ts";
 import type { LabelInUse } from "../../mailbox/labels.ts";
+import type { BulkResult, Refused } from "../../mailbox/threads.ts";
 import type { Usage } from "../../mailbox/usage.ts";
 import type { EmailAddress } from "../../message/address.ts";
 import type { RecipientProgress } from "../../outbound/progress.ts";
 import { ask, idOf } from "./ask.ts";
 
-export type { JudgementView } from "../../mailbox/judged.ts";
+export type { ClassificationView } from "../../mailbox/junk/classification.ts";
 export type { RecipientProgress } from "../../outbound/progress.ts";
 
 /** What is done to each of several conversations. */
@@ -62,7 +62,7 @@ export const peopleQuery = (mailbox: string | undefined, text: string | undefine
 export const judgementQuery = (messageId: string) =>
   queryOptions({
     queryKey: ["judgement", messageId],
-    queryFn: () => ask<JudgementView>("GET", `/messages/${idOf(messageId)}/judgement`),
+    queryFn: () => ask<ClassificationView>("GET", `/messages/${idOf(messageId)}/judgement`),
   });
 
 /** Below the key of its conversation: news of that make it doubtful. */

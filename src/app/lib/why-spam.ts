@@ -1,5 +1,5 @@
 /** Why a message is in spam, in plain words. Pure. */
-import type { JudgementView } from "./reading.ts";
+import type { ClassificationView } from "./reading.ts";
 
 const TRAITS: Record<string, string> = {
   html: "it is written in HTML",
@@ -45,7 +45,7 @@ export interface Reasons {
 }
 
 /** `from`: whom it shows as its author. */
-export function whySpam({ filedFor, score, clues, trained }: JudgementView, from: string): Reasons {
+export function whySpam({ filedFor, score, clues, trained }: ClassificationView, from: string): Reasons {
   const because = () => {
     if (filedFor === "sender") return `Mail of ${from} was marked as spam in this mailbox before.`;
     if (filedFor === "arrival")

@@ -24,7 +24,13 @@ export interface ReadingParts {
   store: Pick<Store, "db">;
   mailbox: Pick<
     Mailbox,
-    "changeThreads" | "undoChange" | "deleteThreads" | "listLabels" | "findCorrespondents" | "usageFor" | "getJudgement"
+    | "changeThreads"
+    | "undoChange"
+    | "deleteThreads"
+    | "listLabels"
+    | "findCorrespondents"
+    | "usageFor"
+    | "getClassification"
   >;
   runtime: Pick<Runtime, "now">;
   /** A conversation was snoozed: something may be due sooner than was known. */
@@ -111,7 +117,7 @@ export function readingRoutes({ store, mailbox, runtime, snoozed }: ReadingParts
     {
       method: "GET",
       path: "/messages/:id/judgement",
-      run: ({ session, params }) => mailbox.getJudgement(session.caller, params.id ?? ""),
+      run: ({ session, params }) => mailbox.getClassification(session.caller, params.id ?? ""),
     },
     {
       // What became of a message that was sent.

@@ -1,9 +1,9 @@
 /**
- * The junk filter of each mailbox: in how many of its spam and ham messages each token stood. The only writer of
+ * The junk filter of each mailbox: the number of its spam and ham messages that contain each token. The only writer of
  * junk_filters and junk_tokens.
  *
- * A message costs one look-up while the filter is untrained, two once it is. Tokens are kept as 32-bit hashes; of
- * 200,000 tokens, one in 20,000 strangers is taken for one of them.
+ * A message costs one look-up while the filter is untrained, and two afterwards. Tokens are stored as 32-bit hashes;
+ * with 200,000 tokens, one unknown token in 20,000 collides with a known one.
  */
 
 import type { JUNK_KINDS } from "../../store/schema.ts";
@@ -13,12 +13,12 @@ import { isTrained, type Scored, scoreOf, type Trained } from "./score.ts";
 
 export type JunkKind = (typeof JUNK_KINDS)[number];
 
-/** Rows a filter may have, and those that are left when it had more: the ones that stood in most messages. */
+/** Most rows of a filter, and how many of the most frequent ones remain after pruning. */
 const MOST_ROWS = 200_000;
 const KEPT_ROWS = 150_000;
 /** Messages learned between two counts of the rows. */
 const COUNTED_EVERY = 50;
-/** Rows deleted at once with a mailbox. */
+/** Rows deleted per transaction when a mailbox is removed. */
 const DELETED_AT_ONCE = 20_000;
 
 type FilterRow = Trained & { seq: number };
@@ -37,7 +37,7 @@ const statements = prepared(({ $client: sqlite }) => {
       `INSERT INTO junk_tokens (filter_seq, token, spam, ham) SELECT ?, value, ?, ? FROM json_each(?) WHERE true
        ON CONFLICT DO UPDATE SET spam = spam + excluded.spam, ham = ham + excluded.ham`,
     ),
-    // Never below zero: a token may have been pruned, and learned anew, meanwhile.
+    // Never below zero: a token may have been pruned and learned again meanwhile.
     removeMessage: sqlite.prepare<unknown, [number, number, number]>(
       "UPDATE junk_filters SET spam = max(0, spam - ?), ham = max(0, ham - ?) WHERE seq = ?",
     ),
@@ -62,7 +62,7 @@ const hashOf = (token: string): number => Bun.hash.xxHash32(token) | 0;
 
 const hashesOf = (tokens: readonly string[]): string => JSON.stringify([...new Set(tokens.map(hashOf))]);
 
-/** How much a message with these tokens is like the mailbox's junk. Undefined while too little is known of either. */
+/** Scores the tokens of a message against the mailbox's junk. Undefined while too little of either is known. */
 export function scoreIn(tx: Tx, mailboxId: string, tokens: () => readonly string[]): Scored | undefined {
   const filter = statements(tx).filter.get(mailboxId);
   if (!filter || !isTrained(filter)) return undefined;
@@ -83,7 +83,7 @@ export function learn(tx: Tx, mailboxId: string, tokens: readonly string[], kind
   if ((filter.spam + filter.ham) % COUNTED_EVERY === 0) prune(tx, filter.seq);
 }
 
-/** Takes back what was learned of a message with the same tokens. */
+/** Reverts `learn` for a message with the same tokens. */
 export function unlearn(tx: Tx, mailboxId: string, tokens: readonly string[], kind: JunkKind): void {
   const filter = statements(tx).filter.get(mailboxId);
   if (!filter) return;
@@ -101,7 +101,7 @@ function prune(tx: Tx, filterSeq: number): void {
   for (let rarest = 1; rows() > KEPT_ROWS; rarest++) statements(tx).prune.run(filterSeq, rarest);
 }
 
-/** Deletes a portion of what was learned in a mailbox. False when there was none left. */
+/** Deletes a portion of a mailbox's filter. False if nothing was left. */
 export function deleteLearned(tx: Tx, mailboxId: string): boolean {
   const filter = statements(tx).filter.get(mailboxId);
   return filter !== null && filter !== undefined && statements(tx).deleteRows.run(filter.seq).changes > 0;

@@ -1,18 +1,17 @@
 /**
- * How much a message is like the junk of a mailbox, by G. Robinson's method with R. A. Fisher's way of combining
- * probabilities: each token, by how often it stood in spam and in ham, says how likely spam is; those that say anything
- * are taken together as independent tests of two hypotheses, and where both or neither hold the score stays in the
- * middle. Pure.
+ * Scores how much a message resembles a mailbox's junk, by G. Robinson's method with R. A. Fisher's way of combining
+ * probabilities. The frequency of each token in spam and in ham gives a probability of spam. The significant ones are
+ * combined as independent tests of two hypotheses; if both or neither hold, the score stays in the middle. Pure.
  */
 import type { JunkClue } from "../../store/schema.ts";
 
-/** Messages that the filter of a mailbox was trained with. */
+/** Number of messages that trained a mailbox's filter. */
 export interface Trained {
   spam: number;
   ham: number;
 }
 
-/** Of those, the ones with a token. */
+/** Number of those that contain the token. */
 export interface TokenCounts extends Trained {
   token: string;
 }
@@ -20,24 +19,24 @@ export interface TokenCounts extends Trained {
 export interface Scored {
   /** 0 to 1. */
   score: number;
-  /** What it was made from, the strongest first. */
+  /** The tokens behind it, strongest first. */
   clues: JunkClue[];
 }
 
-/** Messages of either kind from which on the filter has an opinion. */
+/** Messages of each kind that the filter needs before it has an opinion. */
 export const LEAST_TRAINED = 20;
-/** Clues without which it has none of a message. */
+/** Fewest clues for an opinion on a message. */
 const LEAST_CLUES = 8;
 const MOST_CLUES = 60;
-/** How far from a half a token has to be to say anything. */
+/** Least distance from one half at which a token counts. */
 const LEAST_STRENGTH = 0.2;
-/** Robinson's s and x: what is thought of a token never seen, and how many messages that is worth. */
+/** Robinson's s and x: the assumed probability of an unseen token, and its weight in messages. */
 const UNSEEN_WEIGHT = 0.45;
 const UNSEEN = 0.5;
 
 export const isTrained = ({ spam, ham }: Trained): boolean => spam >= LEAST_TRAINED && ham >= LEAST_TRAINED;
 
-/** Undefined while too little is known, of the mailbox's mail or of this message. The order of `tokens` does not count. */
+/** Undefined while too little is known about the mailbox's mail or the message. The order of `tokens` is irrelevant. */
 export function scoreOf(trained: Trained, tokens: readonly TokenCounts[]): Scored | undefined {
   if (!isTrained(trained)) return undefined;
   const clues: JunkClue[] = [];
@@ -67,7 +66,7 @@ export function scoreOf(trained: Trained, tokens: readonly TokenCounts[]): Score
 
 const strength = ({ probability }: JunkClue): number => Math.abs(probability - 0.5);
 
-/** Robinson's f(w). Counts may exceed the totals where tokens outlived the unlearning of a message. */
+/** Robinson's f(w). Counts may exceed the totals if tokens outlived the unlearning of a message. */
 function probabilityOf(trained: Trained, counts: Trained): number {
   const spam = Math.min(1, counts.spam / trained.spam);
   const ham = Math.min(1, counts.ham / trained.ham);
@@ -76,7 +75,7 @@ function probabilityOf(trained: Trained, counts: Trained): number {
   return (UNSEEN_WEIGHT * UNSEEN + seen * among) / (UNSEEN_WEIGHT + seen);
 }
 
-/** The chance that a chi-square of 2 × `pairs` degrees of freedom exceeds `value`. */
+/** The probability that a chi-square with 2 × `pairs` degrees of freedom exceeds `value`. */
 function chiSquareTail(value: number, pairs: number): number {
   const half = value / 2;
   let term = Math.exp(-half);

@@ -1,16 +1,16 @@
 /**
- * What the junk filter knows a message by: words of subject and text as search folds them, and traits of its header,
- * links, HTML and attachments, each a token with its kind before a colon, which no word contains.
+ * Derives the tokens of a message for the junk filter: words of subject and text as search folds them, and traits of
+ * its header, links, HTML and attachments. A trait is a token with its kind before a colon, which no word contains.
  *
- * Pure, and bounded whatever the message: at most MOST_TOKENS, of a limited beginning of it. The same stored message
- * always gives the same tokens, since what was learned of it is unlearned by making them again.
+ * Pure and bounded: at most MOST_TOKENS from a limited beginning of any message. The same stored message always gives
+ * the same tokens, because unlearning derives them again.
  */
 import { type EmailAddress, isAnonymous, splitAddress } from "../../message/address.ts";
 import { fold } from "../../search/fold.ts";
 import type { AuthVerdicts } from "../../store/schema.ts";
 import type { Sender } from "../senders.ts";
 
-/** What of a message is looked at: prepared, or read back from the store. */
+/** The properties of a message that are used, whether prepared or read back from the store. */
 export interface JunkSource {
   /** As stored: without trace, authentication and Content-* fields. */
   headers: readonly (readonly [name: string, value: string])[];
@@ -20,32 +20,32 @@ export interface JunkSource {
   subject: string;
   text: string;
   attachments: readonly { filename: string; contentType: string }[];
-  /** The text as search folds it, where that is known already. */
+  /** The folded text, if it is already available. */
   folded?: string | undefined;
   /** Bytes as received. */
   size: number;
-  /** As received; asked for only where the message is small enough for it to be looked at. */
+  /** As received; called only for a message small enough. */
   html(): string | undefined;
 }
 
-/** Tokens of one message, those of senderTokens apart. */
+/** Tokens of one message, without those of senderTokens. */
 const MOST_TOKENS = 160;
-/** Traits, of all kinds, and words of the subject: they come first, and leave room for the text. */
+/** Limits on traits and subject words: they come first, and leave room for the text. */
 const MOST_TRAITS = 50;
 const MOST_SUBJECT_WORDS = 20;
 const MOST_HOSTS = 30;
 const MOST_FILES = 20;
-/** Characters looked at. */
+/** Limits in characters. */
 const LONGEST_SUBJECT = 1_000;
 export const LONGEST_TEXT = 16_384;
 const LONGEST_HTML = 32_768;
 const LONGEST_VALUE = 200;
-/** Bytes of a message whose HTML is looked at: it is decompressed to be learned from. */
+/** Largest message whose HTML is used, in bytes: learning decompresses it. */
 const LARGEST_WITH_HTML = 1_048_576;
-/** Characters of a word; what is longer is encoded data, mostly. */
+/** Longest word, in characters; longer ones are mostly encoded data. */
 const LONGEST_WORD = 24;
 
-/** Header fields that tell something by being there. A closed list: invented ones would fill the table. */
+/** Header fields whose presence is a trait. The list is closed, since invented fields would fill the table. */
 const TELLING = new Set([
   "auto-submitted",
   "comments",
@@ -63,12 +63,12 @@ const TELLING = new Set([
   "sender",
   "x-originating-ip",
 ]);
-/** Fields whose first words tell something. */
+/** Fields whose first words are traits. */
 const DESCRIBED = new Set(["importance", "list-id", "precedence", "user-agent", "x-mailer", "x-priority"]);
-/** Fields that honest mail programs write. */
+/** Fields that honest mail programs always write. */
 const EXPECTED = ["date", "from", "message-id", "subject", "to"];
 
-/** Every repetition is bounded, so that no HTML takes long. */
+/** Every repetition is bounded, so that matching any HTML is fast. */
 const HTML_TRAITS: readonly (readonly [name: string, pattern: RegExp])[] = [
   ["form", /<form\b/i],
   ["frame", /<i?frame\b/i],
@@ -87,7 +87,7 @@ const HTML_TRAITS: readonly (readonly [name: string, pattern: RegExp])[] = [
   ["style", /<style\b/i],
 ];
 
-/** The tokens, parted by single spaces. */
+/** The tokens, separated by single spaces. */
 export function tokensOf(source: JunkSource): string {
   const html = source.size <= LARGEST_WITH_HTML ? source.html()?.slice(0, LONGEST_HTML) : undefined;
   const text = source.text.slice(0, LONGEST_TEXT);
@@ -114,8 +114,8 @@ export function tokensOf(source: JunkSource): string {
 }
 
 /**
- * Who it is from, as far as the server can tell: what is learned of a spoofed From is told from the sender's own mail.
- * Made where the verdicts are known, which is not where the message is parsed.
+ * The sender, as far as the server can verify it: tokens of a spoofed From differ from those of the real sender.
+ * Derived separately, because the verdicts are unknown where the message is parsed.
  */
 export function senderTokens({ address, spoofed }: Sender, auth: AuthVerdicts | null | undefined): string[] {
   const shown = address.slice(0, LONGEST_VALUE).replaceAll(/\s/g, "");
@@ -135,7 +135,7 @@ function addHeader(traits: Set<string>, { headers, from, replyTo, messageId, sub
     }
   }
   for (const name of EXPECTED) if (!names.has(name)) traits.add(`without:${name}`);
-  // Stored mail without a From has a stand-in for it.
+  // Stored mail without a From has a stand-in sender.
   const domain = from === undefined || isAnonymous(from.email) ? "" : splitAddress(from.email).domain.toLowerCase();
   for (const word of first(wordsOf(fold(from?.name?.slice(0, LONGEST_VALUE) ?? "")), 6)) traits.add(`name:${word}`);
   const answered = replyTo[0] && splitAddress(replyTo[0].email).domain.toLowerCase();
@@ -152,7 +152,7 @@ function addHeader(traits: Set<string>, { headers, from, replyTo, messageId, sub
   }
 }
 
-/** Hosts that text and HTML link to, each with the domains above it. */
+/** Adds the hosts that text and HTML link to, and the domains above each. */
 function addLinks(traits: Set<string>, text: string, html: string): void {
   const hosts = new Set<string>();
   for (const from of [text, html]) {
@@ -169,7 +169,7 @@ function addLinks(traits: Set<string>, text: string, html: string): void {
   }
 }
 
-/** The words of folded text, each once, in their order; where a script has no spaces, its characters by twos. */
+/** The distinct words of folded text, in order; in a script without spaces, its characters in pairs. */
 function wordsOf(folded: string): Set<string> {
   const words = new Set<string>();
   let before = "";
@@ -190,8 +190,8 @@ function wordsOf(folded: string): Set<string> {
 const first = (words: ReadonlySet<string>, most: number): string[] => [...words].slice(0, most);
 
 /**
- * At most `most` of the words. Where there are more, half are the first ones, and about half are chosen by their hash,
- * the same in every message: nobody hides what comes later behind a long beginning.
+ * At most `most` of the words. If there are more, half are the first ones, and about half are selected by a hash that
+ * is the same for every message, so that a long beginning cannot hide the rest.
  */
 function chosen(words: ReadonlySet<string>, most: number): string[] {
   const all = [...words];

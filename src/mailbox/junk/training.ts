@@ -1,33 +1,22 @@
 /**
- * What teaches a mailbox's junk filter, and nothing else does: a conversation moved to spam (spam), moved from there to
- * the inbox or archived (ham), a message answered (ham). The only writer of message_judgements, with what was thought
- * of a message when it came.
+ * The only events that teach a mailbox's junk filter: a conversation moved to spam (spam), moved from there to the
+ * inbox or archived (ham), a message answered (ham). With classification.ts the only writer of message_judgements.
  *
- * What a message was learned as is remembered, so that it counts once, and counts no more when its conversation is
- * moved back. Its tokens are not kept but made again from the stored message, which is the same as they are of a limited
- * beginning of it; a kilobyte a message would cost more than the millisecond that takes.
+ * The table remembers what each message was learned as, so that it counts once, and no longer counts after its
+ * conversation is moved back. Its tokens are not stored: the stored message gives the same ones, since they come from a
+ * limited beginning of it. Storing a kilobyte per message would cost more than the millisecond that this takes.
  */
 import { unpackText } from "../../message/reading.ts";
-import type { AuthVerdicts, FILED_FOR } from "../../store/schema.ts";
+import type { AuthVerdicts } from "../../store/schema.ts";
 import { prepared } from "../../store/statement.ts";
 import type { Tx } from "../../store/store.ts";
 import type { PreparedMessage } from "../prepare.ts";
 import { noteAnswered, senderOf } from "../senders.ts";
 import { type JunkKind, learn, unlearn } from "./filter.ts";
-import type { Scored } from "./score.ts";
 import { LONGEST_TEXT, senderTokens, tokensOf } from "./tokens.ts";
 
-/** What is thought of a message when it comes. */
-export interface Judgement {
-  /** Why it is filed to spam. */
-  filedFor?: (typeof FILED_FOR)[number] | undefined;
-  scored?: Scored | undefined;
-}
-
-/** Messages of a conversation that one move teaches: as long as they take, the event loop stands. */
+/** Messages of a conversation that one move teaches; the event loop is blocked meanwhile. */
 const MOST_MESSAGES = 10;
-/** Clues kept with a message. */
-const MOST_CLUES = 10;
 
 interface StoredRow {
   seq: number;
@@ -43,7 +32,7 @@ interface StoredRow {
 }
 
 const statements = prepared(({ $client: sqlite }) => {
-  // substr counts characters, of which a string has as many code units at least: the limit of tokens.ts cuts the same.
+  // substr counts characters, and a string has at least as many code units: the limit of tokens.ts cuts it the same.
   const stored = `SELECT messages.seq, messages."from", messages.reply_to AS replyTo, messages.auth,
       messages.message_id AS messageId, messages.subject, messages.size,
       message_bodies.headers, substr(message_bodies.text, 1, ${LONGEST_TEXT}) AS text, message_judgements.trained
@@ -51,14 +40,11 @@ const statements = prepared(({ $client: sqlite }) => {
       LEFT JOIN message_judgements ON message_judgements.message_seq = messages.seq
     WHERE messages.kind = 'received' AND messages.received_on IS NOT NULL`;
   return {
-    record: sqlite.prepare<unknown, [number, string | null, number | null, string | null]>(
-      "INSERT INTO message_judgements (message_seq, filed_for, score, clues) VALUES (?, ?, ?, ?)",
-    ),
     setTrained: sqlite.prepare<unknown, [number, JunkKind | null]>(
       `INSERT INTO message_judgements (message_seq, trained) VALUES (?, ?)
        ON CONFLICT DO UPDATE SET trained = excluded.trained`,
     ),
-    // Those that were learned as something else come first, so that moving back takes back.
+    // Messages learned as something else come first, so that moving back reverts them.
     untaught: sqlite.prepare<StoredRow, [number, JunkKind | null]>(
       `${stored} AND messages.thread_seq = ?1 AND message_judgements.trained IS NOT ?2
        ORDER BY message_judgements.trained IS NOT NULL DESC, messages.date DESC, messages.seq DESC
@@ -77,20 +63,13 @@ const statements = prepared(({ $client: sqlite }) => {
   };
 });
 
-/** Keeps what was thought of a message; nothing, if nothing was. */
-export function recordJudgement(tx: Tx, messageSeq: number, { filedFor, scored }: Judgement): void {
-  if (filedFor === undefined && scored === undefined) return;
-  const clues = scored && JSON.stringify(scored.clues.slice(0, MOST_CLUES));
-  statements(tx).record.run(messageSeq, filedFor ?? null, scored?.score ?? null, clues ?? null);
-}
-
 /** A conversation of a mailbox. */
 interface Conversation {
   seq: number;
   mailboxId: string;
 }
 
-/** A message that was taught, as what, and what it had been taught as. */
+/** A taught message: what it was learned as before and after. */
 export interface Taught {
   /** messages.seq */
   seq: number;
@@ -98,7 +77,7 @@ export interface Taught {
   after: JunkKind | null;
 }
 
-/** Teaches the filter the mail that came in a conversation, the newest of it; as undefined, takes back what it learned. */
+/** Teaches the filter the newest received messages of a conversation; with undefined, unlearns them. */
 export function teachConversation(tx: Tx, { seq, mailboxId }: Conversation, kind: JunkKind | undefined): Taught[] {
   return statements(tx)
     .untaught.all(seq, kind ?? null)
@@ -108,7 +87,7 @@ export function teachConversation(tx: Tx, { seq, mailboxId }: Conversation, kind
     });
 }
 
-/** Teaches messages again what they had been taught as, but for those that were taught something else since. */
+/** Restores what messages were learned as, except those taught again since. */
 export function teachBack(tx: Tx, mailboxId: string, taught: readonly Taught[]): void {
   for (const { seq, before, after } of taught) {
     const row = statements(tx).bySeq.get(seq);
@@ -116,10 +95,7 @@ export function teachBack(tx: Tx, mailboxId: string, taught: readonly Taught[]):
   }
 }
 
-/**
- * What somebody answers is wanted, and so is who wrote it. What a program answers by itself says nothing of either.
- * `now`: epoch ms.
- */
+/** Teaches that an answered message and its sender are wanted. An automatic reply teaches nothing. `now`: epoch ms. */
 export function teachAnswered(
   tx: Tx,
   { seq, mailboxId }: Conversation,

@@ -24,7 +24,7 @@ const WEIGHTS: Readonly<Record<string, number>> = {
 };
 
 /** Messages that are judged, and conversations that they are of, the latest begun: of 5,000 it takes 10 to 16 ms. */
-const MOST_JUDGED = 3_000;
+const MOST_SCORED = 3_000;
 /** Of more words or phrases, the first so many decide: each costs what it cost to find. */
 const MOST_WORDS = 6;
 /** Messages with a word that are counted: those with more are equally common. */
@@ -38,29 +38,29 @@ export type RankHits = (query: Query, scope: SearchScope, found: readonly number
 /** Of documents, by their numbers; bm25 is less for what is better. */
 type Badness = [document: number, badness: number][];
 
-export function createRanking({ db }: Pick<Store, "db">, mostJudged = MOST_JUDGED): RankHits {
+export function createRanking({ db }: Pick<Store, "db">, mostScored = MOST_SCORED): RankHits {
   const sqlite = db.$client;
   const columns = sqlite.query<{ name: string }, []>("SELECT name FROM pragma_table_info('message_index')").all();
   const weights = columns.map(({ name }) => WEIGHTS[name] ?? 0);
   const badness = `bm25(message_index, ${weights.join(", ")})`;
   const select = (condition: string) =>
-    `SELECT json_group_array(json_array(number, badness)) AS judged FROM (
+    `SELECT json_group_array(json_array(number, badness)) AS scored FROM (
        SELECT rowid AS number, ${badness} AS badness FROM message_index AS hit
        WHERE message_index MATCH ? AND ${condition}
-       ORDER BY rowid DESC LIMIT ${mostJudged})`;
+       ORDER BY rowid DESC LIMIT ${mostScored})`;
   const isFound = `${THREAD_OF_HIT} IN (SELECT value FROM json_each(?))`;
-  const selectByWords = sqlite.prepare<{ judged: string }, [string, string]>(select(isFound));
-  const selectByBoth = sqlite.prepare<{ judged: string }, [string, string, number, number]>(
+  const selectByWords = sqlite.prepare<{ scored: string }, [string, string]>(select(isFound));
+  const selectByBoth = sqlite.prepare<{ scored: string }, [string, string, number, number]>(
     select(`${isFound} AND ${HIT_IS_DATED}`),
   );
   // Without the plus, FTS5 would begin a search for each of the numbers.
-  const selectAmong = sqlite.prepare<{ judged: string }, [string, number, number, string]>(
+  const selectAmong = sqlite.prepare<{ scored: string }, [string, number, number, string]>(
     select("rowid BETWEEN ? AND ? AND +rowid IN (SELECT value FROM json_each(?))"),
   );
   const countDocuments = sqlite.prepare<{ n: number }, [string]>(
     `SELECT count(*) AS n FROM (SELECT 1 FROM message_index WHERE message_index MATCH ? LIMIT ${MOST_COUNTED})`,
   );
-  const judgedIn = (row: { judged: string } | null): Badness => JSON.parse(row?.judged ?? "[]");
+  const scoredIn = (row: { scored: string } | null): Badness => JSON.parse(row?.scored ?? "[]");
 
   /** What each of several words is to these documents (descending), at most 1, times what it counts for. */
   function scoresBy(words: readonly string[], scope: SearchScope, documents: readonly number[]): Map<number, number> {
@@ -68,7 +68,7 @@ export function createRanking({ db }: Pick<Store, "db">, mostJudged = MOST_JUDGE
     const [from, to] = [documents.at(-1) ?? 0, documents[0] ?? 0];
     const among = JSON.stringify(documents);
     for (const word of words) {
-      const hits = judgedIn(selectAmong.get(word, from, to, among));
+      const hits = scoredIn(selectAmong.get(word, from, to, among));
       const best = Math.min(...hits.map(([, bad]) => bad));
       const messages = countDocuments.get(`${scopeOf(scope)} AND ${word}`)?.n ?? 0;
       for (const [document, bad] of hits) {
@@ -80,22 +80,22 @@ export function createRanking({ db }: Pick<Store, "db">, mostJudged = MOST_JUDGE
 
   return ({ message: conditions }, scope, found) => {
     const expression = expressionOf(conditions);
-    const among = JSON.stringify(found.slice(-mostJudged));
+    const among = JSON.stringify(found.slice(-mostScored));
     const range = dateRangeOf(conditions);
     const row = range
       ? selectByBoth.get(expression, among, range.since, range.before)
       : selectByWords.get(expression, among);
-    const judged = judgedIn(row);
+    const scored = scoredIn(row);
     const chosen = conditions.filter((condition) => condition.kind === "text" && isChoice(condition));
     const words = [...new Set(chosen.map((condition) => expressionOf([condition])))].slice(0, MOST_WORDS);
     // How rare a single one is makes no difference to the order.
     const scores =
       words.length === 1 || isEverywhere(db, scope)
-        ? new Map(judged.map(([document, bad]) => [document, -bad]))
+        ? new Map(scored.map(([document, bad]) => [document, -bad]))
         : scoresBy(
             words,
             scope,
-            judged.map(([document]) => document),
+            scored.map(([document]) => document),
           );
     return bestOfEach([...scores].map(([document, score]) => ({ thread: threadOf(messageOf(document)), score })));
   };

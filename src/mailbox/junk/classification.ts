@@ -1,0 +1,63 @@
+/**
+ * Stores how an arriving message was classified, and reads it with what people have taught the filter since. With
+ * training.ts the only writer of message_judgements.
+ */
+import { eq, sql } from "drizzle-orm";
+import { type FILED_FOR, type JunkClue, messageJudgements, messages } from "../../store/schema.ts";
+import { prepared } from "../../store/statement.ts";
+import type { Db, Tx } from "../../store/store.ts";
+import type { Scored } from "./score.ts";
+
+/** How an arriving message was classified. */
+export interface Classification {
+  /** The reason why it is filed to spam. */
+  filedFor?: (typeof FILED_FOR)[number] | undefined;
+  scored?: Scored | undefined;
+}
+
+/** Clues kept with a message. */
+const MOST_CLUES = 10;
+
+const record = prepared(({ $client: sqlite }) =>
+  sqlite.prepare<unknown, [number, string | null, number | null, string | null]>(
+    "INSERT INTO message_judgements (message_seq, filed_for, score, clues) VALUES (?, ?, ?, ?)",
+  ),
+);
+
+/** Stores the classification of a message, if there is one. */
+export function recordClassification(tx: Tx, messageSeq: number, { filedFor, scored }: Classification): void {
+  if (filedFor === undefined && scored === undefined) return;
+  const clues = scored && JSON.stringify(scored.clues.slice(0, MOST_CLUES));
+  record(tx).run(messageSeq, filedFor ?? null, scored?.score ?? null, clues ?? null);
+}
+
+export interface ClassificationView {
+  /** Why it was filed to spam: its sender, its arrival (DMARC), or the junk filter; null if it was not. */
+  filedFor: "sender" | "arrival" | "junk" | null;
+  /** Similarity to the mailbox's junk, 0 to 1; null while the filter has no opinion. */
+  score: number | null;
+  /** The tokens behind the score, strongest first. */
+  clues: JunkClue[];
+  /** What somebody has taught the filter with it, by moving, archiving or answering it. */
+  trained: "spam" | "ham" | null;
+}
+
+const classificationOf = prepared((db) =>
+  db
+    .select({
+      filedFor: messageJudgements.filedFor,
+      score: messageJudgements.score,
+      clues: messageJudgements.clues,
+      trained: messageJudgements.trained,
+    })
+    .from(messages)
+    .innerJoin(messageJudgements, eq(messageJudgements.messageSeq, messages.seq))
+    .where(eq(messages.id, sql.placeholder("id")))
+    .prepare(),
+);
+
+/** Reads the classification of a message by id. The caller checks access. */
+export function readClassification(db: Db, id: string): ClassificationView {
+  const found = classificationOf(db).get({ id });
+  return { filedFor: null, score: null, trained: null, ...found, clues: found?.clues ?? [] };
+}

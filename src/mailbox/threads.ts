@@ -1,0 +1,224 @@
+/**
+ * Conversations for a caller: shown whole, changed one by one or several at once, undone, and deleted for good (rules:
+ * One conversation, Changing a conversation, Folders, Spam).
+ *
+ * Of several, each is changed or refused on its own, and all changes commit together. Undo is kept in memory, for a
+ * limited time and number of conversations; a restart forgets it.
+ */
+import { type Caller, notFound, requireAccess } from "../access/caller.ts";
+import { AppError } from "../base/errors.ts";
+import { newId, type Runtime } from "../base/runtime.ts";
+import type { Db, Store, Tx } from "../store/store.ts";
+import { type Changed, changeThread, reachedThread, type ThreadChange, takeBack } from "./change.ts";
+import { labelsOf, requireLabels } from "./labels.ts";
+import { mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
+import { messagesOfThread } from "./messages.ts";
+import { deleteConversations, deletePortion, requireDeletable } from "./removal.ts";
+import { type ThreadDetailView, type ThreadPatch, type ThreadView, threadView } from "./views.ts";
+
+const viewOf = (db: Db, caller: Caller, id: string): ThreadView => {
+  const { thread, reach } = reachedThread(db, caller, id);
+  return threadView(thread, reach, labelsOf(db, [thread.seq]).get(thread.seq) ?? []);
+};
+
+export function getThread(store: Store, caller: Caller, id: string, options: { html: boolean }): ThreadDetailView {
+  const { thread, reach } = reachedThread(store.db, caller, id);
+  return {
+    thread: threadView(thread, reach, labelsOf(store.db, [thread.seq]).get(thread.seq) ?? []),
+    messages: messagesOfThread(store, caller, thread.seq, options),
+    permissions: { send: reach.access.send, manage: reach.access.manage },
+  };
+}
+
+/** `now`: epoch ms. */
+export function updateThread(
+  store: Store,
+  caller: Caller,
+  id: string,
+  { read, ...patch }: ThreadPatch,
+  now: number,
+): ThreadView {
+  const unread = unreadOf({ read, unread: patch.unread });
+  requireLabels(patch);
+  return store.transact((tx) => {
+    changeThread(tx, caller, id, { ...patch, unread }, now);
+    return viewOf(tx, caller, id);
+  });
+}
+
+/** @throws AppError bad_request if `read` and `unread` contradict each other */
+function unreadOf({ read, unread }: Pick<ThreadPatch, "read" | "unread">): boolean | undefined {
+  if (read !== undefined && read === unread) {
+    throw new AppError("bad_request", `read and unread cannot both be ${read}: give one of them`);
+  }
+  return unread ?? (read === undefined ? undefined : !read);
+}
+
+/** Messages deleted in one transaction, which blocks everything else while it runs. */
+const DELETED_AT_ONCE = 200;
+
+export async function emptyFolder(
+  store: Store,
+  caller: Caller,
+  mailbox: string,
+  folder: "trash" | "spam",
+): Promise<number> {
+  let deleted = 0;
+  for (;;) {
+    const portion = await store.enqueue((tx) => {
+      // Checked for each portion: the caller's share of the mailbox may end meanwhile.
+      const [reach] = mailboxesToList(tx, caller, mailboxIdOf(tx, caller, mailbox)).values();
+      if (!reach) throw notFound("mailbox");
+      requireAccess(reach, "manage");
+      return deletePortion(tx, reach.mailbox.id, DELETED_AT_ONCE, folder);
+    });
+    if (portion === 0) return deleted;
+    deleted += portion;
+  }
+}
+
+/** The reason why one of several conversations was left unchanged. */
+export interface Refused {
+  id: string;
+  /** As in rules: Errors. */
+  code: string;
+  /** For people. */
+  error: string;
+}
+
+export interface BulkResult {
+  /** In their new state. */
+  threads: ThreadView[];
+  refused: Refused[];
+  /** Names the change for `undoChange`; absent if nothing was changed. */
+  undo?: string;
+}
+
+/**
+ * How long a change can be undone (ms), and limits on the conversations kept for it, per person and in all; each takes
+ * some hundred bytes.
+ */
+const REMEMBERED_MS = 30 * 60_000;
+const MOST_BY_PERSON = 10_000;
+const MOST = 50_000;
+
+interface Remembered {
+  userId: string;
+  until: number;
+  changes: readonly Changed[];
+}
+
+export function createUndoableChanges({
+  store,
+  runtime,
+}: {
+  store: Store;
+  runtime: Pick<Runtime, "now" | "randomBytes">;
+}) {
+  /** Oldest first. */
+  const remembered = new Map<string, Remembered>();
+
+  function remember(userId: string, changes: readonly Changed[]): string {
+    const now = runtime.now();
+    const forget = (most: number, isMeant: (one: Remembered) => boolean) => {
+      const meant = [...remembered].filter(([, one]) => isMeant(one));
+      let count = meant.reduce((sum, [, one]) => sum + one.changes.length, changes.length);
+      for (const [id, one] of meant) {
+        if (count <= most && one.until > now) break;
+        remembered.delete(id);
+        count -= one.changes.length;
+      }
+    };
+    forget(MOST_BY_PERSON, (one) => one.userId === userId);
+    forget(MOST, () => true);
+    const id = newId(runtime, "und");
+    remembered.set(id, { userId, until: now + REMEMBERED_MS, changes });
+    return id;
+  }
+
+  return {
+    /** `ids` are distinct. @throws AppError bad_request for an empty label */
+    changeThreads(caller: Caller, ids: readonly string[], change: ThreadChange): BulkResult {
+      requireLabels(change);
+      const { changes, ...result } = store.transact((tx) => {
+        const { done, refused } = eachOf(ids, (id) => changeThread(tx, caller, id, change, runtime.now()));
+        return { changes: done, refused, threads: done.map(({ threadId }) => viewOf(tx, caller, threadId)) };
+      });
+      return { ...result, ...(changes.length > 0 && { undo: remember(caller.userId, changes) }) };
+    },
+
+    /** @throws AppError not_found for a change that is forgotten or was made by another person */
+    undoChange(caller: Caller, undo: string): Omit<BulkResult, "undo"> {
+      const found = remembered.get(undo);
+      if (found?.userId !== caller.userId || found.until <= runtime.now()) {
+        throw new AppError("not_found", "This can no longer be undone");
+      }
+      const result = store.transact((tx) => {
+        // In reverse order, because several changes may have taught the mailbox about one sender.
+        const { done, refused } = eachOf(found.changes.toReversed(), (changed) => {
+          takeBack(tx, caller, changed);
+          return changed.threadId;
+        });
+        return { refused, threads: done.map((id) => viewOf(tx, caller, id)) };
+      });
+      remembered.delete(undo);
+      return result;
+    },
+  };
+}
+
+/** Deletes drafts and conversations in trash or spam for good, in portions. */
+export async function deleteThreads(
+  store: Store,
+  caller: Caller,
+  ids: readonly string[],
+): Promise<{ deleted: string[]; refused: Refused[] }> {
+  const deleted: string[] = [];
+  const refused: Refused[] = [];
+  for (let next = 0; next < ids.length; ) {
+    const from = next;
+    const portion = await store.enqueue((tx) => {
+      let count = 0;
+      next = from;
+      return eachOf(
+        (function* () {
+          while (next < ids.length && count < DELETED_AT_ONCE) yield ids[next++] as string;
+        })(),
+        (id) => {
+          count += deleteThread(tx, caller, id);
+          return id;
+        },
+      );
+    });
+    deleted.push(...portion.done);
+    refused.push(...portion.refused);
+  }
+  return { deleted, refused };
+}
+
+/** Returns the number of deleted messages. @throws AppError not_found, forbidden, conflict */
+function deleteThread(tx: Tx, caller: Caller, id: string): number {
+  const { thread, reach } = reachedThread(tx, caller, id);
+  requireAccess(reach, "manage");
+  requireDeletable(tx, thread);
+  deleteConversations(tx, thread.mailboxId, [thread.seq]);
+  return thread.messageCount;
+}
+
+/** Applies `work` to each. A refusal affects only its own item; any other failure ends the whole. */
+function eachOf<T extends string | Changed, R>(
+  given: Iterable<T>,
+  work: (one: T) => R,
+): { done: R[]; refused: Refused[] } {
+  const done: R[] = [];
+  const refused: Refused[] = [];
+  for (const one of given) {
+    try {
+      done.push(work(one));
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error;
+      refused.push({ id: typeof one === "string" ? one : one.threadId, code: error.code, error: error.message });
+    }
+  }
+  return { done, refused };
+}
