@@ -17,7 +17,7 @@ export const reindex = command({
   summary: "Rebuild the search index from the stored mail; safe to interrupt and to repeat",
   options: {},
   async run({ appliance: { store, mailbox }, config, runtime, io }) {
-    const { portion, prune, isDamaged, empty, complete, refill, untold } = mailbox.reindexing;
+    const { portion, prune, isDamaged, empty, complete, refill, pending } = mailbox.reindexing;
     const pacing = createPacing({ folder: config.data, runtime });
     const total = store.db.$client.query<{ n: number }, []>("SELECT count(*) AS n FROM messages").get()?.n ?? 0;
     const { isInterrupted, tell } = watchProgress({ io, runtime });
@@ -45,12 +45,12 @@ export const reindex = command({
       complete(tx);
       refill(tx);
     });
-    if (untold() === undefined) return { messages: indexed };
-    let left = untold() ?? 0;
+    if (pending() === undefined) return { messages: indexed };
+    let left = pending() ?? 0;
     for (let since = runtime.now(); left > 0 && pacing.isServed(); ) {
       if (isInterrupted() || runtime.now() - since >= STANDSTILL_MS) break;
       await pause(runtime, LOOK_MS);
-      const now = untold() ?? 0;
+      const now = pending() ?? 0;
       if (now !== left) since = runtime.now();
       left = now;
       tell(() => `Meilisearch: ${Math.max(0, total - left)} of ${total} messages`);

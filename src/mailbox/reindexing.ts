@@ -23,11 +23,11 @@ export interface Reindexing {
   /** Makes the running server refill the external index, if there is one. */
   refill(tx: Tx): void;
   /** Messages that the external index still lacks; undefined without one. */
-  untold(): number | undefined;
+  pending(): number | undefined;
 }
 
 export const createReindexing = (
-  engine: Pick<SearchEngine, "rewrite" | "prune" | "isDamaged" | "empty" | "complete" | "refill" | "untold">,
+  engine: Pick<SearchEngine, "rewrite" | "prune" | "isDamaged" | "empty" | "complete" | "refill" | "pending">,
 ): Reindexing => ({
   portion(tx, after, limit) {
     const portion = readStoredAfter(tx, after, limit);
@@ -41,5 +41,5 @@ export const createReindexing = (
   empty: engine.empty,
   complete: engine.complete,
   refill: engine.refill,
-  untold: engine.untold,
+  pending: engine.pending,
 });

@@ -7,13 +7,13 @@
  */
 import { AppError } from "../base/errors.ts";
 import {
-  labelPlacesOf,
+  labelPositionsOf,
   oneSlipFrom,
-  type Place,
   type Replacement,
   replaced,
   slipsAllowed,
   slipsBetween,
+  type WordPosition,
   withOperatorsCorrected,
   wordsOf,
 } from "../search/correction.ts";
@@ -95,7 +95,7 @@ export function createSuggestions({ db }: Pick<Store, "db">): Suggest {
   }
 
   /** The words that the caller may have meant, likeliest first. */
-  async function nearWords({ word, field }: Place, scope: SearchScope): Promise<string[]> {
+  async function nearWords({ word, field }: WordPosition, scope: SearchScope): Promise<string[]> {
     const most = slipsAllowed(word.length);
     const near = new Map<string, Near>();
     for (const [written, times] of latestWords(field, scope)) {
@@ -114,8 +114,8 @@ export function createSuggestions({ db }: Pick<Store, "db">): Suggest {
       .map(({ written }) => written);
   }
 
-  async function unknownWords(q: string, scope: SearchScope): Promise<Place[]> {
-    const unknown: Place[] = [];
+  async function unknownWords(q: string, scope: SearchScope): Promise<WordPosition[]> {
+    const unknown: WordPosition[] = [];
     for (const place of wordsOf(q).slice(0, MOST_WORDS)) {
       if ((await known.among([place.word], place.field, scope)).length === 0) unknown.push(place);
     }
@@ -124,7 +124,7 @@ export function createSuggestions({ db }: Pick<Store, "db">): Suggest {
 
   /** Labels in the query that no conversation in scope has, each with similar labels in use. */
   function unknownLabels(q: string, { mailboxIds }: SearchScope) {
-    const asked = labelPlacesOf(q);
+    const asked = labelPositionsOf(q);
     if (asked.length === 0) return [];
     const inUse = labels(db)
       .all(JSON.stringify(mailboxIds))

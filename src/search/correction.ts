@@ -1,12 +1,12 @@
 /**
- * What somebody may have meant by a query that finds nothing: which operators are misspelt, which words may be, and the
- * query with others in their place. Pure; whether anything is found is asked elsewhere (mailbox/suggestion.ts).
+ * Corrects a query that finds nothing: misspelt operators, words that may be misspelt, and the query with others in
+ * their place. Pure; mailbox/suggestion.ts checks whether a correction finds anything.
  */
 import { foldWithOffsets } from "./fold.ts";
 import { FIELD_OF_OPERATOR, OPERATORS, type Term, type TextField, termsOf, VALUES } from "./query.ts";
 
-/** A word that is searched for, and where it stands in the query. */
-export interface Place {
+/** A word of a query, and its position in it. */
+export interface WordPosition {
   /** Folded. */
   word: string;
   field: TextField;
@@ -15,22 +15,22 @@ export interface Place {
   end: number;
 }
 
-/** A label that is searched for, as it was typed, and where. */
-export interface LabelPlace {
+/** A label in a query as typed, and its position. */
+export interface LabelPosition {
   label: string;
   start: number;
   end: number;
   quoted: boolean;
 }
 
-/** A piece of the query, and what is to stand there. */
+/** New text for a piece of the query. */
 export interface Replacement {
   start: number;
   end: number;
   text: string;
 }
 
-/** The query with pieces of it replaced; the rest stays as it was typed. */
+/** The query with pieces replaced; the rest stays as typed. */
 export function replaced(q: string, replacements: readonly Replacement[]): string {
   let result = "";
   let at = 0;
@@ -41,11 +41,11 @@ export function replaced(q: string, replacements: readonly Replacement[]): strin
   return result + q.slice(at);
 }
 
-/** Shorter words are near too many. */
+/** Shorter words are similar to too many others. */
 const SHORTEST = 3;
 
-/** The words of a query that may be misspelt: of letters only, and not those that are to be excluded. */
-export function wordsOf(q: string): Place[] {
+/** The words of a query that may be misspelt: letters only, and not excluded. */
+export function wordsOf(q: string): WordPosition[] {
   return termsOf(q)
     .filter(
       ({ operator, negated }) => !negated && (operator === undefined || FIELD_OF_OPERATOR[operator] !== undefined),
@@ -62,12 +62,12 @@ export function wordsOf(q: string): Place[] {
     );
 }
 
-export const labelPlacesOf = (q: string): LabelPlace[] =>
+export const labelPositionsOf = (q: string): LabelPosition[] =>
   termsOf(q)
     .filter(({ operator, negated, value }) => operator === "label" && !negated && value.trim() !== "")
     .map(({ value, start, quoted }) => ({ label: value, start, end: start + value.length, quoted }));
 
-/** Of the words the nearest to one that is none of them, if it is near enough. */
+/** The nearest of `words` to a word that is none of them, if it is near enough. */
 function nearestOf(word: string, words: readonly string[]): string | undefined {
   const typed = word.toLowerCase();
   const most = Math.max(1, slipsAllowed(typed.length));
@@ -78,7 +78,9 @@ function nearestOf(word: string, words: readonly string[]): string | undefined {
   return near[0]?.known;
 }
 
-/** The query with each operator, and each value that an operator has few of, that is nearly one: `form:ann`, `is:unraed`. */
+/**
+ * The query with each misspelt operator or fixed value corrected: `form:ann`, `is:unraed`. Undefined if there is none.
+ */
 export function withOperatorsCorrected(q: string): string | undefined {
   const replacements = termsOf(q).flatMap((term) => operatorCorrections(q, term));
   return replacements.length === 0 ? undefined : replaced(q, replacements);
@@ -91,7 +93,7 @@ function operatorCorrections(q: string, { start, value, operator, quoted }: Term
   const name = value.slice(0, colon);
   const rest = value.slice(colon + 1);
   const end = start + value.length;
-  // What follows in quotes is a term of its own, as long as the operator is not known.
+  // While the operator is unknown, quoted text after it is a term of its own.
   if (!/^[a-z]{2,}$/i.test(name) || (rest === "" && !/["“”„]/.test(q[end] ?? ""))) return [];
   const meant = nearestOf(name, OPERATORS);
   if (meant === undefined) return [];
@@ -105,14 +107,14 @@ function valueCorrections(operator: string, value: string, start: number): Repla
   return meant === undefined ? [] : [{ start, end: start + value.length, text: meant }];
 }
 
-/* Words that are nearly another: by letters left out, put in, exchanged or swapped. Pure. */
+/* Similar words: with letters left out, inserted, exchanged or swapped. Pure. */
 
-/** How many such slips a word of that length may have to be taken for another. */
+/** How many such slips a word of that length may have. */
 export const slipsAllowed = (length: number): number => (length < 3 ? 0 : length < 7 ? 1 : 2);
 
 /**
- * Damerau-Levenshtein distance (optimal string alignment: a pair that is swapped stays as it is), counted no further than
- * `most` + 1. In code points.
+ * Damerau-Levenshtein distance (optimal string alignment: a swapped pair is not edited again), at most `most` + 1. In
+ * code points.
  */
 export function slipsBetween(one: string, other: string, most: number): number {
   const [a, b] = [[...one], [...other]];
@@ -137,7 +139,7 @@ export function slipsBetween(one: string, other: string, most: number): number {
 
 const LETTERS = [..."abcdefghijklmnopqrstuvwxyz"];
 
-/** Every word of Latin letters that is one slip away from a folded one; none for a word with others. */
+/** Every word in Latin letters one slip away from a folded one; none for a word with other letters. */
 export function oneSlipFrom(word: string): string[] {
   if (!/^[a-z]+$/.test(word)) return [];
   const words = new Set<string>();

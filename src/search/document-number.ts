@@ -1,9 +1,9 @@
 /**
- * The numbers of messages in the search index (message_index.rowid). FTS5 keeps, for every word of every message, how far
- * its number is from the one before: numbers that lie close together take half of the index that messages.seq would. So
- * the messages of a conversation have numbers by fours, each four side by side with those of its neighbours: in a block of
- * conversations first their first four, which are all that most have, then their second. Those of the longest lie far
- * above. Pure arithmetic, in both directions; 0015_search_layout.sql does the same.
+ * Numbers messages in the search index (message_index.rowid). For every word of every message, FTS5 stores the distance
+ * to the previous message's number: dense numbers make the index half as large as messages.seq would. Messages of a
+ * conversation are therefore numbered in groups of four, next to those of neighbouring conversations. A block of
+ * conversations has first the first four of each, which are all that most have, then the second four. Later messages of
+ * long conversations have much higher numbers. Pure arithmetic, in both directions; 0015_search_layout.sql does the same.
  *
  *   block of 4,096 conversations:   their messages 0 to 3, their messages 4 to 7, … their messages 28 to 31
  *   others:                         FAR + messages.seq
@@ -12,47 +12,46 @@ import { MESSAGES_PER_THREAD } from "../store/schema.ts";
 import { type SeqSet, setOf } from "./sets.ts";
 
 /**
- * Messages of a conversation side by side, conversations of a block, and messages of each that are near. Of mail that
- * people wrote the numbers take 8 % less than with eight of each conversation side by side and the others far above, of
- * conversations of three 3 %.
+ * Messages in a group, conversations in a block, and dense messages per conversation. For mail that people wrote, the
+ * index is 8 % smaller than with groups of eight and all others sparse; for conversations of three, 3 %.
  */
 const BESIDE = 4;
 const BLOCK = 4_096;
 const NEAR = 32;
-/** Numbers from one four of a conversation to its next, and from block to block. */
+/** Distance between two groups of four of one conversation, and between blocks. */
 const ROW = BLOCK * BESIDE;
 const BLOCK_NUMBERS = BLOCK * NEAR;
-/** Above the numbers of 2^43 conversations; the sum stays an exact number for 2^36. */
+/** Above the numbers of 2^43 conversations; the sum is exact for 2^36 of them. */
 const FAR = 2 ** 48;
 
 /** threads.seq of a message. */
 export const threadOf = (messageSeq: number): number => Math.floor(messageSeq / MESSAGES_PER_THREAD);
 
-/** Of a message that is near, by its conversation and its place in that. */
+/** The number of a near message, by conversation and position in it. */
 function nearNumber(thread: number, ordinal: number): number {
   const block = Math.floor(thread / BLOCK);
   const place = ordinal % BESIDE;
   return block * BLOCK_NUMBERS + ((ordinal - place) / BESIDE) * ROW + (thread - block * BLOCK) * BESIDE + place;
 }
 
-/** Of a message, by messages.seq. */
+/** The number of a message, by messages.seq. */
 export function documentNumberOf(messageSeq: number): number {
   const thread = threadOf(messageSeq);
   const ordinal = messageSeq - thread * MESSAGES_PER_THREAD;
   return ordinal < NEAR ? nearNumber(thread, ordinal) : FAR + messageSeq;
 }
 
-/** Whether its number is among those that lie close together. */
+/** Whether a number is in the dense range. */
 export const isNear = (document: number): boolean => document < FAR;
 
-/** For shifts, which serve for numbers of 31 bits: of the first 67 million conversations. */
+/** Shifts work up to 31 bits, which covers the first 67 million conversations. */
 const SMALL = 2 ** 31;
 const BITS_OF_BLOCK_NUMBERS = Math.log2(BLOCK_NUMBERS);
 const BITS_BESIDE = Math.log2(BESIDE);
 
 /** threads.seq of a document. */
 export function threadOfDocument(document: number): number {
-  // Of a search that finds a hundred thousand, dividing would take a tenth of the time.
+  // Division would take a tenth of the time of a search with a hundred thousand hits.
   if (document < SMALL) {
     return (document >>> BITS_OF_BLOCK_NUMBERS) * BLOCK + ((document & (ROW - 1)) >>> BITS_BESIDE);
   }
@@ -81,19 +80,19 @@ export const messageSql = (document: string): string =>
 /** The conversations of documents. */
 export const threadsOf = (documents: readonly number[]): SeqSet => setOf(documents, threadOfDocument);
 
-/** Numbers from and to, inclusive. `inOrder`: in that of the conversations; else of blocks alone. */
+/** From and to, inclusive. `inOrder`: ordered by conversation, otherwise only by block. */
 export interface NumberRange {
   from: number;
   to: number;
   inOrder: boolean;
 }
 
-/** The first of each four, the last ones first. */
+/** The first message of each group of four, last group first. */
 const FIRSTS = Array.from({ length: NEAR / BESIDE }, (_, four) => NEAR - (four + 1) * BESIDE);
 
 /**
- * The numbers that the messages of conversations from `first` to `last` may have, the later ones of a conversation first.
- * Where those lie in more than two blocks the ranges are fewer, and have numbers of others in the first and the last.
+ * The ranges of numbers that the messages of conversations `first` to `last` can have, later messages of a conversation
+ * first. Over more than two blocks there are fewer ranges, whose first and last block include other conversations.
  */
 export function rangesOf(first: number, last: number): NumberRange[] {
   const far = {
@@ -114,6 +113,6 @@ export function rangesOf(first: number, last: number): NumberRange[] {
   return [far, { from: firstBlock * BLOCK_NUMBERS, to: (lastBlock + 1) * BLOCK_NUMBERS - 1, inOrder: false }];
 }
 
-/** Of a range that was read from its end as far as this document: the first conversation of which it all was read. */
+/** For a range read from its end down to this document: the first conversation that was read completely. */
 export const firstWhole = ({ inOrder }: NumberRange, document: number): number =>
   inOrder ? threadOfDocument(document) + 1 : (Math.floor(document / BLOCK_NUMBERS) + 1) * BLOCK;

@@ -1,73 +1,77 @@
 /**
- * What a search engine does for the mailbox. fts5.ts is inside the database; what a server beside the appliance adds is
- * joined to it in search.ts. That may be asked, so `match` may take its time.
+ * The contract of a search engine. fts5.ts is inside the database; search.ts adds an external server, which is why
+ * `match` may be asynchronous.
  *
- * Who may read what is a condition of the engine's own query, never a filter on its answer. Bcc is not in the index.
+ * Access is a condition of the engine's own query, never a filter on its results. Bcc is not in the index.
  */
 import type { Tx } from "../store/store.ts";
 import type { IndexDocument } from "./fold.ts";
 import type { Query } from "./query.ts";
 import type { SeqSet } from "./sets.ts";
 
-/** Where a message lies. */
+/** The workspace and mailbox of a message. */
 export interface DocumentScope {
   workspaceId: string;
   mailboxId: string;
 }
 
-/** The mailboxes to look in. `workspaceId` is set when they are all that the workspace has: one word instead of many. */
+/**
+ * The mailboxes to search. `workspaceId` is set if they are all of a workspace, which takes one word instead of many.
+ */
 export interface SearchScope {
   mailboxIds: readonly string[];
   workspaceId?: string | undefined;
 }
 
-/** What was found by words that are not quite those asked for. */
+/** The result of a search for similar words. */
 export interface Loose {
-  /** threads.seq, ascending, each once. */
+  /** threads.seq, ascending, distinct. */
   threads: number[];
-  /** Folded words that stand in what was found in some of these, near those asked for that do not. */
+  /** Folded words found in some of these conversations in place of similar words of the query. */
   wordsIn(threads: readonly number[]): Promise<string[]>;
 }
 
-/** A conversation (threads.seq), and how well that message of it answers which does so best: more is better. */
+/** A conversation (threads.seq) with the score of its best message; higher is better. */
 export interface Ranked {
   thread: number;
   score: number;
 }
 
 export interface SearchEngine {
-  /** Indexes a stored message, once, in the transaction that stores it. Deleting the message takes it out again. */
+  /**
+   * Indexes a stored message once, in the transaction that stores it. Deleting the message removes it from the index.
+   */
   add(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
-  /** The same for a message that is indexed already and says something else from now on. */
+  /** The same for an indexed message whose content has changed. */
   replace(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
-  /** Indexes anew a message that says what it said before. */
+  /** Indexes a message with unchanged content again. */
   rewrite(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
-  /** Has what is kept beside the database made anew, too, by the server that runs. */
+  /** Makes the running server refill the external index, too. */
   refill(tx: Tx): void;
-  /** Messages that are still to be told to what is beside the database; undefined where nothing is. */
-  untold(): number | undefined;
-  /** Takes out what is indexed of messages that are no longer stored. */
+  /** Messages still to be sent to the external index; undefined without one. */
+  pending(): number | undefined;
+  /** Removes the entries of messages that are no longer stored. */
   prune(tx: Tx): void;
-  /** Whether what is kept of the index can be read as one. Reads all of it. */
+  /** Whether the stored index is unreadable. Reads all of it. */
   isDamaged(): boolean;
-  /** Takes out everything; the server takes in again what is stored, unless somebody else does before it. */
+  /** Removes everything. The server indexes stored mail again, unless another process does so first. */
   empty(tx: Tx): void;
-  /** All that is stored is indexed. */
+  /** Records that everything stored is indexed. */
   complete(tx: Tx): void;
   /**
-   * The conversations in scope with a message that satisfies every message-level condition of the query. Thread-level
-   * conditions are the caller's. The set may be given again: it is not to be changed.
+   * The conversations in scope with a message that satisfies every message-level condition of the query. The caller
+   * checks thread-level conditions. The set is shared: do not modify it.
    */
   match(query: Query, scope: SearchScope): SeqSet | Promise<SeqSet>;
   /**
-   * For a query that `match` finds nothing for: what it finds if typos are forgiven. Undefined for an engine that forgives
-   * none, for a query with quotes or exclusions, and when there is nothing then either.
+   * For a query without a match: the result if typos are forgiven. Undefined for an engine that forgives none, for a
+   * query with quotes or exclusions, and for an empty result.
    */
   matchLoosely?(query: Query, scope: SearchScope): Promise<Loose | undefined>;
   /**
-   * How well conversations answer a query that wants words. `found`: the conversations that `match`, or when `isLoose`
-   * `matchLoosely`, gave for it, or some of them, ascending. It looks at a bounded number of them. Undefined for an engine
-   * that cannot tell: then the embedded index does (ranking.ts).
+   * Scores conversations for a query that contains words. `found`: some or all of the conversations from `match`, or
+   * from `matchLoosely` if `isLoose`, ascending. Examines a bounded number of them. Undefined if the engine cannot
+   * rank; the embedded index then does (ranking.ts).
    */
   rank?(
     query: Query,
@@ -76,13 +80,13 @@ export interface SearchEngine {
     isLoose: boolean,
   ): Promise<readonly Ranked[] | undefined>;
   /**
-   * Does a short piece of upkeep, some milliseconds, and says whether there is more: for whenever nothing else is to be
-   * done after mail was filed. Commits by itself, so never inside a transaction.
+   * Does a short piece of upkeep, some milliseconds, and returns whether there is more. Called when the process is idle
+   * after filing. Commits on its own, so never inside a transaction.
    */
   maintain(): boolean;
   /**
-   * The same, until nothing is left of what was deleted: `begin` is true for the first step, and its answer says whether
-   * there are more.
+   * The same, until nothing of deleted mail is left. `begin` is true for the first step; returns whether there are
+   * more.
    */
   purge(begin: boolean): boolean;
 }

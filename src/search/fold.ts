@@ -1,22 +1,22 @@
 /**
- * What words are to the search, for stored mail and for queries alike: text is folded into tokens parted by single
- * spaces, and a search finds a run of tokens, so the two sides agree by construction and the index need not understand
+ * Defines words for the search, in stored mail and queries alike: text is folded into tokens separated by single
+ * spaces, and a search finds a run of tokens. The two sides therefore always agree, and the index needs no knowledge of
  * language.
  *
- * Folded text consists of lower-case letters, digits, the marks that make up a letter in their script, and emoji.
- *  - Case and accents do not count: NFKD without diacritics, ß = ss, ı = i, ø = o, full width = half width.
- *  - Every character of a script written without spaces (Han, kana, Thai, Lao, Khmer, Myanmar, Tibetan, …) and of Hangul,
- *    whose words carry suffixes, is a token of its own: any part of a sentence is found as a run of them.
- *  - Every emoji is a token. Everything else parts tokens, or, if it is invisible, is not there.
+ * Folded text consists of lower-case letters, digits, the marks that form a letter in their script, and emoji.
+ * - Case and accents are ignored: NFKD without diacritics, ß = ss, ı = i, ø = o, full width = half width.
+ * - Every character of a script written without spaces (Han, kana, Thai, Lao, Khmer, Myanmar, Tibetan, …) and of
+ *   Hangul, whose words carry suffixes, is a token of its own: any part of a sentence is found as a run of them.
+ * - Every emoji is a token. Every other visible character separates tokens; invisible ones are dropped.
  *
- * Private-use characters never get out of `fold`: the tokens made here of addresses, and in fts5.ts of mailboxes, carry
- * one each, so that no text can pretend to be one.
+ * `fold` never returns private-use characters: the tokens made here from addresses, and in fts5.ts from mailboxes,
+ * contain one each, so that no text can imitate them.
  */
 import { domainToASCII, domainToUnicode } from "node:url";
 import type { EmailAddress } from "../message/address.ts";
 import { isAscii } from "../message/shown.ts";
 
-/** What the index keeps of a message: folded text, field by field. Bcc is no part of it. */
+/** The folded text that the index stores of a message, by field. Bcc is excluded. */
 export interface IndexDocument {
   subject: string;
   body: string;
@@ -27,25 +27,27 @@ export interface IndexDocument {
   files: string;
 }
 
-/** Longer tokens (encoded data, mostly) are cut, in mail and query alike. */
+/** Longer tokens (mostly encoded data) are cut, in mail and query alike. */
 export const LONGEST_TOKEN = 64;
-/** Of a longer body the rest is not searchable: what one message costs the index, and the thread that writes it, is bounded. */
+/**
+ * The rest of a longer body is not searchable, which bounds the cost of a message for the index and the writing thread.
+ */
 export const LONGEST_BODY = 1_048_576;
 const MOST_BODY_TOKENS = 200_000;
-/** The same for the other fields: characters of a subject, of an address or name, and how many of those. */
+/** The same limits for other fields: characters of a subject, of an address or name, and the number of those. */
 export const LONGEST_SUBJECT = 10_000;
 export const LONGEST_ENTRY = 320;
 export const MOST_ENTRIES = 1_000;
 const MOST_LIST_TOKENS = 50_000;
 
 /**
- * Diacritics, vowel points, and what does not show. Marks that are letters of their own (Indic and Thai vowels, kana
+ * Diacritics, vowel points and invisible characters. Marks that are letters of their own (Indic and Thai vowels, kana
  * voicing) stay.
  */
 const IGNORED =
   /[[[\p{sc=Zinh}[\p{M}&&[\p{sc=Latn}\p{sc=Grek}\p{sc=Cyrl}\p{sc=Hebr}\p{sc=Arab}\p{sc=Syrc}]]]--[\u3099\u309a]]\u0640\p{Emoji_Modifier}\p{Default_Ignorable_Code_Point}]+/gv;
 
-/** Letters that Unicode does not decompose, and what people type who lack them. */
+/** Letters that Unicode does not decompose, with the spelling people use who cannot type them. */
 const SPELLED: Readonly<Record<string, string>> = {
   ß: "ss",
   ς: "σ",
@@ -62,17 +64,17 @@ const SPELLED: Readonly<Record<string, string>> = {
 };
 const TO_SPELL = new RegExp(`[${Object.keys(SPELLED).join("")}]`, "g");
 
-/** A token of one character: one of a script without spaces, or an emoji. Marks after it are part of it. */
+/** A token of one character: from a script without spaces, or an emoji, with the marks after it. */
 const ALONE =
   /(?:[[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Bopo}\p{scx=Hang}\p{scx=Yiii}\p{scx=Thai}\p{scx=Laoo}\p{scx=Khmr}\p{scx=Mymr}\p{scx=Tibt}\p{scx=Lana}\p{scx=Talu}\p{scx=Tale}\p{scx=Java}\p{scx=Bali}]&&[\p{L}\p{N}]]|[[\p{Extended_Pictographic}\p{Regional_Indicator}]--[\p{L}\p{N}]])\p{M}*/gv;
 const NO_TOKEN = /[^\p{L}\p{N}\p{M}\p{Extended_Pictographic}\p{Regional_Indicator}]+/gu;
 
 const NOT_ASCII = /[^\0-\x7f]+/g;
-/** A run of what parts tokens, but for a single space, which can stay: most of the time there is nothing else. */
+/** A run of separators other than a single space, which can stay and is the usual case. */
 const NO_ASCII_TOKEN = /(?! [^\0-/:-@[-`{-\x7f])[\0-/:-@[-`{-\x7f]+/g;
 const TOO_LONG = new RegExp(`[^ ]{${LONGEST_TOKEN + 1},}`, "g");
 
-/** Folds a run of characters beyond ASCII. ASCII neither composes with what is left of it nor depends on it. */
+/** Folds a run of characters beyond ASCII. ASCII beside it neither composes with the result nor affects it. */
 function foldRun(run: string): string {
   return run
     .normalize("NFKD")
@@ -84,23 +86,26 @@ function foldRun(run: string): string {
     .replace(ALONE, " $& ");
 }
 
-/** A token as it is kept: cut, between characters, if it is long. */
+/** Cuts a long token between characters. */
 const cut = (token: string): string => token.slice(0, LONGEST_TOKEN).replace(/[\ud800-\udbff]$/, "");
 
-/** The tokens of a text, parted by single spaces; empty when it has none. Folding what is folded changes nothing. */
+/** The tokens of a text, separated by single spaces; empty for none. Idempotent. */
 export function fold(text: string): string {
   return text.replace(NOT_ASCII, foldRun).toLowerCase().replace(NO_ASCII_TOKEN, " ").replace(TOO_LONG, cut).trim();
 }
 
-/** What is folded of a text without letting others in between, UTF-16 units: two milliseconds of Latin, ten of Chinese. */
+/** UTF-16 units folded without yielding: two milliseconds of Latin, ten of Chinese. */
 const PIECE = 32_768;
 
-/** Where a text can be parted without changing its tokens: before white space, or a character that is a token by itself. */
+/**
+ * Whether a text can be split here without changing its tokens: before white space, or before a character that is its
+ * own token.
+ */
 function isSeam(unit: number): boolean {
   return unit === 0x20 || unit === 0x0a || (unit >= 0x4e00 && unit <= 0x9fff);
 }
 
-/** The same, with a `turn` of others after each piece of a long text. */
+/** The same, awaiting `turn` after each piece of a long text. */
 export async function foldInTurns(text: string, turn: () => Promise<void>, piece = PIECE): Promise<string> {
   const folded: string[] = [];
   for (let from = 0; from < text.length; ) {
@@ -114,10 +119,10 @@ export async function foldInTurns(text: string, turn: () => Promise<void>, piece
   return folded.join(" ");
 }
 
-/** A token that no query has, between names that a phrase must not span. */
+/** A token that no query contains, placed between names that a phrase must not span. */
 const BARRIER = "\ue000";
 
-/** U+E000 plus an ASCII code: a character of an address that would otherwise part tokens. */
+/** U+E000 plus an ASCII code replaces a character of an address that would otherwise separate tokens. */
 const asTokenCharacter = (character: string): string => String.fromCharCode(0xe000 + character.charCodeAt(0));
 
 export function domainForms(domain: string): { ascii: string; unicode: string } {
@@ -126,9 +131,9 @@ export function domainForms(domain: string): { ascii: string; unicode: string } 
 }
 
 /**
- * A complete address (local part, `@`, a domain with a dot; in angle brackets or not) as one token, which tells
- * ann@example.com from mary.ann@example.com.au. Undefined for anything else, such as what has a replacement character
- * (readDomain): without it, it would be another's.
+ * A complete address (local part, `@`, a domain with a dot; in angle brackets or not) as one token, which distinguishes
+ * ann@example.com from mary.ann@example.com.au. Undefined for any other text, including one with a replacement
+ * character (readDomain): without that character it would be another person's address.
  */
 export function foldAddress(text: string): string | undefined {
   const match = /^<?([^\s<>"\ufffd]+)@([^\s<>"@\ufffd]+\.[^\s<>"@\ufffd]+)>?$/.exec(text.trim());
@@ -138,8 +143,8 @@ export function foldAddress(text: string): string | undefined {
 }
 
 /**
- * Addresses as the index keeps them: of each the display name, the pieces of local part and domain as people see them,
- * and the whole.
+ * Addresses as the index stores them: for each the display name, the parts of local part and domain as people see them,
+ * and the whole address.
  */
 export function foldAddresses(addresses: readonly EmailAddress[]): string {
   const tokens: string[] = [];
@@ -154,7 +159,7 @@ export function foldAddresses(addresses: readonly EmailAddress[]): string {
   return tokens.filter((token) => token !== "").join(" ");
 }
 
-/** Cut after at most `tokens` tokens. */
+/** Cuts folded text after `tokens` tokens. */
 function firstTokens(folded: string, tokens: number): string {
   if (folded.length < tokens * 2) return folded;
   let end = -1;
@@ -165,7 +170,7 @@ function firstTokens(folded: string, tokens: number): string {
   return folded.slice(0, end);
 }
 
-/** What of a message is searched. */
+/** The searchable content of a message. */
 export interface Foldable {
   subject: string;
   text: string;
@@ -175,7 +180,7 @@ export interface Foldable {
   filenames: readonly string[];
 }
 
-/** What the index is to know of a message. CPU-bound and pure: made where the message is parsed. */
+/** The index document of a message. CPU-bound and pure, so it is made where the message is parsed. */
 export function foldDocument(message: Foldable): IndexDocument {
   return {
     subject: fold(message.subject.slice(0, LONGEST_SUBJECT)),
@@ -192,20 +197,20 @@ export function foldDocument(message: Foldable): IndexDocument {
   };
 }
 
-/** The same where others wait meanwhile: the text of the longest takes up to a quarter of a second. */
+/** The same with pauses: the longest text takes up to a quarter of a second. */
 export async function foldDocumentInTurns(message: Foldable, turn: () => Promise<void>): Promise<IndexDocument> {
   const body = await foldInTurns(message.text.slice(0, LONGEST_BODY), turn);
   return { ...foldDocument({ ...message, text: "" }), body: firstTokens(body, MOST_BODY_TOKENS) };
 }
 
 /*
- * Folding (fold.ts) that remembers where each token stands in the text, for what was found to be shown in it.
+ * Folding that remembers the position of each token in the text, so that matches can be shown there.
  *
- * Invariant: the tokens are those of `fold`, in its order; no place lies within a surrogate pair, or between a letter and
- * the marks upon it.
+ * Invariant: the tokens are those of `fold`, in its order; no position lies within a surrogate pair, or between a
+ * letter and its marks.
  */
 
-/** A token of a text, and the UTF-16 units that it was made of: from `start` up to `end`. */
+/** A token, and the UTF-16 units that produced it: from `start` up to `end`. */
 export interface PlacedToken {
   token: string;
   start: number;
@@ -213,20 +218,20 @@ export interface PlacedToken {
 }
 
 /**
- * A character with what composes with it or is drawn on it, however it is written: marks, jamo, and the vowels AM of Thai
- * and Lao, which begin with a mark.
+ * A character with everything that composes with it or is drawn on it: marks, jamo, and the vowels AM of Thai and Lao,
+ * which begin with a mark.
  */
 const CLUSTER =
   /[\s\S][\p{M}\p{Default_Ignorable_Code_Point}\p{Emoji_Modifier}\u0e33\u0eb3\uff9e\uff9f\u1160-\u11ff\uffa0-\uffdc]*/gu;
 
-/** Characters that fold to themselves, as tokens of their own, wherever they stand: most of Chinese, Japanese and Korean. */
+/** Characters that always fold to themselves as separate tokens: most of Chinese, Japanese and Korean. */
 const OWN_TOKEN = /^[\u4e00-\u9fff\uac00-\ud7a3\u3041-\u3096\u30a1-\u30fa]$/;
 
 const spaced = (folded: string): string => folded.replace(/ +/g, " ");
 
 const foldCluster = (cluster: string): string => (OWN_TOKEN.test(cluster) ? ` ${cluster} ` : foldRun(cluster));
 
-/** A run beyond ASCII in its clusters; whole, should they say something else together than one by one. */
+/** Splits a run beyond ASCII into clusters; keeps it whole if the clusters fold differently together. */
 function piecesOf(run: string): string[] {
   const pieces = run.match(CLUSTER) ?? [];
   return spaced(pieces.map(foldCluster).join("")) === spaced(foldRun(run)) ? pieces : [run];
@@ -235,12 +240,12 @@ function piecesOf(run: string): string[] {
 export const isAsciiLetterOrDigit = (unit: number): boolean =>
   (unit >= 0x61 && unit <= 0x7a) || (unit >= 0x41 && unit <= 0x5a) || (unit >= 0x30 && unit <= 0x39);
 
-/** The runs of letters and digits of a text in ASCII, in lower case. */
+/** The runs of letters and digits of an ASCII text, in lower case. */
 function asciiTokens(lower: string, base: number): PlacedToken[] {
   const tokens: PlacedToken[] = [];
   let start = -1;
   for (let at = 0; at <= lower.length; at++) {
-    // Behind the end there is NaN.
+    // NaN after the end.
     if (isAsciiLetterOrDigit(lower.charCodeAt(at))) {
       if (start < 0) start = at;
     } else if (start >= 0) {
@@ -253,8 +258,8 @@ function asciiTokens(lower: string, base: number): PlacedToken[] {
 }
 
 /**
- * The tokens of a text with their places, counted on from `base`. Beyond ASCII it costs some times what `fold` costs: for
- * short pieces.
+ * The tokens of a text with their positions, offset by `base`. Beyond ASCII it costs several times as much as `fold`,
+ * so it is for short pieces.
  */
 export function foldWithOffsets(text: string, base = 0): PlacedToken[] {
   if (isAscii(text)) return asciiTokens(text.toLowerCase(), base);
@@ -282,7 +287,7 @@ export function foldWithOffsets(text: string, base = 0): PlacedToken[] {
       return;
     }
     const folded = foldRun(piece);
-    // What folds to nothing belongs to the letter that it stands upon.
+    // A piece that folds to nothing belongs to the letter it follows.
     if (folded === "" && letters !== "") end = at + piece.length;
     for (const [index, part] of folded.split(" ").entries()) {
       if (index > 0) close();

@@ -1,11 +1,11 @@
-/** What /metrics tells of the embedded index, and of Meilisearch while the settings ask for it. */
+/** Metrics of the embedded index, and of Meilisearch while it is enabled. */
 import type { Metrics, Sample } from "../base/metrics.ts";
 import type { ProcessState } from "./meilisearch/process.ts";
 import type { SearchState } from "./search.ts";
 
 interface Sources {
   search(): SearchState;
-  /** Of the child that the appliance runs. */
+  /** The child process that the appliance runs. */
   process(): ProcessState;
 }
 

@@ -1,9 +1,9 @@
 /**
- * Where a query is found in a message, as snippets to be shown: made of the stored text by our own folding, whatever
- * engine found the message. Words that the query excludes are nowhere marked.
+ * Finds a query in a message and makes snippets to show. It reads the stored text with its own folding, whichever
+ * engine found the message. Excluded words are never marked.
  *
- * Invariants: ranges lie within their snippet, ascend and do not overlap; what a range covers, folded, is what was
- * searched for, as far as the snippet goes. What hostile mail can make it cost is bounded by `Work`.
+ * Invariants: ranges lie within their snippet, ascend and do not overlap; the text in a range, folded, is what the
+ * query asks for, as far as the snippet reaches. `Work` bounds the cost of hostile mail.
  */
 import type { EmailAddress } from "../message/address.ts";
 import { shownText } from "../message/shown.ts";
@@ -29,11 +29,11 @@ import {
 } from "./occurrences.ts";
 import type { Query, TextField } from "./query.ts";
 
-/** Where in a message something can be found; Bcc is nowhere. */
+/** Fields of a message that highlights cover; Bcc is never one. */
 export const HIGHLIGHT_FIELDS = ["subject", "text", "from", "to", "cc", "attachment"] as const;
 export type HighlightField = (typeof HIGHLIGHT_FIELDS)[number];
 
-/** From, up to: UTF-16 units of the snippet. */
+/** Start and end in UTF-16 units of the snippet. */
 export type Range = [start: number, end: number];
 
 export interface Highlight {
@@ -43,7 +43,7 @@ export interface Highlight {
   ranges: Range[];
 }
 
-/** A stored message, as far as it is searched. */
+/** The searched fields of a stored message. */
 export interface SearchedMessage {
   subject: string;
   text: string;
@@ -53,12 +53,12 @@ export interface SearchedMessage {
   filenames: readonly string[];
 }
 
-/** What is cut off is told by an ellipsis at either end. */
+/** An ellipsis marks a cut at either end. */
 export const LONGEST_SNIPPET = 160;
 const LONGEST_CUT = LONGEST_SNIPPET - 2;
-/** Units shown before what was found. */
+/** Units shown before the match. */
 const LEAD = 40;
-/** Highlights of one message. */
+/** Most highlights of one message. */
 const MOST = 3;
 
 const FIELDS_OF: Readonly<Record<TextField, readonly HighlightField[]>> = {
@@ -68,13 +68,13 @@ const FIELDS_OF: Readonly<Record<TextField, readonly HighlightField[]>> = {
   recipients: ["to", "cc"],
 };
 
-/** What an address costs before anything is looked for in it, in units folded. */
+/** Fixed cost of an address, in folded units. */
 const COST_OF_AN_ENTRY = 50;
 
-/** A condition of the query, and the fields that it is looked for in. */
+/** A condition of the query, and the fields it applies to. */
 interface Wanted extends Sought {
   fields: readonly HighlightField[];
-  /** The token of a complete address, which then is all that is found. */
+  /** The token of a complete address; then only this counts as a match. */
   address: string | undefined;
 }
 
@@ -86,8 +86,8 @@ interface Fragment extends Highlight {
 export type Highlighter = (message: SearchedMessage, work: Work) => Highlight[];
 
 /**
- * Undefined when the query has nothing to be shown: operators alone, or only what is to be excluded. `found`: words that
- * an engine found in place of some of the query's.
+ * Undefined if the query has nothing to show: only operators or exclusions. `found`: words that an engine found in
+ * place of some of the query's.
  */
 export function createHighlighter(
   { message: conditions }: Query,
@@ -124,7 +124,7 @@ function highlightsOf(message: SearchedMessage, wanted: readonly Wanted[], work:
   return chosen([...short, ...long]);
 }
 
-/** First what shows a condition that the ones before do not, then the others, up to MOST; in the order of the fields. */
+/** Up to MOST fragments in field order, preferring those that show a further condition. */
 function chosen(fragments: readonly Fragment[]): Highlight[] {
   const inOrder = fragments.toSorted((a, b) => placeOf(a) - placeOf(b));
   const shown = new Set<Wanted>();
@@ -139,7 +139,7 @@ function chosen(fragments: readonly Fragment[]): Highlight[] {
 
 const placeOf = ({ field }: Highlight): number => HIGHLIGHT_FIELDS.indexOf(field);
 
-/** Of each condition the first value that has it. */
+/** For each condition the first value that matches. */
 function fragmentsOf(
   field: HighlightField,
   values: readonly string[],
@@ -152,7 +152,7 @@ function fragmentsOf(
   });
 }
 
-/** Fragments of the items in which something is found that was not before, up to MOST. */
+/** Fragments of the items that show a further condition, up to MOST. */
 function gather<T>(
   items: readonly T[],
   wanted: readonly Wanted[],
@@ -171,7 +171,7 @@ function gather<T>(
   return fragments;
 }
 
-/** What the first item gives that gives anything. */
+/** The first defined result for any item. */
 function firstOf<T, R>(items: readonly T[], give: (item: T) => R | undefined): R | undefined {
   for (const item of items) {
     const given = give(item);
@@ -180,7 +180,7 @@ function firstOf<T, R>(items: readonly T[], give: (item: T) => R | undefined): R
   return undefined;
 }
 
-/** In a body several places may show several conditions. Those `seen` elsewhere are not looked for at all costs. */
+/** Several positions of a body may show several conditions. Those `seen` in another field are searched only cheaply. */
 function textFragments(text: string, wanted: readonly Wanted[], seen: ReadonlySet<Wanted>, work: Work): Fragment[] {
   if (wanted.length === 0) return [];
   const read = readable(text);
@@ -189,7 +189,7 @@ function textFragments(text: string, wanted: readonly Wanted[], seen: ReadonlySe
   );
 }
 
-/** The place of `value` where `one` is first found, with all that is found beside it. */
+/** The position in `value` where `one` is first found, with all matches beside it. */
 function fragmentIn(
   field: HighlightField,
   value: Readable,
@@ -215,10 +215,10 @@ function fragmentIn(
   return { field, ...snippetOf(text, cut, ranges), shows };
 }
 
-/** Where a run of tokens is what is sought, each once. */
+/** The distinct ranges in which a run of tokens matches. */
 function rangesOf(tokens: readonly PlacedToken[], { tokens: sought, address }: Wanted): Range[] {
   const ranges: Range[] = [];
-  // An address is found as a whole or not at all.
+  // An address matches only as a whole.
   if (address !== undefined) return ranges;
   for (let at = 0; at + sought.length <= tokens.length; at++) {
     if (!isRunAt(tokens, at, sought)) continue;
@@ -229,7 +229,7 @@ function rangesOf(tokens: readonly PlacedToken[], { tokens: sought, address }: W
   return ranges;
 }
 
-/** As much of a text around `start`, where a token begins, as a snippet shows; cut where tokens are. */
+/** The part of a text around `start`, the beginning of a token, that a snippet shows; cut between tokens. */
 function windowAround(text: string, tokens: readonly PlacedToken[], start: number): { start: number; end: number } {
   if (text.length <= LONGEST_SNIPPET) return { start: 0, end: text.length };
   const first = start <= LEAD ? 0 : (tokens.find((token) => token.start >= start - LEAD)?.start ?? start);
@@ -238,12 +238,12 @@ function windowAround(text: string, tokens: readonly PlacedToken[], start: numbe
   return { start: first, end: last?.end ?? wholeCharacters(text, first + LONGEST_CUT) };
 }
 
-/** What parts tokens and is not seen; what is not seen and parts nothing is left out by shownText. */
+/** Invisible characters that separate tokens; shownText removes the other invisible ones. */
 const UNSEEN_BREAK = /[\p{Cc}\ufff9-\ufffb\p{Noncharacter_Code_Point}]/gu;
 
 const onOneLine = (text: string): string => shownText(text.replace(UNSEEN_BREAK, " ")).replace(/[\s\u2800]+/gu, " ");
 
-/** The piece of a text on one line, and the ranges, of the text, as they stand in it. */
+/** The piece of a text on one line, with the ranges moved to match. */
 function snippetOf(text: string, { start, end }: { start: number; end: number }, found: readonly Range[]) {
   const ranges: Range[] = [];
   let snippet = start > 0 ? "…" : "";
@@ -260,7 +260,7 @@ function snippetOf(text: string, { start, end }: { start: number; end: number },
   return { snippet: end < text.length ? `${snippet}…` : snippet, ranges };
 }
 
-/** In ascending order, those that overlap or touch as one. */
+/** Ascending, with overlapping or adjacent ranges merged. */
 function joined(ranges: readonly Range[]): Range[] {
   const result: Range[] = [];
   for (const [start, end] of ranges.toSorted((a, b) => a[0] - b[0])) {
@@ -271,7 +271,7 @@ function joined(ranges: readonly Range[]): Range[] {
   return result;
 }
 
-/** Addresses are shown as `Name <local@domain>`, with the domain in the form in which it was found. */
+/** Addresses are shown as `Name <local@domain>`, with the domain in the form that matched. */
 function addressFragments(
   field: "from" | "to" | "cc",
   addresses: readonly EmailAddress[],
@@ -287,11 +287,11 @@ function addressFragments(
   });
 }
 
-/** Written in one way only, which is how the index has it. */
+/** Has only one spelling, which is the one in the index. */
 const PLAIN_EMAIL = /^[!-~]+@(?:[a-z0-9-]+\.)*[a-z]+$/i;
 const PLAIN_NAME = /^[ -~]*$/;
 
-/** Whether it is easily seen that none of this is found in an address: in most of a page that is so. */
+/** Whether a cheap test already shows that an address contains no match, as for most of a page. */
 function lacks({ email, name = "" }: EmailAddress, wanted: readonly Wanted[]): boolean {
   if (!PLAIN_EMAIL.test(email) || !PLAIN_NAME.test(name)) return false;
   const lower = `${name} ${email}`.toLowerCase();
@@ -301,15 +301,18 @@ function lacks({ email, name = "" }: EmailAddress, wanted: readonly Wanted[]): b
   );
 }
 
-/** An address as it may be found and shown: what does not depend on what is sought, and costs more than looking for it. */
+/**
+ * An address prepared for matching and display. This part is independent of the query, and costs more than the
+ * matching.
+ */
 interface Entry {
   email: string;
   shown: string;
-  /** The token of the whole of it. */
+  /** The token of the whole address. */
   address: string | undefined;
-  /** With the domain in each of its forms. */
+  /** Shown with the domain in each of its forms. */
   forms: readonly Readable[];
-  /** As the index has it. */
+  /** As the index stores it. */
   folded(): string;
 }
 
@@ -341,12 +344,12 @@ function addressFragment(
   }
   const found = firstOf(forms, (form) => fragmentIn(field, form, one, all, work, true));
   if (found || one.tokens.length === 1) return found;
-  // A phrase over two forms of the domain, which no one way of writing shows.
+  // A phrase may span two forms of the domain, which no single spelling shows.
   if (!folded().includes(` ${one.tokens.join(" ")} `)) return undefined;
   return { field, ...wholeEntry(shown, shown), shows: new Set([one]) };
 }
 
-/** An entry with one part of it marked, as far as it can be shown. */
+/** An entry with one part marked, as far as it fits. */
 function wholeEntry(entry: string, part: string) {
   const start = entry.lastIndexOf(part);
   if (entry.length <= LONGEST_SNIPPET) {
@@ -357,7 +360,7 @@ function wholeEntry(entry: string, part: string) {
   return snippetOf(entry, { start: first, end }, [[start, Math.min(start + part.length, end)]]);
 }
 
-/** The ways to write an address: as it is stored, and the other one if its domain is internationalised. */
+/** The spellings of an address: as stored, and the other form of an internationalised domain. */
 function formsOf(email: string): string[] {
   const at = email.lastIndexOf("@");
   if (!/[^\0-\x7f]|xn--/i.test(email.slice(at + 1))) return [email];

@@ -1,7 +1,7 @@
 /**
- * Where something sought stands in a text, found without folding all of it: the places where it may stand are looked up
- * as they are commonly written, and only their surroundings are folded. Only text with letters beyond ASCII, in which it
- * may be written otherwise, is gone through, as far as `Work` lets it.
+ * Finds a word or phrase in a text without folding all of it: looks up its common spellings, and folds only their
+ * surroundings. Only words with letters beyond ASCII, which may be spelt differently, are scanned, as far as `Work`
+ * allows.
  */
 import { isAscii } from "../message/shown.ts";
 import { fold, foldWithOffsets, isAsciiLetterOrDigit, LONGEST_TOKEN, type PlacedToken } from "./fold.ts";
@@ -10,20 +10,20 @@ import { fold, foldWithOffsets, isAsciiLetterOrDigit, LONGEST_TOKEN, type Placed
 export interface Sought {
   /** One or more, in order. */
   tokens: readonly string[];
-  /** Which of them is looked up: the longest, which is likely the rarest. */
+  /** The token that is looked up: the longest, which is probably the rarest. */
   anchor: string;
-  /** How the anchor may stand in a text in lower case. */
+  /** Spellings of the anchor in lower-case text. */
   spellings: readonly string[];
 }
 
-/** What may yet be spent, over many texts, in UTF-16 units folded; used up, the rest is left unfound. */
+/** The remaining budget over many texts, in folded UTF-16 units. When it is used up, further matches are not found. */
 export interface Work {
   left: number;
 }
-/** As many units are looked through for the price of one that is folded. */
+/** Units that can be scanned for the price of folding one. */
 const LOOKED_THROUGH = 100;
 
-/** A text, and in lower case, with every unit where it was. */
+/** A text, and its lower-case form with the same offsets. */
 export interface Readable {
   text: string;
   lower: string;
@@ -31,20 +31,20 @@ export interface Readable {
 
 export const readable = (text: string): Readable => ({ text, lower: lowered(text) });
 
-/** A place, and the tokens around it; `at` is the first of those that were sought. */
+/** A position with the tokens around it; `at` is the index of the first match. */
 export interface Occurrence {
   tokens: PlacedToken[];
   at: number;
 }
 
-/** Units folded before and behind a place: what a snippet shows of it. A text that is hardly longer is folded whole. */
+/** Units folded before and after a position: as much as a snippet shows. A slightly longer text is folded whole. */
 const BEFORE = 50;
 const BEHIND = 170;
 const SHORT = 200;
-/** As many more to where a token ends, and at most for a phrase whose words stand far apart. */
+/** Further units to the end of a token, and the limit for a phrase whose words lie far apart. */
 const TO_A_BREAK = 80;
 const FARTHEST = 2_000;
-/** Places looked at, of those where the anchor stands without the rest of the phrase. */
+/** Most positions examined at which only the anchor matches. */
 const MOST_PLACES = 60;
 
 export function soughtOf(text: string): Sought {
@@ -58,12 +58,12 @@ export function soughtOf(text: string): Sought {
 
 const lowered = (text: string): string => text.replaceAll("İ", "i").toLowerCase();
 
-/** What parts tokens whatever stands around it. */
+/** Whether a character always separates tokens. */
 const isBreak = (unit: number): boolean => unit <= 0x7f && !isAsciiLetterOrDigit(unit);
 
 /**
- * The first place found, not always the first there is. `thorough`: also where it is written otherwise than it is
- * commonly (with other accents, in full width, with what is invisible in it).
+ * The first match found, which may not be the first in the text. `thorough`: also unusual spellings (other accents,
+ * full width, invisible characters inside).
  */
 export function findOccurrence(
   sought: Sought,
@@ -84,7 +84,7 @@ export function findOccurrence(
   return thorough ? occurrenceInWords(sought, text, work) : undefined;
 }
 
-/** Whether letters or digits of ASCII make the place part of a longer token. */
+/** Whether no ASCII letter or digit extends the match to a longer token. */
 function standsAlone(lower: string, at: number, spelling: string): boolean {
   const end = at + spelling.length;
   if (isAsciiLetterOrDigit(lower.charCodeAt(at - 1)) && isAsciiLetterOrDigit(lower.charCodeAt(at))) return false;
@@ -92,9 +92,9 @@ function standsAlone(lower: string, at: number, spelling: string): boolean {
   return !(isAsciiLetterOrDigit(lower.charCodeAt(end)) && isAsciiLetterOrDigit(lower.charCodeAt(end - 1)));
 }
 
-/** Units between two characters that part tokens. */
+/** Units between two separators. */
 const WORD = /[A-Za-z0-9\u0080-\uffff]+/g;
-/** Folded at once, of words as long as whole texts. */
+/** Units folded at once in words as long as whole texts. */
 const PIECE = 400;
 
 function occurrenceInWords(sought: Sought, text: string, work: Work): Occurrence | undefined {
@@ -104,7 +104,7 @@ function occurrenceInWords(sought: Sought, text: string, work: Work): Occurrence
     if (isAscii(word)) continue;
     for (let at = 0; at < word.length; at += PIECE) {
       if (work.left <= 0) return undefined;
-      // With what stands around it, since a token may lie across.
+      // With context, since a token may cross the boundary.
       const piece = word.slice(Math.max(0, at - LONGEST_TOKEN), at + PIECE + LONGEST_TOKEN);
       work.left -= piece.length;
       if (!fold(piece).includes(sought.anchor)) continue;
@@ -117,20 +117,20 @@ function occurrenceInWords(sought: Sought, text: string, work: Work): Occurrence
   return undefined;
 }
 
-/** The tokens around a place where the anchor may stand, if those that are sought are among them. */
+/** The tokens around a position of the anchor, if they contain the match. */
 function placeAt(sought: Sought, text: string, place: number, work: Work): Occurrence | undefined {
   let reach = Math.max(BEHIND, 3 * sought.tokens.join(" ").length);
   for (;;) {
     const tokens = tokensAround(text, place, reach, work);
     const at = indexOfRun(tokens, sought.tokens, place);
     if (at >= 0) return { tokens, at };
-    // The words of a phrase may stand far apart.
+    // The words of a phrase may lie far apart.
     if (sought.tokens.length === 1 || reach >= FARTHEST) return undefined;
     reach = FARTHEST;
   }
 }
 
-/** Whether these tokens stand there, in order. */
+/** Whether the run of tokens is at this index. */
 export function isRunAt(tokens: readonly PlacedToken[], at: number, run: readonly string[]): boolean {
   for (let i = 0; i < run.length; i++) {
     if (tokens[at + i]?.token !== run[i]) return false;
@@ -138,7 +138,7 @@ export function isRunAt(tokens: readonly PlacedToken[], at: number, run: readonl
   return true;
 }
 
-/** Index of the run of tokens in which `place` lies, or else of the first. */
+/** Index of the run that contains `place`, or else of the first one. */
 function indexOfRun(tokens: readonly PlacedToken[], run: readonly string[], place: number): number {
   let first = -1;
   for (let at = 0; at + run.length <= tokens.length; at++) {
@@ -157,17 +157,17 @@ function tokensAround(text: string, place: number, reach: number, work: Work): P
   const to = wholeCharacters(text, breakBehind(text, Math.min(text.length, last)));
   work.left -= to - from;
   const tokens = foldWithOffsets(text.slice(from, to), from);
-  // What was cut there is no token; but of a long one the beginning counts, and is here.
+  // The last token may be cut, and then does not count; of a long one the beginning counts, and is present.
   const isCut = to < text.length && !isBreak(text.charCodeAt(to));
   if (isCut && (tokens.at(-1)?.token.length ?? 0) < LONGEST_TOKEN) tokens.pop();
   return from > 0 && !isBreak(text.charCodeAt(from - 1)) ? tokens.slice(1) : tokens;
 }
 
-/** The place itself, or the one before it where it lies within a surrogate pair. */
+/** The position itself, or the one before it if it lies within a surrogate pair. */
 export const wholeCharacters = (text: string, at: number): number =>
   /[\ud800-\udbff]/.test(text[at - 1] ?? "") && /[\udc00-\udfff]/.test(text[at] ?? "") ? at - 1 : at;
 
-/** The nearest place before, or `at` itself, that lies behind a break, unless that is far. */
+/** The nearest position at or before `at` that follows a separator, unless it is far. */
 function breakBefore(text: string, at: number): number {
   for (let place = at; place > 0 && place > at - TO_A_BREAK; place--) {
     if (isBreak(text.charCodeAt(place - 1))) return place;

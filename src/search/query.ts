@@ -1,13 +1,13 @@
 /**
  * The search language: the text `q` (rules: Search operation) as data.
  *
- *   q        = *( term / white-space )                      all of them must hold
+ *   q        = *( term / white-space )                      all must hold
  *   term     = [ "-" ] ( operator ":" value / value )       "-" excludes
  *   operator = "from" / "to" / "subject" / "label" / "has" / "is" / "before" / "after"      in any case
  *   value    = word / quoted
  *   word     = 1*( anything but white space and quotes )
  *   quoted   = quote *( anything but quotes ) ( quote / end of q )     matches in order
- *   quote    = U+0022, or the curly double quotes that phones put in its place
+ *   quote    = U+0022, or the curly double quotes that phones insert instead
  *
  * has: takes `attachment`, is: takes `unread` and `starred`, before: and after: a date YYYY-MM-DD; before: is exclusive,
  * after: inclusive, both UTC (rules: Query language). Any text is a query but for one with a bad date:
@@ -21,17 +21,17 @@
 import { AppError } from "../base/errors.ts";
 import { fold } from "./fold.ts";
 
-/** Where words are looked for; `any` is every field. */
+/** The fields in which words are searched; `any` is every field. */
 export type TextField = "any" | "sender" | "recipients" | "subject";
 
-/** What one message must satisfy. A text, as typed, is a word or a phrase; it folds to one token or more. */
+/** A condition on one message. A text, as typed, is a word or phrase that folds to at least one token. */
 export type MessageCondition =
   | {
       readonly kind: "text";
       readonly field: TextField;
       readonly text: string;
       readonly negated: boolean;
-      /** It was in quotes: it is meant as it is written. */
+      /** It was quoted, so it is meant literally. */
       readonly exact?: true;
     }
   | { readonly kind: "attachment"; readonly negated: boolean }
@@ -39,7 +39,7 @@ export type MessageCondition =
   | { readonly kind: "since"; readonly at: number }
   | { readonly kind: "before"; readonly at: number };
 
-/** What its conversation must satisfy. Labels compare as labels do everywhere. */
+/** A condition on the conversation. Labels compare as elsewhere. */
 export type ThreadCondition =
   | { readonly kind: "label"; readonly label: string; readonly negated: boolean }
   | { readonly kind: "unread"; readonly negated: boolean }
@@ -51,13 +51,13 @@ export interface Query {
   readonly thread: readonly ThreadCondition[];
 }
 
-/** Whether a message can answer it better than another that satisfies it, too. */
+/** Whether one match can be better than another. */
 export const wantsWords = ({ message }: Query): boolean =>
   message.some((condition) => condition.kind === "text" && !condition.negated);
 
 export const OPERATORS = ["from", "to", "subject", "label", "has", "is", "before", "after"] as const;
 
-/** What has: and is: take. */
+/** The values of has: and is:. */
 export const VALUES: Readonly<Record<string, readonly string[]>> = {
   has: ["attachment"],
   is: ["unread", "starred"],
@@ -68,9 +68,9 @@ const TERM = new RegExp(
   "dgi",
 );
 
-/** A term as it stands in q. */
+/** A term of q. */
 export interface Term {
-  /** Where the value stands, without quotes: UTF-16 units of q. */
+  /** Position of the value without quotes, in UTF-16 units of q. */
   start: number;
   value: string;
   /** In lower case. */
@@ -102,14 +102,14 @@ export const FIELD_OF_OPERATOR: Readonly<Record<string, TextField>> = {
 /** Start of the day, epoch ms. @throws AppError bad_request */
 function parseDate(operator: string, value: string): number {
   const at = /^\d{4}-\d{2}-\d{2}$/.test(value) ? Date.parse(`${value}T00:00:00.000Z`) : Number.NaN;
-  // A day that its month does not have would roll over into the next.
+  // A day that its month lacks would roll over into the next.
   if (Number.isNaN(at) || !new Date(at).toISOString().startsWith(value)) {
     throw new AppError("bad_request", `q: "${operator}:${value}" needs a date that exists, as YYYY-MM-DD`);
   }
   return at;
 }
 
-/** @throws AppError bad_request for a bad date in `before:` or `after:`, and for nothing else. */
+/** @throws AppError bad_request only for a bad date in `before:` or `after:` */
 export function parseQuery(q: string): Query {
   const message: MessageCondition[] = [];
   const thread: ThreadCondition[] = [];
@@ -120,7 +120,7 @@ export function parseQuery(q: string): Query {
     return searchable;
   }
 
-  /** False when the operator has no use for the value, which makes the two plain text. */
+  /** False if the value is invalid for the operator, which makes both plain text. */
   function addOperator(operator: string, value: string, negated: boolean, exact: boolean): boolean {
     switch (operator) {
       case "from":

@@ -1,7 +1,7 @@
 /**
- * The search of the appliance. FTS5 is always written, in the transactions of the mail, and can always answer. Meilisearch,
- * where the settings want it, answers instead while its index has all there is; whenever it is down, behind, being filled,
- * too slow or at fault, FTS5 does, and the state says so.
+ * The search of the appliance. FTS5 is always written, in the transactions of the mail, and can always reply. If the
+ * settings enable Meilisearch, it replies instead while its index is complete. While it is down, behind, filling, too
+ * slow or faulty, FTS5 replies, and the state says so.
  */
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -14,27 +14,27 @@ import { type Connection, chooseConnection } from "./meilisearch/client.ts";
 import { SETTINGS_VERSION } from "./meilisearch/documents.ts";
 import { createMeilisearchEngine } from "./meilisearch/engine.ts";
 import { createFeed, type Fed, type FeedState } from "./meilisearch/feed.ts";
-import { beginFeed, countUntold, noteChange, readFeed } from "./meilisearch/feed-rows.ts";
+import { beginFeed, countPending, noteChange, readFeed } from "./meilisearch/feed-rows.ts";
 
 export interface SearchState {
-  /** Who answers. */
+  /** The engine that replies. */
   engine: "fts5" | "meilisearch";
-  /** Why it is FTS5 although the settings want Meilisearch, and what FTS5 lacks; for people. */
+  /** For people: why FTS5 replies although Meilisearch is enabled, and what FTS5 lacks. */
   reason?: string;
   feed: FeedState;
-  /** About how many stored messages the embedded index has yet to take in. */
+  /** Approximate number of stored messages that the embedded index lacks. */
   backlog: number;
-  /** Questions that Meilisearch was asked and FTS5 answered, since the start. */
+  /** Searches since the start that FTS5 replied to in place of Meilisearch. */
   fallbacks: number;
 }
 
 export interface Search extends SearchEngine {
-  /** Begins to feed Meilisearch and to ask it, where the settings want it. `child`: the one that the appliance runs. */
+  /** Begins to feed and query Meilisearch if the settings enable it. `child`: the server that the appliance runs. */
   start(child?: Connection): void;
-  /** Looks for what other processes changed. */
+  /** Checks for changes by other processes. */
   look(): void;
   state(): SearchState;
-  /** Resolves when Meilisearch has been told what it can be told now. */
+  /** Resolves when Meilisearch has received everything that can be sent now. */
   idle(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -46,12 +46,12 @@ export interface SearchParts {
   log: Log;
 }
 
-/** After an answer that failed, Meilisearch is not asked, ms. */
+/** How long Meilisearch is not queried after a failure, ms. */
 const REST_MS = 5_000;
 
 const messages = (count: number): string => `${count} ${count === 1 ? "message" : "messages"}`;
 
-/** For anybody: what exactly fails is for who runs the server. */
+/** For everybody; the exact error is for the operator. */
 function reasonOf({ phase, behind, refused }: FeedState): string | undefined {
   switch (phase) {
     case "down":
@@ -74,11 +74,11 @@ export function createSearch({ store, options, runtime, log }: SearchParts): Sea
   const meilisearch = createMeilisearchEngine({ db: store.db, narrow: fts5.messagesMatching });
   let feed: ReturnType<typeof createFeed> | undefined;
   let failedAt = Number.NEGATIVE_INFINITY;
-  /** No longer either when the clock was set back meanwhile. */
+  /** A clock that was set back also ends the pause. */
   const rests = (): boolean => Math.abs(runtime.now() - failedAt) < REST_MS;
   let fallbacks = 0;
 
-  /** What Meilisearch answers; undefined when it cannot. `exactly`: only an index that has all mail will do. */
+  /** The response of Meilisearch; undefined if it cannot reply. `exactly`: requires an index with all mail. */
   async function askMeilisearch<T>(
     exactly: boolean,
     ask: (fed: Fed) => Promise<T>,
@@ -113,9 +113,9 @@ export function createSearch({ store, options, runtime, log }: SearchParts): Sea
     refill(tx) {
       if (readFeed(tx)?.active) beginFeed(tx, SETTINGS_VERSION, runtime);
     },
-    untold() {
+    pending() {
       const row = readFeed(store.db);
-      return row?.active ? countUntold(store.db, row) : undefined;
+      return row?.active ? countPending(store.db, row) : undefined;
     },
 
     async match(query, scope) {

@@ -1,14 +1,14 @@
 /**
- * Sets of conversations, by threads.seq: what a search answers, and what it is narrowed by. A bit each, so that to make,
- * ask and intersect sets of a hundred thousand costs little beside finding them.
+ * Sets of conversations, by threads.seq, for search results and filters. Each member takes one bit, so that building,
+ * testing and intersecting sets of a hundred thousand is cheap compared to the search.
  */
 
-/** Bit n % 32 of word n / 32 says whether n, an integer below 2^32, is a member; so does its want that it is not. */
+/** Bit n % 32 of word n / 32 says whether n, an integer below 2^32, is a member. A missing word means no members. */
 export type SeqSet = Uint32Array<ArrayBuffer>;
 
 const asItIs = (seq: number): number => seq;
 
-/** Of numbers in any order; `seqOf` makes each of what stands in the list. */
+/** From numbers in any order; `seqOf` converts each. */
 export function setOf(list: readonly number[], seqOf: (one: number) => number = asItIs): SeqSet {
   let bits = new Uint32Array(64);
   for (const one of list) {
@@ -19,7 +19,7 @@ export function setOf(list: readonly number[], seqOf: (one: number) => number = 
   return bits;
 }
 
-/** The same set, where `seq` can be put; longer by more than it must be, for others follow. */
+/** The same set with room for `seq`, and some more, since others usually follow. */
 export function withRoomFor(set: SeqSet, seq: number): SeqSet {
   if (seq >>> 5 < set.length) return set;
   const longer = new Uint32Array(2 * (seq >>> 5) + 1);
@@ -33,7 +33,7 @@ export const has = (set: SeqSet, seq: number): boolean => ((set[seq >>> 5] ?? 0)
 export function seqsIn(set: SeqSet): number[] {
   const seqs: number[] = [];
   for (let word = 0; word < set.length; word++) {
-    // The lowest bit, until there is none.
+    // Removes the lowest bit until none is left.
     for (let bits = set[word] ?? 0; bits !== 0; bits &= bits - 1) {
       seqs.push(word * 32 + 31 - Math.clz32(bits & -bits));
     }
@@ -53,7 +53,7 @@ export function countIn(set: SeqSet): number {
   return count;
 }
 
-/** How many are in both. */
+/** The size of the intersection. */
 export function countCommon(a: SeqSet, b: SeqSet): number {
   const length = Math.min(a.length, b.length);
   let count = 0;
@@ -61,7 +61,7 @@ export function countCommon(a: SeqSet, b: SeqSet): number {
   return count;
 }
 
-/** What is in every set; undefined when there is no set. */
+/** The intersection; undefined for no sets. */
 export function intersectionOf(sets: readonly SeqSet[]): SeqSet | undefined {
   const [smallest, ...others] = sets.toSorted((a, b) => a.length - b.length);
   const common = others.length === 0 ? smallest : smallest?.slice();
@@ -71,7 +71,7 @@ export function intersectionOf(sets: readonly SeqSet[]): SeqSet | undefined {
   return common;
 }
 
-/** What is in none of the others. */
+/** The members that are in none of the others. */
 export function without(set: SeqSet, others: readonly SeqSet[]): SeqSet {
   const left = others.length === 0 ? set : set.slice();
   for (const other of others) {

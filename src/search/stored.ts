@@ -1,4 +1,4 @@
-/** Messages as they are stored, folded for an index. */
+/** Reads stored messages and folds them for an index. */
 import { asc, desc, eq, gt, inArray, lt, sql } from "drizzle-orm";
 import { attachments, mailboxes, messageBodies, messages } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
@@ -12,15 +12,15 @@ export interface StoredMessage extends DocumentScope {
   /** Epoch ms. */
   date: number;
   hasAttachments: boolean;
-  /** Folds when it is asked for: that costs more than reading. */
+  /** Folds on demand, because that costs more than reading. */
   fold(): IndexDocument;
-  /** The same, with a `turn` of others after each piece of a long text. */
+  /** The same, awaiting `turn` after each piece of a long text. */
   foldInTurns(turn: () => Promise<void>): Promise<IndexDocument>;
-  /** The same of how its texts begin: for what is looked at in passing, and must not cost what the oddest mail does. */
+  /** Folds only the beginning of the texts, which bounds the cost. */
   foldBeginning(): IndexDocument;
 }
 
-/** UTF-16 units of a text, and addresses or names of a list. */
+/** UTF-16 units of a text, and entries of an address or name list. */
 const BEGINNING = 10_000;
 const FIRST_ENTRIES = 20;
 
@@ -82,14 +82,14 @@ function withFiles(db: Db, rows: readonly Row[]): StoredMessage[] {
   });
 }
 
-/** The next `limit` messages after the one numbered `after`, in order of their numbers. */
+/** The next `limit` messages after the one numbered `after`, ascending. */
 export const readStoredAfter = (db: Db, after: number, limit: number): StoredMessage[] =>
   withFiles(db, statements(db).after.all({ after, limit }));
 
-/** The last `limit` messages before the one numbered `before`, from the last to the first. */
+/** The last `limit` messages before the one numbered `before`, descending. */
 export const readStoredBefore = (db: Db, before: number, limit: number): StoredMessage[] =>
   withFiles(db, statements(db).before.all({ before, limit }));
 
-/** Those of these messages that are stored, in no order. */
+/** The stored ones of these messages, unordered. */
 export const readStored = (db: Db, seqs: readonly number[]): StoredMessage[] =>
   withFiles(db, statements(db).numbered.all({ seqs: JSON.stringify(seqs) }));

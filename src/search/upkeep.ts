@@ -1,12 +1,12 @@
-/** The job that merges the search index in short steps while the appliance has little else to do. */
+/** The job that merges the search index in short steps while the appliance is mostly idle. */
 import type { Job } from "../base/scheduler.ts";
 import type { Store } from "../store/store.ts";
 import type { SearchEngine } from "./engine.ts";
 
-/** Between two steps while there is something to merge, and looks while there is nothing. */
+/** Time between steps while there is something to merge, and between checks otherwise. */
 const UPKEEP_STEP_MS = 50;
 const UPKEEP_LOOK_MS = 10_000;
-/** Works committed a second above which upkeep stands back; FTS5 then merges by itself what it must. */
+/** Commits per second above which upkeep pauses; FTS5 then merges what it must on its own. */
 const UPKEEP_YIELDS_TO = 20;
 const UPKEEP_YIELD_MS = 1_000;
 

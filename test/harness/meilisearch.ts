@@ -3,7 +3,7 @@
  * the loopback, with its data in a temporary folder. Indexes have random names, so that tests share it.
  */
 import { existsSync } from "node:fs";
-import type { Place } from "../../src/search/meilisearch/client.ts";
+import type { ServerAddress } from "../../src/search/meilisearch/client.ts";
 import { atEndOfFile } from "./end.ts";
 import { temporaryFolder } from "./folder.ts";
 import { takePort } from "./port.ts";
@@ -19,7 +19,7 @@ export const WITHOUT_MEILISEARCH = hasMeilisearch
 const KEY = "a-master-key-for-tests";
 const MASTER: Record<string, string> = { MEILI_MASTER_KEY: KEY, MEILI_NO_ANALYTICS: "true", MEILI_ENV: "production" };
 
-export interface MeilisearchServer extends Place {
+export interface MeilisearchServer extends ServerAddress {
   readonly pid: number;
   /** Ends it at once, as a crash would. */
   kill(): Promise<void>;

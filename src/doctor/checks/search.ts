@@ -1,7 +1,7 @@
 /** Checks of search: the Meilisearch server, if the settings ask for one, and the index. */
 import { countBacklog } from "../../search/fts5/backlog.ts";
-import { chooseConnection, createClient, type Place } from "../../search/meilisearch/client.ts";
-import { countRefused, countUntold, readFeed } from "../../search/meilisearch/feed-rows.ts";
+import { chooseConnection, createClient, type ServerAddress } from "../../search/meilisearch/client.ts";
+import { countPending, countRefused, readFeed } from "../../search/meilisearch/feed-rows.ts";
 import { findExecutable, readProcessState } from "../../search/meilisearch/process.ts";
 import type { Check, Finding, World } from "../check.ts";
 
@@ -121,7 +121,7 @@ function countRows({ store }: World): { messages: number; indexed: number } {
 }
 
 /** The connection to Meilisearch, from the settings or the state file of its process. */
-function placeOf({ options, config }: World): Place | undefined {
+function placeOf({ options, config }: World): ServerAddress | undefined {
   const child = { current: () => readProcessState(config.data)?.place, onChange: () => {}, stop: async () => {} };
   return chooseConnection({ get: options.get, onRefresh: () => {} }, child).current();
 }
@@ -143,7 +143,7 @@ async function checkFed(world: World, messages: number): Promise<Finding[]> {
   }
   const refused = countRefused(db);
   const less = refused === 0 ? "" : `; it refused ${refused}, so the embedded index answers and it only forgives typos`;
-  if (feed.filledThrough !== null || countUntold(db, feed) > 0) {
+  if (feed.filledThrough !== null || countPending(db, feed) > 0) {
     const detail = `it has ${indexed} of ${messages} messages and is being told of the others, while the embedded index answers${less}`;
     return [{ ...base, state: "warning", detail }];
   }

@@ -1,8 +1,8 @@
 /**
- * Stored mail that the embedded index has yet to take in: all of it after an upgrade that changed the index, or once it was
- * emptied. The server does it beside its work, the newest first. A row says how far it came, written with the entries
- * themselves, so whatever ends the process, it goes on from there. Mail that is filed meanwhile is indexed as ever; what is
- * reached a second time is replaced.
+ * Indexes stored mail that the embedded index lacks: all of it after an upgrade that changed the index, or after it was
+ * emptied. The server does so in the background, newest first. A row records the progress in the transaction of the
+ * entries, so the work resumes after any interruption. Mail filed meanwhile is indexed as usual; a message reached
+ * twice is replaced.
  */
 import type { Runtime } from "../../base/runtime.ts";
 import type { Job } from "../../base/scheduler.ts";
@@ -13,9 +13,9 @@ import type { IndexDocument } from "../fold.ts";
 import { readStoredBefore } from "../stored.ts";
 
 interface Backlog {
-  /** The messages below this messages.seq are still to be looked at. */
+  /** Messages below this messages.seq are still to be indexed. */
   belowSeq: number;
-  /** About how many they are. */
+  /** Their approximate number. */
   messages: number;
 }
 
@@ -29,27 +29,27 @@ const statements = prepared(({ $client: client }) => ({
   end: client.prepare("DELETE FROM search_backlog"),
 }));
 
-/** About how many messages the index lacks; 0 when it has all. */
+/** Approximate number of messages that the index lacks; 0 if it is complete. */
 export const countBacklog = (db: Db): number => statements(db).read.get()?.messages ?? 0;
 
-/** From now on the index lacks all mail that is stored. */
+/** Records that the index lacks all stored mail. */
 export function beginBacklog(tx: Tx): void {
   statements(tx).begin.run();
 }
 
-/** It lacks none. */
+/** Records that the index is complete. */
 export function endBacklog(tx: Tx): void {
   statements(tx).end.run();
 }
 
-/** Messages read at once, and characters of their words from which a portion has no more, whatever its `limit`. */
+/** Messages read at once, and the number of characters at which a portion ends whatever its `limit`. */
 const SLICE = 10;
 const CHARACTERS_OF_A_PORTION = 400_000;
 
 const charactersOf = (document: IndexDocument): number =>
   Object.values(document).reduce((sum: number, field: string) => sum + field.length, 0);
 
-/** Indexes the newest `limit` of what is lacking, or fewer if they are long; false when nothing is. */
+/** Indexes the newest `limit` missing messages, or fewer if they are long; false if none is left. */
 function takeIn(tx: Tx, engine: Pick<SearchEngine, "rewrite">, limit: number): boolean {
   const backlog = statements(tx).read.get();
   if (!backlog) return false;
@@ -70,22 +70,22 @@ function takeIn(tx: Tx, engine: Pick<SearchEngine, "rewrite">, limit: number): b
       taken++;
     }
   }
-  // There is a message at least: of those counted, some may be deleted, and others were not there to be counted.
+  // At least one message is left. The count is approximate, because messages were deleted and added since.
   if (more) statements(tx).advance.run(belowSeq, Math.max(1, backlog.messages - taken));
   else endBacklog(tx);
   return more;
 }
 
-/** How long the event loop may wait for a portion, ms, and how many messages it has: of the first, at least, at most. */
+/** Longest portion in ms, and its size in messages: first, minimum, maximum. */
 const PORTION_MS = 10;
 const FIRST = 64;
 const FEWEST = 4;
 const MOST = 200;
-/** Works committed a second above which it stands back, to a portion each second. */
+/** Commits per second above which it is limited to one portion per second. */
 const YIELDS_TO = 20;
 const YIELD_MS = 1_000;
 
-/** The job that catches up. The first portion is done as the server starts: a small mailbox is complete by then. */
+/** The job that catches up. The first portion runs as the server starts, which completes a small mailbox. */
 export function createBacklogJob(
   store: Pick<Store, "db" | "onCommit" | "enqueue">,
   engine: Pick<SearchEngine, "rewrite" | "maintain">,
@@ -102,9 +102,9 @@ export function createBacklogJob(
     async runDue(now) {
       if (countBacklog(store.db) === 0) return null;
       const works = committed;
-      // The event loop turns while another process writes.
+      // Does not block the event loop while another process writes.
       const more = await store.enqueue((tx) => takeIn(tx, engine, room));
-      // So many small portions would have FTS5 merge them all at once.
+      // Many small portions would otherwise make FTS5 merge them all at once.
       engine.maintain();
       const took = runtime.now() - now;
       room = Math.min(MOST, Math.max(FEWEST, Math.min(2 * room, Math.floor((room * PORTION_MS) / Math.max(1, took)))));
@@ -112,7 +112,7 @@ export function createBacklogJob(
       committed = 0;
       lookedAt = now;
       if (!more) return null;
-      // As long as it took, the others have their turn.
+      // Pauses for as long as the portion took.
       return runtime.now() + (busy ? YIELD_MS : Math.max(1, took));
     },
   };

@@ -1,9 +1,10 @@
 /**
- * The embedded engine: SQLite's FTS5 over the table message_index, one document a message. Words commit with their mail
- * and leave with it (a trigger), so the index is never behind and never ahead, but for what backlog.ts tells of.
+ * The embedded engine: SQLite's FTS5 over the table message_index, one document per message. Words commit with their
+ * mail and are removed with it (a trigger), so the index always matches the mail, except for the backlog (backlog.ts).
  *
- * Everything that reaches FTS5 is folded and quoted, so no text can be query syntax. The column `scope` holds a token
- * each for mailbox and workspace, which folded text cannot contain: access is a condition of the full-text query itself.
+ * All text is folded and quoted before it reaches FTS5, so it cannot be query syntax. The column `scope` holds a token
+ * for the mailbox and one for the workspace, which folded text cannot contain: access is a condition of the full-text
+ * query itself.
  */
 
 import type { Database } from "bun:sqlite";
@@ -19,7 +20,10 @@ import { beginBacklog, endBacklog } from "./backlog.ts";
 
 type TextCondition = Extract<MessageCondition, { kind: "text" }>;
 
-/** The column filter of a field. Anywhere needs none, for no text has the words of `scope`; with one FTS5 takes longer. */
+/**
+ * The column filter of a field. `any` needs none, because no text contains the words of `scope`; a filter would slow
+ * FTS5 down.
+ */
 export const COLUMN_FILTER: Readonly<Record<TextField, string>> = {
   any: "",
   subject: "subject : ",
@@ -27,11 +31,11 @@ export const COLUMN_FILTER: Readonly<Record<TextField, string>> = {
   recipients: "recipients : ",
 };
 
-/** Scope tokens begin with a character that folded text has none of. */
+/** Scope tokens begin with a character that folded text never contains. */
 const scopeToken = (name: string): string => `\ue100${name.toLowerCase().replaceAll(/[^a-z0-9]/g, "")}`;
 const HAS_ATTACHMENT = scopeToken("has attachment");
 
-/** Mailboxes beyond the scope that are excluded instead of asking for those within. */
+/** Most mailboxes outside the scope that a query excludes instead of naming those inside. */
 const MOST_EXCLUDED = 8;
 
 /** Pages written by one step of a merge. */
@@ -46,7 +50,7 @@ function scopeExpression(tokens: readonly string[]): string {
   return `scope : (${tokens.map((token) => `"${token}"`).join(" OR ")})`;
 }
 
-/** The part of an expression that says who may read what. Every document has a scope token. */
+/** The part of an expression that restricts access. Every document has a scope token. */
 export function scopeOf({ mailboxIds, workspaceId }: SearchScope): string {
   const ids = workspaceId === undefined ? mailboxIds : [workspaceId];
   return scopeExpression(ids.map(scopeToken));
@@ -59,18 +63,20 @@ const othersOf = prepared(({ $client: client }) =>
   ),
 );
 
-/** Mailboxes beyond the scope, one more than are excluded at most. */
+/** Mailboxes outside the scope, at most one more than can be excluded. */
 const beyond = (db: Db, { mailboxIds }: SearchScope): string[] =>
   JSON.parse(othersOf(db).get(JSON.stringify(mailboxIds))?.ids ?? "[]");
 
 /** Whether no mailbox lies outside the scope. */
 export const isEverywhere = (db: Db, scope: SearchScope): boolean => beyond(db, scope).length === 0;
 
-/** Of some of the documents: not by excluding others alone. */
+/** Whether a condition selects documents, rather than only excluding others. */
 export const isChoice = (condition: MessageCondition): boolean =>
   (condition.kind === "text" || condition.kind === "attachment") && !condition.negated;
 
-/** What FTS5 is asked: `wanted` and the conditions, of which one or more is a choice, for NOT to take from. */
+/**
+ * The FTS5 expression: `wanted` and the conditions. At least one selects documents, because NOT needs a left operand.
+ */
 export function expressionOf(conditions: readonly MessageCondition[], ...wanted: string[]): string {
   const unwanted: string[] = [];
   for (const condition of conditions) {
@@ -83,7 +89,7 @@ export function expressionOf(conditions: readonly MessageCondition[], ...wanted:
   return unwanted.length === 0 ? expression : `(${expression}) NOT (${unwanted.join(" OR ")})`;
 }
 
-/** `since` is inclusive, `before` exclusive; undefined when the conditions ask for no dates. */
+/** `since` is inclusive, `before` exclusive; undefined without conditions on dates. */
 export function dateRangeOf(conditions: readonly MessageCondition[]): TimeRange | undefined {
   const dates = conditions.filter((condition) => condition.kind === "since" || condition.kind === "before");
   if (dates.length === 0) return undefined;
@@ -93,14 +99,17 @@ export function dateRangeOf(conditions: readonly MessageCondition[]): TimeRange 
   };
 }
 
-/** Of message_index AS hit: whether it is since and before times. Left alone, SQLite would not take the index, but the table, whose rows are a hundred times as long. */
+/**
+ * For message_index AS hit: whether it lies between two times. Unforced, SQLite would read the table, whose rows are a
+ * hundred times as long as the index's.
+ */
 export const HIT_IS_DATED = `EXISTS (
   SELECT 1 FROM messages INDEXED BY messages_by_thread
   WHERE thread_seq = ${threadSql("hit.rowid")} AND seq = ${messageSql("hit.rowid")}
     AND date >= ? AND date < ?)`;
 
 export interface Fts5Engine extends SearchEngine {
-  /** The messages (messages.seq, ascending) in scope that satisfy conditions on words. */
+  /** The messages (messages.seq, ascending) in scope that satisfy the conditions on words. */
   messagesMatching(conditions: readonly MessageCondition[], scope: SearchScope): number[];
 }
 
@@ -109,12 +118,12 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts
   const selectStored = sqlite.prepare<{ hasAttachments: number }, [number]>(
     "SELECT has_attachments AS hasAttachments FROM messages WHERE seq = ?",
   );
-  // One row of VALUES: an INSERT … SELECT opens a statement journal, at which FTS5 writes out what it has gathered.
+  // One row of VALUES: INSERT … SELECT opens a statement journal, at which FTS5 writes out its pending data.
   const insert = sqlite.prepare<unknown, [number, string, string, string, string, string, string]>(
     "INSERT INTO message_index (rowid, body, subject, sender, recipients, files, scope) VALUES (?, ?, ?, ?, ?, ?, ?)",
   );
   const remove = sqlite.prepare<unknown, [number]>("DELETE FROM message_index WHERE rowid = ?");
-  // FTS5 yields rowids in ascending order. A JSON array as one string crosses in a third of the time of as many rows.
+  // FTS5 yields rowids in ascending order. One string with a JSON array takes a third of the time of as many rows.
   const selectDocuments = sqlite.prepare<{ documents: string }, [string]>(
     "SELECT json_group_array(rowid) AS documents FROM message_index WHERE message_index MATCH ?",
   );
@@ -132,7 +141,7 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts
 
   const mergeAll = sqlite.prepare(`INSERT INTO message_index (message_index, rank) VALUES ('merge', ${-MERGE_PAGES})`);
 
-  /** FTS5 tells by the number of rows it changed whether it found anything to merge. */
+  /** The number of changed rows tells whether FTS5 found anything to merge. */
   function step(statement: typeof merge): boolean {
     const before = totalChanges.get()?.n ?? 0;
     statement.run();
@@ -145,8 +154,8 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts
     JSON.parse(selectDocuments.get(expression)?.documents ?? "[]");
 
   /**
-   * What is in most documents takes long to look up. Every message lies in a mailbox that there is, so where few lie beyond
-   * the scope, those are excluded.
+   * A term in most documents is slow to look up. Every message is in some mailbox, so if few mailboxes are outside the
+   * scope, the query excludes those instead.
    */
   function reachedExpression(conditions: readonly MessageCondition[], scope: SearchScope): string {
     if (conditions.some(isChoice)) {
@@ -180,8 +189,8 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts
   }
 
   /**
-   * All documents of a transaction go in together, at its end, in order of their numbers: any other writing in between,
-   * or a number below the last, would make FTS5 write out a segment, at twice the cost.
+   * All documents of a transaction are written together at its end, in order of their numbers: another write in
+   * between, or a lower number, would make FTS5 write out a segment, at twice the cost.
    */
   const atEnd = (messageSeq: number, work: () => void): void => store.beforeCommit(work, documentNumberOf(messageSeq));
 
@@ -198,10 +207,10 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts
     replace: (_tx, ...entry) => replace(...entry),
     rewrite: (_tx, ...entry) => replace(...entry),
     refill: () => {},
-    untold: () => undefined,
+    pending: () => undefined,
 
     prune: () => void prune.run(),
-    // A pragma, since FTS5's own command would write, and keep others from writing.
+    // A pragma, because FTS5's own command writes, which blocks other writers.
     isDamaged: () =>
       sqlite.prepare<{ quick_check: string }, []>("PRAGMA quick_check(message_index)").get()?.quick_check !== "ok",
     empty(tx) {
@@ -222,25 +231,24 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Fts
 
     maintain: () => step(merge),
 
-    // A negative number of pages asks for one segment at the end; steps after the first go on with it.
+    // A negative number of pages requests a single final segment; later steps continue with it.
     purge: (begin) => step(begin ? mergeAll : merge) || begin,
   };
 }
 
 /*
- * What was searched for last, kept for as long as nothing is written: who reads on, page by page, or asks again before
- * anything has changed, does not have a hundred thousand hits read from the index again. Whatever is written, by this
- * process or another, they are all forgotten, so an answer is always that of the index. A set is a bit for each
- * conversation: an eighth of a megabyte for a million.
+ * Keeps the results of the latest searches until the next write, so that further pages and repeated searches do not
+ * read a hundred thousand hits from the index again. Any write, by this process or another, discards them all, so
+ * results always equal those of the index. A set takes one bit per conversation: an eighth of a megabyte for a million.
  */
 
 const KEPT = 8;
 
-/** The set that answers the question, which `find` finds. Not to be changed: it may be given again. */
+/** Returns the set for a question, calling `find` if it is not kept. The set is shared: do not modify it. */
 export type KeepSet = (question: string, find: () => SeqSet) => SeqSet;
 
 export function createKeptSets(sqlite: Database, most = KEPT): KeepSet {
-  // Rows changed over this connection, and what changes with every commit over others.
+  // Rows changed over this connection, and a value that changes with every commit over others.
   const selectWritten = sqlite.prepare<{ own: number; others: number }, []>(
     "SELECT total_changes() AS own, data_version AS others FROM pragma_data_version",
   );
@@ -260,8 +268,8 @@ export function createKeptSets(sqlite: Database, most = KEPT): KeepSet {
 }
 
 /*
- * Which of many hits are of messages of some time. To look each up by its number takes several times as long as to find
- * it; so, where that is less, what lies within the time, or beyond it, is read from the index by date, and compared.
+ * Filters many hits by date. Looking each up by number takes several times as long as finding it. If that is cheaper,
+ * the messages inside or outside the time range are read from the index by date and compared.
  */
 
 /** Epoch ms: inclusive and exclusive. */
@@ -270,12 +278,12 @@ export interface TimeRange {
   before: number;
 }
 
-/** Of documents that lie in the mailboxes (a JSON array of ids), those of messages in the range, in the same order. */
+/** Filters documents in the given mailboxes (a JSON array of ids) by the dates of their messages, in the same order. */
 export type KeepDated = (documents: readonly number[], range: TimeRange, mailboxIds: string) => readonly number[];
 
-/** Up to so many are looked up. */
+/** Up to this many hits are looked up one by one. */
 const FEW = 1_000;
-/** So many times as many are read by date in the time that looking the hits up takes, and a little less. */
+/** Messages that can be read by date in slightly less than the time of one look-up. */
 const READ_FOR_EACH = 3;
 
 const IN_MAILBOXES = "messages INDEXED BY messages_by_date WHERE mailbox_id IN (SELECT value FROM json_each(?1))";
@@ -307,7 +315,7 @@ export function createKeepDated(sqlite: Database, { few = FEW, readForEach = REA
   );
   const numbersIn = (row: Numbers | null): number[] => JSON.parse(row?.numbers ?? "[]");
 
-  /** Whether most of the mail is likely to lie within, as if it had come at one pace. */
+  /** Whether most of the mail probably lies in the range, assuming it arrived evenly. */
   function isMostWithin({ since, before }: TimeRange, mailboxIds: string): boolean {
     const { first, last } = selectSpan.get(mailboxIds) ?? {};
     if (first == null || last == null) return true;
@@ -329,7 +337,7 @@ export function createKeepDated(sqlite: Database, { few = FEW, readForEach = REA
   };
 }
 
-/** Bits for those that lie close together. */
+/** Bits for the dense numbers, a Set for the others. */
 function membershipOfDocuments(documents: readonly number[]): (document: number) => boolean {
   const far = new Set(documents.filter((document) => !isNear(document)));
   const near = setOf(far.size === 0 ? documents : documents.filter(isNear));

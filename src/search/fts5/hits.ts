@@ -1,6 +1,6 @@
 /**
- * Which messages of conversations that were found satisfy the query. Whatever engine found them, the embedded index is
- * asked, which knows all mail at any time; who may read the conversations has been decided.
+ * Finds the messages of given conversations that satisfy a query. It asks the embedded index, which always knows all
+ * mail, whichever engine found the conversations. The caller has checked access.
  */
 import type { Store } from "../../store/store.ts";
 import { firstWhole, messageOf, type NumberRange, rangesOf, threadOfDocument } from "../document-number.ts";
@@ -8,13 +8,13 @@ import { fold } from "../fold.ts";
 import type { Query } from "../query.ts";
 import { COLUMN_FILTER, dateRangeOf, expressionOf, HIT_IS_DATED } from "./fts5.ts";
 
-/** Of conversations, by threads.seq, the messages (messages.seq) that satisfy the query: up to `most` each, the latest filed first. */
+/** By threads.seq, the matching messages (messages.seq): up to `most` each, latest filed first. */
 export type FindHits = (threadSeqs: readonly number[], most: number) => Map<number, number[]>;
 
-/** Hits looked at to find those of all conversations at once; opening the index costs as much as some hundred. */
+/** Hits read to cover all conversations at once; opening the index costs as much as some hundred. */
 const MOST_AT_ONCE = 1_000;
 
-/** `words`: what an engine took for the words of the query. */
+/** `words`: the words that an engine found in place of the query's. */
 export function createHits(
   store: Pick<Store, "db">,
   mostAtOnce = MOST_AT_ONCE,
@@ -34,7 +34,7 @@ export function createHits(
   );
 
   return ({ message: conditions }, words) => {
-    // It did not say which.
+    // The engine did not name the words.
     if (words?.length === 0) return () => new Map();
     const others = words ? conditions.filter((one) => one.kind !== "text" || one.negated) : conditions;
     const instead = words?.map((word) => `"${fold(word)}"`).join(" OR ");
@@ -55,7 +55,7 @@ export function createHits(
     return (threadSeqs, most) => {
       const hits = new Map<number, number[]>(threadSeqs.map((threadSeq) => [threadSeq, []]));
       if (threadSeqs.length === 0) return hits;
-      // Pages that lie far apart: those before the last one looked at are asked for one by one.
+      // Conversations far apart: those before the last one covered are queried one by one.
       let complete = 0;
       for (const numbers of indexedRangesOf(Math.min(...threadSeqs), Math.max(...threadSeqs))) {
         const together = hitsBetween(numbers, mostAtOnce);

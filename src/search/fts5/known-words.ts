@@ -1,7 +1,7 @@
 /**
- * Which words stand in the mail of somebody's mailboxes. Each question carries the scope, as every search does: a word that
- * only others' mail has is not known. (FTS5's own list of words, fts5vocab, has those of every tenant, and reads all
- * places of a word to name it.)
+ * Tells which words occur in the mail of given mailboxes. Every query is restricted to the scope, as in a search, so a
+ * word that only other mail contains is unknown. (FTS5's own vocabulary, fts5vocab, covers every tenant and reads all
+ * positions of a word.)
  */
 import type { Store } from "../../store/store.ts";
 import type { SearchScope } from "../engine.ts";
@@ -9,13 +9,13 @@ import type { TextField } from "../query.ts";
 import { COLUMN_FILTER, expressionOf, scopeOf } from "./fts5.ts";
 
 export interface KnownWords {
-  /** Those of the folded words that stand in the field of some message in scope. Other requests have their turn meanwhile. */
+  /** The folded words that occur in the field of a message in scope. Yields to other requests in between. */
   among(words: readonly string[], field: TextField, scope: SearchScope): Promise<string[]>;
-  /** In how many messages, as far as `most`. */
+  /** The number of messages with the word, up to `most`. */
   count(word: string, field: TextField, scope: SearchScope, most: number): number;
 }
 
-/** Asked for at once: looking up so many takes about a millisecond. */
+/** Words per query; this many take about a millisecond. */
 const AT_ONCE = 32;
 
 export function createKnownWords({ db }: Pick<Store, "db">): KnownWords {
@@ -27,7 +27,7 @@ export function createKnownWords({ db }: Pick<Store, "db">): KnownWords {
     return select.get(expressionOf([], scopeOf(scope), anyOf), most)?.n ?? 0;
   };
 
-  /** By halves: most of what is asked for is not there. */
+  /** By halving, because most of the words do not occur. */
   function among(words: readonly string[], field: TextField, scope: SearchScope): string[] {
     if (words.length === 0 || count(words, field, scope, 1) === 0) return [];
     if (words.length === 1) return [...words];

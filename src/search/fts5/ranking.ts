@@ -1,11 +1,11 @@
 /**
- * The embedded engine's order of relevance: a word weighs more the fewer messages have it, the more often it stands in
- * one, the shorter that is, and by the field. That is FTS5's bm25, but it counts everybody's messages: by the order of
- * their own mail, people could find out which words there are in mail that they may not read. For those who
- * do not reach all of it, it is therefore asked word by word, and how rare each is, is counted in the scope.
+ * The embedded engine's order of relevance: a word weighs more if fewer messages contain it, if it occurs often, in a
+ * short message, and by field. FTS5's bm25 does this, but counts everybody's messages: the order of a caller's own mail
+ * could reveal words in mail out of their reach. For callers who do not reach everything, each word is therefore scored
+ * separately, and its rarity is counted within the scope.
  *
- * Invariants: only conversations that are given are judged; who may read them has been decided. How many messages are
- * judged is bounded, whatever the query. Beside that a word costs about what it cost to find where it stands.
+ * Invariants: only the given conversations are scored; the caller has checked access. The number of scored messages is
+ * bounded for any query. Beyond that, a word costs about as much as finding it did.
  */
 import type { Store } from "../../store/store.ts";
 import { messageOf, threadOf, threadSql } from "../document-number.ts";
@@ -13,7 +13,7 @@ import type { Ranked, SearchScope } from "../engine.ts";
 import type { Query } from "../query.ts";
 import { dateRangeOf, expressionOf, HIT_IS_DATED, isChoice, isEverywhere, scopeOf } from "./fts5.ts";
 
-/** What a word counts for, by the column of message_index that it stands in. */
+/** Weight of a word, by column of message_index. */
 const WEIGHTS: Readonly<Record<string, number>> = {
   subject: 8,
   sender: 4,
@@ -23,19 +23,19 @@ const WEIGHTS: Readonly<Record<string, number>> = {
   scope: 0,
 };
 
-/** Messages that are judged, and conversations that they are of, the latest begun: of 5,000 it takes 10 to 16 ms. */
+/** Most messages scored, and most of their conversations, newest first: 5,000 take 10 to 16 ms. */
 const MOST_SCORED = 3_000;
-/** Of more words or phrases, the first so many decide: each costs what it cost to find. */
+/** Only the first words or phrases decide: each costs as much as finding it did. */
 const MOST_WORDS = 6;
-/** Messages with a word that are counted: those with more are equally common. */
+/** Messages counted per word; more frequent words count as equally common. */
 const MOST_COUNTED = 5_000;
 
 const THREAD_OF_HIT = threadSql("hit.rowid");
 
-/** Of a query that wants words, and conversations (threads.seq, ascending) that it finds in the scope. */
+/** For a query that contains words, and conversations (threads.seq, ascending) that it finds in the scope. */
 export type RankHits = (query: Query, scope: SearchScope, found: readonly number[]) => Ranked[];
 
-/** Of documents, by their numbers; bm25 is less for what is better. */
+/** By document number; a lower bm25 is better. */
 type Badness = [document: number, badness: number][];
 
 export function createRanking({ db }: Pick<Store, "db">, mostScored = MOST_SCORED): RankHits {
@@ -53,7 +53,7 @@ export function createRanking({ db }: Pick<Store, "db">, mostScored = MOST_SCORE
   const selectByBoth = sqlite.prepare<{ scored: string }, [string, string, number, number]>(
     select(`${isFound} AND ${HIT_IS_DATED}`),
   );
-  // Without the plus, FTS5 would begin a search for each of the numbers.
+  // Without the plus, FTS5 would start a search for each number.
   const selectAmong = sqlite.prepare<{ scored: string }, [string, number, number, string]>(
     select("rowid BETWEEN ? AND ? AND +rowid IN (SELECT value FROM json_each(?))"),
   );
@@ -62,7 +62,7 @@ export function createRanking({ db }: Pick<Store, "db">, mostScored = MOST_SCORE
   );
   const scoredIn = (row: { scored: string } | null): Badness => JSON.parse(row?.scored ?? "[]");
 
-  /** What each of several words is to these documents (descending), at most 1, times what it counts for. */
+  /** The score of these documents (descending): for each word at most 1, times the word's weight. */
   function scoresBy(words: readonly string[], scope: SearchScope, documents: readonly number[]): Map<number, number> {
     const scores = new Map<number, number>();
     const [from, to] = [documents.at(-1) ?? 0, documents[0] ?? 0];
@@ -88,7 +88,7 @@ export function createRanking({ db }: Pick<Store, "db">, mostScored = MOST_SCORE
     const scored = scoredIn(row);
     const chosen = conditions.filter((condition) => condition.kind === "text" && isChoice(condition));
     const words = [...new Set(chosen.map((condition) => expressionOf([condition])))].slice(0, MOST_WORDS);
-    // How rare a single one is makes no difference to the order.
+    // The rarity of a single word does not affect the order.
     const scores =
       words.length === 1 || isEverywhere(db, scope)
         ? new Map(scored.map(([document, bad]) => [document, -bad]))
@@ -101,7 +101,7 @@ export function createRanking({ db }: Pick<Store, "db">, mostScored = MOST_SCORE
   };
 }
 
-/** Each conversation once, by its best message. */
+/** Each conversation once, with the score of its best message. */
 export function bestOfEach(hits: readonly Ranked[]): Ranked[] {
   const best = new Map<number, number>();
   for (const { thread, score } of hits) best.set(thread, Math.max(score, best.get(thread) ?? score));

@@ -1,6 +1,6 @@
 /**
- * Batches of what Meilisearch is told: messages as they are stored at that moment, folded a few at a time so that others get
- * their turn, and written so that one which the server refuses keeps back no other.
+ * Builds the batches that are sent to Meilisearch: messages as currently stored, folded a few at a time so that other
+ * requests get a turn. A message that the server refuses does not hold up the others.
  */
 import type { Log } from "../../base/log.ts";
 import type { Db } from "../../store/store.ts";
@@ -9,18 +9,18 @@ import { type Client, ServerError } from "./client.ts";
 import { documentOf, type MessageDocument, markDocument } from "./documents.ts";
 import type { Change } from "./feed-rows.ts";
 
-/** Messages, and characters of their words, that one batch has. */
+/** Limits of one batch: messages, and characters of their words. */
 export const BATCH = 2_000;
 const BATCH_CHARACTERS = 8_000_000;
-/** Messages read at once, and characters of their words that are made without letting others in between. */
+/** Messages read at once, and characters folded without yielding. */
 const SLICE = 10;
 const CHARACTERS_OF_A_TURN = 100_000;
 
 const isRefusal = (error: unknown): boolean => error instanceof ServerError && error.trouble === "refused";
-/** After the events that wait. */
+/** Waits until pending events are handled. */
 export const turn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
 
-/** The next of what is stored, after the message numbered `after`; `last` is the number to go on after, if there is more. */
+/** The next stored messages after the one numbered `after`; `last` is the number to continue from, if there is more. */
 export async function readNext(
   db: Db,
   after: number,
@@ -38,28 +38,28 @@ export async function readNext(
   return { documents, last, more };
 }
 
-/** What these changes come to, as far as one batch goes: of each message only what it is now. */
+/** The current state of the changed messages, as far as one batch reaches. */
 export async function readChanged(
   db: Db,
   changes: readonly Change[],
-): Promise<{ through: number; told: number[]; documents: MessageDocument[] }> {
+): Promise<{ through: number; sent: number[]; documents: MessageDocument[] }> {
   const documents: MessageDocument[] = [];
-  const told = new Set<number>();
+  const sent = new Set<number>();
   let through = 0;
   for (let i = 0, characters = 0; i < changes.length && characters < BATCH_CHARACTERS; i += SLICE) {
     const slice = changes.slice(i, i + SLICE);
-    const seqs = [...new Set(slice.map(({ messageSeq }) => messageSeq))].filter((seq) => !told.has(seq));
+    const seqs = [...new Set(slice.map(({ messageSeq }) => messageSeq))].filter((seq) => !sent.has(seq));
     const stored = readStored(db, seqs);
     const before = documents.length;
     characters += await addDocuments(documents, stored, BATCH_CHARACTERS - characters);
     const left = new Set(stored.slice(documents.length - before).map(({ seq }) => seq));
-    for (const seq of seqs) if (!left.has(seq)) told.add(seq);
+    for (const seq of seqs) if (!left.has(seq)) sent.add(seq);
     through = slice.at(-1)?.seq ?? through;
   }
-  return { through, told: [...told], documents };
+  return { through, sent: [...sent], documents };
 }
 
-/** Adds messages until they have so many characters, one at least. Resolves with how many they have. */
+/** Adds messages until `room` characters are reached, at least one. Resolves with the number of characters. */
 async function addDocuments(
   documents: MessageDocument[],
   messages: readonly StoredMessage[],
@@ -83,8 +83,8 @@ async function addDocuments(
 }
 
 /**
- * Removes and adds, and leaves the mark when all is done. Resolves with the messages that the server would not take, of
- * which it then has nothing.
+ * Removes and adds documents, then sets the mark. Resolves with the messages that the server refused, of which the
+ * index then has nothing.
  */
 export async function writeBatch(
   server: Client,
@@ -121,7 +121,7 @@ async function addInHalves(
       else {
         const ids = some.map(({ id }) => id);
         refused.push(...ids);
-        // What it said before is not what it says.
+        // Removes the outdated version.
         await server.write(index, ids, []);
         log.warn("Meilisearch refuses a message", { seq: ids[0], error });
       }

@@ -1,8 +1,8 @@
 /**
- * What is asked of a Meilisearch server, through its official client: the only file that knows it. Whatever writes
- * resolves when the server has done it, not when it has taken it down.
+ * Talks to a Meilisearch server through its official client; no other file uses that. Writes resolve when the server
+ * has finished them, not when it has queued them.
  *
- * What goes wrong is a ServerError that says what may be done about it; keys never get into one.
+ * Failures are ServerErrors with a cause that the caller can act on. Keys never appear in one.
  */
 import {
   type EnqueuedTask,
@@ -18,8 +18,8 @@ import { MARK_ID, type MarkDocument, type MessageDocument } from "./documents.ts
 export type IndexSettings = Settings;
 
 /**
- * `unreachable`: no answer, or none in time. `key`: it is not let in. `missing`: there is no such index. `refused`: it
- * will not take what it was sent. `failing`: it cannot do it now, its disk being full, say.
+ * `unreachable`: no response, or none in time. `key`: not authorised. `missing`: no such index. `refused`: the server
+ * rejects what was sent. `failing`: it cannot do it now, for example because its disk is full.
  */
 export type Trouble = "unreachable" | "key" | "missing" | "refused" | "failing";
 
@@ -37,45 +37,45 @@ export class ServerError extends Error {
 export interface IndexQuery {
   q: string;
   filter: string;
-  /** Attributes to look in; all that are searchable unless given. */
+  /** Attributes to search; default: all searchable ones. */
   fields?: readonly string[];
 }
 
-/** `score`: from 0 to 1, the more the better; the server's own. */
+/** `score`: the server's own, from 0 to 1; higher is better. */
 export interface RankedMessage {
   number: number;
   score: number;
 }
 
 export interface Client {
-  /** Makes the index with these settings, empty, whether or not there was one. */
+  /** Creates the index empty with these settings, replacing an existing one. */
   make(index: string, settings: IndexSettings): Promise<void>;
-  /** Deletes the index, if there is one. */
+  /** Deletes the index if it exists. */
   drop(index: string): Promise<void>;
-  /** Removes and adds or replaces documents, in this order. */
+  /** Removes documents, then adds or replaces others. */
   write(index: string, removed: readonly number[], added: readonly (MessageDocument | MarkDocument)[]): Promise<void>;
-  /** The mark kept in the index; undefined when there is no index or none in it. */
+  /** The mark stored in the index; undefined without an index or mark. */
   readMark(index: string): Promise<string | undefined>;
-  /** How many documents the index has, the mark included. */
+  /** Number of documents in the index, including the mark. */
   count(index: string): Promise<number>;
-  /** The numbers of the messages that each of the queries finds. */
+  /** For each query, the numbers of the messages it finds. */
   search(index: string, queries: readonly IndexQuery[]): Promise<number[][]>;
-  /** The messages that answer the query best, the best first, up to `most`. */
+  /** The best messages for the query, best first, up to `most`. */
   rank(index: string, query: IndexQuery, most: number): Promise<RankedMessage[]>;
 }
 
 export interface ClientLimits {
-  /** For one request, ms. */
+  /** Time limit for one request, ms. */
   requestMs: number;
-  /** For what it has taken down to be done, ms. */
+  /** Time limit for a queued task, ms. */
   taskMs: number;
-  /** Ends the waiting for what is under way. */
+  /** Ends waiting for work in progress. */
   signal?: AbortSignal;
 }
 
 const POLL_MS = 20;
 const PRIMARY_KEY = "id";
-/** Codes of what can be sent in vain again and again (https://www.meilisearch.com/docs/reference/errors/error_codes). */
+/** Error codes that a retry cannot fix (https://www.meilisearch.com/docs/reference/errors/error_codes). */
 const OF_A_DOCUMENT =
   /^(invalid_document|missing_document|malformed_payload|payload_too_large|bad_request|max_fields|document_)/;
 
@@ -86,26 +86,26 @@ function troubleOf(code: string, status: number): Trouble {
   return "failing";
 }
 
-/** What the client threw, as a ServerError. */
+/** Converts an error of the client to a ServerError. */
 function serverError(error: unknown): unknown {
   if (error instanceof MeilisearchApiError) {
     return new ServerError(troubleOf(error.cause?.code ?? "", error.response.status), error.message, { cause: error });
   }
-  // What answers without being a Meilisearch server gives what is no JSON.
+  // A server that is not Meilisearch does not respond with JSON.
   if (error instanceof MeilisearchError || error instanceof SyntaxError) {
     return new ServerError("unreachable", "it does not answer", { cause: error });
   }
   return error;
 }
 
-export function createClient({ url, key }: Place, { requestMs, taskMs, signal }: ClientLimits): Client {
+export function createClient({ url, key }: ServerAddress, { requestMs, taskMs, signal }: ClientLimits): Client {
   const server = new Meilisearch({ host: url, apiKey: key, timeout: requestMs });
   const aborted = new Promise<never>((_, reject) => {
     signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
   });
   aborted.catch(() => {});
 
-  /** The client's requests take no signal: what is under way when it comes is left to end by itself. */
+  /** The client's requests accept no signal, so an aborted one ends in the background. */
   async function ask<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await (signal ? Promise.race([work(), aborted]) : work());
@@ -176,7 +176,7 @@ const askedOf = (indexUid: string, { q, filter, fields }: IndexQuery): MultiSear
 
 const isMessage = (number: unknown): number is number => Number.isSafeInteger(number) && (number as number) > MARK_ID;
 
-/** As of `numbersIn`. */
+/** Checked as in `numbersIn`. */
 function rankedIn(hits: unknown): RankedMessage[] {
   if (!Array.isArray(hits)) throw new ServerError("failing", "it answered something else");
   return hits.flatMap(({ [PRIMARY_KEY]: number, _rankingScore: score }: Record<string, unknown>) =>
@@ -185,8 +185,8 @@ function rankedIn(hits: unknown): RankedMessage[] {
 }
 
 /**
- * The documents found, told by how often each id occurs among them: a tenth of the cost of as many hits. Whatever is no
- * number of a message is passed over. @throws ServerError when there are no counts: that is not the same as nothing found
+ * The documents found, derived from the number of occurrences of each id: a tenth of the cost of as many hits. Ignores
+ * keys that are not message numbers. @throws ServerError without counts, which differs from an empty result
  */
 function numbersIn(counts: unknown): number[] {
   if (typeof counts !== "object" || counts === null) throw new ServerError("failing", "it answered something else");
@@ -195,27 +195,27 @@ function numbersIn(counts: unknown): number[] {
 }
 
 /*
- * Where the Meilisearch server is, and whether there is one: that of `search.meilisearchUrl`, else the child process that
- * the appliance runs. Whoever uses it asks each time, and is told when the answer may have changed.
+ * The address of the Meilisearch server: `search.meilisearchUrl`, else the child process that the appliance runs. Users
+ * ask for it each time, and are notified when it may have changed.
  */
 
-/** A server that can be asked now. */
-export interface Place {
-  /** `http://host:port`, maybe with a path; without a slash at the end. */
+/** The address of a running server. */
+export interface ServerAddress {
+  /** `http://host:port`, possibly with a path, without a trailing slash. */
   url: string;
   /** Empty for a server without keys. Never logged. */
   key: string;
 }
 
 export interface Connection {
-  /** Undefined while there is none: off, starting, or down. */
-  current(): Place | undefined;
-  /** `listener` is called when what `current` gives may have changed. */
+  /** Undefined while there is no server: off, starting, or down. */
+  current(): ServerAddress | undefined;
+  /** `listener` is called when the result of `current` may have changed. */
   onChange(listener: () => void): void;
   stop(graceMs: number): Promise<void>;
 }
 
-/** That of the settings, where they name one; otherwise the child's; none while the engine is another. */
+/** The configured server, else the child; none while another engine is selected. */
 export function chooseConnection(options: Pick<Options, "get" | "onRefresh">, child?: Connection): Connection {
   return {
     current() {

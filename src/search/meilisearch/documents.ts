@@ -1,8 +1,8 @@
 /**
- * A message as Meilisearch keeps it, and the words of a query as they stand there: both are made of the same folded tokens
- * (search/fold.ts), in such letters that the server's own tokenizer changes, parts and joins none of them.
+ * Converts messages to Meilisearch documents, and tokens of queries to the same words. Both come from the folded tokens
+ * (search/fold.ts), spelt so that the server's own tokenizer does not change, split or join them.
  *
- * Invariant: two tokens have the same word exactly when they are the same. Bcc is not in it.
+ * Invariant: two tokens have the same word exactly if they are equal. Bcc is excluded.
  */
 import { hash } from "node:crypto";
 import { threadOf } from "../document-number.ts";
@@ -15,10 +15,12 @@ import type { IndexSettings } from "./client.ts";
 const BODY_PARTS: readonly string[] = ["body", "body2", "body3", "body4"];
 const WORDS_OF_PART = 60_000;
 
-/** Where words of a query without operator may stand, from where they count for most to where they do for least. */
+/** Fields for words without operator, from the highest weight to the lowest. */
 export const PLAIN_FIELDS: readonly string[] = ["subject", "sender", "recipients", ...BODY_PARTS, "files"];
 
-/** Stands for the state of the database that the index was last told of; no message has this number. */
+/**
+ * Id of the document with the mark, which identifies the last fed state of the database. No message has this number.
+ */
 export const MARK_ID = 0;
 
 export interface MarkDocument extends Record<string, unknown> {
@@ -26,7 +28,7 @@ export interface MarkDocument extends Record<string, unknown> {
   mark: string;
 }
 
-/** It has every field, empty: the server will only look in those that some document has. */
+/** Has every field, empty, because the server searches only fields that some document has. */
 export const markDocument = (mark: string): MarkDocument => ({
   id: MARK_ID,
   mark,
@@ -47,42 +49,47 @@ export interface MessageDocument extends Record<string, unknown> {
   sender: string;
   recipients: string;
   files: string;
-  /** The words of subject, sender and recipients once more, each with its field's mark. */
+  /** The words of subject, sender and recipients again, each with its field's mark. */
   marked: string;
 }
 
-/** What marks a word as a field's, or as standing for a token of other letters; no other word begins so. */
+/** Prefixes that mark a word as a field's, or as the encoding of other letters; no other word begins so. */
 const MARKS: Readonly<Record<Exclude<TextField, "any">, string>> = { subject: "q1", sender: "q2", recipients: "q3" };
 const HASHED = "q0";
 const ONE_UNIT = "q4";
 const LIKE_A_MARK = /^q[0-9]/;
 
 /**
- * What the server's tokenizer leaves as it is: tokens in the letters of one of these scripts. It takes digits for the
- * script before them, so that a word which begins with some would be parted behind a word of another script. Tests ask it.
+ * Tokens that the server's tokenizer keeps: letters of one of these scripts. It assigns digits to the preceding script,
+ * so a word that begins with digits would be split after a word of another script. Tests compare with the tokenizer.
  */
 const LATIN = /^(?:[a-z][a-z0-9]*|[0-9]+)$/;
 const OF_OTHERS = /^(?:[α-ω]+|[а-я]+|[א-ת]+|[ა-ჰ]+|[ա-ֆ]+)$/;
-/** Tokens of fold.ts that stand between names, or for a whole address. */
+/** Tokens of fold.ts for barriers between names and for whole addresses. */
 const PRIVATE = /[\ue000-\uf8ff]/;
 const HASH_LENGTH = 32;
 
 const isPlainLatin = (token: string): boolean => LATIN.test(token) && !LIKE_A_MARK.test(token);
 const isPlain = (token: string): boolean => isPlainLatin(token) || OF_OTHERS.test(token);
 
-/** In letters and digits of ASCII. Most are a character of a script without spaces, which is short and quickly made. */
+/**
+ * Encodes a token in ASCII letters and digits. Most are characters of a script without spaces, which are short and fast
+ * to encode.
+ */
 function encode(token: string): string {
   if (token.length === 1) return ONE_UNIT + token.charCodeAt(0).toString(16);
   return HASHED + hash("sha256", token, "hex").slice(0, HASH_LENGTH);
 }
 
-/** The word of a token; without a field of its own, wherever it stands. A mark goes before letters of its own script only. */
+/**
+ * The word for a token in a field; for `any`, the word without a mark. A mark precedes only letters of its own script.
+ */
 export function wordOf(token: string, field: TextField): string {
   if (field === "any") return isPlain(token) ? token : encode(token);
   return MARKS[field] + (isPlainLatin(token) ? token : encode(token));
 }
 
-/** Whether its word may be looked for with typos: of the others the letters mean nothing. */
+/** Whether a word may be searched with typos: the letters of encoded words are meaningless. */
 export const mayHaveTypos = isPlain;
 
 const tokensOf = (folded: string): string[] => (folded === "" ? [] : folded.split(" "));
@@ -144,16 +151,16 @@ export function documentOf({
 }
 
 /*
- * How the index is set up. Any change here, of documents.ts or of fold.ts that matters to what is found raises the version,
- * and the index is made anew.
+ * Settings of the index. Raise the version with any change here, in documents.ts or in fold.ts that affects results;
+ * the index is then rebuilt.
  *
- * Words come folded and cut (documents.ts), so the server's own language rules are switched off: one language for all, no
- * stop words, no prefixes. What remains of them is typos, and words written together or apart.
+ * Words arrive folded and cut (documents.ts), so the server's own language rules are off: one language, no stop words,
+ * no prefixes. Only typos, and words written together or apart, remain.
  */
 
 export const SETTINGS_VERSION = 2;
 
-/** Far above any number of messages: an answer is never cut. */
+/** Above any number of messages, so that no result is cut. */
 const ALL = 1_000_000_000;
 
 const filterable = (attributePatterns: string[], comparison: boolean) => ({
@@ -167,18 +174,18 @@ export const INDEX_SETTINGS: IndexSettings = {
     filterable(["id", "thread", "workspace", "mailbox", "attachment"], false),
     filterable(["date"], true),
   ],
-  // Nothing of the mail itself is ever given out.
+  // The server never returns the content of mail.
   displayedAttributes: ["id", "mark"],
   sortableAttributes: [],
-  // Of relevance alone; what is asked for newest first is a set, which the mailbox puts in order. A word in the subject is
-  // worth more than any number of them in the text; of what is equal, the newest is among those that are told.
+  // For relevance only; the mailbox sorts results that are requested newest first. A word in the subject outweighs any
+  // number in the text. Among equals, the newest are returned.
   rankingRules: ["words", "typo", "attribute", "exactness", "date:desc"],
   typoTolerance: { enabled: true, disableOnNumbers: true, disableOnAttributes: ["marked"] },
   localizedAttributes: [{ attributePatterns: ["*"], locales: ["eng"] }],
   stopWords: [],
   prefixSearch: "disabled",
   facetSearch: false,
-  // Phrases are settled elsewhere (engine.ts); distances of words would be most of the index.
+  // engine.ts checks phrases; distances between words would make up most of the index.
   proximityPrecision: "byAttribute",
   pagination: { maxTotalHits: ALL },
   faceting: { maxValuesPerFacet: ALL },

@@ -1,6 +1,6 @@
 /**
- * Answers queries from a Meilisearch index that has all there is. What satisfies every condition is the same set of
- * conversations that FTS5 gives; only beyond that does the server's forgiveness come in, and is said to.
+ * Replies to queries from a complete Meilisearch index. For exact matches it returns the same set of conversations as
+ * FTS5. The server's tolerance applies only beyond that, and the result says so.
  */
 import type { Db } from "../../store/store.ts";
 import { slipsBetween } from "../correction.ts";
@@ -11,7 +11,7 @@ import { bestOfEach } from "../fts5/ranking.ts";
 import type { MessageCondition, Query, TextField } from "../query.ts";
 import { type SeqSet, seqsIn, setOf } from "../sets.ts";
 import { readStored } from "../stored.ts";
-import type { Place } from "./client.ts";
+import type { ServerAddress } from "./client.ts";
 import { type Client, createClient } from "./client.ts";
 import { mayHaveTypos } from "./documents.ts";
 import type { Fed } from "./feed.ts";
@@ -23,18 +23,18 @@ export interface MeilisearchEngineParts {
   narrow(conditions: readonly MessageCondition[], scope: SearchScope): number[];
 }
 
-/** For one answer, ms: then another engine gives it. */
+/** Time limit for one search, ms; another engine then replies. */
 const ANSWER_MS = 1_500;
-/** Messages that are asked for in the order of relevance: each costs the server some 30 µs, ten times what finding it does. */
+/** Messages requested by relevance: each costs the server about 30 µs, ten times as much as finding it. */
 const MOST_RANKED = 250;
-/** Conversations that it is told to look in; of more it ranks all that the query finds. */
+/** Conversations named in a query; for more, it ranks everything the query finds. */
 const MOST_NAMED = 1_000;
-/** Messages that are looked through for the words they were found by. */
+/** Messages searched for the words by which they were found. */
 const LOOKED_THROUGH = 10;
 
 const turnOfOthers = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** Members of every list; all ascending. */
+/** The intersection of ascending lists. */
 function intersect(lists: readonly (readonly number[])[]): number[] {
   const [first = [], ...rest] = [...lists].sort((a, b) => a.length - b.length);
   return rest.reduce<number[]>(
@@ -49,17 +49,17 @@ function intersect(lists: readonly (readonly number[])[]): number[] {
 const threadsOf = (messageSeqs: readonly number[]): SeqSet => setOf(messageSeqs, threadOf);
 
 export function createMeilisearchEngine({ db, narrow }: MeilisearchEngineParts) {
-  let known: { place: Place; client: Client } | undefined;
+  let known: { address: ServerAddress; client: Client } | undefined;
 
-  function clientOf({ place }: Fed): Client {
-    if (known?.place.url !== place.url || known.place.key !== place.key) {
-      known = { place, client: createClient(place, { requestMs: ANSWER_MS, taskMs: ANSWER_MS }) };
+  function clientOf({ address }: Fed): Client {
+    if (known?.address.url !== address.url || known.address.key !== address.key) {
+      known = { address, client: createClient(address, { requestMs: ANSWER_MS, taskMs: ANSWER_MS }) };
     }
     return known.client;
   }
 
   return {
-    /** As SearchEngine's. @throws ServerError */
+    /** See SearchEngine. @throws ServerError */
     async match(fed: Fed, { message: conditions }: Query, scope: SearchScope): Promise<SeqSet> {
       if (scope.mailboxIds.length === 0) return setOf([]);
       const { queries, open } = exactQueries(conditions, scope);
@@ -69,7 +69,7 @@ export function createMeilisearchEngine({ db, narrow }: MeilisearchEngineParts) 
       return threadsOf(intersect(lists));
     },
 
-    /** As SearchEngine's. @throws ServerError */
+    /** See SearchEngine. @throws ServerError */
     async matchLoosely(fed: Fed, { message: conditions }: Query, scope: SearchScope): Promise<Loose | undefined> {
       const queries = scope.mailboxIds.length === 0 ? undefined : looseQueries(conditions, scope);
       if (!queries) return undefined;
@@ -80,7 +80,7 @@ export function createMeilisearchEngine({ db, narrow }: MeilisearchEngineParts) 
         async wordsIn(threads) {
           const isAmong = new Set(threads);
           const looked = found.filter((seq) => isAmong.has(threadOf(seq))).slice(-LOOKED_THROUGH);
-          // Asked again, for what follows is words of mail.
+          // Access is checked again, because the result contains words of mail.
           const reached = new Set(scope.mailboxIds);
           const words = new Set<string>();
           for (const { mailboxId, foldBeginning } of readStored(db, looked)) {
@@ -93,7 +93,7 @@ export function createMeilisearchEngine({ db, narrow }: MeilisearchEngineParts) 
       };
     },
 
-    /** As SearchEngine's. Of more than ten words, the first ten. @throws ServerError */
+    /** See SearchEngine. Uses the first ten words only. @throws ServerError */
     async rank(
       fed: Fed,
       { message: conditions }: Query,
@@ -112,11 +112,11 @@ export function createMeilisearchEngine({ db, narrow }: MeilisearchEngineParts) 
   };
 }
 
-/* Which words of a message the server took for those that were asked for: it does not say. */
+/* Finds the words of a message that the server took for words of the query, which it does not report. */
 
-/** As the server's own: how many typos a word may have by its length. */
+/** Typos allowed for a word by its length, as in the server. */
 const typosOf = (word: string): number => (word.length >= 9 ? 2 : word.length >= 5 ? 1 : 0);
-/** Words looked at, of each field, and compared with those asked for, of a message: some milliseconds of the oddest. */
+/** Limits on words examined per field, and on comparisons per message: some milliseconds at worst. */
 const MOST_WORDS = 2_000;
 const MOST_COMPARED = 5_000;
 
@@ -127,7 +127,7 @@ const FIELDS: Readonly<Record<TextField, readonly (keyof IndexDocument)[]>> = {
   recipients: ["recipients"],
 };
 
-/** Of the words asked for that the message lacks: the nearest that it has, folded, each once. */
+/** For each word of the query that the message lacks, the nearest word that it has, folded, distinct. */
 export function nearestWords(conditions: readonly MessageCondition[], document: IndexDocument): string[] {
   const found = new Set<string>();
   const wordsOf = new Map<TextField, ReadonlySet<string>>();
@@ -145,7 +145,7 @@ export function nearestWords(conditions: readonly MessageCondition[], document: 
   return [...found];
 }
 
-/** Undefined for a word that is near none. */
+/** Undefined if no word is near. */
 function nearestOf(asked: string, words: Iterable<string>, work: { left: number }): string | undefined {
   const limit = typosOf(asked);
   if (limit === 0) return undefined;

@@ -1,6 +1,6 @@
 /**
- * What Meilisearch has yet to be told, as rows: written in the transaction of the mail itself, and gone once it has been
- * told. Without Meilisearch nothing is written.
+ * Rows for everything still to be sent to Meilisearch: written in the transaction of the mail, deleted once sent.
+ * Without Meilisearch nothing is written.
  */
 import type { Runtime } from "../../base/runtime.ts";
 import { MESSAGES_PER_THREAD } from "../../store/schema.ts";
@@ -12,7 +12,7 @@ export interface FeedRow {
   indexUid: string;
   replacedUid: string | null;
   settingsVersion: number;
-  /** -1 before the index is made; null once all that was stored before is in it. */
+  /** -1 before the index is created; null once all earlier mail is in it. */
   filledThrough: number | null;
   mark: string;
   previousMark: string | null;
@@ -23,7 +23,7 @@ export interface Change {
   messageSeq: number;
 }
 
-/** In filled_through: the index is still to be made. */
+/** Value of filled_through while the index is still to be created. */
 export const NOT_MADE = -1;
 
 const statements = prepared(({ $client: client }) => ({
@@ -54,7 +54,7 @@ const statements = prepared(({ $client: client }) => ({
   refused: client.prepare<{ n: number }, []>(
     "SELECT count(DISTINCT message_seq) AS n FROM search_changes WHERE refused = 1",
   ),
-  told: client.prepare<unknown, [number, string]>(
+  sent: client.prepare<unknown, [number, string]>(
     `DELETE FROM search_changes WHERE seq <= ? AND refused = 0 AND message_seq IN (SELECT value FROM json_each(?))`,
   ),
   forgive: client.prepare<unknown, [string]>(
@@ -67,57 +67,57 @@ const statements = prepared(({ $client: client }) => ({
   ),
 }));
 
-/** Undefined as long as Meilisearch never was the engine. */
+/** Undefined if Meilisearch never was the engine. */
 export function readFeed(db: Db): FeedRow | undefined {
   const row = statements(db).feed.get();
   return row ? { ...row, active: row.active === 1 } : undefined;
 }
 
-/** From now on changes are written down, and all that is stored is to go into a new index. */
+/** Starts recording changes; all stored mail goes into a new index. */
 export function beginFeed(tx: Tx, settingsVersion: number, runtime: Pick<Runtime, "randomBytes">): void {
   statements(tx).begin.run(`mailroom-${drawName(runtime)}`, settingsVersion, drawName(runtime));
   statements(tx).clear.run();
 }
 
-/** Of an index, or a mark. */
+/** A random name for an index or a mark. */
 export const drawName = (runtime: Pick<Runtime, "randomBytes">): string =>
   Buffer.from(runtime.randomBytes(8)).toString("hex");
 
-/** From now on nothing is written down. */
+/** Stops recording changes. */
 export function endFeed(tx: Tx): void {
   statements(tx).end.run();
   statements(tx).clear.run();
 }
 
-/** Notes that a message was added or changed. Deleted ones are noted by a trigger. */
+/** Records that a message was added or changed. A trigger records deletions. */
 export function noteChange(tx: Tx, messageSeq: number): void {
   if (statements(tx).active.get()) statements(tx).add.run(messageSeq);
 }
 
-/** The index is made, and the one before it gone. */
+/** Records that the index was created and the previous one deleted. */
 export const setMade = (tx: Tx): void => void statements(tx).made.run(0);
 export const setFilledThrough = (tx: Tx, seq: number | null): void => void statements(tx).filled.run(seq);
-/** `mark` is about to be the index's; `present` is what it has now. */
+/** `mark` is about to become the index's mark; `present` is the current one. */
 export const setMark = (tx: Tx, mark: string, present: string | null): void =>
   void statements(tx).marked.run(mark, present);
 
 /** The oldest changes, up to `limit`. */
 export const nextChanges = (db: Db, limit: number): Change[] => statements(db).next.all(limit);
 
-/** Forgets changes up to `through` (search_changes.seq) of these messages, all but of those that were `refused`. */
-export function setTold(tx: Tx, through: number, messageSeqs: readonly number[], refused: readonly number[]): void {
+/** Deletes changes up to `through` (search_changes.seq) of these messages, except the `refused` ones. */
+export function setSent(tx: Tx, through: number, messageSeqs: readonly number[], refused: readonly number[]): void {
   const seqs = JSON.stringify(messageSeqs);
-  statements(tx).told.run(through, seqs);
+  statements(tx).sent.run(through, seqs);
   statements(tx).forgive.run(seqs);
   for (const seq of refused) statements(tx).refuse.run(seq);
 }
 
 export const hasChanges = (db: Db): boolean => statements(db).waits.get() !== null;
 export const countChanges = (db: Db): number => statements(db).behind.get()?.n ?? 0;
-/** Messages that the server would not take. */
+/** Number of messages that the server refused. */
 export const countRefused = (db: Db): number => statements(db).refused.get()?.n ?? 0;
-/** Messages stored after that one. */
+/** Number of messages stored after that one. */
 export const countUnfilled = (db: Db, filledThrough: number): number => statements(db).left.get(filledThrough)?.n ?? 0;
-/** Messages that it has yet to be told of. */
-export const countUntold = (db: Db, { filledThrough }: FeedRow): number =>
+/** Number of messages still to be sent. */
+export const countPending = (db: Db, { filledThrough }: FeedRow): number =>
   countChanges(db) + (filledThrough === null ? 0 : countUnfilled(db, filledThrough));

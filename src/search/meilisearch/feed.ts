@@ -1,17 +1,17 @@
 /**
- * Tells Meilisearch of the mail: first all that is stored, then every change, in order, from rows committed with the mail
- * (feed-rows.ts). A row goes once the server has done what it says, and telling it twice changes nothing, so that whatever
- * ends this process, or the server, is made good by going on.
+ * Feeds Meilisearch: first all stored mail, then every change in order, from rows committed with the mail
+ * (feed-rows.ts). A row is deleted once the server has processed it, and sending it twice is harmless, so the feed
+ * resumes after any crash of this process or the server.
  *
- * Each batch carries a mark that was committed before. An index without the last one, or the one before, was fed from
- * another state of the database (a backup restored, a copy) or is lost: it is made anew.
+ * Each batch carries a mark that was committed before. An index with neither the last mark nor the one before was fed
+ * from another state of the database (a restored backup, a copy) or is lost: it is rebuilt.
  */
 import type { Log } from "../../base/log.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import type { Options } from "../../store/settings.ts";
 import type { Store } from "../../store/store.ts";
 import { BATCH, readChanged, readNext, turn, writeBatch } from "./batches.ts";
-import type { Connection, Place } from "./client.ts";
+import type { Connection, ServerAddress } from "./client.ts";
 import { type Client, createClient } from "./client.ts";
 import { INDEX_SETTINGS, type MessageDocument, markDocument, SETTINGS_VERSION } from "./documents.ts";
 import {
@@ -29,7 +29,7 @@ import {
   setFilledThrough,
   setMade,
   setMark,
-  setTold,
+  setSent,
 } from "./feed-rows.ts";
 
 export interface FeedParts {
@@ -40,37 +40,37 @@ export interface FeedParts {
   log: Log;
 }
 
-/** `off`: Meilisearch is not the engine. `down`: there is no server to ask. `failing`: see `reason`. */
+/** `off`: Meilisearch is not the engine. `down`: no server is reachable. `failing`: see `reason`. */
 export type FeedPhase = "off" | "down" | "failing" | "filling" | "behind" | "current";
 
 export interface FeedState {
   phase: FeedPhase;
-  /** Of `failing`, for people. */
+  /** For people, in phase `failing`. */
   reason?: string;
-  /** Messages that it has yet to be told of. */
+  /** Messages still to be sent. */
   behind: number;
-  /** Messages that it would not take: only FTS5 has them. */
+  /** Messages that the server refused: only FTS5 has them. */
   refused: number;
 }
 
-/** An index that has been told all there is, and where. */
+/** An index that has received everything, and its server. */
 export interface Fed {
-  place: Place;
+  address: ServerAddress;
   index: string;
-  /** It took all that it was told. */
+  /** The server refused none. */
   complete: boolean;
 }
 
 export interface Feed {
   start(): void;
-  /** Looks again: another process may have written something. */
+  /** Checks again, because another process may have written. */
   look(): void;
-  /** Looks again whether the index is there and ours: a question failed. */
+  /** Checks again whether the index exists and is ours, after a failed search. */
   doubt(): void;
   /** Undefined while the index lacks anything. */
   current(): Fed | undefined;
   state(): FeedState;
-  /** Resolves when nothing is under way, and nothing is left but what waits for a time. */
+  /** Resolves when no work is running or possible, except retries that wait for their time. */
   idle(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -88,35 +88,35 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
   let cancelRetry: (() => void) | undefined;
   let failures = 0;
   let failure: string | undefined;
-  /** Of the server last talked to. */
-  let client: { place: Place; client: Client } | undefined;
-  /** Its index carries our mark. */
+  /** The client for the current server. */
+  let client: { address: ServerAddress; client: Client } | undefined;
+  /** Its index is known to carry our mark. */
   let proven = false;
-  /** Messages that are still to be filled in, once counted: counting reads a whole index. */
+  /** Messages still to be filled in. Cached, because counting reads a whole index. */
   let unfilled: { index: string; messages: number } | undefined;
   let started = false;
-  /** Meilisearch is not the engine, and nothing is written down for it. */
+  /** Meilisearch is not the engine, and changes are not recorded. */
   let rests = false;
   const endings: (() => void)[] = [];
 
   const isWanted = (): boolean => options.get("search.engine") === "meilisearch";
 
-  function clientOf(place: Place): Client {
-    if (client?.place.url !== place.url || client.place.key !== place.key) {
+  function clientOf(address: ServerAddress): Client {
+    if (client?.address.url !== address.url || client.address.key !== address.key) {
       const limits = { requestMs: REQUEST_MS, taskMs: TASK_MS, signal: stopping.signal };
-      client = { place, client: createClient(place, limits) };
+      client = { address, client: createClient(address, limits) };
       proven = false;
     }
     return client.client;
   }
 
-  /** What is stored goes into an index of a new name; that of the old is deleted. */
+  /** Starts over with a new index for all stored mail; the old index is deleted. */
   function beginAnew(): void {
     store.transact((tx) => beginFeed(tx, SETTINGS_VERSION, runtime));
     proven = false;
   }
 
-  /** The feed as the settings want it; undefined when they want none. */
+  /** The feed as the settings want it; undefined if Meilisearch is off. */
   function agreedFeed(): FeedRow | undefined {
     const row = readFeed(db);
     if (!isWanted()) {
@@ -130,12 +130,12 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
     return readFeed(db);
   }
 
-  /** Does one piece of what is to be done; false when there is nothing. */
+  /** Does one piece of work; false if there is none. */
   async function step(): Promise<boolean> {
     const row = agreedFeed();
-    const place = row && connection.current();
-    if (!row || !place) return false;
-    const server = clientOf(place);
+    const address = row && connection.current();
+    if (!row || !address) return false;
+    const server = clientOf(address);
     if (row.filledThrough === NOT_MADE) {
       await make(server, row);
       return true;
@@ -148,7 +148,7 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
       return true;
     }
     proven = true;
-    if (row.filledThrough === null) return tellChanges(server, row, mark);
+    if (row.filledThrough === null) return sendChanges(server, row, mark);
     await fill(server, row, row.filledThrough, mark);
     return true;
   }
@@ -160,20 +160,20 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
     store.transact((tx) => void (isStill(row) && setMade(tx)));
   }
 
-  /** Whether the feed has not been begun anew meanwhile, by this process or another. */
+  /** Whether neither this process nor another has started the feed over meanwhile. */
   function isStill({ indexUid, filledThrough }: FeedRow): boolean {
     const row = readFeed(db);
     return row?.active === true && row.indexUid === indexUid && row.filledThrough === filledThrough;
   }
 
-  /** The next of what was stored before. */
+  /** Sends the next stored messages. */
   async function fill(server: Client, row: FeedRow, after: number, mark: string): Promise<void> {
     const { documents, last, more } = await readNext(db, after);
-    const refused = await tell(server, row, mark, [], documents);
+    const refused = await send(server, row, mark, [], documents);
     if (unfilled?.index === row.indexUid) unfilled.messages = Math.max(0, unfilled.messages - documents.length);
     store.transact((tx) => {
       if (!isStill(row)) return;
-      setTold(
+      setSent(
         tx,
         0,
         documents.map(({ id }) => id),
@@ -183,20 +183,20 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
     });
   }
 
-  /** The oldest changes; false when there is none. */
-  async function tellChanges(server: Client, row: FeedRow, mark: string): Promise<boolean> {
+  /** Sends the oldest changes; false if there are none. */
+  async function sendChanges(server: Client, row: FeedRow, mark: string): Promise<boolean> {
     const changes = nextChanges(db, BATCH);
     if (changes.length === 0) return false;
-    const { through, told, documents } = await readChanged(db, changes);
+    const { through, sent, documents } = await readChanged(db, changes);
     const stored = new Set(documents.map(({ id }) => id));
-    const removed = told.filter((seq) => !stored.has(seq));
-    const refused = await tell(server, row, mark, removed, documents);
-    store.transact((tx) => void (isStill(row) && setTold(tx, through, told, refused)));
+    const removed = sent.filter((seq) => !stored.has(seq));
+    const refused = await send(server, row, mark, removed, documents);
+    store.transact((tx) => void (isStill(row) && setSent(tx, through, sent, refused)));
     return true;
   }
 
-  /** Resolves with the messages that the server would not take. `present`: the mark of the index. */
-  async function tell(
+  /** Resolves with the messages that the server refused. `present`: the current mark of the index. */
+  async function send(
     server: Client,
     { indexUid }: FeedRow,
     present: string,
@@ -246,7 +246,7 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
       again = true;
       return;
     }
-    // Not at once: what it commits calls this again.
+    // Deferred, because its own commits call this again.
     running = turn()
       .then(run)
       .finally(() => {
@@ -255,7 +255,7 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
       });
   }
 
-  /** At once: what failed before may be otherwise now. */
+  /** Retries immediately, because the cause of the failure may be gone. */
   function goAnew(): void {
     cancelRetry?.();
     cancelRetry = undefined;
@@ -263,10 +263,10 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
     go();
   }
 
-  /** Messages stored before its index that it has yet to get. */
+  /** Stored messages that the index still lacks. */
   function unfilledOf({ indexUid, filledThrough }: FeedRow): number {
     if (filledThrough === null) return 0;
-    // Another process may have begun anew.
+    // Another process may have started over.
     if (unfilled?.index !== indexUid) unfilled = { index: indexUid, messages: countUnfilled(db, filledThrough) };
     return unfilled.messages;
   }
@@ -286,11 +286,11 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
     start() {
       started = true;
       endings.push(store.onCommit(go));
-      let place = connection.current();
+      let address = connection.current();
       connection.onChange(() => {
         const now = connection.current();
-        if (now?.url === place?.url && now?.key === place?.key) return go();
-        place = now;
+        if (now?.url === address?.url && now?.key === address?.key) return go();
+        address = now;
         client = undefined;
         proven = false;
         failure = undefined;
@@ -304,12 +304,17 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
       go();
     },
     current() {
-      const place = proven && isWanted() ? connection.current() : undefined;
-      if (!place || client?.place.url !== place.url || client.place.key !== place.key || failure !== undefined)
+      const address = proven && isWanted() ? connection.current() : undefined;
+      if (
+        !address ||
+        client?.address.url !== address.url ||
+        client.address.key !== address.key ||
+        failure !== undefined
+      )
         return undefined;
       const row = readFeed(db);
       if (!row?.active || row.filledThrough !== null || hasChanges(db)) return undefined;
-      return { place, index: row.indexUid, complete: countRefused(db) === 0 };
+      return { address, index: row.indexUid, complete: countRefused(db) === 0 };
     },
     state,
     async idle() {

@@ -1,10 +1,10 @@
 /**
- * One run of the Meilisearch server, as a child process: on loopback, with a master key that it gets by its environment,
- * and everything it writes below one folder.
+ * Runs the Meilisearch server as a child process: on loopback, with a master key passed in the environment, writing
+ * only below one folder.
  *
- * Invariant: it never outlives this process, and there are never two on one folder, which Meilisearch itself would take.
- * A shell that reads a pipe of ours kills it when the pipe ends without a word, however we ended; what escaped even that
- * is ended before the next start.
+ * Invariant: the child never outlives this process, and a folder never has two of them, which Meilisearch itself would
+ * accept. A shell reads a pipe from this process and kills the child when the pipe ends without a word, however this
+ * process ended. Any survivor is killed before the next start.
  */
 import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
@@ -13,28 +13,28 @@ import type { Log } from "../../base/log.ts";
 import { atMost } from "../../base/pause.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import { freePort } from "../../net/ip.ts";
-import type { Place } from "./client.ts";
+import type { ServerAddress } from "./client.ts";
 
 export interface SidecarProcess {
   readonly pid: number;
   /** `http://127.0.0.1:port` */
   readonly url: string;
-  /** Resolves when it has ended, with how, in words. */
+  /** Resolves when the process has ended, with a description. */
   readonly exited: Promise<string>;
-  /** Its port was taken between choosing and binding it. */
+  /** Another process took its port between choosing and binding it. */
   lostItsPort(): boolean;
-  /** Ended by itself and not from outside: what it found on the disk may be the reason. */
+  /** It ended on its own, not by a signal: data on the disk may be the cause. */
   failed(): boolean;
   kill(signal: "SIGTERM" | "SIGKILL"): void;
 }
 
-/** Below the folder that is Meilisearch's. */
+/** Below Meilisearch's folder. */
 export const DATABASE = "data";
 export const SCRATCH = "tmp";
 
 /**
- * Becomes the server, which is killed before the mail's where memory runs out. What stays beside it waits for a line, which
- * says that the server has ended: a process number that may be another's by then is left alone.
+ * Becomes the server, which the kernel kills before the mail server when memory runs out. The shell beside it waits for
+ * a line saying that the server has ended, since the process id may belong to another process by then.
  */
 const LIFELINE = `umask 077
 exec 3<&0 </dev/null
@@ -44,15 +44,15 @@ exec 3<&-
 exec "$@"`;
 
 const MB = 1024 * 1024;
-/** Of the memory that there is, for indexing; searching takes what the system's cache gives. */
+/** Share of memory for indexing; searching uses the system's cache. */
 const MEMORY_SHARE = 1 / 8;
 const LEAST_MEMORY = 64 * MB;
 const MOST_MEMORY = 1024 * MB;
 const MOST_THREADS = 4;
 
-/** How long its last words are waited for: what it started may hold its stderr open. */
+/** How long its last output is awaited: a process it started may hold stderr open. */
 const LAST_WORDS_MS = 2_000;
-/** Lines of its log that are passed on in a minute; what prints without end must not fill ours. */
+/** Log lines passed on per minute, so that endless output cannot fill our log. */
 const LINES_A_MINUTE = 30;
 const MINUTE_MS = 60_000;
 const LONGEST_LINE = 1_000;
@@ -65,7 +65,7 @@ function limits(): { memory: number; threads: number } {
   };
 }
 
-/** Starts it on a port that is free now. `folder`: Meilisearch's, which is there. @throws what the system says */
+/** Starts it on a free port. `folder`: Meilisearch's folder, which exists. @throws system errors */
 export async function startProcess(
   { executable, folder, key }: { executable: string; folder: string; key: string },
   { log, ...runtime }: Pick<Runtime, "now" | "setTimer"> & { log: Log },
@@ -83,7 +83,7 @@ export async function startProcess(
     {
       cwd: folder,
       env: { MEILI_MASTER_KEY: key, TMPDIR: join(folder, SCRATCH), PATH: "/usr/local/bin:/usr/bin:/bin" },
-      // A session of its own: Ctrl-C is for us, who end it in order.
+      // A session of its own: Ctrl-C reaches only this process, which ends the child in order.
       detached: true,
       stdio: ["pipe", "ignore", "pipe"],
     },
@@ -123,7 +123,7 @@ async function letGo(pipe: Bun.FileSink): Promise<void> {
     await pipe.write("ended\n");
     await pipe.end();
   } catch {
-    // It was ended from outside.
+    // A signal ended it.
   }
 }
 
@@ -132,7 +132,7 @@ async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<stri
   let rest = "";
   for await (const chunk of stream) {
     const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
-    // Of what never ends its line, the beginning is enough.
+    // Keeps only the beginning of an endless line.
     rest = (lines.pop() ?? "").slice(0, LONGEST_LINE);
     for (const line of lines) yield line.slice(0, LONGEST_LINE);
   }
@@ -153,8 +153,8 @@ function limitedLog(log: Log, now: () => number): (line: string) => void {
 }
 
 /**
- * Kills what an appliance that was killed may have left on the folder: processes of the same user with that folder's
- * database. Returns their numbers. Where there is no /proc, the pipe alone has to do.
+ * Kills the processes that a killed appliance may have left: those of the same user with this folder's database.
+ * Returns their ids. Without /proc, only the pipe protects.
  */
 export function killLeftovers(folder: string): number[] {
   const database = `\0--db-path\0${join(folder, DATABASE)}\0`;
@@ -165,13 +165,13 @@ export function killLeftovers(folder: string): number[] {
       process.kill(pid, "SIGKILL");
       return true;
     } catch {
-      // It has ended meanwhile, or is another user's.
+      // It has ended meanwhile, or belongs to another user.
       return false;
     }
   });
 }
 
-/** Whether one of them is still there; a zombie, which holds nothing, is not. */
+/** Whether any of them still runs; a zombie, which holds nothing, does not count. */
 export const anyRuns = (pids: readonly number[]): boolean =>
   pids.some((pid) => {
     try {
@@ -192,8 +192,8 @@ function processes(): number[] {
 }
 
 /**
- * Whether who listens on the loopback port is of our own user: our key, and mail, must not go to another who was quicker
- * to bind it. True where the system does not tell.
+ * Whether the listener on the loopback port belongs to this user: our key and mail must not reach another process that
+ * bound the port first. True if the system does not tell.
  */
 export function isOurs(url: string): boolean {
   const port = Number(new URL(url).port).toString(16).toUpperCase().padStart(4, "0");
@@ -208,21 +208,21 @@ export function isOurs(url: string): boolean {
   }
 }
 
-/* Which Meilisearch executable is run, and which version it is. */
+/* Finds the Meilisearch executable and its version. */
 
 export interface Executable {
   path: string;
-  /** As it says itself: `1.21.0`. */
+  /** As it reports itself: `1.21.0`. */
   version: string;
 }
 
-/** How long it may take to say its version, ms. */
+/** Time limit for reporting its version, ms. */
 const PATIENCE_MS = 10_000;
 const LONGEST_QUOTE = 200;
 
 /**
- * The path of the executable: what the setting names, and then nothing else; without it (`auto`), that in the data folder,
- * else the one in PATH. @throws Error that names the places when there is none
+ * The path of the executable: only the configured one; for `auto`, the one in the data folder, else the one in PATH.
+ * @throws Error that names the searched paths if there is none
  */
 function locateExecutable(setting: string, data: string): string {
   if (setting !== "auto") {
@@ -236,8 +236,8 @@ function locateExecutable(setting: string, data: string): string {
 }
 
 /**
- * Finds it and asks its version; given up when `signal` is aborted. @throws Error saying why it cannot be run, or that it
- * is no Meilisearch
+ * Finds it and asks for its version, until `signal` aborts. @throws Error with the reason why it cannot run, or is not
+ * Meilisearch
  */
 export async function findExecutable(
   setting: string,
@@ -272,45 +272,48 @@ export async function findExecutable(
 }
 
 /*
- * What became of the Meilisearch process, in a file of its folder while a server runs: for the checks of a command
- * beside it, which then ask the process itself. It holds the key of that process, so it is its owner's alone.
+ * The state of the Meilisearch process, in a file of its folder while a server runs. Checks of a command beside the
+ * server read it, then ask the process itself. It contains the process's key, so only the owner can read it.
  */
 
-/** In the data folder: all that is Meilisearch's, made from the mail and replaceable. */
+/** In the data folder: everything of Meilisearch's, which is derived from the mail and replaceable. */
 export const SEARCH_FOLDER = "search";
 const FILE = "process.json";
 
 export interface ProcessState {
-  /** `off`: it is not asked for. `failed`: it is, does not run, and is tried again. */
+  /** `off`: not enabled. `failed`: enabled, not running, and retried. */
   state: "off" | "starting" | "running" | "failed";
-  /** Why it does not run, in a sentence without its full stop. */
+  /** Why it does not run: a sentence without its full stop. */
   reason?: string;
   executable?: string;
   version?: string;
   pid?: number;
-  /** How often it has been started again since the server was. */
+  /** Restarts since the server started. */
   restarts: number;
-  /** When it is tried again, epoch ms. */
+  /** When it is retried, epoch ms. */
   retryAt?: number;
 }
 
-/** For admins alone, who may know of paths and disks: why no search is answered by the process, where that is the reason. */
+/**
+ * For admins only, who may know about paths and disks: explains why Meilisearch replies to no search, if its process is
+ * the reason.
+ */
 export const explain = <S extends { engine: string; reason?: string }>(search: S, child: ProcessState): S =>
   child.state === "failed" ? { ...search, reason: `meilisearch does not run: ${child.reason}` } : search;
 
-/** With where it can be asked, while it runs. */
+/** With the address of the process, while it runs. */
 export interface KeptState extends ProcessState {
-  place?: Place;
+  place?: ServerAddress;
 }
 
-/** `data`: the data folder, in which Meilisearch's is. @throws what the file system says */
+/** `data`: the data folder, which contains Meilisearch's. @throws file system errors */
 export function keepProcessState(data: string, state: KeptState): void {
   const path = join(data, SEARCH_FOLDER, FILE);
   writeFileSync(`${path}.new`, `${JSON.stringify(state)}\n`, { mode: 0o600 });
   renameSync(`${path}.new`, path);
 }
 
-/** What a server on the data folder kept last; undefined when none did. */
+/** The last state written by a server on the data folder; undefined if there is none. */
 export function readProcessState(data: string): KeptState | undefined {
   try {
     return JSON.parse(readFileSync(join(data, SEARCH_FOLDER, FILE), "utf8")) as KeptState;

@@ -1,9 +1,9 @@
 /**
- * A query in Meilisearch's terms. Only single words, in quotes, are asked for exactly: of a phrase the server knows no more
- * than that its words stand near each other somewhere. So a phrase is asked for by its words, and what is found is still
- * to be narrowed (`open`).
+ * Translates a query for Meilisearch. Only single quoted words match exactly: the server knows a phrase only as words
+ * that occur near each other. A phrase is therefore searched by its words, and its hits must still be narrowed
+ * (`open`).
  *
- * Who may read what is a condition of every query, and made in one place, `filterOf`.
+ * Access is a condition of every query, made in one place, `filterOf`.
  */
 import type { SearchScope } from "../engine.ts";
 import { fold, foldAddress } from "../fold.ts";
@@ -13,9 +13,9 @@ import { mayHaveTypos, PLAIN_FIELDS, wordOf } from "./documents.ts";
 
 type TextCondition = Extract<MessageCondition, { kind: "text" }>;
 
-/** Of a longer q, the server reads so many words, and the rest not at all. Excluded ones do not count. */
+/** Words of q that the server reads; it ignores the rest. Excluded words do not count. */
 const WORDS_READ = 10;
-/** Of a phrase: the others are looked at when it is narrowed. */
+/** Words searched of a phrase; narrowing checks the others. */
 const WORDS_OF_PHRASE = 5;
 
 const FIELDS: Readonly<Record<TextField, readonly string[]>> = {
@@ -33,7 +33,7 @@ function tokensOf({ field, text }: TextCondition): string[] {
 const isText = (condition: MessageCondition): condition is TextCondition => condition.kind === "text";
 const quoted = (word: string): string => `"${word}"`;
 
-/** Ids hold no quotes; the server takes upper and lower case for the same, and ids have no upper case. */
+/** Ids contain no quotes. The server ignores case, and ids have no upper case. */
 function filterOf(conditions: readonly MessageCondition[], { workspaceId, mailboxIds }: SearchScope): string {
   const parts = [
     workspaceId === undefined
@@ -48,7 +48,7 @@ function filterOf(conditions: readonly MessageCondition[], { workspaceId, mailbo
   return parts.join(" AND ");
 }
 
-/** The same of these conversations alone (threads.seq). */
+/** The same query for these conversations only (threads.seq). */
 export const within = ({ filter, ...query }: IndexQuery, threads: readonly number[]): IndexQuery => ({
   ...query,
   filter: `${filter} AND thread IN [${threads.join()}]`,
@@ -61,13 +61,13 @@ function groupsOf<T>(list: readonly T[], size: number): T[][] {
 }
 
 export interface Asking {
-  /** All must find a message. */
+  /** A message must match all of them. */
   queries: IndexQuery[];
-  /** The conditions that they leave open. */
+  /** The conditions that the queries leave unchecked. */
   open: MessageCondition[];
 }
 
-/** What to ask to find exactly what satisfies the conditions. The scope has a mailbox, at least. */
+/** Queries for exactly the messages that satisfy the conditions. The scope has at least one mailbox. */
 export function exactQueries(conditions: readonly MessageCondition[], scope: SearchScope): Asking {
   const wanted = new Set<string>();
   const unwanted = new Set<string>();
@@ -88,15 +88,15 @@ export function exactQueries(conditions: readonly MessageCondition[], scope: Sea
   };
 }
 
-/** The longest are the rarest, mostly. */
+/** The longest words are usually the rarest. */
 const longest = (words: readonly string[]): string[] =>
   words.length <= WORDS_OF_PHRASE
     ? [...words]
     : [...words].sort((a, b) => b.length - a.length).slice(0, WORDS_OF_PHRASE);
 
 /**
- * What to ask to find the words with typos. Undefined for a query that says what it means: with a phrase in quotes, with
- * something excluded, or without a word that could be misspelt.
+ * Queries that forgive typos. Undefined for a literal query: with quotes, exclusions, or no word that could be
+ * misspelt.
  */
 export function looseQueries(conditions: readonly MessageCondition[], scope: SearchScope): IndexQuery[] | undefined {
   const texts = conditions.filter(isText);
@@ -104,7 +104,7 @@ export function looseQueries(conditions: readonly MessageCondition[], scope: Sea
   const filter = filterOf(conditions, scope);
   const queries = (Object.keys(FIELDS) as TextField[]).flatMap((field) => {
     const tokens = new Set(texts.filter((text) => text.field === field).flatMap(({ text }) => fold(text).split(" ")));
-    // A word of other letters than the server is shown can only be looked for as it is.
+    // A word whose letters the server sees encoded can only match exactly.
     const words = [...tokens].map((token) => (mayHaveTypos(token) ? token : quoted(wordOf(token, "any"))));
     return groupsOf(words, WORDS_READ).map((group) => ({ q: group.join(" "), filter, fields: FIELDS[field] }));
   });

@@ -1,9 +1,9 @@
 /**
- * Keeps Meilisearch running while the settings ask for it: started, watched, started again after ever longer waits, and
- * ended with the appliance. Everything below its folder is made from the mail, so what another version wrote, or what
- * it cannot start with, is removed and filled again.
+ * Keeps Meilisearch running while it is enabled: starts and watches it, restarts it after growing delays, and stops it
+ * with the appliance. Everything below its folder is derived from the mail, so data of another version, or data with
+ * which it cannot start, are removed and rebuilt.
  *
- * Invariant: whatever goes wrong ends in a state with its reason, and in another try; nothing here is waited for by mail.
+ * Invariant: every failure ends in a state with its reason and a retry; mail never waits for this.
  */
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { rm, statfs } from "node:fs/promises";
@@ -12,7 +12,7 @@ import type { Log } from "../../base/log.ts";
 import { pause } from "../../base/pause.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import type { Options } from "../../store/settings.ts";
-import type { Connection, Place } from "./client.ts";
+import type { Connection, ServerAddress } from "./client.ts";
 import {
   anyRuns,
   DATABASE,
@@ -27,7 +27,7 @@ import {
 import { type Failure, watchProcess } from "./watch.ts";
 
 export interface Supervisor extends Connection {
-  /** From then on it follows the settings. */
+  /** Follows the settings from then on. */
   start(): void;
   state(): ProcessState;
 }
@@ -38,37 +38,37 @@ export interface SupervisorParts {
   options: Pick<Options, "get" | "onRefresh">;
   runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes" | "fetch">;
   log: Log;
-  /** Bytes that are free on the disk of a folder. */
+  /** Free bytes on the disk of a folder. */
   freeBytes?: (folder: string) => Promise<number>;
 }
 
-/** Between a failure and the next try, ms: doubled each time. */
+/** Delay before a retry, ms: doubled each time. */
 const FIRST_RETRY_MS = 1_000;
 const LONGEST_RETRY_MS = 5 * 60_000;
-/** After so long it was no bad start. */
+/** A process that ran this long started well. */
 const STABLE_MS = 5 * 60_000;
-/** Ports that others were quicker to take, in one start. */
+/** Ports tried in one start, if other processes take them first. */
 const PORTS = 3;
-/** Starts that end by themselves until the data are taken for the reason, and removed. */
+/** Starts that end on their own before the data are considered the cause and removed. */
 const FAILURES_OF_DATA = 3;
-/** Mail comes first: with less than that free it is not started, or is ended. */
+/** Mail comes first: with less free space than this, Meilisearch is not started, or is stopped. */
 const ROOM_TO_START = 512 * 1024 * 1024;
 const ROOM_TO_RUN = 256 * 1024 * 1024;
-/** When settings change, ms. It writes in transactions, so that being killed harms nothing. */
+/** Grace period after a change of settings, ms. Meilisearch writes in transactions, so killing it is harmless. */
 const CHANGE_GRACE_MS = 1_000;
-/** How long a killed process may take to be gone, and how often it is looked for, ms. */
+/** How long a killed process may take to disappear, and how often that is checked, ms. */
 const LEFTOVER_LIMIT_MS = 5_000;
 const POLL_MS = 20;
 const KEY_BYTES = 32;
 
-/** A time in which the same executable is asked for. */
+/** A period in which the same executable is wanted. */
 interface Term {
-  /** The setting that says where it is. */
+  /** The setting that names it. */
   path: string;
   over: AbortController;
-  /** What its process has left once it is over, ms. */
+  /** Time that its process gets to end after the period, ms. */
   graceMs: number;
-  /** How often a process was started. */
+  /** Number of times a process was started. */
   starts: number;
 }
 
@@ -87,22 +87,22 @@ export function createSupervisor({
   log,
   freeBytes = defaultFreeBytes,
 }: SupervisorParts): Supervisor {
-  // The process has it as its working folder, from which relative paths would lead elsewhere.
+  // Absolute, because the folder is the process's working directory, where relative paths lead elsewhere.
   const folder = resolve(data, SEARCH_FOLDER);
-  // For this process alone: who reads an old one has nothing.
+  // A new key for each run of this process: an old one is useless.
   const key = Buffer.from(runtime.randomBytes(KEY_BYTES)).toString("hex");
   const listeners: (() => void)[] = [];
-  let place: Place | undefined;
+  let address: ServerAddress | undefined;
   let state: ProcessState = { state: "off", restarts: 0 };
   let started = false;
   let restarts = 0;
   let term: Term | undefined;
-  /** The end of the former term, and of its process, comes before the next one begins. */
+  /** A period begins only after the previous one and its process have ended. */
   let turn = Promise.resolve();
 
-  function tell(next: Omit<ProcessState, "restarts">, where?: Place): void {
+  function tell(next: Omit<ProcessState, "restarts">, where?: ServerAddress): void {
     state = { ...next, restarts };
-    place = where;
+    address = where;
     try {
       if (next.state !== "off") mkdirSync(folder, { recursive: true, mode: 0o700 });
       if (existsSync(folder)) keepProcessState(data, { ...state, ...(where && { place: where }) });
@@ -112,7 +112,7 @@ export function createSupervisor({
     for (const listener of listeners) listener();
   }
 
-  /** The setting that says which executable is to run; undefined while none is. */
+  /** The setting that names the wanted executable; undefined if none is wanted. */
   const wanted = (): string | undefined =>
     options.get("search.engine") === "meilisearch" && options.get("search.meilisearchUrl") === "none"
       ? options.get("search.meilisearchPath")
@@ -137,10 +137,10 @@ export function createSupervisor({
     term.graceMs = graceMs;
     term.over.abort();
     term = undefined;
-    if (place !== undefined) tell({ state: "off" });
+    if (address !== undefined) tell({ state: "off" });
   }
 
-  /** What is not fed grows old, and mail that is deleted must not live on in it. */
+  /** An index that is not fed becomes stale, and deleted mail must not survive in it. */
   async function forget(): Promise<void> {
     if (!existsSync(folder)) return tell({ state: "off" });
     try {
@@ -180,10 +180,13 @@ export function createSupervisor({
     tell({ state: "off" });
   }
 
-  /** Half of it to all of it. */
+  /** Between half of it and all of it. */
   const jittered = (ms: number): number => Math.round(ms * (0.5 + (runtime.randomBytes(1)[0] ?? 0) / 510));
 
-  /** From finding the executable to the end of its process; undefined when that was asked for. @throws what keeps it from starting */
+  /**
+   * Finds the executable, runs it and waits for its end; undefined if the end was requested. @throws errors that
+   * prevent the start
+   */
   async function run(own: Term): Promise<Failure | undefined> {
     const { signal } = own.over;
     const { path, version } = await findExecutable(own.path, data, runtime, signal);
@@ -206,7 +209,7 @@ export function createSupervisor({
         },
         objection: () => requireRoom(ROOM_TO_RUN).then(() => undefined, reasonOf),
       });
-      place = undefined;
+      address = undefined;
       if (failure === undefined || !child.lostItsPort() || port === PORTS) return failure;
     }
   }
@@ -217,7 +220,7 @@ export function createSupervisor({
     throw new Error(`the disk of ${data} has ${megabytes(free)} free, which is kept for mail: make room`);
   }
 
-  /** Of a server that was killed. */
+  /** Ends processes left by a killed server. */
   async function endLeftovers(): Promise<void> {
     const pids = killLeftovers(folder);
     if (pids.length > 0) log.warn("what was left of a meilisearch was ended", { pids });
@@ -228,7 +231,7 @@ export function createSupervisor({
     }
   }
 
-  /** Whether the data are another version's, or of one that never finished making them. */
+  /** Whether the data belong to another version, or to one that never finished creating them. */
   function isOfAnother(version: string): boolean {
     const database = join(folder, DATABASE);
     if (!existsSync(database)) return false;
@@ -251,7 +254,7 @@ export function createSupervisor({
       beginTerm(wanted(), 0);
     },
     state: () => state,
-    current: () => place,
+    current: () => address,
     onChange: (listener) => void listeners.push(listener),
     async stop(graceMs) {
       started = false;

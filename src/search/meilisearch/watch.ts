@@ -1,39 +1,39 @@
-/** The life of one Meilisearch process: until it answers, while it does, and how it ends. */
+/** Watches one Meilisearch process: until it responds, while it does, and until it ends. */
 
 import { pause } from "../../base/pause.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import { isOurs, type SidecarProcess } from "./process.ts";
 
-/** How often it is asked whether it is up, while it starts, and how long that may take, ms. */
+/** How often a starting process is polled, and how long it may take, ms. */
 const START_POLL_MS = 100;
 const START_LIMIT_MS = 120_000;
-/** How often it is asked whether it still is, and what it may leave unanswered. A busy small machine answers late. */
+/** How often a running process is polled, and how many polls it may miss. A busy small machine responds late. */
 const WATCH_MS = 10_000;
 const ANSWER_LIMIT_MS = 10_000;
 const UNANSWERED = 3;
 
-/** Why a process has ended that should not have. */
+/** Why a process ended unexpectedly. */
 export interface Failure {
   reason: string;
-  /** Since it answered, ms; 0 when it never did. */
+  /** Time since its first response, ms; 0 if there was none. */
   ranMs: number;
-  /** Its data may be the reason. */
+  /** Its data may be the cause. */
   blamesData: boolean;
 }
 
 interface WatchParts {
   runtime: Pick<Runtime, "now" | "setTimer" | "fetch">;
-  /** Aborted when it is to end. */
+  /** Aborted when the process must end. */
   over: AbortSignal;
-  /** What it has left then, ms. */
+  /** Time that it then gets, ms. */
   graceMs(): number;
-  /** It answers from now on. */
+  /** Called at its first response. */
   onReady(): void;
-  /** Why it must not go on; undefined while it may. */
+  /** The reason why it must stop; undefined while it may run. */
   objection(): Promise<string | undefined>;
 }
 
-/** Until it has ended, by itself or because it has to; undefined when that was asked for. */
+/** Waits until it has ended, on its own or by request; undefined if by request. */
 export async function watchProcess(child: SidecarProcess, parts: WatchParts): Promise<Failure | undefined> {
   const { runtime, over, graceMs, onReady, objection } = parts;
   const ended = new AbortController();

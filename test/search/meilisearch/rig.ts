@@ -1,7 +1,7 @@
 /** The joined search of an appliance on a real Meilisearch server, over seeded mail. */
 import type { Log } from "../../../src/base/log.ts";
 import { createLog } from "../../../src/base/log.ts";
-import type { Place } from "../../../src/search/meilisearch/client.ts";
+import type { ServerAddress } from "../../../src/search/meilisearch/client.ts";
 import { createSearch, type Search } from "../../../src/search/search.ts";
 import { type Options, openOptions } from "../../../src/store/settings.ts";
 import type { Store } from "../../../src/store/store.ts";
@@ -37,7 +37,7 @@ function startSearch(store: Store, options: Options, runtime: FakeRuntime, log: 
  * `place`: of the server; asked for when there is something to ask it. Searches wait until the server has been told
  * everything, and insist on its answers.
  */
-export function openRig(place: Place, mail: readonly SeedMessage[] = []): Rig {
+export function openRig(place: ServerAddress, mail: readonly SeedMessage[] = []): Rig {
   const runtime = fakeRuntime();
   const lines: Record<string, unknown>[] = [];
   const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
