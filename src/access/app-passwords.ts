@@ -1,6 +1,6 @@
 /**
- * App passwords: what a mail app signs in with in place of its person's password, and can do nothing with but send their
- * mail. The only writer of app_passwords. Each is shown once, kept as a hash, and revoked by being deleted.
+ * App passwords: a mail app signs in with one in place of its person's password, and can only send their mail with it.
+ * The only writer of app_passwords. Each is shown once, stored as a hash, and deleted to revoke it.
  */
 import { and, count, desc, eq, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
@@ -15,7 +15,7 @@ import { hashOfTyped, newTypedSecret } from "./typed-secret.ts";
 const LENGTH = 20;
 const MOST = 50;
 
-/** A new one of that person's. `password` is seen here and never again. @throws AppError conflict when they have very many */
+/** Creates one for that person. `password` is returned only here. @throws AppError conflict if they have too many */
 export function createAppPassword(
   tx: Tx,
   runtime: Pick<Runtime, "now" | "randomBytes">,
@@ -47,7 +47,7 @@ const byHash = prepared((db) =>
     .prepare(),
 );
 
-/** Whose app password that is, however it was typed; undefined for what is none, or was revoked. */
+/** The owner of an app password in any spelling; undefined for an unknown or revoked one. */
 export function findAppPassword(
   db: Db,
   password: string,
@@ -56,16 +56,16 @@ export function findAppPassword(
   return hash === undefined ? undefined : byHash(db).get({ hash });
 }
 
-/** An app password as its person sees it. */
+/** An app password as shown to its owner. */
 export interface AppPasswordRecord {
   id: string;
   name: string;
   createdAt: number;
-  /** Kept to the minute; null while it was never used. */
+  /** To the minute; null if it was never used. */
   lastUsedAt: number | null;
 }
 
-/** Somebody's, newest first. */
+/** A person's app passwords, newest first. */
 export function listAppPasswords(db: Db, userId: string): AppPasswordRecord[] {
   return db
     .select({
@@ -80,13 +80,13 @@ export function listAppPasswords(db: Db, userId: string): AppPasswordRecord[] {
     .all();
 }
 
-/** Revokes one of somebody's at once and for good. False when they have none of that id. */
+/** Revokes one of a person's app passwords immediately and permanently. False if they have none with that id. */
 export function revokeAppPassword(tx: Tx, userId: string, id: string): boolean {
   const its = and(eq(appPasswords.id, id), eq(appPasswords.userId, userId));
   return tx.delete(appPasswords).where(its).returning({ id: appPasswords.id }).all().length > 0;
 }
 
-/** Revokes all of somebody's; how many there were. */
+/** Revokes all app passwords of a person; returns their number. */
 export function revokeAppPasswords(tx: Tx, userId: string): number {
   return tx.delete(appPasswords).where(eq(appPasswords.userId, userId)).returning({ id: appPasswords.id }).all().length;
 }

@@ -1,6 +1,6 @@
 /**
- * Who asks, and what they reach: the one place that decides it (rules: Acting person, Reach, Scopes). Every query about
- * mail starts from a Reach made here. What a caller does not reach does not exist for them: the same 404 in both cases.
+ * Callers and their reach: the only place that decides it (rules: Acting person, Reach, Scopes). Every query about mail
+ * starts from a Reach made here. Mail out of reach looks the same as mail that does not exist: both give 404.
  */
 import { eq, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
@@ -8,7 +8,7 @@ import { type GrantAccess, grants, mailboxes, type Role, SCOPES, type Scope, use
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 
-/** A person, as their role is now, and what the key or session they came with may do. */
+/** A person with their current role, and the scopes of their key or session. */
 export interface Caller {
   userId: string;
   workspaceId: string;
@@ -30,7 +30,7 @@ export interface Access {
 /** A mailbox that a caller reaches, how, and what they may do there. */
 export interface Reach {
   mailbox: { id: string; address: string; name: string; ownerId: string | null; workspaceId: string };
-  /** The strongest of them (rules: Mailbox access). */
+  /** The strongest source (rules: Mailbox access). */
   source: "owner" | "admin" | "grant";
   access: Access;
 }
@@ -42,7 +42,7 @@ const ACCESS_OF_GRANT: Record<GrantAccess, Access> = {
   full: EVERYTHING,
 };
 
-/** Mailboxes of the caller's own workspace only; a grant does not lead out of it. */
+/** Only mailboxes in the caller's own workspace; a grant does not reach beyond it. */
 const statements = prepared((db) => {
   const inWorkspace = (more: ReturnType<typeof sql>) =>
     db
@@ -75,7 +75,7 @@ function reachBy(caller: Caller, { grant, ...mailbox }: Row): Reach | undefined 
   return grant === null ? undefined : { mailbox, source: "grant", access: ACCESS_OF_GRANT[grant] };
 }
 
-/** Every mailbox the caller reaches, by id, in the order of their addresses. */
+/** Every mailbox that the caller reaches, by id, ordered by address. */
 export function reachOf(db: Db, caller: Caller): Map<string, Reach> {
   const rows = statements(db).all.all({
     userId: caller.userId,
@@ -90,13 +90,13 @@ export function reachOf(db: Db, caller: Caller): Map<string, Reach> {
   return reached;
 }
 
-/** How the caller reaches one mailbox; undefined when it does not exist or they do not. */
+/** How the caller reaches a mailbox; undefined if it does not exist or is out of reach. */
 export function reachTo(db: Db, caller: Caller, mailboxId: string): Reach | undefined {
   const row = statements(db).one.get({ userId: caller.userId, workspaceId: caller.workspaceId, mailboxId });
   return row && reachBy(caller, row);
 }
 
-/** What is answered for what does not exist and for what the caller does not reach (rules: Reach). */
+/** The same error for what does not exist and what is out of reach (rules: Reach). */
 export function notFound(what: "mailbox" | "thread" | "message" | "attachment"): AppError {
   return new AppError("not_found", `There is no such ${what}, or this key does not reach it`);
 }
@@ -107,19 +107,19 @@ const REFUSAL: Record<keyof Access, string> = {
   manage: "You may not star, move or label mail in this mailbox: that takes its owner, an admin or a full-access share",
 };
 
-/** @throws AppError forbidden when the caller sees the mailbox but may not do this in it (rules: Reach). */
+/** @throws AppError forbidden if the caller sees the mailbox but lacks this access to it (rules: Reach) */
 export function requireAccess(reach: Reach, access: keyof Access): void {
   if (!reach.access[access]) throw new AppError("forbidden", REFUSAL[access]);
 }
 
 const isAdmin = ({ role }: Caller): boolean => role === "owner" || role === "admin";
 
-/** @throws AppError forbidden for who is neither owner nor admin of their workspace. */
+/** @throws AppError forbidden unless the caller is owner or admin of their workspace */
 export function requireAdmin(caller: Caller): void {
   if (!isAdmin(caller)) throw new AppError("forbidden", "That takes an owner or an admin of the workspace");
 }
 
-/** @throws AppError missing_scope when the key was not given the scope (rules: Scopes). */
+/** @throws AppError missing_scope if the key lacks the scope (rules: Scopes) */
 export function requireScope(caller: Caller, scope: Scope): void {
   if (!caller.scopes.has(scope)) {
     throw new AppError("missing_scope", `This API key lacks the scope "${scope}": create one that has it`);
@@ -134,7 +134,7 @@ const personById = prepared((db) =>
     .prepare(),
 );
 
-/** Somebody as they are now, for what they asked to be done later; undefined once they left. */
+/** A person in their current state, for work that they requested earlier; undefined once they left. */
 export function findPerson(db: Db, userId: string): Caller | undefined {
   const person = personById(db).get({ id: userId });
   return person && { ...person, scopes: new Set(SCOPES) };

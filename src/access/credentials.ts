@@ -1,7 +1,6 @@
 /**
- * What people prove themselves with: API keys (rules: API keys, Acting person) and passwords. The only writer of
- * api_keys. Of a key only its SHA-256 is kept: it has 256 bits of its own, so a slow hash would add nothing. Of a
- * password only its argon2id.
+ * API keys (rules: API keys, Acting person) and passwords. The only writer of api_keys. Of a key only its SHA-256 is
+ * stored: its own 256 bits make a slow hash unnecessary. Of a password only its argon2id is stored.
  */
 import { createHash } from "node:crypto";
 import { and, desc, eq, isNull, sql } from "drizzle-orm";
@@ -14,12 +13,12 @@ import { type Caller, findPerson } from "./caller.ts";
 
 const KEY_LENGTH = 43;
 const KEY = new RegExp(`^mr_[A-Za-z0-9]{${KEY_LENGTH}}$`);
-/** As much of a key as is kept readable, so that people can tell theirs apart: 24 bits of 256. */
+/** Readable characters of a key that are stored, so that people can tell their keys apart: 24 bits of 256. */
 const HINT_LENGTH = 7;
 
 const hashOf = (key: string): string => createHash("sha256").update(key).digest("hex");
 
-/** A new key that acts for `userId`. `key` is seen here and never again. */
+/** Creates a key that acts for `userId`. `key` is returned only here. */
 export function createKey(
   tx: Tx,
   runtime: Pick<Runtime, "now" | "randomBytes">,
@@ -58,8 +57,8 @@ const callerByHash = prepared((db) =>
 );
 
 /**
- * The person a key acts for, with their present role; undefined for a wrong or revoked key, or one whose creator left.
- * A wrong key costs what a right one does: its hash is looked up, so time tells nothing of how near a guess came.
+ * The person for whom a key acts, with their current role; undefined for an unknown or revoked key, or one whose
+ * creator left. Keys are looked up by hash, so the time reveals nothing about a guess.
  */
 export function findCaller(db: Db, key: string): Caller | undefined {
   const row = callerByHash(db).get({ hash: hashOf(key) });
@@ -76,8 +75,9 @@ const liveKey = prepared((db) =>
 );
 
 /**
- * For what takes its time and then happens at once: that the key a caller came with, if it was one, still acts for them.
- * @throws AppError unauthorized when it was revoked, or its creator left, meanwhile (rules: API keys)
+ * For slow requests that take effect at once in the end: checks that the caller's key, if they used one, is still
+ * valid.
+ * @throws AppError unauthorized if it was revoked, or its creator left, meanwhile (rules: API keys)
  */
 export function requireLiveKey(db: Db, { keyId }: Caller): void {
   if (keyId === undefined || liveKey(db).get({ id: keyId })) return;
@@ -85,9 +85,9 @@ export function requireLiveKey(db: Db, { keyId }: Caller): void {
 }
 
 /**
- * The caller as they are now, for what their request does in `db`, a transaction: the key that they came with still acts
- * for them, and their role is today's. A session is left to who admitted it.
- * @throws AppError unauthorized when the key was revoked, or the person left, meanwhile
+ * The caller in their current state, for a request's work in the transaction `db`: their key is still valid, and their
+ * role is current. Sessions are checked where they are admitted.
+ * @throws AppError unauthorized if the key was revoked, or the person left, meanwhile
  */
 export function presentCaller(db: Db, caller: Caller): Caller {
   requireLiveKey(db, caller);
@@ -105,11 +105,11 @@ const keyHolder = prepared((db) =>
     .prepare(),
 );
 
-/** The names of the key that a caller came with and of its creator; undefined for who came without one. */
+/** The names of a caller's key and of its creator; undefined for a caller without a key. */
 export const holderOf = (db: Db, { keyId }: Caller): { key: string; person: string } | undefined =>
   keyId === undefined ? undefined : keyHolder(db).get({ id: keyId });
 
-/** Revokes a key at once and for good. False when no live key has that id. */
+/** Revokes a key immediately and permanently. False if no valid key has that id. */
 export function revokeKey(tx: Tx, id: string, now: number): boolean {
   const revoked = tx
     .update(apiKeys)
@@ -124,13 +124,13 @@ export function setKeyName(tx: Tx, id: string, name: string): void {
   tx.update(apiKeys).set({ name }).where(eq(apiKeys.id, id)).run();
 }
 
-/** Revokes all of somebody's keys; how many there were. */
+/** Revokes all keys of a person; returns their number. */
 export function revokeKeysOf(tx: Tx, userId: string, now: number): number {
   const live = and(eq(apiKeys.userId, userId), isNull(apiKeys.revokedAt));
   return tx.update(apiKeys).set({ revokedAt: now }).where(live).returning({ id: apiKeys.id }).all().length;
 }
 
-/** A key as settings list it: everything but the key. */
+/** A key as settings list it, without the key itself. */
 export interface KeyRecord {
   id: string;
   name: string;
@@ -144,7 +144,7 @@ export interface KeyRecord {
   revokedAt: number | null;
 }
 
-/** The keys of a workspace, newest first, revoked ones too. */
+/** The keys of a workspace, newest first, including revoked ones. */
 export function listKeys(db: Db, workspaceId: string): KeyRecord[] {
   return db
     .select({
@@ -171,7 +171,7 @@ export function noteKeyUse(tx: Tx, id: string, now: number): void {
   tx.update(apiKeys).set({ lastUsedAt: now }).where(eq(apiKeys.id, id)).run();
 }
 
-/** RFC 9106 §4, second recommended option, halved in memory for small machines: about 50 ms. */
+/** RFC 9106 §4, second recommended option with half the memory, for small machines: about 50 ms. */
 const ARGON2ID = { algorithm: "argon2id", memoryCost: 32_768, timeCost: 3 } as const;
 
 export const hashPassword = (password: string): Promise<string> => Bun.password.hash(password, ARGON2ID);
@@ -179,8 +179,8 @@ export const hashPassword = (password: string): Promise<string> => Bun.password.
 let nobodysHash: Promise<string> | undefined;
 
 /**
- * Whether it is the password. A person without one (null), or nobody at all, costs the same time as a wrong password,
- * so that time does not tell whether an account exists.
+ * Whether the password is right. A person without one (null), or an unknown one, takes as long as a wrong password, so
+ * that the time does not reveal whether an account exists.
  */
 export async function verifyPassword(password: string, hash: string | null): Promise<boolean> {
   if (hash !== null) return Bun.password.verify(password, hash);

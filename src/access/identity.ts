@@ -1,4 +1,6 @@
-/** Who people are and how they prove it, joined: what signs in, what slows down guessing, second factors, and last uses. */
+/**
+ * Composes everything by which people prove who they are: sign-in, slowed-down guessing, second factors, and last uses.
+ */
 import { join } from "node:path";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -23,7 +25,7 @@ export interface IdentityParts {
 export type Identity = ReturnType<typeof openIdentity>;
 
 export function openIdentity({ store, runtime, folder, log }: IdentityParts) {
-  // Backups leave the folder of such keys out (backup/make.ts).
+  // Backups exclude the folder of such keys (backup/make.ts).
   const secondFactors = createSecondFactors(openSeal(join(folder, "keys", "second-factor.key"), runtime, log), runtime);
   const slowdown = createSlowdown(runtime);
   const touchKey = createLastUse(store, log, "an API key", noteKeyUse);

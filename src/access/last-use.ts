@@ -1,17 +1,20 @@
-/** When keys and app passwords were last used: kept to the minute, since a write at every use would cost more than it tells. */
+/**
+ * Records when keys and app passwords were last used: to the minute, because a write for every use would cost more than
+ * it is worth.
+ */
 import type { Log } from "../base/log.ts";
 import type { Store, Tx } from "../store/store.ts";
 
 const GRANULARITY_MS = 60_000;
-/** Those remembered as just used; more are forgotten together and written once too often. */
+/** Most recent uses kept in memory; beyond it all are dropped, which costs one extra write each. */
 const MOST_REMEMBERED = 10_000;
 
-/** Notes that what has that id was used at `now` (epoch ms). */
+/** Records a use of that id at `now` (epoch ms). */
 export type Touch = (id: string, now: number) => void;
 
 /**
- * A use costs a look into memory, and at most once a minute a `write` that shares its commit with whatever else is written.
- * A write that fails is logged; nothing fails by it. `what`: for the log.
+ * A use costs a look-up in memory, and at most once a minute a `write` that shares its commit with other writes. A
+ * failed write is logged and affects nothing else. `what`: for the log.
  */
 export function createLastUse(
   store: Pick<Store, "enqueue">,

@@ -1,7 +1,7 @@
 /**
- * Mail to people about their own access: that their password was replaced or their second factor reset, by whom, and what
- * ended with it. The only writer of access_notices. That a notice is owed is written with the change, by whichever process
- * made it, and that it was sent with the mail itself; so it is sent once, whatever happens between.
+ * Mails people about changes to their own access: a replaced password or reset second factor, who did it, and what
+ * ended with it. The only writer of access_notices. The change and the due notice commit together, in whichever
+ * process; the mail and the record that it was sent do, too. Each notice is therefore sent exactly once.
  */
 import { asc, eq } from "drizzle-orm";
 import type { Log } from "../base/log.ts";
@@ -10,13 +10,13 @@ import type { Store, Tx } from "../store/store.ts";
 
 export type AccessChange = Omit<typeof accessNotices.$inferInsert, "id">;
 
-export function oweNotice(tx: Tx, change: AccessChange): void {
+export function addNotice(tx: Tx, change: AccessChange): void {
   tx.insert(accessNotices).values(change).run();
 }
 
 export interface AccessNoticesParts {
   store: Pick<Store, "db">;
-  /** Mails one person of a workspace; `record` is of the same transaction, and may run twice. */
+  /** Mails one person of a workspace; `record` runs in the same transaction, possibly twice. */
   notify(
     notice: { workspaceId: string; to: { email: string; name: string }; subject: string; text: string },
     record: (tx: Tx) => void,
@@ -24,13 +24,13 @@ export interface AccessNoticesParts {
   log: Log;
 }
 
-/** How often it is looked for what is owed: a command beside the server may have written it. */
-const LOOK_MS = 10_000;
+/** Interval between checks for due notices: a command beside the server may have written some. */
+const CHECK_MS = 10_000;
 const MOST_AT_ONCE = 100;
 
 /** For the scheduler. */
 export function createAccessNotices({ store, notify, log }: AccessNoticesParts) {
-  const owed = () =>
+  const due = () =>
     store.db
       .select({ notice: accessNotices, email: users.email, name: users.name, workspaceId: users.workspaceId })
       .from(accessNotices)
@@ -42,19 +42,19 @@ export function createAccessNotices({ store, notify, log }: AccessNoticesParts) 
     name: "access-notices",
     async runDue(now: number): Promise<number> {
       let failure: unknown;
-      for (const { notice, email, name, workspaceId } of owed()) {
+      for (const { notice, email, name, workspaceId } of due()) {
         const { id, userId, deed, doneBy, appPasswords, keys } = notice;
         const record = (tx: Tx) => void tx.delete(accessNotices).where(eq(accessNotices.id, id)).run();
         try {
-          await notify({ workspaceId, to: { email, name }, ...letterOf(notice) }, record);
+          await notify({ workspaceId, to: { email, name }, ...mailOf(notice) }, record);
           log.info("access changed", { userId, deed, doneBy, appPasswords, keys });
         } catch (error) {
-          // What fails for one person keeps no other waiting; it is tried again.
+          // A failure for one person does not delay the others, and is retried.
           failure ??= error;
         }
       }
       if (failure !== undefined) throw failure;
-      return now + LOOK_MS;
+      return now + CHECK_MS;
     },
   };
 }
@@ -67,7 +67,7 @@ const BY = {
 
 const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
 
-function letterOf({ deed, doneBy, appPasswords, keys, createdAt }: typeof accessNotices.$inferSelect) {
+function mailOf({ deed, doneBy, appPasswords, keys, createdAt }: typeof accessNotices.$inferSelect) {
   const isPassword = deed === "password";
   const done = isPassword ? "Your password was changed" : "Your two-step sign-in was reset";
   const sessions = doneBy === "self" ? "every other browser" : "every browser";

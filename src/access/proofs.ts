@@ -1,6 +1,6 @@
 /**
- * What proves who somebody is: an API key, an app password, their own password. A proof is no matter of one moment: a
- * connection may live long, so that it is asked again whether it still counts, and for whom.
+ * Proofs of identity: an API key, an app password, or the person's own password. A proof may be checked again later,
+ * because a connection can outlive it: whether it is still valid, and for whom.
  */
 import { eq, sql } from "drizzle-orm";
 import { SCOPES, type Scope, users } from "../store/schema.ts";
@@ -12,12 +12,12 @@ import { findCaller, verifyPassword } from "./credentials.ts";
 import type { Touch } from "./last-use.ts";
 import { hasSecondFactor } from "./second-factor.ts";
 
-/** Somebody who has proved who they are. */
+/** A person who has proved who they are. */
 export interface SignedIn {
   caller: Caller;
-  /** The same person as they are now; undefined once what they proved it with counts no more, or they left. */
+  /** The same person in their current state; undefined once the proof is invalid or they left. */
   present(): Caller | undefined;
-  /** Notes that it is used at `now` (epoch ms). */
+  /** Records a use at `now` (epoch ms). */
   touch(now: number): void;
 }
 
@@ -26,7 +26,7 @@ function signedIn(present: () => Caller | undefined, touch: (now: number) => voi
   return caller && { caller, present, touch };
 }
 
-/** By an API key of the person with that address that has the scope. The caller has all scopes of the key. */
+/** By an API key with the scope, of the person with that address. The caller has all scopes of the key. */
 export function byKey(db: Db, email: string, key: string, scope: Scope, touch: Touch): SignedIn | undefined {
   const present = () => {
     const caller = findCaller(db, key);
@@ -36,7 +36,7 @@ export function byKey(db: Db, email: string, key: string, scope: Scope, touch: T
   return id === undefined ? undefined : signedIn(present, (now) => touch(id, now));
 }
 
-/** By an app password of the person with that address. The caller has that one scope. */
+/** By an app password of the person with that address. The caller has only that scope. */
 export function byAppPassword(db: Db, email: string, password: string, scope: Scope, touch: Touch) {
   const id = findAppPassword(db, password)?.appPasswordId;
   if (id === undefined) return undefined;
@@ -66,8 +66,8 @@ const personByEmail = prepared((db) =>
 );
 
 /**
- * By the password of the person with that address. `alone`: it is all they prove, so that it counts for nobody with a second
- * factor. Whatever fails takes the time of a wrong password.
+ * By the password of the person with that address. `alone`: without a code, so it is invalid for a person with a second
+ * factor. Every failure takes as long as a wrong password.
  */
 export async function byPassword(
   db: Db,

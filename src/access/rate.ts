@@ -1,19 +1,19 @@
 /**
- * Rates in fixed windows, each beginning at the first request in it (rules: Request rates; over SMTP,
- * inbound/admission.ts). Whoever goes over is refused for a cooldown, counted from the request that went over, and then
- * begins a new window.
+ * Rate limits in fixed windows that begin with their first request (rules: Request rates; over SMTP,
+ * inbound/admission.ts). A name over the limit is refused for a cooldown, counted from the request over the limit, and
+ * then starts a new window.
  *
- * Invariants: what is remembered is bounded, however many names ask; limits are read at each use, so that a changed
- * setting holds at once; a clock set back costs nobody more than one cooldown.
+ * Invariants: memory is bounded for any number of names; limits are read at each use, so that a changed setting applies
+ * at once; a clock set back costs at most one cooldown.
  */
 
-/** What the X-RateLimit headers tell: requests a minute, and how many are left of this minute's. */
+/** The values of the X-RateLimit headers: requests per minute, and how many remain in this minute. */
 export interface Rate {
   limit: number;
   remaining: number;
 }
 
-/** `retryAfter`, in whole seconds, is there when the request is refused. */
+/** `retryAfter` (whole seconds) is set if the request is refused. */
 export interface RateVerdict extends Rate {
   retryAfter?: number;
 }
@@ -21,29 +21,29 @@ export interface RateVerdict extends Rate {
 export interface RateLimit {
   /** Counts one request of `name` at `now` (epoch ms). */
   take(name: string, now: number): RateVerdict;
-  /** Names remembered just now. */
+  /** Number of names in memory. */
   size(): number;
 }
 
 interface Window {
   since: number;
   taken: number;
-  /** When a request went over the limit. */
+  /** Time of the first request over the limit. */
   exceededAt?: number;
 }
 
 const WINDOW_MS = 60_000;
-/** About 10 MB at most. Past it the longest-standing names are forgotten: a flood of that many is not one client's. */
+/** About 10 MB at most. Beyond it the oldest names are dropped: so many never come from one client. */
 const MOST_REMEMBERED = 50_000;
 
-/** `mostInWindow` and `cooldownSeconds` are asked at each use. A cooldown of 0 refuses for the rest of the window. */
+/** `mostInWindow` and `cooldownSeconds` are called at each use. A cooldown of 0 refuses for the rest of the window. */
 export function createRateLimit(
   mostInWindow: () => number,
   cooldownSeconds: () => number,
   capacity = MOST_REMEMBERED,
   windowMs = WINDOW_MS,
 ): RateLimit {
-  // In the order in which windows and cooldowns began: what is over is found at the front.
+  // Ordered by the start of windows and cooldowns, so that expired ones are at the front.
   const windows = new Map<string, Window>();
 
   const endOf = ({ since, exceededAt }: Window): number => {
@@ -75,7 +75,7 @@ export function createRateLimit(
     const window = windows.get(name);
     if (!window || now >= endOf(window)) return begin(name, now);
     if (window.exceededAt !== undefined && now < window.exceededAt) {
-      // The clock was set back: the cooldown counts from now.
+      // The clock was set back: the cooldown starts now.
       window.since = now;
       window.exceededAt = now;
     } else if (now < window.since) {

@@ -1,9 +1,8 @@
 /**
- * Secrets that the appliance itself must be able to read, sealed where they are stored (AES-256-GCM) under a key in a file
- * of its own, which backups leave out: who has a copy of the database learns nothing of them. From who has the whole data
- * folder nothing could be kept.
+ * Seals secrets that the appliance itself must read (AES-256-GCM), with a key in a file of its own that backups
+ * exclude: a copy of the database reveals nothing about them. A copy of the whole data folder does.
  *
- * Invariant: the key is on disk before anything sealed with it is in the database; it is never replaced.
+ * Invariant: the key is on disk before the database holds anything sealed with it, and it is never replaced.
  */
 import { createCipheriv, createDecipheriv } from "node:crypto";
 import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
@@ -17,13 +16,16 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
 export interface Seal {
-  /** Nonce, tag, ciphertext. `context`: whose it is; sealed for another it does not open. Throws when there can be no key. */
+  /**
+   * Nonce, tag, ciphertext. `context` names the owner; with another one it does not open. Throws if no key can be
+   * created.
+   */
   close(plain: Uint8Array, context: string): Buffer;
-  /** Undefined, and logged, for what another key sealed, or none that is still there. */
+  /** Undefined, and logged, if it was sealed with another or a lost key. */
   open(sealed: Uint8Array, context: string): Uint8Array | undefined;
 }
 
-/** `path`: of the key's file, made when it is first needed. */
+/** `path`: the key's file, created when first needed. */
 export function openSeal(path: string, runtime: Pick<Runtime, "randomBytes">, log: Log): Seal {
   let known: Uint8Array | undefined;
 

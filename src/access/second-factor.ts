@@ -1,10 +1,10 @@
 /**
- * The second factor that people may add to their password: codes of an authenticator app, and recovery codes for when it is
- * lost. The only writer of second_factors and recovery_codes.
+ * Second factors: codes of an authenticator app, and recovery codes in case it is lost. The only writer of
+ * second_factors and recovery_codes.
  *
- * Invariant: no code counts twice. A code of the app is of a later time step than every one accepted before it (RFC 6238
- * §5.2), but for steps that a clock which was ahead accepted: they would keep its person out until they come. A recovery
- * code is deleted by being used.
+ * Invariant: no code is valid twice. A code of the app must be from a later time step than every accepted one (RFC 6238
+ * §5.2). Steps accepted by a clock that was ahead are exempt, because they would lock the person out until they come. A
+ * recovery code is deleted by its use.
  */
 import { and, count, eq, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
@@ -28,10 +28,10 @@ const statements = prepared((db) => ({
     .prepare(),
 }));
 
-/** Whether that person has a second factor, so that their password alone proves nothing. */
+/** Whether a person has a second factor, so that their password alone is not enough. */
 export const hasSecondFactor = (db: Db, userId: string): boolean => statements(db).byUser.get({ userId }) !== undefined;
 
-/** Somebody's second factor as they see it: since when (epoch ms), and how many recovery codes are left. */
+/** A person's second factor as shown to them: since when (epoch ms), and how many recovery codes remain. */
 export function secondFactorOf(db: Db, userId: string): { since: number; recoveryCodes: number } | undefined {
   const factor = statements(db).byUser.get({ userId });
   if (!factor) return undefined;
@@ -39,11 +39,11 @@ export function secondFactorOf(db: Db, userId: string): { since: number; recover
   return { since: factor.createdAt, recoveryCodes: left?.count ?? 0 };
 }
 
-/** A secret to begin with, in base32; nothing is kept of it until enrol is given it back. */
+/** A new secret in base32. It is not stored until enrol receives it. */
 export const proposeSecret = (runtime: Pick<Runtime, "randomBytes">): string =>
   toBase32(runtime.randomBytes(SECRET_BYTES));
 
-/** New recovery codes, instead of any before; seen here and never again. */
+/** Replaces the recovery codes; the new ones are returned only here. */
 export function renewRecoveryCodes(tx: Tx, runtime: Pick<Runtime, "randomBytes">, userId: string): string[] {
   tx.delete(recoveryCodes).where(eq(recoveryCodes.userId, userId)).run();
   const codes = Array.from({ length: RECOVERY_CODES }, () => newTypedSecret(runtime, RECOVERY_LENGTH));
@@ -53,7 +53,7 @@ export function renewRecoveryCodes(tx: Tx, runtime: Pick<Runtime, "randomBytes">
   return codes;
 }
 
-/** False when they have none. Recovery codes go with it. */
+/** Removes the second factor with its recovery codes. False if there is none. */
 export function removeSecondFactor(tx: Tx, userId: string): boolean {
   return tx.delete(secondFactors).where(eq(secondFactors.userId, userId)).returning().all().length > 0;
 }
@@ -63,9 +63,10 @@ export type SecondFactors = ReturnType<typeof createSecondFactors>;
 export function createSecondFactors(seal: Seal, runtime: Pick<Runtime, "now" | "randomBytes">) {
   return {
     /**
-     * Adds a second factor, once a code shows that an app has its secret (base32). That code counts as used. Returns the
-     * first recovery codes.
-     * @throws AppError conflict when there is one, bad_request for what is no secret, unprocessable for another code
+     * Adds a second factor, once a code proves that an app has its secret (base32). That code counts as used. Returns
+     * the first recovery codes.
+     * @throws AppError conflict if there is one already, bad_request for an invalid secret, unprocessable for a wrong
+     * code
      */
     enrol(tx: Tx, userId: string, given: { secret: string; code: string }): string[] {
       if (hasSecondFactor(tx, userId)) throw new AppError("conflict", "You have a second factor already");
@@ -85,7 +86,7 @@ export function createSecondFactors(seal: Seal, runtime: Pick<Runtime, "now" | "
       return renewRecoveryCodes(tx, runtime, userId);
     },
 
-    /** Whether that is a code of theirs which counts now: of the app, or for recovery. It does not a second time. */
+    /** Whether this is a valid code of the app or for recovery. A valid one is then used up. */
     useCode(tx: Tx, userId: string, code: string): boolean {
       const factor = statements(tx).byUser.get({ userId });
       if (!factor) return false;

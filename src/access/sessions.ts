@@ -1,11 +1,11 @@
 /**
- * Sessions of the web app: a browser in which somebody signed in with their password. The only writer of sessions. Of the
- * token in the cookie only its SHA-256 is kept.
+ * Sessions of the web app: browsers in which a person signed in with their password. The only writer of sessions. Only
+ * the SHA-256 of the cookie's token is stored.
  *
- * Invariant: a session acts for its person as they are now. It ends when they leave (by foreign key), when their password
- * changes, when it has been idle for two weeks, and after three months whatever is done in it. One that is not to be kept ends
- * with the browser, and when it has been idle for half a day. What would outlast it (keys, passwords, other people's access)
- * takes a proof that is minutes old; with each proof the token changes, so that a copy of the cookie ends by it.
+ * Invariant: a session acts for its person in their current state. It ends when they leave (by foreign key), when their
+ * password changes, after two idle weeks, and after three months in any case. One that is not kept ends with the
+ * browser, and after half an idle day. Changes that outlast the session (keys, passwords, other people's access) need a
+ * recent proof of identity. Each proof changes the token, which invalidates a copied cookie.
  */
 import { createHash } from "node:crypto";
 import { and, desc, eq, gt, lte, ne, sql } from "drizzle-orm";
@@ -22,14 +22,14 @@ import { hasSecondFactor } from "./second-factor.ts";
 const TOKEN_LENGTH = 43;
 const DAY_MS = 86_400_000;
 const LONGEST_IDLE_MS = 14 * DAY_MS;
-/** Of a session that is not kept. */
+/** For a session that is not kept. */
 const LONGEST_UNKEPT_IDLE_MS = DAY_MS / 2;
-/** How long a session lasts at most, ms: what its cookie says. */
+/** Longest lifetime of a session, ms, and of its cookie. */
 export const LONGEST_SESSION_MS = 90 * DAY_MS;
-/** How long a proof that it is still them counts. */
+/** How long a proof of identity is valid. */
 const CONFIRMED_MS = 5 * 60_000;
 const LONGEST_USER_AGENT = 300;
-/** The time of last use is kept to so many ms: writing it at every request would cost more than it tells. */
+/** Precision of the time of last use, ms: a write for every request would cost more than it is worth. */
 const USE_GRANULARITY_MS = 300_000;
 
 export interface Session {
@@ -37,14 +37,14 @@ export interface Session {
   /** The person's name. */
   name: string;
   caller: Caller;
-  /** Epoch ms; kept to some minutes. */
+  /** Epoch ms; to within some minutes. */
   lastUsedAt: number;
   createdAt: number;
-  /** Whether it outlives the browser being closed. */
+  /** Whether it survives closing the browser. */
   kept: boolean;
-  /** When its person last proved that it is still them; null for who has not since signing in. */
+  /** When the person last proved their identity again; null if not since signing in. */
   confirmedAt: number | null;
-  /** Of the token that the request came with. */
+  /** Hash of the token that the request used. */
   hash: string;
 }
 
@@ -53,7 +53,7 @@ const hashOf = (token: string): string => createHash("sha256").update(token).dig
 const expiryOf = (createdAt: number, lastUsedAt: number, kept: boolean): number =>
   Math.min(createdAt + LONGEST_SESSION_MS, lastUsedAt + (kept ? LONGEST_IDLE_MS : LONGEST_UNKEPT_IDLE_MS));
 
-/** A new session for somebody who has just proved who they are. `token` is seen here and never again. */
+/** Starts a session for a person who has just proved their identity. `token` is returned only here. */
 export function startSession(
   tx: Tx,
   runtime: Pick<Runtime, "now" | "randomBytes">,
@@ -97,7 +97,7 @@ const statements = prepared((db) => ({
     .prepare(),
 }));
 
-/** The session of that token, if it goes on; a wrong token costs what a right one does. */
+/** The session of a token, if it is valid; an invalid token takes the same time. */
 export const findSession = (db: Db, token: string, now: number): Session | undefined =>
   sessionByHash(db, hashOf(token), now);
 
@@ -111,14 +111,14 @@ function sessionByHash(db: Db, byHash: string, now: number): Session | undefined
   };
 }
 
-/** The same session now. @throws AppError unauthorized when it ended, or got another token, since the request came. */
+/** The same session now. @throws AppError unauthorized if it ended, or got another token, since the request arrived */
 export function presentSession(db: Db, { hash }: Session, now: number): Session {
   const present = sessionByHash(db, hash, now);
   if (!present) throw new AppError("unauthorized", "Sign in to go on");
   return present;
 }
 
-/** A refusal that ends once its person has proved that it is them; with `code`, by a code of their second factor too. */
+/** A refusal until the person proves their identity; with `code`, a code of their second factor is needed, too. */
 export class Unconfirmed extends AppError {
   readonly confirm: { code: boolean };
 
@@ -129,17 +129,18 @@ export class Unconfirmed extends AppError {
 }
 
 /**
- * For what outlasts a session. To be called in the transaction that does it: the request may have taken its time.
- * @throws Unconfirmed unless its person proved in the last minutes that it is them; AppError unauthorized when it ended
+ * For changes that outlast a session. Called in the transaction of the change, because the request may have taken a
+ * while.
+ * @throws Unconfirmed without a proof of identity in the last minutes; AppError unauthorized if the session ended
  */
 export function requireConfirmed(db: Db, session: Session, now: number): void {
   const { confirmedAt, caller } = presentSession(db, session, now);
-  // A clock that was set back confirms nothing.
+  // A clock that was set back does not extend a proof.
   if (confirmedAt !== null && now >= confirmedAt && now - confirmedAt < CONFIRMED_MS) return;
   throw new Unconfirmed(hasSecondFactor(db, caller.userId));
 }
 
-/** Notes that its person has just proved that it is them. The session goes on with the token returned and no other. */
+/** Records that the person has just proved their identity. From now on only the returned token is valid. */
 export function confirmSession(tx: Tx, runtime: Pick<Runtime, "now" | "randomBytes">, session: Session): string {
   const now = runtime.now();
   const { id } = presentSession(tx, session, now);
@@ -151,17 +152,17 @@ export function confirmSession(tx: Tx, runtime: Pick<Runtime, "now" | "randomByt
   return token;
 }
 
-/** A session as its person sees it in a list. */
+/** A session as shown to its person. */
 export interface SessionRecord {
   id: string;
   userAgent: string;
-  /** Where they signed in, as sourceOfAddress gives it; empty for one of an older version. */
+  /** The address of sign-in, as sourceOfAddress gives it; empty for a session from an older version. */
   source: string;
   createdAt: number;
   lastUsedAt: number;
 }
 
-/** Somebody's sessions that go on, the latest used first. */
+/** A person's valid sessions, most recently used first. */
 export function listSessions(db: Db, userId: string, now: number): SessionRecord[] {
   return db
     .select({
@@ -177,7 +178,7 @@ export function listSessions(db: Db, userId: string, now: number): SessionRecord
     .all();
 }
 
-/** Ends one session of somebody's. False when they have none of that id. */
+/** Ends one of a person's sessions. False if they have none with that id. */
 export function endSession(tx: Tx, userId: string, id: string): boolean {
   const ended = tx
     .delete(sessions)
@@ -187,17 +188,17 @@ export function endSession(tx: Tx, userId: string, id: string): boolean {
   return ended.length > 0;
 }
 
-/** Ends all of somebody's sessions, but for the one they keep. */
+/** Ends all sessions of a person, except `keep`. */
 export function endSessions(tx: Tx, userId: string, keep?: string): void {
   tx.delete(sessions)
     .where(and(eq(sessions.userId, userId), keep === undefined ? undefined : ne(sessions.id, keep)))
     .run();
 }
 
-/** Notes that a session is in use, and so goes on. A write that fails is logged; no request fails by it. */
+/** Records that a session is in use, which extends it. A failed write is logged; the request continues. */
 export function createSessionUse(store: Pick<Store, "enqueue">, log: Log) {
   return (session: Session, now: number): void => {
-    // A clock that was ahead may have noted a time that has not come.
+    // A clock that was ahead may have stored a future time.
     if (Math.abs(now - session.lastUsedAt) < USE_GRANULARITY_MS) return;
     store
       .enqueue((tx) => {
@@ -210,7 +211,7 @@ export function createSessionUse(store: Pick<Store, "enqueue">, log: Log) {
   };
 }
 
-/** For the scheduler: removes sessions that have ended, once a day; none of them is found meanwhile. */
+/** For the scheduler: removes ended sessions once a day; they are invalid in any case. */
 export function createSessionSweep(store: Pick<Store, "transact">) {
   return {
     name: "sweep-sessions",

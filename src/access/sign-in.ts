@@ -1,10 +1,10 @@
 /**
- * Signing in, made slow for who guesses (rules: Sign-in failures). slowdown.ts delays the answer to a failure; who
- * does not wait for it, but guesses again on other connections, finds the places of their source taken until it is given.
+ * Signs people in, and slows down guessing (rules: Sign-in failures). slowdown.ts delays the reply to a failure; a
+ * guesser who does not wait, but opens other connections, finds all slots of their source occupied until then.
  *
- * Whatever is wrong with an attempt, the answer is the same. That a code is asked for tells that the password was right:
- * so codes have a pace of their own, at which a million of them take months. Of who is signed in already both are asked at
- * once, and either being wrong takes the pace of codes.
+ * Every failure gets the same reply. Asking for a code reveals that the password was right, so codes have a pace of
+ * their own, at which trying a million takes months. A signed-in person is asked for both at once, and if either is
+ * wrong, the pace of codes applies.
  */
 
 import { AppError } from "../base/errors.ts";
@@ -19,7 +19,7 @@ import { hasSecondFactor, type SecondFactors } from "./second-factor.ts";
 import { createSlowdown, type Pace, type Slowdown } from "./slowdown.ts";
 
 export interface Attempt {
-  /** The person's sign-in address, as they give it. */
+  /** The sign-in address as the person typed it. */
   username: string;
   secret: string;
   /** As sourceOfAddress gives it. */
@@ -27,15 +27,21 @@ export interface Attempt {
 }
 
 /**
- * Each resolves with who it is, or with undefined, which says no more than that it failed.
- * Rejects with AppError rate_limited when too many attempts of that source, or codes of that person, are under way
+ * Each resolves with the person, or with undefined for any failure. Rejects with AppError rate_limited if too many
+ * attempts of that source, or codes of that person, are in progress.
  */
 export interface SignIn {
-  /** In a mail app, to do what `scope` lets: an app password, an API key with the scope, or the password of who has no second factor. */
+  /**
+   * For a mail app, limited to `scope`: an app password, an API key with the scope, or the password of a person without
+   * a second factor.
+   */
   inApp(attempt: Attempt & { scope: Scope }): Promise<SignedIn | undefined>;
-  /** In a browser, to do everything: the password, and a code of the second factor if there is one; without it `code` is asked for. */
+  /**
+   * For a browser, without limits: the password, and a code if there is a second factor; if it is missing, the result
+   * asks for it.
+   */
   inBrowser(attempt: Attempt & { code?: string | undefined }): Promise<SignedIn | "code" | undefined>;
-  /** Of somebody signed in: that it is still them. Their password, and a code if they have a second factor. */
+  /** For a signed-in person: their password again, and a code if they have a second factor. */
   again(attempt: {
     caller: Caller;
     secret: string;
@@ -53,20 +59,23 @@ export interface SignInParts {
   runtime: Pick<Runtime, "now" | "setTimer">;
 }
 
-/** Attempts of one source: few at once for who guesses, enough for the mail apps of an office. */
+/** Attempts per source: few in parallel for a guesser, enough for the mail apps of an office. */
 const BY_SOURCE = { atOnce: 4, mostWaiting: 100 };
-/** Codes of one person: one after the other. */
+/** Codes per person: one at a time. */
 const BY_PERSON = { atOnce: 1, mostWaiting: 4 };
-/** RFC 4226 §7.3. Of a million codes three count at any moment: at two a minute a guess is right once in some 80 days. */
+/**
+ * RFC 4226 §7.3. At any moment three of a million codes are valid: at two a minute, a guess succeeds about once in 80
+ * days.
+ */
 const CODES: Pace = { freeFailures: 5, firstDelayMs: 1_000, longestDelayMs: 30_000, forgottenAfterMs: 3_600_000 };
 
 export function createSignIn(parts: SignInParts): SignIn {
   const { slowdown, secondFactors, touchKey, touchAppPassword, runtime } = parts;
   const { db } = parts.store;
-  const sources = createPlaces(BY_SOURCE);
-  const people = createPlaces(BY_PERSON);
-  // Of their own: who has a stolen session must not keep its person from signing in.
-  const confirming = createPlaces(BY_PERSON);
+  const sources = createSlots(BY_SOURCE);
+  const people = createSlots(BY_PERSON);
+  // Separate slots: the holder of a stolen session must not be able to block the person's sign-in.
+  const confirming = createSlots(BY_PERSON);
   const codes = createSlowdown(runtime, CODES);
 
   function attempt<T>({ username, source }: Attempt, prove: (email: string) => Promise<T | undefined>) {
@@ -78,7 +87,7 @@ export function createSignIn(parts: SignInParts): SignIn {
     });
   }
 
-  /** What the password proved, once a code has proved the rest. */
+  /** Adds the proof by code to that by password. */
   async function withCode(proved: SignedIn, code: string, source: string): Promise<SignedIn | undefined> {
     const { userId, email } = proved.caller;
     return people.within(userId, async () => {
@@ -89,7 +98,7 @@ export function createSignIn(parts: SignInParts): SignIn {
     });
   }
 
-  /** They may get a second factor before this is made use of, which then is not proved. */
+  /** The person may add a second factor before this proof is used, which then is not enough. */
   const whileUnguarded = (proved: SignedIn): SignedIn => ({
     ...proved,
     present: () => (hasSecondFactor(db, proved.caller.userId) ? undefined : proved.present()),
@@ -123,53 +132,53 @@ export function createSignIn(parts: SignInParts): SignIn {
           if (!proved || !hasSecondFactor(db, userId)) return proved && whileUnguarded(proved);
           return parts.store.transact((tx) => secondFactors.useCode(tx, userId, code)) ? proved : undefined;
         });
-        // Whichever was wrong: the time must not tell that the password was right.
+        // In either case: the time must not reveal that the password was right.
         if (!proved && hasSecondFactor(db, userId)) await codes.failed(userId);
         return proved;
       }),
   };
 }
 
-/* So many at once by name (a source, an account), and so many who wait their turn. */
+/* Slots by name (a source, an account): a limited number in use, and a limited number of waiting calls. */
 
-export interface Places {
-  /** Runs `work` once there is a place. @throws AppError rate_limited when too many wait already */
+export interface Slots {
+  /** Runs `work` once a slot is free. @throws AppError rate_limited if too many calls already wait */
   within<T>(name: string, work: () => Promise<T>): Promise<T>;
 }
 
-export function createPlaces({ atOnce, mostWaiting }: { atOnce: number; mostWaiting: number }): Places {
-  /** How many are under way, and who waits. */
+export function createSlots({ atOnce, mostWaiting }: { atOnce: number; mostWaiting: number }): Slots {
+  /** By name: slots in use, and waiting calls. */
   const taken = new Map<string, { running: number; waiting: (() => void)[] }>();
 
-  async function enter(name: string): Promise<void> {
-    const places = taken.get(name) ?? { running: 0, waiting: [] };
-    taken.set(name, places);
-    if (places.running < atOnce) {
-      places.running++;
+  async function acquire(name: string): Promise<void> {
+    const slots = taken.get(name) ?? { running: 0, waiting: [] };
+    taken.set(name, slots);
+    if (slots.running < atOnce) {
+      slots.running++;
       return;
     }
-    if (places.waiting.length >= mostWaiting) {
+    if (slots.waiting.length >= mostWaiting) {
       throw new AppError("rate_limited", "Too many sign-ins at once: try again in a moment", { retryAfter: 5 });
     }
-    await new Promise<void>((resolve) => places.waiting.push(resolve));
+    await new Promise<void>((resolve) => slots.waiting.push(resolve));
   }
 
-  /** Whoever waits next takes the place. */
-  function leave(name: string): void {
-    const places = taken.get(name);
-    if (!places) return;
-    const next = places.waiting.shift();
+  /** Passes the slot to the next waiting call. */
+  function release(name: string): void {
+    const slots = taken.get(name);
+    if (!slots) return;
+    const next = slots.waiting.shift();
     if (next) next();
-    else if (--places.running === 0) taken.delete(name);
+    else if (--slots.running === 0) taken.delete(name);
   }
 
   return {
     async within(name, work) {
-      await enter(name);
+      await acquire(name);
       try {
         return await work();
       } finally {
-        leave(name);
+        release(name);
       }
     },
   };

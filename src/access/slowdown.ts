@@ -1,29 +1,29 @@
 /**
- * Guessing is slow (rules: Sign-in failures; recipients, inbound/admission.ts): the more attempts of one source, or on
- * one account, have failed of late, the longer the next failure takes to be told. What succeeds is never delayed.
+ * Slows down guessing (rules: Sign-in failures; recipients, inbound/admission.ts): the more attempts of one source, or
+ * on one account, have recently failed, the later the next failure is reported. A success is never delayed.
  */
 
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 
 export interface Slowdown {
-  /** Notes a failed attempt for each of `names` (a source, an account). Resolves when it may be answered. */
+  /** Records a failed attempt for each of `names` (a source, an account). Resolves when the failure may be reported. */
   failed(...names: string[]): Promise<void>;
 }
 
 export interface Pace {
-  /** Failures told at once. */
+  /** Failures reported immediately. */
   freeFailures: number;
-  /** Of the first that is not; each next one takes twice as long. */
+  /** Delay of the first one that is delayed; each further one doubles it. */
   firstDelayMs: number;
   longestDelayMs: number;
-  /** A quiet time after which failures are forgotten. */
+  /** Quiet time after which failures are forgotten. */
   forgottenAfterMs: number;
 }
 
-/** Of signing in. Free are failures that anybody may have: a mistyped password, a program with an old key. */
+/** For sign-in. Some failures are free, since everybody has them: a mistyped password, a program with an old key. */
 const SIGN_IN: Pace = { freeFailures: 20, firstDelayMs: 100, longestDelayMs: 2_000, forgottenAfterMs: 60_000 };
-/** Names remembered; beyond it the longest quiet are forgotten. */
+/** Names in memory; beyond it those quiet for longest are dropped. */
 const MOST_REMEMBERED = 10_000;
 
 interface Failures {
@@ -33,10 +33,10 @@ interface Failures {
 
 export function createSlowdown(runtime: Pick<Runtime, "now" | "setTimer">, pace = SIGN_IN): Slowdown {
   const { freeFailures, firstDelayMs, longestDelayMs, forgottenAfterMs } = pace;
-  // In the order of their last failure.
+  // Ordered by last failure.
   const failures = new Map<string, Failures>();
 
-  /** Delay in ms that this failure has earned. */
+  /** The delay of this failure in ms. */
   function note(name: string): number {
     const now = runtime.now();
     const known = failures.get(name);

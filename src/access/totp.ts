@@ -1,7 +1,7 @@
 /**
- * Time-based one-time passwords (RFC 6238 over RFC 4226), as every authenticator app makes them: SHA-1, six digits, 30
- * seconds. Pure. Twenty lines over node:crypto, held by the vectors of both RFCs, in place of a package: what matters
- * here is that no code counts twice, and that would be ours in any case.
+ * Time-based one-time passwords (RFC 6238 over RFC 4226), as authenticator apps create them: SHA-1, six digits, 30
+ * seconds. Pure. Twenty lines over node:crypto, tested with the vectors of both RFCs, replace a package: the important
+ * property is that no code is valid twice, which a package would leave to us.
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
 
@@ -9,16 +9,16 @@ import { createHmac, timingSafeEqual } from "node:crypto";
 export const SECRET_BYTES = 20;
 const DIGITS = 6;
 const STEP_MS = 30_000;
-/** RFC 6238 §5.2: codes of the step before and after count too, since clocks differ. */
+/** RFC 6238 §5.2: codes of the adjacent steps are valid, too, since clocks differ. */
 const STEPS_ASIDE = 1;
 
-/** The number of the time step that `now` (epoch ms) lies in. */
+/** The number of the time step at `now` (epoch ms). */
 export const stepAt = (now: number): number => Math.floor(now / STEP_MS);
 
-/** The latest whose code counts then. */
+/** The latest step whose code is valid then. */
 export const latestStepAt = (now: number): number => stepAt(now) + STEPS_ASIDE;
 
-/** RFC 4226 §5.3, with the time step for the counter. */
+/** RFC 4226 §5.3, with the time step as the counter. */
 export function codeOf(secret: Uint8Array, step: number, digits = DIGITS): string {
   const counter = Buffer.alloc(8);
   counter.writeBigUInt64BE(BigInt(step));
@@ -28,7 +28,7 @@ export function codeOf(secret: Uint8Array, step: number, digits = DIGITS): strin
   return String(number % 10 ** digits).padStart(digits, "0");
 }
 
-/** The time step whose code that is, about `now` and later than the step `after`; undefined when there is none. */
+/** The time step near `now` and after `after` whose code this is; undefined if there is none. */
 export function matchingStep(secret: Uint8Array, code: string, now: number, after = -1): number | undefined {
   const given = Buffer.from(code);
   const present = stepAt(now);
@@ -43,14 +43,14 @@ export function matchingStep(secret: Uint8Array, code: string, now: number, afte
 
 const BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
-/** RFC 4648 §6, without padding: how authenticator apps take a secret that is typed. */
+/** RFC 4648 §6, without padding: the form of a secret that people type into authenticator apps. */
 export function toBase32(bytes: Uint8Array): string {
   let bits = "";
   for (const byte of bytes) bits += byte.toString(2).padStart(8, "0");
   return (bits.match(/.{1,5}/g) ?? []).map((five) => BASE32[Number.parseInt(five.padEnd(5, "0"), 2)]).join("");
 }
 
-/** The secret that such a text stands for, spaces and case aside; undefined when it is none of SECRET_BYTES. */
+/** The secret in such a text, ignoring spaces and case; undefined unless it has SECRET_BYTES. */
 export function secretOf(text: string): Uint8Array | undefined {
   const letters = [...text.replace(/\s/g, "").toUpperCase()].map((letter) => BASE32.indexOf(letter));
   if (letters.length !== (SECRET_BYTES * 8) / 5 || letters.includes(-1)) return undefined;
@@ -58,7 +58,10 @@ export function secretOf(text: string): Uint8Array | undefined {
   return Uint8Array.from(bits.match(/.{8}/g) ?? [], (byte) => Number.parseInt(byte, 2));
 }
 
-/** What authenticator apps read from a QR code (Google's Key URI Format). `secret` in base32; `account` as it is shown there. */
+/**
+ * The content of the QR code for authenticator apps (Google's Key URI Format). `secret` in base32; `account` as the app
+ * shows it.
+ */
 export function keyUri(secret: string, account: string): string {
   const issuer = "Mailroom";
   return `otpauth://totp/${issuer}:${encodeURIComponent(account)}?secret=${secret}&issuer=${issuer}`;

@@ -7,7 +7,7 @@
 import { and, asc, eq, ne } from "drizzle-orm";
 import { revokeAppPasswords } from "../access/app-passwords.ts";
 import { hashPassword as hashOf, revokeKeysOf } from "../access/credentials.ts";
-import { type AccessChange, oweNotice } from "../access/notices.ts";
+import { type AccessChange, addNotice } from "../access/notices.ts";
 import { removeSecondFactor } from "../access/second-factor.ts";
 import { endSessions } from "../access/sessions.ts";
 import { AppError } from "../base/errors.ts";
@@ -243,7 +243,7 @@ export function createPeople(parts: MailboxesParts) {
       appPasswords: what.appPasswords ? revokeAppPasswords(tx, userId) : 0,
       keys: what.keys ? revokeKeysOf(tx, userId, now) : 0,
     };
-    oweNotice(tx, { userId, deed: what.deed, doneBy: what.doneBy, ...ended, createdAt: now });
+    addNotice(tx, { userId, deed: what.deed, doneBy: what.doneBy, ...ended, createdAt: now });
     return ended;
   }
 

@@ -1,7 +1,7 @@
 /**
- * Content-addressed files: `blobs/ab/cdef…`, named by the SHA-256 of their bytes. A blob is on disk, fsynced, before the
- * row that names it commits; one that no row names is swept later, when it has grown old enough that no filing in
- * progress can be about to name it.
+ * Content-addressed files: `blobs/ab/cdef…`, named by the SHA-256 of their bytes. A blob is on disk and fsynced before
+ * the row that names it commits. The sweep removes a blob without a row once it is so old that no filing in progress
+ * can still name it.
  */
 import { createHash } from "node:crypto";
 import { mkdirSync } from "node:fs";
@@ -13,28 +13,28 @@ import { claimBlobs } from "./claim.ts";
 export interface Blobs {
   /** Writes the bytes durably and returns their name, SHA-256 in hex. The same bytes again cost no second file. */
   write(bytes: Uint8Array): Promise<string>;
-  /** The same with a file of the same file system, which is durable and has that SHA-256, in hex: it is moved here. */
+  /** The same for a durable file on the same file system with that SHA-256, in hex: moves it here. */
   adopt(path: string, sha256: string): Promise<string>;
   /** The file of a blob, for streaming. */
   file(name: string): Bun.BunFile;
   /** Reads a blob whole. */
   read(name: string): Promise<Uint8Array>;
-  /** Whether there is room for a file: writes one and removes it. @throws what the file system says */
+  /** Checks for free space by writing and removing a file. @throws file system errors */
   check(): Promise<void>;
   /**
-   * Removes the blobs last written before `olderThan` (epoch ms) of which `isNamed` says no; returns how many. Asks for
-   * one folder of names at a time. Removes nothing, and returns undefined, while a backup is made.
+   * Removes blobs last written before `olderThan` (epoch ms) that `isNamed` does not return; returns their number.
+   * Calls it with one folder of names at a time. During a backup it removes nothing and returns undefined.
    */
   sweep(olderThan: number, isNamed: (names: string[]) => Set<string>): Promise<number | undefined>;
 }
 
-/** Where below a folder of blobs the one of that name is. */
+/** The path of a blob below the folder of blobs. */
 export const blobPath = (folder: string, name: string): string => join(folder, name.slice(0, 2), name.slice(2));
 
-/** Of the file that tells whether there is room: more than most attachments take. */
+/** Size of the file that tests for free space: larger than most attachments. */
 const CHECK_BYTES = 256 * 1024;
 
-/** What the sweeper adds to the name of a blob that it is about to remove. */
+/** Suffix that the sweep adds to a blob that it is about to remove. */
 const LEAVING = ".leaving";
 
 export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "randomBytes">): Blobs {
@@ -51,14 +51,17 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     }
   }
 
-  /** Touches a blob, which keeps the sweeper away until the row that will name it has committed; false: there is none. */
+  /**
+   * Touches a blob, which protects it from the sweep until the row that names it has committed. False if it does not
+   * exist.
+   */
   const touch = (path: string, now: Date): Promise<boolean> =>
     utimes(path, now, now).then(
       () => true,
       () => false,
     );
 
-  /** Makes the folder of a blob. What it returns makes durable what was put there. */
+  /** Creates the folder of a blob. The returned function makes its new entries durable. */
   async function openShard(name: string): Promise<() => Promise<void>> {
     const shard = shardOf(name);
     const madeShard = await mkdir(shard, { recursive: true, mode: 0o700 });
@@ -104,7 +107,10 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
     return name;
   }
 
-  /** Aside first: a `write` of the same bytes either finds the file gone, or has touched it, and then it goes back. */
+  /**
+   * Renames before removing: a `write` of the same bytes either finds the file gone, or has touched it, and then it is
+   * restored.
+   */
   async function removeOld(path: string, olderThan: number): Promise<boolean> {
     if ((await stat(path)).mtimeMs >= olderThan) return false;
     const aside = `${path}${LEAVING}`;

@@ -1,14 +1,14 @@
 /**
- * Locks between processes that the operating system drops with the process, however it ends, so a crash leaves nothing
- * to clean up: exclusive transactions on empty SQLite files.
+ * Locks between processes: exclusive transactions on empty SQLite files. The operating system releases them when the
+ * process ends in any way, so a crash leaves nothing to clean up.
  */
 import { Database } from "bun:sqlite";
 import { chownSync, closeSync, existsSync, openSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 /**
- * Claims the folder for this process as its server: two would clear each other's spool and run each job twice. Returns
- * what gives it back. @throws Error when another server has it
+ * Claims the folder for this process as its server: a second one would clear the first one's spool and run each job
+ * again. Returns the function that releases it. @throws Error if another server holds it
  */
 export function claimFolder(folder: string): () => void {
   const release = tryClaim(join(folder, "serving.lock"));
@@ -17,12 +17,15 @@ export function claimFolder(folder: string): () => void {
 }
 
 /**
- * Keeps the sweeper from the blobs of a data folder, while a backup may still name them, and one backup from another.
- * Undefined while somebody else does.
+ * Blocks the sweep of a data folder's blobs while a backup may still name them, and a second backup. Undefined while
+ * another process holds it.
  */
 export const claimBlobs = (folder: string): (() => void) | undefined => tryClaim(join(folder, "backup.lock"));
 
-/** Takes the lock that the file is, made when missing; undefined when another has it. Returns what gives it back. */
+/**
+ * Takes the lock on a file, which is created if missing; undefined if another process holds it. Returns the function
+ * that releases it.
+ */
 export function tryClaim(path: string): (() => void) | undefined {
   makeFor(dirname(path), path);
   const lock = new Database(path, { readwrite: true });
@@ -37,8 +40,8 @@ export function tryClaim(path: string): (() => void) | undefined {
 }
 
 /**
- * The file belongs to whom its folder does: a command run by root must not lock the server out. One that is there is not
- * even opened: POSIX has a process lose all its locks on a file as soon as it closes any descriptor of it.
+ * Creates the file with the owner of its folder: a command run by root must not lock the server out. An existing file
+ * is not even opened: under POSIX, closing any descriptor of a file drops all the process's locks on it.
  */
 function makeFor(folder: string, path: string): void {
   try {
@@ -55,7 +58,7 @@ function makeFor(folder: string, path: string): void {
 export function isClaimed(folder: string): boolean {
   const path = join(folder, "serving.lock");
   if (!existsSync(path)) return false;
-  // A glance takes the lock that only an exclusive one refuses, and gives it back at once.
+  // A read takes the lock that only an exclusive one refuses, and releases it at once.
   const lock = new Database(path, { readonly: true });
   try {
     lock.query("SELECT count(*) FROM sqlite_schema").get();

@@ -1,25 +1,25 @@
 /**
- * Opaque keyset cursors (rules: Pages): the position after the last row of a page, bound to the query that made it
- * (rules: Parameters). Not secret and not trusted: whatever a position says, reach is asked again.
+ * Opaque keyset cursors (rules: Pages): the position after the last row of a page, bound to its query (rules:
+ * Parameters). Neither secret nor trusted: access is checked again for every position.
  */
 import { createHash } from "node:crypto";
 import { AppError } from "../base/errors.ts";
 
-/** Sort key of the last row of a page: its time (epoch ms) and its number, which makes it unique. */
+/** Sort key of the last row of a page: time (epoch ms) and a number that makes it unique. */
 export interface Position {
   at: number;
   seq: number;
-  /** Of rows that stand in an order of their own before the others: how many stand before this one. */
+  /** For rows that come first in an order of their own: how many come before this one. */
   place?: number | undefined;
 }
 
-/** Sort key of the last row of a page whose rows have a text for an id: its time (epoch ms) and that text. */
+/** The same for rows with a text id: time (epoch ms) and that id. */
 export interface RowPosition {
   at: number;
   id: string;
 }
 
-/** `query`: whatever selects the rows, without the cursor and the page size. */
+/** `query`: everything that selects the rows, except cursor and page size. */
 const bindingOf = (query: unknown): string =>
   createHash("sha256").update(JSON.stringify(query)).digest("base64url").slice(0, 12);
 
@@ -32,11 +32,11 @@ export function encodeCursor(position: Position, query: unknown): string {
 export const encodeRowCursor = ({ at, id }: RowPosition, query: unknown): string =>
   Buffer.from(`2.${at}.${bindingOf(query)}.${id}`).toString("base64url");
 
-/** What `pattern` finds in a cursor; its group `binding` must be of the query. @throws AppError bad_request */
+/** Matches a cursor with `pattern`; its group `binding` must belong to the query. @throws AppError bad_request */
 function readCursor(cursor: string, pattern: RegExp, query: unknown): Record<string, string | undefined> {
   const bytes = Buffer.from(cursor, "base64url");
   const groups = pattern.exec(bytes.toString())?.groups;
-  // Buffer.from skips what is not base64url: only what encodes back to itself was made here.
+  // Buffer.from skips characters outside base64url, so a valid cursor must encode back to itself.
   if (!groups || bytes.toString("base64url") !== cursor) {
     throw new AppError("bad_request", "cursor is not valid: pass the nextCursor of the previous page as it is");
   }
@@ -49,13 +49,13 @@ function readCursor(cursor: string, pattern: RegExp, query: unknown): Record<str
 const POSITION = /^1\.(?<at>-?\d{1,16})\.(?<seq>\d{1,16})(?:\.(?<place>\d{1,16}))?\.(?<binding>[\w-]{12})$/;
 const ROW_POSITION = /^2\.(?<at>\d{1,16})\.(?<binding>[\w-]{12})\.(?<id>.{1,512})$/;
 
-/** @throws AppError bad_request for a cursor that is none, or that another query made. */
+/** @throws AppError bad_request for an invalid cursor, or one of another query */
 export function decodeCursor(cursor: string, query: unknown): Position {
   const { at, seq, place } = readCursor(cursor, POSITION, query);
   return { at: Number(at), seq: Number(seq), ...(place !== undefined && { place: Number(place) }) };
 }
 
-/** As decodeCursor, for cursors of encodeRowCursor. @throws AppError bad_request */
+/** See decodeCursor; for cursors of encodeRowCursor. @throws AppError bad_request */
 export function decodeRowCursor(cursor: string, query: unknown): RowPosition {
   const { at, id = "" } = readCursor(cursor, ROW_POSITION, query);
   return { at: Number(at), id };

@@ -1,10 +1,10 @@
 /**
- * drizzle over bun:sqlite, with `+?` for `?` in what it writes, and statements of our own (statement.ts).
+ * drizzle over bun:sqlite, which writes `+?` for `?` and uses this project's statements (statement.ts).
  *
- * SQLite's planner looks into parameters, for better or worse estimates, and then prepares the statement anew each time
- * that another value is bound: a look-up that joins two tables takes 5 to 50 times as long. It does not look into
- * expressions, and one with a unary plus is the parameter, without a step more (https://sqlite.org/lang_expr.html).
- * The guarantee that SQLite has for it (SQLITE_DBCONFIG_ENABLE_QPSG) cannot be asked for through bun:sqlite.
+ * SQLite's planner reads parameters for its estimates, and prepares the statement again whenever another value is
+ * bound: a look-up that joins two tables takes 5 to 50 times as long. It does not read expressions, and a parameter
+ * with a unary plus is an expression of equal cost (https://sqlite.org/lang_expr.html). bun:sqlite offers no access to
+ * SQLite's own guarantee (SQLITE_DBCONFIG_ENABLE_QPSG).
  */
 import type { Database } from "bun:sqlite";
 import {
@@ -27,7 +27,7 @@ class Dialect extends SQLiteSyncDialect {
   }
 }
 
-/** As drizzle's own function of that purpose, but for dialect and statements. */
+/** Like drizzle's own constructor, with another dialect and other statements. */
 export function drizzleOver(sqlite: Database): Db {
   const { tables, tableNamesMap } = extractTablesRelationalConfig<Tables>(schema, createTableRelationsHelpers);
   const config = { fullSchema: schema, schema: tables, tableNamesMap };

@@ -1,6 +1,6 @@
 /**
- * Bringing a database to this program's schema: forward only, all of it or nothing, and never beneath a running server.
- * Going back is restoring a backup: an older program refuses what a newer one wrote.
+ * Migrates a database to this program's schema: forward only, all or nothing, and never while a server runs on it. To
+ * go back, restore a backup: an older program refuses a newer database.
  */
 import type { Database } from "bun:sqlite";
 import mail from "./migrations/0001_mail.sql" with { type: "text" };
@@ -29,8 +29,8 @@ import seen from "./migrations/0023_seen.sql" with { type: "text" };
 
 export interface Migrating {
   /**
-   * Claims the data folder for as long as its schema is changed; returns what gives it back. A server of the version
-   * before would go on with statements for tables that are gone. @throws when a server has it
+   * Claims the data folder while its schema changes; returns the function that releases it. A server of the previous
+   * version would continue with statements for dropped tables. @throws if a server holds it
    */
   claim(): () => void;
   /** The whole list, oldest first. */
@@ -40,7 +40,10 @@ export interface Migrating {
 const versionOf = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
 
-/** @throws Error that says what a newer version wrote, which migration failed, or who has the folder; then nothing was changed */
+/**
+ * @throws Error that names the newer version, the failed migration, or the holder of the folder; then nothing was
+ * changed
+ */
 export function migrate(sqlite: Database, { claim, migrations = MIGRATIONS }: Migrating): void {
   const known = migrations.length;
   const found = versionOf(sqlite);
@@ -59,9 +62,10 @@ export function migrate(sqlite: Database, { claim, migrations = MIGRATIONS }: Mi
 }
 
 function applyMissing(sqlite: Database, migrations: readonly string[]): void {
-  // A table is rebuilt by dropping it, which would delete the rows that refer to it; the pragma only works out here.
+  // Rebuilding a table drops it, which would delete the rows that refer to it. The pragma works only outside a
+  // transaction.
   sqlite.exec("PRAGMA foreign_keys = OFF");
-  // Two processes may start at once: the second finds the work done once it holds the lock.
+  // Two processes may start at once: the second finds the work done once it has the lock.
   sqlite.exec("BEGIN EXCLUSIVE");
   const from = versionOf(sqlite);
   let reached = from;
@@ -75,7 +79,7 @@ function applyMissing(sqlite: Database, migrations: readonly string[]): void {
     sqlite.exec(`PRAGMA user_version = ${migrations.length}`);
     sqlite.exec("COMMIT");
   } catch (error) {
-    // A full disk makes SQLite roll back by itself.
+    // On a full disk, SQLite rolls back on its own.
     if (sqlite.inTransaction) sqlite.exec("ROLLBACK");
     const reason = error instanceof Error ? error.message : String(error);
     const step = Math.min(reached + 1, migrations.length);
@@ -89,8 +93,8 @@ function applyMissing(sqlite: Database, migrations: readonly string[]): void {
 }
 
 /*
- * The migrations, oldest first, as text inside the executable. Append-only: a released one never changes. The database's
- * `PRAGMA user_version` counts those applied.
+ * The migrations, oldest first, as text inside the executable. Append-only: a released one never changes. `PRAGMA
+ * user_version` counts the applied ones.
  */
 
 export const MIGRATIONS: readonly string[] = [

@@ -1,4 +1,7 @@
-/** Commits that are worth waiting for: what has happened outside, such as another server's word, cannot be undone. */
+/**
+ * Commits that must eventually succeed, because something outside, such as a reply from another server, cannot be
+ * undone.
+ */
 import { isUnavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { pause } from "../base/pause.ts";
@@ -9,16 +12,16 @@ export interface PatienceParts {
   store: Pick<Store, "enqueue">;
   runtime: Pick<Runtime, "setTimer">;
   log: Log;
-  /** For the log, while it waits. */
+  /** Logged while it waits. */
   warning: string;
-  /** Whether nobody waits any more. */
+  /** Whether the result is no longer needed. */
   isOver?(): boolean;
 }
 
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 30_000;
 
-/** Like `store.enqueue`, however long the store takes to become available. */
+/** Like `store.enqueue`, but waits for as long as the store is unavailable. */
 export function createPatientCommit({ store, runtime, log, warning, isOver }: PatienceParts): Store["enqueue"] {
   return async (work) => {
     for (let wait = FIRST_WAIT_MS; ; wait = Math.min(2 * wait, LONGEST_WAIT_MS)) {

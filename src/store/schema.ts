@@ -1,6 +1,6 @@
 /**
- * Every table, one picture. The tables themselves are made by migrations/*.sql; test/store/schema.test.ts holds the two
- * together. Times are epoch milliseconds.
+ * Every table, one picture. The tables themselves are made by migrations/*.sql; test/store/schema.test.ts compares
+ * the two. Times are epoch milliseconds.
  *
  *   workspaces ─┬─ users ──┬─ api_keys, app_passwords, sessions, access_notices
  *               │          ├─ second_factors ── recovery_codes
@@ -14,24 +14,24 @@
  *                                        └─ messages ─┬─ message_bodies, message_judgements, drafts
  *                                                     ├─ attachments ── blobs (files)
  *                                                     └─ message_index  (FTS5)
- *   outbound_messages ─┬─ outbound_contents    what is being sent; without foreign keys to mail, which it outlives
+ *   outbound_messages ─┬─ outbound_contents    outgoing mail; without foreign keys to mail, which it outlives
  *                      └─ queue_entries ── queue_domains
- *   suppressions: whom a workspace may not write to.   idempotency_keys: answers to be replayed.
+ *   suppressions: addresses a workspace must not write to.   idempotency_keys: responses to replay.
  *   events: the outbox ── webhook_waiting, then webhook_deliveries ── webhook_endpoints (a workspace's).   webhook_cursor: how
  *   far the outbox is read.
- *   thread_changes: what changed last, for open pages to follow; without foreign keys, for it tells of deletions too.
- *   mta_sts_policies: how the domains that mail is sent to want it sent.
- *   trace_steps: what happened to messages on their way.
- *   search_feed, search_changes: what a search engine beside the appliance has yet to be told.
- *   search_backlog: stored mail that message_index has yet to take in.
- *   options: the settings.   greylist: senders of first mail, who wait or have waited.
+ *   thread_changes: the latest changes, for open pages; without foreign keys, because it includes deletions.
+ *   mta_sts_policies: policies of the domains that mail is sent to.
+ *   trace_steps: steps in the delivery of messages.
+ *   search_feed, search_changes: data still to be sent to an external search engine.
+ *   search_backlog: stored mail that message_index still lacks.
+ *   options: the settings.   greylist: first mail that was deferred, or has come back.
  *
- * Who writes what: options store/settings.ts · api_keys access/credentials.ts · app_passwords
+ * Writers: options store/settings.ts · api_keys access/credentials.ts · app_passwords
  * access/app-passwords.ts · second_factors, recovery_codes access/second-factor.ts · sessions access/sessions.ts · access_notices access/notices.ts · threads to message_judgements, drafts and
  * mailbox_usage mailbox/ · message_index search/fts5/fts5.ts · search_backlog search/fts5/backlog.ts · search_feed, search_changes
  * search/meilisearch/feed-rows.ts and a trigger (0014_search.sql) · events and webhook_* events/ · outbound_* and queue_* outbound/queue.ts ·
  * discarded_threads triggers (0013_discarded.sql) and mailbox/retention.ts ·
- * thread_changes and mailbox_labels triggers (0009_reading.sql), so that nothing is forgotten ·
+ * thread_changes and mailbox_labels triggers (0009_reading.sql), so that no change is missed ·
  * suppressions outbound/suppression.ts · greylist inbound/greylist.ts · mta_sts_policies authentication/sts-policies.ts · trace_steps
  * outbound/trace-log.ts · idempotency_keys operations/idempotency.ts · everything about
  * people, domains and mailboxes settings/.
@@ -61,7 +61,7 @@ export const FOLDERS = ["inbox", "sent", "drafts", "archive", "spam", "trash"] a
 export type Folder = (typeof FOLDERS)[number];
 export const ROLES = ["owner", "admin", "member"] as const;
 export type Role = (typeof ROLES)[number];
-/** What a key may do with mail; a new server's first key has all of these. */
+/** Scopes of a key for mail; a new server's first key has all of them. */
 export const MAIL_SCOPES = ["read", "send", "write"] as const;
 export const SCOPES = [...MAIL_SCOPES, "admin"] as const;
 export type Scope = (typeof SCOPES)[number];
@@ -81,7 +81,7 @@ export const workspaces = sqliteTable("workspaces", {
   id: text("id").primaryKey(),
   name: text("name").notNull().unique(),
   createdAt: integer("created_at").notNull(),
-  /** Why nothing may be sent from it; null while it may. */
+  /** Why sending is paused; null if it is not. */
   pausedReason: text("paused_reason"),
 });
 
@@ -97,7 +97,7 @@ export const users = sqliteTable(
     /** argon2id; null for a person without a password, who cannot sign in. */
     passwordHash: text("password_hash"),
     createdAt: integer("created_at").notNull(),
-    /** How long what they send from the app can be undone; 0: not at all. */
+    /** How long sending from the app can be undone; 0: not at all. */
     undoSeconds: integer("undo_seconds").notNull().default(10),
   },
   (table) => [index("users_by_workspace").on(table.workspaceId)],
@@ -108,14 +108,17 @@ export const domains = sqliteTable(
   {
     id: text("id").primaryKey(),
     workspaceId: text("workspace_id").notNull(),
-    /** A-label form, lower case. Of each name one row a workspace, and one that is verified. */
+    /** A-labels, lower case. Each workspace has at most one row per name, and at most one row per name is verified. */
     name: text("name").notNull(),
     /** Value of the TXT record that proves ownership. */
     ownershipToken: text("ownership_token").notNull(),
     verifiedAt: integer("verified_at"),
-    /** It takes mail although it is not verified: it did before that was asked for. Until another workspace verifies it. */
+    /**
+     * It receives mail without verification, because it did so before verification existed; until another workspace
+     * verifies it.
+     */
     acceptsUnverified: flag("accepts_unverified").notNull().default(false),
-    /** When another workspace verified it; null again once the owners were told. */
+    /** When another workspace verified it; null again once the owners were notified. */
     lostAt: integer("lost_at"),
     createdAt: integer("created_at").notNull(),
   },
@@ -146,14 +149,14 @@ export const mailboxes = sqliteTable(
   {
     id: text("id").primaryKey(),
     workspaceId: text("workspace_id").notNull(),
-    /** Lower case; also in `addresses` as the primary one. Once in a workspace. */
+    /** Lower case; also in `addresses` as the primary one. Unique in a workspace. */
     address: text("address").notNull(),
     name: text("name").notNull(),
     ownerId: text("owner_id"),
-    /** Null: the setting storage.mailboxBytes. */
+    /** Null: the setting storage.mailboxBytes applies. */
     quotaBytes: integer("quota_bytes"),
     createdAt: integer("created_at").notNull(),
-    /** Why nothing may be sent from it; null while it may. */
+    /** Why sending is paused; null if it is not. */
     pausedReason: text("paused_reason"),
   },
   (table) => [
@@ -164,8 +167,8 @@ export const mailboxes = sqliteTable(
 );
 
 /**
- * Every address that delivers into a mailbox: its own, its aliases, and `*@domain` for a catch-all. Once a domain of a
- * workspace: whose mail to it is depends on who has verified the domain (mailbox/addresses.ts).
+ * Every address that delivers into a mailbox: its own, its aliases, and `*@domain` for a catch-all. Unique per domain
+ * row of a workspace; verification of the domain decides which workspace receives the mail (mailbox/addresses.ts).
  */
 export const addresses = sqliteTable(
   "addresses",
@@ -199,7 +202,7 @@ export const apiKeys = sqliteTable(
     id: text("id").primaryKey(),
     userId: text("user_id").notNull(),
     name: text("name").notNull(),
-    /** SHA-256 of the key, hex: the key has 238 bits of its own, so a slow hash would add nothing. */
+    /** SHA-256 of the key, hex: its own 238 bits make a slow hash unnecessary. */
     hash: text("hash").notNull().unique(),
     /** Its first characters, so that people can tell keys apart. */
     hint: text("hint").notNull(),
@@ -211,58 +214,58 @@ export const apiKeys = sqliteTable(
   (table) => [index("api_keys_by_user").on(table.userId)],
 );
 
-/** Browsers in which somebody is signed in. */
+/** Browsers in which a person is signed in. */
 export const sessions = sqliteTable(
   "sessions",
   {
     id: text("id").primaryKey(),
     userId: text("user_id").notNull(),
-    /** SHA-256, hex, of the token in the cookie, which has 256 bits of its own. */
+    /** SHA-256, hex, of the token in the cookie, which has 256 bits. */
     hash: text("hash").notNull().unique(),
-    /** As the browser names itself, so that people can tell their sessions apart. */
+    /** The browser's name for itself, so that people can tell their sessions apart. */
     userAgent: text("user_agent").notNull(),
     createdAt: integer("created_at").notNull(),
     lastUsedAt: integer("last_used_at").notNull(),
     expiresAt: integer("expires_at").notNull(),
-    /** Where somebody signed in, as sourceOfAddress gives it. */
+    /** The address of sign-in, as sourceOfAddress gives it. */
     source: text("source").notNull(),
-    /** Whether it outlives the browser being closed. */
+    /** Whether it survives closing the browser. */
     kept: flag("kept").notNull(),
-    /** When its person last proved again that it is them; null for who has not since signing in. */
+    /** When the person last proved their identity again; null if not since signing in. */
     confirmedAt: integer("confirmed_at"),
   },
   (table) => [index("sessions_by_user").on(table.userId), index("sessions_by_expiry").on(table.expiresAt)],
 );
 
-/** What people who want one prove themselves with beside their password: a TOTP (RFC 6238). */
+/** Optional second factors beside the password: a TOTP (RFC 6238). */
 export const secondFactors = sqliteTable("second_factors", {
   userId: text("user_id").primaryKey(),
-  /** Sealed (access/seal.ts): unlike a password it has to be known to be checked. */
+  /** Sealed (access/seal.ts), not hashed, because checking a code needs the secret. */
   secret: blob("secret", { mode: "buffer" }).notNull(),
-  /** Time step of the last code that was accepted: none of it or before it is again. */
+  /** Time step of the last accepted code: no code of it or an earlier step is valid again. */
   lastStep: integer("last_step").notNull(),
   createdAt: integer("created_at").notNull(),
 });
 
-/** What stands in for a second factor that is lost, each once. */
+/** One-time replacements for a lost second factor. */
 export const recoveryCodes = sqliteTable(
   "recovery_codes",
   {
     userId: text("user_id").notNull(),
-    /** SHA-256, hex: a code has 80 bits of its own. */
+    /** SHA-256, hex, of a code, which has 80 bits. */
     hash: text("hash").notNull(),
   },
   (table) => [primaryKey({ columns: [table.userId, table.hash] })],
 );
 
-/** What mail apps sign in with in place of their person's password; only to send. */
+/** Passwords for mail apps in place of their person's own; only for sending. */
 export const appPasswords = sqliteTable(
   "app_passwords",
   {
     id: text("id").primaryKey(),
     userId: text("user_id").notNull(),
     name: text("name").notNull(),
-    /** SHA-256, hex: it has 100 bits of its own, so a slow hash would add nothing. */
+    /** SHA-256, hex, of the password: its own 100 bits make a slow hash unnecessary. */
     hash: text("hash").notNull().unique(),
     createdAt: integer("created_at").notNull(),
     lastUsedAt: integer("last_used_at"),
@@ -273,7 +276,7 @@ export const appPasswords = sqliteTable(
 export const ACCESS_DEEDS = ["password", "second_factor"] as const;
 export const ACCESS_ACTORS = ["self", "admin", "operator"] as const;
 
-/** Mail that is owed to people about their access: what was replaced or reset, by whom, and how much ended with it. */
+/** Notices due to people about their access: what was replaced or reset, by whom, and how much ended with it. */
 export const accessNotices = sqliteTable("access_notices", {
   id: integer("id").primaryKey(),
   userId: text("user_id").notNull(),
@@ -284,13 +287,13 @@ export const accessNotices = sqliteTable("access_notices", {
   createdAt: integer("created_at").notNull(),
 });
 
-/** Bytes of mail kept in a mailbox: the sum of its messages' sizes, in step with every filing and deletion. */
+/** Bytes of mail in a mailbox: the sum of its messages' sizes, updated with every filing and deletion. */
 export const mailboxUsage = sqliteTable("mailbox_usage", {
   mailboxId: text("mailbox_id").primaryKey(),
   bytes: integer("bytes").notNull(),
 });
 
-/** A conversation, with what its list row shows kept ready (rules: Thread fields). */
+/** A conversation, with the fields of its list row precomputed (rules: Thread fields). */
 export const threads = sqliteTable(
   "threads",
   {
@@ -301,16 +304,16 @@ export const threads = sqliteTable(
     /** True while any message of it is unread. */
     unread: flag("unread").notNull(),
     starred: flag("starred").notNull(),
-    /** While set, the conversation is listed under `snoozed` and `all`, not `inbox`. */
+    /** While set, lists show the conversation under `snoozed` and `all`, not `inbox`. */
     snoozedUntil: integer("snoozed_until"),
     lastMessageAt: integer("last_message_at").notNull(),
     hasAttachments: flag("has_attachments").notNull(),
     messageCount: integer("message_count").notNull(),
-    /** Of the next message; see messages.seq. */
+    /** Ordinal of the next message; see messages.seq. */
     nextOrdinal: integer("next_ordinal").notNull(),
     receivedOn: text("received_on").notNull(),
     subject: text("subject").notNull(),
-    /** Folded, without reply and forward prefixes: for mailers that drop References. */
+    /** Folded, without reply and forward prefixes; matches replies from mailers that omit References. */
     subjectKey: text("subject_key").notNull(),
     snippet: text("snippet").notNull(),
     /** Thread.from: the latest inbound sender, else the first recipient of the latest sent message. */
@@ -319,7 +322,7 @@ export const threads = sqliteTable(
     participants: json<EmailAddress[]>("participants").notNull(),
   },
   (table) => [
-    // What a page of a list is chosen by lies in the index itself, newest first: no row is read to be left out.
+    // The index holds every condition of a list page, newest first, so that no row is read in vain.
     index("threads_by_folder").on(
       table.mailboxId,
       table.folder,
@@ -343,12 +346,12 @@ export const threads = sqliteTable(
   ],
 );
 
-/** Conversations in trash or spam, kept by triggers. */
+/** Conversations in trash or spam, maintained by triggers. */
 export const discardedThreads = sqliteTable(
   "discarded_threads",
   {
     threadSeq: integer("thread_seq").primaryKey(),
-    /** Null until somebody has looked; then for how long it has been there at least. */
+    /** Null until the retention job has seen it; then a lower bound on its time there. */
     since: integer("since"),
   },
   (table) => [index("discarded_threads_by_time").on(table.since)],
@@ -358,7 +361,7 @@ export const threadLabels = sqliteTable(
   "thread_labels",
   {
     threadSeq: integer("thread_seq").notNull(),
-    /** Case-folded; labels differ only by more than case. */
+    /** Case-folded: labels that differ only by case are the same. */
     labelKey: text("label_key").notNull(),
     label: text("label").notNull(),
     position: integer("position").notNull(),
@@ -369,7 +372,7 @@ export const threadLabels = sqliteTable(
   ],
 );
 
-/** The labels in use in a mailbox, and in how many conversations. Kept by triggers on thread_labels. */
+/** The labels in use in a mailbox, with the number of conversations. Maintained by triggers on thread_labels. */
 export const mailboxLabels = sqliteTable(
   "mailbox_labels",
   {
@@ -381,7 +384,7 @@ export const mailboxLabels = sqliteTable(
   (table) => [primaryKey({ columns: [table.mailboxId, table.labelKey] })],
 );
 
-/** The latest change of each conversation, the newest 20,000. Kept by triggers; `seq` grows with every change. */
+/** The latest change of each conversation, the newest 20,000. Maintained by triggers; `seq` grows with every change. */
 export const threadChanges = sqliteTable("thread_changes", {
   seq: integer("seq").primaryKey({ autoIncrement: true }),
   threadSeq: integer("thread_seq").notNull().unique(),
@@ -389,7 +392,7 @@ export const threadChanges = sqliteTable("thread_changes", {
   mailboxId: text("mailbox_id").notNull(),
 });
 
-/** Every Message-ID known to belong to a conversation: of its messages, and those they refer to, seen or not. */
+/** Every Message-ID known to belong to a conversation: of its messages, and those they refer to, received or not. */
 export const threadReferences = sqliteTable(
   "thread_references",
   {
@@ -407,18 +410,20 @@ export const messages = sqliteTable(
   "messages",
   {
     /**
-     * threads.seq * MESSAGES_PER_THREAD + ordinal, from 0: the messages of a conversation lie side by side on disk, and
-     * the conversation of a message is known without asking another table.
+     * threads.seq * MESSAGES_PER_THREAD + ordinal, from 0: the messages of a conversation lie together on disk, and a
+     * message's conversation is known without a join.
      */
     seq: integer("seq").primaryKey(),
     id: text("id").notNull().unique(),
     threadSeq: integer("thread_seq").notNull(),
     mailboxId: text("mailbox_id").notNull(),
     kind: text("kind", { enum: ["received", "sent", "draft"] }).notNull(),
-    /** `sent` or `drafts` for what we wrote, else the conversation's; that of a conversation in trash or spam. */
+    /**
+     * `sent` or `drafts` for outgoing mail, else the conversation's folder; in trash or spam always the conversation's.
+     */
     folder: text("folder", { enum: FOLDERS }).notNull(),
     read: flag("read").notNull(),
-    /** The Date header, when it can be read and is not in the future; else the time of filing. */
+    /** The Date header if it is readable and not in the future, else the time of filing. */
     date: integer("date").notNull(),
     filedAt: integer("filed_at").notNull(),
     /** Header value with its angle brackets. */
@@ -427,30 +432,33 @@ export const messages = sqliteTable(
     from: json<EmailAddress>("from").notNull(),
     to: json<EmailAddress[]>("to").notNull(),
     cc: json<EmailAddress[]>("cc").notNull(),
-    /** Shown to the sender; to another person only their own address. */
+    /** Shown in full to the sender; another person sees only their own address. */
     bcc: json<EmailAddress[]>("bcc").notNull(),
     replyTo: json<EmailAddress[]>("reply_to").notNull(),
     subject: text("subject").notNull(),
     snippet: text("snippet").notNull(),
-    /** The mailbox address or alias it arrived on, without a tag; null for what we wrote. */
+    /** The mailbox address or alias at which it arrived, without a tag; null for outgoing mail. */
     receivedOn: text("received_on"),
     /** User who sent it. */
     sentBy: text("sent_by"),
     /** Bytes as received. */
     size: integer("size").notNull(),
-    /** SHA-256, hex, of the content without trace and authentication headers: tells a retry from another message. */
+    /**
+     * SHA-256, hex, of the content without trace and authentication headers: distinguishes a retry from another
+     * message.
+     */
     fingerprint: text("fingerprint").notNull(),
     hasAttachments: flag("has_attachments").notNull(),
     auth: json<AuthVerdicts>("auth"),
     deliveredAt: integer("delivered_at"),
   },
   (table) => [
-    /** With the date, for search/fts5/fts5.ts to look up the dates of hits without their rows. */
+    /** Includes the date, so that search/fts5/fts5.ts reads the dates of hits without their rows. */
     index("messages_by_thread").on(table.threadSeq, table.seq, table.date),
     index("messages_by_date").on(table.mailboxId, table.date, table.seq, table.kind),
     index("messages_by_folder").on(table.mailboxId, table.folder, table.date, table.seq, table.kind),
     index("messages_by_message_id").on(table.mailboxId, table.messageId),
-    /** For mail that is imported: a message without a Message-ID is known by its content. */
+    /** For imports: a message without a Message-ID is recognised by its content. */
     index("messages_without_id").on(table.mailboxId, table.fingerprint).where(sql`${table.messageId} is null`),
   ],
 );
@@ -463,17 +471,17 @@ export const messageBodies = sqliteTable("message_bodies", {
   /** [name, unfolded value] in order, as received, without trace, authentication and MIME structure headers. */
   headers: json<[name: string, value: string][]>("headers").notNull(),
   text: text("text").notNull(),
-  /** Sanitised; what is served. */
+  /** Sanitised; this is what is served. */
   html: text("html"),
-  /** As received, zstd: what the raw file is rebuilt from, and what a newer sanitiser starts from. */
+  /** As received, zstd: the source of the raw file and of a newer sanitiser. */
   htmlSource: blob("html_source", { mode: "buffer" }),
-  /** Version of the policy that made `html` (message/sanitize.ts). */
+  /** Version of the sanitiser policy behind `html` (message/sanitize.ts). */
   sanitizer: integer("sanitizer").notNull(),
-  /** What its reader sees of the HTML, as text (message/seen.ts), zstd; null where that is `text`. */
+  /** The visible text of the HTML (message/seen.ts), zstd; null if it equals `text`. */
   seenText: blob("seen_text", { mode: "buffer" }),
-  /** Characters of the HTML that its reader does not see. */
+  /** Characters of the HTML that are hidden from its reader. */
   seenHidden: integer("seen_hidden").notNull().default(0),
-  /** Version of what counts as seen; 0 where that was not found out. */
+  /** Version of the rules for visible text; 0 if they were not applied. */
   seenVersion: integer("seen_version").notNull().default(0),
 });
 
@@ -499,13 +507,13 @@ export const attachments = sqliteTable(
 
 export const SENDER_VERDICTS = ["spam", "forgiven", "answered"] as const;
 
-/** What a mailbox has learned of a sender (lower-case address). */
+/** What a mailbox has learned about a sender (lower-case address). */
 export const senderVerdicts = sqliteTable(
   "sender_verdicts",
   {
     mailboxId: text("mailbox_id").notNull(),
     sender: text("sender").notNull(),
-    /** Learned of mail that failed DMARC, and so is not the sender's own. */
+    /** Learned from mail that failed DMARC, and so not about the real sender. */
     spoofed: flag("spoofed").notNull(),
     verdict: text("verdict", { enum: SENDER_VERDICTS }).notNull(),
     trainedAt: integer("trained_at").notNull(),
@@ -513,7 +521,7 @@ export const senderVerdicts = sqliteTable(
   (table) => [primaryKey({ columns: [table.mailboxId, table.sender, table.spoofed] })],
 );
 
-/** The junk filter of a mailbox: how many messages of either kind it was trained with. */
+/** The junk filter of a mailbox: the number of messages of each kind that trained it. */
 export const junkFilters = sqliteTable("junk_filters", {
   seq: integer("seq").primaryKey(),
   mailboxId: text("mailbox_id").notNull().unique(),
@@ -521,7 +529,7 @@ export const junkFilters = sqliteTable("junk_filters", {
   ham: integer("ham").notNull(),
 });
 
-/** In how many of them a token stood. */
+/** In how many of them a token occurs. */
 export const junkTokens = sqliteTable(
   "junk_tokens",
   {
@@ -534,33 +542,33 @@ export const junkTokens = sqliteTable(
   (table) => [primaryKey({ columns: [table.filterSeq, table.token] })],
 );
 
-/** A token and how likely a message with it is spam in this mailbox, 0 to 1. */
+/** A token, and the probability that a message with it is spam in this mailbox, 0 to 1. */
 export interface JunkClue {
   token: string;
   probability: number;
 }
 
-/** `sender`: trained as spam. `arrival`: for a reason of the arrival, such as DMARC. `junk`: the score. */
+/** `sender`: trained as spam. `arrival`: a property of the arrival, such as DMARC. `junk`: the score. */
 export const FILED_FOR = ["sender", "arrival", "junk"] as const;
 export const JUNK_KINDS = ["spam", "ham"] as const;
 
-/** What was thought of a message when it came, and what its mailbox was taught by it. Messages without either have none. */
+/** The classification of a message at arrival, and what its mailbox was taught by it. No row if there is neither. */
 export const messageJudgements = sqliteTable("message_judgements", {
   messageSeq: integer("message_seq").primaryKey(),
-  /** Why it was filed to spam; null when it was not. */
+  /** Why it was filed to spam; null if it was not. */
   filedFor: text("filed_for", { enum: FILED_FOR }),
-  /** How much it is like the mailbox's junk, 0 to 1; null while the filter has no opinion. */
+  /** Similarity to the mailbox's junk, 0 to 1; null while the filter has no opinion. */
   score: real("score"),
-  /** What the score comes from, the strongest first. */
+  /** The tokens behind the score, strongest first. */
   clues: json<JunkClue[]>("clues"),
-  /** What the filter was trained with it as; null when it was not. */
+  /** What the filter learned it as; null if it did not. */
   trained: text("trained", { enum: JUNK_KINDS }),
 });
 
-/** What was typed into the fields of a draft and is no address yet. */
+/** Text typed into a draft's recipient fields that is not an address yet. */
 export type Unfinished = Record<RecipientField, string>;
 
-/** The API key that a draft was made with, and whose it was. */
+/** The API key that created a draft, and its owner. */
 export interface DraftAgent {
   /** Name of the key. */
   key: string;
@@ -568,23 +576,23 @@ export interface DraftAgent {
   person: string;
 }
 
-/** What a draft is beside a message (messages.kind `draft`). */
+/** The properties of a draft that other messages lack (messages.kind `draft`). */
 export const drafts = sqliteTable(
   "drafts",
   {
     messageSeq: integer("message_seq").primaryKey(),
-    /** Counts the changes: who would save over one that they have not seen is told. */
+    /** Counts the changes: saving over an unseen change is refused. */
     revision: integer("revision").notNull(),
-    /** threads.seq of the conversation that it answers. */
+    /** threads.seq of the conversation that it replies to. */
     answers: integer("answers"),
     unfinished: json<Unfinished>("unfinished").notNull(),
-    /** Null for what a person began in the app. */
+    /** Null for a draft that a person began in the app. */
     agent: json<DraftAgent>("agent"),
-    /** When it is to be sent; null for one that waits for somebody to press Send. */
+    /** When it is sent; null if it waits for a person to press Send. */
     dueAt: integer("due_at"),
     /** User who pressed Send. */
     dueBy: text("due_by"),
-    /** Why it was not sent when it was due; for people. */
+    /** Why it could not be sent when it was due; for people. */
     refusal: text("refusal"),
   },
   (table) => [
@@ -603,7 +611,7 @@ export const events = sqliteTable(
     event: text("event").notNull(),
     createdAt: integer("created_at").notNull(),
     data: json<Record<string, unknown>>("data").notNull(),
-    /** messages.id of what it is about. */
+    /** messages.id of the event's message. */
     emailId: text("email_id"),
   },
   (table) => [index("events_by_email").on(table.emailId).where(sql`email_id IS NOT NULL`)],
@@ -612,30 +620,30 @@ export const events = sqliteTable(
 export const TRACE_STEPS = ["received", "refused", "attempted"] as const;
 export type TraceStep = (typeof TRACE_STEPS)[number];
 
-/** What happened to a message on its way, where no other row says it. */
+/** Steps of a message's delivery that no other row records. */
 export const traceSteps = sqliteTable(
   "trace_steps",
   {
     seq: integer("seq").primaryKey({ autoIncrement: true }),
     at: integer("at").notNull(),
-    /** Its Message-ID with the angle brackets, or where it has none, messages.id. */
+    /** Its Message-ID with the angle brackets, else messages.id. */
     key: text("key").notNull(),
     step: text("step", { enum: TRACE_STEPS }).notNull(),
-    /** Under which the log tells of it. */
+    /** The trace id of its log lines. */
     trace: text("trace"),
-    /** As outbound/trace-log.ts says. */
+    /** See outbound/trace-log.ts. */
     detail: json<Record<string, unknown>>("detail").notNull(),
   },
   (table) => [index("trace_steps_by_key").on(table.key, table.seq)],
 );
 
-/** Successful answers to requests with an idempotency key (rules: Idempotency). */
+/** Responses to successful requests with an idempotency key (rules: Idempotency). */
 export const idempotencyKeys = sqliteTable(
   "idempotency_keys",
   {
     apiKeyId: text("api_key_id").notNull(),
     key: text("key").notNull(),
-    /** SHA-256, hex, of what was asked for: the operation, its path and its body. */
+    /** SHA-256, hex, of the request: its operation, path and body. */
     fingerprint: text("fingerprint").notNull(),
     status: integer("status").notNull(),
     response: json<unknown>("response").notNull(),
@@ -647,7 +655,7 @@ export const idempotencyKeys = sqliteTable(
   ],
 );
 
-/** A message that was accepted for sending; kept after it is settled, so that later reports about it can be matched. */
+/** A message accepted for sending. Kept after it is settled, so that later reports can be matched with it. */
 export const outboundMessages = sqliteTable(
   "outbound_messages",
   {
@@ -663,18 +671,18 @@ export const outboundMessages = sqliteTable(
     /** Header value with its angle brackets. */
     messageId: text("message_id").notNull(),
     subject: text("subject").notNull(),
-    /** Of the From address, A-labels: what warm-up counts for. */
+    /** Domain of the From address, A-labels; warm-up counts by it. */
     domain: text("domain").notNull(),
-    /** The reverse-path it leaves with, its own, lower case: what a later DSN comes back to. */
+    /** Its unique reverse-path, lower case, to which a later DSN returns. */
     returnPath: text("return_path").notNull().unique(),
     acceptedAt: integer("accepted_at").notNull(),
     recipients: integer("recipients").notNull(),
-    /** Of them those that were not at this server when it was accepted. */
+    /** How many of the recipients were at other servers when it was accepted. */
     outsideRecipients: integer("outside_recipients").notNull(),
-    /** Recipients that the mailbox, and the workspace, ever sent to, those of this message included: for the caps. */
+    /** Recipients that the mailbox, and the workspace, have ever sent to, including this message; for the caps. */
     mailboxTotal: integer("mailbox_total").notNull(),
     workspaceTotal: integer("workspace_total").notNull(),
-    /** Written by the server itself: without a Sent copy, without events, and no part of any cap (`recipients` is 0). */
+    /** Written by the server itself: without a Sent copy and events, and outside every cap (`recipients` is 0). */
     notice: flag("notice").notNull().default(false),
   },
   (table) => [
@@ -687,7 +695,10 @@ export const outboundMessages = sqliteTable(
   ],
 );
 
-/** The bytes that are transmitted, signatures included: in the row, or in a blob when large. Gone once all is settled. */
+/**
+ * The transmitted bytes, signatures included: in the row, or in a blob if large. Deleted once all recipients are
+ * settled.
+ */
 export const outboundContents = sqliteTable(
   "outbound_contents",
   {
@@ -703,15 +714,15 @@ export const outboundContents = sqliteTable(
 export const QUEUE_STATES = ["waiting", "held", "delivered", "bounced", "cancelled"] as const;
 export type QueueState = (typeof QUEUE_STATES)[number];
 
-/** Where the domain of a recipient waits for its turn (outbound/relay.ts). */
+/** The queue in which a recipient's domain waits (outbound/relay.ts). */
 export const QUEUE_LINES = ["open", "new", "slow"] as const;
 export type QueueLine = (typeof QUEUE_LINES)[number];
 
-/** The header field that a recipient stands in, or `bcc`. */
+/** The header field that names a recipient, or `bcc`. */
 export const RECIPIENT_FIELDS = ["to", "cc", "bcc"] as const;
 export type RecipientField = (typeof RECIPIENT_FIELDS)[number];
 
-/** One recipient of an outbound message, and what became of it. */
+/** One recipient of an outbound message, and the outcome. */
 export const queueEntries = sqliteTable(
   "queue_entries",
   {
@@ -724,20 +735,22 @@ export const queueEntries = sqliteTable(
     field: text("field", { enum: RECIPIENT_FIELDS }).notNull(),
     /** Of the recipient. */
     domain: text("domain").notNull(),
-    /** `waiting` for its next attempt; `held`, in the demo, until it is retried by hand; the others are settled. */
+    /**
+     * `waiting` for its next attempt; `held`, in the demo, until it is retried manually; the other states are final.
+     */
     state: text("state", { enum: QUEUE_STATES }).notNull(),
-    /** While waiting: when it is next attempted; while leased: when the lease ends. */
+    /** While waiting: time of the next attempt; while leased: end of the lease. */
     dueAt: integer("due_at"),
-    /** An attempt is under way. */
+    /** An attempt is in progress. */
     leased: flag("leased").notNull().default(false),
-    /** Attempts that have ended. */
+    /** Number of finished attempts. */
     attempts: integer("attempts").notNull().default(0),
     /** Last reply or failure, for people. */
     reply: text("reply"),
     settledAt: integer("settled_at"),
     /** When the recipient reported it as spam. */
     complainedAt: integer("complained_at"),
-    /** Host that accepted it, lower case: an MX of the domain or the smarthost; null for what is delivered here. */
+    /** Host that accepted it, lower case: an MX of the domain or the smarthost; null for local delivery. */
     acceptedBy: text("accepted_by"),
   },
   (table) => [
@@ -748,21 +761,23 @@ export const queueEntries = sqliteTable(
 );
 
 /**
- * Domains with waiting entries. `dueAt` is when the earliest of them is due, or before: so the next one to attempt is
- * found without reading the entries of a domain that is busy.
+ * Domains with waiting entries. `dueAt` is a lower bound on the time of the earliest, which finds the next attempt
+ * without reading the entries of a busy domain.
  */
 export const queueDomains = sqliteTable(
   "queue_domains",
   {
     domain: text("domain").primaryKey(),
     dueAt: integer("due_at").notNull(),
-    /** Every domain begins in `open`; in another it is out of the way of the rest, until there is a place for its like. */
+    /**
+     * Every domain begins in `open`. The other lines keep it from delaying the rest, until a slot of that line is free.
+     */
     line: text("line", { enum: QUEUE_LINES }).notNull().default("open"),
   },
   (table) => [index("queue_domains_by_line").on(table.line, table.dueAt)],
 );
 
-/** Addresses that a workspace may not write to. */
+/** Addresses that a workspace must not write to. */
 export const suppressions = sqliteTable(
   "suppressions",
   {
@@ -770,7 +785,7 @@ export const suppressions = sqliteTable(
     workspaceId: text("workspace_id").notNull(),
     /** Normalized. */
     address: text("address").notNull(),
-    /** For people: what the server found, or what the operator wrote. */
+    /** For people: the server's finding, or the operator's words. */
     reason: text("reason").notNull(),
     createdAt: integer("created_at").notNull(),
   },
@@ -916,26 +931,26 @@ export const webhookCursor = sqliteTable("webhook_cursor", {
   eventSeq: integer("event_seq").notNull(),
 });
 
-/** Who sent first mail to whom, told to come back. */
+/** First mail from a sender to a recipient that was deferred. */
 export const greylist = sqliteTable(
   "greylist",
   {
-    /** SHA-256 of network, reverse-path and recipient: bounded, and no list of who writes to whom. */
+    /** SHA-256 of network, reverse-path and recipient: bounded, and it does not reveal who writes to whom. */
     key: blob("key", { mode: "buffer" }).primaryKey(),
     firstAt: integer("first_at").notNull(),
-    /** When it is forgotten: soon while it has not come back, much later once it has. */
+    /** When it is forgotten: soon if the sender does not return, much later if they do. */
     expiresAt: integer("expires_at").notNull(),
   },
   (table) => [index("greylist_by_expiry").on(table.expiresAt)],
 );
 
-/** MTA-STS policies as they were fetched (RFC 8461). */
+/** MTA-STS policies as fetched (RFC 8461). */
 export const mtaStsPolicies = sqliteTable(
   "mta_sts_policies",
   {
     /** A-labels. */
     domain: text("domain").primaryKey(),
-    /** Of the record that was there when it was fetched. */
+    /** Id of the DNS record at the time of the fetch. */
     id: text("id").notNull(),
     mode: text("mode", { enum: ["none", "testing", "enforce"] }).notNull(),
     mx: json<string[]>("mx").notNull(),
@@ -946,41 +961,43 @@ export const mtaStsPolicies = sqliteTable(
   (table) => [index("mta_sts_policies_by_expiry").on(table.expiresAt)],
 );
 
-/** How far Meilisearch is fed. One row, with id 1, once it has been the engine. */
+/** Progress of the Meilisearch feed. One row, with id 1, once Meilisearch has been the engine. */
 export const searchFeed = sqliteTable("search_feed", {
   id: integer("id").primaryKey(),
-  /** It is the engine, and changes are written down. */
+  /** Meilisearch is the engine, and changes are recorded. */
   active: flag("active").notNull(),
   /** Name of the index, random. */
   indexUid: text("index_uid").notNull(),
-  /** The index before, until it is deleted. */
+  /** The previous index, until it is deleted. */
   replacedUid: text("replaced_uid"),
-  /** That of the index's settings (search/meilisearch/documents.ts). */
+  /** Version of the index's settings (search/meilisearch/documents.ts). */
   settingsVersion: integer("settings_version").notNull(),
-  /** messages.seq up to which what was stored before is in it: -1 before it is made, null once all of it is. */
+  /** messages.seq up to which earlier mail is in it: -1 before it is created, null once all of it is. */
   filledThrough: integer("filled_through"),
-  /** Drawn for each batch, and kept in the index beside it: says that the index belongs to this state of the database. */
+  /**
+   * Random for each batch, and stored in the index, too: proves that the index belongs to this state of the database.
+   */
   mark: text("mark").notNull(),
-  /** That of the index before the batch that may be under way. */
+  /** The mark before the batch that may be in progress. */
   previousMark: text("previous_mark"),
 });
 
-/** Stored mail that the search index has yet to take in; no row when it has all. */
+/** Progress of indexing stored mail; no row if the index is complete. */
 export const searchBacklog = sqliteTable("search_backlog", {
   id: integer("id").primaryKey(),
-  /** It may lack messages whose messages.seq is below this. */
+  /** Messages below this messages.seq may be missing. */
   belowSeq: integer("below_seq").notNull(),
-  /** About how many. */
+  /** Approximate number of them. */
   messages: integer("messages").notNull(),
 });
 
-/** Messages that were added, changed or deleted since it was told of them. */
+/** Messages added, changed or deleted that Meilisearch does not know of yet. */
 export const searchChanges = sqliteTable(
   "search_changes",
   {
     seq: integer("seq").primaryKey({ autoIncrement: true }),
     messageSeq: integer("message_seq").notNull(),
-    /** It would not take the message. */
+    /** The server refused the message. */
     refused: flag("refused").notNull().default(false),
   },
   (table) => [index("search_changes_refused").on(table.messageSeq).where(sql`refused = 1`)],

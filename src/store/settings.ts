@@ -1,6 +1,6 @@
 /**
- * The settings kept in the database (rules: Settings). Each has a type, a default, a one-line
- * description and a clear refusal. What is kept is the text of `format`, which `parse` always takes back.
+ * The settings in the database (rules: Settings). Each has a type, a default, a one-line description and a clear
+ * refusal. The database stores the text of `format`, which `parse` always accepts.
  */
 import { isIP } from "node:net";
 import { isAbsolute } from "node:path";
@@ -13,35 +13,38 @@ import type { Store, Tx } from "./store.ts";
 interface Setting<T> {
   readonly default: T;
   readonly description: string;
-  /** It names a file or a folder of the machine. */
+  /** It names a file or folder of this machine. */
   readonly isPath?: true;
-  /** Of one with a secret in it. */
+  /** For a value that contains a secret. */
   readonly hidden?: Hidden;
-  /** Text as given to `settings set`. @throws ConfigError that says what it takes. */
+  /** Parses text as given to `settings set`. @throws ConfigError that says which values are valid. */
   parse(text: string): T;
   format(value: T): string;
 }
 
-/** What hides the secret in a value, as text: nobody is shown it again. */
+/** Hides the secret in a value, as text: it is never shown again. */
 interface Hidden {
-  /** With something else in the place of the secret; the same where it has none. */
+  /** Replaces the secret; text without one stays the same. */
   mask(text: string): string;
-  /** What is meant by a text that may have been shown, when `present` is in force. @throws ConfigError where that is not known */
+  /**
+   * Restores the secret in a text that may have been masked, from the `present` value. @throws ConfigError if that is
+   * impossible
+   */
   unmask(text: string, present: string): string;
 }
 
 interface Bounds {
-  /** What is counted, for the refusal. */
+  /** The counted unit, for the refusal. */
   unit: string;
   min: number;
   max: number;
   integer?: boolean;
 }
 
-/** Decimal, with an exponent if need be: what String() of a number gives. */
+/** Decimal, possibly with an exponent, as String() of a number gives it. */
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 
-/** Longest wait or time to keep that makes sense: times in ms stay far inside what a Date holds. */
+/** Longest sensible duration: times in ms stay far inside the range of a Date. */
 const TEN_YEARS_OF_SECONDS = 315_576_000;
 const TEN_YEARS_OF_HOURS = 87_660;
 const TEN_YEARS_OF_DAYS = 3_652.5;
@@ -58,7 +61,7 @@ function number(bounds: Bounds, preset: number, description: string): Setting<nu
   return { default: preset, description, parse: (text) => parseNumber(text, bounds), format: String };
 }
 
-/** Numbers with commas between them, one at least. */
+/** Numbers separated by commas, at least one. */
 function numbers(bounds: Bounds, preset: readonly number[], description: string): Setting<readonly number[]> {
   return {
     default: preset,
@@ -79,7 +82,7 @@ const unlessWord = (word: string, { mask, unmask }: Hidden): Hidden => ({
   unmask: (text, present) => (text === word ? word : unmask(text, present)),
 });
 
-/** A setting that also takes a word for "not at all"; `preset` is the default then. */
+/** A setting that also accepts a word for "not at all"; `preset` is then the default. */
 function orWord<T, const W extends string>(word: W, setting: Setting<T>, preset: T | W): Setting<T | W> {
   return {
     default: preset,
@@ -110,7 +113,7 @@ function boolean(preset: boolean, description: string): Setting<boolean> {
   };
 }
 
-/** Stands for a password. Who has this for one gives it percent-encoded. */
+/** Replaces a password. A password that is literally this must be percent-encoded. */
 const MASK = "***";
 
 const hiddenPassword: Hidden = {
@@ -132,7 +135,7 @@ const hiddenPassword: Hidden = {
   },
 };
 
-/** A smarthost: the URL as given, with its credentials. */
+/** A smarthost: the URL as given, including its credentials. */
 function relay(description: string): Setting<string> {
   return {
     default: "",
@@ -171,7 +174,7 @@ function networks(description: string): Setting<readonly string[]> {
 
 const DNS_NAME = /^(?=.{1,150}$)[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)+$/;
 
-/** Names in DNS, as A-labels. `what`: of what, such as "DNS zones, such as zen.example". */
+/** DNS names as A-labels. `what` describes them, for example "DNS zones, such as zen.example". */
 function dnsNames(description: string, what: string, most: number): Setting<readonly string[]> {
   return {
     default: [],
@@ -187,7 +190,7 @@ function dnsNames(description: string, what: string, most: number): Setting<read
   };
 }
 
-/** A path, at which nothing need be. */
+/** A path, which need not exist. */
 function path(what: "a folder" | "an executable", description: string): Setting<string> {
   return {
     default: "",
@@ -215,12 +218,12 @@ function choice<const W extends string>(words: readonly W[], preset: W, descript
   };
 }
 
-/** Origin of a server, or the place below it that a proxy gives it; what signs in there is a setting of its own. */
+/** Origin of a server, or a path below it behind a proxy; its credentials are a setting of their own. */
 function serverUrl(description: string): Setting<string> {
   return {
     default: "",
     description,
-    // A refusal does not repeat the password that must not be there.
+    // A refusal must not repeat the password in the URL.
     hidden: hiddenPassword,
     parse(text) {
       const url = URL.canParse(text) ? new URL(text) : undefined;
@@ -233,10 +236,10 @@ function serverUrl(description: string): Setting<string> {
   };
 }
 
-/** Stands for a secret that is set. */
+/** Replaces a secret that is set. */
 const SET = "(set)";
 
-/** What nobody is shown again. */
+/** A value that is never shown again. */
 function secret(description: string): Setting<string> {
   return {
     default: "",
@@ -285,7 +288,7 @@ export const SETTINGS = {
     WARMUP,
   ),
   "sending.maxRecipients": number(
-    // A header names no more of them, when their names are long.
+    // A header with long names holds no more of them.
     { ...RECIPIENTS, min: 1, max: 2_000 },
     100,
     "Recipients of one message, Cc and Bcc included",
@@ -431,25 +434,28 @@ export interface SettingRow {
 }
 
 export interface Options {
-  /** The value in force; from memory. */
+  /** The current value, from memory. */
   get<N extends SettingName>(name: N): SettingValue<N>;
   list(): SettingRow[];
-  /** The setting of that name, as listed. @throws ConfigError when there is none. */
+  /** The setting of that name, as listed. @throws ConfigError for an unknown name */
   find(name: string): SettingRow;
-  /** Whether it names a file or a folder of the machine. @throws ConfigError when there is no such setting */
+  /** Whether it names a file or folder of this machine. @throws ConfigError for an unknown name */
   isPath(name: string): boolean;
-  /** Whether that value of it has a secret in it. @throws ConfigError when there is no such setting */
+  /** Whether that value contains a secret. @throws ConfigError for an unknown name */
   hides(name: string, text: string): boolean;
-  /** In force from the commit on. A value as it is listed keeps the secret that is hidden there. @throws ConfigError for an unknown name or a bad value, saying what it takes. */
+  /**
+   * Takes effect with the commit. A value as listed keeps its hidden secret. @throws ConfigError for an unknown name or
+   * an invalid value, with the valid ones
+   */
   set(tx: Tx, name: string, text: string): void;
   reset(tx: Tx, name: string): void;
-  /** Reads them again: another process may have changed them. */
+  /** Reads the settings again, because another process may have changed them. */
   refresh(): void;
-  /** `listener` is called after they were read again, changed or not. */
+  /** `listener` is called after each reading, whether or not anything changed. */
   onRefresh(listener: () => void): void;
 }
 
-/** The name, known to be a setting's. @throws ConfigError when there is none. */
+/** Checks that the name is a setting's. @throws ConfigError for an unknown name */
 function knownSetting(name: string): SettingName {
   if (!Object.hasOwn(SETTINGS, name)) {
     throw new ConfigError(`there is no setting "${name}"; see: mailroom settings list`);
@@ -457,7 +463,7 @@ function knownSetting(name: string): SettingName {
   return name as SettingName;
 }
 
-/** Any setting, when which one it is only shows at run time. */
+/** A setting whose name is only known at run time. */
 const settingOf = (name: SettingName): Setting<unknown> => SETTINGS[name] as Setting<unknown>;
 
 export function openOptions(store: Store): Options {
@@ -472,7 +478,8 @@ export function openOptions(store: Store): Options {
       try {
         read.set(name, settingOf(name as SettingName).parse(value));
       } catch {
-        // Kept by another version, which took more: the default holds, so that the appliance starts and it can be reset.
+        // Another version stored a value that is now invalid: the default applies, so that the appliance starts and the
+        // setting can be reset.
       }
     }
     values = read;
@@ -480,7 +487,7 @@ export function openOptions(store: Store): Options {
     for (const listener of listeners) listener();
   }
   refresh();
-  // Not when it is set: a transaction that is rolled back must leave no trace in memory either.
+  // Not at `set`: a transaction that is rolled back must not change memory.
   store.onCommit(() => {
     if (changed) refresh();
   });

@@ -1,32 +1,32 @@
 /**
- * The database at one moment, as a file of its own: what a backup keeps. It is read without knowing the schema of its
- * version, so that any version's can be checked: a column called `blob` names a blob, by convention.
+ * A copy of the database at one moment, for backups. It is read without the schema of its version, so that snapshots of
+ * any version can be checked: by convention, a column called `blob` names a blob.
  *
- * `VACUUM INTO` reads in one transaction, so the file is one point in time, and a WAL lets the server write meanwhile;
- * the WAL cannot begin anew until it has ended, so it grows by what is written. Unlike the online backup it never has
- * to start over because somebody wrote, and it leaves out what was deleted.
+ * `VACUUM INTO` reads in one transaction, so the file is one point in time, and the WAL lets the server keep writing.
+ * The WAL cannot restart until the copy ends, so it grows by those writes. Unlike the online backup it never starts
+ * over because of a write, and it leaves out deleted data.
  */
 import { Database, SQLiteError } from "bun:sqlite";
 import { closeSync, existsSync, openSync } from "node:fs";
 import { join } from "node:path";
 
 export interface Snapshot {
-  /** `PRAGMA user_version`: how many migrations made it. */
+  /** `PRAGMA user_version`: the number of migrations applied. */
   readonly schema: number;
-  /** What `PRAGMA integrity_check` says is wrong; nothing for a sound one. */
+  /** The errors of `PRAGMA integrity_check`; none for a sound database. */
   check(): string[];
-  /** Names of the blobs that its rows name, each once, in order. */
+  /** Names of the blobs in its rows, distinct and sorted. */
   blobs(): Generator<string>;
   close(): void;
 }
 
-/** How long the beginning of a snapshot waits for a lock, ms. */
+/** How long a snapshot waits for a lock at its beginning, ms. */
 const BUSY_TIMEOUT_MS = 10_000;
 const MOST_FINDINGS = 100;
 
 const scalar = <T>(db: Database, query: string): T => (db.query(query).values()[0] as [T])[0];
 
-/** Bytes that a snapshot of the data folder's database takes at most. @throws Error when there is none */
+/** Upper bound on the bytes of a snapshot of the data folder's database. @throws Error if there is none */
 export function snapshotBytes(folder: string): number {
   const db = openLive(folder);
   try {
@@ -36,11 +36,11 @@ export function snapshotBytes(folder: string): number {
   }
 }
 
-/** Writes the data folder's database as it is now to `target`, which is not there yet; not fsynced. @throws Error */
+/** Writes the data folder's current database to `target`, which must not exist; not fsynced. @throws Error */
 export function takeSnapshot(folder: string, target: string): void {
   const db = openLive(folder);
   try {
-    // Private from its first moment. SQLite takes an empty file for none.
+    // Private from the start. SQLite accepts an empty file as a new database.
     closeSync(openSync(target, "wx", 0o600));
     db.query("VACUUM INTO ?").run(target);
   } finally {
@@ -48,7 +48,7 @@ export function takeSnapshot(folder: string, target: string): void {
   }
 }
 
-/** Writable, though nothing is written: so it can read what a server that was killed has left in the WAL. */
+/** Opened writable, although nothing is written: only then can it read what a killed server left in the WAL. */
 function openLive(folder: string): Database {
   const path = join(folder, "mailroom.db");
   if (!existsSync(path)) throw new Error(`there is no database in the data folder ${folder}`);
@@ -57,7 +57,7 @@ function openLive(folder: string): Database {
   return db;
 }
 
-/** @throws Error for a file that is no database */
+/** @throws Error for a file that is not a database */
 export function openSnapshot(path: string): Snapshot {
   const db = new Database(path, { readonly: true });
   let schema: number;

@@ -1,8 +1,8 @@
 /**
- * drizzle's prepared statements, with the way in and out of each worked out once: what fills a parameter, and what becomes
- * of a column. drizzle works that out at every call, for every value, and many a statement takes less than that.
+ * drizzle's prepared statements with precomputed conversion of parameters and columns. drizzle works out the conversion
+ * for every value of every call, which takes longer than many a statement.
  *
- * Invariant: what comes out is what drizzle would give. Rows of more than plain columns are left to drizzle.
+ * Invariant: the results equal drizzle's. Rows with more than plain columns are left to drizzle.
  */
 import type { Database } from "bun:sqlite";
 import { Column, is, NoopLogger, Param, Placeholder, type Query, SQL } from "drizzle-orm";
@@ -12,10 +12,10 @@ import type { Db } from "./store.ts";
 
 type Values = Record<string, unknown>;
 
-/** A parameter: always the same, or the value of that name, as the driver takes it. */
+/** A parameter: a constant, or the named value converted for the driver. */
 type Source = { constant: never } | { name: string; encode: ((value: unknown) => unknown) | undefined };
 
-/** Where a column goes. Without `decode` its value stays as it is. */
+/** The target of a column. Without `decode` the value stays as it is. */
 interface Target {
   name: string;
   decode: ((value: unknown) => unknown) | undefined;
@@ -31,7 +31,7 @@ function sourceOf(param: unknown): Source {
   return { name: value.name, encode };
 }
 
-/** Undefined when rows have more than columns side by side. */
+/** Undefined for rows with nested fields. */
 function targetsOf(fields: SelectedFieldsOrdered): Target[] | undefined {
   const targets: Target[] = [];
   for (const { path, field } of fields) {
@@ -45,7 +45,7 @@ function targetsOf(fields: SelectedFieldsOrdered): Target[] | undefined {
   return targets;
 }
 
-/** What drizzle's types keep to themselves. */
+/** Hidden by drizzle's types. */
 const decoderOf = (expression: SQL): Pick<Column, "mapFromDriverValue"> =>
   (expression as unknown as { decoder: Column }).decoder;
 
@@ -112,11 +112,11 @@ export class Statement extends PreparedQuery {
 }
 
 /*
- * Statements prepared once a database, for what runs often: building a statement with drizzle costs more than running
- * it. The module that owns a query keeps it beside its use.
+ * Statements prepared once per database, for frequent queries: building a statement with drizzle costs more than
+ * running it. The module that owns a query keeps it next to its use.
  */
 
-/** A function that makes `build(db)` on the first call for a database and gives the same afterwards. */
+/** Returns a function that calls `build(db)` once per database and then returns the same result. */
 export function prepared<T>(build: (db: Db) => T): (db: Db) => T {
   const made = new WeakMap<Db, T>();
   return (db) => {

@@ -1,8 +1,8 @@
 /**
- * The database: opening, migrating, transactions and group commit. One connection a process; several processes (the
+ * The database: opening, migrating, transactions and group commit. One connection per process; several processes (the
  * server and commands) share the file through SQLite's WAL.
  *
- * What a transaction committed survives a kill -9 or power cut the moment after: WAL with synchronous=FULL.
+ * A committed transaction survives a kill -9 or power cut immediately afterwards: WAL with synchronous=FULL.
  */
 import { Database, SQLiteError } from "bun:sqlite";
 import { closeSync, existsSync, mkdirSync, openSync, statfsSync } from "node:fs";
@@ -18,7 +18,7 @@ import { migrate } from "./migrate.ts";
 export type { Db };
 
 declare const inTransaction: unique symbol;
-/** The database inside a transaction. What writes takes one, so that it can only be called inside `transact`. */
+/** The database inside a transaction. A function that writes takes one, so it can only be called inside `transact`. */
 export type Tx = Db & { readonly [inTransaction]: true };
 
 export type NotAPromise<T> = T extends PromiseLike<unknown> ? never : T;
@@ -30,78 +30,83 @@ export interface Store {
   readonly db: Db;
   readonly blobs: Blobs;
   /**
-   * Runs `work` in a write transaction (BEGIN IMMEDIATE) and commits; what it throws rolls all of it back. `work` is
-   * synchronous: a promise would leave the transaction open. Nested, it joins the outer transaction.
-   * @throws AppError server_error 503 when the store is busy or the disk full.
+   * Runs `work` in a write transaction (BEGIN IMMEDIATE) and commits; an error rolls everything back. `work` is
+   * synchronous: a promise would leave the transaction open. A nested call joins the outer transaction.
+   * @throws AppError server_error 503 if the store is busy or the disk full.
    */
   transact<T>(work: (tx: Tx) => NotAPromise<T>): T;
   /**
-   * The same, sharing one commit (one fsync) with whatever else is enqueued meanwhile. Resolves after the commit. One
-   * that throws rejects alone: `work` may therefore run twice, the first time rolled back, and must not mind.
+   * The same, sharing one commit (one fsync) with everything else enqueued meanwhile. Resolves after the commit. An
+   * error rejects only its own work: `work` may therefore run twice, the first time rolled back, and must allow that.
    */
   enqueue<T>(work: (tx: Tx) => NotAPromise<T>): Promise<T>;
   /**
-   * Runs `prepare`, after which something will be enqueued. While more is being prepared than waits to be committed, what
-   * waits does so a little longer, for more to share the commit.
+   * Runs `prepare`, which is followed by an `enqueue`. While more is being prepared than waits for the commit, the
+   * waiting work waits a little longer, so that more share the commit.
    */
   preparing<T>(prepare: () => Promise<T>): Promise<T>;
   /**
-   * Inside a transaction: runs `work` at its end, after everything else in it, those of a lower `place` first. For what is
-   * cheaper done together and in order, as the search index is.
+   * Inside a transaction: runs `work` at its end, after all other work, in order of `place`. For work that is cheaper
+   * together and in order, such as the search index.
    */
   beforeCommit(work: () => void, place?: number): void;
   /**
-   * `listener` runs after every commit of this process, which stands whatever it throws, and is told how many works shared
-   * it. Returns what removes it.
+   * `listener` runs after every commit of this process with the number of works that shared it. Its errors do not
+   * affect the commit. Returns the function that removes it.
    */
   onCommit(listener: CommitListener): () => void;
   /** Changes whenever another process commits. */
   dataVersion(): number;
-  /** Whether a commit and a file can be written: for the health page. Tried at most ten times a second. */
+  /** Whether a commit and a file can be written, for the health page. Tried at most ten times a second. */
   works(): Promise<boolean>;
   close(): void;
 }
 
 export interface StoreOptions {
-  /** Folder of blobs and, unless `file` says otherwise, database. Made when missing. */
+  /** Folder of the blobs and, unless `file` is given, the database. Created if missing. */
   folder: string;
-  /** The database file; for tests `:memory:`, or the bytes of one, of which a copy in memory is opened. */
+  /** The database file. For tests: `:memory:`, or bytes, of which a copy is opened in memory. */
   file?: string | Uint8Array;
-  /** Opens a folder that is being restored into, too: by the restore itself. */
+  /** Also opens a folder that is being restored; set by the restore itself. */
   restoring?: boolean;
-  /** How long a write waits for another process's, in ms; of all that write, `enqueue` lets the event loop turn. */
+  /** How long a write waits for another process's write, ms. Only `enqueue` does not block the event loop meanwhile. */
   busyTimeoutMs?: number;
-  /** The longest that something enqueued waits for others to share its commit, in ms. */
+  /** The longest that enqueued work waits for more to share its commit, ms. */
   gatherMs?: number;
   runtime: Pick<Runtime, "now" | "randomBytes">;
-  /** Of failures that are nobody's who asked for something. */
+  /** Logs failures that no caller awaits. */
   log?: Pick<Log, "error">;
 }
 
-/** Filings that share a commit: enough to spread an fsync, few enough to keep the event loop's pauses short. */
+/** Most works in one commit: enough to share an fsync, few enough to keep pauses of the event loop short. */
 const LARGEST_GROUP = 32;
-/** `enqueue` waits for another process's write in pieces this long, in ms; the event loop turns between them. */
+/**
+ * `enqueue` waits for another process's write in slices of this length, ms, and yields to the event loop in between.
+ */
 const BUSY_SLICE_MS = 20;
 /**
- * Pages in the WAL, of 4 KiB, after which a commit writes them to the database: a page that many commits change, as those
- * at the ends of indexes are, is then written once for more of them.
+ * WAL pages (4 KiB) after which a commit writes them to the database. A page that many commits change, such as the end
+ * of an index, is then written once for more of them.
  */
 const CHECKPOINT_PAGES = 4_000;
-/** What a large transaction makes of the WAL beyond this is given back. */
+/** A large transaction grows the WAL beyond this; the excess is truncated later. */
 const LARGEST_WAL_BYTES = 64 * 1024 * 1024;
-/** What SQLite needs to open a database: the index of its write-ahead log. */
+/** The space that SQLite needs to open a database: the index of its write-ahead log. */
 const LEAST_ROOM_BYTES = 32 * 1024;
-/** In the header of the database, for file(1) and the like: "MlRm". */
+/** In the database header, for file(1): "MlRm". */
 const APPLICATION_ID = 0x4d6c526d;
-/** In the data folder, from before the first file of a restore until after its last: what lies there is not whole. */
+/**
+ * In the data folder from before the first file of a restore until after the last one: while it exists, the folder is
+ * incomplete.
+ */
 export const RESTORING = "restoring";
-/** A health check is good for so long: what anybody may ask must not keep the disk busy. */
+/** How long a health check is valid: anybody may ask, which must not keep the disk busy. */
 const HEALTH_MS = 100;
 
 const UNAVAILABLE_SQLITE = /^SQLITE_(BUSY|LOCKED|FULL|IOERR|CANTOPEN|READONLY|NOMEM)/;
 const UNAVAILABLE_SYSTEM = new Set(["ENOSPC", "EDQUOT", "EMFILE", "ENFILE", "EIO", "EROFS", "ENOMEM"]);
 
-/** A full disk or a busy store as the AppError that says so; anything else as it is. */
+/** Converts a full disk or busy store to the corresponding AppError; returns any other error unchanged. */
 export function asUnavailable(error: unknown): unknown {
   if (error instanceof SQLiteError && UNAVAILABLE_SQLITE.test(error.code ?? "")) {
     return unavailable("The mail store is briefly unavailable; try again", error);
@@ -122,7 +127,7 @@ function openDatabase(
   { busyTimeoutMs, restoring }: { busyTimeoutMs: number; restoring: boolean },
 ): Database {
   const path = typeof file === "string" ? file : ":memory:";
-  // Private from its first moment, as SQLite then makes the files beside it: it holds mail, and the keys of domains.
+  // Private from the start, and so are the files that SQLite creates beside it: it holds mail, and the keys of domains.
   if (path !== ":memory:") closeSync(openSync(path, "a", 0o600));
   const sqlite =
     typeof file === "string"
@@ -137,7 +142,7 @@ function openDatabase(
     sqlite.exec("PRAGMA foreign_keys = ON");
     sqlite.exec("PRAGMA cache_size = -32768");
     sqlite.exec("PRAGMA temp_store = MEMORY");
-    // A restore has claimed the folder already.
+    // A restore has already claimed the folder.
     migrate(sqlite, { claim: () => (restoring ? () => {} : claimFolder(dirname(path))) });
     return sqlite;
   } catch (error) {
@@ -146,7 +151,7 @@ function openDatabase(
   }
 }
 
-/** Whether its disk has no room even for the files that SQLite opens beside a database. */
+/** Whether the disk lacks space even for the files that SQLite opens beside a database. */
 function isFull(folder: string): boolean {
   try {
     const { bavail, bsize } = statfsSync(folder);
@@ -156,7 +161,7 @@ function isFull(folder: string): boolean {
   }
 }
 
-/** @throws Error that names the folder and says why it cannot be used */
+/** @throws Error that names the folder and the reason why it cannot be used */
 export function openStore({
   folder,
   file,
@@ -176,7 +181,7 @@ export function openStore({
     blobs = openBlobs(join(folder, "blobs"), runtime);
     sqlite = openDatabase(file ?? join(folder, "mailroom.db"), { busyTimeoutMs, restoring });
   } catch (error) {
-    // SQLite calls it a disk I/O error.
+    // SQLite reports a disk I/O error.
     const reason = isFull(folder) ? "its disk is full" : error instanceof Error ? error.message : String(error);
     throw new Error(`The data folder ${folder} cannot be used: ${reason}`, { cause: error });
   }
@@ -198,7 +203,7 @@ export function openStore({
         for (const last of atEnd.sort((a, b) => a.place - b.place)) last.work();
         commit.run();
       } catch (error) {
-        // A full disk makes SQLite roll back by itself.
+        // On a full disk, SQLite rolls back on its own.
         if (sqlite.inTransaction) rollback.run();
         throw error;
       } finally {
@@ -211,7 +216,7 @@ export function openStore({
     return result;
   }
 
-  /** What was committed would be done again, if it were told to have failed. */
+  /** A listener's error must not make committed work look failed, or it would be repeated. */
   function tellListeners(works: number): void {
     for (const listener of listeners) {
       try {
@@ -226,19 +231,19 @@ export function openStore({
     work: (tx: Tx) => unknown;
     resolve: (value: unknown) => void;
     reject: (error: unknown) => void;
-    /** How many more times it may find the store busy. */
+    /** Remaining attempts to find the store not busy. */
     patience: number;
   }
   const waiting: Entry[] = [];
-  /** How much is being prepared. */
+  /** Number of preparations in progress. */
   let coming = 0;
   let scheduled = false;
-  /** Real time, whatever clock a test has: nobody is to wait for a test to move it. */
+  /** Real time, even in tests with a clock of their own: nobody waits for a test to advance it. */
   let gathering: Timer | undefined;
 
   /**
-   * All in one transaction; should one of them throw, each in its own. No savepoints: FTS5 writes out what it has
-   * gathered at each, which triples the cost of indexing.
+   * Runs all work in one transaction; if any throws, each in its own. No savepoints: FTS5 writes out its pending data
+   * at each, which triples the cost of indexing.
    */
   function commitGroup(): void {
     scheduled = false;
@@ -282,7 +287,7 @@ export function openStore({
     }
   }
 
-  /** Half of what is under way at a time: while it is committed, workers prepare the other half. */
+  /** Commits half of the work in progress at a time: meanwhile, workers prepare the other half. */
   function schedule(): void {
     if (scheduled || waiting.length === 0) return;
     if (waiting.length < Math.min(coming, LARGEST_GROUP)) {
@@ -297,7 +302,7 @@ export function openStore({
     gathering = undefined;
     if (scheduled) return;
     scheduled = true;
-    // After the I/O of this turn, so that what arrives together commits together.
+    // After the I/O of this turn, so that work that arrives together commits together.
     setImmediate(commitGroup);
   }
 
@@ -321,7 +326,7 @@ export function openStore({
 
   async function check(): Promise<boolean> {
     try {
-      // Writes a page although the value stays; a commit of nothing would write none.
+      // Writes a page with an unchanged value; an empty commit would write none.
       await enqueue(() => void sqlite.exec(`PRAGMA application_id = ${APPLICATION_ID}`));
       await blobs.check();
       return true;

@@ -1,6 +1,6 @@
 /** Mail that is owed to people about their access: each once, whatever happens to another's. */
 import { expect, test } from "bun:test";
-import { createAccessNotices, oweNotice } from "../../src/access/notices.ts";
+import { createAccessNotices, addNotice } from "../../src/access/notices.ts";
 import { accessNotices } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
 import { createWorld } from "../mailbox/world.ts";
@@ -24,7 +24,7 @@ function setUp() {
   const owe = (email: string, keys: number) => {
     const { userId } = user(workspaceId, email, "member");
     const change = { deed: "password", doneBy: "operator", appPasswords: 1, keys, createdAt: START } as const;
-    store.transact((tx) => oweNotice(tx, { userId, ...change }));
+    store.transact((tx) => addNotice(tx, { userId, ...change }));
   };
   const owed = () => store.db.select().from(accessNotices).all().length;
   return { job, told, broken, owe, owed, logged };

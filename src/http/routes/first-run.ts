@@ -1,7 +1,7 @@
 /** The first run: for who has the token that the server printed, and only while there is no workspace. */
 
 import { startSession } from "../../access/sessions.ts";
-import { createPlaces } from "../../access/sign-in.ts";
+import { createSlots } from "../../access/sign-in.ts";
 import type { Slowdown } from "../../access/slowdown.ts";
 import type { FirstRun } from "../../admin/first-run.ts";
 import { AppError } from "../../base/errors.ts";
@@ -40,13 +40,13 @@ const readSetup = bodyOf(
 const GUESSES = { atOnce: 1, mostWaiting: 20 };
 
 export function firstRunRoutes({ store, firstRun, cookie, identity, runtime }: FirstRunParts): OpenRoute[] {
-  const places = createPlaces(GUESSES);
+  const slots = createSlots(GUESSES);
 
   /** @throws AppError conflict once there is a workspace, forbidden for another token, which takes its time to be told */
   async function requireToken(token: string, source: string): Promise<void> {
     if (!firstRun.isDue()) throw new AppError("conflict", "This server is set up: sign in");
     if (firstRun.admits(token)) return;
-    await places.within(source, () => identity.slowdown.failed(source));
+    await slots.within(source, () => identity.slowdown.failed(source));
     throw new AppError("forbidden", "This link does not set up this server: open the one that it printed last");
   }
 
