@@ -130,7 +130,7 @@ const LONGEST_REASON = 2_000;
 const program = (): string[] =>
   EMBEDDED.test(import.meta.dir) ? [process.execPath] : [process.execPath, join(import.meta.dir, "../main.ts")];
 
-export const startBackup: StartBackup = ({ data, hostname, folder, keep }) => {
+const startBackup: StartBackup = ({ data, hostname, folder, keep }) => {
   const child = Bun.spawn([...program(), "backup", folder, "--keep", String(keep), "--json"], {
     env: { MAILROOM_DATA: data, MAILROOM_HOSTNAME: hostname },
     stdio: ["ignore", "ignore", "pipe"],

@@ -1,6 +1,6 @@
 /** Mail that is owed to people about their access: each once, whatever happens to another's. */
 import { expect, test } from "bun:test";
-import { createAccessNotices, addNotice } from "../../src/access/notices.ts";
+import { addNotice, createAccessNotices } from "../../src/access/notices.ts";
 import { accessNotices } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
 import { createWorld } from "../mailbox/world.ts";
