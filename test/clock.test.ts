@@ -4,7 +4,7 @@ import { makeDkimKeys } from "../src/admin/domains.ts";
 import { createAppliance } from "../src/appliance.ts";
 import { createLog } from "../src/base/log.ts";
 import { readConfig } from "../src/config.ts";
-import { SCOPES } from "../src/store/schema.ts";
+import { MAIL_SCOPES } from "../src/store/schema.ts";
 import { apiClient } from "./harness/api.ts";
 import { zone } from "./harness/dns-server.ts";
 import { atEndOfFile } from "./harness/end.ts";
@@ -50,7 +50,7 @@ async function createWorld() {
           ownMailbox: true,
         } as const;
         const { userId } = people.addUser(tx, alice);
-        apiKey = developers.createKey(tx, { userId, name: "Tests", scopes: SCOPES }).key;
+        apiKey = developers.createKey(tx, { userId, name: "Tests", scopes: MAIL_SCOPES }).key;
         developers.addWebhook(tx, { workspaceId, url: receiver.url, events: ["message.delivered"] });
         options.set(tx, "smtp.outboundPort", String(remote.port));
         options.set(tx, "sending.mailboxPerHour", "4");

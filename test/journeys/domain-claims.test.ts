@@ -10,7 +10,7 @@ import { eq } from "drizzle-orm";
 import type { DomainEntry } from "../../src/admin/domains.ts";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
 import { MIGRATIONS } from "../../src/store/migrate.ts";
-import { addresses, dkimKeys, outboundContents, outboundMessages, SCOPES } from "../../src/store/schema.ts";
+import { addresses, dkimKeys, MAIL_SCOPES, outboundContents, outboundMessages } from "../../src/store/schema.ts";
 import type { Tx } from "../../src/store/store.ts";
 import type { Client } from "../harness/api.ts";
 import { type Booted, boot, bootEmpty } from "../harness/appliance.ts";
@@ -63,7 +63,7 @@ async function world(description: Zone = {}) {
       const { userId } = people.addUser(tx, { ...owner, ownMailbox: false });
       const address = `owner@${name}`;
       const mailboxId = people.addMailbox(tx, { workspaceId, address, name: workspace, ownerId: userId });
-      const { key } = developers.createKey(tx, { userId, name: "K", scopes: SCOPES });
+      const { key } = developers.createKey(tx, { userId, name: "K", scopes: MAIL_SCOPES });
       return { workspaceId, userId, mailboxId, domain, key };
     });
     return { ...made, api: booted.apiWith(made.key) };

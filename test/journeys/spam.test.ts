@@ -3,7 +3,7 @@
  * the next mail that arrives, in that mailbox alone, and by nobody who only shows somebody else's address.
  */
 import { expect, test } from "bun:test";
-import { events, SCOPES } from "../../src/store/schema.ts";
+import { events, MAIL_SCOPES } from "../../src/store/schema.ts";
 import { boot } from "../harness/appliance.ts";
 import { zone } from "../harness/dns-server.ts";
 import { type Letter, letter, mailer } from "../harness/mail.ts";
@@ -32,7 +32,7 @@ async function world() {
     const { workspaceId } = owner;
     const person = { workspaceId, email: "bob@example.test", name: "Bob", role: "member", ownMailbox: true } as const;
     const { userId } = appliance.people.addUser(tx, person);
-    return { key: appliance.developers.createKey(tx, { userId, name: "Tests", scopes: SCOPES }).key };
+    return { key: appliance.developers.createKey(tx, { userId, name: "Tests", scopes: MAIL_SCOPES }).key };
   });
   const sender = mailer(app.mx);
 

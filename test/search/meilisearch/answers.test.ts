@@ -2,7 +2,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parseQuery } from "../../../src/search/query.ts";
 import { seqsIn } from "../../../src/search/sets.ts";
-import { SCOPES } from "../../../src/store/schema.ts";
+import { MAIL_SCOPES } from "../../../src/store/schema.ts";
 import { type Booted, boot } from "../../harness/appliance.ts";
 import { type FakeMeilisearch, problem, startFakeMeilisearch } from "../../harness/fake-meilisearch.ts";
 import { letter, mailer } from "../../harness/mail.ts";
@@ -127,7 +127,7 @@ describe("of an appliance", () => {
         role: "owner",
         ownMailbox: false,
       });
-      const keyOf = (userId: string) => developers.createKey(tx, { userId, name: "Tests", scopes: SCOPES }).key;
+      const keyOf = (userId: string) => developers.createKey(tx, { userId, name: "Tests", scopes: MAIL_SCOPES }).key;
       return { max: keyOf(max.userId), bob: keyOf(bob.userId) };
     });
     const sender = mailer(booted.mx);
