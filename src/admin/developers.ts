@@ -33,7 +33,7 @@ import { readDestination } from "../net/destination.ts";
 import type { DeliveryState, Scope } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
-import { nameOf } from "./names.ts";
+import { nameOf, reasonOf } from "./names.ts";
 
 export { EVENT_NAMES } from "../events/outbox.ts";
 export { DELIVERY_STATES, SCOPES } from "../store/schema.ts";
@@ -50,6 +50,8 @@ export interface NewWebhook {
   url: string;
   /** Names of event kinds; one at least. */
   events: readonly string[];
+  /** For people, one line; none when it is left out. */
+  description?: string;
 }
 
 export interface DevelopersParts {
@@ -61,7 +63,10 @@ export interface DevelopersParts {
 }
 
 const HOUR_MS = 3_600_000;
-const LONGEST_OVERLAP_HOURS = 24 * 30;
+export const LONGEST_OVERLAP_HOURS = 24 * 30;
+export const DEFAULT_OVERLAP_HOURS = 24;
+/** Deliveries that one transaction sends again: it stays under 100 ms. */
+const RECOVERED_AT_ONCE = 500;
 
 export type Developers = ReturnType<typeof createDevelopers>;
 
@@ -107,11 +112,13 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
     },
 
     /** @throws AppError unprocessable for a destination that is refused, bad_request for the events, conflict */
-    addWebhook(tx: Tx, { workspaceId, url, events }: NewWebhook): Endpoint {
+    addWebhook(tx: Tx, { workspaceId, url, events, description = "" }: NewWebhook): Endpoint {
       refuseDestination(url);
       const id = newId(runtime, "whk");
       const chosen = eventsOf(events);
-      putEndpoint(tx, { id, workspaceId, url, events: chosen, secret: newSecret(runtime), now: runtime.now() });
+      const [secret, now] = [newSecret(runtime), runtime.now()];
+      const told = description.trim() === "" ? "" : reasonOf(description);
+      putEndpoint(tx, { ...{ id, workspaceId, url, secret, now }, description: told, events: chosen });
       return requireEndpoint(tx, id);
     },
     /** Of one workspace or of all, the oldest first. */
@@ -172,8 +179,11 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
       rotateSecret(tx, requireEndpoint(tx, id), newSecret(runtime), now, until);
       return requireEndpoint(tx, id);
     },
-    /** The log, newest first. @throws AppError not_found */
-    listDeliveries(id: string, filter: { state?: DeliveryState; limit?: number }): Delivery[] {
+    /** The log, newest first; `before`: only deliveries with a lower `seq`. @throws AppError not_found */
+    listDeliveries(
+      id: string,
+      filter: { state?: DeliveryState; before?: number | undefined; limit?: number },
+    ): Delivery[] {
       return listDeliveries(store.db, requireEndpoint(store.db, id), filter);
     },
     /**
@@ -183,6 +193,29 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
     resendDelivery(tx: Tx, id: string, workspaceId?: string): Delivery {
       deliverSoon();
       return resend(tx, id, runtime.now(), workspaceId);
+    },
+    /**
+     * Attempts again, as resendDelivery does, each delivery that failed at `since` (epoch ms) or later; how many there were.
+     * Works through the log in portions, each a transaction of its own. @throws AppError not_found
+     */
+    async recoverWebhook(id: string, since: number): Promise<number> {
+      let resent = 0;
+      let before: number | undefined;
+      for (;;) {
+        const failed = listDeliveries(store.db, requireEndpoint(store.db, id), {
+          ...{ state: "failed", before, limit: RECOVERED_AT_ONCE },
+        });
+        const wanted = failed.filter(
+          ({ dueAt, finishedAt }) => dueAt === null && finishedAt !== null && finishedAt >= since,
+        );
+        await store.enqueue((tx) => {
+          for (const { id: delivery } of wanted) resend(tx, delivery, runtime.now());
+          deliverSoon();
+        });
+        resent += wanted.length;
+        before = failed.at(-1)?.seq;
+        if (failed.length < RECOVERED_AT_ONCE) return resent;
+      }
     },
   };
 }

@@ -1,6 +1,12 @@
 /** `mailroom webhook …` */
 
-import { DELIVERY_STATES, type Delivery, type Endpoint, EVENT_NAMES } from "../admin/developers.ts";
+import {
+  DEFAULT_OVERLAP_HOURS,
+  DELIVERY_STATES,
+  type Delivery,
+  type Endpoint,
+  EVENT_NAMES,
+} from "../admin/developers.ts";
 import { UsageError } from "../base/errors.ts";
 import { command } from "./command.ts";
 import { isoOf } from "./output.ts";
@@ -8,7 +14,6 @@ import type { Session } from "./session.ts";
 import { WORKSPACE, workspaceFor, workspaceIdOf, workspaceNames } from "./workspace.ts";
 
 const ENDPOINT = { id: "ID" } as const;
-const DEFAULT_OVERLAP_HOURS = 24;
 
 function presenter(session: Session) {
   const names = workspaceNames(session);

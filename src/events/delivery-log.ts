@@ -76,11 +76,11 @@ function findDelivery(db: Db, id: string): Delivery | undefined {
   return find(webhookLog) ?? find(webhookPending);
 }
 
-/** The log of an endpoint, newest first; `limit` at most, or all of it. */
+/** The log of an endpoint, newest first; `limit` at most, or all of it. `before`: only those with a lower number. */
 export function listDeliveries(
   db: Db,
   { seq }: Endpoint,
-  { state, limit = -1 }: { state?: DeliveryState; limit?: number },
+  { state, before, limit = -1 }: { state?: DeliveryState; before?: number | undefined; limit?: number },
 ): Delivery[] {
   // One snapshot: what another process records meanwhile would be in neither.
   return db.transaction(() => {
@@ -88,7 +88,11 @@ export function listDeliveries(
       .select()
       .from(webhookLog)
       .where(
-        and(eq(webhookLog.endpointSeq, seq), state === undefined ? undefined : sql`+${eq(webhookLog.state, state)}`),
+        and(
+          eq(webhookLog.endpointSeq, seq),
+          before === undefined ? undefined : lt(webhookLog.seq, before),
+          state === undefined ? undefined : sql`+${eq(webhookLog.state, state)}`,
+        ),
       )
       .orderBy(desc(webhookLog.seq))
       .limit(limit)
@@ -97,7 +101,9 @@ export function listDeliveries(
     const waiting = db
       .select()
       .from(webhookPending)
-      .where(eq(webhookPending.endpointSeq, seq))
+      .where(
+        and(eq(webhookPending.endpointSeq, seq), before === undefined ? undefined : lt(webhookPending.seq, before)),
+      )
       .orderBy(sql`run DESC`, desc(webhookPending.eventSeq))
       .limit(limit)
       .all();

@@ -21,6 +21,8 @@ export interface NewEndpoint {
   id: string;
   workspaceId: string;
   url: string;
+  /** For people; empty when it is left out. */
+  description?: string;
   events: readonly EventName[];
   secret: string;
   now: number;
@@ -35,13 +37,16 @@ const newestEvent = sql<number>`(SELECT coalesce(max(seq), 0) FROM events)`;
 const newestDelivery = sql<number>`(SELECT seq FROM sqlite_sequence WHERE name = 'webhook_deliveries')`;
 
 /** @throws AppError conflict when the workspace has as many as it may */
-export function putEndpoint(tx: Tx, { id, workspaceId, url, events, secret, now }: NewEndpoint): void {
+export function putEndpoint(
+  tx: Tx,
+  { id, workspaceId, url, description = "", events, secret, now }: NewEndpoint,
+): void {
   if (listEndpoints(tx, workspaceId).length >= MOST_ENDPOINTS) {
     throw new AppError("conflict", `a workspace has at most ${MOST_ENDPOINTS} webhook endpoints: remove one first`);
   }
   tx.insert(webhookEndpoints)
     .values({
-      ...{ id, workspaceId, url, secret, createdAt: now },
+      ...{ id, workspaceId, url, description, secret, createdAt: now },
       events: [...events],
       state: "active",
       pace: "unproven",

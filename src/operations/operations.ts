@@ -2,6 +2,18 @@
 import { createKey, getKey, listKeys, renameKey, revokeKey } from "./admin/keys.ts";
 import { cancelDelivery, listQueue, retryDelivery } from "./admin/queue.ts";
 import { addSuppression, listSuppressions, removeSuppression } from "./admin/suppressions.ts";
+import {
+  addWebhook,
+  getWebhook,
+  listWebhookDeliveries,
+  listWebhooks,
+  recoverWebhook,
+  removeWebhook,
+  resendWebhookDelivery,
+  rotateWebhookSecret,
+  testWebhook,
+  updateWebhook,
+} from "./admin/webhooks.ts";
 import { getAttachment } from "./mail/attachments.ts";
 import { listMailboxes } from "./mail/mailboxes.ts";
 import { getMessage, getRawMessage, listMessages } from "./mail/messages.ts";
@@ -39,4 +51,14 @@ export const ADMIN_OPERATIONS: readonly Operation[] = [
   getKey,
   renameKey,
   revokeKey,
+  listWebhooks,
+  addWebhook,
+  getWebhook,
+  updateWebhook,
+  removeWebhook,
+  testWebhook,
+  rotateWebhookSecret,
+  listWebhookDeliveries,
+  resendWebhookDelivery,
+  recoverWebhook,
 ];

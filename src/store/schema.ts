@@ -830,6 +830,8 @@ export const webhookEndpoints = sqliteTable(
     telling: flag("telling").notNull().default(false),
     /** When the earliest of its deliveries is due, or before; null when none is. */
     dueAt: integer("due_at"),
+    /** For people; may be empty. */
+    description: text("description").notNull().default(""),
   },
   (table) => [
     index("webhook_endpoints_by_workspace").on(table.workspaceId, table.seq),

@@ -139,7 +139,7 @@ export async function startApi(given: Given = {}) {
     tx.insert(schema.grants).values({ mailboxId: "mbx_olga", userId: "max", access: "view" }).run();
   });
 
-  const keyOf = (userId: "olga" | "max", scopes: schema.Scope[] = ["read", "send", "write"]): string =>
+  const keyOf = (userId: string, scopes: schema.Scope[] = ["read", "send", "write"]): string =>
     store.transact((tx) => createKey(tx, runtime, { userId, name: "test", scopes })).key;
   const key = keyOf("olga");
   const origin = `http://127.0.0.1:${server.address.port}`;

@@ -15,7 +15,15 @@ const delivery = (given: Partial<Delivery> = {}): Delivery => ({
   ...given,
 });
 const endpoint = (given: Partial<Endpoint> = {}): Endpoint => ({
-  ...{ seq: 1, id: "whk_1", workspaceId: "wsp_1", url: "https://example.com/", events: [], secret: "" },
+  ...{
+    seq: 1,
+    id: "whk_1",
+    workspaceId: "wsp_1",
+    url: "https://example.com/",
+    description: "",
+    events: [],
+    secret: "",
+  },
   ...{ previousSecret: null, previousUntil: null, state: "active", createdAt: 0, disabledAt: null, exhausted: 0 },
   ...{ pace: "proven", afterEvent: 0, voidThrough: 0, sweeping: false, telling: false, dueAt: null },
   ...given,

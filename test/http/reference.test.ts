@@ -7,7 +7,7 @@ import { createHmac } from "node:crypto";
 import { describeApi } from "../../src/api/openapi.ts";
 import { type ApiDocument, endpointsOf, successOf } from "../../src/api/reference/document.ts";
 import { exampleOf } from "../../src/api/reference/example.ts";
-import { MAIL_API } from "../../src/api/surfaces.ts";
+import { ADMIN_API, MAIL_API } from "../../src/api/surfaces.ts";
 import { EVENT_NAMES } from "../../src/events/outbox.ts";
 import { MAIL_OPERATIONS } from "../../src/operations/operations.ts";
 import { faults, type Json, type JsonObject } from "../api/validate.ts";
@@ -16,6 +16,7 @@ import { temporaryFolder } from "../harness/folder.ts";
 import { mailer } from "../harness/mail.ts";
 
 const document = describeApi(MAIL_API, "http://localhost:8025");
+const administration = describeApi(ADMIN_API, "http://localhost:8025");
 
 let booted: Booted;
 let html: string;
@@ -79,18 +80,20 @@ describe("what it says", () => {
   test("is every operation, event, schema and refusal of the document", () => {
     const ids = new Set(all(/\sid="([^"]+)"/g));
     const text = textOf(html);
-    for (const { method, path, operation } of endpointsOf(document as unknown as ApiDocument)) {
-      expect([...ids]).toContain(operation.operationId);
-      expect(text).toContain(`${method} ${path}`);
-      expect(text).toContain(operation.summary);
-      for (const { name } of operation.parameters ?? []) expect(text).toContain(name);
+    for (const described of [document, administration] as unknown as ApiDocument[]) {
+      for (const { method, path, operation } of endpointsOf(described)) {
+        expect([...ids]).toContain(operation.operationId);
+        expect(text).toContain(`${method} ${path}`);
+        expect(text).toContain(operation.summary);
+        for (const { name } of operation.parameters ?? []) expect(text).toContain(name);
+      }
+      const { schemas, responses } = described.components;
+      for (const { properties = {} } of Object.values(schemas)) {
+        for (const field of Object.keys(properties)) expect(html).toContain(`<code>${field}</code>`);
+      }
+      for (const { description } of Object.values(responses)) expect(text).toContain(description);
     }
     for (const event of EVENT_NAMES) expect(text).toContain(event);
-    const { schemas, responses } = (document as unknown as ApiDocument).components;
-    for (const { properties = {} } of Object.values(schemas)) {
-      for (const field of Object.keys(properties)) expect(html).toContain(`<code>${field}</code>`);
-    }
-    for (const { description } of Object.values(responses)) expect(text).toContain(description);
     expect(text).toContain("http://localhost:8025/api/mcp");
     expect(text).toContain("reply_to_thread");
   });
@@ -102,15 +105,16 @@ describe("what it says", () => {
   });
 
   test("its examples of answers are what the schemas allow", () => {
-    const read = document as unknown as ApiDocument;
-    const checked = endpointsOf(read).flatMap(({ operation }) => {
-      const schema = successOf(operation).answer.content?.["application/json"]?.schema;
-      if (!schema) return [];
-      const example = exampleOf(read, schema);
-      expect(codeOf(operation.operationId, successOf(operation).status)).toBe(JSON.stringify(example, null, 2));
-      return [[operation.operationId, faults(document as JsonObject, schema as JsonObject, example as Json)]];
-    });
-    expect(checked).toHaveLength(10);
+    const checked = ([document, administration] as unknown as ApiDocument[]).flatMap((read) =>
+      endpointsOf(read).flatMap(({ operation }) => {
+        const schema = successOf(operation).answer.content?.["application/json"]?.schema;
+        if (!schema) return [];
+        const example = exampleOf(read, schema);
+        expect(codeOf(operation.operationId, successOf(operation).status)).toBe(JSON.stringify(example, null, 2));
+        return [[operation.operationId, faults(read as unknown as JsonObject, schema as JsonObject, example as Json)]];
+      }),
+    );
+    expect(checked).toHaveLength(10 + ADMIN_API.operations.length);
     expect(checked.filter(([, found]) => found?.length !== 0)).toEqual([]);
   });
 });

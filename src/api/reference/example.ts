@@ -17,6 +17,9 @@ const IDS: Record<string, string> = {
   Suppression: "sup_01jn9xc3b5d7f9",
   ApiKey: "key_01jn9xe5h7k9l2",
   NewApiKey: "key_01jn9xe5h7k9l2",
+  Webhook: "whk_01jn9xf6j8m1n3",
+  NewWebhook: "whk_01jn9xf6j8m1n3",
+  WebhookDelivery: "whd_01jn9xg7k9n2p4",
   QueueEntry: "que_01jn9xd4g6h8j1",
 };
 

@@ -42,13 +42,13 @@ function requireLeave({ userId, role }: Caller, { userId: of, userRole }: KeyRec
   throw new AppError("forbidden", "That takes an owner: an admin changes their own keys and those of members");
 }
 
+const common = { group: "API keys", audience: "admin", scope: "admin" } as const;
+
 export const listKeys = operation({
+  ...common,
   name: "listKeys",
-  group: "API keys",
-  audience: "admin",
   method: "GET",
   path: "/keys",
-  scope: "admin",
   summary: "List the API keys, newest first, revoked ones too",
   query: t.Object(PAGE_QUERY),
   success: 200,
@@ -62,12 +62,10 @@ export const listKeys = operation({
 });
 
 export const createKey = operation({
+  ...common,
   name: "createKey",
-  group: "API keys",
-  audience: "admin",
   method: "POST",
   path: "/keys",
-  scope: "admin",
   summary: "Create an API key",
   description:
     "It acts for yourself or for a member, and its scopes are at most those of the key that asks. `admin` is for yourself alone.",
@@ -103,12 +101,10 @@ export const createKey = operation({
 });
 
 export const getKey = operation({
+  ...common,
   name: "getKey",
-  group: "API keys",
-  audience: "admin",
   method: "GET",
   path: "/keys/:id",
-  scope: "admin",
   summary: "Get an API key, without the key itself",
   params: BY_ID,
   success: 200,
@@ -119,12 +115,10 @@ export const getKey = operation({
 });
 
 export const renameKey = operation({
+  ...common,
   name: "renameKey",
-  group: "API keys",
-  audience: "admin",
   method: "PATCH",
   path: "/keys/:id",
-  scope: "admin",
   summary: "Rename an API key",
   params: BY_ID,
   body: bodyOf({ name: t.String({ maxLength: 120 }) }),
@@ -141,12 +135,10 @@ export const renameKey = operation({
 });
 
 export const revokeKey = operation({
+  ...common,
   name: "revokeKey",
-  group: "API keys",
-  audience: "admin",
   method: "DELETE",
   path: "/keys/:id",
-  scope: "admin",
   summary: "Revoke an API key, at once and for good",
   params: BY_ID,
   success: 200,

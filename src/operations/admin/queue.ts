@@ -39,13 +39,13 @@ const shown = ({ recipient, state, nextAttemptAt, acceptedAt, ...entry }: Unsett
   };
 };
 
+const common = { group: "Queue", audience: "admin", scope: "admin" } as const;
+
 export const listQueue = operation({
+  ...common,
   name: "listQueue",
-  group: "Queue",
-  audience: "admin",
   method: "GET",
   path: "/queue",
-  scope: "admin",
   summary: "List the recipients of outbound mail that are not settled yet",
   description: "Those that wait, then those that are held; of either the oldest first.",
   query: t.Object(PAGE_QUERY),
@@ -67,12 +67,10 @@ export const listQueue = operation({
 const changed = (state: "waiting" | "cancelled") => t.Object({ id: t.String(), state: oneOf([state]) });
 
 export const retryDelivery = operation({
+  ...common,
   name: "retryDelivery",
-  group: "Queue",
-  audience: "admin",
   method: "POST",
   path: "/queue/:id/retry",
-  scope: "admin",
   summary: "Attempt a recipient again now, or let one go that is held",
   params: BY_ID,
   body: bodyOf({}),
@@ -89,12 +87,10 @@ export const retryDelivery = operation({
 });
 
 export const cancelDelivery = operation({
+  ...common,
   name: "cancelDelivery",
-  group: "Queue",
-  audience: "admin",
   method: "POST",
   path: "/queue/:id/cancel",
-  scope: "admin",
   summary: "Give a recipient up, without a bounce",
   params: BY_ID,
   body: bodyOf({}),

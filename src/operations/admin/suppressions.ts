@@ -21,13 +21,13 @@ const shown = ({ id, address, reason, createdAt }: Suppression): Static<typeof S
   createdAt: isoOf(createdAt),
 });
 
+const common = { group: "Suppressions", audience: "admin", scope: "admin" } as const;
+
 export const listSuppressions = operation({
+  ...common,
   name: "listSuppressions",
-  group: "Suppressions",
-  audience: "admin",
   method: "GET",
   path: "/suppressions",
-  scope: "admin",
   summary: "List the addresses that may not be written to, oldest first",
   query: t.Object(PAGE_QUERY),
   success: 200,
@@ -46,12 +46,10 @@ export const listSuppressions = operation({
 });
 
 export const addSuppression = operation({
+  ...common,
   name: "addSuppression",
-  group: "Suppressions",
-  audience: "admin",
   method: "POST",
   path: "/suppressions",
-  scope: "admin",
   summary: "Refuse mail from the workspace to an address",
   description: "An address that is suppressed already keeps its reason and its time.",
   body: bodyOf({ address: email(), reason: t.Optional(t.String({ description: "For people, one line" })) }),
@@ -65,12 +63,10 @@ export const addSuppression = operation({
 });
 
 export const removeSuppression = operation({
+  ...common,
   name: "removeSuppression",
-  group: "Suppressions",
-  audience: "admin",
   method: "DELETE",
   path: "/suppressions/:id",
-  scope: "admin",
   summary: "Allow mail to an address again",
   params: BY_ID,
   success: 200,

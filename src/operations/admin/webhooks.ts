@@ -1,0 +1,308 @@
+/** Webhook endpoints of a workspace, and the log of their deliveries. */
+import {
+  DEFAULT_OVERLAP_HOURS,
+  DELIVERY_STATES,
+  type Delivery,
+  type Endpoint,
+  EVENT_NAMES,
+  LONGEST_OVERLAP_HOURS,
+} from "../../admin/developers.ts";
+import { AppError } from "../../base/errors.ts";
+import { oneOf, type Static, t } from "../json-schema.ts";
+import { operation } from "../operation.ts";
+import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../page.ts";
+import { dateTime, nullable } from "../schemas.ts";
+import { BY_ID, bodyOf, DONE, Done, isoOf, maybeIsoOf, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
+
+const eventNames = t.Array(oneOf(EVENT_NAMES), { minItems: 1, maxItems: EVENT_NAMES.length });
+const url = t.String({
+  maxLength: 2_048,
+  description: "https is advised; private, loopback and metadata addresses are refused",
+});
+
+const fields = {
+  id: t.String(),
+  url: t.String(),
+  events: t.Array(oneOf(EVENT_NAMES)),
+  description: t.String({ description: "For people; may be empty" }),
+  enabled: t.Boolean({ description: "false once deliveries in a row came to nothing, or an admin switched it off" }),
+  disabledAt: nullable(dateTime(), { description: "null while it is enabled" }),
+  exhausted: t.Integer({ description: "Deliveries in a row that came to nothing" }),
+  createdAt: dateTime(),
+};
+const Webhook = t.Object(fields, { $id: "Webhook" });
+
+const SECRET = "What deliveries are signed with: shown here once, and not in a replay";
+const secret = t.Optional(t.String({ description: SECRET }));
+const NewWebhook = t.Object({ ...fields, secret }, { $id: "NewWebhook" });
+
+const shown = ({ id, events, description, state, disabledAt, exhausted, createdAt, ...endpoint }: Endpoint) =>
+  ({
+    ...{ id, url: endpoint.url, events: events as Static<typeof Webhook>["events"], description },
+    ...{ enabled: state === "active", disabledAt: maybeIsoOf(disabledAt), exhausted, createdAt: isoOf(createdAt) },
+  }) satisfies Static<typeof Webhook>;
+
+const LoggedDelivery = t.Object(
+  {
+    id: t.String(),
+    event: t.String(),
+    eventId: t.String({ description: "Retries and resends repeat it" }),
+    test: t.Boolean({ description: "A sample that was asked for" }),
+    state: oneOf(DELIVERY_STATES),
+    attempts: t.Integer({ description: "Attempts that have ended" }),
+    attempting: t.Boolean({ description: "An attempt is under way" }),
+    nextAttemptAt: nullable(dateTime(), { description: "null when none is planned, and during one" }),
+    status: nullable(t.Integer(), { description: "HTTP status of the last response" }),
+    response: nullable(t.String(), { description: "The start of its body" }),
+    error: nullable(t.String(), { description: "Why there was no response, or none that will do" }),
+    createdAt: dateTime(),
+    finishedAt: nullable(dateTime(), { description: "null until it is delivered or has failed" }),
+  },
+  { $id: "WebhookDelivery" },
+);
+
+const shownDelivery = (delivery: Delivery): Static<typeof LoggedDelivery> => {
+  const { id, event, eventId, eventSeq, state, attempts, leased, dueAt, status, response, error } = delivery;
+  return {
+    ...{ id, event, eventId, test: eventSeq === null, state, attempts, attempting: leased },
+    nextAttemptAt: leased ? null : maybeIsoOf(dueAt),
+    ...{ status, response, error },
+    ...{ createdAt: isoOf(delivery.createdAt), finishedAt: maybeIsoOf(delivery.finishedAt) },
+  };
+};
+
+const common = { group: "Webhooks", audience: "admin", scope: "admin" } as const;
+
+export const listWebhooks = operation({
+  ...common,
+  name: "listWebhooks",
+  method: "GET",
+  path: "/webhooks",
+  summary: "List the webhook endpoints, oldest first",
+  query: t.Object(PAGE_QUERY),
+  success: 200,
+  response: t.Object({ webhooks: t.Array(Webhook), nextCursor }),
+  errors: READ_ERRORS,
+  run({ caller: { workspaceId }, developers }, { query }) {
+    const positionOf = ({ createdAt, id }: Endpoint) => ({ at: createdAt, id });
+    const read = readAmong(developers.listWebhooks(workspaceId), positionOf, "oldest first");
+    const { page, nextCursor: next } = pageOf({ query: "webhooks", positionOf, read }, query);
+    return { webhooks: page.map(shown), nextCursor: next };
+  },
+});
+
+export const addWebhook = operation({
+  ...common,
+  name: "addWebhook",
+  method: "POST",
+  path: "/webhooks",
+  summary: "Tell a URL of events",
+  body: bodyOf({ url, events: eventNames, description: t.Optional(t.String({ description: "For people, one line" })) }),
+  example: { body: { url: "https://hooks.example.com/mail", events: ["message.inbound"] } },
+  idempotent: true,
+  secrets: ["secret"],
+  success: 201,
+  response: NewWebhook,
+  errors: WRITE_ERRORS,
+  run: ({ act, developers, requireConfirmed }, { body }) =>
+    act((tx, { workspaceId }) => {
+      requireConfirmed(tx);
+      const added = developers.addWebhook(tx, { ...body, workspaceId });
+      return { ...shown(added), secret: added.secret };
+    }),
+});
+
+export const getWebhook = operation({
+  ...common,
+  name: "getWebhook",
+  method: "GET",
+  path: "/webhooks/:id",
+  summary: "Get a webhook endpoint",
+  params: BY_ID,
+  success: 200,
+  response: Webhook,
+  errors: READ_ERRORS,
+  run: ({ caller: { workspaceId }, developers }, { params: { id } }) => shown(developers.webhook(id, workspaceId)),
+});
+
+export const updateWebhook = operation({
+  ...common,
+  name: "updateWebhook",
+  method: "PATCH",
+  path: "/webhooks/:id",
+  summary: "Change a webhook endpoint, switch it off or on",
+  description:
+    "Another URL gets what is waiting as well. One that is disabled is told of nothing, and what waits for it fails; enabled again, it is told of what happens from then on.",
+  params: BY_ID,
+  body: bodyOf(
+    { url: t.Optional(url), events: t.Optional(eventNames), enabled: t.Optional(t.Boolean()) },
+    { minProperties: 1 },
+  ),
+  example: { body: { enabled: true } },
+  success: 200,
+  response: Webhook,
+  errors: WRITE_ERRORS,
+  run: ({ act, developers, requireConfirmed }, { params: { id }, body: { enabled, ...target } }) =>
+    act((tx, { workspaceId }) => {
+      const before = developers.webhook(id, workspaceId);
+      if (target.url !== undefined && target.url !== before.url) requireConfirmed(tx);
+      const changed = developers.changeWebhook(tx, id, target);
+      if (enabled === undefined) return shown(changed);
+      return shown(enabled ? developers.enableWebhook(tx, id) : developers.disableWebhook(tx, id));
+    }),
+});
+
+export const removeWebhook = operation({
+  ...common,
+  name: "removeWebhook",
+  method: "DELETE",
+  path: "/webhooks/:id",
+  summary: "Remove a webhook endpoint with its deliveries",
+  params: BY_ID,
+  success: 200,
+  response: Done,
+  errors: READ_ERRORS,
+  run: ({ act, developers }, { params: { id } }) =>
+    act((tx, { workspaceId }) => {
+      developers.removeWebhook(tx, developers.webhook(id, workspaceId).id);
+      return DONE;
+    }),
+});
+
+export const testWebhook = operation({
+  ...common,
+  name: "testWebhook",
+  method: "POST",
+  path: "/webhooks/:id/test",
+  summary: "Send a signed sample event, once",
+  params: BY_ID,
+  body: bodyOf({
+    event: t.Optional(
+      oneOf(EVENT_NAMES, { description: "The first that the endpoint is told of when it is left out" }),
+    ),
+  }),
+  bodyOptional: true,
+  idempotent: true,
+  success: 202,
+  response: t.Object({
+    id: t.String({ description: "Of the delivery" }),
+    event: oneOf(EVENT_NAMES),
+    eventId: t.String(),
+    state: oneOf(["pending"]),
+  }),
+  errors: WRITE_ERRORS,
+  run: ({ act, developers }, { params, body: { event } }) =>
+    act((tx, { workspaceId }) => {
+      const webhook = developers.webhook(params.id, workspaceId);
+      const test = developers.testWebhook(tx, webhook.id, event);
+      return { id: test.id, event: test.event, eventId: test.eventId, state: "pending" as const };
+    }),
+});
+
+export const rotateWebhookSecret = operation({
+  ...common,
+  name: "rotateWebhookSecret",
+  method: "POST",
+  path: "/webhooks/:id/secret",
+  summary: "Make a new secret",
+  description:
+    "For `overlapHours` deliveries are signed with the secret before as well; with 0 with the new one alone.",
+  params: BY_ID,
+  body: bodyOf({
+    overlapHours: t.Optional(t.Number({ minimum: 0, maximum: LONGEST_OVERLAP_HOURS, default: DEFAULT_OVERLAP_HOURS })),
+  }),
+  bodyOptional: true,
+  idempotent: true,
+  secrets: ["secret"],
+  success: 200,
+  response: t.Object({
+    id: t.String(),
+    secret,
+    previousUntil: nullable(dateTime(), { description: "Until when the secret before is good as well" }),
+  }),
+  errors: WRITE_ERRORS,
+  run: ({ act, developers, requireConfirmed }, { params, body: { overlapHours = DEFAULT_OVERLAP_HOURS } }) =>
+    act((tx, { workspaceId }) => {
+      const { id } = developers.webhook(params.id, workspaceId);
+      requireConfirmed(tx);
+      const rotated = developers.rotateWebhookSecret(tx, id, overlapHours);
+      return { id, secret: rotated.secret, previousUntil: maybeIsoOf(rotated.previousUntil) };
+    }),
+});
+
+export const listWebhookDeliveries = operation({
+  ...common,
+  name: "listWebhookDeliveries",
+  method: "GET",
+  path: "/webhooks/:id/deliveries",
+  summary: "List the deliveries to a webhook endpoint, newest first",
+  params: BY_ID,
+  query: t.Object({ state: t.Optional(oneOf(DELIVERY_STATES)), ...PAGE_QUERY }),
+  example: { query: { state: "failed" } },
+  success: 200,
+  response: t.Object({ deliveries: t.Array(LoggedDelivery), nextCursor }),
+  errors: READ_ERRORS,
+  run({ caller: { workspaceId }, developers }, { params, query: { state, ...asked } }) {
+    const { id } = developers.webhook(params.id, workspaceId);
+    const list = {
+      query: ["deliveries", id, state],
+      positionOf: ({ createdAt, seq }: Delivery) => ({ at: createdAt, id: String(seq) }),
+      read: (after: { id: string } | undefined, limit: number) =>
+        developers.listDeliveries(id, { ...(state && { state }), before: after && Number(after.id), limit }),
+    };
+    const { page, nextCursor: next } = pageOf(list, asked);
+    return { deliveries: page.map(shownDelivery), nextCursor: next };
+  },
+});
+
+export const resendWebhookDelivery = operation({
+  ...common,
+  name: "resendWebhookDelivery",
+  method: "POST",
+  path: "/webhooks/:id/deliveries/:delivery/resend",
+  summary: "Send a delivery once more, now, with the same payload and event id",
+  params: t.Object({ id: t.String(), delivery: t.String() }),
+  body: bodyOf({}),
+  bodyOptional: true,
+  idempotent: true,
+  success: 202,
+  response: LoggedDelivery,
+  errors: WRITE_ERRORS,
+  run: ({ act, developers }, { params: { id, delivery } }) =>
+    act((tx, { workspaceId }) => {
+      const { seq } = developers.webhook(id, workspaceId);
+      const resent = developers.resendDelivery(tx, delivery, workspaceId);
+      if (resent.endpointSeq !== seq) throw new AppError("not_found", `there is no webhook delivery ${delivery}`);
+      return shownDelivery(resent);
+    }),
+});
+
+export const recoverWebhook = operation({
+  ...common,
+  name: "recoverWebhook",
+  method: "POST",
+  path: "/webhooks/:id/recover",
+  summary: "Send everything again that failed since a time",
+  params: BY_ID,
+  body: bodyOf({ since: dateTime({ description: "Deliveries that failed then or later are sent again" }) }),
+  example: { body: { since: "2026-03-02T09:30:00Z" } },
+  idempotent: true,
+  success: 202,
+  response: t.Object({ resent: t.Integer({ description: "How many deliveries" }) }),
+  errors: WRITE_ERRORS,
+  async run({ act, caller: { workspaceId }, developers }, { params, body }) {
+    const since = Date.parse(body.since);
+    const { id } = developers.webhook(params.id, workspaceId);
+    const resent = await developers.recoverWebhook(id, since);
+    return act(() => ({ resent }));
+  },
+  checkBody({ since }) {
+    if (!isDateTime(since)) {
+      throw new AppError("bad_request", "since must be a date and time such as 2026-03-02T09:30:00Z");
+    }
+  },
+});
+
+/** RFC 3339 §5.6. */
+const isDateTime = (text: string): boolean =>
+  /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/i.test(text) && !Number.isNaN(Date.parse(text));

@@ -1,0 +1,134 @@
+/** API keys over the administration API. */
+import { describe, expect, test } from "bun:test";
+import { apiKeys, idempotencyKeys, type Scope } from "../../src/store/schema.ts";
+import { startAdmin } from "./admin.ts";
+
+const READER = { name: "Reader", scopes: ["read"] };
+
+test("a key is created, works, is renamed and revoked", async () => {
+  const { call, as, ask } = await startAdmin();
+  const made = await call("POST", "/keys", READER);
+  expect(made.status).toBe(201);
+  const { key, ...shown } = made.body as { key: string; id: string };
+  expect(key).toMatch(/^mr_[A-Za-z0-9]{40,}$/);
+  expect(shown).toEqual({
+    ...{ id: expect.stringMatching(/^key_/), name: "Reader", userId: "olga", user: "olga@example.test" },
+    ...{ scopes: ["read"], hint: key.slice(0, 7), createdAt: expect.stringMatching(/Z$/) },
+    ...{ lastUsedAt: null, revokedAt: null },
+  });
+  expect((await ask("/mailboxes", { headers: { authorization: `Bearer ${key}` } })).status).toBe(200);
+  expect((await as(key, "GET", "/keys")).body.code).toBe("missing_scope");
+
+  const renamed = await call("PATCH", `/keys/${shown.id}`, { name: " Reads " });
+  expect([renamed.status, renamed.body.name]).toEqual([200, "Reads"]);
+  expect((await call("GET", `/keys/${shown.id}`)).body).toEqual(renamed.body);
+  expect((await call("GET", "/keys")).body.keys).toContainEqual(renamed.body);
+
+  const revoked = await call("DELETE", `/keys/${shown.id}`);
+  expect([revoked.status, revoked.body]).toEqual([200, { ok: true }]);
+  expect((await ask("/mailboxes", { headers: { authorization: `Bearer ${key}` } })).status).toBe(401);
+  expect((await call("GET", `/keys/${shown.id}`)).body.revokedAt).toEqual(expect.stringMatching(/Z$/));
+  expect((await call("DELETE", `/keys/${shown.id}`)).body.code).toBe("not_found");
+  expect((await call("PATCH", `/keys/${shown.id}`, { name: "x" })).body.code).toBe("not_found");
+});
+
+test("the key is shown once: neither a replay, nor a row, nor the log has it", async () => {
+  const { call, store, lines } = await startAdmin();
+  const once = { "idempotency-key": "k" };
+  const made = await call("POST", "/keys", READER, once);
+  const again = await call("POST", "/keys", READER, once);
+  const { key, ...rest } = made.body as { key: string };
+  expect([again.status, again.headers.get("idempotency-replayed"), again.body]).toEqual([201, "true", rest]);
+  const rows = JSON.stringify([store.db.select().from(idempotencyKeys).all(), store.db.select().from(apiKeys).all()]);
+  expect(rows).toContain("Reader");
+  expect(rows).not.toContain(key);
+  expect(JSON.stringify(lines)).not.toContain(key);
+});
+
+describe("who may create which", () => {
+  type Case = [who: string, body: object, status: number, code?: string | undefined, scopes?: Scope[]];
+  const cases: Case[] = [
+    ["olga", { ...READER, user: "olga" }, 201],
+    ["olga", { ...READER, user: "MAX@example.test" }, 201],
+    ["olga", { ...READER, scopes: ["admin"] }, 201],
+    ["olga", { ...READER, scopes: ["admin"], user: "max" }, 403, "forbidden"],
+    ["olga", { ...READER, user: "ada" }, 403, "forbidden"],
+    ["ada", { ...READER, user: "max@example.test" }, 201],
+    ["ada", { ...READER, scopes: ["read", "admin"] }, 201],
+    ["ada", { ...READER, user: "olga" }, 403, "forbidden"],
+    ["ada", { ...READER, user: "eve@other.test" }, 404, "not_found"],
+    ["ada", { ...READER, user: "eve" }, 404, "not_found"],
+    ["ada", { ...READER, user: "nobody@example.test" }, 404, "not_found"],
+    ["ada", READER, 403, "forbidden", ["admin"]],
+    ["ada", { ...READER, scopes: ["admin"] }, 201, undefined, ["admin"]],
+    ["ada", { ...READER, scopes: ["approve"] }, 400, "bad_request"],
+    ["ada", { ...READER, scopes: [] }, 400, "bad_request"],
+    ["ada", { ...READER, name: "  " }, 400, "bad_request"],
+    ["ada", { ...READER, policy: {} }, 400, "bad_request"],
+    ["ada", { ...READER, paused: false }, 400, "bad_request"],
+    ["ada", { name: "Reader" }, 400, "bad_request"],
+  ];
+  for (const [who, body, status, code, scopes] of cases) {
+    test(`${who}${scopes ? ` with ${scopes}` : ""}: ${JSON.stringify(body)} is ${status}`, async () => {
+      const { as, keyFor } = await startAdmin();
+      const answer = await as(keyFor(who, scopes), "POST", "/keys", body);
+      expect([answer.status, answer.body.code]).toEqual([status, code]);
+      expect(Object.hasOwn(answer.body, "key")).toBe(status === 201);
+    });
+  }
+});
+
+test("an admin changes their own keys and those of members, an owner those of all", async () => {
+  const { as, keyFor, store } = await startAdmin();
+  const idOf = (userId: string) =>
+    store.db
+      .select()
+      .from(apiKeys)
+      .all()
+      .find((key) => key.userId === userId)?.id as string;
+  const [olga, ada] = [keyFor("olga"), keyFor("ada")];
+  keyFor("max", ["read"]);
+  for (const method of ["PATCH", "DELETE"]) {
+    const body = method === "PATCH" ? { name: "Other" } : undefined;
+    const refused = await as(ada, method, `/keys/${idOf("olga")}`, body);
+    expect([refused.status, refused.body.code]).toEqual([403, "forbidden"]);
+    expect((await as(ada, method, `/keys/${idOf("max")}`, body)).status).toBe(200);
+  }
+  expect((await as(olga, "PATCH", `/keys/${idOf("ada")}`, { name: "Ada's" })).status).toBe(200);
+  expect((await as(olga, "DELETE", `/keys/${idOf("ada")}`)).status).toBe(200);
+  expect((await as(ada, "GET", "/keys")).status).toBe(401);
+});
+
+test("PATCH takes a name and nothing else", async () => {
+  const { call } = await startAdmin();
+  const { id } = (await call("POST", "/keys", READER)).body;
+  for (const body of [{}, { name: "x", policy: {} }, { paused: true }, { scopes: ["read"] }, { name: "a\nb" }]) {
+    expect([body, (await call("PATCH", `/keys/${id}`, body)).body.code]).toEqual([body, "bad_request"]);
+  }
+});
+
+test("those of another workspace do not exist", async () => {
+  const { call, keyFor, store, pagesOf } = await startAdmin();
+  keyFor("eve");
+  const theirs = store.db
+    .select()
+    .from(apiKeys)
+    .all()
+    .find(({ userId }) => userId === "eve")?.id;
+  for (const [method, body] of [["GET"], ["PATCH", { name: "x" }], ["DELETE"]] as const) {
+    expect((await call(method, `/keys/${theirs}`, body)).body.code).toBe("not_found");
+  }
+  const mine = await pagesOf<{ id: string }>("/keys", "keys");
+  expect(mine.map(({ id }) => id)).not.toContain(theirs as string);
+  expect(mine).toHaveLength(2);
+});
+
+test("pages are newest first", async () => {
+  const { call, pagesOf, runtime } = await startAdmin();
+  for (const name of ["A", "B", "C"]) {
+    runtime.advanceTo(runtime.now() + 1_000);
+    await call("POST", "/keys", { ...READER, name });
+  }
+  const names = (await pagesOf<{ name: string }>("/keys", "keys")).map(({ name }) => name);
+  expect(names.slice(0, 3)).toEqual(["C", "B", "A"]);
+});
