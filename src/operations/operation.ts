@@ -17,6 +17,7 @@ import type { Scope } from "../store/schema.ts";
 import type { Db, NotAPromise, Store, Tx } from "../store/store.ts";
 import type { RecordAnswer } from "./idempotency.ts";
 import { type ObjectSchema, type Schema, type Static, t } from "./json-schema.ts";
+import type { ToolDescription } from "./tool.ts";
 
 /** Who an operation is for: everybody with a key, or those who administer a workspace. */
 export type Audience = "key" | "admin";
@@ -108,6 +109,8 @@ interface Definition<
   idempotent?: true;
   /** Fields of the answer that are shown once: they are not stored, and a replay omits them. */
   secrets?: readonly string[];
+  /** It is offered to agents as an MCP tool, too. */
+  tool?: ToolDescription;
   success: 200 | 201 | 202;
   response: R;
   /** Statuses it may refuse with, apart from a failure of ours. */

@@ -3,8 +3,9 @@
  * structured content as JSON, whose escapes take more. Pure arithmetic; render*.ts say what was cut.
  */
 import { AppError } from "../../base/errors.ts";
+import { LEAST_CHARS, MOST_CHARS } from "../../operations/tool.ts";
 import { fencedText, isFenceable } from "./fence.ts";
-import { DEFAULT_CHARS, LEAST_CHARS, MOST_CHARS, type RenderArguments } from "./rendering.ts";
+import { DEFAULT_CHARS, type RenderArguments } from "./rendering.ts";
 
 /** Characters left in the text and in the JSON. */
 export interface Room {

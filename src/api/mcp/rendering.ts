@@ -7,8 +7,6 @@ import { type Fields, type Written, write } from "./json.ts";
 
 /** Characters that a result may have, as text and again as structured content: about four make a token. */
 export const DEFAULT_CHARS = 24_000;
-export const LEAST_CHARS = 4_000;
-export const MOST_CHARS = 100_000;
 
 /** The arguments of tools that shape a result rather than choose what it is about. */
 export interface RenderArguments {

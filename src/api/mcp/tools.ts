@@ -1,6 +1,6 @@
 /**
  * The operations as tools (rules: MCP): one tool an operation, whose arguments are the operation's path, query and
- * body in one flat object, and beside them the few that shape a result for a model. faces.ts has the words.
+ * body in one flat object, and beside them the few that shape a result for a model. The operations have the words.
  *
  * Invariant: a key is shown the tools that its scopes allow, in the order of the operations, and always the same list.
  */
@@ -9,7 +9,6 @@ import { type ObjectSchema, type Schema, t } from "../../operations/json-schema.
 import type { Operation } from "../../operations/operation.ts";
 import { checkOf } from "../../operations/shape.ts";
 import type { Scope } from "../../store/schema.ts";
-import { FACES } from "./faces.ts";
 import type { RenderArguments } from "./rendering.ts";
 
 /** The arguments that the operation itself does not know. */
@@ -79,10 +78,10 @@ function pick(from: Record<string, unknown>, names: readonly string[]): Record<s
 }
 
 function toolOf(operation: Operation): Tool {
-  const face = FACES[operation.name];
-  if (!face) throw new Error(`${operation.name} has no face as a tool`);
+  const { tool } = operation;
+  if (!tool) throw new Error(`${operation.name} is no tool`);
   const { params, query, body } = operation;
-  const { shaping = NO_SHAPING, without = [], about = {} } = face;
+  const { shaping = NO_SHAPING, without = [], about = {} } = tool;
   const checkShaping = checkOf(shaping);
   const namesOf = (schema: ObjectSchema | Schema | undefined): string[] =>
     Object.keys(schema?.properties ?? {}).filter((name) => !without.includes(name));
@@ -103,7 +102,7 @@ function toolOf(operation: Operation): Tool {
     operation,
     listed: {
       name,
-      description: face.description,
+      description: tool.description,
       inputSchema: {
         type: "object",
         properties: Object.fromEntries(
@@ -114,9 +113,9 @@ function toolOf(operation: Operation): Tool {
       },
       outputSchema: {
         type: "object",
-        properties: Object.fromEntries(Object.entries(face.result).map(([field, types]) => [field, typeOf(types)])),
+        properties: Object.fromEntries(Object.entries(tool.result).map(([field, types]) => [field, typeOf(types)])),
       },
-      annotations: face.annotations,
+      annotations: tool.annotations,
     },
     readArguments(given) {
       const there: Record<string, unknown> = {};

@@ -7,10 +7,8 @@
  */
 import { AppError } from "../../base/errors.ts";
 import type { Runtime } from "../../base/runtime.ts";
+import { LONGEST_WAIT_SECONDS } from "../../operations/tool.ts";
 import type { Store } from "../../store/store.ts";
-
-/** Below the 60 s after which proxies commonly give up on an answer. */
-export const LONGEST_WAIT_SECONDS = 50;
 
 const MOST_WAITING = 100;
 const MOST_WAITING_BY_KEY = 4;

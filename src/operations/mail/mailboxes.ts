@@ -2,6 +2,7 @@
 import { t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { Mailbox } from "../schemas.ts";
+import { GO_ON, offset } from "../tool.ts";
 
 export const listMailboxes = operation({
   name: "listMailboxes",
@@ -11,6 +12,13 @@ export const listMailboxes = operation({
   path: "/mailboxes",
   scope: "read",
   summary: "List the mailboxes the key can read",
+  tool: {
+    description: "Mailboxes you can read, with your access to each.",
+    annotations: { readOnlyHint: true, openWorldHint: false },
+    about: { offset: GO_ON },
+    shaping: t.Object({ offset }),
+    result: { mailboxes: "array", nextOffset: "integer" },
+  },
   success: 200,
   response: t.Object({ mailboxes: t.Array(Mailbox) }),
   errors: [401, 403, 404, 429],

@@ -1,7 +1,8 @@
 /** Single messages (rules: List of messages, One message, Raw messages). */
-import { t } from "../json-schema.ts";
+import { oneOf, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { DEFAULT_LIMIT, Message, MessageSummary, parameter } from "../schemas.ts";
+import { GO_ON, LONGEST_WAIT_SECONDS, maxChars, newTextOnly, offset, READS_MAIL, TOTAL } from "../tool.ts";
 
 export const listMessages = operation({
   name: "listMessages",
@@ -18,6 +19,24 @@ export const listMessages = operation({
     limit: parameter.limit,
   }),
   example: { query: { direction: "inbound", limit: 10 } },
+  tool: {
+    description: "Single messages, newest first, as snippets; or, with waitSeconds, wait for new mail.",
+    annotations: READS_MAIL,
+    about: {
+      mailbox: "Address",
+      after: "nextAfter of an earlier result: only mail that arrived since",
+      waitSeconds: "Wait for mail arriving after `after`, default now",
+      offset: GO_ON,
+      maxChars: TOTAL,
+    },
+    shaping: t.Object({
+      after: t.Optional(t.String()),
+      waitSeconds: t.Optional(t.Integer({ minimum: 0, maximum: LONGEST_WAIT_SECONDS })),
+      offset,
+      maxChars,
+    }),
+    result: { messages: "array", count: "integer", nextAfter: "string", nextOffset: "integer" },
+  },
   success: 200,
   response: t.Object({ messages: t.Array(MessageSummary), count: t.Integer() }),
   errors: [400, 401, 403, 404, 429],
@@ -38,6 +57,26 @@ export const getMessage = operation({
   description: "The id is the emailId of webhooks.",
   params: t.Object({ id: parameter.id }),
   query: t.Object({ html: parameter.html }),
+  tool: {
+    description: "One message as text. Marks nothing read.",
+    annotations: READS_MAIL,
+    about: {
+      html: "The HTML instead; default false",
+      newTextOnly: "Without quoted history; default false",
+      list: "All of these instead of the text",
+      offset: GO_ON,
+      maxChars: TOTAL,
+    },
+    shaping: t.Object({
+      html: t.Optional(t.Boolean()),
+      newTextOnly,
+      list: t.Optional(oneOf(["recipients", "attachments"])),
+      offset,
+      maxChars,
+    }),
+    without: ["html"],
+    result: { message: "object" },
+  },
   success: 200,
   response: t.Object({ message: Message }),
   errors: [400, 401, 403, 404, 429],
@@ -58,6 +97,13 @@ export const getRawMessage = operation({
   description:
     "Rebuilt from stored headers, bodies and attachments: not byte for byte the original, whose transport headers and signatures are not kept.",
   params: t.Object({ id: parameter.id }),
+  tool: {
+    description: "A message as an RFC 5322 file: all headers and MIME parts.",
+    annotations: READS_MAIL,
+    about: { offset: GO_ON, maxChars: TOTAL },
+    shaping: t.Object({ offset, maxChars }),
+    result: { text: "string", size: "integer", url: "string", nextOffset: "integer" },
+  },
   success: 200,
   response: { mediaType: "message/rfc822", description: "The message as a file" },
   errors: [401, 403, 404, 429],

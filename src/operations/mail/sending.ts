@@ -24,6 +24,17 @@ function requireAddress(name: "from" | "to", given: string | string[]): void {
   }
 }
 
+/** Nothing that was sent can be called back, and who sends twice has sent twice. */
+const SENDS = { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true };
+const ONCE = "Repeat with the same key to retry without sending twice";
+const REPLY_ABOUT = {
+  id: "Thread",
+  to: "Instead of the computed recipients",
+  cc: "Added to the computed",
+  from: "Mailbox or alias; default: where the mail arrived",
+  quote: "Append the previous message",
+};
+
 export const replyToThread = operation({
   name: "replyToThread",
   group: "Sending",
@@ -40,6 +51,13 @@ export const replyToThread = operation({
   checkBody: requireContent,
   example: { body: { text: "Thanks, Tuesday at ten works for us.", replyAll: true } },
   idempotent: true,
+  tool: {
+    description:
+      "Send a reply to the newest sender, or all; subject and threading headers are set. text or html is required.",
+    annotations: SENDS,
+    about: { ...REPLY_ABOUT, idempotencyKey: ONCE },
+    result: { emailId: "string|null", messageId: "string", threadId: "string", from: "string" },
+  },
   success: 202,
   response: SendResponse,
   errors: REFUSALS,
@@ -61,6 +79,12 @@ export const draftReply = operation({
   largestBody: LARGEST_BODY,
   checkBody: requireContent,
   example: { body: { text: "Thanks for asking. The invoice goes out on Monday.", quote: true } },
+  tool: {
+    description: "Save a reply as a draft for a person to review; sends nothing. text or html is required.",
+    annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: false },
+    about: REPLY_ABOUT,
+    result: { draftId: "string", from: "string", to: "string", cc: "string|null", subject: "string" },
+  },
   success: 201,
   response: DraftResponse,
   errors: [400, 401, 403, 404, 413, 422, 429],
@@ -93,6 +117,12 @@ export const sendEmail = operation({
     },
   },
   idempotent: true,
+  tool: {
+    description: "Send a new message. text or html is required. Accepted means queued, delivery follows.",
+    annotations: SENDS,
+    about: { from: "Address of a mailbox with send access", idempotencyKey: ONCE },
+    result: { emailId: "string|null", messageId: "string", threadId: "string", from: "string" },
+  },
   success: 202,
   response: SendResponse,
   errors: REFUSALS,

@@ -5,6 +5,7 @@
 import { t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { DEFAULT_LIMIT, parameter, Thread, ThreadDetail, ThreadList, ThreadPatch } from "../schemas.ts";
+import { maxChars, NEXT, newTextOnly, READS_MAIL, TOTAL } from "../tool.ts";
 
 export const listThreads = operation({
   name: "listThreads",
@@ -28,6 +29,20 @@ export const listThreads = operation({
     limit: parameter.limit,
   }),
   example: { query: { folder: "inbox", unread: true, limit: 10 } },
+  tool: {
+    description: "Conversations, newest first, as snippets.",
+    annotations: READS_MAIL,
+    about: {
+      mailbox: "Id or address",
+      folder: "Default inbox; all: without trash and spam",
+      q: "As in search_mail",
+      sort: "Of q; default newest",
+      cursor: NEXT,
+      maxChars: TOTAL,
+    },
+    shaping: t.Object({ maxChars }),
+    result: { threads: "array", nextCursor: "string|null", unread: "integer", suggestion: "string" },
+  },
   success: 200,
   response: ThreadList,
   errors: [400, 401, 403, 404, 429],
@@ -45,6 +60,18 @@ export const getThread = operation({
   summary: "Get a conversation with its messages",
   params: t.Object({ id: parameter.id }),
   query: t.Object({ html: parameter.html }),
+  tool: {
+    description: "A conversation: its newest messages as text, as many as fit. Marks nothing read.",
+    annotations: READS_MAIL,
+    about: {
+      before: "nextBefore of the cut result: older messages",
+      newTextOnly: "Without quoted history; default true",
+      maxChars: TOTAL,
+    },
+    shaping: t.Object({ before: t.Optional(t.String()), newTextOnly, maxChars }),
+    without: ["html"],
+    result: { thread: "object", messages: "array", permissions: "object", older: "integer", nextBefore: "string" },
+  },
   success: 200,
   response: ThreadDetail,
   errors: [400, 401, 403, 404, 429],
@@ -66,6 +93,12 @@ export const updateThread = operation({
   params: t.Object({ id: parameter.id }),
   body: ThreadPatch,
   example: { body: { unread: false, starred: true, addLabels: ["Billing"] } },
+  tool: {
+    description: "Mark, star, move or label a conversation.",
+    annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
+    about: { labels: "Replaces all" },
+    result: { thread: "object" },
+  },
   success: 200,
   response: t.Object({ thread: Thread }),
   errors: [400, 401, 403, 404, 409, 422, 429],

@@ -4,8 +4,9 @@ import fc from "fast-check";
 import { jsonLengthOfShown, pieceOf } from "../../../src/api/mcp/budget.ts";
 import { fencedText } from "../../../src/api/mcp/fence.ts";
 import { wantsBytes } from "../../../src/api/mcp/render-download.ts";
-import { DEFAULT_CHARS, LEAST_CHARS, MOST_CHARS, type RenderArguments } from "../../../src/api/mcp/rendering.ts";
+import { DEFAULT_CHARS, type RenderArguments } from "../../../src/api/mcp/rendering.ts";
 import type { MessageView } from "../../../src/mailbox/views.ts";
+import { LEAST_CHARS, MOST_CHARS } from "../../../src/operations/tool.ts";
 import { anyCharacter } from "../../harness/any-character.ts";
 import { attachment, context, expectSound, htmlOf, message, RENDERERS, summary, thread } from "./mail.ts";
 

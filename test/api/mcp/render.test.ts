@@ -2,7 +2,8 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { fencedText } from "../../../src/api/mcp/fence.ts";
 import type { Answers } from "../../../src/api/mcp/render.ts";
-import { LEAST_CHARS, type RenderArguments } from "../../../src/api/mcp/rendering.ts";
+import type { RenderArguments } from "../../../src/api/mcp/rendering.ts";
+import { LEAST_CHARS } from "../../../src/operations/tool.ts";
 import {
   attachment,
   context,
