@@ -12,10 +12,10 @@ import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { type Download, isMediaType, type Operation } from "../operations/operation.ts";
-import { type Performed, type Performing, performerOf } from "../operations/perform.ts";
+import { type Asked, type Performed, type Performing, performerOf } from "../operations/perform.ts";
 import { readQuery } from "../operations/shape.ts";
 import { readJson } from "./body.ts";
-import type { Budget } from "./budget.ts";
+import type { Budget, Count } from "./budget.ts";
 import { answerDownload } from "./download.ts";
 import { createFailures } from "./failure.ts";
 import type { Admitted, Gate } from "./gate.ts";
@@ -49,6 +49,21 @@ export interface RestParts extends Serving {
 /** Answers every request under /api/. `peer`: the address the connection came from, when known. Never rejects. */
 export type Rest = (request: Request, peer: string | undefined) => Promise<Response>;
 
+/**
+ * What a request asks of an operation. `count` as in budget.ts; `requireSession` is called once a body has come, since who
+ * sends it decides how long that takes. It throws as readJson and readQuery do.
+ */
+export async function readInput(
+  { query, body, bodyOptional, largestBody = MOST_BODY_BYTES }: Operation,
+  from: { request: Request; params: Record<string, string | null>; count: Count; requireSession(): unknown },
+): Promise<Asked> {
+  const { request, params, count } = from;
+  const isLeftOut = bodyOptional && request.body === null;
+  const given = body && (isLeftOut ? {} : await readJson(request, largestBody, count));
+  if (body) from.requireSession();
+  return { params, query: readQuery(queryOf(request.url), query), body: given };
+}
+
 type Handler = (context: {
   request: Request;
   params: Record<string, string | null>;
@@ -58,23 +73,15 @@ type Handler = (context: {
 /** What answers one operation for an admitted caller. */
 function handlerOf(operation: Operation, parts: RestParts): Handler {
   const perform = performerOf(operation, parts);
-  const { query, body, bodyOptional, largestBody = MOST_BODY_BYTES } = operation;
 
   return ({ request, params, caller }) =>
     parts.bodies.within(caller.userId, (count) =>
       perform(caller, async () => {
         // What cannot be decoded names nothing that exists.
         if (Object.values(params).includes(null)) throw new NotFoundError();
-        const isLeftOut = bodyOptional && request.body === null;
-        const given = body && (isLeftOut ? {} : await readJson(request, largestBody, count));
-        // Who sends it decides how long that takes: the key may be revoked by now.
-        if (body) parts.gate.readmit(request.headers.get("authorization"));
-        return {
-          params,
-          query: readQuery(queryOf(request.url), query),
-          body: given,
-          idempotencyKey: request.headers.get("idempotency-key") ?? undefined,
-        };
+        const requireSession = () => parts.gate.readmit(request.headers.get("authorization"));
+        const asked = await readInput(operation, { request, params, count, requireSession });
+        return { ...asked, idempotencyKey: request.headers.get("idempotency-key") ?? undefined };
       }),
     );
 }

@@ -6,36 +6,6 @@ import type { MailboxEntry, UserEntry } from "../admin/people.ts";
 import type { Finding } from "../doctor/check.ts";
 import type { SettingRow } from "../store/settings.ts";
 
-export interface SuppressionView {
-  address: string;
-  reason: string;
-  createdAt: string;
-}
-
-/** A recipient who is not settled. */
-export interface QueueEntryView {
-  id: string;
-  /** Null for a Bcc recipient, who is known to nobody but the sender. */
-  recipient: string | null;
-  /** Which header names them. */
-  field: "to" | "cc" | "bcc";
-  state: string;
-  attempts: number;
-  /** An attempt is under way. */
-  attempting: boolean;
-  /** What the other server said last. */
-  reply: string | null;
-  mailbox: string;
-  nextAttemptAt: string | null;
-  acceptedAt: string;
-}
-
-export interface QueueView {
-  entries: QueueEntryView[];
-  /** There are more than these. */
-  more: boolean;
-}
-
 /** GET /app/settings/workspace: one's own. */
 export interface WorkspaceView {
   id: string;

@@ -90,7 +90,7 @@ describe("a session alone", () => {
       ["POST", "/me/second-factor/new", {}, 200],
       ["PATCH", "/settings/mailboxes/:mailbox", { name: "Alice's" }, 200],
       ["POST", "/settings/mailboxes/:mailbox/aliases", { alias: "sales@example.test" }, 200],
-      ["PATCH", "/settings/webhooks/:webhook", { url: "https://one.example.com/", disabled: true }, 200],
+      ["PATCH", "/settings/webhooks/:webhook", { url: "https://one.example.com/", enabled: false }, 200],
       ["PATCH", "/settings/workspace", { name: "Renamed" }, 200],
       ["DELETE", `/settings/keys/${key.id}`, {}, 204],
       ["DELETE", "/sessions", {}, 204],

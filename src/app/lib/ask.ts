@@ -74,5 +74,31 @@ function readRefusal(text: string): { error?: string; confirm?: Proof } {
 /** The words of a refusal. */
 export const refusalIn = (text: string): string | undefined => readRefusal(text).error;
 
+/** Most items that a page of a list has. */
+const PAGE = 100;
+
+/** One page of a list that comes in pages; `name`: of the list in the answer. */
+export async function askPage<T>(
+  path: string,
+  name: string,
+  cursor?: string,
+): Promise<{ items: T[]; next: string | null }> {
+  const more = cursor === undefined ? "" : `&cursor=${cursor}`;
+  const answer = await ask<Record<string, unknown>>("GET", `${path}?limit=${PAGE}${more}`);
+  return { items: answer[name] as T[], next: answer.nextCursor as string | null };
+}
+
+/** All items of a list that comes in pages. */
+export async function askAll<T>(path: string, name: string): Promise<T[]> {
+  const all: T[] = [];
+  let cursor: string | undefined;
+  do {
+    const { items, next } = await askPage<T>(path, name, cursor);
+    all.push(...items);
+    cursor = next ?? undefined;
+  } while (cursor !== undefined);
+  return all;
+}
+
 /** For a path. */
 export const idOf = (id: string): string => encodeURIComponent(id);

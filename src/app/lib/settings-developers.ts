@@ -1,16 +1,11 @@
 /** Asking the server for API keys and webhooks. */
 import { queryOptions } from "@tanstack/react-query";
-import type {
-  DeliveryView,
-  KeyListView,
-  NewKeyView,
-  SecretView,
-  WebhookListView,
-  WebhookView,
-} from "../../http/developer-views.ts";
-import { ask, idOf } from "./ask.ts";
+import type { SecretView } from "../../http/developer-views.ts";
+import type { KeyView, NewKeyView } from "../../operations/admin/keys.ts";
+import type { DeliveryView, WebhookView } from "../../operations/admin/webhooks.ts";
+import { ask, askAll, askPage, idOf } from "./ask.ts";
 
-export type { DeliveryView, KeyView, WebhookView } from "../../http/developer-views.ts";
+export type { DeliveryView, KeyView, WebhookView };
 
 const webhook = (id: string): string => `/settings/webhooks/${idOf(id)}`;
 
@@ -21,21 +16,22 @@ export const developerApi = {
     ask<WebhookView>("POST", "/settings/webhooks", given),
   removeWebhook: (id: string) => ask<void>("DELETE", webhook(id)),
   rotateSecret: ({ id, overlapHours }: { id: string; overlapHours: number }) =>
-    ask<SecretView>("POST", `${webhook(id)}/secret`, { overlapHours }),
-  changeWebhook: ({ id, ...change }: { id: string; url?: string; events?: readonly string[]; disabled?: boolean }) =>
+    ask<void>("POST", `${webhook(id)}/secret`, { overlapHours }),
+  changeWebhook: ({ id, ...change }: { id: string; url?: string; events?: readonly string[]; enabled?: boolean }) =>
     ask<WebhookView>("PATCH", webhook(id), change),
   testWebhook: ({ id, event }: { id: string; event: string }) =>
     ask<{ id: string }>("POST", `${webhook(id)}/test`, { event }),
-  resend: (id: string) => ask<DeliveryView>("POST", `/settings/deliveries/${idOf(id)}/resend`, {}),
+  resend: ({ webhookId, id }: { webhookId: string; id: string }) =>
+    ask<DeliveryView>("POST", `${webhook(webhookId)}/deliveries/${idOf(id)}/resend`, {}),
 };
 
 export const KEYS = ["settings", "keys"] as const;
-export const keysQuery = queryOptions({ queryKey: KEYS, queryFn: () => ask<KeyListView>("GET", "/settings/keys") });
+export const keysQuery = queryOptions({ queryKey: KEYS, queryFn: () => askAll<KeyView>("/settings/keys", "keys") });
 
 export const WEBHOOKS = ["settings", "webhooks"] as const;
 export const webhooksQuery = queryOptions({
   queryKey: [...WEBHOOKS, "list"],
-  queryFn: () => ask<WebhookListView>("GET", "/settings/webhooks"),
+  queryFn: () => askAll<WebhookView>("/settings/webhooks", "webhooks"),
 });
 export const webhookQuery = (id: string) =>
   queryOptions({ queryKey: [...WEBHOOKS, id], queryFn: () => ask<WebhookView>("GET", webhook(id)) });
@@ -60,7 +56,7 @@ function pollOf(deliveries: readonly DeliveryView[]): number | false {
 export const deliveriesQuery = (id: string) =>
   queryOptions({
     queryKey: [...WEBHOOKS, id, "deliveries"],
-    queryFn: async () => (await ask<{ deliveries: DeliveryView[] }>("GET", `${webhook(id)}/deliveries`)).deliveries,
+    queryFn: async () => (await askPage<DeliveryView>(`${webhook(id)}/deliveries`, "deliveries")).items,
     refetchInterval: ({ state }) => pollOf(state.data ?? []),
   });
 

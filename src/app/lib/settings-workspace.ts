@@ -5,27 +5,27 @@ import type {
   DomainView,
   MailboxAdminView,
   MailboxesView,
-  QueueView,
   ServerView,
   SettingView,
-  SuppressionView,
   UserView,
   WorkspaceEntryView,
   WorkspaceView,
 } from "../../http/admin-views.ts";
-import { ask, idOf } from "./ask.ts";
+import type { QueueEntryView } from "../../operations/admin/queue.ts";
+import type { SuppressionView } from "../../operations/admin/suppressions.ts";
+import { ask, askAll, askPage, idOf } from "./ask.ts";
 
 export type {
   DoctorView,
   DomainView,
   LookView,
   MailboxAdminView,
-  QueueEntryView,
   ServerView,
   SettingView,
   UserView,
   WorkspaceEntryView,
 } from "../../http/admin-views.ts";
+export type { QueueEntryView, SuppressionView };
 
 /** What any of it makes doubtful: a person who is added may have a mailbox, one who leaves had shares. */
 export const WORKSPACE = ["settings", "workspace"] as const;
@@ -63,8 +63,15 @@ export function domainWarning({ name, state, takesMail }: DomainView): string | 
     : `Until ${name} is verified no mail comes to its addresses, and none can be sent from them. Publish its records, then verify it.`;
 }
 
-export const suppressionsQuery = of<{ suppressions: SuppressionView[] }>("suppressions");
-export const queueQuery = of<QueueView>("queue");
+export const suppressionsQuery = queryOptions({
+  queryKey: [...WORKSPACE, "suppressions"],
+  queryFn: () => askAll<SuppressionView>("/settings/suppressions", "suppressions"),
+});
+/** The first page: a queue may hold millions, and who acts on single entries looks at the first. */
+export const queueQuery = queryOptions({
+  queryKey: [...WORKSPACE, "queue"],
+  queryFn: () => askPage<QueueEntryView>("/settings/queue", "queue"),
+});
 export const workspaceQuery = of<WorkspaceView>("workspace");
 export const workspacesQuery = of<{ workspaces: WorkspaceEntryView[] }>("workspaces");
 export const doctorQuery = {
@@ -117,7 +124,7 @@ export const workspaceApi = {
   removeDomain: (id: string) => ask<void>("DELETE", `/settings/domains/${idOf(id)}`),
 
   suppress: (given: { address: string; reason: string }) => ask<void>("POST", "/settings/suppressions", given),
-  unsuppress: (address: string) => ask<void>("DELETE", `/settings/suppressions/${idOf(address)}`),
+  unsuppress: (id: string) => ask<void>("DELETE", `/settings/suppressions/${idOf(id)}`),
   retry: (id: string) => ask<void>("POST", `/settings/queue/${idOf(id)}/retry`, {}),
   cancel: (id: string) => ask<void>("POST", `/settings/queue/${idOf(id)}/cancel`, {}),
 

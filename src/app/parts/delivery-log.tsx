@@ -63,7 +63,7 @@ function Entry({ of, webhookId }: { of: DeliveryView; webhookId: string }) {
         </details>
       </div>
       <Button
-        onClick={() => resend.mutate(id)}
+        onClick={() => resend.mutate({ webhookId, id })}
         disabled={resend.isPending || attempting}
         aria-label={`Resend ${event}`}
       >

@@ -3,12 +3,11 @@ import type { Route } from "../route.ts";
 import { type DoctorParts, doctorRoutes } from "./settings-doctor.ts";
 import { type DomainsParts, domainsRoutes } from "./settings-domains.ts";
 import { type MailboxesParts, mailboxesRoutes } from "./settings-mailboxes.ts";
-import { type OutboundParts, outboundRoutes } from "./settings-outbound.ts";
 import { type PeopleParts, peopleRoutes } from "./settings-people.ts";
 import { type ServerParts, serverRoutes } from "./settings-server.ts";
 import { type WorkspacesParts, workspacesRoutes } from "./settings-workspaces.ts";
 
-export interface WorkspaceParts extends DomainsParts, MailboxesParts, OutboundParts, PeopleParts, WorkspacesParts {
+export interface WorkspaceParts extends DomainsParts, MailboxesParts, PeopleParts, WorkspacesParts {
   doctor: DoctorParts["doctor"];
   searching: ServerParts["searching"];
   options: MailboxesParts["options"] & ServerParts["options"];
@@ -18,7 +17,6 @@ export const workspaceRoutes = (parts: WorkspaceParts): Route[] => [
   ...peopleRoutes(parts),
   ...mailboxesRoutes(parts),
   ...domainsRoutes(parts),
-  ...outboundRoutes(parts),
   ...serverRoutes(parts),
   ...doctorRoutes(parts),
   ...workspacesRoutes(parts),

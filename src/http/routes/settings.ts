@@ -5,16 +5,21 @@
  * refused before the request is looked at: that is decided here, once for all of it; and again after a body that was waited for.
  */
 import { requireAdmin } from "../../access/caller.ts";
+import type { Serving } from "../../api/rest.ts";
+import { ADMIN_OPERATIONS } from "../../operations/operations.ts";
 import type { Route } from "../route.ts";
+import { settingsRoute } from "./operation-route.ts";
 import { type ProfileParts, profileRoutes } from "./profile.ts";
-import { type KeyParts, keyRoutes } from "./settings-keys.ts";
-import { type WebhookParts, webhookRoutes } from "./settings-webhooks.ts";
+import { type SecretParts, secretRoute } from "./settings-webhooks.ts";
 import { type WorkspaceParts, workspaceRoutes } from "./settings-workspace.ts";
 
-export interface SettingsParts extends ProfileParts, KeyParts, WebhookParts, Omit<WorkspaceParts, "people"> {
-  store: WebhookParts["store"];
+export interface SettingsParts extends ProfileParts, SecretParts, Serving, Omit<WorkspaceParts, "people"> {
+  store: SecretParts["store"] & WorkspaceParts["store"];
   people: ProfileParts["people"] & WorkspaceParts["people"];
 }
+
+/** Administrative operations that the app calls as they are; mailboxes, people and domains have routes of their own. */
+const PROJECTED = ADMIN_OPERATIONS.filter(({ path }) => /^\/(suppressions|queue|keys|webhooks)\b/.test(path));
 
 const forAdmins = (routes: readonly Route[]): Route[] =>
   routes.map(({ method, path, run }) => ({
@@ -33,5 +38,9 @@ const forAdmins = (routes: readonly Route[]): Route[] =>
 
 export const settingsRoutes = (parts: SettingsParts): Route[] => [
   ...profileRoutes(parts),
-  ...forAdmins([...keyRoutes(parts), ...webhookRoutes(parts), ...workspaceRoutes(parts)]),
+  ...forAdmins([
+    ...PROJECTED.map((operation) => settingsRoute(operation, parts)),
+    secretRoute(parts),
+    ...workspaceRoutes(parts),
+  ]),
 ];

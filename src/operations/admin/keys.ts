@@ -26,7 +26,10 @@ const NewApiKey = t.Object(
   { $id: "NewApiKey" },
 );
 
-const shown = (record: KeyRecord): Static<typeof ApiKey> => {
+export type KeyView = Static<typeof ApiKey>;
+export type NewKeyView = Static<typeof NewApiKey>;
+
+const shown = (record: KeyRecord): KeyView => {
   const { id, name, userId, userEmail: user, scopes, hint, createdAt, lastUsedAt, revokedAt } = record;
   return {
     ...{ id, name, userId, user, scopes, hint },

@@ -29,7 +29,9 @@ const QueueEntry = t.Object(
   { $id: "QueueEntry" },
 );
 
-const shown = ({ recipient, state, nextAttemptAt, acceptedAt, ...entry }: UnsettledView): Static<typeof QueueEntry> => {
+export type QueueEntryView = Static<typeof QueueEntry>;
+
+const shown = ({ recipient, state, nextAttemptAt, acceptedAt, ...entry }: UnsettledView): QueueEntryView => {
   const { id, field, attempting, attempts, reply, mailbox, emailId, messageId } = entry;
   return {
     ...{ id, recipient: recipient ?? A_BCC_RECIPIENT, field },

@@ -16,7 +16,9 @@ const SuppressionSchema = t.Object(
   { $id: "Suppression" },
 );
 
-const shown = ({ id, address, reason, createdAt }: Suppression): Static<typeof SuppressionSchema> => ({
+export type SuppressionView = Static<typeof SuppressionSchema>;
+
+const shown = ({ id, address, reason, createdAt }: Suppression): SuppressionView => ({
   ...{ id, address, reason },
   createdAt: isoOf(createdAt),
 });

@@ -32,15 +32,17 @@ const fields = {
 };
 const Webhook = t.Object(fields, { $id: "Webhook" });
 
+export type WebhookView = Static<typeof Webhook>;
+
 const SECRET = "What deliveries are signed with: shown here once, and not in a replay";
 const secret = t.Optional(t.String({ description: SECRET }));
 const NewWebhook = t.Object({ ...fields, secret }, { $id: "NewWebhook" });
 
 const shown = ({ id, events, description, state, disabledAt, exhausted, createdAt, ...endpoint }: Endpoint) =>
   ({
-    ...{ id, url: endpoint.url, events: events as Static<typeof Webhook>["events"], description },
+    ...{ id, url: endpoint.url, events: events as WebhookView["events"], description },
     ...{ enabled: state === "active", disabledAt: maybeIsoOf(disabledAt), exhausted, createdAt: isoOf(createdAt) },
-  }) satisfies Static<typeof Webhook>;
+  }) satisfies WebhookView;
 
 const LoggedDelivery = t.Object(
   {
@@ -61,7 +63,9 @@ const LoggedDelivery = t.Object(
   { $id: "WebhookDelivery" },
 );
 
-const shownDelivery = (delivery: Delivery): Static<typeof LoggedDelivery> => {
+export type DeliveryView = Static<typeof LoggedDelivery>;
+
+const shownDelivery = (delivery: Delivery): DeliveryView => {
   const { id, event, eventId, eventSeq, state, attempts, leased, dueAt, status, response, error } = delivery;
   return {
     ...{ id, event, eventId, test: eventSeq === null, state, attempts, attempting: leased },

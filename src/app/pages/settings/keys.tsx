@@ -24,7 +24,7 @@ export function KeysPage() {
   const list = useQuery(keysQuery);
   if (list.isError) return <Failed error={list.error} retry={() => list.refetch()} />;
   if (!list.data) return <Skeleton what="API keys" />;
-  const { keys, scopes } = list.data;
+  const keys = list.data;
   return (
     <SettingsPage
       title="API keys"
@@ -39,7 +39,7 @@ export function KeysPage() {
         </>
       }
     >
-      <NewKey scopes={scopes} />
+      <NewKey />
       <Panel title="Keys">
         {keys.length === 0 && <Nothing>There is none yet.</Nothing>}
         <Filtered of={keys} label="Find a key" textOf={({ name, user, hint }) => `${name} ${user} ${hint}`}>
@@ -56,7 +56,7 @@ export function KeysPage() {
   );
 }
 
-function NewKey({ scopes }: { scopes: readonly string[] }) {
+function NewKey() {
   const create = useChange(developerApi.createKey, { key: KEYS, atForm: true });
   const [made, setMade] = useState<string>();
   return (
@@ -79,7 +79,7 @@ function NewKey({ scopes }: { scopes: readonly string[] }) {
         <div className="max-w-96">
           <Field label="Name" name="name" placeholder="What uses it" autoComplete="off" required />
         </div>
-        <ChoiceBoxes legend="It may" name="scopes" choices={scopes} meaning={MEANING} />
+        <ChoiceBoxes legend="It may" name="scopes" choices={Object.keys(MEANING)} meaning={MEANING} />
         <Button kind="primary" type="submit" disabled={create.isPending}>
           Create key
         </Button>

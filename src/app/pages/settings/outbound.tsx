@@ -4,6 +4,7 @@ import { useChange } from "../../lib/settings.ts";
 import {
   type QueueEntryView,
   queueQuery,
+  type SuppressionView,
   suppressionsQuery,
   WORKSPACE,
   workspaceApi,
@@ -30,7 +31,7 @@ function Queue() {
   const queue = useQuery(queueQuery);
   if (queue.isError) return <Failed error={queue.error} retry={() => queue.refetch()} />;
   if (!queue.data) return <Skeleton what="the queue" />;
-  const { entries, more } = queue.data;
+  const { items: entries, next } = queue.data;
   return (
     <Panel
       title="Queue"
@@ -40,7 +41,7 @@ function Queue() {
       <Filtered
         of={entries}
         label="Find a recipient"
-        textOf={({ recipient, mailbox, reply, state }) => [recipient ?? "", mailbox, reply, state].join(" ")}
+        textOf={({ recipient, mailbox, reply, state }) => [recipient, mailbox, reply, state].join(" ")}
       >
         {(shown) => (
           <Rows label="Queue">
@@ -50,14 +51,15 @@ function Queue() {
           </Rows>
         )}
       </Filtered>
-      {more && <p className="mt-3 text-sm text-muted">There are more; these are the first {entries.length}.</p>}
+      {next !== null && (
+        <p className="mt-3 text-sm text-muted">There are more; these are the first {entries.length}.</p>
+      )}
     </Panel>
   );
 }
 
 function QueueRow({ entry }: { entry: QueueEntryView }) {
-  const { id, field, state, attempts, attempting, nextAttemptAt, reply, mailbox } = entry;
-  const recipient = entry.recipient ?? "a Bcc recipient";
+  const { id, recipient, field, state, attempts, attempting, nextAttemptAt, reply, mailbox } = entry;
   const retry = useChange(workspaceApi.retry, { key: WORKSPACE, told: "It is being tried again" });
   const cancel = useChange(workspaceApi.cancel, { key: WORKSPACE, told: "Given up" });
   return (
@@ -105,7 +107,7 @@ function Suppressions() {
   const add = useChange(workspaceApi.suppress, { key: WORKSPACE, told: "Added", atForm: true });
   if (list.isError) return <Failed error={list.error} retry={() => list.refetch()} />;
   if (!list.data) return <Skeleton what="the suppression list" />;
-  const { suppressions } = list.data;
+  const suppressions = list.data;
   return (
     <Panel
       title="Suppression list"
@@ -128,7 +130,7 @@ function Suppressions() {
         {(shown) => (
           <Rows label="Suppression list">
             {shown.map((entry) => (
-              <Suppression key={entry.address} {...entry} />
+              <Suppression key={entry.id} {...entry} />
             ))}
           </Rows>
         )}
@@ -137,7 +139,7 @@ function Suppressions() {
   );
 }
 
-function Suppression({ address, reason, createdAt }: { address: string; reason: string; createdAt: string }) {
+function Suppression({ id, address, reason, createdAt }: SuppressionView) {
   const remove = useChange(workspaceApi.unsuppress, { key: WORKSPACE, told: "It may be written to again" });
   return (
     <li>
@@ -156,7 +158,7 @@ function Suppression({ address, reason, createdAt }: { address: string; reason: 
           harmless
           aria-label={`Remove ${address}…`}
           disabled={remove.isPending}
-          run={() => remove.mutate(address)}
+          run={() => remove.mutate(id)}
         >
           Remove…
         </ConfirmButton>

@@ -11,7 +11,6 @@ import {
   WEBHOOKS,
   type WebhookView,
   webhookQuery,
-  webhooksQuery,
 } from "../../lib/settings-developers.ts";
 import { fullTime } from "../../lib/time.ts";
 import { Button } from "../../parts/button.tsx";
@@ -50,28 +49,24 @@ export function WebhookPage() {
   );
 }
 
-function State({ webhook: { id, url, events, disabled, disabledAt, exhausted, createdAt } }: Shown) {
+function State({ webhook: { id, url, events, enabled, disabledAt, exhausted, createdAt } }: Shown) {
   const test = useChange(developerApi.testWebhook, { key: WEBHOOKS, told: "A test is on its way", atForm: true });
   const change = useChange(developerApi.changeWebhook, {
     key: WEBHOOKS,
-    told: disabled ? "It is told again, from now on" : "It is told of nothing until it is enabled",
+    told: enabled ? "It is told of nothing until it is enabled" : "It is told again, from now on",
   });
   return (
     <Panel
       title={url}
       about={
         <span className="flex flex-wrap items-center gap-2">
-          {disabled ? <Badge tone="bad">disabled</Badge> : <Badge tone="good">active</Badge>}
+          {enabled ? <Badge tone="good">active</Badge> : <Badge tone="bad">disabled</Badge>}
           {disabledAt === null ? `added ${fullTime(createdAt)}` : `since ${fullTime(disabledAt)}`}
           {exhausted > 0 && `, ${exhausted} in a row came to nothing`}
         </span>
       }
       action={
-        disabled ? (
-          <Button kind="primary" disabled={change.isPending} onClick={() => change.mutate({ id, disabled: false })}>
-            Enable
-          </Button>
-        ) : (
+        enabled ? (
           <ConfirmButton
             question="Pause this endpoint?"
             deed="Pause it"
@@ -83,10 +78,14 @@ function State({ webhook: { id, url, events, disabled, disabledAt, exhausted, cr
             }
             harmless
             disabled={change.isPending}
-            run={() => change.mutate({ id, disabled: true })}
+            run={() => change.mutate({ id, enabled: false })}
           >
             Pause…
           </ConfirmButton>
+        ) : (
+          <Button kind="primary" disabled={change.isPending} onClick={() => change.mutate({ id, enabled: true })}>
+            Enable
+          </Button>
         )
       }
     >
@@ -103,7 +102,6 @@ function State({ webhook: { id, url, events, disabled, disabledAt, exhausted, cr
 }
 
 function Target({ webhook: { id, url, events } }: Shown) {
-  const { data } = useQuery(webhooksQuery);
   const change = useChange(developerApi.changeWebhook, { key: WEBHOOKS, told: "Saved", atForm: true });
   return (
     <Panel title="Where, and what of">
@@ -116,7 +114,7 @@ function Target({ webhook: { id, url, events } }: Shown) {
         <ChoiceBoxes
           legend="Tell it of"
           name="events"
-          choices={data?.events ?? events}
+          choices={Object.keys(EVENT_MEANING)}
           chosen={events}
           meaning={EVENT_MEANING}
         />

@@ -14,7 +14,7 @@ export function WebhooksPage() {
   const list = useQuery(webhooksQuery);
   if (list.isError) return <Failed error={list.error} retry={() => list.refetch()} />;
   if (!list.data) return <Skeleton what="webhooks" />;
-  const { webhooks, events } = list.data;
+  const webhooks = list.data;
   return (
     <SettingsPage
       title="Webhooks"
@@ -28,12 +28,12 @@ export function WebhooksPage() {
           .
         </>
       }
-      action={<NewWebhook events={events} />}
+      action={<NewWebhook />}
     >
       <Panel title="Endpoints">
         {webhooks.length === 0 && <Nothing>There is none yet.</Nothing>}
         <Rows label="Endpoints">
-          {webhooks.map(({ id, url, events: told, disabled, exhausted }) => (
+          {webhooks.map(({ id, url, events: told, enabled, exhausted }) => (
             <li key={id} className="relative flex items-center gap-3 hover:bg-hover">
               <div className="min-w-0 grow">
                 <p className="flex flex-wrap items-center gap-x-2 gap-y-1">
@@ -44,8 +44,8 @@ export function WebhooksPage() {
                   >
                     {url}
                   </Link>
-                  {disabled && <Badge tone="bad">disabled</Badge>}
-                  {!disabled && exhausted > 0 && <Badge tone="warn">failing</Badge>}
+                  {!enabled && <Badge tone="bad">disabled</Badge>}
+                  {enabled && exhausted > 0 && <Badge tone="warn">failing</Badge>}
                 </p>
                 <p className="text-sm text-muted">{told.join(", ")}</p>
               </div>
@@ -58,7 +58,7 @@ export function WebhooksPage() {
   );
 }
 
-function NewWebhook({ events }: { events: readonly string[] }) {
+function NewWebhook() {
   const navigate = useNavigate();
   const add = useChange(developerApi.addWebhook, { key: WEBHOOKS, told: "Endpoint added", atForm: true });
   return (
@@ -86,7 +86,7 @@ function NewWebhook({ events }: { events: readonly string[] }) {
         hint="Reachable from the internet; https is advised."
         required
       />
-      <ChoiceBoxes legend="Tell it of" name="events" choices={events} meaning={EVENT_MEANING} />
+      <ChoiceBoxes legend="Tell it of" name="events" choices={Object.keys(EVENT_MEANING)} meaning={EVENT_MEANING} />
     </FormDialog>
   );
 }

@@ -1,0 +1,39 @@
+/**
+ * Operations as routes of the app: performed for who is signed in by the functions that serve API keys
+ * (operations/perform.ts).
+ */
+import { answerDownload } from "../../api/download.ts";
+import { readInput, type Serving } from "../../api/rest.ts";
+import { Done } from "../../operations/admin/common.ts";
+import { type Download, isMediaType, type Operation } from "../../operations/operation.ts";
+import { performerOf } from "../../operations/perform.ts";
+import type { Route } from "../route.ts";
+import { done } from "./asked.ts";
+
+interface Answering {
+  /** What the route answers; the status and the value of the operation unless given. */
+  respond?(answer: unknown): unknown;
+}
+
+export function operationRoute(operation: Operation, serving: Serving, answering: Answering = {}): Route {
+  const { method, path } = operation;
+  const perform = performerOf(operation, serving);
+  return {
+    method,
+    path,
+    async run({ request, params, session, requireSession, requireConfirmed }) {
+      const { status, answer } = await serving.bodies.within(session.caller.userId, (count) => {
+        const read = () => readInput(operation, { request, params, count, requireSession });
+        return perform(session.caller, read, requireConfirmed);
+      });
+      if (isMediaType(operation.response)) return answerDownload(answer as Download);
+      return answering.respond ? answering.respond(answer) : Response.json(answer, { status });
+    },
+  };
+}
+
+/** An operation of administration: the app's answers are 200, or 204 where there is nothing to tell. */
+export const settingsRoute = (operation: Operation, serving: Serving): Route =>
+  operationRoute(operation, serving, {
+    respond: (answer) => (operation.response === Done ? done() : answer),
+  });
