@@ -1,13 +1,8 @@
 /** `mailroom webhook …` */
 
-import {
-  DEFAULT_OVERLAP_HOURS,
-  DELIVERY_STATES,
-  type Delivery,
-  type Endpoint,
-  EVENT_NAMES,
-} from "../admin/developers.ts";
+import { DEFAULT_OVERLAP_HOURS, DELIVERY_STATES, type Endpoint, EVENT_NAMES } from "../admin/developers.ts";
 import { UsageError } from "../base/errors.ts";
+import { deliveryView } from "../operations/admin/webhooks.ts";
 import { command } from "./command.ts";
 import { isoOf } from "./output.ts";
 import type { Session } from "./session.ts";
@@ -34,22 +29,6 @@ const secretsOf = ({ id, secret, previousSecret, previousUntil }: Endpoint, now:
   id,
   secret,
   ...(previousUntil !== null && previousUntil > now && { previousSecret, previousUntil: isoOf(previousUntil) }),
-});
-
-const presentDelivery = ({ id, eventId, event, eventSeq, state, attempts, leased, ...rest }: Delivery) => ({
-  id,
-  event,
-  eventId,
-  test: eventSeq === null,
-  state,
-  attempts,
-  attempting: leased,
-  nextAttemptAt: leased ? null : isoOf(rest.dueAt),
-  status: rest.status,
-  response: rest.response,
-  error: rest.error,
-  createdAt: isoOf(rest.createdAt),
-  finishedAt: isoOf(rest.finishedAt),
 });
 
 /** @throws UsageError */
@@ -149,7 +128,7 @@ export const webhookCommands = [
       const isCount = (value: number) => Number.isInteger(value) && value > 0;
       const most = limit === undefined ? undefined : numberOf("limit", limit, isCount, "a whole number above 0");
       const filter = { ...(most !== undefined && { limit: most }), ...(state !== undefined && { state }) };
-      return appliance.developers.listDeliveries(id, filter).map(presentDelivery);
+      return appliance.developers.listDeliveries(id, filter).map(deliveryView);
     },
   }),
   command({
@@ -157,7 +136,7 @@ export const webhookCommands = [
     summary: "Send a delivery once more, now, with the same payload and event id",
     arguments: { id: "DELIVERY" },
     run({ appliance: { store, developers } }, { arguments: { id } }) {
-      return presentDelivery(store.transact((tx) => developers.resendDelivery(tx, id)));
+      return deliveryView(store.transact((tx) => developers.resendDelivery(tx, id)));
     },
   }),
 ];

@@ -65,7 +65,8 @@ const LoggedDelivery = t.Object(
 
 export type DeliveryView = Static<typeof LoggedDelivery>;
 
-const shownDelivery = (delivery: Delivery): DeliveryView => {
+/** A delivery as the log shows it. */
+export const deliveryView = (delivery: Delivery): DeliveryView => {
   const { id, event, eventId, eventSeq, state, attempts, leased, dueAt, status, response, error } = delivery;
   return {
     ...{ id, event, eventId, test: eventSeq === null, state, attempts, attempting: leased },
@@ -255,7 +256,7 @@ export const listWebhookDeliveries = operation({
         developers.listDeliveries(id, { ...(state && { state }), before: after && Number(after.id), limit }),
     };
     const { page, nextCursor: next } = pageOf(list, asked);
-    return { deliveries: page.map(shownDelivery), nextCursor: next };
+    return { deliveries: page.map(deliveryView), nextCursor: next };
   },
 });
 
@@ -277,7 +278,7 @@ export const resendWebhookDelivery = operation({
       const { seq } = developers.webhook(id, workspaceId);
       const resent = developers.resendDelivery(tx, delivery, workspaceId);
       if (resent.endpointSeq !== seq) throw new AppError("not_found", `there is no webhook delivery ${delivery}`);
-      return shownDelivery(resent);
+      return deliveryView(resent);
     }),
 });
 
