@@ -25,3 +25,13 @@ test("a key needs a name", () => {
     /give the key a name/,
   );
 });
+
+test("a key that administers is for owners and admins", () => {
+  const { developers, write, acme, addUser, ada } = openOffice();
+  const create = (userId: string) =>
+    write((tx) => developers.createKey(tx, { userId, name: "Admin", scopes: ["admin"] })).id;
+  expect(create(ada)).toStartWith("key_");
+  expect(create(addUser(acme, "ann@acme.test", "admin").userId)).toStartWith("key_");
+  const max = addUser(acme, "max@acme.test", "member").userId;
+  expect(() => create(max)).toThrow("the scope admin is for owners and admins: max@acme.test is a member");
+});

@@ -41,7 +41,8 @@ export function chaptersOf(document: ApiDocument, origin: string): Chapter[] {
           <p>
             A key acts for the person who made it and reaches the mailboxes that they reach, as their role is now. Its
             scopes say what it may do: <code>read</code> mail, <code>send</code> it, <code>write</code> to organise it
-            and to draft. Ids of others' mail answer 404, as if they did not exist.
+            and to draft, <code>admin</code> to administer the workspace. Ids of others' mail answer 404, as if they did
+            not exist.
           </p>
         </>
       ),

@@ -108,7 +108,7 @@ function Done({ made: { address, apiKey, dns } }: { made: SetupView }) {
         </p>
         <section aria-labelledby="first-key" className="space-y-2 rounded-lg bg-notice p-3">
           <h2 id="first-key" className="text-sm font-medium">
-            API key with all scopes
+            API key to read, send and organise mail
           </h2>
           <p className="text-sm">Copy it now if you want it: it is not shown again. You make others in the settings.</p>
           <CopyValue label="API key" value={apiKey} />
