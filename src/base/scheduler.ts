@@ -110,6 +110,8 @@ export function createScheduler(runtime: Pick<Runtime, "now" | "setTimer">, log:
         entry.due = null;
         entry.running = run(entry).finally(() => {
           entry.running = null;
+          // Woken after it last looked, and before this.
+          if (entry.again) entry.due = runtime.now();
           look();
         });
       } else if (due !== null) {

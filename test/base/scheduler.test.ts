@@ -99,6 +99,30 @@ describe("the scheduler", () => {
     expect(ran).toEqual(["slow", "other", "slow", "other"]);
   });
 
+  test("runs a job again when it is woken in the moment in which it ends", async () => {
+    const { ran, scheduler } = setUp((ran) => [
+      {
+        name: "one",
+        runDue() {
+          ran.push("one");
+          // As many turns of the microtasks as its end may take.
+          let turn = Promise.resolve();
+          for (let turns = 1; turns <= 12; turns++) {
+            turn = turn.then(() => {
+              if (ran.length === turns) scheduler.wake("one");
+            });
+          }
+          return null;
+        },
+      },
+    ]);
+    scheduler.start();
+    for (let i = 0; i < 20; i++) await new Promise(setImmediate);
+    await scheduler.settled();
+    expect(ran.length).toBeGreaterThanOrEqual(12);
+    await scheduler.stop();
+  });
+
   test("a job that throws is logged and retried after growing waits, and stops no other", async () => {
     const { ran, lines, scheduler, runtime } = setUp((ran, minute) => [
       {
