@@ -28,7 +28,7 @@ import { createDoctor, type Doctor, type DoctorOptions } from "./doctor/doctor.t
 import { createEvents, type Events } from "./events/events.ts";
 import { createConnections } from "./http/connections.ts";
 import { createMetricsPage } from "./http/metrics.ts";
-import { type StartParts, startHttp } from "./http/start.ts";
+import { type HttpParts, startHttp } from "./http/server.ts";
 import { createWeb } from "./http/web.ts";
 import { createMta } from "./mail.ts";
 import { createMailbox, type Mailbox } from "./mailbox/mailbox.ts";
@@ -178,7 +178,7 @@ export function createAppliance(
     return certificates;
   }
 
-  function startWeb(parts: Omit<StartParts, "http" | "https" | "baseUrl" | "policyAt" | "runtime" | "log" | "bound">) {
+  function startWeb(parts: Omit<HttpParts, "http" | "https" | "baseUrl" | "policyAt" | "runtime" | "log" | "bound">) {
     const { http, https, baseUrl } = config;
     return startHttp({
       ...{ ...parts, policyAt: domains.policyAt, http, https, baseUrl, runtime, log },
@@ -299,7 +299,7 @@ export function createAppliance(
         const health = { store: () => store.works(), smtp: smtpWorks };
         engine.start(sidecar);
         backs.push(engine);
-        const answerMetrics = createMetricsPage({ metrics, options });
+        const metricsPage = createMetricsPage({ metrics, options });
         const { trustedProxies } = config;
         const connections = createConnections({
           ...{ most: mostConnections, trustedProxies, runtime, refused: meters.countHttpRefusal },
@@ -313,7 +313,7 @@ export function createAppliance(
           web,
           health,
           search: engine.state,
-          metrics: answerMetrics,
+          metrics: metricsPage,
           certificates,
           connections,
         });

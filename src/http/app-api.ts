@@ -1,14 +1,17 @@
 /**
- * Everything under /app/: what the browser app asks, as JSON, with a session instead of a key. Refusals look as those of
- * the REST API do (rules: Errors).
+ * The browser app's own API under /app/: JSON, with a session instead of a key. Refusals have the form of the REST API's
+ * (rules: Errors).
  *
- * Invariant: no route runs for a request from another origin, nor, but for the few open ones, without a session that goes on.
- * What routes answer is kept by no cache.
+ * Invariant: no route runs for a request from another origin, and only open routes run without a valid session. Responses
+ * are not cached.
  */
 import { Elysia, NotFoundError } from "elysia";
+import { Unconfirmed } from "../access/sessions.ts";
+import { createFailures } from "../api/failure.ts";
 import { pathOf } from "../api/target.ts";
+import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
-import type { AnswerFailure } from "./failure.ts";
+import type { Runtime } from "../base/runtime.ts";
 import type { PageGate } from "./gate.ts";
 import type { Asked, OpenRoute, Route } from "./route.ts";
 
@@ -19,9 +22,9 @@ export interface AppApiParts {
   open: readonly OpenRoute[];
   routes: readonly Route[];
   sourceOf(peer: string | undefined, forwardedFor: string | null): string;
-  /** On every answer that does not say otherwise itself. */
+  /** Headers of every response that does not set them itself. */
   headers: Readonly<Record<string, string>>;
-  answerFailure: AnswerFailure;
+  runtime: Pick<Runtime, "randomBytes">;
   log: Log;
 }
 
@@ -29,13 +32,14 @@ export interface AppApiParts {
 export type AppApi = (request: Request, peer: string | undefined) => Promise<Response>;
 
 export function createAppApi(parts: AppApiParts): AppApi {
-  const { gate, open, routes, sourceOf, headers, answerFailure, log } = parts;
+  const { gate, open, routes, sourceOf, headers, log } = parts;
+  const failureResponse = createFailureResponse(parts);
   const peers = new WeakMap<Request, string>();
   const requestSource = (request: Request): string =>
     sourceOf(peers.get(request), request.headers.get("x-forwarded-for"));
 
   const app = new Elysia({ prefix: APP_PREFIX, strictPath: true, handler: { standardHostname: false } }).onError(
-    ({ error, request }) => answerFailure(error, request),
+    ({ error, request }) => failureResponse(error, request),
   );
   const asResponse = (answer: unknown): Response => (answer instanceof Response ? answer : Response.json(answer));
 
@@ -79,5 +83,23 @@ export function createAppApi(parts: AppApiParts): AppApi {
     }
     log.debug("request", { method: request.method, path: pathOf(request.url), status: response.status });
     return response;
+  };
+}
+
+/**
+ * Gives the response to a failure: `{error, code}` as in the REST API (rules: Errors), and `confirm: {code}` when the
+ * person has to sign in again, with a second factor or without.
+ */
+function createFailureResponse(parts: Pick<AppApiParts, "runtime" | "log">) {
+  const readFailure = createFailures(parts);
+  return (error: unknown, { method, url }: Request): Response => {
+    const { status, message, code, retryAfter } =
+      error instanceof NotFoundError
+        ? new AppError("not_found", "There is nothing here")
+        : readFailure(error, { method, path: pathOf(url) });
+    return Response.json(
+      { error: message, code, ...(error instanceof Unconfirmed && { confirm: error.confirm }) },
+      { status, ...(retryAfter !== undefined && { headers: { "retry-after": String(Math.ceil(retryAfter)) } }) },
+    );
   };
 }

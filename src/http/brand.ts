@@ -1,4 +1,4 @@
-/** What the app and the API reference look like: typeface and icon. */
+/** Typeface and icon of the app and the API reference. */
 import cyrillic from "@fontsource-variable/geist/files/geist-cyrillic-wght-normal.woff2" with { type: "file" };
 import latinExtended from "@fontsource-variable/geist/files/geist-latin-ext-wght-normal.woff2" with { type: "file" };
 import latin from "@fontsource-variable/geist/files/geist-latin-wght-normal.woff2" with { type: "file" };

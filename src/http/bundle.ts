@@ -1,18 +1,17 @@
 /**
- * Bundles the browser code that begins at the file named on the command line, below src, and writes a `Bundle` as JSON
- * to standard output. A program of its own, which bundled.macro.ts runs: a macro cannot wait for a bundler inside the one
- * that runs it.
+ * Bundles the browser code of the entry file named on the command line, a path below src, and writes a `Bundle` as JSON to
+ * stdout. bundled.macro.ts runs it as a program, because a macro cannot await Bun.build inside the bundler that runs it.
  */
 import { basename, join } from "node:path";
 import tailwind from "bun-plugin-tailwind";
 
-/** Files of one folder: scripts import each other by name. */
+/** Files for one folder: scripts import each other by name. */
 export interface Bundle {
   script: string;
   style: string;
-  /** The other scripts, by their names, which their content makes. */
+  /** The other scripts, by name; names are hashes. */
   chunks: Record<string, string>;
-  /** Names of those that run before `script` does; the others are loaded when they are wanted. */
+  /** Names of the scripts that `script` imports statically; the others are loaded on demand. */
   first: string[];
 }
 

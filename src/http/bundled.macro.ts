@@ -1,6 +1,6 @@
 /**
- * Runs while app-files.ts and reference-files.ts are compiled: when the program starts from source, and once when the
- * executable is built. So what browsers run is inside the executable, and there is no build step to forget.
+ * A macro that bundles browser code while app-files.ts, pdf-files.ts and reference-files.ts are compiled: at each start
+ * from source, and once when the executable is built. So the executable contains the pages, without a build step of its own.
  */
 import { join } from "node:path";
 import type { Bundle } from "./bundle.ts";

@@ -1,114 +1,114 @@
 /**
- * Carries the bytes of a client's connection to an HTTP listener on loopback and back, since Bun.serve neither tells of
- * connections nor bounds them (listener.ts), and keeps the certificate that it was started with (https.ts).
+ * Carries bytes between a client's connection and the inner HTTP listener on loopback. The detour exists because Bun.serve
+ * neither counts nor limits connections (listener.ts), and cannot change its certificate (https.ts).
  *
- * Invariant: no more is read on one side than the other takes.
+ * Invariant: each side is read only as fast as the other side takes the bytes.
  */
 import type { Socket } from "bun";
 import type { Admission } from "./connections.ts";
 import type { Origin } from "./listener.ts";
 
 /** The client's side. */
-export interface Outer {
-  /** Takes all of the bytes; false: no more may come until `drained`. */
+export interface ClientSide {
+  /** Takes all of the bytes; false: write no more until `drained`. */
   write(bytes: Buffer): boolean;
   pause(): void;
   resume(): void;
-  /** Closes it once what was written is sent. */
+  /** Closes the connection after sending what was written. */
   end(): void;
-  /** Closes it now. */
+  /** Closes the connection at once. */
   destroy(): void;
 }
 
 export interface CarryParts {
-  outer: Outer;
+  clientSide: ClientSide;
   /** The client's address, undefined when the system does not tell it. */
   address: string | undefined;
   admission: Admission;
-  /** Where the listener behind is. */
-  behind: { host: string; port: number };
-  /** By the port from which a connection reaches the listener behind: where it comes from. */
+  /** Address of the inner listener. */
+  inner: { host: string; port: number };
+  /** Origins of connections, by the local port from which each reaches the inner listener. */
   origins: Map<number, Origin>;
 }
 
-/** What it is told of the client's side. */
+/** Events of the client's side. */
 export interface Carried {
   received(bytes: Buffer): void;
   drained(): void;
   closed(): void;
 }
 
-/** Carries a connection, which is paused until there is one to the listener behind. */
-export function carry({ outer, address, admission, behind, origins }: CarryParts): Carried {
-  let inner: Socket<undefined> | undefined;
+/** Carries a connection, which is paused until the connection to the inner listener is open. */
+export function carry({ clientSide, address, admission, inner, origins }: CarryParts): Carried {
+  let socketToInner: Socket<undefined> | undefined;
   const origin: Origin = { address, admission };
   let port: number | undefined;
-  /** What the listener behind has not taken yet. */
+  /** Bytes that the inner listener has not taken yet. */
   let unsent: Buffer | undefined;
   let isClosed = false;
 
   function leave(): void {
-    // The port may be that of another connection by now.
+    // Another connection may have the port by now.
     if (port !== undefined && origins.get(port) === origin) origins.delete(port);
     port = undefined;
-    inner = undefined;
+    socketToInner = undefined;
   }
 
   function forward(bytes: Buffer): void {
-    const written = inner?.write(bytes) ?? 0;
+    const written = socketToInner?.write(bytes) ?? 0;
     unsent = written < bytes.length ? bytes.subarray(Math.max(written, 0)) : undefined;
-    if (unsent) outer.pause();
+    if (unsent) clientSide.pause();
   }
 
   Bun.connect<undefined>({
-    hostname: behind.host,
-    port: behind.port,
+    hostname: inner.host,
+    port: inner.port,
     socket: {
       open(socket) {
         if (isClosed) return void socket.terminate();
-        inner = socket;
+        socketToInner = socket;
         port = socket.localPort;
         origins.set(port, origin);
-        outer.resume();
+        clientSide.resume();
       },
       data(socket, bytes) {
-        admission.said();
-        if (outer.write(bytes)) return;
-        admission.heldUp(true);
+        admission.sent();
+        if (clientSide.write(bytes)) return;
+        admission.stalled(true);
         socket.pause();
       },
       drain() {
         if (!unsent) return;
         forward(unsent);
-        if (!unsent) outer.resume();
+        if (!unsent) clientSide.resume();
       },
       close() {
         leave();
         if (isClosed) return;
-        // The last answer may still be on its way.
-        admission.ending();
-        outer.end();
+        // The client may still have to take the last response.
+        admission.closing();
+        clientSide.end();
       },
       error() {
-        outer.destroy();
+        clientSide.destroy();
       },
     },
-  }).catch(() => outer.destroy());
+  }).catch(() => clientSide.destroy());
 
   return {
     received(bytes) {
-      admission.heard();
+      admission.received();
       if (unsent) unsent = Buffer.concat([unsent, bytes]);
       else forward(bytes);
     },
     drained() {
-      admission.heldUp(false);
-      inner?.resume();
+      admission.stalled(false);
+      socketToInner?.resume();
     },
     closed() {
       isClosed = true;
       admission.closed();
-      const socket = inner;
+      const socket = socketToInner;
       leave();
       socket?.terminate();
     },

@@ -1,12 +1,13 @@
 /**
- * How many HTTP and HTTPS connections there are, of all listeners together, and how long each may keep us waiting.
+ * Limits HTTP and HTTPS connections: their number over all listeners, in all and by source, and the time that each may
+ * make the server wait.
  *
- * A connection counts against the address that it comes from. One from a trusted proxy does not: the proxy carries many
- * clients, so that each of its requests counts against the address that it was forwarded for, while it is under way.
- * Loopback addresses have no cap of their own; the cap of all holds for everybody.
+ * A connection counts against its source address. A connection from a trusted proxy does not, since a proxy has many
+ * clients: each of its requests counts against the address that it was forwarded for, until the response. Loopback
+ * addresses have no limit by source; the total limit applies to all.
  *
- * Invariants: there are never more connections than the cap. A client that is waited for, to send a request or its body
- * or to take an answer, is not waited for without end, and for less time while there is no room for others.
+ * Invariants: the number of connections never exceeds the limit. Every wait for a client, for a request, for its body or
+ * for it to take a response, has an end, which comes sooner while the server is full.
  */
 import { isAwaitingBody } from "../api/body.ts";
 import { createSourceReader } from "../api/source.ts";
@@ -14,11 +15,11 @@ import type { Runtime } from "../base/runtime.ts";
 import { canonicalAddress, networkList, sourceOfAddress } from "../net/ip.ts";
 
 export interface ConnectionsParts {
-  /** Connections in all. */
+  /** Limit of connections in all. */
   most: number;
   trustedProxies: readonly string[];
   runtime: Pick<Runtime, "now">;
-  /** A connection or a request was refused. */
+  /** Called for each refused connection or request. */
   refused?: (by: RefusedBy) => void;
 }
 
@@ -26,65 +27,65 @@ export type RefusedBy = "total" | "source";
 
 export interface Connections {
   /**
-   * Counts a connection from `address`, which `cut` ends at once, and makes room for it by ending one that idles.
-   * Undefined: there is no room, and it is to be closed.
+   * Counts a connection from `address`, if need be after ending an idle one. `cut` ends the connection at once. Undefined
+   * when the server is full: the caller closes the connection.
    */
   admit(address: string | undefined, cut: () => void): Admission | undefined;
   open(): number;
-  /** Ends those that have kept us waiting for too long; to be called about once a second. */
+  /** Ends connections that made the server wait too long. Called about once a second. */
   sweep(): void;
 }
 
-/** A connection that is counted, as it is told what happens on it. */
+/** A counted connection; its methods report events on it. */
 export interface Admission {
-  /** Bytes of the client arrived. */
-  heard(): void;
-  /** Bytes of an answer went out. */
-  said(): void;
-  /** What was said is held up by the client, or no longer. */
-  heldUp(isHeldUp: boolean): void;
-  /** Nothing more is said, or answered. */
-  ending(): void;
-  /** It is closed. */
+  /** The client sent bytes. */
+  received(): void;
+  /** The server sent bytes of a response. */
+  sent(): void;
+  /** The client stopped taking the bytes of a response, or takes them again. */
+  stalled(isStalled: boolean): void;
+  /** The server sends no more. */
+  closing(): void;
+  /** The connection is closed. */
   closed(): void;
-  /** A request begins. What it returns is told once it is answered; undefined: it is one too many of its source. */
+  /** A request begins. Call the result after the response; undefined when the source has too many requests. */
   begin(request: Request): (() => void) | undefined;
 }
 
-/** A quarter of all connections, and no more than many people behind one address need. */
+/** A quarter of all connections, and at most what many people behind one address need. */
 const mostOfSource = (most: number): number => Math.min(256, Math.ceil(most / 4));
 
-/** How long a client may keep us waiting, ms, while there is room for others and while there is none. */
+/** How long a client may make the server wait, ms: normally, and while the server is full. */
 const PATIENCE = {
-  /** From connecting to the end of the request's head, a TLS handshake included; and from the first byte of another. */
+  /** From connecting, TLS handshake included, or from the first byte of the next request, to the end of its head. */
   head: [20_000, 5_000],
-  /** Between requests; while there is room, Bun.serve ends them (listener.ts). */
+  /** Between requests; normally Bun.serve ends idle connections (listener.ts). */
   idle: [Number.POSITIVE_INFINITY, 5_000],
   /** Between two bytes of a body. */
   body: [30_000, 5_000],
-  /** For a body whole: 26 MB take as long at 30 kB a second. */
+  /** For a whole body: 26 MB at 30 kB a second. */
   wholeBody: [15 * 60_000, 15 * 60_000],
-  /** To take what was written: half a megabyte at most. */
-  heldUp: [60_000, 10_000],
-  /** To take the last of it. */
-  ending: [30_000, 5_000],
+  /** To take what was written, half a megabyte at most. */
+  stalled: [60_000, 10_000],
+  /** To take the last bytes. */
+  closing: [30_000, 5_000],
 } as const;
-type Awaited = Exclude<keyof typeof PATIENCE, "body" | "wholeBody" | "heldUp">;
+type Awaited = Exclude<keyof typeof PATIENCE, "body" | "wholeBody" | "stalled">;
 
 interface Connection {
-  /** Whom it counts against; undefined for proxies and loopback. */
+  /** The source that it counts against; undefined for proxies and loopback. */
   readonly source: string | undefined;
   readonly cut: () => void;
-  /** What is waited for, unless a request is under way. */
+  /** What the server waits for, unless a request is under way. */
   awaits: Awaited;
-  /** Since when (epoch ms). */
+  /** Since when, epoch ms. */
   since: number;
-  /** The last time the client sent anything. */
+  /** When the client last sent bytes, epoch ms. */
   heardAt: number;
-  heldUpSince: number | undefined;
-  /** The requests under way, which are several if the client does not wait for answers. */
+  stalledSince: number | undefined;
+  /** Requests under way; several if the client pipelines. */
   underWay: number;
-  /** The last that began. */
+  /** The request that began last. */
   request: Request | undefined;
 }
 
@@ -95,7 +96,7 @@ export function createConnections({ most, trustedProxies, runtime, refused }: Co
   const isProxy = networkList(trustedProxies);
   const sourceOf = createSourceReader(trustedProxies);
   const open = new Set<Connection>();
-  /** Those between two requests, the one that has been so for longest first. */
+  /** Connections between two requests, the longest idle first. */
   const idle = new Set<Connection>();
   const bySource = new Map<string, Set<Connection>>();
   /** Requests under way that proxies forwarded, by source. */
@@ -125,15 +126,15 @@ export function createConnections({ most, trustedProxies, runtime, refused }: Co
   }
 
   function isOverdue(connection: Connection, now: number, isFull: boolean): boolean {
-    const { awaits, since, heardAt, heldUpSince, underWay, request } = connection;
-    // Either way: of a clock that was ahead it would be waited for as long as that was.
+    const { awaits, since, heardAt, stalledSince, underWay, request } = connection;
+    // The absolute difference, so that a clock set back does not prolong the wait.
     const over = (from: number, what: keyof typeof PATIENCE) => Math.abs(now - from) >= PATIENCE[what][isFull ? 1 : 0];
-    if (heldUpSince !== undefined) return over(heldUpSince, "heldUp");
+    if (stalledSince !== undefined) return over(stalledSince, "stalled");
     if (underWay === 0) return over(since, awaits);
     return request !== undefined && isAwaitingBody(request) && (over(heardAt, "body") || over(since, "wholeBody"));
   }
 
-  /** Ends a connection that idles, to make room for one of `source`. */
+  /** Ends an idle connection, to make room for one of `source`. Returns the limit that leaves no room. */
   function makeRoom(source: string | undefined): RefusedBy | undefined {
     const theirs = source === undefined ? undefined : bySource.get(source);
     if (theirs && theirs.size >= perSource) {
@@ -148,7 +149,7 @@ export function createConnections({ most, trustedProxies, runtime, refused }: Co
     return undefined;
   }
 
-  /** Counts a request against whom a proxy forwarded it for. What it returns ends that; undefined when there are too many. */
+  /** Counts a forwarded request against its source. Call the result when it ends; undefined when there are too many. */
   function beginForwarded(source: string): (() => void) | undefined {
     if (LOOPBACK_SOURCES.has(source) || isLoopback(source)) return () => {};
     const before = forwarded.get(source) ?? 0;
@@ -163,23 +164,23 @@ export function createConnections({ most, trustedProxies, runtime, refused }: Co
 
   function admissionOf(connection: Connection, peer: string | undefined): Admission {
     const throughProxy = peer !== undefined && isProxy(peer);
-    /** What ends the counting of requests under way. */
+    /** Functions that end the counting of the requests under way. */
     const ends = new Set<() => void>();
     return {
-      heard() {
+      received() {
         connection.heardAt = runtime.now();
         if (connection.underWay === 0 && connection.awaits === "idle") awaitFrom(connection, "head");
       },
-      said() {
-        if (connection.underWay === 0 && connection.awaits !== "ending" && open.has(connection)) {
+      sent() {
+        if (connection.underWay === 0 && connection.awaits !== "closing" && open.has(connection)) {
           awaitFrom(connection, "idle");
         }
       },
-      heldUp(isHeldUp) {
-        connection.heldUpSince = isHeldUp ? runtime.now() : undefined;
-        if (isHeldUp) idle.delete(connection);
+      stalled(isStalled) {
+        connection.stalledSince = isStalled ? runtime.now() : undefined;
+        if (isStalled) idle.delete(connection);
       },
-      ending: () => awaitFrom(connection, "ending"),
+      closing: () => awaitFrom(connection, "closing"),
       closed() {
         drop(connection);
         for (const end of ends) end();
@@ -187,7 +188,7 @@ export function createConnections({ most, trustedProxies, runtime, refused }: Co
       },
       begin(request) {
         const source = throughProxy ? sourceOf(peer, request.headers.get("x-forwarded-for")) : undefined;
-        // One that the proxy forwarded for nobody is its own.
+        // Without a forwarded address, the request is the proxy's own.
         const isForwarded = source !== undefined && source !== sourceOfAddress(peer);
         const end = isForwarded ? beginForwarded(source) : () => {};
         if (!end) {
@@ -222,7 +223,7 @@ export function createConnections({ most, trustedProxies, runtime, refused }: Co
       const now = runtime.now();
       const connection: Connection = {
         ...{ source, cut, awaits: "head", since: now, heardAt: now },
-        ...{ heldUpSince: undefined, underWay: 0, request: undefined },
+        ...{ stalledSince: undefined, underWay: 0, request: undefined },
       };
       open.add(connection);
       if (source !== undefined) {

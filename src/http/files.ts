@@ -1,11 +1,11 @@
-/** Files for browsers, compressed once. Those that are named by their content are kept by browsers for good. */
+/** Static files, compressed once. Browsers keep files with a hash for a name for good. */
 import { createHash } from "node:crypto";
 import { PAGE_HEADERS } from "./headers.ts";
 
 export interface File {
   type: string;
   bytes: Uint8Array<ArrayBuffer>;
-  /** Undefined for what is compressed by itself. */
+  /** Undefined for formats that are compressed already. */
   gzip: Uint8Array<ArrayBuffer> | undefined;
 }
 
@@ -15,8 +15,8 @@ export function fileOf(type: string, content: string | Uint8Array<ArrayBuffer>):
   return { type, bytes, gzip: Bun.gzipSync(bytes, { level: 9 }) };
 }
 
-/** `headers` go on it beside those of a page. */
-export function answerFile(
+/** The response with a file. `headers`: beside those of a page. */
+export function fileResponse(
   request: Request,
   { type, bytes, gzip }: File,
   headers: Readonly<Record<string, string>>,
@@ -36,12 +36,12 @@ export function answerFile(
 }
 
 export interface Assets {
-  /** Returns its path. */
+  /** Adds a file named by its hash. Returns its path. */
   add(ending: string, type: string, content: string | Uint8Array<ArrayBuffer>): string;
-  /** The same, of what has a name that its content made. */
+  /** Adds a file whose name has its hash already. */
   addNamed(name: string, type: string, content: string): string;
-  /** Undefined for a path that none of them has. */
-  answer(request: Request, path: string, headers: Readonly<Record<string, string>>): Response | undefined;
+  /** Undefined for an unknown path. */
+  respond(request: Request, path: string, headers: Readonly<Record<string, string>>): Response | undefined;
 }
 
 /** Files below `prefix`, named by their content. */
@@ -57,9 +57,9 @@ export function openAssets(prefix: string): Assets {
       return put(`${hash}.${ending}`, fileOf(type, content));
     },
     addNamed: (name, type, content) => put(name, fileOf(type, content)),
-    answer(request, path, headers) {
+    respond(request, path, headers) {
       const file = files.get(path);
-      return file && answerFile(request, file, headers, "public, max-age=31536000, immutable");
+      return file && fileResponse(request, file, headers, "public, max-age=31536000, immutable");
     },
   };
 }

@@ -1,4 +1,8 @@
-/** The answer with a document of message/frame.ts, which says why it is safe, and which a worker makes. */
+/**
+ * Responses that show the content of mail in the app: a message in its frame, attached images, and remote images. Each goes
+ * to a signed-in person who reaches the message, under a policy of its own. message/frame.ts makes the document, in a
+ * worker, and explains why it is safe.
+ */
 
 import type { Caller } from "../access/caller.ts";
 import { answerDownload, contentDisposition } from "../api/download.ts";
@@ -28,17 +32,12 @@ export const FRAME_HEADERS = {
   "cache-control": "no-store",
 };
 
-/** A document whose remote images have their addresses between NULs, with what `addressOf` makes of these. */
-const withAddresses = (document: string, addressOf: (url: string) => string): string =>
+/** Replaces the URLs of remote images, which the document has between NULs, by those of `urlFor`. */
+const withImageUrls = (document: string, urlFor: (url: string) => string): string =>
   // biome-ignore lint/suspicious/noControlCharactersInRegex: mail has none (message/sanitize.ts)
   document.replace(/\u0000([^\u0000]*)\u0000/g, (_, url: string) =>
-    addressOf(readValue(url)).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;"),
+    urlFor(readValue(url)).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;"),
   );
-
-/*
- * What came by mail, for the app to show: a message in its frame, attached images, and remote images. Everything
- * is answered to somebody signed in who reaches the message, under a policy of its own.
- */
 
 export interface FrameParts {
   mailbox: Pick<Mailbox, "getMessage" | "getAttachment" | "renewHtml" | "frameOf">;
@@ -46,8 +45,8 @@ export interface FrameParts {
 }
 
 /**
- * `/messages/{id}/frame`, with remote images if asked for with `?images=1`; `/attachments/{id}/preview`, a download when
- * the attachment is nothing to look at; and `/images`, to whose addresses the frame leads.
+ * `/messages/{id}/frame`, with remote images for `?images=1`; `/attachments/{id}/preview`, a download unless it is a raster
+ * image; and `/images`, the URLs of remote images in the frame.
  */
 export function frameRoutes({ mailbox, images }: FrameParts): Route[] {
   async function frame(caller: Caller, id: string, query: string): Promise<Response> {
@@ -56,7 +55,7 @@ export function frameRoutes({ mailbox, images }: FrameParts): Route[] {
     const message = mailbox.getMessage(caller, id, { html: true });
     const document = await mailbox.frameOf(caller, message, { remote: isAsked });
     return new Response(
-      withAddresses(document, (url) => images.addressOf(caller, url)),
+      withImageUrls(document, (url) => images.urlFor(caller, url)),
       { headers: FRAME_HEADERS },
     );
   }
@@ -72,13 +71,13 @@ export function frameRoutes({ mailbox, images }: FrameParts): Route[] {
       path: "/attachments/:id/preview",
       run: ({ params, session }) => preview(mailbox.getAttachment(session.caller, params.id ?? "")),
     },
-    { method: "GET", path: "/images", run: ({ request, session }) => images.answer(request, session.caller) },
+    { method: "GET", path: "/images", run: ({ request, session }) => images.respond(request, session.caller) },
   ];
 }
 
 async function preview(attachment: AttachmentContent): Promise<Response> {
   const { content, filename } = attachment;
-  // By what it is, not by what it says it is.
+  // The type follows from the bytes, not from the message.
   const type = rasterTypeOf(await content.slice(0, SIGNATURE_BYTES).bytes());
   if (type === undefined) return answerDownload(attachment);
   return new Response(content, {

@@ -1,6 +1,4 @@
-/**
- * The way in for whatever a page asks (rules: Web): from this origin, and with a session that goes on.
- */
+/** Admission of the app's requests (rules: Web): from this origin, and with a valid session. */
 import { findSession, presentSession, requireConfirmed, type Session } from "../access/sessions.ts";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -47,13 +45,13 @@ export function createPageGate({ store, cookie, touchSession, baseUrl, runtime }
 }
 
 /*
- * Requests that no other site can have made a browser send (CSRF). The cookie is SameSite=Strict already; this also closes
- * the other hosts of our own site, and browsers and settings under which that attribute means less.
+ * Protection against requests that another site makes a browser send (CSRF). The cookie is SameSite=Strict already; this
+ * check also covers other hosts of our own site, and browsers that treat the attribute loosely.
  *
- * Invariant: what changes anything says where it comes from, in Origin or Sec-Fetch-Site, and it is here.
+ * Invariant: every request that changes something names its origin, in Origin or Sec-Fetch-Site, and it is ours.
  */
 
-/** `baseUrl`: the public origin, which a proxy may serve under another Host. The check throws AppError forbidden. */
+/** `baseUrl`: the public origin, which may differ from the Host behind a proxy. The check throws AppError forbidden. */
 function createSameOriginCheck(baseUrl: string): (request: Request) => void {
   const publicOrigin = new URL(baseUrl).origin;
 

@@ -1,9 +1,9 @@
 /**
- * What every answer to a browser carries. The policy is strict: scripts and styles only from files of ours, never inline,
- * and nothing is fetched from elsewhere, so that mail which found a way into a page would still run and load nothing.
+ * Headers of every response to a browser. The policy is strict: scripts and styles only from our files, never inline, and
+ * nothing from other sites. So HTML of mail that got into a page could run and load nothing.
  */
 
-/** Of the app's pages. Messages are shown in frames of their own, which have a stricter policy still. */
+/** Policy of the app's pages. Messages are shown in frames with an even stricter policy (frame.ts). */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -20,10 +20,10 @@ const CONTENT_SECURITY_POLICY = [
   "trusted-types 'none'",
 ].join("; ");
 
-/** RFC 6797. Not for subdomains, which may be of others. */
+/** RFC 6797. Without subdomains, which others may run. */
 export const STRICT_TRANSPORT_SECURITY = "max-age=31536000";
 
-/** Of pages, files and data alike. `secure`: the public origin is https. */
+/** Headers of pages, files and data alike. `secure`: the public origin is https. */
 export function commonHeaders({ secure }: { secure: boolean }): Record<string, string> {
   return {
     "x-content-type-options": "nosniff",

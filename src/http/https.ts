@@ -1,72 +1,72 @@
 /**
- * TLS before an HTTP listener, with a certificate that changes while it runs.
+ * The HTTPS listener: ends TLS, with a certificate that may change while it runs, and carries each connection to an inner
+ * HTTP listener on loopback.
  *
- * Bun.serve keeps the certificate that it was started with, and a second one in its place, on the same port, loses
- * connections that are being opened just then; a server of node:tls takes another certificate for the handshakes to come.
- * So TLS ends here, and each connection is carried on to a listener on loopback, which knows by its port whose it is.
+ * Bun.serve keeps the certificate that it was started with, and replacing the server on the same port loses connections
+ * that are just being opened. A server of node:tls takes a new certificate for later handshakes.
  *
- * Invariant: what did not come through here is not answered there.
+ * Invariant: the inner listener serves only connections that came through this one; it knows them by their port.
  */
 import type { Socket } from "node:net";
 import { createServer, type TLSSocket } from "node:tls";
 import { createAlpnFront } from "../tls/alpn-front.ts";
 import type { Certificates, KeyPair } from "../tls/certificates.ts";
-import type { Outer } from "./carry.ts";
+import type { ClientSide } from "./carry.ts";
 import type { Admission } from "./connections.ts";
-import { type BehindParts, createFront, type HttpListenerParts, type HttpServer } from "./listener.ts";
+import { createCarrier, type HttpListenerParts, type HttpServer, type InnerListenerParts } from "./listener.ts";
 
 export interface HttpsServerParts extends Pick<HttpListenerParts, "listen" | "connections" | "runtime" | "log"> {
   certificates: Pick<Certificates, "current" | "onChange" | "alpn">;
-  /** Starts the HTTP listener behind. */
-  behind(parts: Pick<BehindParts, "originOf">): HttpServer;
+  /** Starts the inner HTTP listener. */
+  startInner(parts: Pick<InnerListenerParts, "originOf">): HttpServer;
 }
 
 const HANDSHAKE_MS = 20_000;
 
 const tlsOptions = ({ cert, key }: KeyPair) => ({ cert, key, minVersion: "TLSv1.2" }) as const;
 
-/** Before and after the handshake a connection is another object: what both have in common. */
+/** Identifies a connection, which is another object after the handshake. */
 const endsOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`;
 
 /** Starts listening. Rejects when the address cannot be bound. */
 export async function createHttpsServer({
   listen,
   certificates,
-  behind,
+  startInner,
   connections,
   runtime,
   log,
 }: HttpsServerParts): Promise<HttpServer> {
-  const front = createFront({ connections, behind, runtime });
-  /** Of connections whose handshake is not over, by their ends. */
+  const carrier = createCarrier({ connections, startInner, runtime });
+  /** Admissions of connections before the end of the handshake, by endsOf. */
   const admissions = new Map<string, Admission>();
 
-  /** As it is accepted, before anything else is done with it. */
+  /** Counts a connection right after it was accepted. */
   function admit(socket: Socket): void {
     const ends = endsOf(socket);
     const destroy = () => void socket.destroy();
-    const admission = front.admit(socket.remoteAddress, destroy, destroy);
+    const admission = carrier.admit(socket.remoteAddress, destroy, destroy);
     if (!admission) return void socket.destroy();
     admissions.set(ends, admission);
     socket.once("close", () => {
-      // Its ends may be those of another connection by now.
+      // Another connection may have the same ends by now.
       if (admissions.get(ends) === admission) admissions.delete(ends);
       admission.closed();
     });
   }
 
-  function carryOn(outer: TLSSocket): void {
-    const ends = endsOf(outer);
+  function carryOn(clientSide: TLSSocket): void {
+    const ends = endsOf(clientSide);
     const admission = admissions.get(ends);
     admissions.delete(ends);
-    if (!admission) return void outer.destroy();
-    outer.pause();
-    outer.setNoDelay(true);
-    const carried = front.carry(outerOf(outer), outer.remoteAddress, admission);
-    outer.on("data", carried.received);
-    outer.on("drain", carried.drained);
-    outer.on("error", () => outer.destroy());
-    outer.once("close", carried.closed);
+    if (!admission) return void clientSide.destroy();
+    clientSide.pause();
+    clientSide.setNoDelay(true);
+    const carried = carrier.carry(clientSideOf(clientSide), clientSide.remoteAddress, admission);
+    clientSide.on("data", carried.received);
+    clientSide.on("drain", carried.drained);
+    clientSide.on("error", () => clientSide.destroy());
+    clientSide.once("close", carried.closed);
   }
 
   const server = createServer({ ...tlsOptions(certificates.current()), handshakeTimeout: HANDSHAKE_MS }, carryOn);
@@ -87,7 +87,7 @@ export async function createHttpsServer({
     });
   } catch (error) {
     forget();
-    await front.stop(0);
+    await carrier.stop(0);
     throw error;
   }
   listener.on("error", (error) => log.debug("HTTPS listener", { error }));
@@ -98,12 +98,12 @@ export async function createHttpsServer({
     async stop(graceMs) {
       forget();
       listener.close();
-      await front.stop(graceMs);
+      await carrier.stop(graceMs);
     },
   };
 }
 
-const outerOf = (socket: TLSSocket): Outer => ({
+const clientSideOf = (socket: TLSSocket): ClientSide => ({
   write: (bytes) => socket.write(bytes),
   pause: () => void socket.pause(),
   resume: () => void socket.resume(),

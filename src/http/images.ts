@@ -1,12 +1,12 @@
 /**
- * Remote images of mail, fetched by the server once a person asks for them: whoever wrote the mail learns that it was
- * opened, and not by whom, from where or with what.
+ * Remote images of mail. The server fetches them when a person asks for them, so that the sender learns that the mail was
+ * opened, but not by whom, from where or with which program.
  *
- * The address of an image is signed for one person, so that nobody has the server fetch what no mail of theirs names.
- * The key lives as long as the process: a frame that was made before a restart is made anew to show its images.
+ * The URL of an image is signed for one person, so that nobody can have the server fetch a URL that is not in their mail.
+ * The key lives as long as the process: after a restart, a frame has to be loaded again to show its images.
  *
- * Invariant: what is answered is a raster image by its first bytes, at most 10 MB of it, under a content type of ours;
- * every place on the way to it, redirects too, was judged by destination.ts.
+ * Invariant: a response is a raster image by its first bytes, of at most 10 MB, with a content type that we choose;
+ * destination.ts has checked every URL on the way to it, redirects too.
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import type { Caller } from "../access/caller.ts";
@@ -14,25 +14,25 @@ import { queryOf } from "../api/target.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { type HttpClientParts, openHttpClient } from "../net/http-client.ts";
 
-/** Where images of mail are asked for. */
+/** Path of the image proxy. */
 const IMAGES_PATH = "/app/images";
 
-/** Bytes of an image; more is refused. */
+/** Bytes; larger images are refused. */
 export const LARGEST_IMAGE = 10_000_000;
-/** Of one image, its redirects and the questions to DNS included. */
+/** For one image, with its redirects and DNS. */
 export const IMAGE_TIMEOUT_MS = 10_000;
 const MOST_REDIRECTS = 3;
-/** One person's at a time: a slow server of images delays nobody else. */
+/** Images at once for one person, so that a slow image server delays nobody else. */
 const AT_ONCE = 6;
 const MOST_WAITING = 500;
-/** Of everybody together: what they take of memory and descriptors. */
+/** Images at once for all, which bounds memory and descriptors. */
 const AT_ONCE_IN_ALL = 20;
 const MOST_WAITING_IN_ALL = 2_000;
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 
-/** As much of a file as rasterTypeOf looks at. */
+/** Bytes that rasterTypeOf reads. */
 export const SIGNATURE_BYTES = 32;
-/** In hexadecimal. */
+/** First bytes, in hexadecimal. */
 const SIGNATURES: readonly [mediaType: string, begins: RegExp][] = [
   ["image/png", /^89504e470d0a1a0a/],
   ["image/jpeg", /^ffd8ff/],
@@ -43,11 +43,11 @@ const SIGNATURES: readonly [mediaType: string, begins: RegExp][] = [
 ];
 
 export interface ImageProxy {
-  /** The address under which this server gives the caller the image at `url`. */
-  addressOf(caller: Caller, url: string): string;
-  /** Answers a request for such an address. Never rejects. */
-  answer(request: Request, caller: Caller): Promise<Response>;
-  /** Ends what is under way. */
+  /** This server's URL of the image at `url`, for that caller. */
+  urlFor(caller: Caller, url: string): string;
+  /** Responds to a request for such a URL. Never rejects. */
+  respond(request: Request, caller: Caller): Promise<Response>;
+  /** Ends requests under way. */
   close(): void;
 }
 
@@ -62,16 +62,16 @@ interface Image {
   contentType: string;
 }
 
-/** Why there is no image; nobody is told more than that. */
+/** Why there is no image. Clients do not see the reason. */
 class NoImage extends Error {}
 
-/** The media type of a raster image, by its first bytes; undefined for anything else, SVG among it. */
+/** The media type of a raster image, by its first bytes; undefined for other content, such as SVG. */
 export function rasterTypeOf(bytes: Uint8Array): string | undefined {
   const start = bytes.subarray(0, SIGNATURE_BYTES).toHex();
   return SIGNATURES.find(([, begins]) => begins.test(start))?.[0];
 }
 
-/** Headers of everything that came by mail and is shown as a file of its own: it stays where it is and runs nothing. */
+/** Headers of mail content that is served as a file: it runs no script, and no other site can embed it. */
 export const CONTENT_HEADERS = {
   "content-security-policy": "default-src 'none'; frame-ancestors 'self'; sandbox",
   "x-content-type-options": "nosniff",
@@ -82,39 +82,39 @@ export const CONTENT_HEADERS = {
 export function openImageProxy({ runtime, allow = () => [] }: ImageProxyParts): ImageProxy {
   const client = openHttpClient({ runtime, allow });
   const key = runtime.randomBytes(32);
-  const inLane = createLanes(AT_ONCE, MOST_WAITING);
-  const inLaneOfAll = createLanes(AT_ONCE_IN_ALL, MOST_WAITING_IN_ALL);
+  const withPersonSlot = limitConcurrency(AT_ONCE, MOST_WAITING);
+  const withSlot = limitConcurrency(AT_ONCE_IN_ALL, MOST_WAITING_IN_ALL);
 
   const signatureOf = ({ userId }: Caller, url: string): Buffer =>
     createHmac("sha256", key).update(`${userId}\n${url}`).digest();
 
   async function fetchImage(url: string, signal: AbortSignal): Promise<Image> {
-    let place = url;
+    let current = url;
     for (let redirects = 0; redirects <= MOST_REDIRECTS; redirects++) {
       const headers = { accept: "image/*" };
-      const response = await client.send({ method: "GET", url: place, headers }, signal);
+      const response = await client.send({ method: "GET", url: current, headers }, signal);
       const location = response.headers.get("location");
       if (!REDIRECTS.has(response.status) || location === null) return readImage(response);
       await response.body?.cancel();
-      place = new URL(location, place).href;
+      current = new URL(location, current).href;
     }
     throw new NoImage("too many redirects");
   }
 
   return {
-    addressOf(caller, url) {
+    urlFor(caller, url) {
       const query = new URLSearchParams({ url, signature: signatureOf(caller, url).toString("base64url") });
       return `${IMAGES_PATH}?${query}`;
     },
-    async answer(request, caller) {
+    async respond(request, caller) {
       const query = new URLSearchParams(queryOf(request.url));
       const url = query.get("url") ?? "";
       const signature = Buffer.from(query.get("signature") ?? "", "base64url");
       const expected = signatureOf(caller, url);
       if (signature.length !== expected.length || !timingSafeEqual(signature, expected)) return refuse(403);
       try {
-        const { bytes, contentType } = await inLane(caller.userId, () =>
-          inLaneOfAll("all", () => {
+        const { bytes, contentType } = await withPersonSlot(caller.userId, () =>
+          withSlot("all", () => {
             if (request.signal.aborted) throw new NoImage("nobody waits for it any more");
             return client.within(IMAGE_TIMEOUT_MS, (signal) =>
               fetchImage(url, AbortSignal.any([signal, request.signal])),
@@ -131,11 +131,11 @@ export function openImageProxy({ runtime, allow = () => [] }: ImageProxyParts): 
   };
 }
 
-/** A browser shows the image's alternative text in its stead. */
+/** Browsers then show the image's alternative text. */
 const refuse = (status: number): Response =>
   new Response(null, { status, headers: { ...CONTENT_HEADERS, "cache-control": "no-store" } });
 
-/** @throws NoImage when the answer is none; its connection is closed then */
+/** @throws NoImage when the response is no image; the connection is then closed */
 async function readImage(response: Response): Promise<Image> {
   const reader = response.body?.getReader();
   try {
@@ -148,7 +148,7 @@ async function readImage(response: Response): Promise<Image> {
       size += read.value.length;
       if (size > LARGEST_IMAGE) throw new NoImage("too large");
       chunks.push(read.value);
-      // Anything else is not read to its end.
+      // Other content is not read to its end.
       if (!isKnown && size >= SIGNATURE_BYTES) {
         if (rasterTypeOf(Buffer.concat(chunks)) === undefined) throw new NoImage("no raster image");
         isKnown = true;
@@ -164,26 +164,25 @@ async function readImage(response: Response): Promise<Image> {
   }
 }
 
-/* Bounded work: so much at once for each key, the rest in turn, and no more waiting than somebody may wait for. */
+/** Does `work` once a slot of `key` is free. @throws when too much waits for the key; errors of `work` */
+type WithSlot = <T>(key: string, work: () => Promise<T>) => Promise<T>;
 
-/** Does `work` when it is its turn. @throws when too much waits for the key already; whatever `work` throws */
-export type InLane = <T>(key: string, work: () => Promise<T>) => Promise<T>;
-
-function createLanes(width: number, mostWaiting: number): InLane {
-  const lanes = new Map<string, { running: number; waiting: (() => void)[] }>();
+/** Bounds work by key: `slots` at once, and `mostWaiting` behind them, first come first served. */
+function limitConcurrency(slots: number, mostWaiting: number): WithSlot {
+  const byKey = new Map<string, { running: number; waiting: (() => void)[] }>();
   return async (key, work) => {
-    const lane = lanes.get(key) ?? { running: 0, waiting: [] };
-    lanes.set(key, lane);
-    if (lane.running < width) lane.running++;
-    else if (lane.waiting.length >= mostWaiting) throw new Error("too much waits already");
-    // Who ends hands its place over.
-    else await new Promise<void>((resolve) => lane.waiting.push(resolve));
+    const state = byKey.get(key) ?? { running: 0, waiting: [] };
+    byKey.set(key, state);
+    if (state.running < slots) state.running++;
+    else if (state.waiting.length >= mostWaiting) throw new Error("too much waits already");
+    // Finished work hands its slot to the next, so `running` stays.
+    else await new Promise<void>((resolve) => state.waiting.push(resolve));
     try {
       return await work();
     } finally {
-      const next = lane.waiting.shift();
+      const next = state.waiting.shift();
       if (next) next();
-      else if (--lane.running === 0) lanes.delete(key);
+      else if (--state.running === 0) byKey.delete(key);
     }
   };
 }

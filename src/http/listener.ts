@@ -1,21 +1,21 @@
 /**
- * A listener for HTTP: a Bun.serve on loopback, and before it a listener that counts connections (connections.ts) and
- * carries them there (carry.ts).
+ * An HTTP listener in two parts: the public one counts connections (connections.ts) and carries them (carry.ts) to the
+ * inner one, a Bun.serve on loopback.
  *
- * Invariants: whatever arrives is answered, and what arrived before `stop` is finished. What did not come through the
- * listener before it is not answered by the one behind.
+ * Invariants: every request gets a response, and requests that arrived before `stop` are finished. The inner listener
+ * serves only connections that the public one carries.
  */
 import type { Socket } from "bun";
 import type { Log } from "../base/log.ts";
 import { atMost, pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { type Carried, carry, type Outer } from "./carry.ts";
+import { type Carried, type ClientSide, carry } from "./carry.ts";
 import type { Admission, Connections } from "./connections.ts";
 
 export interface HttpServer {
-  /** As bound: `port` is the one that was picked for port 0. */
+  /** The bound address, with the real port for port 0. */
   readonly address: { host: string; port: number };
-  /** Takes no new connections and resolves when what is in flight has ended, or after `graceMs` has been cut off. */
+  /** Takes no new connections. Resolves when requests in flight have ended; cuts them off after `graceMs`. */
   stop(graceMs: number): Promise<void>;
 }
 
@@ -33,41 +33,41 @@ export interface Origin {
 export interface HttpListenerParts {
   listen: { host: string; port: number };
   /** `peer`: the address the connection came from; undefined when the system does not tell it. */
-  answer(request: Request, peer: string | undefined): Promise<Response>;
+  respond(request: Request, peer: string | undefined): Promise<Response>;
   connections: Connections;
   runtime: Pick<Runtime, "now" | "setTimer">;
   log: Log;
 }
 
-export interface BehindParts extends Omit<HttpListenerParts, "connections" | "listen"> {
-  /** Where the connection from `peer` really came from; undefined for one that is not to be answered. */
+export interface InnerListenerParts extends Omit<HttpListenerParts, "connections" | "listen"> {
+  /** The real origin of a connection from `peer`; undefined for a connection that is not carried. */
   originOf(peer: Peer | null): Origin | undefined;
 }
 
-/** Seconds that a connection may be silent: longer than clients keep them open, so that they close first. */
+/** Seconds that a connection may idle: longer than clients keep theirs, so that clients close first. */
 const IDLE_SECONDS = 75;
-/** How often `stop` looks whether anything is still in flight, ms. */
+/** How often `stop` checks for requests in flight, ms. */
 const STOP_POLL_MS = 20;
-/** How long `stop` waits for clients that have taken their last answers to close, ms. */
+/** How long `stop` waits for clients to close after their last response, ms. */
 const LAST_WORDS_MS = 500;
 /** Seconds. */
 const RETRY_AFTER = 10;
 
 const CROWDED = { error: "Too many connections are open: try again in a few seconds", code: "server_error" };
 const CROWDED_BODY = JSON.stringify(CROWDED);
-const CROWDED_ANSWER = `HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: ${RETRY_AFTER}\r\ncontent-length: ${CROWDED_BODY.length}\r\nconnection: close\r\n\r\n${CROWDED_BODY}`;
+const CROWDED_RESPONSE = `HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: ${RETRY_AFTER}\r\ncontent-length: ${CROWDED_BODY.length}\r\nconnection: close\r\n\r\n${CROWDED_BODY}`;
 
 /**
- * Bun leaves the origin out when there is no Host header, which HTTP/1.0 does not need (RFC 9112 §3.2), or when it names no
- * host, which is refused where requests are answered.
+ * Adds the origin to a URL that lacks it because the request has no Host header, which HTTP/1.0 allows (RFC 9112 §3.2).
+ * Bun also leaves it out for an invalid Host header; server.ts refuses those requests.
  */
 const withOrigin = (request: Request): Request =>
   request.url.startsWith("/") && !request.headers.has("host")
     ? new Request(`http://localhost${request.url}`, request)
     : request;
 
-/** Starts listening on loopback, for connections that are carried there. @throws when no port can be bound. */
-export function listenBehind({ answer, originOf, runtime, log }: BehindParts): HttpServer {
+/** Starts the inner listener, on loopback. @throws when no port can be bound */
+export function listenInner({ respond, originOf, runtime, log }: InnerListenerParts): HttpServer {
   const server = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
@@ -85,12 +85,12 @@ export function listenBehind({ answer, originOf, runtime, log }: BehindParts): H
       if (!end) return Response.json(CROWDED, { status: 503, headers: { "retry-after": String(RETRY_AFTER) } });
       let streams = false;
       try {
-        const response = await answer(asked, origin.address);
+        const response = await respond(asked, origin.address);
         streams = response.headers.get("content-type") === "text/event-stream";
         if (streams) response.headers.set("connection", "close");
         return response;
       } finally {
-        // A stream of events is under way for as long as its connection is there, which ends with it.
+        // A stream of events counts until its connection closes, which ends with it.
         if (!streams) end();
       }
     },
@@ -107,7 +107,7 @@ export function listenBehind({ answer, originOf, runtime, log }: BehindParts): H
     address: { host: "127.0.0.1", port: server.port ?? 0 },
     async stop(graceMs) {
       void server.stop();
-      // Not its promise: it also waits for connections on which Bun answered before the request's body was whole.
+      // Its promise also waits for connections whose response preceded the end of the request's body, so it is not awaited.
       for (let waited = 0; server.pendingRequests > 0 && waited < graceMs; waited += STOP_POLL_MS) {
         await pause(runtime, STOP_POLL_MS);
       }
@@ -116,29 +116,32 @@ export function listenBehind({ answer, originOf, runtime, log }: BehindParts): H
   };
 }
 
-/** The connections of a listener that carries them to one behind. */
-export interface Front {
-  /** Counts a connection, which `close` ends and lets what was written be sent; undefined: it is to be closed. */
+/** The connections of a public listener, on their way to its inner one. */
+export interface Carrier {
+  /**
+   * Counts a connection. `cut` ends it at once, `close` after sending what was written. Undefined when the server is full:
+   * the caller closes the connection.
+   */
   admit(address: string | undefined, cut: () => void, close: () => void): Admission | undefined;
-  carry(outer: Outer, address: string | undefined, admission: Admission): Carried;
-  /** Ends what is in flight, as HttpServer.stop does; the listener takes no new ones by then. */
+  carry(clientSide: ClientSide, address: string | undefined, admission: Admission): Carried;
+  /** Ends requests in flight, as HttpServer.stop does. The public listener takes no new connections by then. */
   stop(graceMs: number): Promise<void>;
 }
 
-/** `behind` starts the listener behind. */
-export function createFront({
+/** `startInner` starts the inner listener. */
+export function createCarrier({
   connections,
-  behind,
+  startInner,
   runtime,
 }: Pick<HttpListenerParts, "connections" | "runtime"> & {
-  behind(parts: Pick<BehindParts, "originOf">): HttpServer;
-}): Front {
+  startInner(parts: Pick<InnerListenerParts, "originOf">): HttpServer;
+}): Carrier {
   const origins = new Map<number, Origin>();
-  const http = behind({ originOf: (peer) => (peer ? origins.get(peer.port) : undefined) });
-  /** Of the open connections. */
+  const inner = startInner({ originOf: (peer) => (peer ? origins.get(peer.port) : undefined) });
+  /** The `close` of each open connection. */
   const closes = new Set<() => void>();
-  /** Those whose clients have not taken what is to be written. */
-  const heldUp = new Set<() => void>();
+  /** The `close` of connections whose clients have not taken their responses. */
+  const stalled = new Set<() => void>();
   const closedAll = Promise.withResolvers<void>();
   let stops = false;
 
@@ -149,28 +152,28 @@ export function createFront({
       closes.add(close);
       return {
         ...admission,
-        heldUp(isHeldUp) {
-          admission.heldUp(isHeldUp);
-          if (isHeldUp) heldUp.add(close);
-          else heldUp.delete(close);
+        stalled(isStalled) {
+          admission.stalled(isStalled);
+          if (isStalled) stalled.add(close);
+          else stalled.delete(close);
         },
         closed() {
           admission.closed();
           closes.delete(close);
-          heldUp.delete(close);
+          stalled.delete(close);
           if (stops && closes.size === 0) closedAll.resolve();
         },
       };
     },
-    carry: (outer, address, admission) => carry({ outer, address, admission, behind: http.address, origins }),
+    carry: (clientSide, address, admission) => carry({ clientSide, address, admission, inner: inner.address, origins }),
     async stop(graceMs) {
       const began = runtime.now();
-      await http.stop(graceMs);
-      // Their last answers have been read from behind, or wait there; most clients take them at once, and close.
+      await inner.stop(graceMs);
+      // The inner listener has sent the last responses. Most clients take them at once, and close.
       const left = graceMs - (runtime.now() - began);
       stops = true;
       for (let waited = 0; closes.size > 0 && waited < left; waited += STOP_POLL_MS) {
-        if (waited >= LAST_WORDS_MS && heldUp.size === 0) break;
+        if (waited >= LAST_WORDS_MS && stalled.size === 0) break;
         await atMost(runtime, STOP_POLL_MS, closedAll.promise);
       }
       for (const close of [...closes]) close();
@@ -179,20 +182,20 @@ export function createFront({
 }
 
 interface Client {
-  /** Undefined for one that was not admitted. */
+  /** Undefined for a connection that was not admitted. */
   carried: Carried | undefined;
-  /** Written, and not taken yet. */
+  /** Bytes that the client has not taken yet. */
   unsent: Buffer | undefined;
-  /** It is closed once everything is sent. */
+  /** The connection closes once everything is sent. */
   ends: boolean;
 }
 
-/** Starts listening. @throws when the address cannot be bound. */
+/** Starts a public listener and its inner one. @throws when the address cannot be bound */
 export function listenHttp({ listen, connections, ...parts }: HttpListenerParts): HttpServer {
   const { runtime } = parts;
-  const front = createFront({ connections, runtime, behind: (rest) => listenBehind({ ...parts, ...rest }) });
+  const carrier = createCarrier({ connections, runtime, startInner: (rest) => listenInner({ ...parts, ...rest }) });
 
-  function outerOf(socket: Socket<Client>): Outer {
+  function clientSideOf(socket: Socket<Client>): ClientSide {
     const client = socket.data;
     return {
       write(bytes) {
@@ -219,17 +222,17 @@ export function listenHttp({ listen, connections, ...parts }: HttpListenerParts)
       socket: {
         open(socket) {
           socket.data = { carried: undefined, unsent: undefined, ends: false };
-          const outer = outerOf(socket);
+          const clientSide = clientSideOf(socket);
           const { remoteAddress } = socket;
-          const admission = front.admit(remoteAddress, outer.destroy, () => void socket.close());
+          const admission = carrier.admit(remoteAddress, clientSide.destroy, () => void socket.close());
           if (!admission) {
-            socket.write(CROWDED_ANSWER);
-            // Its descriptor is wanted now, whether the client takes the answer or not.
+            socket.write(CROWDED_RESPONSE);
+            // The server needs the descriptor now, whether the client takes the response or not.
             socket.close();
             return;
           }
           socket.pause();
-          socket.data.carried = front.carry(outer, remoteAddress, admission);
+          socket.data.carried = carrier.carry(clientSide, remoteAddress, admission);
         },
         data: ({ data: { carried } }, bytes) => carried?.received(bytes),
         drain(socket) {
@@ -247,8 +250,8 @@ export function listenHttp({ listen, connections, ...parts }: HttpListenerParts)
       },
     });
   } catch (error) {
-    void front.stop(0);
-    // Bun's words do not say why.
+    void carrier.stop(0);
+    // Bun's message lacks the reason.
     const { code = "", message } = error as NodeJS.ErrnoException;
     throw new Error(`${message}: ${code}`, { cause: error });
   }
@@ -257,7 +260,7 @@ export function listenHttp({ listen, connections, ...parts }: HttpListenerParts)
     address: { host: listen.host, port: listener.port },
     async stop(graceMs) {
       listener.stop();
-      await front.stop(graceMs);
+      await carrier.stop(graceMs);
     },
   };
 }

@@ -1,14 +1,13 @@
 /**
- * News for open pages, as server-sent events: which conversations changed, by whomever and however. A page asks for the
- * rest itself.
+ * Live updates for open pages, as server-sent events that name the conversations that changed. Pages fetch the rest.
  *
- * A page tells where it stands: by `?after=`, or, when its browser connects again, by Last-Event-ID. So it misses nothing
- * that happened meanwhile; if that is more than is remembered, or it stands where this server never was (a backup was
- * restored), it is told to ask for everything (event `all`).
+ * A page gives its position, the last change that it knows, in `?after=`, or in Last-Event-ID when its browser connects
+ * again. So it misses no change. When the server no longer remembers that far back, or never had that position (after the
+ * restore of a backup), it sends the event `all`, and the page loads everything again.
  *
- * Invariants: a page hears only of mailboxes that its person reaches; streams are bounded, in all and by person; whatever
- * the rate of commits, each looks no more than some four times a second; none outlives its session for longer than a
- * heartbeat, nor the server; what fails here fails no commit.
+ * Invariants: a page hears only of mailboxes that its person reaches; the number of streams is bounded, in all and by
+ * person; the database is read at most four times a second, whatever the rate of commits; a stream ends within a heartbeat
+ * of its session, and with the server; a failure here fails no commit.
  */
 import { reachOf } from "../access/caller.ts";
 import { findSession, type Session } from "../access/sessions.ts";
@@ -26,13 +25,13 @@ export interface LiveParts {
   cookie: SessionCookie;
   runtime: Pick<Runtime, "now" | "setTimer">;
   log: Pick<Log, "warn">;
-  /** HTTP connections that there may be: streams leave half of them to others. */
+  /** Limit of HTTP connections; streams take at most half. */
   mostConnections: number;
 }
 
 export interface Live {
   route: Route;
-  /** Looks for what another process wrote. */
+  /** Looks for changes that another process wrote. */
   look(): void;
   /** Ends every stream. */
   stop(): void;
@@ -41,18 +40,18 @@ export interface Live {
 const MOST_STREAMS = 500;
 const MOST_STREAMS_BY_PERSON = 12;
 const LOOK_MS = 250;
-/** Below what proxies and Bun.serve take for a dead connection. */
+/** Shorter than the idle timeouts of proxies and of Bun.serve. */
 const HEARTBEAT_MS = 25_000;
-/** Conversations that an event names at most, and changes looked at for it: of more, a page asks for everything. */
+/** Conversations in one event, and changes read for it, at most; beyond that, the event is `all`. */
 const MOST_NAMED = 100;
 const MOST_LOOKED_AT = 1_000;
-/** Events that a stream has not taken yet. */
-const MOST_UNHEARD = 500;
+/** Events waiting in one stream. */
+const MOST_UNSENT = 500;
 
 interface Stream {
   session: Session;
   token: string;
-  /** Number of the last change that was looked at. */
+  /** Number of the last change that the stream knows. */
   seq: number;
   send(text: string): void;
   end(): void;
@@ -73,7 +72,7 @@ export function createLive({ store, cookie, runtime, log, mostConnections }: Liv
     for (const stream of [...streams]) stream.end();
   }
 
-  /** Nobody is there to catch what it throws: pages that cannot be told connect again, and ask. */
+  /** Logs what `work` throws and ends all streams; pages then connect again with their positions. */
   function safely<T>(work: () => T): T | undefined {
     try {
       return work();
@@ -84,7 +83,7 @@ export function createLive({ store, cookie, runtime, log, mostConnections }: Liv
     }
   }
 
-  /** Answers the same question of several streams once; most stand at the same place, and some are one person's. */
+  /** Caches queries for one round: most streams have the same position, and some the same person. */
   function createLook() {
     const latest = latestChange(db);
     const changes = new Map<number, readonly ThreadChanged[] | undefined>();
@@ -115,7 +114,7 @@ export function createLive({ store, cookie, runtime, log, mostConnections }: Liv
     stream.send(eventOf(isAll ? "all" : "mail", stream.seq, named));
   }
 
-  /** Who lost their session, or their role, has by now. */
+  /** Reads the session again; ends the stream when it is over. */
   function renew(stream: Stream): boolean {
     const session = findSession(db, stream.token, runtime.now());
     if (session) stream.session = session;
@@ -130,7 +129,7 @@ export function createLive({ store, cookie, runtime, log, mostConnections }: Liv
       rests = false;
       look();
     }, LOOK_MS);
-    // Not within the commit: this takes its time.
+    // After the commit, since this may take long.
     queueMicrotask(() =>
       safely(() => {
         const look = createLook();
@@ -160,8 +159,8 @@ export function createLive({ store, cookie, runtime, log, mostConnections }: Liv
           seq: after ?? latest,
           send(text) {
             controller.enqueue(encoder.encode(text));
-            // Who does not listen any more is told the rest when they come back.
-            if ((controller.desiredSize ?? 0) < -MOST_UNHEARD) stream.end();
+            // A page that stopped reading gets the rest when it connects again.
+            if ((controller.desiredSize ?? 0) < -MOST_UNSENT) stream.end();
           },
           end: () => {
             if (!streams.delete(stream)) return;
@@ -173,12 +172,12 @@ export function createLive({ store, cookie, runtime, log, mostConnections }: Liv
           safely(() => {
             if (!renew(stream)) return;
             stream.send("event: beat\ndata: {}\n\n");
-            // That may have been the one too many.
+            // send() may have ended the stream.
             if (streams.has(stream)) cancelBeat = runtime.setTimer(beat, HEARTBEAT_MS);
           });
         end = stream.end;
         streams.add(stream);
-        // With a number from the start, so that a page that is cut off before any news knows where it stood.
+        // The id gives the page a position even if it is cut off before the first event.
         stream.send(`retry: 3000\nid: ${stream.seq}\nevent: hello\ndata: {}\n\n`);
         if (after === undefined) stream.send(eventOf("all", latest, {}));
         tell(stream, createLook());
@@ -200,7 +199,7 @@ export function createLive({ store, cookie, runtime, log, mostConnections }: Liv
   };
 }
 
-/** The change after which a page listens: the browser's own word, else the page's, else now. Undefined: there is none such. */
+/** The page's position: from Last-Event-ID, else `after`, else the latest change; undefined for an invalid one. */
 function readPosition(request: Request, latest: number): number | undefined {
   const said = request.headers.get("last-event-id") || new URLSearchParams(queryOf(request.url)).get("after");
   if (!said) return latest;

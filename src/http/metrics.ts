@@ -1,6 +1,6 @@
 /**
- * /metrics (rules: Metrics): to the machine itself and the networks of metrics.allowNetworks. A request that says it
- * was forwarded came through a proxy, whose own address says nothing of who asks: it is refused, from wherever.
+ * /metrics (rules: Metrics), for this machine and the networks of metrics.allowNetworks. Forwarded requests are refused:
+ * the proxy's address does not tell who asks.
  */
 
 import { CONTENT_TYPE, type Metrics } from "../base/metrics.ts";
@@ -13,12 +13,12 @@ export interface MetricsPageParts {
 }
 
 /** `peer`: the address the connection came from, undefined when the system does not tell it. */
-export type AnswerMetrics = (request: Request, peer: string | undefined) => Promise<Response>;
+export type MetricsPage = (request: Request, peer: string | undefined) => Promise<Response>;
 
 const LOOPBACK = networkList(["127.0.0.0/8", "::1/128"]);
 const FORWARDED = ["x-forwarded-for", "forwarded"];
 
-export function createMetricsPage({ metrics, options }: MetricsPageParts): AnswerMetrics {
+export function createMetricsPage({ metrics, options }: MetricsPageParts): MetricsPage {
   function mayRead(request: Request, peer: string | undefined): boolean {
     if (FORWARDED.some((name) => request.headers.has(name))) return false;
     const address = canonicalAddress(peer ?? "");

@@ -1,11 +1,10 @@
 /**
- * The pages of the browser app: one document, whatever the path, with its styles, the script that
- * begins it and those that are loaded when they are wanted. They hold nothing of
- * anybody's: what is shown is asked for under /app. Files are named by their content and kept by browsers for good.
+ * The pages of the browser app: one document for all paths, with its styles and scripts. They contain nobody's data; the
+ * scripts fetch that under /app. File names are hashes, so browsers keep the files for good.
  */
 
 import { addFonts, ICON } from "./brand.ts";
-import { type Assets, answerFile, type File, fileOf, openAssets } from "./files.ts";
+import { type Assets, type File, fileOf, fileResponse, openAssets } from "./files.ts";
 
 /** First parts of the paths that the app's router knows (app/router.tsx). */
 const PAGES = /^\/(?:$|sign-in$|setup$|mail(?:\/|$)|settings(?:\/|$))/;
@@ -52,7 +51,7 @@ ${paths.first.map((path) => `<link rel="modulepreload" href="${path}">`).join("\
   return { document: fileOf("text/html; charset=utf-8", document), assets };
 }
 
-/** Answers a GET or HEAD for a page or one of its files; undefined for any other path. `headers` go on every answer. */
+/** Responds to a GET or HEAD for a page or one of its files; undefined for other paths. `headers` go on every response. */
 export type Pages = (request: Request, path: string) => Promise<Response | undefined>;
 
 export function createPages(headers: Readonly<Record<string, string>>): Pages {
@@ -63,7 +62,7 @@ export function createPages(headers: Readonly<Record<string, string>>): Pages {
     if (!isPage && !path.startsWith("/assets/")) return undefined;
     files ??= readFiles();
     const { document, assets } = await files;
-    if (isPage) return answerFile(request, document, headers);
-    return assets.answer(request, path, headers);
+    if (isPage) return fileResponse(request, document, headers);
+    return assets.respond(request, path, headers);
   };
 }

@@ -7,7 +7,7 @@
  */
 
 import { VIEWER_PATH, VIEWER_SANDBOX } from "../base/frames.ts";
-import { type Assets, answerFile, type File, fileOf, openAssets } from "./files.ts";
+import { type Assets, type File, fileOf, fileResponse, openAssets } from "./files.ts";
 import type { Pages } from "./pages.ts";
 
 const PREFIX = "/assets/pdf/";
@@ -65,7 +65,7 @@ export function createPdfPage(headers: Readonly<Record<string, string>>): Pages 
     files ??= readFiles();
     const { document, assets } = await files;
     const answer =
-      path === VIEWER_PATH ? answerFile(request, document, headers) : assets.answer(request, path, headers);
+      path === VIEWER_PATH ? fileResponse(request, document, headers) : assets.respond(request, path, headers);
     const more = path === VIEWER_PATH ? DOCUMENT_HEADERS : FILE_HEADERS;
     for (const [name, value] of Object.entries(more)) answer?.headers.set(name, value);
     return answer;

@@ -6,7 +6,7 @@ import { describeApi } from "../api/openapi.ts";
 import type { ApiDocument } from "../api/reference/document.ts";
 import { ADMIN_API, documentPathOf, MAIL_API, type Surface } from "../api/surfaces.ts";
 import { addFonts, ICON } from "./brand.ts";
-import { type Assets, answerFile, type File, fileOf, openAssets } from "./files.ts";
+import { type Assets, type File, fileOf, fileResponse, openAssets } from "./files.ts";
 import type { Pages } from "./pages.ts";
 
 /** Where it is, and below it its files. */
@@ -51,6 +51,6 @@ export function createReference({ baseUrl, headers }: ReferenceParts): Pages {
     if (!isPage && !path.startsWith(`${REFERENCE_PATH}/`)) return undefined;
     written ??= write();
     const { page, assets } = await written;
-    return isPage ? answerFile(request, page, headers) : assets.answer(request, path, headers);
+    return isPage ? fileResponse(request, page, headers) : assets.respond(request, path, headers);
   };
 }

@@ -1,25 +1,25 @@
-/** One address of the web app's own API, below /app. */
+/** Routes of the web app's own API, below /app. */
 import type { Session } from "../access/sessions.ts";
 import type { Db } from "../store/store.ts";
 
-/** A request of somebody signed in. */
+/** A request of a signed-in person. */
 export interface Asked {
   request: Request;
-  /** Of the path, decoded. */
+  /** Path parameters, decoded. */
   params: Record<string, string>;
   session: Session;
-  /** Where the request comes from, as sign-ins are counted. */
+  /** Source of the request, for limits on sign-ins. */
   source: string;
-  /** After a body that was waited for: the session as it is now. @throws AppError unauthorized when it ended, or got another cookie */
+  /** The session read again, to be called after waiting for a body. @throws AppError unauthorized when it ended or has another cookie */
   requireSession(): Session;
   /**
-   * For what outlasts the session: that its person proved in the last minutes that it is them (routes/proof.ts). To be called
-   * with the transaction that does it. @throws Unconfirmed, AppError unauthorized
+   * Required for changes that outlast the session: the person signed in again in the last minutes (routes/proof.ts). Called
+   * within the transaction of the change. @throws Unconfirmed, AppError unauthorized
    */
   requireConfirmed(db: Db): void;
 }
 
-/** One for who has no session, or not yet. */
+/** A route that needs no session. */
 export interface OpenRoute {
   method: "GET" | "POST";
   /** Below /app. */
@@ -32,6 +32,6 @@ export interface Route {
   method: "GET" | "POST" | "PATCH" | "DELETE";
   /** Below /app, parameters as `:name`. */
   path: string;
-  /** Answers a Response as it is, and anything else as JSON. Rejects with the refusal. */
+  /** Its result is sent as it is if it is a Response, else as JSON. Rejects with the refusal. */
   run(asked: Asked): unknown;
 }

@@ -1,44 +1,52 @@
 /**
- * What the HTTP listeners answer. The one with the app: /healthz, /metrics, everything under /api/, and the web app with
- * the API reference (web.ts). The one beside an HTTPS listener: /healthz, and where else to go. Either answers the
+ * The HTTP and HTTPS servers. The server with the app has /healthz, /metrics, everything under /api/, and the web app with
+ * the API reference (web.ts). Beside an HTTPS listener, the HTTP listener has only /healthz and a redirect. Both answer the
  * challenges of a certificate authority.
  */
 import type { Rest } from "../api/rest.ts";
 import { pathOf, queryOf } from "../api/target.ts";
+import type { Certificates } from "../tls/certificates.ts";
 import { STRICT_TRANSPORT_SECURITY } from "./headers.ts";
-import { type BehindParts, type HttpListenerParts, type HttpServer, listenBehind, listenHttp } from "./listener.ts";
-import type { AnswerMetrics } from "./metrics.ts";
+import { createHttpsServer } from "./https.ts";
+import {
+  type HttpListenerParts,
+  type HttpServer,
+  type InnerListenerParts,
+  listenHttp,
+  listenInner,
+} from "./listener.ts";
+import type { MetricsPage } from "./metrics.ts";
 import { REFERENCE_PATH } from "./reference.ts";
 import type { Web } from "./web.ts";
 
-/** Whether a part of the appliance works; throwing is no. */
+/** True when a part of the appliance works. An exception counts as false. */
 type HealthCheck = () => boolean | Promise<boolean>;
 
-/** What anybody is told, over HTTP and HTTPS alike. */
+/** Sources of the public resources, which HTTP and HTTPS both serve. */
 export interface OpenParts {
-  /** By name; /healthz says which of them fail (rules: Web). */
+  /** Checks by name; /healthz tells which fail (rules: Web). */
   health: Readonly<Record<string, HealthCheck>>;
-  /** Who answers searches, and why not the engine that the settings ask for; it decides nothing (rules: Web). */
+  /** The engine that answers searches, and why it is not the one of the settings. Does not change the status (rules: Web). */
   search?: () => { engine: string; reason?: string };
-  /** What to show the certificate authority that asks for `token` (RFC 8555 §8.3); undefined for one that is not ours. */
+  /** The response to the certificate authority for `token` (RFC 8555 §8.3); undefined for an unknown token. */
   challenge?: (token: string) => string | undefined;
 }
 
 export interface HttpServerParts extends OpenParts, Pick<HttpListenerParts, "runtime" | "log"> {
   rest: Rest;
-  web: Pick<Web, "answer">;
-  metrics?: AnswerMetrics;
+  web: Pick<Web, "respond">;
+  metrics?: MetricsPage;
   /** The MTA-STS policy at a host and path: null for a policy host's other paths, undefined for other hosts. */
   policyAt?: (host: string, path: string) => string | null | undefined;
-  /** It is behind TLS of ours: whatever it answers says to come by HTTPS only from now on. */
+  /** Behind our TLS: responses tell browsers to use HTTPS only. */
   secure?: boolean;
 }
 
-/** Where to listen; behind a listener that carries connections there, or for everybody. */
-type Place = Pick<HttpListenerParts, "listen" | "connections"> | Pick<BehindParts, "originOf">;
+/** A public listener, or an inner one. */
+type ListenerKind = Pick<HttpListenerParts, "listen" | "connections"> | Pick<InnerListenerParts, "originOf">;
 
-export interface RedirectorParts extends OpenParts, Omit<HttpListenerParts, "answer"> {
-  /** Where everything else is: an origin of https. */
+export interface RedirectorParts extends OpenParts, Omit<HttpListenerParts, "respond"> {
+  /** The https origin to redirect to. */
   target: string;
 }
 
@@ -47,7 +55,7 @@ const CHALLENGE = "/.well-known/acme-challenge/";
 const text = (body: string, status: number, headers: Record<string, string> = {}): Response =>
   new Response(body, { status, headers: { "x-content-type-options": "nosniff", ...headers } });
 
-async function answerHealth({ health: checks, search }: OpenParts): Promise<Response> {
+async function healthResponse({ health: checks, search }: OpenParts): Promise<Response> {
   const results = await Promise.all(
     Object.entries(checks).map(async ([name, check]) => {
       const works = await Promise.try(check).catch(() => false);
@@ -66,10 +74,10 @@ async function answerHealth({ health: checks, search }: OpenParts): Promise<Resp
   );
 }
 
-/** Undefined for what is not for anybody. */
-async function answerOpenly(request: Request, path: string, parts: OpenParts): Promise<Response | undefined> {
+/** The response for a public resource; undefined for other paths. */
+async function openResponse(request: Request, path: string, parts: OpenParts): Promise<Response | undefined> {
   if (request.method !== "GET" && request.method !== "HEAD") return undefined;
-  if (path === "/healthz") return answerHealth(parts);
+  if (path === "/healthz") return healthResponse(parts);
   if (!path.startsWith(CHALLENGE)) return undefined;
   const proof = parts.challenge?.(path.slice(CHALLENGE.length));
   return proof === undefined
@@ -77,7 +85,7 @@ async function answerOpenly(request: Request, path: string, parts: OpenParts): P
     : text(proof, 200, { "content-type": "application/octet-stream", "cache-control": "no-store" });
 }
 
-/** Starts listening with the app. @throws when the address cannot be bound. */
+/** Starts a server with the app. @throws when the address cannot be bound */
 export function createHttpServer({
   rest,
   web,
@@ -85,8 +93,8 @@ export function createHttpServer({
   policyAt,
   secure = false,
   ...parts
-}: HttpServerParts & Place): HttpServer {
-  async function answer(request: Request, peer: string | undefined): Promise<Response> {
+}: HttpServerParts & ListenerKind): HttpServer {
+  async function respond(request: Request, peer: string | undefined): Promise<Response> {
     const response = await find(request, peer);
     if (secure) response.headers.set("strict-transport-security", STRICT_TRANSPORT_SECURITY);
     return response;
@@ -100,16 +108,16 @@ export function createHttpServer({
     if (path === "/metrics" && metrics && (request.method === "GET" || request.method === "HEAD")) {
       return metrics(request, peer);
     }
-    const policy = answerPolicy(request, path);
+    const policy = policyResponse(request, path);
     if (policy) return policy;
     const isApi = path.startsWith("/api/");
     if (isApi && !path.startsWith(REFERENCE_PATH)) return rest(request, peer);
-    const answered = (await answerOpenly(request, path, parts)) ?? (await web.answer(request, path, peer));
+    const answered = (await openResponse(request, path, parts)) ?? (await web.respond(request, path, peer));
     return answered ?? (isApi ? rest(request, peer) : text("Not found\n", 404));
   }
 
-  /** A policy host is for nothing else, but for getting its certificate. */
-  function answerPolicy(request: Request, path: string): Response | undefined {
+  /** A policy host serves only its policy, and challenges for its certificate. */
+  function policyResponse(request: Request, path: string): Response | undefined {
     const host = request.headers.get("host")?.toLowerCase().replace(/:\d+$/, "") ?? "";
     if (!host.startsWith("mta-sts.") || path.startsWith(CHALLENGE)) return undefined;
     const policy = policyAt?.(host, path);
@@ -118,19 +126,70 @@ export function createHttpServer({
     return text(policy, 200, { "content-type": "text/plain; charset=utf-8" });
   }
 
-  return "originOf" in parts ? listenBehind({ ...parts, answer }) : listenHttp({ ...parts, answer });
+  return "originOf" in parts ? listenInner({ ...parts, respond }) : listenHttp({ ...parts, respond });
 }
 
 /**
- * Starts listening with nothing but what is open, and a redirect that keeps method and body (RFC 9110 §15.4.9).
- * @throws when the address cannot be bound.
+ * Starts a server with the public resources, and a redirect that keeps method and body (RFC 9110 §15.4.9).
+ * @throws when the address cannot be bound
  */
 export function createRedirector({ target, ...parts }: RedirectorParts): HttpServer {
-  async function answer(request: Request): Promise<Response> {
+  async function respond(request: Request): Promise<Response> {
     const path = pathOf(request.url);
     const query = queryOf(request.url);
     const location = `${target}${path}${query === "" ? "" : `?${query}`}`;
-    return (await answerOpenly(request, path, parts)) ?? text(`Use ${target}\n`, 308, { location });
+    return (await openResponse(request, path, parts)) ?? text(`Use ${target}\n`, 308, { location });
   }
-  return listenHttp({ ...parts, answer });
+  return listenHttp({ ...parts, respond });
+}
+
+export interface HttpParts
+  extends Omit<HttpServerParts, "secure" | "challenge">,
+    Pick<HttpListenerParts, "connections"> {
+  http: HttpListenerParts["listen"] | "off";
+  https: HttpListenerParts["listen"] | "off";
+  /** Public origin. */
+  baseUrl: string;
+  /** Defined when `https` is on. */
+  certificates: Certificates | undefined;
+  /** Starts the listener of a variable. Resolves with its `host:port`. */
+  bound(variable: string, start: () => HttpServer | Promise<HttpServer>): Promise<string>;
+}
+
+/**
+ * Starts the listeners for the app (rules: Listeners): HTTP, or HTTPS with a redirect on HTTP. Resolves with each address
+ * as `host:port`, or `off`.
+ */
+export async function startHttp({
+  http,
+  https,
+  baseUrl,
+  certificates,
+  bound,
+  connections,
+  ...rest
+}: HttpParts): Promise<{ http: string; https?: string }> {
+  const parts = { ...rest, ...(certificates && { challenge: certificates.proof }) };
+  if (https === "off" || !certificates) {
+    if (http === "off") return { http };
+    return { http: await bound("MAILROOM_HTTP", () => createHttpServer({ ...parts, connections, listen: http })) };
+  }
+  const { runtime, log } = parts;
+  const address = await bound("MAILROOM_HTTPS", () =>
+    createHttpsServer({
+      ...{ listen: https, certificates, connections, runtime, log },
+      startInner: (inner) => createHttpServer({ ...parts, ...inner, secure: true }),
+    }),
+  );
+  const target = originOver(baseUrl, address);
+  if (target !== baseUrl) parts.log.warn("MAILROOM_BASE_URL is not https", { baseUrl, redirectingTo: target });
+  if (http === "off") return { http, https: address };
+  const plain = await bound("MAILROOM_HTTP", () => createRedirector({ ...parts, connections, listen: http, target }));
+  return { http: plain, https: address };
+}
+
+/** The public origin if it is https, else its host with the listener's port. */
+function originOver(baseUrl: string, address: string): string {
+  const url = new URL(baseUrl);
+  return url.protocol === "https:" ? baseUrl : new URL(`https://${url.hostname}:${address.split(":").at(-1)}`).origin;
 }

@@ -1,13 +1,13 @@
 /**
- * The cookie that carries a session's token (RFC 6265bis). Scripts cannot read it, and no request that another site
- * starts carries it. Under https no other host of the domain can set it either: that is what `__Host-` asks of a browser.
+ * The cookie with a session's token (RFC 6265bis). Scripts cannot read it, and requests from other sites do not carry it.
+ * Under https, the prefix `__Host-` also stops other hosts of the domain from setting it.
  */
 import { LONGEST_SESSION_MS } from "../access/sessions.ts";
 
 export interface SessionCookie {
   /** The token that a request carries. */
   read(request: Request): string | undefined;
-  /** Value of Set-Cookie that gives the token to the browser; `kept`: for longer than until it is closed. */
+  /** Value of Set-Cookie with the token. `kept`: the browser keeps it after it is closed. */
   give(token: string, kept: boolean): string;
   /** Value of Set-Cookie that removes it. */
   drop(): string;

@@ -1,9 +1,9 @@
 /**
- * A browser in words, from how it names itself: enough for people to know their own. Such names are whatever a program
- * likes; one that is not known is shown as it begins.
+ * Names a browser and its system from a User-Agent header, so that people recognise their sessions. An unknown header is
+ * shown as it is, shortened.
  */
 
-/** First match counts: many name themselves after others too. */
+/** The first match counts, since many browsers also name others. */
 const BROWSERS: readonly [RegExp, string][] = [
   [/\bEdgA?(?:iOS)?\//, "Edge"],
   [/\bOPR\/|\bOpera\b/, "Opera"],

@@ -1,4 +1,4 @@
-/** The web app's side of the server: its pages, and its own API with sessions, sign-in and news. */
+/** The web app's part of the server: pages, and the app's API with sessions, sign-in and live updates. */
 import type { Identity } from "../access/identity.ts";
 import type { FirstRun } from "../admin/first-run.ts";
 import type { Serving } from "../api/rest.ts";
@@ -6,7 +6,6 @@ import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Store } from "../store/store.ts";
 import { APP_PREFIX, createAppApi } from "./app-api.ts";
-import { createFailureAnswer } from "./failure.ts";
 import { frameRoutes } from "./frame.ts";
 import { createPageGate } from "./gate.ts";
 import { commonHeaders } from "./headers.ts";
@@ -39,7 +38,7 @@ export interface WebParts extends RouteParts {
   mailApps: MailAppsView;
   firstRun: FirstRun;
   sourceOf(peer: string | undefined, forwardedFor: string | null): string;
-  /** HTTP connections that there may be. */
+  /** Limit of HTTP connections. */
   mostConnections: number;
   /** Public origin. */
   baseUrl: string;
@@ -48,11 +47,11 @@ export interface WebParts extends RouteParts {
 }
 
 export interface Web {
-  /** Answers pages, the API reference, their files, and what is under /app/; undefined for any other path. */
-  answer(request: Request, path: string, peer: string | undefined): Promise<Response | undefined>;
-  /** Looks for what another process wrote. */
+  /** Responds for pages, the API reference, their files, and /app/; undefined for other paths. */
+  respond(request: Request, path: string, peer: string | undefined): Promise<Response | undefined>;
+  /** Looks for changes that another process wrote. */
   look(): void;
-  /** Ends the streams of open pages, and the images that are being fetched. */
+  /** Ends the streams of open pages, and requests for images. */
   stop(): void;
 }
 
@@ -70,7 +69,6 @@ export function createWeb(parts: WebParts): Web {
   const api = createAppApi({
     ...parts,
     ...{ gate, headers },
-    answerFailure: createFailureAnswer(parts),
     open: [signInRoute({ ...parts, cookie }), ...firstRunRoutes({ ...parts, cookie })],
     routes: [
       ...sessionRoutes({ ...parts, cookie }),
@@ -87,7 +85,7 @@ export function createWeb(parts: WebParts): Web {
   });
 
   return {
-    async answer(request, path, peer) {
+    async respond(request, path, peer) {
       if (path.startsWith(`${APP_PREFIX}/`)) return api(request, peer);
       if (request.method !== "GET" && request.method !== "HEAD") return undefined;
       return (await pdfPage(request, path)) ?? (await pages(request, path)) ?? reference(request, path);

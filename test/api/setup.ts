@@ -97,7 +97,7 @@ export async function startApi(given: Given = {}) {
     listen: { host: "127.0.0.1", port: 0 },
     connections: createConnections({ most: 1_000, trustedProxies: [], runtime }),
     rest,
-    web: { answer: async () => undefined },
+    web: { respond: async () => undefined },
     health: { store: () => true },
     runtime,
     log,

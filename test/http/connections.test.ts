@@ -43,7 +43,7 @@ function start({ most = 100, trustedProxies = [] as string[] } = {}) {
       });
       return new Response(body, { headers: { "content-type": "text/event-stream" } });
     },
-    web: { answer: async () => undefined },
+    web: { respond: async () => undefined },
     health: {},
     runtime,
     log: createLog("silent", runtime.now, () => {}),

@@ -6,7 +6,7 @@ import { connect, type TLSSocket } from "node:tls";
 import { createLog } from "../../src/base/log.ts";
 import { createConnections } from "../../src/http/connections.ts";
 import { createHttpsServer } from "../../src/http/https.ts";
-import { type HttpServer, listenBehind } from "../../src/http/listener.ts";
+import { type HttpServer, listenInner } from "../../src/http/listener.ts";
 import type { AlpnProofs } from "../../src/tls/alpn-front.ts";
 import type { KeyPair } from "../../src/tls/certificates.ts";
 import { boot } from "../harness/appliance.ts";
@@ -151,8 +151,8 @@ async function startBy(alpn: AlpnProofs | undefined, answer: Answer) {
       },
       alpn,
     },
-    behind(parts) {
-      const http = listenBehind({ ...parts, answer, runtime, log });
+    startInner(parts) {
+      const http = listenInner({ ...parts, respond: answer, runtime, log });
       behind = http.address;
       return http;
     },

@@ -41,8 +41,8 @@ function setUp(records: Zone = {}, dns = zone(records)) {
   const proxy = openImageProxy({ runtime, allow: () => [`${PUBLIC}/32`] });
   proxies.push(proxy);
   const ask = (path: string, caller = ann, signal?: AbortSignal) =>
-    proxy.answer(new Request(`http://localhost${path}`, signal && { signal }), caller);
-  return { runtime, proxy, ask, get: (url: string, caller = ann) => ask(proxy.addressOf(caller, url), caller) };
+    proxy.respond(new Request(`http://localhost${path}`, signal && { signal }), caller);
+  return { runtime, proxy, ask, get: (url: string, caller = ann) => ask(proxy.urlFor(caller, url), caller) };
 }
 
 const serve = (answer: Answer) => receive(answer, { host: PUBLIC });
@@ -75,8 +75,8 @@ describe("an image", () => {
     const server = await serve(png);
     const { proxy } = setUp({ "news.example": { a: [PUBLIC] } });
     const headers = { cookie: "mailroom=secret", referer: "http://localhost/mail", "user-agent": "Browser", dnt: "1" };
-    const address = proxy.addressOf(ann, `http://news.example:${server.port}/p?id=%20a#b`);
-    await proxy.answer(new Request(`http://localhost${address}`, { headers }), ann);
+    const address = proxy.urlFor(ann, `http://news.example:${server.port}/p?id=%20a#b`);
+    await proxy.respond(new Request(`http://localhost${address}`, { headers }), ann);
     expect((server.requests[0] ?? "").toLowerCase().trim().split("\r\n").sort()).toEqual([
       "accept-encoding: identity",
       "accept: image/*",
@@ -223,7 +223,7 @@ describe("an address", () => {
     const server = await serve(png);
     const { proxy, ask } = setUp();
     const url = `http://${PUBLIC}:${server.port}/a`;
-    const address = proxy.addressOf(ann, url);
+    const address = proxy.urlFor(ann, url);
     const forged = [
       ask(address, callerOf("usr_ben")),
       ask(address.replace("%2Fa", "%2Fb")),
@@ -245,7 +245,7 @@ test("six of one person are fetched at once, the rest in turn, and nobody else w
   const url = `http://${PUBLIC}:${server.port}/`;
   const gone = new AbortController();
   const first = Array.from({ length: 6 }, () => get(url));
-  const given = ask(proxy.addressOf(ann, url), ann, gone.signal);
+  const given = ask(proxy.urlFor(ann, url), ann, gone.signal);
   const last = get(url);
   await server.arrived(6);
   const other = get(url, callerOf("usr_ben"));

@@ -6,7 +6,7 @@ import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
 import { createLog } from "../../src/base/log.ts";
 import { createConnections } from "../../src/http/connections.ts";
 import { createHttpsServer } from "../../src/http/https.ts";
-import { listenBehind } from "../../src/http/listener.ts";
+import { listenInner } from "../../src/http/listener.ts";
 import { createAlpnFront } from "../../src/tls/alpn-front.ts";
 import type { Certificates, KeyPair } from "../../src/tls/certificates.ts";
 import { openChallenge } from "../../src/tls/challenge.ts";
@@ -55,7 +55,7 @@ async function listen(certificates: Shown) {
   const server = await createHttpsServer({
     connections: createConnections({ most: 1_000, trustedProxies: [], runtime }),
     ...{ listen: { host: "127.0.0.1", port: 0 }, certificates, runtime, log },
-    behind: (parts) => listenBehind({ ...parts, answer, runtime, log }),
+    startInner: (parts) => listenInner({ ...parts, respond: answer, runtime, log }),
   });
   atEndOfTest(() => void server.stop(0));
   const { port } = server.address;

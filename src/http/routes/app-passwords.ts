@@ -1,4 +1,4 @@
-/** One's own app passwords, and what else a mail app is to be told. */
+/** A person's own app passwords, and the other settings for a mail app. */
 import { createAppPassword, listAppPasswords, revokeAppPassword } from "../../access/app-passwords.ts";
 import { nameOf } from "../../admin/names.ts";
 import { AppError } from "../../base/errors.ts";

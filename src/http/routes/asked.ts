@@ -1,4 +1,4 @@
-/** What the app's routes read from a request, and how they answer. */
+/** Helpers of the app's routes: bodies, parameters, responses. */
 import { readJson } from "../../api/body.ts";
 import type { Count } from "../../api/budget.ts";
 import type { ObjectSchema, Static } from "../../operations/json-schema.ts";
@@ -8,8 +8,8 @@ import type { Asked } from "../route.ts";
 const MOST_BODY_BYTES = 65_536;
 
 /**
- * Reads a body as the schema has it, for as long as the session goes on, counted in a budget if it may be large. It throws
- * as readJson does.
+ * Gives a reader of bodies with that schema. It checks the session again after the body has arrived, and counts large
+ * bodies in a budget. It throws as readJson does.
  */
 export function bodyOf<S extends ObjectSchema>(
   schema: S,
@@ -18,7 +18,7 @@ export function bodyOf<S extends ObjectSchema>(
   const check = checkOf(schema);
   return async ({ request, requireSession }, count) => {
     const given = await readJson(request, mostBytes, count);
-    // Who sends it decides how long that takes.
+    // The client decides how long the body takes, so the session may have ended.
     requireSession?.();
     check(given);
     return given as Static<S>;

@@ -1,4 +1,4 @@
-/** Writing mail in a browser: drafts, what is attached to them, and sending them now or later. */
+/** Writing mail in the app: drafts, their attachments, and sending them now or later. */
 
 import type { People } from "../../admin/people.ts";
 import { declaredLength, readParts } from "../../api/body.ts";
@@ -22,12 +22,12 @@ export interface DraftRouteParts {
   sending: Sending;
   people: Pick<People, "setUndoSeconds" | "undoSeconds">;
   runtime: Pick<Runtime, "now">;
-  /** Of the bytes of request bodies. */
+  /** Budget for the bytes of request bodies. */
   bodies: Budget;
 }
 
 /** Text and HTML of 1 MiB, which JSON may write in six times as many bytes (RFC 8259 §7), and addresses. */
-const LARGEST_LETTER = 8 * 1_048_576;
+const LARGEST_DRAFT = 8 * 1_048_576;
 const LONGEST_FIELD = 100_000;
 
 const field = () => t.String({ maxLength: LONGEST_FIELD });
@@ -40,11 +40,11 @@ const letter = {
   text: t.Optional(t.String()),
   html: t.Optional(t.String()),
 };
-const readNew = bodyOf(t.Object({ ...letter, answers: t.Optional(t.String()) }), LARGEST_LETTER);
-const readChange = bodyOf(t.Object({ ...letter, revision: t.Integer() }), LARGEST_LETTER);
+const readNew = bodyOf(t.Object({ ...letter, answers: t.Optional(t.String()) }), LARGEST_DRAFT);
+const readChange = bodyOf(t.Object({ ...letter, revision: t.Integer() }), LARGEST_DRAFT);
 const readSend = bodyOf(
   t.Object({ ...letter, revision: t.Integer(), attachments: t.Array(t.String()), at: t.Optional(dateTime()) }),
-  LARGEST_LETTER,
+  LARGEST_DRAFT,
 );
 const readPreferences = bodyOf(t.Object({ undoSeconds: t.Integer() }));
 
@@ -52,7 +52,7 @@ const created = (body: object): Response => Response.json(body, { status: 201 })
 const parameterOf = ({ request }: Asked, name: string): string =>
   new URLSearchParams(queryOf(request.url)).get(name) ?? "";
 
-/** The parts of a body, and at its end the check: who sends it decides how long that takes. */
+/** The parts of a body, then the check, since the client decides how long the body takes. */
 async function* checkedAtEnd<T>(parts: AsyncIterable<T>, check: () => void): AsyncGenerator<T> {
   yield* parts;
   check();
@@ -70,7 +70,7 @@ export function draftRoutes(parts: DraftRouteParts): Route[] {
 
   return [
     {
-      // Body as DraftRequest, and {answers}: id of the conversation that it answers.
+      // Body as DraftRequest, and {answers}: id of the conversation that it replies to.
       method: "POST",
       path: "/drafts",
       run: counted(async (asked, count) =>
@@ -78,7 +78,7 @@ export function draftRoutes(parts: DraftRouteParts): Route[] {
       ),
     },
     {
-      // ?mailbox=: those of its drafts that are marked in a list.
+      // ?mailbox=: the mailbox's drafts that a list marks.
       method: "GET",
       path: "/drafts",
       run: (asked): { drafts: DraftMarkView[] } => ({
@@ -93,13 +93,13 @@ export function draftRoutes(parts: DraftRouteParts): Route[] {
       }),
     },
     {
-      // With every recipient, for who may send it.
+      // Has every recipient, Bcc included, if the person may send it.
       method: "GET",
       path: "/drafts/:id",
       run: ({ params: { id = "" }, session }) => sending.openDraft(session.caller, id),
     },
     {
-      // Body as DraftRequest, and {revision}: what it was opened as.
+      // Body as DraftRequest, and {revision}: the revision that was opened.
       method: "PATCH",
       path: "/drafts/:id",
       run: counted(async (asked, count) =>
@@ -115,7 +115,7 @@ export function draftRoutes(parts: DraftRouteParts): Route[] {
       },
     },
     {
-      // Body as PATCH, and {attachments, at}: the ids that are seen, and when to send it if not now.
+      // Body as PATCH, and {attachments, at}: the ids on the page, and the time to send it if not now.
       method: "POST",
       path: "/drafts/:id/send",
       run: counted(async (asked, count) => {
@@ -133,7 +133,7 @@ export function draftRoutes(parts: DraftRouteParts): Route[] {
       },
     },
     {
-      // The bytes of a file, with its media type; ?name= is what it is called.
+      // The body is a file, with its media type; ?name= has its name.
       method: "POST",
       path: "/drafts/:id/attachments",
       run(asked) {
@@ -172,14 +172,14 @@ export function draftRoutes(parts: DraftRouteParts): Route[] {
       },
     },
     {
-      // Whom an answer would go to, and what it quotes; ?all=true: one to everybody.
+      // Recipients and quotation of a reply; ?all=true: to everybody.
       method: "GET",
       path: "/threads/:id/answer",
       run: (asked) =>
         sending.answerTo(asked.session.caller, asked.params.id ?? "", { all: parameterOf(asked, "all") === "true" }),
     },
     {
-      // Those that answer it.
+      // Drafts that reply to the conversation.
       method: "GET",
       path: "/threads/:id/drafts",
       run: ({ params: { id = "" }, session }) => ({ drafts: sending.draftsAnswering(session.caller, id) }),

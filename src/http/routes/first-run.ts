@@ -1,4 +1,4 @@
-/** The first run: for who has the token that the server printed, and only while there is no workspace. */
+/** The first run, open to holders of the token that the server printed, only while there is no workspace. */
 
 import { startSession } from "../../access/sessions.ts";
 import { createSlots } from "../../access/sign-in.ts";
@@ -36,13 +36,13 @@ const readSetup = bodyOf(
   MOST_BYTES,
 );
 
-/** Guesses of one source that are under way at once, and that wait. */
+/** Guesses of one source at once, and waiting. */
 const GUESSES = { atOnce: 1, mostWaiting: 20 };
 
 export function firstRunRoutes({ store, firstRun, cookie, identity, runtime }: FirstRunParts): OpenRoute[] {
   const slots = createSlots(GUESSES);
 
-  /** @throws AppError conflict once there is a workspace, forbidden for another token, which takes its time to be told */
+  /** @throws AppError conflict once there is a workspace; forbidden for a wrong token, after a delay */
   async function requireToken(token: string, source: string): Promise<void> {
     if (!firstRun.isDue()) throw new AppError("conflict", "This server is set up: sign in");
     if (firstRun.admits(token)) return;
@@ -57,7 +57,7 @@ export function firstRunRoutes({ store, firstRun, cookie, identity, runtime }: F
       run: (): { due: boolean } => ({ due: firstRun.isDue() }),
     },
     {
-      // Body {token}: whether it is the one.
+      // Body {token}: checks it.
       method: "POST",
       path: "/setup/token",
       async run({ request, source }) {

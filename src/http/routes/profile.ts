@@ -1,4 +1,4 @@
-/** What everybody settles for themselves: the name they are shown by, and their password. */
+/** A person's own profile: display name and password. */
 
 import { hashPassword, type People } from "../../admin/people.ts";
 import { t } from "../../operations/json-schema.ts";

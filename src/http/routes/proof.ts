@@ -1,6 +1,6 @@
 /**
- * Proving anew that it is still them: who only found the browser open, or has a copy of its cookie, gets nothing that outlasts
- * the session. Guessing is as slow as at the door, and a copy of the cookie ends with the first proof.
+ * Repeated proof of identity within a session. Somebody at an open browser, or with a copy of its cookie, can make no change
+ * that outlasts the session. Guessing is as slow as at sign-in, and the first proof invalidates a copied cookie.
  */
 import { hasSecondFactor } from "../../access/second-factor.ts";
 import { confirmSession } from "../../access/sessions.ts";
@@ -22,7 +22,7 @@ export interface ProofParts {
   log: Log;
 }
 
-/** What a person proves with, in bodies. */
+/** Password and code in request bodies. */
 export const PASSWORD = t.String({ maxLength: 1_024 });
 export const CODE = t.String({ maxLength: 64 });
 
@@ -30,8 +30,8 @@ const WRONG = "The present password is not right";
 const WRONG_WITH_CODE = "Password and code do not match. Each code counts once: wait for the next one";
 
 /**
- * Does `work`, in one transaction with the proof, for who gives their password, and a code if they have a second factor; the
- * session counts as confirmed then. Resolves with what `work` returned, and the Set-Cookie that the answer has to carry.
+ * Checks the password, and a code if the person has a second factor; then does `work` in the same transaction, and marks
+ * the session as confirmed. Resolves with the result of `work` and the Set-Cookie header for the response.
  * @throws AppError forbidden, whichever was wrong; unauthorized when the session ended meanwhile; rate_limited
  */
 export type Prove = <T>(
@@ -56,7 +56,7 @@ export function createProof({ store, cookie, identity, runtime, log }: ProofPart
 
 const readProof = bodyOf(t.Object({ password: PASSWORD, code: t.Optional(CODE) }));
 
-/** Body {password, code?}: for some minutes this session may do what asks for it (Asked.requireConfirmed). */
+/** Body {password, code?}: confirms the session for some minutes (Asked.requireConfirmed). */
 export const confirmRoute = (prove: Prove): Route => ({
   method: "POST",
   path: "/me/confirm",

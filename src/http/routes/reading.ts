@@ -1,6 +1,6 @@
 /**
- * What the app has for reading and tidying beside the operations of the API: several conversations changed at once and
- * that undone, what a search is completed with, and what is known of a message beyond what it says.
+ * Routes for reading and tidying that only the app has: changes of several conversations and their undo, completions for
+ * search, and details of a message.
  */
 
 import { queryOf } from "../../api/target.ts";
@@ -14,7 +14,7 @@ import type { Store } from "../../store/store.ts";
 import type { Asked, Route } from "../route.ts";
 import { bodyOf } from "./asked.ts";
 
-/** Conversations of one request: as long as it takes, nothing else is done. */
+/** Conversations in one request, whose transaction makes all other work wait. */
 const MOST_AT_ONCE = 100;
 const MOST_LABELS = 500;
 const MOST_PEOPLE = 8;
@@ -33,7 +33,7 @@ export interface ReadingParts {
     | "getClassification"
   >;
   runtime: Pick<Runtime, "now">;
-  /** A conversation was snoozed: something may be due sooner than was known. */
+  /** Called when a conversation was snoozed, since its time may be the earliest. */
   snoozed(): void;
 }
 
@@ -59,7 +59,7 @@ const asked = ({ request }: Asked, name: string): string => new URLSearchParams(
 export function readingRoutes({ store, mailbox, runtime, snoozed }: ReadingParts): Route[] {
   return [
     {
-      // Body {ids, and what to change}: each is changed, or told in `refused`.
+      // Body {ids, and the changes}: conversations that are not changed are in `refused`.
       method: "POST",
       path: "/threads/change",
       async run(request) {
@@ -84,7 +84,7 @@ export function readingRoutes({ store, mailbox, runtime, snoozed }: ReadingParts
       },
     },
     {
-      // For good: of trash, spam, or drafts.
+      // Deletes from trash, spam or drafts for good.
       method: "POST",
       path: "/threads/delete",
       run: async (request) => mailbox.deleteThreads(request.session.caller, (await readIds(request)).ids),
@@ -97,7 +97,7 @@ export function readingRoutes({ store, mailbox, runtime, snoozed }: ReadingParts
       }),
     },
     {
-      // ?q=: how the address, or a word of the name, begins.
+      // ?q=: prefix of the address, or of a word of the name.
       method: "GET",
       path: "/people",
       run: (request) => ({
@@ -120,7 +120,7 @@ export function readingRoutes({ store, mailbox, runtime, snoozed }: ReadingParts
       run: ({ session, params }) => mailbox.getClassification(session.caller, params.id ?? ""),
     },
     {
-      // What became of a message that was sent.
+      // The delivery of a sent message.
       method: "GET",
       path: "/messages/:id/progress",
       run: ({ session, params }): { recipients: RecipientProgress[] } => ({

@@ -1,6 +1,6 @@
 /**
- * One's own second factor: added, given new recovery codes, removed. Who only found the browser open can do none of it: each
- * takes the password, and what there is to lose takes a code as well.
+ * A person's own second factor: adding it, new recovery codes, removal. Each takes the password, so that an open browser is
+ * not enough; changes to an existing factor take a code as well.
  */
 
 import type { SecondFactors } from "../../access/second-factor.ts";
@@ -32,7 +32,7 @@ export function secondFactorRoutes({ store, identity, prove, runtime }: SecondFa
 
   const present = ({ session }: Asked) => secondFactorOf(store.db, session.caller.userId);
 
-  /** Does `work` for who gives their password and a code. @throws AppError forbidden, conflict without a second factor */
+  /** Does `work` after checking password and code. @throws AppError forbidden, conflict without a second factor */
   async function withBoth<T>(asked: Asked, work: (tx: Tx, userId: string) => T) {
     if (!present(asked)) throw new AppError("conflict", "You have no second factor");
     return prove(asked, await readProof(asked), work);
@@ -48,7 +48,7 @@ export function secondFactorRoutes({ store, identity, prove, runtime }: SecondFa
       },
     },
     {
-      // Changes nothing.
+      // Proposes a secret, and changes nothing.
       method: "POST",
       path: "/me/second-factor/new",
       run({ session }): NewSecondFactorView {
@@ -57,7 +57,7 @@ export function secondFactorRoutes({ store, identity, prove, runtime }: SecondFa
       },
     },
     {
-      // Body {secret, code, password}. What the password alone began elsewhere ends.
+      // Body {secret, code, password}. Other sessions, which the password alone began, end.
       method: "POST",
       path: "/me/second-factor",
       async run(asked) {
@@ -71,7 +71,7 @@ export function secondFactorRoutes({ store, identity, prove, runtime }: SecondFa
       },
     },
     {
-      // Body {password, code}. Those of before count no more.
+      // Body {password, code}. Former recovery codes end.
       method: "POST",
       path: "/me/second-factor/recovery-codes",
       async run(asked) {

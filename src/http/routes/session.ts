@@ -1,4 +1,4 @@
-/** Signing in and out, who one is, and the browsers one is signed in with. */
+/** Sign-in, sign-out, the person's own data, and their sessions. */
 
 import { endSession, endSessions, findSession, listSessions, startSession } from "../../access/sessions.ts";
 import type { SignIn } from "../../access/sign-in.ts";
@@ -38,8 +38,8 @@ const readSignIn = bodyOf(
 /**
  * POST /app/sign-in `{email, password, code?, keep?}`: 204 with the cookie, which without `keep` ends with the browser; 200
  * SignInView when a code is missing; 401 says nothing of what was wrong (rules: Sign-in failures). A browser that was
- * signed in gets a new session, whoever it is, and the one before ends: a token planted in it, or copied from it, is worth
- * nothing.
+ * signed in gets a new session, and the former one ends, so that a token that was planted or copied before is
+ * worthless.
  */
 export function signInRoute({ store, cookie, identity, runtime, log }: SessionParts): OpenRoute {
   return {
@@ -49,10 +49,10 @@ export function signInRoute({ store, cookie, identity, runtime, log }: SessionPa
       const { email, password, code, keep: kept = true } = await readSignIn({ request });
       const signedIn = await identity.signIn.inBrowser({ username: email, secret: password, code, source });
       if (signedIn === "code") return { next: "code" };
-      // Not as whom: what was given may be a password in the wrong field.
+      // Without the given address, which may be a password in the wrong field.
       log.info(signedIn ? "signed in" : "sign-in failed", { source, userId: signedIn?.caller.userId });
       const { token } = store.transact((tx) => {
-        // The password may have changed, and the person left, while it was being looked at.
+        // The password may have changed, or the person been removed, during the check.
         const caller = signedIn?.present();
         if (!caller) throw new AppError("unauthorized", code === undefined ? NO_MATCH : NO_MATCH_WITH_CODE);
         const token = cookie.read(request);
@@ -112,7 +112,7 @@ export function sessionRoutes({ store, cookie, runtime }: Omit<SessionParts, "id
       },
     },
     {
-      // Of all but this one.
+      // Ends all sessions but this one.
       method: "DELETE",
       path: "/sessions",
       run({ session }) {
