@@ -133,7 +133,7 @@ export function createHttpServer({
  * Starts a server with the public resources, and a redirect that keeps method and body (RFC 9110 §15.4.9).
  * @throws when the address cannot be bound
  */
-export function createRedirector({ target, ...parts }: RedirectorParts): HttpServer {
+function createRedirector({ target, ...parts }: RedirectorParts): HttpServer {
   async function respond(request: Request): Promise<Response> {
     const path = pathOf(request.url);
     const query = queryOf(request.url);
