@@ -1,9 +1,9 @@
 #!/bin/bash
 # Installs Mailroom on a Debian or Ubuntu machine, upgrades it in place when run again, or takes it off.
 #
-# Every step looks at what is there before it acts, so that a run that was cut off is finished by running it again. A
-# version is in force only once its server answers; until then the one before, its unit and a backup of the data made
-# while nothing ran are kept, and put back if it does not. `install.sh --help` says what it takes.
+# Every step checks the machine before it acts, so a run that was cut off is finished by running the script again. A new
+# version counts once its server answers. Until then the script keeps the former version, its unit and a backup of the
+# data, made while no server ran, and puts them back if the new one fails. `install.sh --help` lists the options.
 set -euo pipefail
 umask 077
 export LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -12,7 +12,7 @@ readonly user=mailroom unit=mailroom.service
 readonly data=/var/lib/mailroom backups=/var/backups/mailroom
 readonly config=/etc/mailroom environment=/etc/mailroom/mailroom.env
 readonly lib=/usr/local/lib/mailroom command=/usr/local/bin/mailroom unit_file=/etc/systemd/system/mailroom.service
-# What an unfinished run leaves for the next one. Root's alone.
+# State of an unfinished run, for the next one. Only root can read it.
 readonly progress=/var/lib/mailroom-install
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly here
@@ -61,7 +61,7 @@ misuse() {
   exit 2
 }
 
-# The release that --with-meilisearch is about, and that Mailroom is tested with.
+# The release for --with-meilisearch, with which Mailroom is tested.
 readonly meilisearch_release=https://github.com/meilisearch/meilisearch/releases/download/v1.21.0
 
 executable='' archive=${MAILROOM_ARCHIVE:-} sha256=${MAILROOM_SHA256:-}
@@ -138,7 +138,7 @@ meilisearch_asset() {
   esac
 }
 
-# --- what the machine says -------------------------------------------------------------------------------------------
+# --- state of the machine --------------------------------------------------------------------------------------------
 
 check_machine() {
   [ "$(id -u)" = 0 ] || fail "run this as root (sudo $0 …)"
@@ -171,7 +171,7 @@ listening() {
   done
 }
 
-# Whose socket it is, for people: the service where systemd knows one, else the program.
+# Names the owner of a socket, for people: its systemd service, else its program.
 holder_of() {
   local inode=$1 link pid service
   for link in /proc/[0-9]*/fd/*; do
@@ -188,7 +188,7 @@ holder_of() {
   echo "another program"
 }
 
-# Of `host:port` settings, those whose port somebody else has. Nothing has been changed when this fails.
+# Prints the `host:port` settings whose port another program has. Nothing is changed when this fails.
 check_ports() {
   local variable port inode taken=() web='' sockets
   sockets=$(listening)
@@ -207,7 +207,7 @@ check_ports() {
   fail "nothing was changed: free the ports and run this again"
 }
 
-# Where a listener goes: what the environment file says, or what it will say.
+# Address of a listener: from the environment file, or as it will be written there.
 wanted_listener() {
   if [ -f "$environment" ]; then
     local given
@@ -221,10 +221,10 @@ wanted_listener() {
 # --- what to install -------------------------------------------------------------------------------------------------
 
 scratch=''
-# Not in /tmp, where programs may be forbidden to run.
+# Not in /tmp, which may be mounted noexec.
 make_scratch() { if [ -z "$scratch" ]; then scratch=$(mktemp -d /usr/local/lib/mailroom-install.XXXXXX); fi; }
 
-# Into a file: download URL FILE
+# Downloads a file: download URL FILE
 download() {
   step "Downloading $1"
   if command -v curl >/dev/null; then
@@ -236,7 +236,7 @@ download() {
   fi
 }
 
-# Hands over to the script inside a release archive, once its checksum is right.
+# Checks a release archive's checksum, then runs the script inside it.
 run_archive() {
   local file=$archive
   [[ $sha256 =~ ^[0-9a-fA-F]{64}$ ]] || misuse "--archive needs --sha256, the archive's line in SHA256SUMS"
@@ -277,7 +277,7 @@ find_executable() {
     fail "$executable does not run here: is it for $(uname -m) and this C library?"
 }
 
-# Puts the Meilisearch that is wanted into the scratch folder, once its checksum is right and it runs on this machine.
+# Puts Meilisearch into the scratch folder, after checking its checksum and that it runs on this machine.
 find_meilisearch() {
   [ -n "$meilisearch" ] || return 0
   local file=$meilisearch
@@ -307,7 +307,7 @@ ask_for() {
   printf -v "$variable" '%s' "$answer"
 }
 
-# What a first installation has to know.
+# The questions of a first installation.
 ask_what_is_missing() {
   [ -f "$environment" ] && [ -f "$data/mailroom.db" ] && [ ! -f "$progress/wanted" ] && return 0
   # Answers of a run that was cut off.
@@ -351,7 +351,7 @@ END
 
 # --- putting it in place ---------------------------------------------------------------------------------------------
 
-# Writes standard input to a file, whole or not at all: write_file FILE MODE GROUP
+# Writes standard input to a file, atomically: write_file FILE MODE GROUP
 write_file() {
   local new
   new=$(mktemp "$1.XXXXXX")
@@ -393,7 +393,7 @@ has_command() { "$lib/mailroom" help 2>/dev/null | grep -q "^  mailroom $1 "; }
 
 # --- the server ------------------------------------------------------------------------------------------------------
 
-# Whether the server answers 200 on its health page.
+# Succeeds when the server's health page answers 200.
 answers() {
   local at host port status=''
   at=$(setting MAILROOM_HTTP)
@@ -426,7 +426,7 @@ start_and_wait() {
 
 readonly why="What it said: journalctl -u mailroom -n 50"
 
-# Backs up the data; only what is new since the last time is copied. Sets `generation`, or fails.
+# Backs up the data; copies only what is new since the last time. Sets `generation`, or fails.
 generation=''
 back_up() {
   # It is made, too, when files of the data folder are missing: that is told on stderr and is no reason not to go on.
@@ -434,7 +434,7 @@ back_up() {
   [ -n "$generation" ] || fail "the data could not be backed up: nothing was changed"
 }
 
-# Puts a backup in the place of the data. Mail may have come in: what is there is set aside, never deleted.
+# Restores a backup. Mail may have come in since, so the present data is set aside, never deleted.
 bring_back() {
   local aside
   if [ -d "$data" ]; then
@@ -450,10 +450,10 @@ bring_back() {
   done
 }
 
-# --- upgrading: kept, swapped, ready; or put back --------------------------------------------------------------------
+# --- upgrading: keep, swap, wait until ready; or go back -------------------------------------------------------------
 
-# $progress/upgrade holds what the upgrade can go back to. It is there, whole, from before the new version is put in
-# place until one version has answered.
+# $progress/upgrade holds the former version. It exists, whole, from before the new version is put in place until one
+# version has answered.
 upgrade() {
   if [ -e "$progress/upgrade/undo" ]; then
     say "An upgrade that failed was not undone to its end"
@@ -485,8 +485,8 @@ upgrade() {
   rm -rf "$progress/upgrade"
 }
 
-# Whichever version is in place may have served since, perhaps for long: the backup made then is its data no more, once
-# it has answered.
+# The version in place may have served for long since then. Once it has answered, its data is newer than that backup, so
+# the backup is not restored.
 finish_cut_off() {
   local kept=$progress/upgrade
   say "An upgrade was cut off"
@@ -550,8 +550,8 @@ install_first() {
   start_and_wait || fail "the server does not answer: run this again when the cause is gone. $why"
 }
 
-# The workspace, once. What `setup` answers holds a key and a password that nobody can ask for again, so it is kept,
-# for root alone, until it has been shown.
+# Makes the workspace, once. The output of `setup` has a key and a password that cannot be printed again, so it is kept,
+# readable by root only, until it has been shown.
 set_up() {
   local answer=$progress/answer there
   there=$("$command" workspace list --json)
@@ -568,8 +568,8 @@ set_up() {
   rm -f "$progress/wanted"
 }
 
-# Beside the program, where the service cannot write. The server follows its settings; another executable it takes up when
-# it is started again.
+# Installed beside the program, where the service cannot write. The server follows the setting; it uses a new executable
+# after a restart.
 turn_on_meilisearch() {
   [ -n "$meilisearch" ] || return 0
   local there=''

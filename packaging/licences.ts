@@ -1,4 +1,4 @@
-/** The licences of all that the executable is made of, as the installed packages have them. */
+/** The licences of all packages in the executable, from the installed packages. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { shippedPackages } from "./lock.ts";
@@ -11,7 +11,7 @@ It is built upon Bun (MIT), which contains JavaScriptCore and WebKit (LGPL 2.1 a
 its file LICENSE.md names them and says how to link Bun anew.
 `;
 
-/** Text. @throws Error for a package that says nothing of its licence */
+/** The text of THIRD-PARTY-LICENSES. @throws Error for a package without a licence */
 export function listLicences(root: string): string {
   const texts = shippedPackages(root).map(({ path, name, version }) => {
     const folder = join(root, path);

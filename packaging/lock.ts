@@ -1,4 +1,4 @@
-/** What package-lock.json says is installed, of which version, and for what. */
+/** Reads package-lock.json: the packages, their versions and their use. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -18,7 +18,7 @@ export function readLock(root: string): Map<string, Locked> {
   return new Map(Object.entries(packages).filter(([path]) => path !== ""));
 }
 
-/** The packages that the executable is made of: those for development alone, or for one kind of machine, are not. */
+/** The packages in the executable: all except those for development only, or for one kind of machine. */
 export function shippedPackages(root: string): { path: string; name: string; version: string }[] {
   return [...readLock(root)]
     .filter(([, { dev, devOptional, optional }]) => !dev && !devOptional && !optional)

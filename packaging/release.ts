@@ -1,9 +1,9 @@
 /**
- * `npm run release [TARGET…]`: archives for Linux in dist/release, with SHA256SUMS and a list of parts (CycloneDX).
+ * `npm run release [TARGET…]`: makes archives for Linux in dist/release, with SHA256SUMS and a list of parts (CycloneDX).
+ * `--out DIR` writes elsewhere.
  *
- * The same commit gives the same bytes, in whatever folder and whenever: times are the commit's, owners and modes are
- * set, orders are sorted, and what the executables are made with is pinned by package-lock.json. `--out DIR` writes
- * elsewhere.
+ * The same commit gives the same bytes, in any folder and at any time: times are the commit's, owners and modes are set,
+ * lists are sorted, and package-lock.json pins the tools.
  */
 import { createHash } from "node:crypto";
 import {
@@ -23,11 +23,11 @@ import { version } from "../package.json" with { type: "json" };
 import { listLicences } from "./licences.ts";
 import { fetchBun } from "./runtimes.ts";
 import { listParts } from "./sbom.ts";
-import { tell, told } from "./tools.ts";
+import { outputOf, runCommand } from "./tools.ts";
 
 const ROOT = join(import.meta.dir, "..");
 
-/** By the name of the archive: what Bun calls the target, and the npm package with its runtime for it. */
+/** Targets by the name of the archive, with Bun's name and the npm package of the runtime. */
 const TARGETS: Readonly<Record<string, { target: string; runtime: string }>> = {
   "linux-x64": { target: "bun-linux-x64", runtime: "@oven/bun-linux-x64" },
   "linux-x64-musl": { target: "bun-linux-x64-musl", runtime: "@oven/bun-linux-x64-musl" },
@@ -35,7 +35,7 @@ const TARGETS: Readonly<Record<string, { target: string; runtime: string }>> = {
   "linux-arm64-musl": { target: "bun-linux-arm64-musl", runtime: "@oven/bun-linux-aarch64-musl" },
 };
 
-/** What every archive has beside the executable; those that are run, first. */
+/** Executable files of every archive, beside the executable itself. */
 const PROGRAMS = ["install.sh", "packaging/mailroom", "packaging/nsupdate-hook"];
 const DOCUMENTS = ["packaging/mailroom.service", "README.md", "CHANGELOG.md", "LICENSE", ...filesIn("docs")];
 
@@ -45,11 +45,11 @@ function filesIn(folder: string): string[] {
   return entries.filter((entry) => entry.isFile()).map((entry) => relative(ROOT, join(entry.parentPath, entry.name)));
 }
 
-/** Epoch seconds of the commit that is released. @throws Error when the folder is not what a commit says */
+/** Time of the commit, epoch seconds. @throws Error when files differ from the commit */
 async function commitTime(): Promise<number> {
-  const changes = await told(ROOT, "git", "status", "--porcelain");
+  const changes = await outputOf(ROOT, "git", "status", "--porcelain");
   if (changes !== "") throw new Error(`what is released is a commit; these are changed:\n${changes}`);
-  return Number(await told(ROOT, "git", "log", "-1", "--format=%ct"));
+  return Number(await outputOf(ROOT, "git", "log", "-1", "--format=%ct"));
 }
 
 function checkChangelog(): void {
@@ -67,14 +67,14 @@ async function buildExecutable(name: string, outfile: string): Promise<void> {
   const { target, runtime } = TARGETS[name] as (typeof TARGETS)[string];
   const bun = await fetchBun(ROOT, runtime, dirname(outfile));
   const options = [`--target=${target}`, `--compile-executable-path=${bun}`, `--outfile=${outfile}`];
-  await tell(ROOT, process.execPath, "run", "--silent", "build", ...options);
+  await runCommand(ROOT, process.execPath, "run", "--silent", "build", ...options);
   chmodSync(outfile, 0o755);
 }
 
 /** Packs a folder inside `scratch` as a gzipped archive with that time, in epoch seconds. */
 async function pack(scratch: string, folder: string, time: number): Promise<Uint8Array> {
   const tar = join(scratch, `${folder}.tar`);
-  await tell(
+  await runCommand(
     scratch,
     ...["tar", "--create", "--file", tar, "--format=ustar", "--sort=name", `--mtime=@${time}`],
     ...["--owner=root:0", "--group=root:0", "--no-acls", "--no-xattrs", "--no-selinux", folder],

@@ -1,8 +1,8 @@
-/** The programs that a release is made with: run to their end, with what they said in the error when they fail. */
+/** Runs the programs that make a release. When one fails, the error has its output. */
 
-/** What it wrote on stdout, without the line's end. @throws Error with what it said */
-export async function told(folder: string, ...command: string[]): Promise<string> {
-  // A time zone or language of whoever makes the release must not get into it.
+/** Runs a command. Resolves with its stdout, without the final line end. @throws Error with its output */
+export async function outputOf(folder: string, ...command: string[]): Promise<string> {
+  // The local time zone and language must not get into a release.
   const env = { ...process.env, LC_ALL: "C", TZ: "UTC" };
   const child = Bun.spawn(command, { cwd: folder, env, stdio: ["ignore", "pipe", "pipe"] });
   const [stdout, stderr] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
@@ -11,7 +11,7 @@ export async function told(folder: string, ...command: string[]): Promise<string
   return stdout.trimEnd();
 }
 
-/** @throws Error with what it said */
-export async function tell(folder: string, ...command: string[]): Promise<void> {
-  await told(folder, ...command);
+/** Runs a command. @throws Error with its output */
+export async function runCommand(folder: string, ...command: string[]): Promise<void> {
+  await outputOf(folder, ...command);
 }

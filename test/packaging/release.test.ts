@@ -18,7 +18,7 @@ import { dirname, join } from "node:path";
 import { version } from "../../package.json" with { type: "json" };
 import { shippedPackages } from "../../packaging/lock.ts";
 import { checkIntegrity } from "../../packaging/runtimes.ts";
-import { told } from "../../packaging/tools.ts";
+import { outputOf } from "../../packaging/tools.ts";
 import { apiClient } from "../harness/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { letter, mailer } from "../harness/mail.ts";
@@ -31,7 +31,7 @@ const NAME = `mailroom-${version}-${TARGET}`;
 /** The working tree as somebody has it who cloned it when it is committed, in a folder of its own. */
 async function clone(): Promise<string> {
   const folder = join(temporaryFolder(), "mailroom");
-  const files = await told(ROOT, "git", "ls-files", "--cached", "--others", "--exclude-standard", "-z");
+  const files = await outputOf(ROOT, "git", "ls-files", "--cached", "--others", "--exclude-standard", "-z");
   for (const file of files.split("\0").filter((name) => name !== "")) {
     if (!(await Bun.file(join(ROOT, file)).exists())) continue;
     mkdirSync(dirname(join(folder, file)), { recursive: true });
@@ -41,12 +41,12 @@ async function clone(): Promise<string> {
   const lock = "package-lock.json";
   utimesSync(join(folder, lock), new Date(0), statSync(join(ROOT, lock)).mtime);
   const author = ["-c", "user.name=A", "-c", "user.email=a@example.test"];
-  await told(folder, "git", "init", "--quiet");
+  await outputOf(folder, "git", "init", "--quiet");
   // As a link it is no folder, which is what .gitignore has.
   appendFileSync(join(folder, ".git/info/exclude"), "node_modules\n");
-  await told(folder, "git", "add", "--all");
+  await outputOf(folder, "git", "add", "--all");
   const at = "2026-01-02T03:04:05Z";
-  await told(
+  await outputOf(
     folder,
     "env",
     `GIT_COMMITTER_DATE=${at}`,
@@ -66,7 +66,7 @@ async function withPackages(folder: string, how: "linked" | "copied", there = RO
   const [from, to] = [join(there, "node_modules"), join(folder, "node_modules")];
   if (how === "linked") symlinkSync(from, to);
   else
-    await told(
+    await outputOf(
       ROOT,
       "sh",
       "-c",
@@ -76,7 +76,7 @@ async function withPackages(folder: string, how: "linked" | "copied", there = RO
 }
 
 const release = (folder: string, ...args: string[]): Promise<string> =>
-  told(folder, process.execPath, "packaging/release.ts", ...args);
+  outputOf(folder, process.execPath, "packaging/release.ts", ...args);
 
 /** ELF: e_machine, and what the loader is called. */
 const KINDS: [target: string, machine: number, loader: string][] = [
@@ -118,14 +118,16 @@ describe.skipIf(!asked)(`a release${note}`, () => {
     expect(all.match(/^[0-9a-f]{64} {2}\S+$/gm)).toHaveLength(5);
     for (const sum of alone.split("\n")) expect(all.split("\n")).toContain(sum);
     out = join(one, "dist/release");
-    await told(out, "sha256sum", "--check", "--strict", "SHA256SUMS");
+    await outputOf(out, "sha256sum", "--check", "--strict", "SHA256SUMS");
   }, 600_000);
 
   test("has everything in its archives that installing takes", async () => {
     const documents = readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf8" })
       .map((path) => `docs/${path}`)
       .sort();
-    expect((await told(out, "tar", "--list", "--verbose", "--gzip", "--file", `${NAME}.tar.gz`)).split("\n")).toEqual(
+    expect(
+      (await outputOf(out, "tar", "--list", "--verbose", "--gzip", "--file", `${NAME}.tar.gz`)).split("\n"),
+    ).toEqual(
       [
         ["drwxr-xr-x", ""],
         ["-rw-r--r--", "CHANGELOG.md"],
@@ -145,8 +147,8 @@ describe.skipIf(!asked)(`a release${note}`, () => {
         expect.stringMatching(new RegExp(`^${mode} root/root +\\d+ 2026-01-02 03:04 ${NAME}/${file}$`)),
       ),
     );
-    await told(out, "tar", "--extract", "--gzip", "--file", `${NAME}.tar.gz`);
-    expect(await told(out, join(out, NAME, "mailroom"), "version")).toBe(version);
+    await outputOf(out, "tar", "--extract", "--gzip", "--file", `${NAME}.tar.gz`);
+    expect(await outputOf(out, join(out, NAME, "mailroom"), "version")).toBe(version);
 
     // Every package that is not for development alone is named, with its licence.
     const bom = JSON.parse(readFileSync(join(out, `mailroom-${version}.cdx.json`), "utf8"));
@@ -165,7 +167,7 @@ describe.skipIf(!asked)(`a release${note}`, () => {
   test("is made for every kind of machine", async () => {
     for (const [target, machine, loader] of KINDS) {
       const name = `mailroom-${version}-${target}`;
-      await told(out, "tar", "--extract", "--gzip", "--file", `${name}.tar.gz`, `${name}/mailroom`);
+      await outputOf(out, "tar", "--extract", "--gzip", "--file", `${name}.tar.gz`, `${name}/mailroom`);
       const head = new DataView(
         await Bun.file(join(out, name, "mailroom"))
           .slice(0, 4096)
@@ -204,7 +206,7 @@ describe.skipIf(!asked)(`a release${note}`, () => {
     `runs on arm64${emulated ? "" : ` (skipped: ${EMULATOR} or libc6-arm64-cross is missing)`}`,
     async () => {
       const executable = join(out, `mailroom-${version}-linux-arm64`, "mailroom");
-      expect(await told(out, EMULATOR, "-L", ARM64_ROOT, executable, "version")).toBe(version);
+      expect(await outputOf(out, EMULATOR, "-L", ARM64_ROOT, executable, "version")).toBe(version);
     },
   );
 
@@ -212,7 +214,7 @@ describe.skipIf(!asked)(`a release${note}`, () => {
     `runs on arm64 with musl${emulated && MUSL !== "" ? "" : ` (skipped: ${EMULATOR} or MAILROOM_TEST_MUSL is missing)`}`,
     async () => {
       const executable = join(out, `mailroom-${version}-linux-arm64-musl`, "mailroom");
-      expect(await told(out, EMULATOR, "-L", join(MUSL, "arm64"), executable, "version")).toBe(version);
+      expect(await outputOf(out, EMULATOR, "-L", join(MUSL, "arm64"), executable, "version")).toBe(version);
     },
   );
 });
@@ -223,7 +225,7 @@ test("only a commit is released, under the version that the changelog has", asyn
   await expect(release(folder, TARGET)).rejects.toThrow("these are changed:\n?? added");
   unlinkSync(join(folder, "added"));
   writeFileSync(join(folder, "CHANGELOG.md"), "# Changelog\n\n## 0.0.9\n");
-  await told(
+  await outputOf(
     folder,
     "git",
     "-c",
