@@ -1,6 +1,6 @@
 /**
- * The composition root: every part of the appliance, made once and joined here, started in order and stopped in reverse.
- * `createAppliance` opens the data folder and starts nothing: commands use its parts so; `serve` then calls `start`.
+ * The composition root: creates and connects all parts of the appliance, starts them in order and stops them in reverse.
+ * `createAppliance` opens the data folder and starts nothing, which is enough for most commands; `serve` also calls `start`.
  */
 import { openIdentity } from "./access/identity.ts";
 import { createAccessNotices } from "./access/notices.ts";
@@ -30,7 +30,7 @@ import { createConnections } from "./http/connections.ts";
 import { createMetricsPage } from "./http/metrics.ts";
 import { type HttpParts, startHttp } from "./http/server.ts";
 import { createWeb } from "./http/web.ts";
-import { createMta } from "./mail.ts";
+import { createMailFlow } from "./mail.ts";
 import { createMailbox, type Mailbox } from "./mailbox/mailbox.ts";
 import { readHere } from "./message/reading.ts";
 import { createMonitoring } from "./monitoring/monitoring.ts";
@@ -52,10 +52,10 @@ import { type Certificates, openCertificates } from "./tls/certificates.ts";
 import { findNames } from "./tls/names.ts";
 import type { StartWorker } from "./workers/parser-pool.ts";
 
-/** Where the listeners are, as `host:port`; `off` for those that did not start. */
+/** Addresses of the listeners, as `host:port`; `off` for those that did not start. */
 export interface Ready {
   http: string;
-  /** Only when it is on. */
+  /** Undefined when it is off. */
   https?: string;
   mx: string;
   submission: string;
@@ -76,42 +76,42 @@ export interface Appliance {
   readonly mailbox: Mailbox;
   readonly doctor: Doctor;
   /**
-   * Brings up listeners and jobs; resolves when all listen. `hold`: mail to the outside is held rather than sent.
-   * `prepare` may change what the data folder holds: it runs once the folder is this server's, before anything else does.
-   * @throws ConfigError for certificate files that do not work, Error for a folder that another server has, and naming the
-   * variable of a listener that cannot bind, and what `prepare` throws; then nothing is left running.
+   * Starts listeners and jobs; resolves when all listen. `hold`: holds mail to the outside instead of sending it. `prepare`
+   * may change the data folder: it runs after this server has claimed the folder, before everything else.
+   * @throws ConfigError for unusable certificate files; Error for a folder that another server has claimed, or with the
+   * variable of a listener that cannot bind; errors of `prepare`. Nothing is left running then.
    */
   start(options?: { hold?: boolean; prepare?(): Promise<void> }): Promise<Ready>;
-  /** Stops accepting, finishes what is in flight for up to `graceMs`, and closes. */
+  /** Stops accepting, finishes work in flight for up to `graceMs`, and closes the store. */
   stop(graceMs?: number): Promise<void>;
-  /** Looks at what is due and resolves when nothing is: how tests on a fake clock wait. */
+  /** Does all due work and resolves when there is no more. Tests on a fake clock wait for it. */
   settled(): Promise<void>;
   /** Closes the data folder of an appliance that was not started. */
   close(): void;
 }
 
 export interface ApplianceOptions {
-  /** The database file, if another than the folder's (store.ts). */
+  /** Another database file than the folder's (store.ts). */
   file?: string | Uint8Array;
   /** How long a write waits for another process's, ms. */
   busyTimeoutMs?: number;
-  /** How a parser's worker is started. */
+  /** Starts a parser worker; replaced in tests. */
   startWorker?: StartWorker;
-  /** How a backup's process is started. */
+  /** Starts a backup's process; replaced in tests. */
   startBackup?: StartBackup;
   doctor?: DoctorOptions;
 }
 
-/** rules: Settings. */
+/** How often to look for changes by other processes (rules: Settings). */
 const FOLLOW_MS = 1_000;
-/** How often HTTP connections that keep us waiting are looked for. */
+/** How often to end HTTP connections that make the server wait too long. */
 const SWEEP_MS = 1_000;
-/** Without mail for so long before a start, the clock may be ahead. */
+/** After so long without mail before a start, the clock may be ahead. */
 const SILENT_MS = 24 * 60 * 60_000;
-/** rules: Stopping. A little is left for closing the store. */
+/** Leaves some of the ten seconds for closing the store (rules: Stopping). */
 const GRACE_MS = 9_000;
 
-/** What was started and how it ends. */
+/** A started part. */
 interface Started {
   stop(graceMs: number): unknown;
 }
@@ -143,15 +143,15 @@ export function createAppliance(
   let endRests = (): void => {};
   const outbound = createOutbound({ store, runtime, sendSoon: () => endRests() });
 
-  /** What takes in work; all of it stops at once, and has the same time to finish. */
-  const fronts: Started[] = [];
-  /** What they work with; ended after them, in reverse. */
-  const backs: Started[] = [];
+  /** Parts that take in work. They stop at the same time, each within the grace. */
+  const frontends: Started[] = [];
+  /** Parts that the frontends need. They stop after the frontends, in reverse order. */
+  const backends: Started[] = [];
   let scheduler: Scheduler | undefined;
   const wake = (job: string): void => scheduler?.wake(job);
   let settled = async (): Promise<void> => {};
 
-  /** Listens for SMTP on `listen`, the value of `variable`. */
+  /** Starts an SMTP listener on `listen`, the value of `variable`. */
   async function startSmtp(
     variable: string,
     listen: Listen,
@@ -164,7 +164,7 @@ export function createAppliance(
     const limits = limitsFor(most);
     const listener = createSmtpListener({ ...parts, certificates, limits, listen, hostname, options, runtime, log });
     const address = await bound(variable, () => listener.start());
-    fronts.push(listener);
+    frontends.push(listener);
     return { address, works: () => listener.isListening() };
   }
 
@@ -174,7 +174,7 @@ export function createAppliance(
     const { tls: mode, hostname, data: folder, baseUrl } = config;
     const names = () => findNames({ hostname, baseUrl, policyHosts: domains.policyHosts, dns: runtime.dns });
     const certificates = await openCertificates({ mode, hostname, folder, names, runtime, log });
-    fronts.push(certificates);
+    frontends.push(certificates);
     return certificates;
   }
 
@@ -185,15 +185,15 @@ export function createAppliance(
       bound: (variable, start) =>
         bound(variable, async () => {
           const server = await start();
-          fronts.push(server);
+          frontends.push(server);
           return server.address;
         }),
     });
   }
 
   async function stop(graceMs = GRACE_MS): Promise<void> {
-    await Promise.all(fronts.splice(0).map((front) => front.stop(graceMs)));
-    while (backs.length > 0) await backs.pop()?.stop(graceMs);
+    await Promise.all(frontends.splice(0).map((frontend) => frontend.stop(graceMs)));
+    while (backends.length > 0) await backends.pop()?.stop(graceMs);
     store.close();
   }
 
@@ -212,30 +212,39 @@ export function createAppliance(
     doctor,
     async start({ hold = false, prepare } = {}) {
       try {
-        backs.push({ stop: claimFolder(config.data) });
+        backends.push({ stop: claimFolder(config.data) });
         await prepare?.();
         sidecar.start();
-        fronts.push(sidecar);
+        frontends.push(sidecar);
         const { hostname, data: folder, baseUrl } = config;
         let certificates: Certificates | undefined;
         const certificate = () => certificates?.current().cert;
         const monitoring = createMonitoring({ store, options, folder, certificate, runtime });
-        backs.push(monitoring);
+        backends.push(monitoring);
         const { meters, metrics } = monitoring;
         const shares = shareDescriptors(limitOfOpenFiles());
         if (!shares.suffices) log.warn("the limit of open files is low: see mailroom doctor", { limit: shares.limit });
         registerSearchGauges(metrics, { search: engine.state, process: sidecar.state });
         const base = { store, options, runtime, log, meters };
         const { verifyOnArrival } = domains;
-        const mta = createMta({ ...base, mailbox, verifyOnArrival, folder, hostname, startWorker, hold, wake });
-        const { relay, submit, spool, sending, notifyAdmins } = mta;
-        read = mta.read;
-        backs.push({ stop: mta.stopParsing });
-        fronts.push(relay);
+        const mailFlow = createMailFlow({
+          ...base,
+          mailbox,
+          verifyOnArrival,
+          folder,
+          hostname,
+          startWorker,
+          hold,
+          wake,
+        });
+        const { relay, submit, spool, sending, notifyAdmins } = mailFlow;
+        read = mailFlow.read;
+        backends.push({ stop: mailFlow.stopParsing });
+        frontends.push(relay);
         endRests = relay.endRests;
         const opened = createEvents({ ...base, notifyAdmins, baseUrl, wake, mostConnections: shares.webhooks });
         events = opened;
-        fronts.push(opened);
+        frontends.push(opened);
         const operators = () => people.listWorkspaces()[0]?.id;
         const backups = createScheduledBackups({
           ...base,
@@ -246,7 +255,7 @@ export function createAppliance(
           start: startBackup,
         });
         const watch = doctor.watch({ notifyAdmins, operators });
-        fronts.push(backups, watch);
+        frontends.push(backups, watch);
 
         certificates = await openTls();
         const identity = openIdentity({ ...base, folder });
@@ -254,7 +263,7 @@ export function createAppliance(
         const role = createSubmissionRole({ ...base, signIn, submit, spool, hostname });
         const secured = { certificates, meters };
         const listeners = {
-          mx: await startSmtp("MAILROOM_MX", config.mx, shares.smtp.mx, { ...secured, role: mta.mxRole }),
+          mx: await startSmtp("MAILROOM_MX", config.mx, shares.smtp.mx, { ...secured, role: mailFlow.mxRole }),
           submission: await startSmtp("MAILROOM_SUBMISSION", config.submission, shares.smtp.submission, {
             ...secured,
             role,
@@ -293,12 +302,12 @@ export function createAppliance(
           snoozed: () => wake("wake-snoozed"),
           searching: () => explain(engine.state(), sidecar.state()),
         });
-        fronts.push(api, web);
-        // Without a descriptor to spare nothing is accepted, however well it listens.
+        frontends.push(api, web);
+        // A listener without free descriptors accepts no connection.
         const smtpWorks = () => Object.values(listeners).every((listener) => listener.works()) && hasFreeDescriptors();
         const health = { store: () => store.works(), smtp: smtpWorks };
         engine.start(sidecar);
-        backs.push(engine);
+        backends.push(engine);
         const metricsPage = createMetricsPage({ metrics, options });
         const { trustedProxies } = config;
         const connections = createConnections({
@@ -328,7 +337,7 @@ export function createAppliance(
           createAccessNotices({ ...base, notify: notifyAdmins }),
           people.finishRemovals,
           createLossNotices({ store, runtime, hostname, notifyAdmins }),
-          ...mta.jobs,
+          ...mailFlow.jobs,
           ...opened.jobs,
           backups.job,
           {
@@ -338,7 +347,7 @@ export function createAppliance(
               return now + SWEEP_MS;
             },
           },
-          // The demo is no server of anybody's.
+          // The demo needs no daily examination.
           ...(hold ? [] : [watch.job]),
           follow(store, () => {
             options.refresh();
@@ -349,10 +358,10 @@ export function createAppliance(
             for (const { name } of opened.jobs) wake(name);
           }),
         ]);
-        // It sleeps for as long as the setting allows.
+        // The job sleeps until the time that the former setting gave.
         options.onRefresh(() => wake("delete-discarded"));
         scheduler.start(runtime.now() - (newestFiledAt(store.db) ?? runtime.now()) > SILENT_MS);
-        fronts.push(scheduler);
+        frontends.push(scheduler);
         settled = settledWith(store, scheduler, [relay, opened, engine]);
         const { mx, submission, submissions } = listeners;
         const ready = {
@@ -375,8 +384,8 @@ export function createAppliance(
 }
 
 /**
- * Resolves when no job is due and nothing is being delivered: a delivery may make a job due, and a job deliver, so it
- * takes a round in which nothing was written.
+ * Resolves when no job is due and nothing is being delivered. Deliveries make jobs due, and jobs make deliveries, so it
+ * repeats until a round without commits.
  */
 function settledWith(
   store: Store,
@@ -395,7 +404,7 @@ function settledWith(
   };
 }
 
-/** Notices what commands wrote into the database beside the running server. */
+/** A job that notices when other processes, such as commands, wrote to the database. */
 function follow(store: Store, changed: () => void): Job {
   let seen = store.dataVersion();
   return {
@@ -411,11 +420,11 @@ function follow(store: Store, changed: () => void): Job {
   };
 }
 
-/** Of a listener that was started; null for one that was not. */
+/** Port of a started listener; null for one that is off. */
 const portOf = ({ address }: { address: string }): number | null =>
   address === "off" ? null : Number(address.slice(address.lastIndexOf(":") + 1));
 
-/** `host:port` of a listener, or the error that says which variable to change. */
+/** Starts a listener and gives its `host:port`. @throws Error that names the variable to change */
 async function bound(variable: string, start: () => Bound | Promise<Bound>): Promise<string> {
   try {
     const { host, port } = await start();

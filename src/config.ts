@@ -1,32 +1,32 @@
 /**
- * Environment -> frozen Config. The only reader of process.env, once, at start (rules: Environment).
- * A bad value is a ConfigError that names the variable and what it takes.
+ * Reads the environment into a frozen Config, once at start (rules: Environment). No other file reads process.env. A bad
+ * value is a ConfigError with the variable and the values that it takes.
  */
 import { ConfigError } from "./base/errors.ts";
 
-/** Where a listener binds; `off` does not start. Port 0 picks a free one. */
+/** Address of a listener; `off` does not start it. Port 0 picks a free one. */
 export type Listen = { host: string; port: number } | "off";
 
 export type TlsMode =
   | { mode: "self-signed" }
   | { mode: "files"; cert: string; key: string }
-  /** `directory`: URL of the authority's; `email`: whom it may write to. */
+  /** `directory`: URL of the authority's directory; `email`: address for its mail. */
   | { mode: "acme"; directory: string; email: string | undefined; challenge: ChallengeMode };
 
-/** How names are proven to an authority (RFC 8555 §8, RFC 8737), and for DNS, which program changes it. */
+/** How the authority checks our names (RFC 8555 §8, RFC 8737). */
 export type ChallengeMode =
   | { type: "http" }
   | { type: "tls-alpn" }
-  /** `program`: path of what is called as `present|cleanup NAME VALUE`. */
+  /** `program`: path of the program that is called as `present|cleanup NAME VALUE`. */
   | { type: "dns-hook"; program: string };
 
 export interface Config {
-  /** Folder of everything the appliance keeps. */
+  /** The data folder. */
   readonly data: string;
   /** Public origin, without a trailing slash. */
   readonly baseUrl: string;
   readonly http: Listen;
-  /** With it, `http` answers little more than where to go. */
+  /** When it is on, `http` does little more than redirect. */
   readonly https: Listen;
   readonly mx: Listen;
   /** For mail apps: STARTTLS before AUTH. */
@@ -100,7 +100,7 @@ function parseChallenge(value: string): ChallengeMode {
   throw new ConfigError(`MAILROOM_ACME_CHALLENGE is "${value}": give http, tls-alpn or dns-hook:/PATH`);
 }
 
-/** The authority comes to a listener, unless it is to look into DNS, and asks for a name that all the world can look up. */
+/** Requires the listener that the challenge uses, and a public name. @throws ConfigError */
 function checkAcme({ tls, http, https, hostname }: Pick<Config, "tls" | "http" | "https" | "hostname">): void {
   if (tls.mode !== "acme") return;
   if (tls.challenge.type === "http" && http === "off") {
@@ -190,5 +190,5 @@ export function readConfig(env: Environment): Config {
   return config;
 }
 
-/** The process's own. */
+/** The environment of the process. */
 export const processEnvironment = (): Environment => process.env;

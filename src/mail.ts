@@ -1,4 +1,4 @@
-/** The way of the mail, in and out, without its listeners: the parts of this folder, made once and joined. */
+/** The way of the mail, in and out, without its listeners: creates and connects the modules that move mail. */
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { Log } from "./base/log.ts";
@@ -31,7 +31,7 @@ import { createParserPool, type StartWorker } from "./workers/parser-pool.ts";
 
 const MOST_PARSERS = 4;
 
-export interface MtaParts {
+export interface MailFlowParts {
   /** The data folder. */
   folder: string;
   hostname: string;
@@ -42,16 +42,16 @@ export interface MtaParts {
   log: Log;
   meters: Meters;
   startWorker?: StartWorker | undefined;
-  /** Mail to the outside is held rather than sent. */
+  /** Holds mail to the outside instead of sending it. */
   hold: boolean;
   /** See InboundParts. */
   verifyOnArrival(domain: string): Promise<void>;
-  /** The queue has something new, or may have: its job is to look at once. */
+  /** Runs a job now, because there may be new work for it. */
   wake(job: string): void;
 }
 
-export interface Mta {
-  /** What mail of other servers meets. */
+export interface MailFlow {
+  /** The role of the MX listener. */
   mxRole: SmtpRole;
   submit: Submit;
   sending: Sending;
@@ -61,11 +61,11 @@ export interface Mta {
   jobs: readonly Job[];
   /** Reads stored HTML in a worker. */
   read: ReadHtml;
-  /** Ends what parses; after everything that takes in mail. */
+  /** Ends the parser workers. Called after everything that takes in mail has stopped. */
   stopParsing(): void;
 }
 
-export function createMta({ folder, startWorker, wake, ...parts }: MtaParts): Mta {
+export function createMailFlow({ folder, startWorker, wake, ...parts }: MailFlowParts): MailFlow {
   const { store, mailbox, options, runtime, hostname, log } = parts;
   const workers = Math.min(MOST_PARSERS, Math.max(1, availableParallelism() - 1));
   const names = createDnsCache(runtime);
@@ -92,7 +92,7 @@ export function createMta({ folder, startWorker, wake, ...parts }: MtaParts): Mt
   return {
     mxRole: createMxRole(inbound, createDoor({ options, blocklists, greylist, runtime })),
     submit,
-    sending: sending,
+    sending,
     async notifyAdmins(...notice) {
       await notifyAdmins(...notice);
       relayWoken();
