@@ -19,7 +19,7 @@ const answers = (port: number): Promise<boolean> =>
     socket.once("error", () => resolve(false));
   });
 
-test("stopping, no listener accepts while another finishes what is in flight", async () => {
+test("while stopping, no listener accepts, and requests in flight are finished", async () => {
   const { appliance, mx, http, owner, runtime } = await boot();
   const slow = connect(Number(new URL(http).port), "127.0.0.1");
   slow.on("error", () => {});
@@ -44,7 +44,7 @@ test("stopping, no listener accepts while another finishes what is in flight", a
   await stopped;
 });
 
-test("what a command writes beside the server is followed within 2 s", async () => {
+test("the server follows a command's changes within 2 s", async () => {
   const runtime = fakeRuntime();
   const data = temporaryFolder();
   const off = { MAILROOM_HTTP: "off", MAILROOM_MX: "off", MAILROOM_SUBMISSION: "off", MAILROOM_SUBMISSIONS: "off" };

@@ -105,7 +105,7 @@ const REFUSED: [line: string, says: RegExp][] = [
   ["settings reset no.such", /there is no setting/],
 ];
 
-test("what is refused exits 1 with the reason on stderr", async () => {
+test("a refusal exits with 1 and the reason on stderr", async () => {
   const { say, ask } = openTerminal();
   await ask(...SETUP);
   for (const [line, says] of REFUSED) {
@@ -116,7 +116,7 @@ test("what is refused exits 1 with the reason on stderr", async () => {
   }
 });
 
-test("a data folder that cannot be is told", async () => {
+test("an impossible data folder is refused", async () => {
   const { say, data } = openTerminal();
   writeFileSync(join(data, "file"), "");
   const elsewhere = openTerminal({ env: { MAILROOM_DATA: join(data, "file") } });
@@ -127,7 +127,7 @@ test("a data folder that cannot be is told", async () => {
   expect((await say("user", "list")).stderr).toMatch(/^mailroom: .+\n$/);
 });
 
-test("help comes from the table, whatever is missing or wrong around it", async () => {
+test("help comes from the table, whatever other arguments are missing or wrong", async () => {
   const { say, data } = openTerminal({ env: { MAILROOM_MX: "nonsense" } });
   const all = await say("--help");
   expect(all.exitCode).toBe(0);
@@ -156,14 +156,14 @@ test("help comes from the table, whatever is missing or wrong around it", async 
   expect(readdirSync(data)).toEqual([]);
 });
 
-test("version needs nothing", async () => {
+test("version needs no data folder", async () => {
   const { say, ask, data } = openTerminal({ env: { MAILROOM_MX: "nonsense" } });
   expect((await say("version")).stdout).toBe(`${version}\n`);
   expect(await ask("version")).toMatchObject({ version });
   expect(readdirSync(data)).toEqual([]);
 });
 
-test("options stand anywhere and may be joined by =", async () => {
+test("options may be anywhere, with = or without", async () => {
   const { say, ask } = openTerminal();
   await ask(...SETUP);
   const lines = [

@@ -52,7 +52,7 @@ test("setup takes the password and the name of the workspace", async () => {
   expect(await ask("user", "list")).toMatchObject([{ id: made.userId, canSignIn: true }]);
 });
 
-test("a second factor is told of, and reset", async () => {
+test("a second factor is shown, and reset", async () => {
   const { data, ask, say } = openTerminal();
   const { userId } = await ask<{ userId: string }>(...SETUP);
   const totp = ["user", "totp", "ada@acme.test"] as const;
@@ -76,7 +76,7 @@ test("a second factor is told of, and reset", async () => {
   });
 });
 
-test("a password is replaced: read or made up; what the former let in ends, and API keys unless they are kept", async () => {
+test("a password is replaced: read or generated; sessions and app passwords end, and API keys unless they are kept", async () => {
   const { data, ask, say } = openTerminal({ stdin: "another\n" });
   const { userId: id, apiKey } = await ask<{ userId: string; apiKey: string }>(...SETUP);
   const look = <T>(work: (store: ReturnType<typeof openStore>) => T): T => {
@@ -111,7 +111,7 @@ test("a password is replaced: read or made up; what the former let in ends, and 
   expect(await openTerminal({ data }).say(...replace, "--password-stdin")).toMatchObject({ exitCode: 1, stdout: "" });
 });
 
-test("an empty password is refused before anything is made", async () => {
+test("an empty password is refused, and no workspace is made", async () => {
   const { say, ask } = openTerminal();
   const said = await say(...SETUP, "--password-stdin");
   expect(said).toMatchObject({ exitCode: 1, stdout: "" });
@@ -119,7 +119,7 @@ test("an empty password is refused before anything is made", async () => {
   expect(await ask<Named[]>("workspace", "list")).toEqual([]);
 });
 
-test("before setup there is nothing to add to", async () => {
+test("before setup, commands that add are refused", async () => {
   const { say } = openTerminal();
   const said = await say("domain", "add", "acme.test");
   expect(said).toMatchObject({ exitCode: 1, stdout: "" });
@@ -212,7 +212,7 @@ test("keys are shown once and revoked", async () => {
   expect(listed.find(({ id }) => id === made.id)).toMatchObject({ name: "CI", state: "revoked" });
 });
 
-test("with several workspaces the new needs to know where, and lists can be narrowed", async () => {
+test("with several workspaces, additions need --workspace, and lists take it", async () => {
   const { ask, say } = openTerminal();
   await ask(...SETUP);
   await ask("workspace", "add", "Beta");
@@ -239,7 +239,7 @@ test("with several workspaces the new needs to know where, and lists can be narr
   expect(across).toMatchObject({ exitCode: 1, stdout: "" });
 });
 
-test("a domain that two workspaces claim needs to know whose is meant, until one has verified it", async () => {
+test("a domain that two workspaces claim needs --workspace until one has verified it", async () => {
   const { ask, say } = openTerminal();
   await ask(...SETUP);
   await ask("workspace", "add", "Beta");

@@ -11,7 +11,7 @@ interface Named {
   todo?: string;
 }
 
-test("it lists what it found, and exits with 1 when something is wrong", async () => {
+test("lists its findings, and exits with 1 when something is bad", async () => {
   const { ask, say } = openTerminal({ runtime: { dns: zone({}) } });
   await ask(...SETUP);
   const { exitCode, stdout, stderr } = await say("doctor", "--json");
@@ -30,7 +30,7 @@ test("it lists what it found, and exits with 1 when something is wrong", async (
   expect(findings.find(({ id }) => id === "schema")).toMatchObject({ state: "ok" });
 });
 
-test("for people: a line each, and what to do under it", async () => {
+test("for people: a line a finding, and what to do below it", async () => {
   const { ask, say } = openTerminal({ runtime: { dns: zone({}) } });
   await ask(...SETUP);
   const { stdout } = await say("doctor");

@@ -8,7 +8,7 @@ import { openTerminal, SETUP } from "./terminal.ts";
 
 const OF = ["--mailbox", "ada@acme.test"] as const;
 
-test("it says what it wrote, and writes over nothing; another appliance takes it in", async () => {
+test("prints what it wrote, and overwrites no file; another appliance imports it", async () => {
   const [from, to] = [1, 2].map(() => openTerminal({ interrupted: new Promise(() => {}) }));
   for (const terminal of [from, to]) await terminal?.ask(...SETUP);
   const folder = files({ "m.mbox": mboxEntry(letter({ subject: "One" })) + mboxEntry(letter({ subject: "Two" })) });

@@ -12,7 +12,7 @@ import { openTerminal, SETUP } from "./terminal.ts";
 const NEVER = new Promise<void>(() => {});
 const INTO = ["--mailbox", "ada@acme.test"] as const;
 
-test("it counts what was imported, skipped and failed, by source, with the reasons", async () => {
+test("counts imported, skipped and failed messages by source, with reasons", async () => {
   const { ask, say } = openTerminal({ interrupted: NEVER });
   await ask(...SETUP);
   const good = join(files({ "good.mbox": mboxEntry(letter({ subject: "One" })) }), "good.mbox");
@@ -48,7 +48,7 @@ test("wrong usage", async () => {
   });
 });
 
-test("SIGINT ends it with what is in hand, and says how to go on", async () => {
+test("SIGINT ends it after filing its window, and says how to continue", async () => {
   const { ask, say } = openTerminal({ interrupted: Promise.resolve() });
   await ask(...SETUP);
   const { exitCode, stdout, stderr } = await say("import", ...INTO, files({ "a.eml": letter() }), "--json");

@@ -100,7 +100,7 @@ test("an address is suppressed, listed and allowed again", async () => {
   expect(await ask("suppression", "remove", "max@remote.example")).toMatchObject({ removed: true });
 });
 
-test("who is still waiting for mail is listed, retried and given up", async () => {
+test("recipients in the queue are listed, retried and given up", async () => {
   const terminal = openTerminal();
   const { ask, say } = terminal;
   const { workspaceId } = await ask<{ workspaceId: string }>(...SETUP, "--workspace", "Acme");

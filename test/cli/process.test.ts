@@ -23,7 +23,7 @@ test("only the result is on stdout, and exit codes reach the shell", async () =>
   expect(refused.stderr).toStartWith("mailroom: api.cooldownSeconds cannot be");
 });
 
-test("setup reads the password from a pipe; commands work at once beside each other", async () => {
+test("setup reads the password from a pipe; commands work at the same time", async () => {
   const place = { data: temporaryFolder() };
   const setup = ["setup", "--domain", "acme.test", "--email", "ada@acme.test", "--name", "Ada", "--password-stdin"];
   const made = await run(place, [...setup, "--json"], "correct horse\n");
@@ -37,7 +37,7 @@ test("setup reads the password from a pipe; commands work at once beside each ot
   expect(await runJson(place, "user", "list")).toHaveLength(4);
 });
 
-test("a server says where it listens, stops when told, and refuses a port that is taken or files that are not there", async () => {
+test("a server prints its addresses, stops on a signal, and refuses a port in use and missing files", async () => {
   const place = { data: temporaryFolder() };
   const server = await serve(place);
   const { http = "", mx = "", submission = "", submissions = "" } = server.ready as Record<string, string>;

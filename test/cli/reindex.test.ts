@@ -57,7 +57,7 @@ const HARMS = {
   "everything missing": "INSERT INTO message_index (message_index) VALUES ('delete-all')",
 };
 
-test("whatever is wrong, the index is as it was, also when nothing is", async () => {
+test("mends every kind of damage, and changes nothing in a good index", async () => {
   const { data, ask, entries } = await mailbox();
   for (const [name, harm] of Object.entries(HARMS)) {
     {
@@ -69,7 +69,7 @@ test("whatever is wrong, the index is as it was, also when nothing is", async ()
   }
 }, 120_000);
 
-test("after an upgrade it does what the server has not done yet", async () => {
+test("after an upgrade it finishes the server's work", async () => {
   const { data, ask, say, entries } = await mailbox();
   takeBackToSchema14(join(data, "mailroom.db"));
   expect(await say("doctor")).toMatchObject({ stdout: expect.stringContaining("0 of 3 messages") });
@@ -95,7 +95,7 @@ async function damagedMailbox() {
   return made;
 }
 
-test("damaged beyond change, it is emptied first, which is said", async () => {
+test("an index too damaged to change is emptied first, with a message", async () => {
   const { data, say, entries } = await damagedMailbox();
   const { exitCode, stdout, stderr } = await say("reindex", "--json");
   expect({ exitCode, stdout: JSON.parse(stdout) }).toEqual({ exitCode: 0, stdout: { messages: 3 } });
@@ -103,13 +103,13 @@ test("damaged beyond change, it is emptied first, which is said", async () => {
   expect([backlogOf(data), entriesOf(data)]).toEqual([[], entries]);
 }, 120_000);
 
-test("interrupted once it is emptied, it leaves the rest to the server", async () => {
+test("interrupted after emptying, it leaves the rest to the server", async () => {
   const { data } = await damagedMailbox();
   expect((await openTerminal({ data }).say("reindex")).exitCode).toBe(1);
   expect(backlogOf(data)).toEqual([{ messages: 3 }]);
 }, 120_000);
 
-test("interrupted, it says how far it is, and exits 1", async () => {
+test("interrupted, it prints its progress and exits with 1", async () => {
   const { data } = await mailbox();
   const { say } = openTerminal({ data });
   expect(await say("reindex")).toMatchObject({
@@ -118,6 +118,6 @@ test("interrupted, it says how far it is, and exits 1", async () => {
   });
 }, 120_000);
 
-test("nothing is taken beside the options of all commands", async () => {
+test("takes only the options of all commands", async () => {
   expect((await openTerminal().say("reindex", "now")).exitCode).toBe(2);
 });

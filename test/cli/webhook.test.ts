@@ -67,7 +67,7 @@ const REFUSED: [argv: string[], exitCode: number, says: RegExp][] = [
   [["secret", "whk_none", "--rotate", "--overlap", "long"], 2, /give a number of hours/],
 ];
 
-test("what is refused, and how", async () => {
+test("refusals and their messages", async () => {
   const { say } = await openAcme();
   for (const [argv, exitCode, says] of REFUSED) {
     const said = await say("webhook", ...argv);

@@ -63,7 +63,7 @@ describe("an app password", () => {
     expect((await make(alice)).password).not.toBe(password);
   });
 
-  test("signs its person in to send, and nobody else, however it is typed", async () => {
+  test("signs in only its person, with any spacing and case", async () => {
     const { password } = await make(alice);
     for (const typed of [
       password,
@@ -81,7 +81,7 @@ describe("an app password", () => {
     client.destroy();
   });
 
-  test("is no password of the app in the browser, and no key of the API", async () => {
+  test("is neither a password of the web app nor an API key", async () => {
     const { password } = await make(alice);
     await expect(signInWith(password)).resolves.toBe(401);
     expect((await booted.apiWith(password).get("/mailboxes")).status).toBe(401);
@@ -99,7 +99,7 @@ describe("an app password", () => {
     expect((await revoke(alice, id)).status).toBe(404);
   });
 
-  test("is listed to its person alone, who alone revokes it", async () => {
+  test("is listed only to its person, and revoked only by them", async () => {
     const { id } = await make(bob, "Bob's tablet");
     expect((await list(bob)).appPasswords).toEqual([
       { id, name: "Bob's tablet", createdAt: new Date(booted.runtime.now()).toISOString(), lastUsedAt: null },
@@ -109,7 +109,7 @@ describe("an app password", () => {
     expect((await list(bob)).appPasswords).toHaveLength(1);
   });
 
-  test("says when it was last used, to the minute, in one write for many messages", async () => {
+  test("has the time of its last use, to the minute, in one write for many messages", async () => {
     await bootBoth();
     const { store } = booted.appliance;
     const { password } = await make(alice);
@@ -141,14 +141,14 @@ describe("an app password", () => {
     },
   );
 
-  test("there may be fifty of a person", async () => {
+  test("a person may have fifty", async () => {
     await bootBoth();
     for (let i = 0; i < 50; i++) await make(alice, `${i}`);
     expect((await alice.send("POST", "/app-passwords", { name: "one more" })).status).toBe(409);
     expect((await list(alice)).appPasswords).toHaveLength(50);
   });
 
-  test("goes with its person", async () => {
+  test("is removed with its person", async () => {
     const { password } = await make(bob);
     const { people, store } = booted.appliance;
     expect((await tryApp(BOB, password)).code).toBe(235);
@@ -179,7 +179,7 @@ describe("with a second factor", () => {
     return secret;
   }
 
-  test("the password alone signs no mail app in, in the words of any refusal, nor goes on where it did", async () => {
+  test("the password alone signs no mail app in, with the usual refusal, and ends open sessions", async () => {
     await bootBoth();
     const open = await openApp();
     expect((await authPlain(open, ALICE, PASSWORD)).code).toBe(235);
@@ -193,13 +193,13 @@ describe("with a second factor", () => {
     expect((await tryApp(BOB, PASSWORD)).code).toBe(235);
   });
 
-  test("an app password and an API key do", async () => {
+  test("an app password and an API key still work", async () => {
     expect((await tryApp(ALICE, (await make(alice)).password)).code).toBe(235);
     expect((await tryApp(ALICE, booted.owner.apiKey)).code).toBe(235);
   });
 });
 
-describe("the page says", () => {
+describe("the page shows", () => {
   test("where mail apps find the server", async () => {
     expect((await list(alice)).mailApps).toEqual({
       host: "localhost",
@@ -208,7 +208,7 @@ describe("the page says", () => {
     });
   });
 
-  test("what is off", async () => {
+  test("which listeners are off", async () => {
     const half = await boot({ MAILROOM_SUBMISSION: "off", MAILROOM_HOSTNAME: "mail.example.test" });
     await setPassword(half, half.owner.userId);
     expect((await list(await signIn(half, ALICE))).mailApps).toEqual({

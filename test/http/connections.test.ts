@@ -86,8 +86,8 @@ const get = (path: string, ...headers: string[]) =>
 const POST =
   "POST /api/read HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n";
 
-describe("a cap of all", () => {
-  test("one too many is told when to come again, and closed; one that left makes room", async () => {
+describe("the limit of all connections", () => {
+  test("a connection too many gets 503 with Retry-After; one that closes makes room", async () => {
     const { connections, refusals, begun, open, answered } = start({ most: 3 });
     const waiting = [1, 2, 3].map(() => open(get("/api/wait")));
     await until(() => begun.length === 3);
@@ -114,7 +114,7 @@ describe("a cap of all", () => {
     expect([first.closed, busy.closed, connections.open(), refusals]).toEqual([false, false, 3, []]);
   });
 
-  test("a stream of events idles for nobody", async () => {
+  test("a stream of events is not idle", async () => {
     const { open, answered } = start({ most: 1 });
     const stream = open(get("/api/live"));
     await until(() => stream.text.includes("data: 1"));
@@ -123,7 +123,7 @@ describe("a cap of all", () => {
   });
 });
 
-describe("a cap of each source", () => {
+describe("the limit of each source", () => {
   const PROXY = { most: 8, trustedProxies: ["127.0.0.0/8"] };
   const from = (address: string) => `X-Forwarded-For: ${address}`;
 
@@ -154,7 +154,7 @@ describe("a cap of each source", () => {
     await until(async () => (await answered(open(get("/api/x", from("203.0.113.7"))))) === 200);
   });
 
-  test("a stream of events that we end, ends its connection, and counts no more", async () => {
+  test("a stream of events that the server ends closes its connection, and counts no more", async () => {
     const { open, answered } = start(PROXY);
     for (let i = 0; i < 3; i++) {
       const stream = open(get("/api/ended", from("203.0.113.7")));
@@ -163,7 +163,7 @@ describe("a cap of each source", () => {
     }
   });
 
-  test("an address that nobody trusted named counts for nothing, and loopback has no cap of its own", async () => {
+  test("X-Forwarded-For of an untrusted peer is ignored, and loopback has no limit of its own", async () => {
     const { begun, open, answered } = start({ most: 8 });
     for (let i = 0; i < 6; i++) open(get("/api/wait", from("203.0.113.7")));
     await until(() => begun.length === 6);
@@ -174,7 +174,7 @@ describe("a cap of each source", () => {
     expect(await proxied.answered(proxied.open(get("/api/x")))).toBe(200);
   });
 
-  test("a proxy itself has no cap, neither of connections nor of requests that it forwarded for nobody", () => {
+  test("a proxy has no limit, neither of connections nor of requests without a forwarded address", () => {
     const { runtime } = start();
     const connections = createConnections({ most: 8, trustedProxies: ["198.51.100.0/24"], runtime });
     const request = (headers: Record<string, string> = {}) => new Request("http://localhost/", { headers });
@@ -186,7 +186,7 @@ describe("a cap of each source", () => {
     expect([1, 2, 3].map(() => last?.begin(request(forwarded)) !== undefined)).toEqual([true, true, false]);
   });
 
-  test("who comes directly has a quarter of the connections, and an idle one of theirs makes room for another", () => {
+  test("a direct client has a quarter of the connections, and its idle ones make room for its others", () => {
     const { runtime } = start();
     const refusals: RefusedBy[] = [];
     const connections = createConnections({ most: 8, trustedProxies: [], runtime, refused: (by) => refusals.push(by) });
@@ -204,7 +204,7 @@ describe("a cap of each source", () => {
   });
 });
 
-describe("how long a client is waited for", () => {
+describe("how long the server waits for a client", () => {
   type Row = [what: string, usual: number, hurried: number, open: (started: Started) => Promise<Opened>];
   const rows: Row[] = [
     ["a first request", 20_000, 5_000, async ({ open }) => open("GET /api/x HTT")],
@@ -268,7 +268,7 @@ describe("how long a client is waited for", () => {
     }
   });
 
-  test("a body that trickles is waited for a quarter of an hour in all", async () => {
+  test("a trickling body may take a quarter of an hour in all", async () => {
     const { runtime, connections, advanceTo, open, begun } = start();
     const one = open(POST);
     await until(() => begun.length > 0);
@@ -308,7 +308,7 @@ describe("how long a client is waited for", () => {
     await until(() => connections.open() === 0);
   });
 
-  test("who is answered slowly by us, listens to a stream, or idles while there is room, is left alone", async () => {
+  test("a client is left alone while our response is slow, it listens to a stream, or it idles without others waiting", async () => {
     const { runtime, connections, advanceTo, open, answered, begun } = start();
     open(get("/api/wait"));
     const stream = open(get("/api/live"));

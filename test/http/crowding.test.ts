@@ -66,7 +66,7 @@ async function takesMail({ mx }: Served, name: string): Promise<void> {
   client.destroy();
 }
 
-test("SMTP clients take neither HTTP's share, nor that of the other listeners", async () => {
+test("SMTP clients take no descriptors of HTTP or of other listeners", async () => {
   const data = temporaryFolder();
   const program = ["prlimit", `--nofile=${LIMIT}:${LIMIT}`, ...FROM_SOURCE];
   await runJson({ data }, "setup", "--domain", "example.test", "--email", "owner@example.test", "--name", "Owner");
@@ -91,7 +91,7 @@ test("SMTP clients take neither HTTP's share, nor that of the other listeners", 
   expect(await server.kill("SIGTERM")).toBe(0);
 }, 60_000);
 
-test("/healthz says so once mail can no longer be taken for want of open files", async () => {
+test("/healthz fails once the server lacks descriptors for mail", async () => {
   const data = temporaryFolder();
   const server = await serve({ data });
   expect((await fetch(`${server.http}/healthz`)).status).toBe(200);

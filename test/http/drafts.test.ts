@@ -182,7 +182,7 @@ describe("a draft", () => {
     ]);
   });
 
-  test("that was changed elsewhere is not saved over", async () => {
+  test("that was changed elsewhere is not overwritten", async () => {
     const draft = await begin();
     const save = (text: string) =>
       alice.send<{ error: string }>("PATCH", `/drafts/${draft.draftId}`, letter({ revision: 1, text }));
@@ -193,7 +193,7 @@ describe("a draft", () => {
     expect((await send(draft)).status).toBe(409);
   });
 
-  test("takes the room that it has, and gives it back", async () => {
+  test("counts against the quota until it is gone", async () => {
     const usage = () => booted.appliance.mailbox.usage(booted.owner.mailboxId).bytes;
     const before = usage();
     const draft = await begin();
@@ -258,7 +258,7 @@ describe("a draft", () => {
     expect((await open(draft.draftId)).dueAt).toBeNull();
   });
 
-  test("is out of reach for who does not reach its mailbox, and takes send access", async () => {
+  test("needs its mailbox in reach, and send access", async () => {
     const { appliance, owner } = booted;
     const draft = await begin();
     const asked = () =>
@@ -281,7 +281,7 @@ describe("a draft", () => {
     expect(await statusOf(bob.send("POST", "/drafts", letter()))).toBe(422);
   });
 
-  test("is nothing else: any other conversation is none", async () => {
+  test("has routes of its own, which refuse other conversations", async () => {
     const { threadId } = await arrive();
     expect(await statusOf(alice.get(`/drafts/${threadId}`))).toBe(409);
     expect(await statusOf(alice.send("DELETE", `/drafts/${threadId}`))).toBe(409);
@@ -289,7 +289,7 @@ describe("a draft", () => {
 });
 
 describe("an answer", () => {
-  test("begins with whom it goes to and what it quotes", async () => {
+  test("begins with its recipients and the quotation", async () => {
     const { threadId } = await arrive("", "Line one\nLine two");
     expect((await alice.get(`/threads/${threadId}/answer?all=true`)).body).toEqual({
       from: ALICE,
@@ -331,8 +331,8 @@ describe("an answer", () => {
   });
 });
 
-describe("what an agent drafted", () => {
-  test("says with which key and whose, and shows who may send it every recipient, Bcc too", async () => {
+describe("an agent's draft", () => {
+  test("names its key and that key's person, and shows all recipients, Bcc too, to people who may send it", async () => {
     const { draft, threadId } = await agentDraft({ bcc: "boss@remote.example" });
     expect(draft).toMatchObject({
       agent: { key: "Tests", person: "Alice" },
@@ -344,7 +344,7 @@ describe("what an agent drafted", () => {
     expect((await begin()).agent).toBeNull();
   });
 
-  test("is marked in a list of drafts, as those are that are to be sent or were not; a person's own is not", async () => {
+  test("is marked in a list of drafts, as are scheduled and refused ones; a person's own is not", async () => {
     const marks = async (page = alice) =>
       (await page.get<{ drafts: { draftId: string }[] }>(`/drafts?mailbox=${ALICE}`)).body.drafts;
     const own = await begin();
@@ -476,7 +476,7 @@ describe("attachments", () => {
     }
   });
 
-  test("for which there is no room are refused, and not kept; a draft that does not grow is saved all the same", async () => {
+  test("beyond the quota are refused, and not kept; a draft that does not grow is still saved", async () => {
     const { appliance, owner } = booted;
     const draft = await begin();
     const bytes = new TextEncoder().encode(`only here ${draft.draftId}`);
@@ -496,7 +496,7 @@ describe("attachments", () => {
     }
   });
 
-  test("that another attached meanwhile are not sent unseen", async () => {
+  test("that somebody else added meanwhile are not sent unseen", async () => {
     const draft = await begin();
     await upload(draft.draftId, "unseen.txt", "A");
     const refused = await send(draft);
@@ -533,7 +533,7 @@ describe("forwarding", () => {
     "--m--",
   ];
 
-  test("carries header block, HTML and attachments along, without asking anybody elsewhere for images", async () => {
+  test("takes along header block, HTML and attachments, without fetching remote images", async () => {
     const at = MIME.indexOf("");
     const { subject, messageId } = await arrive(`${MIME.slice(0, at).join("\n")}\n`, MIME.slice(at + 1).join("\n"));
     const { status, body } = await alice.send<Draft>("POST", `/messages/${messageId}/forward`);
@@ -581,7 +581,7 @@ describe("forwarding", () => {
     ]);
   });
 
-  test("of what is too large to stand in the text attaches it whole", async () => {
+  test("of a message too large for the text attaches it whole", async () => {
     const { messageId } = await arrive("", "words ".repeat(200_000));
     const { body } = await alice.send<Draft>("POST", `/messages/${messageId}/forward`);
     const draft = await open(body.draftId);
@@ -589,7 +589,7 @@ describe("forwarding", () => {
     expect(draft.attachments[0]?.size).toBeGreaterThan(1_100_000);
   });
 
-  test("of what is too large, by who sent it, names no Bcc", async () => {
+  test("of a large message by its sender names no Bcc", async () => {
     const subject = newSubject();
     const mail = { from: ALICE, to: BOB, bcc: "boss@remote.example", subject, text: "words ".repeat(160_000) };
     expect(await statusOf(alice.send("POST", "/send", mail))).toBe(202);
@@ -602,7 +602,7 @@ describe("forwarding", () => {
     expect([forwarded.includes(`Subject: ${subject}`), /bcc|boss/i.test(forwarded)]).toEqual([true, false]);
   });
 
-  test("of a shared mailbox that one may only read goes from one's own; what is not reached is not forwarded", async () => {
+  test("from a read-only shared mailbox uses one's own address; messages out of reach are refused", async () => {
     const { appliance, owner } = booted;
     const { messageId } = await arrive();
     expect(await statusOf(bob.send("POST", `/messages/${messageId}/forward`))).toBe(404);
@@ -614,7 +614,7 @@ describe("forwarding", () => {
 });
 
 describe("sending", () => {
-  test("waits for as long as it can be undone, and then happens once", async () => {
+  test("waits until it can no longer be undone, and then happens once", async () => {
     const subject = newSubject();
     const draft = await begin({ subject });
     const { status, body } = await send(draft, { subject, text: "Changed" });
@@ -646,7 +646,7 @@ describe("sending", () => {
     expect(await statusOf(alice.send("POST", `/drafts/${draft.draftId}/undo`))).toBe(404);
   });
 
-  test("changes nothing any more while it waits", async () => {
+  test("refuses changes while it waits", async () => {
     const draft = await begin();
     const { body } = await upload(draft.draftId, "a.txt", "A");
     const seen = await open(draft.draftId);
@@ -672,7 +672,7 @@ describe("sending", () => {
     expect(await sentCopies(subject)).toHaveLength(1);
   });
 
-  test("happens at once for who wants nothing undone; how long is everybody's own choice", async () => {
+  test("happens at once without undo; each person chooses the delay", async () => {
     const subject = newSubject();
     const draft = await begin({ subject });
     expect((await alice.get("/me/sending")).body).toEqual({ undoSeconds: 10 });
@@ -696,7 +696,7 @@ describe("sending", () => {
     expect(await sentCopies(subject)).toHaveLength(1);
   });
 
-  test("tells at once what refuses it", async () => {
+  test("is refused at once with the reason", async () => {
     const { appliance, owner } = booted;
     const draft = await begin();
     const { store, people } = appliance;
@@ -750,7 +750,7 @@ describe("sending", () => {
     expect(await sentCopies(subject)).toHaveLength(1);
   });
 
-  test("asks again for the rights of who pressed Send, as they are when it is due", async () => {
+  test("checks the sender's rights again when it is due", async () => {
     const { appliance, owner } = booted;
     const { people, store } = appliance;
     store.transact((tx) => people.grant(tx, owner.mailboxId, bobId, "send"));

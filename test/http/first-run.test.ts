@@ -54,7 +54,7 @@ describe("setting up", () => {
     expect(booted.appliance.people.listWorkspaces()).toHaveLength(1);
   }, 120_000);
 
-  test("after the command has, is refused to who has the token", async () => {
+  test("is refused after the command, even with the token", async () => {
     const { booted, browser, check, make } = await start();
     await setUp(booted.appliance, GIVEN);
     expect([(await check()).status, (await make()).status]).toEqual([409, 409]);
@@ -81,7 +81,7 @@ describe("setting up", () => {
 });
 
 describe("without the token", () => {
-  test("nothing is set up, and a former one is none", async () => {
+  test("nothing is set up, and a former token is invalid", async () => {
     const { booted, check, make, token } = await start();
     booted.appliance.firstRun.issueToken();
     for (const wrong of [token, "", "x".repeat(43)]) {
@@ -90,7 +90,7 @@ describe("without the token", () => {
     expect(booted.appliance.people.listWorkspaces()).toEqual([]);
   });
 
-  test("guesses are slowed, one after the other, and the right one is not", async () => {
+  test("guesses are slowed, one after the other; the right token is not", async () => {
     const { booted, check } = await start();
     for (let i = 0; i < 20; i++) expect((await check("guess")).status).toBe(403);
     const before = booted.runtime.timers().length;

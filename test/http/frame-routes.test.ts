@@ -84,7 +84,7 @@ describe("the frame", () => {
     expect(answer.headers.has("x-frame-options")).toBe(false);
   });
 
-  test("leads to remote images when asked, and those are fetched for who asked", async () => {
+  test("has URLs of remote images when asked, which work for the person who asked", async () => {
     const document = await (await alice.fetch(`/messages/${message.id}/frame?images=1`)).text();
     const address = /<img src="\/app(\/images\?[^"]*)"/.exec(document)?.[1]?.replaceAll("&amp;", "&") ?? "";
     expect(new URLSearchParams(address.slice(8)).get("url")).toBe("https://track.example/p.gif?a=1&b=2");
@@ -127,7 +127,7 @@ describe("a preview", () => {
   });
 });
 
-test("who does not reach the message, or is not signed in, gets none of it", async () => {
+test("people without reach, or not signed in, get nothing", async () => {
   const { appliance, owner } = booted;
   const ben = appliance.store.transact((tx) =>
     appliance.people.addUser(tx, {

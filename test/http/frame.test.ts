@@ -39,17 +39,17 @@ describe("images", () => {
 
   const REMOTE = '<p>a</p><img alt="A" src="https://x.example/p.png?a=1&amp;sig=%20&quot;<">';
 
-  test("remote ones are not there until asked for, and marked as such", () => {
+  test("remote ones are absent and marked until asked for", () => {
     expect(bodyOfHtml(REMOTE)).toBe('<p>a</p><img alt="A" data-blocked="" />');
   });
 
-  test("only so many remote ones are asked for", () => {
+  test("the number of remote ones is bounded", () => {
     const shown = bodyOfHtml('<img src="https://x.example/p.png">'.repeat(1_001), addresses);
     expect(shown.match(/ src="/g)?.length).toBe(1_000);
     expect(shown).toEndWith('<img data-blocked="" />');
   });
 
-  test("remote ones are asked of this server then, by their whole address", () => {
+  test("remote ones then come from this server, by their whole URL", () => {
     const src = /src="([^"]*)"/.exec(bodyOfHtml(REMOTE, addresses))?.[1]?.replaceAll("&amp;", "&") ?? "";
     expect(src).toEndWith("&signature=s");
     expect(new URLSearchParams(src.replace(/.*\?/, "")).get("url")).toBe('https://x.example/p.png?a=1&sig=%20"<');
@@ -146,7 +146,7 @@ describe("plain text", () => {
   });
 });
 
-test("HTML of which nothing is left gives way to the text", () => {
+test("HTML that is empty after sanitising is replaced by the text", () => {
   expect(bodyOf({ html: sanitizeHtml("<style>p{}</style>"), text: "Hello" })).toContain(">Hello</div>");
 });
 
@@ -155,7 +155,7 @@ test("of a long text the beginning is shown", () => {
   expect(shown).toBe(`<div style="white-space:pre-wrap">${"x".repeat(999_999)}\ufffd…</div>`);
 });
 
-test("of any markup and text nothing dangerous comes, and the text stays", () => {
+test("any markup and text gives a harmless document that keeps the text", () => {
   const piece = fc.constantFrom(
     ...["<p>", "</p>", "<div>", "</div>", "<blockquote style='border-left:1px solid'>", "</blockquote>", "<hr>"],
     ...[

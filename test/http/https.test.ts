@@ -25,7 +25,7 @@ const HSTS = "strict-transport-security";
 describe("with MAILROOM_HTTPS", () => {
   const ON = { MAILROOM_HTTPS: "127.0.0.1:0", MAILROOM_BASE_URL: "https://mail.example.test" };
 
-  test("app, API, MCP and health are served over it, and each answer asks for HTTPS from now on", async () => {
+  test("serves app, API, MCP and health, and each response has Strict-Transport-Security", async () => {
     const { ready, owner } = await boot(ON);
     const origin = `https://${ready.https}`;
     const authorization = `Bearer ${owner.apiKey}`;
@@ -55,7 +55,7 @@ describe("with MAILROOM_HTTPS", () => {
     expect(await tools.text()).toContain("send_email");
   });
 
-  test("MAILROOM_HTTP answers health, and sends everybody else there with path, query and method", async () => {
+  test("MAILROOM_HTTP serves health, and redirects other requests with path, query and method", async () => {
     const { http, owner } = await boot(ON);
     expect((await fetch(`${http}/healthz`)).status).toBe(200);
     for (const [method, path] of [
@@ -79,7 +79,7 @@ describe("with MAILROOM_HTTPS", () => {
     expect((await fetch(`${http}/.well-known/acme-challenge/unknown`, { redirect: "manual" })).status).toBe(404);
   });
 
-  test("the ready line names it; without it, the line is as ever and HTTP serves the app", async () => {
+  test("the ready line names it; without it, HTTP serves the app", async () => {
     expect(Object.keys((await boot(ON)).ready)).toEqual(["http", "https", "mx", "submission", "submissions"]);
     const { ready, http } = await boot();
     expect(Object.keys(ready)).toEqual(["http", "mx", "submission", "submissions"]);
@@ -87,7 +87,7 @@ describe("with MAILROOM_HTTPS", () => {
     expect([answer.status, answer.headers.get(HSTS)]).toEqual([200, null]);
   });
 
-  test("MAILROOM_HTTP may be off, and where the base URL is not https, HTTP leads to the listener", async () => {
+  test("MAILROOM_HTTP may be off; when the base URL is not https, HTTP redirects to the listener", async () => {
     const { ready } = await boot({ ...ON, MAILROOM_HTTP: "off" });
     expect(ready.http).toBe("off");
     expect((await fetch(`https://${ready.https}/healthz`, { tls })).status).toBe(200);
@@ -97,12 +97,12 @@ describe("with MAILROOM_HTTPS", () => {
     expect(other.lines.map(({ message }) => message)).toContain("MAILROOM_BASE_URL is not https");
   });
 
-  test("one that cannot listen is named", async () => {
+  test("a listener that cannot bind is named", async () => {
     const { ready } = await boot(ON);
     await expect(boot({ MAILROOM_HTTPS: String(ready.https) })).rejects.toThrow("MAILROOM_HTTPS: cannot listen there");
   });
 
-  test("what was in flight when it stopped is finished", async () => {
+  test("requests in flight are finished on stop", async () => {
     const { appliance, ready, runtime } = await boot(ON);
     // Begun: most of it is still to come.
     const answer = await fetch(`https://${ready.https}/api/v1/openapi.json`, { tls });
@@ -198,7 +198,7 @@ const readAll = (socket: TLSSocket): Promise<string> =>
 describe.each(WAYS)("a certificate replaced at a listener %s", (_, alpn) => {
   const start = (answer: Answer) => startBy(alpn, answer);
 
-  test("is shown to new connections, and costs none, open or being opened", async () => {
+  test("serves new connections, and breaks no open or opening one", async () => {
     const held = Promise.withResolvers<void>();
     const { port, first, second, replace } = await start(async (request) => {
       if (request.url.endsWith("/held")) await held.promise;
@@ -236,7 +236,7 @@ describe.each(WAYS)("behind a listener %s", (_, alpn) => {
     }
   });
 
-  test("nobody is answered who came by another way", async () => {
+  test("connections that did not come through the public listener are refused", async () => {
     let asked = 0;
     const { behind } = await start(async () => {
       asked++;
@@ -247,7 +247,7 @@ describe.each(WAYS)("behind a listener %s", (_, alpn) => {
     expect(asked).toBe(0);
   });
 
-  test("a large answer arrives whole before the connection ends", async () => {
+  test("a large response arrives whole before the connection ends", async () => {
     const { port } = await start(async () => new Response(new Uint8Array(5_000_000).fill(120)));
     const socket = await openTls(port);
     socket.write(`${GET}connection: close\r\n\r\n`);
@@ -297,7 +297,7 @@ describe.each(WAYS)("behind a listener %s", (_, alpn) => {
     await left.promise;
   });
 
-  test("stopping, the last answer is taken before its connection is cut", async () => {
+  test("on stop, the client gets the last response before its connection is cut", async () => {
     const { port, stop } = await start(async () => new Response("here"));
     const socket = await openTls(port);
     socket.write(`${GET}\r\n`);
@@ -307,7 +307,7 @@ describe.each(WAYS)("behind a listener %s", (_, alpn) => {
     expect(await text).toEndWith("here");
   });
 
-  test("what is no TLS ends that connection alone", async () => {
+  test("a connection without TLS ends only itself", async () => {
     const { port } = await start(async () => new Response("here"));
     const odd = connectTcp(port, "127.0.0.1");
     odd.on("error", () => {});

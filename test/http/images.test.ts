@@ -54,7 +54,7 @@ async function imageOf(answer: Answer): Promise<Response> {
 }
 
 describe("an image", () => {
-  test("comes as it is, under headers of ours", async () => {
+  test("comes unchanged, with our headers", async () => {
     const head = "Content-Type: text/html\r\nSet-Cookie: a=b\r\nRefresh: 0; url=http://x.example\r\n";
     const answer = await imageOf(answerWith(PNG, head));
     expect(Buffer.from(await answer.bytes())).toEqual(PNG);
@@ -71,7 +71,7 @@ describe("an image", () => {
     ]);
   });
 
-  test("is asked for without a word about the reader", async () => {
+  test("is requested without anything about the reader", async () => {
     const server = await serve(png);
     const { proxy } = setUp({ "news.example": { a: [PUBLIC] } });
     const headers = { cookie: "mailroom=secret", referer: "http://localhost/mail", "user-agent": "Browser", dnt: "1" };
@@ -102,7 +102,7 @@ describe("an image", () => {
   }
 });
 
-describe("nothing comes", () => {
+describe("no image comes", () => {
   const text = (body: string, head = "Content-Type: image/png\r\n") => answerWith(Buffer.from(body), head);
   const cases: [name: string, answer: Answer][] = [
     ["of HTML that poses as an image", text("<!doctype html><script>alert(1)</script>")],
@@ -125,7 +125,7 @@ describe("nothing comes", () => {
     });
   }
 
-  test("of what says it is too large, or is; and it is not read on", async () => {
+  test("for content that is too large, or says so; the rest is not read", async () => {
     const cut = Buffer.alloc(LARGEST_IMAGE, PNG);
     expect((await imageOf(answerWith(cut))).status).toBe(200);
     for (const head of [`Content-Length: ${LARGEST_IMAGE + 1}\r\n`, ""]) {
@@ -139,7 +139,7 @@ describe("nothing comes", () => {
     }
   });
 
-  test("of another thing that never ends, whose beginning is enough", async () => {
+  test("for endless content of another type; only its beginning is read", async () => {
     const server = await serve((socket) => {
       socket.write("HTTP/1.1 200 OK\r\nContent-Type: image/png\r\n\r\n");
       writeForever(socket, "<html>".repeat(100));
@@ -164,8 +164,8 @@ describe("nothing comes", () => {
   }
 });
 
-describe("where it goes", () => {
-  test("is no private address, by whatever name", async () => {
+describe("the destination", () => {
+  test("is never a private address, under any name", async () => {
     const victim = await receive(png);
     const { get } = setUp({ "in.example": { a: ["127.0.0.1"] }, "half.example": { a: [PUBLIC, "10.0.0.1"] } });
     const hosts = ["127.0.0.1", "0x7f.1", "localhost", "in.example", "half.example", "[::1]", "169.254.169.254"];
@@ -176,7 +176,7 @@ describe("where it goes", () => {
     expect(victim.connections.made).toBe(0);
   });
 
-  test("is the address that was checked, whatever DNS says next", async () => {
+  test("is the address that was checked, even if DNS changes", async () => {
     const [server, victim] = await receiveOnBoth([png, PUBLIC], [png, "127.0.0.1"]);
     const answers = [[PUBLIC], ["127.0.0.1"]];
     const dns = Object.assign(zone({}), { resolve4: async () => answers.shift() ?? [] });
@@ -186,7 +186,7 @@ describe("where it goes", () => {
     expect([server.requests.length, victim.connections.made]).toEqual([1, 0]);
   });
 
-  test("follows redirects, each judged anew", async () => {
+  test("follows redirects, each checked anew", async () => {
     const [there, victim] = await receiveOnBoth([png, PUBLIC], [png, "127.0.0.1"]);
     const { get } = setUp({ "cdn.example": { a: [PUBLIC] }, "in.example": { a: ["127.0.0.1"] } });
     const through = async (location: string) => {
@@ -218,8 +218,8 @@ describe("where it goes", () => {
   });
 });
 
-describe("an address", () => {
-  test("holds for the person it was made for, and the image it was made of", async () => {
+describe("an image's URL", () => {
+  test("works only for its person and its image", async () => {
     const server = await serve(png);
     const { proxy, ask } = setUp();
     const url = `http://${PUBLIC}:${server.port}/a`;
@@ -238,7 +238,7 @@ describe("an address", () => {
   });
 });
 
-test("six of one person are fetched at once, the rest in turn, and nobody else waits", async () => {
+test("six of one person are fetched at once, the rest in turn, without delaying others", async () => {
   const sockets: (() => void)[] = [];
   const server = await serve((socket) => void sockets.push(() => png(socket, 1)));
   const { proxy, ask, get } = setUp();
@@ -260,7 +260,7 @@ test("six of one person are fetched at once, the rest in turn, and nobody else w
   expect([(await given).status, server.requests.length]).toEqual([502, 8]);
 });
 
-test("twenty of everybody are fetched at once", async () => {
+test("twenty of all people are fetched at once", async () => {
   const sockets: (() => void)[] = [];
   const server = await serve((socket) => void sockets.push(() => png(socket, 1)));
   const { get } = setUp();

@@ -42,14 +42,14 @@ function listen({ mostConnections = 1_000 } = {}) {
   };
 }
 
-test("a page that takes not even heartbeats is let go, and beats no more", () => {
+test("a page that does not take heartbeats is dropped, and its timer ends", () => {
   const { beat, timers } = listen();
   expect(timers()).toBe(1);
   for (let beats = 0; beats < 600; beats++) beat();
   expect(timers()).toBe(0);
 });
 
-test("pages that listen leave half of the connections to others", () => {
+test("streams leave half of the connections to others", () => {
   const { open } = listen({ mostConnections: 5 });
   open();
   expect(open).toThrow(expect.objectContaining({ code: "rate_limited", retryAfter: 60 }));

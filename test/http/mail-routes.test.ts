@@ -51,7 +51,7 @@ async function arrive(to = ALICE): Promise<Row> {
 
 const statusOf = async (asked: Promise<{ status: number }>) => (await asked).status;
 
-test("a session performs the operations of the API: the same answers", async () => {
+test("a session performs the operations of the API, with the same responses", async () => {
   const { id } = await arrive();
   for (const path of ["/mailboxes", "/threads", `/threads/${id}`, "/messages", "/search?q=subject"]) {
     expect((await alice.get(path)).body).toEqual((await booted.api.get(path)).body);
@@ -64,7 +64,7 @@ test("a session performs the operations of the API: the same answers", async () 
   expect(await statusOf(alice.get("/threads?limit=1000"))).toBe(400);
 });
 
-test("what a person does not reach does not exist for them, by any road", async () => {
+test("mail out of a person's reach does not exist for them, on any route", async () => {
   const { id } = await arrive();
   const { body } = await alice.get<{ messages: { id: string }[] }>(`/threads/${id}`);
   const answers = await Promise.all([
@@ -132,7 +132,7 @@ describe("news", () => {
     };
   }
 
-  test("name conversations with new mail, to who reaches it, with a heartbeat between", async () => {
+  test("name conversations with new mail to people who reach them, with heartbeats between", async () => {
     const [hers, his] = [await listen(alice), await listen(bob)];
     expect(hers.answer.headers.get("content-type")).toBe("text/event-stream");
     const { id } = await arrive();

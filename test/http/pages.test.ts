@@ -27,7 +27,7 @@ describe("pages", () => {
     },
   );
 
-  test("run nothing but files of ours, in no frame, and say nothing of where links are followed from", async () => {
+  test("run only our files, in no frame, and send no referrer", async () => {
     const { headers } = await get("/");
     const policy = headers.get("content-security-policy") ?? "";
     expect(policy).not.toMatch(/unsafe|https?:|\*/);
@@ -57,7 +57,7 @@ describe("pages", () => {
   });
 });
 
-test("the first page takes less than 200 kB compressed, and its files are kept by their content", async () => {
+test("the first page takes less than 200 kB compressed, and its files have hashes for names", async () => {
   const gzip = { headers: { "accept-encoding": "gzip" }, decompress: false } as RequestInit;
   const html = await (await get("/")).text();
   const paths = ["/", ...[...html.matchAll(/(?:src|href)="(\/assets\/[^"]+)"/g)].map(([, path = ""]) => path)];
@@ -78,7 +78,7 @@ test("the first page takes less than 200 kB compressed, and its files are kept b
   expect(bytes).toBeLessThan(MOST_BYTES);
 });
 
-test("a browser that takes nothing compressed gets the same", async () => {
+test("a browser without gzip gets the same files", async () => {
   const path = /src="([^"]+)"/.exec(await (await get("/")).text())?.[1] ?? "";
   const plain = await get(path, { headers: { "accept-encoding": "identity" } });
   expect(plain.headers.has("content-encoding")).toBe(false);

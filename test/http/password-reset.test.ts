@@ -78,7 +78,7 @@ const replace = (given: object) => alice.send("PATCH", `/settings/people/${bobId
 const NOTHING = { browser: 401, appPassword: false, key: [false, 401] };
 
 describe("replaced by an admin", () => {
-  test("it ends sessions, app passwords and API keys, and what is connected by them; webhooks stay", async () => {
+  test("ends sessions, app passwords and API keys, and their connections; webhooks stay", async () => {
     const [byPassword, byApp, byKey] = [await mailApp(PASSWORD), await mailApp(appPassword), await mailApp(key)];
     const mcp = await connectMcp(booted.http, key);
     const waits = mcp.call("list_messages", { waitSeconds: 50 });
@@ -110,13 +110,13 @@ describe("replaced by an admin", () => {
     expect((await booted.api.get("/mailboxes")).status).toBe(200);
   }, 120_000);
 
-  test("it leaves the API keys that are to be kept", async () => {
+  test("keeps the API keys if asked", async () => {
     expect((await replace({ keepKeys: true })).status).toBe(200);
     expect(await lets("another")).toEqual({ ...NOTHING, password: 204, key: [true, 200] });
     expect((await notices())[0]?.text).toContain("2 app passwords and 0 API keys were ended");
   });
 
-  test("its person is told by mail from postmaster@, once, and the log has it, without secrets", async () => {
+  test("the person gets one mail from postmaster@, and the log has the change, without secrets", async () => {
     await replace({});
     const told = await notices();
     expect(told).toMatchObject([{ subject: "Your password was changed", from: { email: "postmaster@example.test" } }]);
@@ -139,7 +139,7 @@ describe("replaced by an admin", () => {
   });
 });
 
-test("replaced by the operator it ends all of it as well", async () => {
+test("a replacement by the operator ends all of them as well", async () => {
   const { people, store } = booted.appliance;
   const open = await mailApp(appPassword);
   const passwordHash = await hashPassword("from the operator");
@@ -152,7 +152,7 @@ test("replaced by the operator it ends all of it as well", async () => {
 describe("changed by its person", () => {
   const change = (given: object) => bob.send("POST", "/me/password", { present: PASSWORD, next: "my own", ...given });
 
-  test("it ends the other sessions, and gives this one another cookie", async () => {
+  test("ends the other sessions, and gives this one another cookie", async () => {
     const [elsewhere, copy] = [await signIn(booted, BOB), page(booted, bob.cookie)];
     expect((await change({})).status).toBe(204);
     expect([(await elsewhere.get("/me")).status, (await copy.get("/me")).status]).toEqual([401, 401]);
@@ -162,7 +162,7 @@ describe("changed by its person", () => {
     expect(told?.text).toContain("every other browser; 0 app passwords and 0 API keys were ended");
   });
 
-  test("it ends app passwords and API keys too, if asked", async () => {
+  test("ends app passwords and API keys too, if asked", async () => {
     expect((await change({ endAppsAndKeys: "yes" })).status).toBe(400);
     expect((await change({ endAppsAndKeys: true })).status).toBe(204);
     expect(await lets("my own")).toEqual({ ...NOTHING, browser: 200, password: 204 });
@@ -189,7 +189,7 @@ test.each(["admin", "operator"])(
   },
 );
 
-test("what is owed to somebody goes with them, and keeps nobody else waiting", async () => {
+test("a pending notice is removed with its person, and delays no other", async () => {
   await replace({});
   const { store, people } = booted.appliance;
   expect(store.db.select().from(accessNotices).all()).toHaveLength(1);

@@ -80,7 +80,7 @@ describe("a session alone", () => {
     expect(kept()).toEqual(before);
   });
 
-  test("does what ends with it", async () => {
+  test("may make changes that end with it", async () => {
     const { appliance, owner } = booted;
     const key = appliance.store.transact((tx) =>
       appliance.developers.createKey(tx, { userId: owner.userId, name: "x", scopes: ["read"] }),
@@ -100,7 +100,7 @@ describe("a session alone", () => {
   });
 });
 
-describe("a session whose person has given their password again", () => {
+describe("a confirmed session", () => {
   beforeAll(async () => {
     await bootBoth();
     await confirm(alice);
@@ -119,7 +119,7 @@ describe("a session whose person has given their password again", () => {
     expect(await make()).toBe(403);
   });
 
-  test("does not where the clock was set back since", async () => {
+  test("does not after the clock was set back", async () => {
     await booted.advance(60_000);
     await confirm(alice);
     booted.appliance.store.db.$client.exec(
@@ -129,11 +129,11 @@ describe("a session whose person has given their password again", () => {
   });
 });
 
-describe("proving it", () => {
+describe("the proof", () => {
   beforeEach(bootBoth);
   const prove = (by: Page, given: object) => by.send<{ error: string }>("POST", "/me/confirm", given);
 
-  test("gives the browser another cookie: a copy of the one before ends, with what it listens to", async () => {
+  test("gives the browser another cookie, and ends copies of the former, with their streams", async () => {
     const thief = page(booted, alice.cookie);
     const stream = await thief.fetch("/live");
     const reader = (stream.body as ReadableStream<Uint8Array>).getReader();
@@ -154,7 +154,7 @@ describe("proving it", () => {
     expect(heard).not.toContain("event: mail");
   });
 
-  test("of somebody else's page changes nothing of this one, and no other site can have it sent", async () => {
+  test("of another session does not confirm this one, and no other site can send it", async () => {
     const elsewhere = await signInOnly(booted, ALICE);
     await confirm(elsewhere);
     expect(await alice.send("POST", "/app-passwords", { name: "Phone" })).toMatchObject(UNCONFIRMED);
@@ -167,7 +167,7 @@ describe("proving it", () => {
     expect((await alice.get("/me")).status).toBe(200);
   });
 
-  test("is nothing that an API key could do, nor is making keys", async () => {
+  test("is impossible with an API key, and so is making keys", async () => {
     const bearer = { authorization: `Bearer ${booted.owner.apiKey}` };
     for (const path of ["/me/confirm", "/settings/keys", "/app-passwords"]) {
       const answer = await page(booted).fetch(path, { method: "POST", headers: bearer, body: "{}" });
@@ -178,7 +178,7 @@ describe("proving it", () => {
     }
   });
 
-  test("is slowed for who guesses, by source and account, as at the door", async () => {
+  test("is slowed for guesses, by source and account, as at sign-in", async () => {
     const guesses = Array.from({ length: 5 }, () => prove(alice, { password: "guess" }));
     expect(new Set((await Promise.all(guesses)).map(({ status }) => status))).toEqual(new Set([403]));
     const atTheDoor = Array.from({ length: 15 }, () =>
@@ -196,7 +196,7 @@ describe("proving it", () => {
     expect((await last).status).toBe(403);
   }, 120_000);
 
-  test("takes a code of who has a second factor, which counts once; nothing says which part was wrong", async () => {
+  test("takes a code from a person with a second factor, once; a refusal does not tell which part was wrong", async () => {
     const { secret } = (await alice.send<{ secret: string }>("POST", "/me/second-factor/new")).body;
     const code = () => codeOf(secretOf(secret) as Uint8Array, stepAt(booted.runtime.now()));
     const on = await alice.send<{ recoveryCodes: string[] }>("POST", "/me/second-factor", {
@@ -237,7 +237,7 @@ describe("proving it", () => {
     expect((await Promise.all(both)).map(({ status }) => status === 204).sort()).toEqual([false, true]);
   });
 
-  test("is logged, without what was given", async () => {
+  test("is logged, without password and code", async () => {
     await prove(alice, { password: "tried-in-vain" });
     await confirm(alice);
     const lines = booted.lines.filter(({ message }) => /^confirm/.test(String(message)));
@@ -334,7 +334,7 @@ describe("a request that was under way", () => {
     expect(store.db.select().from(threads).all()).toMatchObject([{ starred: false }]);
   });
 
-  test("nor does one of an admin who is none any more", async () => {
+  test("a request of a former admin is refused, too", async () => {
     const { people, store } = booted.appliance;
     store.transact((tx) => people.setRole(tx, bob, "admin"));
     const admin = await signInOnly(booted, BOB);

@@ -149,7 +149,7 @@ describe("undoing", () => {
     expect(everything()).toEqual(before);
   });
 
-  test("of several of one sender takes back what each taught", async () => {
+  test("of several from one sender takes back all of the training", async () => {
     const from = "Zoe <zoe@remote.example>";
     const ids = [await arrive({ from }), await arrive({ from, text: "Cheap pills" }), await arrive({ from })];
     const before = everything();
@@ -161,7 +161,7 @@ describe("undoing", () => {
     expect((await threadOf(next)).folder).toBe("inbox");
   });
 
-  test("leaves alone what was changed again since, and says so", async () => {
+  test("leaves conversations that changed again since, and says so", async () => {
     const [one, two] = [await arrive(), await arrive()];
     const { body } = await change([one, two], { folder: "archive" });
     await alice.send("PATCH", `/threads/${one}`, { folder: "trash" });
@@ -170,7 +170,7 @@ describe("undoing", () => {
     expect([(await threadOf(one)).folder, (await threadOf(two)).folder]).toEqual(["trash", "inbox"]);
   });
 
-  test("leaves mail that came meanwhile unread", async () => {
+  test("leaves mail that arrived meanwhile unread", async () => {
     const id = await arrive();
     await change([id], { unread: false });
     const { body } = await change([id], { unread: true });
@@ -183,7 +183,7 @@ describe("undoing", () => {
     expect((await threadOf(id)).unread).toBe(true);
   });
 
-  test("is for who did it, once, for half an hour, and not after their access ended", async () => {
+  test("works once, for half an hour, for the person who made the change, while they have access", async () => {
     const id = await arrive();
     const { people, store } = booted.appliance;
     const { mailboxId } = booted.owner;
@@ -200,7 +200,7 @@ describe("undoing", () => {
     expect((await undo(late)).status).toBe(404);
   });
 
-  test("a snooze that has run out meanwhile: it is back in the inbox, unread", async () => {
+  test("of an expired snooze leaves the conversation in the inbox, unread", async () => {
     const id = await arrive();
     await change([id], { snoozedUntil: inHours(0.2), unread: false });
     const { body } = await change([id], { folder: "archive" });
@@ -213,7 +213,7 @@ describe("undoing", () => {
 });
 
 describe("changing several", () => {
-  test("tells of each that is refused, and changes the others", async () => {
+  test("names each refused conversation, and changes the others", async () => {
     const [one, two, bobs] = [await arrive(), await arrive(), await arrive({ to: BOB })];
     const { body: drafted } = await booted.api.post<{ draftId: string }>(`/threads/${one}/draft`, { text: "x" });
     const answer = await change([one, "thr_unknown", drafted.draftId, two], { folder: "archive", addLabels: ["Oak"] });
@@ -232,7 +232,7 @@ describe("changing several", () => {
     });
   });
 
-  test("leaves a conversation whole that would get too many labels", async () => {
+  test("leaves a conversation unchanged that would get too many labels", async () => {
     const id = await arrive();
     for (let from = 0; from < 100; from += 20) {
       await change([id], { addLabels: Array.from({ length: 20 }, (_, i) => `L${from + i}`) });
@@ -243,7 +243,7 @@ describe("changing several", () => {
     await change([id], { removeLabels: Array.from({ length: 100 }, (_, i) => `l${i}`) });
   });
 
-  test("reading and forgetting needs to see it; the rest needs manage access", async () => {
+  test("marking as read needs reach; other changes need manage access", async () => {
     const id = await arrive();
     const { people, store } = booted.appliance;
     store.transact((tx) => people.grant(tx, booted.owner.mailboxId, bobId, "view"));
@@ -272,7 +272,7 @@ describe("changing several", () => {
     expect((await alice.send("POST", "/threads/change", body)).status).toBe(400);
   });
 
-  test("what is snoozed leaves the inbox, and returns on time, unread", async () => {
+  test("a snoozed conversation leaves the inbox, and returns on time, unread", async () => {
     const id = await arrive();
     const until = inHours(1);
     const { body } = await change([id], { unread: false, snoozedUntil: until });
@@ -345,7 +345,7 @@ test("people are found by the beginning of an address or of a word of their name
   expect((await bob.get(`/people?mailbox=${ALICE}&q=a`)).status).toBe(404);
 });
 
-test("why a message is in spam is told to who reaches it", async () => {
+test("the reason for spam is shown to people who reach the message", async () => {
   const from = "Max <max@junk.example>";
   await change([await arrive({ from })], { folder: "spam" });
   const id = await arrive({ from });
@@ -356,7 +356,7 @@ test("why a message is in spam is told to who reaches it", async () => {
   expect((await bob.get(path)).status).toBe(404);
 });
 
-test("what became of a sent message: every recipient for its sender, no Bcc for anybody else", async () => {
+test("the delivery of a sent message: every recipient for its sender, no Bcc for others", async () => {
   const { people, store } = booted.appliance;
   const sent = await alice.send<{ emailId: string }>("POST", "/send", {
     ...{ from: ALICE, to: BOB, cc: "cy@nowhere.invalid", bcc: "secret@hidden.invalid", subject: "Fate", text: "x" },
@@ -419,7 +419,7 @@ describe("news", () => {
     ["an answer", (id) => booted.api.post(`/threads/${id}/reply`, { text: "x" })],
   ];
 
-  test("name what changed, however it was changed", async () => {
+  test("name changed conversations, whatever changed them", async () => {
     const id = await arrive();
     const stream = await listen(alice);
     await stream.until(/event: hello/);
@@ -438,7 +438,7 @@ describe("news", () => {
     await stream.close();
   });
 
-  test("what changed while a page was cut off is told when it is back, in one event", async () => {
+  test("after a break, one event names all changes in between", async () => {
     const stream = await listen(alice);
     const [, lastId = ""] = /id: (\d+)/.exec(await stream.until(/event: hello\n.*\n/)) ?? [];
     await stream.close();
@@ -458,7 +458,7 @@ describe("news", () => {
     await stream.close();
   });
 
-  test("are of what a person reaches, and nothing else", async () => {
+  test("are only about mail in the person's reach", async () => {
     const { body } = await bob.get<{ news: number }>("/me");
     const hers = await arrive();
     const his = await arrive({ to: BOB });
@@ -468,7 +468,7 @@ describe("news", () => {
     await stream.close();
   });
 
-  test("after more than is remembered, or can be named, or from where it never was, everything is to be asked for", async () => {
+  test("give the event `all` after too many changes, or from an unknown position", async () => {
     const { body } = await alice.get<{ news: number }>("/me");
     const sqlite = booted.appliance.store.db.$client;
     const note = sqlite.prepare("INSERT INTO thread_changes (thread_seq, thread_id, mailbox_id) VALUES (?, ?, ?)");

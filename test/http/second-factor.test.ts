@@ -85,7 +85,7 @@ describe("signing in with one", () => {
     expect((await tryIn({ code: codeNow(secret) })).status).toBe(204);
   });
 
-  test("two at once with the same code: one gets in", async () => {
+  test("two sign-ins at once with the same code: one succeeds", async () => {
     const { secret } = await turnOn();
     const code = codeNow(secret);
     const statuses = await Promise.all([tryIn({ code }), tryIn({ code })]);
@@ -99,14 +99,14 @@ describe("signing in with one", () => {
     expect((await tryIn({ code })).status).toBe(401);
   });
 
-  test("a recovery code does, once", async () => {
+  test("a recovery code signs in once", async () => {
     const { recoveryCodes } = await turnOn();
     const [code] = recoveryCodes;
     expect([(await tryIn({ code })).status, (await tryIn({ code })).status]).toEqual([204, 401]);
     expect((await alice.get("/me/second-factor")).body).toMatchObject({ recoveryCodes: 9 });
   });
 
-  test("says nothing of which part was wrong, and a wrong password uses up no code", async () => {
+  test("does not tell which part was wrong, and a wrong password uses up no code", async () => {
     const { secret, recoveryCodes } = await turnOn();
     const code = codeNow(secret);
     const refusals = await Promise.all(
@@ -127,7 +127,7 @@ describe("signing in with one", () => {
     expect((await tryIn({ code: recoveryCodes[0] })).status).toBe(204);
   });
 
-  test("a code where none is asked for is no matter", async () => {
+  test("a code without a second factor is ignored", async () => {
     expect((await tryIn({ code: "000000" })).status).toBe(204);
   });
 });
@@ -201,7 +201,7 @@ describe("reset by an admin", () => {
     expect((await reset(owner, ben)).status).toBe(409);
   });
 
-  test("is for those who may change the person", async () => {
+  test("needs the right to change the person", async () => {
     const { ann } = await people();
     await turnOn();
     const [admin, member] = [await signIn(booted, "ann@example.test"), await signIn(booted, "ben@example.test")];

@@ -51,7 +51,7 @@ describe("/healthz", () => {
     expect(answer.headers.get("cache-control")).toBe("no-store");
   });
 
-  test("is 503 and says what does not, whether it says no or throws", async () => {
+  test("is 503 and names the failing check, also one that throws", async () => {
     const { origin } = start({
       health: {
         store() {
@@ -70,7 +70,7 @@ describe("/healthz", () => {
   });
 });
 
-test("/api/ is the API, the web app answers what is its own, and there is nothing else", async () => {
+test("serves /api/ and the web app's paths, and nothing else", async () => {
   const { origin } = start();
   expect(await (await fetch(origin)).text()).toBe("the app");
   expect(await (await fetch(`${origin}/api/anything?x=1`)).json()).toEqual({
@@ -85,7 +85,7 @@ test("/api/ is the API, the web app answers what is its own, and there is nothin
   expect((await fetch(`${origin}/healthz`, { method: "POST" })).status).toBe(404);
 });
 
-test("odd requests are answered", async () => {
+test("odd requests get a response", async () => {
   const { raw } = start();
   const table: [head: string, answer: RegExp][] = [
     ["GET /api/x HTTP/1.1\r\nHost: mx", /^HTTP\/1.1 200 .*"url":"http:\/\/mx\/api\/x"/s],
@@ -101,7 +101,7 @@ test("odd requests are answered", async () => {
   for (const [head, answer] of table) expect(await raw(`${head}\r\nConnection: close\r\n\r\n`)).toMatch(answer);
 });
 
-test("what the API throws is logged and answered without details", async () => {
+test("an error of the API is logged, and its response has no details", async () => {
   const { origin, lines } = start({
     rest: async () => {
       throw new Error("a detail");
@@ -115,7 +115,7 @@ test("what the API throws is logged and answered without details", async () => {
 });
 
 describe("stopping", () => {
-  test("finishes what is in flight and takes nothing new", async () => {
+  test("finishes requests in flight and takes no new ones", async () => {
     const arrived = Promise.withResolvers<void>();
     const finish = Promise.withResolvers<void>();
     const { server, origin, runtime } = start({
@@ -167,7 +167,7 @@ describe("stopping", () => {
     await stopped;
   });
 
-  test("cuts off what has not ended in time", async () => {
+  test("cuts off requests that do not end in time", async () => {
     const arrived = Promise.withResolvers<void>();
     const { server, origin, runtime } = start({
       rest: async () => {

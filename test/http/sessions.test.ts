@@ -34,7 +34,7 @@ describe("signing in", () => {
     });
   });
 
-  test("in a browser that was signed in ends the session before; who fails to ends none", async () => {
+  test("in a signed-in browser ends the former session; a failure ends none", async () => {
     const before = await signIn(booted, ALICE);
     const again = (password: string) => tryIn({ email: ALICE, password }, { cookie: before.cookie });
     expect([(await again("wrong")).status, (await before.get("/me")).status]).toEqual([401, 200]);
@@ -55,7 +55,7 @@ describe("signing in", () => {
     expect(answer.headers.get("strict-transport-security")).toMatch(/^max-age=\d+/);
   });
 
-  test("says nothing of which part was wrong, and takes no API key for a password", async () => {
+  test("does not tell which part was wrong, and takes no API key for a password", async () => {
     const { userId } = booted.appliance.store.transact((tx) =>
       booted.appliance.people.addUser(tx, {
         workspaceId: booted.owner.workspaceId,
@@ -85,7 +85,7 @@ describe("signing in", () => {
     );
   });
 
-  test("is logged with where it came from, and with nothing that was given", async () => {
+  test("is logged with its source, and without what was entered", async () => {
     const fresh = await boot();
     await setPassword(fresh, fresh.owner.userId);
     await signIn(fresh, ALICE);
@@ -109,7 +109,7 @@ describe("signing in", () => {
     expect((await tryIn(given)).status).toBe(status);
   });
 
-  test("is slowed for who guesses", async () => {
+  test("is slowed for guesses", async () => {
     const slow = await boot();
     // Of a password that is quick to check: what is slow is the answer.
     await setPassword(slow, slow.owner.userId);
@@ -134,7 +134,7 @@ describe("signing in", () => {
 describe("a session", () => {
   const status = async (one: { get(path: string): Promise<{ status: number }> }) => (await one.get("/me")).status;
 
-  test("ends by signing out, and only it", async () => {
+  test("ends by signing out, and no other does", async () => {
     const [one, other] = [await signIn(booted, ALICE), await signIn(booted, ALICE)];
     const answer = await one.send("POST", "/sign-out");
     expect([answer.status, answer.headers.get("set-cookie")]).toEqual([
@@ -198,7 +198,7 @@ describe("a session", () => {
     expect(await status(after)).toBe(401);
   });
 
-  test("goes on while it is used, for 90 days at most, and ends after 14 idle ones", async () => {
+  test("lasts while it is used, for 90 days at most, and ends after 14 idle days", async () => {
     const fresh = await boot();
     await setPassword(fresh, fresh.owner.userId);
     const [used, idle] = [await signIn(fresh, ALICE), await signIn(fresh, ALICE)];
@@ -231,7 +231,7 @@ describe("a session", () => {
     expect(await status(unkept)).toBe(401);
   });
 
-  test("says where it was begun, and by which browser", async () => {
+  test("shows its source and its browser", async () => {
     const fresh = await boot({ MAILROOM_TRUSTED_PROXIES: "127.0.0.0/8" });
     await setPassword(fresh, fresh.owner.userId);
     const answer = await page(fresh).fetch("/sign-in", {
@@ -257,7 +257,7 @@ describe("a session", () => {
     ]);
   });
 
-  test("is the person with the role they have now", async () => {
+  test("has the person's present role", async () => {
     const fresh = await boot();
     const { people, store } = fresh.appliance;
     const { userId } = store.transact((tx) =>
@@ -294,7 +294,7 @@ describe("without a session", () => {
     }
   });
 
-  test("an API key is none, nor is a session's token a key", async () => {
+  test("an API key is no session, and a session's token is no API key", async () => {
     const { apiKey } = booted.owner;
     const byKey = await page(booted).fetch("/me", { headers: { authorization: `Bearer ${apiKey}` } });
     expect(byKey.status).toBe(401);
@@ -321,7 +321,7 @@ describe("from elsewhere", () => {
     expect((await page(booted, cookie).get("/me")).status).toBe(status === 204 ? 401 : 200);
   });
 
-  test("what says nothing of where it comes from changes nothing, and may read", async () => {
+  test("a request without an origin may read, but not change", async () => {
     const { cookie } = await signIn(booted, ALICE);
     expect((await fetch(`${booted.http}/app/sign-out`, { method: "POST", headers: { cookie } })).status).toBe(403);
     expect((await fetch(`${booted.http}/app/me`, { headers: { cookie } })).status).toBe(200);
@@ -329,7 +329,7 @@ describe("from elsewhere", () => {
     expect((await fetch(`${booted.http}/app/me`, { headers: crossSite })).status).toBe(403);
   });
 
-  test("nobody can be signed in by another site's form", async () => {
+  test("another site's form can sign nobody in", async () => {
     const given = { email: ALICE, password: PASSWORD };
     expect((await tryIn(given, { origin: "https://evil.example" })).status).toBe(403);
     expect((await tryIn(given, { "content-type": "text/plain" })).status).toBe(400);

@@ -83,7 +83,7 @@ beforeAll(async () => {
 }, 60_000);
 
 describe("an upload", () => {
-  test("to a draft that is not there, or of more than fits, is refused before it is read, 40 at once", async () => {
+  test("to a missing draft, or too large, is refused before it is read, 40 at once", async () => {
     const { server, headers, draftId } = started;
     const before = peakOf(server);
     for (const [path, size, refusal] of [
@@ -99,7 +99,7 @@ describe("an upload", () => {
     for (const one of sockets.splice(0)) one.destroy();
   }, 60_000);
 
-  test("goes to the disk, is a draft's once it is whole, and leaves nothing in the spool", async () => {
+  test("goes to disk, belongs to the draft once it is whole, and leaves nothing in the spool", async () => {
     const { server, headers, draftId, upload, data } = started;
     const before = peakOf(server);
     const bytes = crypto.getRandomValues(Buffer.alloc(60_000));
@@ -124,7 +124,7 @@ describe("an upload", () => {
     expect(peakOf(server) - before).toBeLessThan(100_000_000);
   }, 60_000);
 
-  test("in chunks is refused once it is more than fits, and not kept", async () => {
+  test("in chunks is refused once it is too large, and not kept", async () => {
     const { server, headers, upload, data } = started;
     const body = new ReadableStream({
       pull(controller) {
@@ -136,7 +136,7 @@ describe("an upload", () => {
     await until(() => spooled(data).length === 0);
   }, 60_000);
 
-  test("that breaks off is not kept; more than four of a person at once are refused, to be tried again", async () => {
+  test("that breaks off is not kept; more than four at once by a person are refused for now", async () => {
     const { server, headers, upload, data } = started;
     const slow = Array.from({ length: 4 }, () => post(server, upload, headers, LARGE, 1_000_000));
     await until(() => spooled(data).length === 4);
@@ -165,7 +165,7 @@ describe("an upload", () => {
 });
 
 describe("a body that is kept in memory", () => {
-  test("is not read of who has no key, or no session", async () => {
+  test("is not read without a key or a session", async () => {
     const { server } = started;
     const before = peakOf(server);
     for (const [path, headers, status] of [
@@ -207,7 +207,7 @@ describe("a body that is kept in memory", () => {
   );
 });
 
-test("a budget is one of everybody, too, and what has ended is given back", async () => {
+test("the budget is also shared by all, and finished requests return theirs", async () => {
   const budget = createBudget({ most: 5, mostOfOne: 3, what: "uploads" });
   const { promise, resolve } = Promise.withResolvers<void>();
   const hold = (person: string, amount: number) =>

@@ -29,7 +29,7 @@ const QUESTIONS = [
 describe.skipIf(machineMissing !== undefined)(
   `install.sh at a terminal${machineMissing ? ` (skipped: ${machineMissing})` : ""}`,
   () => {
-    test("asks for what is missing, again where nothing was said, and shows what is shown once", async () => {
+    test("asks for missing values, again after an empty answer, and shows the secrets once", async () => {
       const machine = await boot();
       const [domain, email, name] = QUESTIONS;
       const { exitCode, shown } = await machine.converse(
@@ -121,7 +121,7 @@ describe.skipIf(machineMissing !== undefined)(
       120_000,
     );
 
-    test("with neither curl nor wget it says what to do", async () => {
+    test("without curl and wget it says what to do", async () => {
       const machine = await boot();
       await machine.bash("rm -f /usr/bin/curl /usr/bin/wget");
       const url = "http://127.0.0.1:1/release.tar.gz";
@@ -138,7 +138,7 @@ describe.skipIf(machineMissing !== undefined)(
     /** What is said when the system will do: what is asked for next. */
     const GOES_ON = "--domain is missing";
 
-    test("are told by os-release, their relatives too; others are refused", async () => {
+    test("are recognised by os-release, derivatives too; others are refused", async () => {
       const machine = await boot();
       for (const [text, code, says] of [
         [release("debian"), 2, GOES_ON],

@@ -91,7 +91,7 @@ describe.skipIf(machineMissing !== undefined)(
       expect(await machine.bash("ls /usr/local/lib /tmp")).toBe("/tmp:\n\n/usr/local/lib:\nmailroom\n");
     });
 
-    test("run again: nothing is asked, made anew or shown again", async () => {
+    test("run again: no questions, no new keys, no output of secrets", async () => {
       const { machine, key } = await freshlyInstalled();
       await mailIn(machine, "Before");
       const environment = `${machine.read("etc/mailroom/mailroom.env")}MAILROOM_LOG="warn"\n`;
@@ -105,7 +105,7 @@ describe.skipIf(machineMissing !== undefined)(
       expect(await subjects(machine, key)).toEqual(["Before"]);
     });
 
-    test("taken off, it keeps the data and says where; installed again, it goes on", async () => {
+    test("removal keeps the data and says where; a new installation continues with it", async () => {
       const { machine, key } = await freshlyInstalled();
       await mailIn(machine, "Kept");
       const said = await installed(machine, "--uninstall");
@@ -127,7 +127,7 @@ describe.skipIf(machineMissing !== undefined)(
       });
     });
 
-    test("cut off while it installs, it is finished by running it again", async () => {
+    test("an interrupted installation is finished by running it again", async () => {
       const machine = await boot();
       interruptAt(machine, "daemon-reload 1 INT");
       const first = await install(machine, ...FIRST, ...OFFLINE, "--workspace", "Office");
@@ -142,7 +142,7 @@ describe.skipIf(machineMissing !== undefined)(
       expect(await machine.bash("ls /var/lib/mailroom-install")).toBe("");
     });
 
-    test("a port that another program has is told, and nothing is changed", async () => {
+    test("a port in use is reported, and nothing is changed", async () => {
       const machine = await boot();
       const perl =
         'use IO::Socket::INET; $s = IO::Socket::INET->new(Listen => 1, LocalAddr => "0.0.0.0:$ARGV[0]") or die; $| = 1; print "up\\n"; sleep';
@@ -187,7 +187,7 @@ describe.skipIf(machineMissing !== undefined)(
       expect(await versionOf(machine)).toBe("0.2.0");
     });
 
-    test("Meilisearch: put beside the program once its checksum is right, turned on, and kept", async () => {
+    test("Meilisearch: installed after checking its checksum, turned on, and kept", async () => {
       const machine = await boot();
       const server = (version: string) =>
         `#!/bin/sh\nif [ "$1" = --version ]; then echo meilisearch ${version}; else exec sleep 1234567; fi\n`;

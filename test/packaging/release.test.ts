@@ -111,7 +111,7 @@ const note = asked ? "" : " (skipped: with MAILROOM_TEST_RELEASE=1 it takes a mi
 describe.skipIf(!asked)(`a release${note}`, () => {
   let out = "";
 
-  test("has the same bytes, whoever makes it of that commit, and wherever", async () => {
+  test("has the same bytes for one commit, on any machine and in any folder", async () => {
     const one = await withPackages(await clone(), "copied");
     const other = await withPackages(await clone(), "copied", one);
     const [all, alone] = await Promise.all([release(one), release(other, "--out", join(other, "elsewhere"), TARGET)]);
@@ -121,7 +121,7 @@ describe.skipIf(!asked)(`a release${note}`, () => {
     await outputOf(out, "sha256sum", "--check", "--strict", "SHA256SUMS");
   }, 600_000);
 
-  test("has everything in its archives that installing takes", async () => {
+  test("has everything in its archives that an installation needs", async () => {
     const documents = readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf8" })
       .map((path) => `docs/${path}`)
       .sort();
@@ -219,7 +219,7 @@ describe.skipIf(!asked)(`a release${note}`, () => {
   );
 });
 
-test("only a commit is released, under the version that the changelog has", async () => {
+test("only a clean commit is released, with the version of the changelog", async () => {
   const folder = await withPackages(await clone(), "linked");
   writeFileSync(join(folder, "added"), "");
   await expect(release(folder, TARGET)).rejects.toThrow("these are changed:\n?? added");
@@ -243,7 +243,7 @@ test("only a commit is released, under the version that the changelog has", asyn
   await expect(release(folder, "linux-mips")).rejects.toThrow("there is no target linux-mips");
 });
 
-test("a runtime that is not the pinned one is refused", () => {
+test("a runtime other than the pinned one is refused", () => {
   const content = new TextEncoder().encode("bun");
   const integrity = `sha512-${new Bun.CryptoHasher("sha512").update(content).digest("base64")}`;
   checkIntegrity("bun", content, integrity);

@@ -131,7 +131,7 @@ async function travel(): Promise<Map<string, string>> {
 const alone = MEILISEARCH === undefined ? ", without Meilisearch (MEILISEARCH_BIN names no server)" : "";
 
 describe.skipIf(missing !== undefined)(`under systemd${missing ? ` (skipped: ${missing})` : alone}`, () => {
-  test("installed, confined, killed, not upgraded, and taken off", async () => {
+  test("installed, confined, killed, not upgraded, and removed", async () => {
     const said = await travel();
     expect(said.get("installing")).toContain("Keep these; they are not shown again");
     expect(said.get("installing")).toEndWith("exit 0\n");

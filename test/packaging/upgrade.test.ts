@@ -9,7 +9,7 @@ import { machineMissing } from "./machine.ts";
 describe.skipIf(machineMissing !== undefined)(
   `upgrading by install.sh${machineMissing ? ` (skipped: ${machineMissing})` : ""}`,
   () => {
-    test("an upgrade backs up first; one that does not come up is undone, executable and data", async () => {
+    test("an upgrade backs up first; a version that does not start is undone, executable and data", async () => {
       const { machine, key } = await freshlyInstalled();
       await mailIn(machine, "One");
       const { exitCode, stdout } = await upgrade(machine, "next");
@@ -62,7 +62,7 @@ describe.skipIf(machineMissing !== undefined)(
       expect(await machine.bash("ls /var/lib/mailroom-install")).toBe("");
     });
 
-    test("cut off, and run again much later: what came in meanwhile is not what an upgrade goes back behind", async () => {
+    test("interrupted, and run again much later: the mail that came in meanwhile is kept", async () => {
       const { machine, key } = await freshlyInstalled();
       await mailIn(machine, "Before");
       interruptAt(machine, "daemon-reload 1 TERM");
