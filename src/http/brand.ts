@@ -6,7 +6,7 @@ import type { Assets } from "./files.ts";
 
 /*
  * The typeface of the app and of the API reference: Geist, by Vercel and Basement Studio (SIL Open Font License). A browser
- * fetches the part that has the letters on the page; other scripts are shown in what the system has.
+ * fetches the part that has the letters on the page; the system's fonts show other scripts.
  */
 
 /** Letters of each part, as in the package's own styles. */
@@ -29,11 +29,11 @@ export async function addFonts(assets: Assets): Promise<{ styles: string; first:
   const paths = await Promise.all(
     PARTS.map(async ({ file }) => assets.add("woff2", "font/woff2", await Bun.file(file).bytes())),
   );
-  const faces = PARTS.map(
+  const rules = PARTS.map(
     ({ range }, part) =>
       `@font-face{font-family:Geist;font-weight:100 900;font-display:swap;src:url(${paths[part]}) format("woff2");unicode-range:${range}}`,
   );
-  return { styles: faces.join(""), first: paths[0] ?? "" };
+  return { styles: rules.join(""), first: paths[0] ?? "" };
 }
 
 /** The app's icon, as SVG. */

@@ -107,7 +107,7 @@ async function* walk(
   }
   for (const name of folders) {
     if (isMaildir && ["cur", "new", "tmp"].includes(name)) continue;
-    // What mail programs and providers keep all of it in is no folder of mail.
+    // Folders in which mail programs and providers keep all mail are no folders of mail.
     if (names.length === 0 && CONTAINER.test(name)) {
       yield* walk(join(path, name), [], mostBytes);
       continue;

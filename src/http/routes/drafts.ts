@@ -31,7 +31,7 @@ const LARGEST_DRAFT = 8 * 1_048_576;
 const LONGEST_FIELD = 100_000;
 
 const field = () => t.String({ maxLength: LONGEST_FIELD });
-const letter = {
+const draftFields = {
   from: t.String(),
   to: field(),
   cc: t.Optional(field()),
@@ -40,10 +40,10 @@ const letter = {
   text: t.Optional(t.String()),
   html: t.Optional(t.String()),
 };
-const readNew = bodyOf(t.Object({ ...letter, answers: t.Optional(t.String()) }), LARGEST_DRAFT);
-const readChange = bodyOf(t.Object({ ...letter, revision: t.Integer() }), LARGEST_DRAFT);
+const readNew = bodyOf(t.Object({ ...draftFields, answers: t.Optional(t.String()) }), LARGEST_DRAFT);
+const readChange = bodyOf(t.Object({ ...draftFields, revision: t.Integer() }), LARGEST_DRAFT);
 const readSend = bodyOf(
-  t.Object({ ...letter, revision: t.Integer(), attachments: t.Array(t.String()), at: t.Optional(dateTime()) }),
+  t.Object({ ...draftFields, revision: t.Integer(), attachments: t.Array(t.String()), at: t.Optional(dateTime()) }),
   LARGEST_DRAFT,
 );
 const readPreferences = bodyOf(t.Object({ undoSeconds: t.Integer() }));
