@@ -56,7 +56,7 @@ describe("reach", () => {
     }
   }
 
-  test("never leads out of the workspace, whatever the role, ownership and grant", () => {
+  test("never leaves the workspace, for any role, ownership and grant", () => {
     const world = createWorld();
     const here = world.workspace("Here", "here.test");
     const there = world.workspace("There", "there.test");
@@ -71,7 +71,7 @@ describe("reach", () => {
     }
   });
 
-  test("follows the caller's present role", () => {
+  test("follows the caller's current role", () => {
     const world = createWorld();
     const workspaceId = world.workspace("W", "example.test");
     const caller = world.user(workspaceId, "caller@example.test", "admin");
@@ -125,7 +125,7 @@ describe("refusals", () => {
     expect((error as AppError).message).toContain('"write"');
   });
 
-  test("what does not exist is not_found", () => {
+  test("an unknown id is not_found", () => {
     expect(notFound("thread")).toMatchObject({ code: "not_found", status: 404 });
   });
 });

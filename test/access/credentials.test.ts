@@ -28,7 +28,7 @@ const make = (scopes: Scope[] = ["read"], name = "script") =>
   world.store.transact((tx) => createKey(tx, world.runtime, { userId: person.userId, name, scopes }));
 
 describe("keys", () => {
-  test("are mr_ and 43 characters [A-Za-z0-9], each another", () => {
+  test("are mr_ and 43 characters [A-Za-z0-9], and distinct", () => {
     const keys = [make(), make(), make()];
     for (const { id, key } of keys) {
       expect(key).toMatch(/^mr_[A-Za-z0-9]{43}$/);
@@ -49,7 +49,7 @@ describe("keys", () => {
     });
   });
 
-  test("are kept as a hash: the key is nowhere in the row", () => {
+  test("are stored as a hash: the row does not contain the key", () => {
     const { id, key } = make();
     const row = world.store.db.select().from(apiKeys).where(eq(apiKeys.id, id)).get();
     expect(row?.hash).toBe(new Bun.CryptoHasher("sha256").update(key).digest("hex"));
@@ -57,7 +57,7 @@ describe("keys", () => {
     expect(JSON.stringify(row)).not.toContain(key.slice(0, 12));
   });
 
-  test("follow the creator's present role", () => {
+  test("follow the creator's current role", () => {
     const { key } = make();
     world.store.db.update(users).set({ role: "member" }).where(eq(users.id, person.userId)).run();
     expect(findCaller(world.store.db, key)?.role).toBe("member");
@@ -80,7 +80,7 @@ describe("keys", () => {
     expect(listKeys(world.store.db, workspaceId).find((key) => key.id === id)?.revokedAt).toBe(5);
   });
 
-  test("nothing else is one", () => {
+  test("no other text is one", () => {
     const { key } = make();
     const wrong = ["", "mr_", key.slice(0, -1), `${key}a`, ` ${key}`, key.toLowerCase(), key.slice(3), "' OR 1=1 --"];
     for (const guess of wrong) expect(findCaller(world.store.db, guess)).toBeUndefined();
@@ -110,7 +110,7 @@ describe("keys", () => {
 });
 
 describe("passwords", () => {
-  test("are argon2id, and only the right one fits", () =>
+  test("are argon2id, and only the right one matches", () =>
     withRealHashes(async () => {
       const hash = await hashPassword("correct horse");
       expect(hash).toStartWith("$argon2id$v=19$m=32768,t=3,p=1$");
@@ -118,7 +118,7 @@ describe("passwords", () => {
       expect(await verifyPassword("Correct horse", hash)).toBe(false);
     }));
 
-  test("a person without one cannot sign in by any", async () => {
+  test("a person without one cannot sign in", async () => {
     for (const guess of ["", "nobody's", "null"]) expect(await verifyPassword(guess, null)).toBe(false);
   });
 });

@@ -30,7 +30,7 @@ test("is written at most once a minute", async () => {
   expect(seen).toEqual([1_000, 1_000, 61_000]);
 });
 
-test("that cannot be written is logged, and no more", async () => {
+test("that cannot be written is only logged", async () => {
   const { store, id, log, lines } = setUp();
   const failing = { enqueue: () => Promise.reject(new Error("disk full")) };
   createLastUse(failing, log, "a key", noteKeyUse)(id, 1_000);

@@ -1,4 +1,4 @@
-/** Mail that is owed to people about their access: each once, whatever happens to another's. */
+/** Mail due to people about their access: each is sent once, independently of the others. */
 import { expect, test } from "bun:test";
 import { addNotice, createAccessNotices } from "../../src/access/notices.ts";
 import { accessNotices } from "../../src/store/schema.ts";
@@ -30,7 +30,7 @@ function setUp() {
   return { job, told, broken, owe, owed, logged };
 }
 
-test("one that cannot be written keeps nobody else waiting, and is tried again", async () => {
+test("a notice that cannot be sent does not delay the others, and is retried", async () => {
   const { job, told, broken, owe, owed, logged } = setUp();
   for (const [email, keys] of [
     ["ann@a.test", 0],
@@ -50,7 +50,7 @@ test("one that cannot be written keeps nobody else waiting, and is tried again",
   expect(logged).toHaveLength(2);
 });
 
-test("a hundred are written at once, the others with the next look", async () => {
+test("a hundred are sent at once, the others at the next check", async () => {
   const { job, told, owe } = setUp();
   for (let i = 0; i < 101; i++) owe(`p${i}@a.test`, 0);
   await job.runDue(START);

@@ -1,4 +1,4 @@
-/** The counting of requests, on a clock of our own. */
+/** Counts requests with a clock of its own. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { createRateLimit } from "../../src/access/rate.ts";
@@ -29,7 +29,7 @@ describe("windows", () => {
 });
 
 describe("the cooldown", () => {
-  test("counts from the request that went over, not from later ones, and ends in a new window", () => {
+  test("starts at the first request over the limit, and ends in a new window", () => {
     const rate = limitOf(1, 60);
     rate.take("a", START);
     expect(rate.take("a", START + 50_000)).toEqual({ limit: 1, remaining: 0, retryAfter: 60 });
@@ -46,7 +46,7 @@ describe("the cooldown", () => {
     expect(rate.take("a", START + 250).retryAfter).toBeUndefined();
   });
 
-  test("of 0 leaves the rest of the window", () => {
+  test("of 0 refuses for the rest of the window", () => {
     const rate = limitOf(1, 0);
     rate.take("a", START);
     expect(rate.take("a", START + 1_000).retryAfter).toBe(59);
@@ -54,7 +54,7 @@ describe("the cooldown", () => {
   });
 });
 
-test("changed settings hold at once", () => {
+test("changed settings apply at once", () => {
   const settings = { limit: 3, cooldown: 60 };
   const rate = createRateLimit(
     () => settings.limit,
@@ -86,7 +86,7 @@ describe("a clock set back", () => {
   });
 });
 
-describe("what is remembered", () => {
+describe("memory", () => {
   test("is bounded under a flood of names", () => {
     const rate = limitOf(1, 60, 100);
     for (let i = 0; i < 10_000; i++) rate.take(`name ${i}`, START + i);
@@ -94,7 +94,7 @@ describe("what is remembered", () => {
     expect(rate.take("name 9999", START + 10_000).retryAfter).toBe(60);
   });
 
-  test("is given up when it is over", () => {
+  test("is freed when a window ends", () => {
     const rate = limitOf(1, 60);
     for (let i = 0; i < 1_000; i++) rate.take(`name ${i}`, START);
     rate.take("later", START + 60_000);

@@ -1,4 +1,4 @@
-/** A second factor in the store: what counts, once, and what a copy of the database tells. */
+/** Second factors in the store: which codes are valid, once each, and what a copy of the database reveals. */
 import { describe, expect, test } from "bun:test";
 import { readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -42,7 +42,7 @@ function setUp() {
 }
 
 describe("a code", () => {
-  test("counts once, and so does no code before it", () => {
+  test("is valid once, and earlier codes are not valid after it", () => {
     const { enrol, use, wait, codeNow } = setUp();
     enrol();
     expect(use(codeNow())).toBe(false);
@@ -60,7 +60,7 @@ describe("a code", () => {
     expect(use(codeNow().replace(/.{3}/, "$& "))).toBe(true);
   });
 
-  test("counts although a clock that was ahead has taken a later one, and once", () => {
+  test("is valid once although a clock that was ahead accepted a later one", () => {
     const { enrol, use, wait, runtime, codeNow } = setUp();
     enrol();
     runtime.setBy(86_400_000);
@@ -76,7 +76,7 @@ describe("a code", () => {
     ]);
   });
 
-  test("is another's for nobody, and none without a second factor", () => {
+  test("is valid only for its person, and only with a second factor", () => {
     const { enrol, use, wait, codeNow, otherId } = setUp();
     expect(use(codeNow())).toBe(false);
     const [code = ""] = enrol();
@@ -85,7 +85,7 @@ describe("a code", () => {
     expect([use(codeNow()), use(code)]).toEqual([true, true]);
   });
 
-  test("of a refused transaction counts still", () => {
+  test("of a rolled-back transaction stays valid", () => {
     const { enrol, use, wait, codeNow, store, userId, reopened } = setUp();
     enrol();
     wait();
@@ -100,7 +100,7 @@ describe("a code", () => {
 });
 
 describe("recovery codes", () => {
-  test("are ten, each counts once, however it is typed", () => {
+  test("are ten, each valid once, in any spelling", () => {
     const { enrol, use, store, userId } = setUp();
     const codes = enrol();
     expect(codes).toHaveLength(10);
@@ -115,7 +115,7 @@ describe("recovery codes", () => {
     expect(secondFactorOf(store.db, userId)?.recoveryCodes).toBe(0);
   });
 
-  test("are taken for what they look like: o is 0, i and l are 1", () => {
+  test("accept similar letters: o is 0, i and l are 1", () => {
     const { enrol, use, store, runtime, userId } = setUp();
     enrol();
     let code: string | undefined;
@@ -126,7 +126,7 @@ describe("recovery codes", () => {
     expect(use(code.replaceAll("0", "O").replaceAll("1", "l"))).toBe(true);
   });
 
-  test("made anew put an end to those before", () => {
+  test("replace the previous ones", () => {
     const { enrol, use, store, runtime, userId } = setUp();
     const [old = ""] = enrol();
     const [fresh = ""] = store.transact((tx) => renewRecoveryCodes(tx, runtime, userId));
@@ -148,7 +148,7 @@ describe("enrolling", () => {
     expect(secondFactorOf(store.db, userId)).toBeUndefined();
   });
 
-  test("twice is refused; again after removing it is not, and the codes of before are gone", () => {
+  test("twice is refused, but not after removal, which also removes the codes", () => {
     const { enrol, use, wait, store, userId } = setUp();
     const [old = ""] = enrol();
     wait();
@@ -172,7 +172,7 @@ describe("at rest", () => {
     expect(row?.secret.includes(secret)).toBe(false);
   });
 
-  test("the key is a file of its own, for nobody else to read, and another process reads it", () => {
+  test("the key is a file of its own, readable only by its owner, and shared by processes", () => {
     const { enrol, use, wait, codeNow, file, userId, reopened } = setUp();
     enrol();
     expect(statSync(file).mode & 0o777).toBe(0o600);
@@ -181,7 +181,7 @@ describe("at rest", () => {
     expect(use(codeNow(), userId, reopened())).toBe(true);
   });
 
-  test("without its key no code of the app counts, recovery codes do, and it is said", () => {
+  test("without its key only recovery codes are valid, and the loss is logged", () => {
     const { enrol, use, wait, codeNow, file, userId, reopened, lines } = setUp();
     const [code = ""] = enrol();
     rmSync(file);

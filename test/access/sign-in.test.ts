@@ -1,4 +1,4 @@
-/** Signing in, and how slow it is for who guesses (rules: Sign-in failures). */
+/** Signing in, and how guessing is slowed down (rules: Sign-in failures). */
 import { describe, expect, test } from "bun:test";
 import { createKey } from "../../src/access/credentials.ts";
 import { createSignIn } from "../../src/access/sign-in.ts";
@@ -11,7 +11,7 @@ import { createAlice } from "../mailbox/world.ts";
 
 const hash = quickHash("secret");
 
-/** Alice with the password `secret`, and failures that are told when the test says so. */
+/** Alice with the password `secret`, and failures that are reported when the test says so. */
 async function setUp() {
   const { store, runtime, alice } = createAlice();
   store.db
@@ -44,7 +44,7 @@ async function setUp() {
     failures,
     attempt: (secret: string, source = "192.0.2.1", username = "alice@example.test") =>
       signIn.inApp({ username, secret, scope: "send", source }),
-    /** Resolves once that many failures wait to be told. */
+    /** Resolves once that many failures wait to be reported. */
     async failuresAre(count: number) {
       while (failures.length < count) {
         noticed = Promise.withResolvers();
@@ -54,7 +54,7 @@ async function setUp() {
   };
 }
 
-test("a password gives the scope asked for, a key all of its own", async () => {
+test("a password gives the requested scope, a key all of its own", async () => {
   const { attempt, key, alice, failures } = await setUp();
   const { scopes: _, ...person } = alice;
   expect((await attempt("secret"))?.caller).toEqual({ ...person, scopes: new Set(["send"]) });
@@ -78,12 +78,12 @@ test("a failure counts for the source and the account, and for the source alone 
   expect(await Promise.all(attempts)).toEqual([undefined, undefined]);
 });
 
-test("four attempts of a source are under way, failed and not yet told: the next wait", async () => {
+test("while four failures of a source are unreported, further attempts wait", async () => {
   const { attempt, failures, failuresAre, alice } = await setUp();
   const guesses = Array.from({ length: 6 }, (_, i) => attempt(`guess ${i}`));
   const right = attempt("secret");
   await failuresAre(4);
-  // From elsewhere it takes no waiting, and the four places here stay taken.
+  // From another source there is no wait, and the four slots of this one stay occupied.
   expect((await attempt("secret", "198.51.100.1"))?.caller.userId).toBe(alice.userId);
   expect(failures).toHaveLength(4);
   for (let told = 0; told < 6; told++) {
@@ -94,7 +94,7 @@ test("four attempts of a source are under way, failed and not yet told: the next
   expect((await right)?.caller.userId).toBe(alice.userId);
 });
 
-test("a source with very many attempts waiting is refused, and served again once they are through", async () => {
+test("a source with too many waiting attempts is refused until they are done", async () => {
   const { attempt, failures, failuresAre, key } = await setUp();
   const guesses = Array.from({ length: 4 }, () => attempt("guess"));
   await failuresAre(4);
@@ -108,7 +108,7 @@ test("a source with very many attempts waiting is refused, and served again once
   expect(await attempt(key)).toBeDefined();
 });
 
-test("what was used is noted as used: a key, and nothing for a password", async () => {
+test("records the use of a key, and nothing for a password", async () => {
   const { attempt, key, touches } = await setUp();
   (await attempt("secret"))?.touch(1);
   expect(touches).toEqual([]);
@@ -129,7 +129,7 @@ describe("codes of a second factor", () => {
       expect(found).toBeUndefined();
       told++;
     };
-    /** A guess whose answer the pace of sources and accounts does not hold up. */
+    /** A guess that the pace of sources and accounts does not delay. */
     const told5 = async () => {
       for (let i = 0; i < 5; i++) {
         const guessed = guess(`192.0.2.${i}`);
@@ -141,7 +141,7 @@ describe("codes of a second factor", () => {
     return { ...it, guess, told: () => told, told5 };
   }
 
-  test("have a pace by account, wherever guesses come from: one at a time, each later than the one before", async () => {
+  test("have a pace per account for all sources: one at a time, each later than the one before", async () => {
     const { runtime, failures, guess, told, told5 } = await guessing();
     await told5();
     expect(runtime.nextTimer()).toBeUndefined();
@@ -159,7 +159,7 @@ describe("codes of a second factor", () => {
     await Promise.all(guesses);
   });
 
-  test("are counted for the source and the account too, and take no place of their source while they wait", async () => {
+  test("count for the source and the account, too, and occupy no slot of their source while they wait", async () => {
     const { alice, key, attempt, runtime, failures, failuresAre, guess, told5 } = await guessing();
     await told5();
     expect(failures[0]?.names).toEqual(["192.0.2.0", alice.email]);

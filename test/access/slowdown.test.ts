@@ -5,7 +5,7 @@ import { fakeRuntime } from "../harness/runtime.ts";
 function setUp() {
   const runtime = fakeRuntime();
   const slowdown = createSlowdown(runtime);
-  /** Fails once and gives the ms until that may be answered. */
+  /** Fails once and returns the ms until the failure is reported. */
   async function fail(...names: string[]): Promise<number> {
     const started = runtime.now();
     const told = slowdown.failed(...names);
@@ -18,7 +18,7 @@ function setUp() {
 }
 
 describe("failed attempts", () => {
-  test("are answered at once while they are few, then ever later, up to two seconds", async () => {
+  test("are reported at once while they are few, then ever later, up to two seconds", async () => {
     const { fail } = setUp();
     const delays: number[] = [];
     for (let i = 0; i < 28; i++) delays.push(await fail("192.0.2.1"));
@@ -39,7 +39,7 @@ describe("failed attempts", () => {
     expect(await fail("192.0.2.1")).toBe(0);
   });
 
-  test("of very many sources do not fill the memory, and the busiest stays known", async () => {
+  test("of very many sources use bounded memory, which keeps the busiest", async () => {
     const { fail } = setUp();
     for (let i = 0; i < 21; i++) await fail("busy");
     for (let i = 0; i < 9_000; i++) await fail(`source ${i}`);

@@ -1,4 +1,4 @@
-/** One-time passwords by the vectors of RFC 4226 and RFC 6238, and the secrets that apps are given (RFC 4648). */
+/** One-time passwords with the vectors of RFC 4226 and RFC 6238, and secrets for apps (RFC 4648). */
 import { describe, expect, test } from "bun:test";
 import { codeOf, keyUri, matchingStep, secretOf, stepAt, toBase32 } from "../../src/access/totp.ts";
 
@@ -34,7 +34,7 @@ describe("a code", () => {
     expect(matchingStep(SECRET, codeOf(SECRET, step + aside), now)).toBe(expected as number);
   });
 
-  test("of a step that is not later than the last does not count", () => {
+  test("of a step that is not later than the last one is invalid", () => {
     const code = codeOf(SECRET, step);
     expect([step - 1, step, step + 1].map((after) => matchingStep(SECRET, code, now, after))).toEqual([
       step,
@@ -43,7 +43,7 @@ describe("a code", () => {
     ]);
   });
 
-  test.each(["", "00000", "0000000", "abcdef", "１２３４５６"])("%j is none", (text) => {
+  test.each(["", "00000", "0000000", "abcdef", "１２３４５６"])("%j is invalid", (text) => {
     expect(matchingStep(SECRET, text, now)).toBeUndefined();
   });
 });
@@ -61,18 +61,18 @@ describe("a secret", () => {
     expect(toBase32(Buffer.from(text))).toBe(base32);
   });
 
-  test("is read as it was shown, in groups and small letters too", () => {
+  test("is read as shown, also in groups and lower case", () => {
     const text = toBase32(SECRET);
     for (const typed of [text, text.toLowerCase(), ` ${text.replace(/.{4}/g, "$& ")}`]) {
       expect(secretOf(typed)).toEqual(new Uint8Array(SECRET));
     }
   });
 
-  test.each(["", "MZXW6YTB", `${"A".repeat(31)}1`, "A".repeat(33), "A".repeat(26)])("%j is none", (text) => {
+  test.each(["", "MZXW6YTB", `${"A".repeat(31)}1`, "A".repeat(33), "A".repeat(26)])("%j is invalid", (text) => {
     expect(secretOf(text)).toBeUndefined();
   });
 
-  test("is told to apps as a key URI", () => {
+  test("has a key URI for apps", () => {
     const uri = new URL(keyUri("ABC", "ada+x@acme.test"));
     expect([uri.protocol, decodeURIComponent(uri.pathname), Object.fromEntries(uri.searchParams)]).toEqual([
       "otpauth:",

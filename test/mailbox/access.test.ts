@@ -1,6 +1,6 @@
 /**
- * The adversarial matrix (rules: Reach): every person against every road to mail. What they do not reach
- * is nowhere, and looks exactly like what does not exist.
+ * The adversarial matrix (rules: Reach): every person against every path to mail. Mail out of reach appears nowhere,
+ * and looks exactly like mail that does not exist.
  */
 import { describe, expect, test } from "bun:test";
 import type { Caller } from "../../src/access/caller.ts";
@@ -10,7 +10,7 @@ import { createWorld } from "./world.ts";
 
 const FILE = ['Content-Disposition: attachment; filename="a.txt"'];
 
-/** Two workspaces; in the first Ann, Ben and a shared mailbox; a message with an attachment in each of the mailboxes. */
+/** Two workspaces; the first has Ann, Ben and a shared mailbox; each mailbox has a message with an attachment. */
 async function offices() {
   const world = createWorld();
   const here = world.workspace("Here", "here.test");
@@ -69,7 +69,7 @@ const MANAGES: Record<Person, boolean> = {
 const PEOPLE = Object.keys(REACHED) as Person[];
 const BOXES: Box[] = ["ann", "shared", "there"];
 
-/** What an act answers, or how it is refused, whole. */
+/** The result of an act, or its whole refusal. */
 async function outcomeOf(act: () => unknown): Promise<{ value: unknown } | { refused: object }> {
   try {
     return { value: await act() };
@@ -206,7 +206,7 @@ for (const who of PEOPLE) {
   });
 }
 
-test("a cursor of somebody else's list leads to nothing of theirs", async () => {
+test("a cursor of another person's list reveals nothing of theirs", async () => {
   const { world, people, boxes } = await offices();
   for (let i = 0; i < 3; i++) await world.file(boxes.ann, { subject: `more ${i}` });
   const { nextCursor } = await world.mailbox.listThreads(people.owner, { limit: 1 });

@@ -1,4 +1,4 @@
-/** Where mail to an address goes (rules: Addresses, Postmaster and abuse). */
+/** Routing of mail by address (rules: Addresses, Postmaster and abuse). */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import type { Route } from "../../src/mailbox/addresses.ts";
@@ -70,7 +70,7 @@ describe("an address", () => {
 });
 
 describe("a catch-all", () => {
-  test("has what nobody else has, and is received on the address itself, without its tag", () => {
+  test("receives mail for unknown addresses, recorded without the tag", () => {
     const { world, boxes } = office();
     world.alias(boxes.ann, "*@example.test");
     expect(world.mailbox.route("any.thing@example.test")).toMatchObject({
@@ -86,7 +86,7 @@ describe("a catch-all", () => {
 });
 
 describe("postmaster and abuse", () => {
-  test("belong to the mailbox or alias that has them, and stay exempt", () => {
+  test("belong to the mailbox or alias with that address, and stay exempt", () => {
     const { world, workspaceId, boxes } = office();
     const abuse = world.box(workspaceId, "abuse@example.test");
     world.alias(boxes.ann, "postmaster@example.test");
@@ -94,13 +94,13 @@ describe("postmaster and abuse", () => {
     expect(world.mailbox.route("postmaster")).toMatchObject({ mailboxId: boxes.ann, exempt: true });
   });
 
-  test("reach the owner's first mailbox where none is at the address they sign in with", () => {
+  test("reach the owner's first mailbox if none has their sign-in address", () => {
     const { world, owner, boxes } = office();
     world.store.db.update(users).set({ email: "else@elsewhere.example" }).where(eq(users.id, owner.userId)).run();
     expect(world.mailbox.route("abuse@example.test")).toMatchObject({ mailboxId: boxes.first });
   });
 
-  test("are for the catch-all where the owner has no mailbox, else unknown", () => {
+  test("reach the catch-all if the owner has no mailbox, else are unknown", () => {
     const { world, boxes } = office();
     world.store.db.update(mailboxes).set({ ownerId: null }).run();
     expect(world.mailbox.route("abuse@example.test")).toEqual({ kind: "unknown" });
@@ -130,7 +130,7 @@ test("a domain compares as A-labels", () => {
 });
 
 describe("a domain that two workspaces claim", () => {
-  /** Each with info@shop.test and a catch-all; nobody's yet. */
+  /** Each has info@shop.test and a catch-all; neither has verified the domain. */
   function claims() {
     const world = createWorld();
     const boxes = ["One", "Two"].map((name) => {
@@ -161,20 +161,20 @@ describe("a domain that two workspaces claim", () => {
   }
   const everywhere = ["info", "INFO+tag", "anything", "postmaster", "abuse"].map((name) => `${name}@Shop.test`);
 
-  test.each(everywhere)("%s: nobody else's mail comes to either; each has its own", (address) => {
+  test.each(everywhere)("%s: mail from outside reaches neither; each gets its own", (address) => {
     const { ways, boxes } = claims();
     const own = boxes.map(({ box }) => box);
     expect(ways(address)).toEqual({ outside: "unverified", mailOf: own, stranger: "not-local", within: own });
   });
 
-  test.each(everywhere)("%s: all of it comes to the one that verified it", (address) => {
+  test.each(everywhere)("%s: all mail reaches the one that verified it", (address) => {
     const { ways, boxes, verify } = claims();
     verify(1);
     const [{ box: lost }, { box }] = boxes;
     expect(ways(address)).toEqual({ outside: box, mailOf: [box, box], stranger: box, within: [lost, box] });
   });
 
-  test("the postmaster of no domain in particular is not that of a domain that is merely claimed, though it is the oldest", () => {
+  test("a bare postmaster never belongs to a merely claimed domain, even the oldest", () => {
     const { world } = claims();
     world.runtime.advanceTo(world.runtime.now() + 1);
     const owner = world.user(world.workspace("Known", "known.test"), "a@known.test", "owner");
@@ -183,7 +183,7 @@ describe("a domain that two workspaces claim", () => {
   });
 });
 
-test("mail to a domain stays here whatever its case: its workspace's own, and once it is verified that of all", () => {
+test("mail to a domain in any case is local: for its own workspace, and once verified for all", () => {
   const { world, workspaceId } = office();
   const { mailbox, store } = world;
   expect(mailbox.isLocal(workspaceId, "Example.TEST")).toBe(true);

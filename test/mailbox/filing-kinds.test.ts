@@ -1,4 +1,4 @@
-/** What the appliance files itself: Sent copies, drafts and notices (rules: Folders, Bcc, Failure). */
+/** Mail that the appliance files itself: Sent copies, drafts and notices (rules: Folders, Bcc, Failure). */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { messages, threadReferences, threads } from "../../src/store/schema.ts";
@@ -23,7 +23,7 @@ describe("a notice", () => {
     return { ...it, threadId, before, filed };
   }
 
-  test("is unread in the conversation, and changes nobody in it; no mail has come", async () => {
+  test("is unread in the conversation, leaves its participants, and is not announced as mail", async () => {
     const { threadId, thread, before, filed, messages: shown, events } = await told();
     expect(filed.threadId).toBe(threadId);
     expect(thread(threadId)).toEqual({
@@ -49,7 +49,7 @@ describe("a notice", () => {
     });
   }
 
-  test("brings a snoozed conversation back, and one of sent mail to the inbox, still about whom we wrote to", async () => {
+  test("wakes a snoozed conversation, and brings one of sent mail to the inbox with the same counterpart", async () => {
     const it = createAlice();
     const { threadId } = await it.send({ messageId: "<s@example.test>" });
     it.store.transact((tx) => it.mailbox.snooze(tx, threadId, START + 1));
@@ -68,14 +68,14 @@ describe("a notice", () => {
     expect(it.thread(threadId).from.email).toBe("dave@remote.example");
   });
 
-  test("does not keep older mail that comes late from being shown as the latest", async () => {
+  test("lets older mail that arrives late be shown as the latest", async () => {
     const { receive, threadId, thread } = await told();
     const late = { from: "Dave <dave@remote.example>", date: "Mon, 05 Jan 2026 08:30:00 +0000" };
     await receive({ ...late, headers: ["References: <1@remote.example>"] });
     expect(thread(threadId).from).toEqual({ email: "dave@remote.example", name: "Dave" });
   });
 
-  test("teaches nothing about who sent it", async () => {
+  test("teaches nothing about its sender", async () => {
     const { mailbox, alice, threadId, receive, thread } = await told();
     mailbox.update(alice, threadId, { folder: "spam" });
     const fromCarol = await receive({ ...ROOT, messageId: "<2@remote.example>", subject: "Other" });
@@ -86,7 +86,7 @@ describe("a notice", () => {
 });
 
 describe("a draft", () => {
-  test("starts a conversation, whatever it refers to, which nothing joins by reference or subject", async () => {
+  test("always starts a conversation, which nothing joins by reference or subject", async () => {
     const { receive, file, box, alice, thread, store } = createAlice();
     const root = await receive(ROOT);
     const known = store.db.select().from(threadReferences).all();
@@ -116,17 +116,17 @@ describe("a draft", () => {
   });
 });
 
-describe("a conversation that is named is joined", () => {
+describe("joins the named conversation", () => {
   const sent = (it: ReturnType<typeof createAlice>, threadId: string) =>
     it.send({ to: "erin@remote.example", subject: "Something else" }, { threadId });
 
-  test("whatever the headers say", async () => {
+  test("in spite of the headers", async () => {
     const it = createAlice();
     const { threadId } = await it.receive(ROOT);
     expect((await sent(it, threadId)).threadId).toBe(threadId);
   });
 
-  test("in spam and in trash too, and it stays there", async () => {
+  test("also in spam and trash, where it stays", async () => {
     for (const folder of ["spam", "trash"] as const) {
       const it = createAlice();
       const { threadId } = await it.receive(ROOT);
@@ -136,7 +136,7 @@ describe("a conversation that is named is joined", () => {
     }
   });
 
-  test("unless it is unknown, another mailbox's, a draft or full: then it is looked for as ever", async () => {
+  test("unless it is unknown, another mailbox's, a draft or full: then the headers decide", async () => {
     const it = createAlice();
     const root = await it.receive(ROOT);
     const elsewhere = await it.file(it.world.box(it.workspaceId, "bob@example.test"), ROOT);
@@ -152,7 +152,7 @@ describe("a conversation that is named is joined", () => {
   });
 });
 
-test("a Bcc that is given replaces the one in the message", async () => {
+test("a given Bcc replaces the one in the message", async () => {
   const it = createAlice();
   const bcc = [{ email: "erin@remote.example", name: "Erin" }];
   const { threadId } = await it.send({ headers: ["Bcc: dave@remote.example"] }, { bcc });
@@ -161,7 +161,7 @@ test("a Bcc that is given replaces the one in the message", async () => {
   expect(it.messages(none.threadId)[0]).not.toHaveProperty("bcc");
 });
 
-test("what was sent twice is filed twice", async () => {
+test("a message sent twice is filed twice", async () => {
   const it = createAlice();
   const mail = { messageId: "<s@example.test>" };
   const [one, two] = [await it.send(mail), await it.send(mail)];
@@ -170,7 +170,7 @@ test("what was sent twice is filed twice", async () => {
 });
 
 describe("delivered", () => {
-  test("is dated by the first time; what was received never is", async () => {
+  test("is dated by the first delivery; received mail never is", async () => {
     const it = createAlice();
     const sent = await it.send({});
     const received = await it.receive({});

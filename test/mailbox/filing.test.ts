@@ -1,7 +1,4 @@
-/**
- * Filing: what a message becomes, once (rules: Thread fields, Message fields, Event data, Arrival, Same message,
- * Folders).
- */
+/** Filing a message, once (rules: Thread fields, Message fields, Event data, Arrival, Same message, Folders). */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
@@ -144,14 +141,14 @@ describe("a new message", () => {
     expect(messagesOf(without.threadId)[0]).not.toHaveProperty("auth");
   });
 
-  test("into a mailbox that is gone fails", async () => {
+  test("into a deleted mailbox fails", async () => {
     const { file } = createAlice();
     expect(await file("mbx_gone", {}).catch((error) => error.message)).toContain("mbx_gone");
   });
 });
 
 describe("the same message again", () => {
-  test("is not filed or announced twice; the first is named", async () => {
+  test("is not filed or announced twice, and the first is returned", async () => {
     const { receive, events, thread, mailbox, box } = createAlice();
     const mail = letter({ messageId: "<once@remote.example>" });
     const first = await receive(mail);
@@ -190,7 +187,7 @@ describe("the same message again", () => {
     expect(two.threadId).toBe(one.threadId);
   });
 
-  test("without a Message-ID is never taken for a retry", async () => {
+  test("without a Message-ID never counts as a retry", async () => {
     const { receive, events } = createAlice();
     const mail = letter().replace(/^Message-ID:.*\n/m, "");
     const [one, two] = [await receive(mail), await receive(mail)];
@@ -199,7 +196,7 @@ describe("the same message again", () => {
     expect(events().map(({ data }) => data.messageId)).toEqual(["", ""]);
   });
 
-  test("that we sent is no duplicate of what we received", async () => {
+  test("that was sent is not a duplicate of a received one", async () => {
     const { receive, send, events } = createAlice();
     const mail = { from: "alice@example.test", to: "alice@example.test", messageId: "<self@example.test>" };
     const sent = await send(mail);
@@ -231,7 +228,7 @@ describe("a message in a conversation", () => {
     });
   });
 
-  test("older, arriving late: the conversation goes on showing the newest, and takes its subject from the oldest", async () => {
+  test("older, arriving late: the conversation still shows the newest, and takes its subject from the oldest", async () => {
     const { receive, thread, messages: messagesOf } = createAlice();
     const { threadId } = await receive({ ...reply, from: "Dave <dave@remote.example>", text: "second" });
     await receive({ messageId: "<1@remote.example>", text: "first", date: "Mon, 05 Jan 2026 07:00:00 +0000" });
@@ -254,7 +251,7 @@ describe("a message in a conversation", () => {
     expect(thread(threadId).hasAttachments).toBe(true);
   });
 
-  test("participants are there once, by address without case, with the first name given", async () => {
+  test("participants are distinct by address without case, with the first name given", async () => {
     const { receive, thread } = createAlice();
     const { threadId } = await receive({ messageId: "<1@remote.example>", from: "carol@remote.example" });
     await receive({ ...reply, from: "Carol <CAROL@remote.example>", to: "Alice <alice@example.test>" });
@@ -270,14 +267,14 @@ describe("a message in a conversation", () => {
     );
   });
 
-  test("Bcc is no participant, by no road", async () => {
+  test("Bcc is never a participant", async () => {
     const { receive, thread, events } = createAlice();
     const { threadId } = await receive({ headers: ["Bcc: Secret <secret@remote.example>"] });
     expect(JSON.stringify(thread(threadId))).not.toContain("secret");
     expect(JSON.stringify(events())).not.toContain("ecret");
   });
 
-  test("participants are bounded, and who wrote last is always one", async () => {
+  test("participants are bounded, and the latest author is always one", async () => {
     const { receive, thread } = createAlice();
     const many = Array.from({ length: 600 }, (_, i) => `p${i}@remote.example`).join(",\n ");
     const { threadId } = await receive({ messageId: "<1@remote.example>", to: many });
@@ -288,7 +285,7 @@ describe("a message in a conversation", () => {
   });
 });
 
-describe("what was sent", () => {
+describe("sent mail", () => {
   test("alone: folder sent, read, without event, from is the first recipient", async () => {
     const { send, thread, messages: messagesOf, events, listed } = createAlice();
     const { threadId } = await send({ messageId: "<s@example.test>" }, { receivedOn: "alias@example.test" });
@@ -303,7 +300,7 @@ describe("what was sent", () => {
     expect(await listed({ folder: "sent" })).toEqual([threadId]);
   });
 
-  test("an answer brings it to the inbox; the sent message stays sent", async () => {
+  test("a reply brings it to the inbox; the sent message stays sent", async () => {
     const { send, receive, thread, mailbox, alice } = createAlice();
     const { threadId } = await send({ messageId: "<s@example.test>" });
     const answer = await receive({ headers: ["In-Reply-To: <s@example.test>"], from: "Dave <dave@remote.example>" });
@@ -333,7 +330,7 @@ describe("what was sent", () => {
     });
   });
 
-  test("to Bcc only shows nobody of them", async () => {
+  test("to Bcc only shows no recipient", async () => {
     const { send, thread } = createAlice();
     const { threadId } = await send({ to: "undisclosed-recipients:;", headers: ["Bcc: secret@remote.example"] });
     expect(JSON.stringify(thread(threadId))).not.toContain("secret");

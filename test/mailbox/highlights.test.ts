@@ -1,17 +1,17 @@
-/** Where the conversations of a search were found: in which messages, within what the caller may see, at a bounded cost. */
+/** Highlights of a search: in which messages, limited to what the caller may see, at a bounded cost. */
 import { describe, expect, test } from "bun:test";
 import type { Caller } from "../../src/access/caller.ts";
 import type { ThreadFilters } from "../../src/mailbox/views.ts";
 import { createAlice, createWorld, type World } from "./world.ts";
 
-/** Of each conversation found, `field: snippet` by message id. */
+/** For each conversation found, `field: snippet` by message id. */
 async function found(world: Pick<World, "mailbox">, caller: Caller, filters: Partial<ThreadFilters>) {
   const { threads } = await world.mailbox.listThreads(caller, { limit: 100, ...filters });
   return threads.map(({ highlights }) => highlights?.map(({ emailId, field, snippet }) => [emailId, field, snippet]));
 }
 
 describe("which messages", () => {
-  test("those that satisfy the query, the latest first, and no others", async () => {
+  test("only those that satisfy the query, latest first", async () => {
     const { world, alice, receive } = createAlice();
     const first = await receive({ messageId: "<1@x>", subject: "Oak", text: "The oak is old." });
     const answer = { headers: ["In-Reply-To: <1@x>"], subject: "Re: Oak" };
@@ -25,7 +25,7 @@ describe("which messages", () => {
       ],
     ]);
     expect(await found(world, alice, { q: "oak elm" })).toHaveLength(1);
-    // Of one and the same message: that Bea wrote of an oak says nothing about the first.
+    // All conditions must match one message: Bea's message about an oak does not count for the first one.
     expect((await found(world, alice, { q: "from:bea text:x" })).flat()).toEqual([]);
     expect(await found(world, alice, { q: "an from:bea" })).toEqual([
       [
@@ -87,7 +87,7 @@ describe("which messages", () => {
   });
 });
 
-test("always there with q, empty when only operators match, and absent without", async () => {
+test("present with q, empty if only operators match, absent without q", async () => {
   const { alice, mailbox, receive } = createAlice();
   const { threadId } = await receive({ subject: "Oak" });
   mailbox.update(alice, threadId, { starred: true, addLabels: ["Trees"] });
@@ -118,7 +118,7 @@ test("Bcc is in no highlight, not even the sender's", async () => {
   ]);
 });
 
-test("what is out of reach is in nobody's highlights", async () => {
+test("highlights never include mail out of reach", async () => {
   const world = createWorld();
   const [one, other] = [world.workspace("One", "one.example"), world.workspace("Other", "other.example")];
   const [ann, bob, eve] = [
@@ -143,7 +143,7 @@ test("what is out of reach is in nobody's highlights", async () => {
   }
 });
 
-test("the largest and oddest mail keeps neither other requests waiting nor other conversations unmarked", async () => {
+test("the largest and oddest mail neither delays other requests nor uses up the highlights of other conversations", async () => {
   const { world, alice, receive } = createAlice();
   await receive({ from: "small@remote.example", text: "Die na\u00addel." });
   for (let n = 0; n < 3; n++) {

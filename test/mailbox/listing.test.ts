@@ -19,14 +19,14 @@ const refusal = async (promise: Promise<unknown>) => {
   }
 };
 
-/** One conversation in every folder, and what is shown of it, by name. */
+/** One conversation in every folder, and what is shown of each, by name. */
 async function oneEach() {
   const alice = createAlice();
   const { receive, send, mailbox, store } = alice;
   const names = new Map<string, string>();
   let minutes = 0;
   const make = async (name: string) => {
-    // Senders of their own: moving one conversation to spam trains the mailbox on its sender.
+    // Each has its own sender: moving one conversation to spam trains the mailbox on its sender.
     const from = `${name.replace(" ", ".")}@remote.example`;
     const { threadId } = await receive({ from, subject: name, date: at(++minutes) });
     names.set(threadId, name);
@@ -78,7 +78,7 @@ describe("folders", () => {
 });
 
 describe("filters", () => {
-  test("unread=true leaves out what is read; unread=false leaves out nothing", async () => {
+  test("unread=true leaves out read conversations; unread=false leaves out none", async () => {
     const { receive, listed, mailbox, alice } = createAlice();
     const read = await receive({ date: at(1) });
     const unread = await receive({ date: at(2), subject: "Else" });
@@ -89,7 +89,7 @@ describe("filters", () => {
     }
   });
 
-  test("hasAttachments chooses those with, or those without", async () => {
+  test("hasAttachments selects those with or those without", async () => {
     const { receive, listed } = createAlice();
     const without = await receive({ date: at(1) });
     const attached = await receive({
@@ -113,7 +113,7 @@ describe("filters", () => {
     expect(await listed({ label: "Stra" })).toEqual([]);
   });
 
-  test("mailbox is an id, an address or an alias address, whatever its case; anything else is not found", async () => {
+  test("mailbox is an id, an address or an alias address in any case; anything else is not found", async () => {
     const { receive, file, listed, world, workspaceId, box, mailbox, alice } = createAlice();
     const bob = world.box(workspaceId, "bob@example.test");
     world.alias(box, "sales@example.test");
@@ -201,7 +201,7 @@ describe("pages", () => {
     { label: "x" },
   ];
 
-  /** 40 conversations in two mailboxes, pairs of them at the same time, with all manner of states. */
+  /** 40 conversations in two mailboxes, pairs of them at the same time, in all kinds of states. */
   async function many() {
     const alice = createAlice();
     const { world, workspaceId, store, mailbox, box } = alice;
@@ -224,7 +224,7 @@ describe("pages", () => {
     return alice;
   }
 
-  test("together are the whole list, once each, newest first, and each says the same unread", async () => {
+  test("together are the whole list, once each, newest first, with the same unread count", async () => {
     const { mailbox, alice } = await many();
     for (const filters of FILTERS) {
       const whole = await mailbox.listThreads(alice, { ...filters, limit: 100 });
@@ -258,7 +258,7 @@ describe("pages", () => {
     expect((await rest(first.nextCursor)).threads).toEqual(before.threads);
   });
 
-  test("a cursor is bound to its filters, whatever names them", async () => {
+  test("a cursor is bound to its filters, in any spelling", async () => {
     const { mailbox, alice, box } = await many();
     const { nextCursor } = await mailbox.listThreads(alice, { mailbox: box, folder: "all", label: "x", limit: 1 });
     const cursor = nextCursor ?? "";
@@ -283,7 +283,7 @@ describe("pages", () => {
     }
   });
 
-  test("a bad cursor or date is refused before it is known whether there is such a mailbox", async () => {
+  test("a bad cursor or date is refused before the mailbox is looked up", async () => {
     const { mailbox, alice, world, workspaceId } = await many();
     const max = world.user(workspaceId, "max@example.test", "member");
     const { nextCursor } = await mailbox.listThreads(alice, { mailbox: "bob@example.test", limit: 1 });
@@ -297,7 +297,7 @@ describe("pages", () => {
     expect(await ask({ mailbox: "bob@example.test", cursor: nextCursor ?? "" })).toBe("not_found");
   });
 
-  test("any list is what a plain reading of the rows gives", async () => {
+  test("any list equals a plain reading of the rows", async () => {
     const world = await many();
     const { store, mailbox, alice, box } = world;
     const rows = store.db.select().from(threads).all();
@@ -360,7 +360,7 @@ describe("pages", () => {
   });
 });
 
-test("a search with many hits gives what one with few gives: walked or looked up, the list is the same", async () => {
+test("searches with many and few hits, walked or looked up, give the same list", async () => {
   const world = createAlice();
   const { store, mailbox, alice, box } = world;
   const insert = store.db.$client.prepare(
@@ -393,7 +393,7 @@ test("a search with many hits gives what one with few gives: walked or looked up
   expect(found).toEqual(expected.map(({ id }) => id));
 });
 
-test("lists over many mailboxes are one list, newest first", async () => {
+test("a list over many mailboxes is newest first", async () => {
   const { world, workspaceId, mailbox, alice } = createAlice();
   const minutes = [7, 3, 11, 0, 5, 9, 1, 10, 2, 8, 4, 6];
   for (const [i, n] of minutes.entries()) {

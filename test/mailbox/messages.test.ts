@@ -45,7 +45,7 @@ const RICH = [
 ].join("\n");
 
 describe("a message", () => {
-  test("has its HTML as its reader sees it, also of a view without HTML", async () => {
+  test("has its visible HTML, also for a view without HTML", async () => {
     const { receive, mailbox, alice } = createAlice();
     const rich = await receive(RICH);
     const { html } = mailbox.getMessage(alice, rich.messageId, { html: true });
@@ -96,7 +96,7 @@ describe("a message", () => {
     expect(mailbox.getThread(alice, threadId, { html: true }).messages).toEqual([message]);
   });
 
-  test("leaves out what does not apply", async () => {
+  test("leaves out inapplicable fields", async () => {
     const { receive, mailbox, alice } = createAlice();
     const { messageId } = await receive("From: a@remote.example\nSubject: x\n\nhi\n");
     const { messageId: _, ...message } = mailbox.getMessage(alice, messageId, { html: true });
@@ -143,7 +143,7 @@ describe("HTML", () => {
     expect(mailbox.getMessage(alice, messageId, { html: true }).html).not.toMatch(/script|onclick|steal/);
   });
 
-  test("that an older policy made is made again from the source, and kept", async () => {
+  test("from an older policy is renewed from the source, and stored", async () => {
     const { receive, mailbox, alice, store } = createAlice();
     const { messageId, threadId } = await receive(RICH);
     const { html } = mailbox.getMessage(alice, messageId, { html: true });
@@ -168,7 +168,7 @@ describe("HTML", () => {
 describe("Bcc", () => {
   const BCC = ["Bcc: Alice <ALICE@example.test>, Sales <sales@example.test>, Eve <eve@remote.example>"];
 
-  /** What each person sees of a message's Bcc, by every road. */
+  /** What each person sees of a message's Bcc, on every path. */
   async function seenBy(sentByAlice: boolean) {
     const office = createAlice();
     const { world, workspaceId, box, mailbox, alice } = office;
@@ -192,7 +192,7 @@ describe("Bcc", () => {
     };
   }
 
-  test("of a message we received: a Bcc'd person sees only their own addresses, nobody else any", async () => {
+  test("of a received message: a Bcc recipient sees only their own addresses, others see none", async () => {
     const { seen } = await seenBy(false);
     expect(await seen("alice")).toEqual(["alice@example.test", "sales@example.test"]);
     expect(await seen("eve")).toEqual(["eve@remote.example"]);
@@ -200,7 +200,7 @@ describe("Bcc", () => {
     expect(await seen("mate")).toBeUndefined();
   });
 
-  test("of a message we sent: who sent it sees all, a Bcc'd person their own, nobody else any", async () => {
+  test("of a sent message: the sender sees all, a Bcc recipient their own, others see none", async () => {
     const { seen } = await seenBy(true);
     expect(await seen("alice")).toEqual(["alice@example.test", "sales@example.test", "eve@remote.example"]);
     expect(await seen("eve")).toEqual(["eve@remote.example"]);
@@ -208,7 +208,7 @@ describe("Bcc", () => {
     expect(await seen("mate")).toBeUndefined();
   });
 
-  test("is theirs with a tag too, and in whatever way the address is written", async () => {
+  test("matches with a tag, and in any spelling of the address", async () => {
     const { world, workspaceId, box, mailbox, alice, receive } = createAlice();
     const eve = world.user(workspaceId, "eve@example.test", "admin");
     const { messageId } = await receive({
@@ -252,7 +252,7 @@ describe("the raw file", () => {
   });
 });
 
-test("an attachment gives its bytes", async () => {
+test("an attachment returns its bytes", async () => {
   const { receive, mailbox, alice } = createAlice();
   const { messageId } = await receive(RICH);
   for (const attachment of mailbox.getMessage(alice, messageId, { html: false }).attachments) {
@@ -325,7 +325,7 @@ describe("recent messages", () => {
     expect(without).not.toHaveProperty("cc");
   });
 
-  test("show a very long text only in part; the message itself has all of it", async () => {
+  test("show only part of a very long text; the message itself has all of it", async () => {
     const { receive, mailbox, alice } = createAlice();
     const line = `${"word ".repeat(15)}\n`;
     const { messageId } = await receive({ text: line.repeat(2_000) });
@@ -345,7 +345,7 @@ test("messages at the same time are in the order of their filing, both ways", as
   expect(store.db.select().from(messages).where(eq(messages.kind, "received")).all()).toHaveLength(3);
 });
 
-test("a conversation too large to be given whole cuts its oldest messages, says so, and each is whole by itself", async () => {
+test("a conversation too large to return whole marks its oldest messages as cut, and each is whole on its own", async () => {
   const { receive, mailbox, alice } = createAlice();
   const html = (n: number): string => `<p>${`Part ${n} `.repeat(500_000)}</p>`;
   const ids: string[] = [];
@@ -386,7 +386,7 @@ test("a conversation too large to be given whole cuts its oldest messages, says 
   expect(all.map(({ text }) => text)).toEqual(["Text 0", "Text 1", "Text 2", "Text 3", "Text 4"]);
   expect(all.map((message) => message.html?.length)).toEqual([undefined, ...Array(4).fill(html(1).length)]);
 
-  // What is not asked for does not count.
+  // HTML that is not requested does not count.
   const { messages: texts } = mailbox.getThread(alice, threadId, { html: false });
   expect(texts.some(({ truncated }) => truncated)).toBe(false);
   const whole = mailbox.getMessage(alice, ids[0] ?? "", { html: true });

@@ -1,11 +1,13 @@
-/** Searches answered by an engine that forgives typos: what is said of them, and that reach is decided here all the same. */
+/**
+ * Searches with an engine that forgives typos: the words it reports, and access, which is checked here all the same.
+ */
 import { expect, test } from "bun:test";
 import { createListing } from "../../src/mailbox/listing.ts";
 import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
 import { threads } from "../../src/store/schema.ts";
 import { createAlice } from "./world.ts";
 
-test("the words found instead are named and highlighted, page by page; what is out of reach stays so", async () => {
+test("the words found instead are named and highlighted, page by page, only from mail in reach", async () => {
   const { store, alice, receive, world, workspaceId } = createAlice();
   const bob = world.user(workspaceId, "bob@example.test", "member");
   for (const n of [1, 2])
@@ -46,13 +48,13 @@ test("the words found instead are named and highlighted, page by page; what is o
   expect(second).toMatchObject({ nearWords: ["invoice"], nextCursor: null, threads: [{ subject: "Invoice 1" }] });
   expect(looked).toEqual([[2], [1]]);
 
-  // One that does not say which words.
+  // An engine that does not name its words.
   expect((await search(alice, { q: "unnamed", limit: 1 })).threads[0]?.highlights).toEqual([]);
 
   const out = await search(bob, { q: "invioce", limit: 1 });
   expect(out).toEqual({ threads: [], nextCursor: null, unread: 0 });
 
-  // Words that are found as they are ask for nothing else.
+  // Words that are found literally cause no loose search.
   asked.length = 0;
   expect(await search(alice, { q: "invoice", limit: 1 })).not.toHaveProperty("nearWords");
   expect(asked).toEqual([]);

@@ -1,4 +1,4 @@
-/** Preparing: everything that filing needs, as plain data; whatever the bytes are. */
+/** Preparing any bytes gives everything that filing needs, as plain data. */
 import { expect, test } from "bun:test";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { SANITIZER_VERSION } from "../../src/message/sanitize.ts";
@@ -30,7 +30,7 @@ const HTML = [
   "",
 ].join("\n");
 
-test("what is derived: subject key, snippet, safe HTML and its source, index without Bcc", async () => {
+test("derives subject key, snippet, safe HTML and its source, and an index without Bcc", async () => {
   const message = await prepare(HTML);
   expect(message).toMatchObject({
     isReply: true,
@@ -63,12 +63,12 @@ test("attachments are durable blobs, named and measured", async () => {
   expect(Buffer.from(await blobs.read(attachments[0]?.blob ?? "")).toString()).toBe("2 eggs");
 });
 
-test("what comes out can be cloned between threads", async () => {
+test("the result can be cloned between threads", async () => {
   const message = await prepare(HTML);
   expect(structuredClone(message)).toEqual(message);
 });
 
-test("a bounce says what it reports, ordinary mail does not", async () => {
+test("a bounce has a report, ordinary mail has none", async () => {
   const bounce = await prepare(
     "From: MAILER-DAEMON@remote.example\nTo: alice@example.test\nSubject: failure notice\n\n<bob@remote.example>:\n550 5.1.1 unknown\n",
   );
@@ -85,7 +85,7 @@ test("a From without an address falls back to Sender; without both there is none
   expect(await prepare("Subject: x\n\nhi\n")).not.toHaveProperty("from");
 });
 
-test("any bytes at all are a message", async () => {
+test("any bytes are a message", async () => {
   for (const bytes of [new Uint8Array(), Uint8Array.from({ length: 256 }, (_, i) => i), Buffer.from("\r\n\r\n\r\n")]) {
     const message = await prepareMessage(bytes, blobs);
     expect(message.size).toBe(bytes.byteLength);
@@ -93,7 +93,7 @@ test("any bytes at all are a message", async () => {
   }
 });
 
-test("blobs that cannot be written are an error: nothing may be accepted then", async () => {
+test("rejects if blobs cannot be written, so that nothing is accepted", async () => {
   const full = { write: () => Promise.reject(Object.assign(new Error("no space"), { code: "ENOSPC" })) };
   const error = await prepareMessage(Buffer.from(HTML.replaceAll("\n", "\r\n")), full).catch((error) => error);
   expect(error).toMatchObject({ code: "ENOSPC" });

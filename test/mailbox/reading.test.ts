@@ -1,4 +1,4 @@
-/** What is found out of HTML that an older version stored; and that what cannot be read counts as hidden. */
+/** Results for HTML stored by an older version; HTML that cannot be read counts as hidden. */
 import { expect, test } from "bun:test";
 import { unavailable } from "../../src/base/errors.ts";
 import { createHtmlReading } from "../../src/mailbox/reading.ts";
@@ -27,7 +27,7 @@ const MAIL = [
 ].join("\n");
 const SEEN = { text: "Hello", hidden: 6, fromHtml: true };
 
-/** Such a message as version 0 stored it, read by `read`; what was asked of it. */
+/** Such a message as version 0 stored it, read by `read`; and the requests for it. */
 async function old(read: ReadHtml = readHere) {
   const world = createAlice();
   const { messageId, threadId } = await world.receive(MAIL);
@@ -47,7 +47,7 @@ async function old(read: ReadHtml = readHere) {
   return { ...world, reading, asked, body, view, messageId, threadId };
 }
 
-test("an old body is read once, and what came of it is kept", async () => {
+test("an old body is read once, and the result is stored", async () => {
   const { reading, alice, view, body, asked } = await old();
   for (let time = 0; time < 3; time++) expect(await reading.getSeen(alice, view())).toEqual(SEEN);
   expect(asked).toEqual(["body"]);
@@ -57,7 +57,7 @@ test("an old body is read once, and what came of it is kept", async () => {
   expect(view().html).toBe("<p>Hello</p><p>secret</p>");
 });
 
-test("until it is made anew, HTML of an older policy is not served: its text is", async () => {
+test("HTML of an older policy is replaced by its text until it is renewed", async () => {
   const { reading, view, threadId, messageId, asked } = await old();
   expect(view().html).toBe('<div style="white-space:pre-wrap">Hello secret</div>');
   await reading.renewHtml(threadId);
@@ -66,7 +66,7 @@ test("until it is made anew, HTML of an older policy is not served: its text is"
   expect(asked).toEqual(["body"]);
 });
 
-test("what the worker dies of is hidden, once and for all", async () => {
+test("HTML that kills the worker is hidden permanently", async () => {
   const { reading, alice, view, body, asked } = await old(() => Promise.reject(new Error("took longer than 10 s")));
   const hidden = { text: "", hidden: "Hello secret".length, fromHtml: true };
   expect(await reading.getSeen(alice, view())).toEqual(hidden);
@@ -75,14 +75,14 @@ test("what the worker dies of is hidden, once and for all", async () => {
   expect(body()?.html).toBe('<div style="white-space:pre-wrap">Hello secret</div>');
 });
 
-test("a worker that is too busy says so, and nothing is kept", async () => {
+test("a busy worker refuses, and nothing is stored", async () => {
   const busy = unavailable("Too much mail waits to be processed; try again");
   const { reading, alice, view, body } = await old(() => Promise.reject(busy));
   await expect(reading.getSeen(alice, view())).rejects.toBe(busy);
   expect(body()?.seenVersion).toBe(0);
 });
 
-test("a draft that is changed meanwhile keeps what is its own", async () => {
+test("a draft that changes meanwhile keeps its new content", async () => {
   const it = await old(async (source, ask) => {
     const answer = await readHere(source, ask);
     it.store.db
@@ -95,7 +95,7 @@ test("a draft that is changed meanwhile keeps what is its own", async () => {
   expect(it.body()).toMatchObject({ html: "new", seenText: null, seenHidden: 0 });
 });
 
-/** Documents for frames, as `read` has them made; what was asked of it. */
+/** Documents for frames, made by `read`; and the requests for them. */
 function frames(read: ReadHtml = readHere) {
   const { store, alice } = createAlice();
   const asked: Reading[] = [];
@@ -127,7 +127,7 @@ test("the documents of frames are made in the worker", async () => {
   expect(asked.map(({ kind }) => kind)).toEqual(["frame", "frame", "editor"]);
 });
 
-test("a message whose HTML the worker dies of is framed as text", async () => {
+test("a message whose HTML kills the worker is framed as text", async () => {
   const { reading, alice } = frames(async (source, ask) => {
     if (ask.kind === "frame" && ask.message.html !== "") throw new Error("took longer than 10 s");
     return readHere(source, ask);

@@ -1,4 +1,4 @@
-/** Searches by relevance: the conversations of the same search newest first, those that answer best before the others. */
+/** Searches by relevance: the same conversations as newest first, with the best matches before the others. */
 import { describe, expect, test } from "bun:test";
 import { createListing } from "../../src/mailbox/listing.ts";
 import type { ThreadFilters, ThreadListView } from "../../src/mailbox/views.ts";
@@ -25,7 +25,7 @@ async function pagesOf(
   return pages;
 }
 
-/** Newest first: a, b, c, … The later ones say more of maples. */
+/** Newest first: a, b, c, … Later ones mention maples more often. */
 async function maples(count = 6) {
   const world = createAlice();
   const ids: string[] = [];
@@ -45,7 +45,7 @@ async function maples(count = 6) {
 }
 
 describe("the order", () => {
-  test("is the best first, newest first without sort or with sort=newest; the answer says which was asked for", async () => {
+  test("is best first; newest first without sort or with sort=newest; the response names the requested one", async () => {
     const { search, subjects } = await maples();
     expect(await subjects()).toEqual(["f", "e", "d", "c", "b", "a"]);
     expect(await subjects({ sort: "newest" })).toEqual(["a", "b", "c", "d", "e", "f"]);
@@ -64,7 +64,7 @@ describe("the order", () => {
   });
 
   const wordless = ["", "after:2020-01-01", "is:unread", "label:none", "-oak", "-from:b", "***"];
-  test.each(wordless)("is newest first where there are no words to answer: %j", async (q) => {
+  test.each(wordless)("is newest first without words: %j", async (q) => {
     const { search } = await maples();
     const { sort, ...given } = await search({ q });
     expect(sort).toBe("newest");
@@ -87,7 +87,7 @@ describe("the order", () => {
     expect(await subjects({ q: "maple is:starred" })).toEqual(["c"]);
     expect(await subjects({ q: "maple -is:unread" })).toEqual(["c"]);
     expect(await subjects({ q: "maple -label:tree" })).toEqual(["f", "e", "d"]);
-    // Without q there is nothing to answer.
+    // Without q there is nothing to rank.
     const plain = await mailbox.listThreads(alice, { sort: "relevance", limit: 100 });
     expect(subjectsOf(plain)).toEqual(["c", "d", "e", "f"]);
     expect(plain.sort).toBe("newest");
@@ -95,7 +95,7 @@ describe("the order", () => {
 });
 
 describe("pages", () => {
-  test("have every conversation once, and each says the same unread", async () => {
+  test("have every conversation once, with the same unread count", async () => {
     const { mailbox, alice, ids, search } = await maples(9);
     mailbox.update(alice, ids[3] ?? "", { read: true });
     const whole = await search();
@@ -106,12 +106,12 @@ describe("pages", () => {
     }
   });
 
-  test("go on behind what was shown last, whatever came or went meanwhile", async () => {
+  test("continue after the last shown one, whatever arrived or was removed meanwhile", async () => {
     const { mailbox, alice, ids, receive, search, subjects } = await maples();
     const { nextCursor } = await search({ limit: 2 });
     const rest = () => subjects({ cursor: nextCursor ?? "" });
     expect(await rest()).toEqual(["d", "c", "b", "a"]);
-    // What comes before them is not shown, and nothing is shown twice.
+    // Mail that comes before them is not shown, and nothing is shown twice.
     await receive({ subject: "maple", text: "maple", from: "new@remote.example", date: at(0) });
     expect((await subjects())[0]).toBe("maple");
     expect(await rest()).toEqual(["d", "c", "b", "a"]);
@@ -119,7 +119,7 @@ describe("pages", () => {
     expect(await rest()).toEqual(["d", "b", "a"]);
   });
 
-  test("go on where it stood when what was shown last is gone", async () => {
+  test("continue at its place if the last shown one is gone", async () => {
     const { mailbox, alice, ids, search, subjects } = await maples();
     const { nextCursor } = await search({ limit: 2 });
     const rest = () => subjects({ cursor: nextCursor ?? "" });
@@ -142,15 +142,15 @@ describe("pages", () => {
       expect(await codeOf({ sort: sort === "newest" ? "relevance" : "newest", cursor })).toBe("bad_request");
       expect(await codeOf({ sort, cursor, q: "tree" })).toBe("bad_request");
     }
-    // To leave it out is to ask for the newest.
+    // Omitting it means newest first.
     const cursor = (await search({ sort: undefined, limit: 2 })).nextCursor ?? "";
     expect(await codeOf({ sort: "newest", cursor })).toBe("");
   });
 });
 
 /**
- * A mailbox with so many conversations, named by their numbers, the first the oldest and the only one with the word, and an
- * engine that finds all of them and ranks as it is told.
+ * A mailbox with that many conversations, named by number. The first is the oldest and the only one with the word. The
+ * engine finds all of them and ranks as told.
  */
 async function crowd(count: number) {
   const world = createAlice();
@@ -195,10 +195,10 @@ async function crowd(count: number) {
   return { ...world, told, newest: all.toReversed(), asked };
 }
 
-describe.each([40, 1_200])("of %i conversations found", (count) => {
+describe.each([40, 1_200])("with %i conversations found", (count) => {
   const best: Ranked[] = [7, 30, 2, 19, 25].map((thread, i) => ({ thread, score: 1 - i / 10 }));
 
-  test("those that the engine ranks stand first, once each, and then the others", async () => {
+  test("those that the engine ranks come first, once each, and then the others", async () => {
     const { told, asked, newest } = await crowd(count);
     told.ranked = best;
     const order = [7, 30, 2, 19, 25, ...newest.filter((n) => ![7, 30, 2, 19, 25].includes(n))].map(String);
@@ -210,7 +210,7 @@ describe.each([40, 1_200])("of %i conversations found", (count) => {
     expect(subjectsOf(await asked({ unread: true, limit: 4 }))).toEqual(["7", "19", "25", String(count - 1)]);
   });
 
-  test("equals stand newest first, whatever the engine's own order", async () => {
+  test("equals are newest first in spite of the engine's own order", async () => {
     const { told, asked } = await crowd(count);
     told.ranked = [
       { thread: 7, score: 0.5 },
@@ -220,7 +220,7 @@ describe.each([40, 1_200])("of %i conversations found", (count) => {
     expect(subjectsOf(await asked({ limit: 4 }))).toEqual(["12", "30", "7", String(count)]);
   });
 
-  test("words found in place of others are ranked, too", async () => {
+  test("similar words are ranked, too", async () => {
     const { told, asked } = await crowd(count);
     told.ranked = best;
     const answer = await asked({ q: "typo", limit: 2 });
@@ -230,13 +230,13 @@ describe.each([40, 1_200])("of %i conversations found", (count) => {
     expect(subjectsOf(await asked({ q: "typo", limit: 2 }))).toEqual([String(count), String(count - 1)]);
   });
 
-  test("where the engine cannot tell, the embedded index does", async () => {
+  test("if the engine cannot rank, the embedded index does", async () => {
     const { told, asked } = await crowd(count);
     told.ranked = undefined;
     expect(subjectsOf(await asked({ limit: 2 }))).toEqual(["1", String(count)]);
   });
 
-  test("the best of a folder stand first, though more that lie elsewhere are better", async () => {
+  test("the best of a folder come first, although more in other folders are better", async () => {
     const { store, told, asked, newest } = await crowd(count);
     store.db.$client.run("UPDATE threads SET folder = 'archive' WHERE seq IN (4, 9, 11)");
     const last = [9, 4, 11];
@@ -244,7 +244,7 @@ describe.each([40, 1_200])("of %i conversations found", (count) => {
     expect(subjectsOf(await asked({ folder: "archive" }))).toEqual(last.map(String));
   });
 
-  test("of the unread ones, only those are ranked", async () => {
+  test("in a list of unread ones, only those are ranked", async () => {
     const { told, asked } = await crowd(count);
     const odd = Array.from({ length: count / 2 }, (_, i) => 2 * i + 1);
     for (const filters of [{ unread: true }, { q: "word is:unread" }]) {
@@ -253,7 +253,7 @@ describe.each([40, 1_200])("of %i conversations found", (count) => {
     }
   });
 
-  test("an engine that names what was not found, or is not reached, puts nothing into the list", async () => {
+  test("an engine that names conversations not found or out of reach adds none to the list", async () => {
     const { told, asked, world } = await crowd(count);
     const other = world.workspace("Other", "other.test");
     await world.file(world.box(other, "bob@other.test"), { subject: "secret" });

@@ -1,4 +1,4 @@
-/** Reports between mail systems are filed without counting as unread noise, and nothing else is. */
+/** Reports between mail systems are filed as read; no other mail is. */
 import { expect, test } from "bun:test";
 import { gzipSync } from "node:zlib";
 import { createAlice } from "./world.ts";
@@ -29,20 +29,20 @@ test("a report arrives read, in the inbox, with a label, and is announced", asyn
   expect(events()).toMatchObject([{ event: "message.inbound", data: { emailId: messageId, isSpam: false } }]);
 });
 
-test("one that answers a conversation is read as any mail is", async () => {
+test("a report that replies in a conversation is ordinary mail", async () => {
   const { receive, thread } = createAlice();
   const { threadId } = await receive({ messageId: "<talk@x>" });
   expect((await receive(report(["In-Reply-To: <talk@x>"]))).threadId).toBe(threadId);
   expect(thread(threadId)).toMatchObject({ unread: true, labels: [] });
 });
 
-test("one that is judged spam is spam like any other", async () => {
+test("a report classified as spam is spam", async () => {
   const { receive, thread } = createAlice();
   const { threadId } = await receive(report(), { spam: true });
   expect(thread(threadId)).toMatchObject({ folder: "spam", unread: true, labels: [] });
 });
 
-test("an answer in its conversation is unread", async () => {
+test("a reply in its conversation is unread", async () => {
   const { receive, thread } = createAlice();
   const { threadId } = await receive(report(["Message-ID: <report@x>"]));
   await receive({ headers: ["In-Reply-To: <report@x>"] });

@@ -1,4 +1,4 @@
-/** retention.trashDays: what lies in trash or spam that long is deleted for good, and nothing else. */
+/** retention.trashDays deletes for good what has been in trash or spam that long, and nothing else. */
 import { expect, test } from "bun:test";
 import { createLog } from "../../src/base/log.ts";
 import { deleteDiscarded } from "../../src/mailbox/retention.ts";
@@ -18,10 +18,10 @@ function office(days: string) {
   store.transact((tx) => options.set(tx, "retention.trashDays", days));
   return {
     ...alice,
-    /** The job looks, at so many ms from the start. */
+    /** Runs the job that many ms after the start. */
     at: async (ms: number) => ((await job.runDue(START + ms)) as number) - START - ms,
     mail: async (subject: string, folder?: "trash" | "spam" | "archive") => {
-      // Each of its own sender: moving mail to spam trains the mailbox on who wrote it.
+      // Each has its own sender, because moving mail to spam trains the mailbox on its sender.
       const { threadId } = await receive({ subject, from: `${subject.replaceAll(" ", "-")}@remote.example` });
       if (folder) mailbox.update(alice.alice, threadId, { folder });
       return threadId;
@@ -37,7 +37,7 @@ function office(days: string) {
   };
 }
 
-test("after so many days in trash or spam, and not a day before; whatever the age of the mail", async () => {
+test("after that many days in trash or spam, and not before, at any age of the mail", async () => {
   const { at, mail, subjects, mailbox, box } = office("2");
   for (const folder of ["trash", "spam", "archive", undefined] as const) await mail(String(folder), folder);
   expect(await at(0)).toBe(HOUR_MS);
@@ -48,7 +48,7 @@ test("after so many days in trash or spam, and not a day before; whatever the ag
   expect(mailbox.usage(box).bytes).toBeGreaterThan(0);
 });
 
-test("off unless set, and then it counts what was there before", async () => {
+test("off by default; once set, earlier time counts", async () => {
   const { at, mail, subjects, store, options } = office("off");
   await mail("old", "trash");
   await at(0);
@@ -59,7 +59,7 @@ test("off unless set, and then it counts what was there before", async () => {
   expect(subjects()).toEqual([]);
 });
 
-test("what is taken out of it in time stays, and begins anew when it comes back", async () => {
+test("a conversation moved out in time stays, and starts over when moved back", async () => {
   const { at, mail, move, subjects } = office("2");
   const [kept, moved] = [await mail("kept", "trash"), await mail("moved", "trash")];
   await at(0);
@@ -79,7 +79,7 @@ test("what is taken out of it in time stays, and begins anew when it comes back"
   expect(subjects()).toEqual([]);
 });
 
-test("more than a portion of it, and parts of a day; the files go in the next sweep", async () => {
+test("more than a portion, and parts of a day; the next sweep removes the files", async () => {
   const { at, mail, subjects, store, receive, move } = office("0.001");
   for (let i = 0; i < 45; i++) await mail(`mail ${i}`, "trash");
   const attached = { headers: ['Content-Disposition: attachment; filename="a.txt"'], text: "attached" };
@@ -104,7 +104,7 @@ test("more than a portion of it, and parts of a day; the files go in the next sw
   expect(stdout.toString().trim()).toBe("0");
 });
 
-test("a running server follows a setting that was changed", async () => {
+test("a running server applies a changed setting", async () => {
   const { api, appliance, advance } = await boot();
   const letter = { from: "alice@example.test", to: "alice@example.test", subject: "discarded", text: "x" };
   const sent = await api.post<{ threadId: string }>("/send", letter);

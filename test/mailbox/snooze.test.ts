@@ -17,7 +17,7 @@ async function snoozed(until = START + HOUR_MS) {
   return { ...alice, id, job };
 }
 
-test("a snoozed conversation is listed under snoozed and all, not inbox, and says until when", async () => {
+test("a snoozed conversation is listed under snoozed and all, not inbox, with its time", async () => {
   const { id, listed, thread, mailbox, alice } = await snoozed();
   expect(await listed({ folder: "snoozed" })).toEqual([id]);
   expect(await listed({ folder: "all" })).toEqual([id]);
@@ -40,7 +40,7 @@ test("it returns on time, not before: to the inbox, unread", async () => {
   expect(messages(id).map(({ read }) => read)).toEqual([false]);
 });
 
-test("many that are due return, a portion at a time; the job says when the next is due", async () => {
+test("many due conversations return in portions, and the job returns the next due time", async () => {
   const { receive, mailbox, store, listed, job } = await snoozed(START + 2 * HOUR_MS);
   for (let i = 0; i < 120; i++) {
     const { threadId } = await receive({ subject: `${i}` });
@@ -75,7 +75,7 @@ describe("what can be snoozed", () => {
     });
   }
 
-  test("nothing that does not exist", () => {
+  test("an unknown conversation: not found", () => {
     const { store, mailbox } = createAlice();
     expect(() => store.transact((tx) => mailbox.snooze(tx, "thr_none", START))).toThrow(
       expect.objectContaining({ code: "not_found" }),

@@ -6,7 +6,7 @@ import { createAlice } from "./world.ts";
 
 const JUNK = { from: "Junk <JUNK@bad.example>" };
 
-test("a sender trained as spam is filed to spam from then on, whatever the case of the address", async () => {
+test("mail of a sender trained as spam is filed to spam from then on, in any case of the address", async () => {
   const { receive, mailbox, alice, thread, events } = createAlice();
   const first = await receive(JUNK);
   expect(thread(first.threadId).folder).toBe("inbox");
@@ -46,7 +46,7 @@ test("moving the conversation from spam to the inbox forgives the sender", async
   expect(thread((await receive({ ...JUNK, subject: "Again" })).threadId).folder).toBe("inbox");
 });
 
-describe("moving it elsewhere forgives nobody", () => {
+describe("moving it elsewhere does not forgive", () => {
   for (const folder of ["archive", "trash"] as const) {
     test(folder, async () => {
       const { receive, mailbox, alice, thread } = createAlice();
@@ -66,7 +66,7 @@ test("a forgiven sender can be trained again", async () => {
   expect(thread((await receive({ ...JUNK, subject: "Again" })).threadId).folder).toBe("spam");
 });
 
-test("the sender trained is the latest who wrote; everybody in it is forgiven", async () => {
+test("trains the latest sender; forgives every sender in the conversation", async () => {
   const { receive, mailbox, alice, thread } = createAlice();
   const { threadId } = await receive({ messageId: "<a@x>", from: "good@remote.example" });
   await receive({ ...JUNK, headers: ["In-Reply-To: <a@x>"], date: "Mon, 05 Jan 2026 08:10:00 +0000" });
@@ -83,14 +83,14 @@ test("the sender trained is the latest who wrote; everybody in it is forgiven", 
   expect(await folderOf("junk@bad.example", "3")).toBe("inbox");
 });
 
-test("nothing is learned from a conversation that has only what we sent", async () => {
+test("a conversation of only sent mail teaches nothing", async () => {
   const { send, receive, mailbox, alice, thread } = createAlice();
   mailbox.update(alice, (await send({})).threadId, { folder: "spam" });
   expect(thread((await receive({ from: "carol@remote.example", subject: "Hi" })).threadId).folder).toBe("inbox");
   expect(thread((await receive({ from: "alice@example.test", subject: "Ho" })).threadId).folder).toBe("inbox");
 });
 
-describe("of mail that names no sender nothing is learned", () => {
+describe("anonymous mail teaches nothing", () => {
   const headers: [name: string, from: string][] = [
     ["without a From", ""],
     ["with a From of a name only", "From: A Stranger\n"],
@@ -113,7 +113,7 @@ describe("of mail that names no sender nothing is learned", () => {
     });
   }
 
-  test("and nothing that was learned of it before counts", async () => {
+  test("earlier training on it does not count", async () => {
     const { receive, thread, store, box } = createAlice();
     const sender = "unknown@unknown.invalid";
     store.db

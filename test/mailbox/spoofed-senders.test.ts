@@ -1,4 +1,4 @@
-/** Training and mail that fails DMARC: a spoofed From gains nobody's trust, and costs nobody theirs. */
+/** Training with mail that fails DMARC: a spoofed From neither gains nor costs the real sender trust. */
 import { describe, expect, test } from "bun:test";
 import { isTrusted, senderOf } from "../../src/mailbox/senders.ts";
 import type { AuthVerdicts } from "../../src/store/schema.ts";
@@ -33,7 +33,7 @@ test("a spoofed message trained as spam does not block the sender it shows", asy
   expect(await folderOf(undefined)).toBe("inbox");
 });
 
-test("a sender trained as spam is spam however they are shown, until forgiven as they were shown", async () => {
+test("a sender trained as spam is spam, spoofed or not, until forgiven in the same way", async () => {
   const { arrive, folderOf, move } = createReader();
   move((await arrive(OWN)).threadId, "spam");
   expect(await folderOf(OWN)).toBe("spam");
@@ -45,7 +45,7 @@ test("a sender trained as spam is spam however they are shown, until forgiven as
 });
 
 describe("a forgiven sender", () => {
-  test("does not shield who spoofs them: DMARC still files those to spam", async () => {
+  test("does not protect spoofed mail: DMARC still files it to spam", async () => {
     const { arrive, folderOf, move } = createReader();
     const { threadId } = await arrive(OWN);
     for (const folder of ["spam", "inbox"] as const) move(threadId, folder);
@@ -53,7 +53,7 @@ describe("a forgiven sender", () => {
     expect(await folderOf(SPOOFED, true)).toBe("spam");
   });
 
-  test("is not forgiven by forgiving who spoofs them", async () => {
+  test("is not affected by forgiving spoofed mail", async () => {
     const { arrive, folderOf, move } = createReader();
     move((await arrive(OWN)).threadId, "spam");
     move((await arrive(SPOOFED, true)).threadId, "inbox");
@@ -61,7 +61,7 @@ describe("a forgiven sender", () => {
   });
 });
 
-test("mail without a DMARC policy is taken for the sender's own", async () => {
+test("mail without a DMARC policy counts as the sender's own", async () => {
   const { arrive, folderOf, move } = createReader();
   const none = { spf: "none", dkim: "none", dmarc: "none" };
   const { threadId } = await arrive(none);
@@ -72,7 +72,7 @@ test("mail without a DMARC policy is taken for the sender's own", async () => {
   expect(await folderOf(none)).toBe("inbox");
 });
 
-describe("a verdict that could not be found out", () => {
+describe("an unknown verdict", () => {
   for (const dmarc of ["temperror", "permerror"]) {
     test(`${dmarc}: training holds, trust waits`, async () => {
       const { arrive, folderOf, move } = createReader();

@@ -1,4 +1,4 @@
-/** "Did you mean": what a search that finds nothing is answered with, and that it never tells of mail out of reach. */
+/** "Did you mean": suggestions for searches without results, which never reveal mail out of reach. */
 import { describe, expect, test } from "bun:test";
 import type { Caller } from "../../src/access/caller.ts";
 import { createAlice, createWorld, type World } from "./world.ts";
@@ -48,7 +48,7 @@ describe("corrects", () => {
     ["si:stared", "is:starred"],
     ['form:"annika larsson"', 'from:"annika larsson"'],
     ["form:anika", "from:annika"],
-    // which finds something as it is
+    // finds something as it is
     ["-is:stared lunch", undefined],
     // labels that are in use
     ["label:biling", "label:Billing"],
@@ -57,21 +57,21 @@ describe("corrects", () => {
     ["label:to-do", 'label:"To do"'],
     ["label:bilingual", undefined],
     ["label:biling lunch", undefined],
-    // a word that is known somewhere, but not there
+    // a word that is known, but not in this field
     ["from:invioce", undefined],
-    // both words are known, together they are not
+    // both words are known, but not together
     ["zanzibar lunch", undefined],
     // nothing near
     ["xylophone", undefined],
     ["is:important", undefined],
     ["https://nowhere.example", undefined],
     ["befor:tomorrow", undefined],
-    // more words than somebody mistypes
+    // more words than a person mistypes
     ["invioce quartely zanzbar", undefined],
-    // what is near finds nothing with the rest
+    // a similar word finds nothing with the rest
     ["invioce xylophone", undefined],
     ["lunhc zanzibar", undefined],
-    // excluded words are no mistakes
+    // excluded words are never corrected
     ["xylophone -invioce", undefined],
     ["北亰", undefined],
     ["99999", undefined],
@@ -84,14 +84,14 @@ describe("corrects", () => {
   });
 });
 
-test("the word that more mail has, of those that are as near", async () => {
+test("among equally similar words, the more frequent one", async () => {
   const { world, alice, receive } = await seeded();
   await receive({ text: "A cart." });
   for (const n of [1, 2]) await receive({ subject: `Card ${n}`, text: "The card." });
   expect(await suggestionOf(world, alice, "carx")).toBe("card");
 });
 
-test("only of a search that finds nothing, and of its beginning", async () => {
+test("only for a search without results, on its first page", async () => {
   const { world, alice, mailbox } = await seeded();
   const keys = async (filters: object) => Object.keys(await mailbox.listThreads(alice, { limit: 1, ...filters }));
   const plain = ["threads", "nextCursor", "unread"];
@@ -99,7 +99,7 @@ test("only of a search that finds nothing, and of its beginning", async () => {
   expect(await keys({ q: "invioce" })).toEqual([...plain, "suggestion"]);
   expect(await keys({ folder: "spam" })).toEqual(plain);
   expect(await keys({ folder: "spam", q: "" })).toEqual(plain);
-  // What it finds, it finds where was looked, with the same filters.
+  // It finds results with the same filters as the search.
   expect(await suggestionOf(world, alice, "invioce", { folder: "spam" })).toBeUndefined();
   expect(await suggestionOf(world, alice, "invioce", { folder: "starred" })).toBeUndefined();
   expect(await keys({ q: "invioce", unread: true })).toEqual([...plain, "suggestion"]);

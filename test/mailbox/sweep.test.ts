@@ -1,4 +1,4 @@
-/** Removing files that nothing names: never one that a message or the queue has, never a fresh one. */
+/** The sweep removes unnamed files: never one that a message or the queue names, and never a recent one. */
 import { expect, test } from "bun:test";
 import { existsSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -29,7 +29,7 @@ async function office() {
   return { ...alice, job, kept, orphan, has: (name: string) => store.blobs.file(name).exists() };
 }
 
-test("an hour after the start, then once a day, whatever wakes the job meanwhile", async () => {
+test("an hour after the start, then once a day, even if the job is woken meanwhile", async () => {
   const { job } = await office();
   expect(await job.runDue(START)).toBe(START + HOUR_MS);
   expect(await job.runDue(START + 5)).toBe(START + HOUR_MS);
@@ -45,7 +45,7 @@ test("an hour after a clock that was ahead is set right", async () => {
   expect(await job.runDue(START + HOUR_MS)).toBe(START + HOUR_MS + DAY_MS);
 });
 
-test("what no attachment names goes once it is an hour old; what one names stays", async () => {
+test("an unnamed file is removed once it is an hour old; a named one stays", async () => {
   const { job, kept, orphan, has } = await office();
   await job.runDue(START);
   await job.runDue(START + HOUR_MS);
@@ -54,7 +54,7 @@ test("what no attachment names goes once it is an hour old; what one names stays
   expect([await has(kept), await has(orphan)]).toEqual([true, false]);
 });
 
-test("what is on its way out stays until it is settled", async () => {
+test("outgoing content stays until it is settled", async () => {
   const { job, orphan, has, store } = await office();
   store.db.$client.run(
     `INSERT INTO outbound_messages (id, workspace_id, mailbox_id, mailbox, thread_id, message_id, subject, domain,
@@ -70,7 +70,7 @@ test("what is on its way out stays until it is settled", async () => {
   expect(await has(orphan)).toBe(false);
 });
 
-test("while a backup is made nothing goes, and the next look is an hour later; what a crash left half written goes too", async () => {
+test("during a backup nothing is removed, and the next run is an hour later; leftovers of a crash are removed, too", async () => {
   const { job, orphan, has, store } = await office();
   const folder = dirname(dirname(store.blobs.file(orphan).name ?? ""));
   const halves = [`.${"a".repeat(32)}`, `${"b".repeat(62)}.leaving`].map((name) =>
@@ -87,7 +87,7 @@ test("while a backup is made nothing goes, and the next look is an hour later; w
   expect([await has(orphan), ...halves.map((path) => existsSync(path))]).toEqual([false, false, false]);
 });
 
-test("the files of a deleted mailbox go", async () => {
+test("the files of a deleted mailbox are removed", async () => {
   const { job, kept, has, store } = await office();
   store.db.delete(mailboxes).run();
   await job.runDue(START);

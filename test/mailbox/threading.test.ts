@@ -35,7 +35,7 @@ describe("by References and In-Reply-To", () => {
     });
   }
 
-  test("what it answers counts more than what was answered before", async () => {
+  test("the message replied to counts more than earlier ones", async () => {
     const { receive } = createAlice();
     await receive({ messageId: "<old@x>" });
     const near = await receive({ messageId: "<near@x>", subject: "Else" });
@@ -43,7 +43,7 @@ describe("by References and In-Reply-To", () => {
     expect(answer.threadId).toBe(near.threadId);
   });
 
-  test("a chain is one conversation in whatever order it arrives", async () => {
+  test("a chain is one conversation in any order of arrival", async () => {
     const chain = Array.from({ length: 5 }, (_, i): Letter => {
       const earlier = Array.from({ length: i }, (_, n) => `<m${n}@x>`);
       return { messageId: `<m${i}@x>`, headers: i === 0 ? [] : references(...earlier) };
@@ -69,7 +69,7 @@ describe("by References and In-Reply-To", () => {
   });
 });
 
-describe("by subject, where a mailer drops the references", () => {
+describe("by subject, if a mailer omits the references", () => {
   const first: Letter = { messageId: "<a@x>", subject: "Invoice 7", cc: "dave@remote.example" };
   const cases: [string, Letter, boolean][] = [
     ["a reply from the same person", { subject: "Re: Invoice 7" }, true],
@@ -90,7 +90,7 @@ describe("by subject, where a mailer drops the references", () => {
     ["a reply that names its parent", { subject: "Re: Invoice 7", headers: inReplyTo("<unknown@x>") }, false],
     ["an empty subject", { subject: "Re:" }, false],
   ];
-  test("senders who give no address are strangers to each other: two", async () => {
+  test("anonymous senders are distinct: two conversations", async () => {
     const { receive } = createAlice();
     const one = await receive({ messageId: "<a@x>", subject: "Invoice 7", from: "Anna Example" });
     const two = await receive({ messageId: "<b@x>", subject: "Re: Invoice 7", from: "Berta Example" });
@@ -119,14 +119,14 @@ describe("by subject, where a mailer drops the references", () => {
     });
   }
 
-  test("an answer to what was sent", async () => {
+  test("a reply to sent mail", async () => {
     const { send, receive } = createAlice();
     const sent = await send({ subject: "Offer" });
     const answer = await receive({ subject: "AW: Offer", from: "carol@remote.example" });
     expect(answer.threadId).toBe(sent.threadId);
   });
 
-  test("of several, the most recent", async () => {
+  test("the most recent of several", async () => {
     const { receive } = createAlice();
     await receive({ subject: "Weekly", date: daysBefore(8) });
     const recent = await receive({ subject: "Weekly", date: daysBefore(1) });
@@ -134,7 +134,7 @@ describe("by subject, where a mailer drops the references", () => {
   });
 });
 
-describe("what is not joined", () => {
+describe("never joined", () => {
   test("a draft", async () => {
     const { receive, store } = createAlice();
     const draft = await receive({ headers: references("<p@x>") });
@@ -142,7 +142,7 @@ describe("what is not joined", () => {
     expect((await receive({ headers: references("<p@x>") })).threadId).not.toBe(draft.threadId);
   });
 
-  test("a conversation that is full: the next message starts another, and that one is continued", async () => {
+  test("a full conversation: the next message starts another, which is then continued", async () => {
     const { receive, store } = createAlice();
     const full = await receive({ messageId: "<a@x>" });
     store.db.update(threads).set({ messageCount: LONGEST_CONVERSATION }).run();
@@ -155,7 +155,7 @@ describe("what is not joined", () => {
 describe("and spam", () => {
   const SPAM = { spam: true };
 
-  test("mail judged spam never joins a conversation that is not in spam", async () => {
+  test("spam joins only conversations in spam", async () => {
     const { receive, thread } = createAlice();
     const good = await receive({ messageId: "<a@x>" });
     const joining: Letter[] = [
@@ -172,13 +172,13 @@ describe("and spam", () => {
     expect(thread(good.threadId)).toMatchObject({ folder: "inbox", messageCount: 1 });
   });
 
-  test("mail judged spam joins a conversation in spam", async () => {
+  test("spam joins a conversation in spam", async () => {
     const { receive } = createAlice();
     const junk = await receive({ messageId: "<a@x>" }, SPAM);
     expect((await receive({ headers: inReplyTo("<a@x>") }, SPAM)).threadId).toBe(junk.threadId);
   });
 
-  test("other mail joins the conversation that is not in spam, in whatever order they came", async () => {
+  test("other mail joins the conversation outside spam, in any order of arrival", async () => {
     for (const spamFirst of [false, true]) {
       const { receive } = createAlice();
       const file = (spam: boolean) => receive({ headers: references("<p@x>") }, { spam });
@@ -188,7 +188,7 @@ describe("and spam", () => {
     }
   });
 
-  test("an answer to a message in spam stays there, and is announced as spam", async () => {
+  test("a reply to a message in spam stays there, and is announced as spam", async () => {
     const { receive, thread, events } = createAlice();
     const junk = await receive({ messageId: "<a@x>" }, SPAM);
     const answer = await receive({ headers: inReplyTo("<a@x>") });
@@ -197,7 +197,7 @@ describe("and spam", () => {
     expect(events().map(({ data }) => data.isSpam)).toEqual([true, true]);
   });
 
-  test("a mention in spam draws nothing after it: not its message, not an answer to that, not a subject", async () => {
+  test("a mention in spam does not draw in the message, a reply to it, or mail with its subject", async () => {
     const { receive, thread } = createAlice();
     await receive({ subject: "Invoice", headers: references("<real@x>") }, SPAM);
     for (const mail of [

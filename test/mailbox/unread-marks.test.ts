@@ -1,4 +1,4 @@
-/** Marks that are kept say what the rows say, whatever changed since they were read. */
+/** Kept marks agree with the rows after any change. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { createUnreadMarks } from "../../src/mailbox/listing.ts";
@@ -47,7 +47,7 @@ const addThread = ({ db }: Store, seq: number, row: Partial<typeof threads.$infe
     .run();
 };
 
-/** By the rows, and by the marks. */
+/** Read from the rows, and from the marks. */
 function bothWays(
   store: Store,
   marks: ReturnType<typeof createUnreadMarks>,
@@ -90,10 +90,10 @@ test("after any changes", () => {
       for (const [what, seq] of changes) {
         if (what === "deleted") store.db.$client.run(`DELETE FROM threads WHERE seq = ${seq}`);
         else if (what === "a mailbox") {
-          // Seldom, or little would be left to change.
+          // Rarely, because little would be left to change.
           if (seq !== 1) continue;
           store.db.$client.run("DELETE FROM mailboxes WHERE id = 'mbx_2'");
-          // There is no other to add to from now on.
+          // No other conversation is left to add to.
           second = "mbx_1";
         } else if (what === "added") {
           next += seq * 50;
@@ -108,7 +108,7 @@ test("after any changes", () => {
   );
 }, 120_000);
 
-test("after more changes than are followed, and more than are remembered", () => {
+test("after more changes than are applied, and more than the feed keeps", () => {
   const store = storeWithMailboxes();
   const marks = createUnreadMarks(store.db);
   const [all] = SELECTIONS as [Selection];
@@ -122,7 +122,7 @@ test("after more changes than are followed, and more than are remembered", () =>
     store.db.$client.run("UPDATE threads SET unread = 1 - unread WHERE seq < 10");
     expectAlike(store, marks, IDS, all);
   }
-  // As if by then so much had changed that the first of it is forgotten.
+  // As if so much had changed by then that the first changes are gone.
   store.db.$client.run("UPDATE threads SET unread = 1 - unread WHERE seq < 20");
   store.db.$client.run("DELETE FROM thread_changes");
   store.db.$client.run("UPDATE sqlite_sequence SET seq = seq + 30000 WHERE name = 'thread_changes'");
@@ -130,7 +130,7 @@ test("after more changes than are followed, and more than are remembered", () =>
   expectAlike(store, marks, IDS, all);
 }, 120_000);
 
-test("of more lists than are kept", () => {
+test("for more lists than are kept", () => {
   const store = storeWithMailboxes();
   const marks = createUnreadMarks(store.db);
   addThread(store, 1);

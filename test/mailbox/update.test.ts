@@ -6,7 +6,7 @@ import { FOLDERS, messages, threads } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
 import { createAlice } from "./world.ts";
 
-/** Somebody's conversation of two received messages and one sent, read. */
+/** A read conversation with two received messages and a sent one. */
 async function conversation() {
   const alice = createAlice();
   const { receive, send, mailbox } = alice;
@@ -51,21 +51,21 @@ describe("read and unread", () => {
     expect(unreadTexts()).toEqual([]);
   });
 
-  test("unread of a conversation that is unread changes no message", async () => {
+  test("unread for an unread conversation changes no message", async () => {
     const { receive, mailbox, alice, messages: messagesOf } = createAlice();
     const { threadId } = await receive({});
     mailbox.update(alice, threadId, { unread: true });
     expect(messagesOf(threadId).map(({ read }) => read)).toEqual([false]);
   });
 
-  test("unread of one with only sent mail marks that", async () => {
+  test("unread for a conversation of sent mail marks the sent message", async () => {
     const { send, mailbox, alice, messages: messagesOf } = createAlice();
     const { threadId } = await send({});
     expect(mailbox.update(alice, threadId, { unread: true }).unread).toBe(true);
     expect(messagesOf(threadId).map(({ read }) => read)).toEqual([false]);
   });
 
-  test("both, contradicting each other, are refused before anything else is looked at", async () => {
+  test("contradicting values are refused before any other check", async () => {
     const { mailbox, alice } = createAlice();
     for (const read of [true, false]) {
       expect(codeOf(() => mailbox.update(alice, "thr_none", { read, unread: read }))).toBe("bad_request");
@@ -93,7 +93,7 @@ describe("folder", () => {
         expect(update({ folder: to }).folder).toBe(to);
         expect(thread(id).folder).toBe(to);
         expect(await listed({ folder: to })).toEqual([id]);
-        // A message's own folder: sent for what we wrote, unless all of it is in trash or spam.
+        // A message's own folder: sent for outgoing mail, unless all of it is in trash or spam.
         if (from !== to) {
           const folders = mailbox.listMessages(alice, { limit: 10 }).map(({ folder }) => folder);
           expect(folders).toEqual(to === "inbox" || to === "archive" ? ["sent", to, to] : [to, to, to]);
@@ -113,14 +113,14 @@ describe("folder", () => {
         } else {
           expect(codeOf(() => update({ folder: to, starred: true, unread: true }))).toBe("conflict");
           expect(thread(id)).toMatchObject({ folder: from, starred: false, unread: false });
-          // Nor was anything learned of anybody.
+          // Nothing was learned about any sender.
           expect(thread((await receive({ subject: "New" })).threadId).folder).toBe("inbox");
         }
       });
     }
   }
 
-  test("clears the snooze, whichever it is", async () => {
+  test("clears the snooze for every folder", async () => {
     for (const folder of ["inbox", "archive"] as const) {
       const { update, store, mailbox, id, listed } = await conversation();
       store.transact((tx) => mailbox.snooze(tx, id, START + 1000));
@@ -173,14 +173,14 @@ describe("labels", () => {
     });
   }
 
-  test("of nothing but spaces are refused, before it is known whether the conversation exists", async () => {
+  test("of only spaces are refused before the conversation is looked up", async () => {
     const { mailbox, alice } = createAlice();
     for (const patch of [{ labels: ["a", " "] }, { addLabels: [""] }]) {
       expect(codeOf(() => mailbox.update(alice, "thr_none", patch))).toBe("bad_request");
     }
   });
 
-  test("gather up to a hundred; more is unprocessable and changes nothing", async () => {
+  test("accumulate up to a hundred; more is unprocessable and changes nothing", async () => {
     const { update, thread, id } = await conversation();
     const labels = Array.from({ length: 100 }, (_, i) => `l${i}`);
     expect(update({ addLabels: labels }).labels).toEqual(labels);
@@ -189,7 +189,7 @@ describe("labels", () => {
   });
 });
 
-test("all fields at once, and the answer is the conversation as it then is", async () => {
+test("all fields at once, and the response is the changed conversation", async () => {
   const { update, thread, id } = await conversation();
   const answer = update({ unread: true, starred: true, folder: "archive", labels: ["x"] });
   expect(answer).toMatchObject({ unread: true, starred: true, folder: "archive", labels: ["x"] });

@@ -33,21 +33,21 @@ export interface World {
   runtime: FakeRuntime;
   mailbox: Mailbox;
   options: Options;
-  /** With a domain that takes mail as those from before the rule do, and is not verified. */
+  /** With an unverified domain that receives mail, like those from before the rule. */
   workspace(name: string, domain: string): string;
   user(workspaceId: string, email: string, role: Role): Caller;
-  /** A mailbox; of a person, if `owner` is given. */
+  /** A mailbox, owned by a person if `owner` is given. */
   box(workspaceId: string, address: string, owner?: Caller): string;
   /** `*@domain` for a catch-all. */
   alias(mailboxId: string, address: string): void;
   grant(mailboxId: string, to: Caller, access: GrantAccess): void;
-  /** Files a message; the clock stands. */
+  /** Files a message without advancing the clock. */
   file(
     mailboxId: string,
     mail: Letter | string,
     filing?: Partial<Omit<Filing, "mailboxId" | "message">>,
   ): Promise<Filed>;
-  /** Every event so far: its name, and what its data says. */
+  /** Every event so far, with its data. */
   events(): { event: string; data: Record<string, unknown> }[];
 }
 
@@ -118,7 +118,7 @@ export function createWorld(): World {
   };
 }
 
-/** A world with one workspace and one person with a mailbox, which most tests need no more than. */
+/** A world with one workspace, and one person with a mailbox, which is enough for most tests. */
 export function createAlice() {
   const world = createWorld();
   const workspaceId = world.workspace("Demo", "example.test");
@@ -132,7 +132,7 @@ export function createAlice() {
     box,
     /** Files a message into her mailbox. */
     receive: (mail: Letter | string, filing: Parameters<World["file"]>[2] = {}) => world.file(box, mail, filing),
-    /** Files what she sent. */
+    /** Files a message that she sent. */
     send: (mail: Letter, filing: Parameters<World["file"]>[2] = {}) =>
       world.file(
         box,

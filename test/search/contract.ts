@@ -1,5 +1,5 @@
 /**
- * What every engine answers, as tables of queries and properties: one contract, run with each of them (*.test.ts here and in
+ * The contract of every engine, as tables of queries and as properties; run with each of them (*.test.ts here and in
  * meilisearch/).
  */
 import { describe, expect, test } from "bun:test";
@@ -9,7 +9,7 @@ import * as schema from "../../src/store/schema.ts";
 import { anyCharacter } from "../harness/any-character.ts";
 import { type Seeded, type SeedMessage, WHOLE_A } from "./seed.ts";
 
-/** A store with this mail in it, and the engine to be asked. */
+/** A store with this mail, and its engine. */
 export type OpenSeeded = (mail?: readonly SeedMessage[]) => Seeded;
 
 const day = (text: string): number => Date.parse(`${text}T00:00:00Z`);
@@ -72,7 +72,7 @@ const MAIL: SeedMessage[] = [
   { thread: "two", subject: "Beta", text: "second of two", from: bob, date: day("2025-06-01") },
 ];
 
-/** Opened by whoever asks first: nothing is begun while a file loads. */
+/** Opened on first use: nothing starts while a file loads. */
 function openOnce(open: OpenSeeded, mail: readonly SeedMessage[]): Pick<Seeded, "search" | "ranked"> {
   let opened: Seeded | undefined;
   const seeded = (): Seeded => {
@@ -85,9 +85,9 @@ function openOnce(open: OpenSeeded, mail: readonly SeedMessage[]): Pick<Seeded, 
   };
 }
 
-/** `runs`: how much chance is given to properties; 50 is usual. */
+/** `runs`: iterations of properties; 50 is usual. */
 export function testContract(open: OpenSeeded, { runs }: { runs: number }): void {
-  describe("what is found", () => {
+  describe("matches", () => {
     const { search } = openOnce(open, MAIL);
     const all = [...new Set(MAIL.map(({ thread }) => thread))];
     const allBut = (...names: string[]) => all.filter((name) => !names.includes(name));
@@ -146,7 +146,7 @@ export function testContract(open: OpenSeeded, { runs }: { runs: number }): void
       ["from:wang@xn--fsqu00a.example", ["chinese"]],
       ["from:例子", ["chinese"]],
       ["from:王小明", ["chinese"]],
-      // Bcc is nowhere
+      // Bcc is not searchable
       ["to:secret@example.net", []],
       ["secret@example.net", []],
       ["hidden", []],
@@ -209,7 +209,7 @@ export function testContract(open: OpenSeeded, { runs }: { runs: number }): void
     for (const [q, found] of cases) test(q || "(empty)", async () => expect(await search(q)).toEqual(found));
   });
 
-  describe("what is better", () => {
+  describe("relevance", () => {
     const long = "and so on, one line after the other, to nobody's great surprise";
     const maple = { email: "maple@example.com" };
     const { ranked } = openOnce(open, [
@@ -232,12 +232,12 @@ export function testContract(open: OpenSeeded, { runs }: { runs: number }): void
       { thread: "kept", text: "fir" },
     ]);
     const cases: [q: string, order: string[]][] = [
-      // A subject above a sender, a recipient, a text, the name of a file.
+      // Subject outranks sender, recipient, text and file name.
       ["maple", ["subject", "sender", "recipient", "text", "file"]],
       ["maple -pdf", ["subject", "sender", "recipient", "text"]],
       ["oak birch", ["both", "apart"]],
       ['"silver lime"', ["titled", "inside"]],
-      // A conversation by its best message, if that satisfies the query.
+      // A conversation ranks by its best message that satisfies the query.
       ["elm", ["answered", "asked"]],
       ["elm -cone after:2025-01-15", ["asked", "answered"]],
       ["fir -cone", ["kept", "excluded"]],
@@ -246,7 +246,7 @@ export function testContract(open: OpenSeeded, { runs }: { runs: number }): void
     ];
     test.each(cases)("%s: %j", async (q, order) => expect(await ranked(q)).toEqual(order));
 
-    test("is so within the scope, and of what was found alone", async () => {
+    test("covers only found conversations within the scope", async () => {
       expect(await ranked("maple", { mailboxIds: ["mbx_b1"] })).toEqual(["elsewhere"]);
       expect(await ranked("maple", { mailboxIds: ["mbx_a2"] })).toEqual([]);
       expect(await ranked("maple label:none", { mailboxIds: [] })).toEqual([]);
@@ -273,7 +273,7 @@ export function testContract(open: OpenSeeded, { runs }: { runs: number }): void
     for (const q of queries) {
       const narrowed = (threads: string[]) =>
         q.startsWith("has:") ? threads.filter((thread) => thread === "a1") : threads;
-      test(`only what is in scope: ${q || "(empty)"}`, async () => {
+      test(`only mail in scope: ${q || "(empty)"}`, async () => {
         expect(await search(q, WHOLE_A)).toEqual(narrowed(["a1", "a2"]));
         expect(await search(q, { mailboxIds: ["mbx_a1"] })).toEqual(narrowed(["a1"]));
         expect(await search(q, { mailboxIds: ["mbx_a1", "mbx_b1"] })).toEqual(narrowed(["a1", "b1"]));
@@ -465,7 +465,7 @@ export function testContract(open: OpenSeeded, { runs }: { runs: number }): void
       expect(documents(store)).toEqual({ n: 0 });
     });
 
-    test("what is rolled back was never there", async () => {
+    test("a rolled-back transaction leaves no trace", async () => {
       const { store, engine, add, search } = open(mail);
       add({ thread: "late", text: "late" });
       expect(() =>
@@ -488,7 +488,7 @@ export function testContract(open: OpenSeeded, { runs }: { runs: number }): void
     });
   });
 
-  /** The same rules said another way: by looking through every message. */
+  /** The same rules implemented by scanning every message. */
   describe("agrees with looking through every message", () => {
     const WORDS = ["alpha", "Beta", "GAMMA", "délta", "会", "议", "x1", "ann", "example"];
     const plain = (text: string): string[] => {

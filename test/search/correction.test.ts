@@ -1,4 +1,4 @@
-/** Which words are nearly others, and what of a query is taken for a slip. */
+/** Which words are similar, and which parts of a query count as slips. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { oneSlipFrom, replaced, slipsBetween, withOperatorsCorrected, wordsOf } from "../../src/search/correction.ts";
@@ -66,7 +66,7 @@ test.each<[q: string, corrected: string | undefined]>([
   expect(withOperatorsCorrected(q)).toBe(corrected as string);
 });
 
-test("words are found where they stand, in any query", () => {
+test("words have their positions in any query", () => {
   fc.assert(
     fc.property(fc.string({ unit: anyCharacter, maxLength: 60 }), (q) => {
       const words = wordsOf(q);

@@ -1,4 +1,4 @@
-/** Numbers of documents: one each, both ways, close together where most messages are; and SQL that does the same. */
+/** Document numbers: unique, reversible, dense for most messages; and SQL that computes the same. */
 import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import fc from "fast-check";
@@ -18,7 +18,7 @@ import { MIGRATIONS } from "../../src/store/migrate.ts";
 import { MESSAGES_PER_THREAD } from "../../src/store/schema.ts";
 
 const seqOf = (thread: number, ordinal: number): number => thread * MESSAGES_PER_THREAD + ordinal;
-/** The edges of what there can be are as likely as the rest. */
+/** Extreme values are as likely as others. */
 const thread = fc.oneof(
   fc.integer({ min: 1, max: 40 }),
   fc.integer({ min: 4_000, max: 8_300 }),
@@ -35,7 +35,7 @@ const inSql = (expression: (document: string) => string, documents: readonly num
   return JSON.parse((sqlite.query(select).get(JSON.stringify(documents)) as { found: string }).found);
 };
 
-test("every message has a number of its own, which leads back to it, here and in SQL", () => {
+test("every message has a unique, reversible number, here and in SQL", () => {
   fc.assert(
     fc.property(fc.uniqueArray(message), (messages) => {
       const documents = messages.map(documentNumberOf);
@@ -49,7 +49,7 @@ test("every message has a number of its own, which leads back to it, here and in
   );
 });
 
-test("the trigger that takes deleted mail out of the index knows the same numbers", () => {
+test("the trigger that removes deleted mail from the index computes the same numbers", () => {
   const trigger = /TRIGGER messages_leave_index .*? WHERE rowid = (iif\(.*?\));/s;
   const [, number = ""] = trigger.exec(MIGRATIONS.findLast((sql) => trigger.test(sql)) ?? "") ?? [];
   fc.assert(
@@ -60,14 +60,14 @@ test("the trigger that takes deleted mail out of the index knows the same number
   );
 });
 
-test("first messages of neighbours lie side by side, and so do those that follow", () => {
+test("first messages of neighbours have adjacent numbers, and so do later ones", () => {
   const [first, next, fourth, neighbours] = [seqOf(5, 0), seqOf(5, 1), seqOf(5, 3), seqOf(6, 0)].map(documentNumberOf);
   expect([next, fourth, neighbours].map((number) => Number(number) - Number(first))).toEqual([1, 3, 4]);
   const [fifth, eighth, fifthOfNext] = [seqOf(5, 4), seqOf(5, 7), seqOf(6, 4)].map(documentNumberOf);
   expect([eighth, fifthOfNext].map((number) => Number(number) - Number(fifth))).toEqual([3, 4]);
 });
 
-test("documents tell their conversations, each once", () => {
+test("documents give their conversations, each once", () => {
   fc.assert(
     fc.property(fc.uniqueArray(fc.tuple(fc.integer({ min: 1, max: 9_000 }), ordinal)), (places) => {
       const messages = places.map(([one, other]) => seqOf(one, other));
@@ -77,7 +77,7 @@ test("documents tell their conversations, each once", () => {
   );
 });
 
-test("ranges have the messages of conversations, the later of each first, and tell how far was read", () => {
+test("ranges cover the messages of conversations, later ones first, and tell how far was read", () => {
   fc.assert(
     fc.property(
       thread,
@@ -100,7 +100,7 @@ test("ranges have the messages of conversations, the later of each first, and te
           read.push(...documents.map(messageOf));
         }
         expect(new Set(read).size).toBe(read.length);
-        // Of few conversations those alone.
+        // Few conversations have ranges without others.
         const wanted = more < 4_096 ? read : read.filter(isWanted);
         expect(wanted.toSorted((a, b) => a - b)).toEqual(all.filter(isWanted).sort((a, b) => a - b));
         for (const [i, seq] of read.entries()) {

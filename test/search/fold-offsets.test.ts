@@ -1,10 +1,10 @@
-/** Tokens with their places: the tokens of `fold`, at places that mean them. */
+/** Tokens with positions: the tokens of `fold`, at the positions that produced them. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { fold, foldWithOffsets } from "../../src/search/fold.ts";
 import { oddText } from "./odd-text.ts";
 
-/** `token` at `text`: what stands there. */
+/** `token` at `text`: the text at its position. */
 const placed = (text: string) =>
   foldWithOffsets(text).map(({ token, start, end }) => `${token} at ${text.slice(start, end)}`);
 
@@ -28,7 +28,7 @@ test.each<[text: string, tokens: string[]]>([
   expect(placed(text)).toEqual(tokens);
 });
 
-test("a long token is cut where fold cuts it, and stands where all of it does", () => {
+test("a long token is cut as by fold, and its position covers all of it", () => {
   const blob = "Aé".repeat(60);
   expect(foldWithOffsets(`x ${blob} y`)).toEqual([
     { token: "x", start: 0, end: 1 },
@@ -37,7 +37,7 @@ test("a long token is cut where fold cuts it, and stands where all of it does", 
   ]);
 });
 
-test("the tokens of fold, in its order, at places that do not cut characters", () => {
+test("the tokens of fold, in its order, at positions between characters", () => {
   fc.assert(
     fc.property(oddText(25), (text) => {
       const tokens = foldWithOffsets(text);

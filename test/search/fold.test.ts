@@ -11,7 +11,7 @@ import {
 } from "../../src/search/fold.ts";
 import { anyCharacter } from "../harness/any-character.ts";
 
-/** Any string of UTF-16 code units, lone surrogates and controls included, and strings of what folding treats apart. */
+/** Any UTF-16 code units, including lone surrogates and controls, and strings that folding treats specially. */
 const anyText = fc.oneof(
   fc.string({ unit: anyCharacter }),
   fc.array(fc.integer({ min: 0, max: 0xffff }).map((unit) => String.fromCharCode(unit))).map((units) => units.join("")),
@@ -53,7 +53,7 @@ describe("fold", () => {
   ];
   for (const [text, folded] of cases) test(JSON.stringify(text), () => expect(fold(text)).toBe(folded));
 
-  test("any text becomes tokens parted by single spaces, and stays so", () => {
+  test("any text becomes tokens separated by single spaces, idempotently", () => {
     fc.assert(
       fc.property(anyText, (text) => {
         const folded = fold(text);
@@ -66,7 +66,7 @@ describe("fold", () => {
     );
   });
 
-  test("case does not count", () => {
+  test("case is ignored", () => {
     fc.assert(
       fc.property(fc.string({ unit: fc.constantFrom(..."aeoxyzäöüéñçßабвγδς 1-") }), (text) => {
         expect(fold(text.toUpperCase())).toBe(fold(text));
@@ -76,7 +76,7 @@ describe("fold", () => {
 });
 
 describe("addresses", () => {
-  test("a complete address is one token, however it is written", () => {
+  test("a complete address is one token in any spelling", () => {
     const token = foldAddress("Ann.Lee+x@Example.COM");
     expect(token).toBeDefined();
     expect(token).not.toMatch(/[\p{Cc} -/:-@[-`{-~]/u);
@@ -94,10 +94,10 @@ describe("addresses", () => {
     "a b@example.com",
     "",
   ]) {
-    test(`${JSON.stringify(partial)} is no complete address`, () => expect(foldAddress(partial)).toBeUndefined());
+    test(`${JSON.stringify(partial)} is not a complete address`, () => expect(foldAddress(partial)).toBeUndefined());
   }
 
-  test("what is no address still yields its words", () => {
+  test("an invalid address still yields its words", () => {
     expect(foldAddresses([{ email: "not an address", name: "Someone" }])).toContain("someone not an address");
   });
 
@@ -110,7 +110,7 @@ describe("addresses", () => {
   });
 });
 
-test("what one message costs the index is bounded", () => {
+test("the cost of one message for the index is bounded", () => {
   const many = Array.from({ length: 3_000 }, (_, i) => ({ email: `u${i}@example.test`, name: "n".repeat(5_000) }));
   const document = foldDocument({
     subject: "s ".repeat(1_000_000),
@@ -130,7 +130,7 @@ test("what one message costs the index is bounded", () => {
 });
 
 describe("in turns", () => {
-  test("a text folds to the same, whatever is folded at once", async () => {
+  test("a text folds to the same with any size of pieces", async () => {
     const spaced = fc
       .array(fc.tuple(anyText, fc.constantFrom(" ", "\n", "", "漢", "\u0301")))
       .map((pairs) => pairs.join(""));
@@ -146,7 +146,7 @@ describe("in turns", () => {
     ["Latin", "The quarterly budget of Zürich, and what it costs.\n"],
     ["Chinese without a space", "会议记录请准时参加明天下午三点"],
   ];
-  test.each(texts)("the longest document gives others their turn: %s", async (_, line) => {
+  test.each(texts)("the longest document yields to others: %s", async (_, line) => {
     const message = {
       ...{ subject: "S", from: [{ email: "a@b.example" }], to: [], cc: [], filenames: ["f.pdf"] },
       text: line.repeat(Math.ceil((LONGEST_BODY + 50_000) / line.length)),

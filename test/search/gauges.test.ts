@@ -1,4 +1,4 @@
-/** What /metrics says of the embedded index and of Meilisearch. */
+/** Metrics of the embedded index and of Meilisearch. */
 import { expect, test } from "bun:test";
 import { createMetrics } from "../../src/base/metrics.ts";
 import { registerSearchGauges } from "../../src/search/gauges.ts";

@@ -1,4 +1,4 @@
-/** Where a query is found: tables by field and language, and what holds of every highlight. */
+/** Where a query matches: tables by field and language, and properties of every highlight. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { fold, foldAddress, foldDocument } from "../../src/search/fold.ts";
@@ -16,7 +16,7 @@ const message = (parts: Partial<SearchedMessage> = {}): SearchedMessage => ({
 const highlightsOf = (q: string, parts: Partial<SearchedMessage>, work = { left: PLENTY }) =>
   createHighlighter(parseQuery(q))?.(message(parts), work) ?? [];
 
-/** `field: snippet` with what is marked between brackets. */
+/** `field: snippet`, with marked text in brackets. */
 const marked = (q: string, parts: Partial<SearchedMessage>): string[] =>
   highlightsOf(q, parts).map(({ field, snippet, ranges }) => {
     let text = "";
@@ -67,7 +67,7 @@ describe("fields", () => {
     ["marz", ["attachment: Rechnung_[März]-2025.pdf"]],
     ["terms.pdf", ["attachment: [terms.pdf]"]],
     ["terms rechnung", ["attachment: [Rechnung]_März-2025.pdf", "attachment: [terms].pdf"]],
-    // Each condition is shown before one is shown twice.
+    // Every condition is shown before any is shown twice.
     ["invoice eve terms", ["subject: [Invoice] #1234 for March", "to: [eve]@example.com", "attachment: [terms].pdf"]],
     ["pay -amount", ["text: Please [pay] the open amount of 99.50 EUR. The invoice is attached."]],
     ["-amount", []],
@@ -112,7 +112,7 @@ describe("snippets", () => {
     expect(highlight?.snippet.length).toBeLessThanOrEqual(LONGEST_SNIPPET);
   });
 
-  test("of several places, each condition in one", () => {
+  test("of several positions, one for each condition", () => {
     const text = `${around}${"x ".repeat(500)}${around.replace("needle", "thread")}`;
     expect(highlightsOf("thread needle", { text }).map(({ snippet }) => snippet.match(/needle|thread/)?.[0])).toEqual([
       "thread",
@@ -120,13 +120,13 @@ describe("snippets", () => {
     ]);
   });
 
-  test("at most three of a message, whatever is searched for", () => {
+  test("at most three per message for any query", () => {
     const words = ["one", "two", "three", "four", "five"];
     const text = words.map((word) => word + " -".repeat(500)).join(" ");
     expect(highlightsOf(words.join(" "), { text })).toHaveLength(3);
   });
 
-  test("a phrase whose words stand far apart", () => {
+  test("a phrase whose words lie far apart", () => {
     const text = `x open${" .".repeat(400)} amount y`;
     expect(highlightsOf('"open amount"', { text })).toEqual([{ field: "text", snippet: "x open…", ranges: [[2, 6]] }]);
   });
@@ -137,7 +137,7 @@ describe("snippets", () => {
     expect(highlight).toMatchObject({ snippet: `key ${blob.slice(0, LONGEST_SNIPPET - 6)}…`, ranges: [[4, 158]] });
   });
 
-  test("of a long address, the end of which was found", () => {
+  test("of a long address that matches at its end", () => {
     const email = `${"a".repeat(200)}@example.com`;
     const [highlight] = highlightsOf(`from:${email}`, { from: { email, name: "Ann" } });
     const { snippet = "", ranges: [range] = [] } = highlight ?? {};
@@ -146,20 +146,20 @@ describe("snippets", () => {
   });
 });
 
-test("work that is used up leaves the rest out", () => {
+test("used-up work leaves the rest out", () => {
   const text = `${"é ".repeat(50_000)} Größe`;
   expect(highlightsOf("grosse", { text })).toHaveLength(1);
   const work = { left: 10_000 };
   expect(highlightsOf("grosse", { text }, work)).toEqual([]);
   expect(work.left).toBeGreaterThan(-1_000);
-  // An address is work however short it is: its domain has to be read in all its forms.
+  // Even a short address costs work: its domain must be read in all forms.
   const to = Array.from({ length: 1_000 }, () => ({ email: "a@é" }));
   expect(highlightsOf("ann", { to: [...to.slice(1), { email: "ann@é" }] })).toHaveLength(1);
   expect(highlightsOf("ann", { to: [...to.slice(1), { email: "ann@é" }] }, { left: 40_000 })).toEqual([]);
 });
 
 test("words that an engine found in place of the query's", () => {
-  // With those of its own that are there.
+  // Together with the query's own words that are present.
   const beside = createHighlighter(parseQuery("invioce amount"), ["invoice"]);
   expect(beside?.(message(INVOICE), { left: PLENTY }).map(({ ranges }) => ranges)).toEqual([
     [[0, 7]],
@@ -176,7 +176,7 @@ test("words that an engine found in place of the query's", () => {
   ]);
 });
 
-/** Whether the index finds the message: what fold.ts keeps of it, compared as FTS5 does. */
+/** Whether the index finds the message: compares fold.ts's document as FTS5 does. */
 function isFound(q: string, parts: SearchedMessage): boolean {
   const document = foldDocument({ ...parts, from: [parts.from] });
   const { subject, body, sender, recipients, files } = document;
@@ -194,7 +194,7 @@ function isFound(q: string, parts: SearchedMessage): boolean {
   });
 }
 
-describe("of any message and any words of it", () => {
+describe("for any message and any words of it", () => {
   const address = fc.record({
     email: fc
       .tuple(oddText(3), fc.constantFrom("example.com", "例子.example", "xn--fsqu00a.example"))
@@ -209,7 +209,7 @@ describe("of any message and any words of it", () => {
     cc: fc.array(address, { maxLength: 2 }),
     filenames: fc.array(oddText(6), { maxLength: 2 }),
   });
-  /** A piece of one of its texts, as a query. */
+  /** A piece of one of its texts as a query. */
   const asked = anyMessage.chain((parts) => {
     const texts = [
       parts.subject,
@@ -235,7 +235,7 @@ describe("of any message and any words of it", () => {
     });
   });
 
-  test("what is found is highlighted, and what is highlighted is what was sought", () => {
+  test("every match is highlighted, and every highlight is a match", () => {
     fc.assert(
       fc.property(asked, ({ parts, q }) => {
         const positive = parseQuery(q).message.some(({ kind }) => kind === "text");

@@ -1,4 +1,4 @@
-/** Text as mail has it at its oddest, for property tests: what folds to something else, to nothing, or to several things. */
+/** The oddest text of mail for property tests: it folds to something else, to nothing, or to several tokens. */
 import fc from "fast-check";
 import { anyCharacter } from "../harness/any-character.ts";
 
@@ -17,7 +17,7 @@ const UNITS = [
   "open amount",
 ];
 
-/** Of at most so many pieces. */
+/** At most that many pieces. */
 export const oddText = (pieces: number) =>
   fc
     .array(

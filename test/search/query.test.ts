@@ -11,7 +11,7 @@ const text = (value: string, field: TextField = "any"): TextCondition => ({
   text: value,
   negated: false,
 });
-/** What was in quotes. */
+/** A quoted text. */
 const quoted = (value: string, field: TextField = "any"): TextCondition => ({ ...text(value, field), exact: true });
 const not = (condition: TextCondition): TextCondition => ({ ...condition, negated: true });
 const label = (value: string): ThreadCondition => ({ kind: "label", label: value, negated: false });

@@ -6,8 +6,8 @@ import { MIGRATIONS } from "../../src/store/migrate.ts";
 const SCHEMA = 14;
 
 /**
- * Takes a database of this version back to that schema: rows of each table, in the columns that it had, but for webhooks',
- * and another entry for each message in the index of then.
+ * Takes a database of this version back to that schema: rows of each table in its former columns, except webhooks', and
+ * a former entry for each message in the index.
  */
 export function takeBackToSchema14(file: string): void {
   const copy = `${file}.present`;
@@ -45,7 +45,7 @@ export function takeBackToSchema14(file: string): void {
 
 const rows = (sqlite: Database, sql: string) => sqlite.query<{ name: string; sql: string }, []>(sql).all();
 
-/** Every word of every message, where it stands. */
+/** Every word of every message, with its position. */
 export function entriesOf(sqlite: Database): unknown[] {
   sqlite.run("CREATE VIRTUAL TABLE IF NOT EXISTS temp.entries USING fts5vocab(main, message_index, instance)");
   return sqlite.query("SELECT doc, col, term, offset FROM temp.entries ORDER BY doc, col, offset, term").all();

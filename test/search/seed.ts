@@ -1,4 +1,4 @@
-/** A store with two workspaces, and messages in it for the index to be asked about. */
+/** A store with two workspaces and messages for the index. */
 
 import type { EmailAddress } from "../../src/message/address.ts";
 import type { SearchEngine, SearchScope } from "../../src/search/engine.ts";
@@ -12,9 +12,9 @@ import type { Store } from "../../src/store/store.ts";
 import { storeInMemory } from "../harness/database.ts";
 
 export interface SeedMessage {
-  /** Given back by `search`; messages of the same name are one conversation. */
+  /** Returned by `search`; messages with one name form a conversation. */
   thread: string;
-  /** Of `mbx_a1`, `mbx_a2` (workspace `wsp_a`) and `mbx_b1` (`wsp_b`). */
+  /** One of `mbx_a1`, `mbx_a2` (workspace `wsp_a`) and `mbx_b1` (`wsp_b`). */
   mailbox?: string;
   subject?: string;
   text?: string;
@@ -28,12 +28,12 @@ export interface SeedMessage {
 
 const WORKSPACE_OF: Readonly<Record<string, string>> = { mbx_a1: "wsp_a", mbx_a2: "wsp_a", mbx_b1: "wsp_b" };
 
-/** The whole of workspace `wsp_a`. */
+/** All of workspace `wsp_a`. */
 export const WHOLE_A: SearchScope = { mailboxIds: ["mbx_a1", "mbx_a2"], workspaceId: "wsp_a" };
 
 export type Seeded = ReturnType<typeof seedIndex>;
 
-/** `create`: makes the engine that is asked; it may have to wait until it is `ready`. */
+/** `create` creates the engine, which may have to wait until it is `ready`. */
 export function seedIndex(
   messages: readonly SeedMessage[] = [],
   create: (store: Store) => SearchEngine = createFts5Engine,
@@ -130,14 +130,14 @@ export function seedIndex(
   }
   for (const message of messages) add(message);
 
-  /** The names of the conversations found, in order of their first message. */
+  /** Names of the conversations found, ordered by their first message. */
   async function search(q: string, scope: SearchScope = WHOLE_A): Promise<string[]> {
     await ready();
     const names = new Map([...seqs].map(([name, seq]) => [seq, name]));
     return seqsIn(await engine.match(parseQuery(q), scope)).map((seq) => names.get(seq) ?? `unknown ${seq}`);
   }
 
-  /** The same by relevance, the best first, where one is better. */
+  /** The same by relevance, best first, where they differ. */
   async function ranked(q: string, scope: SearchScope = WHOLE_A): Promise<string[]> {
     await ready();
     const query = parseQuery(q);

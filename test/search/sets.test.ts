@@ -1,4 +1,4 @@
-/** Sets of numbers, a bit each: what they say is what Set says. */
+/** Sets of numbers with one bit each agree with Set. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import {
@@ -12,7 +12,7 @@ import {
   withRoomFor,
 } from "../../src/search/sets.ts";
 
-/** The edges of words, and numbers far above, are as likely as the rest. */
+/** Word boundaries and large numbers are as likely as others. */
 const seq = fc.oneof(fc.integer({ min: 0, max: 300 }), fc.constantFrom(31, 32, 63, 64, 2_047, 2_048, 50_000));
 const list = fc.array(seq);
 const ascending = (seqs: Iterable<number>): number[] => [...new Set(seqs)].sort((a, b) => a - b);
@@ -32,7 +32,7 @@ test("members, each once, ascending", () => {
   );
 });
 
-test("what sets have in common, and what some have alone", () => {
+test("intersections and differences", () => {
   fc.assert(
     fc.property(list, fc.array(list, { maxLength: 3 }), (seqs, lists) => {
       const set = setOf(seqs);

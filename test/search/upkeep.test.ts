@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { createIndexUpkeep } from "../../src/search/upkeep.ts";
 
-test("stands back while much is written, however few commits share it, and goes on when it is quiet", async () => {
+test("pauses while much is written, however few commits share it, and continues when it is quiet", async () => {
   let told: (works: number) => void = () => {};
   let steps = 0;
   const job = createIndexUpkeep(

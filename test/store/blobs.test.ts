@@ -23,7 +23,7 @@ describe("blobs", () => {
     expect(blobs.file(name).size).toBe(3);
   });
 
-  test("a check leaves nothing behind, and throws what the file system says", async () => {
+  test("a check leaves nothing behind, and throws file system errors", async () => {
     const { folder, blobs } = setUp();
     await blobs.check();
     expect(readdirSync(folder)).toEqual([]);
@@ -31,7 +31,7 @@ describe("blobs", () => {
     await expect(blobs.check()).rejects.toMatchObject({ code: "EISDIR" });
   });
 
-  test("an empty one is one too", async () => {
+  test("may be empty", async () => {
     const { blobs } = setUp();
     expect(await blobs.read(await blobs.write(bytes("")))).toEqual(bytes(""));
   });
@@ -43,7 +43,7 @@ describe("blobs", () => {
     expect(readdirSync(join(folder, names[0]!.slice(0, 2)))).toEqual([names[0]!.slice(2)]);
   });
 
-  test("a file is moved in, once, and kept from the sweeper", async () => {
+  test("a file is adopted once, and protected from the sweep", async () => {
     const { blobs, folder, runtime } = setUp();
     const [first, second] = [join(folder, "first"), join(folder, "second")];
     for (const file of [first, second]) writeFileSync(file, "abc", { mode: 0o600 });
@@ -59,7 +59,7 @@ describe("blobs", () => {
     expect(await blobs.write(bytes("abc"))).toBe(sha256);
   });
 
-  test("are readable by nobody else", async () => {
+  test("are readable only by their owner", async () => {
     const { blobs, folder } = setUp();
     const name = await blobs.write(bytes("private"));
     expect(statSync(join(folder, name.slice(0, 2), name.slice(2))).mode & 0o077).toBe(0);
@@ -67,7 +67,7 @@ describe("blobs", () => {
 });
 
 describe("sweep", () => {
-  test("removes old blobs that nothing names, and leftovers of a crash", async () => {
+  test("removes old unnamed blobs, and leftovers of a crash", async () => {
     const { blobs, folder } = setUp();
     const kept = await blobs.write(bytes("kept"));
     const orphan = await blobs.write(bytes("orphan"));
@@ -79,7 +79,7 @@ describe("sweep", () => {
     expect(await blobs.file(orphan).exists()).toBe(false);
   });
 
-  test("spares what is young, and what was just written again", async () => {
+  test("spares recent blobs, and those just written again", async () => {
     const { blobs, runtime } = setUp();
     const name = await blobs.write(bytes("about to be named"));
     expect(await blobs.sweep(START, () => new Set())).toBe(0);

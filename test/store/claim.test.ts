@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { claimFolder } from "../../src/store/claim.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 
-test("a data folder has one server; another may come when it has gone", () => {
+test("a data folder has one server, and another one after it ends", () => {
   const folder = temporaryFolder();
   const release = claimFolder(folder);
   expect(() => claimFolder(folder)).toThrow(/another server runs on the data folder/);
@@ -12,7 +12,7 @@ test("a data folder has one server; another may come when it has gone", () => {
   claimFolder(folder);
 });
 
-test("who asks in vain, in the same process, does not give the folder to others", () => {
+test("a refused claim in the same process does not release the folder", () => {
   const folder = temporaryFolder();
   const release = claimFolder(folder);
   expect(() => claimFolder(folder)).toThrow(/another server/);

@@ -4,7 +4,7 @@ import { decodeCursor, encodeCursor } from "../../src/store/cursor.ts";
 
 const QUERY = { folder: "inbox", mailbox: undefined };
 
-test("a cursor gives its position back", () => {
+test("a cursor decodes to its position", () => {
   fc.assert(
     fc.property(
       fc.record(

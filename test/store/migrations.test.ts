@@ -1,6 +1,6 @@
 /**
- * A database that an older version wrote is brought up to date from every schema there ever was, and keeps what it knew;
- * an upgrade that fails leaves it as it was; and going back is refused.
+ * A database of any older schema is upgraded and keeps its data; a failed upgrade leaves it unchanged; and a newer one
+ * is refused.
  */
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
@@ -25,7 +25,7 @@ import { fillTables, rowsOf, schemaOf, tablesOf } from "./rows.ts";
 const LATEST = MIGRATIONS.length;
 const open = (folder: string): Store => openStore({ folder, runtime: fakeRuntime() });
 
-/** A data folder as the version with that schema left it; `fill` writes what it knew. */
+/** A data folder as the version with that schema left it; `fill` writes its data. */
 function folderOf(version: number, fill: (sqlite: Database) => void = fillTables): string {
   const folder = temporaryFolder();
   const sqlite = new Database(join(folder, "mailroom.db"), { create: true });
@@ -48,7 +48,7 @@ function peek<T>(folder: string, look: (sqlite: Database) => T): T {
   }
 }
 
-/** The upgrade of `folder` from its schema by that list. */
+/** Upgrades `folder` from its schema with that list. */
 const upgrade = (folder: string, migrations: readonly string[]): void =>
   peek(folder, (sqlite) => {
     sqlite.exec("PRAGMA foreign_keys = ON");
@@ -58,7 +58,7 @@ const upgrade = (folder: string, migrations: readonly string[]): void =>
 const fresh = schemaOf(open(temporaryFolder()).db.$client);
 
 describe.each(MIGRATIONS.map((_, index) => index + 1))("from schema %i", (version) => {
-  test("every row is kept, in the schema of a new folder, and the program reads it", () => {
+  test("every row is kept in the new schema, and the program reads it", () => {
     const folder = folderOf(version);
     const before = peek(folder, rowsOf);
     expect(Object.entries(before).filter(([, rows]) => rows.length === 0)).toEqual([]);
@@ -68,20 +68,20 @@ describe.each(MIGRATIONS.map((_, index) => index + 1))("from schema %i", (versio
     expect(schemaOf($client)).toEqual(fresh);
     expect($client.query("PRAGMA integrity_check").all()).toEqual([{ integrity_check: "ok" }]);
     expect($client.query("PRAGMA foreign_key_check").all()).toEqual([]);
-    // What a delivery has from its event is read there.
+    // Columns that a delivery takes from its event.
     const after: Record<string, unknown[]> = {
       ...rowsOf($client),
       webhook_deliveries: $client.query("SELECT * FROM webhook_log").all(),
     };
     for (const [table, rows] of Object.entries(before)) {
-      // Its words are told by no SQL: see the backlog.
+      // SQL does not reveal its words: see the backlog.
       if (table === "message_index") continue;
       expect([table, after[table]]).toEqual([
         table,
         expect.arrayContaining(rows.map((row) => expect.objectContaining(row))),
       ]);
     }
-    // Indexed, or known not to be.
+    // Indexed, or known to be missing.
     const { indexed, lacking } = $client
       .query(
         "SELECT (SELECT count(*) FROM message_index_docsize) AS indexed, (SELECT sum(messages) FROM search_backlog) AS lacking",
@@ -95,12 +95,12 @@ describe.each(MIGRATIONS.map((_, index) => index + 1))("from schema %i", (versio
   });
 });
 
-test("the rows that are to be kept are in every table", () => {
+test("every table has a row to be kept", () => {
   const folder = folderOf(LATEST);
   expect(peek(folder, (sqlite) => tablesOf(sqlite).length)).toBeGreaterThan(20);
 });
 
-test("what was learned of senders before spoofed ones were told apart is about the senders themselves", () => {
+test("training from before spoofed senders were distinguished applies to the real senders", () => {
   const folder = folderOf(3, (sqlite) => {
     sqlite.exec(`
       INSERT INTO workspaces (id, name, created_at) VALUES ('wsp_1', 'One', 1);
@@ -113,7 +113,7 @@ test("what was learned of senders before spoofed ones were told apart is about t
   ]);
 });
 
-test("a session from before an upgrade goes on, and nobody has proved in it that it is still them", () => {
+test("a session from before an upgrade continues, without a proof of identity", () => {
   const folder = folderOf(18, (sqlite) => {
     sqlite.exec(`
       INSERT INTO workspaces (id, name, created_at) VALUES ('wsp_1', 'One', 1);
@@ -127,7 +127,7 @@ test("a session from before an upgrade goes on, and nobody has proved in it that
   expect(() => requireConfirmed(db, session as Session, 10)).toThrow("that it is still you");
 });
 
-test("a webhook made after an upgrade is not told of what happened before it", () => {
+test("a webhook created after an upgrade gets no earlier events", () => {
   const folder = folderOf(2);
   expect(open(folder).db.select().from(schema.webhookCursor).all()).toEqual([{ id: 1, eventSeq: 1 }]);
 });
@@ -170,7 +170,7 @@ test("deliveries from before their ids were made of the event's keep their ids, 
   expect(store.db.$client.query("SELECT max(seq) FROM webhook_waiting").values()).toEqual([[10]]);
 });
 
-test("why an address was suppressed keeps no words of other servers, and all that an operator wrote", () => {
+test("reasons of suppressions lose other servers' words, and keep the operator's", () => {
   const folder = folderOf(18, (sqlite) => {
     sqlite.exec(`
       INSERT INTO workspaces (id, name, created_at) VALUES ('wsp_1', 'One', 1);
@@ -188,12 +188,12 @@ test("why an address was suppressed keeps no words of other servers, and all tha
   ]);
 });
 
-describe("a migration that fails", () => {
+describe("a failed migration", () => {
   const refused: [what: string, sql: string, reason: string][] = [
     ["half-way through its statements", "CREATE TABLE half (x); INSERT INTO nowhere VALUES (1);", "no such table"],
     ["by leaving rows that refer to nothing", "DELETE FROM workspaces", "a row of"],
   ];
-  test.each(refused)("%s, leaves everything as it was and says which it is", (_, sql, reason) => {
+  test.each(refused)("%s, leaves everything unchanged and is named", (_, sql, reason) => {
     const folder = folderOf(LATEST - 1);
     const image = (): unknown => peek(folder, (sqlite) => [schemaOf(sqlite), rowsOf(sqlite)]);
     const before = image();
@@ -220,7 +220,7 @@ describe("a migration that fails", () => {
 });
 
 describe("refused, with exit code 1 and the data as it was", () => {
-  test("a folder that a newer version wrote, whatever the command", async () => {
+  test("a folder of a newer version, for any command", async () => {
     const folder = folderOf(LATEST);
     peek(folder, (sqlite) => sqlite.exec(`PRAGMA user_version = ${LATEST + 1}`));
     const before = peek(folder, rowsOf);
@@ -234,7 +234,7 @@ describe("refused, with exit code 1 and the data as it was", () => {
     expect(peek(folder, rowsOf)).toEqual(before);
   });
 
-  test("an upgrade beneath a server of the version before", async () => {
+  test("an upgrade while a server of the previous version runs", async () => {
     const folder = folderOf(LATEST - 1);
     const before = peek(folder, schemaOf);
     const stopped = claimFolder(folder);

@@ -1,4 +1,4 @@
-/** The settings (rules: Settings): every documented one, what each takes, and what is said of what it does not take. */
+/** The settings (rules: Settings): every documented one, its valid values, and its refusals. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { ConfigError } from "../../src/base/errors.ts";
@@ -61,7 +61,7 @@ test("every documented setting, with its default", () => {
   });
 });
 
-test("every setting has one line of description, and takes its own default", () => {
+test("every setting has a one-line description, and accepts its own default", () => {
   for (const row of open().options.list()) {
     expect(row.description).toMatch(/^[A-Z].{10,100}$/);
     expect(row).toMatchObject({ id: row.name, default: row.value });
@@ -138,7 +138,7 @@ const TAKEN: [name: SettingName, text: string, value: unknown, kept?: string][] 
   ["search.meilisearchKey", "none", "none"],
 ];
 
-test.each(TAKEN)("%s takes %p", (name, text, value, kept = text) => {
+test.each(TAKEN)("%s accepts %p", (name, text, value, kept = text) => {
   const { store, options, set } = open();
   set(name, text);
   expect(options.get(name)).toEqual(value as never);
@@ -193,7 +193,7 @@ const REFUSED: [name: string, text: string, says: RegExp][] = [
   ["search.meilisearchUrl", "127.0.0.1:7700", /give http:\/\/host:port or https/],
   ["search.meilisearchUrl", "file:///tmp", /give http/],
   ["search.meilisearchUrl", "http://user:secret@host", /without a password in it, or none/],
-  // As it is listed, and so as a page would give it back.
+  // As it is listed, and so as a page would send it back.
   ["search.meilisearchKey", "(set)", /cannot be that: give the secret itself/],
   ["search.meilisearchUrl", "http://host/?q=1", /give http/],
   ["search.meilisearchKey", "two words", /cannot be that: give up to 512/],
@@ -251,7 +251,7 @@ describe("the password of a smarthost", () => {
   });
 });
 
-test("what is kept of any number is taken back", () => {
+test("the stored text of any number is accepted again", () => {
   const seconds = SETTINGS["api.cooldownSeconds"];
   fc.assert(
     fc.property(fc.double({ min: 0, max: 315_576_000, noNaN: true }), (value) => {
@@ -260,7 +260,7 @@ test("what is kept of any number is taken back", () => {
   );
 });
 
-test("a setting is followed after another process changed it, and reset", () => {
+test("a setting changed or reset by another process applies", () => {
   const { store, options } = open();
   const beside = openOptions(store);
   store.transact((tx) => beside.set(tx, "sending.maxRecipients", "3"));
@@ -272,7 +272,7 @@ test("a setting is followed after another process changed it, and reset", () => 
   expect(() => store.transact((tx) => options.reset(tx, "nothing"))).toThrow(ConfigError);
 });
 
-test("whoever follows the settings is told when they were read again", () => {
+test("listeners are called when the settings are read again", () => {
   const { store, options } = open();
   const heard: string[] = [];
   options.onRefresh(() => heard.push(options.get("search.engine")));
@@ -282,7 +282,7 @@ test("whoever follows the settings is told when they were read again", () => {
   expect(heard).toEqual(["meilisearch", "fts5"]);
 });
 
-test("what a transaction set that was rolled back is not in force", () => {
+test("a rolled-back change does not apply", () => {
   const { store, options, set } = open();
   expect(() =>
     store.transact((tx) => {
@@ -296,7 +296,7 @@ test("what a transaction set that was rolled back is not in force", () => {
   expect([options.get("sending.maxRecipients"), options.get("api.cooldownSeconds")]).toEqual([100, 5]);
 });
 
-test("a value that another version kept counts as the default, and can be reset", () => {
+test("an invalid value from another version counts as the default, and can be reset", () => {
   const { store } = open();
   store.transact((tx) => {
     tx.insert(table)

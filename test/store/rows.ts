@@ -1,7 +1,6 @@
 /**
- * A row in every table of a database, whatever its schema: what an upgrade must not lose. The values come from the
- * schema itself (types, words that a CHECK allows, the rows that a key refers to), so that a new table needs nothing
- * here.
+ * Puts a row into every table of a database with any schema, for upgrades to preserve. The values come from the schema
+ * itself (types, words that a CHECK allows, rows that a key refers to), so new tables need no change here.
  */
 import type { Database } from "bun:sqlite";
 
@@ -12,7 +11,7 @@ interface Column {
   type: string;
 }
 
-/** Tables with rows of their own: none of SQLite's, no view, and none that a virtual table keeps for itself. */
+/** Tables with rows of their own: without SQLite's, views, and the internal ones of virtual tables. */
 export function tablesOf(sqlite: Database): string[] {
   const tables = sqlite.query("PRAGMA table_list").all() as { schema: string; name: string; type: string }[];
   return tables
@@ -27,7 +26,7 @@ export function tablesOf(sqlite: Database): string[] {
 const columnsOf = (sqlite: Database, table: string): Column[] =>
   sqlite.query("SELECT name, type FROM pragma_table_info(?)").all(table) as Column[];
 
-/** By column, the table and column that it refers to. */
+/** For each column, the table and column that it refers to. */
 function parentsOf(sqlite: Database, table: string): Map<string, { table: string; to: string }> {
   const rows = sqlite.query('SELECT "table", "from", "to" FROM pragma_foreign_key_list(?)').all(table);
   return new Map((rows as { table: string; from: string; to: string }[]).map((row) => [row.from, row]));
@@ -41,11 +40,11 @@ function valueFor(table: string, { name, type }: Column, definition: string): Va
   if (type === "INTEGER") return 1;
   if (type === "REAL") return 0.5;
   if (type === "BLOB") return new TextEncoder().encode(`${table}.${name}`);
-  // Read as JSON or as text, it is what was written.
+  // Valid both as JSON and as text.
   return `["${table}.${name}"]`;
 }
 
-/** Fills every table that is empty, those first that others refer to. @throws what SQLite says of a row that cannot be */
+/** Fills every empty table, referenced ones first. @throws SQLite's error for an invalid row */
 export function fillTables(sqlite: Database): void {
   const filled = new Set<string>();
   const fill = (table: string): void => {
@@ -78,7 +77,7 @@ export function rowsOf(sqlite: Database): Record<string, Record<string, unknown>
   );
 }
 
-/** Every table, index and trigger as it was declared, and the number of the schema. */
+/** Every table, index and trigger as declared, and the schema's number. */
 export const schemaOf = (sqlite: Database): unknown => [
   sqlite.query("PRAGMA user_version").get(),
   sqlite.query("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name").all(),

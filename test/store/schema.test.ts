@@ -1,4 +1,4 @@
-/** schema.ts says what the migrations made: the same tables, columns, types, defaults and indexes. */
+/** schema.ts agrees with the migrations: the same tables, columns, types, defaults and indexes. */
 import { expect, test } from "bun:test";
 import { is } from "drizzle-orm";
 import { getTableConfig, SQLiteTable } from "drizzle-orm/sqlite-core";

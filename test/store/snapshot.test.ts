@@ -1,4 +1,4 @@
-/** The database at one moment: which blobs it names, by a convention that the schema keeps and the sweeper shares. */
+/** Snapshots of the database: the blobs that they name, by a convention that the schema and the sweep share. */
 import { expect, test } from "bun:test";
 import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ import { fakeRuntime } from "../harness/runtime.ts";
 
 const nameOf = (n: number): string => String(n).padStart(64, "0");
 
-test("every blob that a row names, once, in order; of a database that is written meanwhile, as of one moment", () => {
+test("every named blob, once, in order; of a database in use, as of one moment", () => {
   const folder = temporaryFolder();
   const store = openStore({ folder, runtime: fakeRuntime() });
   const { $client: sqlite } = store.db;
@@ -39,7 +39,7 @@ test("every blob that a row names, once, in order; of a database that is written
   store.close();
 });
 
-test("a column that names blobs is called `blob`, and no other is: the sweeper asks them all", () => {
+test("exactly the columns that name blobs are called `blob`, and the sweep reads them all", () => {
   const tables = Object.values(schema).filter((value) => is(value, SQLiteTable));
   const naming = tables.filter((table) => getTableConfig(table).columns.some(({ name }) => name === "blob"));
   const sweeper = readFileSync(join(import.meta.dir, "../../src/mailbox/sweep.ts"), "utf8");
@@ -47,7 +47,7 @@ test("a column that names blobs is called `blob`, and no other is: the sweeper a
   expect(asked.map(([, table]) => table as unknown).sort()).toEqual(naming.sort());
 });
 
-test("refused: a folder without a database, and a file that is none", () => {
+test("refuses a folder without a database, and a file that is not a database", () => {
   const folder = temporaryFolder();
   expect(() => takeSnapshot(folder, join(folder, "x"))).toThrow("there is no database");
   expect(() => openSnapshot(join(import.meta.dir, "snapshot.test.ts"))).toThrow("not a database");

@@ -1,4 +1,4 @@
-/** Statements of our own give what drizzle's give: every kind of column, row and parameter, asked of both. */
+/** The project's statements return what drizzle's do, for every kind of column, row and parameter. */
 import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { asc, eq, getTableColumns, inArray, sql } from "drizzle-orm";
@@ -36,7 +36,7 @@ function fresh(): Database {
   return sqlite;
 }
 
-/** What a database of those tables answers, having got both rows. */
+/** The results of a database with those tables, after inserting both rows. */
 function answers(db: Db): Record<string, unknown> {
   const insert = db.insert(things).values(given).prepare();
   const returning = db.insert(things).values(given).returning({ id: things.id, tags: things.tags }).prepare();
@@ -85,7 +85,7 @@ function answers(db: Db): Record<string, unknown> {
   };
 }
 
-test("what they give is what drizzle gives", () => {
+test("return what drizzle returns", () => {
   const theirs = answers(drizzle(fresh()) as unknown as Db);
   const ours = answers(drizzleOver(fresh()));
   expect(ours).toEqual(theirs);
@@ -93,7 +93,7 @@ test("what they give is what drizzle gives", () => {
   expect(ours.one).toEqual({ ...ONE, part: 0.25 });
 });
 
-test("every statement of the store is one of them, and a missing value is said", () => {
+test("the store uses them for every statement, and a missing value is an error", () => {
   const db = drizzleOver(fresh());
   const statement = db
     .select()

@@ -45,7 +45,7 @@ describe("transact", () => {
     expect(names(store)).toEqual([]);
   });
 
-  test("nested, joins the outer one", () => {
+  test("nested, joins the outer transaction", () => {
     const store = open();
     expect(() =>
       store.transact((tx) => {
@@ -96,7 +96,7 @@ describe("transact", () => {
 });
 
 describe("enqueue", () => {
-  test("what is enqueued together shares one commit", async () => {
+  test("works enqueued together share one commit", async () => {
     const store = open();
     const commits: number[] = [];
     store.onCommit((works) => commits.push(works));
@@ -106,7 +106,7 @@ describe("enqueue", () => {
     expect(names(store)).toHaveLength(20);
   });
 
-  test("waits for as many as are still being prepared, and commits with them", async () => {
+  test("waits for works still being prepared, and commits with them", async () => {
     const store = openStore({ folder: temporaryFolder(), gatherMs: 3_600_000, runtime: fakeRuntime() });
     let commits = 0;
     store.onCommit(() => commits++);
@@ -125,13 +125,13 @@ describe("enqueue", () => {
     expect(commits).toBe(2);
   });
 
-  test("does not wait long for what takes long to prepare", async () => {
+  test("does not wait long for a slow preparation", async () => {
     const store = open();
     for (let i = 0; i < 3; i++) void store.preparing(() => new Promise(() => {}));
     expect(await store.enqueue(put("a", 1))).toBe(1);
   });
 
-  test("what cannot be prepared is not waited for", async () => {
+  test("does not wait for a failed preparation", async () => {
     const store = open();
     const failed = store.preparing(() => Promise.reject(new Error("unreadable")));
     const enqueued = store.enqueue(put("a", 1));
@@ -139,7 +139,7 @@ describe("enqueue", () => {
     expect(await enqueued).toBe(1);
   });
 
-  test("a commit whose listener throws stands, and nothing of it is done again", async () => {
+  test("a commit whose listener throws stands, and is not repeated", async () => {
     const store = open();
     let told = 0;
     store.onCommit(() => {
@@ -153,7 +153,7 @@ describe("enqueue", () => {
     expect([done, told]).toEqual([3, 2]);
   });
 
-  test("one that throws rolls back alone", async () => {
+  test("a work that throws rolls back alone", async () => {
     const store = open();
     const outcomes = await Promise.allSettled([
       store.enqueue(put("a")),
@@ -186,7 +186,7 @@ describe("enqueue", () => {
     expect(names(store)).toEqual([]);
   });
 
-  test("while another process writes, the event loop turns; what waited is written after it", async () => {
+  test("another process's write does not block the event loop, and waiting works follow it", async () => {
     const folder = temporaryFolder();
     const store = open(folder, 1_000);
     const other = new Database(join(folder, "mailroom.db"));
@@ -201,7 +201,7 @@ describe("enqueue", () => {
     expect([names(store), turns]).toEqual([["a", "b"], 3]);
   });
 
-  test("close commits what still waits", async () => {
+  test("close commits waiting works", async () => {
     const folder = temporaryFolder();
     const store = open(folder);
     const waiting = store.enqueue(put("a"));
@@ -212,7 +212,7 @@ describe("enqueue", () => {
 });
 
 describe("works", () => {
-  test("only when a commit writes, asked again after a while", async () => {
+  test("only if a commit writes; tried again after a while", async () => {
     const folder = temporaryFolder();
     const runtime = fakeRuntime();
     const store = openStore({ folder, busyTimeoutMs: 20, runtime });
@@ -230,7 +230,7 @@ describe("works", () => {
     expect(await store.works()).toBe(true);
   });
 
-  test("only when a file can be written", async () => {
+  test("only if a file can be written", async () => {
     const folder = temporaryFolder();
     const store = open(folder);
     mkdirSync(join(folder, "blobs", ".check"));
@@ -239,7 +239,7 @@ describe("works", () => {
 });
 
 describe("opening", () => {
-  test("makes a database that nobody else reads, in a folder that others may", () => {
+  test("creates a database readable only by its owner, in a folder readable by others", () => {
     const folder = temporaryFolder();
     chmodSync(folder, 0o755);
     open(folder).transact(put("a"));
@@ -248,7 +248,7 @@ describe("opening", () => {
     for (const file of files) expect([file, statSync(join(folder, file)).mode & 0o777]).toEqual([file, 0o600]);
   });
 
-  test("says which folder cannot be used, and why", () => {
+  test("names a folder that cannot be used, and the reason", () => {
     const file = join(temporaryFolder(), "file");
     writeFileSync(file, "not a database, though long enough to be one".repeat(100));
     expect(() => open(file)).toThrow(`The data folder ${file} cannot be used: EEXIST`);
@@ -263,7 +263,7 @@ describe("opening", () => {
     expect([pragma("journal_mode"), pragma("synchronous"), pragma("foreign_keys")]).toEqual(["wal", 2, 1]);
   });
 
-  test("keeps what is there, and notices another process's commits", () => {
+  test("keeps existing data, and notices another process's commits", () => {
     const folder = temporaryFolder();
     const store = open(folder);
     const before = store.dataVersion();
@@ -272,7 +272,7 @@ describe("opening", () => {
     expect(store.db.select().from(workspaces).where(eq(workspaces.id, "wsp_1")).get()?.name).toBe("One");
   });
 
-  test("refuses a data folder that a newer version wrote", () => {
+  test("refuses a data folder of a newer version", () => {
     const folder = temporaryFolder();
     open(folder).db.$client.exec("PRAGMA user_version = 999");
     expect(() => open(folder)).toThrow("newer Mailroom");

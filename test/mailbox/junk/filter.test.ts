@@ -1,4 +1,4 @@
-/** What the filter keeps, how it finds it, and that it stays within its bounds. */
+/** What the filter stores, how it is read, and its limits. */
 import { expect, spyOn, test } from "bun:test";
 import { learn, scoreIn, unlearn } from "../../../src/mailbox/junk/filter.ts";
 import { junkFilters, junkTokens } from "../../../src/store/schema.ts";
@@ -8,7 +8,7 @@ import { createAlice } from "../world.ts";
 const words = (count: number, prefix: string) => Array.from({ length: count }, (_, i) => `${prefix}${i}`);
 const rowsIn = (tx: Tx) => (tx.$client.query("SELECT count(*) AS n FROM junk_tokens").get() as { n: number }).n;
 
-/** A trained filter of `rows` tokens, without the messages it would have taken. */
+/** A trained filter with `rows` tokens, without the messages behind them. */
 function fill(tx: Tx, mailboxId: string, rows: number, each: { spam: number; ham: number }): number {
   const { seq } = tx.insert(junkFilters).values({ mailboxId, spam: 500, ham: 500 }).returning().get();
   tx.$client
@@ -36,7 +36,7 @@ test("a look-up in 200,000 tokens searches the primary key for each, and reads n
   expect(plan.some(({ detail }) => detail.startsWith("SCAN junk_tokens"))).toBe(false);
 });
 
-test("tokens are asked for only once the filter is trained", () => {
+test("tokens are computed only once the filter is trained", () => {
   const { store, box } = createAlice();
   store.transact((tx) => {
     const tokens = () => {
@@ -48,7 +48,7 @@ test("tokens are asked for only once the filter is trained", () => {
   });
 });
 
-test("a filter that grew beyond 200,000 tokens forgets the rarest, and keeps what it saw often", () => {
+test("a filter beyond 200,000 tokens forgets the rarest ones and keeps the frequent ones", () => {
   const { store, box } = createAlice();
   store.transact((tx) => {
     const seq = fill(tx, box, 210_000, { spam: 1, ham: 0 });
@@ -60,7 +60,7 @@ test("a filter that grew beyond 200,000 tokens forgets the rarest, and keeps wha
   });
 });
 
-test("one that has not grown so large forgets nothing", () => {
+test("a smaller filter forgets nothing", () => {
   const { store, box } = createAlice();
   store.transact((tx) => {
     fill(tx, box, 190_000, { spam: 1, ham: 0 });
@@ -69,7 +69,7 @@ test("one that has not grown so large forgets nothing", () => {
   });
 });
 
-test("unlearning what was pruned meanwhile goes no lower than nothing", () => {
+test("unlearning a pruned token never goes below zero", () => {
   const { store, box } = createAlice();
   store.transact((tx) => {
     learn(tx, box, ["a", "b"], "spam");
@@ -86,7 +86,7 @@ test("unlearning what was pruned meanwhile goes no lower than nothing", () => {
   });
 });
 
-test("a token counts once a message, however often it is given", () => {
+test("a token counts once per message", () => {
   const { store, box } = createAlice();
   store.transact((tx) => {
     learn(tx, box, ["a", "a"], "spam");

@@ -1,6 +1,6 @@
 /**
- * How good the junk filter is: trained with one half of labelled mail, measured on the other, of which it has seen
- * nothing. Deterministic. What people must never lose is wanted mail: under 0.1 % of it may be taken for junk.
+ * Quality of the junk filter: trained with half of the labelled mail, measured on the other half. Deterministic. People
+ * must not lose wanted mail: at most 0.1 % of it may be classified as junk.
  */
 import { expect, test } from "bun:test";
 import { learn, scoreIn } from "../../../src/mailbox/junk/filter.ts";
@@ -21,12 +21,12 @@ import { createAlice } from "../world.ts";
 interface Measured {
   ham: number;
   spam: number;
-  /** Of the ham held out, what was taken for junk; of the spam, what was found. */
+  /** Share of held-out ham classified as junk, and of spam that was found. */
   falsePositives: number;
   found: number;
 }
 
-/** Trains with `isTrained`, and judges the rest by the default threshold. */
+/** Trains with `isTrained`, and classifies the rest with the default threshold. */
 async function measure(mail: Iterable<Labelled>, isTrained: (name: string) => boolean): Promise<Measured> {
   const { store, box } = createAlice();
   const trained: { isSpam: boolean; tokens: string[] }[] = [];
@@ -51,7 +51,7 @@ async function measure(mail: Iterable<Labelled>, isTrained: (name: string) => bo
   return measured;
 }
 
-/** One in `parts`, the same ones every time. */
+/** A fixed selection of one in `parts`. */
 const oneIn = (parts: number) => (name: string) => Bun.hash.xxHash32(name) % parts === 0;
 
 const percent = (part: number, whole: number): string => `${((100 * part) / whole).toFixed(2)} %`;
@@ -63,7 +63,7 @@ function report(name: string, { ham, spam, falsePositives, found }: Measured): v
   );
 }
 
-test("made-up mail: nothing wanted is taken for junk, and most junk is found", async () => {
+test("generated mail: no ham is classified as junk, and most junk is found", async () => {
   const measured = await measure(generateLabelled(2026, 2_600), oneIn(4));
   report("generated mail", measured);
   expect(measured.ham).toBeGreaterThan(1_200);

@@ -1,4 +1,4 @@
-/** The arithmetic of the junk filter: neutral while it knows little, and what each token does to the score. */
+/** The arithmetic of the junk filter: neutral with little data, and the effect of each token on the score. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { LEAST_TRAINED, scoreOf, type TokenCounts } from "../../../src/mailbox/junk/score.ts";
@@ -20,12 +20,12 @@ describe("has no opinion", () => {
     expect(scoreOf(trained, counts(10, 0, 50))).toBeUndefined();
   });
 
-  test("of a message of which it knows next to nothing", () => {
+  test("of a message with hardly any known tokens", () => {
     expect(scoreOf(TRAINED, counts(90, 0, 7))).toBeUndefined();
     expect(scoreOf(TRAINED, [])).toBeUndefined();
   });
 
-  test("of one whose words say nothing, however many", () => {
+  test("of a message with many neutral words", () => {
     expect(scoreOf(TRAINED, counts(50, 50, 400))).toBeUndefined();
   });
 });
@@ -42,7 +42,7 @@ test.each([
   expect(score).toBeLessThanOrEqual(most);
 });
 
-test("how often mail of either kind comes does not count: rates do", () => {
+test("rates count, not the numbers of spam and ham", () => {
   const few = scoreOf({ spam: 100, ham: 1_000 }, counts(40, 400, 20));
   expect(few).toBeUndefined();
   expect(scoreOf({ spam: 100, ham: 1_000 }, counts(40, 4, 20))?.score).toBeGreaterThan(0.99);
@@ -63,10 +63,10 @@ test("the score lies between 0 and 1, and does not depend on the order of the to
   );
 });
 
-test("spam and ham changed about, the score is mirrored", () => {
+test("swapping spam and ham mirrors the score", () => {
   fc.assert(
     fc.property(tokens, (found) => {
-      // Ties among more clues than count are broken by name, and so not mirrored.
+      // Ties beyond the number of clues are broken by name, and so not mirrored.
       const few = found.slice(0, 50);
       const scored = scoreOf(TRAINED, few);
       const mirrored = scoreOf(
@@ -78,14 +78,14 @@ test("spam and ham changed about, the score is mirrored", () => {
   );
 });
 
-test("clues are those that say something, the strongest first", () => {
+test("clues are the significant tokens, strongest first", () => {
   const scored = scoreOf(TRAINED, [...counts(2, 0, 8), ...counts(0, 90, 2), ...counts(50, 50, 9)]);
   expect(scored?.clues.map(({ token }) => token).slice(0, 3)).toEqual(["t0-90.0", "t0-90.1", "t2-0.0"]);
   expect(scored?.clues).toHaveLength(10);
   expect(scored?.clues[0]?.probability).toBeLessThan(0.01);
 });
 
-test("counts that exceed the totals, after something was unlearned, do no harm", () => {
+test("counts that exceed the totals after unlearning are harmless", () => {
   expect(scoreOf(TRAINED, counts(100_000, 0, 20))?.score).toBeLessThanOrEqual(1);
   expect(scoreOf(TRAINED, counts(100_000, 100_000, 20))).toBeUndefined();
 });

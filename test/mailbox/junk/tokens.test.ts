@@ -1,4 +1,4 @@
-/** What the junk filter looks at in a message, and that it looks at a bounded part of it, whatever the message. */
+/** The tokens of a message, from a bounded part of any message. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { type JunkSource, senderTokens, tokensOf } from "../../../src/mailbox/junk/tokens.ts";
@@ -60,7 +60,7 @@ test.each(CASES)("%s", (_, message, expected) => {
   expect(tokens(message)).toEqual(expect.arrayContaining(expected));
 });
 
-test("ordinary mail has none of those traits", () => {
+test("ordinary mail has none of these traits", () => {
   const plain = tokens({ subject: "Lunch tomorrow", text: "At noon?", messageId: "<1@shop.example>" });
   expect(plain.toSorted()).toEqual(
     ["at", "length:4", "message-id:same", "noon", "subject:lunch", "subject:tomorrow"].toSorted(),
@@ -69,11 +69,11 @@ test("ordinary mail has none of those traits", () => {
 
 describe("the sender", () => {
   const from = { email: "Ann@Shop.Example" };
-  test("of whom nothing is known", () => {
+  test("without verdicts", () => {
     expect(senderTokens(senderOf(from, undefined), undefined)).toEqual(["from:ann@shop.example", "from:@shop.example"]);
   });
 
-  test("who is not the one shown", () => {
+  test("that is spoofed", () => {
     const auth = { spf: "fail", dkim: "none", dmarc: "fail" };
     expect(senderTokens(senderOf(from, auth), auth)).toEqual([
       ...["spoofed:ann@shop.example", "spoofed:@shop.example"],
@@ -82,7 +82,7 @@ describe("the sender", () => {
   });
 });
 
-describe("bounded, whatever the message", () => {
+describe("bounded for any message", () => {
   const words = (count: number, from = 0) => Array.from({ length: count }, (_, i) => `w${i + from}x`).join(" ");
 
   test("a million distinct words in 8 MB, subject and header as long, ten thousand links and files", () => {
@@ -98,7 +98,7 @@ describe("bounded, whatever the message", () => {
     expect(found.filter((token) => /^w\d+x$/.test(token)).length).toBeGreaterThan(70);
   });
 
-  test("the HTML of a large message is not even asked for", () => {
+  test("the HTML of a large message is never read", () => {
     const source = { headers: COMPLETE, replyTo: [], subject: "", text: "", attachments: [] };
     const html = () => {
       throw new Error("asked for");
@@ -108,29 +108,29 @@ describe("bounded, whatever the message", () => {
   });
 
   const REPEATED = ["<img ", "<img width ", "<font ", "a<!--", "http://", `color:${" ".repeat(300)}`, "<a href=", ". "];
-  test.each(REPEATED)("%p over and over takes no time that a test would notice", (piece) => {
+  test.each(REPEATED)("%p repeated many times is fast", (piece) => {
     const html = piece.repeat(1_000_000 / piece.length);
     for (let i = 0; i < 20; i++) expect(tokens({ html, text: html, subject: html }).length).toBeLessThan(100);
   });
 
-  test.each(["color:", "display:", "src=", "<form", "http:"])("and so do %p and a million spaces", (piece) => {
+  test.each(["color:", "display:", "src=", "<form", "http:"])("%p and a million spaces are fast", (piece) => {
     const text = piece + " ".repeat(1_000_000);
     expect(tokens({ html: text, text, subject: text }).length).toBeLessThan(100);
   });
 
-  test("what stands behind a long beginning is seen all the same", () => {
+  test("words after a long beginning are included", () => {
     const spam = tokens({ text: `${words(1_000)} ${words(1_000, 5_000)}` });
     expect(spam.filter((token) => /^w[5-9]\d{3}x$/.test(token)).length).toBeGreaterThan(25);
   });
 
-  test("what is chosen of a long text is the same beside other words", () => {
+  test("the selection from a long text does not depend on other words", () => {
     const late = (found: string[]) => new Set(found.filter((token) => /^w9\d{3}x$/.test(token)));
     const one = late(tokens({ text: `${words(500)} ${words(500, 9_000)}` }));
     const other = late(tokens({ text: `${words(500, 2_000)} ${words(500, 9_000)}` }));
     expect(one.intersection(other).size).toBeGreaterThan(one.size / 2);
   });
 
-  test("any text: no token twice, none empty, none with a space, none that a word of the text could forge", () => {
+  test("tokens of any text are distinct, not empty, without spaces, and no word can forge a trait", () => {
     fc.assert(
       fc.property(fc.string({ unit: anyCharacter }), fc.string({ unit: anyCharacter }), (text, html) => {
         const found = tokens({ text, html });

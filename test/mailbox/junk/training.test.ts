@@ -1,6 +1,6 @@
 /**
- * The junk filter of a mailbox as people teach it: by moving conversations, archiving and answering; what mail it then
- * files to spam, and what it never does.
+ * Training a mailbox's junk filter by moving conversations, archiving and answering: which mail it then files to spam,
+ * and which it never does.
  */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
@@ -60,7 +60,7 @@ function createReader() {
   };
 }
 
-test("taught 20 messages of either kind, it files to spam what is like the spam, and says so", async () => {
+test("after 20 messages of each kind, it files similar mail to spam, and records why", async () => {
   const { teach, receive, junk, wanted, thread, judgement, events } = createReader();
   await teach(20, 20);
   const bad = await receive(junk());
@@ -78,7 +78,7 @@ test("taught 20 messages of either kind, it files to spam what is like the spam,
   expect(judgement(good.messageId)?.score).toBeLessThan(0.01);
 });
 
-test("taught any less, it has no opinion", async () => {
+test("with fewer messages it has no opinion", async () => {
   for (const [spam, ham] of [
     [19, 25],
     [25, 19],
@@ -91,7 +91,7 @@ test("taught any less, it has no opinion", async () => {
   }
 });
 
-test("what one mailbox was taught touches no other", async () => {
+test("training one mailbox does not affect another", async () => {
   const { teach, world, workspaceId, file, junk, events } = createReader();
   const bob = world.box(workspaceId, "bob@example.test");
   await teach(20, 20);
@@ -133,7 +133,7 @@ describe("a message counts", () => {
     expect(rows.length > 0).toBe(spam + ham > 0);
   });
 
-  test("and is unlearned without a trace", async () => {
+  test("is unlearned without a trace", async () => {
     const { receive, wanted, move, teach, learned, trained } = createReader();
     await teach(3, 3);
     const before = learned();
@@ -146,7 +146,7 @@ describe("a message counts", () => {
   });
 });
 
-describe("what is learned of a stored message is what is seen of it as it arrives", () => {
+describe("a stored message has the tokens it had on arrival", () => {
   const MESSAGES: [name: string, from: string, lines: string[]][] = [
     [
       "with HTML beyond what is looked at, an attachment and characters of two code units",
@@ -182,7 +182,7 @@ describe("what is learned of a stored message is what is seen of it as it arrive
   });
 });
 
-describe("an answer", () => {
+describe("a reply", () => {
   const answerTo = (messageId: string, headers: string[] = []): Letter => ({
     subject: "Re: Report",
     headers: [`In-Reply-To: ${messageId}`, ...headers],
@@ -196,7 +196,7 @@ describe("an answer", () => {
     expect(trained()).toEqual([0, 1]);
   });
 
-  test("keeps the sender's mail from being taken for junk", async () => {
+  test("exempts the sender's mail from the junk filter", async () => {
     const { teach, receive, junk, send, thread, judgement, store, options } = createReader();
     await teach(20, 20);
     store.transact((tx) => options.set(tx, "spam.junkThreshold", "0.9"));
@@ -220,7 +220,7 @@ describe("an answer", () => {
     expect(trained()).toEqual([0, 0]);
   });
 
-  test("to what lies in spam, or is not there, and a message that answers nothing, teach nothing", async () => {
+  test("to a message in spam or to an unknown one teaches nothing, nor does a message that replies to none", async () => {
     const { receive, wanted, send, move, trained } = createReader();
     const { threadId } = await receive(wanted({ messageId: "<q@x>" }));
     move(threadId, "spam");
@@ -238,7 +238,7 @@ describe("an answer", () => {
   });
 });
 
-test("moved out of spam to the inbox, a sender's mail is not taken for junk again", async () => {
+test("after a move from spam to the inbox, the sender's mail is not classified as junk again", async () => {
   const { teach, receive, junk, move, thread } = createReader();
   await teach(20, 20);
   const from = "News <news@paper.example>";
@@ -248,7 +248,7 @@ test("moved out of spam to the inbox, a sender's mail is not taken for junk agai
   expect(thread((await receive(junk({ from, subject: "Two" }))).threadId).folder).toBe("inbox");
 });
 
-test("what the arrival says and what was said of the sender come before the score, and are told apart", async () => {
+test("the verdict on the sender and the arrival take precedence over the score, and are recorded separately", async () => {
   const { receive, wanted, move, judgement } = createReader();
   const from = "bad@bad.example";
   const { threadId } = await receive(wanted({ from }));
@@ -257,7 +257,7 @@ test("what the arrival says and what was said of the sender come before the scor
   expect(judgement((await receive(wanted({ from }), { spam: true })).messageId)?.filedFor).toBe("sender");
 });
 
-test("mail taken for junk joins no conversation that is not in spam", async () => {
+test("mail classified as junk joins only conversations in spam", async () => {
   const { teach, receive, wanted, junk, thread } = createReader();
   await teach(20, 20);
   const first = await receive(wanted({ messageId: "<talk@x>", from: "x@talk.example" }));
@@ -267,7 +267,7 @@ test("mail taken for junk joins no conversation that is not in spam", async () =
   expect(thread(second.threadId).folder).toBe("spam");
 });
 
-test("a move of a long conversation teaches its newest 10 messages, and moving back takes all of it back", async () => {
+test("moving a long conversation teaches its newest 10 messages, and moving it back reverts that", async () => {
   const { receive, move, trained, learned } = createReader();
   const { threadId } = await receive({ messageId: "<m0@x>" });
   for (let i = 1; i < 25; i++) {

@@ -1,6 +1,6 @@
 /**
- * The index after an upgrade that began it anew: as it would be if all mail had just been filed, whatever happens while the
- * server takes in what is stored, and nothing is kept from being found for longer than it must.
+ * After an upgrade that rebuilds the index, it ends as if all mail had just been filed, whatever happens meanwhile, and
+ * mail becomes searchable as soon as possible.
  */
 import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
@@ -23,14 +23,14 @@ import { entriesOf, takeBackToSchema14 } from "../schema14.ts";
 import { type SeedMessage, seedIndex, WHOLE_A } from "../seed.ts";
 
 const MAIL: SeedMessage[] = Array.from({ length: 400 }, (_, n) => ({
-  // Every tenth in one long conversation, the first of all.
+  // Every tenth message is in one long conversation, the first of all.
   thread: n % 10 === 0 ? "long" : `t${n}`,
   subject: `Letter ${n}`,
   text: `word number${n}`,
   files: n % 50 === 0 ? [`file${n}.pdf`] : [],
 }));
 
-/** A folder as the version before left it, with this mail, and what the index should be like. */
+/** A folder as the previous version left it, with this mail, and the expected index. */
 function folderBefore(mail: readonly SeedMessage[]): { folder: string; entries: unknown[] } {
   const { store } = seedIndex(mail);
   const folder = temporaryFolder();
@@ -40,7 +40,7 @@ function folderBefore(mail: readonly SeedMessage[]): { folder: string; entries: 
   return { folder, entries: entriesOf(store.db.$client) };
 }
 
-/** The server's part in it: each `step` is the job's next turn, and says how long it rests then; null for good. */
+/** The server's part: each `step` is the job's next run, and returns its pause; null at the end. */
 function opened(folder: string, runtime = fakeRuntime()) {
   const store = openStore({ folder, runtime });
   const engine = createFts5Engine(store);
@@ -60,7 +60,7 @@ function opened(folder: string, runtime = fakeRuntime()) {
 
 const documents = ({ db }: Store): unknown => db.$client.query("SELECT count(*) AS n FROM message_index_docsize").get();
 
-test("after an upgrade all mail is taken in, the newest first, and is found as before", async () => {
+test("after an upgrade all mail is indexed, newest first, and is found as before", async () => {
   const { folder, entries } = folderBefore(MAIL);
   const { store, find, step, finish, entries: made } = opened(folder);
   expect(countBacklog(store.db)).toBe(400);
@@ -75,7 +75,7 @@ test("after an upgrade all mail is taken in, the newest first, and is found as b
   expect(made()).toEqual(entries);
 });
 
-test("stopped in the middle, it goes on where it was", async () => {
+test("resumes after an interruption", async () => {
   const { folder, entries } = folderBefore(MAIL);
   let left = 400;
   for (let starts = 0; left > 0; starts++) {
@@ -91,7 +91,7 @@ test("stopped in the middle, it goes on where it was", async () => {
   }
 });
 
-test("what is filed, changed and deleted meanwhile is in it once, and right", async () => {
+test("mail filed, changed or deleted meanwhile is indexed correctly, once", async () => {
   const { folder } = folderBefore(MAIL);
   const { store, engine, find, step, finish, entries } = opened(folder);
   await step();
@@ -100,7 +100,7 @@ test("what is filed, changed and deleted meanwhile is in it once, and right", as
   const [oldest] = store.db.select().from(messages).where(eq(messages.seq, MESSAGES_PER_THREAD)).all();
   if (!oldest) throw new Error("there is no first message");
   const reply = { ...oldest, seq: oldest.seq + 100, id: "msg_reply" };
-  // The oldest conversation, which is reached last, gets an answer, and its first message is said otherwise.
+  // The oldest conversation, which is reached last, gets a reply, and its first message changes.
   store.transact((tx) => {
     tx.insert(messages).values(reply).run();
     tx.run(
@@ -112,7 +112,7 @@ test("what is filed, changed and deleted meanwhile is in it once, and right", as
   });
   expect([await find("answered"), await find("otherwise"), await find("number10")]).toEqual([[1], [1], []]);
   const taken = (await find("number399"))[0] ?? 0;
-  // One that it has, and one that it has not.
+  // One that is indexed, and one that is not yet.
   for (const seq of [taken * MESSAGES_PER_THREAD, 2 * MESSAGES_PER_THREAD]) {
     store.transact((tx) => void tx.delete(messages).where(eq(messages.seq, seq)).run());
   }
@@ -126,7 +126,7 @@ test("what is filed, changed and deleted meanwhile is in it once, and right", as
   expect(entries()).toEqual(made);
 });
 
-test("a small mailbox is complete with the first turn, one without mail at once", async () => {
+test("a small mailbox is complete after the first run, an empty one at once", async () => {
   const small = opened(folderBefore(MAIL.slice(0, 30)).folder);
   expect(await small.step()).toBeNull();
   expect(countBacklog(small.store.db)).toBe(0);
@@ -136,7 +136,7 @@ test("a small mailbox is complete with the first turn, one without mail at once"
   expect(await none.step()).toBeNull();
 });
 
-test("it stands back while much is written, and takes little at a time where that takes long", async () => {
+test("slows down while much is written, and takes small portions if they are slow", async () => {
   const runtime = fakeRuntime();
   const { store, step } = opened(folderBefore(MAIL).folder, runtime);
   await step();
@@ -149,7 +149,7 @@ test("it stands back while much is written, and takes little at a time where tha
   const slow = fakeRuntime();
   const { store: other, step: slowly } = opened(folderBefore(MAIL).folder, slow);
   const enqueue = other.enqueue;
-  // Each turn takes a second.
+  // Each run takes a second.
   const job = createBacklogJob(
     {
       db: other.db,
@@ -170,20 +170,20 @@ test("it stands back while much is written, and takes little at a time where tha
   expect(countBacklog(other.db)).toBe(0);
 });
 
-test("while another process writes it waits its turn, and keeps nothing else waiting", async () => {
+test("waits for another process's write without blocking the event loop", async () => {
   const { folder } = folderBefore(MAIL.slice(0, 30));
   const { store, step } = opened(folder);
   const other = new Database(join(folder, "mailroom.db"));
   other.run("BEGIN IMMEDIATE");
   const stepped = step();
-  // Comes about only if the event loop turns.
+  // Runs only if the event loop is not blocked.
   setImmediate(() => other.run("COMMIT"));
   expect(await stepped).toBeNull();
   expect(countBacklog(store.db)).toBe(0);
   other.close();
 });
 
-test("of long messages it takes few at a time from the first", async () => {
+test("takes few long messages at a time from the start", async () => {
   const long = Array.from({ length: 12 }, (_, n) => ({ thread: `t${n}`, text: `word${n} `.repeat(15_000) }));
   const { folder, entries } = folderBefore(long);
   const { store, step, finish, entries: made } = opened(folder);
@@ -193,7 +193,7 @@ test("of long messages it takes few at a time from the first", async () => {
   expect(made()).toEqual(entries);
 });
 
-test("who asks how searches fare is told how many are to go", async () => {
+test("the search state reports how many messages are missing", async () => {
   const runtime = fakeRuntime();
   const { store, finish } = opened(folderBefore(MAIL).folder, runtime);
   const log = createLog("silent", runtime.now, () => {});

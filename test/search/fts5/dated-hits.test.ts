@@ -1,4 +1,4 @@
-/** Hits of a time: whichever way they are told, they are those that looking at every date tells. */
+/** Hits in a time range: every way of finding them agrees with checking every date. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { documentNumberOf } from "../../../src/search/document-number.ts";
@@ -7,7 +7,7 @@ import { messages } from "../../../src/store/schema.ts";
 import { type SeedMessage, seedIndex } from "../seed.ts";
 
 const MAILBOXES = ["mbx_a1", "mbx_a2", "mbx_b1"];
-/** Long and short conversations, in mailboxes of which some lie beyond the scope; several dates are alike. */
+/** Long and short conversations, some in mailboxes outside the scope; several dates are equal. */
 const MAIL: SeedMessage[] = Array.from({ length: 120 }, (_, n) => ({
   thread: n % 3 === 0 ? "long" : `t${n % 50}`,
   mailbox: (n % 3 !== 0 && MAILBOXES[(n % 50) % 3]) || "mbx_a1",
@@ -15,7 +15,7 @@ const MAIL: SeedMessage[] = Array.from({ length: 120 }, (_, n) => ({
   date: ((n * 37) % 60) * 10,
 }));
 
-test("looked up, read from within and read from beyond", () => {
+test("looked up, read from inside and read from outside the range", () => {
   const { store } = seedIndex(MAIL);
   const rows = store.db.select().from(messages).all();
   const ways = [

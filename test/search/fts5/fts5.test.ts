@@ -4,7 +4,7 @@ import { seedIndex } from "../seed.ts";
 
 testContract(seedIndex, { runs: 50 });
 
-test("upkeep comes to an end and changes no answer", async () => {
+test("upkeep comes to an end and changes no result", async () => {
   const { engine, add, search } = seedIndex();
   for (let i = 0; i < 40; i++) add({ thread: `t${i}`, text: `word number${i}` });
   const before = await search("word");

@@ -1,4 +1,4 @@
-/** Which messages of conversations satisfy a query: alike whether they are looked for together or one by one. */
+/** The messages of conversations that satisfy a query: the same whether found together or one by one. */
 import { expect, test } from "bun:test";
 import { createHits } from "../../../src/search/fts5/hits.ts";
 import { parseQuery } from "../../../src/search/query.ts";
@@ -32,12 +32,12 @@ test("words, exclusions, dates and attachments, of one and the same message", ()
   expect(find("oak before:2025-02-01", ["a"])).toEqual(["a.1", "a.0"]);
   expect(find("oak has:attachment", ["a", "b"])).toEqual(["a.1"]);
   expect(find("oak", [])).toEqual([]);
-  // Which words they were was not said.
+  // The engine did not name its words.
   expect(find("elmm", ["a", "c"], 3, [])).toEqual([]);
   expect(find("elmm -oak", ["a", "c"], 3, ["elm", 'no" OR "oak'])).toEqual(["c.0"]);
 });
 
-test("of a conversation that lies behind more hits of others than are looked at together", () => {
+test("of a conversation after more hits of others than are read at once", () => {
   const others = Array.from({ length: 30 }, (_, n): SeedMessage => ({ thread: `other ${n % 10}`, text: "oak" }));
   const mail = [
     { thread: "first", text: "oak" },
@@ -51,7 +51,7 @@ test("of a conversation that lies behind more hits of others than are looked at 
   }
 });
 
-test("of conversations of many messages, the latest first, however many are looked at together", () => {
+test("of long conversations, latest first, for any number read at once", () => {
   const long = (thread: string): SeedMessage[] =>
     Array.from({ length: 40 }, (_, n) => ({ thread, text: n % 3 === 0 ? "oak" : "elm", date: n }));
   for (const atOnce of [2, 5, 1_000]) {

@@ -1,4 +1,4 @@
-/** Sets are kept while nothing is written, whoever writes, and only so many. */
+/** Sets are kept until any write, and only a limited number of them. */
 import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import { createKeptSets } from "../../../src/search/fts5/fts5.ts";
 import { seqsIn, setOf } from "../../../src/search/sets.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
 
-/** Asks, and says whether it had to be found. */
+/** Asks, and returns whether the set had to be found. */
 function asker(sqlite: Database, most?: number) {
   const keep = createKeptSets(sqlite, most);
   return (question: string, answer: readonly number[]) => {
@@ -19,7 +19,7 @@ function asker(sqlite: Database, most?: number) {
   };
 }
 
-test("found once, until something is written here or elsewhere", () => {
+test("found once until this or another process writes", () => {
   const file = join(temporaryFolder(), "kept.db");
   using sqlite = new Database(file);
   using other = new Database(file);
@@ -39,7 +39,7 @@ test("found once, until something is written here or elsewhere", () => {
   expect(ask("oak", [6])).toEqual({ found: false, seqs: [5] });
 });
 
-test("what was not asked for longest makes room", () => {
+test("the least recently used set is dropped", () => {
   using sqlite = new Database(":memory:");
   const ask = asker(sqlite, 2);
   for (const question of ["a", "b", "a", "c"]) ask(question, [1]);

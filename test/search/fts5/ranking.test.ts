@@ -1,4 +1,4 @@
-/** What of the embedded order of relevance the engines' contract leaves open: how much is judged. */
+/** The part of the embedded ranking that the engines' contract leaves open: how much is scored. */
 import { expect, test } from "bun:test";
 import { createRanking } from "../../../src/search/fts5/ranking.ts";
 import { parseQuery } from "../../../src/search/query.ts";
@@ -6,7 +6,7 @@ import { type SeedMessage, seedIndex, WHOLE_A } from "../seed.ts";
 
 const threadsIn = (ranked: readonly { thread: number }[]): number[] => ranked.map(({ thread }) => thread).sort();
 
-test("the latest of what was found, and of that alone", () => {
+test("only the latest of the given conversations", () => {
   const { store } = seedIndex(["1", "2", "3", "4"].map((thread) => ({ thread, text: "ash" })));
   const query = parseQuery("ash");
   expect(threadsIn(createRanking(store, 2)(query, WHOLE_A, [1, 2, 3, 4]))).toEqual([3, 4]);
@@ -25,7 +25,7 @@ test("every message of a long conversation", () => {
   expect(threadsIn(createRanking(store)(parseQuery("number19"), WHOLE_A, [1, 2]))).toEqual([1]);
 });
 
-test("a rarer word weighs more, by what can be read alone", async () => {
+test("a rarer word weighs more, counting only mail in reach", async () => {
   const own: SeedMessage[] = [
     { thread: "ash", text: "ash ash ash oak" },
     { thread: "oak", text: "ash oak oak oak" },

@@ -1,4 +1,4 @@
-/** Who answers a search, and what is made of answers that are late, wrong or none. */
+/** Which engine replies to a search, and how late, wrong or missing replies are handled. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parseQuery } from "../../../src/search/query.ts";
 import { seqsIn } from "../../../src/search/sets.ts";
@@ -24,7 +24,7 @@ async function openFed(): Promise<{ server: FakeMeilisearch; rig: Rig; match(): 
   return { server, rig, match: async () => seqsIn(await rig.joined.match(parseQuery("alpha"), WHOLE_A)) };
 }
 
-describe("FTS5 answers in its place", () => {
+describe("FTS5 replies in its place", () => {
   const faults: [what: string, answer: () => Response | Promise<Response>][] = [
     ["fails", () => problem(500, "internal")],
     ["lets nobody in", () => problem(403, "invalid_api_key")],
@@ -34,7 +34,7 @@ describe("FTS5 answers in its place", () => {
     ["answers what is no JSON", () => new Response("<html>")],
     ["never answers", () => new Promise<never>(() => {})],
   ];
-  test.each(faults)("when it %s, and is then left alone for a while", async (_, answer) => {
+  test.each(faults)("when it %s, which pauses queries for a while", async (_, answer) => {
     const { server, rig, match } = await openFed();
     server.does.find = () => [65_536];
     expect(await match()).toEqual([1]);
@@ -57,7 +57,7 @@ describe("FTS5 answers in its place", () => {
     ["does not say what it found", () => Response.json({ results: [{ facetDistribution: {} }] })],
     ["answers nothing", () => Response.json({ results: [] })],
   ];
-  test.each(badly)("and is not believed to know an order when it %s", async (_, answer) => {
+  test.each(badly)("its ranking is ignored when it %s", async (_, answer) => {
     const { server, rig } = await openFed();
     const rank = async () => rig.joined.rank?.(parseQuery("alpha"), WHOLE_A, [1, 2], false);
     server.does.find = () => [131_072, 65_536];
@@ -100,7 +100,7 @@ describe("a server that lies", () => {
   });
 });
 
-describe("of an appliance", () => {
+describe("in an appliance", () => {
   const path = "/search?q=alpha&limit=100";
   const subjectsOf = async (api: Booted["api"], asked = path): Promise<string[]> => {
     const { body } = await api.get<{ threads: { subject: string }[] }>(asked);
@@ -143,7 +143,7 @@ describe("of an appliance", () => {
     return { server, booted, set, keys };
   }
 
-  test("nobody gets what they do not reach, whatever the server says", async () => {
+  test("callers get only mail in reach, whatever the server returns", async () => {
     const { server, booted, keys } = await openTenants();
     const all = server.messages();
     expect(all).toHaveLength(2);
@@ -157,7 +157,7 @@ describe("of an appliance", () => {
     expect(await subjectsOf(booted.apiWith(keys.bob))).toEqual([]);
     expect(await subjectsOf(booted.api, `${path}&mailbox=alice@example.test`)).toEqual(["alice"]);
     const { workspaceId, mailboxId } = booted.owner;
-    // Bob reaches no mailbox at all, and nothing is asked for him.
+    // Bob reaches no mailbox at all, so no query is sent for him.
     expect(filters).toEqual([
       `workspace = "${workspaceId}"`,
       expect.stringMatching(/^mailbox IN \["mbx_[^",]+"\]$/),
@@ -165,7 +165,7 @@ describe("of an appliance", () => {
     ]);
   });
 
-  test("nobody gets it by relevance either, and the order is asked for within what is reached", async () => {
+  test("the same by relevance, which is requested within reach only", async () => {
     const { server, booted, keys } = await openTenants();
     const [first = 0, second = 0] = server.messages();
     let filters: string[] = [];
@@ -190,7 +190,7 @@ describe("of an appliance", () => {
     expect(filters).toEqual([]);
   });
 
-  test("nobody is told a word of mail that they do not reach, whatever the server forgives", async () => {
+  test("suggested words come only from mail in reach, whatever the server forgives", async () => {
     const { server, booted, keys } = await openTenants();
     const sender = mailer(booted.mx);
     for (const [to, text] of [
@@ -216,7 +216,7 @@ describe("of an appliance", () => {
     expect(await answerOf(keys.max, "temperence")).toEqual([["max", "temperance"], ["temperance"]]);
     expect(await answerOf(keys.bob, "severence")).toEqual([[], undefined]);
     expect(await answerOf(undefined, "%22severence%22")).toEqual([[], undefined]);
-    // Nor of their own that the list does not show.
+    // Neither words of their own mail that the list does not show.
     const { threads } = (await booted.api.get<{ threads: { id: string; subject: string }[] }>("/threads")).body;
     const severance = threads.find(({ subject }) => subject === "severance");
     await booted.api.patch(`/threads/${severance?.id}`, { folder: "trash" });
@@ -224,7 +224,7 @@ describe("of an appliance", () => {
     expect(await answerOf(undefined, "severence&folder=trash")).toEqual([["severance"], ["severance"]]);
   });
 
-  test("the health page says who answers, and is well whoever does", async () => {
+  test("the health page names the engine, and is healthy with either", async () => {
     const { booted, set } = await openTenants();
     const health = async () => {
       const answer = await fetch(`${booted.http}/healthz`);
@@ -242,7 +242,7 @@ describe("of an appliance", () => {
     expect(await health()).toEqual([200, "fts5"]);
   });
 
-  test("mail is taken while the server hangs", async () => {
+  test("mail is accepted while the server hangs", async () => {
     const { server, booted } = await openTenants();
     server.does.answer = () => new Promise<never>(() => {});
     const sender = mailer(booted.mx);

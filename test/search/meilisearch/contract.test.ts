@@ -9,10 +9,10 @@ import {
 import { testContract } from "../contract.ts";
 import { openRig } from "./rig.ts";
 
-// Each index is made and fed by tasks that wait for the disk.
+// Creating and feeding each index takes tasks that wait for the disk.
 setDefaultTimeout(300_000);
 
-describe("Meilisearch answers as FTS5 does", () => {
+describe("Meilisearch replies as FTS5 does", () => {
   if (!hasMeilisearch) {
     test.skip(`the engine's contract${WITHOUT_MEILISEARCH}`, () => {});
     return;

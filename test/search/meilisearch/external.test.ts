@@ -1,6 +1,6 @@
 /**
- * `mailroom serve` with somebody else's Meilisearch (search.meilisearchUrl), as its users run it: with a server that
- * understands no query always, and with a real one where MEILISEARCH_BIN names it.
+ * `mailroom serve` with an external Meilisearch (search.meilisearchUrl): always with a server that understands no
+ * query, and with a real one if MEILISEARCH_BIN names it.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { openTerminal, SETUP } from "../../cli/terminal.ts";
@@ -47,7 +47,7 @@ async function subjectsOf(served: Served, { apiKey }: Home, q: string): Promise<
   return threads.map(({ subject }) => subject);
 }
 
-/** Asks until the health page says so. */
+/** Polls the health page until it matches. */
 async function until(served: Served, search: RegExp): Promise<void> {
   await untilSo(async () => {
     const answer = await fetch(`${served.http}/healthz`);
@@ -56,7 +56,7 @@ async function until(served: Served, search: RegExp): Promise<void> {
   });
 }
 
-test("what is told survives kill -9", async () => {
+test("the feed survives kill -9", async () => {
   const server = startFakeMeilisearch();
   const home = await setUp(server);
   let served = await serve(home);
@@ -77,7 +77,7 @@ test("what is told survives kill -9", async () => {
   expect(served.stderr()).not.toContain(server.key);
 });
 
-test("reindex has it made anew by the server that runs, or says that it will be; no command tells the key", async () => {
+test("reindex makes the running server rebuild it, or reports that it will; no command reveals the key", async () => {
   const server = startFakeMeilisearch();
   const home = await setUp(server);
   const { ask, say } = commandsOn(home);
@@ -101,7 +101,7 @@ test("reindex has it made anew by the server that runs, or says that it will be;
   ]);
 });
 
-test("a backup that is restored does not answer from an index that knows more", async () => {
+test("a restored backup does not use an index that knows more", async () => {
   const server = startFakeMeilisearch();
   const home = await setUp(server);
   let served = await serve(home);
@@ -125,7 +125,7 @@ test("a backup that is restored does not answer from an index that knows more", 
 });
 
 describe(`a real server${WITHOUT_MEILISEARCH}`, () => {
-  test.skipIf(!hasMeilisearch)("answers; while it is gone FTS5 does; and then it again", async () => {
+  test.skipIf(!hasMeilisearch)("replies; while it is gone FTS5 does; then it replies again", async () => {
     const server = await startMeilisearch();
     const home = await setUp(server);
     const served = await serve(home);
@@ -143,7 +143,7 @@ describe(`a real server${WITHOUT_MEILISEARCH}`, () => {
     expect(await served.kill("SIGTERM")).toBe(0);
   });
 
-  test.skipIf(!hasMeilisearch)("that is our own child does the same, and forgives typos", async () => {
+  test.skipIf(!hasMeilisearch)("that is the appliance's child does the same, and forgives typos", async () => {
     const home = await setUp({ url: "none", key: "none" });
     settle(home, { "search.meilisearchPath": process.env.MEILISEARCH_BIN ?? "" });
     const served = await serve(home);

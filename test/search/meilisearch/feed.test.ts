@@ -1,4 +1,4 @@
-/** What Meilisearch is told: everything, in order, once at least, whatever ends whom, and nothing of a Bcc. */
+/** The feed of Meilisearch: complete, in order, at least once, across crashes of either side, and without Bcc. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { foldDocument } from "../../../src/search/fold.ts";
@@ -29,21 +29,21 @@ const SEQS = [65_536, 65_537, 131_072, 196_608];
 const rowsOf = ({ store }: Pick<Rig, "store">, table: string): unknown[] =>
   store.db.$client.query(`SELECT * FROM ${table}`).all();
 
-/** A rig whose server has been told all of MAIL. */
+/** A rig whose server has received all of MAIL. */
 async function openFed(server: FakeMeilisearch, mail = MAIL): Promise<Rig> {
   const rig = openRig(server, mail);
   await rig.joined.idle();
   return rig;
 }
 
-/** What the index says in that field of each message. */
+/** The value of that field in the index, for each message. */
 const wordsIn = (server: FakeMeilisearch, field: string): unknown[] => {
   const [index] = server.indexes.values();
   return server.messages().map((seq) => index?.get(seq)?.[field]);
 };
 
-describe("what is told", () => {
-  test("all that is stored, and then what changes", async () => {
+describe("sends", () => {
+  test("all stored mail, and then the changes", async () => {
     const server = startFakeMeilisearch();
     const rig = await openFed(server);
     expect(server.messages()).toEqual(SEQS);
@@ -57,7 +57,7 @@ describe("what is told", () => {
     expect(rig.joined.state()).toMatchObject({ engine: "meilisearch", feed: { phase: "current", behind: 0 } });
   });
 
-  test("however long the words of messages become there, one request has not much more than it may", async () => {
+  test("requests of bounded size, however long encoded words become", async () => {
     const server = startFakeMeilisearch();
     const text = "2b ".repeat(120_000);
     const rig = await openFed(server, [
@@ -88,7 +88,7 @@ describe("what is told", () => {
     expect(rig.joined.state().engine).toBe("meilisearch");
   });
 
-  test("what is left to tell is told, each time that it begins anew", async () => {
+  test("the remaining number, each time it starts over", async () => {
     const server = startFakeMeilisearch();
     const behind: number[] = [];
     const rig = openRig(server, MAIL);
@@ -101,7 +101,7 @@ describe("what is told", () => {
     }
   });
 
-  test("nobody's Bcc, and nothing that nobody asks for", async () => {
+  test("no Bcc, and only searched fields", async () => {
     const server = startFakeMeilisearch();
     await openFed(server);
     const sent = server.bodies.join("\n").toLowerCase();
@@ -116,7 +116,7 @@ describe("what is told", () => {
     );
   });
 
-  test("what is deleted, by whatever road, is taken out", async () => {
+  test("every kind of deletion", async () => {
     const server = startFakeMeilisearch();
     const rig = await openFed(server);
     rig.store.transact((tx) =>
@@ -143,7 +143,7 @@ describe("what is told", () => {
     expect(server.messages()).toEqual([]);
   });
 
-  test("a message that changes again and again says what it says last, and one that came and went is not there", async () => {
+  test("the last version of a message that changes often, and not one that was added and deleted", async () => {
     const server = startFakeMeilisearch();
     const rig = await openFed(server);
     const seq = SEQS[0] ?? 0;
@@ -167,7 +167,7 @@ describe("what is told", () => {
     expect(server.bodies.filter((body) => body.includes('"second"'))).toEqual([]);
   });
 
-  test("a transaction that is rolled back tells nothing", async () => {
+  test("nothing of a rolled-back transaction", async () => {
     const server = startFakeMeilisearch();
     const rig = await openFed(server);
     const told = server.requests.length;
@@ -182,7 +182,7 @@ describe("what is told", () => {
     expect(server.requests).toHaveLength(told);
   });
 
-  test("without Meilisearch nothing is written down", () => {
+  test("nothing is recorded without Meilisearch", () => {
     const seeded = seedIndex(MAIL);
     seeded.store.transact((tx) => tx.delete(threads).run());
     expect(rowsOf(seeded, "search_changes")).toEqual([]);
@@ -190,8 +190,11 @@ describe("what is told", () => {
   });
 });
 
-describe("whatever ends it, it goes on", () => {
-  /** The server goes silent at its request number `at`; another process takes over. False when there were not as many. */
+describe("resumes after any interruption", () => {
+  /**
+   * The server stops responding at request number `at`, and another process takes over. False if there were fewer
+   * requests.
+   */
   async function dieAt(at: number): Promise<boolean> {
     const server = startFakeMeilisearch();
     const died = Promise.withResolvers<void>();
@@ -217,7 +220,7 @@ describe("whatever ends it, it goes on", () => {
     return isDead;
   }
 
-  /** Adds a message and deletes one, once. */
+  /** Adds one message and deletes one. */
   async function change(rig: Pick<Rig, "store" | "add" | "seqOf" | "joined">): Promise<void> {
     await rig.joined.idle();
     if (Number.isNaN(rig.seqOf("four"))) {
@@ -238,7 +241,7 @@ describe("whatever ends it, it goes on", () => {
     expect(at).toBeGreaterThan(15);
   }, 120_000);
 
-  test("told twice is told once", async () => {
+  test("sending twice is harmless", async () => {
     const server = startFakeMeilisearch();
     const rig = await openFed(server);
     const insert = rig.store.db.$client.prepare("INSERT INTO search_changes (message_seq) VALUES (?)");
@@ -250,7 +253,7 @@ describe("whatever ends it, it goes on", () => {
   });
 });
 
-describe("an index that is not of this state of the store is made anew, and the old one deleted", () => {
+describe("an index of another state of the store is rebuilt, and the old one deleted", () => {
   const cases: [what: string, spoil: (rig: Rig, server: FakeMeilisearch) => void][] = [
     [
       "the store is an older state of itself, as after a restore",
@@ -277,7 +280,7 @@ describe("an index that is not of this state of the store is made anew, and the 
     expect(rig.joined.state().engine).toBe("meilisearch");
   });
 
-  test("what happened while the engine was another is told, too", async () => {
+  test("changes while another engine was selected are sent, too", async () => {
     const server = startFakeMeilisearch();
     const rig = await openFed(server);
     rig.set("search.engine", "fts5");
@@ -298,8 +301,8 @@ describe("an index that is not of this state of the store is made anew, and the 
   });
 });
 
-describe("a server that does not do as it is told", () => {
-  test("what it says of a message that it refuses to change is taken out, and FTS5 answers for it", async () => {
+describe("a server that refuses", () => {
+  test("a refused change removes the outdated version, and FTS5 replies for it", async () => {
     const server = startFakeMeilisearch();
     const rig = await openFed(server);
     server.does.refuse = ({ body }) => (body === "changed" ? "not this one" : undefined);
@@ -317,7 +320,7 @@ describe("a server that does not do as it is told", () => {
     expect(await rig.joined.matchLoosely?.(parseQuery("chagned"), WHOLE_A)).toMatchObject({ threads: [1] });
   });
 
-  test("one message that it refuses keeps back no other, and is asked of it again when it changes", async () => {
+  test("a refused message does not hold up others, and is sent again when it changes", async () => {
     const server = startFakeMeilisearch();
     server.does.refuse = ({ body }) => (body === "gamma" ? "not this one" : undefined);
     const rig = await openFed(server);
@@ -342,7 +345,7 @@ describe("a server that does not do as it is told", () => {
     ["has no room", () => problem(500, "no_space_left_on_device"), /problem no_space_left/],
     ["is something else", () => new Response("<html>", { status: 200 }), /does not answer/],
   ];
-  test.each(troubles)("one that %s is tried again, later each time, and said once", async (_, answer, says) => {
+  test.each(troubles)("one that %s is retried with growing delays, and logged once", async (_, answer, says) => {
     const server = startFakeMeilisearch();
     const rig = await openFed(server);
     const told = server.requests.length;
@@ -370,7 +373,7 @@ describe("a server that does not do as it is told", () => {
     expect(server.messages()).toHaveLength(5);
   });
 
-  test("a setting that changes is followed at once, without waiting for the next try", async () => {
+  test("a changed setting applies at once, without waiting for the next retry", async () => {
     const server = startFakeMeilisearch();
     const rig = await openFed(server);
     rig.set("search.meilisearchKey", "another");

@@ -1,4 +1,4 @@
-/** Which words of a message are said to stand for those that were asked for. */
+/** The words of a message reported in place of the query's words. */
 import { expect, test } from "bun:test";
 import type { IndexDocument } from "../../../src/search/fold.ts";
 import { nearestWords } from "../../../src/search/meilisearch/engine.ts";
@@ -9,9 +9,9 @@ const EMPTY: IndexDocument = { subject: "", body: "", sender: "", recipients: ""
 const cases: [q: string, document: Partial<IndexDocument>, words: string[]][] = [
   ["recieve paymnet", { body: "please receive the payment" }, ["receive", "payment"]],
   ["recieve recieve", { body: "receive" }, ["receive"]],
-  // The nearer one, whichever comes first.
+  // The nearer one wins, in either order.
   ["quartelyreport", { body: "quarterlyreports quarterlyreport" }, ["quarterlyreport"]],
-  // What stands there needs nothing in its place, nor does what is too short to have a typo.
+  // A word that is present needs no replacement, and a short one cannot have a typo.
   ["invoice", { body: "invoices invoice" }, []],
   ["pay", { body: "pax" }, []],
   ["from:anabel", { sender: "annabel", body: "anable" }, ["annabel"]],
@@ -22,7 +22,7 @@ test.each(cases)("%s", (q, document, words) => {
   expect(nearestWords(parseQuery(q).message, { ...EMPTY, ...document })).toEqual(words);
 });
 
-test("of the oddest mail and the longest query only so much is compared", () => {
+test("comparisons are bounded for the oddest mail and the longest query", () => {
   const letters = [..."abcdefghijklmnopqrstuvwxyz"];
   const words = letters.flatMap((one) => letters.map((other) => `zz${one}${other}z`));
   const asked = words.slice(0, 80).map((word) => `y${word.slice(1, 4)}y`);

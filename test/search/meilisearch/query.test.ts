@@ -1,4 +1,4 @@
-/** What Meilisearch is asked, and in which words; and, with a real server, that it takes each word for itself alone. */
+/** Queries for Meilisearch, and their words; with a real server, that it treats each word separately. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { fold, foldDocument } from "../../../src/search/fold.ts";
@@ -42,7 +42,7 @@ describe("exactly", () => {
     expect(left).toHaveLength(open);
   });
 
-  test("more words than the server reads are asked for in several questions, exclusions in the first", () => {
+  test("more words than the server reads take several queries, with exclusions in the first", () => {
     const { queries } = asked("a b c d e f g h i j k -l");
     expect(queries.map(({ q }) => q)).toEqual(['"a" "b" "c" "d" "e" "f" "g" "h" "i" "j" -"l"', '"k"']);
   });
@@ -54,7 +54,7 @@ describe("exactly", () => {
     expect(open).toHaveLength(1);
   });
 
-  test("who may read what is part of every question", () => {
+  test("every query contains the access condition", () => {
     const { queries } = asked("a b c d e f g h i j k", { mailboxIds: ["mbx_a1", "mbx_a2"] });
     expect(queries.map(({ filter }) => filter)).toEqual(Array(2).fill('mailbox IN ["mbx_a1","mbx_a2"]'));
   });
@@ -83,7 +83,7 @@ describe("words", () => {
     .string({ unit: "grapheme", minLength: 1, maxLength: 12 })
     .map((text) => fold(text).split(" ")[0] ?? "");
 
-  test("two tokens have the same word exactly when they are the same, in any field", () => {
+  test("two tokens have the same word exactly if they are equal, in any field", () => {
     const field = fc.constantFrom("any", "subject", "sender", "recipients" as const);
     const place = fc.tuple(fc.oneof(token, fc.constantFrom("q1", "q1ann", "q0", "ann", "q2ann")), field);
     fc.assert(
@@ -114,7 +114,7 @@ describe("words", () => {
     for (const part of parts) expect(part.split(" ").length).toBeLessThanOrEqual(65_535);
   });
 
-  test("nor has any of the longest lists and texts that there can be", () => {
+  test("the longest lists and texts stay within that limit, too", () => {
     const characters = (from: number, count: number) =>
       Array.from({ length: count }, (_, i) => String.fromCodePoint(0x4e00 + ((from + i) % 20_000))).join("");
     const names = Array.from({ length: 1_000 }, (_, i) => characters(i * 320, 320));
@@ -182,7 +182,7 @@ describe(`with a real server${WITHOUT_MEILISEARCH}`, () => {
     await client.drop(index);
   });
 
-  test.skipIf(!hasMeilisearch)("words of several scripts side by side stay what they are", async () => {
+  test.skipIf(!hasMeilisearch)("adjacent words of several scripts stay unchanged", async () => {
     const words = ["ann", "7", "456ss", "βγ", "год", "აბ", "会"];
     const rig = openRig(
       await sharedMeilisearch(),

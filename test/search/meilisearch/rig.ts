@@ -25,7 +25,7 @@ atEndOfFile(async () => {
   started.clear();
 });
 
-/** Search of `store`, with the engine that its settings say. */
+/** Search over `store`, with the configured engine. */
 function startSearch(store: Store, options: Options, runtime: FakeRuntime, log: Log): Search {
   const search = createSearch({ store, options, runtime, log });
   started.add(search);
@@ -34,8 +34,8 @@ function startSearch(store: Store, options: Options, runtime: FakeRuntime, log: 
 }
 
 /**
- * `place`: of the server; asked for when there is something to ask it. Searches wait until the server has been told
- * everything, and insist on its answers.
+ * `place`: the server's address, used once there is something to send. Searches wait until the server has received
+ * everything, and require its replies.
  */
 export function openRig(place: ServerAddress, mail: readonly SeedMessage[] = []): Rig {
   const runtime = fakeRuntime();

@@ -1,6 +1,6 @@
 /**
- * `mailroom serve` with Meilisearch beside it, as child processes: with the stand-in always, and with the real server where
- * MEILISEARCH_BIN names one.
+ * `mailroom serve` with Meilisearch as a child process: always with the stand-in, and with the real server if
+ * MEILISEARCH_BIN names it.
  */
 import { describe, expect, test } from "bun:test";
 import { existsSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
@@ -17,7 +17,7 @@ import { argumentsOf, isAlive, makeStandIn, supervise } from "./stand-in.ts";
 const REAL = process.env.MEILISEARCH_BIN;
 const noReal = REAL === undefined ? " (skipped: MEILISEARCH_BIN names no server; .ci/run brings one)" : "";
 
-/** Asks until what the server keeps of the process is so. */
+/** Polls until the server's stored state of the process matches. */
 async function until(
   served: Served,
   data: string,
@@ -40,7 +40,7 @@ const settingsOf = (path: string) => ({
 });
 
 function journey(executable: () => string): void {
-  test("it is there while the server is, and never without it", async () => {
+  test("it runs exactly while the server runs", async () => {
     const data = temporaryFolder();
     settle({ data }, { "search.engine": "meilisearch", "search.meilisearchPath": executable() });
     let served = await serve({ data });
@@ -90,7 +90,7 @@ describe.skipIf(REAL === undefined)(`the real server${noReal}`, () => {
   const executable = REAL ?? "";
   journey(() => executable);
 
-  test("it answers searches; while it is down, the embedded index does", async () => {
+  test("it replies to searches; while it is down, the embedded index does", async () => {
     const data = temporaryFolder();
     const rates = { "api.ipRequestsPerMinute": "1000000", "api.keyRequestsPerMinute": "1000000" };
     settle({ data }, { "search.engine": "meilisearch", "search.meilisearchPath": executable, ...rates });
@@ -126,7 +126,7 @@ describe.skipIf(REAL === undefined)(`the real server${noReal}`, () => {
     rig.supervisor.start();
     await rig.until(() => rig.supervisor.state().state === "running");
     const database = join(rig.data, "search/data");
-    /** Stops it, changes its data, and starts one on them. */
+    /** Stops it, changes its data, and starts one with them. */
     const startWith = async (change: () => void) => {
       await rig.supervisor.stop(60_000);
       change();
@@ -138,7 +138,7 @@ describe.skipIf(REAL === undefined)(`the real server${noReal}`, () => {
     return { ...rig, database, startWith };
   }
 
-  /** Makes an index, by which its data are known again. */
+  /** Creates an index, by which its data are recognised. */
   async function addIndex({ current }: { current(): { url: string; key: string } | undefined }): Promise<void> {
     const { url, key } = current() ?? { url: "", key: "" };
     const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
@@ -155,7 +155,7 @@ describe.skipIf(REAL === undefined)(`the real server${noReal}`, () => {
     return ((await answer.json()) as { results: { uid: string }[] }).results.map(({ uid }) => uid);
   }
 
-  test("goes on with its data under another key", async () => {
+  test("keeps its data under another key", async () => {
     const rig = await started();
     await addIndex(rig.supervisor);
     const next = await rig.startWith(() => {});
@@ -168,7 +168,7 @@ describe.skipIf(REAL === undefined)(`the real server${noReal}`, () => {
     ["data cut off", (database) => truncateSync(join(database, "tasks/data.mdb"), 4_096)],
     ["data written over", (database) => writeFileSync(join(database, "tasks/data.mdb"), Buffer.alloc(40_000, 7))],
   ];
-  test.each(damages)("%s: it begins anew", async (_, damage) => {
+  test.each(damages)("%s: it starts over", async (_, damage) => {
     const rig = await started();
     await addIndex(rig.supervisor);
     const version = readFileSync(join(rig.database, "VERSION"), "utf8");

@@ -1,6 +1,6 @@
 /**
- * A stand-in for the Meilisearch executable, which behaves as its `mode` says: real child processes, real sockets, and
- * a clock of the test's for all that waits a second or longer.
+ * A stand-in for the Meilisearch executable that behaves according to its `mode`: real child processes, real sockets,
+ * and the test's clock for all waits of a second or more.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -11,14 +11,14 @@ import { temporaryFolder } from "../../harness/folder.ts";
 import { type FakeRuntime, fakeRuntime } from "../../harness/runtime.ts";
 
 /**
- * What it does; a file beside it, read anew at each start and each question. `hangs`: takes questions and answers none.
- * `slow`: listens only once the mode is another. `stubborn`: works, and does not end when asked to.
+ * Its behaviour, in a file beside it that is read at each start and request. `hangs`: accepts requests and never
+ * responds. `slow`: listens only after the mode changes. `stubborn`: works, and ignores requests to end.
  */
 export type Mode =
   | ("works" | "hangs" | "slow" | "stubborn" | "exits" | "floods" | "loses its port")
   | ("leaves a child" | "says no version" | "floods its version" | "finds its data corrupt");
 
-/** What needs no server is done by the shell, which is there sooner. */
+/** The shell does what needs no server, because it starts faster. */
 const FRONT = `#!/bin/sh
 here=$(dirname "$0")
 mode=$(cat "$here/mode")
@@ -81,7 +81,7 @@ export interface StandIn {
   version(version: string): void;
 }
 
-/** Puts one into the folder, as `meilisearch`. */
+/** Installs one in the folder, as `meilisearch`. */
 export function makeStandIn(folder: string, mode: Mode = "works"): StandIn {
   mkdirSync(folder, { recursive: true });
   const path = join(folder, "meilisearch");
@@ -101,20 +101,20 @@ export interface Rig {
   supervisor: Supervisor;
   data: string;
   clock: FakeRuntime;
-  /** Sets settings, as a command would. */
+  /** Changes settings as a command does. */
   set(settings: Record<string, string>): void;
-  /** Bytes free on its disk from now on. */
+  /** Free bytes on its disk from now on. */
   room(bytes: number): void;
-  /** Resolves once it is so; looked at whenever the supervisor tells of a change. */
+  /** Resolves once it holds; checked whenever the supervisor reports a change. */
   until(isSo: () => boolean): Promise<void>;
   /**
-   * The same, with the clock moving on to whatever is due next: while it runs or waits, not while it starts. A question
-   * gets its answer first; `unanswered`: there will be none, and its time passes, too.
+   * The same while the clock advances to whatever is due next: while it runs or waits, not while it starts. A request
+   * first gets its response; `unanswered`: there will be none, so its time limit passes, too.
    */
   passing(isSo: () => boolean, how?: "unanswered"): Promise<void>;
-  /** A question to it has not been answered yet, nor given up. */
+  /** A request to it has neither a response nor timed out. */
   isAsking(): boolean;
-  /** Of what it logged. */
+  /** Its log lines. */
   lines: Record<string, unknown>[];
 }
 
@@ -124,7 +124,7 @@ atEndOfFile(async () => {
   running.clear();
 });
 
-/** What is shorter happens in the time that real processes take. */
+/** Shorter waits happen in the real time of processes. */
 const REAL_BELOW_MS = 1_000;
 
 export function supervise(settings: Record<string, string>, data = temporaryFolder()): Rig {
@@ -149,7 +149,7 @@ export function supervise(settings: Record<string, string>, data = temporaryFold
         questions++;
         return fetch(...asked).finally(() => questions--);
       }) as typeof fetch,
-      // Jitter at its longest.
+      // Maximum jitter.
       randomBytes: (size) => new Uint8Array(size).fill(255),
       setTimer(wake, ms) {
         if (ms >= REAL_BELOW_MS) return clock.setTimer(wake, ms);
@@ -201,7 +201,7 @@ export function supervise(settings: Record<string, string>, data = temporaryFold
   return rig;
 }
 
-/** The file that Meilisearch's data would be gone with. */
+/** A file that disappears with Meilisearch's data. */
 export function markData(data: string): { isThere(): boolean } {
   const folder = join(data, "search/data");
   mkdirSync(folder, { recursive: true });
@@ -210,11 +210,11 @@ export function markData(data: string): { isThere(): boolean } {
   return { isThere: () => existsSync(mark) };
 }
 
-/** Of a process: what it was started with. */
+/** The arguments with which a process was started. */
 export const argumentsOf = (pid: number | undefined): string[] =>
   readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0").slice(0, -1);
 
-/** Whether it is there and no zombie. */
+/** Whether it exists and is not a zombie. */
 export function isAlive(pid: number | undefined): boolean {
   try {
     return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, "latin1"));

@@ -1,4 +1,4 @@
-/** The child process, as it starts, fails, hangs, is replaced and ends. */
+/** The child process: how it starts, fails, hangs, is replaced and ends. */
 import { describe, expect, test } from "bun:test";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
@@ -11,7 +11,7 @@ const SECOND_MS = 1_000;
 const MINUTE_MS = 60_000;
 const MB = 1024 * 1024;
 
-/** One with the stand-in where the settings say it is. */
+/** A supervisor with the stand-in as configured executable. */
 function started(mode: Parameters<typeof makeStandIn>[1] = "works", data?: string) {
   const standIn = makeStandIn(temporaryFolder(), mode);
   const rig = supervise({ "search.meilisearchPath": standIn.path }, data);
@@ -24,7 +24,7 @@ const runs = (rig: Pick<Rig, "supervisor">) => () => stateOf(rig) === "running";
 const failed = (rig: Pick<Rig, "supervisor">) => () => stateOf(rig) === "failed";
 const pidOf = ({ supervisor }: Pick<Rig, "supervisor">) => supervisor.state().pid;
 
-/** Lets it end by a signal from outside. */
+/** Ends it by a signal from outside. */
 async function killed(rig: Rig, signal: NodeJS.Signals): Promise<void> {
   const pid = pidOf(rig);
   if (pid === undefined) throw new Error("nothing runs");
@@ -74,7 +74,7 @@ describe("starting", () => {
     expect(readdirSync(join(data, "search")).sort()).toEqual(["data", "process.json", "tmp"]);
   });
 
-  test("slowly: there is nothing to ask until it answers", async () => {
+  test("slowly: it is not available until it responds", async () => {
     const rig = started("slow");
     await rig.until(() => pidOf(rig) !== undefined);
     expect([stateOf(rig), rig.supervisor.current()]).toEqual(["starting", undefined]);
@@ -83,7 +83,7 @@ describe("starting", () => {
     expect(rig.supervisor.current()).toBeDefined();
   });
 
-  test("never: it is ended, and tried again", async () => {
+  test("never: it is ended and retried", async () => {
     const rig = started("hangs");
     await rig.until(() => pidOf(rig) !== undefined);
     const pid = pidOf(rig);
@@ -106,7 +106,7 @@ describe("starting", () => {
     const rig = started("slow");
     await rig.until(() => pidOf(rig) !== undefined);
     let port: string | undefined;
-    // It has no arguments for a moment, whenever the shell becomes another program.
+    // It has no arguments for a moment while the shell becomes another program.
     await until(() => {
       const given = argumentsOf(pidOf(rig));
       port = given[given.indexOf("--http-addr") + 1]?.split(":")[1];
@@ -183,7 +183,7 @@ describe("without an executable that works", () => {
     await rig.until(failed(rig));
     expect(rig.supervisor.state().reason).toMatch(reason);
     expect(rig.lines.at(-1)).toMatchObject({ level: "warn", reason: expect.stringMatching(reason) });
-    // What a doctor beside the server reads.
+    // The state that a doctor beside the server reads.
     expect(readProcessState(rig.data)).toMatchObject({ state: "failed", reason: expect.stringMatching(reason) });
   });
 
@@ -200,7 +200,7 @@ describe("without an executable that works", () => {
 });
 
 describe("ending by itself", () => {
-  test("at once: waits double up to five minutes, and its last words are told, without the key", async () => {
+  test("at once: delays double up to five minutes, and its last output is reported without the key", async () => {
     const rig = started("exits");
     const waits: number[] = [];
     for (let i = 0; i < 11; i++) {
@@ -219,7 +219,7 @@ describe("ending by itself", () => {
     expect(rig.supervisor.state().restarts).toBe(11);
   });
 
-  test("after a while that was long enough, the waits begin anew", async () => {
+  test("after a stable run, the delays start over", async () => {
     const rig = started();
     const wait = async () => {
       await rig.until(runs(rig));
@@ -235,7 +235,7 @@ describe("ending by itself", () => {
     expect([await wait(), await wait()]).toEqual([1, 2]);
   });
 
-  test("what it started holds its stderr open: that is not waited for", async () => {
+  test("a grandchild that holds stderr open does not delay it", async () => {
     const rig = started("leaves a child");
     await rig.until(() => pidOf(rig) !== undefined);
     const pid = pidOf(rig);
@@ -246,7 +246,7 @@ describe("ending by itself", () => {
     process.kill(Number(readFileSync(join(dirname(rig.standIn.path), "child"), "utf8")), "SIGKILL");
   });
 
-  test("a log without end: the beginning of it is enough", async () => {
+  test("an endless log: only the beginning is passed on", async () => {
     const rig = started("floods");
     await rig.until(runs(rig));
     await rig.supervisor.stop(0);
@@ -257,7 +257,7 @@ describe("ending by itself", () => {
 });
 
 describe("hanging", () => {
-  test("it is killed when three questions in a row found no answer, and started again", async () => {
+  test("it is killed after three missed polls in a row, and restarted", async () => {
     const rig = started();
     await rig.until(runs(rig));
     const pid = pidOf(rig);
@@ -271,13 +271,13 @@ describe("hanging", () => {
     await rig.passing(runs(rig));
   });
 
-  test("one that answers again in time stays", async () => {
+  test("a process that responds again in time stays", async () => {
     const rig = started();
     await rig.until(runs(rig));
     const pid = pidOf(rig);
     for (let round = 0; round < 3; round++) {
       const since = rig.clock.now();
-      // Between two questions: one that is under way would belong to either.
+      // Between two requests: one in progress could belong to either side.
       const isAfter = (ms: number) => () => rig.clock.now() - since >= ms && !rig.isAsking();
       rig.standIn.mode("hangs");
       await rig.passing(isAfter(40 * SECOND_MS), "unanswered");
@@ -289,7 +289,7 @@ describe("hanging", () => {
 });
 
 describe("ending with the server", () => {
-  test("when it is asked, at once", async () => {
+  test("on request, at once", async () => {
     const rig = started();
     await rig.until(runs(rig));
     const pid = pidOf(rig);
@@ -298,7 +298,7 @@ describe("ending with the server", () => {
     expect(rig.clock.timers()).toEqual([]);
   });
 
-  test("when it does not listen, after the time that it has", async () => {
+  test("if it ignores the request, after its grace period", async () => {
     const rig = started("stubborn");
     await rig.until(runs(rig));
     const pid = pidOf(rig);
@@ -321,7 +321,7 @@ describe("ending with the server", () => {
     expect([isAlive(pid), rig.clock.timers()]).toEqual([false, []]);
   });
 
-  test("killed without a word, it leaves nothing behind", async () => {
+  test("a killed server leaves no child behind", async () => {
     const data = temporaryFolder();
     const { path } = makeStandIn(temporaryFolder(), "stubborn");
     const server = Bun.spawn(
@@ -344,7 +344,7 @@ describe("ending with the server", () => {
     while (isAlive(pid)) await new Promise((resolve) => setImmediate(resolve));
   });
 
-  test("what is left on the folder all the same is ended before the next is started", async () => {
+  test("a survivor on the folder is killed before the next start", async () => {
     const data = temporaryFolder();
     const { path } = makeStandIn(temporaryFolder(), "stubborn");
     const place = ["--http-addr", "127.0.0.1:0", "--db-path"];
@@ -382,7 +382,7 @@ describe("its data", () => {
     expect(mark.isThere()).toBe(false);
   });
 
-  test("that it cannot start with are removed at the third time, and then no more", async () => {
+  test("with which it cannot start are removed at the third failure, and only then", async () => {
     const data = temporaryFolder();
     mkdirSync(join(data, "search/data"), { recursive: true });
     writeFileSync(join(data, "search/data/VERSION"), "1.21.0");
@@ -408,7 +408,7 @@ describe("its data", () => {
     expect(again.isThere()).toBe(true);
   });
 
-  test("are not blamed for what came from outside", async () => {
+  test("are not blamed for a signal from outside", async () => {
     const rig = started();
     await rig.until(runs(rig));
     const mark = markData(rig.data);
@@ -453,7 +453,7 @@ describe("settings that change", () => {
     },
   );
 
-  test("off from the start, what is left of former times is removed", async () => {
+  test("off from the start: leftovers of an earlier run are removed", async () => {
     const data = temporaryFolder();
     markData(data);
     const rig = supervise({ "search.engine": "fts5" }, data);

@@ -1,7 +1,4 @@
-/**
- * A search with a typo, over REST with a real Meilisearch: what was found instead is named, marked where it stands, and put
- * in order as anything else.
- */
+/** A search with a typo, over REST with a real Meilisearch: the words found instead are named, marked and ranked. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { apiClient } from "../../harness/api.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
@@ -57,7 +54,7 @@ describe(`typos${WITHOUT_MEILISEARCH}`, () => {
       ],
     });
     expect(found).not.toHaveProperty("suggestion");
-    // As it is written, or not at all; but something near it is offered.
+    // Literally or not at all; but a similar query is suggested.
     const quoted = (await api.get<object>("/search?q=%22quartely%20budget%22")).body;
     expect(quoted).toMatchObject({ threads: [], suggestion: '"quarterly budget"' });
     const exact = (await api.get<object>("/search?q=quarterly")).body;
