@@ -76,8 +76,19 @@ async function pack(scratch: string, folder: string, time: number): Promise<Uint
   const tar = join(scratch, `${folder}.tar`);
   await runCommand(
     scratch,
-    ...["tar", "--create", "--file", tar, "--format=ustar", "--sort=name", `--mtime=@${time}`],
-    ...["--owner=root:0", "--group=root:0", "--no-acls", "--no-xattrs", "--no-selinux", folder],
+    "tar",
+    "--create",
+    "--file",
+    tar,
+    "--format=ustar",
+    "--sort=name",
+    `--mtime=@${time}`,
+    "--owner=root:0",
+    "--group=root:0",
+    "--no-acls",
+    "--no-xattrs",
+    "--no-selinux",
+    folder,
   );
   const packed = Bun.gzipSync(readFileSync(tar), { level: 6, library: "libdeflate" });
   rmSync(tar);

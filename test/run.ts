@@ -59,7 +59,10 @@ async function runTests(name: string, options: readonly string[]): Promise<Run> 
   const path = join(folder, `${name}.xml`);
   const run = Bun.spawn(
     [
-      ...[process.execPath, "test", "--reporter=junit", `--reporter-outfile=${path}`],
+      process.execPath,
+      "test",
+      "--reporter=junit",
+      `--reporter-outfile=${path}`,
       // So that what hangs is told: far more than any test takes, on a machine that is busy with other things, too.
       "--timeout=300000",
       ...options,

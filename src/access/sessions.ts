@@ -106,7 +106,13 @@ function sessionByHash(db: Db, byHash: string, now: number): Session | undefined
   if (!row) return undefined;
   const { id, name, createdAt, lastUsedAt, kept, confirmedAt, hash, ...person } = row;
   return {
-    ...{ id, name, createdAt, lastUsedAt, kept, confirmedAt, hash },
+    id,
+    name,
+    createdAt,
+    lastUsedAt,
+    kept,
+    confirmedAt,
+    hash,
     caller: { ...person, scopes: new Set(SCOPES) },
   };
 }

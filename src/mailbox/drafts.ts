@@ -292,11 +292,20 @@ export function createDraftChanges({
         .run();
       tx.update(messages)
         .set({
-          ...{ date: now, filedAt: now, size, sentBy: userId, bcc: [...bcc], read: true },
+          date: now,
+          filedAt: now,
+          size,
+          sentBy: userId,
+          bcc: [...bcc],
+          read: true,
           messageId: message.messageId ?? null,
           inReplyTo: message.inReplyTo ?? null,
-          ...{ from: message.from, to: message.to, cc: message.cc },
-          ...{ subject: message.subject, snippet: message.snippet, fingerprint: message.fingerprint },
+          from: message.from,
+          to: message.to,
+          cc: message.cc,
+          subject: message.subject,
+          snippet: message.snippet,
+          fingerprint: message.fingerprint,
         })
         .where(eq(messages.seq, draft.seq))
         .run();

@@ -25,7 +25,10 @@ const statements = prepared((db) => ({
     .select({
       message: messages,
       thread: {
-        ...{ id: threads.id, folder: threads.folder, starred: threads.starred, snoozedUntil: threads.snoozedUntil },
+        id: threads.id,
+        folder: threads.folder,
+        starred: threads.starred,
+        snoozedUntil: threads.snoozedUntil,
       },
       headers: messageBodies.headers,
       text: messageBodies.text,
@@ -77,7 +80,9 @@ export async function* exportMailbox(store: Store, mailboxId: string): AsyncGene
       const isOwners = row.kind !== "received" && row.sentBy !== null && row.sentBy === ownerId;
       const bcc = isOwners ? row.bcc : row.bcc.filter(isOwn);
       yield {
-        ...{ row, thread, sentBy },
+        row,
+        thread,
+        sentBy,
         // The server's own notices arrived at no address.
         kind: row.kind === "received" && row.receivedOn === null ? "notice" : row.kind,
         labels: labels.get(row.threadSeq) ?? [],

@@ -207,7 +207,12 @@ export function filesOf(db: Db, caller: Caller, id: string): DraftFile[] {
   return statements(db)
     .attachments.all({ from: message.seq, to: message.seq })
     .map(({ filename, contentType, size, inline, contentId, blob }) => ({
-      ...{ filename, contentType, size, inline, contentId, blob },
+      filename,
+      contentType,
+      size,
+      inline,
+      contentId,
+      blob,
     }));
 }
 

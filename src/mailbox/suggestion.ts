@@ -134,7 +134,8 @@ export function createSuggestions({ db }: Pick<Store, "db">): Suggest {
       .map((place) => ({ ...place, key: labelKey(place.label) }))
       .filter(({ key }) => !keys.has(key))
       .map(({ label, key, start, end, quoted }) => ({
-        ...{ start, end },
+        start,
+        end,
         near() {
           const most = slipsAllowed(label.length);
           return inUse

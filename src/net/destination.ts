@@ -153,16 +153,30 @@ const METADATA = "a cloud metadata service";
 /** The cloud providers' metadata services, some of them at public addresses; never excepted. */
 const isMetadata = networkList([
   // AWS, Google, Azure, Oracle, DigitalOcean, Hetzner, OpenStack; credentials of AWS containers; Tencent, Scaleway
-  ...["169.254.169.254", "169.254.170.2", "169.254.170.23", "169.254.0.23", "169.254.42.42"],
+  "169.254.169.254",
+  "169.254.170.2",
+  "169.254.170.23",
+  "169.254.0.23",
+  "169.254.42.42",
   // Alibaba; Oracle; Azure's platform channel, which looks public
-  ...["100.100.100.200", "192.0.0.192", "168.63.129.16"],
+  "100.100.100.200",
+  "192.0.0.192",
+  "168.63.129.16",
   // AWS and its containers; Google; Scaleway
-  ...["fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fd00:42::42"],
+  "fd00:ec2::254",
+  "fd00:ec2::23",
+  "fd20:ce::254",
+  "fd00:42::42",
 ]);
 
 const METADATA_NAMES = new Set([
-  ...["metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"],
-  ...["metadata.azure.internal", "metadata.tencentyun.com"],
+  "metadata",
+  "metadata.google.internal",
+  "metadata.goog",
+  "instance-data",
+  "instance-data.ec2.internal",
+  "metadata.azure.internal",
+  "metadata.tencentyun.com",
 ]);
 
 /** RFC 6761, RFC 6762, RFC 8375, ICANN's .internal; and zones that home routers and hosts files invent. */
@@ -181,17 +195,24 @@ const SPECIAL = {
   "a shared address behind a carrier's NAT": ["100.64.0.0/10"],
   "the broadcast address": ["255.255.255.255/32"],
   "a multicast address": ["224.0.0.0/4", "ff00::/8"],
-  "an address for documentation": [
-    ...["192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20"],
-  ],
+  "an address for documentation": ["192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20"],
   "an address for benchmarks": ["198.18.0.0/15", "2001:2::/48"],
   "a Teredo address": ["2001::/32"],
   "a 6to4 address": ["2002::/16", "192.88.99.0/24"],
   "an address of a local NAT64": ["64:ff9b:1::/48"],
   "an IPv4-compatible address": ["::/96"],
   "a reserved address": [
-    ...["0.0.0.0/8", "192.0.0.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.175.48.0/24", "240.0.0.0/4"],
-    ...["100::/64", "100:0:0:1::/64", "2001::/23", "2620:4f:8000::/48", "5f00::/16"],
+    "0.0.0.0/8",
+    "192.0.0.0/24",
+    "192.31.196.0/24",
+    "192.52.193.0/24",
+    "192.175.48.0/24",
+    "240.0.0.0/4",
+    "100::/64",
+    "100:0:0:1::/64",
+    "2001::/23",
+    "2620:4f:8000::/48",
+    "5f00::/16",
   ],
 };
 
@@ -200,8 +221,8 @@ const BLOCKS = Object.entries(SPECIAL).map(([reason, networks]) => ({ reason, co
 
 /** Ports of other protocols, whose servers might obey an HTTP request (WHATWG Fetch §2.9, port blocking). */
 const BAD_PORTS = new Set([
-  ...[0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109],
-  ...[110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530],
-  ...[531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190],
-  ...[5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080],
+  0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110,
+  111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531, 532,
+  540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061,
+  6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
 ]);

@@ -28,9 +28,15 @@ const statements = prepared((db) => {
   const rows = () =>
     db
       .select({
-        ...{ seq: messages.seq, mailboxId: messages.mailboxId, workspaceId: mailboxes.workspaceId },
-        ...{ date: messages.date, hasAttachments: messages.hasAttachments },
-        ...{ subject: messages.subject, from: messages.from, to: messages.to, cc: messages.cc },
+        seq: messages.seq,
+        mailboxId: messages.mailboxId,
+        workspaceId: mailboxes.workspaceId,
+        date: messages.date,
+        hasAttachments: messages.hasAttachments,
+        subject: messages.subject,
+        from: messages.from,
+        to: messages.to,
+        cc: messages.cc,
         text: messageBodies.text,
       })
       .from(messages)
@@ -69,13 +75,20 @@ function withFiles(db: Db, rows: readonly Row[]): StoredMessage[] {
     const files = filenames.get(seq) ?? [];
     const whole = { subject, text, from: [from], to, cc, filenames: files };
     return {
-      ...{ seq, workspaceId, mailboxId, date, hasAttachments },
+      seq,
+      workspaceId,
+      mailboxId,
+      date,
+      hasAttachments,
       fold: () => foldDocument(whole),
       foldInTurns: (turn) => foldDocumentInTurns(whole, turn),
       foldBeginning: () =>
         foldDocument({
-          ...{ subject: subject.slice(0, BEGINNING), text: text.slice(0, BEGINNING), from: [from] },
-          ...{ to: to.slice(0, FIRST_ENTRIES), cc: cc.slice(0, FIRST_ENTRIES) },
+          subject: subject.slice(0, BEGINNING),
+          text: text.slice(0, BEGINNING),
+          from: [from],
+          to: to.slice(0, FIRST_ENTRIES),
+          cc: cc.slice(0, FIRST_ENTRIES),
           filenames: files.slice(0, FIRST_ENTRIES),
         }),
     };

@@ -12,7 +12,9 @@ function setUp() {
   );
   const lines: string[] = [];
   return {
-    ...{ store, id, lines },
+    store,
+    id,
+    lines,
     log: createLog("warn", runtime.now, (line) => lines.push(line)),
     lastUse: () => listKeys(store.db, workspaceId)[0]?.lastUsedAt,
   };

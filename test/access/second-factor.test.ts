@@ -34,7 +34,15 @@ function setUp() {
   const secret = proposeSecret(runtime);
   const codeNow = (aside = 0) => codeOf(secretOf(secret) as Uint8Array, stepAt(runtime.now()) + aside);
   return {
-    ...{ store, runtime, userId, otherId: other.userId, file, lines, secret, codeNow, reopened },
+    store,
+    runtime,
+    userId,
+    otherId: other.userId,
+    file,
+    lines,
+    secret,
+    codeNow,
+    reopened,
     enrol: () => store.transact((tx) => factors.enrol(tx, userId, { secret, code: codeNow() })),
     use: (code: string, by = userId, using = factors) => store.transact((tx) => using.useCode(tx, by, code)),
     wait: (ms = STEP) => runtime.advanceTo(runtime.now() + ms),

@@ -158,7 +158,8 @@ describe("records", () => {
 
   test("that cannot be used ask for TLS, and nothing of the certificate", async () => {
     const unusable: Tlsa[] = [
-      ...[await ofHost(1, 1, 1), await ofAuthority(0, 0, 1)],
+      await ofHost(1, 1, 1),
+      await ofAuthority(0, 0, 1),
       [3, 1, 1, Buffer.alloc(31)],
       [3, 2, 1, Buffer.alloc(32)],
       [3, 1, 3, Buffer.alloc(32)],

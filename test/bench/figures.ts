@@ -77,7 +77,13 @@ export async function newPlace(name: string): Promise<{ place: Place; apiKey: st
   };
   const made = await runJson<{ apiKey: string; mailboxId: string }>(
     place,
-    ...["setup", "--domain", "example.test", "--email", ADDRESS, "--name", "Owner"],
+    "setup",
+    "--domain",
+    "example.test",
+    "--email",
+    ADDRESS,
+    "--name",
+    "Owner",
   );
   await runJson(place, "domain", "verify", "example.test", "--skip-dns");
   for (const [name, value] of [

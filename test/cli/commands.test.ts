@@ -300,7 +300,9 @@ test("a domain is added, looked up and verified", async () => {
   const { ask, say } = openTerminal({ runtime: { dns } });
   await ask(...SETUP);
   const added = await ask<{ id: string; dns: { type: string; name: string; value: string }[] }>(
-    ...["domain", "add", "shop.test"],
+    "domain",
+    "add",
+    "shop.test",
   );
   expect(added).toMatchObject({
     id: expect.stringMatching(/^dom_/),

@@ -65,8 +65,11 @@ describe("a reply", () => {
     await it.reply({ replyAll: true, cc: "frank@remote.example, ERIN@remote.example", bcc: "gwen@remote.example" });
     const { to, header } = await it.transmitted();
     expect(to).toEqual([
-      ...["to carol@remote.example", "cc dave@remote.example", "cc erin@remote.example"],
-      ...["cc frank@remote.example", "bcc gwen@remote.example"],
+      "to carol@remote.example",
+      "cc dave@remote.example",
+      "cc erin@remote.example",
+      "cc frank@remote.example",
+      "bcc gwen@remote.example",
     ]);
     expect(header("cc")).toBe("dave@remote.example, erin@remote.example, frank@remote.example");
     expect(header("bcc")).toBeUndefined();

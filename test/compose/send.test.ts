@@ -276,7 +276,14 @@ describe("no field becomes another", () => {
     await office.sending.send(office.alice, { from: ALICE, to: "dave@remote.example", subject, text: EVIL });
     const [message] = await office.queued();
     expect(own(message?.bytes ?? "").map((line) => line.split(":")[0])).toEqual([
-      ...["From", "To", "Subject", "Date", "Message-ID", "MIME-Version", "Content-Type", "Content-Transfer-Encoding"],
+      "From",
+      "To",
+      "Subject",
+      "Date",
+      "Message-ID",
+      "MIME-Version",
+      "Content-Type",
+      "Content-Transfer-Encoding",
     ]);
     expect(message?.subject).toBe("Sx Bcc: eve@evil.example X-Evil: 1 .");
     expect(message?.entries.map(({ recipient }) => recipient)).toEqual(["dave@remote.example"]);

@@ -109,8 +109,11 @@ test("attempts that are recorded together each keep what they came to", () => {
   fan();
   const ok = { ok: true, status: 200, response: "ok", ms: 1 };
   const outcomes: RequestOutcome[] = [
-    ...[ok, ok, { ...ok, response: "fine" }],
-    ...[{ ok: false, status: 500, response: "ok", error: "answered 500", ms: 1 }, ok],
+    ok,
+    ok,
+    { ...ok, response: "fine" },
+    { ok: false, status: 500, response: "ok", error: "answered 500", ms: 1 },
+    ok,
     { ok: false, error: "connection refused", ms: 1 },
   ];
   const attempts = claim(1, 6).map(({ delivery }, i) => ({ delivery, outcome: outcomes[i] ?? ok }));

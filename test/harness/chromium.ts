@@ -52,8 +52,14 @@ async function launch() {
     // Of its own it gives up after half a minute.
     timeout: PATIENCE_MS,
     args: [
-      ...["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"],
-      ...["--disable-background-networking", "--disable-component-update"],
+      "--headless",
+      "--no-sandbox",
+      "--disable-gpu",
+      "--disable-quic",
+      "--no-first-run",
+      "--disable-sync",
+      "--disable-background-networking",
+      "--disable-component-update",
       // What it asks on its own account.
       "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     ],

@@ -45,9 +45,18 @@ export async function startMeilisearch(): Promise<MeilisearchServer> {
   async function start(): Promise<void> {
     const begun = Bun.spawn(
       [
-        ...[executable, "--http-addr", `127.0.0.1:${port}`, "--db-path", `${folder}/data`, "--log-level", "ERROR"],
+        executable,
+        "--http-addr",
+        `127.0.0.1:${port}`,
+        "--db-path",
+        `${folder}/data`,
+        "--log-level",
+        "ERROR",
         // Of its own accord it takes two thirds of the machine's memory for each index, and touches much of it.
-        ...["--max-indexing-memory", "64MiB", "--max-indexing-threads", "1"],
+        "--max-indexing-memory",
+        "64MiB",
+        "--max-indexing-threads",
+        "1",
       ],
       { cwd: folder, env: MASTER, stdio: ["ignore", "ignore", "ignore"] },
     );

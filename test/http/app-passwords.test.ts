@@ -227,8 +227,20 @@ test.skipIf(swaks.absent)(
     const { password } = await make(alice);
     const send = (...tls: string[]) =>
       run([
-        ...[swaks.path, "--server", "127.0.0.1", "--from", ALICE, "--to", BOB, "--body", "from swaks"],
-        ...["--auth-user", ALICE, "--auth-password", password, ...tls],
+        swaks.path,
+        "--server",
+        "127.0.0.1",
+        "--from",
+        ALICE,
+        "--to",
+        BOB,
+        "--body",
+        "from swaks",
+        "--auth-user",
+        ALICE,
+        "--auth-password",
+        password,
+        ...tls,
       ]);
     const ports = [booted.submission.port, booted.submissions.port].map(String) as [string, string];
     for (const tls of [

@@ -142,7 +142,8 @@ describe("an upload", () => {
     await until(() => spooled(data).length === 4);
     const refused = post(server, upload, headers, 100, 100);
     expect([await statusOf(refused), codeOf(refused), refused.text]).toEqual([
-      ...[429, "rate_limited"],
+      429,
+      "rate_limited",
       expect.stringMatching(/\r\nretry-after: 5\r\n/i),
     ]);
     for (const { socket } of slow) socket.destroy();

@@ -199,7 +199,16 @@ describe("who guesses recipients", () => {
     const answers: [number, string][] = [];
     for (let i = 0; i < 20; i++) answers.push(await afterWaiting(runtime, client.command(GUESS)));
     expect(answers.map(([ms]) => ms)).toEqual([
-      ...[0, 0, 0, 0, 0, 500, 1_000, 2_000, 4_000, 8_000],
+      0,
+      0,
+      0,
+      0,
+      0,
+      500,
+      1_000,
+      2_000,
+      4_000,
+      8_000,
       ...Array<number>(10).fill(10_000),
     ]);
     expect(answers.map(([, reply]) => reply)).toEqual([...Array<string>(19).fill("550 5.1.1"), "421 4.7.0"]);

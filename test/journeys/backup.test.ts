@@ -74,7 +74,13 @@ async function setUp(): Promise<{ place: Place; apiKey: string; folder: string }
   const place = { data: temporaryFolder() };
   const { apiKey } = await runJson<{ apiKey: string }>(
     place,
-    ...["setup", "--domain", "example.test", "--email", "owner@example.test", "--name", "Owner"],
+    "setup",
+    "--domain",
+    "example.test",
+    "--email",
+    "owner@example.test",
+    "--name",
+    "Owner",
   );
   await runJson(place, "domain", "verify", "example.test", "--skip-dns");
   settle(place, { "api.ipRequestsPerMinute": "1000000", "api.keyRequestsPerMinute": "1000000" });

@@ -48,7 +48,13 @@ test("kill -9 under load loses nothing that was acknowledged and leaves nothing 
   const place = { data: temporaryFolder() };
   const { apiKey } = await runJson<{ apiKey: string }>(
     place,
-    ...["setup", "--domain", "example.test", "--email", "owner@example.test", "--name", "Owner"],
+    "setup",
+    "--domain",
+    "example.test",
+    "--email",
+    "owner@example.test",
+    "--name",
+    "Owner",
   );
   await runJson(place, "domain", "verify", "example.test", "--skip-dns");
   settle(place, { "api.ipRequestsPerMinute": "1000000", "api.keyRequestsPerMinute": "1000000" });

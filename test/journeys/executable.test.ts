@@ -21,7 +21,13 @@ test("the executable stands alone: it sets up, serves, takes mail and gives it o
   const place: Place = { data: join(folder, "data"), cwd: folder, program: [join(folder, "mailroom")] };
   const { apiKey } = await runJson<{ apiKey: string }>(
     place,
-    ...["setup", "--domain", "example.test", "--email", "alice@example.test", "--name", "Alice"],
+    "setup",
+    "--domain",
+    "example.test",
+    "--email",
+    "alice@example.test",
+    "--name",
+    "Alice",
   );
   await runJson(place, "domain", "verify", "example.test", "--skip-dns");
 

@@ -22,7 +22,13 @@ test("a first day", async () => {
   const place = { data: temporaryFolder() };
   const owner = await runJson<{ apiKey: string; mailboxId: string }>(
     place,
-    ...["setup", "--domain", "example.test", "--email", "alice@example.test", "--name", "Alice"],
+    "setup",
+    "--domain",
+    "example.test",
+    "--email",
+    "alice@example.test",
+    "--name",
+    "Alice",
   );
   await runJson(place, "domain", "verify", "example.test", "--skip-dns");
   const server = await serve(place);
@@ -53,7 +59,14 @@ test("a first day", async () => {
   // His key reaches his mailbox only, until Alice shares hers.
   const key = await runJson<{ id: string; key: string }>(
     place,
-    ...["key", "create", "--user", "bob@example.test", "--name", "Bob's", "--scopes", "read"],
+    "key",
+    "create",
+    "--user",
+    "bob@example.test",
+    "--name",
+    "Bob's",
+    "--scopes",
+    "read",
   );
   const bob = apiClient(server.http, key.key);
   const boxes = async () =>
@@ -77,7 +90,14 @@ test("a first day", async () => {
   expect((await bob.get("/mailboxes")).status).toBe(401);
   const second = await runJson<{ key: string }>(
     place,
-    ...["key", "create", "--user", "bob@example.test", "--name", "Another", "--scopes", "read"],
+    "key",
+    "create",
+    "--user",
+    "bob@example.test",
+    "--name",
+    "Another",
+    "--scopes",
+    "read",
   );
   expect((await apiClient(server.http, second.key).get("/mailboxes")).status).toBe(200);
   await run(place, ["user", "remove", "bob@example.test"]);

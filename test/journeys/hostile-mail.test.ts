@@ -42,7 +42,13 @@ test("six costly messages of one peer delay neither a send nor another peer's ma
   const place = { data: temporaryFolder() };
   const { apiKey } = await runJson<{ apiKey: string }>(
     place,
-    ...["setup", "--domain", "acme.test", "--email", ADDRESS, "--name", "Ada"],
+    "setup",
+    "--domain",
+    "acme.test",
+    "--email",
+    ADDRESS,
+    "--name",
+    "Ada",
   );
   await runJson(place, "domain", "verify", "acme.test", "--skip-dns");
   settle(place, { "api.ipRequestsPerMinute": "1000000", "api.keyRequestsPerMinute": "1000000" });

@@ -27,7 +27,13 @@ test("kill -9 while sending: each accepted message arrives, and those recorded a
   const place = { data: temporaryFolder(), env: { MAILROOM_DNS: dns.address } };
   const { apiKey } = await runJson<{ apiKey: string }>(
     place,
-    ...["setup", "--domain", "example.test", "--email", "owner@example.test", "--name", "Owner"],
+    "setup",
+    "--domain",
+    "example.test",
+    "--email",
+    "owner@example.test",
+    "--name",
+    "Owner",
   );
   await run(place, ["domain", "verify", "example.test", "--skip-dns"]);
   settle(place, {

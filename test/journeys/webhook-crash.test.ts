@@ -19,7 +19,7 @@ const REPEATED = 256;
 test("kill -9 between acceptance and delivery: each accepted message is told of, and again only what a crash cut", async () => {
   const receiver = startReceiver();
   const place = { data: temporaryFolder() };
-  await runJson(place, ...["setup", "--domain", "example.test", "--email", "owner@example.test", "--name", "Owner"]);
+  await runJson(place, "setup", "--domain", "example.test", "--email", "owner@example.test", "--name", "Owner");
   await runJson(place, "domain", "verify", "example.test", "--skip-dns");
   await run(place, ["settings", "set", "webhooks.allowNetworks", "127.0.0.0/8"]);
   await runJson(place, "webhook", "add", "--url", receiver.url, "--events", "message.inbound");

@@ -144,7 +144,8 @@ describe("a domain that two workspaces claim", () => {
     const { mailbox } = world;
     const to = (route: Route) => (route.kind === "mailbox" ? route.mailboxId : route.kind);
     return {
-      ...{ world, boxes },
+      world,
+      boxes,
       verify: (i: 0 | 1) =>
         world.store.db
           .update(domains)

@@ -62,23 +62,24 @@ describe("which messages", () => {
     const { world, alice, receive } = createAlice();
     const { messageId: emailId } = await receive(
       [
-        ...["From: bea@remote.example", "To: alice@example.test", "Subject: Files", "Message-ID: <f@x>"],
-        ...[
-          "MIME-Version: 1.0",
-          "Content-Type: multipart/mixed; boundary=b",
-          "",
-          "--b",
-          "Content-Type: text/plain",
-          "",
-        ],
-        ...[
-          "See there.",
-          "--b",
-          "Content-Type: application/pdf; name=Oak_plan.pdf",
-          "Content-Disposition: attachment",
-          "",
-        ],
-        ...["x", "--b--", ""],
+        "From: bea@remote.example",
+        "To: alice@example.test",
+        "Subject: Files",
+        "Message-ID: <f@x>",
+        "MIME-Version: 1.0",
+        "Content-Type: multipart/mixed; boundary=b",
+        "",
+        "--b",
+        "Content-Type: text/plain",
+        "",
+        "See there.",
+        "--b",
+        "Content-Type: application/pdf; name=Oak_plan.pdf",
+        "Content-Disposition: attachment",
+        "",
+        "x",
+        "--b--",
+        "",
       ].join("\n"),
     );
     expect(await found(world, alice, { q: "plan.pdf has:attachment" })).toEqual([
@@ -106,7 +107,9 @@ test("present with q, empty if only operators match, absent without q", async ()
 test("Bcc is in no highlight, not even the sender's", async () => {
   const { world, alice, send } = createAlice();
   const { messageId: emailId } = await send({
-    ...{ to: "Bea <bea@remote.example>", subject: "Plan", text: "hidden plan" },
+    to: "Bea <bea@remote.example>",
+    subject: "Plan",
+    text: "hidden plan",
     headers: ["Bcc: Hidden Person <hidden@remote.example>"],
   });
   expect(await found(world, alice, { q: "to:hidden" })).toEqual([]);

@@ -175,7 +175,9 @@ async function crowd(count: number) {
   );
   const all = Array.from({ length: count }, (_, i) => i + 1);
   const told: { ranked: Ranked[] | undefined; asked: boolean[]; candidates: readonly number[] } = {
-    ...{ ranked: [], asked: [], candidates: [] },
+    ranked: [],
+    asked: [],
+    candidates: [],
   };
   const { search } = createListing({
     store,

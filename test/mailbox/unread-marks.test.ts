@@ -31,17 +31,22 @@ function storeWithMailboxes(): Store {
 const addThread = ({ db }: Store, seq: number, row: Partial<typeof threads.$inferInsert> = {}): void => {
   db.insert(threads)
     .values({
-      ...{
-        seq,
-        id: `thr_${seq}`,
-        mailboxId: "mbx_1",
-        folder: "inbox",
-        unread: true,
-        starred: false,
-        lastMessageAt: seq,
-      },
-      ...{ hasAttachments: false, messageCount: 1, nextOrdinal: 1, receivedOn: "", subject: "", subjectKey: "" },
-      ...{ snippet: "", counterpart: { email: "a@b.example" }, participants: [] },
+      seq,
+      id: `thr_${seq}`,
+      mailboxId: "mbx_1",
+      folder: "inbox",
+      unread: true,
+      starred: false,
+      lastMessageAt: seq,
+      hasAttachments: false,
+      messageCount: 1,
+      nextOrdinal: 1,
+      receivedOn: "",
+      subject: "",
+      subjectKey: "",
+      snippet: "",
+      counterpart: { email: "a@b.example" },
+      participants: [],
       ...row,
     })
     .run();

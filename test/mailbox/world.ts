@@ -77,7 +77,11 @@ export function createWorld(): World {
       domainOf.set(domain, domainId);
       db.insert(domains)
         .values({
-          ...{ id: domainId, workspaceId: id, name: domain, ownershipToken: "token", createdAt: runtime.now() },
+          id: domainId,
+          workspaceId: id,
+          name: domain,
+          ownershipToken: "token",
+          createdAt: runtime.now(),
           acceptsUnverified: true,
         })
         .run();

@@ -44,7 +44,11 @@ describe("an outgoing message with", () => {
 
 test("contains its attachments, inline if its HTML shows them", async () => {
   const file = (filename: string, blob: string, more = {}) => ({
-    ...{ filename, blob, size: blob.length, contentType: "text/csv", inline: false },
+    filename,
+    blob,
+    size: blob.length,
+    contentType: "text/csv",
+    inline: false,
     ...more,
   });
   const pic = file("pic.png", "PIC", { contentType: "image/png", inline: true, contentId: "pic@x" });
@@ -54,7 +58,10 @@ test("contains its attachments, inline if its HTML shows them", async () => {
     await composeLetter({ ...letter, html: '<p>See <img src="cid:pic@x"></p>' }, readBlob),
   );
   const said = attachments.map(({ filename, mimeType, disposition, contentId, content }) => [
-    ...[filename, mimeType, disposition, contentId],
+    filename,
+    mimeType,
+    disposition,
+    contentId,
     new TextDecoder().decode(content as ArrayBuffer),
   ]);
   expect(said).toEqual([

@@ -64,8 +64,12 @@ test("the operator's list: what waits, then what is held, with its message and i
   const listed = (workspaceId?: string) =>
     [...listUnsettled(store.db, workspaceId)].map(
       ({ recipient, state, attempting, attempts, nextAttemptAt, reply }) => [
-        ...[recipient, state, attempting, attempts],
-        ...[nextAttemptAt === null ? null : nextAttemptAt - START, reply],
+        recipient,
+        state,
+        attempting,
+        attempts,
+        nextAttemptAt === null ? null : nextAttemptAt - START,
+        reply,
       ],
     );
   const ours = [

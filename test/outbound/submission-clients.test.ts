@@ -240,9 +240,17 @@ describe.skipIf(msmtp.absent)(msmtp.named, () => {
     const { exitCode, output } = await run(
       [
         msmtp.path,
-        ...["--file=/dev/null", `--host=${host}`, `--port=${port}`, "--tls=on", `--tls-starttls=${starttls}`],
-        ...["--tls-certcheck=off", "--auth=plain", "--user=alice@example.test", `--passwordeval=echo ${PASSWORD}`],
-        ...["--read-envelope-from", "--read-recipients"],
+        "--file=/dev/null",
+        `--host=${host}`,
+        `--port=${port}`,
+        "--tls=on",
+        `--tls-starttls=${starttls}`,
+        "--tls-certcheck=off",
+        "--auth=plain",
+        "--user=alice@example.test",
+        `--passwordeval=echo ${PASSWORD}`,
+        "--read-envelope-from",
+        "--read-recipients",
       ],
       "From: alice@example.test\nTo: bob@remote.example\nBcc: hidden@remote.example\nSubject: from msmtp\n\nhello\n",
     );
@@ -266,8 +274,14 @@ describe.skipIf(curl.absent)(curl.named, () => {
     const { host, port } = it[listener];
     const { exitCode, output } = await run([
       ...[curl.path, "--silent", "--show-error", "--insecure", `${scheme}://${host}:${port}`, ...options],
-      ...["--user", `alice@example.test:${it.owner.apiKey}`, "--upload-file", file],
-      ...["--mail-from", "alice@example.test", "--mail-rcpt", "bob@remote.example"],
+      "--user",
+      `alice@example.test:${it.owner.apiKey}`,
+      "--upload-file",
+      file,
+      "--mail-from",
+      "alice@example.test",
+      "--mail-rcpt",
+      "bob@remote.example",
     ]);
     expect({ exitCode, output }).toEqual({ exitCode: 0, output: "" });
     expect((await relayed())[0]?.content).toEndWith(`${plans}\r\n`);

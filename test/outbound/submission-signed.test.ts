@@ -37,13 +37,34 @@ describe.skipIf(openssl.absent)(openssl.named, () => {
     const folder = temporaryFolder();
     const file = (name: string) => join(folder, name);
     await succeed([
-      ...[openssl.path, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/emailAddress=alice@example.test"],
-      ...["-keyout", file("key.pem"), "-out", file("cert.pem")],
+      openssl.path,
+      "req",
+      "-x509",
+      "-newkey",
+      "rsa:2048",
+      "-nodes",
+      "-subj",
+      "/emailAddress=alice@example.test",
+      "-keyout",
+      file("key.pem"),
+      "-out",
+      file("cert.pem"),
     ]);
     writeFileSync(file("part"), PART);
     await succeed([
-      ...[openssl.path, "cms", "-sign", "-in", file("part"), "-binary", "-crlfeol", "-out", file("signed")],
-      ...["-signer", file("cert.pem"), "-inkey", file("key.pem")],
+      openssl.path,
+      "cms",
+      "-sign",
+      "-in",
+      file("part"),
+      "-binary",
+      "-crlfeol",
+      "-out",
+      file("signed"),
+      "-signer",
+      file("cert.pem"),
+      "-inkey",
+      file("key.pem"),
     ]);
     const message = HEADER + (await Bun.file(file("signed")).text()).replace(/\r?\n/g, "\r\n");
     const arrived = await relayed(message);

@@ -82,7 +82,11 @@ async function served(machine: Machine): Promise<{ at: string; sum: string }> {
   const sum = (await machine.bash("sha256sum /media/release.tar.gz")).slice(0, 64);
   copyFileSync(join(import.meta.dir, "archive-server.ts"), join(machine.root, "media/server.ts"));
   const server = machine.start([
-    ...["env", "BUN_BE_BUN=1", "/media/release/mailroom", "/media/server.ts", "/media/release.tar.gz"],
+    "env",
+    "BUN_BE_BUN=1",
+    "/media/release/mailroom",
+    "/media/server.ts",
+    "/media/release.tar.gz",
   ]);
   const said = await (server.stdout as ReadableStream<Uint8Array>).getReader().read();
   return { at: `http://127.0.0.1:${new TextDecoder().decode(said.value).trim()}`, sum };
@@ -175,7 +179,10 @@ describe.skipIf(machineMissing !== undefined || noOthers)(
         expect([failed.exitCode, failed.stderr]).toEqual([1, expect.stringContaining("the upgrade was undone")]);
         expect([await versionOf(machine), await subjects(machine, key)]).toEqual(["0.1.0", ["First"]]);
         const { exitCode, stdout, stderr } = await machine.run([
-          ...["systemd-analyze", "verify", "--man=no", "/etc/systemd/system/mailroom.service"],
+          "systemd-analyze",
+          "verify",
+          "--man=no",
+          "/etc/systemd/system/mailroom.service",
         ]);
         const ours = `${stdout}${stderr}`.split("\n").filter((line) => line.includes("mailroom"));
         expect([exitCode, ours]).toEqual([0, []]);

@@ -196,7 +196,9 @@ describe.skipIf(machineMissing !== undefined)(
       machine.write("root/another", "#!/bin/sh\necho hello\n", 0o755);
       const before = await everything(machine);
       const given = (file: string, sum?: string): string[] => [
-        ...["--meilisearch", `/root/${file}`, ...(sum === undefined ? [] : ["--meilisearch-sha256", sum])],
+        "--meilisearch",
+        `/root/${file}`,
+        ...(sum === undefined ? [] : ["--meilisearch-sha256", sum]),
       ];
       const wrong = await install(machine, ...FIRST, ...OFFLINE, ...given("server", "0".repeat(64)));
       expect([wrong.exitCode, wrong.stderr]).toEqual([1, expect.stringContaining("nothing of it was run")]);

@@ -48,10 +48,7 @@ export async function installed(machine: Machine, ...options: string[]): Promise
 
 /** An upgrade to one of the versions in /media/release. */
 export const upgrade = (machine: Machine, version: string): Promise<Ran> =>
-  install(
-    machine,
-    ...["--executable", `/media/release/${version}`, "--ready-seconds", version === "hanging" ? "2" : "100"],
-  );
+  install(machine, "--executable", `/media/release/${version}`, "--ready-seconds", version === "hanging" ? "2" : "100");
 
 export async function freshlyInstalled(): Promise<{ machine: Machine; key: string }> {
   const machine = await boot();

@@ -110,9 +110,24 @@ export async function bootMachine(executable: string, from = ROOT): Promise<Mach
   const root = `/proc/${pid}/root${place}/root`;
   // Ctrl-C at its terminal is for the command: who waits for that must not end before it.
   const inside = (command: readonly string[]): string[] => [
-    ...["env", "--ignore-signal=INT", "nsenter", "--target", pid, "--mount", "--net", "--pid", "--uts", "--ipc", "--"],
-    ...["chroot", join(place, "root"), "env", "-i", "--default-signal=INT"],
-    ...["PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", ...command],
+    "env",
+    "--ignore-signal=INT",
+    "nsenter",
+    "--target",
+    pid,
+    "--mount",
+    "--net",
+    "--pid",
+    "--uts",
+    "--ipc",
+    "--",
+    "chroot",
+    join(place, "root"),
+    "env",
+    "-i",
+    "--default-signal=INT",
+    "PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    ...command,
   ];
   const machine: Machine = {
     root,

@@ -93,7 +93,10 @@ const ARM64_ROOT = "/usr/aarch64-linux-gnu";
 const MUSL = process.env.MAILROOM_TEST_MUSL ?? "";
 /** Takes a root with /mailroom, and what to tell that; the paths of its loader and libraries are those of its own. */
 const IN_ROOT = [
-  ...["unshare", "--mount", "sh", "-c"],
+  "unshare",
+  "--mount",
+  "sh",
+  "-c",
   'mount --rbind /proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" /mailroom "$@"',
 ];
 const muslMissing =

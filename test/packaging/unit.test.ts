@@ -45,7 +45,12 @@ describe.skipIf(missing("systemd-analyze") !== "")(`the unit${missing("systemd-a
 
   test(`is exposed less than ${MOST_EXPOSURE} of 10`, async () => {
     const { exitCode, output } = await run(
-      ...["systemd-analyze", "security", "--no-pager", "--offline=true", `--threshold=${MOST_EXPOSURE * 10}`, UNIT],
+      "systemd-analyze",
+      "security",
+      "--no-pager",
+      "--offline=true",
+      `--threshold=${MOST_EXPOSURE * 10}`,
+      UNIT,
     );
     expect([exitCode, output]).toEqual([
       0,

@@ -148,7 +148,11 @@ describe("in turns", () => {
   ];
   test.each(texts)("the longest document yields to others: %s", async (_, line) => {
     const message = {
-      ...{ subject: "S", from: [{ email: "a@b.example" }], to: [], cc: [], filenames: ["f.pdf"] },
+      subject: "S",
+      from: [{ email: "a@b.example" }],
+      to: [],
+      cc: [],
+      filenames: ["f.pdf"],
       text: line.repeat(Math.ceil((LONGEST_BODY + 50_000) / line.length)),
     };
     let turns = 0;

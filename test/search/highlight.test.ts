@@ -9,7 +9,12 @@ import { oddText } from "./odd-text.ts";
 const PLENTY = 10_000_000;
 
 const message = (parts: Partial<SearchedMessage> = {}): SearchedMessage => ({
-  ...{ subject: "", text: "", from: { email: "nobody@remote.example" }, to: [], cc: [], filenames: [] },
+  subject: "",
+  text: "",
+  from: { email: "nobody@remote.example" },
+  to: [],
+  cc: [],
+  filenames: [],
   ...parts,
 });
 

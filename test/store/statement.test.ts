@@ -21,8 +21,14 @@ const things = sqliteTable("things", {
 
 const thing = (name: string) => sql.placeholder(name);
 const given = {
-  ...{ id: thing("id"), ownerId: thing("ownerId"), note: thing("note"), on: thing("on"), at: thing("at") },
-  ...{ tags: thing("tags"), bytes: thing("bytes"), part: 0.25 },
+  id: thing("id"),
+  ownerId: thing("ownerId"),
+  note: thing("note"),
+  on: thing("on"),
+  at: thing("at"),
+  tags: thing("tags"),
+  bytes: thing("bytes"),
+  part: 0.25,
 };
 const ONE = { id: 1, ownerId: 1, note: "A", on: true, at: new Date(5), tags: ["a"], bytes: Buffer.from("b") };
 const TWO = { id: 2, ownerId: null, note: null, on: false, at: new Date(7), tags: [], bytes: Buffer.of() };

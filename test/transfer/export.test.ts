@@ -200,7 +200,11 @@ describe("the file", () => {
     expect(text).toMatch(/^From carol@remote\.example [A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\n/);
     expect(text).toContain("\n>From me\n");
     expect([...(text.match(/^(?:Status|X-Status|X-Keywords): .*$/gm) ?? [])].sort()).toEqual([
-      ...["Status: O", "Status: RO", "X-Keywords: Work", "X-Status: D", "X-Status: F"],
+      "Status: O",
+      "Status: RO",
+      "X-Keywords: Work",
+      "X-Status: D",
+      "X-Status: F",
     ]);
   });
 

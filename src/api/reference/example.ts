@@ -66,9 +66,15 @@ const VALUES: Record<string, unknown> = {
 
 /** Left out of examples, as they are of most answers. */
 const SELDOM = new Set([
-  ...["bcc", "contentId", "truncated", "snoozedUntil", "deliveredAt"],
+  "bcc",
+  "contentId",
+  "truncated",
+  "snoozedUntil",
+  "deliveredAt",
   // Of searches alone.
-  ...["highlights", "suggestion", "nearWords"],
+  "highlights",
+  "suggestion",
+  "nearWords",
 ]);
 
 const fits = ({ type, anyOf }: Schema, value: unknown): boolean => {

@@ -170,7 +170,10 @@ export function createClient({ url, key }: ServerAddress, { requestMs, taskMs, s
 }
 
 const askedOf = (indexUid: string, { q, filter, fields }: IndexQuery): MultiSearchQuery => ({
-  ...{ indexUid, q, filter, matchingStrategy: "all" },
+  indexUid,
+  q,
+  filter,
+  matchingStrategy: "all",
   ...(fields && { attributesToSearchOn: [...fields] }),
 });
 

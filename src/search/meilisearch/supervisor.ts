@@ -171,7 +171,9 @@ export function createSupervisor({
       });
       const { executable, version } = state;
       tell({
-        ...{ state: "failed", reason: failure.reason, retryAt: runtime.now() + waitMs },
+        state: "failed",
+        reason: failure.reason,
+        retryAt: runtime.now() + waitMs,
         ...(executable !== undefined && { executable }),
         ...(version !== undefined && { version }),
       });
@@ -202,7 +204,9 @@ export function createSupervisor({
       const child = await startProcess({ executable: path, folder, key }, { ...runtime, log });
       tell({ state: "starting", executable: path, version, pid: child.pid });
       const failure = await watchProcess(child, {
-        ...{ runtime, over: signal, graceMs: () => own.graceMs },
+        runtime,
+        over: signal,
+        graceMs: () => own.graceMs,
         onReady() {
           log.info("meilisearch runs", { version, url: child.url, pid: child.pid });
           tell({ state: "running", executable: path, version, pid: child.pid }, { url: child.url, key });

@@ -118,7 +118,11 @@ describe("in an appliance", () => {
       if (!dkim) throw new Error("there is no domain");
       const { workspaceId } = booted.owner;
       const max = people.addUser(tx, {
-        ...{ workspaceId, email: "max@example.test", name: "Max", role: "member", ownMailbox: true },
+        workspaceId,
+        email: "max@example.test",
+        name: "Max",
+        role: "member",
+        ownMailbox: true,
       });
       const bob = people.addUser(tx, {
         workspaceId: other,

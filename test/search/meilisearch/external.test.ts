@@ -96,7 +96,8 @@ test("reindex makes the running server rebuild it, or reports that it will; no c
 
   const { stderr, ...ran } = await say("reindex", "--json");
   expect([ran.exitCode, JSON.parse(ran.stdout), stderr]).toEqual([
-    ...[0, { messages: 1, untold: 1 }],
+    0,
+    { messages: 1, untold: 1 },
     "Meilisearch is told of 1 message by the server, when it runs\n",
   ]);
 });

@@ -110,8 +110,22 @@ describe("sends", () => {
     const documents = [...server.indexes.values()].flatMap((index) => [...index.values()]);
     expect(new Set(documents.flatMap(Object.keys))).toEqual(
       new Set([
-        ...["id", "mark", "thread", "workspace", "mailbox", "attachment", "date"],
-        ...["subject", "body", "body2", "body3", "body4", "sender", "recipients", "files", "marked"],
+        "id",
+        "mark",
+        "thread",
+        "workspace",
+        "mailbox",
+        "attachment",
+        "date",
+        "subject",
+        "body",
+        "body2",
+        "body3",
+        "body4",
+        "sender",
+        "recipients",
+        "files",
+        "marked",
       ]),
     );
   });

@@ -120,8 +120,12 @@ describe("words", () => {
     const names = Array.from({ length: 1_000 }, (_, i) => characters(i * 320, 320));
     const addresses = names.map((name, i) => ({ email: `a${i}@例${i}.example`, name }));
     const document = foldDocument({
-      ...{ subject: characters(0, 10_000), text: "", from: addresses.slice(0, 1) },
-      ...{ to: addresses, cc: [], filenames: names },
+      subject: characters(0, 10_000),
+      text: "",
+      from: addresses.slice(0, 1),
+      to: addresses,
+      cc: [],
+      filenames: names,
     });
     const place = { seq: 1, workspaceId: "w", mailboxId: "m", date: 0, hasAttachments: true };
     for (const [field, words] of Object.entries(documentOf({ ...place, document }))) {
@@ -188,7 +192,9 @@ describe(`with a real server${WITHOUT_MEILISEARCH}`, () => {
       await sharedMeilisearch(),
       words.flatMap((one) =>
         words.map((other) => ({
-          ...{ thread: `${one} ${other}`, subject: one, text: `${one} ${other}` },
+          thread: `${one} ${other}`,
+          subject: one,
+          text: `${one} ${other}`,
           from: { email: "nobody@example.test", name: other },
         })),
       ),

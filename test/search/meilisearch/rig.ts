@@ -62,7 +62,10 @@ export function openRig(place: ServerAddress, mail: readonly SeedMessage[] = [])
   if (!parts) throw new Error("no engine was made");
   const { options } = parts;
   return {
-    ...{ ...seeded, ...parts, runtime, lines },
+    ...seeded,
+    ...parts,
+    runtime,
+    lines,
     again() {
       return startSearch(seeded.store, options, runtime, log);
     },

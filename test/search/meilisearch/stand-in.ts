@@ -129,7 +129,9 @@ const REAL_BELOW_MS = 1_000;
 
 export function supervise(settings: Record<string, string>, data = temporaryFolder()): Rig {
   const values: Record<string, string> = {
-    ...{ "search.engine": "meilisearch", "search.meilisearchPath": "auto", "search.meilisearchUrl": "none" },
+    "search.engine": "meilisearch",
+    "search.meilisearchPath": "auto",
+    "search.meilisearchUrl": "none",
     ...settings,
   };
   const clock = fakeRuntime();

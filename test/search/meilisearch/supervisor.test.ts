@@ -43,10 +43,23 @@ describe("starting", () => {
     const given = argumentsOf(pidOf(rig));
     const folder = join(rig.data, "search");
     expect(given.slice(given.indexOf("--env"))).toEqual([
-      ...["--env", "production", "--no-analytics", "--log-level", "WARN", "--http-addr", url?.slice(7) ?? ""],
-      ...["--db-path", join(folder, "data"), "--dump-dir", join(folder, "tmp"), "--snapshot-dir", join(folder, "tmp")],
-      ...["--max-indexing-memory", expect.stringMatching(/^\d+$/)],
-      ...["--max-indexing-threads", expect.stringMatching(/^[1-4]$/)],
+      "--env",
+      "production",
+      "--no-analytics",
+      "--log-level",
+      "WARN",
+      "--http-addr",
+      url?.slice(7) ?? "",
+      "--db-path",
+      join(folder, "data"),
+      "--dump-dir",
+      join(folder, "tmp"),
+      "--snapshot-dir",
+      join(folder, "tmp"),
+      "--max-indexing-memory",
+      expect.stringMatching(/^\d+$/),
+      "--max-indexing-threads",
+      expect.stringMatching(/^[1-4]$/),
     ]);
     const environment = readFileSync(`/proc/${pidOf(rig)}/environ`, "utf8").split("\0");
     expect(environment).toContain(`MEILI_MASTER_KEY=${key}`);
@@ -115,7 +128,14 @@ describe("starting", () => {
     const asked = Promise.withResolvers<void>();
     const thief = Bun.spawn(
       [
-        ...["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", process.execPath, "-e"],
+        "setpriv",
+        "--reuid",
+        "65534",
+        "--regid",
+        "65534",
+        "--clear-groups",
+        process.execPath,
+        "-e",
         `let asked = 0; Bun.serve({ hostname: "127.0.0.1", port: ${port}, fetch: () => {
            if (++asked === 3) console.log("asked");
            return Response.json({ status: "available" });

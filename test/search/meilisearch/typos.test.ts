@@ -15,7 +15,13 @@ describe(`typos${WITHOUT_MEILISEARCH}`, () => {
     const data = temporaryFolder();
     const { apiKey } = await runJson<{ apiKey: string }>(
       { data },
-      ...["setup", "--domain", "acme.test", "--email", "ada@acme.test", "--name", "Ada"],
+      "setup",
+      "--domain",
+      "acme.test",
+      "--email",
+      "ada@acme.test",
+      "--name",
+      "Ada",
     );
     await runJson({ data }, "domain", "verify", "acme.test", "--skip-dns");
     settle({ data }, { "search.meilisearchUrl": url, "search.meilisearchKey": key, "search.engine": "meilisearch" });
