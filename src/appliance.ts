@@ -336,6 +336,7 @@ export function createAppliance(
           identity.sweepSessions,
           createAccessNotices({ ...base, notify: notifyAdmins }),
           people.finishRemovals,
+          people.removeExpired,
           createLossNotices({ store, runtime, hostname, notifyAdmins }),
           ...mailFlow.jobs,
           ...opened.jobs,

@@ -1,5 +1,5 @@
 /**
- * Mailboxes and what leads to them: addresses, aliases, catch-alls, shares, quota, pauses. An address belongs to one mailbox
+ * Mailboxes and what leads to them: addresses, aliases, catch-alls, shares, quota, expiry, pauses. An address belongs to one mailbox
  * of a workspace that claims its domain; who has verified the domain gets the mail (mailbox/addresses.ts).
  *
  * What writes takes the transaction, so that a caller can join several changes into one.
@@ -33,6 +33,8 @@ export interface MailboxEntry {
   usedBytes: number;
   /** Why nothing may be sent from it; null while it may. */
   pausedReason: string | null;
+  /** From when on it takes no mail and sends none, epoch ms; null: never. Its mail can be read for 30 days more. */
+  expiresAt: number | null;
   /** Its removal has begun: it has no address any more, and its mail is being deleted. */
   removing: boolean;
   /** Another workspace has verified the domain of its address: its mail can be read, and that is all. */
@@ -45,6 +47,8 @@ export interface NewMailbox {
   address: string;
   name: string;
   ownerId?: string | undefined;
+  /** As setExpiry takes it. */
+  expiresAt?: number | null | undefined;
 }
 
 export interface MailboxesParts {
@@ -116,7 +120,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
    * @throws AppError bad_request, conflict for an address that is taken, unprocessable for a domain or an owner of
    * another workspace.
    */
-  function addMailbox(tx: Tx, { workspaceId, address: text, name, ownerId }: NewMailbox): string {
+  function addMailbox(tx: Tx, { workspaceId, address: text, name, ownerId, expiresAt = null }: NewMailbox): string {
     const address = receivingAddress(text);
     const domainId = domainIn(tx, workspaceId, splitAddress(address).domain);
     refuseTaken(tx, address, domainId);
@@ -128,8 +132,12 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     if (ownerId !== undefined) requireMember(tx, workspaceId, ownerId);
     const id = newId(runtime, "mbx");
     const createdAt = runtime.now();
+    requireAhead(expiresAt);
     tx.insert(schema.mailboxes)
-      .values({ id, workspaceId, address, name: nameOf("the mailbox", name), ownerId: ownerId ?? null, createdAt })
+      .values({
+        ...{ id, workspaceId, address, name: nameOf("the mailbox", name) },
+        ...{ ownerId: ownerId ?? null, expiresAt, createdAt },
+      })
       .run();
     tx.insert(schema.addresses).values({ address, mailboxId: id, domainId, kind: "primary", createdAt }).run();
     return id;
@@ -205,6 +213,25 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     }
     mailboxById(tx, mailboxId);
     tx.update(schema.mailboxes).set({ quotaBytes: bytes }).where(eq(schema.mailboxes.id, mailboxId)).run();
+  }
+
+  /** A time that is over would remove the mailbox before anybody was told. @throws AppError bad_request */
+  function requireAhead(expiresAt: number | null): void {
+    if (expiresAt === null || (Number.isSafeInteger(expiresAt) && expiresAt > runtime.now())) return;
+    throw new AppError("bad_request", "a mailbox expires at a time to come: give a later one, or none");
+  }
+
+  /**
+   * From `expiresAt` (epoch ms, a time to come) on it takes no mail and sends none; 30 days later it is removed. Null: it
+   * does not expire, or no longer. @throws AppError bad_request, not_found; conflict once its removal has begun
+   */
+  function setExpiry(tx: Tx, mailboxId: string, expiresAt: number | null): void {
+    const { address } = mailboxById(tx, mailboxId);
+    requireAhead(expiresAt);
+    if (!tx.select().from(schema.addresses).where(eq(schema.addresses.mailboxId, mailboxId)).limit(1).get()) {
+      throw new AppError("conflict", `${address} is being removed: it is too late to change when it expires`);
+    }
+    tx.update(schema.mailboxes).set({ expiresAt }).where(eq(schema.mailboxes.id, mailboxId)).run();
   }
 
   /**
@@ -299,6 +326,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     renameMailbox,
     assignMailbox,
     setQuota,
+    setExpiry,
     pauseMailbox,
     resumeMailbox,
     ...createRemovals({ store, runtime, requireMailbox: mailboxById }),

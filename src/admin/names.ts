@@ -35,6 +35,18 @@ export function addressOf(text: string): string {
   return address;
 }
 
+/**
+ * A date-time of RFC 3339 §5.6 as epoch ms. @throws AppError bad_request; `what` is what it is the time of, such as
+ * "expiresAt".
+ */
+export function timeOf(what: string, text: string): number {
+  const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/i.test(text) ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(time)) {
+    throw new AppError("bad_request", `${what} must be a date-time like 2027-01-31T17:00:00Z`);
+  }
+  return time;
+}
+
 /** A domain in A-labels, lower case, without a final dot. @throws AppError bad_request */
 export function domainOf(text: string): string {
   const address = normalizeAddress(`postmaster@${text.trim().replace(/\.$/, "")}`);

@@ -1,12 +1,12 @@
 /**
  * Removing a mailbox with all its mail: its addresses at once, so that nothing more arrives, then the mail in short
- * transactions.
+ * transactions. Somebody asks for it, or the mailbox expired 30 days ago (rules: Mailbox expiry).
  *
  * Invariant: a removal that was cut short is finished by the server, soon after its start or within the hour. One that is
  * part of an erasure is not: what was told of the mail goes before the mail, so it waits to be asked for again
  * (erasure.ts). They are told apart by the owner, whom a mailbox has no more once it is merely being removed.
  */
-import { and, eq, isNull, notExists } from "drizzle-orm";
+import { and, eq, exists, inArray, isNull, lte, notExists } from "drizzle-orm";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { deleteMail } from "../mailbox/removal.ts";
@@ -17,8 +17,10 @@ import type { Store, Tx } from "../store/store.ts";
 const DELETED_AT_ONCE = 200;
 /** Between two of them, ms: a process that waits for the lock asks again within this time. */
 const PAUSE_MS = 25;
-/** Between two looks for what a command left that was killed. */
+/** Between two looks for what a command left that was killed, and for what has expired. */
 const LOOK_MS = 3_600_000;
+/** For how long the mail of an expired mailbox can be read. */
+const READABLE_MS = 30 * 24 * 3_600_000;
 
 export interface RemovalsParts {
   store: Pick<Store, "db" | "transact">;
@@ -43,12 +45,38 @@ export function createRemovals({ store, runtime, requireMailbox }: RemovalsParts
   async function removeMailbox(mailboxId: string, forget?: () => Promise<void>): Promise<void> {
     store.transact((tx) => {
       requireMailbox(tx, mailboxId);
-      tx.delete(schema.addresses).where(eq(schema.addresses.mailboxId, mailboxId)).run();
-      if (forget) return;
-      tx.update(schema.mailboxes).set({ ownerId: null }).where(eq(schema.mailboxes.id, mailboxId)).run();
+      if (forget) tx.delete(schema.addresses).where(eq(schema.addresses.mailboxId, mailboxId)).run();
+      else begin(tx, [mailboxId]);
     });
     if (forget) await forget();
     while (removeSome(mailboxId)) await pause(runtime, PAUSE_MS);
+  }
+
+  const ownAddresses = store.db
+    .select()
+    .from(schema.addresses)
+    .where(eq(schema.addresses.mailboxId, schema.mailboxes.id));
+
+  /** Takes addresses and owner from mailboxes, after which only their mail is left to delete. */
+  function begin(tx: Tx, mailboxIds: string[]): void {
+    tx.delete(schema.addresses).where(inArray(schema.addresses.mailboxId, mailboxIds)).run();
+    tx.update(schema.mailboxes).set({ ownerId: null }).where(inArray(schema.mailboxes.id, mailboxIds)).run();
+  }
+
+  /** Begins the removal of what expired by `before` (epoch ms); one that has no address is being erased, or removed. */
+  function beginExpired(before: number): void {
+    const expired = store.db
+      .select({ id: schema.mailboxes.id })
+      .from(schema.mailboxes)
+      .where(and(lte(schema.mailboxes.expiresAt, before), exists(ownAddresses)))
+      .all();
+    if (expired.length === 0) return;
+    store.transact((tx) => {
+      begin(
+        tx,
+        expired.map(({ id }) => id),
+      );
+    });
   }
 
   /** A mailbox that nobody has and no mail comes to; what is being removed by somebody else takes no harm. */
@@ -56,27 +84,29 @@ export function createRemovals({ store, runtime, requireMailbox }: RemovalsParts
     store.db
       .select({ id: schema.mailboxes.id })
       .from(schema.mailboxes)
-      .where(
-        and(
-          isNull(schema.mailboxes.ownerId),
-          notExists(
-            store.db.select().from(schema.addresses).where(eq(schema.addresses.mailboxId, schema.mailboxes.id)),
-          ),
-        ),
-      )
+      .where(and(isNull(schema.mailboxes.ownerId), notExists(ownAddresses)))
       .limit(1)
       .get()?.id;
+
+  /** Deletes a portion; when there may be more, epoch ms. */
+  function finishSome(now: number): number {
+    const mailboxId = next();
+    if (mailboxId === undefined) return now + LOOK_MS;
+    removeSome(mailboxId);
+    return now + PAUSE_MS;
+  }
 
   return {
     removeMailbox,
     /** Of the scheduler. */
-    finishRemovals: {
-      name: "finish-removals",
+    finishRemovals: { name: "finish-removals", runDue: finishSome },
+    /** Of the scheduler: removes the mailboxes that expired 30 days ago. */
+    removeExpired: {
+      name: "remove-expired-mailboxes",
+      deletes: true,
       runDue(now: number): number {
-        const mailboxId = next();
-        if (mailboxId === undefined) return now + LOOK_MS;
-        removeSome(mailboxId);
-        return now + PAUSE_MS;
+        beginExpired(now - READABLE_MS);
+        return finishSome(now);
       },
     },
   };

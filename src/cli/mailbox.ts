@@ -9,13 +9,24 @@ import { REASON, sendingState, WORKSPACE, workspaceFor, workspaceIdOf, workspace
 
 function presenter(session: Session) {
   const names = workspaceNames(session);
-  return ({ id, address, name, workspaceId, ownerId: _, pausedReason, createdAt, ...rest }: MailboxEntry) => ({
+  return ({
+    id,
+    address,
+    name,
+    workspaceId,
+    ownerId: _,
+    pausedReason,
+    expiresAt,
+    createdAt,
+    ...rest
+  }: MailboxEntry) => ({
     id,
     address,
     name,
     workspace: names.get(workspaceId),
     ...rest,
     ...sendingState({ pausedReason }),
+    expiresAt: isoOf(expiresAt),
     createdAt: isoOf(createdAt),
   });
 }

@@ -39,7 +39,10 @@ export interface DomainView {
 
 export type UserView = Pick<UserEntry, "id" | "email" | "name" | "role" | "canSignIn" | "secondFactor">;
 
-export type MailboxAdminView = Omit<MailboxEntry, "workspaceId" | "createdAt">;
+export interface MailboxAdminView extends Omit<MailboxEntry, "workspaceId" | "createdAt" | "expiresAt"> {
+  /** From then on it takes no mail and sends none; null: never. */
+  expiresAt: string | null;
+}
 
 export interface MailboxesView {
   mailboxes: MailboxAdminView[];

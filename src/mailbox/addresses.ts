@@ -6,8 +6,11 @@
  * Several workspaces may claim a domain until one of them verifies it (rules: Domain owner). Invariant: mail from other
  * servers to a domain never reaches a workspace that merely claims it, so nobody can read other people's mail by
  * claiming their domain.
+ *
+ * A mailbox that has expired takes no mail (rules: Mailbox expiry): its addresses are unknown, and no other mailbox's
+ * catch-all gets their mail. Only postmaster@ and abuse@ then go to the workspace's owner (RFC 5321 §4.5.1).
  */
-import { and, asc, eq, isNotNull, or, sql } from "drizzle-orm";
+import { and, asc, eq, gt, isNotNull, isNull, or, sql } from "drizzle-orm";
 import { normalizeAddress, splitAddress, withoutTag } from "../message/address.ts";
 import { addresses, domains, mailboxes, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
@@ -54,16 +57,23 @@ const statements = prepared((db) => ({
     .prepare(),
   anyClaim: db.select({ id: domains.id }).from(domains).where(named).limit(1).prepare(),
   address: db
-    .select({ mailboxId: addresses.mailboxId })
+    .select({ mailboxId: addresses.mailboxId, expiresAt: mailboxes.expiresAt })
     .from(addresses)
+    .innerJoin(mailboxes, eq(mailboxes.id, addresses.mailboxId))
     .where(and(eq(addresses.address, sql.placeholder("address")), eq(addresses.domainId, sql.placeholder("domainId"))))
     .prepare(),
-  /** The mailbox at the owner's sign-in address, else the owner's first one. */
+  /** The mailbox at the owner's sign-in address, else the owner's first one; none that has expired. */
   ownersMailbox: db
-    .select({ mailboxId: mailboxes.id })
+    .select({ mailboxId: mailboxes.id, expiresAt: mailboxes.expiresAt })
     .from(mailboxes)
     .innerJoin(users, eq(users.id, mailboxes.ownerId))
-    .where(and(eq(mailboxes.workspaceId, sql.placeholder("workspaceId")), eq(users.role, "owner")))
+    .where(
+      and(
+        eq(mailboxes.workspaceId, sql.placeholder("workspaceId")),
+        eq(users.role, "owner"),
+        or(isNull(mailboxes.expiresAt), gt(mailboxes.expiresAt, sql.placeholder("now"))),
+      ),
+    )
     .orderBy(sql`${mailboxes.address} = ${users.email} desc`, asc(mailboxes.createdAt), asc(mailboxes.id))
     .limit(1)
     .prepare(),
@@ -75,33 +85,46 @@ const statements = prepared((db) => ({
     .prepare(),
 }));
 
+/** A mailbox that has an address. */
+interface Found {
+  mailboxId: string;
+  expiresAt: number | null;
+}
+
 /** A workspace's row of a domain. */
 interface Claim {
   id: string;
   workspaceId: string;
 }
 
+/** A time (epoch ms) at which no mailbox has expired, for questions about who has an address. */
+export const BEFORE_ANY_EXPIRY = 0;
+
+/** Whether a mailbox has expired at `now` (epoch ms): it takes no mail and sends none. */
+export const hasExpired = ({ expiresAt }: { expiresAt: number | null }, now: number): boolean =>
+  expiresAt !== null && expiresAt <= now;
+
 /**
- * Routes mail from other servers. `address` as in RCPT TO, without the angle brackets; `postmaster` may stand alone
- * (RFC 5321 §4.5.1).
+ * Routes mail from other servers that arrives at `now` (epoch ms). `address` as in RCPT TO, without the angle brackets;
+ * `postmaster` may stand alone (RFC 5321 §4.5.1).
  */
-export function routeOf(db: Db, address: string): Route {
+export function routeOf(db: Db, address: string, now: number): Route {
   const whole = /^postmaster$/i.test(address) ? `postmaster@${oldestDomain(db)}` : address;
-  return routeVia(db, whole, (name) => {
+  return routeVia(db, whole, now, (name) => {
     const holder = statements(db).holder.get({ name });
     if (holder) return holder;
     return statements(db).anyClaim.get({ name }) && { kind: "unverified", domain: name };
   });
 }
 
-/** Routes mail of a workspace: to the workspace that verified the domain, else to the sender's own claim. */
-export function routeFor(db: Db, workspaceId: string, address: string): Route {
-  return routeVia(db, address, (name) => localDomain(db, workspaceId, name));
+/** Routes mail of a workspace at `now` (epoch ms): to the workspace that verified the domain, else to the sender's own claim. */
+export function routeFor(db: Db, workspaceId: string, address: string, now: number): Route {
+  return routeVia(db, address, now, (name) => localDomain(db, workspaceId, name));
 }
 
-/** Routes within one workspace, including addresses in a domain that another workspace has taken over. */
+/** Routes within one workspace, including expired mailboxes and addresses in a domain that another workspace has taken over. */
 export function routeWithin(db: Db, workspaceId: string, address: string): Route {
-  return routeVia(db, address, (name) => statements(db).claim.get({ name, workspaceId }));
+  return routeVia(db, address, BEFORE_ANY_EXPIRY, (name) => statements(db).claim.get({ name, workspaceId }));
 }
 
 /**
@@ -118,7 +141,7 @@ export function isOthers(db: Db, workspaceId: string, domain: string): boolean {
   return verified !== undefined && verified.workspaceId !== workspaceId;
 }
 
-function routeVia(db: Db, address: string, claimOf: (name: string) => Claim | Route | undefined): Route {
+function routeVia(db: Db, address: string, now: number, claimOf: (name: string) => Claim | Route | undefined): Route {
   const normalized = normalizeAddress(address);
   if (normalized === undefined) return { kind: "not-local" };
   const { local, domain } = splitAddress(normalized);
@@ -129,15 +152,19 @@ function routeVia(db: Db, address: string, claimOf: (name: string) => Claim | Ro
 
   const untagged = withoutTag(local);
   const exempt = ROLE_ADDRESSES.has(untagged);
-  const to = (receivedOn: string, found: { mailboxId: string } | undefined): Route | undefined =>
-    found && { kind: "mailbox", mailboxId: found.mailboxId, workspaceId, receivedOn, exempt };
+  const to = (receivedOn: string, found: Found | undefined): Route | undefined => {
+    if (!found) return undefined;
+    if (!hasExpired(found, now))
+      return { kind: "mailbox", mailboxId: found.mailboxId, workspaceId, receivedOn, exempt };
+    return exempt ? undefined : { kind: "unknown" };
+  };
   const at = (name: string) => statements(db).address.get({ address: `${name}@${domain}`, domainId });
 
   const base = `${untagged}@${domain}`;
   return (
     to(normalized, at(local)) ??
     (untagged === local ? undefined : to(base, at(untagged))) ??
-    (exempt ? to(base, statements(db).ownersMailbox.get({ workspaceId })) : undefined) ??
+    (exempt ? to(base, statements(db).ownersMailbox.get({ workspaceId, now })) : undefined) ??
     to(base, at("*")) ?? { kind: "unknown" }
   );
 }

@@ -92,7 +92,7 @@ export interface Mailbox extends HtmlReading {
   route(address: string): Route;
   /** Routes mail of a workspace. */
   routeFor(workspaceId: string, address: string): Route;
-  /** Routes within one workspace, including addresses in a domain that another one has taken over. */
+  /** Routes within one workspace, including expired mailboxes and addresses in a domain that another one has taken over. */
   routeWithin(workspaceId: string, address: string): Route;
   usage(mailboxId: string): Usage;
   /** Whether mail of a workspace to the domain (A-labels, in any case) is delivered locally. */
@@ -194,8 +194,8 @@ export function createMailbox({ store, engine, runtime, options, log, read }: Ma
     isKnown: (mailboxId, messageId, size) => hasMessageOfSize(store.db, mailboxId, messageId, size),
     isKept: (identity) => isKept(store.db, identity),
     holds: (mailboxId, message) => holds(store.db, mailboxId, message),
-    route: (address) => routeOf(store.db, address),
-    routeFor: (workspaceId, address) => routeFor(store.db, workspaceId, address),
+    route: (address) => routeOf(store.db, address, runtime.now()),
+    routeFor: (workspaceId, address) => routeFor(store.db, workspaceId, address, runtime.now()),
     routeWithin: (workspaceId, address) => routeWithin(store.db, workspaceId, address),
     usage: (mailboxId) => usageOf(store.db, options, mailboxId),
     isLocal: (workspaceId, domain) => localDomain(store.db, workspaceId, domain) !== undefined,

@@ -9,7 +9,7 @@ import { referencesOf } from "../message/message-id.ts";
 import { addresses, messageBodies, messages } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Store } from "../store/store.ts";
-import { routeFor } from "./addresses.ts";
+import { BEFORE_ANY_EXPIRY, routeFor } from "./addresses.ts";
 import { reachedThread } from "./change.ts";
 import { servedHtml } from "./messages.ts";
 
@@ -86,7 +86,7 @@ export function readReplyContext(store: Store, caller: Caller, threadId: string)
   const { thread, reach } = reachedThread(db, caller, threadId);
   const { mailboxId, seq: threadSeq } = thread;
   const leadsHere = (address: string): boolean => {
-    const route = routeFor(db, reach.mailbox.workspaceId, address);
+    const route = routeFor(db, reach.mailbox.workspaceId, address, BEFORE_ANY_EXPIRY);
     return route.kind === "mailbox" && route.mailboxId === mailboxId;
   };
   const arrivedOn = statements(db)

@@ -8,6 +8,7 @@
  */
 import { and, eq, gte, isNotNull, sql } from "drizzle-orm";
 import { AppError, type ErrorCode } from "../base/errors.ts";
+import { hasExpired } from "../mailbox/addresses.ts";
 import type { Usage } from "../mailbox/usage.ts";
 import { isAddressLiteral, normalizeAddress, splitAddress } from "../message/address.ts";
 import { domains, mailboxes, outboundMessages, workspaces } from "../store/schema.ts";
@@ -60,7 +61,12 @@ const statements = prepared((db) => {
       .where(and(eq(domains.name, sql.placeholder("name")), isNotNull(domains.verifiedAt)))
       .prepare(),
     mailbox: db
-      .select({ address: mailboxes.address, paused: mailboxes.pausedReason, workspacePaused: workspaces.pausedReason })
+      .select({
+        address: mailboxes.address,
+        paused: mailboxes.pausedReason,
+        workspacePaused: workspaces.pausedReason,
+        expiresAt: mailboxes.expiresAt,
+      })
       .from(mailboxes)
       .innerJoin(workspaces, eq(workspaces.id, mailboxes.workspaceId))
       .where(eq(mailboxes.id, sql.placeholder("mailboxId")))
@@ -125,20 +131,27 @@ function requireNotPaused(mailbox: { address: string; paused: string | null; wor
   }
 }
 
-/** @throws AppError unprocessable */
-function mailboxOf(db: Db, { mailboxId, from }: From) {
+/** @throws AppError unprocessable for one that is gone or has expired */
+function mailboxOf(db: Db, { mailboxId, from }: From, now: number) {
   const mailbox = statements(db).mailbox.get({ mailboxId });
   if (!mailbox) throw new AppError("unprocessable", `${from} is no mailbox any more`);
+  if (hasExpired(mailbox, now)) {
+    const { address, expiresAt } = mailbox;
+    throw new AppError(
+      "unprocessable",
+      `The mailbox ${address} expired at ${shown(expiresAt ?? now)}: nothing can be sent from it`,
+    );
+  }
   return mailbox;
 }
 
 /**
- * Passes a sender from whom something may be sent now, to whomever: asked before there is a message.
+ * Passes a sender from whom something may be sent at `now` (epoch ms), to whomever: asked before there is a message.
  * @throws AppError unprocessable, locked (paused)
  */
-export function requireMaySend(db: Db, from: From): void {
+export function requireMaySend(db: Db, from: From, now: number): void {
   requireSender(db, from);
-  requireNotPaused(mailboxOf(db, from));
+  requireNotPaused(mailboxOf(db, from, now));
 }
 
 export interface LimitsParts {
@@ -232,7 +245,7 @@ export function createLimits({ options, local }: LimitsParts): Limits {
   return {
     requireAllowed(db, attempt, now) {
       const { verifiedAt } = requireSender(db, attempt);
-      const mailbox = mailboxOf(db, attempt);
+      const mailbox = mailboxOf(db, attempt, now);
       requireRecipients(db, attempt);
       requireNotPaused(mailbox);
       requireHourlyCaps(db, attempt, mailbox.address, now);

@@ -157,7 +157,8 @@ export function createSubmissionRole(parts: SubmissionParts): SmtpRole {
           const { reach, address: from } = reversePathOf(present, reversePath);
           try {
             // Before the message is on its way: it may be large.
-            requireMaySend(store.db, { from, mailboxId: reach.mailbox.id, workspaceId: reach.mailbox.workspaceId });
+            const { id: mailboxId, workspaceId } = reach.mailbox;
+            requireMaySend(store.db, { from, mailboxId, workspaceId }, runtime.now());
           } catch (error) {
             throw refusalOfSending(error);
           }

@@ -158,6 +158,8 @@ export const mailboxes = sqliteTable(
     createdAt: integer("created_at").notNull(),
     /** Why sending is paused; null if it is not. */
     pausedReason: text("paused_reason"),
+    /** From then on it takes no mail and sends none; null: never. Epoch ms. */
+    expiresAt: integer("expires_at"),
   },
   (table) => [
     index("mailboxes_by_workspace").on(table.workspaceId),

@@ -24,6 +24,7 @@ test("a mailbox has an address in a domain of its workspace, and perhaps an owne
     quotaBytes: null,
     usedBytes: 0,
     pausedReason: null,
+    expiresAt: null,
     removing: false,
     lost: false,
     createdAt: people.mailboxAt("team@acme.test").createdAt,

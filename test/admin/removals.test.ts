@@ -39,6 +39,20 @@ test("an erasure is not finished without what has to be forgotten first", async 
   expect(people.mailboxAt("team@acme.test")).toMatchObject({ id: team, removing: true, owner: "ada@acme.test" });
 });
 
+test("nor when the mailbox expired meanwhile", async () => {
+  const { people, team, store } = await cutShort(() => new Promise(() => {}));
+  store.db.update(mailboxes).set({ expiresAt: 1 }).where(eq(mailboxes.id, team)).run();
+  expect(people.removeExpired.runDue(Date.now() * 2)).toBeGreaterThan(1_000);
+  expect(people.mailboxAt("team@acme.test")).toMatchObject({ id: team, removing: true, owner: "ada@acme.test" });
+});
+
+test("once it has begun, it is too late to change when the mailbox expires", async () => {
+  const { people, team, write } = await cutShort();
+  expect(() => write((tx) => people.setExpiry(tx, team, null))).toThrow(
+    "team@acme.test is being removed: it is too late to change when it expires",
+  );
+});
+
 test("a server does so by itself with what a command left that was killed", async () => {
   const { appliance, owner, advance } = await boot();
   const { people, store } = appliance;

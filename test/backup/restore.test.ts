@@ -46,6 +46,16 @@ test("everything is back: people, keys, files, certificates; and only the owner 
   expect(await elsewhere.ask("backup", join(folder, "../again"))).toMatchObject({ blobs: 1 });
 });
 
+test("the expiry of a mailbox is back", async () => {
+  const { folder, within, ask, elsewhere } = await backedUp();
+  const expires_at = Date.parse("2027-01-31T17:00:00Z");
+  await within(({ db }) => void db.$client.query("UPDATE mailboxes SET expires_at = ?").run(expires_at));
+  await ask("backup", folder);
+  await ask("backup", "verify", folder);
+  await elsewhere.ask("restore", folder);
+  expect(await elsewhere.ask("mailbox", "list")).toMatchObject([{ expiresAt: "2027-01-31T17:00:00.000Z" }]);
+});
+
 test("queued mail is held with the reason, except to this server's own mailboxes; then it is released", async () => {
   const { folder, add, ask, elsewhere } = await backedUp();
   await add("local", "ada@acme.test");

@@ -159,6 +159,7 @@ test("people, mailboxes, aliases, shares and quotas, as documents", async () => 
     usedBytes: 0,
     state: "active",
     paused: null,
+    expiresAt: null,
     createdAt: expect.any(String),
   });
   await ask("mailbox", "alias", "team@acme.test", "add", "sales@acme.test");
@@ -185,6 +186,7 @@ test("people, mailboxes, aliases, shares and quotas, as documents", async () => 
     removed: true,
   });
   const left = await ask<Named[]>("mailbox", "list");
+  expect(left[0]).toMatchObject({ expiresAt: null });
   expect(left.map(({ address }) => address)).toEqual(["ada@acme.test", "bob@acme.test", "team@acme.test"]);
   expect(left.slice(1)).toMatchObject([{ owner: null }, { owner: null }]);
   expect(await ask("mailbox", "remove", "team@acme.test")).toEqual({

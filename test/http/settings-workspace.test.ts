@@ -304,6 +304,23 @@ describe("mailboxes", () => {
       ...{ aliases: [], catchAlls: [], grants: [], quotaBytes: null, pausedReason: null },
     });
   });
+  test("one expires at a time to come, later, or never", async () => {
+    const made = await act(ann, "POST", "/mailboxes", { address: "brief@example.test", name: "Brief" });
+    expect(made.body).toMatchObject({ expiresAt: null });
+    const at = `/mailboxes/${(made.body as unknown as MailboxAdminView).id}`;
+    const now = booted.runtime.now();
+    const inAnHour = new Date(now + 3_600_000).toISOString();
+    expect((await act(ann, "PATCH", at, { expiresAt: inAnHour })).body).toMatchObject({ expiresAt: inAnHour });
+    for (const refused of [new Date(now).toISOString(), "2026-13-01T00:00:00Z", "tomorrow", "2030-01-01", "", 5]) {
+      expect(await status(act(ann, "PATCH", at, { expiresAt: refused }))).toBe(400);
+    }
+    expect(await mailboxOf(ann, "brief@example.test")).toMatchObject({ expiresAt: inAnHour });
+    const east = await act(ann, "PATCH", at, { expiresAt: "2030-01-31T17:00:00+02:00" });
+    expect(east.body).toMatchObject({ expiresAt: "2030-01-31T15:00:00.000Z" });
+    expect(await status(act(zoe, "PATCH", at, { expiresAt: null }))).toBe(404);
+    expect((await act(ann, "PATCH", at, { expiresAt: null })).body).toMatchObject({ expiresAt: null });
+    expect(await status(act(ann, "DELETE", at))).toBe(202);
+  });
   test("one is renamed, given to somebody, and taken from them", async () => {
     const made = await act(ann, "POST", "/mailboxes", { address: "desk@example.test", name: "Desk" });
     const at = `/mailboxes/${(made.body as unknown as MailboxAdminView).id}`;

@@ -127,6 +127,15 @@ test("a session from before an upgrade continues, without a proof of identity", 
   expect(() => requireConfirmed(db, session as Session, 10)).toThrow("that it is still you");
 });
 
+test("a mailbox from before an upgrade never expires", () => {
+  const folder = folderOf(23, (sqlite) => {
+    sqlite.exec(`
+      INSERT INTO workspaces (id, name, created_at) VALUES ('wsp_1', 'One', 1);
+      INSERT INTO mailboxes (id, workspace_id, address, name, created_at) VALUES ('mbx_1', 'wsp_1', 'a@b.example', 'A', 1)`);
+  });
+  expect(open(folder).db.select().from(schema.mailboxes).all()).toMatchObject([{ id: "mbx_1", expiresAt: null }]);
+});
+
 test("a webhook created after an upgrade gets no earlier events", () => {
   const folder = folderOf(2);
   expect(open(folder).db.select().from(schema.webhookCursor).all()).toEqual([{ id: 1, eventSeq: 1 }]);

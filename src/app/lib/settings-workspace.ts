@@ -110,6 +110,7 @@ export const workspaceApi = {
     owner?: string | null;
     quotaBytes?: number | null;
     pausedReason?: string | null;
+    expiresAt?: string | null;
   }) => ask<MailboxAdminView>("PATCH", box(id), change),
   removeMailbox: (id: string) => ask<void>("DELETE", box(id)),
   addAlias: ({ id, alias }: { id: string; alias: string }) => ask<unknown>("POST", box(id, "/aliases"), { alias }),

@@ -48,6 +48,9 @@ const two = (number: number): string => String(number).padStart(2, "0");
 const local = (date: Date): string =>
   `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}T${two(date.getHours())}:${two(date.getMinutes())}`;
 
+/** A time as such an input has it. */
+export const localInput = (iso: string): string => local(new Date(iso));
+
 /** The times that such an input takes for a snooze: a year, as the server has it. */
 export function localTime(): { least: string; most: string; initial: string } {
   const inDays = (days: number, hour?: number): Date => {

@@ -1,14 +1,15 @@
 /** Administration of mailboxes: aliases, shares, quota, pauses. */
 
+import { timeOf } from "../../admin/names.ts";
 import { GRANT_ACCESS, type MailboxEntry, type People } from "../../admin/people.ts";
 import type { Log } from "../../base/log.ts";
 import { oneOf, t } from "../../operations/json-schema.ts";
-import { nullable } from "../../operations/schemas.ts";
+import { dateTime, nullable } from "../../operations/schemas.ts";
 import type { Options } from "../../store/settings.ts";
 import type { Store, Tx } from "../../store/store.ts";
 import type { MailboxAdminView, MailboxesView } from "../admin-views.ts";
 import type { Asked, Route } from "../route.ts";
-import { bodyOf, done, workspaceOf } from "./asked.ts";
+import { bodyOf, done, isoOf, workspaceOf } from "./asked.ts";
 
 export interface MailboxesParts {
   store: Pick<Store, "transact">;
@@ -24,12 +25,16 @@ const readChange = bodyOf(
     owner: t.Optional(nullable(t.String(), { description: "Id of a person; null: nobody's" })),
     quotaBytes: t.Optional(nullable(t.Number(), { description: "Null: the setting storage.mailboxBytes" })),
     pausedReason: t.Optional(nullable(t.String(), { description: "Null: it goes on" })),
+    expiresAt: t.Optional(nullable(dateTime(), { description: "Null: it does not expire" })),
   }),
 );
 const readAlias = bodyOf(t.Object({ alias: t.String() }));
 const readGrant = bodyOf(t.Object({ user: t.String(), access: oneOf(GRANT_ACCESS) }));
 
-const viewOf = ({ workspaceId, createdAt, ...shown }: MailboxEntry): MailboxAdminView => shown;
+const viewOf = ({ workspaceId, createdAt, expiresAt, ...shown }: MailboxEntry): MailboxAdminView => ({
+  ...shown,
+  expiresAt: expiresAt === null ? null : isoOf(expiresAt),
+});
 
 export function mailboxesRoutes({ store, people, options, log }: MailboxesParts): Route[] {
   const mailboxOf = (asked: Asked): MailboxEntry => people.mailboxIn(workspaceOf(asked), asked.params.id ?? "");
@@ -68,7 +73,7 @@ export function mailboxesRoutes({ store, people, options, log }: MailboxesParts)
       method: "PATCH",
       path: "/mailboxes/:id",
       async run(asked) {
-        const { name, owner, quotaBytes, pausedReason } = await readChange(asked);
+        const { name, owner, quotaBytes, pausedReason, expiresAt } = await readChange(asked);
         return change(asked, (tx, id) => {
           if (name !== undefined) people.renameMailbox(tx, id, name);
           if (owner !== undefined) {
@@ -76,6 +81,8 @@ export function mailboxesRoutes({ store, people, options, log }: MailboxesParts)
             people.assignMailbox(tx, id, owner);
           }
           if (quotaBytes !== undefined) people.setQuota(tx, id, quotaBytes);
+          if (expiresAt !== undefined)
+            people.setExpiry(tx, id, expiresAt === null ? null : timeOf("expiresAt", expiresAt));
           if (pausedReason === null) people.resumeMailbox(tx, id);
           else if (pausedReason !== undefined) people.pauseMailbox(tx, id, pausedReason);
         });

@@ -13,6 +13,7 @@ import {
   WORKSPACE,
   workspaceApi,
 } from "../../lib/settings-workspace.ts";
+import { fullTime, localInput, msUntil } from "../../lib/time.ts";
 import { Button, IconButton } from "../../parts/button.tsx";
 import { ConfirmButton } from "../../parts/confirm-button.tsx";
 import { Field } from "../../parts/field.tsx";
@@ -61,6 +62,7 @@ export function MailboxPage() {
               <Aliases mailbox={mailbox} />
               <Shares mailbox={mailbox} />
               <Sending mailbox={mailbox} />
+              <Expiry mailbox={mailbox} />
               <Removal mailbox={mailbox} />
             </>
           )}
@@ -156,6 +158,38 @@ function Sending({ mailbox: { id, address, pausedReason } }: Shown) {
         submit={({ text }) => pause.mutate({ id, pausedReason: text("reason") })}
       >
         <Field label="Reason, told to who tries to send" name="reason" maxLength={500} required />
+      </LineForm>
+    </Panel>
+  );
+}
+
+function Expiry({ mailbox: { id, expiresAt } }: Shown) {
+  const change = useChange(workspaceApi.changeMailbox, { key: WORKSPACE, told: "Expiry changed", atForm: true });
+  const expired = expiresAt !== null && msUntil(expiresAt) <= 0;
+  return (
+    <Panel
+      title="Expiry"
+      about={
+        expired
+          ? `It expired on ${fullTime(expiresAt)}: it takes no mail and sends none, and is removed with its mail 30 days after that.`
+          : "From then on it takes no mail and sends none; its mail can be read for 30 days more, then it is removed."
+      }
+      {...(expired && { action: <Badge tone="warn">expired</Badge> })}
+    >
+      <LineForm
+        action="Save expiry"
+        sending={change}
+        submit={({ text }) =>
+          change.mutate({ id, expiresAt: text("expiresAt") === "" ? null : new Date(text("expiresAt")).toISOString() })
+        }
+      >
+        <Field
+          label="Expires at"
+          hint="Empty for never."
+          name="expiresAt"
+          type="datetime-local"
+          defaultValue={expiresAt === null ? "" : localInput(expiresAt)}
+        />
       </LineForm>
     </Panel>
   );

@@ -11,6 +11,7 @@ import {
   WORKSPACE,
   workspaceApi,
 } from "../../lib/settings-workspace.ts";
+import { msUntil, shortTime } from "../../lib/time.ts";
 import { Field } from "../../parts/field.tsx";
 import { Filtered } from "../../parts/filter.tsx";
 import { FormDialog } from "../../parts/form-dialog.tsx";
@@ -48,7 +49,8 @@ export function MailboxesPage() {
 }
 
 function Row({ mailbox, quota }: { mailbox: MailboxAdminView; quota: number }) {
-  const { id, address, name, owner, aliases, catchAlls, grants, usedBytes, pausedReason, removing, lost } = mailbox;
+  const { id, address, name, owner, aliases, catchAlls, grants, usedBytes, pausedReason, expiresAt, removing, lost } =
+    mailbox;
   const also = aliases.length + catchAlls.length;
   const facts = [
     owner === null ? "nobody's own" : owner === address ? undefined : `owned by ${owner}`,
@@ -67,6 +69,9 @@ function Row({ mailbox, quota }: { mailbox: MailboxAdminView; quota: number }) {
             {address}
           </Link>
           {pausedReason !== null && <Badge tone="bad">paused</Badge>}
+          {expiresAt !== null && !removing && (
+            <Badge tone="warn">{msUntil(expiresAt) > 0 ? `expires ${shortTime(expiresAt)}` : "expired"}</Badge>
+          )}
           {removing && <Badge tone="quiet">being removed</Badge>}
           {lost && <Badge tone="warn">only to be read</Badge>}
         </p>
