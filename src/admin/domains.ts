@@ -79,6 +79,10 @@ export type Domains = ReturnType<typeof createDomains>;
 /** The records that show that a domain is ours to send from. */
 const VERIFYING: ReadonlySet<DnsRecord["purpose"]> = new Set(["ownership", "dkim"]);
 
+/** Whether what was seen shows that the domain is its claimant's. */
+export const isShown = (records: readonly FoundRecord[]): boolean =>
+  records.every(({ purpose, state }) => !VERIFYING.has(purpose) || state === "found");
+
 /** Strangers may have a domain's records looked up so often, and a look takes no longer. */
 const LOOK_EVERY_MS = 5 * 60_000;
 const LONGEST_LOOK_MS = 15_000;
@@ -211,8 +215,7 @@ export function createDomains({ store, runtime, log, hostname, policy }: Domains
    */
   async function verifyDomain(domainId: string): Promise<FoundRecord[]> {
     const records = await seeRecords(domainId);
-    const isMissing = ({ purpose, state }: FoundRecord) => VERIFYING.has(purpose) && state !== "found";
-    if (!records.some(isMissing)) store.transact((tx) => markVerified(tx, domainId));
+    if (isShown(records)) store.transact((tx) => markVerified(tx, domainId));
     return records;
   }
 

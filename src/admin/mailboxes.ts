@@ -27,7 +27,8 @@ export interface MailboxEntry {
   aliases: string[];
   /** As `*@domain`. */
   catchAlls: string[];
-  grants: { user: string; access: GrantAccess }[];
+  /** `user`: the address they sign in with. */
+  grants: { user: string; userId: string; access: GrantAccess }[];
   /** Bytes; null for the setting storage.mailboxBytes. */
   quotaBytes: number | null;
   usedBytes: number;
@@ -268,7 +269,12 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     );
     const grants = Map.groupBy(
       store.db
-        .select({ mailboxId: schema.grants.mailboxId, user: schema.users.email, access: schema.grants.access })
+        .select({
+          mailboxId: schema.grants.mailboxId,
+          user: schema.users.email,
+          userId: schema.users.id,
+          access: schema.grants.access,
+        })
         .from(schema.grants)
         .innerJoin(schema.users, eq(schema.users.id, schema.grants.userId))
         .orderBy(asc(schema.users.email))
@@ -282,7 +288,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
       owner,
       aliases: addressesOf(mailbox.id, "alias"),
       catchAlls: addressesOf(mailbox.id, "catch-all"),
-      grants: (grants.get(mailbox.id) ?? []).map(({ user, access }) => ({ user, access })),
+      grants: (grants.get(mailbox.id) ?? []).map(({ mailboxId: _, ...grant }) => grant),
       usedBytes: usedBytes ?? 0,
       removing: addressesOf(mailbox.id, "primary").length === 0,
       lost: isOthers(store.db, mailbox.workspaceId, splitAddress(mailbox.address).domain),

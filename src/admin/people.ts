@@ -226,6 +226,12 @@ export function createPeople(parts: MailboxesParts) {
       .run();
   }
 
+  /** The same of somebody else. @throws AppError bad_request, and as setRole */
+  function renameUser(tx: Tx, userId: string, text: string, by?: By): void {
+    refuseChanging(tx, by, userId);
+    setName(tx, userId, text);
+  }
+
   /** `passwordHash`: from hashPassword here. Ends the sessions that the former one began, but for the one they keep. */
   function setPassword(tx: Tx, userId: string, passwordHash: string, keepSession?: string): void {
     endSessions(tx, userId, keepSession);
@@ -309,6 +315,7 @@ export function createPeople(parts: MailboxesParts) {
     requireRemovable: (tx: Tx, userId: string) => refuseLastOwner(tx, userId, "removed"),
     setRole,
     setName,
+    renameUser,
     setPassword,
     resetSecondFactor,
     removeUser,

@@ -44,11 +44,22 @@ export function createRemovals({ store, runtime, requireMailbox }: RemovalsParts
    */
   async function removeMailbox(mailboxId: string, forget?: () => Promise<void>): Promise<void> {
     store.transact((tx) => {
+      if (!forget) return beginRemoval(tx, mailboxId);
       requireMailbox(tx, mailboxId);
-      if (forget) tx.delete(schema.addresses).where(eq(schema.addresses.mailboxId, mailboxId)).run();
-      else begin(tx, [mailboxId]);
+      tx.delete(schema.addresses).where(eq(schema.addresses.mailboxId, mailboxId)).run();
     });
     if (forget) await forget();
+    await finishRemoval(mailboxId);
+  }
+
+  /** From then on nothing arrives, nobody has it, and the job removes it with its mail. @throws AppError not_found */
+  function beginRemoval(tx: Tx, mailboxId: string): void {
+    requireMailbox(tx, mailboxId);
+    begin(tx, [mailboxId]);
+  }
+
+  /** Removes the mail of a mailbox whose removal has begun, and then the mailbox, sooner than the job would. */
+  async function finishRemoval(mailboxId: string): Promise<void> {
     while (removeSome(mailboxId)) await pause(runtime, PAUSE_MS);
   }
 
@@ -65,13 +76,12 @@ export function createRemovals({ store, runtime, requireMailbox }: RemovalsParts
 
   /** Begins the removal of what expired by `before` (epoch ms); one that has no address is being erased, or removed. */
   function beginExpired(before: number): void {
-    const expired = store.db
-      .select({ id: schema.mailboxes.id })
-      .from(schema.mailboxes)
-      .where(and(lte(schema.mailboxes.expiresAt, before), exists(ownAddresses)))
-      .all();
-    if (expired.length === 0) return;
     store.transact((tx) => {
+      const expired = tx
+        .select({ id: schema.mailboxes.id })
+        .from(schema.mailboxes)
+        .where(and(lte(schema.mailboxes.expiresAt, before), exists(ownAddresses)))
+        .all();
       begin(
         tx,
         expired.map(({ id }) => id),
@@ -98,6 +108,8 @@ export function createRemovals({ store, runtime, requireMailbox }: RemovalsParts
 
   return {
     removeMailbox,
+    beginRemoval,
+    finishRemoval,
     /** Of the scheduler. */
     finishRemovals: { name: "finish-removals", runDue: finishSome },
     /** Of the scheduler: removes the mailboxes that expired 30 days ago. */

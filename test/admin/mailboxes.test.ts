@@ -89,7 +89,7 @@ test("shares stay inside the workspace and can change", () => {
   const bea = addUser(beta, "bea@beta.test", "owner").userId;
   write((tx) => people.grant(tx, team, bob, "view"));
   write((tx) => people.grant(tx, team, bob, "full"));
-  expect(people.mailboxAt("team@acme.test").grants).toEqual([{ user: "bob@acme.test", access: "full" }]);
+  expect(people.mailboxAt("team@acme.test").grants).toEqual([{ user: "bob@acme.test", userId: bob, access: "full" }]);
   expect(() => write((tx) => people.grant(tx, team, bea, "view"))).toThrow(/not in the workspace/);
   expect(() => write((tx) => people.grant(tx, "mbx_none", bob, "view"))).toThrow(/no such mailbox/);
   write((tx) => people.revokeGrant(tx, team, bob));

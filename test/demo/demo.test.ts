@@ -43,7 +43,7 @@ test("the demo has people, a share, and mail of every kind", async () => {
     ["ben@example.test", "member"],
   ]);
   expect(people.listMailboxes().flatMap(({ aliases }) => aliases)).toHaveLength(4);
-  expect(people.mailboxAt("support@example.test").grants).toEqual([{ user: "ben@example.test", access: "full" }]);
+  expect(people.mailboxAt("support@example.test").grants).toMatchObject([{ user: "ben@example.test", access: "full" }]);
 
   const listed = async (folder: "all" | "inbox" | "sent" | "archive" | "spam" | "trash" | "snoozed") =>
     (await mailbox.listThreads(caller, { folder, limit: 100 })).threads;
