@@ -1,5 +1,18 @@
 /** The operations of the service, in the order in which documents list them. The only lists of them. */
+import { addDomain, getDomain, listDomains, removeDomain, verifyDomain } from "./admin/domains.ts";
 import { createKey, getKey, listKeys, renameKey, revokeKey } from "./admin/keys.ts";
+import {
+  addAlias,
+  addGrant,
+  addMailbox,
+  changeMailbox,
+  getMailbox,
+  listWorkspaceMailboxes,
+  removeAlias,
+  removeGrant,
+  removeMailbox,
+} from "./admin/mailboxes.ts";
+import { addPerson, changePerson, getPerson, listPeople, removePerson } from "./admin/people.ts";
 import { cancelDelivery, listQueue, retryDelivery } from "./admin/queue.ts";
 import { addSuppression, listSuppressions, removeSuppression } from "./admin/suppressions.ts";
 import {
@@ -40,6 +53,25 @@ export const MAIL_OPERATIONS: readonly Operation[] = [
 
 /** A workspace, for its owners and admins. */
 export const ADMIN_OPERATIONS: readonly Operation[] = [
+  listWorkspaceMailboxes,
+  addMailbox,
+  getMailbox,
+  changeMailbox,
+  removeMailbox,
+  addAlias,
+  removeAlias,
+  addGrant,
+  removeGrant,
+  listPeople,
+  addPerson,
+  getPerson,
+  changePerson,
+  removePerson,
+  listDomains,
+  addDomain,
+  getDomain,
+  removeDomain,
+  verifyDomain,
   listSuppressions,
   addSuppression,
   removeSuppression,

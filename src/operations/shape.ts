@@ -32,6 +32,8 @@ function expectation(schema: Schema): string {
   // A union; what an object must have besides its fields is no part of what it is.
   if (Array.isArray(schema.anyOf) && schema.type === undefined) return schema.anyOf.map(expectation).join(" or ");
   switch (schema.type) {
+    case "null":
+      return "null";
     case "boolean":
       return "true or false";
     case "integer":

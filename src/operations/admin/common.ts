@@ -1,4 +1,5 @@
 /** What administrative operations share. */
+import type { People, UserEntry } from "../../admin/people.ts";
 import { t } from "../json-schema.ts";
 
 /** What may refuse any of them; and what else may refuse one that changes something. */
@@ -19,3 +20,10 @@ export const BY_ID = t.Object({ id: t.String() });
 /** An epoch time (ms) as answers have it; null stays null. */
 export const isoOf = (ms: number): string => new Date(ms).toISOString();
 export const maybeIsoOf = (ms: number | null): string | null => (ms === null ? null : isoOf(ms));
+
+/** The person of a workspace with that id or address. @throws AppError not_found */
+export const personNamed = (
+  people: Pick<People, "userAt" | "userIn">,
+  workspaceId: string,
+  named: string,
+): UserEntry => (named.includes("@") ? people.userAt(named, workspaceId) : people.userIn(workspaceId, named));

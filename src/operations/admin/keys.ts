@@ -7,7 +7,7 @@ import { oneOf, type Static, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../page.ts";
 import { dateTime, email, nullable } from "../schemas.ts";
-import { BY_ID, bodyOf, DONE, Done, isoOf, maybeIsoOf, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
+import { BY_ID, bodyOf, DONE, Done, isoOf, maybeIsoOf, personNamed, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 const fields = {
   id: t.String(),
@@ -87,9 +87,7 @@ export const createKey = operation({
     act((tx, caller) => {
       requireConfirmed(tx);
       const { workspaceId } = caller;
-      const person = user?.includes("@")
-        ? people.userAt(user, workspaceId)
-        : people.userIn(workspaceId, user ?? caller.userId);
+      const person = personNamed(people, workspaceId, user ?? caller.userId);
       const isOwn = person.id === caller.userId;
       if (!isOwn && person.role !== "member") {
         throw new AppError("forbidden", "A key acts for yourself or for a member: others create their own");

@@ -1,0 +1,154 @@
+/** Domains of a workspace: the DNS records that each needs, and whether the world sees them. */
+import type { DnsRecord, FoundRecord } from "../../admin/dns.ts";
+import { type DomainEntry, isShown, makeDkimKeys } from "../../admin/domains.ts";
+import { oneOf, type Static, t } from "../json-schema.ts";
+import { operation } from "../operation.ts";
+import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../page.ts";
+import { dateTime, nullable } from "../schemas.ts";
+import { BY_ID, bodyOf, DONE, Done, isoOf, maybeIsoOf, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
+
+const Domain = t.Object(
+  {
+    id: t.String(),
+    name: t.String({ description: "As A-labels" }),
+    state: oneOf(["verified", "unverified", "lost"], { description: "lost: another workspace has verified it" }),
+    takesMail: t.Boolean({
+      description: "Whether mail is taken for it; also for some that were here before it had to be verified",
+    }),
+    verifiedAt: nullable(dateTime(), { description: "null until it is verified" }),
+    records: t.Array(
+      t.Object({
+        type: oneOf(["MX", "TXT", "CNAME"]),
+        name: t.String(),
+        value: t.String(),
+        purpose: oneOf(["mx", "spf", "dkim", "dmarc", "ownership", "mta-sts", "tls-rpt"]),
+        optional: t.Optional(t.Boolean({ description: "Good to have; nothing is wrong without it" })),
+        state: t.Optional(
+          oneOf(["found", "missing", "unanswered"], {
+            description: "Where they were just looked up. unanswered: the question failed, which tells nothing",
+          }),
+        ),
+      }),
+      { description: "What its zone must say" },
+    ),
+    createdAt: dateTime(),
+  },
+  { $id: "Domain" },
+);
+
+/** A domain as administration shows it, with its records as they should be or as they were found. */
+const domainView = (
+  { workspaceId: _, verifiedAt, createdAt, ...rest }: DomainEntry,
+  records: (DnsRecord & Partial<Pick<FoundRecord, "state">>)[],
+): Static<typeof Domain> => ({ ...rest, verifiedAt: maybeIsoOf(verifiedAt), records, createdAt: isoOf(createdAt) });
+
+export const listDomains = operation({
+  name: "listDomains",
+  group: "Domains",
+  audience: "admin",
+  method: "GET",
+  path: "/domains",
+  scope: "admin",
+  summary: "List the domains of the workspace, oldest first",
+  description: "With the records that each needs, which are not looked up for a list.",
+  query: t.Object(PAGE_QUERY),
+  success: 200,
+  response: t.Object({ domains: t.Array(Domain), nextCursor }),
+  errors: READ_ERRORS,
+  run({ caller: { workspaceId }, domains }, { query }) {
+    const positionOf = ({ createdAt, id }: DomainEntry) => ({ at: createdAt, id });
+    const read = readAmong(domains.listDomains(workspaceId), positionOf, "oldest first");
+    const { page, nextCursor: next } = pageOf({ query: "domains", positionOf, read }, query);
+    return { domains: page.map((domain) => domainView(domain, domains.recordsOf(domain.id))), nextCursor: next };
+  },
+});
+
+export const addDomain = operation({
+  name: "addDomain",
+  group: "Domains",
+  audience: "admin",
+  method: "POST",
+  path: "/domains",
+  scope: "admin",
+  summary: "Add a domain, with its DKIM keys",
+  description: "Publish its records, then verify it: before, no mail is taken for it, and none is sent from it.",
+  body: bodyOf({ name: t.String({ description: "Such as example.com" }) }),
+  example: { body: { name: "example.com" } },
+  idempotent: true,
+  success: 201,
+  response: Domain,
+  errors: WRITE_ERRORS,
+  async run({ act, domains }, { body: { name } }) {
+    const keys = await makeDkimKeys();
+    return act((tx, { workspaceId }) => {
+      const domain = domains.addDomain(tx, workspaceId, name, keys);
+      return domainView(domain, domains.recordsOf(domain.id));
+    });
+  },
+});
+
+export const getDomain = operation({
+  name: "getDomain",
+  group: "Domains",
+  audience: "admin",
+  method: "GET",
+  path: "/domains/:id",
+  scope: "admin",
+  summary: "Show a domain, with its records as the world sees them now",
+  description: "Looks the records up, and changes nothing.",
+  params: BY_ID,
+  success: 200,
+  response: Domain,
+  errors: READ_ERRORS,
+  async run({ caller: { workspaceId }, domains }, { params: { id } }) {
+    const domain = domains.domainIn(workspaceId, id);
+    return domainView(domain, await domains.seeRecords(id));
+  },
+});
+
+export const verifyDomain = operation({
+  name: "verifyDomain",
+  group: "Domains",
+  audience: "admin",
+  method: "POST",
+  path: "/domains/:id/verify",
+  scope: "admin",
+  summary: "Look the records of a domain up, and verify it if they show that it is yours",
+  description:
+    "Those of ownership and DKIM have to be found. The answer tells what was found of each record, and the domain's state by now.",
+  params: BY_ID,
+  body: bodyOf({}),
+  bodyOptional: true,
+  idempotent: true,
+  success: 200,
+  response: Domain,
+  errors: WRITE_ERRORS,
+  async run({ act, caller: { workspaceId }, domains }, { params: { id } }) {
+    domains.domainIn(workspaceId, id);
+    const records = await domains.seeRecords(id);
+    return act((tx) => {
+      if (isShown(records)) domains.markVerified(tx, id);
+      return domainView(domains.domainIn(workspaceId, id), records);
+    });
+  },
+});
+
+export const removeDomain = operation({
+  name: "removeDomain",
+  group: "Domains",
+  audience: "admin",
+  method: "DELETE",
+  path: "/domains/:id",
+  scope: "admin",
+  summary: "Remove a domain that no mailbox or alias uses",
+  params: BY_ID,
+  success: 200,
+  response: Done,
+  errors: WRITE_ERRORS,
+  run: ({ act, domains }, { params: { id } }) =>
+    act((tx, { workspaceId }) => {
+      domains.domainIn(workspaceId, id);
+      domains.removeDomain(tx, id);
+      return DONE;
+    }),
+});

@@ -1,0 +1,285 @@
+/** Mailboxes of a workspace: what leads to them, who reaches them, and for how long there is one. */
+import { timeOf } from "../../admin/names.ts";
+import { GRANT_ACCESS, type MailboxEntry } from "../../admin/people.ts";
+import type { Tx } from "../../store/store.ts";
+import { oneOf, type Static, t } from "../json-schema.ts";
+import { type AdminContext, operation } from "../operation.ts";
+import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../page.ts";
+import { dateTime, email, nullable } from "../schemas.ts";
+import { BY_ID, bodyOf, DONE, Done, isoOf, maybeIsoOf, personNamed, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
+
+const EXPIRY =
+  "From then on it takes no mail and sends none; its mail can be read for 30 days more, then it is deleted. null: it does not expire";
+
+const AdminMailbox = t.Object(
+  {
+    id: t.String(),
+    address: email(),
+    name: t.String({ description: "What mail from it carries" }),
+    owner: nullable(email(), { description: "Whom it belongs to; null for nobody's" }),
+    ownerId: nullable(t.String(), { description: "Id of the owner" }),
+    aliases: t.Array(email()),
+    catchAlls: t.Array(t.String(), { description: "As *@domain: takes what no other address does" }),
+    grants: t.Array(t.Object({ user: email(), userId: t.String(), access: oneOf(GRANT_ACCESS) }), {
+      description: "Whom it is shared with",
+    }),
+    quotaBytes: nullable(t.Integer(), { description: "null: the setting storage.mailboxBytes" }),
+    usedBytes: t.Integer(),
+    pausedReason: nullable(t.String(), { description: "Why nothing may be sent from it; null while it may" }),
+    expiresAt: nullable(dateTime(), { description: EXPIRY }),
+    removing: t.Boolean({
+      description: "It is being removed: it has no address any more, and its mail is being deleted",
+    }),
+    lost: t.Boolean({
+      description: "Another workspace has verified the domain of its address: its mail can be read, and that is all",
+    }),
+    createdAt: dateTime(),
+  },
+  { $id: "AdminMailbox" },
+);
+
+export type AdminMailboxView = Static<typeof AdminMailbox>;
+
+/** A mailbox as administration shows it. */
+const mailboxView = ({ workspaceId: _, expiresAt, createdAt, ...rest }: MailboxEntry): AdminMailboxView => ({
+  ...rest,
+  expiresAt: maybeIsoOf(expiresAt),
+  createdAt: isoOf(createdAt),
+});
+
+const Quota = t.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
+const Person = t.String({ description: "Id or address of a person of the workspace" });
+
+/** Does `work` to a mailbox of the caller's workspace, and shows what came of it. @throws AppError not_found */
+const changing = (
+  { act, people }: AdminContext,
+  id: string,
+  work: (tx: Tx, workspaceId: string) => void,
+): AdminMailboxView =>
+  act((tx, { workspaceId }) => {
+    people.mailboxIn(workspaceId, id);
+    work(tx, workspaceId);
+    return mailboxView(people.mailboxIn(workspaceId, id));
+  });
+
+const expiryOf = (text: string | null): number | null => (text === null ? null : timeOf("expiresAt", text));
+
+export const listWorkspaceMailboxes = operation({
+  name: "listWorkspaceMailboxes",
+  group: "Mailboxes",
+  audience: "admin",
+  method: "GET",
+  path: "/mailboxes",
+  scope: "admin",
+  summary: "List the mailboxes of the workspace, oldest first",
+  query: t.Object(PAGE_QUERY),
+  success: 200,
+  response: t.Object({ mailboxes: t.Array(AdminMailbox), nextCursor }),
+  errors: READ_ERRORS,
+  run({ caller: { workspaceId }, people }, { query }) {
+    const positionOf = ({ createdAt, id }: MailboxEntry) => ({ at: createdAt, id });
+    const read = readAmong(people.listMailboxes(workspaceId), positionOf, "oldest first");
+    const { page, nextCursor: next } = pageOf({ query: "mailboxes", positionOf, read }, query);
+    return { mailboxes: page.map(mailboxView), nextCursor: next };
+  },
+});
+
+export const addMailbox = operation({
+  name: "addMailbox",
+  group: "Mailboxes",
+  audience: "admin",
+  method: "POST",
+  path: "/mailboxes",
+  scope: "admin",
+  summary: "Make a mailbox",
+  body: bodyOf({
+    address: email({ description: "At a domain of the workspace" }),
+    name: t.String({ description: "What mail from it carries" }),
+    owner: t.Optional(nullable(Person, { description: "Id or address of the person it belongs to; nobody's without" })),
+    aliases: t.Optional(t.Array(t.String(), { maxItems: 100, description: "Addresses, and *@domain for a catch-all" })),
+    quotaBytes: t.Optional(nullable(Quota, { description: "null: the setting storage.mailboxBytes" })),
+    expiresAt: t.Optional(nullable(dateTime(), { description: `A time to come. ${EXPIRY}` })),
+  }),
+  example: { body: { address: "support@example.com", name: "Support", aliases: ["help@example.com"] } },
+  checkBody: ({ expiresAt = null }) => void expiryOf(expiresAt),
+  idempotent: true,
+  success: 201,
+  response: AdminMailbox,
+  errors: WRITE_ERRORS,
+  run: (
+    { act, people },
+    { body: { address, name, owner = null, aliases = [], quotaBytes = null, expiresAt = null } },
+  ) =>
+    act((tx, { workspaceId }) => {
+      const ownerId = owner === null ? undefined : personNamed(people, workspaceId, owner).id;
+      const id = people.addMailbox(tx, { workspaceId, address, name, ownerId, expiresAt: expiryOf(expiresAt) });
+      for (const alias of aliases) people.addAlias(tx, id, alias);
+      if (quotaBytes !== null) people.setQuota(tx, id, quotaBytes);
+      return mailboxView(people.mailboxIn(workspaceId, id));
+    }),
+});
+
+export const getMailbox = operation({
+  name: "getMailbox",
+  group: "Mailboxes",
+  audience: "admin",
+  method: "GET",
+  path: "/mailboxes/:id",
+  scope: "admin",
+  summary: "Show a mailbox",
+  params: BY_ID,
+  success: 200,
+  response: AdminMailbox,
+  errors: READ_ERRORS,
+  run: ({ caller: { workspaceId }, people }, { params: { id } }) => mailboxView(people.mailboxIn(workspaceId, id)),
+});
+
+export const changeMailbox = operation({
+  name: "changeMailbox",
+  group: "Mailboxes",
+  audience: "admin",
+  method: "PATCH",
+  path: "/mailboxes/:id",
+  scope: "admin",
+  summary: "Change a mailbox: its name, owner, quota, pause or expiry",
+  params: BY_ID,
+  body: bodyOf(
+    {
+      name: t.Optional(t.String()),
+      owner: t.Optional(
+        nullable(Person, { description: "Id or address of a person of the workspace; null: nobody's" }),
+      ),
+      quotaBytes: t.Optional(nullable(Quota, { description: "null: the setting storage.mailboxBytes" })),
+      pausedReason: t.Optional(
+        nullable(t.String(), { description: "Pauses sending from it and says why; null: it may send again" }),
+      ),
+      expiresAt: t.Optional(nullable(dateTime(), { description: `A time to come. ${EXPIRY}` })),
+    },
+    { minProperties: 1 },
+  ),
+  example: { body: { expiresAt: "2027-01-31T17:00:00Z" } },
+  checkBody: ({ expiresAt = null }) => void expiryOf(expiresAt),
+  success: 200,
+  response: AdminMailbox,
+  errors: WRITE_ERRORS,
+  run: (context, { params: { id }, body: { name, owner, quotaBytes, pausedReason, expiresAt } }) =>
+    changing(context, id, (tx, workspaceId) => {
+      const { people, requireConfirmed } = context;
+      if (name !== undefined) people.renameMailbox(tx, id, name);
+      if (owner !== undefined) {
+        requireConfirmed(tx);
+        people.assignMailbox(tx, id, owner === null ? null : personNamed(people, workspaceId, owner).id);
+      }
+      if (quotaBytes !== undefined) people.setQuota(tx, id, quotaBytes);
+      if (expiresAt !== undefined) people.setExpiry(tx, id, expiryOf(expiresAt));
+      if (pausedReason === null) people.resumeMailbox(tx, id);
+      else if (pausedReason !== undefined) people.pauseMailbox(tx, id, pausedReason);
+    }),
+});
+
+export const removeMailbox = operation({
+  name: "removeMailbox",
+  group: "Mailboxes",
+  audience: "admin",
+  method: "DELETE",
+  path: "/mailboxes/:id",
+  scope: "admin",
+  summary: "Remove a mailbox and all its mail, for good",
+  description:
+    "Its addresses go at once. Its mail is deleted after the answer, which may take minutes; until then the mailbox is listed with `removing: true`.",
+  params: BY_ID,
+  success: 200,
+  response: Done,
+  errors: READ_ERRORS,
+  run({ act, people }, { params: { id } }) {
+    const answer = act((tx, { workspaceId }) => {
+      people.mailboxIn(workspaceId, id);
+      people.beginRemoval(tx, id);
+      return DONE;
+    });
+    // Cut short, it is gone on with within the hour (admin/removals.ts).
+    people.finishRemoval(id).catch(() => {});
+    return answer;
+  },
+});
+
+export const addAlias = operation({
+  name: "addAlias",
+  group: "Mailboxes",
+  audience: "admin",
+  method: "POST",
+  path: "/mailboxes/:id/aliases",
+  scope: "admin",
+  summary: "Add an alias to a mailbox",
+  description: "`*@domain` takes what no other address of the domain does.",
+  params: BY_ID,
+  body: bodyOf({ alias: t.String({ description: "An address, or *@domain" }) }),
+  example: { body: { alias: "sales@example.com" } },
+  idempotent: true,
+  success: 201,
+  response: AdminMailbox,
+  errors: WRITE_ERRORS,
+  run: (context, { params: { id }, body: { alias } }) =>
+    changing(context, id, (tx) => void context.people.addAlias(tx, id, alias)),
+});
+
+export const removeAlias = operation({
+  name: "removeAlias",
+  group: "Mailboxes",
+  audience: "admin",
+  method: "DELETE",
+  path: "/mailboxes/:id/aliases/:alias",
+  scope: "admin",
+  summary: "Take an alias from a mailbox",
+  params: t.Object({ id: t.String(), alias: t.String({ description: "The address, or *@domain" }) }),
+  success: 200,
+  response: Done,
+  errors: WRITE_ERRORS,
+  run(context, { params: { id, alias } }) {
+    changing(context, id, (tx) => context.people.removeAlias(tx, id, alias));
+    return DONE;
+  },
+});
+
+export const addGrant = operation({
+  name: "addGrant",
+  group: "Mailboxes",
+  audience: "admin",
+  method: "POST",
+  path: "/mailboxes/:id/grants",
+  scope: "admin",
+  summary: "Share a mailbox with a person, or change how it is shared",
+  description: "`view`: reads. `send`: sends from it, too. `full`: moves, stars and labels its mail, too.",
+  params: BY_ID,
+  body: bodyOf({ user: Person, access: oneOf(GRANT_ACCESS) }),
+  example: { body: { user: "ben@example.com", access: "send" } },
+  idempotent: true,
+  success: 201,
+  response: AdminMailbox,
+  errors: WRITE_ERRORS,
+  run: (context, { params: { id }, body: { user, access } }) =>
+    changing(context, id, (tx, workspaceId) => {
+      const { id: userId } = personNamed(context.people, workspaceId, user);
+      context.requireConfirmed(tx);
+      context.people.grant(tx, id, userId, access);
+    }),
+});
+
+export const removeGrant = operation({
+  name: "removeGrant",
+  group: "Mailboxes",
+  audience: "admin",
+  method: "DELETE",
+  path: "/mailboxes/:id/grants/:userId",
+  scope: "admin",
+  summary: "End the sharing of a mailbox with a person",
+  params: t.Object({ id: t.String(), userId: Person }),
+  success: 200,
+  response: Done,
+  errors: READ_ERRORS,
+  run(context, { params: { id, userId } }) {
+    const { people } = context;
+    changing(context, id, (tx, workspaceId) => people.revokeGrant(tx, id, personNamed(people, workspaceId, userId).id));
+    return DONE;
+  },
+});

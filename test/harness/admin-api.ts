@@ -1,0 +1,83 @@
+/** A whole appliance whose administration API is called over a real socket. */
+import { MAIL_SCOPES, type Role, SCOPES } from "../../src/store/schema.ts";
+import type { Tx } from "../../src/store/store.ts";
+import { type Booted, boot } from "./appliance.ts";
+import { type Zone, zone } from "./dns-server.ts";
+
+export interface Told {
+  status: number;
+  /** Idempotency-Replayed */
+  replayed: boolean;
+  body: Record<string, unknown>;
+}
+
+type Call = (method: string, path: string, body?: unknown, idempotencyKey?: string) => Promise<Told>;
+
+export interface AdminApi extends Booted {
+  /** As Alice, who owns the first workspace. Paths are below /api/admin/v1. */
+  call: Call;
+  /** As whoever that key acts for. */
+  callAs(key: string): Call;
+  /** Somebody in a workspace, Alice's unless given, with a key for all that they may do. */
+  join(email: string, role: Role, workspaceId?: string): { userId: string; mailboxId: string; key: string };
+  /** A second workspace, at other.test, and its owner. */
+  other: { workspaceId: string; domainId: string; userId: string; mailboxId: string; key: string };
+  write<T>(work: (tx: Tx) => T): T;
+}
+
+/** In a world of that zone, which a test may change. */
+export async function bootAdminApi(description: Zone = {}): Promise<AdminApi> {
+  const booted = await boot({}, zone(description));
+  const { people, developers, domains, store } = booted.appliance;
+  const write: AdminApi["write"] = (work) => store.transact((tx) => ({ done: work(tx) })).done as never;
+
+  const callAs = (apiKey: string): Call => {
+    return async (method, path, body, idempotencyKey) => {
+      const response = await fetch(`${booted.http}/api/admin/v1${path}`, {
+        method,
+        headers: {
+          authorization: `Bearer ${apiKey}`,
+          ...(body === undefined ? {} : { "content-type": "application/json" }),
+          ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      const replayed = response.headers.get("idempotency-replayed") === "true";
+      return { status: response.status, replayed, body: (await response.json()) as Record<string, unknown> };
+    };
+  };
+
+  const join: AdminApi["join"] = (email, role, workspaceId = booted.owner.workspaceId) =>
+    write((tx) => {
+      const made = people.addUser(tx, { workspaceId, email, name: email, role, ownMailbox: true });
+      const { key } = developers.createKey(tx, {
+        userId: made.userId,
+        name: "K",
+        scopes: role === "member" ? MAIL_SCOPES : SCOPES,
+      });
+      return { userId: made.userId, mailboxId: made.mailboxId ?? "", key };
+    });
+
+  const { workspaceId, domainId } = write((tx) => {
+    const { id } = people.addWorkspace(tx, "Other");
+    const domain = domains.addDomain(tx, id, "other.test", []);
+    domains.markVerified(tx, domain.id);
+    return { workspaceId: id, domainId: domain.id };
+  });
+  const other = { workspaceId, domainId, ...join("zoe@other.test", "owner", workspaceId) };
+  return { ...booted, call: callAs(booted.owner.apiKey), callAs, join, other, write };
+}
+
+/** Every page of a list, of two rows each. */
+export async function allPages<T>(call: Call, path: string, field: string): Promise<T[]> {
+  const rows: T[] = [];
+  for (let cursor: unknown = ""; cursor !== null; ) {
+    const { body } = await call("GET", `${path}?limit=2${cursor === "" ? "" : `&cursor=${cursor}`}`);
+    rows.push(...(body[field] as T[]));
+    cursor = body.nextCursor;
+  }
+  return rows;
+}
+
+/** `status code` of a refusal. */
+export const refusal = ({ status, body }: Told): string => `${status} ${body.code}`;
