@@ -13,8 +13,6 @@ import {
 } from "../access/credentials.ts";
 import { AppError } from "../base/errors.ts";
 import { newId, type Runtime } from "../base/runtime.ts";
-import { type Delivery, putTest } from "../events/deliveries.ts";
-import { listDeliveries, resend } from "../events/delivery-log.ts";
 import {
   type Endpoint,
   listEndpoints,
@@ -26,8 +24,10 @@ import {
   setRemoved,
   setTarget,
 } from "../events/endpoints.ts";
+import { listDeliveries, resend } from "../events/log.ts";
 import { EVENT_NAMES, type EventName } from "../events/outbox.ts";
 import { envelope, sampleOf } from "../events/payload.ts";
+import { type Delivery, putTest } from "../events/queue.ts";
 import { newSecret } from "../events/signature.ts";
 import { readDestination } from "../net/destination.ts";
 import type { DeliveryState, Scope } from "../store/schema.ts";
@@ -139,7 +139,7 @@ export function createDevelopers({ store, options, runtime, deliverSoon }: Devel
       const [now, eventId, deliveryId] = [runtime.now(), newId(runtime, "evt"), newId(runtime, "whd")];
       const data = JSON.stringify(sampleOf(name, now));
       const sample = envelope({ eventId, event: name, createdAt: now, data });
-      putTest(tx, { id: deliveryId, endpointSeq: endpoint.seq, eventId, event: name, sample, now });
+      putTest(tx, { id: deliveryId, endpointSeq: endpoint.seq, eventId, event: name, sample }, now);
       deliverSoon();
       return { id: deliveryId, eventId, event: name };
     },

@@ -1,6 +1,6 @@
 /**
  * Webhook endpoints: who is to be told of what, and whether they are (rules: Webhook delivery states). With
- * deliveries.ts the only writer of webhook_endpoints.
+ * queue.ts the only writer of webhook_endpoints.
  *
  *   active ──15 exhausted in a row, or an admin──► disabled ──an admin──► active        removed: from either, at once
  *
@@ -10,7 +10,7 @@
  */
 import { and, asc, eq, ne, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
-import { type Pace, webhookEndpoints } from "../store/schema.ts";
+import { type Health, webhookEndpoints } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
 import type { EventName } from "./outbox.ts";
 
@@ -49,7 +49,7 @@ export function putEndpoint(
       ...{ id, workspaceId, url, description, secret, createdAt: now },
       events: [...events],
       state: "active",
-      pace: "unproven",
+      health: "unproven",
       afterEvent: newestEvent,
     })
     .run();
@@ -96,7 +96,7 @@ export function setDisabled(tx: Tx, { seq }: Pick<Endpoint, "seq">, now: number,
 /** What waits goes there as well. At another address nothing has failed or succeeded yet. */
 export function setTarget(tx: Tx, { seq, url: before }: Endpoint, url: string, events: readonly EventName[]): void {
   tx.update(webhookEndpoints)
-    .set({ url, events: [...events], ...(url !== before && { exhausted: 0, pace: "unproven" as const }) })
+    .set({ url, events: [...events], ...(url !== before && { exhausted: 0, health: "unproven" as const }) })
     .where(eq(webhookEndpoints.seq, seq))
     .run();
 }
@@ -130,7 +130,7 @@ export function rotateSecret(tx: Tx, endpoint: Endpoint, secret: string, now: nu
 }
 
 /** How many deliveries in a row came to nothing, and what its answers have been like. */
-export function setRecord(tx: Tx, { seq }: Endpoint, record: { exhausted: number; pace: Pace }): void {
+export function setRecord(tx: Tx, { seq }: Endpoint, record: { exhausted: number; health: Health }): void {
   tx.update(webhookEndpoints).set(record).where(eq(webhookEndpoints.seq, seq)).run();
 }
 

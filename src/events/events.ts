@@ -3,12 +3,12 @@ import type { Log } from "../base/log.ts";
 import type { Meters } from "../base/metrics.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
+import { openHttpClient } from "../net/http-client.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
-import { createLogUpkeep } from "./log-upkeep.ts";
+import { createDeliverer, type Deliverer } from "./deliverer.ts";
+import { createLogUpkeep } from "./log.ts";
 import { createDisabledNotices, type DisabledNoticesParts } from "./notices.ts";
-import { openRequests } from "./request.ts";
-import { createWebhooks, type Webhooks } from "./webhooks.ts";
 
 export interface EventsParts extends Omit<DisabledNoticesParts, "store"> {
   store: Store;
@@ -22,7 +22,7 @@ export interface EventsParts extends Omit<DisabledNoticesParts, "store"> {
   mostConnections: number;
 }
 
-export interface Events extends Omit<Webhooks, "job"> {
+export interface Events extends Omit<Deliverer, "job"> {
   jobs: readonly Job[];
 }
 
@@ -33,12 +33,12 @@ export function createEvents(parts: EventsParts): Events {
     const networks = options.get("webhooks.allowNetworks");
     return networks === "none" ? none : networks;
   };
-  const requests = openRequests({ runtime, allow, mostIdle: mostConnections });
+  const http = openHttpClient({ runtime, allow, mostIdle: mostConnections });
   const notices = createDisabledNotices(parts);
-  const { job, ...webhooks } = createWebhooks({
-    ...{ store, requests, options, runtime, log, meters, mostLanes: mostConnections },
+  const { job, ...deliverer } = createDeliverer({
+    ...{ store, http, options, runtime, log, meters, mostSlots: mostConnections },
     wake: () => wake(job.name),
     tell: () => wake(notices.name),
   });
-  return { ...webhooks, jobs: [job, notices, createLogUpkeep(store, options)] };
+  return { ...deliverer, jobs: [job, notices, createLogUpkeep(store, options, runtime)] };
 }

@@ -5,18 +5,20 @@
  * Invariant: an event is fanned out once, and the cursor moves in that transaction.
  */
 import { and, asc, desc, eq, sql } from "drizzle-orm";
+import { newId, type Runtime } from "../base/runtime.ts";
 import { events, webhookCursor, webhookEndpoints } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
-import { putDeliveries } from "./deliveries.ts";
+import { type NewDelivery, putDeliveries } from "./queue.ts";
 
 /** Most events that one transaction reads, and most deliveries that it makes of them: it stays well under 50 ms. */
-const PORTION = 2_000;
+const PORTION = 1_000;
 /** Most workspaces and endpoints that it looks at, which cost more than an event. */
 const MOST_READERS = 1_000;
 
 interface EventRow {
   seq: number;
+  id: string;
   workspaceId: string;
   event: string;
 }
@@ -27,7 +29,7 @@ const fanning = prepared((db) => ({
   newest: db.select({ seq: events.seq }).from(events).orderBy(desc(events.seq)).limit(1).prepare(),
   // As text: there are as many rows as events.
   events: db.$client.prepare<EventRow, [number, number]>(
-    "SELECT seq, workspace_id AS workspaceId, event FROM events WHERE seq > ?1 ORDER BY seq LIMIT ?2",
+    "SELECT seq, id, workspace_id AS workspaceId, event FROM events WHERE seq > ?1 ORDER BY seq LIMIT ?2",
   ),
   endpoints: db
     .select({ seq: webhookEndpoints.seq, events: webhookEndpoints.events, afterEvent: webhookEndpoints.afterEvent })
@@ -49,17 +51,13 @@ export const hasNewEvents = (db: Db): boolean => fanning(db).anybody.get() !== u
 
 export const cursorOf = (db: Db): number => fanning(db).cursor.get()?.eventSeq ?? 0;
 
-/**
- * Makes a delivery of the next events for every endpoint that wants them, due at `now` (epoch ms); returns the endpoints
- * that got some, by seq.
- */
-export function fanOut(tx: Tx, now: number): Set<number> {
-  /** Events, by endpoint. */
-  const made = new Map<number, number[]>();
+/** Makes a delivery of the next events for every endpoint that wants them, due now. */
+export function fanOut(tx: Tx, runtime: Pick<Runtime, "now" | "randomBytes">): void {
+  const made: NewDelivery[] = [];
   const wanting = new Map<string, ReturnType<ReturnType<typeof fanning>["endpoints"]["all"]>>();
   const after = cursorOf(tx);
-  let [last, count, readers] = [after, 0, 0];
-  for (const { seq, workspaceId, event } of fanning(tx).events.all(after, PORTION)) {
+  let [last, readers] = [after, 0];
+  for (const { seq, id, workspaceId, event } of fanning(tx).events.all(after, PORTION)) {
     let endpoints = wanting.get(workspaceId);
     if (!endpoints) {
       if (readers >= MOST_READERS) break;
@@ -67,17 +65,13 @@ export function fanOut(tx: Tx, now: number): Set<number> {
       readers += 1 + endpoints.length;
       wanting.set(workspaceId, endpoints);
     }
-    if (count > 0 && count + endpoints.length > PORTION) break;
+    if (made.length > 0 && made.length + endpoints.length > PORTION) break;
     for (const endpoint of endpoints) {
       if (seq <= endpoint.afterEvent || !endpoint.events.includes(event)) continue;
-      const events = made.get(endpoint.seq);
-      if (events) events.push(seq);
-      else made.set(endpoint.seq, [seq]);
-      count++;
+      made.push({ id: newId(runtime, "whd"), endpointSeq: endpoint.seq, eventSeq: seq, eventId: id, event });
     }
     last = seq;
   }
-  putDeliveries(tx, made, now);
+  putDeliveries(tx, made, runtime.now());
   if (last > after) fanning(tx).advance.run({ eventSeq: last });
-  return new Set(made.keys());
 }

@@ -8,13 +8,11 @@
  *   of a test, or a replay       nothing is retried, and no failure counts
  *   of a disabled endpoint       nothing is retried, and no failure counts
  */
-import type { Pace } from "../store/schema.ts";
+import type { Health } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
-import { type Attemptable, endpointAt, settle } from "./deliveries.ts";
-import { DISABLED } from "./delivery-log.ts";
+import type { AttemptOutcome } from "./delivery.ts";
 import { type Endpoint, setDisabled, setRecord } from "./endpoints.ts";
-import type { RequestOutcome } from "./request.ts";
-import type { Settled } from "./waiting.ts";
+import { type Delivery, DISABLED, endpointAt, isVoid, type Settled, settle } from "./queue.ts";
 
 /** What is known when an attempt has ended, beside its outcome. */
 export interface OutcomeTerms {
@@ -24,98 +22,92 @@ export interface OutcomeTerms {
   retrySeconds: readonly number[];
   /** Exhausted deliveries in a row that disable an endpoint. */
   disableAfter: number;
+  /** Of one attempt. */
+  timeoutMs: number;
 }
 
-/** An answer that takes longer, in ms, is slow. */
+/** A response that takes longer, in ms, is slow. */
 export const SLOW_MS = 1_000;
 
-export interface Fate {
+interface Settlement {
   settled: Settled;
   /** The delivery came to nothing, and the endpoint's count goes up. */
   counts: boolean;
 }
 
-/** `endpoint`: as it is now. */
-export function fateOf(
-  delivery: Attemptable,
+/** What an attempt makes of its delivery. `endpoint`: as it is now. */
+export function settlementOf(
+  delivery: Delivery,
   endpoint: Endpoint,
-  outcome: RequestOutcome,
+  outcome: AttemptOutcome,
   { now, retrySeconds }: Pick<OutcomeTerms, "now" | "retrySeconds">,
-): Fate {
+): Settlement {
   const { ok, refused, status = null, response = null, error = null } = outcome;
-  const finish = (state: Settled["state"], counts = false, why = error): Fate => ({
+  const finish = (state: Settled["state"], counts = false, why = error): Settlement => ({
     settled: { status, response, error: why, state, dueAt: null, finishedAt: now },
     counts,
   });
   if (ok) return finish("delivered");
   if (delivery.finishedAt !== null) return finish(delivery.state);
   if (isTest(delivery)) return finish("failed");
-  const isVoid = endpoint.state !== "active" || delivery.seq <= endpoint.voidThrough;
-  if (refused) return finish("failed", !isVoid);
+  const counts = !isVoid(delivery, endpoint);
   // delivery.attempts is without this one.
   const wait = retrySeconds[delivery.attempts];
-  if (wait === undefined) return finish("failed", !isVoid);
-  if (isVoid) return finish("failed", false, [error, DISABLED].filter(Boolean).join("; "));
-  return {
-    settled: { status, response, error, state: "retrying", dueAt: now + Math.round(wait * 1_000), finishedAt: null },
-    counts: false,
-  };
+  if (refused || wait === undefined) return finish("failed", counts);
+  if (!counts) return finish("failed", false, [error, DISABLED].filter(Boolean).join("; "));
+  const dueAt = now + Math.round(wait * 1_000);
+  return { settled: { status, response, error, state: "retrying", dueAt, finishedAt: null }, counts: false };
 }
 
-const isSame = (one: Settled, other: Settled): boolean =>
-  one.state === other.state &&
-  one.response === other.response &&
-  one.status === other.status &&
-  one.error === other.error &&
-  one.dueAt === other.dueAt &&
-  one.finishedAt === other.finishedAt;
+const isTest = ({ eventSeq }: Delivery): boolean => eventSeq === null;
 
-/** Attempts of a test concern nobody's count. */
-const isTest = ({ eventSeq }: Attemptable): boolean => eventSeq === null;
-
-export function paceOf({ ok, status, ms }: RequestOutcome, before: Pace, timeoutMs: number): Pace {
+/** The health of an endpoint after an attempt; `before`: before it. */
+export function healthAfter({ ok, status, ms }: AttemptOutcome, before: Health, timeoutMs: number): Health {
   if (status === undefined || ms >= timeoutMs) return "failing";
   if (ms > SLOW_MS) return "slow";
-  // An answer that is quick and bad proves nothing, and harms nobody.
+  // A bad response that is quick proves nothing, and delays nobody.
   return ok ? "proven" : before;
 }
 
 /** An attempt that has ended. */
-export interface Attempted {
-  delivery: Attemptable;
-  outcome: RequestOutcome;
+export interface Ended {
+  delivery: Delivery;
+  outcome: AttemptOutcome;
 }
 
-/** What became of the endpoint. */
+/** What became of an endpoint. */
 export interface Recorded {
-  pace: Pace;
-  /** It is not active: disabled just now or before, or removed. */
+  health: Health;
+  /** Disabled, now or before, or removed. */
   off: boolean;
 }
 
-/** Records attempts of one endpoint, in the order in which they ended. Of what is gone meanwhile nothing is recorded. */
-export function recordAttempts(
-  tx: Tx,
-  endpointSeq: number,
-  attempts: readonly Attempted[],
-  { timeoutMs, ...terms }: OutcomeTerms & { timeoutMs: number },
-): Recorded {
-  let endpoint = endpointAt(tx, endpointSeq);
-  if (!endpoint) return { pace: "failing", off: true };
-  let { exhausted, pace } = endpoint;
-  const outcomes: { deliveries: Attemptable[]; settled: Settled }[] = [];
+/**
+ * Records attempts in the order in which they ended; returns what became of their endpoints, by seq. Nothing is recorded of
+ * what was deleted meanwhile.
+ */
+export function recordAttempts(tx: Tx, attempts: readonly Ended[], terms: OutcomeTerms): Map<number, Recorded> {
+  const recorded = new Map<number, Recorded>();
+  for (const [endpointSeq, group] of Map.groupBy(attempts, ({ delivery }) => delivery.endpointSeq)) {
+    const endpoint = endpointAt(tx, endpointSeq);
+    recorded.set(endpointSeq, endpoint ? recordOf(tx, endpoint, group, terms) : { health: "failing", off: true });
+  }
+  return recorded;
+}
+
+function recordOf(tx: Tx, before: Endpoint, attempts: readonly Ended[], terms: OutcomeTerms): Recorded {
+  let endpoint = before;
+  let { exhausted, health } = before;
   for (const { delivery, outcome } of attempts) {
-    const { settled, counts } = fateOf(delivery, endpoint, outcome, terms);
-    const before = outcomes.at(-1);
-    if (before && isSame(before.settled, settled)) before.deliveries.push(delivery);
-    else outcomes.push({ deliveries: [delivery], settled });
-    if (!outcome.refused) pace = paceOf(outcome, pace, timeoutMs);
-    if (!isTest(delivery) && (counts || outcome.ok)) exhausted = counts ? exhausted + 1 : 0;
+    const { settled, counts } = settlementOf(delivery, endpoint, outcome, terms);
+    settle(tx, delivery, settled);
+    if (!outcome.refused) health = healthAfter(outcome, health, terms.timeoutMs);
+    if (counts) exhausted++;
+    else if (outcome.ok && !isTest(delivery)) exhausted = 0;
     if (counts && exhausted >= terms.disableAfter && setDisabled(tx, endpoint, terms.now, true)) {
-      endpoint = endpointAt(tx, endpointSeq) ?? endpoint;
+      endpoint = endpointAt(tx, endpoint.seq) ?? endpoint;
     }
   }
-  settle(tx, endpointSeq, outcomes);
-  if (exhausted !== endpoint.exhausted || pace !== endpoint.pace) setRecord(tx, endpoint, { exhausted, pace });
-  return { pace, off: endpoint.state !== "active" };
+  if (exhausted !== before.exhausted || health !== before.health) setRecord(tx, endpoint, { exhausted, health });
+  return { health, off: endpoint.state !== "active" };
 }

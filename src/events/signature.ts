@@ -32,45 +32,31 @@ export interface Attempt {
   now: number;
 }
 
-/** What has the key of a secret in it already; each signature goes on from a copy. */
-interface Signers {
-  /** Of X-Service-Signature: keyed with the secret as it is written. */
-  service: Bun.CryptoHasher;
-  /** Of webhook-signature: keyed with its bytes (rules: Webhook signature). */
-  standard: Bun.CryptoHasher;
-}
-
-const keyed = (key: string | Buffer): Bun.CryptoHasher => new Bun.CryptoHasher("sha256", key);
-
-const signersOf = (secret: string): Signers => ({
-  service: keyed(secret),
-  standard: keyed(Buffer.from(secret.slice(PREFIX.length), "base64")),
-});
-
-/** Gives the header fields of an attempt, as they are sent: a line each, with its end (RFC 9112 §5). */
-export type Signing = (attempt: Attempt) => string;
-
-/** With these secrets; made once for many attempts. */
-export function createSigning({ secret, previousSecret, previousUntil }: Secrets): Signing {
-  const present = signersOf(secret);
-  const previous = previousSecret === null ? undefined : signersOf(previousSecret);
-
-  return ({ eventId, event, body, number, now }) => {
-    const timestamp = String(Math.floor(now / 1_000));
-    const before = previousUntil !== null && now < previousUntil ? previous : undefined;
-    const { service } = before ?? present;
-    const serviceV1 = service.copy().update(`${timestamp}.`).update(body).digest("hex");
-    const standardBy = ({ standard }: Signers) =>
-      `v1,${standard.copy().update(`${eventId}.${timestamp}.`).update(body).digest("base64")}`;
-    return `Content-Type: application/json\r
-X-Service-Event: ${event}\r
-X-Service-Delivery: ${eventId}\r
-X-Service-Attempt: ${number}\r
-X-Service-Timestamp: ${timestamp}\r
-X-Service-Signature: t=${timestamp},v1=${serviceV1}\r
-webhook-id: ${eventId}\r
-webhook-timestamp: ${timestamp}\r
-webhook-signature: ${before ? `${standardBy(present)} ${standardBy(before)}` : standardBy(present)}\r
-`;
+/** The header fields of an attempt, signed with these secrets. */
+export function signedHeaders(
+  { secret, previousSecret, previousUntil }: Secrets,
+  { eventId, event, body, number, now }: Attempt,
+): Record<string, string> {
+  const timestamp = String(Math.floor(now / 1_000));
+  const previous =
+    previousSecret !== null && previousUntil !== null && now < previousUntil ? previousSecret : undefined;
+  // rules: Webhook signature. Keyed with the secret as it is written, and with its bytes.
+  const service = hmac(previous ?? secret, `${timestamp}.${body}`, "hex");
+  const standard = [secret, ...(previous === undefined ? [] : [previous])].map(
+    (one) => `v1,${hmac(Buffer.from(one.slice(PREFIX.length), "base64"), `${eventId}.${timestamp}.${body}`, "base64")}`,
+  );
+  return {
+    "Content-Type": "application/json",
+    "X-Service-Event": event,
+    "X-Service-Delivery": eventId,
+    "X-Service-Attempt": String(number),
+    "X-Service-Timestamp": timestamp,
+    "X-Service-Signature": `t=${timestamp},v1=${service}`,
+    "webhook-id": eventId,
+    "webhook-timestamp": timestamp,
+    "webhook-signature": standard.join(" "),
   };
 }
+
+const hmac = (key: string | Buffer, text: string, encoding: "hex" | "base64"): string =>
+  new Bun.CryptoHasher("sha256", key).update(text).digest(encoding);

@@ -66,8 +66,7 @@ const statements = prepared(({ $client: client }) => ({
       .join(" UNION ALL ")})`,
   ),
   webhooks: client.prepare<{ count: number }, []>(
-    `SELECT (SELECT coalesce(sum(length), 0) FROM webhook_waiting) +
-       (SELECT count(*) FROM webhook_deliveries WHERE due_at IS NOT NULL) AS count`,
+    "SELECT count(*) AS count FROM webhook_deliveries WHERE due_at IS NOT NULL",
   ),
   endpoints: client.prepare<{ state: string; count: number }, []>(
     "SELECT state, count(*) AS count FROM webhook_endpoints GROUP BY state",

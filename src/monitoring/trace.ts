@@ -17,9 +17,8 @@ import {
   outboundMessages,
   threads,
   users,
+  webhookDeliveries,
   webhookEndpoints,
-  webhookLog,
-  webhookPending,
 } from "../store/schema.ts";
 import type { Db } from "../store/store.ts";
 
@@ -155,24 +154,23 @@ function outboundSteps(db: Db, message: OutboundMessage): Step[] {
   return [accepted, ...standing];
 }
 
-/** An event's deliveries, for `log` as rows of which they are kept. */
-const deliveriesOf = (db: Db, log: typeof webhookLog | typeof webhookPending, eventSeq: number) =>
+const deliveriesOf = (db: Db, eventSeq: number) =>
   db
     .select({
-      deliveryId: log.id,
+      deliveryId: webhookDeliveries.id,
       url: webhookEndpoints.url,
-      state: log.state,
-      attempts: log.attempts,
-      status: log.status,
-      error: log.error,
-      createdAt: log.createdAt,
-      finishedAt: log.finishedAt,
-      dueAt: log.dueAt,
+      state: webhookDeliveries.state,
+      attempts: webhookDeliveries.attempts,
+      status: webhookDeliveries.status,
+      error: webhookDeliveries.error,
+      createdAt: webhookDeliveries.createdAt,
+      finishedAt: webhookDeliveries.finishedAt,
+      dueAt: webhookDeliveries.dueAt,
     })
-    .from(log)
-    .innerJoin(webhookEndpoints, eq(webhookEndpoints.seq, log.endpointSeq))
-    .where(eq(log.eventSeq, eventSeq))
-    .orderBy(log.seq)
+    .from(webhookDeliveries)
+    .innerJoin(webhookEndpoints, eq(webhookEndpoints.seq, webhookDeliveries.endpointSeq))
+    .where(eq(webhookDeliveries.eventSeq, eventSeq))
+    .orderBy(webhookDeliveries.seq)
     .all();
 
 /** The message's events and their webhook deliveries. */
@@ -185,11 +183,9 @@ function eventSteps(db: Db, emailIds: readonly string[]): Step[] {
     .all();
   return told.flatMap(({ seq, id: eventId, at, event, emailId }): Step[] => [
     { at, step: "event", emailId, eventId, event },
-    ...[...deliveriesOf(db, webhookLog, seq), ...deliveriesOf(db, webhookPending, seq)].map(
-      ({ createdAt, finishedAt, dueAt, ...delivery }): Step => {
-        const nextAttemptAt = dueAt === null ? undefined : new Date(dueAt).toISOString();
-        return { at: finishedAt ?? createdAt, step: "webhook", eventId, event, ...delivery, nextAttemptAt };
-      },
-    ),
+    ...deliveriesOf(db, seq).map(({ createdAt, finishedAt, dueAt, ...delivery }): Step => {
+      const nextAttemptAt = dueAt === null ? undefined : new Date(dueAt).toISOString();
+      return { at: finishedAt ?? createdAt, step: "webhook", eventId, event, ...delivery, nextAttemptAt };
+    }),
   ]);
 }

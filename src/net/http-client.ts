@@ -1,6 +1,6 @@
 /**
- * One HTTP request to a place that somebody else chose: where an image in a mail lies, a certificate authority. It goes
- * to the address that was checked, whatever DNS says a moment later. Webhooks have connections of their own (events/).
+ * One HTTP request to a URL that somebody else chose: a webhook's receiver, an image in a mail, a certificate authority. It
+ * goes to the address that was checked, whatever DNS says a moment later.
  *
  * Bun's fetch is given the checked address in its URL, the name only in the Host field and for TLS, so that it has
  * nothing to look up; no proxy, cookie, redirect, other HTTP version or decompression comes between. Connections are
@@ -17,6 +17,8 @@ export interface HttpRequest {
   /** Beside those of HTTP itself. */
   headers: Readonly<Record<string, string>>;
   body?: string;
+  /** Which attempt it is, from 1: each begins with another of the host's addresses. 1 unless given. */
+  attempt?: number;
 }
 
 export interface HttpClient {
@@ -34,11 +36,17 @@ export interface HttpClient {
 
 export interface HttpClientParts extends PlacesParts {
   runtime: Pick<Runtime, "dns" | "now" | "setTimer" | "authorities">;
+  /** Connections that are kept for the next request; 32 unless given. */
+  mostIdle?: number;
 }
 
 /** Below the 5 seconds after which common servers close an idle connection. */
 const IDLE_SECONDS = 4;
-const MOST_IDLE = 32;
+const USUAL_MOST_IDLE = 32;
+/** Characters of a body. After a longer one no connection is kept: over TLS Bun keeps even one whose server reads no more. */
+const LARGEST_KEPT = 64 * 1024;
+
+const stopping = (): Error => new Error("this server is stopping");
 
 /** What is the same for every request to a place: of fetch, and of the header. */
 interface Terms {
@@ -47,15 +55,16 @@ interface Terms {
 }
 
 export function openHttpClient(parts: HttpClientParts): HttpClient {
-  const { runtime } = parts;
+  const { runtime, mostIdle = USUAL_MOST_IDLE } = parts;
   const session = new Bun.FetchSession({
     proxy: false,
-    keepAlive: { idleTimeout: IDLE_SECONDS, maxIdleSockets: MOST_IDLE },
+    keepAlive: { idleTimeout: IDLE_SECONDS, maxIdleSockets: mostIdle },
   });
   const trust = runtime.authorities && { ca: [...runtime.authorities] };
   /** Whom a connection may be kept to. */
   const answered = new Set<string>();
   const underWay = new Set<AbortController>();
+  let closed = false;
 
   const places = createPlaces(parts, ({ protocol, host, authority }: Destination): Terms => {
     const tls = protocol === "https:" && { tls: { ...trust, ...(isIP(host) === 0 && { serverName: host }) } };
@@ -81,6 +90,7 @@ export function openHttpClient(parts: HttpClientParts): HttpClient {
     const origin = `${protocol}//${address.includes(":") ? `[${address}]` : address}:${port}`;
     const options: BunFetchRequestInit = { ...terms.options, method, headers: { ...headers, ...terms.fields }, signal };
     if (body !== undefined) options.body = body;
+    if (body !== undefined && body.length > LARGEST_KEPT) options.keepalive = false;
     const peer = `${origin} ${host}`;
     let response: Response;
     try {
@@ -90,7 +100,7 @@ export function openHttpClient(parts: HttpClientParts): HttpClient {
       if (codeOf(error) !== "ECONNRESET" || !answered.delete(peer)) throw error;
       response = await session.fetch(origin + path, { ...options, keepalive: false });
     }
-    if (answered.size >= MOST_IDLE) answered.clear();
+    if (answered.size >= mostIdle) answered.clear();
     answered.add(peer);
     return response;
   }
@@ -98,7 +108,7 @@ export function openHttpClient(parts: HttpClientParts): HttpClient {
   return {
     async send(request, signal) {
       const place = places.find(request.url);
-      const addresses = inTurn(place.addresses ?? (await lookUp(place, signal)), 1);
+      const addresses = inTurn(place.addresses ?? (await lookUp(place, signal)), request.attempt ?? 1);
       for (let turn = 0; ; turn++) {
         try {
           return await sendTo(request, place, addresses[turn] ?? "", signal);
@@ -108,6 +118,7 @@ export function openHttpClient(parts: HttpClientParts): HttpClient {
       }
     },
     async within(ms, work) {
+      if (closed) throw stopping();
       const limit = new AbortController();
       underWay.add(limit);
       const cancelTimer = runtime.setTimer(
@@ -122,7 +133,8 @@ export function openHttpClient(parts: HttpClientParts): HttpClient {
       }
     },
     close() {
-      for (const limit of underWay) limit.abort(new Error("this server is stopping"));
+      closed = true;
+      for (const limit of underWay) limit.abort(stopping());
       session.close();
     },
   };

@@ -26,6 +26,7 @@ import domainClaims from "./migrations/0020_domain_claims.sql" with { type: "tex
 import access from "./migrations/0021_access.sql" with { type: "text" };
 import queueLines from "./migrations/0022_queue_lines.sql" with { type: "text" };
 import seen from "./migrations/0023_seen.sql" with { type: "text" };
+import webhookQueue from "./migrations/0024_webhook_queue.sql" with { type: "text" };
 import mailboxExpiry from "./migrations/0025_mailbox_expiry.sql" with { type: "text" };
 import webhookDescription from "./migrations/0026_webhook_description.sql" with { type: "text" };
 
@@ -123,6 +124,7 @@ export const MIGRATIONS: readonly string[] = [
   access,
   queueLines,
   seen,
+  webhookQueue,
   mailboxExpiry,
   webhookDescription,
 ];

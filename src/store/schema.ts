@@ -17,8 +17,8 @@
  *   outbound_messages ─┬─ outbound_contents    outgoing mail; without foreign keys to mail, which it outlives
  *                      └─ queue_entries ── queue_domains
  *   suppressions: addresses a workspace must not write to.   idempotency_keys: responses to replay.
- *   events: the outbox ── webhook_waiting, then webhook_deliveries ── webhook_endpoints (a workspace's).   webhook_cursor: how
- *   far the outbox is read.
+ *   events: the outbox ── webhook_deliveries, queue and log ── webhook_endpoints (a workspace's).   webhook_cursor: how far
+ *   the outbox is read.
  *   thread_changes: the latest changes, for open pages; without foreign keys, because it includes deletions.
  *   mta_sts_policies: policies of the domains that mail is sent to.
  *   trace_steps: steps in the delivery of messages.
@@ -37,17 +37,7 @@
  * people, domains and mailboxes settings/.
  */
 import { sql } from "drizzle-orm";
-import {
-  blob,
-  index,
-  integer,
-  primaryKey,
-  real,
-  sqliteTable,
-  sqliteView,
-  text,
-  uniqueIndex,
-} from "drizzle-orm/sqlite-core";
+import { blob, index, integer, primaryKey, real, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 import type { EmailAddress } from "../message/address.ts";
 
 /** SPF, DKIM and DMARC verdicts of an inbound message (rules: Message fields). */
@@ -795,9 +785,9 @@ export const suppressions = sqliteTable(
 );
 
 export const ENDPOINT_STATES = ["active", "disabled", "removed"] as const;
-/** What an endpoint's answers have been like lately: how many attempts it may have at once (events/courses.ts). */
-export const PACES = ["unproven", "proven", "slow", "failing"] as const;
-export type Pace = (typeof PACES)[number];
+/** The health of an endpoint, by its latest responses: how many attempts it may have at once (events/deliverer.ts). */
+export const HEALTHS = ["unproven", "proven", "slow", "failing"] as const;
+export type Health = (typeof HEALTHS)[number];
 
 /** A URL of a workspace's choosing that is told of the chosen events. */
 export const webhookEndpoints = sqliteTable(
@@ -821,7 +811,7 @@ export const webhookEndpoints = sqliteTable(
     disabledAt: integer("disabled_at"),
     /** Deliveries in a row that came to nothing. */
     exhausted: integer("exhausted").notNull().default(0),
-    pace: text("pace", { enum: PACES }).notNull(),
+    health: text("health", { enum: HEALTHS }).notNull(),
     /** events.seq: it is told of later ones only. */
     afterEvent: integer("after_event").notNull(),
     /** webhook_deliveries.seq: what was waiting up to here when it was disabled is not attempted again. */
@@ -847,87 +837,49 @@ export const webhookEndpoints = sqliteTable(
 export const DELIVERY_STATES = ["pending", "retrying", "delivered", "failed"] as const;
 export type DeliveryState = (typeof DELIVERY_STATES)[number];
 
-/** What befalls a delivery. */
-const deliveryColumns = () => ({
-  seq: integer("seq").primaryKey({ autoIncrement: true }),
-  endpointSeq: integer("endpoint_seq").notNull(),
-  /** Null for a test. */
-  eventSeq: integer("event_seq"),
-  /** `delivered` once it was; a replay that fails does not undo it. */
-  state: text("state", { enum: DELIVERY_STATES }).notNull(),
-  /** Attempts that have ended, replays too. */
-  attempts: integer("attempts").notNull().default(0),
-  /** When it is next attempted; while leased, when the lease ends. Also set for a replay of what is finished. */
-  dueAt: integer("due_at"),
-  /** An attempt is under way, or about to be. */
-  leased: flag("leased").notNull().default(false),
-  /** HTTP status of the last answer. */
-  status: integer("status"),
-  /** The start of the last answer. */
-  response: text("response"),
-  /** Why there was no answer, or none that will do; for people. */
-  error: text("error"),
-  createdAt: integer("created_at").notNull(),
-  /** When it was last settled. */
-  finishedAt: integer("finished_at"),
-});
-
-/** A delivery with all that tells of it. */
-const wholeDeliveryColumns = () => ({
-  ...deliveryColumns(),
-  id: text("id").notNull(),
-  eventId: text("event_id").notNull(),
-  event: text("event").notNull(),
-  /** Of a test: the body. */
-  sample: text("sample"),
-});
-
-/** One event on its way to one endpoint, once an attempt has ended; afterwards the log of it. Tests from the beginning. */
+/** One event on its way to one endpoint, and afterwards the log of it. */
 export const webhookDeliveries = sqliteTable(
   "webhook_deliveries",
   {
-    ...deliveryColumns(),
-    /** Of a test, and from before ids were made of the event's and the endpoint's. */
-    id: text("id"),
-    /** Of a test, as event and sample. */
-    eventId: text("event_id"),
-    event: text("event"),
-    /** The body. */
+    seq: integer("seq").primaryKey({ autoIncrement: true }),
+    id: text("id").notNull(),
+    endpointSeq: integer("endpoint_seq").notNull(),
+    /** Null for a test. */
+    eventSeq: integer("event_seq"),
+    eventId: text("event_id").notNull(),
+    event: text("event").notNull(),
+    /** Of a test: the body. */
     sample: text("sample"),
+    /** `delivered` once it was; a replay that fails does not undo it. */
+    state: text("state", { enum: DELIVERY_STATES }).notNull(),
+    /** Attempts that have ended, replays too. */
+    attempts: integer("attempts").notNull().default(0),
+    /** It comes before what waits for its first attempt: a retry, a test, a replay. */
+    urgent: flag("urgent").notNull().default(false),
+    /** When it is next attempted; while leased, when the lease ends. Also set for a replay of what is finished. */
+    dueAt: integer("due_at"),
+    /** An attempt is under way, or about to be. */
+    leased: flag("leased").notNull().default(false),
+    /** HTTP status of the last response. */
+    status: integer("status"),
+    /** The start of the last response. */
+    response: text("response"),
+    /** Why there was no response, or none that will do; for people. */
+    error: text("error"),
+    createdAt: integer("created_at").notNull(),
+    /** When it was last settled. */
+    finishedAt: integer("finished_at"),
   },
   (table) => [
-    uniqueIndex("webhook_deliveries_by_id").on(table.id).where(sql`id IS NOT NULL`),
+    uniqueIndex("webhook_deliveries_by_id").on(table.id),
     index("webhook_deliveries_by_endpoint").on(table.endpointSeq, table.seq),
-    index("webhook_deliveries_due").on(table.endpointSeq, table.dueAt).where(sql`due_at IS NOT NULL`),
+    index("webhook_deliveries_due")
+      .on(table.endpointSeq, table.urgent, table.dueAt, table.leased)
+      .where(sql`due_at IS NOT NULL`),
     index("webhook_deliveries_finished").on(table.finishedAt).where(sql`finished_at IS NOT NULL`),
     index("webhook_deliveries_by_event").on(table.eventSeq).where(sql`event_seq IS NOT NULL`),
   ],
 );
-
-/** The rows of webhook_deliveries, whole. */
-export const webhookLog = sqliteView("webhook_log", wholeDeliveryColumns()).existing();
-
-/** A run of events on their way to one endpoint, until the first attempts have ended. No foreign key to the events. */
-export const webhookWaiting = sqliteTable(
-  "webhook_waiting",
-  {
-    endpointSeq: integer("endpoint_seq").notNull(),
-    /** The first delivery's webhook_deliveries.seq, which it keeps; those of the others follow. */
-    seq: integer("seq").notNull(),
-    /** The first delivery's; those of the others follow. */
-    eventSeq: integer("event_seq").notNull(),
-    /** They are due since. */
-    createdAt: integer("created_at").notNull(),
-    /** While attempts are under way, or about to be. */
-    leasedUntil: integer("leased_until"),
-    /** How many deliveries. */
-    length: integer("length").notNull().default(1),
-  },
-  (table) => [primaryKey({ columns: [table.endpointSeq, table.seq] })],
-);
-
-/** What waits, as rows of webhook_log. Also `run`: by it and event_seq it is read in the order of seq. */
-export const webhookPending = sqliteView("webhook_pending", wholeDeliveryColumns()).existing();
 
 /** How far the events have been fanned out to the endpoints. One row, with id 1. */
 export const webhookCursor = sqliteTable("webhook_cursor", {

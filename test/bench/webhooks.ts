@@ -168,7 +168,7 @@ async function backlog(sink: Sink): Promise<void> {
   putEvents(place, BACKLOG);
   const server = await serve(place);
   const sqlite = new Database(join(place.data, "mailroom.db"), { readonly: true });
-  const waiting = sqlite.query("SELECT coalesce(sum(length), 0) AS n FROM webhook_waiting");
+  const waiting = sqlite.query("SELECT count(*) AS n FROM webhook_deliveries");
   while ((waiting.get() as { n: number }).n < BACKLOG) await Bun.sleep(50);
   print({ figure: `resident with ${BACKLOG} webhook deliveries waiting`, value: residentMB(server.pid), unit: "MB" });
   await server.kill("SIGKILL");

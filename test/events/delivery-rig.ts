@@ -1,11 +1,15 @@
 /** Endpoints of one workspace, events and their deliveries, on a real store. */
-import { claim, endpointsByDue } from "../../src/events/deliveries.ts";
-import { listDeliveries } from "../../src/events/delivery-log.ts";
+
+import { eq } from "drizzle-orm";
+import type { AttemptOutcome } from "../../src/events/delivery.ts";
 import { putEndpoint, requireEndpoint } from "../../src/events/endpoints.ts";
 import { fanOut } from "../../src/events/fan-out.ts";
+import { listDeliveries } from "../../src/events/log.ts";
 import { EVENT_NAMES, type EventName, emit } from "../../src/events/outbox.ts";
+import { recordAttempts } from "../../src/events/outcome.ts";
 import { sampleOf } from "../../src/events/payload.ts";
-import { type DeliveryState, webhookLog, webhookPending, workspaces } from "../../src/store/schema.ts";
+import { claim, type Delivery, endpointsByDue } from "../../src/events/queue.ts";
+import { type DeliveryState, webhookDeliveries, workspaces } from "../../src/store/schema.ts";
 import type { Store } from "../../src/store/store.ts";
 import { storeInMemory } from "../harness/database.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
@@ -31,6 +35,8 @@ export function openDeliveries(
       putEndpoint(tx, { id: `whk_${i}`, workspaceId, url, events: wanted, secret: "whsec_", now: START });
     }
   });
+  const runtime = fakeRuntime();
+  const rowOf = (seq: number) => store.db.select().from(webhookDeliveries).where(eq(webhookDeliveries.seq, seq)).get();
   let [made, tests] = [0, 0];
   return {
     store,
@@ -44,17 +50,21 @@ export function openDeliveries(
         }
       });
     },
-    fan: (now = START) => store.transact((tx) => ({ reached: fanOut(tx, now) })).reached,
-    claim: (seq: number, count: number, now = START, until = LEASE) =>
-      store.transact((tx) => claim(tx, seq, count, now, until)).claimed,
+    fan: (now = START) => store.transact((tx) => fanOut(tx, { ...runtime, now: () => now })),
+    claim: (seq: number, count: number, now = START, until = LEASE): Delivery[] =>
+      store.transact((tx) => claim(tx, seq, count, now, until).flatMap((one) => rowOf(one) ?? [])),
+    /** Records that attempts ended so, at `now`. */
+    end: (deliveries: readonly Delivery[], outcome: AttemptOutcome = OK, now = START) =>
+      store.transact((tx) => {
+        recordAttempts(
+          tx,
+          deliveries.map((delivery) => ({ delivery, outcome })),
+          { ...TERMS, now },
+        );
+      }),
     log: (id: string, state?: DeliveryState) =>
       listDeliveries(store.db, requireEndpoint(store.db, id), state === undefined ? {} : { state }),
     due: (upTo = START) => [...endpointsByDue(store.db, upTo)].map(({ seq }) => seq),
-    rows: () =>
-      [...store.db.select().from(webhookLog).all(), ...store.db.select().from(webhookPending).all()].sort(
-        (a, b) => a.seq - b.seq,
-      ),
-    /** Rows that stand for what waits. */
-    runs: () => Number(store.db.$client.query("SELECT count(*) FROM webhook_waiting").values()[0]?.[0]),
+    rows: () => store.db.select().from(webhookDeliveries).orderBy(webhookDeliveries.seq).all(),
   };
 }

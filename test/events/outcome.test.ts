@@ -1,9 +1,9 @@
 /** What an attempt comes to, as a table: of every kind of delivery, at every kind of endpoint. */
 import { describe, expect, test } from "bun:test";
-import type { Delivery } from "../../src/events/deliveries.ts";
+import type { AttemptOutcome } from "../../src/events/delivery.ts";
 import type { Endpoint } from "../../src/events/endpoints.ts";
-import { fateOf, paceOf } from "../../src/events/outcome.ts";
-import type { RequestOutcome } from "../../src/events/request.ts";
+import { healthAfter, settlementOf } from "../../src/events/outcome.ts";
+import type { Delivery } from "../../src/events/queue.ts";
 
 const NOW = 1_000_000;
 const TERMS = { now: NOW, retrySeconds: [60, 300] };
@@ -11,7 +11,7 @@ const TERMS = { now: NOW, retrySeconds: [60, 300] };
 const delivery = (given: Partial<Delivery> = {}): Delivery => ({
   ...{ seq: 5, id: "whd_1", endpointSeq: 1, eventSeq: 1, eventId: "evt_1", event: "message.inbound", sample: null },
   ...{ state: "pending", attempts: 0, dueAt: NOW, leased: true, status: null, response: null, error: null },
-  ...{ createdAt: 0, finishedAt: null },
+  ...{ createdAt: 0, finishedAt: null, urgent: false },
   ...given,
 });
 const endpoint = (given: Partial<Endpoint> = {}): Endpoint => ({
@@ -25,13 +25,13 @@ const endpoint = (given: Partial<Endpoint> = {}): Endpoint => ({
     secret: "",
   },
   ...{ previousSecret: null, previousUntil: null, state: "active", createdAt: 0, disabledAt: null, exhausted: 0 },
-  ...{ pace: "proven", afterEvent: 0, voidThrough: 0, sweeping: false, telling: false, dueAt: null },
+  ...{ health: "proven", afterEvent: 0, voidThrough: 0, sweeping: false, telling: false, dueAt: null },
   ...given,
 });
 
-const OK: RequestOutcome = { ok: true, status: 200, response: "ok", ms: 5 };
-const BAD: RequestOutcome = { ok: false, status: 500, response: "no", error: "answered 500", ms: 5 };
-const REFUSED: RequestOutcome = { ok: false, refused: true, error: "10.0.0.1 is private", ms: 0 };
+const OK: AttemptOutcome = { ok: true, status: 200, response: "ok", ms: 5 };
+const BAD: AttemptOutcome = { ok: false, status: 500, response: "no", error: "answered 500", ms: 5 };
+const REFUSED: AttemptOutcome = { ok: false, refused: true, error: "10.0.0.1 is private", ms: 0 };
 
 const disabled = endpoint({ state: "disabled", disabledAt: 1, voidThrough: 9 });
 const enabledSince = endpoint({ voidThrough: 5 });
@@ -42,7 +42,7 @@ type Case = [
   name: string,
   of: Delivery,
   at: Endpoint,
-  outcome: RequestOutcome,
+  outcome: AttemptOutcome,
   state: string,
   dueIn: number | null,
   counts: boolean,
@@ -74,30 +74,29 @@ const CASES: Case[] = [
 describe("the delivery", () => {
   for (const [name, of, at, outcome, state, dueIn, counts] of CASES) {
     test(name, () => {
-      const fate = fateOf({ ...of, waiting: false }, at, outcome, TERMS);
+      const { settled, counts: counted } = settlementOf(of, at, outcome, TERMS);
       const dueAt = dueIn === null ? null : NOW + dueIn;
-      expect([fate.settled.state, fate.settled.dueAt, fate.counts]).toEqual([
-        state as Delivery["state"],
-        dueAt,
-        counts,
-      ]);
-      expect(fate.settled.finishedAt).toBe(dueAt === null ? NOW : null);
-      expect([fate.settled.status, fate.settled.response]).toEqual([outcome.status ?? null, outcome.response ?? null]);
+      expect([settled.state, settled.dueAt, counted]).toEqual([state as Delivery["state"], dueAt, counts]);
+      expect(settled.finishedAt).toBe(dueAt === null ? NOW : null);
+      expect([settled.status, settled.response]).toEqual([outcome.status ?? null, outcome.response ?? null]);
     });
   }
 
   test("one that is void says why", () => {
-    const { settled } = fateOf({ ...delivery(), waiting: false }, disabled, BAD, TERMS);
+    const { settled } = settlementOf(delivery(), disabled, BAD, TERMS);
     expect(settled.error).toBe("answered 500; the endpoint was disabled");
   });
 });
 
-test("the endpoint's pace", () => {
+test("the health of the endpoint", () => {
   const TIMEOUT_MS = 10_000;
   const hung = { ok: false, error: "no complete answer", ms: TIMEOUT_MS };
-  const paces = [OK, { ...OK, ms: 1_001 }, BAD, { ...BAD, ms: 1_001 }, hung, { ...hung, status: 200 }].map((outcome) =>
-    paceOf(outcome, "unproven", TIMEOUT_MS),
+  const healths = [OK, { ...OK, ms: 1_001 }, BAD, { ...BAD, ms: 1_001 }, hung, { ...hung, status: 200 }].map(
+    (outcome) => healthAfter(outcome, "unproven", TIMEOUT_MS),
   );
-  expect(paces).toEqual(["proven", "slow", "unproven", "slow", "failing", "failing"]);
-  expect([paceOf(OK, "failing", TIMEOUT_MS), paceOf(BAD, "failing", TIMEOUT_MS)]).toEqual(["proven", "failing"]);
+  expect(healths).toEqual(["proven", "slow", "unproven", "slow", "failing", "failing"]);
+  expect([healthAfter(OK, "failing", TIMEOUT_MS), healthAfter(BAD, "failing", TIMEOUT_MS)]).toEqual([
+    "proven",
+    "failing",
+  ]);
 });

@@ -9,9 +9,9 @@ import { join } from "node:path";
 import { is } from "drizzle-orm";
 import { SQLiteTable } from "drizzle-orm/sqlite-core";
 import { findSession, requireConfirmed, type Session } from "../../src/access/sessions.ts";
-import { putDeliveries } from "../../src/events/deliveries.ts";
-import { listDeliveries, resend } from "../../src/events/delivery-log.ts";
 import { requireEndpoint } from "../../src/events/endpoints.ts";
+import { listDeliveries, resend } from "../../src/events/log.ts";
+import { claim, load, putDeliveries } from "../../src/events/queue.ts";
 import { listSuppressions } from "../../src/outbound/suppression.ts";
 import { claimFolder } from "../../src/store/claim.ts";
 import { MIGRATIONS, migrate } from "../../src/store/migrate.ts";
@@ -68,14 +68,15 @@ describe.each(MIGRATIONS.map((_, index) => index + 1))("from schema %i", (versio
     expect(schemaOf($client)).toEqual(fresh);
     expect($client.query("PRAGMA integrity_check").all()).toEqual([{ integrity_check: "ok" }]);
     expect($client.query("PRAGMA foreign_key_check").all()).toEqual([]);
-    // Columns that a delivery takes from its event.
     const after: Record<string, unknown[]> = {
       ...rowsOf($client),
-      webhook_deliveries: $client.query("SELECT * FROM webhook_log").all(),
+      webhook_endpoints: $client.query("SELECT *, health AS pace FROM webhook_endpoints").all(),
     };
     for (const [table, rows] of Object.entries(before)) {
       // SQL does not reveal its words: see the backlog.
       if (table === "message_index") continue;
+      // What waited in runs: see below.
+      if (table === "webhook_waiting") continue;
       expect([table, after[table]]).toEqual([
         table,
         expect.arrayContaining(rows.map((row) => expect.objectContaining(row))),
@@ -141,7 +142,7 @@ test("a webhook created after an upgrade gets no earlier events", () => {
   expect(open(folder).db.select().from(schema.webhookCursor).all()).toEqual([{ id: 1, eventSeq: 1 }]);
 });
 
-test("deliveries from before their ids were made of the event's keep their ids, and what waits its place and number", () => {
+test("deliveries from before 0016 and 0017 keep their ids, and what waits its place and number", () => {
   const folder = folderOf(16, (sqlite) => {
     sqlite.exec(`
       INSERT INTO workspaces (id, name, created_at) VALUES ('wsp_1', 'One', 1);
@@ -175,8 +176,66 @@ test("deliveries from before their ids were made of the event's keep their ids, 
   ]);
   for (const id of ["whd_d_1", "whd_c_1", "whd_test", "whd_b_1", "whd_old"])
     expect(store.transact((tx) => resend(tx, id, 10)).id).toBe(id);
-  store.transact((tx) => putDeliveries(tx, new Map([[1, [4]]]), 10));
-  expect(store.db.$client.query("SELECT max(seq) FROM webhook_waiting").values()).toEqual([[10]]);
+  const next = { id: "whd_new", endpointSeq: 1, eventSeq: 4, eventId: "evt_d", event: "message.inbound" };
+  store.transact((tx) => putDeliveries(tx, [next], 10));
+  expect(listDeliveries(store.db, endpoint, { limit: 1 }).map(({ seq, id }) => [seq, id])).toEqual([[10, "whd_new"]]);
+});
+
+test("deliveries that waited in runs, and those logged by the ids of others, are listed, sent and sent again after 0024", () => {
+  const folder = folderOf(23, (sqlite) => {
+    sqlite.exec(`
+      INSERT INTO workspaces (id, name, created_at) VALUES ('wsp_1', 'One', 1);
+      INSERT INTO webhook_endpoints (id, workspace_id, url, events, secret, state, created_at, pace, after_event, due_at) VALUES
+        ('whk_1', 'wsp_1', 'https://a.example/', '["message.inbound"]', 'whsec_', 'active', 1, 'proven', 0, 1),
+        ('whk_2', 'wsp_1', 'https://b.example/', '["message.inbound"]', 'whsec_', 'active', 1, 'failing', 0, 5);
+      INSERT INTO events (id, workspace_id, event, created_at, data)
+        SELECT 'evt_' || value, 'wsp_1', 'message.inbound', 1, '{"n":' || key || '}'
+        FROM json_each('["a","b","c","d","e","f","g"]');
+      INSERT INTO webhook_deliveries (seq, endpoint_seq, event_seq, state, attempts, due_at, status, response, error, created_at,
+          finished_at, id, event_id, event, sample) VALUES
+        (1, 1, 1, 'delivered', 1, NULL, 200, 'ok', NULL, 1, 2, NULL, NULL, NULL, NULL),
+        (2, 1, 2, 'delivered', 1, NULL, 200, 'ok', NULL, 1, 2, 'whd_old', NULL, NULL, NULL),
+        (3, 1, NULL, 'failed', 1, NULL, 503, 'no', 'answered 503', 1, 2, 'whd_test', 'evt_t', 'message.bounced', '{}'),
+        (4, 2, 1, 'retrying', 2, 5, 500, 'no', 'answered 500', 1, NULL, NULL, NULL, NULL, NULL);
+      -- Two and three that follow each other, the first of them under way; the event of one is gone.
+      INSERT INTO webhook_waiting (endpoint_seq, seq, event_seq, created_at, leased_until, length) VALUES
+        (1, 10, 3, 1, 1000, 2), (1, 12, 5, 1, NULL, 3), (2, 20, 7, 1, NULL, 1);
+      DELETE FROM events WHERE id = 'evt_f';
+      UPDATE sqlite_sequence SET seq = 30 WHERE name = 'webhook_deliveries'`);
+  });
+  const store = open(folder);
+  const listed = (id: string) =>
+    listDeliveries(store.db, requireEndpoint(store.db, id), {}).map(({ seq, id, eventId, state, attempts, leased }) => [
+      ...[seq, id, eventId, state, attempts, leased],
+    ]);
+  expect(listed("whk_1")).toEqual([
+    [14, "whd_g_1", "evt_g", "pending", 0, false],
+    [12, "whd_e_1", "evt_e", "pending", 0, false],
+    [11, "whd_d_1", "evt_d", "pending", 0, true],
+    [10, "whd_c_1", "evt_c", "pending", 0, true],
+    [3, "whd_test", "evt_t", "failed", 1, false],
+    [2, "whd_old", "evt_b", "delivered", 1, false],
+    [1, "whd_a_1", "evt_a", "delivered", 1, false],
+  ]);
+  expect(listed("whk_2")).toEqual([
+    [20, "whd_g_2", "evt_g", "pending", 0, false],
+    [4, "whd_a_2", "evt_a", "retrying", 2, false],
+  ]);
+  const [one] = listDeliveries(store.db, requireEndpoint(store.db, "whk_2"), { state: "retrying" });
+  expect(one).toMatchObject({ status: 500, response: "no", error: "answered 500", dueAt: 5, finishedAt: null });
+  expect(requireEndpoint(store.db, "whk_2").health).toBe("failing");
+
+  const claimed = (endpointSeq: number, now: number) =>
+    store.transact((tx) => claim(tx, endpointSeq, 9, now, now + 1_000));
+  expect(claimed(2, 5)).toEqual([4, 20]);
+  expect(claimed(1, 5)).toEqual([12, 14]);
+  expect(load(store.db, 14)?.body).toContain('"id":"evt_g"');
+  // The lease of the process before has run out.
+  expect(claimed(1, 1_000)).toEqual([10, 11]);
+  for (const id of ["whd_a_1", "whd_old", "whd_test"]) {
+    expect(store.transact((tx) => resend(tx, id, 10)).id).toBe(id);
+  }
+  expect(() => store.transact((tx) => resend(tx, "whd_c_1", 1_001))).toThrow("under way");
 });
 
 test("reasons of suppressions lose other servers' words, and keep the operator's", () => {

@@ -1,0 +1,376 @@
+/**
+ * The deliverer: fans new events out to the endpoints that want them, and has what is due sent (rules: Events).
+ *
+ *   commit ──► turn: record what has ended, fan out, claim ──► slots of each endpoint ──► attempt ──► ended
+ *                ▲                                                                                      │
+ *                └──────────────────────────────────────────────────────────────────────────────────────┘
+ *
+ * A turn is one commit for all endpoints, and one turn follows another while there is something to do.
+ *
+ * Concurrency: an endpoint has as many slots as its health allows, and claims a batch ahead when it is proven, so that its
+ * slots need not wait for a commit. Endpoints that are slow or failing share a quarter of all slots; so do attempts that
+ * have not taken long yet; what becomes slow counts among neither. When an endpoint finds no slot, those like it go down to
+ * one, give back what they have claimed ahead, and take turns.
+ *
+ * Invariants: what one endpoint does delays no other. Only what is being attempted is in memory, of a claimed delivery no
+ * more than its number, which is in `claimed` until its outcome is recorded or it is given back; such a delivery is not
+ * attempted a second time, even if its lease runs out.
+ */
+import type { Log } from "../base/log.ts";
+import type { Meters } from "../base/metrics.ts";
+import { atMost } from "../base/pause.ts";
+import type { Runtime } from "../base/runtime.ts";
+import type { Job } from "../base/scheduler.ts";
+import type { HttpClient } from "../net/http-client.ts";
+import { createPatientCommit } from "../store/patience.ts";
+import type { Health } from "../store/schema.ts";
+import type { Options } from "../store/settings.ts";
+import type { Db, Store, Tx } from "../store/store.ts";
+import { attempt } from "./delivery.ts";
+import { fanOut, hasNewEvents } from "./fan-out.ts";
+import { needsSweep, sweepEndpoints } from "./log.ts";
+import { type Ended, type OutcomeTerms, type Recorded, recordAttempts, SLOW_MS } from "./outcome.ts";
+import {
+  claim,
+  endpointsByDue,
+  isVoid,
+  type Loaded,
+  load,
+  nextDue,
+  recallStrays,
+  release,
+  releaseLeases,
+} from "./queue.ts";
+
+export interface Deliverer {
+  /** Woken by commits of this process that emit events or ask for a delivery, and by attempts that end. */
+  readonly job: Job;
+  /** After the commit under way, something may be due: it was asked for. */
+  deliverSoon(): void;
+  /** Resolves when nothing is being attempted or recorded. */
+  idle(): Promise<void>;
+  /** Claims no more, gives attempts `graceMs` to end, and gives back the rest. */
+  stop(graceMs: number): Promise<void>;
+}
+
+export interface DelivererParts {
+  store: Pick<Store, "db" | "enqueue" | "transact" | "onCommit">;
+  http: HttpClient;
+  /** All slots: attempts under way at once. */
+  mostSlots: number;
+  options: Pick<Options, "get">;
+  runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
+  log: Log;
+  meters?: Pick<Meters, "countWebhook"> | undefined;
+  /** Asks for the job to run now. */
+  wake(): void;
+  /** Asks for the admins of endpoints just disabled to be told. */
+  tell(): void;
+}
+
+/** Slots of one endpoint. One that is not known to work keeps a single attempt waiting at most. */
+const SLOTS: Record<Health, number> = { unproven: 1, proven: 8, slow: 8, failing: 1 };
+/** Deliveries of one endpoint that are claimed at once, those under way among them. */
+const CLAIMED: Record<Health, number> = { ...SLOTS, proven: 64 };
+/** Of all slots: those of endpoints that are slow or failing, and those of attempts that have not taken long yet. */
+const SHARE_OF_ALIKE = 1 / 4;
+/** Endpoints that one turn claims for: its commit stays short. */
+const PORTION = 16;
+const LEASE_MS = 10 * 60_000;
+
+/** An endpoint with something claimed. */
+interface Busy {
+  health: Health;
+  /** Claimed, and not yet attempted: webhook_deliveries.seq. */
+  readonly ahead: number[];
+  /** Attempts under way. */
+  readonly slots: Set<Slot>;
+  /** A failure is not recorded yet, which may change what the endpoint gets: until then nothing more is attempted. */
+  waits: boolean;
+  /** Nothing more is attempted, and what is ahead goes back. */
+  off: boolean;
+}
+
+interface Slot {
+  /** When its attempt began, epoch ms. */
+  since: number;
+}
+
+/** Whether the endpoint competes for slots with the slow ones, or with those that are not known to be slow. */
+type Kind = "slow" | "brisk";
+const kindOf = (health: Health): Kind => (health === "slow" || health === "failing" ? "slow" : "brisk");
+
+export function createDeliverer(parts: DelivererParts): Deliverer {
+  const { store, http, options, runtime, log, mostSlots, wake, tell } = parts;
+  const busy = new Map<number, Busy>();
+  /** webhook_deliveries.seq of what is claimed. */
+  const claimed = new Set<number>();
+  /** Not recorded yet. */
+  const ended: Ended[] = [];
+  /** Endpoints of that kind with something due found no slot at the last look. */
+  const crowded: Record<Kind, boolean> = { slow: false, brisk: false };
+  const waiters: (() => void)[] = [];
+  let underWay = 0;
+  let turning: Promise<void> | undefined;
+  let asked = false;
+  let started = false;
+  let stopped = false;
+  /** Stopped without waiting any longer: what ends now is not recorded, but has been given back. */
+  let cut = false;
+
+  const commit = createPatientCommit({
+    ...{ store, runtime, log, warning: "the store cannot record webhook deliveries" },
+    isOver: () => cut,
+  });
+
+  const stopListening = store.onCommit(() => {
+    if (!started || stopped || !(asked || hasNewEvents(store.db))) return;
+    asked = false;
+    wake();
+  });
+
+  /** How many more attempts may begin, of that kind. */
+  function room(kind: Kind): number {
+    const now = runtime.now();
+    let all = 0;
+    let alike = 0;
+    for (const { slots, health } of busy.values()) {
+      for (const { since } of slots) {
+        all++;
+        if (kindOf(health) === kind && (kind === "slow" || now - since < SLOW_MS)) alike++;
+      }
+    }
+    return Math.min(mostSlots - all, mostSlots * SHARE_OF_ALIKE - alike);
+  }
+
+  /** How many deliveries an endpoint may have claimed, those under way among them. */
+  function mostClaimed({ health, off }: Busy): number {
+    if (stopped || off) return 0;
+    return crowded[kindOf(health)] ? 1 : CLAIMED[health];
+  }
+
+  const excessOf = (one: Busy): number =>
+    Math.min(one.ahead.length, Math.max(0, one.ahead.length + one.slots.size - mostClaimed(one)));
+
+  /** The endpoints to claim for, in the order of their turns, and how many deliveries. Says which kinds are crowded. */
+  function* claimable(db: Db): Generator<{ seq: number; health: Health; count: number }> {
+    if (stopped) return;
+    const free: Record<Kind, number> = { slow: room("slow"), brisk: room("brisk") };
+    const lacking: Record<Kind, boolean> = { slow: false, brisk: false };
+    for (const { seq, health } of endpointsByDue(db, runtime.now())) {
+      const one = busy.get(seq);
+      const kind = kindOf(one?.health ?? health);
+      if (one) {
+        const count = one.waits ? 0 : mostClaimed(one) - one.ahead.length - one.slots.size;
+        if (count > 0) yield { seq, health, count };
+      } else if (free[kind] >= 1) {
+        free[kind]--;
+        yield { seq, health, count: 1 };
+      } else {
+        lacking[kind] = true;
+        if (lacking.slow && lacking.brisk) break;
+      }
+    }
+    Object.assign(crowded, lacking);
+  }
+
+  function hasWork(): boolean {
+    if (ended.length > 0 || busy.values().some((one) => excessOf(one) > 0)) return true;
+    return !stopped && (needsSweep(store.db) || hasNewEvents(store.db) || !claimable(store.db).next().done);
+  }
+
+  /** Takes turns until there is nothing to do. */
+  async function work(): Promise<void> {
+    if (!turning && hasWork()) turning = takeTurns();
+    await turning;
+  }
+
+  async function takeTurns(): Promise<void> {
+    try {
+      do await takeTurn();
+      while (!cut && hasWork());
+    } finally {
+      turning = undefined;
+      noticeIdle();
+    }
+  }
+
+  const termsNow = (): OutcomeTerms => ({
+    now: runtime.now(),
+    retrySeconds: options.get("webhooks.retrySeconds"),
+    disableAfter: options.get("webhooks.disableAfter"),
+    timeoutMs: timeoutMs(),
+  });
+  const timeoutMs = (): number => options.get("webhooks.timeoutSeconds") * 1_000;
+
+  async function takeTurn(): Promise<void> {
+    const recording = ended.splice(0);
+    const back = [...busy.values()].flatMap((one) => one.ahead.splice(one.ahead.length - excessOf(one)));
+    const terms = termsNow();
+    try {
+      const { recorded, fresh } = await commit((tx) => ({
+        recorded: recordAttempts(tx, recording, terms),
+        fresh: takeUp(tx, back),
+      }));
+      for (const [seq, what] of recorded) follow(seq, what);
+      for (const { seq, health, deliveries } of fresh) hold(seq, health, deliveries);
+    } catch (error) {
+      if (cut) return;
+      log.error("webhook attempts cannot be recorded; their leases will run out", {
+        attempts: recording.length,
+        error,
+      });
+      throw error;
+    } finally {
+      for (const { delivery } of recording) claimed.delete(delivery.seq);
+      for (const seq of back) claimed.delete(seq);
+      for (const one of busy.values()) begin(one);
+      for (const [seq, { ahead, slots }] of busy) if (ahead.length + slots.size === 0) busy.delete(seq);
+    }
+  }
+
+  /** Gives back, sweeps, fans out and claims, each as far as one transaction may. */
+  function takeUp(tx: Tx, back: readonly number[]) {
+    // The commit may have waited for the store: a lease counts from when it is given.
+    const now = runtime.now();
+    release(tx, back, now);
+    if (stopped) return [];
+    if (needsSweep(tx)) sweepEndpoints(tx, now);
+    if (hasNewEvents(tx)) fanOut(tx, runtime);
+    const leasedUntil = now + LEASE_MS + timeoutMs();
+    return claimable(tx)
+      .take(PORTION)
+      .toArray()
+      .map(({ seq, health, count }) => ({ seq, health, deliveries: claim(tx, seq, count, now, leasedUntil) }));
+  }
+
+  function follow(seq: number, { health, off }: Recorded): void {
+    if (off) tell();
+    const one = busy.get(seq);
+    if (one) Object.assign(one, { health, off, waits: false });
+  }
+
+  function hold(seq: number, health: Health, deliveries: readonly number[]): void {
+    // Whether an endpoint still works shows with the first attempt.
+    const fresh: Busy = {
+      ...{ health: health === "proven" ? "unproven" : health, ahead: [], slots: new Set() },
+      ...{ waits: false, off: false },
+    };
+    const one = busy.get(seq) ?? fresh;
+    busy.set(seq, one);
+    for (const delivery of deliveries) {
+      // One whose lease ran out while it is under way: this has renewed it.
+      if (claimed.has(delivery)) continue;
+      claimed.add(delivery);
+      one.ahead.push(delivery);
+    }
+  }
+
+  /** Begins as many attempts as the endpoint may have. */
+  function begin(one: Busy): void {
+    const { ahead, slots } = one;
+    const most = crowded[kindOf(one.health)] ? 1 : SLOTS[one.health];
+    while (ahead.length > 0 && slots.size < most && !(stopped || one.off || one.waits)) {
+      if (slots.size > 0 && room(kindOf(one.health)) < 1) break;
+      void run(one, ahead.shift() as number);
+    }
+  }
+
+  /** One attempt, from its slot to its outcome. */
+  async function run(one: Busy, delivery: number): Promise<void> {
+    const slot: Slot = { since: runtime.now() };
+    one.slots.add(slot);
+    underWay++;
+    try {
+      const loaded = load(store.db, delivery);
+      if (!loaded) claimed.delete(delivery);
+      else if (isVoid(loaded.delivery, loaded.endpoint)) {
+        // Disabled by another process.
+        one.ahead.push(delivery);
+        one.off = true;
+      } else await attemptNow(one, loaded);
+    } catch (error) {
+      log.error("a webhook delivery cannot be attempted; its lease will run out", { error });
+      claimed.delete(delivery);
+    }
+    one.slots.delete(slot);
+    underWay--;
+    if (cut) return;
+    begin(one);
+    // The scheduler learns from the job when it is next due; it may be stopped already.
+    if (stopped) void work();
+    else wake();
+    noticeIdle();
+  }
+
+  async function attemptNow(one: Busy, loaded: Loaded): Promise<void> {
+    const { delivery, endpoint } = loaded;
+    const outcome = await attempt({ http, runtime }, loaded, timeoutMs());
+    if (cut) return;
+    const { id, event, attempts } = delivery;
+    const { ok, status, error, ms } = outcome;
+    parts.meters?.countWebhook(ok, ms);
+    const said = { delivery: id, endpoint: endpoint.id, event, attempt: attempts + 1, ok, status, error, ms };
+    log.info("webhook attempt", said);
+    if (!ok) one.waits = true;
+    ended.push({ delivery, outcome });
+  }
+
+  /** When the job has something to do, if nothing wakes it before: epoch ms. */
+  function nextTime(): number | null {
+    const now = runtime.now();
+    const next = nextDue(store.db, now);
+    // An attempt that becomes slow makes room for another.
+    return crowded.brisk ? Math.min(next ?? Number.POSITIVE_INFINITY, now + SLOW_MS) : next;
+  }
+
+  async function runDue(wasAhead: boolean): Promise<number | null> {
+    if (stopped) return null;
+    if (wasAhead) {
+      const waits = options.get("webhooks.retrySeconds").map((seconds) => 1_000 * seconds);
+      await store.enqueue((tx) => recallStrays(tx, waits, runtime.now()));
+    }
+    if (!started) {
+      const released = await store.enqueue((tx) => releaseLeases(tx, runtime.now()));
+      if (released > 0) log.info("took up webhook attempts that a stop had cut short", { deliveries: released });
+      started = true;
+    }
+    await work();
+    return stopped ? null : nextTime();
+  }
+
+  const isIdle = (): boolean => underWay === 0 && ended.length === 0 && !turning;
+  const idle = (): Promise<void> =>
+    isIdle() ? Promise.resolve() : new Promise<void>((resolve) => waiters.push(resolve));
+
+  function noticeIdle(): void {
+    if (isIdle()) for (const resolve of waiters.splice(0)) resolve();
+  }
+
+  return {
+    job: { name: "webhooks", runDue: (_, wasAhead = false) => runDue(wasAhead) },
+    deliverSoon() {
+      asked = true;
+    },
+    idle,
+    async stop(graceMs) {
+      stopped = true;
+      stopListening();
+      const finished = work().then(idle);
+      if (graceMs > 0) await atMost(runtime, graceMs, finished);
+      cut = true;
+      http.close();
+      const recording = ended.splice(0);
+      for (const { delivery } of recording) claimed.delete(delivery.seq);
+      if (recording.length + claimed.size === 0) return;
+      try {
+        store.transact((tx) => {
+          recordAttempts(tx, recording, termsNow());
+          release(tx, [...claimed], runtime.now());
+        });
+      } catch (error) {
+        log.warn("webhook attempts cut short will be taken up at the next start", { attempts: claimed.size, error });
+      }
+    },
+  };
+}

@@ -1,0 +1,102 @@
+/**
+ * One attempt at a delivery: a signed POST by the guarded HTTP client, and what came of it, in words for the receiver's
+ * admins.
+ *
+ * Invariants: the time limit covers everything from the question to DNS to the last byte of the response; 4 KiB of the body
+ * are kept, whatever a receiver sends. The words name no address that a host has, and repeat no control characters, which
+ * a terminal would obey.
+ */
+import type { Runtime } from "../base/runtime.ts";
+import { RefusedDestination } from "../net/destination.ts";
+import type { HttpClient } from "../net/http-client.ts";
+import { codeOf } from "../net/urls.ts";
+import type { Loaded } from "./queue.ts";
+import { signedHeaders } from "./signature.ts";
+
+export interface AttemptOutcome {
+  /** A whole response of 2xx in time (rules: Webhook attempts). */
+  ok: boolean;
+  /** HTTP status, if a response began. */
+  status?: number;
+  /** The first 4 KiB of the response's body. */
+  response?: string;
+  /** What went wrong, for people. */
+  error?: string;
+  /** The destination may not be connected to: another attempt does not help. */
+  refused?: true;
+  /** How long it took. */
+  ms: number;
+}
+
+export interface AttemptParts {
+  http: HttpClient;
+  runtime: Pick<Runtime, "now">;
+}
+
+const KEPT_BYTES = 4_096;
+
+/** Makes the next attempt at a delivery. Never rejects. */
+export async function attempt(
+  { http, runtime }: AttemptParts,
+  { delivery, endpoint, body }: Loaded,
+  timeoutMs: number,
+): Promise<AttemptOutcome> {
+  const since = runtime.now();
+  const number = delivery.attempts + 1;
+  const headers = signedHeaders(endpoint, { ...delivery, body, number, now: since });
+  let status: number | undefined;
+  try {
+    const response = await http.within(timeoutMs, async (signal) => {
+      const begun = await http.send({ method: "POST", url: endpoint.url, headers, body, attempt: number }, signal);
+      status = begun.status;
+      return readStart(begun);
+    });
+    const ms = runtime.now() - since;
+    return status !== undefined && status >= 200 && status < 300
+      ? { ok: true, status, response, ms }
+      : { ok: false, ...(status !== undefined && { status, error: describeStatus(status) }), response, ms };
+  } catch (error) {
+    return {
+      ...{ ok: false, ...(status !== undefined && { status }), error: describeError(error as Error) },
+      ...(error instanceof RefusedDestination && { refused: true as const }),
+      ms: runtime.now() - since,
+    };
+  }
+}
+
+/** The first 4 KiB of the body, less a last character that is cut off; the rest is not read. */
+async function readStart(response: Response): Promise<string> {
+  const reader = response.body?.getReader();
+  const kept = Buffer.alloc(KEPT_BYTES);
+  let size = 0;
+  for (let next = await reader?.read(); next && !next.done; next = await reader?.read()) {
+    kept.set(next.value.subarray(0, Math.max(0, KEPT_BYTES - size)), Math.min(size, KEPT_BYTES));
+    size += next.value.length;
+    if (size <= KEPT_BYTES) continue;
+    await reader?.cancel();
+    break;
+  }
+  const text = new TextDecoder().decode(kept.subarray(0, size), { stream: size > KEPT_BYTES });
+  return text.replace(/[^\P{Cc}\t\r\n]/gu, "\ufffd");
+}
+
+const describeStatus = (status: number): string =>
+  status >= 300 && status < 400 ? `answered ${status}, and redirects are not followed` : `answered ${status}`;
+
+const REASONS: Record<string, string> = {
+  ECONNREFUSED: "connection refused",
+  ECONNRESET: "the connection was closed before the answer was complete",
+  EHOSTUNREACH: "the host cannot be reached",
+  ENETUNREACH: "the network cannot be reached",
+  EPROTO: "the other side does not speak TLS as we do",
+  ERR_TLS_CERT_ALTNAME_INVALID: "the certificate is for another name",
+};
+
+/** Never the message of an error with a code, which is Bun's and names the address. */
+function describeError(error: Error): string {
+  const code = codeOf(error);
+  if (error instanceof RefusedDestination || code === undefined) return error.message;
+  if (REASONS[code]) return REASONS[code];
+  if (/CERT|ISSUER|PURPOSE|VERIFY/.test(code)) return `the certificate cannot be trusted (${code})`;
+  return /HTTP|Content|Headers|Upgrade/.test(code) ? `the answer is not valid HTTP (${code})` : `no answer (${code})`;
+}

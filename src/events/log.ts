@@ -1,0 +1,188 @@
+/**
+ * The log that deliveries are: reading it, sending one again, and deleting what is not needed any more, in portions between
+ * which the event loop turns (rules: Webhook log, Webhook delivery states).
+ */
+import { and, asc, desc, eq, gt, lt, lte, type SQL, sql } from "drizzle-orm";
+import { AppError } from "../base/errors.ts";
+import type { Runtime } from "../base/runtime.ts";
+import type { Job } from "../base/scheduler.ts";
+import { type DeliveryState, events, webhookDeliveries, webhookEndpoints } from "../store/schema.ts";
+import type { Options } from "../store/settings.ts";
+import { prepared } from "../store/statement.ts";
+import type { Db, Store, Tx } from "../store/store.ts";
+import type { Endpoint } from "./endpoints.ts";
+import { cursorOf, fanOut, hasUnread } from "./fan-out.ts";
+import { bringForward, type Delivery, DISABLED, endpointAt, isDue, reschedule } from "./queue.ts";
+
+/** Most rows that one transaction fails or deletes: it stays well under 50 ms. */
+const PORTION = 1_000;
+const DAY_MS = 24 * 60 * 60_000;
+/** Between two looks at what is old: a small part of what is kept, which an hour is of 30 days. */
+const SELDOM_MS = 60 * 60_000;
+const OFTEN_MS = 1_000;
+const LOOKS = 24;
+
+const sweeping = prepared((db) =>
+  db
+    .select()
+    .from(webhookEndpoints)
+    .where(sql`${webhookEndpoints.sweeping} = 1`)
+    .orderBy(asc(webhookEndpoints.seq))
+    .limit(1)
+    .prepare(),
+);
+
+/** The log of an endpoint, newest first; `limit` at most, or all of it. `before`: only those with a lower number. */
+export function listDeliveries(
+  db: Db,
+  { seq }: Endpoint,
+  { state, before, limit = -1 }: { state?: DeliveryState; before?: number | undefined; limit?: number },
+): Delivery[] {
+  return db
+    .select()
+    .from(webhookDeliveries)
+    .where(
+      and(
+        eq(webhookDeliveries.endpointSeq, seq),
+        before === undefined ? undefined : lt(webhookDeliveries.seq, before),
+        state === undefined ? undefined : sql`+${eq(webhookDeliveries.state, state)}`,
+      ),
+    )
+    .orderBy(desc(webhookDeliveries.seq))
+    .limit(limit)
+    .all();
+}
+
+/**
+ * Makes a delivery, in whatever state, due at `now` (epoch ms): one attempt more of a finished one, the next one of one that
+ * waits. `workspaceId`: only of an endpoint of that workspace.
+ * @throws AppError not_found; conflict while an attempt is under way
+ */
+export function resend(tx: Tx, id: string, now: number, workspaceId?: string): Delivery {
+  const delivery = tx.select().from(webhookDeliveries).where(eq(webhookDeliveries.id, id)).get();
+  const endpoint = delivery && endpointAt(tx, delivery.endpointSeq);
+  const isReached = workspaceId === undefined || endpoint?.workspaceId === workspaceId;
+  if (!endpoint || !isReached || endpoint.state === "removed") {
+    throw new AppError("not_found", `there is no webhook delivery ${id}`);
+  }
+  if (delivery.leased && (delivery.dueAt ?? 0) > now) {
+    throw new AppError("conflict", `an attempt at delivery ${id} is under way; try again when it has ended`);
+  }
+  const changed = { dueAt: now, leased: false, urgent: true };
+  tx.update(webhookDeliveries).set(changed).where(eq(webhookDeliveries.seq, delivery.seq)).run();
+  bringForward(tx, delivery.endpointSeq, now);
+  return { ...delivery, ...changed };
+}
+
+/** Whether sweepEndpoints has something to do. */
+export const needsSweep = (db: Db): boolean => sweeping(db).get() !== undefined;
+
+/**
+ * Fails or deletes a portion of what disabling or removing endpoints left; returns whether there may be more. `now`: epoch
+ * ms.
+ */
+export function sweepEndpoints(tx: Tx, now: number): boolean {
+  const endpoint = sweeping(tx).get();
+  if (!endpoint) return false;
+  const { seq } = endpoint;
+  const isRemoved = endpoint.state === "removed";
+  const handled = isRemoved ? deleteSome(tx, eq(webhookDeliveries.endpointSeq, seq)) : failWaiting(tx, endpoint, now);
+  if (handled === PORTION) return true;
+  if (isRemoved) tx.delete(webhookEndpoints).where(eq(webhookEndpoints.seq, seq)).run();
+  else tx.update(webhookEndpoints).set({ sweeping: false }).where(eq(webhookEndpoints.seq, seq)).run();
+  return true;
+}
+
+/** Tests and replays are attempted all the same; an attempt under way ends by itself. Returns how many it failed. */
+function failWaiting(tx: Tx, { seq, voidThrough }: Endpoint, now: number): number {
+  const waiting = and(
+    eq(webhookDeliveries.endpointSeq, seq),
+    isDue,
+    sql`+${lte(webhookDeliveries.seq, voidThrough)}`,
+    sql`NOT ${webhookDeliveries.leased} AND ${webhookDeliveries.eventSeq} IS NOT NULL AND +${webhookDeliveries.finishedAt} IS NULL`,
+  );
+  const failed = tx
+    .update(webhookDeliveries)
+    .set({ state: "failed", dueAt: null, error: DISABLED, finishedAt: now })
+    .where(sql`${webhookDeliveries.seq} IN ${portionOf(waiting)}`)
+    .returning({ seq: webhookDeliveries.seq })
+    .all();
+  reschedule(tx, seq, now);
+  return failed.length;
+}
+
+/** Deletes a portion of what was finished before `before` (epoch ms); returns whether there may be more. */
+export const deleteFinished = (tx: Tx, before: number): boolean =>
+  deleteSome(
+    tx,
+    and(
+      sql`${webhookDeliveries.finishedAt} IS NOT NULL`,
+      lt(webhookDeliveries.finishedAt, before),
+      sql`${webhookDeliveries.dueAt} IS NULL`,
+    ),
+  ) === PORTION;
+
+const portionOf = (which: SQL | undefined): SQL =>
+  sql`(SELECT seq FROM ${webhookDeliveries} WHERE ${which} LIMIT ${PORTION})`;
+
+/** Deletes a portion of them; returns how many. */
+const deleteSome = (tx: Tx, which: SQL | undefined): number =>
+  tx
+    .delete(webhookDeliveries)
+    .where(sql`${webhookDeliveries.seq} IN ${portionOf(which)}`)
+    .returning({ seq: webhookDeliveries.seq })
+    .all().length;
+
+/**
+ * Deletes, of the next events after `after`, those from before `before` (epoch ms) that are fanned out and of which no
+ * delivery is kept. Returns the last one looked at; null at the end.
+ */
+export function deleteEvents(tx: Tx, after: number, before: number): number | null {
+  const next = tx
+    .select({
+      seq: events.seq,
+      createdAt: events.createdAt,
+      // Spelled out: drizzle would leave out the names of the tables.
+      needed: sql<number>`EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.event_seq = events.seq)`,
+    })
+    .from(events)
+    .where(and(gt(events.seq, after), lte(events.seq, cursorOf(tx))))
+    .orderBy(asc(events.seq))
+    .limit(PORTION)
+    .all();
+  const fresh = next.findIndex(({ createdAt }) => createdAt >= before);
+  const old = fresh < 0 ? next : next.slice(0, fresh);
+  const unneeded = old.filter(({ needed }) => !needed).map(({ seq }) => seq);
+  // One statement: one for each row takes ten times as long.
+  tx.delete(events)
+    .where(sql`${events.seq} IN (SELECT value FROM json_each(${JSON.stringify(unneeded)}))`)
+    .run();
+  return old.length === PORTION ? (old.at(-1)?.seq ?? null) : null;
+}
+
+/**
+ * Deletes finished deliveries after retention.deliveryLogDays (rules: Webhook log), and then the events that no
+ * delivery is kept of.
+ */
+export function createLogUpkeep(
+  store: Pick<Store, "db" | "enqueue">,
+  options: Pick<Options, "get">,
+  runtime: Pick<Runtime, "now" | "randomBytes">,
+): Job {
+  return {
+    name: "webhook-log",
+    deletes: true,
+    async runDue(now) {
+      const kept = options.get("retention.deliveryLogDays") * DAY_MS;
+      const before = now - kept;
+      while (await store.enqueue((tx) => deleteFinished(tx, before)));
+      // While there is no endpoint the deliverer leaves events alone, and each may go in its time.
+      while (hasUnread(store.db)) await store.enqueue((tx) => fanOut(tx, runtime));
+      for (let after: number | null = 0; after !== null; ) {
+        const from: number = after;
+        after = await store.enqueue((tx) => deleteEvents(tx, from, before));
+      }
+      return now + Math.max(OFTEN_MS, Math.min(kept / LOOKS, SELDOM_MS));
+    },
+  };
+}

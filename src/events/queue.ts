@@ -1,0 +1,251 @@
+/**
+ * The queue of webhook deliveries: a row for each event on its way to one endpoint, which stays as the log of it (log.ts).
+ *
+ *   fan-out ──► pending ──claim──► leased ──┬──► delivered
+ *                                  ▲        ├──► failed      a replay leaves the state of a finished delivery, except that
+ *               retrying ──claim───┘        │                it makes a failed one delivered
+ *                   ▲                       │
+ *                   └───────────────────────┘
+ *
+ * With log.ts the only writer of webhook_deliveries; keeps webhook_endpoints.due_at.
+ *
+ * Invariants: an attempt is made under a lease, so a crash repeats one and never loses one. An endpoint with a delivery due
+ * has its own due_at at that time or before, or at its latest claim, so the next endpoint is found without reading
+ * deliveries and endpoints with much to do take turns. Retries, tests and replays come before first attempts: a broken
+ * endpoint is found out however much waits for it.
+ */
+import { and, asc, eq, gt, lte, sql } from "drizzle-orm";
+import { type Health, webhookDeliveries, webhookEndpoints } from "../store/schema.ts";
+import { prepared } from "../store/statement.ts";
+import type { Db, Tx } from "../store/store.ts";
+import type { Endpoint } from "./endpoints.ts";
+import { envelope } from "./payload.ts";
+
+export type Delivery = typeof webhookDeliveries.$inferSelect;
+
+/** An event that an endpoint is to be told of. */
+export interface NewDelivery {
+  id: string;
+  endpointSeq: number;
+  eventSeq: number;
+  eventId: string;
+  event: string;
+}
+
+export interface NewTest extends Omit<NewDelivery, "eventSeq"> {
+  /** The body. */
+  sample: string;
+}
+
+/** A delivery to attempt: with what to send, and to whom. */
+export interface Loaded {
+  delivery: Delivery;
+  endpoint: Endpoint;
+  /** The same bytes at every attempt. */
+  body: string;
+}
+
+/** What an attempt makes of a delivery. Times are epoch ms. */
+export type Settled = Pick<Delivery, "state" | "dueAt" | "status" | "response" | "error" | "finishedAt">;
+
+/** Why a delivery failed that was waiting when its endpoint was disabled. */
+export const DISABLED = "the endpoint was disabled";
+
+/** SQLite uses a partial index only where the query repeats its condition literally. */
+export const isDue = sql`${webhookDeliveries.dueAt} IS NOT NULL`;
+
+const ENDPOINTS_PAGE = 16;
+
+const dueOf = (urgent: 0 | 1): string =>
+  `SELECT seq FROM (SELECT seq FROM webhook_deliveries
+     WHERE endpoint_seq = ?1 AND urgent = ${urgent} AND due_at IS NOT NULL AND due_at <= ?2
+     ORDER BY due_at, leased, seq LIMIT ?3)`;
+const earliestOf = (urgent: 0 | 1): string =>
+  `SELECT min(due_at) AS at FROM webhook_deliveries WHERE endpoint_seq = ?1 AND urgent = ${urgent} AND due_at IS NOT NULL`;
+
+// As text where it runs for every delivery: drizzle's part would be half of what a row costs.
+const statements = prepared((db) => ({
+  insert: db.$client.prepare(
+    `INSERT INTO webhook_deliveries (id, endpoint_seq, event_seq, event_id, event, sample, state, urgent, due_at, created_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?7, ?8, ?8)`,
+  ),
+  endpointsByDue: db
+    .select({ seq: webhookEndpoints.seq, dueAt: webhookEndpoints.dueAt, health: webhookEndpoints.health })
+    .from(webhookEndpoints)
+    .where(
+      and(
+        sql`${webhookEndpoints.dueAt} IS NOT NULL`,
+        lte(webhookEndpoints.dueAt, sql.placeholder("upTo")),
+        sql`(${webhookEndpoints.dueAt}, ${webhookEndpoints.seq}) > (${sql.placeholder("dueAt")}, ${sql.placeholder("seq")})`,
+      ),
+    )
+    .orderBy(asc(webhookEndpoints.dueAt), asc(webhookEndpoints.seq))
+    .limit(ENDPOINTS_PAGE)
+    .prepare(),
+  nextDue: db
+    .select({ dueAt: webhookEndpoints.dueAt })
+    .from(webhookEndpoints)
+    .where(and(sql`${webhookEndpoints.dueAt} IS NOT NULL`, gt(webhookEndpoints.dueAt, sql.placeholder("after"))))
+    .orderBy(asc(webhookEndpoints.dueAt))
+    .limit(1)
+    .prepare(),
+  endpoint: db
+    .select()
+    .from(webhookEndpoints)
+    .where(eq(webhookEndpoints.seq, sql.placeholder("seq")))
+    .prepare(),
+  delivery: db
+    .select()
+    .from(webhookDeliveries)
+    .where(eq(webhookDeliveries.seq, sql.placeholder("seq")))
+    .prepare(),
+  event: db.$client.prepare<{ createdAt: number; data: string }, [number | null]>(
+    "SELECT created_at AS createdAt, data FROM events WHERE seq = ?1",
+  ),
+  due: db.$client.prepare<{ seq: number }, [number, number, number]>(`${dueOf(1)} UNION ALL ${dueOf(0)} LIMIT ?3`),
+  lease: db.$client.prepare("UPDATE webhook_deliveries SET leased = 1, due_at = ?2 WHERE seq = ?1"),
+  settle: db.$client.prepare(
+    `UPDATE webhook_deliveries SET leased = 0, urgent = 1, attempts = attempts + 1, state = ?2, due_at = ?3, status = ?4,
+       response = ?5, error = ?6, finished_at = ?7
+     WHERE seq = ?1`,
+  ),
+  release: db.$client.prepare<{ endpointSeq: number }, [number, number]>(
+    `UPDATE webhook_deliveries SET leased = 0, due_at = ?2 WHERE seq = ?1 AND leased = 1
+     RETURNING endpoint_seq AS endpointSeq`,
+  ),
+  sweepAgain: db.$client.prepare(
+    "UPDATE webhook_endpoints SET sweeping = 1 WHERE seq = ?1 AND state <> 'removed' AND void_through >= ?2",
+  ),
+  earliest: db.$client.prepare<{ at: number | null }, [number]>(
+    `SELECT min(at) AS at FROM (${earliestOf(0)} UNION ALL ${earliestOf(1)})`,
+  ),
+  setDue: db.$client.prepare("UPDATE webhook_endpoints SET due_at = ?2 WHERE seq = ?1"),
+  bringForward: db.$client.prepare(
+    "UPDATE webhook_endpoints SET due_at = ?2 WHERE seq = ?1 AND coalesce(due_at > ?2, 1)",
+  ),
+}));
+
+/** Puts in deliveries of events, due at `now` (epoch ms). */
+export function putDeliveries(tx: Tx, deliveries: readonly NewDelivery[], now: number): void {
+  const { insert } = statements(tx);
+  for (const { id, endpointSeq, eventSeq, eventId, event } of deliveries) {
+    insert.run(id, endpointSeq, eventSeq, eventId, event, null, 0, now);
+  }
+  for (const seq of new Set(deliveries.map(({ endpointSeq }) => endpointSeq))) bringForward(tx, seq, now);
+}
+
+/** Puts in a test: sent once, at `now` (epoch ms), whether the endpoint is enabled or not. */
+export function putTest(tx: Tx, { id, endpointSeq, eventId, event, sample }: NewTest, now: number): void {
+  statements(tx).insert.run(id, endpointSeq, null, eventId, event, sample, 1, now);
+  bringForward(tx, endpointSeq, now);
+}
+
+/** Endpoints with something due by `upTo` (epoch ms), in the order of their turns. */
+export function* endpointsByDue(db: Db, upTo: number): Generator<{ seq: number; dueAt: number; health: Health }> {
+  let last = { dueAt: Number.MIN_SAFE_INTEGER, seq: 0 };
+  for (;;) {
+    const rows = statements(db).endpointsByDue.all({ ...last, upTo });
+    for (const { seq, dueAt, health } of rows) {
+      last = { seq, dueAt: dueAt ?? 0 };
+      yield { ...last, health };
+    }
+    if (rows.length < ENDPOINTS_PAGE) return;
+  }
+}
+
+/** When an endpoint is next due later than `after`, both epoch ms; null when none is. */
+export const nextDue = (db: Db, after: number): number | null => statements(db).nextDue.get({ after })?.dueAt ?? null;
+
+/** The endpoint as it is now; undefined when its row is gone. */
+export const endpointAt = (db: Db, seq: number): Endpoint | undefined => statements(db).endpoint.get({ seq });
+
+/**
+ * Leases until `leasedUntil` up to `count` deliveries of the endpoint that are due at `now` (epoch ms); returns their seqs,
+ * the first to attempt first. The endpoint's next turn comes after those of the others.
+ */
+export function claim(tx: Tx, endpointSeq: number, count: number, now: number, leasedUntil: number): number[] {
+  // What a sweep is to fail or delete is not attempted; the endpoint's turn comes after it.
+  if (endpointAt(tx, endpointSeq)?.sweeping ?? true) return [];
+  const { due, lease } = statements(tx);
+  const seqs = due.all(endpointSeq, now, count).map(({ seq }) => seq);
+  for (const seq of seqs) lease.run(seq, leasedUntil);
+  reschedule(tx, endpointSeq, now);
+  return seqs;
+}
+
+/** A claimed delivery, read when its attempt begins; undefined when it has been deleted since. */
+export function load(db: Db, seq: number): Loaded | undefined {
+  const delivery = statements(db).delivery.get({ seq });
+  const endpoint = delivery && endpointAt(db, delivery.endpointSeq);
+  if (!endpoint || endpoint.state === "removed") return undefined;
+  if (delivery.sample !== null) return { delivery, endpoint, body: delivery.sample };
+  const event = statements(db).event.get(delivery.eventSeq);
+  return event ? { delivery, endpoint, body: envelope({ ...delivery, ...event }) } : undefined;
+}
+
+/** Whether the delivery was waiting when its endpoint was disabled: it is not attempted again. Not so tests and replays. */
+export const isVoid = (
+  { seq, eventSeq, finishedAt }: Pick<Delivery, "seq" | "eventSeq" | "finishedAt">,
+  { state, voidThrough }: Endpoint,
+): boolean => eventSeq !== null && finishedAt === null && (state !== "active" || seq <= voidThrough);
+
+/** Ends the lease of a delivery whose attempt has ended. Nothing is recorded of one that was deleted meanwhile. */
+export function settle(tx: Tx, { seq, endpointSeq }: Pick<Delivery, "seq" | "endpointSeq">, settled: Settled): void {
+  const { state, dueAt, status, response, error, finishedAt } = settled;
+  statements(tx).settle.run(seq, state, dueAt, status, response, error, finishedAt);
+  if (dueAt !== null) bringForward(tx, endpointSeq, dueAt);
+}
+
+/**
+ * Gives leases back without counting an attempt: due again at `now` (epoch ms). The sweep of a disabled endpoint passes over
+ * leases, so it has to come again for those.
+ */
+export function release(tx: Tx, seqs: readonly number[], now: number): void {
+  for (const seq of seqs) {
+    const row = statements(tx).release.get(seq, now);
+    if (!row) continue;
+    bringForward(tx, row.endpointSeq, now);
+    statements(tx).sweepAgain.run(row.endpointSeq, seq);
+  }
+}
+
+/** Gives every lease back; returns how many. At start they belong to a process that has ended. Reads all that waits. */
+export function releaseLeases(tx: Tx, now: number): number {
+  const leased = tx.$client
+    .query<{ seq: number }, []>("SELECT seq FROM webhook_deliveries WHERE due_at IS NOT NULL AND leased = 1")
+    .all();
+  release(
+    tx,
+    leased.map(({ seq }) => seq),
+    now,
+  );
+  return leased.length;
+}
+
+/**
+ * A delivery that waits for longer than it should after so many attempts (`waits`: after the first, the second, …, in ms) was
+ * put off by a clock that was ahead: from `now` (epoch ms) on it waits no longer than that, and not at all when it waits
+ * longer than the longest wait. Reads all that waits.
+ */
+export function recallStrays(tx: Tx, waits: readonly number[], now: number): void {
+  tx.$client
+    .query(
+      `UPDATE webhook_deliveries SET due_at = CASE WHEN due_at > ?1 + ?3 THEN ?1 ELSE ?1 + wait END
+       FROM (SELECT d.seq AS stray, CASE d.attempts WHEN 0 THEN 0 ELSE coalesce(w.value, ?3) END AS wait
+             FROM webhook_deliveries d LEFT JOIN json_each(?2) w ON w.key = d.attempts - 1
+             WHERE d.due_at IS NOT NULL AND d.due_at > ?1 AND d.leased = 0)
+       WHERE seq = stray AND due_at > ?1 + wait`,
+    )
+    .run(now, JSON.stringify(waits), Math.max(0, ...waits));
+  for (const { seq } of [...endpointsByDue(tx, Number.MAX_SAFE_INTEGER)]) reschedule(tx, seq, now);
+}
+
+/** Sets when the endpoint is next due: at `now` (epoch ms) if a delivery already is, so that it comes after the others. */
+export function reschedule(tx: Tx, endpointSeq: number, now: number): void {
+  const at = statements(tx).earliest.get(endpointSeq)?.at ?? null;
+  statements(tx).setDue.run(endpointSeq, at === null ? null : Math.max(at, now));
+}
+
+/** Something of the endpoint is due at `dueAt` (epoch ms). */
+export const bringForward = (tx: Tx, endpointSeq: number, dueAt: number): void =>
+  void statements(tx).bringForward.run(endpointSeq, dueAt);
