@@ -7,10 +7,11 @@
  *
  * A turn is one commit for all endpoints, and one turn follows another while there is something to do.
  *
- * Concurrency: an endpoint has as many slots as its health allows, and claims a batch ahead when it is proven, so that its
- * slots need not wait for a commit. Endpoints that are slow or failing share a quarter of all slots; so do attempts that
- * have not taken long yet; what becomes slow counts among neither. When an endpoint finds no slot, those like it go down to
- * one, give back what they have claimed ahead, and take turns.
+ * Concurrency: an endpoint with nothing under way begins with one attempt; afterwards it has as many slots as its health
+ * allows, and claims a batch ahead when it is proven, so that its slots need not wait for a commit. Endpoints compete for slots
+ * with those like them: the proven, the unproven, and the slow and failing, each kind for a quarter of all. An attempt that
+ * takes long no longer counts for its kind, unless that is the slow one; the last quarter of all is for the proven alone. When
+ * an endpoint finds no slot, those of its kind go down to one, give back what they have claimed ahead, and take turns.
  *
  * Invariants: what one endpoint does delays no other. Only what is being attempted is in memory, of a claimed delivery no
  * more than its number, which is in `claimed` until its outcome is recorded or it is given back; such a delivery is not
@@ -72,8 +73,8 @@ export interface DelivererParts {
 const SLOTS: Record<Health, number> = { unproven: 1, proven: 8, slow: 8, failing: 1 };
 /** Deliveries of one endpoint that are claimed at once, those under way among them. */
 const CLAIMED: Record<Health, number> = { ...SLOTS, proven: 64 };
-/** Of all slots: those of endpoints that are slow or failing, and those of attempts that have not taken long yet. */
-const SHARE_OF_ALIKE = 1 / 4;
+/** Of all slots, those of one kind of endpoint. */
+const SHARE_OF_KIND = 1 / 4;
 /** Endpoints that one turn claims for: its commit stays short. */
 const PORTION = 16;
 const LEASE_MS = 10 * 60_000;
@@ -81,6 +82,8 @@ const LEASE_MS = 10 * 60_000;
 /** An endpoint with something claimed. */
 interface Busy {
   health: Health;
+  /** An attempt has ended since it has been busy: whether it still works shows with the first. */
+  tried: boolean;
   /** Claimed, and not yet attempted: webhook_deliveries.seq. */
   readonly ahead: number[];
   /** Attempts under way. */
@@ -96,9 +99,9 @@ interface Slot {
   since: number;
 }
 
-/** Whether the endpoint competes for slots with the slow ones, or with those that are not known to be slow. */
-type Kind = "slow" | "brisk";
-const kindOf = (health: Health): Kind => (health === "slow" || health === "failing" ? "slow" : "brisk");
+/** Endpoints compete for slots with those of their kind. */
+type Kind = "proven" | "unproven" | "slow";
+const kindOf = (health: Health): Kind => (health === "failing" ? "slow" : health);
 
 export function createDeliverer(parts: DelivererParts): Deliverer {
   const { store, http, options, runtime, log, mostSlots, wake, tell } = parts;
@@ -108,7 +111,7 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
   /** Not recorded yet. */
   const ended: Ended[] = [];
   /** Endpoints of that kind with something due found no slot at the last look. */
-  const crowded: Record<Kind, boolean> = { slow: false, brisk: false };
+  const crowded: Record<Kind, boolean> = { proven: false, unproven: false, slow: false };
   const waiters: (() => void)[] = [];
   let underWay = 0;
   let turning: Promise<void> | undefined;
@@ -140,14 +143,14 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
         if (kindOf(health) === kind && (kind === "slow" || now - since < SLOW_MS)) alike++;
       }
     }
-    return Math.min(mostSlots - all, mostSlots * SHARE_OF_ALIKE - alike);
+    const share = mostSlots * SHARE_OF_KIND;
+    return Math.min((kind === "proven" ? mostSlots : mostSlots - share) - all, share - alike);
   }
 
   /** How many deliveries an endpoint may have claimed, those under way among them. */
-  function mostClaimed({ health, off }: Busy): number {
-    if (stopped || off) return 0;
-    return crowded[kindOf(health)] ? 1 : CLAIMED[health];
-  }
+  const mostClaimed = (one: Busy): number => (stopped || one.off ? 0 : allowed(one, CLAIMED));
+  const allowed = ({ health, tried }: Busy, of: Record<Health, number>): number =>
+    tried && !crowded[kindOf(health)] ? of[health] : 1;
 
   const excessOf = (one: Busy): number =>
     Math.min(one.ahead.length, Math.max(0, one.ahead.length + one.slots.size - mostClaimed(one)));
@@ -155,20 +158,21 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
   /** The endpoints to claim for, in the order of their turns, and how many deliveries. Says which kinds are crowded. */
   function* claimable(db: Db): Generator<{ seq: number; health: Health; count: number }> {
     if (stopped) return;
-    const free: Record<Kind, number> = { slow: room("slow"), brisk: room("brisk") };
-    const lacking: Record<Kind, boolean> = { slow: false, brisk: false };
+    const free: Record<Kind, number> = { proven: room("proven"), unproven: room("unproven"), slow: room("slow") };
+    const lacking: Record<Kind, boolean> = { proven: false, unproven: false, slow: false };
     for (const { seq, health } of endpointsByDue(db, runtime.now())) {
       const one = busy.get(seq);
       const kind = kindOf(one?.health ?? health);
-      if (one) {
-        const count = one.waits ? 0 : mostClaimed(one) - one.ahead.length - one.slots.size;
-        if (count > 0) yield { seq, health, count };
+      const held = one ? one.ahead.length + one.slots.size : 0;
+      const most = one ? mostClaimed(one) : 1;
+      if (held > 0) {
+        if (most > held && !one?.waits) yield { seq, health, count: most - held };
       } else if (free[kind] >= 1) {
         free[kind]--;
-        yield { seq, health, count: 1 };
+        if (most > 0) yield { seq, health, count: most };
       } else {
         lacking[kind] = true;
-        if (lacking.slow && lacking.brisk) break;
+        if (lacking.proven && lacking.unproven && lacking.slow) break;
       }
     }
     Object.assign(crowded, lacking);
@@ -247,15 +251,11 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
   function follow(seq: number, { health, off }: Recorded): void {
     if (off) tell();
     const one = busy.get(seq);
-    if (one) Object.assign(one, { health, off, waits: false });
+    if (one) Object.assign(one, { health, off, tried: true, waits: false });
   }
 
   function hold(seq: number, health: Health, deliveries: readonly number[]): void {
-    // Whether an endpoint still works shows with the first attempt.
-    const fresh: Busy = {
-      ...{ health: health === "proven" ? "unproven" : health, ahead: [], slots: new Set() },
-      ...{ waits: false, off: false },
-    };
+    const fresh: Busy = { health, tried: false, ahead: [], slots: new Set(), waits: false, off: false };
     const one = busy.get(seq) ?? fresh;
     busy.set(seq, one);
     for (const delivery of deliveries) {
@@ -269,8 +269,7 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
   /** Begins as many attempts as the endpoint may have. */
   function begin(one: Busy): void {
     const { ahead, slots } = one;
-    const most = crowded[kindOf(one.health)] ? 1 : SLOTS[one.health];
-    while (ahead.length > 0 && slots.size < most && !(stopped || one.off || one.waits)) {
+    while (ahead.length > 0 && slots.size < allowed(one, SLOTS) && !(stopped || one.off || one.waits)) {
       if (slots.size > 0 && room(kindOf(one.health)) < 1) break;
       void run(one, ahead.shift() as number);
     }
@@ -321,7 +320,7 @@ export function createDeliverer(parts: DelivererParts): Deliverer {
     const now = runtime.now();
     const next = nextDue(store.db, now);
     // An attempt that becomes slow makes room for another.
-    return crowded.brisk ? Math.min(next ?? Number.POSITIVE_INFINITY, now + SLOW_MS) : next;
+    return crowded.proven || crowded.unproven ? Math.min(next ?? Number.POSITIVE_INFINITY, now + SLOW_MS) : next;
   }
 
   async function runDue(wasAhead: boolean): Promise<number | null> {

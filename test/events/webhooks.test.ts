@@ -403,6 +403,22 @@ describe("isolation", () => {
     await settled();
   });
 
+  test("an endpoint that has worked waits for no new ones that hang, however many", async () => {
+    const { add, receive, happen, log, settled } = await openRig();
+    const working = receive();
+    happen("message.outbound");
+    await settled();
+    const hanging = startReceiver();
+    hanging.answer = () => new Promise(() => {});
+    for (let i = 0; i < 90; i++) add(hanging.url);
+    happen("message.outbound");
+    await hanging.waitFor(48);
+    await until(() => log(working.id).every(({ state }) => state === "delivered"));
+    expect(hanging.hooks).toHaveLength(48);
+    hanging.stop();
+    await settled();
+  });
+
   test("at most eight attempts at a time for an endpoint that works", async () => {
     const { receive, happen, settled, log } = await openRig();
     const receiver = receive();

@@ -340,6 +340,6 @@ describe("open files", () => {
 
   test("a usual limit leaves hundreds of connections, a large one thousands", () => {
     expect(shareDescriptors(1_024)).toMatchObject({ http: 67, smtp: { mx: 51, submission: 25, submissions: 25 } });
-    expect(shareDescriptors(65_536)).toMatchObject({ http: 2_000, webhooks: 256, smtp: { mx: 1_000 } });
+    expect(shareDescriptors(65_536)).toMatchObject({ http: 2_000, webhooks: 192, smtp: { mx: 1_000 } });
   });
 });

@@ -1,0 +1,110 @@
+/** The deliverer on a real store and real sockets: how it stops, and how endpoints share slots. */
+import { expect, test } from "bun:test";
+import { createLog } from "../../src/base/log.ts";
+import { createDeliverer } from "../../src/events/deliverer.ts";
+import { openHttpClient } from "../../src/net/http-client.ts";
+import { openOptions } from "../../src/store/settings.ts";
+import { type Receiver, startReceiver } from "../harness/receiver.ts";
+import { fakeRuntime, START } from "../harness/runtime.ts";
+import { openDeliveries } from "./delivery-rig.ts";
+
+type Rig = ReturnType<typeof openDeliveries>;
+
+/** Every endpoint of the rig leads to the receiver, at a path of its own. */
+function leadTo(receiver: Receiver, { store }: Rig): void {
+  store.db.$client.run("UPDATE webhook_endpoints SET url = ? || '/' || seq", [receiver.url]);
+}
+
+/** A deliverer at work, with so many slots. */
+function deliver({ store }: Rig, mostSlots = 192, now?: () => number) {
+  const runtime = fakeRuntime(now && { now });
+  const deliverer = createDeliverer({
+    ...{ store, mostSlots, runtime, log: createLog("error", runtime.now, () => {}), tell: () => {} },
+    http: openHttpClient({ runtime, allow: () => ["127.0.0.0/8"] }),
+    options: openOptions(store),
+    wake: () => void Promise.resolve().then(() => deliverer.job.runDue(runtime.now())),
+  });
+  void deliverer.job.runDue(runtime.now(), true);
+  return deliverer;
+}
+
+/** A receiver whose first response is OK, and whose others wait for `release`. */
+function startHeld() {
+  const receiver = startReceiver();
+  const held = Promise.withResolvers<void>();
+  receiver.answer = (_, nth) => (nth === 1 ? new Response("ok") : held.promise.then(() => new Response("ok")));
+  return { receiver, release: held.resolve };
+}
+
+test("a stop lets attempts end, gives back what was claimed ahead, and the next start sends nothing twice", async () => {
+  const rig = openDeliveries(1);
+  const { receiver, release } = startHeld();
+  leadTo(receiver, rig);
+  rig.happen(20);
+  const first = deliver(rig);
+  await receiver.waitFor(9);
+  expect(rig.rows().filter(({ leased }) => leased)).toHaveLength(19);
+  const stopped = first.stop(60_000);
+  release();
+  await stopped;
+  expect(rig.rows().map(({ state, leased }) => [state, leased])).toEqual(
+    Array.from({ length: 20 }, (_, i) => [i < 9 ? "delivered" : "pending", false]),
+  );
+  const second = deliver(rig);
+  await receiver.waitFor(20);
+  await second.stop(60_000);
+  expect(rig.rows().every(({ state, attempts }) => state === "delivered" && attempts === 1)).toBeTrue();
+  expect(new Set(receiver.hooks.map(({ headers }) => headers.get("webhook-id"))).size).toBe(20);
+  expect(receiver.hooks).toHaveLength(20);
+});
+
+test("a stop that waits no longer gives back what is under way, uncounted, and keeps what has ended", async () => {
+  const rig = openDeliveries(1);
+  const { receiver } = startHeld();
+  leadTo(receiver, rig);
+  rig.happen(20);
+  const deliverer = deliver(rig);
+  await receiver.waitFor(9);
+  await deliverer.stop(0);
+  expect(rig.rows().map(({ state, leased, attempts }) => [state, leased, attempts])).toEqual(
+    Array.from({ length: 20 }, (_, i) => (i === 0 ? ["delivered", false, 1] : ["pending", false, 0])),
+  );
+  expect(rig.due(START)).toEqual([1]);
+});
+
+test("what a process that was killed had claimed is attempted at the next start", async () => {
+  const rig = openDeliveries(1);
+  const receiver = startReceiver();
+  leadTo(receiver, rig);
+  rig.happen(3);
+  rig.fan();
+  expect(rig.claim(1, 2)).toHaveLength(2);
+  const deliverer = deliver(rig);
+  await receiver.waitFor(3);
+  await deliverer.stop(60_000);
+  expect(rig.rows().every(({ state, attempts }) => state === "delivered" && attempts === 1)).toBeTrue();
+});
+
+test("endpoints that compete for slots take turns, however much waits for each", async () => {
+  const rig = openDeliveries(6);
+  const receiver = startReceiver();
+  leadTo(receiver, rig);
+  // A quarter of the slots, two, for endpoints alike.
+  let [now, most] = [0, 0];
+  receiver.answer = async () => {
+    most = Math.max(most, ++now);
+    await Bun.sleep(2);
+    now--;
+    return new Response("ok");
+  };
+  rig.happen(30);
+  const deliverer = deliver(rig, 8, Date.now);
+  await receiver.waitFor(180);
+  await deliverer.stop(60_000);
+  expect(rig.rows().every(({ state, attempts }) => state === "delivered" && attempts === 1)).toBeTrue();
+  expect(most).toBeLessThanOrEqual(4);
+  const paths = receiver.hooks.map(({ path }) => path);
+  const half = Map.groupBy(paths.slice(0, 90), (path) => path);
+  expect(half.size).toBe(6);
+  for (const hooks of half.values()) expect(hooks.length).toBeWithin(8, 24);
+});
