@@ -7,15 +7,15 @@
  *
  * A turn is one commit for all endpoints, and one turn follows another while there is something to do.
  *
- * Concurrency: an endpoint with nothing under way begins with one attempt; afterwards it has as many slots as its health
- * allows, and claims a batch ahead when it is proven, so that its slots need not wait for a commit. Endpoints compete for slots
- * with those like them: the proven, the unproven, and the slow and failing, each kind for a quarter of all. An attempt that
- * takes long no longer counts for its kind, unless that is the slow one; the last quarter of all is for the proven alone. When
- * an endpoint finds no slot, those of its kind go down to one, give back what they have claimed ahead, and take turns.
+ * Concurrency: an idle endpoint begins with one attempt. After it the endpoint has as many slots as its health allows, and a
+ * proven one claims a batch ahead, so that its slots need not wait for a commit. Endpoints compete for slots within their kind:
+ * proven, unproven, or slow and failing. Each kind has a quarter of all slots; the last quarter is for the proven. An attempt
+ * that takes long stops counting for its kind, except for the slow kind. When an endpoint finds no slot, its kind is crowded:
+ * each of that kind goes down to one slot, gives back what it has claimed ahead, and they take turns.
  *
- * Invariants: what one endpoint does delays no other. Only what is being attempted is in memory, of a claimed delivery no
- * more than its number, which is in `claimed` until its outcome is recorded or it is given back; such a delivery is not
- * attempted a second time, even if its lease runs out.
+ * Invariants: one endpoint delays no other. Memory holds the deliveries being attempted, and only the numbers of those claimed
+ * ahead. A claimed delivery is in `claimed` until its outcome is recorded or it is given back, and is not attempted a second
+ * time meanwhile, even if its lease runs out.
  */
 import type { Log } from "../base/log.ts";
 import type { Meters } from "../base/metrics.ts";
@@ -69,7 +69,7 @@ export interface DelivererParts {
   tell(): void;
 }
 
-/** Slots of one endpoint. One that is not known to work keeps a single attempt waiting at most. */
+/** Slots of one endpoint: its concurrency, by its health. */
 const SLOTS: Record<Health, number> = { unproven: 1, proven: 8, slow: 8, failing: 1 };
 /** Deliveries of one endpoint that are claimed at once, those under way among them. */
 const CLAIMED: Record<Health, number> = { ...SLOTS, proven: 64 };
@@ -82,7 +82,7 @@ const LEASE_MS = 10 * 60_000;
 /** An endpoint with something claimed. */
 interface Busy {
   health: Health;
-  /** An attempt has ended since it has been busy: whether it still works shows with the first. */
+  /** An attempt has ended since it became busy: the first shows whether the endpoint still works. */
   tried: boolean;
   /** Claimed, and not yet attempted: webhook_deliveries.seq. */
   readonly ahead: number[];
