@@ -274,7 +274,7 @@ export function createAppliance(
         };
 
         const idempotency = createIdempotency(base);
-        const administration = { store, people, domains, developers, outbound, runtime };
+        const administration = { store, people, domains, developers, outbound, runtime, log };
         const performing = { mailbox, sending, administration, idempotency, meters, bodies: createBodyBudget() };
         const mostConnections = shares.http;
         const sourceOf = createSourceReader(config.trustedProxies);

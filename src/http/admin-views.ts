@@ -1,10 +1,12 @@
 /** What the routes of administration answer; the browser code reads these types too. Times are ISO 8601. */
 
-import type { DnsRecord, FoundRecord } from "../admin/dns.ts";
-import type { DomainEntry } from "../admin/domains.ts";
-import type { MailboxEntry, UserEntry } from "../admin/people.ts";
 import type { Finding } from "../doctor/check.ts";
+import type { MailboxAdminView } from "../operations/admin/mailboxes.ts";
 import type { SettingRow } from "../store/settings.ts";
+
+export type { DomainView } from "../operations/admin/domains.ts";
+export type { PersonView as UserView } from "../operations/admin/people.ts";
+export type { MailboxAdminView };
 
 /** GET /app/settings/workspace: one's own. */
 export interface WorkspaceView {
@@ -23,25 +25,6 @@ export interface WorkspaceEntryView extends Omit<WorkspaceView, "operator"> {
   mailboxes: number;
   domains: string[];
   usedBytes: number;
-}
-
-/** Of a domain; where its records were just looked up, with the state of each. */
-export interface DomainView {
-  id: string;
-  name: string;
-  verifiedAt: string | null;
-  /** `lost`: another workspace has verified it. */
-  state: DomainEntry["state"];
-  /** Also some that are not verified do, which were here before that was asked for. */
-  takesMail: boolean;
-  records: (DnsRecord & Partial<Pick<FoundRecord, "state">>)[];
-}
-
-export type UserView = Pick<UserEntry, "id" | "email" | "name" | "role" | "canSignIn" | "secondFactor">;
-
-export interface MailboxAdminView extends Omit<MailboxEntry, "workspaceId" | "createdAt" | "expiresAt"> {
-  /** From then on it takes no mail and sends none; null: never. */
-  expiresAt: string | null;
 }
 
 export interface MailboxesView {

@@ -10,6 +10,7 @@ import type { Developers } from "../admin/developers.ts";
 import type { Domains } from "../admin/domains.ts";
 import type { Outbound } from "../admin/outbound.ts";
 import type { People } from "../admin/people.ts";
+import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { ApiSending } from "../compose/send.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
@@ -39,6 +40,7 @@ export interface Administration {
   developers: Developers;
   outbound: Outbound;
   runtime: Pick<Runtime, "now">;
+  log: Pick<Log, "warn">;
 }
 
 /** What `run` of an administrative operation works with. */

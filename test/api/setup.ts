@@ -79,7 +79,7 @@ export async function startApi(given: Given = {}) {
   const baseUrl = "http://mail.example.test";
   const policy = createPublishedPolicy({ options, hostname: "mail.example.test", baseUrl });
   const administration = {
-    ...{ store, runtime, people: createPeople({ store, runtime }) },
+    ...{ store, runtime, log, people: createPeople({ store, runtime }) },
     domains: createDomains({ store, runtime, log, hostname: "mail.example.test", policy }),
     developers: createDevelopers({ store, options, runtime, deliverSoon: () => {} }),
     outbound: createOutbound({ store, runtime, sendSoon: () => {} }),

@@ -79,9 +79,9 @@ describe("made", () => {
       [{ aliases: "sales@example.test" }, "400 bad_request"],
       [{ colour: "red" }, "400 bad_request"],
       [{ paused: true }, "400 bad_request"],
-      [{ owner: "usr_none" }, "404 not_found"],
-      [{ owner: it.other.userId }, "404 not_found"],
-      [{ owner: "zoe@other.test" }, "404 not_found"],
+      [{ owner: "usr_none" }, "422 unprocessable"],
+      [{ owner: it.other.userId }, "422 unprocessable"],
+      [{ owner: "zoe@other.test" }, "422 unprocessable"],
       [{ address: "alice@example.test" }, "409 conflict"],
       [{ aliases: ["free@example.test", "alice@example.test"] }, "409 conflict"],
       [{ address: "x@other.test" }, "422 unprocessable"],
@@ -201,7 +201,7 @@ describe("changed", () => {
       [{ name: "Other", policy: {} }, "400 bad_request"],
       [{ name: "Other", expiresAt: "2020-01-01T00:00:00Z" }, "400 bad_request"],
       [{ name: "Other", pausedReason: "" }, "400 bad_request"],
-      [{ name: "Other", owner: it.other.userId }, "404 not_found"],
+      [{ name: "Other", owner: it.other.userId }, "422 unprocessable"],
       [{ address: "other@example.test" }, "400 bad_request"],
     ] as const) {
       expect([change, refusal(await it.call("PATCH", `/mailboxes/${id}`, change))]).toEqual([change, told]);

@@ -11,16 +11,17 @@ import type { Route } from "../route.ts";
 import { done } from "./asked.ts";
 
 interface Answering {
+  /** Below /app; the operation's own unless given. */
+  path?: string;
   /** What the route answers; the status and the value of the operation unless given. */
   respond?(answer: unknown): unknown;
 }
 
 export function operationRoute(operation: Operation, serving: Serving, answering: Answering = {}): Route {
-  const { method, path } = operation;
   const perform = performerOf(operation, serving);
   return {
-    method,
-    path,
+    method: operation.method,
+    path: answering.path ?? operation.path,
     async run({ request, params, session, requireSession, requireConfirmed }) {
       const { status, answer } = await serving.bodies.within(session.caller.userId, (count) => {
         const read = () => readInput(operation, { request, params, count, requireSession });
@@ -33,7 +34,8 @@ export function operationRoute(operation: Operation, serving: Serving, answering
 }
 
 /** An operation of administration: the app's answers are 200, or 204 where there is nothing to tell. */
-export const settingsRoute = (operation: Operation, serving: Serving): Route =>
+export const settingsRoute = (operation: Operation, serving: Serving, answering: Answering = {}): Route =>
   operationRoute(operation, serving, {
     respond: (answer) => (operation.response === Done ? done() : answer),
+    ...answering,
   });

@@ -1,13 +1,19 @@
-/** Administration of people: who is in the workspace, as what. Who may change whom is admin/people.ts's. */
+/**
+ * Administration of people, for the app: with passwords and second factors, which the API leaves alone. Who may change
+ * whom is decided in admin/people.ts.
+ */
 
-import { hashPassword, type People, ROLES, type UserEntry } from "../../admin/people.ts";
+import { hashPassword, type People, ROLES } from "../../admin/people.ts";
+import type { Serving } from "../../api/rest.ts";
+import { personView, removePerson } from "../../operations/admin/people.ts";
 import { oneOf, t } from "../../operations/json-schema.ts";
 import type { Store } from "../../store/store.ts";
 import type { UserView } from "../admin-views.ts";
 import type { Route } from "../route.ts";
 import { bodyOf, done, workspaceOf } from "./asked.ts";
+import { settingsRoute } from "./operation-route.ts";
 
-export interface PeopleParts {
+export interface PeopleParts extends Serving {
   store: Pick<Store, "transact">;
   people: People;
 }
@@ -25,16 +31,13 @@ const readChange = bodyOf(
   t.Object({ role: t.Optional(oneOf(ROLES)), password: t.Optional(t.String()), keepKeys: t.Optional(t.Boolean()) }),
 );
 
-const viewOf = ({ id, email, name, role, canSignIn, secondFactor }: UserEntry): UserView => ({
-  ...{ id, email, name, role, canSignIn, secondFactor },
-});
-
-export function peopleRoutes({ store, people }: PeopleParts): Route[] {
+export function peopleRoutes(parts: PeopleParts): Route[] {
+  const { store, people } = parts;
   return [
     {
       method: "GET",
       path: "/people",
-      run: (asked): { people: UserView[] } => ({ people: people.listUsers(workspaceOf(asked)).map(viewOf) }),
+      run: (asked): { people: UserView[] } => ({ people: people.listUsers(workspaceOf(asked)).map(personView) }),
     },
     {
       // Without a password they cannot sign in until they are given one.
@@ -49,7 +52,7 @@ export function peopleRoutes({ store, people }: PeopleParts): Route[] {
           asked.requireConfirmed(tx);
           return people.addUser(tx, { ...given, workspaceId, passwordHash }, by);
         });
-        return viewOf(people.userIn(workspaceId, userId));
+        return personView(people.userIn(workspaceId, userId));
       },
     },
     {
@@ -66,7 +69,7 @@ export function peopleRoutes({ store, people }: PeopleParts): Route[] {
           if (role !== undefined) people.setRole(tx, id, role, by);
           if (passwordHash !== undefined) people.replacePassword(tx, id, { passwordHash, keepKeys }, by);
         });
-        return viewOf(people.userIn(workspaceOf(asked), id));
+        return personView(people.userIn(workspaceOf(asked), id));
       },
     },
     {
@@ -82,17 +85,6 @@ export function peopleRoutes({ store, people }: PeopleParts): Route[] {
         return done();
       },
     },
-    {
-      method: "DELETE",
-      path: "/people/:id",
-      run(asked) {
-        const { id } = people.userIn(workspaceOf(asked), asked.params.id ?? "");
-        store.transact((tx) => {
-          asked.requireConfirmed(tx);
-          people.removeUser(tx, id, asked.session.caller.userId);
-        });
-        return done();
-      },
-    },
+    settingsRoute(removePerson, parts),
   ];
 }

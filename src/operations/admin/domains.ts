@@ -36,11 +36,13 @@ const Domain = t.Object(
   { $id: "Domain" },
 );
 
+export type DomainView = Static<typeof Domain>;
+
 /** A domain as administration shows it, with its records as they should be or as they were found. */
-const domainView = (
+export const domainView = (
   { workspaceId: _, verifiedAt, createdAt, ...rest }: DomainEntry,
   records: (DnsRecord & Partial<Pick<FoundRecord, "state">>)[],
-): Static<typeof Domain> => ({ ...rest, verifiedAt: maybeIsoOf(verifiedAt), records, createdAt: isoOf(createdAt) });
+): DomainView => ({ ...rest, verifiedAt: maybeIsoOf(verifiedAt), records, createdAt: isoOf(createdAt) });
 
 export const listDomains = operation({
   name: "listDomains",

@@ -1,6 +1,7 @@
 /** Mailboxes of a workspace: what leads to them, who reaches them, and for how long there is one. */
 import { timeOf } from "../../admin/names.ts";
-import { GRANT_ACCESS, type MailboxEntry } from "../../admin/people.ts";
+import { GRANT_ACCESS, type MailboxEntry, type People } from "../../admin/people.ts";
+import { AppError } from "../../base/errors.ts";
 import type { Tx } from "../../store/store.ts";
 import { oneOf, type Static, t } from "../json-schema.ts";
 import { type AdminContext, operation } from "../operation.ts";
@@ -38,10 +39,10 @@ const AdminMailbox = t.Object(
   { $id: "AdminMailbox" },
 );
 
-export type AdminMailboxView = Static<typeof AdminMailbox>;
+export type MailboxAdminView = Static<typeof AdminMailbox>;
 
 /** A mailbox as administration shows it. */
-const mailboxView = ({ workspaceId: _, expiresAt, createdAt, ...rest }: MailboxEntry): AdminMailboxView => ({
+export const mailboxView = ({ workspaceId: _, expiresAt, createdAt, ...rest }: MailboxEntry): MailboxAdminView => ({
   ...rest,
   expiresAt: maybeIsoOf(expiresAt),
   createdAt: isoOf(createdAt),
@@ -50,12 +51,19 @@ const mailboxView = ({ workspaceId: _, expiresAt, createdAt, ...rest }: MailboxE
 const Quota = t.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
 const Person = t.String({ description: "Id or address of a person of the workspace" });
 
+/** The id of who is to own a mailbox, given that or their address. @throws AppError unprocessable */
+function ownerNamed(people: People, workspaceId: string, named: string): string {
+  const person = people.listUsers(workspaceId).find(({ id, email }) => id === named || email === named.toLowerCase());
+  if (!person) throw new AppError("unprocessable", "a mailbox belongs to a person of its workspace, and that is none");
+  return person.id;
+}
+
 /** Does `work` to a mailbox of the caller's workspace, and shows what came of it. @throws AppError not_found */
 const changing = (
   { act, people }: AdminContext,
   id: string,
   work: (tx: Tx, workspaceId: string) => void,
-): AdminMailboxView =>
+): MailboxAdminView =>
   act((tx, { workspaceId }) => {
     people.mailboxIn(workspaceId, id);
     work(tx, workspaceId);
@@ -111,7 +119,7 @@ export const addMailbox = operation({
     { body: { address, name, owner = null, aliases = [], quotaBytes = null, expiresAt = null } },
   ) =>
     act((tx, { workspaceId }) => {
-      const ownerId = owner === null ? undefined : personNamed(people, workspaceId, owner).id;
+      const ownerId = owner === null ? undefined : ownerNamed(people, workspaceId, owner);
       const id = people.addMailbox(tx, { workspaceId, address, name, ownerId, expiresAt: expiryOf(expiresAt) });
       for (const alias of aliases) people.addAlias(tx, id, alias);
       if (quotaBytes !== null) people.setQuota(tx, id, quotaBytes);
@@ -168,7 +176,7 @@ export const changeMailbox = operation({
       if (name !== undefined) people.renameMailbox(tx, id, name);
       if (owner !== undefined) {
         requireConfirmed(tx);
-        people.assignMailbox(tx, id, owner === null ? null : personNamed(people, workspaceId, owner).id);
+        people.assignMailbox(tx, id, owner === null ? null : ownerNamed(people, workspaceId, owner));
       }
       if (quotaBytes !== undefined) people.setQuota(tx, id, quotaBytes);
       if (expiresAt !== undefined) people.setExpiry(tx, id, expiryOf(expiresAt));
@@ -191,14 +199,16 @@ export const removeMailbox = operation({
   success: 200,
   response: Done,
   errors: READ_ERRORS,
-  run({ act, people }, { params: { id } }) {
+  run({ act, people, log }, { params: { id } }) {
     const answer = act((tx, { workspaceId }) => {
       people.mailboxIn(workspaceId, id);
       people.beginRemoval(tx, id);
       return DONE;
     });
-    // Cut short, it is gone on with within the hour (admin/removals.ts).
-    people.finishRemoval(id).catch(() => {});
+    // The server goes on with one that is cut short within the hour (admin/removals.ts).
+    people
+      .finishRemoval(id)
+      .catch((error) => log.warn("the removal of a mailbox was cut short", { mailboxId: id, error }));
     return answer;
   },
 });

@@ -21,8 +21,10 @@ const Person = t.Object(
   { $id: "Person" },
 );
 
+export type PersonView = Static<typeof Person>;
+
 /** A person as administration shows them. */
-const personView = ({ workspaceId: _, createdAt, ...rest }: UserEntry): Static<typeof Person> => ({
+export const personView = ({ workspaceId: _, createdAt, ...rest }: UserEntry): PersonView => ({
   ...rest,
   createdAt: isoOf(createdAt),
 });
