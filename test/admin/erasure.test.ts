@@ -177,3 +177,13 @@ test("a person without a mailbox", async () => {
   });
   expect(await terminal.ask("user", "list")).toHaveLength(1);
 });
+
+test("a mailbox that has expired goes with its person, and nothing of it stays for the day when it would be removed", async () => {
+  const { data, later, within } = await office();
+  await within(
+    ({ db }) => void db.$client.query("UPDATE mailboxes SET expires_at = 1 WHERE address LIKE 'bob@%'").run(),
+  );
+  const summary = await later.ask("user", "remove", "bob@acme.test", "--erase", "--compact", "--yes");
+  expect(summary).toMatchObject({ mailboxes: ["bob@acme.test"], messages: 31, events: 31 });
+  expect(leftOn(data, [...HIS, ...NOT_HIS])).toEqual(NOT_HIS);
+});

@@ -1,4 +1,7 @@
-/** The administration API's domains over HTTP: added, looked up in a world whose zones change, verified and removed. */
+/**
+ * The administration API's domains over HTTP (rules: Administered domains): added, looked up in a world whose zones
+ * change, verified and removed.
+ */
 import { describe, expect, test } from "bun:test";
 import { type AdminApi, allPages, bootAdminApi, refusal } from "../harness/admin-api.ts";
 import type { Records, Zone } from "../harness/dns-server.ts";

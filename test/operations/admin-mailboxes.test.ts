@@ -1,4 +1,7 @@
-/** The administration API's mailboxes over HTTP: made, changed, given more addresses, shared, expired and removed. */
+/**
+ * The administration API's mailboxes over HTTP (rules: Administered mailboxes): made, changed, given more addresses,
+ * shared, expired and removed.
+ */
 import { describe, expect, test } from "bun:test";
 import { type AdminApi, allPages, bootAdminApi, refusal } from "../harness/admin-api.ts";
 import { letter } from "../harness/mail.ts";

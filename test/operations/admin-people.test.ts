@@ -1,4 +1,4 @@
-/** The administration API's people over HTTP: who may make, change and remove whom. */
+/** The administration API's people over HTTP (rules: Administered people): who may make, change and remove whom. */
 import { describe, expect, test } from "bun:test";
 import { allPages, bootAdminApi, refusal } from "../harness/admin-api.ts";
 

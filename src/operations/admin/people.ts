@@ -1,4 +1,4 @@
-/** The people of a workspace: who is in it, as what. Who may change whom is decided in admin/people.ts. */
+/** The people of a workspace: who is in it, as what. Who may change whom is decided in admin/people.ts (rules: Administered people). */
 import { ROLES, type UserEntry } from "../../admin/people.ts";
 import { oneOf, type Static, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
