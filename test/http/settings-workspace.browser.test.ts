@@ -6,6 +6,7 @@ import { type Booted, boot } from "../harness/appliance.ts";
 import { barriers } from "../harness/barriers.ts";
 import { confirmIn, PASSWORD, setPassword } from "../harness/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/chromium.ts";
+import { until } from "../harness/until.ts";
 
 /** TXT records by name. */
 const zone = new Map<string, string>();
@@ -119,6 +120,31 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await removal.click();
     await row("Mailboxes", "alice@example.test").waitFor();
     await row("Mailboxes", "team@example.test").waitFor({ state: "detached" });
+  }, 120_000);
+
+  test("mailboxes: one expires, and then does not", async () => {
+    const { people, store } = booted.appliance;
+    const { workspaceId } = booted.owner;
+    const address = "brief@example.test";
+    store.transact((tx) => people.addMailbox(tx, { workspaceId, address, name: "Brief" }));
+    await section("Mailboxes");
+    await page.reload();
+    await page.getByRole("link", { name: address }).click();
+    await page.getByLabel("Expires at").fill("2000-01-01T00:00");
+    await press("Save expiry");
+    await page.getByText("a mailbox expires at a time to come").waitFor();
+    await page.getByLabel("Expires at").fill("2031-05-06T07:08");
+    await press("Save expiry");
+    await page.getByText("Expiry changed").waitFor();
+    expect(people.mailboxAt(address).expiresAt).toBe(new Date("2031-05-06T07:08").getTime());
+    expect(await barriers(page)).toEqual([]);
+    await section("Mailboxes");
+    await row("Mailboxes", address).getByText("expires 6 May 2031").or(page.getByText("expires May 6, 2031")).waitFor();
+    await page.getByRole("link", { name: address }).click();
+    await page.getByLabel("Expires at").fill("");
+    await press("Save expiry");
+    await until(() => people.mailboxAt(address).expiresAt === null);
+    await people.removeMailbox(people.mailboxAt(address).id);
   }, 120_000);
 
   test("a mailbox with mail is shown as being removed until the last of it is gone", async () => {
