@@ -79,8 +79,8 @@ export type Domains = ReturnType<typeof createDomains>;
 /** The records that show that a domain is ours to send from. */
 const VERIFYING: ReadonlySet<DnsRecord["purpose"]> = new Set(["ownership", "dkim"]);
 
-/** Whether what was seen shows that the domain is its claimant's. */
-export const isShown = (records: readonly FoundRecord[]): boolean =>
+/** Tells whether the records that were found prove that the claimant owns the domain. */
+export const proveOwnership = (records: readonly FoundRecord[]): boolean =>
   records.every(({ purpose, state }) => !VERIFYING.has(purpose) || state === "found");
 
 /** Strangers may have a domain's records looked up so often, and a look takes no longer. */
@@ -215,7 +215,7 @@ export function createDomains({ store, runtime, log, hostname, policy }: Domains
    */
   async function verifyDomain(domainId: string): Promise<FoundRecord[]> {
     const records = await seeRecords(domainId);
-    if (isShown(records)) store.transact((tx) => markVerified(tx, domainId));
+    if (proveOwnership(records)) store.transact((tx) => markVerified(tx, domainId));
     return records;
   }
 

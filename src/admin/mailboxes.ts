@@ -1,6 +1,6 @@
 /**
- * Mailboxes and what leads to them: addresses, aliases, catch-alls, shares, quota, expiry, pauses. An address belongs to one mailbox
- * of a workspace that claims its domain; who has verified the domain gets the mail (mailbox/addresses.ts).
+ * Mailboxes and what leads to them: addresses, aliases, catch-alls, shares, quota, expiry, pauses. An address belongs to
+ * one mailbox of a workspace that claims its domain; who has verified the domain gets the mail (mailbox/addresses.ts).
  *
  * What writes takes the transaction, so that a caller can join several changes into one.
  */
@@ -34,7 +34,7 @@ export interface MailboxEntry {
   usedBytes: number;
   /** Why nothing may be sent from it; null while it may. */
   pausedReason: string | null;
-  /** From when on it takes no mail and sends none, epoch ms; null: never. Its mail can be read for 30 days more. */
+  /** When it stops taking and sending mail, epoch ms; null: never. Its mail can be read for 30 days more. */
   expiresAt: number | null;
   /** Its removal has begun: it has no address any more, and its mail is being deleted. */
   removing: boolean;
@@ -48,7 +48,7 @@ export interface NewMailbox {
   address: string;
   name: string;
   ownerId?: string | undefined;
-  /** As setExpiry takes it. */
+  /** As for setExpiry. */
   expiresAt?: number | null | undefined;
 }
 
@@ -216,15 +216,15 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     tx.update(schema.mailboxes).set({ quotaBytes: bytes }).where(eq(schema.mailboxes.id, mailboxId)).run();
   }
 
-  /** A time that is over would remove the mailbox before anybody was told. @throws AppError bad_request */
+  /** Refuses a past time, which could remove the mailbox at once. @throws AppError bad_request */
   function requireAhead(expiresAt: number | null): void {
     if (expiresAt === null || (Number.isSafeInteger(expiresAt) && expiresAt > runtime.now())) return;
     throw new AppError("bad_request", "a mailbox expires at a time to come: give a later one, or none");
   }
 
   /**
-   * From `expiresAt` (epoch ms, a time to come) on it takes no mail and sends none; 30 days later it is removed. Null: it
-   * does not expire, or no longer. @throws AppError bad_request, not_found; conflict once its removal has begun
+   * Has the mailbox stop taking and sending mail at `expiresAt` (epoch ms, in the future), and be removed 30 days later.
+   * Null: it never expires. @throws AppError bad_request, not_found; conflict once its removal has begun
    */
   function setExpiry(tx: Tx, mailboxId: string, expiresAt: number | null): void {
     const { address } = mailboxById(tx, mailboxId);

@@ -35,10 +35,7 @@ export function addressOf(text: string): string {
   return address;
 }
 
-/**
- * A date-time of RFC 3339 §5.6 as epoch ms. @throws AppError bad_request; `what` is what it is the time of, such as
- * "expiresAt".
- */
+/** Reads a date-time of RFC 3339 §5.6, as epoch ms. `what`: the field that has it. @throws AppError bad_request */
 export function timeOf(what: string, text: string): number {
   const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/i.test(text) ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(time)) {

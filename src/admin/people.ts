@@ -226,7 +226,7 @@ export function createPeople(parts: MailboxesParts) {
       .run();
   }
 
-  /** The same of somebody else. @throws AppError bad_request, and as setRole */
+  /** Renames somebody else. @throws AppError bad_request, and as setRole */
   function renameUser(tx: Tx, userId: string, text: string, by?: By): void {
     refuseChanging(tx, by, userId);
     setName(tx, userId, text);

@@ -19,7 +19,7 @@ const DELETED_AT_ONCE = 200;
 const PAUSE_MS = 25;
 /** Between two looks for what a command left that was killed, and for what has expired. */
 const LOOK_MS = 3_600_000;
-/** For how long the mail of an expired mailbox can be read. */
+/** The mail of an expired mailbox stays readable this long, ms. */
 const READABLE_MS = 30 * 24 * 3_600_000;
 
 export interface RemovalsParts {
@@ -52,13 +52,13 @@ export function createRemovals({ store, runtime, requireMailbox }: RemovalsParts
     await finishRemoval(mailboxId);
   }
 
-  /** From then on nothing arrives, nobody has it, and the job removes it with its mail. @throws AppError not_found */
+  /** Takes a mailbox from its addresses and its owner; the job then removes it with its mail. @throws AppError not_found */
   function beginRemoval(tx: Tx, mailboxId: string): void {
     requireMailbox(tx, mailboxId);
     begin(tx, [mailboxId]);
   }
 
-  /** Removes the mail of a mailbox whose removal has begun, and then the mailbox, sooner than the job would. */
+  /** Finishes a removal that has begun, without waiting for the job. */
   async function finishRemoval(mailboxId: string): Promise<void> {
     while (removeSome(mailboxId)) await pause(runtime, PAUSE_MS);
   }
@@ -68,13 +68,13 @@ export function createRemovals({ store, runtime, requireMailbox }: RemovalsParts
     .from(schema.addresses)
     .where(eq(schema.addresses.mailboxId, schema.mailboxes.id));
 
-  /** Takes addresses and owner from mailboxes, after which only their mail is left to delete. */
+  /** Takes addresses and owner from mailboxes, so that only their mail is left to delete. */
   function begin(tx: Tx, mailboxIds: string[]): void {
     tx.delete(schema.addresses).where(inArray(schema.addresses.mailboxId, mailboxIds)).run();
     tx.update(schema.mailboxes).set({ ownerId: null }).where(inArray(schema.mailboxes.id, mailboxIds)).run();
   }
 
-  /** Begins the removal of what expired by `before` (epoch ms); one that has no address is being erased, or removed. */
+  /** Begins the removal of mailboxes that expired by `before` (epoch ms). One without addresses is being removed already. */
   function beginExpired(before: number): void {
     store.transact((tx) => {
       const expired = tx
@@ -98,7 +98,7 @@ export function createRemovals({ store, runtime, requireMailbox }: RemovalsParts
       .limit(1)
       .get()?.id;
 
-  /** Deletes a portion; when there may be more, epoch ms. */
+  /** Deletes a portion. Returns when there may be more, epoch ms. */
   function finishSome(now: number): number {
     const mailboxId = next();
     if (mailboxId === undefined) return now + LOOK_MS;

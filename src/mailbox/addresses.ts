@@ -100,7 +100,7 @@ interface Claim {
 /** A time (epoch ms) at which no mailbox has expired, for questions about who has an address. */
 export const BEFORE_ANY_EXPIRY = 0;
 
-/** Whether a mailbox has expired at `now` (epoch ms): it takes no mail and sends none. */
+/** Tells whether a mailbox has expired at `now` (epoch ms): it then takes no mail and sends none. */
 export const hasExpired = ({ expiresAt }: { expiresAt: number | null }, now: number): boolean =>
   expiresAt !== null && expiresAt <= now;
 
@@ -117,12 +117,18 @@ export function routeOf(db: Db, address: string, now: number): Route {
   });
 }
 
-/** Routes mail of a workspace at `now` (epoch ms): to the workspace that verified the domain, else to the sender's own claim. */
+/**
+ * Routes mail of a workspace at `now` (epoch ms): to the workspace that verified the domain, else to the sender's own
+ * claim.
+ */
 export function routeFor(db: Db, workspaceId: string, address: string, now: number): Route {
   return routeVia(db, address, now, (name) => localDomain(db, workspaceId, name));
 }
 
-/** Routes within one workspace, including expired mailboxes and addresses in a domain that another workspace has taken over. */
+/**
+ * Routes within one workspace, including expired mailboxes and addresses in a domain that another workspace has taken
+ * over.
+ */
 export function routeWithin(db: Db, workspaceId: string, address: string): Route {
   return routeVia(db, address, BEFORE_ANY_EXPIRY, (name) => statements(db).claim.get({ name, workspaceId }));
 }

@@ -92,7 +92,9 @@ export interface Mailbox extends HtmlReading {
   route(address: string): Route;
   /** Routes mail of a workspace. */
   routeFor(workspaceId: string, address: string): Route;
-  /** Routes within one workspace, including expired mailboxes and addresses in a domain that another one has taken over. */
+  /**
+   * Routes within one workspace, including expired mailboxes and addresses in a domain that another one has taken over.
+   */
   routeWithin(workspaceId: string, address: string): Route;
   usage(mailboxId: string): Usage;
   /** Whether mail of a workspace to the domain (A-labels, in any case) is delivered locally. */

@@ -1,6 +1,6 @@
 /**
- * Operations as routes of the app: performed for who is signed in by the functions that serve API keys
- * (operations/perform.ts).
+ * Operations as routes of the app: the functions that serve API keys (operations/perform.ts) perform them for the person
+ * who is signed in.
  */
 import { answerDownload } from "../../api/download.ts";
 import { readInput, type Serving } from "../../api/rest.ts";
@@ -13,7 +13,7 @@ import { done } from "./asked.ts";
 interface Answering {
   /** Below /app; the operation's own unless given. */
   path?: string;
-  /** What the route answers; the status and the value of the operation unless given. */
+  /** Makes the route's response; by default it has the operation's status and value. */
   respond?(answer: unknown): unknown;
 }
 
@@ -33,7 +33,7 @@ export function operationRoute(operation: Operation, serving: Serving, answering
   };
 }
 
-/** An operation of administration: the app's answers are 200, or 204 where there is nothing to tell. */
+/** An operation of administration, answered 200, or 204 where there is nothing to tell. */
 export const settingsRoute = (operation: Operation, serving: Serving, answering: Answering = {}): Route =>
   operationRoute(operation, serving, {
     respond: (answer) => (operation.response === Done ? done() : answer),

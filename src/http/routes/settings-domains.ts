@@ -1,4 +1,4 @@
-/** Administration of domains, for the app: the operations of the API, and all domains at once. */
+/** Administration of domains in the app: the API's operations, and a list of all domains at once. */
 import type { Domains } from "../../admin/domains.ts";
 import type { Serving } from "../../api/rest.ts";
 import { addDomain, domainView, getDomain, removeDomain, verifyDomain } from "../../operations/admin/domains.ts";
@@ -23,7 +23,6 @@ export function domainsRoutes(parts: DomainsParts): Route[] {
           .map((domain) => domainView(domain, domains.recordsOf(domain.id))),
       }),
     },
-    // As the world sees them now. Changes nothing.
     settingsRoute(getDomain, parts, { path: "/domains/:id/records" }),
     ...[addDomain, verifyDomain, removeDomain].map((operation) => settingsRoute(operation, parts)),
   ];

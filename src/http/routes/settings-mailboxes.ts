@@ -1,4 +1,4 @@
-/** Administration of mailboxes, for the app: the operations of the API, and all mailboxes at once. */
+/** Administration of mailboxes in the app: the API's operations, and a list of all mailboxes at once. */
 import type { People } from "../../admin/people.ts";
 import type { Serving } from "../../api/rest.ts";
 import {
@@ -36,7 +36,7 @@ export function mailboxesRoutes(parts: MailboxesParts): Route[] {
     ...[addMailbox, changeMailbox, addAlias, removeAlias, addGrant, removeGrant].map((operation) =>
       settingsRoute(operation, parts),
     ),
-    // Its mail is deleted after the answer: it is `removing` until the last of it is gone.
+    // 202: its mail is deleted after the answer, and until then the mailbox is listed as `removing`.
     settingsRoute(removeMailbox, parts, { respond: () => new Response(null, { status: 202 }) }),
   ];
 }

@@ -1,6 +1,6 @@
 /**
- * Administration of people, for the app: with passwords and second factors, which the API leaves alone. Who may change
- * whom is decided in admin/people.ts.
+ * Administration of people in the app, with passwords and second factors, which the API does not have. The rules of who
+ * may change whom are in admin/people.ts.
  */
 
 import { hashPassword, type People, ROLES } from "../../admin/people.ts";

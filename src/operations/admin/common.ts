@@ -21,7 +21,7 @@ export const BY_ID = t.Object({ id: t.String() });
 export const isoOf = (ms: number): string => new Date(ms).toISOString();
 export const maybeIsoOf = (ms: number | null): string | null => (ms === null ? null : isoOf(ms));
 
-/** The person of a workspace with that id or address. @throws AppError not_found */
+/** Finds a person of a workspace by id or address. @throws AppError not_found */
 export const personNamed = (
   people: Pick<People, "userAt" | "userIn">,
   workspaceId: string,

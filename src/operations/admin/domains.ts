@@ -1,6 +1,6 @@
-/** Domains of a workspace: the DNS records that each needs, and whether the world sees them. */
+/** Domains of a workspace, with the DNS records that each needs and their state (rules: Administered domains). */
 import type { DnsRecord, FoundRecord } from "../../admin/dns.ts";
-import { type DomainEntry, isShown, makeDkimKeys } from "../../admin/domains.ts";
+import { type DomainEntry, makeDkimKeys, proveOwnership } from "../../admin/domains.ts";
 import { oneOf, type Static, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, pageOf, readAmong } from "../page.ts";
@@ -38,7 +38,7 @@ const Domain = t.Object(
 
 export type DomainView = Static<typeof Domain>;
 
-/** A domain as administration shows it, with its records as they should be or as they were found. */
+/** Presents a domain, with its records as they should be or as they were found. */
 export const domainView = (
   { workspaceId: _, verifiedAt, createdAt, ...rest }: DomainEntry,
   records: (DnsRecord & Partial<Pick<FoundRecord, "state">>)[],
@@ -129,7 +129,7 @@ export const verifyDomain = operation({
     domains.domainIn(workspaceId, id);
     const records = await domains.seeRecords(id);
     return act((tx) => {
-      if (isShown(records)) domains.markVerified(tx, id);
+      if (proveOwnership(records)) domains.markVerified(tx, id);
       return domainView(domains.domainIn(workspaceId, id), records);
     });
   },

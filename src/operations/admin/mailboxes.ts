@@ -1,4 +1,4 @@
-/** Mailboxes of a workspace: what leads to them, who reaches them, and for how long there is one. */
+/** Mailboxes of a workspace, with their aliases, shares, quotas, pauses and expiry (rules: Administered mailboxes). */
 import { timeOf } from "../../admin/names.ts";
 import { GRANT_ACCESS, type MailboxEntry, type People } from "../../admin/people.ts";
 import { AppError } from "../../base/errors.ts";
@@ -41,7 +41,7 @@ const AdminMailbox = t.Object(
 
 export type MailboxAdminView = Static<typeof AdminMailbox>;
 
-/** A mailbox as administration shows it. */
+/** Presents a mailbox. */
 export const mailboxView = ({ workspaceId: _, expiresAt, createdAt, ...rest }: MailboxEntry): MailboxAdminView => ({
   ...rest,
   expiresAt: maybeIsoOf(expiresAt),
@@ -51,14 +51,14 @@ export const mailboxView = ({ workspaceId: _, expiresAt, createdAt, ...rest }: M
 const Quota = t.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
 const Person = t.String({ description: "Id or address of a person of the workspace" });
 
-/** The id of who is to own a mailbox, given that or their address. @throws AppError unprocessable */
+/** Returns the id of a mailbox's owner, who is named by id or address. @throws AppError unprocessable */
 function ownerNamed(people: People, workspaceId: string, named: string): string {
   const person = people.listUsers(workspaceId).find(({ id, email }) => id === named || email === named.toLowerCase());
   if (!person) throw new AppError("unprocessable", "a mailbox belongs to a person of its workspace, and that is none");
   return person.id;
 }
 
-/** Does `work` to a mailbox of the caller's workspace, and shows what came of it. @throws AppError not_found */
+/** Changes a mailbox of the caller's workspace and returns it as it is then. @throws AppError not_found */
 const changing = (
   { act, people }: AdminContext,
   id: string,
@@ -205,7 +205,7 @@ export const removeMailbox = operation({
       people.beginRemoval(tx, id);
       return DONE;
     });
-    // The server goes on with one that is cut short within the hour (admin/removals.ts).
+    // The server finishes a removal that is cut short, within the hour (admin/removals.ts).
     people
       .finishRemoval(id)
       .catch((error) => log.warn("the removal of a mailbox was cut short", { mailboxId: id, error }));

@@ -1,4 +1,4 @@
-/** The people of a workspace: who is in it, as what. Who may change whom is decided in admin/people.ts (rules: Administered people). */
+/** People of a workspace (rules: Administered people). admin/people.ts decides who may change whom. */
 import { ROLES, type UserEntry } from "../../admin/people.ts";
 import { oneOf, type Static, t } from "../json-schema.ts";
 import { operation } from "../operation.ts";
@@ -23,7 +23,7 @@ const Person = t.Object(
 
 export type PersonView = Static<typeof Person>;
 
-/** A person as administration shows them. */
+/** Presents a person. */
 export const personView = ({ workspaceId: _, createdAt, ...rest }: UserEntry): PersonView => ({
   ...rest,
   createdAt: isoOf(createdAt),
