@@ -1,6 +1,6 @@
 /**
- * The import table of docs/architecture.md, held: which module may import which, type-only imports too, and which file alone may
- * import a third-party package.
+ * The import table of docs/architecture.md, held: which module may import which, type-only imports too, that no files import
+ * each other in a circle, and which file alone may import a third-party package.
  */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
@@ -105,6 +105,55 @@ test("the web app takes types alone from the server, and runs nothing of it but 
   expect(ofServer).toEqual([]);
   const ran = files.filter((file) => RUN_BY_APP.includes(file)).flatMap(importsOf);
   expect(ran).toEqual([]);
+});
+
+/** The circles of a graph: strongly connected components of two or more (Tarjan), each sorted. */
+function circlesIn(targetsOf: ReadonlyMap<string, readonly string[]>): string[][] {
+  const found: string[][] = [];
+  const low = new Map<string, number>();
+  const path: string[] = [];
+  let count = 0;
+  function visit(file: string): number {
+    const index = count++;
+    low.set(file, index);
+    path.push(file);
+    let lowest = index;
+    for (const target of targetsOf.get(file) ?? []) {
+      if (!low.has(target)) lowest = Math.min(lowest, visit(target));
+      else if (path.includes(target)) lowest = Math.min(lowest, low.get(target) as number);
+    }
+    low.set(file, lowest);
+    if (lowest === index) {
+      const circle = path.splice(path.indexOf(file));
+      if (circle.length > 1) found.push(circle.sort());
+    }
+    return lowest;
+  }
+  for (const file of targetsOf.keys()) if (!low.has(file)) visit(file);
+  return found;
+}
+
+test("no files import each other in a circle, types included", () => {
+  const targetsOf = new Map<string, string[]>(files.map((file) => [file, []]));
+  for (const { file, specifier } of imports.filter(isLocal)) {
+    targetsOf.get(file)?.push(relative(src, join(src, dirname(file), specifier)));
+  }
+  expect(
+    circlesIn(
+      new Map([
+        ["a", ["b"]],
+        ["b", ["c"]],
+        ["c", ["b"]],
+      ]),
+    ),
+  ).toEqual([["b", "c"]]);
+  // Of the events, which are being rewritten.
+  const known = ["events/request.ts events/wording.ts"];
+  expect(
+    circlesIn(targetsOf)
+      .map((circle) => circle.join(" "))
+      .filter((circle) => !known.includes(circle)),
+  ).toEqual([]);
 });
 
 test("a third-party package lives behind one file", () => {

@@ -20,8 +20,8 @@ import { users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Store, Tx } from "../store/store.ts";
 import type { DraftRequest } from "./draft-views.ts";
-import { type DraftWriting, requireUnchanged } from "./draft-writing.ts";
-import type { Outgoing, SendView } from "./send.ts";
+import { type DraftWriting, requireUnchanged } from "./drafts.ts";
+import { type Outgoing, requireBodySize, type SendView } from "./outgoing.ts";
 
 export interface SendDraftRequest extends DraftRequest {
   revision: number;
@@ -59,7 +59,6 @@ export interface DraftSendingParts {
     threadId: string | undefined,
     record: (tx: Tx) => void,
   ): Promise<SendView>;
-  requireBodySize(request: DraftRequest): void;
   runtime: Pick<Runtime, "now">;
   log: Log;
   /** A draft is due: sooner, maybe, than the job knows. */
@@ -75,7 +74,7 @@ const undoTime = prepared((db) =>
 );
 
 export function createDraftSending(parts: DraftSendingParts): DraftSending & { job: Job } {
-  const { store, mailbox, writing, guard, submitted, requireBodySize, runtime, log, scheduled } = parts;
+  const { store, mailbox, writing, guard, submitted, runtime, log, scheduled } = parts;
 
   async function sendDue({ id, at, userId }: Due & { id: string }): Promise<void> {
     const caller = findPerson(store.db, userId);

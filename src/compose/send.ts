@@ -2,27 +2,23 @@
  * What the API sends: the fields of a request become a message (rules: Send request, Reply request, Drafts).
  * Refusals come in their order (rules: Order of refusals): size, conversation, permission, then what is asked for.
  */
-import { type Caller, type Reach, requireAccess } from "../access/caller.ts";
+import { type Caller, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import { newTimedToken, randomToken } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { AnsweredMessage } from "../mailbox/reply.ts";
-import { type EmailAddress, splitAddress } from "../message/address.ts";
-import { dateHeader, formatAddress } from "../message/compose.ts";
-import type { Letter } from "../message/letter.ts";
-import { quotedText } from "../message/letter.ts";
+import type { EmailAddress } from "../message/address.ts";
+import { type Letter, quotedText } from "../message/letter.ts";
 import { readRecipients } from "../message/recipients.ts";
-import { asRefusal, createGuard, type GuardParts, requireSize, type Sent, type Submit } from "../outbound/accept.ts";
-import { type Recipient, recipientsOf } from "../outbound/recipient.ts";
+import { createGuard, type GuardParts, type Sent, type Submit } from "../outbound/accept.ts";
+import { recipientsOf } from "../outbound/recipient.ts";
 import { senderFor } from "../outbound/sender.ts";
 import type { Spool } from "../smtp/spool.ts";
 import type { Store, Tx } from "../store/store.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
 import { createDraftSending, type DraftSending } from "./draft-sending.ts";
-import { addressesIn, createDraftWriting } from "./draft-writing.ts";
 import { createDrafts, type Drafts } from "./drafts.ts";
-import { createForwarding, type Forwarding } from "./forward.ts";
+import { addressesIn, type Outgoing, outgoing, prepareDraft, requireBodySize, type SendView } from "./outgoing.ts";
 import { answerFrom, answerHeaders, answerSubject, answerTo } from "./reply.ts";
 
 /** rules: Send request. */
@@ -51,17 +47,6 @@ export interface ReplyRequest {
   quote?: boolean | undefined;
 }
 
-/** rules: Send response. */
-export interface SendView {
-  ok: true;
-  id: string;
-  messageId: string;
-  emailId: string | null;
-  threadId: string;
-  mailboxId: string;
-  from: string;
-}
-
 /** rules: Draft response. */
 export interface DraftView {
   ok: true;
@@ -88,7 +73,7 @@ export interface AnswerView {
   quote: string;
 }
 
-export interface Sending extends Drafts, DraftSending, Forwarding {
+export interface Sending extends Drafts, DraftSending {
   /**
    * Accepts a new message. @throws AppError payload_too_large, forbidden, unprocessable, locked, rate_limited,
    * upstream_failed, insufficient_storage; then nothing was stored
@@ -117,42 +102,11 @@ export interface SendingParts extends Omit<GuardParts, "store" | "mailbox"> {
   wake(job: string): void;
 }
 
-/** Text and HTML together, UTF-8 (rules: Body size). */
-const LARGEST_BODY_BYTES = 1_048_576;
 /** Characters that are quoted for who writes the answer in the app: room for the answer is left. */
 const LONGEST_QUOTE = 200_000;
-const TOKEN_LENGTH = 22;
-
-/** A message before it is composed. */
-export interface Outgoing {
-  mailbox: Reach["mailbox"];
-  from: string;
-  recipients: Recipient[];
-  messageId: string;
-  letter: Letter;
-}
 
 export function createSending(parts: SendingParts): Sending {
-  const { store, mailbox, parser, submit, options, runtime, log } = parts;
-  /** `more`: further headers. */
-  function outgoing(
-    { mailbox, from, recipients, subject }: Omit<Outgoing, "messageId" | "letter"> & { subject: string },
-    content: Pick<Letter, "text" | "html" | "quoted" | "files">,
-    more: Letter["headers"] = [],
-  ): Outgoing {
-    const messageId = `<${newTimedToken(runtime, TOKEN_LENGTH)}@${splitAddress(from).domain}>`;
-    const headers: Letter["headers"] = [
-      ["From", formatAddress({ email: from, name: mailbox.name })],
-      ...addressHeaders(recipients),
-      ...(subject === "" ? [] : [["Subject", subject] as const]),
-      ["Date", dateHeader(runtime.now())],
-      ["Message-ID", messageId],
-      ...more,
-    ];
-    const letter = { id: randomToken(runtime, TOKEN_LENGTH), headers, ...content };
-    return { mailbox, from, recipients, messageId, letter };
-  }
-
+  const { store, mailbox, submit, runtime, log } = parts;
   async function submitted(
     caller: Caller,
     { letter, ...message }: Outgoing,
@@ -197,6 +151,7 @@ export function createSending(parts: SendingParts): Sending {
     const quoted = request.quote === true ? quotable(answered) : undefined;
     return {
       ...outgoing(
+        runtime,
         { mailbox: reach.mailbox, from, recipients, subject },
         { text: request.text, html: request.html, quoted },
         answerHeaders(answered),
@@ -205,17 +160,16 @@ export function createSending(parts: SendingParts): Sending {
     };
   }
 
-  const writing = createDraftWriting({ ...parts, outgoing, requireBodySize, prepareDraft });
+  const drafts = createDrafts(parts);
   const guard = createGuard(parts);
   const { job, ...draftSending } = createDraftSending({
-    ...{ store, mailbox, writing, guard, submitted, requireBodySize, runtime, log },
+    ...{ store, mailbox, guard, submitted, runtime, log, writing: drafts },
     scheduled: () => parts.wake(job.name),
   });
 
   return {
-    ...createDrafts({ ...parts, writing }),
+    ...drafts,
     ...draftSending,
-    ...createForwarding({ store, mailbox, writing }),
     job,
 
     answerTo(caller, threadId, options) {
@@ -243,7 +197,7 @@ export function createSending(parts: SendingParts): Sending {
       const { text, html, subject = "" } = request;
       return submitted(
         caller,
-        outgoing({ mailbox: reach.mailbox, from, recipients, subject }, { text, html }),
+        outgoing(runtime, { mailbox: reach.mailbox, from, recipients, subject }, { text, html }),
         undefined,
         record,
       );
@@ -262,8 +216,8 @@ export function createSending(parts: SendingParts): Sending {
       if (request.quote) await mailbox.renewHtml(threadId);
       const answer = answering(caller, threadId, request);
       const { from, recipients, letter } = answer;
-      const message = await prepareDraft(answer.mailbox.id, letter);
-      const draftId = await store.enqueue((tx) => writing.begin(tx, caller, answer, message, { answers: threadId }));
+      const message = await prepareDraft(parts, answer.mailbox.id, letter);
+      const draftId = await store.enqueue((tx) => drafts.begin(tx, caller, answer, message, { answers: threadId }));
       const cc = addressesIn(recipients, "cc");
       return {
         ok: true,
@@ -276,38 +230,6 @@ export function createSending(parts: SendingParts): Sending {
       };
     },
   };
-
-  /** @throws AppError payload_too_large, unprocessable, server_error 503 */
-  async function prepareDraft(mailboxId: string, letter: Letter) {
-    try {
-      const message = await parser.prepare({ kind: "interactive", source: mailboxId }, letter);
-      requireSize(message, options.get("smtp.maxMessageBytes"));
-      return message;
-    } catch (error) {
-      throw asRefusal(error, log);
-    }
-  }
-}
-
-/** @throws AppError payload_too_large */
-function requireBodySize({ text = "", html = "" }: Pick<SendRequest, "text" | "html">): void {
-  const bytes = Buffer.byteLength(text) + Buffer.byteLength(html);
-  if (bytes > LARGEST_BODY_BYTES) {
-    throw new AppError(
-      "payload_too_large",
-      `text and html have ${bytes} bytes together; ${LARGEST_BODY_BYTES} is the most`,
-    );
-  }
-}
-
-/** To and Cc; never Bcc. A message to nobody but Bcc recipients says so, for some servers want a To (RFC 5322 §3.6.3). */
-function addressHeaders(recipients: readonly Recipient[]): [name: string, value: string][] {
-  const header = (name: string, field: "to" | "cc"): [string, string][] => {
-    const addresses = addressesIn(recipients, field);
-    return addresses.length === 0 ? [] : [[name, addresses.map(formatAddress).join(", ")]];
-  };
-  const headers = [...header("To", "to"), ...header("Cc", "cc")];
-  return headers.length === 0 && recipients.length > 0 ? [["To", "undisclosed-recipients:;"]] : headers;
 }
 
 /** For people: as in a header, names not encoded. */

@@ -6,7 +6,13 @@
  */
 import type { Socket } from "bun";
 import type { Admission } from "./connections.ts";
-import type { Origin } from "./listener.ts";
+
+/** Where a connection comes from, and what admitted it. */
+export interface Origin {
+  /** Undefined when the system does not tell it. */
+  address: string | undefined;
+  admission: Admission;
+}
 
 /** The client's side. */
 export interface ClientSide {

@@ -9,7 +9,7 @@ import type { Socket } from "bun";
 import type { Log } from "../base/log.ts";
 import { atMost, pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { type Carried, type ClientSide, carry } from "./carry.ts";
+import { type Carried, type ClientSide, carry, type Origin } from "./carry.ts";
 import type { Admission, Connections } from "./connections.ts";
 
 export interface HttpServer {
@@ -22,12 +22,6 @@ export interface HttpServer {
 export interface Peer {
   address: string;
   port: number;
-}
-
-export interface Origin {
-  /** Undefined when the system does not tell it. */
-  address: string | undefined;
-  admission: Admission;
 }
 
 export interface HttpListenerParts {

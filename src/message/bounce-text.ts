@@ -12,10 +12,10 @@ import {
   fieldGroupsIn,
   isUnspecific,
   type ReplyCodes,
+  type ReportedRecipient,
   recipientOf,
   replyCodesIn,
 } from "./delivery-status.ts";
-import type { ReportedRecipient } from "./report.ts";
 
 /** A notice in lines, separated from the header of the message that it returns. */
 export interface NoticeText {

@@ -3,7 +3,24 @@
  * 5965), and what the former say about each recipient.
  */
 import { normalizeAddress, parseAddressList } from "./address.ts";
-import type { ReportedAction, ReportedRecipient } from "./report.ts";
+
+export type ReportedAction = "failed" | "delayed" | "delivered" | "relayed" | "expanded";
+
+export interface ReportedRecipient {
+  /** The address at which delivery ended, after aliases and forwarding. */
+  recipient: string;
+  /** The address that the sender used, if the report gives it and it differs. */
+  original?: string;
+  action: ReportedAction;
+  /** RFC 3463, as `5.1.1`. */
+  status?: string;
+  /** SMTP reply code in the diagnostic. */
+  code?: number;
+  /** The server's words on one line, at most 500 characters. */
+  diagnostic?: string;
+  /** The notice says that the server refused the address in reply to RCPT, without a status of its own. */
+  bareAtRcpt?: true;
+}
 
 /** Values by lower-case field name, unfolded; repeated fields in order. */
 export type FieldGroup = Map<string, string[]>;

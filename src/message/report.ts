@@ -8,7 +8,7 @@ import { normalizeAddress, parseAddressList, parseSender, splitAddress } from ".
 import { MAX_RECIPIENTS, type NoticeText, readBounce, readNotice, withNotice } from "./bounce-text.ts";
 import { decodeOctets } from "./charset.ts";
 import { decodeFile, decodeText } from "./decode.ts";
-import { addressIn, type FieldGroup, fieldGroupsIn, recipientOf } from "./delivery-status.ts";
+import { addressIn, type FieldGroup, fieldGroupsIn, type ReportedRecipient, recipientOf } from "./delivery-status.ts";
 import { decodeWords } from "./encoded-word.ts";
 import { type HeaderField, headerOf, headersOf, readHeaders } from "./headers.ts";
 import { firstMessageId } from "./message-id.ts";
@@ -24,24 +24,6 @@ export interface DeliveryReport {
   /** The reverse-path of the returned message, if its header gives it. */
   envelopeFrom?: string;
   recipients: ReportedRecipient[];
-}
-
-export type ReportedAction = "failed" | "delayed" | "delivered" | "relayed" | "expanded";
-
-export interface ReportedRecipient {
-  /** The address at which delivery ended, after aliases and forwarding. */
-  recipient: string;
-  /** The address that the sender used, if the report gives it and it differs. */
-  original?: string;
-  action: ReportedAction;
-  /** RFC 3463, as `5.1.1`. */
-  status?: string;
-  /** SMTP reply code in the diagnostic. */
-  code?: number;
-  /** The server's words on one line, at most 500 characters. */
-  diagnostic?: string;
-  /** The notice says that the server refused the address in reply to RCPT, without a status of its own. */
-  bareAtRcpt?: true;
 }
 
 /** A complaint: a provider passes on that a recipient reported a message. */

@@ -13,11 +13,10 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { openHttpClient } from "../net/http-client.ts";
 import { type Account, AuthorityRefusal, type BegunOrder, ChallengeFailure, openAuthority } from "./authority.ts";
-import type { CertificateSetup, Source } from "./certificates.ts";
 import { openChallenge } from "./challenge.ts";
 import { type KeyPair, loadPair, problemOf, readPrivately, savePair, savePrivately } from "./pair.ts";
 import { afterFailure, covers, renewalTime, retryTimeOf, type Trouble } from "./schedule.ts";
-import { selfSignedSource } from "./self-signed.ts";
+import { type CertificateSetup, type Source, selfSignedSource } from "./source.ts";
 import { renewalIdOf } from "./x509.ts";
 
 /** Names are looked at, and whether it is time, this often. */

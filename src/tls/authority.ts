@@ -9,6 +9,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { Client, Order } from "acme-client";
 import type { Runtime } from "../base/runtime.ts";
 import type { HttpClient } from "../net/http-client.ts";
+import type { AlpnProofs } from "./alpn-front.ts";
 
 /** What an authority answered in refusal (RFC 8555 §6.7). */
 export class AuthorityRefusal extends Error {
@@ -109,6 +110,21 @@ export interface Proof {
   token: string;
   /** The key authorization, or for DNS its digest, as the type of challenge has it. */
   value: string;
+}
+
+/** How names are proven. */
+export interface Challenge {
+  readonly type: ChallengeType;
+  /** Resolves once the authority can see the proof. @throws Error that says why it cannot. */
+  show(proof: Proof): Promise<void>;
+  /** Takes away whatever is shown, also since before a crash. Never rejects. */
+  clear(): Promise<void>;
+  /** Ends what is under way; what is shown is to be cleared all the same. */
+  stop?(): void;
+  /** What to answer who asks for a token over HTTP (RFC 8555 §8.3). */
+  proof?(token: string): string | undefined;
+  /** What to show at the HTTPS listener. */
+  alpn?: AlpnProofs;
 }
 
 /** When a certificate is best renewed (RFC 9773 §4.2); epoch ms. */

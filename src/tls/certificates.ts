@@ -3,18 +3,14 @@
  * listeners are given a later one while they run.
  */
 
-import type { Log } from "../base/log.ts";
-import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
-import type { TlsMode } from "../config.ts";
 import { acmeSource } from "./acme.ts";
 import type { AlpnProofs } from "./alpn-front.ts";
-import { fileSource } from "./files.ts";
 import type { KeyPair } from "./pair.ts";
 import type { Trouble } from "./schedule.ts";
-import { selfSignedSource } from "./self-signed.ts";
+import { type CertificateSetup, fileSource, type Names, type Source, selfSignedSource } from "./source.ts";
 
-export type { KeyPair };
+export type { KeyPair, Names };
 
 export interface Certificates {
   current(): KeyPair;
@@ -30,38 +26,6 @@ export interface Certificates {
   trouble(): Trouble | undefined;
   /** Ends what is under way. */
   stop(): void;
-}
-
-/** For whom a certificate is. Lower case. */
-export interface Names {
-  /** Without which it is of no use. */
-  main: string;
-  /** Left out when the authority cannot be convinced of them. */
-  others: readonly string[];
-}
-
-export interface CertificateSetup {
-  mode: TlsMode;
-  /** The name in the self-signed certificate: a host name, or an address in brackets. */
-  hostname: string;
-  /** The data folder. */
-  folder: string;
-  /** Those in the certificate that an authority signs, as of now. By default, `hostname`. */
-  names?: () => Promise<Names>;
-  runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer" | "dns" | "secureDns" | "authorities">;
-  log: Log;
-}
-
-/** Where pairs come from. */
-export interface Source {
-  /** @throws ConfigError when there is no usable pair */
-  first(): Promise<KeyPair>;
-  /** Calls `replace` with the pair in force from now on, if it is another. Resolves with when to look again, epoch ms. */
-  look(replace: (pair: KeyPair) => void): Promise<number>;
-  proof?: Certificates["proof"];
-  alpn?: AlpnProofs | undefined;
-  trouble?: Certificates["trouble"];
-  stop?: Certificates["stop"];
 }
 
 function sourceOf(setup: CertificateSetup): Source {

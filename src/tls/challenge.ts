@@ -8,27 +8,12 @@ import { accessSync, constants } from "node:fs";
 import { join } from "node:path";
 import { ConfigError } from "../base/errors.ts";
 import type { ChallengeMode } from "../config.ts";
-import type { AlpnProofs } from "./alpn-front.ts";
-import type { ChallengeType, Proof } from "./authority.ts";
-import type { CertificateSetup } from "./certificates.ts";
+import type { Challenge } from "./authority.ts";
 import { dnsChallenge } from "./dns-challenge.ts";
 import { type DnsHook, openDnsHook } from "./dns-hook.ts";
 import type { KeyPair } from "./pair.ts";
+import type { CertificateSetup } from "./source.ts";
 import { selfSign } from "./x509.ts";
-
-export interface Challenge {
-  readonly type: ChallengeType;
-  /** Resolves once the authority can see the proof. @throws Error that says why it cannot. */
-  show(proof: Proof): Promise<void>;
-  /** Takes away whatever is shown, also since before a crash. Never rejects. */
-  clear(): Promise<void>;
-  /** Ends what is under way; what is shown is to be cleared all the same. */
-  stop?(): void;
-  /** What to answer who asks for a token over HTTP (RFC 8555 §8.3). */
-  proof?(token: string): string | undefined;
-  /** What to show at the HTTPS listener. */
-  alpn?: AlpnProofs;
-}
 
 type Setup = Pick<CertificateSetup, "folder" | "runtime" | "log">;
 

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import type { Log } from "../base/log.ts";
 import { atMost } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
-import type { Challenge } from "./challenge.ts";
+import type { Challenge } from "./authority.ts";
 import type { DnsHook } from "./dns-hook.ts";
 import { readPrivately, savePrivately } from "./pair.ts";
 import { awaitPublished, followAliases } from "./published.ts";

@@ -1,7 +1,8 @@
 /** Sending without mail: what was asked for, and an event in the store for each message that was accepted. */
 import type { Caller } from "../../src/access/caller.ts";
 import { newId } from "../../src/base/runtime.ts";
-import type { ApiSending, RecordAnswer, SendView } from "../../src/compose/send.ts";
+import type { SendView } from "../../src/compose/outgoing.ts";
+import type { ApiSending, RecordAnswer } from "../../src/compose/send.ts";
 import { emit } from "../../src/events/outbox.ts";
 import { events } from "../../src/store/schema.ts";
 import type { Store } from "../../src/store/store.ts";

@@ -4,7 +4,8 @@
  */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { type DeliveryReport, type ReportedRecipient, readReport } from "../../src/message/report.ts";
+import type { ReportedRecipient } from "../../src/message/delivery-status.ts";
+import { type DeliveryReport, readReport } from "../../src/message/report.ts";
 
 const crlf = (text: string) => new Uint8Array(Buffer.from(text.replaceAll("\n", "\r\n")));
 const read = (text: string) => readReport(crlf(text));

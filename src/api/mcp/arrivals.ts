@@ -11,8 +11,7 @@ import type { Mailbox } from "../../mailbox/mailbox.ts";
 import type { MessageFilters, MessageSummaryView } from "../../mailbox/views.ts";
 import { DEFAULT_LIMIT } from "../../operations/schemas.ts";
 import type { Store } from "../../store/store.ts";
-import type { Call } from "./call.ts";
-import type { Arguments } from "./tools.ts";
+import type { Arguments, Call } from "./tools.ts";
 import type { Waiting } from "./waiting.ts";
 
 export interface Arrived {

@@ -5,7 +5,6 @@
  * Only a tool that does not exist is a fault of the protocol, which mcp.ts answers.
  */
 import type { Caller } from "../../access/caller.ts";
-import type { AppError } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import type { Download } from "../../operations/operation.ts";
@@ -19,24 +18,13 @@ import { wantsBytes } from "./render-download.ts";
 import { renderError } from "./render-error.ts";
 import type { RenderArguments, RenderContext, Rendered, RenderedDownload } from "./rendering.ts";
 import { DEFAULT_CHARS } from "./rendering.ts";
-import type { Arguments, Tool } from "./tools.ts";
+import type { Arguments, Call, Tool } from "./tools.ts";
 import type { Waiting } from "./waiting.ts";
 
 /** Bytes beside the text of a result, base64. */
 type Blob =
   | { type: "image"; data: string; mimeType: string }
   | { type: "resource"; resource: { uri: string; mimeType: string; blob: string } };
-
-/** Who calls, and how to know whether they still may after they have waited. */
-export interface Call {
-  caller: Caller;
-  /** What there is to say instead of performing it. */
-  refusal?: AppError | undefined;
-  /** @throws AppError unauthorized */
-  readmit(): Caller;
-  /** Aborted when the client has gone. Asked for by few calls, and made for these. */
-  signal(): AbortSignal;
-}
 
 export interface CallParts extends Performing {
   store: Pick<Store, "db">;

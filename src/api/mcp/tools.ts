@@ -4,6 +4,7 @@
  *
  * Invariant: a key is shown the tools that its scopes allow, in the order of the operations, and always the same list.
  */
+import type { Caller } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
 import { type ObjectSchema, type Schema, t } from "../../operations/json-schema.ts";
 import type { Operation } from "../../operations/operation.ts";
@@ -23,6 +24,17 @@ export interface Arguments {
   query: Record<string, unknown>;
   body: Record<string, unknown> | undefined;
   shaping: Shaping;
+}
+
+/** Who calls, and how to know whether they still may after they have waited. */
+export interface Call {
+  caller: Caller;
+  /** What there is to say instead of performing it. */
+  refusal?: AppError | undefined;
+  /** @throws AppError unauthorized */
+  readmit(): Caller;
+  /** Aborted when the client has gone. Asked for by few calls, and made for these. */
+  signal(): AbortSignal;
 }
 
 /** JSON Schema as it stands in tools/list. */

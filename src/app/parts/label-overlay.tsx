@@ -7,9 +7,15 @@ import { Check, Minus, Plus } from "lucide-react";
 import { Popover } from "radix-ui";
 import { type KeyboardEvent, useId, useState } from "react";
 import type { ThreadView } from "../lib/api.ts";
+import type { Overlay } from "../lib/lazy-part.tsx";
 import { LONGEST_LABEL, labelsQuery } from "../lib/reading.ts";
 import { threadActions } from "../lib/thread-actions.ts";
-import type { LabelOverlayProps } from "./label-menu.tsx";
+
+export interface LabelOverlayProps extends Pick<Overlay, "trigger"> {
+  threads: readonly ThreadView[];
+  open: boolean;
+  onOpenChange: (open: boolean) => void;
+}
 
 interface Option {
   label: string;

@@ -1,6 +1,12 @@
 /** A menu (Radix: keys, focus and names as ARIA has them). Not modal, so that nothing needs inline styles. */
 import { DropdownMenu } from "radix-ui";
-import { MenuItemContext, type MenuItemProps, type MenuProps } from "./menu.tsx";
+import type { ReactNode } from "react";
+import type { Overlay } from "../lib/lazy-part.tsx";
+import { MenuItemContext, type MenuItemProps } from "./menu-item.tsx";
+
+export interface MenuProps extends Overlay {
+  children: ReactNode;
+}
 
 export function MenuOverlay({ trigger, children, open, onOpenChange }: MenuProps) {
   return (

@@ -9,7 +9,8 @@ import { Attachments } from "./attachments.tsx";
 import { Avatar } from "./avatar.tsx";
 import { Button, IconButton } from "./button.tsx";
 import { Dialog } from "./dialog.tsx";
-import { Menu, MenuItem } from "./menu.tsx";
+import { Menu } from "./menu.tsx";
+import { MenuItem } from "./menu-item.tsx";
 import { Authentication, Original, Progress, WhySpam } from "./message-details.tsx";
 import { MessageFrame } from "./message-frame.tsx";
 

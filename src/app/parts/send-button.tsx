@@ -4,7 +4,8 @@ import { useId, useState } from "react";
 import { shortTime, snoozeTimes } from "../lib/time.ts";
 import { Button } from "./button.tsx";
 import { Dialog } from "./dialog.tsx";
-import { Menu, MenuItem } from "./menu.tsx";
+import { Menu } from "./menu.tsx";
+import { MenuItem } from "./menu-item.tsx";
 
 /** Within a form, which it submits. `later` is given the time that was chosen. */
 export function SendButton({ busy, later }: { busy: boolean; later: (at: Date) => void }) {

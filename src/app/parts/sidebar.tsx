@@ -15,7 +15,8 @@ import { forgetSearches } from "../lib/suggestions.ts";
 import { Avatar } from "./avatar.tsx";
 import { Button } from "./button.tsx";
 import { Mark } from "./mark.tsx";
-import { Menu, MenuItem } from "./menu.tsx";
+import { Menu } from "./menu.tsx";
+import { MenuItem } from "./menu-item.tsx";
 import { UseBar } from "./use-bar.tsx";
 
 export function Sidebar({ mailboxes, showHelp }: { mailboxes: readonly MailboxView[]; showHelp: () => void }) {

@@ -4,7 +4,8 @@ import { type FormEvent, useState } from "react";
 import { localTime, readLocalTime, shortTime, snoozeTimes } from "../lib/time.ts";
 import { Button, IconButton } from "./button.tsx";
 import { Dialog } from "./dialog.tsx";
-import { Menu, MenuItem } from "./menu.tsx";
+import { Menu } from "./menu.tsx";
+import { MenuItem } from "./menu-item.tsx";
 
 export function SnoozeMenu({
   snooze,

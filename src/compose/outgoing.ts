@@ -1,0 +1,108 @@
+/** A message on its way to being sent or kept as a draft: who it is from and to, its headers, and the limits it meets. */
+import type { Reach } from "../access/caller.ts";
+import { AppError } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import { newTimedToken, type Runtime, randomToken } from "../base/runtime.ts";
+import type { PreparedMessage } from "../mailbox/prepare.ts";
+import { type EmailAddress, splitAddress } from "../message/address.ts";
+import { dateHeader, formatAddress } from "../message/compose.ts";
+import type { Letter } from "../message/letter.ts";
+import { asRefusal, requireSize } from "../outbound/accept.ts";
+import type { Recipient } from "../outbound/recipient.ts";
+import type { Options } from "../store/settings.ts";
+import type { ParserPool } from "../workers/parser-pool.ts";
+
+/** rules: Send response. */
+export interface SendView {
+  ok: true;
+  id: string;
+  messageId: string;
+  emailId: string | null;
+  threadId: string;
+  mailboxId: string;
+  from: string;
+}
+
+/** Text and HTML together, UTF-8 (rules: Body size). */
+const LARGEST_BODY_BYTES = 1_048_576;
+const TOKEN_LENGTH = 22;
+
+/** A message before it is composed. */
+export interface Outgoing {
+  mailbox: Reach["mailbox"];
+  from: string;
+  recipients: Recipient[];
+  messageId: string;
+  letter: Letter;
+}
+
+/** A message with an id of its own. `more`: further headers. */
+export function outgoing(
+  runtime: Pick<Runtime, "now" | "randomBytes">,
+  { mailbox, from, recipients, subject }: Omit<Outgoing, "messageId" | "letter"> & { subject: string },
+  content: Pick<Letter, "text" | "html" | "quoted" | "files">,
+  more: Letter["headers"] = [],
+): Outgoing {
+  const messageId = `<${newTimedToken(runtime, TOKEN_LENGTH)}@${splitAddress(from).domain}>`;
+  const headers: Letter["headers"] = [
+    ["From", formatAddress({ email: from, name: mailbox.name })],
+    ...addressHeaders(recipients),
+    ...(subject === "" ? [] : [["Subject", subject] as const]),
+    ["Date", dateHeader(runtime.now())],
+    ["Message-ID", messageId],
+    ...more,
+  ];
+  const letter = { id: randomToken(runtime, TOKEN_LENGTH), headers, ...content };
+  return { mailbox, from, recipients, messageId, letter };
+}
+
+export interface PreparingParts {
+  parser: Pick<ParserPool, "prepare">;
+  options: Pick<Options, "get">;
+  log: Log;
+}
+
+/** @throws AppError payload_too_large, unprocessable, server_error 503 */
+export async function prepareDraft(
+  { parser, options, log }: PreparingParts,
+  mailboxId: string,
+  letter: Letter,
+): Promise<PreparedMessage> {
+  try {
+    const message = await parser.prepare({ kind: "interactive", source: mailboxId }, letter);
+    requireSize(message, options.get("smtp.maxMessageBytes"));
+    return message;
+  } catch (error) {
+    throw asRefusal(error, log);
+  }
+}
+
+/** @throws AppError payload_too_large */
+export function requireBodySize({
+  text = "",
+  html = "",
+}: {
+  text?: string | undefined;
+  html?: string | undefined;
+}): void {
+  const bytes = Buffer.byteLength(text) + Buffer.byteLength(html);
+  if (bytes > LARGEST_BODY_BYTES) {
+    throw new AppError(
+      "payload_too_large",
+      `text and html have ${bytes} bytes together; ${LARGEST_BODY_BYTES} is the most`,
+    );
+  }
+}
+
+/** To and Cc; never Bcc. A message to nobody but Bcc recipients says so, for some servers want a To (RFC 5322 §3.6.3). */
+function addressHeaders(recipients: readonly Recipient[]): [name: string, value: string][] {
+  const header = (name: string, field: "to" | "cc"): [string, string][] => {
+    const addresses = addressesIn(recipients, field);
+    return addresses.length === 0 ? [] : [[name, addresses.map(formatAddress).join(", ")]];
+  };
+  const headers = [...header("To", "to"), ...header("Cc", "cc")];
+  return headers.length === 0 && recipients.length > 0 ? [["To", "undisclosed-recipients:;"]] : headers;
+}
+
+export const addressesIn = (recipients: readonly Recipient[], field: Recipient["field"]): EmailAddress[] =>
+  recipients.filter((recipient) => recipient.field === field).map(({ field: _, ...address }) => address);

@@ -1,0 +1,144 @@
+/**
+ * Where certificates come from: two files of the operator's, or one that is made here. The third source, an authority, is
+ * acme.ts.
+ */
+import { X509Certificate } from "node:crypto";
+import { readFile, stat } from "node:fs/promises";
+import { isIP } from "node:net";
+import { join } from "node:path";
+import { ConfigError } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
+import type { TlsMode } from "../config.ts";
+import type { AlpnProofs } from "./alpn-front.ts";
+import { type KeyPair, loadPair, problemOf, savePair } from "./pair.ts";
+import type { Trouble } from "./schedule.ts";
+import { selfSign } from "./x509.ts";
+
+/** For whom a certificate is. Lower case. */
+export interface Names {
+  /** Without which it is of no use. */
+  main: string;
+  /** Left out when the authority cannot be convinced of them. */
+  others: readonly string[];
+}
+
+export interface CertificateSetup {
+  mode: TlsMode;
+  /** The name in the self-signed certificate: a host name, or an address in brackets. */
+  hostname: string;
+  /** The data folder. */
+  folder: string;
+  /** Those in the certificate that an authority signs, as of now. By default, `hostname`. */
+  names?: () => Promise<Names>;
+  runtime: Pick<Runtime, "now" | "randomBytes" | "setTimer" | "dns" | "secureDns" | "authorities">;
+  log: Log;
+}
+
+/** Where pairs come from. */
+export interface Source {
+  /** @throws ConfigError when there is no usable pair */
+  first(): Promise<KeyPair>;
+  /** Calls `replace` with the pair in force from now on, if it is another. Resolves with when to look again, epoch ms. */
+  look(replace: (pair: KeyPair) => void): Promise<number>;
+  /** What to show the authority that asks for a challenge's `token`; undefined for one that is not ours. */
+  proof?(token: string): string | undefined;
+  alpn?: AlpnProofs | undefined;
+  /** Why there is no pair of an authority, or no later one, though there should be. */
+  trouble?(): Trouble | undefined;
+  /** Ends what is under way. */
+  stop?(): void;
+}
+
+const LOOK_MS = 2_000;
+
+/** A certificate of the operator's: two files, followed when they change. */
+export function fileSource(files: { cert: string; key: string }, { runtime, log }: CertificateSetup): Source {
+  let seen = "";
+
+  /** Changes when either file is written, or replaced by another. */
+  async function signature(): Promise<string> {
+    const stats = await Promise.all([stat(files.cert), stat(files.key)]);
+    return stats.map(({ ino, size, mtimeMs }) => `${ino} ${size} ${mtimeMs}`).join();
+  }
+
+  async function read(): Promise<KeyPair> {
+    const [cert, key] = await Promise.all([readFile(files.cert, "utf8"), readFile(files.key, "utf8")]);
+    const pair = { cert, key };
+    const problem = problemOf(pair);
+    if (problem) throw new ConfigError(`MAILROOM_TLS: ${problem} (${files.cert}, ${files.key})`);
+    const until = new X509Certificate(cert).validToDate;
+    if (until.getTime() < runtime.now()) log.warn("certificate has expired", { cert: files.cert, until });
+    return pair;
+  }
+
+  return {
+    async first() {
+      try {
+        seen = await signature();
+        return await read();
+      } catch (error) {
+        if (error instanceof ConfigError) throw error;
+        throw new ConfigError(`MAILROOM_TLS: cannot read ${files.cert} and ${files.key}: ${(error as Error).message}`);
+      }
+    },
+    async look(replace) {
+      const now = await signature().catch((error: Error) => error.message);
+      if (now !== seen) {
+        seen = now;
+        try {
+          replace(await read());
+          log.info("certificate replaced", { cert: files.cert });
+        } catch (error) {
+          log.warn("new certificate cannot be used, the old one stays", { reason: (error as Error).message });
+        }
+      }
+      return runtime.now() + LOOK_MS;
+    },
+  };
+}
+
+const DAY_MS = 24 * 60 * 60_000;
+/** Nobody but an operator's own clients checks it, and those pin it: it should change rarely. */
+const SELF_SIGNED_DAYS = 3650;
+const RENEW_BEFORE_DAYS = 30;
+
+/** The certificate that is made here on first start and kept: nobody vouches for it, but mail flows encrypted. */
+export function selfSignedSource({ hostname, folder, runtime, log }: CertificateSetup): Source {
+  const path = join(folder, "tls", "self-signed.pem");
+  const name = hostname.replace(/^\[(?:IPv6:)?|\]$/gi, "");
+
+  async function kept(): Promise<KeyPair | undefined> {
+    const pair = await loadPair(path);
+    if (!pair) return undefined;
+    const certificate = new X509Certificate(pair.cert);
+    const isForHost = isIP(name) ? certificate.checkIP(name) : certificate.checkHost(name);
+    const now = runtime.now();
+    const isLasting = certificate.validToDate.getTime() - now > RENEW_BEFORE_DAYS * DAY_MS;
+    // One that a clock made which was ahead is not valid yet.
+    const isBegun = certificate.validFromDate.getTime() <= now;
+    return isForHost !== undefined && isLasting && isBegun ? pair : undefined;
+  }
+
+  async function make(): Promise<KeyPair> {
+    const from = runtime.now() - DAY_MS;
+    const until = runtime.now() + SELF_SIGNED_DAYS * DAY_MS;
+    const pair = await selfSign(name, from, until, runtime.randomBytes(16));
+    await savePair(path, pair);
+    log.info("self-signed certificate made", { hostname, until: new Date(until) });
+    return pair;
+  }
+
+  return {
+    async first() {
+      const pair = await kept().catch((error: Error) => {
+        throw new ConfigError(`cannot read ${path}: ${error.message}`);
+      });
+      return pair ?? (await make());
+    },
+    async look(replace) {
+      if (!(await kept().catch(() => undefined))) replace(await make());
+      return runtime.now() + DAY_MS;
+    },
+  };
+}
