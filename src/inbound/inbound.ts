@@ -31,7 +31,8 @@ import type { Envelope } from "../smtp/role.ts";
 import { MOST_HOPS, type Received, readSource, type Spool } from "../smtp/spool.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store, Tx } from "../store/store.ts";
-import { type ParserPool, type PreparedInbound, UnparseableError } from "../workers/parser-pool.ts";
+import { type PreparedInbound, UnparseableError } from "../workers/jobs.ts";
+import type { ParserPool } from "../workers/parser-pool.ts";
 import { dispositionOf } from "./disposition.ts";
 import type { Feedback, Finding } from "./feedback.ts";
 

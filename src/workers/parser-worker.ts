@@ -17,7 +17,7 @@ import { readHtml } from "../message/reading.ts";
 import { type Answer, isFresh, type RecordType } from "../net/dns-cache.ts";
 import { readSource } from "../smtp/spool.ts";
 import { type Blobs, openBlobs } from "../store/blobs.ts";
-import type { FromWorker, Job, Prepared, Signing, Stage, ToWorker } from "./parser-pool.ts";
+import type { FromWorker, Job, Prepared, Signing, Stage, ToWorker } from "./jobs.ts";
 
 declare const self: Worker;
 

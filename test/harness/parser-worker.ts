@@ -5,7 +5,8 @@
  * Invariant: a pool sees what a worker of its own would show it. One that ends with a message in hand may have hung on
  * it, so the pools after it get another worker.
  */
-import type { FromWorker, ParserWorker, ToWorker } from "../../src/workers/parser-pool.ts";
+import type { FromWorker, ToWorker } from "../../src/workers/jobs.ts";
+import type { ParserWorker } from "../../src/workers/slot.ts";
 
 interface Shared {
   worker: Worker;

@@ -1,6 +1,6 @@
 /** The parser worker, with messages that it hangs on or dies of when it is to parse them, or whatever it is to do. */
 import "../../src/workers/parser-worker.ts";
-import type { ToWorker } from "../../src/workers/parser-pool.ts";
+import type { ToWorker } from "../../src/workers/jobs.ts";
 import { obeyPoison } from "./poison.ts";
 
 declare const self: Worker;

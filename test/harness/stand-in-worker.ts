@@ -1,5 +1,5 @@
 /** A parser worker that parses nothing: it tells the subject, hangs or dies as the message wants, and starts at once. */
-import type { FromWorker, ToWorker } from "../../src/workers/parser-pool.ts";
+import type { FromWorker, ToWorker } from "../../src/workers/jobs.ts";
 import { obeyPoison } from "./poison.ts";
 
 declare const self: Worker;

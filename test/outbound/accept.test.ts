@@ -4,7 +4,7 @@ import { eq } from "drizzle-orm";
 import { createSubmit } from "../../src/outbound/accept.ts";
 import type { Recipient } from "../../src/outbound/recipient.ts";
 import { mailboxes } from "../../src/store/schema.ts";
-import { UnparseableError } from "../../src/workers/parser-pool.ts";
+import { UnparseableError } from "../../src/workers/jobs.ts";
 import { letter } from "../harness/mail.ts";
 import { createOffice, refusal } from "../harness/outgoing.ts";
 import { START } from "../harness/runtime.ts";

@@ -10,13 +10,9 @@ import { composeLetter } from "../../src/message/letter.ts";
 import { packText, type Reading, readHtml } from "../../src/message/reading.ts";
 import { createDnsCache } from "../../src/net/dns-cache.ts";
 import { openBlobs } from "../../src/store/blobs.ts";
-import {
-  createParserPool,
-  type ParserPool,
-  type StartWorker,
-  UnparseableError,
-  type Work,
-} from "../../src/workers/parser-pool.ts";
+import type { Work } from "../../src/workers/dispatcher.ts";
+import { UnparseableError } from "../../src/workers/jobs.ts";
+import { createParserPool, type ParserPool, type StartWorker } from "../../src/workers/parser-pool.ts";
 import { type Zone, zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { testLog } from "../harness/mx-rig.ts";

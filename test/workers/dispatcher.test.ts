@@ -2,14 +2,9 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { isUnavailable } from "../../src/base/errors.ts";
 import { createDnsCache } from "../../src/net/dns-cache.ts";
-import {
-  createParserPool,
-  type FromWorker,
-  type ParserPool,
-  type ToWorker,
-  UnparseableError,
-  type Work,
-} from "../../src/workers/parser-pool.ts";
+import type { Work } from "../../src/workers/dispatcher.ts";
+import { type FromWorker, type ToWorker, UnparseableError } from "../../src/workers/jobs.ts";
+import { createParserPool, type ParserPool } from "../../src/workers/parser-pool.ts";
 import { testLog } from "../harness/mx-rig.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 

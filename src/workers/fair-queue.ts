@@ -1,20 +1,20 @@
 /**
- * Who is next to be worked for: a line in which each message stands as though it had come later by the time that its
- * source has used of late, and the larger it is: many sources that are new cost much with one large message each, and small
- * ones pass these. A source that has used little passes one that has used much, and none waits for ever, since what was
- * used is halved with every minute, and no size counts for more than some seconds.
+ * The order in which messages get a worker. Each message stands as though it had come later by the time that its source has
+ * used lately, and by its size: so small messages pass the large ones of many new sources, and a source that has used little
+ * passes one that has used much. Used time is halved every minute and size counts for seconds at most, so none waits for
+ * ever.
  *
- * Invariant: whatever strangers send, there are so many messages in a line, so many bytes, and so many known sources.
+ * Invariant: the numbers of waiting messages, of their bytes, and of known sources are bounded.
  */
 
-/** What sources have used of late, in ms of a worker. */
+/** The time that sources have used lately, in ms of a worker. */
 export interface Usage {
-  /** The source of a message has used `ms` more, all in all. */
+  /** Adds `ms` to what the source of a message has used. */
   charge(source: string, ms: number): void;
-  /** A message of it took `ms` longer than its size explains. */
+  /** A message of the source took `ms` longer than its size explains. */
   took(source: string, ms: number): void;
   used(source: string): number;
-  /** One of its messages took long, not long ago: the longer it took, the longer this holds. */
+  /** One of its messages took long lately; the longer it took, the longer this holds. */
   isCostly(source: string): boolean;
 }
 
@@ -22,7 +22,7 @@ interface Used {
   total: number;
   /** By the message that took longest. */
   worst: number;
-  /** Epoch ms at which both were what they are. */
+  /** Epoch ms at which both values held. */
   at: number;
 }
 
@@ -30,7 +30,7 @@ const HALF_LIFE_MS = 60_000;
 /** More than honest messages take. */
 const COSTLY_MS = 500;
 const MOST_SOURCES = 10_000;
-/** What a message may cost by its size, in ms a byte, and at most. */
+/** How far a message may fall back by its size, in ms a byte, and at most. */
 const MS_PER_BYTE = 1 / 50;
 const MOST_BY_SIZE_MS = 10_000;
 
@@ -71,7 +71,7 @@ export function createUsage(now: () => number, most = MOST_SOURCES): Usage {
   };
 }
 
-/** What stands in a line. */
+/** An item in a queue. */
 export interface Waiting {
   source: string;
   /** Epoch ms since when it has been waiting. */
@@ -80,10 +80,10 @@ export interface Waiting {
   size: number;
 }
 
-export interface Line<T extends Waiting> {
-  /** Lets it wait; gives those that have to leave for it, which may be itself: the last in line. */
+export interface FairQueue<T extends Waiting> {
+  /** Adds an item. Returns those that leave because the queue is full, the last first; the item may be among them. */
   join(item: T): T[];
-  /** The first of those that `fits`, which stays in line. */
+  /** The first item that `fits`; it stays in the queue. */
   first(fits: (item: T) => boolean): T | undefined;
   /** Whether it was there. */
   leave(item: T): boolean;
@@ -92,18 +92,21 @@ export interface Line<T extends Waiting> {
   leaveAll(): T[];
 }
 
-export interface LineBounds {
+export interface QueueBounds {
   most: number;
   mostBytes: number;
 }
 
-export function createLine<T extends Waiting>(usage: Pick<Usage, "used">, { most, mostBytes }: LineBounds): Line<T> {
+export function createFairQueue<T extends Waiting>(
+  usage: Pick<Usage, "used">,
+  { most, mostBytes }: QueueBounds,
+): FairQueue<T> {
   const items: T[] = [];
   let bytes = 0;
 
-  /** Who leaves a full line is told by it; size costs nobody a place. */
-  const place = ({ since, source }: T): number => since + usage.used(source);
-  const turn = (item: T): number => place(item) + Math.min(item.size * MS_PER_BYTE, MOST_BY_SIZE_MS);
+  /** Decides which item leaves a full queue; size does not count here. */
+  const rank = ({ since, source }: T): number => since + usage.used(source);
+  const turn = (item: T): number => rank(item) + Math.min(item.size * MS_PER_BYTE, MOST_BY_SIZE_MS);
 
   function leave(item: T): boolean {
     const index = items.indexOf(item);
@@ -120,7 +123,7 @@ export function createLine<T extends Waiting>(usage: Pick<Usage, "used">, { most
       const gone: T[] = [];
       // One message alone may have any size.
       while (items.length > most || (bytes > mostBytes && items.length > 1)) {
-        const last = items.reduce((last, other) => (place(other) >= place(last) ? other : last));
+        const last = items.reduce((last, other) => (rank(other) >= rank(last) ? other : last));
         leave(last);
         gone.push(last);
       }

@@ -1,34 +1,34 @@
 import { expect, test } from "bun:test";
-import { createLine, createUsage, type Waiting } from "../../src/workers/fair-line.ts";
+import { createFairQueue, createUsage, type Waiting } from "../../src/workers/fair-queue.ts";
 
 interface Item extends Waiting {
   name: string;
 }
 
-function openLine({ most = 100, mostBytes = 1_000, sources = 100 } = {}) {
+function openQueue({ most = 100, mostBytes = 1_000, sources = 100 } = {}) {
   const clock = { now: 1_000_000 };
   const usage = createUsage(() => clock.now, sources);
-  const line = createLine<Item>(usage, { most, mostBytes });
+  const queue = createFairQueue<Item>(usage, { most, mostBytes });
   const join = (name: string, source: string, size = 1) =>
-    line.join({ name, source, since: clock.now, size }).map(({ name }) => name);
+    queue.join({ name, source, since: clock.now, size }).map(({ name }) => name);
   const next = () => {
-    const first = line.first(() => true);
-    if (first) line.leave(first);
+    const first = queue.first(() => true);
+    if (first) queue.leave(first);
     return first?.name;
   };
-  const all = () => Array.from({ length: line.length }, next);
-  return { clock, usage, line, join, next, all };
+  const all = () => Array.from({ length: queue.length }, next);
+  return { clock, usage, queue, join, next, all };
 }
 
 test("who has used nothing is served in the order of coming, whoever it is", () => {
-  const { join, all, next } = openLine();
+  const { join, all, next } = openQueue();
   for (const [i, source] of ["a", "b", "a", "c"].entries()) expect(join(`${i}`, source)).toEqual([]);
   expect(all()).toEqual(["0", "1", "2", "3"]);
   expect(next()).toBeUndefined();
 });
 
 test("a source stands as far back as it has used, and its own messages stay in order", () => {
-  const { clock, usage, join, all } = openLine();
+  const { clock, usage, join, all } = openQueue();
   usage.charge("costly", 3_000);
   join("costly 1", "costly");
   join("costly 2", "costly");
@@ -42,7 +42,7 @@ test("a source stands as far back as it has used, and its own messages stay in o
 });
 
 test("small messages pass large ones of others, for ten seconds", () => {
-  const { clock, join, all } = openLine({ mostBytes: 100_000_000 });
+  const { clock, join, all } = openQueue({ mostBytes: 100_000_000 });
   join("largest", "a", 25_000_000);
   join("large", "b", 100_000);
   clock.now += 1_000;
@@ -55,7 +55,7 @@ test("small messages pass large ones of others, for ten seconds", () => {
 });
 
 test("what was used counts half after a minute", () => {
-  const { clock, usage } = openLine();
+  const { clock, usage } = openQueue();
   usage.charge("a", 4_000);
   usage.charge("a", 4_000);
   usage.charge("a", -5);
@@ -70,7 +70,7 @@ test("what was used counts half after a minute", () => {
 });
 
 test("a source is costly while its worst message is not forgotten, however much the others took", () => {
-  const { clock, usage } = openLine();
+  const { clock, usage } = openQueue();
   for (let i = 0; i < 100; i++) usage.took("many", 499);
   expect(usage.isCostly("many")).toBe(false);
   usage.took("one", 4_000);
@@ -83,42 +83,42 @@ test("a source is costly while its worst message is not forgotten, however much 
 });
 
 test("of many sources those that were charged last are known", () => {
-  const { usage } = openLine({ sources: 3 });
+  const { usage } = openQueue({ sources: 3 });
   for (const source of ["a", "b", "c", "a", "d"]) usage.charge(source, 1);
   expect(["a", "b", "c", "d"].map(usage.used)).toEqual([2, 0, 1, 1]);
 });
 
-test("a full line loses its last, the newcomer or another", () => {
-  const { usage, join, all, line } = openLine({ most: 3 });
+test("a full queue loses its last, the newcomer or another", () => {
+  const { usage, join, all, queue } = openQueue({ most: 3 });
   usage.charge("costly", 1_000);
   join("costly 1", "costly");
   join("costly 2", "costly");
   join("fine 1", "fine");
   expect(join("fine 2", "fine")).toEqual(["costly 2"]);
   expect(join("costly 3", "costly")).toEqual(["costly 3"]);
-  expect(line.length).toBe(3);
+  expect(queue.length).toBe(3);
   expect(all()).toEqual(["fine 1", "fine 2", "costly 1"]);
-  expect(line.length).toBe(0);
+  expect(queue.length).toBe(0);
 });
 
 test("bytes are bounded as messages are, and one message may have any size", () => {
-  const { join, all, line } = openLine({ mostBytes: 100 });
+  const { join, all, queue } = openQueue({ mostBytes: 100 });
   expect(join("large", "a", 5_000)).toEqual([]);
   expect(join("small", "b", 1)).toEqual(["small"]);
   expect(all()).toEqual(["large"]);
   for (let i = 0; i < 4; i++) expect(join(`${i}`, "a", 25)).toEqual([]);
   expect(join("4", "b", 1)).toEqual(["4"]);
-  expect(line.leaveAll().map(({ name }) => name)).toEqual(["0", "1", "2", "3"]);
+  expect(queue.leaveAll().map(({ name }) => name)).toEqual(["0", "1", "2", "3"]);
   expect(join("5", "b", 100)).toEqual([]);
 });
 
 test("the first of those that fit is found, and leaving twice does nothing", () => {
-  const { line, join } = openLine();
+  const { queue, join } = openQueue();
   join("1", "a");
   join("2", "b");
-  const second = line.first(({ source }) => source === "b");
+  const second = queue.first(({ source }) => source === "b");
   expect(second?.name).toBe("2");
-  expect(line.first(({ source }) => source === "z")).toBeUndefined();
-  expect([line.leave(second as Item), line.leave(second as Item)]).toEqual([true, false]);
-  expect(line.length).toBe(1);
+  expect(queue.first(({ source }) => source === "z")).toBeUndefined();
+  expect([queue.leave(second as Item), queue.leave(second as Item)]).toEqual([true, false]);
+  expect(queue.length).toBe(1);
 });

@@ -1,0 +1,318 @@
+/**
+ * Hands tasks to workers and answers the workers' DNS questions.
+ *
+ * Interactive work has workers of its own, apart from those of arriving mail. Each group has a queue (fair-queue.ts), shared
+ * workers, and one isolated worker that runs tasks which may be costly, one at a time: a task that a shared worker was
+ * silent over or died with, other tasks of its source meanwhile, and tasks of sources that sent a costly message lately.
+ * Workers start when there is work for them; those of arriving mail stay, the others end when they have been idle.
+ *
+ * Invariants: a message is blamed only when it was alone. A worker that hangs or dies with several is replaced, and the one
+ * it was busy with runs alone. Arriving mail never takes a worker that sending may need: an idle worker of arriving mail may
+ * be lent to sending, never the other way round. A message waits for DNS no longer than its stages may take, and takes no
+ * other message's place meanwhile. No message waits for a worker without end.
+ */
+import { unavailable } from "../base/errors.ts";
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
+import { answerWithin, type DnsCache } from "../net/dns-cache.ts";
+import { asUnavailable } from "../store/store.ts";
+import { createFairQueue, createUsage, type FairQueue } from "./fair-queue.ts";
+import { type Job, type JobReply, type Prepared, type Question, UnparseableError } from "./jobs.ts";
+import { type GroupName, MS_PER_BYTE, type ParserWorker, Slot, type Task } from "./slot.ts";
+
+/** The kind of work, and whose it is. */
+export interface Work {
+  /**
+   * `interactive`: a person or a program that has signed in waits: for sending, drafts, mail to read. `arriving`: mail of
+   * other servers. `bulk`: nobody waits, and the work waits as long as it takes.
+   */
+  kind: "interactive" | "arriving" | "bulk";
+  /** Charged with the time it takes: the id of a mailbox or a workspace, or the network address that it comes from. */
+  source: string;
+}
+
+export interface DispatcherParts {
+  names: DnsCache;
+  runtime: Pick<Runtime, "now" | "setTimer">;
+  log: Log;
+  /** Most shared workers of arriving mail. */
+  workers: number;
+  /** Tasks that a worker has in hand at once. */
+  mostInHand: number;
+  startWorker(): ParserWorker;
+}
+
+export interface Dispatcher {
+  /** `size`: bytes. @throws UnparseableError; AppError server_error 503 when too much waits, or it stopped */
+  add(work: Work, job: Job, size: number): Promise<Prepared>;
+  /** Ends the workers; every task rejects as unavailable. */
+  stop(): void;
+}
+
+/** For a worker, except for bulk work. SMTP clients would wait longer (RFC 5321 §4.5.3.2.6), people would not. */
+const WAIT_MS = 60_000;
+/** In one queue: as many messages as there are connections. */
+const MOST_WAITING = { most: 1_000, mostBytes: 256 * 1024 * 1024 };
+/** For the DNS questions of a stage: with two of them a message is held up for ten seconds at most. */
+const STAGE_MS = 5_000;
+/**
+ * Messages that wait for DNS, and their bytes, that do not count as in hand; further ones do, and hold up others. As many as
+ * there are connections.
+ */
+const MOST_PARKED = 1_000;
+const MOST_BYTES_PARKED = 64 * 1024 * 1024;
+/** A larger message is alone in its worker, so that a few large ones do not fill the memory. */
+const MOST_BYTES_IN_HAND = 4 * 1024 * 1024;
+
+const TOO_BUSY = "Too much mail waits to be processed; try again";
+/** Reason to replace a shared worker that may only be slow: no message is blamed for it. */
+const HELD_UP = "held up others";
+
+interface Group {
+  readonly name: GroupName;
+  readonly mostShared: number;
+  readonly queue: FairQueue<Task>;
+  readonly slots: Set<Slot>;
+}
+
+export function createDispatcher(parts: DispatcherParts): Dispatcher {
+  const { names, runtime, log, workers, mostInHand, startWorker } = parts;
+  const usage = createUsage(runtime.now);
+  const openGroup = (name: GroupName, mostShared: number): Group => ({
+    name,
+    mostShared,
+    queue: createFairQueue(usage, MOST_WAITING),
+    slots: new Set(),
+  });
+  const interactive = openGroup("interactive", 1);
+  const arriving = openGroup("arriving", workers);
+  const groups = [interactive, arriving];
+  const groupOf = ({ group }: Task | Slot): Group => (group === "interactive" ? interactive : arriving);
+  const parked = new Set<Task>();
+  /** Suspect tasks of each source. */
+  const suspects = new Map<string, number>();
+  let bytesParked = 0;
+  let count = 0;
+  let stopped = false;
+
+  function open(group: Group, isolated: boolean): Slot {
+    const slot = new Slot(startWorker(), { group: group.name, isolated }, { runtime, log, events });
+    group.slots.add(slot);
+    return slot;
+  }
+
+  const events = {
+    charged: (task: Task, ms: number) => usage.charge(task.source, ms),
+    asked: (slot: Slot, task: Task, question: Question) => void answer(slot, task, question),
+    replied(slot: Slot, task: Task, reply: JobReply) {
+      unpark(task);
+      slot.release(task);
+      noteCost(task);
+      finish(task);
+      if ("result" in reply) task.resolve(reply.result);
+      else task.reject(failureOf(reply.failure));
+      dispatch();
+    },
+    failed: fail,
+    heldUp(slot: Slot) {
+      const [only] = slot.inHand.values();
+      const isolated = isolatedIn(groupOf(slot));
+      if (!only || slot.inHand.size > 1 || (isolated && isolated.inHand.size > 0)) {
+        fail(slot, HELD_UP);
+        return;
+      }
+      // The task goes on where it is, and this worker becomes the isolated one.
+      isolated?.close();
+      slot.isolate();
+      suspect(only);
+      dispatch();
+    },
+    closed: (slot: Slot) => void groupOf(slot).slots.delete(slot),
+  };
+
+  async function answer(slot: Slot, task: Task, { number, name, type, stage }: Question): Promise<void> {
+    let answer = names.ask(name, type);
+    if (answer instanceof Promise) {
+      task.questions++;
+      park(task);
+      const ends = task.ends.get(stage) ?? runtime.now() + STAGE_MS;
+      task.ends.set(stage, ends);
+      answer = await answerWithin(answer, ends - runtime.now(), runtime);
+      if (--task.questions === 0) unpark(task);
+    }
+    slot.tell(number, await answer);
+  }
+
+  function park(task: Task): void {
+    if (task.parked || parked.size >= MOST_PARKED || bytesParked + task.size > MOST_BYTES_PARKED) return;
+    task.parked = true;
+    parked.add(task);
+    bytesParked += task.size;
+    dispatch();
+  }
+
+  function unpark(task: Task): void {
+    if (!parked.delete(task)) return;
+    const { slot } = task;
+    const wasIdle = slot?.isIdle;
+    task.parked = false;
+    bytesParked -= task.size;
+    if (wasIdle) slot?.resume();
+  }
+
+  /** Remembers for its source that a task took longer than its size explains. */
+  function noteCost({ source, took, size }: Task): void {
+    usage.took(source, took - size * MS_PER_BYTE);
+  }
+
+  function suspect(task: Task): void {
+    if (task.suspect) return;
+    task.suspect = true;
+    suspects.set(task.source, (suspects.get(task.source) ?? 0) + 1);
+  }
+
+  /** It is done, or given up. */
+  function finish(task: Task): void {
+    task.cancelWait?.();
+    if (!task.suspect) return;
+    const left = (suspects.get(task.source) ?? 0) - 1;
+    if (left > 0) suspects.set(task.source, left);
+    else suspects.delete(task.source);
+  }
+
+  /**
+   * A worker hung or died. A message that was alone is blamed. Of several, the one that the worker was most likely busy with
+   * will run alone, and the others wait again, unsuspected. So each time there is one less that could be the reason.
+   */
+  function fail(slot: Slot, reason: string, error?: unknown): void {
+    slot.close();
+    const inHand = [...slot.inHand.values()];
+    const waitingForDns = new Set(inHand.filter((task) => task.parked));
+    for (const task of inHand) unpark(task);
+    if (!slot.started) {
+      log.error("parser worker did not start", { error });
+      for (const task of [...inHand, ...groupOf(slot).queue.leaveAll()])
+        giveUp(task, "The parser does not start", error);
+      return;
+    }
+    log.warn("parser worker replaced", { reason, inHand: inHand.length, error });
+    // A worker takes them in turn.
+    const likeliest = inHand.find((task) => !waitingForDns.has(task)) ?? inHand[0];
+    if (likeliest) slot.charge(likeliest);
+    if (likeliest && inHand.length === 1 && reason !== HELD_UP) {
+      noteCost(likeliest);
+      finish(likeliest);
+      likeliest.reject(new UnparseableError(`The message ${reason}`));
+    } else {
+      if (likeliest) suspect(likeliest);
+      for (const task of inHand) wait(task);
+    }
+    dispatch();
+  }
+
+  function wait(task: Task): void {
+    const { queue } = groupOf(task);
+    task.took = 0;
+    if (!task.bulk) {
+      task.cancelWait = runtime.setTimer(() => {
+        queue.leave(task);
+        giveUp(task, TOO_BUSY);
+      }, WAIT_MS);
+    }
+    for (const last of queue.join(task)) giveUp(last, TOO_BUSY);
+  }
+
+  function giveUp(task: Task, why: string, error?: unknown): void {
+    finish(task);
+    task.reject(unavailable(why, error));
+  }
+
+  const isolatedIn = (group: Group): Slot | undefined => [...group.slots].find((slot) => slot.isolated);
+  const sharedIn = (group: Group): Slot[] => [...group.slots].filter((slot) => !slot.isolated);
+  /** All bulk work has one source, so a costly message of it says nothing about the others. */
+  const mayBeCostly = ({ suspect, bulk, source }: Task): boolean =>
+    suspect || (!bulk && (suspects.has(source) || usage.isCostly(source)));
+
+  /** The shared worker that should take a task, if any can. */
+  function sharedFor(task: Task): Slot | undefined {
+    const group = groupOf(task);
+    let best: Slot | undefined;
+    let fewest = mostInHand;
+    const shared = sharedIn(group);
+    for (const slot of shared) {
+      const { busyWith } = slot;
+      const isLent = [...slot.inHand.values()].some((other) => other.group !== task.group);
+      if (busyWith.length >= fewest || isLent) continue;
+      const bytes = busyWith.reduce((sum, { size }) => sum + size, task.size);
+      if (busyWith.length > 0 && bytes > MOST_BYTES_IN_HAND) continue;
+      best = slot;
+      fewest = busyWith.length;
+    }
+    if (fewest === 0) return best;
+    const lent = group === interactive ? idleOfArriving() : undefined;
+    return lent ?? (shared.length < group.mostShared ? open(group, false) : best);
+  }
+
+  /** A worker that arriving mail does not need now. */
+  function idleOfArriving(): Slot | undefined {
+    if (arriving.queue.length > 0) return undefined;
+    const shared = sharedIn(arriving);
+    const idle = shared.find((slot) => slot.inHand.size === 0);
+    return idle ?? (shared.length < arriving.mostShared ? open(arriving, false) : undefined);
+  }
+
+  function run(task: Task, slot: Slot): void {
+    groupOf(task).queue.leave(task);
+    task.cancelWait?.();
+    slot.give(task);
+  }
+
+  function dispatch(): void {
+    if (stopped) return;
+    for (const group of groups) {
+      const { queue } = group;
+      const costly = queue.length > 0 && queue.first(mayBeCostly);
+      if (costly) {
+        const slot = isolatedIn(group) ?? open(group, true);
+        if (slot.inHand.size === 0) run(costly, slot);
+      }
+      for (;;) {
+        const task = queue.length > 0 && queue.first((task) => !mayBeCostly(task));
+        const slot = task && sharedFor(task);
+        if (!slot) break;
+        run(task, slot);
+      }
+    }
+  }
+
+  return {
+    add({ kind, source }, job, size) {
+      if (stopped) return Promise.reject(unavailable("The service is stopping"));
+      return new Promise<Prepared>((resolve, reject) => {
+        const group: GroupName = kind === "interactive" ? "interactive" : "arriving";
+        const task = { id: ++count, job, group, bulk: kind === "bulk", source, size };
+        const fresh = { since: runtime.now(), suspect: false, took: 0, questions: 0, parked: false };
+        wait({ ...task, ...fresh, ends: new Map(), resolve, reject });
+        dispatch();
+      });
+    },
+    stop() {
+      stopped = true;
+      const slots = groups.flatMap((group) => [...group.slots]);
+      for (const slot of slots) slot.close();
+      const inHand = slots.flatMap((slot) => [...slot.inHand.values()]);
+      for (const task of [...groups.flatMap(({ queue }) => queue.leaveAll()), ...inHand]) {
+        finish(task);
+        task.reject(unavailable("The service is stopping"));
+      }
+    },
+  };
+}
+
+/** The error for a failed job: the store could not be written, which the message is not to blame for, or parsing failed. */
+function failureOf({ message, stack, code }: Extract<JobReply, { failure: unknown }>["failure"]): unknown {
+  const error = Object.assign(new Error(message), { code, stack });
+  return code === undefined
+    ? new UnparseableError(`The parser failed: ${message}`, { cause: error })
+    : asUnavailable(error);
+}
