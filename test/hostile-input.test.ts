@@ -16,7 +16,7 @@ import { readHeaders } from "../src/message/headers.ts";
 import { quotedText } from "../src/message/letter.ts";
 import { firstMessageId, referencesOf } from "../src/message/message-id.ts";
 import { withoutBcc } from "../src/message/original.ts";
-import { leftOut, parseMessage } from "../src/message/parse.ts";
+import { parseMessage, textOutsideParts } from "../src/message/parse.ts";
 import { newTextOf } from "../src/message/quoted.ts";
 import { readRecipients, readUnfinished } from "../src/message/recipients.ts";
 import { aggregateReportIn, readReport } from "../src/message/report.ts";
@@ -115,7 +115,7 @@ const readers: Record<string, (text: string) => unknown> = {
       "\n--b\nContent-Type: multipart/mixed; boundary=a\n\n",
     ]) {
       const bytes = bytesOf(`Content-Type: multipart/mixed; boundary=b\n${before}${text.slice(1)}\n--b\n\nx`);
-      refusalOf(() => leftOut(bytes, readStructure(bytes)));
+      refusalOf(() => textOutsideParts(bytes, readStructure(bytes)));
     }
   },
 };

@@ -15,7 +15,7 @@ import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { atMost } from "../base/pause.ts";
 import { newId, type Runtime, randomToken } from "../base/runtime.ts";
-import { isOthers } from "../mailbox/addresses.ts";
+import { isVerifiedElsewhere } from "../mailbox/addresses.ts";
 import * as schema from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { type DnsRecord, type FoundRecord, lookUp, publishedAt } from "./dns.ts";
@@ -95,7 +95,7 @@ export function createDomains({ store, runtime, log, hostname, policy }: Domains
 
   /** @throws AppError conflict when another workspace has verified the domain; it is not said which. */
   function refuseOthers(tx: Tx, workspaceId: string, name: string): void {
-    if (!isOthers(tx, workspaceId, name)) return;
+    if (!isVerifiedElsewhere(tx, workspaceId, name)) return;
     throw new AppError("conflict", `${name} was verified by another workspace of this server`);
   }
 

@@ -7,7 +7,7 @@
 import { and, asc, eq } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import { newId, type Runtime } from "../base/runtime.ts";
-import { isOthers } from "../mailbox/addresses.ts";
+import { isVerifiedElsewhere } from "../mailbox/addresses.ts";
 import { splitAddress, withoutTag } from "../message/address.ts";
 import type { GrantAccess } from "../store/schema.ts";
 import * as schema from "../store/schema.ts";
@@ -85,7 +85,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
     const own = and(eq(schema.domains.name, name), eq(schema.domains.workspaceId, workspaceId));
     const domain = tx.select().from(schema.domains).where(own).get();
     if (!domain) throw new AppError("unprocessable", `${name} is not a domain of this workspace: add it first`);
-    if (isOthers(tx, workspaceId, name)) {
+    if (isVerifiedElsewhere(tx, workspaceId, name)) {
       throw new AppError("unprocessable", `${name} was verified by another workspace of this server`);
     }
     return domain.id;
@@ -291,7 +291,7 @@ export function createMailboxes({ store, runtime }: MailboxesParts) {
       grants: (grants.get(mailbox.id) ?? []).map(({ mailboxId: _, ...grant }) => grant),
       usedBytes: usedBytes ?? 0,
       removing: addressesOf(mailbox.id, "primary").length === 0,
-      lost: isOthers(store.db, mailbox.workspaceId, splitAddress(mailbox.address).domain),
+      lost: isVerifiedElsewhere(store.db, mailbox.workspaceId, splitAddress(mailbox.address).domain),
     }));
   }
 

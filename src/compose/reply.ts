@@ -1,6 +1,6 @@
 /** What an answer is by default: from whom, to whom, about what, and what it refers to (rules: Reply). Pure. */
 import { AppError } from "../base/errors.ts";
-import { isAmong } from "../mailbox/addresses.ts";
+import { isOwnAddress } from "../mailbox/addresses.ts";
 import type { AnsweredMessage, ReplyContext } from "../mailbox/reply.ts";
 import { type EmailAddress, envelopeAddress, isAnonymous, normalizeAddress } from "../message/address.ts";
 import { LONGEST_SUBJECT } from "../message/compose.ts";
@@ -39,7 +39,7 @@ export function answerTo(
 ): { to: EmailAddress[]; cc: EmailAddress[] } {
   const ours = new Set([...own, ...arrivedOn]);
   const others = (addresses: readonly EmailAddress[]) =>
-    reachable(addresses).filter(({ email }) => !isAmong(ours, email));
+    reachable(addresses).filter(({ email }) => !isOwnAddress(ours, email));
   if (kind === "sent") return { to: reachable(to), cc: all ? others(cc) : [] };
   const asked = reachable(replyTo);
   return { to: asked.length > 0 ? asked : reachable([from]), cc: all ? others([...to, ...cc]) : [] };

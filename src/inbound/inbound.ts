@@ -59,7 +59,7 @@ export interface Accepted {
 
 export interface InboundParts {
   store: Pick<Store, "enqueue" | "preparing" | "blobs">;
-  mailbox: Pick<Mailbox, "route" | "routeFor" | "usage" | "file" | "holds">;
+  mailbox: Pick<Mailbox, "route" | "routeFor" | "usage" | "file" | "hasReceived">;
   /** Has a domain (A-labels) verified whose records are published; asks DNS only so often, and takes only so long. */
   verifyOnArrival(domain: string): Promise<void>;
   parser: Pick<ParserPool, "prepareInbound" | "authenticate">;
@@ -219,7 +219,7 @@ export function createInbound(parts: InboundParts): Inbound {
 
   function hasReceived(recipient: string, message: PreparedMessage): boolean {
     const route = mailbox.route(recipient);
-    return route.kind === "mailbox" && mailbox.holds(route.mailboxId, message);
+    return route.kind === "mailbox" && mailbox.hasReceived(route.mailboxId, message);
   }
 
   function hearsEverything(recipient: string): boolean {

@@ -142,7 +142,7 @@ export function localDomain(db: Db, workspaceId: string, domain: string): Claim 
 }
 
 /** Whether the domain (A-labels) was verified by another workspace. */
-export function isOthers(db: Db, workspaceId: string, domain: string): boolean {
+export function isVerifiedElsewhere(db: Db, workspaceId: string, domain: string): boolean {
   const verified = statements(db).verified.get({ name: domain });
   return verified !== undefined && verified.workspaceId !== workspaceId;
 }
@@ -179,7 +179,7 @@ function routeVia(db: Db, address: string, now: number, claimOf: (name: string) 
 const oldestDomain = (db: Db): string => statements(db).firstDomain.get()?.name ?? "";
 
 /** Whether an address in a message is one of `own` (lower case, A-labels), with or without a tag. */
-export function isAmong(own: ReadonlySet<string>, email: string): boolean {
+export function isOwnAddress(own: ReadonlySet<string>, email: string): boolean {
   const address = normalizeAddress(email);
   if (address === undefined) return false;
   const { local, domain } = splitAddress(address);

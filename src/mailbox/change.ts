@@ -13,7 +13,7 @@ import { type Folder, messages, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { moveMessages } from "./folders.ts";
-import { type Taught, teachBack, teachConversation } from "./junk/training.ts";
+import { revertTraining, type Taught, teachConversation } from "./junk/training.ts";
 import { labelsOf, patchedLabels, writeLabels } from "./labels.ts";
 import { markRead, markUnread, putBackReadState, type ReadState, readStateOf } from "./read-state.ts";
 import { forgive, type Relearned, type Sender, senderOf, trainAsSpam, unlearnSender } from "./senders.ts";
@@ -39,7 +39,7 @@ interface State {
 }
 
 /** A change that was made, with the data to take it back. */
-export interface Changed {
+export interface AppliedChange {
   threadId: string;
   before: State;
   after: State;
@@ -87,7 +87,7 @@ export function reachedThread(db: Db, caller: Caller, id: string): { thread: Thr
 }
 
 /** `now`: epoch ms. @throws AppError not_found, forbidden, conflict, unprocessable; then nothing has changed */
-export function changeThread(tx: Tx, caller: Caller, id: string, change: ThreadChange, now: number): Changed {
+export function changeThread(tx: Tx, caller: Caller, id: string, change: ThreadChange, now: number): AppliedChange {
   const { folder, snoozedUntil, starred, unread } = change;
   const { thread, reach } = reachedThread(tx, caller, id);
   if (NEEDS_MANAGE.some((name) => change[name] !== undefined)) requireAccess(reach, "manage");
@@ -99,7 +99,7 @@ export function changeThread(tx: Tx, caller: Caller, id: string, change: ThreadC
   const patched = patchedLabels(labels, change);
 
   const { seq } = thread;
-  const made: Pick<Changed, "relearned" | "taught" | "readState"> = { relearned: [], taught: [] };
+  const made: Pick<AppliedChange, "relearned" | "taught" | "readState"> = { relearned: [], taught: [] };
   const touched: (keyof State)[] = [];
   if (folder !== undefined || snoozedUntil !== undefined) touched.push("folder", "snoozedUntil");
   if (folder !== undefined) Object.assign(made, move(tx, thread, folder, now));
@@ -130,7 +130,7 @@ export function changeThread(tx: Tx, caller: Caller, id: string, change: ThreadC
  * Takes a change back. @throws AppError conflict if the same was changed again since, otherwise as changeThread; then
  * nothing has changed
  */
-export function takeBack(tx: Tx, caller: Caller, changed: Changed): void {
+export function revertChange(tx: Tx, caller: Caller, changed: AppliedChange): void {
   const { thread, reach } = reachedThread(tx, caller, changed.threadId);
   const { before, after } = changed;
   const touched = Object.keys(after) as (keyof State)[];
@@ -148,7 +148,7 @@ export function takeBack(tx: Tx, caller: Caller, changed: Changed): void {
   if (labels !== undefined) writeLabels(tx, seq, labels);
   if (changed.readState) putBackReadState(tx, seq, changed.readState);
   for (const one of changed.relearned.toReversed()) unlearnSender(tx, mailboxId, one);
-  teachBack(tx, mailboxId, changed.taught);
+  revertTraining(tx, mailboxId, changed.taught);
 }
 
 function stateOf(tx: Tx, id: string): Required<State> {

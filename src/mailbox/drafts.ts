@@ -29,7 +29,7 @@ import type { PreparedMessage } from "./prepare.ts";
 import { markUnread } from "./read-state.ts";
 import { deleteConversations } from "./removal.ts";
 import { attachmentsOf } from "./stored-message.ts";
-import { started } from "./threading.ts";
+import { firstState } from "./threading.ts";
 import { addUsage } from "./usage.ts";
 
 export interface Draft {
@@ -282,7 +282,7 @@ export function createDraftChanges({
         nextOrdinal: __,
         hasAttachments: ___,
         ...state
-      } = started({ message, kind: "draft", date: now }, false);
+      } = firstState({ message, kind: "draft", date: now }, false);
       const size = message.size + transmittedSizes(draft.attachments);
       const filenames = draft.attachments.map(({ filename }) => filename);
       const { files } = foldDocument({ subject: "", text: "", from: [], to: [], cc: [], filenames });

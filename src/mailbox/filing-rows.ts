@@ -4,7 +4,7 @@
  */
 import { and, eq, isNull, sql } from "drizzle-orm";
 import { newId, type Runtime } from "../base/runtime.ts";
-import { type EmailAddress, NOBODY } from "../message/address.ts";
+import { type EmailAddress, NO_SENDER } from "../message/address.ts";
 import type { SearchEngine } from "../search/engine.ts";
 import {
   type AuthVerdicts,
@@ -307,7 +307,7 @@ function insertMessage(
     folder: folderOfMessage(kind, row.folder),
     messageId: message.messageId ?? null,
     inReplyTo: message.inReplyTo ?? null,
-    from: message.from ?? NOBODY,
+    from: message.from ?? NO_SENDER,
     to: message.to,
     cc: message.cc,
     bcc: row.bcc ?? message.bcc,

@@ -5,7 +5,7 @@
 
 import { newId } from "../base/runtime.ts";
 import { emit } from "../events/outbox.ts";
-import { type EmailAddress, NOBODY } from "../message/address.ts";
+import { type EmailAddress, NO_SENDER } from "../message/address.ts";
 import type { AuthVerdicts } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Db, Tx } from "../store/store.ts";
@@ -19,10 +19,10 @@ import type { PreparedMessage } from "./prepare.ts";
 import { isTrusted, senderOf, verdictOn } from "./senders.ts";
 import {
   type Arrival,
-  continued,
   type FilingKind,
   findThread,
-  started,
+  firstState,
+  nextState,
   type ThreadRow,
   threadToJoin,
 } from "./threading.ts";
@@ -74,7 +74,7 @@ export function fileMessage(
   const same = kind === "received" ? findReceived(tx, filing) : undefined;
   if (same) return { ...same, duplicate: true };
 
-  const from = message.from ?? NOBODY;
+  const from = message.from ?? NO_SENDER;
   const date = message.date !== undefined && message.date <= now ? message.date : now;
   const classification = kind === "received" ? classify(tx, filing, from, options) : {};
   const spam = classification.filedFor !== undefined;
@@ -83,8 +83,8 @@ export function fileMessage(
   // A report is never a reply: one that is counts as ordinary mail.
   const isReport = kind === "received" && message.aggregateReport !== undefined && !joined && !spam;
   const state = joined
-    ? continued(tx, joined, addition)
-    : { ...started(addition, spam), ...(isReport && { unread: false }) };
+    ? nextState(tx, joined, addition)
+    : { ...firstState(addition, spam), ...(isReport && { unread: false }) };
   const read = kind === "sent" || kind === "draft" || isReport;
   const facts = { mailboxId, workspaceId, receivedOn, kind, date, filedAt: now, read, bcc, auth, sentBy, draft };
   const { seq, threadSeq, messageId, threadId } = writeMessage(
@@ -154,7 +154,7 @@ const findReceived = (db: Db, { mailboxId, message }: Pick<Filing, "mailboxId" |
  * Whether the mailbox has received the message before, so that filing it would change nothing (rules: Arrival, Same
  * message).
  */
-export const holds = (db: Db, mailboxId: string, message: PreparedMessage): boolean =>
+export const hasReceived = (db: Db, mailboxId: string, message: PreparedMessage): boolean =>
   findReceived(db, { mailboxId, message }) !== undefined;
 
 const threadFor = (tx: Tx, { threadId }: Filing, arrival: Arrival): ThreadRow | undefined =>

@@ -7,7 +7,7 @@
  * messages are filed, those in trash and those in spam share conversations with no others.
  */
 import { eq } from "drizzle-orm";
-import { NOBODY } from "../message/address.ts";
+import { NO_SENDER } from "../message/address.ts";
 import { type AuthVerdicts, type Folder, threads } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
 import type { Filed } from "./filing.ts";
@@ -16,11 +16,11 @@ import { addLabels } from "./labels.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import {
   type Arrival,
-  continued,
   conversationKnownAs,
   type FilingKind,
   findThread,
-  started,
+  firstState,
+  nextState,
   type ThreadRow,
   type ThreadState,
 } from "./threading.ts";
@@ -77,15 +77,15 @@ export function fileKept({ engine, runtime }: Writing, tx: Tx, kept: KeptMessage
   const arrival = { mailboxId, receivedOn, message, date, spam: folder === "spam", trash: folder === "trash" };
   const joined = kind === "draft" ? undefined : conversationOf(tx, arrival, kept.conversation);
   const read = kept.read || kind === "sent" || kind === "draft";
-  const addition = { message: { ...message, from: message.from ?? NOBODY }, kind, date } as const;
+  const addition = { message: { ...message, from: message.from ?? NO_SENDER }, kind, date } as const;
   const state: ThreadState = joined
     ? {
-        ...continued(tx, joined, addition),
+        ...nextState(tx, joined, addition),
         folder: folderWith(joined.folder, folder),
         unread: joined.unread || !read,
         snoozedUntil: snoozedUntil ?? joined.snoozedUntil,
       }
-    : { ...started(addition, false), folder, unread: !read, snoozedUntil: snoozedUntil ?? null };
+    : { ...firstState(addition, false), folder, unread: !read, snoozedUntil: snoozedUntil ?? null };
   const { auth, sentBy, deliveredAt, conversation } = kept;
   const written = writeMessage(
     { engine, runtime },

@@ -27,7 +27,7 @@ import type { Db, Store } from "../store/store.ts";
 import { changesSince, latestChange } from "./changes.ts";
 import { createHighlights } from "./highlights.ts";
 import { labelKey, labelsOf, threadsLabelled } from "./labels.ts";
-import { mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
+import { mailboxesInReach, mailboxIdOf } from "./mailboxes.ts";
 import { createSuggestions } from "./suggestion.ts";
 import {
   type ListFolder,
@@ -118,7 +118,7 @@ export function createListing({
     ];
     const from = filters.cursor === undefined ? START : decodeCursor(filters.cursor, binding);
     // A bad date or cursor is refused before access is checked (rules: Order of refusals).
-    const mailboxes = mailboxesToList(db, caller, mailboxId);
+    const mailboxes = mailboxesInReach(db, caller, mailboxId);
     const asked = askedBy(parsed, { ...filters, folder }, mailboxes);
     const scope = scopeOf(caller, filters, mailboxes);
     const { positions, unread, loose } = await pageOf(asked, scope, from, filters.limit);

@@ -12,7 +12,7 @@ import type { ReadHtml } from "../message/reading.ts";
 import type { SearchEngine } from "../search/engine.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store, Tx } from "../store/store.ts";
-import { isOthers, localDomain, type Route, routeFor, routeOf, routeWithin } from "./addresses.ts";
+import { isVerifiedElsewhere, localDomain, type Route, routeFor, routeOf, routeWithin } from "./addresses.ts";
 import { snooze, type ThreadChange, wakeSnoozed } from "./change.ts";
 import { findCorrespondents } from "./correspondents.ts";
 import {
@@ -30,13 +30,13 @@ import {
   removeDraft,
 } from "./drafts.ts";
 import { type ExportedMessage, exportMailbox } from "./exporting.ts";
-import { type Filed, type Filing, fileMessage, holds } from "./filing.ts";
+import { type Filed, type Filing, fileMessage, hasReceived } from "./filing.ts";
 import { hasMessageOfSize } from "./filing-rows.ts";
 import { fileKept, isKept, type KeptMessage, type MessageIdentity } from "./importing.ts";
 import type { ClassificationView } from "./junk/classification.ts";
 import { type LabelInUse, labelsInUse } from "./labels.ts";
 import { createListing } from "./listing.ts";
-import { listMailboxes, mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
+import { listMailboxes, mailboxesInReach, mailboxIdOf } from "./mailboxes.ts";
 import {
   filesOf,
   getAttachment,
@@ -87,7 +87,7 @@ export interface Mailbox extends HtmlReading {
   /** Whether the mailbox almost certainly has a message, judging by its Message-ID and size only. */
   isKnown(mailboxId: string, messageId: string, size: number): boolean;
   /** Whether the mailbox has received the message before, so that filing it would change nothing. */
-  holds(mailboxId: string, message: PreparedMessage): boolean;
+  hasReceived(mailboxId: string, message: PreparedMessage): boolean;
   /** Routes mail from other servers. `address` as in RCPT TO, without the angle brackets. */
   route(address: string): Route;
   /** Routes mail of a workspace. */
@@ -100,7 +100,7 @@ export interface Mailbox extends HtmlReading {
   /** Whether mail of a workspace to the domain (A-labels, in any case) is delivered locally. */
   isLocal(workspaceId: string, domain: string): boolean;
   /** Whether the domain (A-labels) was verified by another workspace. */
-  isOthers(workspaceId: string, domain: string): boolean;
+  isVerifiedElsewhere(workspaceId: string, domain: string): boolean;
   /** Records that a recipient's server accepted the sent message at `now` (epoch ms). The first call counts. */
   markDelivered(tx: Tx, emailId: string, now: number): void;
 
@@ -185,7 +185,7 @@ export interface MailboxParts {
 export function createMailbox({ store, engine, runtime, options, log, read }: MailboxParts): Mailbox {
   /** The mailbox id for an id or address. @throws AppError not_found */
   function reachedMailbox(caller: Caller, mailbox: string): string {
-    const [id] = mailboxesToList(store.db, caller, mailboxIdOf(store.db, caller, mailbox)).keys();
+    const [id] = mailboxesInReach(store.db, caller, mailboxIdOf(store.db, caller, mailbox)).keys();
     if (id === undefined) throw notFound("mailbox");
     return id;
   }
@@ -195,13 +195,13 @@ export function createMailbox({ store, engine, runtime, options, log, read }: Ma
     exportMail: (mailboxId) => exportMailbox(store, mailboxId),
     isKnown: (mailboxId, messageId, size) => hasMessageOfSize(store.db, mailboxId, messageId, size),
     isKept: (identity) => isKept(store.db, identity),
-    holds: (mailboxId, message) => holds(store.db, mailboxId, message),
+    hasReceived: (mailboxId, message) => hasReceived(store.db, mailboxId, message),
     route: (address) => routeOf(store.db, address, runtime.now()),
     routeFor: (workspaceId, address) => routeFor(store.db, workspaceId, address, runtime.now()),
     routeWithin: (workspaceId, address) => routeWithin(store.db, workspaceId, address),
     usage: (mailboxId) => usageOf(store.db, options, mailboxId),
     isLocal: (workspaceId, domain) => localDomain(store.db, workspaceId, domain) !== undefined,
-    isOthers: (workspaceId, domain) => isOthers(store.db, workspaceId, domain),
+    isVerifiedElsewhere: (workspaceId, domain) => isVerifiedElsewhere(store.db, workspaceId, domain),
     markDelivered,
     replyContext: (caller, threadId) => readReplyContext(store, caller, threadId),
     drafts: {

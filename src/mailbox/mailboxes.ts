@@ -79,7 +79,7 @@ export function mailboxIdOf(db: Db, { workspaceId }: Pick<Caller, "workspaceId">
  * The mailboxes to list: the one with that id, or all that the caller reaches.
  * @throws AppError not_found for an unknown one or one out of reach
  */
-export function mailboxesToList(db: Db, caller: Caller, mailboxId: string | undefined): Map<string, Reach> {
+export function mailboxesInReach(db: Db, caller: Caller, mailboxId: string | undefined): Map<string, Reach> {
   const reached = reachOf(db, caller);
   if (mailboxId === undefined) return reached;
   const reach = reached.get(mailboxId);

@@ -18,10 +18,10 @@ import {
 } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
-import { isAmong } from "./addresses.ts";
+import { isOwnAddress } from "./addresses.ts";
 import type { DraftFile } from "./drafts.ts";
 import { type ClassificationView, readClassification } from "./junk/classification.ts";
-import { mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
+import { mailboxesInReach, mailboxIdOf } from "./mailboxes.ts";
 import { composeStored } from "./stored-message.ts";
 import type {
   AttachmentContent,
@@ -164,7 +164,7 @@ function reachedMessage(db: Db, caller: Caller, id: string, options: { html: boo
 
 export function listMessages(db: Db, caller: Caller, filters: MessageFilters): MessageSummaryView[] {
   const mailboxId = filters.mailbox === undefined ? undefined : mailboxIdOf(db, caller, filters.mailbox);
-  const mailboxes = mailboxesToList(db, caller, mailboxId);
+  const mailboxes = mailboxesInReach(db, caller, mailboxId);
   const seqs = newestMessages(db, [...mailboxes.keys()], filters);
   const rows = new Map(
     statements(db)
@@ -299,7 +299,7 @@ function bccReader(db: Db, caller: Caller): (message: Pick<MessageRow, "kind" | 
         .map(({ address }) => address),
     ]);
     const theirs = own;
-    return bcc.filter(({ email }) => isAmong(theirs, email));
+    return bcc.filter(({ email }) => isOwnAddress(theirs, email));
   };
 }
 

@@ -11,7 +11,7 @@ import { type EmailAddress, isAnonymous } from "../message/address.ts";
 import { addresses, messages, threadReferences, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
-import { isAmong } from "./addresses.ts";
+import { isOwnAddress } from "./addresses.ts";
 import type { PreparedMessage } from "./prepare.ts";
 
 export type ThreadRow = typeof threads.$inferSelect;
@@ -177,7 +177,7 @@ function othersOf(tx: Tx, { mailboxId, receivedOn, message }: Arrival): Set<stri
   for (const { address } of statements(tx).ownAddresses.all({ mailboxId })) own.add(address);
   const others = new Set<string>();
   for (const { email } of headerAddresses(message)) {
-    if (!isAmong(own, email) && !isAnonymous(email)) others.add(email.toLowerCase());
+    if (!isOwnAddress(own, email) && !isAnonymous(email)) others.add(email.toLowerCase());
   }
   return others;
 }
@@ -256,7 +256,7 @@ const counterpartOf = ({ message: { from, to, cc }, kind }: Addition): EmailAddr
 const isUnread = (kind: FilingKind): boolean => kind === "received" || kind === "notice";
 
 /** The state of a conversation with one message. `spam` puts received mail into spam. */
-export function started(addition: Addition, spam: boolean): ThreadState {
+export function firstState(addition: Addition, spam: boolean): ThreadState {
   const { message, kind, date } = addition;
   return {
     folder: kind === "sent" ? "sent" : kind === "draft" ? "drafts" : spam ? "spam" : "inbox",
@@ -276,7 +276,7 @@ export function started(addition: Addition, spam: boolean): ThreadState {
 }
 
 /** The state of a conversation after another message. */
-export function continued(tx: Tx, thread: ThreadRow, addition: Addition): ThreadState {
+export function nextState(tx: Tx, thread: ThreadRow, addition: Addition): ThreadState {
   const { message, kind, date } = addition;
   const unread = isUnread(kind);
   const newest = date >= thread.lastMessageAt;

@@ -9,9 +9,9 @@ import { type Caller, notFound, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { newId, type Runtime } from "../base/runtime.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
-import { type Changed, changeThread, reachedThread, type ThreadChange, takeBack } from "./change.ts";
+import { type AppliedChange, changeThread, reachedThread, revertChange, type ThreadChange } from "./change.ts";
 import { labelsOf, requireLabels } from "./labels.ts";
-import { mailboxesToList, mailboxIdOf } from "./mailboxes.ts";
+import { mailboxesInReach, mailboxIdOf } from "./mailboxes.ts";
 import { messagesOfThread } from "./messages.ts";
 import { deleteConversations, deletePortion, requireDeletable } from "./removal.ts";
 import { type ThreadDetailView, type ThreadPatch, type ThreadView, threadView } from "./views.ts";
@@ -67,7 +67,7 @@ export async function emptyFolder(
   for (;;) {
     const portion = await store.enqueue((tx) => {
       // Checked for each portion: the caller's share of the mailbox may end meanwhile.
-      const [reach] = mailboxesToList(tx, caller, mailboxIdOf(tx, caller, mailbox)).values();
+      const [reach] = mailboxesInReach(tx, caller, mailboxIdOf(tx, caller, mailbox)).values();
       if (!reach) throw notFound("mailbox");
       requireAccess(reach, "manage");
       return deletePortion(tx, reach.mailbox.id, DELETED_AT_ONCE, folder);
@@ -105,7 +105,7 @@ const MOST = 50_000;
 interface Remembered {
   userId: string;
   until: number;
-  changes: readonly Changed[];
+  changes: readonly AppliedChange[];
 }
 
 export function createUndoableChanges({
@@ -118,7 +118,7 @@ export function createUndoableChanges({
   /** Oldest first. */
   const remembered = new Map<string, Remembered>();
 
-  function remember(userId: string, changes: readonly Changed[]): string {
+  function remember(userId: string, changes: readonly AppliedChange[]): string {
     const now = runtime.now();
     const forget = (most: number, isMeant: (one: Remembered) => boolean) => {
       const meant = [...remembered].filter(([, one]) => isMeant(one));
@@ -156,7 +156,7 @@ export function createUndoableChanges({
       const result = store.transact((tx) => {
         // In reverse order, because several changes may have taught the mailbox about one sender.
         const { done, refused } = eachOf(found.changes.toReversed(), (changed) => {
-          takeBack(tx, caller, changed);
+          revertChange(tx, caller, changed);
           return changed.threadId;
         });
         return { refused, threads: done.map((id) => viewOf(tx, caller, id)) };
@@ -206,7 +206,7 @@ function deleteThread(tx: Tx, caller: Caller, id: string): number {
 }
 
 /** Applies `work` to each. A refusal affects only its own item; any other failure ends the whole. */
-function eachOf<T extends string | Changed, R>(
+function eachOf<T extends string | AppliedChange, R>(
   given: Iterable<T>,
   work: (one: T) => R,
 ): { done: R[]; refused: Refused[] } {

@@ -128,7 +128,7 @@ function entryOf(draft: Draft, source: string): AddressEntry {
 const NO_DOMAIN = "unknown.invalid";
 
 /** The sender of mail that names none. */
-export const NOBODY: EmailAddress = { email: `unknown@${NO_DOMAIN}` };
+export const NO_SENDER: EmailAddress = { email: `unknown@${NO_DOMAIN}` };
 
 /** Whether an address stands for a sender without one. Unrelated senders share it. */
 export const isAnonymous = (email: string): boolean => email.toLowerCase().endsWith(`@${NO_DOMAIN}`);
@@ -146,7 +146,7 @@ export function parseSender(text: string): EmailAddress | undefined {
   const isLocalOnly = angle === "" && !name.includes(" ");
   if (name === "" && local === undefined) return undefined;
   if (angle !== "" || isLocalOnly) return named(`${local ?? "unknown"}@${NO_DOMAIN}`, isLocalOnly ? "" : name);
-  return named(NOBODY.email, name);
+  return named(NO_SENDER.email, name);
 }
 
 /** The addresses in the From fields of a message. */

@@ -81,12 +81,12 @@ export function readMarkup(html: string, budget: Budget, reader: Reader): void {
   budget.read.set(html, steps);
 }
 
-const NOBODY: Reader = { open() {}, close() {}, text() {}, pass() {} };
+const IGNORE: Reader = { open() {}, close() {}, text() {}, pass() {} };
 
 /** Pays for another parser to read the HTML. @throws OverBudget, also if it cannot be read in bounded time */
 export function payForReading(html: string, budget: Budget): void {
   if (isTooLarge(html)) throw new OverBudget("HTML too large");
   const steps = budget.read.get(html);
-  if (steps === undefined) readMarkup(html, budget, NOBODY);
+  if (steps === undefined) readMarkup(html, budget, IGNORE);
   budget.spend(2 * (steps ?? budget.read.get(html) ?? 0));
 }

@@ -74,7 +74,7 @@ export async function parseMessage(bytes: Uint8Array, budget: Budget = createBud
   try {
     const structure = readStructure(buffer);
     const content = await contentOf(buffer, chooseBody(structure), budget);
-    const problem = leftOut(buffer, structure);
+    const problem = textOutsideParts(buffer, structure);
     if (problem !== undefined) content.attachments.push(originalOf(buffer));
     return { ...envelopeOf(structure.header.fields), ...content, ...(problem === undefined ? {} : { problem }) };
   } catch (error) {
@@ -318,7 +318,7 @@ function isNamed(parameters: Map<string, string>): boolean {
  */
 
 /** Describes what a message contains outside its parts, without quoting it; undefined for nothing. Linear. */
-export function leftOut(bytes: Buffer, root: Part): string | undefined {
+export function textOutsideParts(bytes: Buffer, root: Part): string | undefined {
   const boundaries = new Set<string>();
   const gaps: [start: number, end: number][] = [];
   let position = 0;

@@ -21,7 +21,7 @@ import type { Connection } from "./transport.ts";
 export interface AttemptParts {
   store: Pick<Store, "db" | "blobs" | "enqueue">;
   local: LocalDelivery;
-  mailbox: Pick<Mailbox, "isOthers">;
+  mailbox: Pick<Mailbox, "isVerifiedElsewhere">;
   /** From the verdicts, one an entry in order, to what records and tells them in one transaction. It may run twice. */
   outcomes: { resolve(claim: Claim, verdicts: readonly Verdict[]): Promise<(tx: Tx) => void> };
   runtime: Pick<Runtime, "now" | "setTimer">;
@@ -71,7 +71,8 @@ const AFTER_FAULT_MS = 15 * 60_000;
 
 export function createAttempts(parts: AttemptParts): Attempts {
   const { store, local, mailbox, outcomes, runtime, log, hold, meters } = parts;
-  const isOthers = ({ workspaceId, domain }: Claim["message"]) => mailbox.isOthers(workspaceId, domain);
+  const isVerifiedElsewhere = ({ workspaceId, domain }: Claim["message"]) =>
+    mailbox.isVerifiedElsewhere(workspaceId, domain);
   const commit = createPatientCommit({ store, runtime, log, warning: "the store cannot record a delivery attempt" });
   /** The bytes in use, by message: read once for all the destinations that it is sent to at the same time. */
   const contents = new Map<number, { bytes: Promise<Uint8Array>; users: number }>();
@@ -93,7 +94,7 @@ export function createAttempts(parts: AttemptParts): Attempts {
     let attempted: Attempted;
     let remote: string | undefined;
     try {
-      if (!message.notice && isOthers(message)) {
+      if (!message.notice && isVerifiedElsewhere(message)) {
         attempted = { kind: "attempted", verdicts: entries.map(() => OTHERS) };
       } else if (local.isLocal(message.workspaceId, domain)) {
         remote = "here";

@@ -40,7 +40,7 @@ export type NotifyAdmins = (notice: AdminNotice, record: (tx: Tx) => void) => Pr
 
 export interface AdminNoticeParts {
   store: Pick<Store, "db" | "enqueue">;
-  mailbox: Pick<Mailbox, "isOthers" | "routeWithin" | "file">;
+  mailbox: Pick<Mailbox, "isVerifiedElsewhere" | "routeWithin" | "file">;
   parser: Pick<ParserPool, "prepareOutbound">;
   runtime: Pick<Runtime, "now" | "randomBytes">;
   /** Ours. */
@@ -87,7 +87,7 @@ export function createAdminNotices(parts: AdminNoticeParts): NotifyAdmins {
 
   /** The mailbox of a person's address that another workspace has taken over; null when it has none. */
   function formerMailbox(workspaceId: string, email: string): string | null | undefined {
-    if (!mailbox.isOthers(workspaceId, splitAddress(email).domain)) return undefined;
+    if (!mailbox.isVerifiedElsewhere(workspaceId, splitAddress(email).domain)) return undefined;
     const route = mailbox.routeWithin(workspaceId, email);
     if (route.kind === "not-local") return undefined;
     return route.kind === "mailbox" ? route.mailboxId : null;

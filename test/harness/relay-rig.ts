@@ -143,7 +143,7 @@ export function createRelayRig({ script = {}, hold = false, grouped = false, ...
     store: { ...store, enqueue: given.enqueue?.(store) ?? store.enqueue },
     transport: { connect, groupsByMessage: () => state.grouped, close: () => {} },
     local,
-    mailbox: { isOthers: () => false },
+    mailbox: { isVerifiedElsewhere: () => false },
     outcomes: { resolve: given.resolve ?? resolve },
     options,
     runtime,

@@ -189,10 +189,10 @@ test("mail to a domain in any case is local: for its own workspace, and once ver
   const { mailbox, store } = world;
   expect(mailbox.isLocal(workspaceId, "Example.TEST")).toBe(true);
   expect(mailbox.isLocal("wsp_other", "example.test")).toBe(false);
-  expect(mailbox.isOthers("wsp_other", "example.test")).toBe(false);
+  expect(mailbox.isVerifiedElsewhere("wsp_other", "example.test")).toBe(false);
   store.db.update(domains).set({ verifiedAt: 1 }).run();
   expect(mailbox.isLocal("wsp_other", "Example.TEST")).toBe(true);
-  expect(mailbox.isOthers("wsp_other", "example.test")).toBe(true);
-  expect(mailbox.isOthers(workspaceId, "example.test")).toBe(false);
+  expect(mailbox.isVerifiedElsewhere("wsp_other", "example.test")).toBe(true);
+  expect(mailbox.isVerifiedElsewhere(workspaceId, "example.test")).toBe(false);
   for (const name of ["remote.example", "sub.example.test", ""]) expect(mailbox.isLocal(workspaceId, name)).toBe(false);
 });

@@ -88,7 +88,7 @@ export function teachConversation(tx: Tx, { seq, mailboxId }: Conversation, kind
 }
 
 /** Restores what messages were learned as, except those taught again since. */
-export function teachBack(tx: Tx, mailboxId: string, taught: readonly Taught[]): void {
+export function revertTraining(tx: Tx, mailboxId: string, taught: readonly Taught[]): void {
   for (const { seq, before, after } of taught) {
     const row = statements(tx).bySeq.get(seq);
     if (row && row.trained === after) teach(tx, mailboxId, row, before ?? undefined);

@@ -6,7 +6,7 @@ import { expect, test } from "bun:test";
 import { learn, scoreIn } from "../../../src/mailbox/junk/filter.ts";
 import { senderTokens, tokensOf } from "../../../src/mailbox/junk/tokens.ts";
 import { senderOf } from "../../../src/mailbox/senders.ts";
-import { NOBODY } from "../../../src/message/address.ts";
+import { NO_SENDER } from "../../../src/message/address.ts";
 import { parseMessage } from "../../../src/message/parse.ts";
 import { SETTINGS } from "../../../src/store/settings.ts";
 import {
@@ -33,7 +33,7 @@ async function measure(mail: Iterable<Labelled>, isTrained: (name: string) => bo
   const held: typeof trained = [];
   for (const { name, isSpam, bytes } of mail) {
     const message = await parseMessage(bytes);
-    const sender = senderOf(message.from ?? NOBODY, undefined);
+    const sender = senderOf(message.from ?? NO_SENDER, undefined);
     const seen = tokensOf({ ...message, size: bytes.byteLength, html: () => message.html });
     const tokens = [...seen.split(" "), ...senderTokens(sender, undefined)];
     (isTrained(name) ? trained : held).push({ isSpam, tokens });

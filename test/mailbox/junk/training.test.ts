@@ -7,7 +7,7 @@ import { eq } from "drizzle-orm";
 import { senderTokens } from "../../../src/mailbox/junk/tokens.ts";
 import { prepareMessage } from "../../../src/mailbox/prepare.ts";
 import { senderOf } from "../../../src/mailbox/senders.ts";
-import { NOBODY } from "../../../src/message/address.ts";
+import { NO_SENDER } from "../../../src/message/address.ts";
 import { junkFilters, junkTokens, messageJudgements, messages } from "../../../src/store/schema.ts";
 import type { Letter } from "../../harness/mail.ts";
 import { createAlice } from "../world.ts";
@@ -174,7 +174,7 @@ describe("a stored message has the tokens it had on arrival", () => {
     move(threadId, "spam");
     const message = await prepareMessage(Buffer.from(raw.replaceAll("\n", "\r\n")), store.blobs);
     const seen = message.junkTokens?.split(" ") ?? [];
-    const tokens = [...seen, ...senderTokens(senderOf(message.from ?? NOBODY, PASS), PASS)];
+    const tokens = [...seen, ...senderTokens(senderOf(message.from ?? NO_SENDER, PASS), PASS)];
     const hashes = tokens.map((token) => Bun.hash.xxHash32(token) | 0).sort((x, y) => x - y);
     expect(learned().map(({ token }) => token)).toEqual(hashes);
     move(threadId, "archive");
