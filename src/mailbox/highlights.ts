@@ -11,7 +11,7 @@ import { createHits } from "../search/fts5/hits.ts";
 import { createHighlighter, type Highlight, type SearchedMessage } from "../search/highlight.ts";
 import type { Query } from "../search/query.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db, Store } from "../store/store.ts";
+import type { Db } from "../store/store.ts";
 
 export { HIGHLIGHT_FIELDS, LONGEST_SNIPPET } from "../search/highlight.ts";
 
@@ -64,57 +64,56 @@ interface Found {
 
 const turnOfOthers = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-export function createHighlights({ db }: Pick<Store, "db">) {
-  const hitsOf = createHits({ db });
+const hits = prepared((db) => createHits({ db }));
 
-  /**
-   * Highlights by threads.seq, possibly none for a conversation. `words`: words that an engine found in place of the
-   * query's.
-   */
-  return async (
-    query: Query,
-    threads: readonly Found[],
-    words?: readonly string[],
-  ): Promise<Map<number, HighlightView[]>> => {
-    const result = new Map<number, HighlightView[]>(threads.map(({ seq }) => [seq, []]));
-    const highlight = createHighlighter(query, words);
-    if (!highlight) return result;
-    const several = threads.filter(({ messageCount }) => messageCount > 1).map(({ seq }) => seq);
-    const hits = hitsOf(query, words)(several, MOST_MESSAGES);
-    for (const { seq, messageCount } of threads) {
-      // The only message must be the match.
-      if (messageCount === 1)
-        hits.set(
-          seq,
-          statements(db)
-            .seqs.all(seq)
-            .map((row) => row.seq),
-        );
-    }
-    // First one message of each conversation, then the second of each: if the limits are reached, every conversation
-    // has had some.
-    const seqs = Array.from({ length: MOST_MESSAGES }, (_, place) => place).flatMap((place) =>
-      threads.flatMap(({ seq }) => hits.get(seq)?.slice(place, place + 1) ?? []),
-    );
-    let workLeft = MOST_WORK;
-    for (const { messages, bodies } of turnsOf(db, seqs)) {
-      let workOfTurn = WORK_OF_A_TURN;
-      for (const { seq, emailId, ...message } of readMessages(db, messages, bodies)) {
-        const given = Math.min(workLeft, MOST_WORK_OF_A_MESSAGE);
-        const work = { left: given };
-        const highlights = highlight(message, work);
-        result.get(threadOf(seq))?.push(...highlights.map((one) => ({ emailId, ...one })));
-        workLeft -= given - work.left;
-        workOfTurn -= given - work.left;
-        if (workLeft <= 0) return result;
-        if (workOfTurn > 0) continue;
-        await turnOfOthers();
-        workOfTurn = WORK_OF_A_TURN;
-      }
+/**
+ * Highlights by threads.seq, possibly none for a conversation. `words`: words that an engine found in place of the
+ * query's.
+ */
+export async function highlightsOf(
+  db: Db,
+  query: Query,
+  threads: readonly Found[],
+  words?: readonly string[],
+): Promise<Map<number, HighlightView[]>> {
+  const result = new Map<number, HighlightView[]>(threads.map(({ seq }) => [seq, []]));
+  const highlight = createHighlighter(query, words);
+  if (!highlight) return result;
+  const several = threads.filter(({ messageCount }) => messageCount > 1).map(({ seq }) => seq);
+  const found = hits(db)(query, words)(several, MOST_MESSAGES);
+  for (const { seq, messageCount } of threads) {
+    // The only message must be the match.
+    if (messageCount === 1)
+      found.set(
+        seq,
+        statements(db)
+          .seqs.all(seq)
+          .map((row) => row.seq),
+      );
+  }
+  // First one message of each conversation, then the second of each: if the limits are reached, every conversation
+  // has had some.
+  const seqs = Array.from({ length: MOST_MESSAGES }, (_, place) => place).flatMap((place) =>
+    threads.flatMap(({ seq }) => found.get(seq)?.slice(place, place + 1) ?? []),
+  );
+  let workLeft = MOST_WORK;
+  for (const { messages, bodies } of turnsOf(db, seqs)) {
+    let workOfTurn = WORK_OF_A_TURN;
+    for (const { seq, emailId, ...message } of readMessages(db, messages, bodies)) {
+      const given = Math.min(workLeft, MOST_WORK_OF_A_MESSAGE);
+      const work = { left: given };
+      const highlights = highlight(message, work);
+      result.get(threadOf(seq))?.push(...highlights.map((one) => ({ emailId, ...one })));
+      workLeft -= given - work.left;
+      workOfTurn -= given - work.left;
+      if (workLeft <= 0) return result;
+      if (workOfTurn > 0) continue;
       await turnOfOthers();
+      workOfTurn = WORK_OF_A_TURN;
     }
-    return result;
-  };
+    await turnOfOthers();
+  }
+  return result;
 }
 
 /** Splits messages into turns, and selects those whose bodies are read within MOST_BYTES. */

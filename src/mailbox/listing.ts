@@ -25,10 +25,10 @@ import { threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store } from "../store/store.ts";
 import { changesSince, latestChange } from "./changes.ts";
-import { createHighlights } from "./highlights.ts";
+import { highlightsOf } from "./highlights.ts";
 import { labelKey, labelsOf, threadsLabelled } from "./labels.ts";
 import { mailboxesInReach, mailboxIdOf } from "./mailboxes.ts";
-import { createSuggestions } from "./suggestion.ts";
+import { suggest } from "./suggestion.ts";
 import {
   type ListFolder,
   type SearchOrder,
@@ -97,8 +97,6 @@ export function createListing({
 }) {
   const { db } = store;
   const rankHits = createRanking(store);
-  const highlightsOf = createHighlights(store);
-  const suggest = createSuggestions(store);
   const { unreadIn } = createUnreadMarks(db);
 
   async function listThreads(caller: Caller, filters: ThreadFilters): Promise<ThreadListView> {
@@ -125,7 +123,7 @@ export function createListing({
     const suggestion =
       positions.length > 0 || q === "" || filters.cursor !== undefined
         ? undefined
-        : await suggest(q, scope, async (query) => {
+        : await suggest(db, q, scope, async (query) => {
             const other = askedBy(query, { ...filters, folder }, mailboxes);
             const { positions: found, loose: instead } = await pageOf({ ...other, sort: "newest" }, scope, START, 1);
             return found.length > 0 && instead === undefined;
@@ -136,7 +134,7 @@ export function createListing({
     const found = views.map(([seq, { messageCount }]) => ({ seq, messageCount }));
     // Words in the shown mail only, and so none from trash, for example.
     const nearWords = page.length === 0 ? undefined : await loose?.wordsIn(page.map(({ seq }) => seq));
-    const highlights = filters.q === undefined ? undefined : await highlightsOf(parsed, found, nearWords);
+    const highlights = filters.q === undefined ? undefined : await highlightsOf(db, parsed, found, nearWords);
     return {
       threads: views.map(([seq, view]) => (highlights ? { ...view, highlights: highlights.get(seq) ?? [] } : view)),
       nextCursor: positions.length > page.length && last ? encodeCursor(last, binding) : null,

@@ -19,10 +19,10 @@ import {
 } from "../search/correction.ts";
 import type { SearchScope } from "../search/engine.ts";
 import { fold } from "../search/fold.ts";
-import { createKnownWords } from "../search/fts5/known-words.ts";
+import { countWord, knownWords } from "../search/fts5/known-words.ts";
 import { parseQuery, type Query, type TextField } from "../search/query.ts";
 import { prepared } from "../store/statement.ts";
-import type { Store } from "../store/store.ts";
+import type { Db } from "../store/store.ts";
 import { labelKey } from "./labels.ts";
 
 /** Limits on the words of a query that are corrected and examined. */
@@ -69,113 +69,111 @@ interface Near {
   times: number;
 }
 
-export type Suggest = (
-  q: string,
-  scope: SearchScope,
-  /** Whether the caller's search finds anything with another query. */
-  finds: (query: Query) => Promise<boolean>,
-) => Promise<string | undefined>;
-
-export function createSuggestions({ db }: Pick<Store, "db">): Suggest {
-  const known = createKnownWords({ db });
-
-  /** Occurrences of each word in the subjects, or the names and addresses, of the latest conversations in scope. */
-  function latestWords(field: TextField, { mailboxIds }: SearchScope): Map<string, number> {
-    const times = new Map<string, number>();
-    const limit = Math.ceil(LATEST / mailboxIds.length);
-    for (const mailboxId of mailboxIds.slice(0, LATEST)) {
-      for (const { subject, people } of latest(db).all(mailboxId, limit)) {
-        const text = isOfPeople(field) ? people : field === "subject" ? subject : `${subject} ${people}`;
-        for (const [word] of text.slice(0, LONGEST_TEXT).toLowerCase().matchAll(WORD)) {
-          times.set(word, (times.get(word) ?? 0) + 1);
-        }
+/** Occurrences of each word in the subjects, or the names and addresses, of the latest conversations in scope. */
+function latestWords(db: Db, field: TextField, { mailboxIds }: SearchScope): Map<string, number> {
+  const times = new Map<string, number>();
+  const limit = Math.ceil(LATEST / mailboxIds.length);
+  for (const mailboxId of mailboxIds.slice(0, LATEST)) {
+    for (const { subject, people } of latest(db).all(mailboxId, limit)) {
+      const text = isOfPeople(field) ? people : field === "subject" ? subject : `${subject} ${people}`;
+      for (const [word] of text.slice(0, LONGEST_TEXT).toLowerCase().matchAll(WORD)) {
+        times.set(word, (times.get(word) ?? 0) + 1);
       }
     }
-    return times;
   }
+  return times;
+}
 
-  /** The words that the caller may have meant, likeliest first. */
-  async function nearWords({ word, field }: WordPosition, scope: SearchScope): Promise<string[]> {
-    const most = slipsAllowed(word.length);
-    const near = new Map<string, Near>();
-    for (const [written, times] of latestWords(field, scope)) {
-      if (Math.abs(written.length - word.length) > most + 2) continue;
-      const folded = fold(written);
-      const slips = slipsBetween(word, folded, most);
-      if (slips > 0 && slips <= most && !folded.includes(" ")) near.set(folded, { written, slips, times });
-    }
-    for (const other of await known.among(oneSlipFrom(word), field, scope)) {
-      const times = known.count(other, field, scope, OFTEN);
-      near.set(other, { written: near.get(other)?.written ?? other, slips: 1, times });
-    }
-    return [...near.values()]
-      .sort((a, b) => a.slips - b.slips || b.times - a.times)
-      .slice(0, MOST_NEAR)
-      .map(({ written }) => written);
+/** The words that the caller may have meant, likeliest first. */
+async function nearWords(db: Db, { word, field }: WordPosition, scope: SearchScope): Promise<string[]> {
+  const most = slipsAllowed(word.length);
+  const near = new Map<string, Near>();
+  for (const [written, times] of latestWords(db, field, scope)) {
+    if (Math.abs(written.length - word.length) > most + 2) continue;
+    const folded = fold(written);
+    const slips = slipsBetween(word, folded, most);
+    if (slips > 0 && slips <= most && !folded.includes(" ")) near.set(folded, { written, slips, times });
   }
-
-  async function unknownWords(q: string, scope: SearchScope): Promise<WordPosition[]> {
-    const unknown: WordPosition[] = [];
-    for (const place of wordsOf(q).slice(0, MOST_WORDS)) {
-      if ((await known.among([place.word], place.field, scope)).length === 0) unknown.push(place);
-    }
-    return unknown;
+  for (const other of await knownWords(db, oneSlipFrom(word), field, scope)) {
+    const times = countWord(db, other, field, scope, OFTEN);
+    near.set(other, { written: near.get(other)?.written ?? other, slips: 1, times });
   }
+  return [...near.values()]
+    .sort((a, b) => a.slips - b.slips || b.times - a.times)
+    .slice(0, MOST_NEAR)
+    .map(({ written }) => written);
+}
 
-  /** Labels in the query that no conversation in scope has, each with similar labels in use. */
-  function unknownLabels(q: string, { mailboxIds }: SearchScope) {
-    const asked = labelPositionsOf(q);
-    if (asked.length === 0) return [];
-    const inUse = labels(db)
-      .all(JSON.stringify(mailboxIds))
-      .map(({ label }) => ({ label, key: labelKey(label) }));
-    const keys = new Set(inUse.map(({ key }) => key));
-    return asked
-      .map((place) => ({ ...place, key: labelKey(place.label) }))
-      .filter(({ key }) => !keys.has(key))
-      .map(({ label, key, start, end, quoted }) => ({
-        start,
-        end,
-        near() {
-          const most = slipsAllowed(label.length);
-          return inUse
-            .map((known) => ({ written: known.label, slips: slipsBetween(key, known.key, most) }))
-            .filter(({ written, slips }) => slips <= most && !/["“”„]/.test(written))
-            .sort((a, b) => a.slips - b.slips)
-            .slice(0, MOST_NEAR)
-            .map(({ written }) => (quoted || !/\s/.test(written) ? written : `"${written}"`));
-        },
-      }));
+async function unknownWords(db: Db, q: string, scope: SearchScope): Promise<WordPosition[]> {
+  const unknown: WordPosition[] = [];
+  for (const place of wordsOf(q).slice(0, MOST_WORDS)) {
+    if ((await knownWords(db, [place.word], place.field, scope)).length === 0) unknown.push(place);
   }
+  return unknown;
+}
 
-  return async (q, scope, findsQuery) => {
-    if (scope.mailboxIds.length === 0) return undefined;
-    const finds = async (text: string): Promise<boolean> => {
-      const query = readQuery(text);
-      return query !== undefined && (await findsQuery(query));
-    };
-    const corrected = withOperatorsCorrected(q);
-    if (corrected !== undefined && (await finds(corrected))) return corrected;
-    const base = corrected ?? q;
-    const places = [
-      ...unknownLabels(base, scope),
-      ...(await unknownWords(base, scope)).map((place) => ({ ...place, near: () => nearWords(place, scope) })),
-    ];
-    if (places.length === 0 || places.length > MOST_CORRECTED) return undefined;
-    // Combines each choice for the first with each for the second, likelier ones first.
-    let tries: { rank: number; replacements: Replacement[] }[] = [{ rank: 0, replacements: [] }];
-    for (const { start, end, near } of places) {
-      const choices = await near();
-      tries = tries.flatMap(({ rank, replacements }) =>
-        choices.map((text, i) => ({ rank: rank + i, replacements: [...replacements, { start, end, text }] })),
-      );
-    }
-    for (const { replacements } of tries.toSorted((a, b) => a.rank - b.rank).slice(0, MOST_TRIED)) {
-      const tried = replaced(base, replacements);
-      if (await finds(tried)) return tried;
-    }
-    return undefined;
+/** Labels in the query that no conversation in scope has, each with similar labels in use. */
+function unknownLabels(db: Db, q: string, { mailboxIds }: SearchScope) {
+  const asked = labelPositionsOf(q);
+  if (asked.length === 0) return [];
+  const inUse = labels(db)
+    .all(JSON.stringify(mailboxIds))
+    .map(({ label }) => ({ label, key: labelKey(label) }));
+  const keys = new Set(inUse.map(({ key }) => key));
+  return asked
+    .map((place) => ({ ...place, key: labelKey(place.label) }))
+    .filter(({ key }) => !keys.has(key))
+    .map(({ label, key, start, end, quoted }) => ({
+      start,
+      end,
+      near() {
+        const most = slipsAllowed(label.length);
+        return inUse
+          .map((known) => ({ written: known.label, slips: slipsBetween(key, known.key, most) }))
+          .filter(({ written, slips }) => slips <= most && !/["“”„]/.test(written))
+          .sort((a, b) => a.slips - b.slips)
+          .slice(0, MOST_NEAR)
+          .map(({ written }) => (quoted || !/\s/.test(written) ? written : `"${written}"`));
+      },
+    }));
+}
+
+/**
+ * The query to suggest for `q`, which finds nothing. `findsQuery`: whether the caller's search finds anything with
+ * another query.
+ */
+export async function suggest(
+  db: Db,
+  q: string,
+  scope: SearchScope,
+  findsQuery: (query: Query) => Promise<boolean>,
+): Promise<string | undefined> {
+  if (scope.mailboxIds.length === 0) return undefined;
+  const finds = async (text: string): Promise<boolean> => {
+    const query = readQuery(text);
+    return query !== undefined && (await findsQuery(query));
   };
+  const corrected = withOperatorsCorrected(q);
+  if (corrected !== undefined && (await finds(corrected))) return corrected;
+  const base = corrected ?? q;
+  const places = [
+    ...unknownLabels(db, base, scope),
+    ...(await unknownWords(db, base, scope)).map((place) => ({ ...place, near: () => nearWords(db, place, scope) })),
+  ];
+  if (places.length === 0 || places.length > MOST_CORRECTED) return undefined;
+  // Combines each choice for the first with each for the second, likelier ones first.
+  let tries: { rank: number; replacements: Replacement[] }[] = [{ rank: 0, replacements: [] }];
+  for (const { start, end, near } of places) {
+    const choices = await near();
+    tries = tries.flatMap(({ rank, replacements }) =>
+      choices.map((text, i) => ({ rank: rank + i, replacements: [...replacements, { start, end, text }] })),
+    );
+  }
+  for (const { replacements } of tries.toSorted((a, b) => a.rank - b.rank).slice(0, MOST_TRIED)) {
+    const tried = replaced(base, replacements);
+    if (await finds(tried)) return tried;
+  }
+  return undefined;
 }
 
 /** Undefined for a query that would be refused: a misread `before:` may lack a date. */
