@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { describeUserAgent } from "../../src/http/user-agent.ts";
+import { describeUserAgent } from "../../src/http/routes/session.ts";
 
 test.each([
   [
