@@ -429,7 +429,7 @@ readonly why="What it said: journalctl -u mailroom -n 50"
 # Backs up the data; copies only what is new since the last time. Sets `generation`, or fails.
 generation=''
 back_up() {
-  # It is made, too, when files of the data folder are missing: that is told on stderr and is no reason not to go on.
+  # The backup is made even when files of the data folder are missing. stderr reports them, and the upgrade goes on.
   generation=$("$command" backup "$backups/upgrades" --json "$@" | sed -n 's/.*"id":"\([^"]*\)".*/\1/p') || true
   [ -n "$generation" ] || fail "the data could not be backed up: nothing was changed"
 }
@@ -537,7 +537,7 @@ roll_back() {
 # --- a first installation --------------------------------------------------------------------------------------------
 
 install_first() {
-  # Kept until the workspace is there: whoever runs this again need not say it again.
+  # Kept until the workspace exists, so that another run asks nothing again.
   if [ -n "$domain" ]; then
     printf '%s\n' "$domain" "$email" "$name" "$workspace" | write_file "$progress/wanted" 600 root
   fi
