@@ -7,7 +7,7 @@ import { createLog } from "../../src/base/log.ts";
 import type { DnsResolver, Runtime } from "../../src/base/runtime.ts";
 import { readConfig } from "../../src/config.ts";
 import type { DoctorOptions } from "../../src/doctor/doctor.ts";
-import { MAIL_SCOPES } from "../../src/store/schema.ts";
+import { SCOPES } from "../../src/store/schema.ts";
 import { apiClient, type Client } from "./api.ts";
 import { newDatabase } from "./database.ts";
 import { atEndOfFile } from "./end.ts";
@@ -81,7 +81,7 @@ export async function boot(
           ownMailbox: true,
         } as const;
         const { userId, mailboxId = "" } = people.addUser(tx, alice);
-        const { key: apiKey } = developers.createKey(tx, { userId, name: "Tests", scopes: MAIL_SCOPES });
+        const { key: apiKey } = developers.createKey(tx, { userId, name: "Tests", scopes: SCOPES });
         return { workspaceId, userId, mailboxId, apiKey };
       });
       store.transact((tx) => {
