@@ -8,8 +8,7 @@
  */
 import type { Runtime } from "../base/runtime.ts";
 import { RefusedDestination } from "../net/destination.ts";
-import type { HttpClient } from "../net/http-client.ts";
-import { codeOf } from "../net/urls.ts";
+import { codeOf, type HttpClient } from "../net/http-client.ts";
 import type { Loaded } from "./queue.ts";
 import { signedHeaders } from "./signature.ts";
 

@@ -1,94 +1,140 @@
 /**
- * One HTTP request to a URL that somebody else chose: a webhook's receiver, an image in a mail, a certificate authority. It
- * goes to the address that was checked, whatever DNS says a moment later.
+ * The guarded HTTP client, for URLs that strangers choose: a webhook's receiver, an image in a mail, a certificate
+ * authority. destination.ts checks the host's addresses at each request, and the request goes to a checked address,
+ * whatever DNS says a moment later.
  *
- * Bun's fetch is given the checked address in its URL, the name only in the Host field and for TLS, so that it has
- * nothing to look up; no proxy, cookie, redirect, other HTTP version or decompression comes between. Connections are
- * pooled by address, port and TLS name, and only here: one is used again only while DNS still gives its address.
+ * Bun's fetch gets the checked address in its URL, and the name only in the Host field and for TLS, so it looks nothing
+ * up. It follows no redirect and uses no proxy, cookie, other HTTP version or decompression. Connections are pooled by
+ * address, port and TLS name, and only here: one is used again only while DNS still gives its address.
  */
 import { isIP } from "node:net";
 import type { Runtime } from "../base/runtime.ts";
-import type { Destination } from "./destination.ts";
-import { codeOf, createPlaces, inTurn, NO_CONNECTION, type Place, type PlacesParts } from "./urls.ts";
+import { type Destination, readDestination, resolveDestination } from "./destination.ts";
 
 export interface HttpRequest {
   method: "GET" | "HEAD" | "POST";
   url: string;
-  /** Beside those of HTTP itself. */
+  /** Headers beside those of HTTP itself. */
   headers: Readonly<Record<string, string>>;
   body?: string;
-  /** Which attempt it is, from 1: each begins with another of the host's addresses. 1 unless given. */
+  /** Number of the attempt, from 1 (the default): each begins with another of the host's addresses. */
   attempt?: number;
 }
 
 export interface HttpClient {
   /**
-   * The answer as it begins, a redirect too; the body is still to be read, or to be cancelled. When an address does not
-   * take the connection, the next is tried.
-   * @throws RefusedDestination; otherwise what DNS or Bun's fetch throws, of the address tried last
+   * Resolves with the response, even a redirect, before its body, which the caller reads or cancels. When an address does
+   * not take the connection, the next is tried.
+   * @throws RefusedDestination; errors of DNS, or of Bun's fetch for the address tried last
    */
   send(request: HttpRequest, signal: AbortSignal): Promise<Response>;
-  /** Does `work`, which obeys its signal, and ends it after `ms` or when the client is closed. @throws then, and whatever `work` throws */
+  /** Does `work` with a signal that aborts after `ms`, or when the client is closed. @throws then; errors of `work` */
   within<T>(ms: number, work: (signal: AbortSignal) => Promise<T>): Promise<T>;
-  /** Ends work under way, and every connection. */
+  /** Ends work under way and every connection. */
   close(): void;
 }
 
-export interface HttpClientParts extends PlacesParts {
+export interface HttpClientParts {
   runtime: Pick<Runtime, "dns" | "now" | "setTimer" | "authorities">;
-  /** Connections that are kept for the next request; 32 unless given. */
+  /** Excepted networks (rules: Webhook destinations), read at each request. Gives the same array while they are unchanged. */
+  allow(): readonly string[];
+  /** Idle connections to keep; 32 unless given. */
   mostIdle?: number;
 }
 
-/** Below the 5 seconds after which common servers close an idle connection. */
+/** Shorter than the 5 seconds after which common servers close an idle connection. */
 const IDLE_SECONDS = 4;
 const USUAL_MOST_IDLE = 32;
 /** Characters of a body. After a longer one no connection is kept: over TLS Bun keeps even one whose server reads no more. */
 const LARGEST_KEPT = 64 * 1024;
 
-const stopping = (): Error => new Error("this server is stopping");
+/** URLs whose parsed form is kept. */
+const MOST_PARSED = 1_000;
+/** Addresses tried for one request. */
+const MOST_TRIES = 8;
+/** Errors before the request was sent: the next address may take the connection. */
+const NO_CONNECTION = new Set(["ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EADDRNOTAVAIL", "ETIMEDOUT"]);
 
-/** What is the same for every request to a place: of fetch, and of the header. */
-interface Terms {
+/** A URL that was parsed and checked without DNS, with the options that all its requests share. */
+interface ParsedUrl {
+  readonly destination: Destination;
   readonly options: BunFetchRequestInit;
-  readonly fields: Readonly<Record<string, string>>;
+  readonly headers: Readonly<Record<string, string>>;
+  /** The checked address, if the URL has one instead of a name. */
+  addresses: readonly string[] | undefined;
 }
 
+/** The code of an error of Bun's or of node's. */
+export const codeOf = (error: unknown): string | undefined => (error as { code?: string }).code;
+
+/** The addresses in the order of trying them; each `attempt`, from 1, begins with another. */
+function inTurn(addresses: readonly string[], attempt: number): readonly string[] {
+  if (addresses.length === 1) return addresses;
+  const first = (attempt - 1) % addresses.length;
+  return [...addresses.slice(first), ...addresses.slice(0, first)].slice(0, MOST_TRIES);
+}
+
+const stopping = (): Error => new Error("this server is stopping");
+
 export function openHttpClient(parts: HttpClientParts): HttpClient {
-  const { runtime, mostIdle = USUAL_MOST_IDLE } = parts;
+  const { runtime, allow, mostIdle = USUAL_MOST_IDLE } = parts;
   const session = new Bun.FetchSession({
     proxy: false,
     keepAlive: { idleTimeout: IDLE_SECONDS, maxIdleSockets: mostIdle },
   });
   const trust = runtime.authorities && { ca: [...runtime.authorities] };
-  /** Whom a connection may be kept to. */
+  /** Peers to which an idle connection may be open. */
   const answered = new Set<string>();
   const underWay = new Set<AbortController>();
   let closed = false;
 
-  const places = createPlaces(parts, ({ protocol, host, authority }: Destination): Terms => {
-    const tls = protocol === "https:" && { tls: { ...trust, ...(isIP(host) === 0 && { serverName: host }) } };
-    return {
-      options: { redirect: "manual", decompress: false, protocol: "http1.1", ...tls },
-      fields: { host: authority, "accept-encoding": "identity", "user-agent": "Mailroom" },
-    };
-  });
+  const parsed = new Map<string, ParsedUrl>();
+  /** The excepted networks with which `parsed` was filled. */
+  let parsedWith: readonly string[] = [];
 
-  async function lookUp(place: Place<Terms>, signal: AbortSignal): Promise<readonly string[]> {
+  /** @throws RefusedDestination */
+  function parse(url: string): ParsedUrl {
+    const excepted = allow();
+    if (excepted !== parsedWith || parsed.size >= MOST_PARSED) parsed.clear();
+    parsedWith = excepted;
+    const known = parsed.get(url);
+    if (known) return known;
+    const destination = readDestination(url, excepted);
+    const { protocol, host, authority } = destination;
+    const tls = protocol === "https:" && { tls: { ...trust, ...(isIP(host) === 0 && { serverName: host }) } };
+    const made: ParsedUrl = {
+      destination,
+      options: { redirect: "manual", decompress: false, protocol: "http1.1", ...tls },
+      headers: { host: authority, "accept-encoding": "identity", "user-agent": "Mailroom" },
+      addresses: undefined,
+    };
+    parsed.set(url, made);
+    return made;
+  }
+
+  /** The host's present addresses, checked. @throws RefusedDestination; errors of DNS; the signal's reason */
+  async function addressesOf(url: ParsedUrl, signal: AbortSignal): Promise<readonly string[]> {
+    if (url.addresses) return url.addresses;
     const ended = new Promise<never>((_, reject) => {
       signal.addEventListener("abort", () => reject(signal.reason));
     });
-    return Promise.race([places.lookUp(place), ended]);
+    const { destination } = url;
+    const addresses = await Promise.race([
+      resolveDestination(destination, { dns: runtime.dns, allow: allow() }),
+      ended,
+    ]);
+    if (isIP(destination.host)) url.addresses = addresses;
+    return addresses;
   }
 
   async function sendTo(
     { method, headers, body }: HttpRequest,
-    { destination: { protocol, port, host, path }, terms }: Place<Terms>,
+    { destination: { protocol, port, host, path }, options: shared, headers: own }: ParsedUrl,
     address: string,
     signal: AbortSignal,
   ): Promise<Response> {
     const origin = `${protocol}//${address.includes(":") ? `[${address}]` : address}:${port}`;
-    const options: BunFetchRequestInit = { ...terms.options, method, headers: { ...headers, ...terms.fields }, signal };
+    const options: BunFetchRequestInit = { ...shared, method, headers: { ...headers, ...own }, signal };
     if (body !== undefined) options.body = body;
     if (body !== undefined && body.length > LARGEST_KEPT) options.keepalive = false;
     const peer = `${origin} ${host}`;
@@ -96,7 +142,7 @@ export function openHttpClient(parts: HttpClientParts): HttpClient {
     try {
       response = await session.fetch(origin + path, options);
     } catch (error) {
-      // Closed while idle, perhaps, just when it was used again: no word of the receiver's about this request.
+      // The peer may have closed an idle connection just as it was used again, so it has not seen this request.
       if (codeOf(error) !== "ECONNRESET" || !answered.delete(peer)) throw error;
       response = await session.fetch(origin + path, { ...options, keepalive: false });
     }
@@ -107,11 +153,11 @@ export function openHttpClient(parts: HttpClientParts): HttpClient {
 
   return {
     async send(request, signal) {
-      const place = places.find(request.url);
-      const addresses = inTurn(place.addresses ?? (await lookUp(place, signal)), request.attempt ?? 1);
+      const url = parse(request.url);
+      const addresses = inTurn(await addressesOf(url, signal), request.attempt ?? 1);
       for (let turn = 0; ; turn++) {
         try {
-          return await sendTo(request, place, addresses[turn] ?? "", signal);
+          return await sendTo(request, url, addresses[turn] ?? "", signal);
         } catch (error) {
           if (turn + 1 >= addresses.length || !NO_CONNECTION.has(codeOf(error) ?? "")) throw error;
         }
