@@ -36,13 +36,11 @@ const COMPONENT_HEADERS: JsonObject = {
   RateRemaining: { description: "Requests left in this minute", required: true, schema: { type: "integer" } },
   RetryAfter: { description: "Seconds to wait", required: true, schema: { type: "integer", minimum: 1 } },
   Challenge: { description: "The scheme to authenticate with", required: true, schema: { type: "string" } },
-  Replayed: {
-    description:
-      "true when this is the answer of an earlier request with the same idempotency key; nothing was sent again",
-    required: false,
-    schema: { type: "string", enum: ["true"] },
-  },
 };
+
+const describeReplayed = ({ replayed }: Surface): JsonObject => ({
+  ...{ description: replayed, required: false, schema: { type: "string", enum: ["true"] } },
+});
 
 const ref = (kind: string, name: string): JsonObject => ({ $ref: `#/components/${kind}/${name}` });
 
@@ -79,12 +77,13 @@ function describeParameter(parameter: Json): JsonObject {
 }
 
 /** Of an idempotent operation. */
-const KEY_HEADER = describeParameter({
-  name: "Idempotency-Key",
-  in: "header",
-  required: false,
-  schema: plain(IdempotencyKey),
-});
+const describeKeyHeader = ({ keyDescription: description }: Surface): JsonObject =>
+  describeParameter({
+    name: "Idempotency-Key",
+    in: "header",
+    required: false,
+    schema: { ...plain(IdempotencyKey), ...(description !== undefined && { description }) },
+  });
 
 const OPTIONAL_RETRY_AFTER: JsonObject = { ...(COMPONENT_HEADERS.RetryAfter as JsonObject), required: false };
 
@@ -124,14 +123,14 @@ function describeAnswer(operation: Operation): JsonObject {
 }
 
 /** What the plugin makes of an operation, and what it leaves out. */
-function completeOperation(operation: Operation, made: JsonObject): JsonObject {
+function completeOperation(operation: Operation, made: JsonObject, surface: Surface): JsonObject {
   const { parameters: listed = [], requestBody: _, ...rest } = made as { parameters?: Json[]; requestBody?: Json };
   const { query = {}, body } = plain(operation.example ?? {}) as { query?: JsonObject; body?: JsonObject };
   const described = listed.map(describeParameter).map((parameter) => {
     const example = query[String(parameter.name)];
     return parameter.in === "query" && example !== undefined ? { ...parameter, example } : parameter;
   });
-  const parameters = [...described, ...(operation.idempotent ? [KEY_HEADER] : [])];
+  const parameters = [...described, ...(operation.idempotent ? [describeKeyHeader(surface)] : [])];
   return {
     ...rest,
     ...(parameters.length > 0 && { parameters }),
@@ -216,7 +215,7 @@ export function describeApi(surface: Surface, baseUrl: string): JsonObject {
     const method = operation.method.toLowerCase();
     completed[path] = {
       ...(completed[path] as JsonObject | undefined),
-      [method]: completeOperation(operation, paths[path]?.[method] as JsonObject),
+      [method]: completeOperation(operation, paths[path]?.[method] as JsonObject, surface),
     };
   }
   const statuses = [...new Set(operations.flatMap(({ errors }) => errors))].sort();
@@ -241,7 +240,7 @@ export function describeApi(surface: Surface, baseUrl: string): JsonObject {
       securitySchemes: {
         apiKey: { type: "http", scheme: "bearer", description: "A workspace API key, beginning with mr_" },
       },
-      headers: COMPONENT_HEADERS,
+      headers: { ...COMPONENT_HEADERS, Replayed: describeReplayed(surface) },
       responses: extractComponents(plain(responses), schemas),
       schemas,
     },

@@ -26,10 +26,10 @@ describe.skipIf(!chromiumPresent)(`the API reference${chromiumNote}`, () => {
     expect(await barriers(page)).toEqual([]);
     const everything = await sections();
     await page.keyboard.press("/");
-    await page.keyboard.type("KEY idempotency-");
-    expect(await sections()).toEqual(["retries", "replyToThread", "sendEmail"]);
-    expect(await contents().getByRole("link").count()).toBe(3);
-    expect(await contents().getByRole("status").textContent()).toBe("3 sections");
+    await page.keyboard.type("DURABLY idempotency-");
+    expect(await sections()).toEqual(["replyToThread", "sendEmail"]);
+    expect(await contents().getByRole("link").count()).toBe(2);
+    expect(await contents().getByRole("status").textContent()).toBe("2 sections");
     await page.keyboard.press("Escape");
     expect(await sections()).toEqual(everything);
     await page.keyboard.type("nothing like it");
