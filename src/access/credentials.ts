@@ -179,7 +179,7 @@ export const hashPassword = (password: string): Promise<string> => Bun.password.
 let nobodysHash: Promise<string> | undefined;
 
 /**
- * Whether the password is right. A person without one (null), or an unknown one, takes as long as a wrong password, so
+ * True if the password is right. A person without one (null), or an unknown one, takes as long as a wrong password, so
  * that the time does not reveal whether an account exists.
  */
 export async function verifyPassword(password: string, hash: string | null): Promise<boolean> {

@@ -28,7 +28,7 @@ const statements = prepared((db) => ({
     .prepare(),
 }));
 
-/** Whether a person has a second factor, so that their password alone is not enough. */
+/** True if a person has a second factor, so that their password alone is not enough. */
 export const hasSecondFactor = (db: Db, userId: string): boolean => statements(db).byUser.get({ userId }) !== undefined;
 
 /** A person's second factor as shown to them: since when (epoch ms), and how many recovery codes remain. */
@@ -86,7 +86,7 @@ export function createSecondFactors(seal: Seal, runtime: Pick<Runtime, "now" | "
       return renewRecoveryCodes(tx, runtime, userId);
     },
 
-    /** Whether this is a valid code of the app or for recovery. A valid one is then used up. */
+    /** True if this is a valid code of the app or for recovery. A valid one is then used up. */
     useCode(tx: Tx, userId: string, code: string): boolean {
       const factor = statements(tx).byUser.get({ userId });
       if (!factor) return false;

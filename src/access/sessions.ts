@@ -40,7 +40,7 @@ export interface Session {
   /** Epoch ms; to within some minutes. */
   lastUsedAt: number;
   createdAt: number;
-  /** Whether it survives closing the browser. */
+  /** True if it survives closing the browser. */
   kept: boolean;
   /** When the person last proved their identity again; null if not since signing in. */
   confirmedAt: number | null;

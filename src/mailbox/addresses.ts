@@ -100,7 +100,7 @@ interface Claim {
 /** A time (epoch ms) at which no mailbox has expired, for questions about who has an address. */
 export const BEFORE_ANY_EXPIRY = 0;
 
-/** Tells whether a mailbox has expired at `now` (epoch ms): it then takes no mail and sends none. */
+/** True if a mailbox has expired at `now` (epoch ms): it then takes no mail and sends none. */
 export const hasExpired = ({ expiresAt }: { expiresAt: number | null }, now: number): boolean =>
   expiresAt !== null && expiresAt <= now;
 
@@ -141,7 +141,7 @@ export function localDomain(db: Db, workspaceId: string, domain: string): Claim 
   return statements(db).verified.get({ name }) ?? statements(db).claim.get({ name, workspaceId });
 }
 
-/** Whether the domain (A-labels) was verified by another workspace. */
+/** True if the domain (A-labels) was verified by another workspace. */
 export function isVerifiedElsewhere(db: Db, workspaceId: string, domain: string): boolean {
   const verified = statements(db).verified.get({ name: domain });
   return verified !== undefined && verified.workspaceId !== workspaceId;
@@ -178,7 +178,7 @@ function routeVia(db: Db, address: string, now: number, claimOf: (name: string) 
 /** The domain used when an address names none; "" if there is no domain yet. */
 const oldestDomain = (db: Db): string => statements(db).firstDomain.get()?.name ?? "";
 
-/** Whether an address in a message is one of `own` (lower case, A-labels), with or without a tag. */
+/** True if an address in a message is one of `own` (lower case, A-labels), with or without a tag. */
 export function isOwnAddress(own: ReadonlySet<string>, email: string): boolean {
   const address = normalizeAddress(email);
   if (address === undefined) return false;

@@ -192,7 +192,7 @@ export const findIdentical = (db: Db, { messageId, ...rest }: Identity) =>
 export const hasMessageId = (db: Db, mailboxId: string, messageId: string): boolean =>
   statements(db).messageId.get({ mailboxId, messageId }) !== undefined;
 
-/** Whether the mailbox has a message with that Message-ID and size, received or sent. */
+/** True if the mailbox has a message with that Message-ID and size, received or sent. */
 export const hasMessageOfSize = (db: Db, mailboxId: string, messageId: string, size: number): boolean =>
   statements(db).messageOfSize.get({ mailboxId, messageId, size }) !== undefined;
 

@@ -151,7 +151,7 @@ const findReceived = (db: Db, { mailboxId, message }: Pick<Filing, "mailboxId" |
   findSame(db, { mailboxId, messageId: message.messageId, fingerprint: message.fingerprint, kind: "received" });
 
 /**
- * Whether the mailbox has received the message before, so that filing it would change nothing (rules: Arrival, Same
+ * True if the mailbox has received the message before, so that filing it would change nothing (rules: Arrival, Same
  * message).
  */
 export const hasReceived = (db: Db, mailboxId: string, message: PreparedMessage): boolean =>

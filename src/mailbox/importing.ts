@@ -59,7 +59,7 @@ export interface MessageIdentity {
 
 const storedKind = (kind: FilingKind) => (kind === "notice" ? "received" : kind);
 
-/** Whether the mailbox already has the message. Without a Message-ID the content decides. */
+/** True if the mailbox already has the message. Without a Message-ID the content decides. */
 export function isKept(db: Db, { mailboxId, kind, messageId, fingerprint }: MessageIdentity): boolean {
   if (messageId !== undefined && !hasMessageId(db, mailboxId, messageId)) return false;
   return findIdentical(db, { mailboxId, messageId, kind: storedKind(kind), fingerprint: fingerprint() }) !== undefined;

@@ -82,11 +82,11 @@ export interface Mailbox extends HtmlReading {
   fileKept(tx: Tx, kept: KeptMessage): Filed;
   /** Exports all mail of a mailbox that its owner may see, in an order in which it can be filed again. */
   exportMail(mailboxId: string): AsyncIterable<ExportedMessage>;
-  /** Whether the mailbox already has the message, so that fileKept would change nothing. */
+  /** True if the mailbox already has the message, so that fileKept would change nothing. */
   isKept(identity: MessageIdentity): boolean;
-  /** Whether the mailbox almost certainly has a message, judging by its Message-ID and size only. */
+  /** True if the mailbox almost certainly has a message, judging by its Message-ID and size only. */
   isKnown(mailboxId: string, messageId: string, size: number): boolean;
-  /** Whether the mailbox has received the message before, so that filing it would change nothing. */
+  /** True if the mailbox has received the message before, so that filing it would change nothing. */
   hasReceived(mailboxId: string, message: PreparedMessage): boolean;
   /** Routes mail from other servers. `address` as in RCPT TO, without the angle brackets. */
   route(address: string): Route;
@@ -97,9 +97,9 @@ export interface Mailbox extends HtmlReading {
    */
   routeWithin(workspaceId: string, address: string): Route;
   usage(mailboxId: string): Usage;
-  /** Whether mail of a workspace to the domain (A-labels, in any case) is delivered locally. */
+  /** True if mail of a workspace to the domain (A-labels, in any case) is delivered locally. */
   isLocal(workspaceId: string, domain: string): boolean;
-  /** Whether the domain (A-labels) was verified by another workspace. */
+  /** True if the domain (A-labels) was verified by another workspace. */
   isVerifiedElsewhere(workspaceId: string, domain: string): boolean;
   /** Records that a recipient's server accepted the sent message at `now` (epoch ms). The first call counts. */
   markDelivered(tx: Tx, emailId: string, now: number): void;

@@ -312,7 +312,7 @@ const directionOf = (kind: MessageRow["kind"]): Direction => (kind === "received
 /** Views of messages without HTML, which spares a query for it. */
 const withoutHtml = new WeakSet<object>();
 
-/** Whether a view's message is known to have no HTML. */
+/** True if a view's message is known to have no HTML. */
 export const hasNoHtml = (message: Pick<MessageView, "id">): boolean => withoutHtml.has(message);
 
 function messageView(

@@ -14,7 +14,7 @@ export interface Reindexing {
   portion(tx: Tx, after: number, limit: number): { messages: number; last: number | undefined };
   /** Removes the entries of deleted messages. */
   prune(tx: Tx): void;
-  /** Whether the index cannot be read and must be emptied first. */
+  /** True if the index cannot be read and must be emptied first. */
   isDamaged(): boolean;
   /** Removes all entries. If this process stops, the server continues. */
   empty(tx: Tx): void;

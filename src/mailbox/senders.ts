@@ -86,7 +86,7 @@ export function verdictOn(tx: Tx, mailboxId: string, { address, spoofed }: Sende
   return learned.some(({ verdict }) => verdict === "spam") ? "spam" : undefined;
 }
 
-/** Whether the verdict on a sender exempts their mail from the junk filter. */
+/** True if the verdict on a sender exempts their mail from the junk filter. */
 export const isTrusted = ({ spoofed, unknown }: Sender, verdict: SenderVerdict | undefined): boolean =>
   !spoofed && !unknown && (verdict === "forgiven" || verdict === "answered");
 

@@ -129,10 +129,10 @@ export function threadToJoin(tx: Tx, mailboxId: string, threadId: string): Threa
   return thread && takesMore(thread) && !isDraft(tx, thread.seq) ? thread : undefined;
 }
 
-/** Whether a conversation is a draft, in any folder. */
+/** True if a conversation is a draft, in any folder. */
 export const isDraft = (tx: Tx, threadSeq: number): boolean => statements(tx).draftIn.get({ threadSeq }) !== undefined;
 
-/** Whether a conversation is in spam exactly if the mail is. */
+/** True if the conversation and the mail agree about spam and, for mail kept elsewhere, about trash. */
 const isSameKind = ({ folder }: ThreadRow, { spam, trash }: Arrival): boolean =>
   (folder === "spam") === spam && (trash === undefined || (folder === "trash") === trash);
 

@@ -67,13 +67,13 @@ export const threadView = (row: typeof threads.$inferSelect, { mailbox }: Reach,
 export interface ThreadListView {
   threads: ThreadView[];
   nextCursor: string | null;
-  /** The order of the list, if the request named one. */
+  /** Unread conversations that match the filters, across all pages. */
   unread: number;
-  /** For a `q` without results: a similar query that has some. */
+  /** The order of the list, if the request named one. */
   sort?: SearchOrder;
-  /** Similar words that were found, if no mail has those of `q`. */
+  /** For a `q` without results: a similar query that has some. */
   suggestion?: string;
-  /** Nothing has the words of `q`: those near them that were found instead. */
+  /** Similar words that were found, if no mail has those of `q`. */
   nearWords?: string[];
 }
 
@@ -136,11 +136,11 @@ export interface AttachmentView {
   size: number;
   inline: boolean;
   contentId?: string;
-  /** The bytes of an attachment, for a download. */
+  /** Path of the download on this server. */
   url: string;
 }
 
-/** Folders that a list may name (rules: List filters). */
+/** The bytes of an attachment, for a download. */
 export interface AttachmentContent {
   filename: string;
   contentType: string;
@@ -148,7 +148,7 @@ export interface AttachmentContent {
   content: Bun.BunFile;
 }
 
-/** Orders of a search: latest message first, or best match first. */
+/** Folders that a list may name (rules: List filters). */
 export const LIST_FOLDERS = [
   "inbox",
   "sent",
@@ -162,29 +162,29 @@ export const LIST_FOLDERS = [
 ] as const;
 export type ListFolder = (typeof LIST_FOLDERS)[number];
 
-/** Parameters of GET /threads and GET /search (rules: List of conversations, Search operation). */
+/** Orders of a search: latest message first, or best match first. */
 export const SEARCH_ORDERS = ["newest", "relevance"] as const;
 export type SearchOrder = (typeof SEARCH_ORDERS)[number];
 
-/** What GET /threads and GET /search can be asked (rules: List of conversations, Search operation). */
+/** Parameters of GET /threads and GET /search (rules: List of conversations, Search operation). */
 export interface ThreadFilters {
   /** Mailbox id, address or alias address. */
   mailbox?: string | undefined;
   /** Default: inbox; with `q`, all. */
   folder?: ListFolder | undefined;
-  /** Default: newest, also if `q` contains no words. */
+  /** True: only unread conversations. */
   unread?: boolean | undefined;
   label?: string | undefined;
   hasAttachments?: boolean | undefined;
   q?: string | undefined;
-  /** Default: newest; and always where `q` wants no words. */
+  /** Default: newest, also if `q` contains no words. */
   sort?: SearchOrder | undefined;
   cursor?: string | undefined;
-  /** Parameters of GET /messages. `among` limits it to messages with these ids. */
+  /** 1 to 100. */
   limit: number;
 }
 
-/** What GET /messages can be asked, and which messages alone are looked at, by id, when only some are. */
+/** Parameters of GET /messages. `among` limits it to messages with these ids. */
 export interface MessageFilters {
   mailbox?: string | undefined;
   folder?: Folder | undefined;

@@ -130,7 +130,7 @@ const NO_DOMAIN = "unknown.invalid";
 /** The sender of mail that names none. */
 export const NO_SENDER: EmailAddress = { email: `unknown@${NO_DOMAIN}` };
 
-/** Whether an address stands for a sender without one. Unrelated senders share it. */
+/** True if an address stands for a sender without one. Unrelated senders share it. */
 export const isAnonymous = (email: string): boolean => email.toLowerCase().endsWith(`@${NO_DOMAIN}`);
 
 /**
@@ -191,7 +191,7 @@ export function envelopeAddress(text: string): string | undefined {
   return normalized === undefined || local === undefined ? undefined : `${local}@${splitAddress(normalized).domain}`;
 }
 
-/** Whether an address names its host by number, as `user@[192.0.2.1]` (RFC 5321 §4.1.3). */
+/** True if an address names its host by number, as `user@[192.0.2.1]` (RFC 5321 §4.1.3). */
 export const isAddressLiteral = (address: string): boolean => address.endsWith("]");
 
 /** Local part and domain of an address, both as written. `domain` is empty if there is no `@`. */

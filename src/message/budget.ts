@@ -23,7 +23,7 @@ export interface Budget {
   /** Results by HTML, so that two readers of a message share the work. */
   readonly visible: Map<string, { html: string; hidden: number } | undefined>;
   readonly texts: Map<string, string>;
-  /** Whether that many steps are left. */
+  /** True if that many steps are left. */
   affords(steps: number): boolean;
   /** @throws OverBudget if the budget is exceeded, and on every call after that */
   spend(steps: number): void;

@@ -43,7 +43,7 @@ function decoderOf(charset: string): TextDecoder | undefined {
   return decoders.get(name);
 }
 
-/** Whether octets in `charset` are read as if it were absent: it is a Unicode charset, ASCII or unknown. */
+/** True if octets in `charset` are read as if it were absent: it is a Unicode charset, ASCII or unknown. */
 export function isUnlabelled(charset: string): boolean {
   const name = charset.toLowerCase().trim();
   return /^(?:utf-?8|(?:us-?)?ascii|)$/.test(name) || decoderOf(name) === undefined;
@@ -68,7 +68,7 @@ export function decodeCharset(octets: Uint8Array, charset: string): string | und
   return decoderOf(name)?.decode(octets);
 }
 
-/** Whether `charset` encodes ASCII differently. The last two are not charsets, but mailparser decodes them. */
+/** True if `charset` encodes ASCII differently. The last two are not charsets, but mailparser decodes them. */
 export function isWide(charset: string): boolean {
   return /^(?:cs)?(?:utf16|ucs2|unicode$|iso10646|base64|hex)/.test(charset.toLowerCase().replace(/[^a-z\d]/g, ""));
 }

@@ -167,7 +167,7 @@ function beginsAsBase64(buffer: Buffer, part: Part): boolean {
 }
 
 /**
- * Whether decoding a leaf keeps all its octets. RFC 2045 §6.8 has decoders ignore characters outside the alphabet,
+ * True if decoding a leaf keeps all its octets. RFC 2045 §6.8 has decoders ignore characters outside the alphabet,
  * which loses prose that falsely claims base64, or that a mailing list appended. Truncated base64 counts as not whole,
  * too.
  */

@@ -145,5 +145,5 @@ export function replyCodesIn(text: string): ReplyCodes {
   return { ...(code === undefined ? {} : { code: Number(code) }), ...(status === undefined ? {} : { status }) };
 }
 
-/** Whether a status says only its class, as `5.0.0`, or is absent. */
+/** True if a status says only its class, as `5.0.0`, or is absent. */
 export const isUnspecific = (status: string | undefined): boolean => status === undefined || /\.0\.0+$/.test(status);

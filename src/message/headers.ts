@@ -136,7 +136,7 @@ const TRACE = new Set([
 ]);
 
 /**
- * Whether a field describes the transport rather than the message: trace (RFC 5321 §4.4), delivery marks, signatures
+ * True if a field describes the transport rather than the message: trace (RFC 5321 §4.4), delivery marks, signatures
  * and authentication verdicts. These differ between two transmissions of one message.
  */
 export function isTraceHeader(name: string): boolean {

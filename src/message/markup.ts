@@ -30,7 +30,7 @@ export function countTags(html: string): number {
   return count;
 }
 
-/** Whether HTML is so large that only its text is used. */
+/** True if HTML is so large that only its text is used. */
 export const isTooLarge = (html: string): boolean => html.length > MAX_LENGTH || countTags(html) > MAX_TAGS;
 
 /** Characters that the parser reads between two payments. */

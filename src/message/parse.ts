@@ -126,7 +126,7 @@ function envelopeOf(fields: readonly HeaderField[]): Envelope {
   };
 }
 
-/** Whether a header is stored: not if compose.ts creates it anew, or if it must not be shown or replayed. */
+/** True if a header is stored: not if compose.ts creates it anew, or if it must not be shown or replayed. */
 function isKept(name: string): boolean {
   const lower = name.toLowerCase();
   return !(
@@ -296,7 +296,7 @@ function sortParts(
   }
 }
 
-/** Whether a text is not meant as a file: of several neighbours, only the first may have a name. */
+/** True if a text is not meant as a file: of several neighbours, only the first may have a name. */
 function isShown(part: Part, index: number, multipart: string): boolean {
   if (part.type !== "text/plain" && part.type !== "text/html") return false;
   const { value, parameters } = part.disposition;
@@ -343,7 +343,7 @@ export function textOutsideParts(bytes: Buffer, root: Part): string | undefined 
 /** RFC 2046 §5.1: other fields have no meaning in the header of a part. */
 const isPartField = (name: string): boolean => /^(?:content-|x-|mime-version$)/i.test(name);
 
-/** Whether a gap between parts contains more than delimiters and a note. */
+/** True if a gap between parts contains more than delimiters and a note. */
 function hasText(bytes: Buffer, start: number, end: number, boundaries: ReadonlySet<string>): boolean {
   let note = "";
   for (let at = start; at < end; ) {
@@ -385,7 +385,7 @@ const NOTE_WORDS = new Set(
   which with without you your`.split(/\s+/),
 );
 
-/** Whether a text says only that a message is in MIME: RFC 2046 §5.1.1 foresees such notes. */
+/** True if a text says only that a message is in MIME: RFC 2046 §5.1.1 foresees such notes. */
 function isNote(text: string): boolean {
   const words = text.toLowerCase().match(/[^\s.,:;!?"'()[\]]+/g) ?? [];
   return words.every((word) => NOTE_WORDS.has(word) || /^[=_*-]+$/.test(word) || /^\d{4}$/.test(word));

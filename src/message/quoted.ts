@@ -57,13 +57,13 @@ export function newTextOf(text: string, subject: string): NewText {
   return { text: kept, leftOut: text.length - kept.length };
 }
 
-/** Whether the last line of a text says who wrote the following, and when. */
+/** True if the last line of a text says who wrote the following, and when. */
 export function endsInAttribution(text: string): boolean {
   const lines = linesOf(text.trimEnd());
   return attributionBefore(lines, lines.starts.length - 1) !== undefined;
 }
 
-/** Whether a text begins with the headers of an older message, as Outlook writes them above its quotation. */
+/** True if a text begins with the headers of an older message, as Outlook writes them above its quotation. */
 export function beginsWithHeaders(text: string): boolean {
   return startsHeaders(linesOf(text.trimStart()), 0);
 }
@@ -98,7 +98,7 @@ function lineAt({ text, starts, taken }: Lines, index: number): string {
   return line;
 }
 
-/** Whether any of the first `count` lines passes. */
+/** True if any of the first `count` lines passes. */
 function someOf(lines: Lines, count: number, holds: (line: string) => boolean): boolean {
   for (let index = 0; index < count; index++) if (holds(lineAt(lines, index))) return true;
   return false;
@@ -162,7 +162,7 @@ function attributionBefore(lines: Lines, end: number): { start: number; isStrong
   return found;
 }
 
-/** Whether a block of headers as Outlook writes it, or the ruled line above it, begins here. */
+/** True if a block of headers as Outlook writes it, or the ruled line above it, begins here. */
 function startsHeaders(lines: Lines, index: number): boolean {
   let first = index;
   if (RULE.test(lineAt(lines, index))) first = nextFull(lines, index + 1) ?? index;

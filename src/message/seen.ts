@@ -35,7 +35,7 @@ export function seenText(text: string, html: string | undefined, budget: Budget 
   return { text: shown, hidden: visible.hidden, fromHtml: text !== shown };
 }
 
-/** Whether `text` has the links of `shown` and, with few exceptions, only its words. */
+/** True if `text` has the links of `shown` and, with few exceptions, only its words. */
 function saysNoMore(text: string, shown: string): boolean {
   if (text === shown) return true;
   if (text.length > MAX_COMPARED || shown.length > MAX_COMPARED) return false;

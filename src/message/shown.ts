@@ -35,7 +35,7 @@ const CONTROL_IN_LINE = new RegExp(`[\\t\\n${CONTROLS}]`);
 
 export const isAscii = (text: string): boolean => Buffer.byteLength(text) === text.length;
 
-/** Whether shownText returns a text, and so any part of it, unchanged, as it does for most mail. */
+/** True if shownText returns a text, and so any part of it, unchanged, as it does for most mail. */
 export const isPlain = (text: string): boolean =>
   !(isAscii(text) ? CONTROL_IN_TEXT : ODD_IN_TEXT).test(text) &&
   !["\n\n\n\n", " \n", "\t\n"].some((odd) => text.includes(odd));

@@ -241,7 +241,7 @@ function beforeLineBreak(bytes: Buffer, delimiter: number): number {
   return bytes[delimiter - 2] === 0x0d ? delimiter - 2 : delimiter - 1;
 }
 
-/** Whether a message has more lines than honest mail ever has, and is therefore not read line by line. */
+/** True if a message has more lines than honest mail ever has; it is then not read line by line. */
 export function hasTooManyLines(bytes: Uint8Array): boolean {
   if (bytes.length <= MAX_LINES) return false;
   let lines = 0;

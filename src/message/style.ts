@@ -115,7 +115,7 @@ export function safeStyle(style: string): string {
   return kept.join(";");
 }
 
-/** Whether a value is a colour as the HTML attributes bgcolor and color have it. */
+/** True if a value is a colour as the HTML attributes bgcolor and color have it. */
 export function isColor(value: string): boolean {
   return COLOR.test(value.trim()) || /^[0-9a-f]{6}$/i.test(value.trim());
 }

@@ -38,7 +38,7 @@ const mayMatter = (css: string): boolean => MATTERS.test(css) || css.includes("\
 
 /** A medium other than the window in which mail is read. A limit larger than any window excludes nothing. */
 const ELSEWHERE = /print|max-(?:device-)?(?:width|height)(?!\s*:\s*(?:[2-9]\d{3}|\d{5}))|prefers-color-scheme|speech/i;
-/** Whether this holds for every medium in the list of an at-rule. */
+/** True if this holds for every medium in the list of an at-rule. */
 const isElsewhere = (prelude: string): boolean =>
   prelude.split(",").every((medium) => ELSEWHERE.test(medium) && !/\bnot\b/i.test(medium));
 
@@ -323,7 +323,7 @@ function unescapeCss(text: string): string {
   });
 }
 
-/** Whether everything inside the element is invisible, whatever its descendants declare. */
+/** True if everything inside the element is invisible, whatever its descendants declare. */
 export function hidesAll(style: Declarations): boolean {
   const is = (property: string, pattern: RegExp) => pattern.test(style.get(property) ?? "");
   const size = (property: string) => pixels(style.get(property));
@@ -404,7 +404,7 @@ export function inkInside(outer: Ink, style: Declarations): Ink {
   };
 }
 
-/** Whether text in this ink is readable. */
+/** True if text in this ink is readable. */
 export function isReadable({ fontSize, visible, color, ground }: Ink): boolean {
   if (!visible || fontSize < SMALLEST_TYPE) return false;
   return color === undefined || ground === undefined || !areAlike(color, ground);

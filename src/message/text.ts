@@ -97,7 +97,7 @@ export function htmlOfText(text: string): string {
   return `<div style="white-space:pre-wrap">${escaped}</div>`;
 }
 
-/** Whether elements nest too deep for the converter. */
+/** True if elements nest too deep for the converter. */
 function isDeep(html: string): boolean {
   let depth = 0;
   for (const [, slash, name = ""] of html.matchAll(/<(\/?)([a-z][a-z0-9]*)/gi)) {
@@ -234,7 +234,7 @@ export function subjectKeyOf(subject: string): { key: string; isReply: boolean }
   return { key: rest.replace(/\s*\(fwd\)$/i, "").toLowerCase(), isReply };
 }
 
-/** Whether a subject begins with a forward prefix. */
+/** True if a subject begins with a forward prefix. */
 export const isForward = (subject: string): boolean => FORWARD_PREFIX.test(subject.trimStart().slice(0, 100));
 
 /** `text` without trailing line breaks. */

@@ -52,7 +52,7 @@ export interface SearchEngine {
   pending(): number | undefined;
   /** Removes the entries of messages that are no longer stored. */
   prune(tx: Tx): void;
-  /** Whether the stored index is unreadable. Reads all of it. */
+  /** True if the stored index is unreadable. Reads all of it. */
   isDamaged(): boolean;
   /** Removes everything. The server indexes stored mail again, unless another process does so first. */
   empty(tx: Tx): void;

@@ -98,7 +98,7 @@ export function fold(text: string): string {
 const PIECE = 32_768;
 
 /**
- * Whether a text can be split here without changing its tokens: before white space, or before a character that is its
+ * True if a text can be split here without changing its tokens: before white space, or before a character that is its
  * own token.
  */
 function isSeam(unit: number): boolean {

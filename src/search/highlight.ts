@@ -291,7 +291,7 @@ function addressFragments(
 const PLAIN_EMAIL = /^[!-~]+@(?:[a-z0-9-]+\.)*[a-z]+$/i;
 const PLAIN_NAME = /^[ -~]*$/;
 
-/** Whether a cheap test already shows that an address contains no match, as for most of a page. */
+/** True if a cheap test already shows that an address contains no match, as for most of a page. */
 function lacks({ email, name = "" }: EmailAddress, wanted: readonly Wanted[]): boolean {
   if (!PLAIN_EMAIL.test(email) || !PLAIN_NAME.test(name)) return false;
   const lower = `${name} ${email}`.toLowerCase();

@@ -58,7 +58,7 @@ export function soughtOf(text: string): Sought {
 
 const lowered = (text: string): string => text.replaceAll("İ", "i").toLowerCase();
 
-/** Whether a character always separates tokens. */
+/** True if a character always separates tokens. */
 const isBreak = (unit: number): boolean => unit <= 0x7f && !isAsciiLetterOrDigit(unit);
 
 /**
@@ -84,7 +84,7 @@ export function findOccurrence(
   return thorough ? occurrenceInWords(sought, text, work) : undefined;
 }
 
-/** Whether no ASCII letter or digit extends the match to a longer token. */
+/** True if no ASCII letter or digit extends the match to a longer token. */
 function standsAlone(lower: string, at: number, spelling: string): boolean {
   const end = at + spelling.length;
   if (isAsciiLetterOrDigit(lower.charCodeAt(at - 1)) && isAsciiLetterOrDigit(lower.charCodeAt(at))) return false;
@@ -130,7 +130,7 @@ function placeAt(sought: Sought, text: string, place: number, work: Work): Occur
   }
 }
 
-/** Whether the run of tokens is at this index. */
+/** True if the run of tokens is at this index. */
 export function isRunAt(tokens: readonly PlacedToken[], at: number, run: readonly string[]): boolean {
   for (let i = 0; i < run.length; i++) {
     if (tokens[at + i]?.token !== run[i]) return false;

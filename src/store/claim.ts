@@ -54,7 +54,7 @@ function makeFor(folder: string, path: string): void {
   chownSync(path, uid, gid);
 }
 
-/** Whether a server runs on the folder. */
+/** True if a server runs on the folder. */
 export function isClaimed(folder: string): boolean {
   const path = join(folder, "serving.lock");
   if (!existsSync(path)) return false;

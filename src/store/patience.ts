@@ -14,7 +14,7 @@ export interface PatienceParts {
   log: Log;
   /** Logged while it waits. */
   warning: string;
-  /** Whether the result is no longer needed. */
+  /** True if the result is no longer needed. */
   isOver?(): boolean;
 }
 

@@ -439,9 +439,9 @@ export interface Options {
   list(): SettingRow[];
   /** The setting of that name, as listed. @throws ConfigError for an unknown name */
   find(name: string): SettingRow;
-  /** Whether it names a file or folder of this machine. @throws ConfigError for an unknown name */
+  /** True if it names a file or folder of this machine. @throws ConfigError for an unknown name */
   isPath(name: string): boolean;
-  /** Whether that value contains a secret. @throws ConfigError for an unknown name */
+  /** True if that value contains a secret. @throws ConfigError for an unknown name */
   hides(name: string, text: string): boolean;
   /**
    * Takes effect with the commit. A value as listed keeps its hidden secret. @throws ConfigError for an unknown name or

@@ -57,7 +57,7 @@ export interface Store {
   onCommit(listener: CommitListener): () => void;
   /** Changes whenever another process commits. */
   dataVersion(): number;
-  /** Whether a commit and a file can be written, for the health page. Tried at most ten times a second. */
+  /** True if a commit and a file can be written, for the health page. Tried at most ten times a second. */
   works(): Promise<boolean>;
   close(): void;
 }
@@ -151,7 +151,7 @@ function openDatabase(
   }
 }
 
-/** Whether the disk lacks space even for the files that SQLite opens beside a database. */
+/** True if the disk lacks space even for the files that SQLite opens beside a database. */
 function isFull(folder: string): boolean {
   try {
     const { bavail, bsize } = statfsSync(folder);

@@ -67,10 +67,10 @@ const othersOf = prepared(({ $client: client }) =>
 const beyond = (db: Db, { mailboxIds }: SearchScope): string[] =>
   JSON.parse(othersOf(db).get(JSON.stringify(mailboxIds))?.ids ?? "[]");
 
-/** Whether no mailbox lies outside the scope. */
+/** True if no mailbox lies outside the scope. */
 export const isEverywhere = (db: Db, scope: SearchScope): boolean => beyond(db, scope).length === 0;
 
-/** Whether a condition selects documents, rather than only excluding others. */
+/** True if a condition selects documents, rather than only excluding others. */
 export const isChoice = (condition: MessageCondition): boolean =>
   (condition.kind === "text" || condition.kind === "attachment") && !condition.negated;
 
@@ -315,7 +315,7 @@ export function createKeepDated(sqlite: Database, { few = FEW, readForEach = REA
   );
   const numbersIn = (row: Numbers | null): number[] => JSON.parse(row?.numbers ?? "[]");
 
-  /** Whether most of the mail probably lies in the range, assuming it arrived evenly. */
+  /** True if most of the mail probably lies in the range, assuming it arrived evenly. */
   function isMostWithin({ since, before }: TimeRange, mailboxIds: string): boolean {
     const { first, last } = selectSpan.get(mailboxIds) ?? {};
     if (first == null || last == null) return true;

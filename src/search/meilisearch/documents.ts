@@ -89,7 +89,7 @@ export function wordOf(token: string, field: TextField): string {
   return MARKS[field] + (isPlainLatin(token) ? token : encode(token));
 }
 
-/** Whether a word may be searched with typos: the letters of encoded words are meaningless. */
+/** True if a word may be searched with typos: the letters of encoded words are meaningless. */
 export const mayHaveTypos = isPlain;
 
 const tokensOf = (folded: string): string[] => (folded === "" ? [] : folded.split(" "));

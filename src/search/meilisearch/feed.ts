@@ -160,7 +160,7 @@ export function createFeed({ store, options, connection, runtime, log }: FeedPar
     store.transact((tx) => void (isStill(row) && setMade(tx)));
   }
 
-  /** Whether neither this process nor another has started the feed over meanwhile. */
+  /** True if neither this process nor another has started the feed over meanwhile. */
   function isStill({ indexUid, filledThrough }: FeedRow): boolean {
     const row = readFeed(db);
     return row?.active === true && row.indexUid === indexUid && row.filledThrough === filledThrough;

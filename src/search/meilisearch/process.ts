@@ -188,7 +188,7 @@ export function killLeftovers(folder: string): number[] {
   });
 }
 
-/** Whether any of them still runs; a zombie, which holds nothing, does not count. */
+/** True if any of them still runs; a zombie, which holds nothing, does not count. */
 export const anyRuns = (pids: readonly number[]): boolean =>
   pids.some((pid) => {
     try {
@@ -209,8 +209,8 @@ function processes(): number[] {
 }
 
 /**
- * Whether the listener on the loopback port belongs to this user: our key and mail must not reach another process that
- * bound the port first. True if the system does not tell.
+ * True if the listener on the loopback port belongs to this user, or if the system does not tell: our key and mail must
+ * not reach another process that bound the port first.
  */
 export function isOurs(url: string): boolean {
   const port = Number(new URL(url).port).toString(16).toUpperCase().padStart(4, "0");

@@ -235,7 +235,7 @@ export function createSupervisor({
     }
   }
 
-  /** Whether the data belong to another version, or to one that never finished creating them. */
+  /** True if the data belong to another version, or to one that never finished creating them. */
   function isOfAnother(version: string): boolean {
     const database = join(folder, DATABASE);
     if (!existsSync(database)) return false;
