@@ -65,7 +65,9 @@ export async function bootAdminApi(description: Zone = {}): Promise<AdminApi> {
     return { workspaceId: id, domainId: domain.id };
   });
   const other = { workspaceId, domainId, ...join("zoe@other.test", "owner", workspaceId) };
-  return { ...booted, call: callAs(booted.owner.apiKey), callAs, join, other, write };
+  const { userId } = booted.owner;
+  const { key } = write((tx) => developers.createKey(tx, { userId, name: "Admin", scopes: SCOPES }));
+  return { ...booted, call: callAs(key), callAs, join, other, write };
 }
 
 /** Every page of a list, of two rows each. */
