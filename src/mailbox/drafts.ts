@@ -24,11 +24,10 @@ import {
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { reachedThread } from "./change.ts";
-import type { AttachmentRow } from "./messages.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import { markUnread } from "./read-state.ts";
 import { deleteConversations } from "./removal.ts";
-import { attachmentsOf } from "./stored-message.ts";
+import { type AttachmentRow, attachmentsOf } from "./stored-message.ts";
 import { firstState } from "./threading.ts";
 import { addUsage } from "./usage.ts";
 

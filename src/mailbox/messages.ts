@@ -22,7 +22,7 @@ import { isOwnAddress } from "./addresses.ts";
 import type { DraftFile } from "./drafts.ts";
 import { type ClassificationView, readClassification } from "./junk/classification.ts";
 import { mailboxesInReach, mailboxIdOf } from "./mailboxes.ts";
-import { composeStored } from "./stored-message.ts";
+import { type AttachmentRow, composeStored } from "./stored-message.ts";
 import type {
   AttachmentContent,
   AttachmentView,
@@ -263,7 +263,6 @@ export function markDelivered(tx: Tx, emailId: string, now: number): void {
  */
 
 type MessageRow = typeof messages.$inferSelect;
-export type AttachmentRow = typeof attachments.$inferSelect;
 
 export interface BodyRow {
   messageSeq: number;

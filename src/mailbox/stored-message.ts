@@ -7,7 +7,8 @@ import { unpackText } from "../message/reading.ts";
 import { attachments, messageBodies } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store } from "../store/store.ts";
-import type { AttachmentRow } from "./messages.ts";
+
+export type AttachmentRow = typeof attachments.$inferSelect;
 
 const statements = prepared((db) => ({
   source: db

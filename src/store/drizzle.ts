@@ -16,10 +16,9 @@ import { BunSQLiteDatabase } from "drizzle-orm/bun-sqlite";
 import { SQLiteBunSession } from "drizzle-orm/bun-sqlite/session";
 import { SQLiteSyncDialect } from "drizzle-orm/sqlite-core";
 import * as schema from "./schema.ts";
-import { Statement } from "./statement.ts";
+import { type Db, Statement } from "./statement.ts";
 
 type Tables = ExtractTablesWithRelations<typeof schema>;
-export type Db = BunSQLiteDatabase<typeof schema> & { $client: Database };
 
 class Dialect extends SQLiteSyncDialect {
   override escapeParam(): string {

@@ -6,9 +6,13 @@
  */
 import type { Database } from "bun:sqlite";
 import { Column, is, NoopLogger, Param, Placeholder, type Query, SQL } from "drizzle-orm";
+import type { BunSQLiteDatabase } from "drizzle-orm/bun-sqlite";
 import { PreparedQuery } from "drizzle-orm/bun-sqlite/session";
 import type { SelectedFieldsOrdered, SQLiteExecuteMethod } from "drizzle-orm/sqlite-core";
-import type { Db } from "./store.ts";
+import type * as schema from "./schema.ts";
+
+/** drizzle over one connection. */
+export type Db = BunSQLiteDatabase<typeof schema> & { $client: Database };
 
 type Values = Record<string, unknown>;
 

@@ -12,8 +12,9 @@ import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { type Blobs, openBlobs } from "./blobs.ts";
 import { claimFolder } from "./claim.ts";
-import { type Db, drizzleOver } from "./drizzle.ts";
+import { drizzleOver } from "./drizzle.ts";
 import { migrate } from "./migrate.ts";
+import type { Db } from "./statement.ts";
 
 export type { Db };
 

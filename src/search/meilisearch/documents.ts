@@ -9,7 +9,6 @@ import { threadOf } from "../document-number.ts";
 import type { DocumentScope } from "../engine.ts";
 import type { IndexDocument } from "../fold.ts";
 import type { TextField } from "../query.ts";
-import type { IndexSettings } from "./client.ts";
 
 /** The server reads the first 65,535 words of an attribute; a body has up to 200,000. */
 const BODY_PARTS: readonly string[] = ["body", "body2", "body3", "body4"];
@@ -168,7 +167,7 @@ const filterable = (attributePatterns: string[], comparison: boolean) => ({
   features: { facetSearch: false, filter: { equality: !comparison, comparison } },
 });
 
-export const INDEX_SETTINGS: IndexSettings = {
+export const INDEX_SETTINGS = {
   searchableAttributes: [...PLAIN_FIELDS, "marked"],
   filterableAttributes: [
     filterable(["id", "thread", "workspace", "mailbox", "attachment"], false),
@@ -183,10 +182,10 @@ export const INDEX_SETTINGS: IndexSettings = {
   typoTolerance: { enabled: true, disableOnNumbers: true, disableOnAttributes: ["marked"] },
   localizedAttributes: [{ attributePatterns: ["*"], locales: ["eng"] }],
   stopWords: [],
-  prefixSearch: "disabled",
+  prefixSearch: "disabled" as const,
   facetSearch: false,
   // engine.ts checks phrases; distances between words would make up most of the index.
-  proximityPrecision: "byAttribute",
+  proximityPrecision: "byAttribute" as const,
   pagination: { maxTotalHits: ALL },
   faceting: { maxValuesPerFacet: ALL },
 };
