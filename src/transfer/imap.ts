@@ -15,9 +15,8 @@ import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { firstMessageId } from "../message/message-id.ts";
 import type { Folder } from "../store/schema.ts";
-import { addKeywords, type Marks, readGmailLabel, settleGmailLabels } from "./marks.ts";
+import { addKeywords, folderNamed, labelNamed, type Marks, readGmailLabel, settleGmailLabels } from "./marks.ts";
 import type { FoundMessage, KnownMessage, NotFound, Source } from "./sources.ts";
-import { folderNamed, labelNamed } from "./sources.ts";
 
 export interface ImapAccount {
   host: string;
