@@ -5,8 +5,8 @@ import { createLog } from "../src/base/log.ts";
 import { readConfig } from "../src/config.ts";
 import { boot } from "./harness/appliance.ts";
 import { temporaryFolder } from "./harness/folder.ts";
-import { settle } from "./harness/process.ts";
 import { fakeRuntime } from "./harness/runtime.ts";
+import { settle } from "./harness/settle.ts";
 
 /** Connects and says whether anybody listens. */
 const answers = (port: number): Promise<boolean> =>

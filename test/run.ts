@@ -1,16 +1,30 @@
 /**
- * `npm test`: runs the whole suite (`bun test`, which includes tsc, Biome and knip) and ends with one line
- * `N passed, N failed` that any continuous integration can read. Arguments are passed on to `bun test`.
+ * `npm test [-- TIER…]`: runs the tests of some tiers, of `fast` unless told, with `bun test`. Any other argument is passed
+ * on to `bun test`; files or folders among them are run whatever their tier. It ends with one line `N passed, N failed`,
+ * with `, N skipped` where some were, that any continuous integration can read.
  *
- * What failed is told again at the end, where it is found. In a run of everything its files are then run once more, each
- * alone: a test that passes there is called unsteady, by name and with what it said the first time, and counts as passed.
- * That tells a defect from a test that other work of the machine can upset, which is a defect of the test.
+ * What failed is told again at the end. In a run of whole tiers the files of what failed then run once more, each alone: a
+ * test that passes there is called unsteady, by name and with what it said the first time, and counts as passed. That
+ * tells a defect from a test that other work of the machine can upset, which is a defect of the test.
+ *
+ * A test that timed out goes on beside those after it, and may throw while they run. Such an error is the test's: it fails
+ * the run only if the test fails alone, too. An error that no timed-out test can have thrown fails the run.
  */
 import { chmodSync, mkdtempSync, readFileSync, rmSync, statfsSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { buildExecutable, withExecutable } from "./harness/executable.ts";
-import { type Failure, type Report, readReport } from "./harness/report.ts";
+import { plain } from "./harness/plain.ts";
+import {
+  errorsIn,
+  type Failure,
+  isOfTimedOut,
+  type LateError,
+  type Report,
+  readReport,
+  unplainNames,
+} from "./harness/report.ts";
+import { TIERS, type Tier, testFiles } from "./harness/tiers.ts";
 
 /** A file system in memory: the tests commit many thousand times, and a disk takes its time over each. */
 const MEMORY = "/dev/shm";
@@ -36,11 +50,17 @@ const folder = mkdtempSync(join(isRoomInMemory() ? MEMORY : tmpdir(), "mailroom-
 // Servers that tests start as another user keep their files in it, too.
 chmodSync(folder, 0o755);
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
-const args = process.argv.slice(2);
-// Of some files, the few programs that they start may as well run from source. When it cannot be built, its own test says
-// why.
+const root = join(import.meta.dir, "..");
+const isTier = (arg: string): arg is Tier => (TIERS as readonly string[]).includes(arg);
+const chosen = process.argv.slice(2).filter(isTier);
+const args = process.argv.slice(2).filter((arg) => !isTier(arg));
+const tiers: Tier[] = chosen.length > 0 ? chosen : ["fast"];
 const isWhole = args.every((arg) => arg.startsWith("-"));
-const executable = isWhole ? await buildExecutable(join(folder, "mailroom")).catch(() => undefined) : undefined;
+const files = isWhole ? testFiles(root, tiers).map((file) => `./${file}`) : [];
+// The first tier starts no program, and the few that named files start may as well run from source. When it cannot be
+// built, its own test says why.
+const isBuilt = isWhole && tiers.some((tier) => tier !== "fast");
+const executable = isBuilt ? await buildExecutable(join(folder, "mailroom")).catch(() => undefined) : undefined;
 const env = { ...(executable === undefined ? process.env : withExecutable(executable)), TMPDIR: folder };
 
 /** By a signal: nothing more is run. */
@@ -50,8 +70,10 @@ interface Run {
   exitCode: number;
   /** Undefined when it came to no end. */
   report: Report | undefined;
-  /** Something was thrown outside of any test, which the report does not tell. */
-  hasErrors: boolean;
+  /** What was thrown outside of any test, which the report does not tell. */
+  errors: LateError[];
+  /** Names of tests that are no plain text. */
+  unplain: string[];
 }
 
 /** Runs tests, and shows what they print. */
@@ -64,24 +86,25 @@ async function runTests(name: string, options: readonly string[]): Promise<Run> 
       "--reporter=junit",
       `--reporter-outfile=${path}`,
       // So that what hangs is told: far more than any test takes, on a machine that is busy with other things, too.
-      "--timeout=300000",
+      "--timeout=120000",
       ...options,
     ],
-    { cwd: join(import.meta.dir, ".."), env, stdio: ["ignore", "inherit", "pipe"] },
+    { cwd: root, env, stdio: ["ignore", "inherit", "pipe"] },
   );
   const end = (signal: NodeJS.Signals): void => {
     isEnded = true;
     run.kill(signal);
   };
   for (const signal of ENDS) process.on(signal, end);
-  let summary = "";
+  const chunks: Uint8Array[] = [];
   for await (const bytes of run.stderr) {
     process.stderr.write(bytes);
-    summary = (summary + new TextDecoder().decode(bytes)).slice(-1_000);
+    chunks.push(bytes);
   }
+  const output = Buffer.concat(chunks).toString();
   const exitCode = await run.exited;
   for (const signal of ENDS) process.off(signal, end);
-  return { exitCode, report: readReport(path), hasErrors: /^ +\d+ errors?$/m.test(summary) };
+  return { exitCode, report: readReport(path), errors: errorsIn(output), unplain: unplainNames(output) };
 }
 
 /** Runs the files of what failed once more, each alone: what failed there, too. */
@@ -97,7 +120,7 @@ async function failedAgain(failures: readonly Failure[]): Promise<Failure[]> {
   return again;
 }
 
-const { exitCode, report, hasErrors } = await runTests("whole", [
+const { exitCode, report, errors, unplain } = await runTests("whole", [
   // One more than there are cores: tests of mail servers wait as much as they work.
   `--parallel=${availableParallelism() + 1}`,
   // Loading the program anew for every file would take as long as the tests do.
@@ -105,6 +128,7 @@ const { exitCode, report, hasErrors } = await runTests("whole", [
   // The files that take longest start first, so that none of them is what the others are waited for.
   `--timings=${join(import.meta.dir, "timings.json")}`,
   ...args,
+  ...files,
 ]);
 if (report === undefined || isEnded) process.exit(exitCode || 1);
 
@@ -113,9 +137,13 @@ for (const { file, test, said } of failures) console.log(`\n${file}: ${test}\n${
 const failed = isWhole ? await failedAgain(failures) : failures;
 if (failed.length < failures.length)
   console.log(`${failures.length - failed.length} unsteady: failed above, passed alone`);
-if (report.skipped > 0) console.log(`${report.skipped} skipped, and said so`);
+for (const name of unplain) console.log(`control characters in the name of a test: ${plain(name)}`);
+const late = errors.filter((error) => isWhole && isOfTimedOut(error, failures));
+if (late.length > 0) console.log(`${late.length} errors thrown late by tests that timed out`);
 // A file that cannot be loaded fails the run without failing a test.
-const alsoFailed = hasErrors || (exitCode !== 0 && failures.length === 0) ? 1 : 0;
+const isUntold = exitCode !== 0 && failures.length === 0 && errors.length === 0;
+const alsoFailed = errors.length - late.length + unplain.length + (isUntold ? 1 : 0);
 const passed = report.passed + failures.length - failed.length;
-console.log(`${passed} passed, ${failed.length + alsoFailed} failed`);
+const skipped = report.skipped > 0 ? `, ${report.skipped} skipped` : "";
+console.log(`${passed} passed, ${failed.length + alsoFailed} failed${skipped}`);
 process.exit(failed.length + alsoFailed > 0 ? 1 : 0);

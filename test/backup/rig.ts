@@ -1,6 +1,6 @@
 /** A data folder on disk with a workspace and files in it, and a backup folder beside it. */
 import { Database } from "bun:sqlite";
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { newId, type Runtime, randomToken } from "../../src/base/runtime.ts";
 import { addOutbound } from "../../src/outbound/queue.ts";
@@ -67,6 +67,13 @@ export function filesOf(folder: string): Map<string, Buffer> {
     (path) => !path.endsWith(".lock") && !log.includes(path) && statSync(join(folder, path)).isFile(),
   );
   return new Map(files.map((path) => [path, readFileSync(join(folder, path))]));
+}
+
+/** Writes checksums, as sha256sum does, that agree with what is in the folder of a backup now. */
+export function agree(generation: string): void {
+  const files = [...filesOf(generation)].filter(([path]) => path !== "SHA256SUMS");
+  const sums = files.map(([path, bytes]) => `${new Bun.CryptoHasher("sha256").update(bytes).digest("hex")}  ${path}\n`);
+  writeFileSync(join(generation, "SHA256SUMS"), sums.join(""));
 }
 
 /**

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync,
 import { join } from "node:path";
 import { blobPath } from "../../src/store/blobs.ts";
 import { openTerminal } from "../cli/terminal.ts";
-import { filesOf, openOffice } from "./rig.ts";
+import { agree, filesOf, openOffice } from "./rig.ts";
 
 async function backedUp() {
   const office = await openOffice();
@@ -84,13 +84,6 @@ test.each(HARMED)("%s", async (_what, harm, says) => {
   });
   await expectRefused(office);
 });
-
-/** Writes checksums that agree with what is there now: what is wrong is then a matter of what the files say. */
-function agree(generation: string): void {
-  const paths = [...filesOf(generation).keys()].filter((path) => path !== "SHA256SUMS");
-  const { stdout } = Bun.spawnSync(["sha256sum", ...paths], { cwd: generation });
-  writeFileSync(join(generation, "SHA256SUMS"), stdout);
-}
 
 test("a database that fails SQLite's check, though its checksum is right", async () => {
   const office = await backedUp();

@@ -4,12 +4,9 @@
  */
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { openOptions } from "../../src/store/settings.ts";
-import { openStore } from "../../src/store/store.ts";
 import { atEndOfFile } from "./end.ts";
 import { builtExecutable } from "./executable.ts";
 import { temporaryFolder } from "./folder.ts";
-import { fakeRuntime } from "./runtime.ts";
 
 const MAIN = join(import.meta.dir, "../../src/main.ts");
 
@@ -143,16 +140,6 @@ export function begin(place: Place, args: readonly string[]): { kill(): Promise<
       if (child.signalCode !== "SIGKILL") throw new Error(`${args[0]} had ended: nothing was killed`);
     },
   };
-}
-
-/** Sets settings, as so many commands would, at the cost of none. */
-export function settle({ data }: Place, settings: Record<string, string>): void {
-  const store = openStore({ folder: data, runtime: fakeRuntime() });
-  const options = openOptions(store);
-  store.transact((tx) => {
-    for (const [name, value] of Object.entries(settings)) options.set(tx, name, value);
-  });
-  store.close();
 }
 
 /** Runs a command with --json and returns its document. */

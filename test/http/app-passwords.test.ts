@@ -6,7 +6,6 @@ import { type Booted, boot } from "../harness/appliance.ts";
 import { PASSWORD, type Page, setPassword, signIn } from "../harness/browser-session.ts";
 import { connectSmtp, type SmtpClient } from "../harness/smtp-client.ts";
 import { authPlain, brief } from "../harness/submission-rig.ts";
-import { installed, run } from "../harness/submission-world.ts";
 
 const ALICE = "alice@example.test";
 const BOB = "bob@example.test";
@@ -218,42 +217,3 @@ describe("the page shows", () => {
     });
   });
 });
-
-const swaks = installed("swaks");
-test.skipIf(swaks.absent)(
-  `a mail app sends with one: ${swaks.named}`,
-  async () => {
-    await bootBoth();
-    const { password } = await make(alice);
-    const send = (...tls: string[]) =>
-      run([
-        swaks.path,
-        "--server",
-        "127.0.0.1",
-        "--from",
-        ALICE,
-        "--to",
-        BOB,
-        "--body",
-        "from swaks",
-        "--auth-user",
-        ALICE,
-        "--auth-password",
-        password,
-        ...tls,
-      ]);
-    const ports = [booted.submission.port, booted.submissions.port].map(String) as [string, string];
-    for (const tls of [
-      ["--port", ports[0], "--tls", "--auth", "PLAIN"],
-      ["--port", ports[1], "--tls-on-connect", "--auth", "LOGIN"],
-    ]) {
-      expect(await send(...tls)).toMatchObject({
-        exitCode: 0,
-        output: expect.stringContaining("accepted for delivery"),
-      });
-    }
-    await booted.appliance.settled();
-    expect((await bob.get<{ threads: object[] }>("/threads")).body.threads).not.toEqual([]);
-  },
-  120_000,
-);

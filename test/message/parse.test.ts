@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { parseMessage } from "../../src/message/parse.ts";
+import { plain } from "../harness/plain.ts";
 
 const parse = (text: string) => parseMessage(new Uint8Array(Buffer.from(text, "latin1")));
 const utf8 = (text: string) => Buffer.from(text).toString("latin1");
@@ -225,7 +226,7 @@ describe("bodies and attachments", () => {
     ['attachment; filename=""', "attachment-1.pdf"],
   ];
   for (const [header, expected] of names) {
-    test(`filename of ${header}`, async () => {
+    test(`filename of ${plain(header)}`, async () => {
       const message = await parse(`Content-Type: application/pdf\nContent-Disposition: ${header}\n\nx`);
       expect(message.attachments.map(({ filename }) => filename)).toEqual([expected]);
     });

@@ -6,6 +6,7 @@ import { normalizeAddress, parseAddressList, splitAddress } from "../../src/mess
 import { formatAddress } from "../../src/message/compose.ts";
 import { readRecipients, readUnfinished } from "../../src/message/recipients.ts";
 import { anyCharacter } from "../harness/any-character.ts";
+import { plain } from "../harness/plain.ts";
 
 const refusalOf = (given: string | string[]): AppError => {
   try {
@@ -17,7 +18,7 @@ const refusalOf = (given: string | string[]): AppError => {
 };
 
 describe("read", () => {
-  test.each<[string | string[] | undefined, unknown[]]>([
+  const cases: [given: string | string[] | undefined, expected: unknown[]][] = [
     [undefined, []],
     ["", []],
     [" , ;\n", []],
@@ -43,9 +44,13 @@ describe("read", () => {
     ['Ann <"a b"@b.example>', [{ email: '"a b"@b.example', name: "Ann" }]],
     ["Team: a@b.example, C <c@d.example>;", [{ email: "a@b.example" }, { email: "c@d.example", name: "C" }]],
     ["undisclosed-recipients:;", []],
-  ])("%j", (given, expected) => {
-    expect<unknown[]>(readRecipients(given)).toEqual(expected);
-  });
+  ];
+  test.each(cases.map((row) => [plain(JSON.stringify(row[0]) ?? "nothing"), ...row] as const))(
+    "%s",
+    (_, given, expected) => {
+      expect<unknown[]>(readRecipients(given)).toEqual(expected);
+    },
+  );
 });
 
 describe("refused", () => {

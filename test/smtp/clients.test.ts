@@ -1,10 +1,8 @@
-/** Clients that others wrote, against the whole way from socket to mailbox. */
+/** nodemailer and raw sessions against the whole way from socket to mailbox. */
 import { describe, expect, test } from "bun:test";
 import { letter, mailer } from "../harness/mail.ts";
 import { listenForMailbox } from "../harness/mx-rig.ts";
 import { connectSmtp } from "../harness/smtp-client.ts";
-
-const swaks = Bun.which("swaks");
 
 describe("nodemailer", () => {
   test.each([true, false])("with STARTTLS: %p", async (starttls) => {
@@ -47,29 +45,6 @@ describe("nodemailer", () => {
       .catch((error) => error);
     sender.close();
     expect(refusal).toMatchObject({ responseCode: 550, response: "550 5.1.1 No such mailbox here" });
-  });
-});
-
-describe.skipIf(!swaks)(`swaks${swaks ? "" : " (not installed)"}`, () => {
-  async function run(port: number, ...args: string[]): Promise<{ exitCode: number; output: string }> {
-    const child = Bun.spawn([swaks as string, "--server", "127.0.0.1", "--port", String(port), ...args], {
-      stdio: ["ignore", "pipe", "pipe"],
-    });
-    return { output: await new Response(child.stdout).text(), exitCode: await child.exited };
-  }
-
-  test.each([[], ["--tls"], ["--pipeline"], ["--protocol", "SMTP"]])("%p", async (...args) => {
-    const { address, filed } = await listenForMailbox();
-    const from = ["--from", "swaks@remote.example", "--to", "alice@example.test,bob@example.test"];
-    const { exitCode, output } = await run(address.port, ...from, ...args, "--body", "from swaks");
-    expect({ exitCode, output }).toMatchObject({ exitCode: 0, output: expect.stringContaining("250 2.6.0 msg_") });
-    expect(filed().map(({ text }) => text.trim())).toEqual(["from swaks", "from swaks"]);
-  });
-
-  test("sees a refusal", async () => {
-    const { address } = await listenForMailbox();
-    const { exitCode, output } = await run(address.port, "--from", "s@remote.example", "--to", "who@elsewhere.example");
-    expect({ exitCode, output }).toMatchObject({ exitCode: 24, output: expect.stringContaining("550 5.7.1") });
   });
 });
 

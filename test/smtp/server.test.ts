@@ -6,6 +6,7 @@ import { createMxRole } from "../../src/inbound/mx.ts";
 import { Refusal } from "../../src/smtp/refusal.ts";
 import { createSmtpListener } from "../../src/smtp/server.ts";
 import { listenAndKeep, makePair, openDoor, replaceableCertificates, testLog } from "../harness/mx-rig.ts";
+import { plain } from "../harness/plain.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 import { connectSmtp, type Reply } from "../harness/smtp-client.ts";
 import { until } from "../harness/until.ts";
@@ -117,7 +118,7 @@ describe("the session", () => {
     ["VRFY alice", "252 2.1.5"],
     ["STARTTLS now", "501 5.5.4"],
   ];
-  test.each(refusals)("%s", async (line, reply) => {
+  test.each(refusals.map((row) => [plain(row[0]), ...row] as const))("%s", async (_, line, reply) => {
     const { address } = await listenAndKeep();
     const client = await connectSmtp(address);
     expect(brief(await client.command(line))).toBe(reply);

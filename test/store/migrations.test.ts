@@ -2,10 +2,8 @@
  * A database of any older schema is upgraded and keeps its data; a failed upgrade leaves it unchanged; and a newer one
  * is refused.
  */
-import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
-import { join } from "node:path";
 import { is } from "drizzle-orm";
 import { SQLiteTable } from "drizzle-orm/sqlite-core";
 import { findSession, requireConfirmed, type Session } from "../../src/access/sessions.ts";
@@ -18,35 +16,11 @@ import { MIGRATIONS, migrate } from "../../src/store/migrate.ts";
 import * as schema from "../../src/store/schema.ts";
 import { openStore, type Store } from "../../src/store/store.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { run } from "../harness/process.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { fillTables, rowsOf, schemaOf, tablesOf } from "./rows.ts";
+import { folderOf, peek, rowsOf, schemaOf, tablesOf } from "./rows.ts";
 
 const LATEST = MIGRATIONS.length;
 const open = (folder: string): Store => openStore({ folder, runtime: fakeRuntime() });
-
-/** A data folder as the version with that schema left it; `fill` writes its data. */
-function folderOf(version: number, fill: (sqlite: Database) => void = fillTables): string {
-  const folder = temporaryFolder();
-  const sqlite = new Database(join(folder, "mailroom.db"), { create: true });
-  sqlite.exec("PRAGMA foreign_keys = ON");
-  sqlite.transaction(() => {
-    for (const sql of MIGRATIONS.slice(0, version)) sqlite.exec(sql);
-    sqlite.exec(`PRAGMA user_version = ${version}`);
-    fill(sqlite);
-  })();
-  sqlite.close();
-  return folder;
-}
-
-function peek<T>(folder: string, look: (sqlite: Database) => T): T {
-  const sqlite = new Database(join(folder, "mailroom.db"));
-  try {
-    return look(sqlite);
-  } finally {
-    sqlite.close();
-  }
-}
 
 /** Upgrades `folder` from its schema with that list. */
 const upgrade = (folder: string, migrations: readonly string[]): void =>
@@ -284,33 +258,5 @@ describe("a failed migration", () => {
        ALTER TABLE rebuilt RENAME TO workspaces;`,
     ]);
     expect(peek(folder, rowsOf)).toMatchObject(others);
-  });
-});
-
-describe("refused, with exit code 1 and the data as it was", () => {
-  test("a folder of a newer version, for any command", async () => {
-    const folder = folderOf(LATEST);
-    peek(folder, (sqlite) => sqlite.exec(`PRAGMA user_version = ${LATEST + 1}`));
-    const before = peek(folder, rowsOf);
-    for (const command of [["serve"], ["user", "list"]]) {
-      const { exitCode, stdout, stderr } = await run({ data: folder }, command);
-      expect([exitCode, stdout]).toEqual([1, ""]);
-      expect(stderr).toContain(
-        `written by a newer Mailroom (schema ${LATEST + 1}, this one knows ${LATEST}): start that version, or restore a backup`,
-      );
-    }
-    expect(peek(folder, rowsOf)).toEqual(before);
-  });
-
-  test("an upgrade while a server of the previous version runs", async () => {
-    const folder = folderOf(LATEST - 1);
-    const before = peek(folder, schemaOf);
-    const stopped = claimFolder(folder);
-    const { exitCode, stderr } = await run({ data: folder }, ["user", "list"]);
-    expect([exitCode, stderr]).toEqual([1, expect.stringContaining("another server runs on the data folder")]);
-    expect(peek(folder, schemaOf)).toEqual(before);
-    stopped();
-    expect((await run({ data: folder }, ["user", "list"])).exitCode).toBe(0);
-    expect(peek(folder, schemaOf)).toEqual(fresh);
   });
 });

@@ -2,7 +2,10 @@
  * Puts a row into every table of a database with any schema, for upgrades to preserve. The values come from the schema
  * itself (types, words that a CHECK allows, rows that a key refers to), so new tables need no change here.
  */
-import type { Database } from "bun:sqlite";
+import { Database } from "bun:sqlite";
+import { join } from "node:path";
+import { MIGRATIONS } from "../../src/store/migrate.ts";
+import { temporaryFolder } from "../harness/folder.ts";
 
 type Value = string | number | Uint8Array;
 
@@ -45,7 +48,7 @@ function valueFor(table: string, { name, type }: Column, definition: string): Va
 }
 
 /** Fills every empty table, referenced ones first. @throws SQLite's error for an invalid row */
-export function fillTables(sqlite: Database): void {
+function fillTables(sqlite: Database): void {
   const filled = new Set<string>();
   const fill = (table: string): void => {
     if (filled.has(table)) return;
@@ -82,3 +85,27 @@ export const schemaOf = (sqlite: Database): unknown => [
   sqlite.query("PRAGMA user_version").get(),
   sqlite.query("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name").all(),
 ];
+
+/** A data folder as the version with that schema left it; `fill` writes its data. */
+export function folderOf(version: number, fill: (sqlite: Database) => void = fillTables): string {
+  const folder = temporaryFolder();
+  const sqlite = new Database(join(folder, "mailroom.db"), { create: true });
+  sqlite.exec("PRAGMA foreign_keys = ON");
+  sqlite.transaction(() => {
+    for (const sql of MIGRATIONS.slice(0, version)) sqlite.exec(sql);
+    sqlite.exec(`PRAGMA user_version = ${version}`);
+    fill(sqlite);
+  })();
+  sqlite.close();
+  return folder;
+}
+
+/** Looks at the database of a data folder. */
+export function peek<T>(folder: string, look: (sqlite: Database) => T): T {
+  const sqlite = new Database(join(folder, "mailroom.db"));
+  try {
+    return look(sqlite);
+  } finally {
+    sqlite.close();
+  }
+}

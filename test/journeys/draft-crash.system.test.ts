@@ -2,7 +2,8 @@
 import { expect, test } from "bun:test";
 import { page as openPage } from "../harness/browser-session.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { run, runJson, serve, settle } from "../harness/process.ts";
+import { run, runJson, serve } from "../harness/process.ts";
+import { settle } from "../harness/settle.ts";
 
 /** Long enough to undo it and to kill the server before, however busy the machine is. */
 const DUE_MS = 5_000;

@@ -3,10 +3,10 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
-import { createBudget } from "../../src/api/budget.ts";
 import { atEndOfFile } from "../harness/end.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { run, runJson, type Served, serve, settle } from "../harness/process.ts";
+import { run, runJson, type Served, serve } from "../harness/process.ts";
+import { settle } from "../harness/settle.ts";
 import { diskNote, MB, mountDisk } from "../harness/small-disk.ts";
 import { until } from "../harness/until.ts";
 
@@ -206,29 +206,6 @@ describe("a body that is kept in memory", () => {
     },
     60_000,
   );
-});
-
-test("the budget is also shared by all, and finished requests return theirs", async () => {
-  const budget = createBudget({ most: 5, mostOfOne: 3, what: "uploads" });
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const hold = (person: string, amount: number) =>
-    budget.within(person, async (count) => {
-      count(amount);
-      await promise;
-    });
-  const held = [hold("a", 3), hold("b", 2)];
-  await expect(hold("a", 1)).rejects.toMatchObject({ code: "rate_limited", status: 429, retryAfter: 5 });
-  await expect(hold("b", 1)).rejects.toMatchObject({ code: "server_error", status: 503, retryAfter: 5 });
-  resolve();
-  await Promise.all(held);
-  await hold("b", 3);
-  await expect(
-    budget.within("c", async (count) => {
-      count(3);
-      throw new Error("no");
-    }),
-  ).rejects.toThrow("no");
-  await hold("c", 3);
 });
 
 test.skipIf(diskNote !== "")(

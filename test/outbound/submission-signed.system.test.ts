@@ -3,7 +3,8 @@ import { describe, expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { temporaryFolder } from "../harness/folder.ts";
-import { installed, run, signedIn, world } from "../harness/submission-world.ts";
+import { installed, run } from "../harness/programs.ts";
+import { signedIn, world } from "../harness/submission-world.ts";
 
 /** Text that is spoiled by any change of line ends, spaces or dots. */
 const PART =

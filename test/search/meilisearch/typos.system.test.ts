@@ -4,7 +4,8 @@ import { apiClient } from "../../harness/api.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
 import { letter, mailer } from "../../harness/mail.ts";
 import { hasMeilisearch, startMeilisearch, WITHOUT_MEILISEARCH } from "../../harness/meilisearch.ts";
-import { runJson, serve, settle } from "../../harness/process.ts";
+import { runJson, serve } from "../../harness/process.ts";
+import { settle } from "../../harness/settle.ts";
 import { until } from "../../harness/until.ts";
 
 setDefaultTimeout(300_000);

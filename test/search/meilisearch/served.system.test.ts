@@ -9,8 +9,9 @@ import type { World } from "../../../src/doctor/check.ts";
 import { checkSearchEngine } from "../../../src/doctor/checks/search.ts";
 import { type KeptState, readProcessState } from "../../../src/search/meilisearch/process.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
-import { type Served, serve, settle } from "../../harness/process.ts";
+import { type Served, serve } from "../../harness/process.ts";
 import { fakeRuntime } from "../../harness/runtime.ts";
+import { settle } from "../../harness/settle.ts";
 import { until as untilSo } from "../../harness/until.ts";
 import { argumentsOf, isAlive, makeStandIn, supervise } from "./stand-in.ts";
 

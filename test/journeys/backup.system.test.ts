@@ -12,8 +12,9 @@ import { apiClient, type Client } from "../harness/api.ts";
 import { builtExecutable } from "../harness/executable.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { mailer } from "../harness/mail.ts";
-import { FROM_SOURCE, type Place, run, runJson, type Served, serve, settle } from "../harness/process.ts";
+import { FROM_SOURCE, type Place, run, runJson, type Served, serve } from "../harness/process.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
+import { settle } from "../harness/settle.ts";
 import { until } from "../harness/until.ts";
 
 const CONNECTIONS = 4;

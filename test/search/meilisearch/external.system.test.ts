@@ -8,7 +8,8 @@ import { startFakeMeilisearch } from "../../harness/fake-meilisearch.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
 import { letter, mailer } from "../../harness/mail.ts";
 import { hasMeilisearch, startMeilisearch, WITHOUT_MEILISEARCH } from "../../harness/meilisearch.ts";
-import { type Served, serve, settle } from "../../harness/process.ts";
+import { type Served, serve } from "../../harness/process.ts";
+import { settle } from "../../harness/settle.ts";
 import { until as untilSo } from "../../harness/until.ts";
 
 setDefaultTimeout(300_000);

@@ -9,7 +9,8 @@ import { join } from "node:path";
 import { apiClient } from "../harness/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { mailer } from "../harness/mail.ts";
-import { runJson, serve, settle } from "../harness/process.ts";
+import { runJson, serve } from "../harness/process.ts";
+import { settle } from "../harness/settle.ts";
 
 interface Page {
   threads: { id: string; subject: string }[];

@@ -8,8 +8,9 @@ import { join } from "node:path";
 import { apiClient } from "../harness/api.ts";
 import { startDnsServer } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { run, runJson, serve, settle } from "../harness/process.ts";
+import { run, runJson, serve } from "../harness/process.ts";
 import { startRemoteMx } from "../harness/remote-mx.ts";
+import { settle } from "../harness/settle.ts";
 import { until } from "../harness/until.ts";
 
 const ROUNDS = 3;

@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { apiClient } from "../harness/api.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { letter } from "../harness/mail.ts";
-import { runJson, serve, settle } from "../harness/process.ts";
+import { runJson, serve } from "../harness/process.ts";
+import { settle } from "../harness/settle.ts";
 import { connectSmtp, type SmtpClient } from "../harness/smtp-client.ts";
 import { until } from "../harness/until.ts";
 

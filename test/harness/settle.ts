@@ -1,0 +1,14 @@
+/** Settings of a data folder, without a command. */
+import { openOptions } from "../../src/store/settings.ts";
+import { openStore } from "../../src/store/store.ts";
+import { fakeRuntime } from "./runtime.ts";
+
+/** Sets settings, as so many commands would, at the cost of none. */
+export function settle({ data }: { data: string }, settings: Record<string, string>): void {
+  const store = openStore({ folder: data, runtime: fakeRuntime() });
+  const options = openOptions(store);
+  store.transact((tx) => {
+    for (const [name, value] of Object.entries(settings)) options.set(tx, name, value);
+  });
+  store.close();
+}

@@ -1,0 +1,20 @@
+/** The tiers of the tests. The name of a file tells its tier, so that a reader sees it. */
+
+export const TIERS = ["fast", "system", "long"] as const;
+/**
+ * - `fast`: runs in one process and needs npm alone: `X.test.ts`
+ * - `system`: starts programs or a browser: `X.system.test.ts`, `X.browser.test.ts`
+ * - `long`: takes minutes of CPU time, or large inputs: `X.long.test.ts`
+ */
+export type Tier = (typeof TIERS)[number];
+
+export function tierOf(file: string): Tier {
+  if (file.endsWith(".long.test.ts")) return "long";
+  return /\.(system|browser)\.test\.ts$/.test(file) ? "system" : "fast";
+}
+
+/** All test files of these tiers, as paths from the root of the project. */
+export function testFiles(root: string, tiers: readonly Tier[]): string[] {
+  const files = [...new Bun.Glob("test/**/*.test.ts").scanSync(root)].sort();
+  return files.filter((file) => tiers.includes(tierOf(file)));
+}

@@ -1,0 +1,150 @@
+/** Mail out of an account on a real IMAP server. */
+import { beforeAll, describe, expect, test } from "bun:test";
+import { findInAccount, type ImapRequest } from "../../src/transfer/imap.ts";
+import { type Booted, boot } from "../harness/appliance.ts";
+import { type Dovecot, noDovecot, startDovecot } from "../harness/dovecot.ts";
+import { letter } from "../harness/mail.ts";
+import { importInto } from "./rig.ts";
+
+/** Waits are for others. */
+const atOnce = (wake: () => void) => {
+  setImmediate(wake);
+  return () => {};
+};
+
+describe.skipIf(noDovecot !== undefined)(`Dovecot${noDovecot ? ` (skipped: ${noDovecot})` : ""}`, () => {
+  let dovecot: Dovecot;
+  beforeAll(async () => {
+    dovecot = await startDovecot();
+    dovecot.put("INBOX", {
+      "1:2,S": letter({ subject: "Read", messageId: "<read@x>" }),
+      "2:2,F": letter({ subject: "Starred, unread" }),
+      "3:2,ST": letter({ subject: "Deleted" }),
+    });
+    dovecot.put("Sent", { "4:2,S": letter({ subject: "Sent", from: "ada@old.example" }) });
+    dovecot.put("Rubbish", { "5:2,S": letter({ subject: "Thrown away" }) });
+    dovecot.put("Work.Clients", { "6:2,S": letter({ subject: "Filed" }) });
+    dovecot.put("Archive", { "7:2,S": letter({ subject: "Read", messageId: "<read@x>" }) });
+  }, 120_000);
+
+  const account = (change: object = {}) => ({
+    ...{ host: "localhost", port: dovecot.port, user: dovecot.user, password: dovecot.password, implicitTls: true },
+    ...change,
+  });
+
+  const importFrom = (booted: Booted, change: Partial<ImapRequest> = {}, onMessage = async () => {}) => {
+    const { mailbox } = booted.appliance;
+    const found = findInAccount({
+      account: account(),
+      mostBytes: 1_000_000,
+      isKnown: (messageId, size) => mailbox.isKnown(booted.owner.mailboxId, messageId, size),
+      runtime: { setTimer: atOnce, authorities: [dovecot.authority] },
+      log: { debug() {}, info() {}, warn() {}, error() {} } as never,
+      ...change,
+    });
+    async function* watched() {
+      for await (const message of found) {
+        yield message;
+        await onMessage();
+      }
+    }
+    return importInto(booted, "", { request: { messages: watched() } });
+  };
+
+  const listed = async ({ api }: Booted) => {
+    const { body } = await api.get<{
+      messages: { subject: string; folder: string; direction: string; read: boolean; threadId: string }[];
+    }>("/messages?limit=100");
+    return body.messages.map(({ subject, folder, direction, read }) => [subject, folder, direction, read]).sort();
+  };
+
+  test("each message comes once, with its folder and flags; a second import transfers none", async () => {
+    const booted = await boot();
+    expect(await importFrom(booted)).toMatchObject({ imported: 5, skipped: 2, failed: 0 });
+    expect(await listed(booted)).toEqual([
+      ["Filed", "archive", "inbound", true],
+      ["Read", "inbox", "inbound", true],
+      ["Sent", "sent", "outbound", true],
+      ["Starred, unread", "inbox", "inbound", false],
+      ["Thrown away", "trash", "inbound", true],
+    ]);
+    const { threads } = (
+      await booted.api.get<{ threads: { labels: string[] }[] }>("/threads?label=Work%2FClients&folder=all")
+    ).body;
+    expect(threads).toMatchObject([{ labels: ["Work/Clients"] }]);
+    const { threads: starred } = (await booted.api.get<{ threads: { subject: string }[] }>("/threads?folder=starred"))
+      .body;
+    expect(starred.map(({ subject }) => subject)).toEqual(["Starred, unread"]);
+    expect(await importFrom(booted)).toMatchObject({ imported: 0, skipped: 7, failed: 0 });
+  }, 120_000);
+
+  test("only the requested folders are read", async () => {
+    const booted = await boot();
+    expect(await importFrom(booted, { folders: ["Work/Clients"] })).toMatchObject({ imported: 1, skipped: 0 });
+    await expect(importFrom(booted, { folders: ["Nowhere"] })).rejects.toThrow("has no folder Nowhere");
+  }, 120_000);
+
+  test("a message that is too large is reported, and the others come", async () => {
+    const booted = await boot();
+    dovecot.put("Large", {
+      "8:2,S": letter({ subject: "Large", text: "x".repeat(70_000) }),
+      "9:2,S": letter({ subject: "Small" }),
+    });
+    const result = await importFrom(booted, { folders: ["Large"], mostBytes: 10_000 });
+    expect(result).toMatchObject({ imported: 1, failed: 1 });
+    expect(result.sources[0]?.failures[0]).toEqual({
+      ...{ place: "message 1", reason: expect.stringMatching(/^too large: 70\d{3} bytes$/) },
+    });
+    expect(await listed(booted)).toEqual([["Small", "archive", "inbound", true]]);
+  }, 120_000);
+
+  test("after a lost connection it connects again, and no message comes twice", async () => {
+    const booted = await boot();
+    const count = 30;
+    dovecot.put(
+      "Many",
+      Object.fromEntries(
+        Array.from({ length: count }, (_, i) => [
+          `m${i}:2,S`,
+          letter({ subject: `Many ${i}`, text: "y".repeat(300_000) }),
+        ]),
+      ),
+    );
+    const lost: string[] = [];
+    const log = { debug() {}, info() {}, error() {}, warn: (message: string) => lost.push(message) } as never;
+    let came = 0;
+    const result = await importFrom(booted, { folders: ["Many"], log }, async () => {
+      if (++came === 3) dovecot.cut();
+    });
+    expect(lost).toEqual(["connection lost, and made again"]);
+    expect(result).toMatchObject({ imported: count, failed: 0 });
+    expect((await listed(booted)).length).toBe(count);
+  }, 120_000);
+
+  test("a certificate for another name than the host's is refused", async () => {
+    const booted = await boot();
+    await expect(importFrom(booted, { account: account({ host: "127.0.0.1" }) })).rejects.toThrow(
+      /^127\.0\.0\.1 does not work: .*(altnames|certificate|ERR_TLS|IP)/i,
+    );
+  }, 120_000);
+
+  test("gives up a server that hangs up at the same message each time", async () => {
+    const booted = await boot();
+    dovecot.put("Broken", { "m1:2,S": letter({ subject: "Whole" }) });
+    expect(await importFrom(booted, { folders: ["Broken"] })).toMatchObject({ imported: 1 });
+    dovecot.put("Broken", { "m2:2,S": letter({ subject: "Stumbling block" }) });
+    // Before it comes, the one that is here already is found.
+    const hangUp = async () => dovecot.cut();
+    await expect(importFrom(booted, { folders: ["Broken"] }, hangUp)).rejects.toThrow("does not work");
+  }, 120_000);
+
+  test("a wrong password and an untrusted certificate end the import", async () => {
+    const booted = await boot();
+    await expect(importFrom(booted, { account: account({ password: "wrong" }) })).rejects.toThrow(
+      "refuses the user ada or the password",
+    );
+    await expect(importFrom(booted, { runtime: { setTimer: () => () => {} } })).rejects.toThrow(
+      /localhost does not work: .*(self.signed|verify|certificate)/i,
+    );
+  }, 120_000);
+});
