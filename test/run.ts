@@ -24,6 +24,7 @@ import {
   readReport,
   unplainNames,
 } from "./harness/report.ts";
+import { SHARING } from "./harness/sharing.ts";
 import { TIERS, type Tier, testFiles } from "./harness/tiers.ts";
 
 /** A file system in memory: the tests commit many thousand times, and a disk takes its time over each. */
@@ -49,7 +50,8 @@ function isRoomInMemory(): boolean {
 const folder = mkdtempSync(join(isRoomInMemory() ? MEMORY : tmpdir(), "mailroom-test-"));
 // Servers that tests start as another user keep their files in it, too.
 chmodSync(folder, 0o755);
-process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+// Programs whose process has just ended may still write in it.
+process.on("exit", () => rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 }));
 const root = join(import.meta.dir, "..");
 const isTier = (arg: string): arg is Tier => (TIERS as readonly string[]).includes(arg);
 const chosen = process.argv.slice(2).filter(isTier);
@@ -61,7 +63,7 @@ const files = isWhole ? testFiles(root, tiers).map((file) => `./${file}`) : [];
 // built, its own test says why.
 const isBuilt = isWhole && tiers.some((tier) => tier !== "fast");
 const executable = isBuilt ? await buildExecutable(join(folder, "mailroom")).catch(() => undefined) : undefined;
-const env = { ...(executable === undefined ? process.env : withExecutable(executable)), TMPDIR: folder };
+const env = { ...(executable === undefined ? process.env : withExecutable(executable)), ...SHARING, TMPDIR: folder };
 
 /** By a signal: nothing more is run. */
 let isEnded = false;

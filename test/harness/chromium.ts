@@ -1,11 +1,12 @@
 /**
- * Debian's Chromium, without a window. What its pages ask of anything but loopback goes to a proxy that notes it and lets nothing
- * out. A machine may lack the browser: tests that need it are then skipped, and say so.
+ * Debian's Chromium, without a window. What its pages ask of anything but loopback goes to a proxy that notes it and lets
+ * nothing out. A machine may lack the browser: tests that need it are then skipped, and say so.
  */
 import { existsSync } from "node:fs";
 import { createServer } from "node:net";
 import { type BrowserContext, type BrowserContextOptions, chromium } from "playwright-core";
 import { atEndOfFile } from "./end.ts";
+import { isSharing } from "./sharing.ts";
 
 /** For what is waited for in the browser: less than a test has, so that what did not come is told. */
 const PATIENCE_MS = 100_000;
@@ -27,14 +28,16 @@ export interface Watched {
   foreign: string[];
 }
 
-let launched: Promise<Watched & { close(): Promise<void> }> | undefined;
-/** At the end of a test file it is closed anyway. */
+let launched: Promise<Watched & { clear(): Promise<void>; close(): Promise<void> }> | undefined;
+/** For a script. At the end of a test file its profiles are closed, or all of it. */
 export async function closeBrowser(): Promise<void> {
   const browser = launched;
   launched = undefined;
   await (await browser)?.close();
 }
-atEndOfFile(closeBrowser);
+// No event tells of the end of a process that ran tests. In a run of test/run.ts the files that it runs one after another
+// share the browser, which ends with it, and what it leaves lies in a folder that the run removes.
+atEndOfFile(isSharing ? async () => (await launched)?.clear() : closeBrowser);
 
 async function launch() {
   const foreign: string[] = [];
@@ -68,16 +71,20 @@ async function launch() {
     await browser.close();
     proxy.close();
   };
+  const clear = async () => {
+    await Promise.all(browser.contexts().map((context) => context.close()));
+    foreign.length = 0;
+  };
   const proxied = { server: `http://127.0.0.1:${port}`, bypass: "127.0.0.1" };
   const newContext = async (options: BrowserContextOptions = {}) => {
     const context = await browser.newContext({ ...options, proxy: proxied });
     context.setDefaultTimeout(PATIENCE_MS);
     return context;
   };
-  return { newContext, foreign, close };
+  return { newContext, foreign, clear, close };
 }
 
-/** The browser of this test file, started at the first call. */
+/** The browser of this process, started at the first call. */
 export function openBrowser(): Promise<Watched> {
   launched ??= launch();
   return launched;
