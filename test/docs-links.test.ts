@@ -55,7 +55,7 @@ test("README has at most 150 lines", () => {
 /** Why an example cannot run here, with the commands that may have the reason. */
 const REASONS: Record<string, RegExp> = {
   project:
-    /^(npm (start|test|run (build|bench))|bun test|BENCH_MESSAGES=\d+ npm run bench|export MAILROOM_DATA|dist\/mailroom)\b/,
+    /^(npm (start|test|run (build|bench|test:system|test:long))|bun test|BENCH_MESSAGES=\d+ npm run bench|export MAILROOM_DATA|dist\/mailroom)\b/,
   machine:
     /^(sha256sum|\.\/install\.sh|systemctl|journalctl|mv \/var\/lib\/mailroom|mailroom (doctor|restore|queue release|settings set search\.engine))\b/,
   dns: /^mailroom domain (dns|verify)\b/,

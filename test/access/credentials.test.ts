@@ -11,8 +11,8 @@ import {
   verifyPassword,
 } from "../../src/access/credentials.ts";
 import { apiKeys, type Scope, users } from "../../src/store/schema.ts";
+import { createWorld, type World } from "../harness/mailbox-world.ts";
 import { withRealHashes } from "../harness/quick-hash.ts";
-import { createWorld, type World } from "../mailbox/world.ts";
 
 let world: World;
 let workspaceId: string;

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { createKey, listKeys, noteKeyUse } from "../../src/access/credentials.ts";
 import { createLastUse } from "../../src/access/last-use.ts";
 import { createLog } from "../../src/base/log.ts";
-import { createAlice } from "../mailbox/world.ts";
+import { createAlice } from "../harness/mailbox-world.ts";
 
 function setUp() {
   const { store, runtime, alice, workspaceId } = createAlice();

@@ -5,9 +5,9 @@ import { createSignIn } from "../../src/access/sign-in.ts";
 import type { Slowdown } from "../../src/access/slowdown.ts";
 import { AppError } from "../../src/base/errors.ts";
 import { secondFactors, users } from "../../src/store/schema.ts";
+import { createAlice } from "../harness/mailbox-world.ts";
 import { quickHash } from "../harness/quick-hash.ts";
 import { until } from "../harness/until.ts";
-import { createAlice } from "../mailbox/world.ts";
 
 const hash = quickHash("secret");
 

@@ -5,7 +5,7 @@ import { makeDkimKeys } from "../../src/admin/domains.ts";
 import { addressOf } from "../../src/admin/names.ts";
 import type { DnsResolver } from "../../src/base/runtime.ts";
 import { dkimKeys } from "../../src/store/schema.ts";
-import { openOffice } from "./office.ts";
+import { openOffice } from "../harness/admin-office.ts";
 
 /** A resolver of these records; any other name does not exist. `failing`: a name whose server does not answer. */
 function dnsOf(records: readonly Omit<DnsRecord, "purpose">[], failing?: string): DnsResolver {

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { messages, threadReferences, threads } from "../../src/store/schema.ts";
-import { openOffice } from "./office.ts";
+import { openOffice } from "../harness/admin-office.ts";
 
 function openWithMailbox() {
   const office = openOffice();

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { createOutbound } from "../../src/admin/outbound.ts";
 import { addOutbound, claim } from "../../src/outbound/queue.ts";
 import { queueEntries } from "../../src/store/schema.ts";
-import { openOffice } from "./office.ts";
+import { openOffice } from "../harness/admin-office.ts";
 
 function openOutbound() {
   const office = openOffice();

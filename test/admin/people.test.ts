@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { findCaller } from "../../src/access/credentials.ts";
 import { hashPassword } from "../../src/admin/people.ts";
 import { users } from "../../src/store/schema.ts";
-import { openOffice } from "./office.ts";
+import { openOffice } from "../harness/admin-office.ts";
 
 test("workspaces have names of their own, whatever the case", () => {
   const { people, write } = openOffice();

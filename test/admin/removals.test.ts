@@ -2,8 +2,8 @@
 import { expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { addresses, mailboxes, messages } from "../../src/store/schema.ts";
+import { openOffice } from "../harness/admin-office.ts";
 import { boot } from "../harness/appliance.ts";
-import { openOffice } from "./office.ts";
 
 /** More than one portion of conversations, and a clock whose timers never fire: what rests does so for good. */
 async function cutShort(forget?: () => Promise<void>) {

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { answerDownload } from "../../src/api/download.ts";
 import { anyCharacter } from "../harness/any-character.ts";
-import { startApi } from "./setup.ts";
+import { startApi } from "../harness/api-setup.ts";
 
 const BYTES = Buffer.from(Array.from({ length: 5000 }, (_, i) => (i * 7919) & 255));
 

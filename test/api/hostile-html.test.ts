@@ -10,7 +10,7 @@ import { messageBodies, messages } from "../../src/store/schema.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { CLASSES_BY_RULES } from "../harness/hostile-html.ts";
 import { mailer } from "../harness/mail.ts";
-import { connectMcp } from "./mcp-client.ts";
+import { connectMcp } from "../harness/mcp-client.ts";
 
 const htmlMail = (html: string, subject = "Offer"): string =>
   [

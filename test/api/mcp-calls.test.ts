@@ -6,8 +6,8 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { letter, mailer } from "../harness/mail.ts";
-import { openFences } from "./mcp/mail.ts";
-import { connectMcp, ERAS, type Era, type Structured, type ToolClient } from "./mcp-client.ts";
+import { connectMcp, ERAS, type Era, type Structured, type ToolClient } from "../harness/mcp-client.ts";
+import { openFences } from "../harness/mcp-mail.ts";
 
 const ALICE = "alice@example.test";
 const CAROL = "carol@remote.example";

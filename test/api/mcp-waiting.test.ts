@@ -1,10 +1,10 @@
 /** Waiting for mail: list_messages with `waitSeconds` and `after`, on a clock that moves when told. */
 import { expect, test } from "bun:test";
 import { createWaiting } from "../../src/api/mcp/waiting.ts";
+import { startApi, type TestApi } from "../harness/api-setup.ts";
+import { connectMcp, type ToolClient, type ToolResult } from "../harness/mcp-client.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 import { until } from "../harness/until.ts";
-import { connectMcp, type ToolClient, type ToolResult } from "./mcp-client.ts";
-import { startApi, type TestApi } from "./setup.ts";
 
 let counter = 0;
 const mail = (subject: string, date = "Mon, 05 Jan 2026 08:00:00 +0000") =>

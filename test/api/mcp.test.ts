@@ -1,8 +1,8 @@
 /** The endpoint: who may come in, which revisions it speaks, and what it answers to what is no message. */
 import { describe, expect, test } from "bun:test";
+import { startApi, type TestApi } from "../harness/api-setup.ts";
+import { connectMcp, ERAS } from "../harness/mcp-client.ts";
 import { until } from "../harness/until.ts";
-import { connectMcp, ERAS } from "./mcp-client.ts";
-import { startApi, type TestApi } from "./setup.ts";
 
 const MODERN = "2026-07-28";
 const META = {

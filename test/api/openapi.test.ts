@@ -3,8 +3,8 @@ import { describe, expect, test } from "bun:test";
 import { describeApi } from "../../src/api/openapi.ts";
 import { MAIL_API } from "../../src/api/surfaces.ts";
 import { MAIL_OPERATIONS } from "../../src/operations/operations.ts";
-import { startApi } from "./setup.ts";
-import { faults, type JsonObject, nodesOf, resolve } from "./validate.ts";
+import { startApi } from "../harness/api-setup.ts";
+import { faults, type JsonObject, nodesOf, resolve } from "../harness/schema-validator.ts";
 
 const document = describeApi(MAIL_API, "https://mail.example.test") as JsonObject;
 const paths = document.paths as Record<string, Record<string, JsonObject>>;

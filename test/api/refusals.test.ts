@@ -5,7 +5,7 @@ import { notFound } from "../../src/access/caller.ts";
 import { readJson } from "../../src/api/body.ts";
 import { AppError, type ErrorCode, unavailable } from "../../src/base/errors.ts";
 import { grants, users } from "../../src/store/schema.ts";
-import { type Answer, startApi, type TestApi } from "./setup.ts";
+import { type Answer, startApi, type TestApi } from "../harness/api-setup.ts";
 
 /** What every answer of the API carries. */
 function expectHeaders({ headers }: Answer): void {

@@ -4,8 +4,8 @@
  */
 import { describe, expect, test } from "bun:test";
 import { AppError } from "../../src/base/errors.ts";
-import { type FakeSending, fakeSending } from "./fake-sending.ts";
-import { startApi } from "./setup.ts";
+import { startApi } from "../harness/api-setup.ts";
+import { type FakeSending, fakeSending } from "../harness/fake-sending.ts";
 
 const FROM = "olga@example.test";
 const TO = "zoe@remote.example";

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import { filesOf, openOffice } from "./rig.ts";
+import { filesOf, openOffice } from "../harness/backup-rig.ts";
 
 interface Made {
   id: string;

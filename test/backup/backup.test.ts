@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { readBackupState } from "../../src/backup/state.ts";
 import { blobPath } from "../../src/store/blobs.ts";
 import { claimBlobs, tryClaim } from "../../src/store/claim.ts";
+import { filesOf, openOffice } from "../harness/backup-rig.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { filesOf, openOffice } from "./rig.ts";
 
 interface Made {
   id: string;

@@ -1,8 +1,8 @@
 /** A backup folder on a disk that fills up: told clearly, the former backups whole. Needs the right to mount. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
+import { filesOf, openOffice } from "../harness/backup-rig.ts";
 import { diskNote, MB, mountDisk } from "../harness/small-disk.ts";
-import { filesOf, openOffice } from "./rig.ts";
 
 test.skipIf(diskNote !== "")(
   `a disk too small for the database, for the files, and with room again${diskNote}`,

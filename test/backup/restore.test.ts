@@ -4,9 +4,9 @@ import { expect, test } from "bun:test";
 import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { MIGRATIONS } from "../../src/store/migrate.ts";
-import { openTerminal } from "../cli/terminal.ts";
+import { agree, filesOf, openOffice } from "../harness/backup-rig.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { agree, filesOf, openOffice } from "./rig.ts";
+import { openTerminal } from "../harness/terminal.ts";
 
 async function backedUp() {
   const office = await openOffice();

@@ -3,8 +3,8 @@ import { expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { blobPath } from "../../src/store/blobs.ts";
-import { openTerminal } from "../cli/terminal.ts";
-import { agree, filesOf, openOffice } from "./rig.ts";
+import { agree, filesOf, openOffice } from "../harness/backup-rig.ts";
+import { openTerminal } from "../harness/terminal.ts";
 
 async function backedUp() {
   const office = await openOffice();

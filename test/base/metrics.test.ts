@@ -1,7 +1,7 @@
 /** The text format of figures: what is counted, escaped and left out. */
 import { expect, test } from "bun:test";
 import { createMetrics } from "../../src/base/metrics.ts";
-import { readExposition, sampleOf } from "../monitoring/exposition.ts";
+import { readExposition, sampleOf } from "../harness/exposition.ts";
 
 test("a strict parser accepts counters, histograms and gauges", async () => {
   const metrics = createMetrics();

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { version } from "../../package.json" with { type: "json" };
-import { openTerminal, SETUP } from "./terminal.ts";
+import { openTerminal, SETUP } from "../harness/terminal.ts";
 
 const WRONG_USAGE: [line: string, says: RegExp][] = [
   ["", /^mailroom: name a command:\n/],

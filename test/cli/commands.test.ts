@@ -12,7 +12,7 @@ import { appPasswords, sessions, users } from "../../src/store/schema.ts";
 import { openOptions, SETTINGS } from "../../src/store/settings.ts";
 import { openStore } from "../../src/store/store.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { openTerminal, SETUP } from "./terminal.ts";
+import { openTerminal, SETUP } from "../harness/terminal.ts";
 
 interface Named {
   id: string;

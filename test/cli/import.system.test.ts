@@ -6,9 +6,9 @@ import { apiClient } from "../harness/api.ts";
 import { letter } from "../harness/mail.ts";
 import { begin, runJson, serve } from "../harness/process.ts";
 import { settle } from "../harness/settle.ts";
+import { SETUP } from "../harness/terminal.ts";
+import { files, mboxEntry } from "../harness/transfer-rig.ts";
 import { until } from "../harness/until.ts";
-import { files, mboxEntry } from "../transfer/rig.ts";
-import { SETUP } from "./terminal.ts";
 
 const INTO = ["--mailbox", "ada@acme.test"] as const;
 

@@ -2,8 +2,8 @@
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { letter } from "../harness/mail.ts";
-import { files, mboxEntry } from "../transfer/rig.ts";
-import { openTerminal, SETUP } from "./terminal.ts";
+import { openTerminal, SETUP } from "../harness/terminal.ts";
+import { files, mboxEntry } from "../harness/transfer-rig.ts";
 
 const NEVER = new Promise<void>(() => {});
 const INTO = ["--mailbox", "ada@acme.test"] as const;

@@ -4,9 +4,9 @@ import { expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { letter } from "../harness/mail.ts";
-import { entriesOf as entriesIn, takeBackToSchema14 } from "../search/schema14.ts";
-import { files, mboxEntry } from "../transfer/rig.ts";
-import { openTerminal, SETUP } from "./terminal.ts";
+import { entriesOf as entriesIn, takeBackToSchema14 } from "../harness/schema14.ts";
+import { openTerminal, SETUP } from "../harness/terminal.ts";
+import { files, mboxEntry } from "../harness/transfer-rig.ts";
 
 const WITH_FILE = `From: =?utf-8?q?Zo=C3=AB?= <zoe@b\u00fccher.example>
 To: ada@acme.test

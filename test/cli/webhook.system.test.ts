@@ -2,8 +2,8 @@
 import { expect, test } from "bun:test";
 import { serve } from "../harness/process.ts";
 import { startReceiver } from "../harness/receiver.ts";
+import { openTerminal, SETUP } from "../harness/terminal.ts";
 import { until } from "../harness/until.ts";
-import { openTerminal, SETUP } from "./terminal.ts";
 
 const ISO = expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/);
 

@@ -7,8 +7,8 @@ import { checkSearchEngine } from "../../src/doctor/checks/search.ts";
 import { type KeptState, keepProcessState } from "../../src/search/meilisearch/process.ts";
 import { atEndOfFile } from "../harness/end.ts";
 import { temporaryFolder } from "../harness/folder.ts";
+import { makeStandIn } from "../harness/meilisearch-stand-in.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
-import { makeStandIn } from "../search/meilisearch/stand-in.ts";
 
 const KEY = "a-key";
 const servers: Bun.Server<undefined>[] = [];

@@ -5,8 +5,8 @@ import { checkSearchIndex } from "../../src/doctor/checks/search.ts";
 import { openOptions } from "../../src/store/settings.ts";
 import { type FakeMeilisearch, problem, startFakeMeilisearch } from "../harness/fake-meilisearch.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { openRig, type Rig } from "../search/meilisearch/rig.ts";
-import { seedIndex } from "../search/seed.ts";
+import { openRig, type Rig } from "../harness/meilisearch-rig.ts";
+import { seedIndex } from "../harness/search-seed.ts";
 
 const OK = { state: "ok", detail: "it has all 2 messages" } as const;
 

@@ -4,9 +4,9 @@ import { createLog } from "../../src/base/log.ts";
 import { createDeliverer } from "../../src/events/deliverer.ts";
 import { openHttpClient } from "../../src/net/http-client.ts";
 import { openOptions } from "../../src/store/settings.ts";
+import { openDeliveries } from "../harness/delivery-rig.ts";
 import { type Receiver, startReceiver } from "../harness/receiver.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
-import { openDeliveries } from "./delivery-rig.ts";
 
 type Rig = ReturnType<typeof openDeliveries>;
 

@@ -2,8 +2,8 @@
 import { expect, test } from "bun:test";
 import { putEndpoint, requireEndpoint, setDisabled, setEnabled, untold } from "../../src/events/endpoints.ts";
 import { createDisabledNotices } from "../../src/events/notices.ts";
+import { createWorld } from "../harness/mailbox-world.ts";
 import { START } from "../harness/runtime.ts";
-import { createWorld } from "../mailbox/world.ts";
 
 function setUp(notify: (workspaceId: string) => Promise<void>) {
   const { store, workspace } = createWorld();

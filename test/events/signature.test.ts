@@ -8,7 +8,7 @@ import { Webhook } from "standardwebhooks";
 import Stripe from "stripe";
 import type { Hook } from "../harness/receiver.ts";
 import { START } from "../harness/runtime.ts";
-import { openRig } from "./webhook-rig.ts";
+import { openRig } from "../harness/webhook-rig.ts";
 
 const { webhooks: stripe } = new Stripe("sk_test_none");
 /** rules: Webhook signature. */

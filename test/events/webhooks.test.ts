@@ -4,7 +4,7 @@ import { unavailable } from "../../src/base/errors.ts";
 import { type Hook, startReceiver } from "../harness/receiver.ts";
 import { START } from "../harness/runtime.ts";
 import { until } from "../harness/until.ts";
-import { openRig, WITH_MX } from "./webhook-rig.ts";
+import { openRig, WITH_MX } from "../harness/webhook-rig.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;

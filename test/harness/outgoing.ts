@@ -16,8 +16,8 @@ import { openSpool, readSource, type Source } from "../../src/smtp/spool.ts";
 import * as schema from "../../src/store/schema.ts";
 import { openOptions } from "../../src/store/settings.ts";
 import type { ParserPool } from "../../src/workers/parser-pool.ts";
-import { createWorld } from "../mailbox/world.ts";
 import { temporaryFolder } from "./folder.ts";
+import { createWorld } from "./mailbox-world.ts";
 import { testLog } from "./mx-rig.ts";
 
 /** Recipients that the queue takes. */

@@ -9,7 +9,7 @@ import { listSuppressions } from "../../src/outbound/suppression.ts";
 import { type Verdict, verdictOf } from "../../src/smtp/delivery-result.ts";
 import { messages, outboundMessages, queueEntries } from "../../src/store/schema.ts";
 import { openOptions } from "../../src/store/settings.ts";
-import { createAlice } from "../mailbox/world.ts";
+import { createAlice } from "./mailbox-world.ts";
 import { testLog } from "./mx-rig.ts";
 
 export const HOSTNAME = "mx.example.test";

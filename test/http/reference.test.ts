@@ -5,8 +5,8 @@ import { type ApiDocument, endpointsOf, successOf } from "../../src/api/referenc
 import { exampleOf } from "../../src/api/reference/example.ts";
 import { ADMIN_API, MAIL_API } from "../../src/api/surfaces.ts";
 import { EVENT_NAMES } from "../../src/events/outbox.ts";
-import { faults, type Json, type JsonObject } from "../api/validate.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
+import { faults, type Json, type JsonObject } from "../harness/schema-validator.ts";
 
 const document = describeApi(MAIL_API, "http://localhost:8025");
 const administration = describeApi(ADMIN_API, "http://localhost:8025");

@@ -12,8 +12,8 @@ import { letter, mailer } from "../harness/mail.ts";
 import { type Place, run, runJson, serve } from "../harness/process.ts";
 import { settle } from "../harness/settle.ts";
 import { diskNote, MB, mountDisk, type SmallDisk } from "../harness/small-disk.ts";
+import { files, mboxEntry } from "../harness/transfer-rig.ts";
 import { until } from "../harness/until.ts";
-import { files, mboxEntry } from "../transfer/rig.ts";
 
 const ADDRESS = "ada@acme.test";
 const SETUP = ["setup", "--domain", "acme.test", "--email", ADDRESS, "--name", "Ada"];

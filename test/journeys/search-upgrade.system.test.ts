@@ -2,13 +2,13 @@
 import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { join } from "node:path";
-import { openTerminal, SETUP } from "../cli/terminal.ts";
 import { apiClient } from "../harness/api.ts";
 import { letter } from "../harness/mail.ts";
 import { serve } from "../harness/process.ts";
+import { takeBackToSchema14 } from "../harness/schema14.ts";
+import { openTerminal, SETUP } from "../harness/terminal.ts";
+import { files, mboxEntry } from "../harness/transfer-rig.ts";
 import { until } from "../harness/until.ts";
-import { takeBackToSchema14 } from "../search/schema14.ts";
-import { files, mboxEntry } from "../transfer/rig.ts";
 
 test("the server takes in what is stored, as it starts and when a command leaves it to it", async () => {
   const { data, ask } = openTerminal({ interrupted: new Promise(() => {}) });

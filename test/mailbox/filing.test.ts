@@ -4,8 +4,8 @@ import { eq } from "drizzle-orm";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import { mailboxes, mailboxUsage, messages, threadLabels, threadReferences, threads } from "../../src/store/schema.ts";
 import { letter } from "../harness/mail.ts";
+import { createAlice } from "../harness/mailbox-world.ts";
 import { START } from "../harness/runtime.ts";
-import { createAlice } from "./world.ts";
 
 const WITH_FILES = [
   "From: Carol <carol@remote.example>",

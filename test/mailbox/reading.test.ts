@@ -6,7 +6,7 @@ import { type ReadHtml, type Reading, readHere, unpackText } from "../../src/mes
 import { SANITIZER_VERSION } from "../../src/message/sanitize.ts";
 import { SEEN_VERSION } from "../../src/message/seen.ts";
 import { messageBodies } from "../../src/store/schema.ts";
-import { createAlice } from "./world.ts";
+import { createAlice } from "../harness/mailbox-world.ts";
 
 const MAIL = [
   "From: carol@remote.example",

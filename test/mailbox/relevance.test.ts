@@ -4,8 +4,8 @@ import { createListing } from "../../src/mailbox/listing.ts";
 import type { ThreadFilters, ThreadListView } from "../../src/mailbox/views.ts";
 import type { Ranked } from "../../src/search/engine.ts";
 import { setOf } from "../../src/search/sets.ts";
+import { createAlice } from "../harness/mailbox-world.ts";
 import { START } from "../harness/runtime.ts";
-import { createAlice } from "./world.ts";
 
 const at = (minutes: number) => new Date(START - minutes * 60_000).toUTCString();
 

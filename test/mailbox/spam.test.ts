@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { senderVerdicts } from "../../src/store/schema.ts";
 import { letter } from "../harness/mail.ts";
-import { createAlice } from "./world.ts";
+import { createAlice } from "../harness/mailbox-world.ts";
 
 const JUNK = { from: "Junk <JUNK@bad.example>" };
 

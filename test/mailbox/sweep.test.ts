@@ -6,8 +6,8 @@ import { createLog } from "../../src/base/log.ts";
 import { sweepBlobs } from "../../src/mailbox/sweep.ts";
 import { claimBlobs } from "../../src/store/claim.ts";
 import { attachments, mailboxes, outboundContents } from "../../src/store/schema.ts";
+import { createAlice } from "../harness/mailbox-world.ts";
 import { START } from "../harness/runtime.ts";
-import { createAlice } from "./world.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { LONGEST_CONVERSATION } from "../../src/mailbox/threading.ts";
 import { threads } from "../../src/store/schema.ts";
 import type { Letter } from "../harness/mail.ts";
-import { createAlice } from "./world.ts";
+import { createAlice } from "../harness/mailbox-world.ts";
 
 const DAY_MS = 86_400_000;
 const daysBefore = (days: number) => new Date(Date.parse("2026-01-05T08:00:00Z") - days * DAY_MS).toUTCString();

@@ -4,9 +4,9 @@ import { writeBackupState } from "../../src/backup/state.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
 import { createMetricsPage } from "../../src/http/metrics.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
+import { type Family, readExposition, sampleOf } from "../harness/exposition.ts";
 import { letter, mailer } from "../harness/mail.ts";
 import { startReceiver } from "../harness/receiver.ts";
-import { type Family, readExposition, sampleOf } from "./exposition.ts";
 
 async function scrape({ http }: Booted): Promise<Map<string, Family>> {
   const response = await fetch(`${http}/metrics`);

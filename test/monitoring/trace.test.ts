@@ -3,8 +3,8 @@ import { expect, test } from "bun:test";
 import type { DnsResolver } from "../../src/base/runtime.ts";
 import { type Step, traceMessage } from "../../src/monitoring/trace.ts";
 import { traceSteps } from "../../src/store/schema.ts";
-import { openOffice } from "../backup/rig.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
+import { openOffice } from "../harness/backup-rig.ts";
 import { letter, mailer } from "../harness/mail.ts";
 import { startReceiver } from "../harness/receiver.ts";
 

@@ -4,7 +4,7 @@ import { describeApi } from "../../src/api/openapi.ts";
 import { ADMIN_API, MAIL_API } from "../../src/api/surfaces.ts";
 import { ADMIN_OPERATIONS, MAIL_OPERATIONS } from "../../src/operations/operations.ts";
 import { apiKeys, idempotencyKeys } from "../../src/store/schema.ts";
-import { type JsonObject, nodesOf, resolve } from "../api/validate.ts";
+import { type JsonObject, nodesOf, resolve } from "../harness/schema-validator.ts";
 import { until } from "../harness/until.ts";
 import { startAdmin as start } from "./admin.ts";
 

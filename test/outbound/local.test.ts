@@ -6,9 +6,9 @@ import { createLocalDelivery } from "../../src/outbound/local.ts";
 import { type Claim, claim } from "../../src/outbound/queue.ts";
 import { domains, mailboxes } from "../../src/store/schema.ts";
 import { letter } from "../harness/mail.ts";
+import { createWorld } from "../harness/mailbox-world.ts";
 import { createQueue } from "../harness/queue-rig.ts";
 import { START } from "../harness/runtime.ts";
-import { createWorld } from "../mailbox/world.ts";
 
 /** alice@ and bob@example.test, each with an alias, and the verified other.test of another workspace, with carol@. */
 function createOffice() {

@@ -7,7 +7,7 @@ import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from
 import { join } from "node:path";
 import { buildExecutable, builtExecutable } from "../harness/executable.ts";
 import { temporaryFolder } from "../harness/folder.ts";
-import { machineMissing } from "./machine.ts";
+import { machineMissing } from "../harness/machine.ts";
 
 const PROJECT = join(import.meta.dir, "../..");
 const ROOT = process.env.MAILROOM_TEST_ROOT ?? "";

@@ -64,7 +64,7 @@ test.skipIf(missing("shellcheck") !== "")(`the scripts are clean for shellcheck$
     "install.sh",
     "packaging/mailroom",
     "packaging/nsupdate-hook",
-    "test/packaging/systemctl",
+    "test/harness/systemctl",
     ".ci/run",
     ".ci/musl-roots",
   ];

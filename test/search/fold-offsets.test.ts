@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { fold, foldWithOffsets } from "../../src/search/fold.ts";
-import { oddText } from "./odd-text.ts";
+import { oddText } from "../harness/odd-text.ts";
 
 /** `token` at `text`: the text at its position. */
 const placed = (text: string) =>

@@ -4,7 +4,7 @@ import { createMetrics } from "../../src/base/metrics.ts";
 import { registerSearchGauges } from "../../src/search/gauges.ts";
 import type { ProcessState } from "../../src/search/meilisearch/process.ts";
 import type { SearchState } from "../../src/search/search.ts";
-import { readExposition, sampleOf } from "../monitoring/exposition.ts";
+import { readExposition, sampleOf } from "../harness/exposition.ts";
 
 const NAMES = [
   "backlog_messages",

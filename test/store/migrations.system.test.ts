@@ -6,7 +6,7 @@ import { openStore, type Store } from "../../src/store/store.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { run } from "../harness/process.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { folderOf, peek, rowsOf, schemaOf } from "./rows.ts";
+import { folderOf, peek, rowsOf, schemaOf } from "../harness/table-rows.ts";
 
 const LATEST = MIGRATIONS.length;
 const open = (folder: string): Store => openStore({ folder, runtime: fakeRuntime() });

@@ -17,7 +17,7 @@ import * as schema from "../../src/store/schema.ts";
 import { openStore, type Store } from "../../src/store/store.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
-import { folderOf, peek, rowsOf, schemaOf, tablesOf } from "./rows.ts";
+import { folderOf, peek, rowsOf, schemaOf, tablesOf } from "../harness/table-rows.ts";
 
 const LATEST = MIGRATIONS.length;
 const open = (folder: string): Store => openStore({ folder, runtime: fakeRuntime() });

@@ -6,7 +6,7 @@ import { exportMail } from "../../src/transfer/export.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { letter, mailer } from "../harness/mail.ts";
-import { files, importInto } from "./rig.ts";
+import { files, importInto } from "../harness/transfer-rig.ts";
 
 const GOING_ON = { isInterrupted: () => false, onProgress() {} };
 

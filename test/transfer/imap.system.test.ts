@@ -4,7 +4,7 @@ import { findInAccount, type ImapRequest } from "../../src/transfer/imap.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { type Dovecot, noDovecot, startDovecot } from "../harness/dovecot.ts";
 import { letter } from "../harness/mail.ts";
-import { importInto } from "./rig.ts";
+import { importInto } from "../harness/transfer-rig.ts";
 
 /** Waits are for others. */
 const atOnce = (wake: () => void) => {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { unavailable } from "../../src/base/errors.ts";
 import { type Booted, boot } from "../harness/appliance.ts";
 import { letter, mailer } from "../harness/mail.ts";
-import { files, importInto, mboxEntry } from "./rig.ts";
+import { files, importInto, mboxEntry } from "../harness/transfer-rig.ts";
 
 interface Summary {
   id: string;

@@ -8,7 +8,16 @@ import { DEFAULT_CHARS, type RenderArguments } from "../../../src/api/mcp/render
 import type { MessageView } from "../../../src/mailbox/views.ts";
 import { LEAST_CHARS, MOST_CHARS } from "../../../src/operations/tool.ts";
 import { anyCharacter } from "../../harness/any-character.ts";
-import { attachment, context, expectSound, htmlOf, message, RENDERERS, summary, thread } from "./mail.ts";
+import {
+  attachment,
+  context,
+  expectSound,
+  htmlOf,
+  message,
+  RENDERERS,
+  summary,
+  thread,
+} from "../../harness/mcp-mail.ts";
 
 interface ShownMessage {
   text: string;

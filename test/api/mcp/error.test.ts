@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { renderError } from "../../../src/api/mcp/render-error.ts";
 import type { Refusal } from "../../../src/api/mcp/rendering.ts";
 import { type ErrorCode, STATUS_OF_CODE } from "../../../src/base/errors.ts";
-import { context, openFences, parse } from "./mail.ts";
+import { context, openFences, parse } from "../../harness/mcp-mail.ts";
 
 const codes = Object.keys(STATUS_OF_CODE) as ErrorCode[];
 const render = (refusal: Refusal) => parse(renderError(refusal, context()));

@@ -15,7 +15,7 @@ import {
   type Shown,
   summary,
   thread,
-} from "./mail.ts";
+} from "../../harness/mcp-mail.ts";
 
 const HOSTILE = fc.constantFrom(
   "words and words ",

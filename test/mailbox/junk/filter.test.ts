@@ -3,7 +3,7 @@ import { expect, spyOn, test } from "bun:test";
 import { learn, scoreIn, unlearn } from "../../../src/mailbox/junk/filter.ts";
 import { junkFilters, junkTokens } from "../../../src/store/schema.ts";
 import type { Tx } from "../../../src/store/store.ts";
-import { createAlice } from "../world.ts";
+import { createAlice } from "../../harness/mailbox-world.ts";
 
 const words = (count: number, prefix: string) => Array.from({ length: count }, (_, i) => `${prefix}${i}`);
 const rowsIn = (tx: Tx) => (tx.$client.query("SELECT count(*) AS n FROM junk_tokens").get() as { n: number }).n;

@@ -16,7 +16,7 @@ import {
   labelledPresent,
   readLabelled,
 } from "../../harness/labelled-mail.ts";
-import { createAlice } from "../world.ts";
+import { createAlice } from "../../harness/mailbox-world.ts";
 
 interface Measured {
   ham: number;

@@ -10,7 +10,7 @@ import { senderOf } from "../../../src/mailbox/senders.ts";
 import { NO_SENDER } from "../../../src/message/address.ts";
 import { junkFilters, junkTokens, messageJudgements, messages } from "../../../src/store/schema.ts";
 import type { Letter } from "../../harness/mail.ts";
-import { createAlice } from "../world.ts";
+import { createAlice } from "../../harness/mailbox-world.ts";
 
 const JUNK = "Cheap pills and watches, guaranteed: order now, limited offer, discount pharmacy, no prescription";
 const WANTED = "The quarterly report is attached, please review the budget figures before the meeting on Thursday";

@@ -19,8 +19,8 @@ import { openOptions } from "../../../src/store/settings.ts";
 import { openStore, type Store } from "../../../src/store/store.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
 import { fakeRuntime } from "../../harness/runtime.ts";
-import { entriesOf, takeBackToSchema14 } from "../schema14.ts";
-import { type SeedMessage, seedIndex, WHOLE_A } from "../seed.ts";
+import { entriesOf, takeBackToSchema14 } from "../../harness/schema14.ts";
+import { type SeedMessage, seedIndex, WHOLE_A } from "../../harness/search-seed.ts";
 
 const MAIL: SeedMessage[] = Array.from({ length: 400 }, (_, n) => ({
   // Every tenth message is in one long conversation, the first of all.

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { documentNumberOf } from "../../../src/search/document-number.ts";
 import { createKeepDated } from "../../../src/search/fts5/fts5.ts";
 import { messages } from "../../../src/store/schema.ts";
-import { type SeedMessage, seedIndex } from "../seed.ts";
+import { type SeedMessage, seedIndex } from "../../harness/search-seed.ts";
 
 const MAILBOXES = ["mbx_a1", "mbx_a2", "mbx_b1"];
 /** Long and short conversations, some in mailboxes outside the scope; several dates are equal. */

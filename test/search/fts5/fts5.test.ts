@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import { testContract } from "../contract.ts";
-import { seedIndex } from "../seed.ts";
+import { testContract } from "../../harness/engine-contract.ts";
+import { seedIndex } from "../../harness/search-seed.ts";
 
 testContract(seedIndex, { runs: 50 });
 

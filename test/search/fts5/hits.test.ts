@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { createHits } from "../../../src/search/fts5/hits.ts";
 import { parseQuery } from "../../../src/search/query.ts";
 import { MESSAGES_PER_THREAD } from "../../../src/store/schema.ts";
-import { type SeedMessage, seedIndex } from "../seed.ts";
+import { type SeedMessage, seedIndex } from "../../harness/search-seed.ts";
 
 /** Hits of conversations as `thread.ordinal`. */
 function finder(messages: readonly SeedMessage[], mostAtOnce?: number) {

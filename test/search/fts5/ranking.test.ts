@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { createRanking } from "../../../src/search/fts5/ranking.ts";
 import { parseQuery } from "../../../src/search/query.ts";
-import { type SeedMessage, seedIndex, WHOLE_A } from "../seed.ts";
+import { type SeedMessage, seedIndex, WHOLE_A } from "../../harness/search-seed.ts";
 
 const threadsIn = (ranked: readonly { thread: number }[]): number[] => ranked.map(({ thread }) => thread).sort();
 

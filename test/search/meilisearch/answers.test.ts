@@ -6,8 +6,8 @@ import { MAIL_SCOPES } from "../../../src/store/schema.ts";
 import { type Booted, boot } from "../../harness/appliance.ts";
 import { type FakeMeilisearch, problem, startFakeMeilisearch } from "../../harness/fake-meilisearch.ts";
 import { letter, mailer } from "../../harness/mail.ts";
-import { type SeedMessage, WHOLE_A } from "../seed.ts";
-import { openRig, type Rig } from "./rig.ts";
+import { openRig, type Rig } from "../../harness/meilisearch-rig.ts";
+import { type SeedMessage, WHOLE_A } from "../../harness/search-seed.ts";
 
 setDefaultTimeout(300_000);
 

@@ -1,13 +1,13 @@
 /** The contract of all engines, with a real Meilisearch server. */
 import { beforeAll, describe, setDefaultTimeout, test } from "bun:test";
+import { testContract } from "../../harness/engine-contract.ts";
 import {
   hasMeilisearch,
   type MeilisearchServer,
   sharedMeilisearch,
   WITHOUT_MEILISEARCH,
 } from "../../harness/meilisearch.ts";
-import { testContract } from "../contract.ts";
-import { openRig } from "./rig.ts";
+import { openRig } from "../../harness/meilisearch-rig.ts";
 
 // Creating and feeding each index takes tasks that wait for the disk.
 setDefaultTimeout(300_000);

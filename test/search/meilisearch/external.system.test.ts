@@ -3,13 +3,13 @@
  * query, and with a real one if MEILISEARCH_BIN names it.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { openTerminal, SETUP } from "../../cli/terminal.ts";
 import { startFakeMeilisearch } from "../../harness/fake-meilisearch.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
 import { letter, mailer } from "../../harness/mail.ts";
 import { hasMeilisearch, startMeilisearch, WITHOUT_MEILISEARCH } from "../../harness/meilisearch.ts";
 import { type Served, serve } from "../../harness/process.ts";
 import { settle } from "../../harness/settle.ts";
+import { openTerminal, SETUP } from "../../harness/terminal.ts";
 import { until as untilSo } from "../../harness/until.ts";
 
 setDefaultTimeout(300_000);

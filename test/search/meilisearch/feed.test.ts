@@ -13,8 +13,8 @@ import {
   workspaces,
 } from "../../../src/store/schema.ts";
 import { type FakeMeilisearch, problem, startFakeMeilisearch } from "../../harness/fake-meilisearch.ts";
-import { type SeedMessage, seedIndex, WHOLE_A } from "../seed.ts";
-import { openRig, type Rig } from "./rig.ts";
+import { openRig, type Rig } from "../../harness/meilisearch-rig.ts";
+import { type SeedMessage, seedIndex, WHOLE_A } from "../../harness/search-seed.ts";
 
 setDefaultTimeout(300_000);
 

@@ -5,8 +5,8 @@ import { createClient } from "../../../src/search/meilisearch/client.ts";
 import { documentOf, INDEX_SETTINGS, type MessageDocument, wordOf } from "../../../src/search/meilisearch/documents.ts";
 import { parseQuery } from "../../../src/search/query.ts";
 import { hasMeilisearch, sharedMeilisearch, WITHOUT_MEILISEARCH } from "../../harness/meilisearch.ts";
-import { WHOLE_A } from "../seed.ts";
-import { openRig } from "./rig.ts";
+import { openRig } from "../../harness/meilisearch-rig.ts";
+import { WHOLE_A } from "../../harness/search-seed.ts";
 
 setDefaultTimeout(300_000);
 

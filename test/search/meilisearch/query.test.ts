@@ -5,7 +5,7 @@ import { fold, foldDocument } from "../../../src/search/fold.ts";
 import { documentOf, PLAIN_FIELDS, wordOf } from "../../../src/search/meilisearch/documents.ts";
 import { exactQueries, looseQueries } from "../../../src/search/meilisearch/query.ts";
 import { parseQuery } from "../../../src/search/query.ts";
-import { WHOLE_A } from "../seed.ts";
+import { WHOLE_A } from "../../harness/search-seed.ts";
 
 setDefaultTimeout(300_000);
 

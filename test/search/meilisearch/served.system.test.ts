@@ -9,11 +9,11 @@ import type { World } from "../../../src/doctor/check.ts";
 import { checkSearchEngine } from "../../../src/doctor/checks/search.ts";
 import { type KeptState, readProcessState } from "../../../src/search/meilisearch/process.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
+import { argumentsOf, isAlive, makeStandIn, supervise } from "../../harness/meilisearch-stand-in.ts";
 import { type Served, serve } from "../../harness/process.ts";
 import { fakeRuntime } from "../../harness/runtime.ts";
 import { settle } from "../../harness/settle.ts";
 import { until as untilSo } from "../../harness/until.ts";
-import { argumentsOf, isAlive, makeStandIn, supervise } from "./stand-in.ts";
 
 const REAL = process.env.MEILISEARCH_BIN;
 const noReal = REAL === undefined ? " (skipped: MEILISEARCH_BIN names no server; .ci/run brings one)" : "";

@@ -4,8 +4,15 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, 
 import { dirname, join, relative } from "node:path";
 import { readProcessState } from "../../../src/search/meilisearch/process.ts";
 import { temporaryFolder } from "../../harness/folder.ts";
+import {
+  argumentsOf,
+  isAlive,
+  makeStandIn,
+  markData,
+  type Rig,
+  supervise,
+} from "../../harness/meilisearch-stand-in.ts";
 import { until } from "../../harness/until.ts";
-import { argumentsOf, isAlive, makeStandIn, markData, type Rig, supervise } from "./stand-in.ts";
 
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60_000;
@@ -348,7 +355,7 @@ describe("ending with the server", () => {
       [
         process.execPath,
         "-e",
-        `import { supervise } from ${JSON.stringify(join(import.meta.dir, "stand-in.ts"))};
+        `import { supervise } from ${JSON.stringify(join(import.meta.dir, "../../harness/meilisearch-stand-in.ts"))};
          const { supervisor, until } = supervise({ "search.meilisearchPath": ${JSON.stringify(path)} }, ${JSON.stringify(data)});
          supervisor.start();
          await until(() => supervisor.state().state === "running");

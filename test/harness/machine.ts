@@ -4,8 +4,8 @@
  */
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { atEndOfFile } from "../harness/end.ts";
-import { temporaryFolder } from "../harness/folder.ts";
+import { atEndOfFile } from "./end.ts";
+import { temporaryFolder } from "./folder.ts";
 
 const PROJECT = join(import.meta.dir, "../..");
 const ROOT = process.env.MAILROOM_TEST_ROOT;

@@ -3,9 +3,9 @@
 import { type DnsResolver, newId } from "../../src/base/runtime.ts";
 import { EVENT_NAMES, type EventData, type EventName, emit } from "../../src/events/outbox.ts";
 import { sampleOf } from "../../src/events/payload.ts";
-import { type Booted, boot } from "../harness/appliance.ts";
-import { letter, mailer } from "../harness/mail.ts";
-import { type Receiver, startReceiver } from "../harness/receiver.ts";
+import { type Booted, boot } from "./appliance.ts";
+import { letter, mailer } from "./mail.ts";
+import { type Receiver, startReceiver } from "./receiver.ts";
 
 /** Mail by SMTP is not of interest here, and its listeners take time to start. */
 const NO_SMTP = { MAILROOM_MX: "off", MAILROOM_SUBMISSION: "off", MAILROOM_SUBMISSIONS: "off" };

@@ -31,9 +31,9 @@ import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
 import * as schema from "../../src/store/schema.ts";
 import { openOptions } from "../../src/store/settings.ts";
 import type { Store } from "../../src/store/store.ts";
-import { storeInMemory } from "../harness/database.ts";
-import { type FakeRuntime, fakeRuntime } from "../harness/runtime.ts";
+import { storeInMemory } from "./database.ts";
 import { fakeSending } from "./fake-sending.ts";
+import { type FakeRuntime, fakeRuntime } from "./runtime.ts";
 
 export interface Answer {
   status: number;

@@ -9,7 +9,7 @@ import { parseQuery } from "../../src/search/query.ts";
 import { seqsIn } from "../../src/search/sets.ts";
 import * as schema from "../../src/store/schema.ts";
 import type { Store } from "../../src/store/store.ts";
-import { storeInMemory } from "../harness/database.ts";
+import { storeInMemory } from "./database.ts";
 
 export interface SeedMessage {
   /** Returned by `search`; messages with one name form a conversation. */

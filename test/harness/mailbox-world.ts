@@ -24,9 +24,9 @@ import {
 } from "../../src/store/schema.ts";
 import { type Options, openOptions } from "../../src/store/settings.ts";
 import type { Store } from "../../src/store/store.ts";
-import { storeInMemory } from "../harness/database.ts";
-import { type Letter, letter } from "../harness/mail.ts";
-import { type FakeRuntime, fakeRuntime } from "../harness/runtime.ts";
+import { storeInMemory } from "./database.ts";
+import { type Letter, letter } from "./mail.ts";
+import { type FakeRuntime, fakeRuntime } from "./runtime.ts";
 
 export interface World {
   store: Store;

@@ -1,13 +1,13 @@
 /** The joined search of an appliance on a real Meilisearch server, over seeded mail. */
-import type { Log } from "../../../src/base/log.ts";
-import { createLog } from "../../../src/base/log.ts";
-import type { ServerAddress } from "../../../src/search/meilisearch/client.ts";
-import { createSearch, type Search } from "../../../src/search/search.ts";
-import { type Options, openOptions } from "../../../src/store/settings.ts";
-import type { Store } from "../../../src/store/store.ts";
-import { atEndOfFile } from "../../harness/end.ts";
-import { type FakeRuntime, fakeRuntime } from "../../harness/runtime.ts";
-import { type SeedMessage, seedIndex } from "../seed.ts";
+import type { Log } from "../../src/base/log.ts";
+import { createLog } from "../../src/base/log.ts";
+import type { ServerAddress } from "../../src/search/meilisearch/client.ts";
+import { createSearch, type Search } from "../../src/search/search.ts";
+import { type Options, openOptions } from "../../src/store/settings.ts";
+import type { Store } from "../../src/store/store.ts";
+import { atEndOfFile } from "./end.ts";
+import { type FakeRuntime, fakeRuntime } from "./runtime.ts";
+import { type SeedMessage, seedIndex } from "./search-seed.ts";
 
 export interface Rig extends ReturnType<typeof seedIndex> {
   joined: Search;

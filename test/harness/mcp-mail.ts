@@ -1,12 +1,12 @@
 /** Answers of operations as the tests of the rendering need them, and what must hold of everything rendered. */
 
 import { expect } from "bun:test";
-import { objectOf, stringOf } from "../../../src/api/mcp/json.ts";
-import { type Answers, RENDERERS as AS_JSON } from "../../../src/api/mcp/render.ts";
-import type { RenderArguments, RenderContext, Rendered } from "../../../src/api/mcp/rendering.ts";
-import type { AttachmentView, MessageSummaryView, MessageView, ThreadView } from "../../../src/mailbox/views.ts";
-import { packText, readHtml } from "../../../src/message/reading.ts";
-import { seenText } from "../../../src/message/seen.ts";
+import { objectOf, stringOf } from "../../src/api/mcp/json.ts";
+import { type Answers, RENDERERS as AS_JSON } from "../../src/api/mcp/render.ts";
+import type { RenderArguments, RenderContext, Rendered } from "../../src/api/mcp/rendering.ts";
+import type { AttachmentView, MessageSummaryView, MessageView, ThreadView } from "../../src/mailbox/views.ts";
+import { packText, readHtml } from "../../src/message/reading.ts";
+import { seenText } from "../../src/message/seen.ts";
 
 const ANN = { email: "ann@remote.example", name: "Ann" };
 const BEN = { email: "ben@example.test" };

@@ -6,8 +6,8 @@ import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import fc from "fast-check";
 import * as schema from "../../src/store/schema.ts";
-import { anyCharacter } from "../harness/any-character.ts";
-import { type Seeded, type SeedMessage, WHOLE_A } from "./seed.ts";
+import { anyCharacter } from "./any-character.ts";
+import { type Seeded, type SeedMessage, WHOLE_A } from "./search-seed.ts";
 
 /** A store with this mail, and its engine. */
 export type OpenSeeded = (mail?: readonly SeedMessage[]) => Seeded;

@@ -1,8 +1,8 @@
 /** install.sh on a machine (machine.ts): what its tests ask of it, and of the Mailroom that is then there. */
 import { join } from "node:path";
-import { atEndOfFile } from "../harness/end.ts";
-import { buildExecutable, builtExecutable } from "../harness/executable.ts";
-import { temporaryFolder } from "../harness/folder.ts";
+import { atEndOfFile } from "./end.ts";
+import { buildExecutable, builtExecutable } from "./executable.ts";
+import { temporaryFolder } from "./folder.ts";
 import { bootMachine, type Machine, type Ran } from "./machine.ts";
 
 export const INSTALL = ["bash", "/media/release/install.sh"];

@@ -13,9 +13,9 @@ import {
 } from "../../src/transfer/import.ts";
 import { type Destination, destinationOf } from "../../src/transfer/placement.ts";
 import { findMessages } from "../../src/transfer/sources.ts";
-import type { Booted } from "../harness/appliance.ts";
-import { temporaryFolder } from "../harness/folder.ts";
-import { shareWorker } from "../harness/parser-worker.ts";
+import type { Booted } from "./appliance.ts";
+import { temporaryFolder } from "./folder.ts";
+import { shareWorker } from "./parser-worker.ts";
 
 /** A folder of these files; latin1. */
 export function files(content: Record<string, string | Uint8Array>): string {

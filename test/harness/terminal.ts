@@ -2,8 +2,8 @@
 import { cpSync } from "node:fs";
 import { type Runtime, systemRuntime } from "../../src/base/runtime.ts";
 import { run } from "../../src/cli/cli.ts";
-import { atEndOfFile } from "../harness/end.ts";
-import { temporaryFolder } from "../harness/folder.ts";
+import { atEndOfFile } from "./end.ts";
+import { temporaryFolder } from "./folder.ts";
 
 export interface Said {
   exitCode: number;

@@ -6,7 +6,7 @@ import type { ApiSending, RecordAnswer } from "../../src/compose/send.ts";
 import { emit } from "../../src/events/outbox.ts";
 import { events } from "../../src/store/schema.ts";
 import type { Store } from "../../src/store/store.ts";
-import type { FakeRuntime } from "../harness/runtime.ts";
+import type { FakeRuntime } from "./runtime.ts";
 
 export interface FakeSending extends ApiSending {
   /** Requests that came through, whatever became of them. */

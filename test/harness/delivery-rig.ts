@@ -11,8 +11,8 @@ import { sampleOf } from "../../src/events/payload.ts";
 import { claim, type Delivery, endpointsByDue } from "../../src/events/queue.ts";
 import { type DeliveryState, webhookDeliveries, workspaces } from "../../src/store/schema.ts";
 import type { Store } from "../../src/store/store.ts";
-import { storeInMemory } from "../harness/database.ts";
-import { fakeRuntime, START } from "../harness/runtime.ts";
+import { storeInMemory } from "./database.ts";
+import { fakeRuntime, START } from "./runtime.ts";
 
 export const LEASE = START + 60_000;
 export const OK = { ok: true, status: 200, response: "ok", ms: 1 };

@@ -6,9 +6,9 @@ import { newId, type Runtime, randomToken } from "../../src/base/runtime.ts";
 import { addOutbound } from "../../src/outbound/queue.ts";
 import { workspaces } from "../../src/store/schema.ts";
 import { openStore, type Store } from "../../src/store/store.ts";
-import { openSetUp, openTerminal, type Terminal } from "../cli/terminal.ts";
-import { temporaryFolder } from "../harness/folder.ts";
-import { fakeRuntime } from "../harness/runtime.ts";
+import { temporaryFolder } from "./folder.ts";
+import { fakeRuntime } from "./runtime.ts";
+import { openSetUp, openTerminal, type Terminal } from "./terminal.ts";
 
 export interface Office extends Terminal {
   /** The same with parts of the world replaced. */

@@ -5,7 +5,7 @@
 import { Database } from "bun:sqlite";
 import { join } from "node:path";
 import { MIGRATIONS } from "../../src/store/migrate.ts";
-import { temporaryFolder } from "../harness/folder.ts";
+import { temporaryFolder } from "./folder.ts";
 
 type Value = string | number | Uint8Array;
 

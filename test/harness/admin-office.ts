@@ -6,10 +6,10 @@ import { readConfig } from "../../src/config.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import type { Role } from "../../src/store/schema.ts";
 import type { Tx } from "../../src/store/store.ts";
-import { newDatabase } from "../harness/database.ts";
-import { temporaryFolder } from "../harness/folder.ts";
-import { type Letter, letter } from "../harness/mail.ts";
-import { fakeRuntime } from "../harness/runtime.ts";
+import { newDatabase } from "./database.ts";
+import { temporaryFolder } from "./folder.ts";
+import { type Letter, letter } from "./mail.ts";
+import { fakeRuntime } from "./runtime.ts";
 
 export function openOffice(overrides: Partial<Runtime> = {}) {
   const runtime = fakeRuntime(overrides);

@@ -1,6 +1,6 @@
 /** The oddest text of mail for property tests: it folds to something else, to nothing, or to several tokens. */
 import fc from "fast-check";
-import { anyCharacter } from "../harness/any-character.ts";
+import { anyCharacter } from "./any-character.ts";
 
 const UNITS = [
   ..."aZ9é ß½ﬁΣς.-\n\t\0",

@@ -4,11 +4,11 @@
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { createLog } from "../../../src/base/log.ts";
-import { createSupervisor, type Supervisor } from "../../../src/search/meilisearch/supervisor.ts";
-import { atEndOfFile } from "../../harness/end.ts";
-import { temporaryFolder } from "../../harness/folder.ts";
-import { type FakeRuntime, fakeRuntime } from "../../harness/runtime.ts";
+import { createLog } from "../../src/base/log.ts";
+import { createSupervisor, type Supervisor } from "../../src/search/meilisearch/supervisor.ts";
+import { atEndOfFile } from "./end.ts";
+import { temporaryFolder } from "./folder.ts";
+import { type FakeRuntime, fakeRuntime } from "./runtime.ts";
 
 /**
  * Its behaviour, in a file beside it that is read at each start and request. `hangs`: accepts requests and never
