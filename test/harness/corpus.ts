@@ -5,7 +5,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
-const ROOT = fileURLToPath(new URL("../../../shared/corpus", import.meta.url));
+const ROOT = fileURLToPath(new URL("../../../shared/corpus/", import.meta.url));
 
 export const corpusPresent = existsSync(ROOT);
 

