@@ -6,12 +6,12 @@ import type { Meters } from "./base/metrics.ts";
 import type { Runtime } from "./base/runtime.ts";
 import type { Job } from "./base/scheduler.ts";
 import { createSending, type Sending } from "./compose/send.ts";
-import { createDoor } from "./inbound/admission.ts";
+import { createAccept } from "./inbound/data.ts";
 import { createBlocklists } from "./inbound/dnsbl.ts";
 import { createFeedback } from "./inbound/feedback.ts";
 import { createGreylist } from "./inbound/greylist.ts";
-import { createInbound } from "./inbound/inbound.ts";
 import { createMxRole } from "./inbound/mx.ts";
+import { createResolve } from "./inbound/rcpt.ts";
 import type { Mailbox } from "./mailbox/mailbox.ts";
 import type { ReadHtml } from "./message/reading.ts";
 import { createDnsCache } from "./net/dns-cache.ts";
@@ -44,7 +44,7 @@ export interface MailFlowParts {
   startWorker?: StartWorker | undefined;
   /** Holds mail to the outside instead of sending it. */
   hold: boolean;
-  /** See InboundParts. */
+  /** See ResolveParts. */
   verifyOnArrival(domain: string): Promise<void>;
   /** Runs a job now, because there may be new work for it. */
   wake(job: string): void;
@@ -84,13 +84,14 @@ export function createMailFlow({ folder, startWorker, wake, ...parts }: MailFlow
     return sent;
   };
   const feedback = createFeedback({ db: store.db, outcomes, local, runtime });
-  const inbound = createInbound({ ...parts, parser, spool, feedback });
+  const resolve = createResolve({ ...parts, feedback });
+  const acceptInbound = createAccept({ ...parts, parser, spool, feedback });
   const greylist = createGreylist({ store, runtime });
   const blocklists = createBlocklists({ names, runtime, log });
   const notifyAdmins = createAdminNotices({ store, mailbox, parser, runtime, hostname, log });
   const sending = createSending({ ...parts, local, transport, parser, submit, spool, wake });
   return {
-    mxRole: createMxRole(inbound, createDoor({ options, blocklists, greylist, runtime })),
+    mxRole: createMxRole({ options, blocklists, greylist, runtime, resolve, accept: acceptInbound }),
     submit,
     sending,
     async notifyAdmins(...notice) {

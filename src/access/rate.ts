@@ -1,6 +1,6 @@
 /**
  * Rate limits in fixed windows that begin with their first request (rules: Request rates; over SMTP,
- * inbound/admission.ts). A name over the limit is refused for a cooldown, counted from the request over the limit, and
+ * inbound/connect.ts). A name over the limit is refused for a cooldown, counted from the request over the limit, and
  * then starts a new window.
  *
  * Invariants: memory is bounded for any number of names; limits are read at each use, so that a changed setting applies

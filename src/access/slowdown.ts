@@ -1,5 +1,5 @@
 /**
- * Slows down guessing (rules: Sign-in failures; recipients, inbound/admission.ts): the more attempts of one source, or
+ * Slows down guessing (rules: Sign-in failures; recipients, inbound/rcpt.ts): the more attempts of one source, or
  * on one account, have recently failed, the later the next failure is reported. A success is never delayed.
  */
 

@@ -3,7 +3,7 @@
  * trusted forwarders (RFC 8617). Runs in a worker; dmarc.ts draws the conclusion.
  *
  *   envelope ─► SPF ────────────┐
- *   bytes ─► DKIM ─► ARC chain ─┴► Evidence ─► judge (dmarc.ts) ─► Authentication ─► inbound.ts decides
+ *   bytes ─► DKIM ─► ARC chain ─┴► Evidence ─► judge (dmarc.ts) ─► Authentication ─► inbound/data.ts decides
  *
  * Invariant: what was found never depends on a resolver that does not answer, but as `temperror`. No message, however
  * made, costs more than a bounded number of questions and of passes over its body.

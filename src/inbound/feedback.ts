@@ -38,8 +38,8 @@ export interface Feedback {
 interface ReportEnvelope {
   /** Empty for what nobody is to answer automatically (RFC 5321 §4.5.5). */
   reversePath: string;
-  /** As in RCPT TO. */
-  recipients: readonly string[];
+  /** Messages that have a recipient of the mail for their return path. */
+  returned: OutboundMessage[];
   /** Who sent it: see Authentication. */
   organizations: readonly string[];
 }
@@ -91,7 +91,7 @@ export function createFeedback({ db, outcomes, local, runtime }: FeedbackParts):
 
   async function consider(mail: PreparedMessage, envelope: ReportEnvelope): Promise<Finding | undefined> {
     const { report } = mail;
-    const returned = envelope.recipients.flatMap((recipient) => sentWith(recipient) ?? []);
+    const { returned } = envelope;
     if (report === undefined && returned.length === 0) return undefined;
     const reported = report?.recipients.slice(0, MOST_REPORTED).map(spellingsOf) ?? [];
     const isBelieved = (entry: QueueEntry) => returned.length > 0 || isFrom(envelope.organizations, entry);

@@ -1,27 +1,43 @@
-/** The role of the MX listener: mail from other servers for mailboxes here. No AUTH, no relaying. */
-
+/**
+ * The role of the MX listener: mail from other servers for mailboxes here, one file a verb. No AUTH, no relaying.
+ *
+ *   connect.ts ─► mail.ts ─► rcpt.ts ─► data.ts
+ */
 import type { SmtpRole } from "../smtp/role.ts";
-import type { Door } from "./admission.ts";
-import type { Inbound } from "./inbound.ts";
+import { type ConnectParts, createConnect } from "./connect.ts";
+import type { Accept } from "./data.ts";
+import { createStartMail, type Transaction } from "./mail.ts";
+import { createAdmitRecipient, type RcptParts } from "./rcpt.ts";
 
 /** RFC 5321 §4.5.3.1.8: at least 100. One transaction files them all. */
 const MOST_RECIPIENTS = 100;
 
-export function createMxRole(inbound: Inbound, door: Door): SmtpRole {
+export interface MxParts extends ConnectParts, RcptParts {
+  accept: Accept;
+  runtime: RcptParts["runtime"];
+}
+
+export function createMxRole(parts: MxParts): SmtpRole {
+  const { isTrusted, connect } = createConnect(parts);
+  const startMail = createStartMail(parts);
+  const admitRecipient = createAdmitRecipient(parts);
   return {
     mailParameters: ["SIZE", "BODY", "SMTPUTF8"],
     requiresAuth: false,
     maxRecipients: () => MOST_RECIPIENTS,
-    isTrusted: door.isTrusted,
+    isTrusted,
     open({ ip }) {
-      const visit = door.open(ip);
+      const peer = connect(ip);
+      let transaction: Transaction = { reversePath: "", admitted: new Map() };
       return {
-        startMail: visit.startMail,
-        admitRecipient: (recipient, declaredSize) =>
-          visit.admitRecipient(recipient, () => inbound.admit(recipient, declaredSize)),
+        startMail(reversePath) {
+          transaction = startMail(peer, reversePath);
+        },
+        admitRecipient: (recipient, declaredSize) => admitRecipient(peer, transaction, recipient, declaredSize),
         async acceptMessage(envelope, content) {
-          const { emailIds, isReport } = await inbound.accept(envelope, content);
-          visit.accepted();
+          const recipients = envelope.recipients.flatMap((recipient) => transaction.admitted.get(recipient) ?? []);
+          const { emailIds, isReport } = await parts.accept(envelope, recipients, content);
+          peer.unknownRecipients = 0;
           const [first, ...others] = emailIds;
           if (isReport || first === undefined) return "report taken";
           return others.length === 0 ? `${first} filed` : `${first} and ${others.length} more filed`;

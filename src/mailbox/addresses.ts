@@ -16,16 +16,20 @@ import { addresses, domains, mailboxes, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
 
+export interface MailboxRoute {
+  kind: "mailbox";
+  mailboxId: string;
+  workspaceId: string;
+  /** The row of the address's domain that belongs to the workspace. */
+  domainId: string;
+  /** Without the tag. */
+  receivedOn: string;
+  /** postmaster@ and abuse@: exempt from quota and DMARC rejection. */
+  exempt: boolean;
+}
+
 export type Route =
-  | {
-      kind: "mailbox";
-      mailboxId: string;
-      workspaceId: string;
-      /** Without the tag. */
-      receivedOn: string;
-      /** postmaster@ and abuse@: exempt from quota and DMARC rejection. */
-      exempt: boolean;
-    }
+  | MailboxRoute
   /** The domain is local, but the address is unknown. */
   | { kind: "unknown" }
   /** Workspaces claim the domain, but none has verified it yet. */
@@ -62,6 +66,12 @@ const statements = prepared((db) => ({
     .innerJoin(mailboxes, eq(mailboxes.id, addresses.mailboxId))
     .where(and(eq(addresses.address, sql.placeholder("address")), eq(addresses.domainId, sql.placeholder("domainId"))))
     .prepare(),
+  reaches: db.$client.prepare<unknown, [mailboxId: string, domainId: string, now: number]>(
+    `SELECT 1 FROM mailboxes WHERE id = ?1 AND (expires_at IS NULL OR expires_at > ?3) AND ?2 = (
+       SELECT id FROM domains
+       WHERE name = (SELECT name FROM domains WHERE id = ?2) AND (verified_at IS NOT NULL OR accepts_unverified = 1)
+       ORDER BY verified_at IS NULL LIMIT 1)`,
+  ),
   /** The mailbox at the owner's sign-in address, else the owner's first one; none that has expired. */
   ownersMailbox: db
     .select({ mailboxId: mailboxes.id, expiresAt: mailboxes.expiresAt })
@@ -118,6 +128,13 @@ export function routeOf(db: Db, address: string, now: number): Route {
 }
 
 /**
+ * Whether a route that `routeOf` gave earlier still stands at `now` (epoch ms): its mailbox exists and has not expired, and
+ * its workspace is still the one to which mail from other servers to the domain goes.
+ */
+export const stillReaches = (db: Db, { mailboxId, domainId }: MailboxRoute, now: number): boolean =>
+  statements(db).reaches.get(mailboxId, domainId, now) !== null;
+
+/**
  * Routes mail of a workspace at `now` (epoch ms): to the workspace that verified the domain, else to the sender's own
  * claim.
  */
@@ -161,7 +178,7 @@ function routeVia(db: Db, address: string, now: number, claimOf: (name: string) 
   const to = (receivedOn: string, found: Found | undefined): Route | undefined => {
     if (!found) return undefined;
     if (!hasExpired(found, now))
-      return { kind: "mailbox", mailboxId: found.mailboxId, workspaceId, receivedOn, exempt };
+      return { kind: "mailbox", mailboxId: found.mailboxId, workspaceId, domainId, receivedOn, exempt };
     return exempt ? undefined : { kind: "unknown" };
   };
   const at = (name: string) => statements(db).address.get({ address: `${name}@${domain}`, domainId });

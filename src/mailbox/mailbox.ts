@@ -12,7 +12,16 @@ import type { ReadHtml } from "../message/reading.ts";
 import type { SearchEngine } from "../search/engine.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store, Tx } from "../store/store.ts";
-import { isVerifiedElsewhere, localDomain, type Route, routeFor, routeOf, routeWithin } from "./addresses.ts";
+import {
+  isVerifiedElsewhere,
+  localDomain,
+  type MailboxRoute,
+  type Route,
+  routeFor,
+  routeOf,
+  routeWithin,
+  stillReaches,
+} from "./addresses.ts";
 import { snooze, type ThreadChange, wakeSnoozed } from "./change.ts";
 import { findCorrespondents } from "./correspondents.ts";
 import {
@@ -90,6 +99,8 @@ export interface Mailbox extends HtmlReading {
   hasReceived(mailboxId: string, message: PreparedMessage): boolean;
   /** Routes mail from other servers. `address` as in RCPT TO, without the angle brackets. */
   route(address: string): Route;
+  /** Whether a route of mail from other servers still stands: the mailbox has not gone or expired, and its workspace has the domain. */
+  stillReaches(route: MailboxRoute): boolean;
   /** Routes mail of a workspace. */
   routeFor(workspaceId: string, address: string): Route;
   /**
@@ -197,6 +208,7 @@ export function createMailbox({ store, engine, runtime, options, log, read }: Ma
     isKept: (identity) => isKept(store.db, identity),
     hasReceived: (mailboxId, message) => hasReceived(store.db, mailboxId, message),
     route: (address) => routeOf(store.db, address, runtime.now()),
+    stillReaches: (route) => stillReaches(store.db, route, runtime.now()),
     routeFor: (workspaceId, address) => routeFor(store.db, workspaceId, address, runtime.now()),
     routeWithin: (workspaceId, address) => routeWithin(store.db, workspaceId, address),
     usage: (mailboxId) => usageOf(store.db, options, mailboxId),

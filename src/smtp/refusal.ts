@@ -26,7 +26,7 @@ const REFUSALS = {
   failed: [451, "4.3.0", "Local error, try again later"],
   tooEarly: [451, "4.3.0", "What this reports on is still being sent, try again in a moment"],
 
-  // Of strangers (inbound/admission.ts). RFC 5321 §4.3.2 has 451 for MAIL and 450 for RCPT; RFC 3463 §3.8 X.7.1 for policy.
+  // Of policy at the MX listener (inbound/). RFC 5321 §4.3.2 has 451 for MAIL and 450 for RCPT; RFC 3463 §3.8 X.7.1 for policy.
   tooMuchMail: [451, "4.7.1", "Too much mail from your network, try again later"],
   tooManyRecipients: [450, "4.7.1", "Too many recipients from your network, try again later"],
   tooManyGuesses: [421, "4.7.0", "Too many unknown recipients, try again later"],

@@ -1,11 +1,11 @@
 /** An MX listener on a real socket: before a fake of what files mail, or before a whole mailbox. */
 import { join } from "node:path";
 import { createLog, type Log } from "../../src/base/log.ts";
-import { createDoor } from "../../src/inbound/admission.ts";
+import { type Accepted as AcceptedMail, createAccept } from "../../src/inbound/data.ts";
 import { createBlocklists } from "../../src/inbound/dnsbl.ts";
 import { createFeedback } from "../../src/inbound/feedback.ts";
-import { createInbound, type Inbound } from "../../src/inbound/inbound.ts";
-import { createMxRole } from "../../src/inbound/mx.ts";
+import { createMxRole, type MxParts } from "../../src/inbound/mx.ts";
+import { createResolve } from "../../src/inbound/rcpt.ts";
 import { createMailbox } from "../../src/mailbox/mailbox.ts";
 import { readHere } from "../../src/message/reading.ts";
 import { createDnsCache } from "../../src/net/dns-cache.ts";
@@ -120,10 +120,16 @@ interface Accepted {
   content: string;
 }
 
+interface Kept {
+  /** @throws Refusal */
+  admit(recipient: string, declaredSize: number): void | Promise<void>;
+  accept(envelope: Envelope, content: AsyncIterable<Uint8Array>): Promise<AcceptedMail>;
+}
+
 /** A listener before a fake that admits everybody and keeps what it accepts. */
-export async function listenAndKeep(options: ListenerOptions & Partial<Inbound> = {}) {
+export async function listenAndKeep(options: ListenerOptions & Partial<Kept> = {}) {
   const accepted: Accepted[] = [];
-  const inbound: Inbound = {
+  const kept: Kept = {
     admit: options.admit ?? (() => {}),
     accept:
       options.accept ??
@@ -138,17 +144,33 @@ export async function listenAndKeep(options: ListenerOptions & Partial<Inbound> 
   const logged = options.logged ?? testLog(runtime);
   const get = ((name: keyof typeof SETTINGS & `mx.${string}`) =>
     options.settings?.[name] ?? SETTINGS[name].default) as Options["get"];
-  const door = openDoor({ get }, runtime, logged.log);
-  return { ...(await listenAs(createMxRole(inbound, door), { ...options, runtime, logged })), accepted };
+  const role = openMxRole({ get }, runtime, logged.log, {
+    async resolve(address, declaredSize) {
+      await kept.admit(address, declaredSize);
+      return { address };
+    },
+    accept: (envelope, _recipients, content) => kept.accept(envelope, content),
+  });
+  return { ...(await listenAs(role, { ...options, runtime, logged })), accepted };
 }
 
-/** A door without a greylist, which takes a store. */
-export function openDoor(options: Pick<Options, "get">, runtime: FakeRuntime, log: Log) {
-  return createDoor({
+/** The role without a greylist, which takes a store; by default everybody is admitted and nothing kept. */
+export function openMxRole(
+  options: Pick<Options, "get">,
+  runtime: FakeRuntime,
+  log: Log,
+  {
+    resolve = async (address) => ({ address }),
+    accept = async () => ({ emailIds: [], isReport: false }),
+  }: Partial<Pick<MxParts, "resolve" | "accept">> = {},
+): SmtpRole {
+  return createMxRole({
     options,
     blocklists: createBlocklists({ names: createDnsCache(runtime), runtime, log }),
     greylist: { admit: async () => {} },
     runtime,
+    resolve,
+    accept,
   });
 }
 
@@ -203,9 +225,12 @@ export async function listenForMailbox(options: MailboxOptions = {}): Promise<Ma
   const local = createLocalDelivery({ db: store.db, mailbox, parser, runtime });
   const feedback = createFeedback({ db: store.db, outcomes, local, runtime });
   const verifyOnArrival = async () => {};
-  const base = { store, mailbox, verifyOnArrival, parser, spool, feedback };
-  const inbound = createInbound({ ...base, options: settings, runtime, hostname, log });
-  const rig = await listenAs(createMxRole(inbound, openDoor(settings, runtime, log)), {
+  const base = { store, mailbox, parser, spool, feedback, options: settings, runtime, hostname, log };
+  const role = openMxRole(settings, runtime, log, {
+    resolve: createResolve({ mailbox, verifyOnArrival, feedback }),
+    accept: createAccept(base),
+  });
+  const rig = await listenAs(role, {
     ...options,
     runtime,
     logged,

@@ -1,15 +1,12 @@
 /**
- * The manners asked of strangers at the MX listener, over real sockets: nobody is trusted, and clients come from several
+ * Admission at the MX listener, over real sockets: nobody is trusted, and clients come from several
  * addresses of 127.0.0.0/8.
  */
 import { describe, expect, spyOn, test } from "bun:test";
 import fc from "fast-check";
-import { createDoor } from "../../src/inbound/admission.ts";
-import { createBlocklists } from "../../src/inbound/dnsbl.ts";
-import { createDnsCache } from "../../src/net/dns-cache.ts";
 import { Refusal } from "../../src/smtp/refusal.ts";
 import { type Options, SETTINGS } from "../../src/store/settings.ts";
-import { type ListenerOptions, listenAndKeep, testLog } from "../harness/mx-rig.ts";
+import { type ListenerOptions, listenAndKeep, openMxRole, testLog } from "../harness/mx-rig.ts";
 import { type FakeRuntime, fakeRuntime, START } from "../harness/runtime.ts";
 import { connectSmtp, type Reply, type SmtpClient } from "../harness/smtp-client.ts";
 import { listenForSubmission } from "../harness/submission-rig.ts";
@@ -28,7 +25,7 @@ function listenToStrangers(settings: ListenerOptions["settings"] = {}, options: 
   return listenAndKeep({ admit, ...options, settings: { "mx.trustedNetworks": "none", ...settings } });
 }
 
-/** Lets the clock jump to the waits of the door until there is a reply: how long that took, and the reply. */
+/** Lets the clock jump to the delays until there is a reply: how long that took, and the reply. */
 async function afterWaiting(runtime: FakeRuntime, reply: Promise<Reply>): Promise<[ms: number, reply: string]> {
   const started = runtime.now();
   let isThere = false;
@@ -303,15 +300,14 @@ describe("what is remembered", () => {
   test("an hour holds twenty minutes at full rate", () => {
     const runtime = fakeRuntime();
     const { log } = testLog(runtime);
-    const blocklists = createBlocklists({ names: createDnsCache(runtime), runtime, log });
     const get = ((name: keyof typeof SETTINGS) =>
       name === "mx.messagesPerMinute" ? 5 : options.get(name as never)) as Options["get"];
-    const door = createDoor({ options: { get }, blocklists, greylist: { admit: async () => {} }, runtime });
-    const visit = door.open("192.0.2.1");
+    const role = openMxRole({ get }, runtime, log);
+    const session = role.open({ trace: "t", ip: "192.0.2.1" });
     const perMinute = Array.from({ length: 61 }, () => {
       let taken = 0;
       try {
-        for (; taken < 100; taken++) visit.startMail("a@remote.example");
+        for (; taken < 100; taken++) session.startMail("a@remote.example");
       } catch (error) {
         expect(error).toMatchObject({ reason: "tooMuchMail" });
       }
@@ -321,18 +317,17 @@ describe("what is remembered", () => {
     expect(perMinute).toEqual([...Array<number>(20).fill(5), ...Array<number>(40).fill(0), 5]);
   });
 
-  test("no address is trusted or makes the door fail, whatever the system says it is", () => {
+  test("no address is trusted or makes the listener fail, whatever the system says it is", () => {
     const group = fc.integer({ min: 0, max: 0xffff }).map((value) => value.toString(16));
     const ipv6 = fc.array(group, { minLength: 8, maxLength: 8 }).map((groups) => groups.join(":"));
     fc.assert(
       fc.property(fc.array(fc.oneof(fc.ipV4(), ipv6, fc.string()), { maxLength: 50 }), (addresses) => {
         const runtime = fakeRuntime();
         const { log } = testLog(runtime);
-        const blocklists = createBlocklists({ names: createDnsCache(runtime), runtime, log });
-        const door = createDoor({ options, blocklists, greylist: { admit: async () => {} }, runtime });
+        const role = openMxRole(options, runtime, log);
         for (const address of addresses) {
-          expect(door.isTrusted(address)).toBe(false);
-          expect(() => door.open(address)).not.toThrow();
+          expect(role.isTrusted(address)).toBe(false);
+          expect(() => role.open({ trace: "t", ip: address })).not.toThrow();
         }
       }),
       { numRuns: 50 },
@@ -342,13 +337,12 @@ describe("what is remembered", () => {
   test("a source is an IPv4 address or an IPv6 /64, a network four times as much", () => {
     const runtime = fakeRuntime();
     const { log } = testLog(runtime);
-    const blocklists = createBlocklists({ names: createDnsCache(runtime), runtime, log });
-    const door = createDoor({ options, blocklists, greylist: { admit: async () => {} }, runtime });
+    const role = openMxRole(options, runtime, log);
     const opened = (addressOf: (i: number) => string): number => {
       let count = 0;
       for (let i = 0; i < 2_000; i++) {
         try {
-          door.open(addressOf(i));
+          role.open({ trace: "t", ip: addressOf(i) });
           count++;
         } catch (error) {
           expect(error).toMatchObject({ reason: "tooManyConnections" });

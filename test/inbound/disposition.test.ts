@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { dispositionOf } from "../../src/inbound/disposition.ts";
+import { dispositionOf } from "../../src/inbound/data.ts";
 
 /** The lot as a fraction of 65,536. */
 const drawing = (lot: number) => ({ randomBytes: () => Uint8Array.of(lot >> 8, lot & 255) });

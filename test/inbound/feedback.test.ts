@@ -1,8 +1,10 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import type { Authentication } from "../../src/authentication/dmarc.ts";
+import { createAccept } from "../../src/inbound/data.ts";
 import { createFeedback } from "../../src/inbound/feedback.ts";
-import { createInbound, type Inbound } from "../../src/inbound/inbound.ts";
+import type { Admitted } from "../../src/inbound/mail.ts";
+import { createResolve } from "../../src/inbound/rcpt.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
 import type { ReportedRecipient } from "../../src/message/delivery-status.ts";
 import { type Report, readReport } from "../../src/message/report.ts";
@@ -151,8 +153,8 @@ function createReceiver(authentication = UNCHECKED) {
   const spool = openSpool(temporaryFolder());
   const hostname = "mx.example.test";
   const verifyOnArrival = async () => {};
-  const parts = { store, mailbox, verifyOnArrival, parser, spool, feedback, options, runtime, hostname, log };
-  const inbound: Inbound = createInbound(parts);
+  const resolve = createResolve({ mailbox, verifyOnArrival, feedback });
+  const accept = createAccept({ store, mailbox, parser, spool, feedback, options, runtime, hostname, log });
   const bob = sender.user(sender.workspaceId, "bob@example.test", "admin");
   sender.world.box(sender.workspaceId, "bob@example.test", bob);
 
@@ -161,9 +163,11 @@ function createReceiver(authentication = UNCHECKED) {
     const content = typeof mail === "string" ? Buffer.from(mail.replaceAll(/\r?\n/g, "\r\n")) : mail;
     const envelope = { trace: "t", ip: "192.0.2.1", helo: "mx.remote.example", tls: true, reversePath, recipients: to };
     try {
-      for (const recipient of to) inbound.admit(recipient, content.byteLength);
-      const { emailIds } = await inbound.accept(
+      const recipients: Admitted[] = [];
+      for (const recipient of to) recipients.push(await resolve(recipient, content.byteLength));
+      const { emailIds } = await accept(
         envelope,
+        recipients,
         (async function* () {
           yield content;
         })(),

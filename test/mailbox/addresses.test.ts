@@ -44,6 +44,7 @@ describe("an address", () => {
         kind: "mailbox",
         mailboxId: boxes[to],
         workspaceId,
+        domainId: expect.any(String),
         receivedOn,
         exempt,
       });

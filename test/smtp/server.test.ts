@@ -1,11 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { X509Certificate } from "node:crypto";
 import { connect as connectTls } from "node:tls";
-import type { Accepted } from "../../src/inbound/inbound.ts";
-import { createMxRole } from "../../src/inbound/mx.ts";
+import type { Accepted } from "../../src/inbound/data.ts";
 import { Refusal } from "../../src/smtp/refusal.ts";
 import { createSmtpListener } from "../../src/smtp/server.ts";
-import { listenAndKeep, makePair, openDoor, replaceableCertificates, testLog } from "../harness/mx-rig.ts";
+import { listenAndKeep, makePair, openMxRole, replaceableCertificates, testLog } from "../harness/mx-rig.ts";
 import { plain } from "../harness/plain.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 import { connectSmtp, type Reply } from "../harness/smtp-client.ts";
@@ -480,10 +479,7 @@ describe("stopping", () => {
       listen: address,
       hostname: "mx.example.test",
       certificates,
-      role: createMxRole(
-        { admit() {}, accept: async () => ({ emailIds: [], isReport: false }) },
-        openDoor({ get: (() => "none") as never }, runtime, log),
-      ),
+      role: openMxRole({ get: (() => "none") as never }, runtime, log),
       options: { get: (() => 1) as never },
       runtime,
       log,

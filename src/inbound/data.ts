@@ -1,18 +1,16 @@
 /**
- * Mail from other servers, from RCPT to filed: which recipients are taken, and what a message goes through before the
- * 250 (rules: Arrival).
+ * DATA at the MX listener: a message is received, authenticated and filed before the 250 (rules: Arrival).
  *
- *   receive (spool.ts) ─► refuse what is too large or loops ─► prepare, authenticate (parser-pool.ts)
- *     ─► disposition.ts: refuse what fails DMARC ─► reports: feedback.ts ─► file, all mailboxes at once
+ *   receive (spool.ts) ─► refuse what is too large or loops ─► prepare, authenticate (workers)
+ *     ─► disposition: refuse what fails DMARC ─► reports: feedback.ts ─► file, all mailboxes at once
  *
- * Only what other servers hand in is authenticated: what comes by submission or is delivered here (local.ts) is from people
- * who have signed in, and has no verdicts.
+ * Only mail of other servers is authenticated. Mail by submission, and mail that is delivered here without leaving (local.ts),
+ * comes from people who have signed in and has no verdicts.
  *
  * Invariant: a message is either filed in every mailbox it reaches, in one transaction that has committed, or refused
- * whole; the sender is told which. One log line says what became of it; never a body, never the recipients.
+ * whole, and the sender is told which. One log line tells the outcome, without bodies or recipients.
  */
-
-import type { Authentication } from "../authentication/dmarc.ts";
+import type { Authentication, Policy } from "../authentication/dmarc.ts";
 import type { Arrival } from "../authentication/evidence.ts";
 import type { Log } from "../base/log.ts";
 import type { Meters } from "../base/metrics.ts";
@@ -22,7 +20,6 @@ import type { Filed, Filing } from "../mailbox/filing.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { originalOnly } from "../mailbox/original-only.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
-import { splitAddress } from "../message/address.ts";
 import { withoutBcc } from "../message/original.ts";
 import type { OutboundMessage } from "../outbound/queue.ts";
 import { traceArrival } from "../outbound/trace-log.ts";
@@ -33,38 +30,33 @@ import type { Options } from "../store/settings.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { type PreparedInbound, UnparseableError } from "../workers/jobs.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
-import { dispositionOf } from "./disposition.ts";
 import type { Feedback, Finding } from "./feedback.ts";
+import type { Admitted } from "./mail.ts";
+import { fits, notVerified } from "./rcpt.ts";
 
-export interface Inbound {
-  /**
-   * Says whether a recipient is taken; `declaredSize` is that of MAIL, 0 when none was given. It takes a while at a domain
-   * that nobody has verified yet: its records are looked up.
-   * @throws Refusal unknownRecipient, notOurs, notVerified, mailboxFull
-   */
-  admit(recipient: string, declaredSize: number): void | Promise<void>;
-  /**
-   * Takes a message in, to the last byte of `content`, and files it. Resolves when it is durable.
-   * @throws Refusal
-   */
-  accept(envelope: Envelope, content: AsyncIterable<Uint8Array>): Promise<Accepted>;
-}
+/**
+ * Takes a message in, to the last byte of `content`, and files it. Resolves when it is durable.
+ * @throws Refusal
+ */
+export type Accept = (
+  envelope: Envelope,
+  recipients: readonly Admitted[],
+  content: AsyncIterable<Uint8Array>,
+) => Promise<Accepted>;
 
 export interface Accepted {
-  /** None for a report that is told otherwise, or may name a Bcc recipient. */
+  /** Empty for a report that our own notice tells, or that may name a Bcc recipient. */
   emailIds: string[];
-  /** It is about mail that we sent. The client is not told whether it was filed: that would tell who is a Bcc recipient. */
+  /** It is about mail that we sent. The client is not told whether it was filed, which would tell who is a Bcc recipient. */
   isReport: boolean;
 }
 
-export interface InboundParts {
+export interface AcceptParts {
   store: Pick<Store, "enqueue" | "preparing" | "blobs">;
-  mailbox: Pick<Mailbox, "route" | "routeFor" | "usage" | "file" | "hasReceived">;
-  /** Has a domain (A-labels) verified whose records are published; asks DNS only so often, and takes only so long. */
-  verifyOnArrival(domain: string): Promise<void>;
+  mailbox: Pick<Mailbox, "route" | "routeFor" | "stillReaches" | "usage" | "file" | "hasReceived">;
   parser: Pick<ParserPool, "prepareInbound" | "authenticate">;
   spool: Spool;
-  feedback: Feedback;
+  feedback: Pick<Feedback, "consider">;
   options: Pick<Options, "get">;
   runtime: Pick<Runtime, "now" | "randomBytes">;
   /** Ours, as in Authentication-Results. */
@@ -73,52 +65,22 @@ export interface InboundParts {
   meters?: Pick<Meters, "countArrival"> | undefined;
 }
 
-export function createInbound(parts: InboundParts): Inbound {
-  const { store, mailbox, verifyOnArrival, parser, spool, feedback, options, runtime, hostname, log, meters } = parts;
+export function createAccept(parts: AcceptParts): Accept {
+  const { store, mailbox, parser, spool, feedback, options, runtime, hostname, log, meters } = parts;
 
-  function admit(recipient: string, declaredSize: number): void | Promise<void> {
-    // What comes of mail we sent is heard, whatever became of the mailbox.
-    if (feedback.sentWith(recipient) !== undefined) return;
-    const route = routeOf(recipient);
-    if (route.kind !== "unverified") return admitTo(route, declaredSize);
-    return verifyOnArrival(route.domain).then(() => admitTo(routeOf(recipient), declaredSize));
-  }
-
-  function admitTo(route: Route, declaredSize: number): void {
-    if (route.kind === "not-local") throw new Refusal("notOurs");
-    if (route.kind === "unverified") throw notVerified(route);
-    if (route.kind === "unknown") throw new Refusal("unknownRecipient");
-    if (!route.exempt && !fits(route.mailboxId, Math.max(declaredSize, 1))) throw new Refusal("mailboxFull");
-  }
-
-  /**
-   * Also of a local part that none can have, such as `name.`: whether it is at a domain of ours tells its postmaster, which
-   * every domain has (RFC 5321 §4.5.1).
-   */
-  function routeOf(recipient: string): Route {
-    const route = mailbox.route(recipient);
-    if (route.kind !== "not-local") return route;
-    const postmaster = mailbox.route(`postmaster@${splitAddress(recipient).domain}`);
-    return postmaster.kind === "mailbox" ? { kind: "unknown" } : postmaster;
-  }
-
-  const notVerified = ({ domain }: Extract<Route, { kind: "unverified" }>): Refusal =>
-    new Refusal("notVerified", undefined, `${domain} is not verified here yet, try again later`);
-
-  function fits(mailboxId: string, size: number): boolean {
-    const { bytes, quotaBytes } = mailbox.usage(mailboxId);
-    return bytes + size <= quotaBytes;
-  }
-
-  async function accept(envelope: Envelope, content: AsyncIterable<Uint8Array>): Promise<Accepted> {
+  async function accept(
+    envelope: Envelope,
+    recipients: readonly Admitted[],
+    content: AsyncIterable<Uint8Array>,
+  ): Promise<Accepted> {
     const startedAt = runtime.now();
     const { trace, ip, helo, tls, reversePath } = envelope;
-    const recipients = envelope.recipients.length;
     let size: number | undefined;
     let arrived: PreparedInbound | undefined;
     let outcome = "";
     let count: ArrivalOutcome = "refused";
-    const detail = () => ({ ip, helo, tls, reversePath, recipients, size, auth: arrived?.authentication.verdicts });
+    const verdicts = () => arrived?.authentication.verdicts;
+    const detail = () => ({ ip, helo, tls, reversePath, recipients: recipients.length, size, auth: verdicts() });
     try {
       const received = await spool.receive(content, options.get("smtp.maxMessageBytes"));
       size = received.size;
@@ -127,12 +89,13 @@ export function createInbound(parts: InboundParts): Inbound {
         if (received.hops > MOST_HOPS) throw new Refusal("loop");
         arrived = await store.preparing(() => prepare(received, envelope));
         const { message, authentication } = arrived;
-        const spam = failsDmarc(message, authentication, envelope.recipients);
+        const spam = failsDmarc(message, authentication, recipients);
         const { organizations = [] } = authentication;
-        const finding = await feedback.consider(message, { ...envelope, organizations });
+        const returned = recipients.flatMap(({ sent }) => sent ?? []);
+        const finding = await feedback.consider(message, { reversePath, returned, organizations });
         const filed = await store.enqueue((tx) => {
           finding?.record(tx);
-          const filings = fileAll(tx, envelope.recipients, { message, spam, auth: authentication.verdicts }, finding);
+          const filings = fileAll(tx, recipients, { message, spam, auth: authentication.verdicts }, finding);
           const emailIds = filings.map(({ messageId }) => messageId);
           const key = message.messageId ?? emailIds[0];
           if (key !== undefined) {
@@ -169,8 +132,8 @@ export function createInbound(parts: InboundParts): Inbound {
   }
 
   /**
-   * Parsed, or, when no parser can, with nothing but its original attached: nothing accepted is lost. Who sent that one is
-   * found out all the same, lest mail be made unreadable to get in.
+   * Parses and authenticates a message. One that no parser can read is filed with its original attached, so that nothing
+   * accepted is lost; it is authenticated too, so that nobody gets in by making mail unreadable.
    */
   async function prepare(received: Received, envelope: Envelope): Promise<PreparedInbound> {
     const { ip, helo, reversePath } = envelope;
@@ -189,7 +152,7 @@ export function createInbound(parts: InboundParts): Inbound {
     }
   }
 
-  /** Of a message that no parser can read. Shown as from its reverse-path, it is judged by that as well. */
+  /** Authenticates a message that no parser can read, by its reverse-path, which readers are shown as its author. */
   async function authenticate({ source, size }: Received, arrival: Arrival): Promise<Authentication> {
     try {
       return await parser.authenticate(source, size, arrival, arrival.reversePath);
@@ -200,46 +163,38 @@ export function createInbound(parts: InboundParts): Inbound {
   }
 
   /**
-   * Whether what the author's domain asks for makes the message spam. DATA has one answer for all: one recipient that must
-   * hear everything, postmaster (rules: Postmaster and abuse) or the return path of what we sent, since bounces are
-   * seldom signed, has it accepted for all of them. So has a retry of what is filed already, which may meet other
-   * verdicts than the first did. @throws Refusal dmarc when it asks for refusal and we comply
+   * Whether the message is spam because of what the author's domain asks for. DATA has one reply for all recipients: the
+   * message is accepted for all of them when one of them must hear everything, postmaster (rules: Postmaster and abuse) or a return
+   * path, since bounces are seldom signed. A retry of a message that is filed already is accepted too: it may meet other
+   * verdicts than the first did. @throws Refusal dmarc when the domain asks for refusal and we comply
    */
   function failsDmarc(
     message: PreparedMessage,
     authentication: Authentication,
-    recipients: readonly string[],
+    recipients: readonly Admitted[],
   ): boolean {
     const disposition = dispositionOf(authentication, runtime);
+    const hearsEverything = ({ route, sent }: Admitted) => sent !== undefined || route?.exempt === true;
+    const hasReceived = ({ route }: Admitted) => route !== undefined && mailbox.hasReceived(route.mailboxId, message);
     if (disposition === "reject" && options.get("spam.rejectDmarc") && !recipients.some(hearsEverything)) {
-      if (!recipients.every((recipient) => hasReceived(recipient, message))) throw new Refusal("dmarc");
+      if (!recipients.every(hasReceived)) throw new Refusal("dmarc");
     }
     return disposition !== "none";
   }
 
-  function hasReceived(recipient: string, message: PreparedMessage): boolean {
-    const route = mailbox.route(recipient);
-    return route.kind === "mailbox" && mailbox.hasReceived(route.mailboxId, message);
-  }
-
-  function hearsEverything(recipient: string): boolean {
-    const route = mailbox.route(recipient);
-    return (route.kind === "mailbox" && route.exempt) || feedback.sentWith(recipient) !== undefined;
-  }
-
-  /** One message a mailbox, on the first recipient that reached it. Asks again who is there: MAIL may be minutes ago. */
+  /** Files one message a mailbox, on the first recipient that reaches it. */
   function fileAll(
     tx: Tx,
-    recipients: readonly string[],
+    recipients: readonly Admitted[],
     arrived: Pick<Filing, "message" | "spam" | "auth">,
     finding: Finding | undefined,
-  ) {
+  ): Filed[] {
     const reached = new Map<string, { address: string; exempt: boolean }>();
     let isTold = false;
     let unverified: Refusal | undefined;
     for (const recipient of recipients) {
-      const sent = feedback.sentWith(recipient);
-      const route = sent ? returnRoute(sent) : mailbox.route(recipient);
+      const { sent } = recipient;
+      const route = sent ? returnRoute(sent) : presentRoute(recipient);
       if (route.kind === "unverified") unverified = notVerified(route);
       const mailboxId = route.kind === "mailbox" ? route.mailboxId : sent?.mailboxId;
       if (mailboxId !== undefined && finding?.isFiled(mailboxId, sent !== undefined) === false) {
@@ -257,22 +212,43 @@ export function createInbound(parts: InboundParts): Inbound {
       if (isTold) return [];
       throw unverified ?? new Refusal("unknownRecipient");
     }
-    // DATA has one answer for all: who has room must not lose the message to who has not, who then keeps it as well.
-    if (!mailboxes.some(([id, { exempt }]) => exempt || fits(id, arrived.message.size)))
+    // One full mailbox must not cost the others the message, so it gets a copy too.
+    if (!mailboxes.some(([id, { exempt }]) => exempt || fits(mailbox, id, arrived.message.size))) {
       throw new Refusal("mailboxFull");
+    }
     const now = runtime.now();
     return mailboxes.map(([mailboxId, { address }]) =>
       mailbox.file(tx, { ...arrived, mailboxId, receivedOn: address, now }),
     );
   }
 
-  /** Where what comes to a return path goes: never to another workspace, though the domain be its own by now. */
+  /** The route of RCPT; another when its mailbox was removed since, or another workspace verified the domain. */
+  const presentRoute = ({ address, route }: Admitted): Route =>
+    route !== undefined && mailbox.stillReaches(route) ? route : mailbox.route(address);
+
+  /** The route of a return path: never into another workspace, even when that has verified the domain since. */
   function returnRoute({ workspaceId, mailbox: address }: OutboundMessage): Route {
     const route = mailbox.routeFor(workspaceId, address);
     return route.kind === "mailbox" && route.workspaceId !== workspaceId ? { kind: "unknown" } : route;
   }
 
-  return { admit, accept };
+  return accept;
+}
+
+/**
+ * The disposition of a message (RFC 9989 §5.4, rules: DMARC): the policy that its author's domain publishes for
+ * mail that fails DMARC. A domain may ask for that in a part of the cases, which are drawn by lot; in the others the next
+ * weaker policy applies (RFC 7489 §6.6.4).
+ */
+export function dispositionOf(
+  { policy, percent }: Pick<Authentication, "policy" | "percent">,
+  runtime: Pick<Runtime, "randomBytes">,
+): Policy {
+  if (policy === "none" || percent >= 100) return policy;
+  const [high = 0, low = 0] = runtime.randomBytes(2);
+  const isDrawn = ((high << 8) | low) < (percent / 100) * 65_536;
+  if (isDrawn) return policy;
+  return policy === "reject" ? "quarantine" : "none";
 }
 
 type ArrivalOutcome = Parameters<Meters["countArrival"]>[0];
@@ -282,7 +258,7 @@ function outcomeOf(filed: readonly Filed[]): Exclude<ArrivalOutcome, "refused"> 
   return filed.every(({ duplicate }) => duplicate) ? "duplicate" : "filed";
 }
 
-/** Of a message that nothing can be found out about: spam, and nobody's word is taken for who sent it. */
+/** The result for a message that cannot be authenticated: it is spam, and its author is not believed. */
 function unreadable(hostname: string): Authentication {
   const verdict = "permerror";
   return {

@@ -1,0 +1,103 @@
+/**
+ * Admission of a connection at the MX listener. One source and its network may open only so many, and their address is looked
+ * up in the blocklists. Networks that the operator trusts are admitted without these checks, here and at MAIL and RCPT.
+ *
+ * Every refusal of the MX listener for policy is 4yz, so that an honest server delivers later; the exception is a listed
+ * address, which the operator asked to refuse. Nothing is refused for the name in HELO (RFC 5321 §4.1.4), and an address of
+ * ours in MAIL earns no trust: only authentication tells who sent a message.
+ *
+ * Invariant: the number of sources that are remembered is bounded.
+ */
+import { createRateLimit } from "../access/rate.ts";
+import type { Runtime } from "../base/runtime.ts";
+import { canonicalAddress, networkList, networkOfAddress, sourceOfAddress } from "../net/ip.ts";
+import { Refusal } from "../smtp/refusal.ts";
+import type { Options } from "../store/settings.ts";
+import type { Blocklists, Listing } from "./dnsbl.ts";
+
+/** A server that sends mail here, for one connection. */
+export interface Peer {
+  isTrusted: boolean;
+  /** Undefined when the system does not tell it. */
+  address: string | undefined;
+  source: string;
+  network: string;
+  /** The blocklist that lists it. Asked for at once, so that the answer is there when RCPT needs it. */
+  listing: Promise<Listing | undefined>;
+  /** Unknown recipients that it has named since its last message. */
+  unknownRecipients: number;
+}
+
+export interface ConnectParts {
+  options: Pick<Options, "get">;
+  blocklists: Blocklists;
+  runtime: Pick<Runtime, "now">;
+}
+
+export interface Connect {
+  /** Whether `ip` is in one of the networks that the operator trusts. */
+  isTrusted(ip: string): boolean;
+  /** @throws Refusal tooManyConnections */
+  connect(ip: string): Peer;
+}
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+/** A network is many sources: it may do so many times what one of them may. */
+const SHARE_OF_NETWORK = 4;
+/** An hour allows as much as so many minutes at full rate. */
+const MINUTES_AT_FULL_RATE = 20;
+/** Per rate; there are ten, of about 2 MB each. */
+const SOURCES_COUNTED = 10_000;
+
+export function createConnect({ options, blocklists, runtime }: ConnectParts): Connect {
+  const mayConnect = createAllowance(runtime, () => options.get("mx.connectionsPerMinute"), "minute");
+
+  function isTrusted(address: string | undefined): boolean {
+    const networks = options.get("mx.trustedNetworks");
+    return address !== undefined && networks !== "none" && networkList(networks)(address);
+  }
+
+  async function findListing(address: string | undefined): Promise<Listing | undefined> {
+    const zones = options.get("mx.dnsbl");
+    return address === undefined || zones === "none" ? undefined : blocklists.find(address, zones);
+  }
+
+  return {
+    isTrusted: (ip) => isTrusted(canonicalAddress(ip)),
+    connect(ip) {
+      const address = canonicalAddress(ip);
+      const origin = { address, source: sourceOfAddress(address), network: networkOfAddress(address) };
+      const fresh = { ...origin, unknownRecipients: 0 };
+      if (isTrusted(address)) return { ...fresh, isTrusted: true, listing: Promise.resolve(undefined) };
+      if (!mayConnect(origin)) throw new Refusal("tooManyConnections");
+      return { ...fresh, isTrusted: false, listing: findListing(address) };
+    },
+  };
+}
+
+/**
+ * A rate limit of sources and their networks, over each of `spans`. The function counts one more for a peer; it returns false
+ * when the peer's source or network has used up any of them.
+ */
+export function createAllowance(
+  runtime: Pick<Runtime, "now">,
+  perMinute: () => number,
+  ...spans: ("minute" | "hour")[]
+): (peer: Pick<Peer, "source" | "network">) => boolean {
+  const rates = spans.flatMap((span) => {
+    const [windowMs, minutes] = span === "minute" ? [MINUTE_MS, 1] : [HOUR_MS, MINUTES_AT_FULL_RATE];
+    const rate = (share: number) =>
+      createRateLimit(
+        () => perMinute() * minutes * share,
+        () => 0,
+        SOURCES_COUNTED,
+        windowMs,
+      );
+    return [
+      { rate: rate(1), of: "source" as const },
+      { rate: rate(SHARE_OF_NETWORK), of: "network" as const },
+    ];
+  });
+  return (peer) => rates.every(({ rate, of }) => !rate.take(peer[of], runtime.now()).retryAfter);
+}
