@@ -13,7 +13,7 @@ import { fieldGroupsIn, replyCodesIn } from "../src/message/delivery-status.ts";
 import { decodeWords } from "../src/message/encoded-word.ts";
 import { fingerprintOf } from "../src/message/fingerprint.ts";
 import { readHeaders } from "../src/message/headers.ts";
-import { quotedText } from "../src/message/letter.ts";
+import { quotedText } from "../src/message/composition.ts";
 import { firstMessageId, referencesOf } from "../src/message/message-id.ts";
 import { withoutBcc } from "../src/message/original.ts";
 import { parseMessage, textOutsideParts } from "../src/message/parse.ts";

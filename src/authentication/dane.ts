@@ -7,7 +7,7 @@
 import { createHash, type KeyObject, type X509Certificate } from "node:crypto";
 import type { NameServer, Runtime, SecureAnswer, SecureDns, Tlsa } from "../base/runtime.ts";
 import { canonicalAddress, networkList } from "../net/ip.ts";
-import { DeliveryFailure, verdictOf } from "../smtp/delivery-result.ts";
+import { DeliveryFailure, deliveryResultOf } from "../smtp/delivery-result.ts";
 import type { Options } from "../store/settings.ts";
 
 /** What the records of a host say. */
@@ -50,7 +50,7 @@ export function createDane({ runtime: { secureDns }, options }: DaneParts): Dane
       }
     }
     const text = `DNS gave no answer for ${name} ${type} (${code}), which DANE needs`;
-    throw new DeliveryFailure(verdictOf({ command: "dns", status: "4.7.5", text }));
+    throw new DeliveryFailure(deliveryResultOf({ command: "dns", status: "4.7.5", text }));
   }
 
   /** Where the TLSA records of a host may be (§2.1.3, §2.2.2), the first that has some counts. */
@@ -84,7 +84,7 @@ export function createDane({ runtime: { secureDns }, options }: DaneParts): Dane
         for (const right of hosts.slice(0, MOST_HOSTS)) {
           if (!(await recordsOf(servers, right))) continue;
           const text = `${host} is not among the hosts that the authenticated MX records of ${domain} name`;
-          throw new DeliveryFailure(verdictOf({ command: "connect", status: "4.7.5", text, remote: host }));
+          throw new DeliveryFailure(deliveryResultOf({ command: "connect", status: "4.7.5", text, remote: host }));
         }
         return undefined;
       };

@@ -15,7 +15,7 @@ import { attachmentView } from "../mailbox/messages.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import type { AttachmentView, MessageView } from "../mailbox/views.ts";
 import type { EmailAddress } from "../message/address.ts";
-import { type ForwardedMessage, forwardedText, forwardSubject, type Letter } from "../message/letter.ts";
+import { type Composition, type ForwardedMessage, forwardedText, forwardSubject } from "../message/composition.ts";
 import { withoutBcc } from "../message/original.ts";
 import { defaultFilename, safeFilename } from "../message/parse.ts";
 import { readRecipients, readUnfinished } from "../message/recipients.ts";
@@ -132,7 +132,7 @@ export function createDrafts(parts: DraftsParts): Drafts & DraftWriting {
   /** The sender is asked for their right to the address each time. @throws AppError not_found, forbidden, unprocessable */
   function compose(
     caller: Caller,
-    said: { from: string; recipients: Recipient[]; subject: string; content: Pick<Letter, "text" | "html"> },
+    said: { from: string; recipients: Recipient[]; subject: string; content: Pick<Composition, "text" | "html"> },
     answers: string | undefined,
     draft: Draft | undefined,
   ): Outgoing {
@@ -147,7 +147,7 @@ export function createDrafts(parts: DraftsParts): Drafts & DraftWriting {
     return outgoing(
       runtime,
       { mailbox: sender.reach.mailbox, from: sender.address, recipients, subject },
-      { ...content, files: draft?.attachments.map(letterFile) },
+      { ...content, files: draft?.attachments.map(compositionFile) },
       draft?.headers ?? (answered ? answerHeaders(answered) : []),
     );
   }
@@ -203,8 +203,8 @@ export function createDrafts(parts: DraftsParts): Drafts & DraftWriting {
       if (draft) requireUnchanged(draft, request.revision);
       const { message, unfinished } = writing.describe(caller, request, { draft, answers: request.answers, strict });
       // What is attached stays where it is.
-      const { files: _, ...letter } = message.letter;
-      const prepared = await prepareDraft(parts, message.mailbox.id, letter);
+      const { files: _, ...composition } = message.composition;
+      const prepared = await prepareDraft(parts, message.mailbox.id, composition);
       const from = prepared.from ?? { email: message.from };
       return store.enqueue((tx) => {
         const present = draft && mailbox.drafts.read(caller, draft.id);
@@ -363,7 +363,7 @@ export function requireUnchanged(draft: Draft, revision: number | undefined): vo
 }
 
 /** Text and HTML of a request. */
-function contentOf({ text, html }: DraftRequest, draft: Draft | undefined): Pick<Letter, "text" | "html"> {
+function contentOf({ text, html }: DraftRequest, draft: Draft | undefined): Pick<Composition, "text" | "html"> {
   if (html !== undefined) return { html };
   // Of text that was changed, the HTML says something else.
   return draft && (text === undefined || text === draft.text) ? { text: draft.text, html: draft.html } : { text };
@@ -378,7 +378,7 @@ const draftFile = ({ filename, contentType, size, inline, contentId, blob }: Dra
   ...{ filename, contentType, size, inline, contentId, blob },
 });
 
-const letterFile = ({ contentId, ...file }: DraftFile) => {
+const compositionFile = ({ contentId, ...file }: DraftFile) => {
   const { filename, contentType, size, inline, blob } = file;
   return { filename, contentType, size, inline, blob, ...(contentId !== null && { contentId }) };
 };

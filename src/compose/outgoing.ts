@@ -6,7 +6,7 @@ import { newTimedToken, type Runtime, randomToken } from "../base/runtime.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { type EmailAddress, splitAddress } from "../message/address.ts";
 import { dateHeader, formatAddress } from "../message/compose.ts";
-import type { Letter } from "../message/letter.ts";
+import type { Composition } from "../message/composition.ts";
 import { asRefusal, requireSize } from "../outbound/accept.ts";
 import type { Recipient } from "../outbound/recipient.ts";
 import type { Options } from "../store/settings.ts";
@@ -33,18 +33,18 @@ export interface Outgoing {
   from: string;
   recipients: Recipient[];
   messageId: string;
-  letter: Letter;
+  composition: Composition;
 }
 
 /** A message with an id of its own. `more`: further headers. */
 export function outgoing(
   runtime: Pick<Runtime, "now" | "randomBytes">,
-  { mailbox, from, recipients, subject }: Omit<Outgoing, "messageId" | "letter"> & { subject: string },
-  content: Pick<Letter, "text" | "html" | "quoted" | "files">,
-  more: Letter["headers"] = [],
+  { mailbox, from, recipients, subject }: Omit<Outgoing, "messageId" | "composition"> & { subject: string },
+  content: Pick<Composition, "text" | "html" | "quoted" | "files">,
+  more: Composition["headers"] = [],
 ): Outgoing {
   const messageId = `<${newTimedToken(runtime, TOKEN_LENGTH)}@${splitAddress(from).domain}>`;
-  const headers: Letter["headers"] = [
+  const headers: Composition["headers"] = [
     ["From", formatAddress({ email: from, name: mailbox.name })],
     ...addressHeaders(recipients),
     ...(subject === "" ? [] : [["Subject", subject] as const]),
@@ -52,8 +52,8 @@ export function outgoing(
     ["Message-ID", messageId],
     ...more,
   ];
-  const letter = { id: randomToken(runtime, TOKEN_LENGTH), headers, ...content };
-  return { mailbox, from, recipients, messageId, letter };
+  const composition = { id: randomToken(runtime, TOKEN_LENGTH), headers, ...content };
+  return { mailbox, from, recipients, messageId, composition };
 }
 
 export interface PreparingParts {
@@ -66,10 +66,10 @@ export interface PreparingParts {
 export async function prepareDraft(
   { parser, options, log }: PreparingParts,
   mailboxId: string,
-  letter: Letter,
+  composition: Composition,
 ): Promise<PreparedMessage> {
   try {
-    const message = await parser.prepare({ kind: "interactive", source: mailboxId }, letter);
+    const message = await parser.prepare({ kind: "interactive", source: mailboxId }, composition);
     requireSize(message, options.get("smtp.maxMessageBytes"));
     return message;
   } catch (error) {

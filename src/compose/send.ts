@@ -8,7 +8,7 @@ import type { Job } from "../base/scheduler.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { AnsweredMessage } from "../mailbox/reply.ts";
 import type { EmailAddress } from "../message/address.ts";
-import { type Letter, quotedText } from "../message/letter.ts";
+import { type Composition, quotedText } from "../message/composition.ts";
 import { readRecipients } from "../message/recipients.ts";
 import { createGuard, type GuardParts, type Sent, type Submit } from "../outbound/accept.ts";
 import { recipientsOf } from "../outbound/recipient.ts";
@@ -109,7 +109,7 @@ export function createSending(parts: SendingParts): Sending {
   const { store, mailbox, submit, runtime, log } = parts;
   async function submitted(
     caller: Caller,
-    { letter, ...message }: Outgoing,
+    { composition, ...message }: Outgoing,
     threadId?: string,
     record?: RecordAnswer,
   ): Promise<SendView> {
@@ -117,7 +117,7 @@ export function createSending(parts: SendingParts): Sending {
       caller,
       ...message,
       ...(threadId !== undefined && { threadId }),
-      compose: async () => letter,
+      compose: async () => composition,
     };
     return sendView(await submit(submission, record && ((tx, sent) => record(tx, sendView(sent)))));
   }
@@ -215,8 +215,8 @@ export function createSending(parts: SendingParts): Sending {
     async draft(caller, threadId, request) {
       if (request.quote) await mailbox.renewHtml(threadId);
       const answer = answering(caller, threadId, request);
-      const { from, recipients, letter } = answer;
-      const message = await prepareDraft(parts, answer.mailbox.id, letter);
+      const { from, recipients, composition } = answer;
+      const message = await prepareDraft(parts, answer.mailbox.id, composition);
       const draftId = await store.enqueue((tx) => drafts.begin(tx, caller, answer, message, { answers: threadId }));
       const cc = addressesIn(recipients, "cc");
       return {
@@ -238,7 +238,7 @@ const listed = (addresses: readonly EmailAddress[]): string =>
     .map(({ email, name }) => (name === undefined ? email : `"${name.replace(/["\\]/g, "\\$&")}" <${email}>`))
     .join(", ");
 
-const quotable = ({ from, date, text, html }: AnsweredMessage): NonNullable<Letter["quoted"]> => ({
+const quotable = ({ from, date, text, html }: AnsweredMessage): NonNullable<Composition["quoted"]> => ({
   from,
   date,
   text,

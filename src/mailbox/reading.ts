@@ -6,7 +6,7 @@ import { and, eq, isNotNull, lt, or, sql } from "drizzle-orm";
 import { type Caller, reachTo } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { FramedMessage } from "../message/frame.ts";
-import type { ForwardedMessage } from "../message/letter.ts";
+import type { ForwardedMessage } from "../message/composition.ts";
 import { packText, type ReadHtml, type Reading, unpackText } from "../message/reading.ts";
 import { SANITIZER_VERSION } from "../message/sanitize.ts";
 import { SEEN_VERSION, type SeenText } from "../message/seen.ts";
@@ -80,7 +80,7 @@ export interface HtmlReading {
   getVisibleHtml(caller: Caller, message: Pick<MessageView, "id">): Promise<VisibleHtml | undefined>;
   /** The visible text of an HTML file. */
   textOfFile(caller: Caller, html: string): Promise<string>;
-  /** The HTML of a message as it is forwarded (message/letter.ts). */
+  /** The HTML of a message as it is forwarded (message/composition.ts). */
   forwardHtml(caller: Caller, message: ForwardedMessage): Promise<string>;
   /** The document that shows a message. `remote`: includes the URLs of its remote images, between NULs. */
   frameOf(caller: Caller, message: FramedMessage, options: { remote: boolean }): Promise<string>;

@@ -4,7 +4,7 @@
  */
 import { createBudget } from "./budget.ts";
 import { editorDocument, type FramedMessage, frameDocument, previewOf } from "./frame.ts";
-import { type ForwardedMessage, forwardedHtml } from "./letter.ts";
+import { type ForwardedMessage, forwardedHtml } from "./composition.ts";
 import { sanitizeHtml } from "./sanitize.ts";
 import { type SeenText, seenText } from "./seen.ts";
 import { textOfHtml } from "./text.ts";

@@ -15,7 +15,7 @@ import { emit } from "../events/outbox.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
 import { splitAddress } from "../message/address.ts";
-import { isLetter, type Letter } from "../message/letter.ts";
+import { type Composition, isComposition } from "../message/composition.ts";
 import { dkimKeys, domains } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
@@ -42,10 +42,10 @@ export interface Submission {
   /** The conversation it belongs to, where that is known and not to be found out. */
   threadId?: string;
   /**
-   * The message, without Bcc; asked for once the guardrails have let it pass. As a letter, which is composed then and has
+   * The message, without Bcc; asked for once the guardrails have let it pass. As a composition, which is composed then and has
    * no more than smtp.maxMessageBytes, or as bytes, lines ended by CRLF.
    */
-  compose(): Promise<Letter | Uint8Array>;
+  compose(): Promise<Composition | Uint8Array>;
 }
 
 /** A message that was accepted. */
@@ -166,7 +166,7 @@ export function createSubmit(parts: SubmitParts): Submit {
     try {
       const source = await submission.compose();
       const prepared = await parser.prepareOutbound(submission.mailbox.id, source, { keys, signedAt: runtime.now() });
-      if (isLetter(source)) requireSize(prepared.message, options.get("smtp.maxMessageBytes"));
+      if (isComposition(source)) requireSize(prepared.message, options.get("smtp.maxMessageBytes"));
       return prepared;
     } catch (error) {
       throw asRefusal(error, log);

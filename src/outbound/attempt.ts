@@ -9,7 +9,7 @@ import type { Log } from "../base/log.ts";
 import type { Meters } from "../base/metrics.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import { DeliveryFailure, type Verdict } from "../smtp/delivery-result.ts";
+import { DeliveryFailure, type DeliveryResult } from "../smtp/delivery-result.ts";
 import { createPatientCommit } from "../store/patience.ts";
 import type { Store, Tx } from "../store/store.ts";
 import type { LocalDelivery } from "./local.ts";
@@ -22,8 +22,8 @@ export interface AttemptParts {
   store: Pick<Store, "db" | "blobs" | "enqueue">;
   local: LocalDelivery;
   mailbox: Pick<Mailbox, "isVerifiedElsewhere">;
-  /** From the verdicts, one an entry in order, to what records and tells them in one transaction. It may run twice. */
-  outcomes: { resolve(claim: Claim, verdicts: readonly Verdict[]): Promise<(tx: Tx) => void> };
+  /** From the results, one an entry in order, to what records and tells them in one transaction. It may run twice. */
+  outcomes: { resolve(claim: Claim, results: readonly DeliveryResult[]): Promise<(tx: Tx) => void> };
   runtime: Pick<Runtime, "now" | "setTimer">;
   log: Log;
   /** Nothing leaves the server: what would is held instead. */
@@ -34,10 +34,10 @@ export interface AttemptParts {
 /** What an attempt came to, before anything is recorded. */
 export type Attempted =
   | { kind: "held" }
-  /** One verdict an entry, in order. `file` puts into mailboxes what was accepted here. */
-  | { kind: "attempted"; verdicts: readonly Verdict[]; file?: (tx: Tx) => void }
-  /** No connection: all entries share the verdict. */
-  | { kind: "unreachable"; verdict: Verdict };
+  /** One result an entry, in order. `file` puts into mailboxes what was accepted here. */
+  | { kind: "attempted"; results: readonly DeliveryResult[]; file?: (tx: Tx) => void }
+  /** No connection: all entries share the result. */
+  | { kind: "unreachable"; result: DeliveryResult };
 
 /** The work of a commit, and what is claimed in it. */
 type NextClaim = (tx: Tx) => Claim | undefined;
@@ -51,7 +51,7 @@ export interface Attempts {
   commit(work: NextClaim): Promise<Claim | undefined>;
 }
 
-const FAULT: Verdict = {
+const FAULT: DeliveryResult = {
   kind: "deferred",
   reply: "451 4.3.0 Local error, will try again later",
   hard: false,
@@ -59,7 +59,7 @@ const FAULT: Verdict = {
   status: "4.3.0",
 };
 /** Its sender's domain was verified by another workspace since it was accepted: nobody is to take it for theirs. */
-const OTHERS: Verdict = {
+const OTHERS: DeliveryResult = {
   kind: "refused",
   reply: "550 5.7.1 The domain that this is from was verified by another workspace",
   hard: false,
@@ -95,7 +95,7 @@ export function createAttempts(parts: AttemptParts): Attempts {
     let remote: string | undefined;
     try {
       if (!message.notice && isVerifiedElsewhere(message)) {
-        attempted = { kind: "attempted", verdicts: entries.map(() => OTHERS) };
+        attempted = { kind: "attempted", results: entries.map(() => OTHERS) };
       } else if (local.isLocal(message.workspaceId, domain)) {
         remote = "here";
         const delivery = await withContent(message.seq, (content) => local.deliver(claim, content));
@@ -106,17 +106,17 @@ export function createAttempts(parts: AttemptParts): Attempts {
         const connection = await open();
         remote = connection.remote;
         const recipients = entries.map(({ recipient }) => recipient);
-        const verdicts = await withContent(message.seq, (content) =>
+        const results = await withContent(message.seq, (content) =>
           connection.send({ reversePath: message.returnPath, recipients, content }),
         );
-        attempted = { kind: "attempted", verdicts };
+        attempted = { kind: "attempted", results };
       }
     } catch (error) {
       if (error instanceof DeliveryFailure) {
-        attempted = { kind: "unreachable", verdict: error.verdict };
+        attempted = { kind: "unreachable", result: error.result };
       } else {
         log.error("delivery attempt failed for a fault of ours", { emailId: message.id, domain, error });
-        attempted = { kind: "attempted", verdicts: entries.map(() => FAULT) };
+        attempted = { kind: "attempted", results: entries.map(() => FAULT) };
       }
     }
     log.info("delivery attempt", {
@@ -138,24 +138,24 @@ export function createAttempts(parts: AttemptParts): Attempts {
         return next(tx);
       });
     }
-    const { verdicts, file } =
+    const { results, file } =
       attempted.kind === "attempted"
         ? { file: undefined, ...attempted }
-        : { verdicts: entries.map(() => attempted.verdict), file: undefined };
-    for (const { kind } of verdicts) meters?.countDelivered(kind);
+        : { results: entries.map(() => attempted.result), file: undefined };
+    for (const { kind } of results) meters?.countDelivered(kind);
     try {
-      const conclude = await outcomes.resolve(claim, verdicts);
+      const conclude = await outcomes.resolve(claim, results);
       return await commit((tx) => {
         file?.(tx);
         conclude(tx);
-        traceAttempt(tx, claim, verdicts, runtime.now());
+        traceAttempt(tx, claim, results, runtime.now());
         return next(tx);
       });
     } catch (error) {
       log.error("the outcome of a delivery attempt cannot be worked out", { emailId: message.id, error });
       // What was to be filed here has not been.
-      if (file) return record(claim, { kind: "attempted", verdicts: entries.map(() => FAULT) }, next);
-      return commit((tx) => recordFacts(tx, claim, verdicts, runtime.now()));
+      if (file) return record(claim, { kind: "attempted", results: entries.map(() => FAULT) }, next);
+      return commit((tx) => recordFacts(tx, claim, results, runtime.now()));
     }
   }
 
@@ -163,19 +163,19 @@ export function createAttempts(parts: AttemptParts): Attempts {
 }
 
 /** Without notice and event, which a fault of ours prevents: better than the same mail twice. */
-function recordFacts(tx: Tx, claim: Claim, verdicts: readonly Verdict[], now: number): undefined {
+function recordFacts(tx: Tx, claim: Claim, results: readonly DeliveryResult[], now: number): undefined {
   for (const [i, entry] of claim.entries.entries()) {
-    const { kind, reply, remote } = verdicts[i] ?? FAULT;
+    const { kind, reply, remote } = results[i] ?? FAULT;
     if (kind === "accepted") setDelivered(tx, [entry], now, reply, remote);
     else setDeferred(tx, entry, now + AFTER_FAULT_MS, reply);
   }
-  traceAttempt(tx, claim, verdicts, now);
+  traceAttempt(tx, claim, results, now);
 }
 
 /** How many of each, such as `accepted 2, refused 1`. */
 function summaryOf(attempted: Attempted): string {
   if (attempted.kind !== "attempted") return attempted.kind;
   const counts = new Map<string, number>();
-  for (const { kind } of attempted.verdicts) counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  for (const { kind } of attempted.results) counts.set(kind, (counts.get(kind) ?? 0) + 1);
   return [...counts].map(([kind, count]) => `${kind} ${count}`).join(", ");
 }

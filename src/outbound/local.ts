@@ -9,7 +9,7 @@ import type { Runtime } from "../base/runtime.ts";
 import type { Filing } from "../mailbox/filing.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { EmailAddress } from "../message/address.ts";
-import { type Verdict, verdictOf } from "../smtp/delivery-result.ts";
+import { type DeliveryResult, deliveryResultOf } from "../smtp/delivery-result.ts";
 import { Refusal, type RefusalName } from "../smtp/refusal.ts";
 import type { Db, Tx } from "../store/store.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
@@ -21,10 +21,10 @@ export interface LocalDelivery {
   isLocal(workspaceId: string, domain: string): boolean;
   /**
    * Decides for every entry of the claim, in order; `file` then files what was accepted, in the transaction that records
-   * the verdicts, and throws when they do not hold any more.
+   * the results, and throws when they do not hold any more.
    * @throws AppError server_error 503 when the message cannot be prepared for now
    */
-  deliver(claim: Claim, content: Uint8Array): Promise<{ verdicts: Verdict[]; file(tx: Tx): void }>;
+  deliver(claim: Claim, content: Uint8Array): Promise<{ results: DeliveryResult[]; file(tx: Tx): void }>;
 }
 
 export interface LocalDeliveryParts {
@@ -79,14 +79,15 @@ export function createLocalDelivery({ db, mailbox, parser, runtime }: LocalDeliv
       }
     }
 
-    return { verdicts: decided.map(verdictOn), file };
+    return { results: decided.map(resultOn), file };
   }
 
   return { isLocal: mailbox.isLocal, deliver };
 }
 
-function verdictOn(destination: Destination): Verdict {
-  if ("mailboxId" in destination) return verdictOf({ command: "data", code: 250, text: "250 2.1.5 Delivered here" });
+function resultOn(destination: Destination): DeliveryResult {
+  if ("mailboxId" in destination)
+    return deliveryResultOf({ command: "data", code: 250, text: "250 2.1.5 Delivered here" });
   const { responseCode, message } = new Refusal(destination.refusal);
-  return verdictOf({ command: "rcpt", code: responseCode, text: `${responseCode} ${message}` });
+  return deliveryResultOf({ command: "rcpt", code: responseCode, text: `${responseCode} ${message}` });
 }

@@ -5,7 +5,7 @@
  */
 import { isIP } from "node:net";
 import type { Runtime } from "../base/runtime.ts";
-import { type Answer, DeliveryFailure, verdictOf } from "../smtp/delivery-result.ts";
+import { DeliveryFailure, deliveryResultOf, type Reply } from "../smtp/delivery-result.ts";
 
 export interface MailHost {
   /** Lower case, without a final dot; an IP address where a domain names one as its MX. */
@@ -120,6 +120,6 @@ function loop(domain: string): DeliveryFailure {
   });
 }
 
-function failure(answer: Pick<Answer, "status" | "text">): DeliveryFailure {
-  return new DeliveryFailure(verdictOf({ command: "dns", ...answer }));
+function failure(answer: Pick<Reply, "status" | "text">): DeliveryFailure {
+  return new DeliveryFailure(deliveryResultOf({ command: "dns", ...answer }));
 }

@@ -110,7 +110,7 @@ export function createAdminNotices(parts: AdminNoticeParts): NotifyAdmins {
     const now = runtime.now();
     const from = `postmaster@${domain}`;
     const messageId = `<${randomToken(runtime, 24)}@${domain}>`;
-    const letter = {
+    const composition = {
       id: randomToken(runtime, 24),
       headers: [
         ["From", formatAddress({ email: from, name: SENDER_NAME })],
@@ -124,7 +124,7 @@ export function createAdminNotices(parts: AdminNoticeParts): NotifyAdmins {
       text: `${text}\n\nThis message was written by the mail server ${hostname}.\n`,
     };
     const keys = signingKeys(store.db).all({ domain });
-    const { content, message } = await parser.prepareOutbound(workspaceId, letter, { keys, signedAt: now });
+    const { content, message } = await parser.prepareOutbound(workspaceId, composition, { keys, signedAt: now });
     await store.enqueue((tx) => {
       for (const mailboxId of formerMailboxes) {
         mailbox.file(tx, { mailboxId, kind: "notice", receivedOn: from, message, now: runtime.now() });

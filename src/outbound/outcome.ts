@@ -1,5 +1,5 @@
 /**
- * What became of recipients: from the verdicts of an attempt, or a report that came later, to what is recorded and told
+ * What became of recipients: from the results of an attempt, or a report that came later, to what is recorded and told
  * (rules: Delivery, Failure, Bcc).
  *
  *   accepted             deliveredAt and message.delivered
@@ -18,7 +18,7 @@ import { emit } from "../events/outbox.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
 import type { EmailAddress } from "../message/address.ts";
-import type { Verdict } from "../smtp/delivery-result.ts";
+import type { DeliveryResult } from "../smtp/delivery-result.ts";
 import { messageBodies, messages, threads } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
@@ -41,10 +41,10 @@ export interface LateFailure {
 
 export interface Outcomes {
   /**
-   * `verdicts`: one an entry, in order. Prepares what there is to tell; what it resolves with records all of it in the
+   * `results`: one an entry, in order. Prepares what there is to tell; what it resolves with records all of it in the
    * transaction given, and may run twice, the first time rolled back. A notice that cannot be made is no reason to reject.
    */
-  resolve(claim: Claim, verdicts: readonly Verdict[]): Promise<(tx: Tx) => void>;
+  resolve(claim: Claim, results: readonly DeliveryResult[]): Promise<(tx: Tx) => void>;
   /** The same for failures that a report tells. Of those that have bounced meanwhile nothing is told again. */
   bounceLater(message: OutboundMessage, failures: readonly LateFailure[]): Promise<(tx: Tx) => void>;
 }
@@ -92,13 +92,13 @@ export function createOutcomes({ store, mailbox, options, runtime, hostname, log
     };
   }
 
-  async function resolve({ message, entries }: Claim, verdicts: readonly Verdict[]): Promise<(tx: Tx) => void> {
+  async function resolve({ message, entries }: Claim, results: readonly DeliveryResult[]): Promise<(tx: Tx) => void> {
     const now = runtime.now();
     const terms = { now, retrySeconds: options.get("smtp.retrySeconds"), namesBcc: namesBccOf(message) };
     const fates = entries.map((entry, i) => {
-      const verdict = verdicts[i];
-      if (verdict === undefined) throw new Error(`no verdict for queue entry ${entry.id}`);
-      return fateOf(message, entry, verdict, terms);
+      const result = results[i];
+      if (result === undefined) throw new Error(`no result for queue entry ${entry.id}`);
+      return fateOf(message, entry, result, terms);
     });
     const bounced = fates.filter((fate) => fate.kind === "bounced");
     const notice = await prepareNotice(message, bounced, now);
@@ -221,7 +221,7 @@ export function createOutcomes({ store, mailbox, options, runtime, hostname, log
 function fateOf(
   message: OutboundMessage,
   entry: QueueEntry,
-  { kind, reply, hard, code, status, remote }: Verdict,
+  { kind, reply, hard, code, status, remote }: DeliveryResult,
   {
     now,
     retrySeconds,

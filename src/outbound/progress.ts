@@ -21,7 +21,7 @@ export interface RecipientProgress {
   reply: string | null;
   /** ISO 8601: of the next attempt, while it waits. */
   nextAt: string | null;
-  /** ISO 8601: of the verdict. */
+  /** ISO 8601: of the result. */
   settledAt: string | null;
   /** The recipient reported it as spam. */
   complained: boolean;

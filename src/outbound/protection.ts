@@ -12,7 +12,7 @@ import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { openHttpClient } from "../net/http-client.ts";
 import type { TlsPolicy } from "../smtp/client-connection.ts";
-import { DeliveryFailure, verdictOf } from "../smtp/delivery-result.ts";
+import { DeliveryFailure, deliveryResultOf } from "../smtp/delivery-result.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
 
@@ -58,7 +58,7 @@ export function createProtection({ dane, policies, runtime, log }: ProtectionPar
         if (namesHost(policy, host)) return isTesting ? { ...VALID_TLS, otherwise: ANY_TLS } : VALID_TLS;
         const text = `${host} is not among the hosts that the MTA-STS policy of ${domain} names`;
         if (!isTesting) {
-          throw new DeliveryFailure(verdictOf({ command: "connect", status: "4.7.5", text, remote: host }));
+          throw new DeliveryFailure(deliveryResultOf({ command: "connect", status: "4.7.5", text, remote: host }));
         }
         log.warn("a host is not in an MTA-STS policy, going on", { domain, remote: host });
         return ANY_TLS;

@@ -27,7 +27,7 @@ import type { Log } from "../base/log.ts";
 import { atMost } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
-import { DeliveryFailure, type Verdict } from "../smtp/delivery-result.ts";
+import { DeliveryFailure, type DeliveryResult } from "../smtp/delivery-result.ts";
 import type { QueueLine } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
 import type { Store, Tx } from "../store/store.ts";
@@ -102,7 +102,7 @@ interface Lane {
   /** Claims since it was last idle. */
   served: number;
   /** Why no connection can be had, which goes for all that was due at that time (epoch ms). */
-  failure: { verdict: Verdict; at: number } | undefined;
+  failure: { result: DeliveryResult; at: number } | undefined;
   /** Set while it is idle. */
   cancelIdle: (() => void) | undefined;
 }
@@ -358,8 +358,8 @@ export function createRelay(parts: RelayParts): Relay {
           return await commit((tx) => releaseEntries(tx, current.entries, runtime.now()));
         }
         if (!lane.failure && !isSlow) note(lane, "new");
-        if (!lane.failure && attempted.verdict.kind === "deferred") rest(lane.destination);
-        lane.failure ??= { verdict: attempted.verdict, at: runtime.now() };
+        if (!lane.failure && attempted.result.kind === "deferred") rest(lane.destination);
+        lane.failure ??= { result: attempted.result, at: runtime.now() };
       } else if (!lane.connection || lane.connection.usable()) {
         if (!isSlow) note(lane, "open");
         if (!lane.proven) look();
@@ -398,7 +398,7 @@ export function createRelay(parts: RelayParts): Relay {
   }
 
   async function connectionOf(lane: Lane, domain: string): Promise<Connection> {
-    if (lane.failure) throw new DeliveryFailure(lane.failure.verdict);
+    if (lane.failure) throw new DeliveryFailure(lane.failure.result);
     if (lane.connection?.usable()) return lane.connection;
     lane.connection?.close();
     lane.connection = undefined;

@@ -7,7 +7,7 @@
  */
 import { asc, inArray, sql } from "drizzle-orm";
 import type { Job } from "../base/scheduler.ts";
-import type { Verdict } from "../smtp/delivery-result.ts";
+import type { DeliveryResult } from "../smtp/delivery-result.ts";
 import type { Envelope } from "../smtp/role.ts";
 import { type AuthVerdicts, type TraceStep, traceSteps } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
@@ -31,7 +31,7 @@ export interface ArrivalDetail extends Pick<Envelope, "ip" | "helo" | "tls" | "r
 export interface AttemptDetail {
   emailId: string;
   results: {
-    outcome: Verdict["kind"];
+    outcome: DeliveryResult["kind"];
     reply: string;
     remote?: string | undefined;
     /** As in RCPT TO. */
@@ -81,13 +81,18 @@ export function traceArrival(
   statements(tx).insert.run({ at, key, step, trace, detail });
 }
 
-/** An attempt that ended at `at` (epoch ms). `verdicts`: one an entry, in order. */
-export function traceAttempt(tx: Tx, { message, entries }: Claim, verdicts: readonly Verdict[], at: number): void {
+/** An attempt that ended at `at` (epoch ms). `results`: one an entry, in order. */
+export function traceAttempt(
+  tx: Tx,
+  { message, entries }: Claim,
+  results: readonly DeliveryResult[],
+  at: number,
+): void {
   const detail: AttemptDetail = { emailId: message.id, results: [] };
   for (const [i, { recipient }] of entries.entries()) {
-    const verdict = verdicts[i];
-    if (verdict === undefined) continue;
-    const { kind: outcome, reply, remote } = verdict;
+    const result = results[i];
+    if (result === undefined) continue;
+    const { kind: outcome, reply, remote } = result;
     const alike = detail.results.find((known) => known.outcome === outcome && known.reply === reply);
     if (alike) alike.recipients.push(recipient);
     else detail.results.push({ outcome, reply, remote, recipients: [recipient] });

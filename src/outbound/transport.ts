@@ -16,7 +16,7 @@ import type { Runtime } from "../base/runtime.ts";
 import { canonicalAddress } from "../net/ip.ts";
 import { type Credentials, openSession, type SmtpSession, type Transaction } from "../smtp/client.ts";
 import type { TlsPolicy } from "../smtp/client-connection.ts";
-import { asDeferred, DeliveryFailure, type Verdict, verdictOf } from "../smtp/delivery-result.ts";
+import { asDeferred, DeliveryFailure, type DeliveryResult, deliveryResultOf } from "../smtp/delivery-result.ts";
 import type { Options } from "../store/settings.ts";
 import { findMailHosts, type MailHost, mailHost, unroutable } from "./next-hop.ts";
 import type { Protection } from "./protection.ts";
@@ -25,10 +25,10 @@ export interface Connection {
   /** Name of the host it leads to. */
   readonly remote: string;
   /**
-   * One verdict a recipient, in order; never rejects. A connection that was used before and turns out to be gone is
+   * One result a recipient, in order; never rejects. A connection that was used before and turns out to be gone is
    * opened anew.
    */
-  send(transaction: Transaction): Promise<Verdict[]>;
+  send(transaction: Transaction): Promise<DeliveryResult[]>;
   /** Whether another transaction may be sent over it. */
   usable(): boolean;
   /** A message is on its way, or there and unanswered: to end the connection now might have it delivered twice. */
@@ -135,7 +135,7 @@ export function createTransport({ runtime, hostname, options, protection, log }:
     signal: AbortSignal,
   ): Promise<Opened> {
     const world = { runtime, hostname, log, signal };
-    const failures: Verdict[] = [];
+    const failures: DeliveryResult[] = [];
     const tried = new Set<string>();
     const latest = runtime.now() + CONNECT_WITHIN_MS;
     let isCut = false;
@@ -148,7 +148,7 @@ export function createTransport({ runtime, hostname, options, protection, log }:
         tls = await tlsTo(name);
         untried = await addresses();
       } catch (error) {
-        failures.push(verdictThrown(error));
+        failures.push(resultThrown(error));
         continue;
       }
       for (const address of untried) {
@@ -156,7 +156,7 @@ export function createTransport({ runtime, hostname, options, protection, log }:
         isCut ||= tried.size >= MOST_TRIES || runtime.now() > latest;
         if (isCut) break;
         tried.add(address);
-        const result = await openSession({ host: name, address, port, tls }, world).catch(verdictThrown);
+        const result = await openSession({ host: name, address, port, tls }, world).catch(resultThrown);
         if (!("reply" in result)) return { remote: name, session: result };
         log.debug("no session", { remote: name, address, reply: result.reply });
         failures.push(result);
@@ -164,7 +164,7 @@ export function createTransport({ runtime, hostname, options, protection, log }:
         if (result.code !== undefined) break;
       }
     }
-    const telling = failures.find(({ kind }) => kind === "deferred") ?? failures.at(-1) ?? unroutable(domain).verdict;
+    const telling = failures.find(({ kind }) => kind === "deferred") ?? failures.at(-1) ?? unroutable(domain).result;
     throw new DeliveryFailure(isCut ? asDeferred(telling) : telling);
   }
 
@@ -183,9 +183,9 @@ export function createTransport({ runtime, hostname, options, protection, log }:
       if (credentials) await authenticate(opened.session, setting, credentials);
       return opened;
     } catch (error) {
-      const verdict = asDeferred(verdictThrown(error));
-      log.warn("smarthost cannot be used", { remote: host, reply: verdict.reply });
-      throw new DeliveryFailure(verdict);
+      const result = asDeferred(resultThrown(error));
+      log.warn("smarthost cannot be used", { remote: host, reply: result.reply });
+      throw new DeliveryFailure(result);
     }
   }
 
@@ -194,7 +194,7 @@ export function createTransport({ runtime, hostname, options, protection, log }:
       await session.authenticate(credentials);
       known = { setting, at: runtime.now(), refusal: undefined };
     } catch (error) {
-      const { code = 0, reply } = verdictThrown(error);
+      const { code = 0, reply } = resultThrown(error);
       if (code >= 500) known = { setting, at: runtime.now(), refusal: reply };
       throw error;
     }
@@ -231,19 +231,19 @@ export function createTransport({ runtime, hostname, options, protection, log }:
         return remote;
       },
       async send(transaction) {
-        const { verdicts, unstarted } = await session.transmit(transaction);
+        const { results, unstarted } = await session.transmit(transaction);
         const isStale = unstarted && isUsed && !isClosed;
         isUsed = true;
-        if (!isStale) return verdicts;
+        if (!isStale) return results;
         // The remote has closed the connection meanwhile, or takes no more messages over it.
         session.close();
         try {
           ({ remote, session } = await open());
         } catch (error) {
-          return transaction.recipients.map(() => verdictThrown(error));
+          return transaction.recipients.map(() => resultThrown(error));
         }
         if (isClosed) session.close();
-        return (await session.transmit(transaction)).verdicts;
+        return (await session.transmit(transaction)).results;
       },
       usable: () => session.usable() && isCurrent(),
       isTransmitting: () => session.isTransmitting(),
@@ -283,7 +283,7 @@ async function unlessAborted<T>(signal: AbortSignal, opening: Promise<T>): Promi
   const aborted = Promise.withResolvers<never>();
   const abort = () => {
     const text = String(signal.reason);
-    aborted.reject(new DeliveryFailure(verdictOf({ command: "connect", status: "4.4.2", text })));
+    aborted.reject(new DeliveryFailure(deliveryResultOf({ command: "connect", status: "4.4.2", text })));
   };
   if (signal.aborted) abort();
   signal.addEventListener("abort", abort);
@@ -294,8 +294,8 @@ async function unlessAborted<T>(signal: AbortSignal, opening: Promise<T>): Promi
   }
 }
 
-/** The verdict of a DeliveryFailure; anything else is a fault of ours and thrown again. */
-function verdictThrown(error: unknown): Verdict {
-  if (error instanceof DeliveryFailure) return error.verdict;
+/** The result of a DeliveryFailure; anything else is a fault of ours and thrown again. */
+function resultThrown(error: unknown): DeliveryResult {
+  if (error instanceof DeliveryFailure) return error.result;
   throw error;
 }

@@ -9,7 +9,7 @@ import { TLSSocket } from "node:tls";
 import SMTPConnection, { type SMTPConnectionOptions } from "nodemailer/lib/smtp-connection";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { DeliveryFailure, type Verdict, verdictOf } from "./delivery-result.ts";
+import { DeliveryFailure, type DeliveryResult, deliveryResultOf } from "./delivery-result.ts";
 
 export interface TlsPolicy {
   /** `opportunistic`: STARTTLS where it is offered; `required`: STARTTLS; `implicit`: from the first byte. */
@@ -29,7 +29,7 @@ export interface TlsPolicy {
 }
 
 export interface Target {
-  /** Name of the host, for TLS and verdicts; an IP address where it has no name. */
+  /** Name of the host, for TLS and results; an IP address where it has no name. */
   host: string;
   address: string;
   port: number;
@@ -132,7 +132,7 @@ class NodemailerConnection extends (SMTPConnection as unknown as new (
 /** TLS was begun or required, and came to nothing. */
 class TlsFailure extends DeliveryFailure {}
 
-/** @throws DeliveryFailure; its verdict has a `code` when the remote answered, and refused */
+/** @throws DeliveryFailure; its result has a `code` when the remote answered, and refused */
 export async function openSmtpConnection(target: Target, world: ClientWorld): Promise<SmtpConnection> {
   try {
     return await open(target, world, true);
@@ -294,13 +294,13 @@ function setupFailure(target: Target, nodemailer: NodemailerConnection, error: S
   }
   if (!isRefusal(code)) return new DeliveryFailure(unansweredBy(target, "4.4.2", reasonOf(error)));
   const command = error.command === "CONN" ? "connect" : "ehlo";
-  return new DeliveryFailure(verdictOf({ command, code, text: response, remote: target.host }));
+  return new DeliveryFailure(deliveryResultOf({ command, code, text: response, remote: target.host }));
 }
 
-/** The verdict where there was no answer, or none that counts. `status`: of class 4. */
-export function unansweredBy({ host, address }: Target, status: string, reason: string): Verdict {
+/** The result where there was no answer, or none that counts. `status`: of class 4. */
+export function unansweredBy({ host, address }: Target, status: string, reason: string): DeliveryResult {
   const place = host === address ? host : `${host} [${address}]`;
-  return verdictOf({ command: "connect", status, text: `${place}: ${reason}`, remote: host });
+  return deliveryResultOf({ command: "connect", status, text: `${place}: ${reason}`, remote: host });
 }
 
 /** Whether it is the code of a reply that refuses. */

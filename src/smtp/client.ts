@@ -15,7 +15,7 @@ import {
   type Target,
   unansweredBy,
 } from "./client-connection.ts";
-import { DeliveryFailure, type Verdict, verdictOf } from "./delivery-result.ts";
+import { DeliveryFailure, type DeliveryResult, deliveryResultOf } from "./delivery-result.ts";
 
 export interface Transaction {
   /** Without angle brackets; "" for the null reverse-path. */
@@ -28,7 +28,7 @@ export interface Transaction {
 
 export interface Transmission {
   /** One a recipient, in order. */
-  verdicts: Verdict[];
+  results: DeliveryResult[];
   /** The connection ended before the remote decided about any recipient: nothing was transmitted. */
   unstarted: boolean;
 }
@@ -64,7 +64,7 @@ interface Needs {
 /** What nodemailer writes into the envelope it is given; it is there also when the connection is lost. */
 type Books = Pick<SMTPConnectionEnvelope, "accepted" | "rejectedErrors"> & { mailError: SmtpError };
 
-/** @throws DeliveryFailure; its verdict has a `code` when the remote answered, and refused */
+/** @throws DeliveryFailure; its result has a `code` when the remote answered, and refused */
 export async function openSession(target: Target, world: ClientWorld): Promise<SmtpSession> {
   const connection = await openSmtpConnection(target, world);
   /** The remote may still hold a transaction, which RSET ends. */
@@ -107,7 +107,7 @@ export async function openSession(target: Target, world: ClientWorld): Promise<S
         const { responseCode: code, response = "" } = error;
         throw new DeliveryFailure(
           isRefusal(code)
-            ? verdictOf({ command: "auth", code, text: response, remote: target.host })
+            ? deliveryResultOf({ command: "auth", code, text: response, remote: target.host })
             : unansweredBy(target, "4.4.2", reasonOf(error)),
         );
       }
@@ -117,21 +117,21 @@ export async function openSession(target: Target, world: ClientWorld): Promise<S
       const bytes = Buffer.from(content.buffer, content.byteOffset, content.byteLength);
       const eightBit = !isAscii(bytes);
       const utf8 = !isAsciiText(reversePath) || (eightBit && !isAscii(headersOf(bytes)));
-      const verdicts = new Map<string, Verdict>();
+      const results = new Map<string, DeliveryResult>();
       for (const recipient of recipients) {
         const obstacle = obstacleFor(connection, recipient, bytes.length, utf8);
-        if (obstacle) verdicts.set(recipient, obstacle);
+        if (obstacle) results.set(recipient, obstacle);
       }
-      let left = recipients.filter((recipient) => !verdicts.has(recipient));
+      let left = recipients.filter((recipient) => !results.has(recipient));
       let unstarted = false;
       for (let rounds = 0; left.length > 0; rounds++) {
         const round = await transact(reversePath, left, bytes, { eightBit, utf8 });
-        for (const [recipient, verdict] of round.verdicts) verdicts.set(recipient, verdict);
+        for (const [recipient, result] of round.results) results.set(recipient, result);
         unstarted = round.unstarted && rounds === 0;
         // Those that were too many for one transaction have another, as long as that gets somewhere.
-        left = round.taken ? left.filter((recipient) => wasTooMany(verdicts.get(recipient))) : [];
+        left = round.taken ? left.filter((recipient) => wasTooMany(results.get(recipient))) : [];
       }
-      return { verdicts: recipients.flatMap((recipient) => verdicts.get(recipient) ?? []), unstarted };
+      return { results: recipients.flatMap((recipient) => results.get(recipient) ?? []), unstarted };
     },
     usable: connection.usable,
     isTransmitting: () => connection.nodemailer.hasBegun && !connection.nodemailer.destroyed,
@@ -139,15 +139,15 @@ export async function openSession(target: Target, world: ClientWorld): Promise<S
   };
 }
 
-/** The verdict on a recipient that the message cannot be sent to over this connection; undefined when it can. */
+/** The result on a recipient that the message cannot be sent to over this connection; undefined when it can. */
 function obstacleFor(
   { offered, target: { host } }: SmtpConnection,
   recipient: string,
   size: number,
   utf8: boolean,
-): Verdict | undefined {
+): DeliveryResult | undefined {
   // As an answer to EHLO: it is about what the remote can do, never about the address.
-  const because = (status: string, text: string) => verdictOf({ command: "ehlo", status, text, remote: host });
+  const because = (status: string, text: string) => deliveryResultOf({ command: "ehlo", status, text, remote: host });
   const limit = Number(offered.get("SIZE") || 0);
   if (limit > 0 && size > limit) return because("5.3.4", `${host} takes no message of more than ${limit} bytes`);
   if ((utf8 || !isAsciiText(recipient)) && !offered.has("SMTPUTF8")) {
@@ -159,7 +159,7 @@ function obstacleFor(
 }
 
 interface Round {
-  verdicts: Map<string, Verdict>;
+  results: Map<string, DeliveryResult>;
   /** The message was taken, for one recipient at least. */
   taken: boolean;
   unstarted: boolean;
@@ -171,9 +171,9 @@ function roundOf(target: Target, recipients: readonly string[], books: Partial<B
   const refusals = new Map(rejectedErrors.map((error: SmtpError) => [error.recipient, error]));
   const rest =
     typeof end === "string"
-      ? verdictOf({ command: "data", code: Number(end.slice(0, 3)), text: end, remote: target.host })
+      ? deliveryResultOf({ command: "data", code: Number(end.slice(0, 3)), text: end, remote: target.host })
       : endOf(target, end, accepted.length);
-  const verdictFor = (recipient: string): Verdict => {
+  const resultFor = (recipient: string): DeliveryResult => {
     // With PIPELINING, RCPT is refused too then, for want of a sender.
     if (mailError) return answered(target, "mail", mailError);
     const refusal = refusals.get(recipient);
@@ -181,36 +181,36 @@ function roundOf(target: Target, recipients: readonly string[], books: Partial<B
   };
   const replies = mailError ? [mailError, ...refusals.values()] : [...refusals.values()];
   return {
-    verdicts: new Map(recipients.map((recipient) => [recipient, verdictFor(recipient)])),
+    results: new Map(recipients.map((recipient) => [recipient, resultFor(recipient)])),
     taken: typeof end === "string",
     unstarted:
       typeof end !== "string" && accepted.length === 0 && replies.every(({ responseCode }) => responseCode === 421),
   };
 }
 
-/** The verdict on recipients that were accepted, or not decided about, when the transaction failed. */
-function endOf(target: Target, error: SmtpError, accepted: number): Verdict {
+/** The result on recipients that were accepted, or not decided about, when the transaction failed. */
+function endOf(target: Target, error: SmtpError, accepted: number): DeliveryResult {
   const { command, responseCode: code, response } = error;
   if (command === "DATA") {
-    const verdict = answered(target, "data", error);
+    const result = answered(target, "data", error);
     // Of several recipients it cannot be told which one it is about.
-    return accepted > 1 ? { ...verdict, hard: false } : verdict;
+    return accepted > 1 ? { ...result, hard: false } : result;
   }
   // Whatever else comes with the loss of a connection answers no command for sure.
   return code === 421 && response !== undefined
-    ? verdictOf({ command: "data", code, text: response, remote: target.host })
+    ? deliveryResultOf({ command: "data", code, text: response, remote: target.host })
     : unansweredBy(target, "4.4.2", reasonOf(error));
 }
 
-function answered(target: Target, command: "mail" | "rcpt" | "data", error: SmtpError): Verdict {
+function answered(target: Target, command: "mail" | "rcpt" | "data", error: SmtpError): DeliveryResult {
   const { responseCode: code, response } = error;
   if (!isRefusal(code) || response === undefined) return unansweredBy(target, "4.5.0", reasonOf(error));
-  return verdictOf({ command, code, text: response, remote: target.host });
+  return deliveryResultOf({ command, code, text: response, remote: target.host });
 }
 
 /** RFC 5321 §4.5.3.1.10: 452, and 552 from older servers, with the status of RFC 3463 for it. */
-function wasTooMany(verdict: Verdict | undefined): boolean {
-  return (verdict?.code === 452 || verdict?.code === 552) && /^[45]\.5\.3$/.test(verdict.status ?? "");
+function wasTooMany(result: DeliveryResult | undefined): boolean {
+  return (result?.code === 452 || result?.code === 552) && /^[45]\.5\.3$/.test(result.status ?? "");
 }
 
 const isAsciiText = (text: string): boolean => isAscii(Buffer.from(text));

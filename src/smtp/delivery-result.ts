@@ -1,14 +1,14 @@
 /**
- * What an attempt to deliver came to for one recipient, read from what the remote said (RFC 5321 §4.2, RFC 3463), and
- * whether it tells something about the address itself. Pure.
+ * The result of a delivery attempt for one recipient, read from the remote's reply (RFC 5321 §4.2, RFC 3463), and whether a
+ * refusal concerns the address itself. Pure.
  *
- * Invariant: the reply code decides between now, later and never; the enhanced status code only says why. Only what is
- * refused is ever hard.
+ * Invariant: the reply code decides between now, later and never; the enhanced status code only says why. Only a
+ * refusal can be hard.
  */
 
-export interface Verdict {
+export interface DeliveryResult {
   kind: "accepted" | "deferred" | "refused";
-  /** What the remote answered, or why it could not be asked: one line of at most 500 characters, for people. */
+  /** The remote's reply, or why there was none: one line of at most 500 characters, for people. */
   reply: string;
   /** The failure is permanent and concerns the address (rules: Hard failure). */
   hard: boolean;
@@ -20,28 +20,28 @@ export interface Verdict {
   remote?: string | undefined;
 }
 
-/** What was asked when the answer came, or the attempt ended. */
+/** The step of the attempt that the reply came to, or that it ended in. */
 export type Stage = "dns" | "connect" | "ehlo" | "auth" | "mail" | "rcpt" | "data";
 
-export interface Answer {
+export interface Reply {
   command: Stage;
-  /** None when the remote said nothing: the class of `status` decides then, and without it it is temporary. */
+  /** Absent when there was no reply: the class of `status` then decides, and without it the failure is temporary. */
   code?: number | undefined;
-  /** Where it is known beforehand; else it is looked for in the text. */
+  /** Given when it is known already; else it is looked for in the text. */
   status?: string | undefined;
-  /** The reply as received, codes and several lines included, or what happened instead. */
+  /** The reply as received, with codes and in several lines, or a description of what happened instead. */
   text: string;
   remote?: string | undefined;
 }
 
-/** No transaction could be begun with the remote: nothing was sent, and the verdict is that of every recipient. */
+/** No transaction could begin with the remote: nothing was sent, and every recipient has this result. */
 export class DeliveryFailure extends Error {
   override readonly name = "DeliveryFailure";
-  readonly verdict: Verdict;
+  readonly result: DeliveryResult;
 
-  constructor(verdict: Verdict) {
-    super(verdict.reply);
-    this.verdict = verdict;
+  constructor(result: DeliveryResult) {
+    super(result.reply);
+    this.result = result;
   }
 }
 
@@ -52,7 +52,7 @@ const LEADING_STATUS = /^\(?#?([245]\.\d{1,3}\.\d{1,3})(?!\.?\d)\)?:?\s*/;
 /** As qmail and its kin write it: `sorry, no mailbox here by that name (#5.1.1)`. */
 const MARKED_STATUS = /#([245]\.\d{1,3}\.\d{1,3})(?!\.?\d)/;
 
-export function verdictOf({ command, code, status, text, remote }: Answer): Verdict {
+export function deliveryResultOf({ command, code, status, text, remote }: Reply): DeliveryResult {
   const lines = text.split(/\r?\n/).map((line) => (code === undefined ? line : line.replace(/^\d{3}(?:[ -]|$)/, "")));
   const told = status ?? (code === undefined ? undefined : statusIn(lines));
   const kind = kindOf(command, code === undefined ? told : String(code));
@@ -67,30 +67,30 @@ export function verdictOf({ command, code, status, text, remote }: Answer): Verd
   };
 }
 
-/** `answer`: a reply code or a status, of which the first digit counts. */
-function kindOf(command: Stage, answer: string | undefined): Verdict["kind"] {
-  // Our own credentials are wrong, which the next attempt may find put right.
+/** `code`: a reply code or a status, of which the first digit counts. */
+function kindOf(command: Stage, code: string | undefined): DeliveryResult["kind"] {
+  // Our own credentials are wrong; they may be corrected before the next attempt.
   if (command === "auth") return "deferred";
-  if (answer?.startsWith("5")) return "refused";
+  if (code?.startsWith("5")) return "refused";
   // 2yz to anything but the message takes no responsibility for it (RFC 5321 §4.2.5).
-  return command === "data" && answer?.startsWith("2") ? "accepted" : "deferred";
+  return command === "data" && code?.startsWith("2") ? "accepted" : "deferred";
 }
 
-/** The same for later: it may be put right. */
-export function asDeferred(verdict: Verdict): Verdict {
-  return { ...verdict, kind: "deferred", hard: false, status: inClass("deferred", verdict.status) };
+/** The same result as a temporary failure, for one whose cause may be corrected. */
+export function asDeferred(result: DeliveryResult): DeliveryResult {
+  return { ...result, kind: "deferred", hard: false, status: inClass("deferred", result.status) };
 }
 
-const inClass = (kind: Verdict["kind"], status: string | undefined): string | undefined =>
+const inClass = (kind: DeliveryResult["kind"], status: string | undefined): string | undefined =>
   status?.replace(/^./, String(CLASS_OF_KIND[kind]));
 
 /**
  * Whether a permanent failure concerns the address, so that it is to be suppressed: RFC 3463 status 5.1.x, but for the
  * two about the sender, and 5.2.1; a bare 5yz to RCPT, but for 552, which is a full mailbox (RFC 5321 §4.2.3). A status
- * of another class than the code is no such word. Without a `command`, as in a report, only the status counts.
+ * of another class than the code says nothing about it. Without a `command`, as in a report, only the status counts.
  */
-export function isHard({ command, code, status }: Pick<Answer, "code" | "status"> & { command?: Stage }): boolean {
-  // Answers to a greeting, to EHLO or to MAIL are about us.
+export function isHard({ command, code, status }: Pick<Reply, "code" | "status"> & { command?: Stage }): boolean {
+  // Replies to the connection, to EHLO and to MAIL are about us.
   if (command !== undefined && command !== "rcpt" && command !== "data" && command !== "dns") return false;
   if (status !== undefined) return status === "5.2.1" || /^5\.1\.(?![78]$)\d+$/.test(status);
   return command === "rcpt" && code !== undefined && code >= 500 && code < 600 && code !== 552;

@@ -3,6 +3,7 @@
  * is thrown and is neither a Refusal nor unavailability is a fault of ours: 451, so that the sender keeps the message.
  */
 import { AppError, type ErrorCode, isUnavailable } from "../base/errors.ts";
+import type { LogFields } from "../base/log.ts";
 import { asUnavailable } from "../store/store.ts";
 
 const REFUSALS = {
@@ -56,6 +57,9 @@ const REFUSALS = {
 } as const satisfies Record<string, readonly [code: number, status: string, text: string]>;
 
 export type RefusalName = keyof typeof REFUSALS;
+
+/** Notes a refusal in log and metrics. */
+export type NoteRefusal = (reason: RefusalName, fields: LogFields) => void;
 
 /** RFC 5321 §4.5.3.1.5 allows 512 octets, with code, status and CRLF. */
 const LONGEST_TEXT = 400;

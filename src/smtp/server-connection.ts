@@ -1,22 +1,21 @@
 /**
- * One connection at a listener (server.ts): what smtp-server does not bound of it is bounded here: refused commands,
- * commands that lead nowhere, and the time a client takes. A client that speaks before its turn is refused.
+ * One connection at a listener (server.ts). It limits what smtp-server does not: refused commands, unproductive commands,
+ * and the time that a client takes. A client that speaks before its turn is refused.
  *
- * Invariants: everything that a client is told goes through `send`. AUTH exists under TLS only.
+ * Invariants: every reply goes through `send`. AUTH exists under TLS only.
  */
 import type { Socket } from "node:net";
 import type { Runtime } from "../base/runtime.ts";
 import { canonicalAddress, networkOfAddress, sourceOfAddress } from "../net/ip.ts";
-import { Refusal, type RefusalName } from "./refusal.ts";
-import type { NoteRefusal } from "./refusal-log.ts";
+import { type NoteRefusal, Refusal, type RefusalName } from "./refusal.ts";
 import type { SmtpRole, SmtpSession } from "./role.ts";
 import { SMTPConnection, type SMTPServer } from "./smtp-server.ts";
 
-/** What a session may take. */
+/** Limits of a session. */
 interface SessionLimits {
-  /** 5yz replies, until somebody signs in or a message is accepted. */
+  /** 5yz replies; signing in or an accepted message resets the count. */
   refusals: number;
-  /** Replies, until somebody signs in or a message is accepted. */
+  /** Replies; the count is reset in the same way. */
   replies: number;
   /** From one reply to the next complete command (RFC 5321 §4.5.3.2.7: at least 5 minutes). */
   commandMs: number;
@@ -24,17 +23,17 @@ interface SessionLimits {
 
 export interface Limits extends SessionLimits {
   connections: number;
-  /** From one source: an IPv4 address, or an IPv6 /64. Whom the role trusts has no limit, here and in the next. */
+  /** From one source: an IPv4 address, or an IPv6 /64. Peers that the role trusts have no limit, here and in the next. */
   connectionsPerSource: number;
   /** From one network: an IPv4 /24, or an IPv6 /48. */
   connectionsPerNetwork: number;
   /** From 354 to the last byte of the message. */
   dataMs: number;
-  /** How long who spoke out of turn waits for the refusal. */
+  /** Delay of the refusal for a client that spoke out of turn. */
   outOfTurnMs: number;
   /**
-   * Where it takes signing in, as long as nobody has: apps do it at once, and only strangers and guesses take longer.
-   * `commandMs` also for the handshake of implicit TLS.
+   * Before signing in, on listeners that require it: apps sign in at once, and only intruders take longer. `commandMs` also
+   * limits the handshake of implicit TLS.
    */
   beforeAuth: SessionLimits;
 }
@@ -51,7 +50,7 @@ export const LIMITS: Limits = {
   beforeAuth: { refusals: 5, replies: 30, commandMs: 60_000 },
 };
 
-/** Those of a listener that may have so many connections. */
+/** The limits of a listener that may have so many connections. */
 export const limitsFor = (connections: number): Partial<Limits> => ({
   connections: Math.min(connections, LIMITS.connections),
   connectionsPerSource: Math.min(Math.ceil(connections / 4), LIMITS.connectionsPerSource),
@@ -61,7 +60,7 @@ export const limitsFor = (connections: number): Partial<Limits> => ({
 /** `MAIL FROM:<`, a source route, a quoted local part (RFC 5321 §4.1.2, RFC 6531 §3.3), and the rest from the `@` on. */
 const QUOTED_LOCAL_PART = /^([^<]*<(?:@[^\s:"<>]+:)?)("(?:[^"\\\p{Cc}]|\\[ -~])*")(@[^"]*)$/u;
 
-/** smtp-server's words for what we say in ours. */
+/** Texts of smtp-server that are replaced by ours. */
 const REWORDED = new Map<string, RefusalName>([
   ["Error: Command line too long", "lineTooLong"],
   ["Error: too many unrecognized commands", "tooManyErrors"],
@@ -74,7 +73,7 @@ const rewordedAs = (text: string, hostname: string): RefusalName | undefined =>
 
 const ENHANCED_STATUS = /^[245]\.\d{1,3}\.\d{1,3} /;
 
-/** Where a connection comes from, for the limits. */
+/** The source and network of a connection, for the limits. */
 export interface Origin {
   source: string;
   network: string;
@@ -92,21 +91,21 @@ export interface ConnectionParts {
   hostname: string;
   runtime: Pick<Runtime, "setTimer" | "randomBytes">;
   note: NoteRefusal;
-  /** Whether there are too many already, or too many from where this one comes. */
+  /** Whether there are too many connections already, or too many from this origin. */
   isCrowded(origin: Origin, isTrusted: boolean): boolean;
 }
 
-/** A connection with deadlines and counts. Everything it is told goes through `send`. */
+/** A connection with deadlines and counts. */
 export class Connection extends SMTPConnection {
   readonly origin = originOf(this.remoteAddress);
   readonly #parts: ConnectionParts;
   readonly #isTrusted: boolean;
-  /** Mail apps, which say nothing before they have signed in, and whom we trust. */
+  /** It is not refused for speaking out of turn: it is trusted, or a mail app, which can do nothing before it has signed in. */
   readonly #mayInterrupt: boolean;
   #commands: SmtpSession | undefined;
   #isReady = false;
   #spokeOutOfTurn = false;
-  /** EHLO was answered in this turn of the event loop: what else it holds was sent before the answer could be read. */
+  /** We replied to EHLO in this turn of the event loop. Anything else that arrives in it was sent before the reply could be read. */
   #justGreeted = false;
   #cancelDeadline: (() => void) | undefined;
   #refusals = 0;
@@ -121,7 +120,7 @@ export class Connection extends SMTPConnection {
 
   /** @throws Error before `enter` */
   get commands(): SmtpSession {
-    if (!this.#commands) throw new Error("a connection that was not let in");
+    if (!this.#commands) throw new Error("a connection that was not admitted");
     return this.#commands;
   }
 
@@ -162,14 +161,14 @@ export class Connection extends SMTPConnection {
     this.close();
   }
 
-  /** Nothing more is read of it: smtp-server is not called back. Who does not wait is gone when it is told. */
+  /** Reads nothing more: smtp-server is not called back. A client that does not wait for the refusal is gone by then. */
   #refuseOutOfTurn(): void {
     this.#spokeOutOfTurn = true;
     if (this.#mayInterrupt) this.refuse("outOfTurn");
     else this.setDeadline(this.#parts.limits.outOfTurnMs, "outOfTurn");
   }
 
-  /** smtp-server lets a moment pass before it greets, to hear who speaks first. Who may do so is greeted at once. */
+  /** smtp-server waits a moment before its greeting, to notice clients that speak first. Those that may do so are greeted at once. */
   override _setListeners(callback: () => void): void {
     super._setListeners(() => {
       callback();
@@ -203,16 +202,16 @@ export class Connection extends SMTPConnection {
     });
   }
 
-  /** RFC 2920 §3.1: EHLO ends a group of commands; what mail may hold is known only from its reply. */
+  /** RFC 2920 §3.1: EHLO ends a group of commands, since only its reply tells what may follow. */
   override handler_MAIL(command: Buffer, callback: () => void): void {
     if (this.#justGreeted && !this.#mayInterrupt) this.#refuseOutOfTurn();
     else super.handler_MAIL(command, callback);
   }
 
-  /** Gives the client that long, then refuses it; undefined: it awaits us. */
+  /** Refuses the client unless it speaks within `ms`; undefined while it waits for us. */
   setDeadline(ms: number | undefined, reason: RefusalName = "tooSlow"): void {
     this.#cancelDeadline?.();
-    // A reply to who has left meanwhile is awaited by nobody.
+    // A client that has left needs no deadline.
     const over = ms === undefined || this._closing || this._closed;
     this.#cancelDeadline = over ? undefined : this.#parts.runtime.setTimer(() => this.refuse(reason), ms);
   }
@@ -248,7 +247,7 @@ export class Connection extends SMTPConnection {
   }
 }
 
-/** What is said before TLS: AUTH is not offered, and TLS comes before signing in. */
+/** A reply before TLS: AUTH is not offered, and an attempt to sign in is told to begin TLS first. */
 function withoutAuth<T extends string | string[] | null | undefined>(code: number, data: T): string | string[] | T {
   if (code === 530) return new Refusal("tlsFirst").message;
   return Array.isArray(data) ? data.filter((line) => !line.startsWith("AUTH ")) : data;

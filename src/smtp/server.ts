@@ -1,10 +1,10 @@
 /**
- * An SMTP listener (RFC 5321), with STARTTLS or implicit TLS, 8BITMIME, SMTPUTF8, SIZE and PIPELINING. What the
- * commands mean is its role's (role.ts). Commands and DATA are parsed by smtp-server, which does not bound how many
- * connections there are; what one of them may do is in server-connection.ts.
+ * An SMTP listener (RFC 5321), with STARTTLS or implicit TLS, 8BITMIME, SMTPUTF8, SIZE and PIPELINING. Its role (role.ts)
+ * decides what the commands do. smtp-server parses commands and DATA; the number of connections is limited here, and what
+ * one connection may do in server-connection.ts.
  *
- * Invariant: only CRLF . CRLF ends a message, and nothing sent before TLS is read after it. Both are smtp-server's
- * doing, and tested here byte by byte. AUTH exists under TLS only.
+ * Invariants: only CRLF . CRLF ends a message, and nothing sent before TLS is read after it; smtp-server sees to both, and
+ * our tests check them byte by byte. AUTH exists under TLS only.
  */
 import type { Socket } from "node:net";
 import type { Log } from "../base/log.ts";
@@ -12,18 +12,17 @@ import type { Meters } from "../base/metrics.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Options } from "../store/settings.ts";
 import type { Certificates, KeyPair } from "../tls/certificates.ts";
-import { Refusal, refusalOf } from "./refusal.ts";
-import { createRefusalLog, type NoteRefusal } from "./refusal-log.ts";
+import { type NoteRefusal, Refusal, type RefusalName, refusalOf } from "./refusal.ts";
 import type { Credentials, Envelope, SmtpRole } from "./role.ts";
 import { Connection, type ConnectionParts, LIMITS, type Limits, type Origin, originOf } from "./server-connection.ts";
 import { SMTPServer, type SMTPServerOptions, type SMTPServerSession } from "./smtp-server.ts";
 
 export interface SmtpListener {
-  /** Resolves with where it listens once it does. @throws what the operating system says, such as EADDRINUSE */
+  /** Resolves with the address once it listens. @throws the error of the operating system, such as EADDRINUSE */
   start(): Promise<{ host: string; port: number }>;
   isListening(): boolean;
   /**
-   * Stops accepting, says 421 to whoever is not sending a message, and lets the others finish for up to `graceMs`.
+   * Stops accepting, sends 421 to clients that are not sending a message, and lets the others finish for up to `graceMs`.
    * Resolves when every connection is closed or the time is up.
    */
   stop(graceMs: number): Promise<void>;
@@ -57,12 +56,12 @@ export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
     logRefusal(reason, fields);
   };
   const connectionOf = new WeakMap<SMTPServerSession, Connection>();
-  /** Connections whose message is being received or dealt with. */
+  /** Connections with a message that is being received or filed. */
   const busy = new Set<Connection>();
   let stopping = false;
 
   class Server extends SMTPServer {
-    /** Whether there are too many, or too many from where this one comes. */
+    /** Whether there are too many connections, or too many from this source or network. */
     isCrowded({ source, network }: Origin, isTrusted: boolean): boolean {
       const origins = [...this._pendingSockets.keys()].map(({ remoteAddress }) => originOf(remoteAddress));
       for (const connection of this.connections) {
@@ -76,7 +75,7 @@ export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
       );
     }
 
-    /** With implicit TLS, smtp-server counts a client only after its handshake, and lets it take its time over that. */
+    /** With implicit TLS, smtp-server counts a client only after its handshake, and does not limit how long that takes. */
     override _acceptSocket(socket: Socket, handshake: boolean): (() => void) | false {
       const { remoteAddress: ip = "" } = socket;
       if (handshake && this.isCrowded(originOf(ip), role.isTrusted(ip))) {
@@ -134,7 +133,7 @@ export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
     authRequiredMessage: new Refusal("signInFirst").message,
     // Counted here, with AUTH among them.
     maxAllowedUnauthenticatedCommands: Number.POSITIVE_INFINITY,
-    // Real senders have such addresses as `name.@example.com`; who is no recipient is told so all the same.
+    // Real senders have addresses such as `name.@example.com`. RCPT checks recipients anyway.
     lenientAddressParsing: true,
     maxCommandLength: LONGEST_COMMAND,
     maxClients: limits.connections,
@@ -158,7 +157,7 @@ export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
         : authenticate(connection, { username, password: password ?? "" });
       signIn.then(
         () => callback(null, { user: true }),
-        (error) => callback(said(error, session, "credentials not checked")),
+        (error) => callback(refusalFor(error, session, "credentials not checked")),
       );
     },
 
@@ -169,7 +168,7 @@ export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
         if (unknown) throw new Refusal("unknownParameter");
         connectionOf.get(session)?.commands.startMail(address.address);
       } catch (error) {
-        refusal = said(error, session, "sender not checked");
+        refusal = refusalFor(error, session, "sender not checked");
       }
       // Not at once: smtp-server forgets to go on after a message that was pipelined behind another and ends within
       // the same call.
@@ -177,7 +176,7 @@ export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
     },
 
     onRcptTo(address, session, callback) {
-      const refuse = (error: unknown) => callback(said(error, session, "recipient not checked"));
+      const refuse = (error: unknown) => callback(refusalFor(error, session, "recipient not checked"));
       try {
         if (address.args) throw new Refusal("unknownParameter");
         const connection = connectionOf.get(session);
@@ -212,8 +211,8 @@ export function createSmtpListener(parts: SmtpListenerParts): SmtpListener {
     },
   };
 
-  /** The refusal for what a command threw; `fault` is logged when it is one of ours. */
-  function said(error: unknown, session: SMTPServerSession, fault: string): Refusal {
+  /** The refusal for an error that a command threw. A fault of ours is logged as `fault`. */
+  function refusalFor(error: unknown, session: SMTPServerSession, fault: string): Refusal {
     const refusal = refusalOf(error);
     const { id: trace, remoteAddress: ip } = session;
     if (refusal.reason === "failed") log.error(fault, { trace, error });
@@ -273,4 +272,24 @@ function declaredSize({ envelope }: SMTPServerSession): number {
   const args = (envelope.mailFrom || undefined)?.args;
   const size = (args || undefined)?.SIZE;
   return typeof size === "string" ? Number(size) : 0;
+}
+
+const ONE_LINE_IN_MS = 60_000;
+
+/**
+ * Logs what clients are refused, so that an operator sees why mail does not come. A flood of refusals is no flood of lines:
+ * there is one a minute for each reason, which says how many were not logged since the last. `now` gives epoch ms.
+ */
+export function createRefusalLog(log: Log, now: () => number): NoteRefusal {
+  const lines = new Map<RefusalName, { loggedAt: number; unlogged: number }>();
+  return (reason, fields) => {
+    const last = lines.get(reason);
+    const at = now();
+    if (last && at >= last.loggedAt && at < last.loggedAt + ONE_LINE_IN_MS) {
+      last.unlogged++;
+      return;
+    }
+    lines.set(reason, { loggedAt: at, unlogged: 0 });
+    log.info("refused", { reason, ...fields, ...(last && last.unlogged > 0 ? { unlogged: last.unlogged } : {}) });
+  };
 }

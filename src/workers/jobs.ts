@@ -3,7 +3,7 @@ import type { SigningKey } from "../authentication/dkim.ts";
 import type { Authentication } from "../authentication/dmarc.ts";
 import type { Arrival } from "../authentication/evidence.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
-import type { Letter } from "../message/letter.ts";
+import type { Composition } from "../message/composition.ts";
 import type { Read, Reading } from "../message/reading.ts";
 import type { Answer, RecordType } from "../net/dns-cache.ts";
 import type { Source } from "../smtp/spool.ts";
@@ -20,7 +20,7 @@ export type Job = { blobFolder: string } & (MessageJob | { reading: Reading });
 
 /** To prepare a message, after composing it if that is still to be done. */
 export interface MessageJob {
-  source: Source | Letter;
+  source: Source | Composition;
   /** The message arrives: the worker authenticates it. */
   arrival?: Arrival;
   /**

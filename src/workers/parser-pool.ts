@@ -10,7 +10,7 @@ import type { Arrival } from "../authentication/evidence.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { PreparedMessage } from "../mailbox/prepare.ts";
-import { isLetter, type Letter } from "../message/letter.ts";
+import { type Composition, isComposition } from "../message/composition.ts";
 import { type Read, type ReadHtml, type Reading, sizeOfReading } from "../message/reading.ts";
 import type { DnsCache } from "../net/dns-cache.ts";
 import { canonicalAddress, sourceOfAddress } from "../net/ip.ts";
@@ -25,7 +25,7 @@ export interface ParserPool {
    * @throws UnparseableError when it cannot be; AppError server_error 503 when the store is full, too much waits, or the
    * pool stopped
    */
-  prepare(work: Work, source: Source | Letter, size?: number): Promise<PreparedMessage>;
+  prepare(work: Work, source: Source | Composition, size?: number): Promise<PreparedMessage>;
   /** As `prepare`, as bulk work, for a message that was kept elsewhere: no report and no junk words are looked for. */
   prepareKept(source: Source): Promise<PreparedMessage>;
   /**
@@ -42,7 +42,7 @@ export interface ParserPool {
    * As `prepare` for a message that is being sent, interactive, with the bytes to transmit. `account`: the source.
    * @throws also what dkim.ts says of a bad key
    */
-  prepareOutbound(account: string, source: Uint8Array | Letter, signing: Signing): Promise<PreparedOutbound>;
+  prepareOutbound(account: string, source: Uint8Array | Composition, signing: Signing): Promise<PreparedOutbound>;
   /** Reads stored HTML for a caller, interactive. @throws UnparseableError when it cannot be; as prepare */
   read: ReadHtml;
   /** Ends the workers; the tasks that they had in hand reject as unavailable. */
@@ -115,8 +115,8 @@ function given<K extends keyof Prepared>(prepared: Prepared, ...parts: K[]): Req
 }
 
 /** Bytes; of a message that is still to be composed an estimate. */
-function sizeOf(source: Source | Letter): number {
-  if (!isLetter(source)) return source.length;
+function sizeOf(source: Source | Composition): number {
+  if (!isComposition(source)) return source.length;
   const { text = "", html = "", quoted, files = [] } = source;
   const attached = files.reduce((sum, { size }) => sum + size, 0);
   return attached + text.length + html.length + (quoted ? quoted.text.length + (quoted.html?.length ?? 0) : 0);

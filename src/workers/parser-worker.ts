@@ -12,7 +12,7 @@ import type { DNSResolver } from "../authentication/mailauth.ts";
 import { systemRuntime } from "../base/runtime.ts";
 import { type PreparedMessage, prepareMessage } from "../mailbox/prepare.ts";
 import { authorsIn } from "../message/address.ts";
-import { composeLetter, isLetter } from "../message/letter.ts";
+import { composeBytes, isComposition } from "../message/composition.ts";
 import { readHtml } from "../message/reading.ts";
 import { type Answer, isFresh, type RecordType } from "../net/dns-cache.ts";
 import { readSource } from "../smtp/spool.ts";
@@ -59,7 +59,7 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
   if ("reading" in job) return { read: readHtml(job.reading) };
   const { source, blobFolder, arrival, shownFrom, signing, keptElsewhere } = job;
   const { blobs, said } = keptFor(blobFolder);
-  const bytes = isLetter(source) ? await composeLetter(source, blobs.read) : await readSource(source);
+  const bytes = isComposition(source) ? await composeBytes(source, blobs.read) : await readSource(source);
   if (arrival && shownFrom !== undefined) {
     const shown = async () => ({ authors: authorsIn([`<${shownFrom}>`]) });
     return { authentication: (await authenticate(id, said, bytes, arrival, shown)).authentication };
@@ -71,7 +71,7 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
     return prepared;
   }
   const content = signing && joined(await signaturesOf(bytes, signing), bytes);
-  const written = signing !== undefined || keptElsewhere === true || isLetter(source);
+  const written = signing !== undefined || keptElsewhere === true || isComposition(source);
   return { message: await prepareMessage(bytes, blobs, { written }), ...(content && { content }) };
 }
 

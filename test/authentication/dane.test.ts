@@ -78,11 +78,11 @@ async function send({ chain = "right", script, tlsa, change, trusted = ["127.0.0
   });
   try {
     const connection = await transport.connect("example.net");
-    const [verdict] = await connection.send({ reversePath: "", recipients: ["a@example.net"], content });
-    return { verdict, ...ended() };
+    const [result] = await connection.send({ reversePath: "", recipients: ["a@example.net"], content });
+    return { result, ...ended() };
   } catch (error) {
     if (!(error instanceof DeliveryFailure)) throw error;
-    return { verdict: error.verdict, ...ended() };
+    return { result: error.result, ...ended() };
   } finally {
     transport.close();
     await server.close();
@@ -92,8 +92,8 @@ async function send({ chain = "right", script, tlsa, change, trusted = ["127.0.0
 const ofHost = async (...form: [number, number, number]) => record(...form, (await right).pair.cert);
 const ofAuthority = async (...form: [number, number, number]) => record(...form, (await right).authority);
 const NONSENSE: Tlsa = [3, 1, 1, Buffer.alloc(32, 1)];
-const ACCEPTED = { verdict: { kind: "accepted" }, secure: [true] };
-const DEFERRED = { verdict: { kind: "deferred", status: "4.7.5", hard: false }, secure: [] };
+const ACCEPTED = { result: { kind: "accepted" }, secure: [true] };
+const DEFERRED = { result: { kind: "deferred", status: "4.7.5", hard: false }, secure: [] };
 
 describe("a certificate that a record names", () => {
   test.each([
@@ -117,11 +117,9 @@ describe("a certificate that a record names", () => {
   });
 
   test("is the only one that has it", async () => {
-    const { verdict, secure } = await send({ tlsa: [NONSENSE] });
-    expect({ verdict, secure }).toMatchObject(DEFERRED);
-    expect(verdict?.reply).toBe(
-      `${HOST} [127.0.0.1]: no TLS as DANE asks for it: no TLSA record is of its certificate`,
-    );
+    const { result, secure } = await send({ tlsa: [NONSENSE] });
+    expect({ result, secure }).toMatchObject(DEFERRED);
+    expect(result?.reply).toBe(`${HOST} [127.0.0.1]: no TLS as DANE asks for it: no TLSA record is of its certificate`);
   });
 });
 
@@ -193,9 +191,9 @@ describe("records", () => {
       records["evil.example"] = { a: ["127.0.0.1"], secure: true };
     };
     const given = { change: forged, forgedMx: "evil.example" };
-    const { verdict, secure } = await send({ ...given, tlsa: [await ofHost(3, 1, 1)] });
-    expect({ verdict, secure }).toMatchObject(DEFERRED);
-    expect(verdict?.reply).toBe(
+    const { result, secure } = await send({ ...given, tlsa: [await ofHost(3, 1, 1)] });
+    expect({ result, secure }).toMatchObject(DEFERRED);
+    expect(result?.reply).toBe(
       "evil.example is not among the hosts that the authenticated MX records of example.net name",
     );
     // Where there are none, there is nothing to get round.
@@ -203,13 +201,13 @@ describe("records", () => {
   });
 
   test("that DNS does not give, though they may be there, have the mail wait", async () => {
-    const { verdict, secure } = await send({
+    const { result, secure } = await send({
       change: (records, at) => {
         records[at] = "SERVFAIL";
       },
     });
-    expect({ verdict, secure }).toMatchObject(DEFERRED);
-    expect(verdict?.reply).toMatch(/^DNS gave no answer for _\d+\._tcp\.mx1\.example\.net TLSA \(ESERVFAIL\)/);
+    expect({ result, secure }).toMatchObject(DEFERRED);
+    expect(result?.reply).toMatch(/^DNS gave no answer for _\d+\._tcp\.mx1\.example\.net TLSA \(ESERVFAIL\)/);
   });
 
   test("that are not there ask for nothing", async () => {

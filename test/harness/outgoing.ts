@@ -6,7 +6,7 @@ import { sign } from "../../src/authentication/dkim.ts";
 import { AppError } from "../../src/base/errors.ts";
 import { createSending } from "../../src/compose/send.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
-import { composeLetter, isLetter, type Letter } from "../../src/message/letter.ts";
+import { type Composition, composeBytes, isComposition } from "../../src/message/composition.ts";
 import { createSubmit, type Submission } from "../../src/outbound/accept.ts";
 import { createLocalDelivery } from "../../src/outbound/local.ts";
 import { readContent } from "../../src/outbound/outbound.ts";
@@ -60,10 +60,11 @@ export async function createOffice() {
   world.grant(boxes.team, bob, "view");
   world.grant(boxes.team, carl, "send");
 
-  const bytesIn = async (source: Source | Letter): Promise<Uint8Array> =>
-    isLetter(source) ? composeLetter(source, store.blobs.read) : readSource(source);
+  const bytesIn = async (source: Source | Composition): Promise<Uint8Array> =>
+    isComposition(source) ? composeBytes(source, store.blobs.read) : readSource(source);
   const parser: Pick<ParserPool, "prepare" | "prepareOutbound"> = {
-    prepare: async (_, source) => prepareMessage(await bytesIn(source), store.blobs, { written: isLetter(source) }),
+    prepare: async (_, source) =>
+      prepareMessage(await bytesIn(source), store.blobs, { written: isComposition(source) }),
     async prepareOutbound(_, source, { keys, signedAt }) {
       const bytes = await bytesIn(source);
       const signatures = Buffer.from(await sign(bytes, keys, signedAt), "latin1");

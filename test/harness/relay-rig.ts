@@ -5,7 +5,7 @@ import type { LocalDelivery } from "../../src/outbound/local.ts";
 import { type Claim, setBounced, setDeferred, setDelivered } from "../../src/outbound/queue.ts";
 import { createRelay, type RelayParts } from "../../src/outbound/relay.ts";
 import type { Connection } from "../../src/outbound/transport.ts";
-import { DeliveryFailure, type Verdict } from "../../src/smtp/delivery-result.ts";
+import { DeliveryFailure, type DeliveryResult } from "../../src/smtp/delivery-result.ts";
 import { domains, workspaces } from "../../src/store/schema.ts";
 import { openOptions } from "../../src/store/settings.ts";
 import type { Store, Tx } from "../../src/store/store.ts";
@@ -14,7 +14,11 @@ import { until } from "./until.ts";
 
 const CODES = { accepted: 250, deferred: 450, refused: 550 } as const;
 
-export const verdict = (kind: Verdict["kind"]): Verdict => ({ kind, reply: `${CODES[kind]} ${kind}`, hard: false });
+export const result = (kind: DeliveryResult["kind"]): DeliveryResult => ({
+  kind,
+  reply: `${CODES[kind]} ${kind}`,
+  hard: false,
+});
 
 /** A transaction, as the server saw it. */
 export interface Sent {
@@ -30,7 +34,7 @@ export interface Script {
   /** Before a connection is there, or instead of one. `nth`: of the connections to that destination, from 1. */
   connect?(destination: string, nth: number): unknown;
   /** Before the answer, or instead of acceptance. `nth`: of all transactions, from 1. */
-  send?(sent: Sent, nth: number): Verdict["kind"] | Promise<Verdict["kind"] | undefined> | undefined;
+  send?(sent: Sent, nth: number): DeliveryResult["kind"] | Promise<DeliveryResult["kind"] | undefined> | undefined;
   /** Whether a transaction under way is past the point where it may be cut. */
   transmits?(destination: string): boolean;
   /** Whether the connection can be used again after a transaction. */
@@ -38,7 +42,7 @@ export interface Script {
 }
 
 export const unreachable = (kind: "deferred" | "refused" = "deferred"): DeliveryFailure =>
-  new DeliveryFailure({ ...verdict(kind), reply: `${kind}: no connection` });
+  new DeliveryFailure({ ...result(kind), reply: `${kind}: no connection` });
 
 interface RigOptions {
   script?: Script;
@@ -86,7 +90,7 @@ export function createRelayRig({ script = {}, hold = false, grouped = false, ...
     signal?.addEventListener("abort", () => {
       activity++;
       connection.open = false;
-      aborted.reject(new DeliveryFailure({ ...verdict("deferred"), reply: `deferred: ${signal.reason}` }));
+      aborted.reject(new DeliveryFailure({ ...result("deferred"), reply: `deferred: ${signal.reason}` }));
     });
     const destination = state.grouped ? "smarthost" : domain;
     const connection = { destination, open: true };
@@ -113,7 +117,7 @@ export function createRelayRig({ script = {}, hold = false, grouped = false, ...
         const kind = (await Promise.race([answer, aborted.promise.catch(() => "deferred" as const)])) ?? "accepted";
         if (state.script.keeps?.(destination) === false) connection.open = false;
         activity++;
-        return recipients.map(() => verdict(kind));
+        return recipients.map(() => result(kind));
       },
     };
   }
@@ -122,16 +126,16 @@ export function createRelayRig({ script = {}, hold = false, grouped = false, ...
     isLocal: (_, domain) => HERE.includes(domain),
     deliver: async ({ entries }) => {
       activity++;
-      return { verdicts: entries.map(() => verdict("accepted")), file: () => {} };
+      return { results: entries.map(() => result("accepted")), file: () => {} };
     },
     ...given.local,
   };
 
-  async function resolve({ entries }: Claim, verdicts: readonly Verdict[]): Promise<(tx: Tx) => void> {
+  async function resolve({ entries }: Claim, results: readonly DeliveryResult[]): Promise<(tx: Tx) => void> {
     const now = runtime.now();
     return (tx) => {
       entries.forEach((entry, i) => {
-        const { kind, reply } = verdicts[i] ?? verdict("deferred");
+        const { kind, reply } = results[i] ?? result("deferred");
         if (kind === "accepted") setDelivered(tx, [entry], now, reply);
         else if (kind === "deferred") setDeferred(tx, entry, now + FIRST_RETRY_MS, reply);
         else setBounced(tx, entry, now, reply);

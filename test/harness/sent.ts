@@ -6,7 +6,7 @@ import { createOutcomes, type OutcomeParts } from "../../src/outbound/outcome.ts
 import { addOutbound, type Claim, claim, type OutboundMessage } from "../../src/outbound/queue.ts";
 import { recipientsOf } from "../../src/outbound/recipient.ts";
 import { listSuppressions } from "../../src/outbound/suppression.ts";
-import { type Verdict, verdictOf } from "../../src/smtp/delivery-result.ts";
+import { type DeliveryResult, deliveryResultOf } from "../../src/smtp/delivery-result.ts";
 import { messages, outboundMessages, queueEntries } from "../../src/store/schema.ts";
 import { openOptions } from "../../src/store/settings.ts";
 import { createAlice } from "./mailbox-world.ts";
@@ -15,9 +15,9 @@ import { testLog } from "./mx-rig.ts";
 export const HOSTNAME = "mx.example.test";
 
 /** What a server says to RCPT, or at the end of DATA; `reply` with its code. */
-export function said(reply: string, remote = "mx.remote.example", command: "rcpt" | "data" = "rcpt"): Verdict {
+export function said(reply: string, remote = "mx.remote.example", command: "rcpt" | "data" = "rcpt"): DeliveryResult {
   const code = Number(reply.slice(0, 3));
-  return verdictOf({ command: code < 300 ? "data" : command, code, text: reply, remote });
+  return deliveryResultOf({ command: code < 300 ? "data" : command, code, text: reply, remote });
 }
 
 export const ACCEPTED = said("250 2.0.0 Ok: queued");
@@ -81,12 +81,12 @@ export function createSender(parts: (given: OutcomeParts) => Partial<OutcomePart
   const lease = (): Claim | undefined =>
     store.transact((tx) => claim(tx, { now: runtime.now(), leaseUntil: runtime.now() + 60_000, together: () => true }));
 
-  /** One attempt to deliver what is due; `verdict` is asked for each recipient. */
-  async function attempt(verdict: (recipient: string) => Verdict): Promise<void> {
+  /** One attempt to deliver what is due; `result` is asked for each recipient. */
+  async function attempt(result: (recipient: string) => DeliveryResult): Promise<void> {
     const leased = lease();
     if (leased === undefined) throw new Error("nothing is due");
-    const verdicts = leased.entries.map(({ recipient }) => verdict(recipient));
-    const conclude = await outcomes.resolve(leased, verdicts);
+    const results = leased.entries.map(({ recipient }) => result(recipient));
+    const conclude = await outcomes.resolve(leased, results);
     store.transact((tx) => conclude(tx));
   }
 

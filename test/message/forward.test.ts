@@ -1,7 +1,7 @@
 /** A forwarded message: one header block that no value can break, then its text or HTML. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { type ForwardedMessage, forwardedHtml, forwardedText, forwardSubject } from "../../src/message/letter.ts";
+import { type ForwardedMessage, forwardedHtml, forwardedText, forwardSubject } from "../../src/message/composition.ts";
 import { anyCharacter } from "../harness/any-character.ts";
 import { dangersIn } from "../harness/dangers.ts";
 

@@ -1,7 +1,7 @@
 /** Quotations are attributed, marked line by line or in a blockquote that quoted text cannot leave, and bounded. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { type QuotedMessage, quotedHtml, quotedText } from "../../src/message/letter.ts";
+import { type QuotedMessage, quotedHtml, quotedText } from "../../src/message/composition.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
 import { snippetOf } from "../../src/message/text.ts";
 import { dangersIn } from "../harness/dangers.ts";

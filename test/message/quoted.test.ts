@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { quotedText } from "../../src/message/letter.ts";
+import { quotedText } from "../../src/message/composition.ts";
 import { newTextOf } from "../../src/message/quoted.ts";
 
 const QUOTE = "> old words\n>\n>> older words";

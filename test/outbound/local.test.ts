@@ -49,11 +49,11 @@ function createOffice() {
     return given;
   }
 
-  /** Delivers what was claimed; returns the verdicts. */
+  /** Delivers what was claimed; returns the results. */
   async function deliver(given: Claim): Promise<string[]> {
-    const { verdicts, file } = await local.deliver(given, content);
+    const { results, file } = await local.deliver(given, content);
     store.transact((tx) => file(tx));
-    return verdicts.map(({ kind, reply, hard }) => `${kind}${hard ? ", hard" : ""}: ${reply}`);
+    return results.map(({ kind, reply, hard }) => `${kind}${hard ? ", hard" : ""}: ${reply}`);
   }
 
   const shown = (who: typeof alice) =>
@@ -72,48 +72,48 @@ const FULL = "deferred: 452 4.2.2 Mailbox is full";
 describe("recipients and what becomes of them", () => {
   interface Case {
     to: string[];
-    verdicts: string[];
+    results: string[];
     /** Mailboxes that have the message, and the address it arrived on. */
     filed: Record<string, string>;
   }
   const cases: Record<string, Case> = {
-    "a mailbox": { to: ["bob@example.test"], verdicts: [ACCEPTED], filed: { "bob@example.test": "bob@example.test" } },
+    "a mailbox": { to: ["bob@example.test"], results: [ACCEPTED], filed: { "bob@example.test": "bob@example.test" } },
     "an alias, with a tag": {
       to: ["help+now@example.test"],
-      verdicts: [ACCEPTED],
+      results: [ACCEPTED],
       filed: { "bob@example.test": "help@example.test" },
     },
     "several that reach one mailbox: one copy, on the first": {
       to: ["help@example.test", "cc:bob@example.test", "bcc:bob+x@example.test"],
-      verdicts: [ACCEPTED, ACCEPTED, ACCEPTED],
+      results: [ACCEPTED, ACCEPTED, ACCEPTED],
       filed: { "bob@example.test": "help@example.test" },
     },
     "the sender": {
       to: ["alice@example.test"],
-      verdicts: [ACCEPTED],
+      results: [ACCEPTED],
       filed: { "alice@example.test": "alice@example.test" },
     },
     "another workspace": {
       to: ["carol@other.test"],
-      verdicts: [ACCEPTED],
+      results: [ACCEPTED],
       filed: { "carol@other.test": "carol@other.test" },
     },
-    nobody: { to: ["nobody@example.test"], verdicts: [UNKNOWN], filed: {} },
+    nobody: { to: ["nobody@example.test"], results: [UNKNOWN], filed: {} },
     "some and nobody": {
       to: ["nobody@example.test", "bob@example.test", "none@other.test", "alice@example.test"],
-      verdicts: [UNKNOWN, ACCEPTED, UNKNOWN, ACCEPTED],
+      results: [UNKNOWN, ACCEPTED, UNKNOWN, ACCEPTED],
       filed: { "bob@example.test": "bob@example.test", "alice@example.test": "alice@example.test" },
     },
     "the owner, as postmaster": {
       to: ["postmaster@example.test"],
-      verdicts: [ACCEPTED],
+      results: [ACCEPTED],
       filed: { "alice@example.test": "postmaster@example.test" },
     },
   };
-  for (const [name, { to, verdicts, filed }] of Object.entries(cases)) {
+  for (const [name, { to, results, filed }] of Object.entries(cases)) {
     test(name, async () => {
       const { claimFor, deliver, events, mailbox, alice, bob, carol } = createOffice();
-      expect(await deliver(claimFor(...to))).toEqual(verdicts);
+      expect(await deliver(claimFor(...to))).toEqual(results);
       const threads = await Promise.all(
         [alice, bob, carol].map(async (who) => (await mailbox.listThreads(who, { limit: 10 })).threads),
       );

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { type DnsResolver, systemRuntime } from "../../src/base/runtime.ts";
 import { findMailHosts } from "../../src/outbound/next-hop.ts";
-import { DeliveryFailure, type Verdict } from "../../src/smtp/delivery-result.ts";
+import { DeliveryFailure, type DeliveryResult } from "../../src/smtp/delivery-result.ts";
 import { type DnsServer, startDnsServer, type Zone, zone } from "../harness/dns-server.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
@@ -86,12 +86,12 @@ async function routeTo(domain: string, dns: DnsResolver): Promise<string[]> {
   return await Promise.all(hosts.map(async ({ name, addresses }) => `${name}: ${(await addresses()).join(" ")}`));
 }
 
-async function refusalOf(question: Promise<unknown>): Promise<Verdict> {
+async function refusalOf(question: Promise<unknown>): Promise<DeliveryResult> {
   const error = await question.then(
     () => undefined,
     (thrown) => thrown,
   );
-  if (error instanceof DeliveryFailure) return error.verdict;
+  if (error instanceof DeliveryFailure) return error.result;
   throw error ?? new Error("there is a way");
 }
 
@@ -138,9 +138,9 @@ describe.each(RESOLVERS)("%s", (_name, resolver) => {
     ["us.hosts.test", "refused", false, "5.4.6"],
     ["servfail.test", "deferred", false, "4.4.3"],
   ] as const)("%s is not: %s, hard: %p, %s", async (domain, kind, hard, status) => {
-    const verdict = await refusalOf(findMailHosts(domain, world(resolver())));
-    expect(verdict).toMatchObject({ kind, hard, status });
-    expect(verdict.reply).toContain(domain);
+    const result = await refusalOf(findMailHosts(domain, world(resolver())));
+    expect(result).toMatchObject({ kind, hard, status });
+    expect(result.reply).toContain(domain);
   });
 
   test("a host whose addresses cannot be looked up is a temporary failure", async () => {

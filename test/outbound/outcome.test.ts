@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import type { MessageView } from "../../src/mailbox/views.ts";
 import { contentOf } from "../../src/outbound/outbound.ts";
-import type { Verdict } from "../../src/smtp/delivery-result.ts";
+import type { DeliveryResult } from "../../src/smtp/delivery-result.ts";
 import { mailboxes, queueEntries, threads } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
 import { ACCEPTED, createSender, formsOf, HOSTNAME, type Sender, said } from "../harness/sent.ts";
@@ -10,10 +10,10 @@ import { ACCEPTED, createSender, formsOf, HOSTNAME, type Sender, said } from "..
 const DEFERRED = said("450 4.2.0 Try again later");
 const REFUSED = said("550 5.1.1 No such user");
 
-/** Verdicts by recipient; ACCEPTED for the others. */
-const verdicts =
-  (given: Record<string, Verdict>) =>
-  (recipient: string): Verdict =>
+/** Results by recipient; ACCEPTED for the others. */
+const results =
+  (given: Record<string, DeliveryResult>) =>
+  (recipient: string): DeliveryResult =>
     given[recipient] ?? ACCEPTED;
 
 const briefly = ({ event, data }: ReturnType<Sender["told"]>[number]): string =>
@@ -78,7 +78,7 @@ describe("accepted", () => {
   test("a later acceptance is told too, and leaves deliveredAt", async () => {
     const sender = createSender();
     const message = await sender.sent({ to: "carol@remote.example, dave@remote.example" });
-    await sender.attempt(verdicts({ "dave@remote.example": DEFERRED }));
+    await sender.attempt(results({ "dave@remote.example": DEFERRED }));
     sender.runtime.advanceTo(START + 60_000);
     await sender.attempt(() => ACCEPTED);
     expect(sender.told().map(briefly)).toEqual(["delivered carol@remote.example", "delivered dave@remote.example"]);
@@ -184,7 +184,7 @@ describe("refused", () => {
     expect(before).toMatchObject({ folder: "sent", unread: false, messageCount: 1 });
     sender.runtime.advanceTo(START + 3 * 60_000);
     await sender.attempt(
-      verdicts({
+      results({
         "carol@remote.example": REFUSED,
         "frank@remote.example": said("550 5.7.1 Not welcome"),
         "grace@remote.example": DEFERRED,
@@ -276,7 +276,7 @@ describe("Bcc", () => {
   const HIDDEN = "grace.hopper@hidden.example";
   const HIDDEN_REMOTE = "mx7.hosting.example";
 
-  test.each<[name: string, verdicts: Record<string, Verdict>, shown: string[]]>([
+  test.each<[name: string, results: Record<string, DeliveryResult>, shown: string[]]>([
     [
       "both are refused",
       {
@@ -306,7 +306,7 @@ describe("Bcc", () => {
   ])("%s", async (_name, given, shown) => {
     const sender = createSender();
     const message = await sender.sent({ to: "carol@remote.example", bcc: `Grace <${HIDDEN}>` });
-    await sender.attempt(verdicts(given));
+    await sender.attempt(results(given));
     const told = await everythingTold(sender, message.threadId);
     for (const form of [...formsOf(HIDDEN), HIDDEN_REMOTE]) expect(told).not.toContain(form);
     const [notice] = sender.notices(message);

@@ -37,12 +37,12 @@ async function send(policy: StsPolicy | undefined, ...scripts: (RemoteScript & {
   const warnings = () => lines.filter(({ level }) => level === "warn");
   try {
     const connection = await transport.connect("example.net");
-    const [verdict] = await connection.send({ reversePath: "", recipients: ["a@example.net"], content });
+    const [result] = await connection.send({ reversePath: "", recipients: ["a@example.net"], content });
     const secure = remotes.flatMap(({ messages }) => messages).map((message) => message.secure);
-    return { verdict, remote: connection.remote, secure, warnings: warnings() };
+    return { result, remote: connection.remote, secure, warnings: warnings() };
   } catch (error) {
     if (!(error instanceof DeliveryFailure)) throw error;
-    return { verdict: error.verdict, remote: undefined, secure: [], warnings: warnings() };
+    return { result: error.result, remote: undefined, secure: [], warnings: warnings() };
   } finally {
     transport.close();
   }
@@ -53,8 +53,8 @@ const VALID = { starttls: true, isTrusted: true } as const;
 
 describe("MTA-STS, enforced", () => {
   test("a valid certificate of a host that it names has the mail", async () => {
-    const { verdict, secure, warnings } = await send(policyOf("enforce", "mx1.example.net"), VALID);
-    expect(verdict).toMatchObject({ kind: "accepted" });
+    const { result, secure, warnings } = await send(policyOf("enforce", "mx1.example.net"), VALID);
+    expect(result).toMatchObject({ kind: "accepted" });
     expect([secure, warnings]).toEqual([[true], []]);
   });
 
@@ -64,23 +64,23 @@ describe("MTA-STS, enforced", () => {
     ["TLS that is refused", { starttls: "refused", isTrusted: true }],
     ["TLS that is broken", { starttls: "broken", isTrusted: true }],
   ] as const)("%s defers it, and says why", async (_, script) => {
-    const { verdict, secure } = await send(policyOf("enforce", "mx1.example.net"), script);
-    expect(verdict).toMatchObject({ kind: "deferred", status: "4.7.5", hard: false });
-    expect(verdict?.reply).toStartWith("mx1.example.net [127.0.0.1]: no TLS as MTA-STS asks for it: ");
+    const { result, secure } = await send(policyOf("enforce", "mx1.example.net"), script);
+    expect(result).toMatchObject({ kind: "deferred", status: "4.7.5", hard: false });
+    expect(result?.reply).toStartWith("mx1.example.net [127.0.0.1]: no TLS as MTA-STS asks for it: ");
     expect(secure).toEqual([]);
   });
 
   test("a certificate for another host defers it", async () => {
     const pair = (await trusted)[1];
-    const { verdict } = await send(policyOf("enforce", "*.example.net"), { starttls: true, ...(pair && { pair }) });
-    expect(verdict).toMatchObject({ kind: "deferred", status: "4.7.5" });
+    const { result } = await send(policyOf("enforce", "*.example.net"), { starttls: true, ...(pair && { pair }) });
+    expect(result).toMatchObject({ kind: "deferred", status: "4.7.5" });
   });
 
   test("a host that it does not name is passed over, and when there is no other, the mail waits", async () => {
     const policy = policyOf("enforce", "mx2.example.net");
     expect(await send(policy, VALID, VALID)).toMatchObject({ remote: "mx2.example.net", secure: [true] });
-    const { verdict } = await send(policy, VALID);
-    expect(verdict).toMatchObject({
+    const { result } = await send(policy, VALID);
+    expect(result).toMatchObject({
       kind: "deferred",
       status: "4.7.5",
       reply: "mx1.example.net is not among the hosts that the MTA-STS policy of example.net names",
@@ -91,7 +91,7 @@ describe("MTA-STS, enforced", () => {
 describe("MTA-STS, testing", () => {
   test("what would fail is said, and the mail goes as it would without", async () => {
     const untrusted = await send(policyOf("testing", "mx1.example.net"), { starttls: true });
-    expect(untrusted).toMatchObject({ verdict: { kind: "accepted" }, secure: [true] });
+    expect(untrusted).toMatchObject({ result: { kind: "accepted" }, secure: [true] });
     expect(untrusted.warnings).toMatchObject([{ remote: "mx1.example.net", askedBy: "MTA-STS" }]);
     const plain = await send(policyOf("testing", "mx1.example.net"), { starttls: false });
     expect([plain.secure, plain.warnings.length]).toEqual([[false], 1]);

@@ -5,7 +5,7 @@ import { unavailable } from "../../src/base/errors.ts";
 import { retryEntry } from "../../src/outbound/queue.ts";
 import { outboundContents, queueDomains } from "../../src/store/schema.ts";
 import { createQueue } from "../harness/queue-rig.ts";
-import { createRelayRig, FIRST_RETRY_MS, type Script, unreachable, verdict } from "../harness/relay-rig.ts";
+import { createRelayRig, FIRST_RETRY_MS, result, type Script, unreachable } from "../harness/relay-rig.ts";
 import { gate } from "../harness/remote-mx.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 
@@ -560,7 +560,7 @@ describe("mail to this server", () => {
         deliver: async ({ entries }) => {
           claims.push(entries.map(({ recipient }) => recipient));
           return {
-            verdicts: entries.map(({ recipient }) => verdict(recipient.startsWith("no") ? "refused" : "accepted")),
+            results: entries.map(({ recipient }) => result(recipient.startsWith("no") ? "refused" : "accepted")),
             file: () => void filed.push("filed"),
           };
         },
@@ -578,7 +578,7 @@ describe("mail to this server", () => {
     const { accept, run, outcomes, errors } = createRelayRig({
       local: {
         deliver: async ({ entries }) => ({
-          verdicts: entries.map(() => verdict("accepted")),
+          results: entries.map(() => result("accepted")),
           file: () => {
             throw new Error("the mailbox is gone");
           },

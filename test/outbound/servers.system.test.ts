@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { createLog } from "../../src/base/log.ts";
 import { systemRuntime } from "../../src/base/runtime.ts";
 import { type Connection, createTransport, type Transport } from "../../src/outbound/transport.ts";
-import type { Verdict } from "../../src/smtp/delivery-result.ts";
+import type { DeliveryResult } from "../../src/smtp/delivery-result.ts";
 import type { Options } from "../../src/store/settings.ts";
 import { zone } from "../harness/dns-server.ts";
 import { temporaryFolder } from "../harness/folder.ts";
@@ -56,7 +56,7 @@ const HEADERS = "From: us@us.test\r\nDate: Mon, 5 Jan 2026 09:00:00 +0000\r\nMes
 const letter = (subject: string) => Buffer.from(`${HEADERS}Subject: ${subject}\r\n\r\n.\r\n..two\r\nEnd\r\n`);
 const send = (connection: Connection, recipients: string[], content: Uint8Array = letter("Hi")) =>
   connection.send({ reversePath: "bounce+1@us.test", recipients, content });
-const told = (verdicts: Verdict[]) => verdicts.map(({ kind, code, status, hard }) => [kind, code, status, hard]);
+const told = (results: DeliveryResult[]) => results.map(({ kind, code, status, hard }) => [kind, code, status, hard]);
 
 const withoutSink = smtpSink ? (isRoot ? "" : " (only as root)") : " (not installed)";
 
@@ -198,15 +198,15 @@ message_size_limit = 100000
       "eve@elsewhere.test",
       "bob@postfix.test",
     ];
-    const verdicts = await send(connection, recipients, letter("to some"));
-    expect(told(verdicts)).toEqual([
+    const results = await send(connection, recipients, letter("to some"));
+    expect(told(results)).toEqual([
       ["accepted", 250, "2.0.0", false],
       ["refused", 550, "5.1.1", true],
       ["deferred", 450, "4.2.1", false],
       ["refused", 554, "5.7.1", false],
       ["accepted", 250, "2.0.0", false],
     ]);
-    expect(verdicts[1]?.reply).toStartWith("550 5.1.1 <nobody@postfix.test>: Recipient address rejected");
+    expect(results[1]?.reply).toStartWith("550 5.1.1 <nobody@postfix.test>: Recipient address rejected");
     const [message] = await beyond.waitFor(1);
     expect(message).toMatchObject({ from: "bounce+1@us.test", to: ["ada@postfix.test", "bob@postfix.test"] });
     expect(message?.content).toEndWith(letter("to some").toString());

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { createLog } from "../../src/base/log.ts";
 import type { Protection } from "../../src/outbound/protection.ts";
 import { createTransport, readSmarthost } from "../../src/outbound/transport.ts";
-import { DeliveryFailure, type Verdict } from "../../src/smtp/delivery-result.ts";
+import { DeliveryFailure, type DeliveryResult } from "../../src/smtp/delivery-result.ts";
 import type { Options } from "../../src/store/settings.ts";
 import { type Zone, zone } from "../harness/dns-server.ts";
 import { gate, HANG_UP, type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
@@ -62,17 +62,17 @@ async function createNet(...scripts: RemoteScript[]) {
   return { remotes, ...createWay(description, { port: remotes[0]?.port ?? 25 }) };
 }
 
-async function failureOf(attempt: Promise<unknown>): Promise<Verdict> {
+async function failureOf(attempt: Promise<unknown>): Promise<DeliveryResult> {
   const thrown = await attempt.then(
     () => new Error("there is a connection"),
     (error: unknown) => error,
   );
-  if (thrown instanceof DeliveryFailure) return thrown.verdict;
+  if (thrown instanceof DeliveryFailure) return thrown.result;
   throw thrown;
 }
 
 const letterTo = (...recipients: string[]) => ({ reversePath: "bounce+1@us.test", recipients, content: LETTER });
-const told = (verdicts: Verdict[]) => verdicts.map(({ kind, reply }) => `${kind}: ${reply}`);
+const told = (results: DeliveryResult[]) => results.map(({ kind, reply }) => `${kind}: ${reply}`);
 
 describe("ending one connection", () => {
   const REASON = "others wait";
@@ -235,9 +235,9 @@ describe("to MX hosts", () => {
     ["silence", { greeting: HANG_UP }, "mx2.example.net [127.0.0.2]: "],
   ])("refused by one and %s of another, it is temporary", async (_what, script, reply) => {
     const { transport } = await createNet({ greeting: "554 5.7.1 not you" }, script);
-    const verdict = await failureOf(transport.connect("example.net"));
-    expect(verdict).toMatchObject({ kind: "deferred", hard: false });
-    expect(verdict.reply).toStartWith(reply);
+    const result = await failureOf(transport.connect("example.net"));
+    expect(result).toMatchObject({ kind: "deferred", hard: false });
+    expect(result.reply).toStartWith(reply);
   });
 
   test("none of which has an address, it is final", async () => {
@@ -334,8 +334,8 @@ describe("a connection used again", () => {
     const connection = await transport.connect("example.net");
     await connection.send(letterTo("a@example.net"));
     await remotes[0]?.close();
-    const verdicts = await connection.send(letterTo("b@example.net", "c@example.net"));
-    expect(verdicts).toMatchObject([1, 2].map(() => ({ kind: "deferred", status: "4.4.1" })));
+    const results = await connection.send(letterTo("b@example.net", "c@example.net"));
+    expect(results).toMatchObject([1, 2].map(() => ({ kind: "deferred", status: "4.4.1" })));
     expect(connection.usable()).toBe(false);
   });
 

@@ -101,8 +101,8 @@ test.each([
 ])("an answer in the middle of the message ends the connection: %j", async ({ answer, withTls, kind, reply }) => {
   const remote = await startHasty(answer, withTls);
   const session = await openTo(remote);
-  const { verdicts } = await session.transmit(to(["a@example.net"], LARGE));
-  expect(verdicts).toMatchObject([{ kind, reply, hard: false }]);
+  const { results } = await session.transmit(to(["a@example.net"], LARGE));
+  expect(results).toMatchObject([{ kind, reply, hard: false }]);
   expect(session.usable()).toBe(false);
   await session.transmit(to(["b@example.net"]));
   session.close();
@@ -115,8 +115,8 @@ test.each([{ starttls: false }, { starttls: true }])(
   async (script) => {
     const { session, remote } = await sessionWith(script);
     for (const content of [LARGE, LETTER]) {
-      const { verdicts } = await session.transmit(to(["a@example.net"], content));
-      expect(verdicts).toMatchObject([{ kind: "accepted" }]);
+      const { results } = await session.transmit(to(["a@example.net"], content));
+      expect(results).toMatchObject([{ kind: "accepted" }]);
     }
     expect(remote.messages.map(({ bytes }) => bytes.length)).toEqual([LARGE.length, LETTER.length]);
     expect(remote.connections).toBe(1);
@@ -125,8 +125,8 @@ test.each([{ starttls: false }, { starttls: true }])(
 
 test("a message that was answered with the go-ahead for it counts as not sent", async () => {
   const { session } = await sessionWith({ data: "354 go on\n250 2.0.0 have it already" });
-  const { verdicts } = await session.transmit(to(["a@example.net"]));
-  expect(verdicts).toMatchObject([{ kind: "deferred", hard: false }]);
+  const { results } = await session.transmit(to(["a@example.net"]));
+  expect(results).toMatchObject([{ kind: "deferred", hard: false }]);
   expect(session.usable()).toBe(false);
 });
 
@@ -137,11 +137,11 @@ test.each(["250 2.0.0 queued\n250 2.0.0 queued", "250 2.0.0 queued\n250 2.0"])(
       end,
       rcpt: ({ address }) => (address === "gone@example.net" ? "550 5.1.1 gone" : undefined),
     });
-    expect((await session.transmit(to(["a@example.net"]))).verdicts).toMatchObject([{ kind: "accepted" }]);
-    const { verdicts, unstarted } = await session.transmit(to(["gone@example.net", "there@example.net"]));
+    expect((await session.transmit(to(["a@example.net"]))).results).toMatchObject([{ kind: "accepted" }]);
+    const { results, unstarted } = await session.transmit(to(["gone@example.net", "there@example.net"]));
     // Whoever has the session opens another.
     expect(unstarted).toBe(true);
-    expect(verdicts).toMatchObject([{ kind: "deferred" }, { kind: "deferred" }]);
+    expect(results).toMatchObject([{ kind: "deferred" }, { kind: "deferred" }]);
     expect(session.usable()).toBe(false);
     await remote.idle();
     expect(remote.commands.filter((line) => /gone@|there@/.test(line))).toEqual([]);
@@ -151,6 +151,6 @@ test.each(["250 2.0.0 queued\n250 2.0.0 queued", "250 2.0.0 queued\n250 2.0"])(
 test("empty lines between replies are none", async () => {
   const { session } = await sessionWith({ data: "354 go on\n", end: "\n250 2.0.0 queued\n\n" });
   for (const recipient of ["a@example.net", "b@example.net"]) {
-    expect((await session.transmit(to([recipient]))).verdicts).toMatchObject([{ kind: "accepted" }]);
+    expect((await session.transmit(to([recipient]))).results).toMatchObject([{ kind: "accepted" }]);
   }
 });

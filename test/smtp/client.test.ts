@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { createLog } from "../../src/base/log.ts";
 import { openSession, type SmtpSession } from "../../src/smtp/client.ts";
 import type { Target, TlsPolicy } from "../../src/smtp/client-connection.ts";
-import { DeliveryFailure, type Verdict } from "../../src/smtp/delivery-result.ts";
+import { DeliveryFailure, type DeliveryResult } from "../../src/smtp/delivery-result.ts";
 import { gate, HANG_UP, makePair, type RemoteMx, type RemoteScript, startRemoteMx } from "../harness/remote-mx.ts";
 import { type FakeRuntime, fakeRuntime } from "../harness/runtime.ts";
 import { until } from "../harness/until.ts";
@@ -38,12 +38,12 @@ async function sessionWith(script: RemoteScript = {}, target: Partial<Target> = 
 }
 
 /** Why there is no session. */
-async function failureOf(opening: Promise<unknown>): Promise<Verdict> {
+async function failureOf(opening: Promise<unknown>): Promise<DeliveryResult> {
   const thrown = await opening.then(
     () => new Error("there is a session"),
     (error: unknown) => error,
   );
-  if (thrown instanceof DeliveryFailure) return thrown.verdict;
+  if (thrown instanceof DeliveryFailure) return thrown.result;
   throw thrown;
 }
 
@@ -54,8 +54,8 @@ function send(session: SmtpSession, recipients: readonly string[], content: Uint
 /** Resolves when nothing but a timer of `ms` from now is left to happen first. */
 const isAwaited = (runtime: FakeRuntime, ms: number) => until(() => runtime.nextTimer() === runtime.now() + ms);
 
-/** `kind reply` of each verdict. */
-const told = ({ verdicts }: { verdicts: Verdict[] }) => verdicts.map(({ kind, reply }) => `${kind}: ${reply}`);
+/** `kind reply` of each result. */
+const told = ({ results }: { results: DeliveryResult[] }) => results.map(({ kind, reply }) => `${kind}: ${reply}`);
 
 describe.each([true, false])("a transaction, PIPELINING offered: %p", (pipelining) => {
   test("carries the message as it is, to every recipient", async () => {
@@ -64,7 +64,7 @@ describe.each([true, false])("a transaction, PIPELINING offered: %p", (pipelinin
     const sent = await send(session, ["a@example.net", "b@example.net"], content);
     expect(sent).toMatchObject({
       unstarted: false,
-      verdicts: [1, 2].map(() => ({
+      results: [1, 2].map(() => ({
         kind: "accepted",
         reply: "250 2.0.0 queued as 4711",
         code: 250,
@@ -98,7 +98,7 @@ describe.each([true, false])("a transaction, PIPELINING offered: %p", (pipelinin
       "deferred: 450 4.2.1 greylisted",
       "refused: 552 5.2.2 full",
     ]);
-    expect(sent.verdicts.map(({ hard }) => hard)).toEqual([true, false, false, false]);
+    expect(sent.results.map(({ hard }) => hard)).toEqual([true, false, false, false]);
     expect(session.remote.messages.map(({ to }) => to)).toEqual([["yes@example.net"]]);
   });
 
@@ -120,15 +120,15 @@ describe.each([true, false])("a transaction, PIPELINING offered: %p", (pipelinin
     const session = await sessionWith({ pipelining, ...script });
     const sent = await send(session, ["a@example.net", "b@example.net"]);
     expect(told(sent)).toEqual([outcome, outcome]);
-    expect(sent.verdicts.map(({ hard }) => hard)).toEqual([false, false]);
+    expect(sent.results.map(({ hard }) => hard)).toEqual([false, false]);
     expect(session.remote.messages).toEqual([]);
     expect(session.usable()).toBe(true);
   });
 
   test("of one recipient may be refused for the address only after the message", async () => {
     const session = await sessionWith({ pipelining, end: "550 5.1.1 no such user" });
-    const { verdicts } = await send(session, ["a@example.net"]);
-    expect(verdicts).toMatchObject([{ kind: "refused", hard: true }]);
+    const { results } = await send(session, ["a@example.net"]);
+    expect(results).toMatchObject([{ kind: "refused", hard: true }]);
   });
 
   test("after a refused one the next has a fresh start", async () => {
@@ -164,9 +164,7 @@ describe.each([true, false])("a transaction, PIPELINING offered: %p", (pipelinin
       rcpt: () => (++accepted > 2 ? "452 4.5.3 too many recipients" : undefined),
     });
     const recipients = ["a", "b", "c", "d", "e"].map((name) => `${name}@example.net`);
-    expect((await send(session, recipients)).verdicts.map(({ kind }) => kind)).toEqual(
-      recipients.map(() => "accepted"),
-    );
+    expect((await send(session, recipients)).results.map(({ kind }) => kind)).toEqual(recipients.map(() => "accepted"));
     expect(session.remote.messages.map(({ to }) => to.length)).toEqual([2, 2, 1]);
   });
 
@@ -196,7 +194,7 @@ describe("a connection that ends", () => {
     const sent = await send(session, ["a@example.net", "b@example.net"]);
     expect(sent.unstarted).toBe(unstarted);
     for (const outcome of told(sent)) expect(outcome).toStartWith(LOST);
-    expect(sent.verdicts).toMatchObject([1, 2].map(() => ({ hard: false, status: "4.4.2", code: undefined })));
+    expect(sent.results).toMatchObject([1, 2].map(() => ({ hard: false, status: "4.4.2", code: undefined })));
     expect(session.usable()).toBe(false);
   });
 
@@ -207,7 +205,7 @@ describe("a connection that ends", () => {
     });
     const sent = await send(session, ["no@example.net", "a@example.net"]);
     expect(sent.unstarted).toBe(false);
-    expect(sent.verdicts).toMatchObject([
+    expect(sent.results).toMatchObject([
       { kind: "refused", hard: true },
       { kind: "deferred", status: "4.4.2" },
     ]);
@@ -243,7 +241,7 @@ describe("a connection that ends", () => {
   test("for a refused RSET is not used again", async () => {
     const session = await sessionWith({ mail: "451 4.3.0 later", rset: "502 5.5.1 what?" });
     await send(session, ["a@example.net"]);
-    expect(await send(session, ["a@example.net"])).toMatchObject({ unstarted: true, verdicts: [{ kind: "deferred" }] });
+    expect(await send(session, ["a@example.net"])).toMatchObject({ unstarted: true, results: [{ kind: "deferred" }] });
     expect(session.usable()).toBe(false);
   });
 });
@@ -263,7 +261,7 @@ describe("a remote that keeps silent", () => {
     session.runtime.advanceTo(session.runtime.now() + 20 * MINUTE);
     expect(await sending).toMatchObject({
       unstarted,
-      verdicts: [{ kind: "deferred", reply: "mx.example.net [127.0.0.1]: no answer in time", status: "4.4.2" }],
+      results: [{ kind: "deferred", reply: "mx.example.net [127.0.0.1]: no answer in time", status: "4.4.2" }],
     });
     await session.remote.idle();
   });
@@ -299,7 +297,7 @@ describe("closing", () => {
     session.close();
     await session.remote.idle();
     expect(session.remote.commands.at(-1)).toBe("QUIT");
-    expect(await send(session, ["a@example.net"])).toMatchObject({ verdicts: [{ kind: "deferred" }] });
+    expect(await send(session, ["a@example.net"])).toMatchObject({ results: [{ kind: "deferred" }] });
   });
 
   test("cuts a transaction short", async () => {
@@ -308,7 +306,7 @@ describe("closing", () => {
     const sending = send(session, ["a@example.net"]);
     await silence.reached;
     session.close();
-    expect(await sending).toMatchObject({ verdicts: [{ kind: "deferred", status: "4.4.2" }] });
+    expect(await sending).toMatchObject({ results: [{ kind: "deferred", status: "4.4.2" }] });
     await session.remote.idle();
   });
 
@@ -336,10 +334,10 @@ describe("a session that does not come about", () => {
     ["421 4.3.2 busy", { greeting: "421 4.3.2 busy" }, "deferred", 421],
     ["550 5.7.1 not under that name", { ehlo: "550 5.7.1 not under that name" }, "refused", 550],
     ["421 4.3.2 busy", { ehlo: "421 4.3.2 busy" }, "deferred", 421],
-  ] as [string, RemoteScript, Verdict["kind"], number][])("%s", async (reply, script, kind, code) => {
+  ] as [string, RemoteScript, DeliveryResult["kind"], number][])("%s", async (reply, script, kind, code) => {
     const remote = await startRemoteMx(script);
-    const verdict = await failureOf(prepare(remote).open());
-    expect(verdict).toMatchObject({ kind, code, reply, hard: false, remote: "mx.example.net" });
+    const result = await failureOf(prepare(remote).open());
+    expect(result).toMatchObject({ kind, code, reply, hard: false, remote: "mx.example.net" });
     await remote.idle();
   });
 
@@ -423,9 +421,9 @@ describe("TLS", () => {
         pair: await makePair("mx.example.net"),
       });
       const { open } = prepare(remote, { tls: { mode, verify: true, plainIfBroken: false } });
-      const verdict = await failureOf(open());
-      expect(verdict).toMatchObject({ kind: "deferred", status: "4.7.5", hard: false });
-      expect(verdict.reply).toMatch(/certificate/i);
+      const result = await failureOf(open());
+      expect(result).toMatchObject({ kind: "deferred", status: "4.7.5", hard: false });
+      expect(result.reply).toMatch(/certificate/i);
     },
   );
 });
@@ -476,7 +474,7 @@ describe("internationalised mail", () => {
     ["nothing", ["a@example.net"], LETTER, "MAIL FROM:<bounce+1@us.test>"],
   ])("is declared for %s", async (_what, recipients, content, mail) => {
     const session = await sessionWith();
-    expect((await send(session, recipients, content)).verdicts.every(({ kind }) => kind === "accepted")).toBe(true);
+    expect((await send(session, recipients, content)).results.every(({ kind }) => kind === "accepted")).toBe(true);
     expect(session.remote.commands).toContain(mail);
     expect(session.remote.messages).toMatchObject([{ to: recipients, content: content.toString() }]);
   });
@@ -494,15 +492,15 @@ describe("internationalised mail", () => {
 
   test("is refused here for the addresses that need it, where it is not offered", async () => {
     const session = await sessionWith({ smtputf8: false });
-    const { verdicts } = await send(session, ["jürgen@example.net", "a@example.net"]);
-    expect(verdicts).toMatchObject([REFUSED, { kind: "accepted" }]);
+    const { results } = await send(session, ["jürgen@example.net", "a@example.net"]);
+    expect(results).toMatchObject([REFUSED, { kind: "accepted" }]);
     expect(session.remote.messages).toMatchObject([{ to: ["a@example.net"] }]);
   });
 
   test("is refused here for all when a header needs it, and nothing is sent", async () => {
     const session = await sessionWith({ smtputf8: false });
-    const { verdicts } = await send(session, ["a@example.net", "b@example.net"], utf8Header);
-    expect(verdicts).toMatchObject([REFUSED, REFUSED]);
+    const { results } = await send(session, ["a@example.net", "b@example.net"], utf8Header);
+    expect(results).toMatchObject([REFUSED, REFUSED]);
     expect(session.remote.commands).toEqual(["EHLO us.test"]);
     expect(session.usable()).toBe(true);
   });
@@ -517,9 +515,9 @@ describe("internationalised mail", () => {
 
 test("a message larger than the remote takes is refused here", async () => {
   const session = await sessionWith({ size: 100 });
-  const { verdicts } = await send(session, ["a@example.net"], Buffer.alloc(101, "a"));
-  expect(verdicts).toMatchObject([{ kind: "refused", hard: false, status: "5.3.4" }]);
-  expect((await send(session, ["a@example.net"], Buffer.alloc(100, "a"))).verdicts).toMatchObject([
+  const { results } = await send(session, ["a@example.net"], Buffer.alloc(101, "a"));
+  expect(results).toMatchObject([{ kind: "refused", hard: false, status: "5.3.4" }]);
+  expect((await send(session, ["a@example.net"], Buffer.alloc(100, "a"))).results).toMatchObject([
     { kind: "accepted" },
   ]);
   expect(session.remote.messages).toHaveLength(1);
@@ -527,8 +525,8 @@ test("a message larger than the remote takes is refused here", async () => {
 
 test("an address with a bracket in quotes, which is not sent, does not keep others from theirs", async () => {
   const session = await sessionWith();
-  const { verdicts } = await send(session, ['"a>b"@example.net', '"a b"@example.net']);
-  expect(verdicts).toMatchObject([{ kind: "refused", hard: false, status: "5.1.3" }, { kind: "accepted" }]);
+  const { results } = await send(session, ['"a>b"@example.net', '"a b"@example.net']);
+  expect(results).toMatchObject([{ kind: "refused", hard: false, status: "5.1.3" }, { kind: "accepted" }]);
   expect(session.remote.messages).toMatchObject([{ to: ['"a b"@example.net'] }]);
 });
 

@@ -1,21 +1,21 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { type Answer, asDeferred, isHard, verdictOf } from "../../src/smtp/delivery-result.ts";
+import { asDeferred, deliveryResultOf, isHard, type Reply } from "../../src/smtp/delivery-result.ts";
 import { anyCharacter } from "../harness/any-character.ts";
 
 type Row = [text: string, kind: string, hard: boolean, status: string | undefined, reply?: string];
 
 const asked =
-  (command: Answer["command"]) =>
-  (text: string): Answer => ({ command, code: Number(text.slice(0, 3)), text });
+  (command: Reply["command"]) =>
+  (text: string): Reply => ({ command, code: Number(text.slice(0, 3)), text });
 
-function table(command: Answer["command"], rows: Row[]): void {
+function table(command: Reply["command"], rows: Row[]): void {
   for (const [text, kind, hard, status, reply] of rows) {
     test(`${command}: ${JSON.stringify(text)} is ${kind}, hard: ${hard}`, () => {
-      const verdict = verdictOf({ ...asked(command)(text), remote: "mx.example.net" });
-      expect(verdict).toMatchObject({ kind, hard, code: Number(text.slice(0, 3)), remote: "mx.example.net" });
-      expect(verdict.status).toBe(status);
-      if (reply !== undefined) expect(verdict.reply).toBe(reply);
+      const result = deliveryResultOf({ ...asked(command)(text), remote: "mx.example.net" });
+      expect(result).toMatchObject({ kind, hard, code: Number(text.slice(0, 3)), remote: "mx.example.net" });
+      expect(result.status).toBe(status);
+      if (reply !== undefined) expect(result.reply).toBe(reply);
     });
   }
 }
@@ -97,8 +97,8 @@ describe("where the status stands", () => {
   ]);
 
   test("a status known beforehand counts", () => {
-    const verdict = verdictOf({ command: "rcpt", code: 550, status: "5.7.1", text: "550 no" });
-    expect(verdict).toMatchObject({ kind: "refused", hard: false, status: "5.7.1", reply: "550 5.7.1 no" });
+    const result = deliveryResultOf({ command: "rcpt", code: 550, status: "5.7.1", text: "550 no" });
+    expect(result).toMatchObject({ kind: "refused", hard: false, status: "5.7.1", reply: "550 5.7.1 no" });
   });
 });
 
@@ -138,13 +138,20 @@ describe("no answer at all", () => {
     [{ command: "dns", status: "4.4.3", text: "timeout" }, "deferred", false],
     [{ command: "connect", status: "4.4.1", text: "refused" }, "deferred", false],
     [{ command: "connect", text: "who knows" }, "deferred", false],
-  ] as [Answer, string, boolean][])("%j", (answer, kind, hard) => {
+  ] as [Reply, string, boolean][])("%j", (answer, kind, hard) => {
     const { text, status } = answer;
-    expect(verdictOf(answer)).toEqual({ kind, hard, reply: text, status, code: undefined, remote: undefined } as never);
+    expect(deliveryResultOf(answer)).toEqual({
+      kind,
+      hard,
+      reply: text,
+      status,
+      code: undefined,
+      remote: undefined,
+    } as never);
   });
 
   test("text that looks like a reply is none", () => {
-    expect(verdictOf({ command: "connect", text: "550 5.1.1 is what a stranger wrote" })).toMatchObject({
+    expect(deliveryResultOf({ command: "connect", text: "550 5.1.1 is what a stranger wrote" })).toMatchObject({
       kind: "deferred",
       status: undefined,
     });
@@ -170,13 +177,13 @@ describe("a report", () => {
 });
 
 test("put off, a refusal is temporary throughout", () => {
-  const refused = verdictOf(asked("rcpt")("550 5.1.1 No such user"));
+  const refused = deliveryResultOf(asked("rcpt")("550 5.1.1 No such user"));
   expect(asDeferred(refused)).toEqual({ ...refused, kind: "deferred", hard: false, status: "4.1.1" });
 });
 
 describe("whatever a remote says", () => {
   const answers = fc.record({
-    command: fc.constantFrom<Answer["command"]>("dns", "connect", "ehlo", "auth", "mail", "rcpt", "data"),
+    command: fc.constantFrom<Reply["command"]>("dns", "connect", "ehlo", "auth", "mail", "rcpt", "data"),
     code: fc.option(fc.integer({ min: 0, max: 999 }), { nil: undefined }),
     text: fc.oneof(
       fc.string({ unit: anyCharacter, maxLength: 2_000 }),
@@ -187,7 +194,7 @@ describe("whatever a remote says", () => {
   test("the reply is one line of at most 500 characters, and only refusals are hard", () => {
     fc.assert(
       fc.property(answers, (answer) => {
-        const { kind, reply, hard, status } = verdictOf(answer);
+        const { kind, reply, hard, status } = deliveryResultOf(answer);
         expect(reply.length).toBeLessThanOrEqual(500);
         expect(reply).not.toMatch(/[\p{Cc}\u2028\u2029]/u);
         expect(reply.isWellFormed()).toBe(true);

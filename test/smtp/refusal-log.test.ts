@@ -1,6 +1,6 @@
 /** The log of refusals: every kind is seen, and no flood of them floods the log. */
 import { expect, test } from "bun:test";
-import { createRefusalLog } from "../../src/smtp/refusal-log.ts";
+import { createRefusalLog } from "../../src/smtp/server.ts";
 import { testLog } from "../harness/mx-rig.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 

@@ -6,7 +6,7 @@ import { sign } from "../../src/authentication/dkim.ts";
 import { isUnavailable } from "../../src/base/errors.ts";
 import type { DnsResolver } from "../../src/base/runtime.ts";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
-import { composeLetter } from "../../src/message/letter.ts";
+import { composeBytes } from "../../src/message/composition.ts";
 import { packText, type Reading, readHtml } from "../../src/message/reading.ts";
 import { createDnsCache } from "../../src/net/dns-cache.ts";
 import { openBlobs } from "../../src/store/blobs.ts";
@@ -91,7 +91,7 @@ test("composes, prepares and signs what is sent in a worker, as it would be done
     signedAt: 1_767_600_000_000,
   };
   const written = { id: "x", headers: [["From", "a@example.test"]] as const, html: "<p>Hi</p>" };
-  const bytes = await composeLetter(written, async () => new Uint8Array());
+  const bytes = await composeBytes(written, async () => new Uint8Array());
   const message = await prepareMessage(bytes, openBlobs(temporaryFolder(), fakeRuntime()), { written: true });
   // Ed25519 signs the same data the same.
   const signatures = Buffer.from(await sign(bytes, signing.keys, signing.signedAt), "latin1");

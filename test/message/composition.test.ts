@@ -1,13 +1,13 @@
 /** The bytes of outgoing messages, read by postal-mime, which shares no code with this project. */
 import { describe, expect, test } from "bun:test";
 import PostalMime from "postal-mime";
-import { composeLetter, type Letter } from "../../src/message/letter.ts";
+import { type Composition, composeBytes } from "../../src/message/composition.ts";
 
 /** Each blob contains its own name. */
 const readBlob = async (name: string) => new TextEncoder().encode(name);
 
-const read = async (letter: Omit<Letter, "id" | "headers">) => {
-  const bytes = await composeLetter({ id: "boundary", headers: [["From", "alice@example.test"]], ...letter }, readBlob);
+const read = async (letter: Omit<Composition, "id" | "headers">) => {
+  const bytes = await composeBytes({ id: "boundary", headers: [["From", "alice@example.test"]], ...letter }, readBlob);
   const { text, html, attachments } = await PostalMime.parse(bytes);
   return { text: text?.trimEnd(), html: html?.trimEnd(), attachments: attachments.length };
 };
@@ -55,7 +55,7 @@ test("contains its attachments, inline if its HTML shows them", async () => {
   const files = [pic, file("Zahlen – März.csv", "a,b")];
   const letter = { id: "boundary", headers: [["From", "alice@example.test"]] as const, files };
   const { attachments } = await PostalMime.parse(
-    await composeLetter({ ...letter, html: '<p>See <img src="cid:pic@x"></p>' }, readBlob),
+    await composeBytes({ ...letter, html: '<p>See <img src="cid:pic@x"></p>' }, readBlob),
   );
   const said = attachments.map(({ filename, mimeType, disposition, contentId, content }) => [
     filename,

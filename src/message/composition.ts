@@ -9,7 +9,7 @@ import { type ComposedAttachment, composeMessage, LONGEST_SUBJECT } from "./comp
 import { sanitizeHtml } from "./sanitize.ts";
 import { htmlOfText, isForward, textOfHtml, trimLineBreaks } from "./text.ts";
 
-export interface Letter {
+export interface Composition {
   /** The boundaries contain it; the author cannot know it. */
   id: string;
   /** [name, value] in order. */
@@ -19,22 +19,22 @@ export interface Letter {
   html?: string | undefined;
   /** Quoted below the body. */
   quoted?: QuotedMessage | undefined;
-  files?: readonly LetterFile[] | undefined;
+  files?: readonly CompositionFile[] | undefined;
 }
 
 /** An attachment whose content is in a blob. */
-export interface LetterFile extends Omit<ComposedAttachment, "content"> {
+export interface CompositionFile extends Omit<ComposedAttachment, "content"> {
   blob: string;
   /** Bytes. */
   size: number;
 }
 
-export const isLetter = (source: Letter | Uint8Array | string): source is Letter =>
+export const isComposition = (source: Composition | Uint8Array | string): source is Composition =>
   typeof source === "object" && "headers" in source;
 
 /** The bytes, lines ended by CRLF. HTML always comes with a text beside it. `readBlob` reads the attachments. */
-export async function composeLetter(
-  { id, headers, text, html, quoted, files = [] }: Letter,
+export async function composeBytes(
+  { id, headers, text, html, quoted, files = [] }: Composition,
   readBlob: (name: string) => Promise<Uint8Array>,
 ): Promise<Uint8Array> {
   const budget = createBudget();
