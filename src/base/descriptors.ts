@@ -6,7 +6,7 @@
  * webhooks; SMTP and HTTP get half of the rest each:
  *
  *   128  the process: database, workers, listeners, logs, blobs being written, uploads in the spool
- *   268  the relay (outbound/relay.ts): one connection a slot, and for each slot at work one more file: a blob that it
+ *   268  the relay (outbound/relay.ts): one connection a session, and for each session at work one more file: a blob that it
  *        reads, or a connection that it closes
  *    96  images of mail, certificate authorities, DNS, Meilisearch
  *   1/8  webhooks: requests under way, and as many idle connections

@@ -8,7 +8,7 @@ import { type EmailAddress, splitAddress } from "../message/address.ts";
 import { dateHeader, formatAddress } from "../message/compose.ts";
 import type { Composition } from "../message/composition.ts";
 import { asRefusal, requireSize } from "../outbound/accept.ts";
-import type { Recipient } from "../outbound/recipient.ts";
+import type { Recipient } from "../outbound/envelope.ts";
 import type { Options } from "../store/settings.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
 

@@ -5,8 +5,8 @@
 import { and, eq, isNotNull, lt, or, sql } from "drizzle-orm";
 import { type Caller, reachTo } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import type { FramedMessage } from "../message/frame.ts";
 import type { ForwardedMessage } from "../message/composition.ts";
+import type { FramedMessage } from "../message/frame.ts";
 import { packText, type ReadHtml, type Reading, unpackText } from "../message/reading.ts";
 import { SANITIZER_VERSION } from "../message/sanitize.ts";
 import { SEEN_VERSION, type SeenText } from "../message/seen.ts";

@@ -3,8 +3,8 @@
  * each task within a budget of its own.
  */
 import { createBudget } from "./budget.ts";
-import { editorDocument, type FramedMessage, frameDocument, previewOf } from "./frame.ts";
 import { type ForwardedMessage, forwardedHtml } from "./composition.ts";
+import { editorDocument, type FramedMessage, frameDocument, previewOf } from "./frame.ts";
 import { sanitizeHtml } from "./sanitize.ts";
 import { type SeenText, seenText } from "./seen.ts";
 import { textOfHtml } from "./text.ts";

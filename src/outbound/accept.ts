@@ -22,11 +22,11 @@ import { prepared } from "../store/statement.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { type PreparedOutbound, UnparseableError } from "../workers/jobs.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
+import type { Recipient } from "./envelope.ts";
 import { type Attempt, createLimits, type Limits, requireRoom } from "./guardrails.ts";
 import type { LocalDelivery } from "./local.ts";
 import { waitingCount } from "./outbound.ts";
 import { addOutbound, LARGEST_ROW_CONTENT, type OutboundContent } from "./queue.ts";
-import type { Recipient } from "./recipient.ts";
 import type { Transport } from "./transport.ts";
 
 /** A message that somebody wants to send, known to be theirs to send from `from`. */

@@ -12,9 +12,10 @@ import type { Mailbox } from "../mailbox/mailbox.ts";
 import { DeliveryFailure, type DeliveryResult } from "../smtp/delivery-result.ts";
 import { createPatientCommit } from "../store/patience.ts";
 import type { Store, Tx } from "../store/store.ts";
+import type { Claim } from "./claims.ts";
 import type { LocalDelivery } from "./local.ts";
 import { readContent } from "./outbound.ts";
-import { type Claim, setDeferred, setDelivered, setHeld } from "./queue.ts";
+import { setDeferred, setDelivered, setHeld } from "./queue.ts";
 import { traceAttempt } from "./trace-log.ts";
 import type { Connection } from "./transport.ts";
 

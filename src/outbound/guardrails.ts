@@ -15,8 +15,8 @@ import { domains, mailboxes, outboundMessages, workspaces } from "../store/schem
 import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
+import type { Recipient } from "./envelope.ts";
 import type { LocalDelivery } from "./local.ts";
-import type { Recipient } from "./recipient.ts";
 import { suppressedAmong } from "./suppression.ts";
 
 /** What somebody wants to send, as far as the limits go. */

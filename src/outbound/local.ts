@@ -13,8 +13,8 @@ import { type DeliveryResult, deliveryResultOf } from "../smtp/delivery-result.t
 import { Refusal, type RefusalName } from "../smtp/refusal.ts";
 import type { Db, Tx } from "../store/store.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
+import type { Claim } from "./claims.ts";
 import { entriesOf } from "./outbound.ts";
-import type { Claim } from "./queue.ts";
 
 export interface LocalDelivery {
   /** Whether mail of a workspace to the domain (A-labels) stays here: it is verified, or the workspace's own claim. */

@@ -19,8 +19,8 @@ import { domains, users } from "../store/schema.ts";
 import type { Store, Tx } from "../store/store.ts";
 import type { ParserPool } from "../workers/parser-pool.ts";
 import { newReturnPath, signingKeys } from "./accept.ts";
+import { type Recipient, recipientsOf } from "./envelope.ts";
 import { addOutbound } from "./queue.ts";
-import { type Recipient, recipientsOf } from "./recipient.ts";
 import { suppressedAmong } from "./suppression.ts";
 
 export interface AdminNotice {

@@ -25,8 +25,9 @@ import { prepared } from "../store/statement.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { bccDetector } from "./bcc.ts";
 import { composeBounce, durationOf, type Failure } from "./bounce.ts";
+import type { Claim } from "./claims.ts";
 import { entriesOf } from "./outbound.ts";
-import { type Claim, type OutboundMessage, type QueueEntry, setBounced, setDeferred, setDelivered } from "./queue.ts";
+import { type OutboundMessage, type QueueEntry, setBounced, setDeferred, setDelivered } from "./queue.ts";
 import { suppress } from "./suppression.ts";
 
 /** A recipient of whom a report says that the message did not reach them, although a server had accepted it. */

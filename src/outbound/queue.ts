@@ -1,45 +1,28 @@
 /**
- * The outbound queue: messages on their way, one entry a recipient, and the bytes to transmit (rules: Outbound queue).
- * The only writer of outbound_messages, outbound_contents, queue_entries and queue_domains.
+ * The outbound queue: messages on their way, one entry a recipient, and the bytes to transmit (rules: Outbound queue). With
+ * claims.ts the only writer of outbound_messages, outbound_contents, queue_entries and queue_domains.
  *
- *   waiting ──claim──► leased ──┬──► delivered, bounced         held: until the operator lets it go
+ *   waiting ──claim──► leased ──┬──► delivered, bounced         held: until the operator releases it
  *      ▲                        │                               cancelled: by the operator
  *      └───── due later ────────┘
  *
- * Invariants: an entry is attempted under a lease alone, so a crash repeats an attempt and never loses one. A domain with
- * waiting entries has a row in queue_domains, due no later than the earliest of them, or than the time it was put off to.
- * The bytes of a message are kept for as long as an entry of it is waiting or held.
+ * Invariants: a domain with waiting entries has a row in queue_domains, due no later than the earliest of them, or than the
+ * time it was put off to. The bytes of a message are kept while an entry of it is waiting or held.
  */
-import {
-  type AnyColumn,
-  and,
-  asc,
-  eq,
-  gt,
-  inArray,
-  isNotNull,
-  lte,
-  max,
-  notInArray,
-  or,
-  type SQL,
-  sql,
-} from "drizzle-orm";
+import { type AnyColumn, and, asc, eq, gt, inArray, isNotNull, max, notInArray, or, type SQL, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import { splitAddress } from "../message/address.ts";
 import {
   domains,
   outboundContents,
   outboundMessages,
-  QUEUE_LINES,
-  type QueueLine,
   type QueueState,
   queueDomains,
   queueEntries,
 } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
-import type { Db, Tx } from "../store/store.ts";
-import type { Recipient } from "./recipient.ts";
+import type { Tx } from "../store/store.ts";
+import type { Recipient } from "./envelope.ts";
 
 export type OutboundMessage = typeof outboundMessages.$inferSelect;
 export type QueueEntry = typeof queueEntries.$inferSelect;
@@ -58,47 +41,11 @@ export interface NewOutbound
   content: OutboundContent;
 }
 
-/** Entries of one message that are attempted together, under a lease. */
-export interface Claim {
-  message: OutboundMessage;
-  /** One at least, in the order of the message. */
-  entries: QueueEntry[];
-  /** Of the entry that was due first; of all of them, but for what goes `together`. */
-  domain: string;
-  /** Epoch ms. */
-  leaseUntil: number;
-}
-
-/** What may be claimed. Times are epoch ms. */
-export interface ClaimTerms {
-  now: number;
-  leaseUntil: number;
-  /** Whether entries of a message at another domain go along with those at `domain`: to one server, at one time. */
-  together?: (message: OutboundMessage, domain: string, other: string) => boolean;
-  /** Of this domain alone. */
-  domain?: string;
-  /** Of the verified domains of this server alone: mail to those stays here, whoever sent it. */
-  own?: boolean;
-  /** When a domain may be attempted: any time by now; later, for one that rests; never (Infinity), while it is busy. */
-  notBefore?: (domain: string) => number;
-  /** The lines that have a place free, the first to be served first; all of them unless told. */
-  lines?: readonly QueueLine[];
-  /** Where a domain belongs; it is moved there when its line has no place free. Unless told: where it is. */
-  lineOf?: (domain: string) => QueueLine;
-}
-
-/** RFC 5321 §4.5.3.1.8: as many as every server takes in one transaction. */
-const MOST_RECIPIENTS = 100;
 /** Messages looked at, the newest, for such that a clock accepted which was ahead. */
 const MOST_RECALLED = 100_000;
-/** Domains put out of the way by one claim, which holds up everything else meanwhile. */
-const MOST_PUT_OFF = 1_000;
-/** Domains looked at in one query; most often the first will do. */
-const DOMAINS_PAGE = 16;
-
 const param = (name: string): SQL => sql`${sql.placeholder(name)}`;
 /** Written out: SQLite uses a partial index only where the query says its condition literally. */
-const isWaiting = sql`${queueEntries.state} = 'waiting'`;
+export const isWaiting = sql`${queueEntries.state} = 'waiting'`;
 const isUnsettled = sql`${queueEntries.state} IN ('waiting', 'held')`;
 const bySeq = eq(queueEntries.seq, sql.placeholder("seq"));
 const endAttempt = { leased: false, attempts: sql`${queueEntries.attempts} + ${queueEntries.leased}` };
@@ -153,88 +100,34 @@ const adding = prepared((db) => ({
     .prepare(),
 }));
 
-const scheduling = prepared((db) => {
-  const after = sql`(${queueDomains.dueAt}, ${queueDomains.domain}) > (${sql.placeholder("dueAt")}, ${sql.placeholder("domain")})`;
-  const upTo = lte(queueDomains.dueAt, sql.placeholder("upTo"));
-  const row = { domain: queueDomains.domain, dueAt: queueDomains.dueAt };
-  const byDue = [asc(queueDomains.dueAt), asc(queueDomains.domain)] as const;
-  return {
-    domains: db
-      .select(row)
-      .from(queueDomains)
-      .where(and(eq(queueDomains.line, sql.placeholder("line")), upTo, after))
-      .orderBy(...byDue)
-      .limit(DOMAINS_PAGE)
-      .prepare(),
-    // A cross join keeps its order in SQLite: a server has few domains, its queue may know many.
-    ownDomains: db
-      .select(row)
-      .from(domains)
-      .crossJoin(queueDomains)
-      .where(and(eq(queueDomains.domain, domains.name), isNotNull(domains.verifiedAt), upTo, after))
-      .orderBy(...byDue)
-      .limit(DOMAINS_PAGE)
-      .prepare(),
-    first: db
-      .select({ messageSeq: queueEntries.messageSeq, dueAt: queueEntries.dueAt })
-      .from(queueEntries)
-      .where(and(isWaiting, eq(queueEntries.domain, sql.placeholder("domain"))))
-      .orderBy(asc(queueEntries.dueAt))
-      .limit(1)
-      .prepare(),
-    // By its message, which has few entries, and never by state, of which there may be many: hence the plus sign.
-    dueOfMessage: db
-      .select()
-      .from(queueEntries)
-      .where(
-        and(
-          eq(queueEntries.messageSeq, sql.placeholder("messageSeq")),
-          sql`+${isWaiting}`,
-          lte(queueEntries.dueAt, sql.placeholder("now")),
-        ),
-      )
-      .orderBy(asc(queueEntries.seq))
-      .prepare(),
-    message: db
-      .select()
-      .from(outboundMessages)
-      .where(eq(outboundMessages.seq, sql.placeholder("seq")))
-      .prepare(),
-    lease: db
-      .update(queueEntries)
-      .set({ leased: true, dueAt: param("until") })
-      .where(bySeq)
-      .prepare(),
-    extend: db
-      .update(queueEntries)
-      .set({ dueAt: param("until") })
-      .where(and(bySeq, eq(queueEntries.leased, true)))
-      .prepare(),
-    bringForward: db
-      .insert(queueDomains)
-      .values({ domain: sql.placeholder("domain"), dueAt: sql.placeholder("dueAt") })
-      .onConflictDoUpdate({
-        target: queueDomains.domain,
-        set: { dueAt: sql`excluded.due_at` },
-        setWhere: sql`excluded.due_at < ${queueDomains.dueAt}`,
-      })
-      .prepare(),
-    setDomain: db
-      .insert(queueDomains)
-      .values({ domain: sql.placeholder("domain"), dueAt: sql.placeholder("dueAt") })
-      .onConflictDoUpdate({ target: queueDomains.domain, set: { dueAt: sql`excluded.due_at` } })
-      .prepare(),
-    setLine: db
-      .update(queueDomains)
-      .set({ line: param("line") as never })
-      .where(eq(queueDomains.domain, sql.placeholder("domain")))
-      .prepare(),
-    forgetDomain: db
-      .delete(queueDomains)
-      .where(eq(queueDomains.domain, sql.placeholder("domain")))
-      .prepare(),
-  };
-});
+/** The rows of queue_domains, by domain. */
+export const domainRows = prepared((db) => ({
+  first: db
+    .select({ messageSeq: queueEntries.messageSeq, dueAt: queueEntries.dueAt })
+    .from(queueEntries)
+    .where(and(isWaiting, eq(queueEntries.domain, sql.placeholder("domain"))))
+    .orderBy(asc(queueEntries.dueAt))
+    .limit(1)
+    .prepare(),
+  bringForward: db
+    .insert(queueDomains)
+    .values({ domain: sql.placeholder("domain"), dueAt: sql.placeholder("dueAt") })
+    .onConflictDoUpdate({
+      target: queueDomains.domain,
+      set: { dueAt: sql`excluded.due_at` },
+      setWhere: sql`excluded.due_at < ${queueDomains.dueAt}`,
+    })
+    .prepare(),
+  setDomain: db
+    .insert(queueDomains)
+    .values({ domain: sql.placeholder("domain"), dueAt: sql.placeholder("dueAt") })
+    .onConflictDoUpdate({ target: queueDomains.domain, set: { dueAt: sql`excluded.due_at` } })
+    .prepare(),
+  forgetDomain: db
+    .delete(queueDomains)
+    .where(eq(queueDomains.domain, sql.placeholder("domain")))
+    .prepare(),
+}));
 
 const settling = prepared((db) => ({
   settle: db
@@ -296,124 +189,22 @@ export function addOutbound(tx: Tx, { recipients, content, notice = false, ...me
     found.add(domain);
     adding(tx).entry.run({ id, messageSeq, email, name, field, domain, dueAt });
   }
-  for (const domain of found) scheduling(tx).bringForward.run({ domain, dueAt });
+  for (const domain of found) domainRows(tx).bringForward.run({ domain, dueAt });
   return messageSeq;
 }
 
-type Terms = Pick<ClaimTerms, "own" | "lines">;
-
-/** Domains whose row is due by `upTo`, line by line, the earliest of each first. */
-function* domainsByDue(db: Db, { own = false, lines = QUEUE_LINES }: Terms, upTo: number): Generator<DueDomain> {
-  if (own) return yield* inPages((after) => scheduling(db).ownDomains.all({ ...after, upTo }));
-  for (const line of lines) yield* inPages((after) => scheduling(db).domains.all({ ...after, line, upTo }));
+/** Sets the due time of a domain to that of its earliest waiting entry. */
+export function correctDomain(tx: Tx, domain: string): void {
+  const first = domainRows(tx).first.get({ domain });
+  if (first === undefined) domainRows(tx).forgetDomain.run({ domain });
+  else domainRows(tx).setDomain.run({ domain, dueAt: first.dueAt ?? 0 });
 }
 
-interface DueDomain {
-  domain: string;
-  dueAt: number;
-}
-
-function* inPages(page: (after: DueDomain) => DueDomain[]): Generator<DueDomain> {
-  let last = { domain: "", dueAt: Number.MIN_SAFE_INTEGER };
-  for (;;) {
-    const rows = page(last);
-    yield* rows;
-    const end = rows.at(-1);
-    if (end === undefined || rows.length < DOMAINS_PAGE) return;
-    last = end;
-  }
-}
-
-/**
- * Leases what has been due longest in the first line that has something which may be attempted: the entry, with all that
- * can go along in one transaction with the next server. Undefined when there is none, or so much was in the way that another
- * claim is to go on.
- */
-export function claim(tx: Tx, terms: ClaimTerms): Claim | undefined {
-  if (terms.domain !== undefined) return claimOf(tx, terms.domain, terms);
-  const { now, notBefore, lines = QUEUE_LINES, lineOf } = terms;
-  let putOff = 0;
-  for (const { domain } of domainsByDue(tx, terms, now)) {
-    if (putOff >= MOST_PUT_OFF) return undefined;
-    const from = notBefore?.(domain) ?? 0;
-    const line = lineOf?.(domain);
-    if (line !== undefined && !lines.includes(line)) {
-      // Out of the way: however many wait there, the next claim does not pass them again.
-      moveDomain(tx, domain, line);
-      putOff++;
-    } else if (from <= now) {
-      const claimed = claimOf(tx, domain, terms);
-      if (claimed) return claimed;
-    } else if (from < Number.POSITIVE_INFINITY) {
-      // The same for those that rest.
-      scheduling(tx).setDomain.run({ domain, dueAt: from });
-      putOff++;
-    }
-  }
-  return undefined;
-}
-
-/** From now on the domain, if anything waits for it, waits in that line. */
-export function moveDomain(tx: Tx, domain: string, line: QueueLine): void {
-  scheduling(tx).setLine.run({ domain, line });
-}
-
-function claimOf(tx: Tx, domain: string, { now, leaseUntil, together }: ClaimTerms): Claim | undefined {
-  const first = scheduling(tx).first.get({ domain });
-  if (first === undefined || (first.dueAt ?? 0) > now) {
-    correctDomain(tx, domain);
-    return undefined;
-  }
-  const { messageSeq } = first;
-  const message = scheduling(tx).message.get({ seq: messageSeq });
-  if (!message) throw new Error(`queue entry of outbound message ${messageSeq}, which is not there`);
-  const entries = scheduling(tx)
-    .dueOfMessage.all({ messageSeq, now })
-    .filter((entry) => entry.domain === domain || together?.(message, domain, entry.domain))
-    .slice(0, MOST_RECIPIENTS);
-  for (const { seq } of entries) scheduling(tx).lease.run({ seq, until: leaseUntil });
-  correctDomains(tx, entries);
-  return {
-    message,
-    domain,
-    leaseUntil,
-    entries: entries.map((entry) => ({ ...entry, leased: true, dueAt: leaseUntil })),
-  };
-}
-
-/** When there may be something to claim on such terms: epoch ms; undefined while nothing waits that may be attempted. */
-export function nextDue(
-  db: Db,
-  { notBefore, own = false, lines = QUEUE_LINES }: Pick<ClaimTerms, "notBefore" | "own" | "lines"> = {},
-): number | undefined {
-  let earliest = Number.POSITIVE_INFINITY;
-  for (const each of own ? [lines] : lines.map((line) => [line])) {
-    for (const { domain, dueAt } of domainsByDue(db, { own, lines: each }, Number.MAX_SAFE_INTEGER)) {
-      if (dueAt >= earliest) break;
-      earliest = Math.min(earliest, Math.max(dueAt, notBefore?.(domain) ?? 0));
-    }
-  }
-  return Number.isFinite(earliest) ? earliest : undefined;
-}
-
-/** The domain's turn comes after that of the others due at `now` (epoch ms). */
-export function yieldTurn(tx: Tx, domain: string, now: number): undefined {
-  const first = scheduling(tx).first.get({ domain });
-  if (first) scheduling(tx).setDomain.run({ domain, dueAt: Math.max(first.dueAt ?? 0, now) });
-}
-
-/** The row of a domain says again when its earliest entry is due. */
-function correctDomain(tx: Tx, domain: string): void {
-  const first = scheduling(tx).first.get({ domain });
-  if (first === undefined) scheduling(tx).forgetDomain.run({ domain });
-  else scheduling(tx).setDomain.run({ domain, dueAt: first.dueAt ?? 0 });
-}
-
-function correctDomains(tx: Tx, entries: readonly Pick<QueueEntry, "domain">[]): void {
+export function correctDomains(tx: Tx, entries: readonly Pick<QueueEntry, "domain">[]): void {
   for (const domain of new Set(entries.map((entry) => entry.domain))) correctDomain(tx, domain);
 }
 
-type EntryRef = Pick<QueueEntry, "seq" | "messageSeq" | "domain">;
+export type EntryRef = Pick<QueueEntry, "seq" | "messageSeq" | "domain">;
 
 /** An attempt has delivered them. `now`: epoch ms; `reply`: what the server said, for people; `host`: its name, if not ours. */
 export function setDelivered(tx: Tx, entries: readonly EntryRef[], now: number, reply: string, host?: string): void {
@@ -423,7 +214,7 @@ export function setDelivered(tx: Tx, entries: readonly EntryRef[], now: number, 
 /** The attempt failed for now; the next is at `dueAt` (epoch ms). */
 export function setDeferred(tx: Tx, entry: EntryRef, dueAt: number, reply: string): void {
   settling(tx).defer.run({ seq: entry.seq, dueAt, reply });
-  scheduling(tx).bringForward.run({ domain: entry.domain, dueAt });
+  domainRows(tx).bringForward.run({ domain: entry.domain, dueAt });
 }
 
 /** Given up: by an attempt, or for an entry in any state by a report that came later, which counts no attempt. */
@@ -527,54 +318,6 @@ function settle(
   }
 }
 
-/** Prolongs to `until` (epoch ms) the leases among them that have not been given back. */
-export function extendLeases(tx: Tx, entries: readonly EntryRef[], until: number): void {
-  for (const { seq } of entries) scheduling(tx).extend.run({ seq, until });
-}
-
-/** Gives leases back, due now, without an attempt counted: their attempts were cut short. */
-export function releaseEntries(tx: Tx, entries: readonly EntryRef[], now: number): undefined {
-  for (const { seq, domain } of entries) release(tx, seq, domain, now);
-}
-
-/**
- * The same for every lease; returns how many. At start they belong to a process that has ended: one server has the data
- * folder. Reads all that waits.
- */
-export function releaseLeases(tx: Tx, now: number): number {
-  const leased = tx
-    .select({ seq: queueEntries.seq, domain: queueEntries.domain })
-    .from(queueEntries)
-    .where(and(isWaiting, eq(queueEntries.leased, true)))
-    .all();
-  for (const { seq, domain } of leased) release(tx, seq, domain, now);
-  return leased.length;
-}
-
-/**
- * What waits, under no lease, for longer than it does after so many attempts (`waits`: after the first, the second, …, in
- * ms) was put off by a clock that was ahead: from `now` (epoch ms) on it waits for no more than that, and not at all when
- * it is longer than any wait. Returns how many. Reads all that waits for later.
- */
-export function recallStrays(tx: Tx, waits: readonly number[], now: number): number {
-  const { seq, domain, dueAt, attempts } = queueEntries;
-  const later = tx
-    .select({ seq, domain, dueAt, attempts })
-    .from(queueEntries)
-    .where(and(isWaiting, eq(queueEntries.leased, false), gt(dueAt, now)))
-    .all();
-  const longest = Math.max(0, ...waits);
-  const strays = later.flatMap((entry) => {
-    const wait = entry.attempts === 0 ? 0 : (waits[entry.attempts - 1] ?? longest);
-    const left = (entry.dueAt ?? now) - now;
-    return left <= wait ? [] : { ...entry, dueAt: left > longest ? now : now + wait };
-  });
-  for (const stray of strays) release(tx, stray.seq, stray.domain, stray.dueAt);
-  const resting = tx.select({ name: queueDomains.domain }).from(queueDomains).where(gt(queueDomains.dueAt, now)).all();
-  for (const { name } of resting) correctDomain(tx, name);
-  return strays.length;
-}
-
 /**
  * What a clock that was ahead has accepted at times that have not come (`now`: epoch ms) was accepted by now, the last of
  * it just now: else it would count for limits that it is no part of, for as long as the clock was ahead.
@@ -599,9 +342,10 @@ export function recallAccepted(tx: Tx, now: number): void {
     .run();
 }
 
-function release(tx: Tx, seq: number, domain: string, now: number): void {
+/** Makes an entry that is waiting or held due at `now` (epoch ms), its lease given back. */
+export function release(tx: Tx, seq: number, domain: string, now: number): void {
   settling(tx).release.run({ seq, now });
-  scheduling(tx).bringForward.run({ domain, dueAt: now });
+  domainRows(tx).bringForward.run({ domain, dueAt: now });
 }
 
 /**

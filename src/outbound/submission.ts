@@ -6,6 +6,7 @@
  * Invariant: the envelope, From and Sender are addresses that the person may send as at that moment: a session outlives
  * neither what they signed in with nor their access. One log line says what became of a message; never a body, never the recipients.
  */
+import { and, eq, gt, sql } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
 import type { SignedIn } from "../access/proofs.ts";
 import type { SignIn } from "../access/sign-in.ts";
@@ -19,17 +20,18 @@ import {
   normalizeAddress,
   splitAddress,
 } from "../message/address.ts";
+import { fingerprintOf } from "../message/fingerprint.ts";
 import { canonicalAddress, sourceOfAddress } from "../net/ip.ts";
 import { Refusal, refusalOfSending } from "../smtp/refusal.ts";
 import type { Envelope, SmtpRole } from "../smtp/role.ts";
 import { MOST_HOPS, readSource, type Spool } from "../smtp/spool.ts";
+import { messages, outboundMessages, queueEntries } from "../store/schema.ts";
 import type { Options } from "../store/settings.ts";
-import type { Store } from "../store/store.ts";
+import { prepared } from "../store/statement.ts";
+import type { Db, Store } from "../store/store.ts";
 import type { Submit } from "./accept.ts";
+import { type Recipient, recipientsOf, type Sender, senderFor } from "./envelope.ts";
 import { requireMaySend } from "./guardrails.ts";
-import { type Recipient, recipientsOf } from "./recipient.ts";
-import { createResubmission } from "./resubmission.ts";
-import { type Sender, senderFor } from "./sender.ts";
 import { completeSubmitted, readSubmitted, type SubmittedMessage } from "./submitted.ts";
 import { suppressedAmong } from "./suppression.ts";
 
@@ -197,4 +199,72 @@ function recipientsIn({ recipients }: Envelope, { to, cc, bcc }: SubmittedMessag
     found[field].push(name === undefined ? { email } : { email, name });
   }
   return recipientsOf(found);
+}
+
+interface HandedIn {
+  mailboxId: string;
+  /** Its own, with angle brackets. */
+  messageId: string;
+  /** As it came; trace fields do not count. */
+  bytes: Uint8Array;
+  recipients: readonly Recipient[];
+}
+
+/** Apps try again within minutes; what is sent again on purpose gets a Message-ID of its own. */
+const REMEMBERED_MS = 3_600_000;
+
+const acceptedEntries = prepared((db) =>
+  db
+    .select({ emailId: outboundMessages.id, fingerprint: messages.fingerprint, recipient: queueEntries.recipient })
+    .from(outboundMessages)
+    .innerJoin(messages, eq(messages.id, outboundMessages.id))
+    .innerJoin(queueEntries, eq(queueEntries.messageSeq, outboundMessages.seq))
+    .where(
+      and(
+        eq(outboundMessages.messageId, sql.placeholder("messageId")),
+        eq(outboundMessages.mailboxId, sql.placeholder("mailboxId")),
+        gt(outboundMessages.acceptedAt, sql.placeholder("since")),
+      ),
+    )
+    .prepare(),
+);
+
+/**
+ * Accepts each message once. A mail app hands in the same message again when it never heard our 250 (RFC 1047), or when it
+ * splits a long list of recipients; nobody gets it twice.
+ */
+function createResubmission(db: Db, now: () => number) {
+  const underWay = new Map<string, Promise<string>>();
+
+  async function acceptLeft(
+    { mailboxId, messageId, bytes, recipients }: HandedIn,
+    accept: (recipients: readonly Recipient[]) => Promise<string>,
+  ): Promise<string> {
+    const entries = acceptedEntries(db).all({ mailboxId, messageId, since: now() - REMEMBERED_MS });
+    const fingerprint = entries.length === 0 ? "" : fingerprintOf(bytes);
+    const same = entries.filter((entry) => entry.fingerprint === fingerprint);
+    const accepted = new Set(same.map(({ recipient }) => normalizeAddress(recipient)));
+    const left = recipients.filter(({ email }) => !accepted.has(normalizeAddress(email)));
+    const [first] = same;
+    return first && left.length === 0 ? first.emailId : accept(left);
+  }
+
+  /**
+   * Lets `accept` take the message for those recipients that it was not accepted for within the last hour, after whatever
+   * is being done about the same message on another connection. Resolves with its emailId, or the earlier one.
+   */
+  return async function acceptOnce(
+    message: HandedIn,
+    accept: (recipients: readonly Recipient[]) => Promise<string>,
+  ): Promise<string> {
+    const key = `${message.mailboxId} ${message.messageId}`;
+    const before = underWay.get(key)?.catch(() => {}) ?? Promise.resolve();
+    const run = before.then(() => acceptLeft(message, accept));
+    underWay.set(key, run);
+    try {
+      return await run;
+    } finally {
+      if (underWay.get(key) === run) underWay.delete(key);
+    }
+  };
 }

@@ -13,7 +13,7 @@ import { type AuthVerdicts, type TraceStep, traceSteps } from "../store/schema.t
 import type { Options } from "../store/settings.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
-import type { Claim } from "./queue.ts";
+import type { Claim } from "./claims.ts";
 
 /** Of `received` and `refused`. */
 export interface ArrivalDetail extends Pick<Envelope, "ip" | "helo" | "tls" | "reversePath"> {

@@ -1,7 +1,8 @@
 /** Outbound mail as administration sees it: the queue and the suppression list over a store in memory. */
 import { expect, test } from "bun:test";
 import { createOutbound } from "../../src/admin/outbound.ts";
-import { addOutbound, claim } from "../../src/outbound/queue.ts";
+import { claim } from "../../src/outbound/claims.ts";
+import { addOutbound } from "../../src/outbound/queue.ts";
 import { queueEntries } from "../../src/store/schema.ts";
 import { openOffice } from "../harness/admin-office.ts";
 

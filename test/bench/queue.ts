@@ -2,7 +2,8 @@
 import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
 import { newId, systemRuntime } from "../../src/base/runtime.ts";
-import { addOutbound, type Claim, claim } from "../../src/outbound/queue.ts";
+import { type Claim, claim } from "../../src/outbound/claims.ts";
+import { addOutbound } from "../../src/outbound/queue.ts";
 import { openStore, type Store } from "../../src/store/store.ts";
 import { run, serve } from "../harness/process.ts";
 import { folder, newPlace, print, residentMB, timings } from "./figures.ts";

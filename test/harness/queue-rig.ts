@@ -1,7 +1,8 @@
 /** A store in memory with an outbound queue, and messages put into it as a submission does. */
 import { asc } from "drizzle-orm";
 import { newId } from "../../src/base/runtime.ts";
-import { addOutbound, type Claim, type ClaimTerms, claim, type NewOutbound } from "../../src/outbound/queue.ts";
+import { type Claim, type ClaimTerms, claim } from "../../src/outbound/claims.ts";
+import { addOutbound, type NewOutbound } from "../../src/outbound/queue.ts";
 import { outboundContents, queueDomains, queueEntries, type RecipientField } from "../../src/store/schema.ts";
 import { storeInMemory } from "./database.ts";
 import { fakeRuntime, START } from "./runtime.ts";

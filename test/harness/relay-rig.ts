@@ -1,8 +1,9 @@
 /** A relay before servers elsewhere that do as the test says: no sockets, and a clock that stands until moved. */
 import { createLog } from "../../src/base/log.ts";
 import { createScheduler } from "../../src/base/scheduler.ts";
+import type { Claim } from "../../src/outbound/claims.ts";
 import type { LocalDelivery } from "../../src/outbound/local.ts";
-import { type Claim, setBounced, setDeferred, setDelivered } from "../../src/outbound/queue.ts";
+import { setBounced, setDeferred, setDelivered } from "../../src/outbound/queue.ts";
 import { createRelay, type RelayParts } from "../../src/outbound/relay.ts";
 import type { Connection } from "../../src/outbound/transport.ts";
 import { DeliveryFailure, type DeliveryResult } from "../../src/smtp/delivery-result.ts";

@@ -2,9 +2,10 @@
 import { asc, eq } from "drizzle-orm";
 import { newId } from "../../src/base/runtime.ts";
 import { type EmailAddress, parseAddressList, splitAddress } from "../../src/message/address.ts";
+import { type Claim, claim } from "../../src/outbound/claims.ts";
+import { recipientsOf } from "../../src/outbound/envelope.ts";
 import { createOutcomes, type OutcomeParts } from "../../src/outbound/outcome.ts";
-import { addOutbound, type Claim, claim, type OutboundMessage } from "../../src/outbound/queue.ts";
-import { recipientsOf } from "../../src/outbound/recipient.ts";
+import { addOutbound, type OutboundMessage } from "../../src/outbound/queue.ts";
 import { listSuppressions } from "../../src/outbound/suppression.ts";
 import { type DeliveryResult, deliveryResultOf } from "../../src/smtp/delivery-result.ts";
 import { messages, outboundMessages, queueEntries } from "../../src/store/schema.ts";

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { createSubmit } from "../../src/outbound/accept.ts";
-import type { Recipient } from "../../src/outbound/recipient.ts";
+import type { Recipient } from "../../src/outbound/envelope.ts";
 import { mailboxes } from "../../src/store/schema.ts";
 import { UnparseableError } from "../../src/workers/jobs.ts";
 import { letter } from "../harness/mail.ts";

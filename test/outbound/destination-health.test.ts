@@ -1,11 +1,12 @@
 /** How destinations have done of late, and what is known of it after a start. */
 import { expect, test } from "bun:test";
-import { createStandings } from "../../src/outbound/destination-health.ts";
-import { moveDomain, setBounced, setDelivered } from "../../src/outbound/queue.ts";
+import { moveDomain } from "../../src/outbound/claims.ts";
+import { createDestinationHealth } from "../../src/outbound/destination-health.ts";
+import { setBounced, setDelivered } from "../../src/outbound/queue.ts";
 import { createQueue } from "../harness/queue-rig.ts";
 
 test("a destination is new until something is noted, and again when it is forgotten", () => {
-  const { lineOf, note } = createStandings(createQueue().store.db);
+  const { lineOf, note } = createDestinationHealth(createQueue().store.db);
   expect(lineOf("a.example")).toBe("new");
   expect([note("a.example", "open"), note("a.example", "open"), lineOf("a.example")]).toEqual([true, false, "open"]);
   expect([note("a.example", "slow"), lineOf("a.example")]).toEqual([true, "slow"]);
@@ -13,7 +14,7 @@ test("a destination is new until something is noted, and again when it is forgot
 });
 
 test("10,000 are known, those that were noted last", () => {
-  const { lineOf, note } = createStandings(createQueue().store.db);
+  const { lineOf, note } = createDestinationHealth(createQueue().store.db);
   for (let i = 0; i < 10_000; i++) note(`d${i}.example`, "open");
   note("d0.example", "open");
   note("one.more.example", "slow");
@@ -40,7 +41,7 @@ test("at start those are known that mail was delivered to, and those in the line
       setBounced(tx, entry, runtime.now(), "550 no");
     for (const domain of ["slow", "both"]) moveDomain(tx, `${domain}.example`, "slow");
   });
-  const { lineOf } = createStandings(store.db);
+  const { lineOf } = createDestinationHealth(store.db);
   expect(["fine", "bad", "slow", "both", "waiting"].map((name) => lineOf(`${name}.example`))).toEqual([
     "open",
     "new",

@@ -2,8 +2,8 @@
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { prepareMessage } from "../../src/mailbox/prepare.ts";
+import { type Claim, claim } from "../../src/outbound/claims.ts";
 import { createLocalDelivery } from "../../src/outbound/local.ts";
-import { type Claim, claim } from "../../src/outbound/queue.ts";
 import { domains, mailboxes } from "../../src/store/schema.ts";
 import { letter } from "../harness/mail.ts";
 import { createWorld } from "../harness/mailbox-world.ts";

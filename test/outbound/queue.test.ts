@@ -2,17 +2,19 @@
 import { Database } from "bun:sqlite";
 import { describe, expect, spyOn, test } from "bun:test";
 import fc from "fast-check";
-import { contentOf, readContent } from "../../src/outbound/outbound.ts";
 import {
   type Claim,
-  cancelEntry,
   claim,
   extendLeases,
   nextDue,
-  recallAccepted,
   recallStrays,
   releaseEntries,
   releaseLeases,
+} from "../../src/outbound/claims.ts";
+import { contentOf, readContent } from "../../src/outbound/outbound.ts";
+import {
+  cancelEntry,
+  recallAccepted,
   retryEntry,
   setBounced,
   setComplained,

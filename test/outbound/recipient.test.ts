@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { recipientsOf } from "../../src/outbound/recipient.ts";
+import { recipientsOf } from "../../src/outbound/envelope.ts";
 
 test("each address once, as first written, in the order of To, Cc, Bcc", () => {
   expect(

@@ -1,7 +1,7 @@
 /** Whom a message may be from (rules: Sender, Mailbox access): outcome for every caller, address and road. */
 import { describe, expect, test } from "bun:test";
 import { AppError } from "../../src/base/errors.ts";
-import { senderFor } from "../../src/outbound/sender.ts";
+import { senderFor } from "../../src/outbound/envelope.ts";
 import { createOffice } from "../harness/outgoing.ts";
 
 describe("from", async () => {

@@ -1,9 +1,10 @@
-/** Whom a message may be from: an address of a mailbox that the caller reaches and may send from (rules: Sender). */
+/** The envelope of a message that is being sent: the mailbox it may be from (rules: Sender), and its recipients. */
 import { type Caller, type Reach, reachTo, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { mailboxAt } from "../mailbox/mailboxes.ts";
-import { normalizeAddress } from "../message/address.ts";
+import { type EmailAddress, normalizeAddress } from "../message/address.ts";
 import { quoteGiven } from "../message/recipients.ts";
+import { RECIPIENT_FIELDS, type RecipientField } from "../store/schema.ts";
 import type { Db } from "../store/store.ts";
 
 export interface Sender {
@@ -30,4 +31,19 @@ export function senderFor(db: Db, caller: Caller, address: string, { alias }: { 
   }
   requireAccess(reach, "send");
   return { reach, address: normalized };
+}
+
+/** A recipient, with the header field it stands in. `email`: the local part as typed, the domain in A-labels. */
+export type Recipient = EmailAddress & { field: RecipientField };
+
+/** Each address once, however it is spelled: of those who stand in several fields the first of To, Cc, Bcc counts. */
+export function recipientsOf(fields: Readonly<Record<RecipientField, readonly EmailAddress[]>>): Recipient[] {
+  const byAddress = new Map<string, Recipient>();
+  for (const field of RECIPIENT_FIELDS) {
+    for (const address of fields[field]) {
+      const key = normalizeAddress(address.email) ?? address.email;
+      if (!byAddress.has(key)) byAddress.set(key, { ...address, field });
+    }
+  }
+  return [...byAddress.values()];
 }

@@ -1,0 +1,359 @@
+/**
+ * Claims on the outbound queue (queue.ts): entries that are due are leased to the relay, and a lease lasts until the outcome
+ * is recorded.
+ *
+ * Invariants: an entry is attempted only under a lease, so a crash repeats an attempt and never loses one. An entry that is
+ * being attempted is not claimed again, however long that takes and however the clock is set meanwhile. Leases of a process
+ * that has ended are due at the next start.
+ */
+import { and, asc, eq, gt, isNotNull, lte, type SQL, sql } from "drizzle-orm";
+import type { Log } from "../base/log.ts";
+import type { Runtime } from "../base/runtime.ts";
+import { domains, outboundMessages, QUEUE_LINES, type QueueLine, queueDomains, queueEntries } from "../store/schema.ts";
+import type { Options } from "../store/settings.ts";
+import { prepared } from "../store/statement.ts";
+import type { Db, Store, Tx } from "../store/store.ts";
+import {
+  correctDomain,
+  correctDomains,
+  domainRows,
+  type EntryRef,
+  isWaiting,
+  type OutboundMessage,
+  type QueueEntry,
+  recallAccepted,
+  release,
+} from "./queue.ts";
+
+/** Entries of one message that are attempted together, under a lease. */
+export interface Claim {
+  message: OutboundMessage;
+  /** One at least, in the order of the message. */
+  entries: QueueEntry[];
+  /** Of the entry that was due first; of all of them, but for what goes `together`. */
+  domain: string;
+  /** Epoch ms. */
+  leaseUntil: number;
+}
+
+/** What may be claimed. Times are epoch ms. */
+export interface ClaimTerms {
+  now: number;
+  leaseUntil: number;
+  /** Whether entries of a message at another domain go along with those at `domain`: to one server, at one time. */
+  together?: (message: OutboundMessage, domain: string, other: string) => boolean;
+  /** Of this domain alone. */
+  domain?: string;
+  /** Of the verified domains of this server alone: mail to those stays here, whoever sent it. */
+  own?: boolean;
+  /** When a domain may be attempted: any time by now; later, for one that rests; never (Infinity), while it is busy. */
+  notBefore?: (domain: string) => number;
+  /** The lines that have a place free, the first to be served first; all of them unless told. */
+  lines?: readonly QueueLine[];
+  /** Where a domain belongs; it is moved there when its line has no place free. Unless told: where it is. */
+  lineOf?: (domain: string) => QueueLine;
+}
+
+/** RFC 5321 §4.5.3.1.8: as many as every server takes in one transaction. */
+const MOST_RECIPIENTS = 100;
+/** Domains put out of the way by one claim, which holds up everything else meanwhile. */
+const MOST_PUT_OFF = 1_000;
+/** Domains looked at in one query; most often the first will do. */
+const DOMAINS_PAGE = 16;
+
+const param = (name: string): SQL => sql`${sql.placeholder(name)}`;
+const bySeq = eq(queueEntries.seq, sql.placeholder("seq"));
+
+const claiming = prepared((db) => {
+  const after = sql`(${queueDomains.dueAt}, ${queueDomains.domain}) > (${sql.placeholder("dueAt")}, ${sql.placeholder("domain")})`;
+  const upTo = lte(queueDomains.dueAt, sql.placeholder("upTo"));
+  const row = { domain: queueDomains.domain, dueAt: queueDomains.dueAt };
+  const byDue = [asc(queueDomains.dueAt), asc(queueDomains.domain)] as const;
+  return {
+    domains: db
+      .select(row)
+      .from(queueDomains)
+      .where(and(eq(queueDomains.line, sql.placeholder("line")), upTo, after))
+      .orderBy(...byDue)
+      .limit(DOMAINS_PAGE)
+      .prepare(),
+    // A cross join keeps its order in SQLite: a server has few domains, its queue may know many.
+    ownDomains: db
+      .select(row)
+      .from(domains)
+      .crossJoin(queueDomains)
+      .where(and(eq(queueDomains.domain, domains.name), isNotNull(domains.verifiedAt), upTo, after))
+      .orderBy(...byDue)
+      .limit(DOMAINS_PAGE)
+      .prepare(),
+    // By its message, which has few entries, and never by state, of which there may be many: hence the plus sign.
+    dueOfMessage: db
+      .select()
+      .from(queueEntries)
+      .where(
+        and(
+          eq(queueEntries.messageSeq, sql.placeholder("messageSeq")),
+          sql`+${isWaiting}`,
+          lte(queueEntries.dueAt, sql.placeholder("now")),
+        ),
+      )
+      .orderBy(asc(queueEntries.seq))
+      .prepare(),
+    message: db
+      .select()
+      .from(outboundMessages)
+      .where(eq(outboundMessages.seq, sql.placeholder("seq")))
+      .prepare(),
+    lease: db
+      .update(queueEntries)
+      .set({ leased: true, dueAt: param("until") })
+      .where(bySeq)
+      .prepare(),
+    extend: db
+      .update(queueEntries)
+      .set({ dueAt: param("until") })
+      .where(and(bySeq, eq(queueEntries.leased, true)))
+      .prepare(),
+    setLine: db
+      .update(queueDomains)
+      .set({ line: param("line") as never })
+      .where(eq(queueDomains.domain, sql.placeholder("domain")))
+      .prepare(),
+  };
+});
+
+type Terms = Pick<ClaimTerms, "own" | "lines">;
+
+/** Domains whose row is due by `upTo`, line by line, the earliest of each first. */
+function* domainsByDue(db: Db, { own = false, lines = QUEUE_LINES }: Terms, upTo: number): Generator<DueDomain> {
+  if (own) return yield* inPages((after) => claiming(db).ownDomains.all({ ...after, upTo }));
+  for (const line of lines) yield* inPages((after) => claiming(db).domains.all({ ...after, line, upTo }));
+}
+
+interface DueDomain {
+  domain: string;
+  dueAt: number;
+}
+
+function* inPages(page: (after: DueDomain) => DueDomain[]): Generator<DueDomain> {
+  let last = { domain: "", dueAt: Number.MIN_SAFE_INTEGER };
+  for (;;) {
+    const rows = page(last);
+    yield* rows;
+    const end = rows.at(-1);
+    if (end === undefined || rows.length < DOMAINS_PAGE) return;
+    last = end;
+  }
+}
+
+/**
+ * Leases what has been due longest in the first line that has something which may be attempted: the entry, with all that
+ * can go along in one transaction with the next server. Undefined when there is none, or so much was in the way that another
+ * claim is to go on.
+ */
+export function claim(tx: Tx, terms: ClaimTerms): Claim | undefined {
+  if (terms.domain !== undefined) return claimOf(tx, terms.domain, terms);
+  const { now, notBefore, lines = QUEUE_LINES, lineOf } = terms;
+  let putOff = 0;
+  for (const { domain } of domainsByDue(tx, terms, now)) {
+    if (putOff >= MOST_PUT_OFF) return undefined;
+    const from = notBefore?.(domain) ?? 0;
+    const line = lineOf?.(domain);
+    if (line !== undefined && !lines.includes(line)) {
+      // Out of the way: however many wait there, the next claim does not pass them again.
+      moveDomain(tx, domain, line);
+      putOff++;
+    } else if (from <= now) {
+      const claimed = claimOf(tx, domain, terms);
+      if (claimed) return claimed;
+    } else if (from < Number.POSITIVE_INFINITY) {
+      // The same for those that rest.
+      domainRows(tx).setDomain.run({ domain, dueAt: from });
+      putOff++;
+    }
+  }
+  return undefined;
+}
+
+/** From now on the domain, if anything waits for it, waits in that line. */
+export function moveDomain(tx: Tx, domain: string, line: QueueLine): void {
+  claiming(tx).setLine.run({ domain, line });
+}
+
+function claimOf(tx: Tx, domain: string, { now, leaseUntil, together }: ClaimTerms): Claim | undefined {
+  const first = domainRows(tx).first.get({ domain });
+  if (first === undefined || (first.dueAt ?? 0) > now) {
+    correctDomain(tx, domain);
+    return undefined;
+  }
+  const { messageSeq } = first;
+  const message = claiming(tx).message.get({ seq: messageSeq });
+  if (!message) throw new Error(`queue entry of outbound message ${messageSeq}, which is not there`);
+  const entries = claiming(tx)
+    .dueOfMessage.all({ messageSeq, now })
+    .filter((entry) => entry.domain === domain || together?.(message, domain, entry.domain))
+    .slice(0, MOST_RECIPIENTS);
+  for (const { seq } of entries) claiming(tx).lease.run({ seq, until: leaseUntil });
+  correctDomains(tx, entries);
+  return {
+    message,
+    domain,
+    leaseUntil,
+    entries: entries.map((entry) => ({ ...entry, leased: true, dueAt: leaseUntil })),
+  };
+}
+
+/** When there may be something to claim on such terms: epoch ms; undefined while nothing waits that may be attempted. */
+export function nextDue(
+  db: Db,
+  { notBefore, own = false, lines = QUEUE_LINES }: Pick<ClaimTerms, "notBefore" | "own" | "lines"> = {},
+): number | undefined {
+  let earliest = Number.POSITIVE_INFINITY;
+  for (const each of own ? [lines] : lines.map((line) => [line])) {
+    for (const { domain, dueAt } of domainsByDue(db, { own, lines: each }, Number.MAX_SAFE_INTEGER)) {
+      if (dueAt >= earliest) break;
+      earliest = Math.min(earliest, Math.max(dueAt, notBefore?.(domain) ?? 0));
+    }
+  }
+  return Number.isFinite(earliest) ? earliest : undefined;
+}
+
+/** The domain's turn comes after that of the others due at `now` (epoch ms). */
+export function yieldTurn(tx: Tx, domain: string, now: number): undefined {
+  const first = domainRows(tx).first.get({ domain });
+  if (first) domainRows(tx).setDomain.run({ domain, dueAt: Math.max(first.dueAt ?? 0, now) });
+}
+
+/** Prolongs to `until` (epoch ms) the leases among them that have not been given back. */
+export function extendLeases(tx: Tx, entries: readonly EntryRef[], until: number): void {
+  for (const { seq } of entries) claiming(tx).extend.run({ seq, until });
+}
+
+/** Gives leases back, due now, without an attempt counted: their attempts were cut short. */
+export function releaseEntries(tx: Tx, entries: readonly EntryRef[], now: number): undefined {
+  for (const { seq, domain } of entries) release(tx, seq, domain, now);
+}
+
+/**
+ * The same for every lease; returns how many. At start they belong to a process that has ended: one server has the data
+ * folder. Reads all that waits.
+ */
+export function releaseLeases(tx: Tx, now: number): number {
+  const leased = tx
+    .select({ seq: queueEntries.seq, domain: queueEntries.domain })
+    .from(queueEntries)
+    .where(and(isWaiting, eq(queueEntries.leased, true)))
+    .all();
+  for (const { seq, domain } of leased) release(tx, seq, domain, now);
+  return leased.length;
+}
+
+/**
+ * What waits, under no lease, for longer than it does after so many attempts (`waits`: after the first, the second, …, in
+ * ms) was put off by a clock that was ahead: from `now` (epoch ms) on it waits for no more than that, and not at all when
+ * it is longer than any wait. Returns how many. Reads all that waits for later.
+ */
+export function recallStrays(tx: Tx, waits: readonly number[], now: number): number {
+  const { seq, domain, dueAt, attempts } = queueEntries;
+  const later = tx
+    .select({ seq, domain, dueAt, attempts })
+    .from(queueEntries)
+    .where(and(isWaiting, eq(queueEntries.leased, false), gt(dueAt, now)))
+    .all();
+  const longest = Math.max(0, ...waits);
+  const strays = later.flatMap((entry) => {
+    const wait = entry.attempts === 0 ? 0 : (waits[entry.attempts - 1] ?? longest);
+    const left = (entry.dueAt ?? now) - now;
+    return left <= wait ? [] : { ...entry, dueAt: left > longest ? now : now + wait };
+  });
+  for (const stray of strays) release(tx, stray.seq, stray.domain, stray.dueAt);
+  const resting = tx.select({ name: queueDomains.domain }).from(queueDomains).where(gt(queueDomains.dueAt, now)).all();
+  for (const { name } of resting) correctDomain(tx, name);
+  return strays.length;
+}
+
+export interface LeaseParts {
+  store: Pick<Store, "enqueue" | "transact">;
+  options: Pick<Options, "get">;
+  runtime: Pick<Runtime, "now">;
+  log: Log;
+}
+
+export interface Leases {
+  /** The end of one that is taken now: epoch ms. */
+  end(): number;
+  hold(claim: Claim): void;
+  letGo(claim: Claim): void;
+  /** Prolongs those that end soon: before every claim, in its transaction, for the clock may have leapt. */
+  keep(tx: Tx): void;
+  /** The same by itself. `wasAhead`, as in Job: it also takes up what earlier attempts left. */
+  upkeep(wasAhead: boolean): Promise<void>;
+  /** When there is something to prolong: epoch ms; Infinity while none is held. */
+  nextUpkeep(): number;
+  /** Gives back all that are held, their attempts not counted; or leaves that to the next start. */
+  giveBack(): void;
+}
+
+const LEASE_MS = 30 * 60_000;
+/** A lease is prolonged when this much of it is left. */
+const LEFT_MS = LEASE_MS / 2;
+
+export function createLeases({ store, options, runtime, log }: LeaseParts): Leases {
+  /** What is being attempted, and the end of its lease (epoch ms). */
+  const held = new Map<Claim, number>();
+  let isStart = true;
+
+  const end = (): number => runtime.now() + LEASE_MS;
+
+  const ending = (): Claim[] => {
+    const now = runtime.now();
+    return [...held].filter(([, until]) => until - now <= LEFT_MS).map(([claim]) => claim);
+  };
+
+  /** Returns for what. The transaction may fail: `held` has the new end only once it is known to have not. */
+  function prolong(tx: Tx): Claim[] {
+    const claims = ending();
+    for (const { entries } of claims) extendLeases(tx, entries, end());
+    return claims;
+  }
+
+  /** What was cut short by a stop, or put off by a clock that was ahead. */
+  async function takeUp(now: number): Promise<void> {
+    const waits = options.get("smtp.retrySeconds").map((seconds) => 1_000 * seconds);
+    const { released, recalled } = await store.enqueue((tx) => {
+      recallAccepted(tx, now);
+      return { released: isStart ? releaseLeases(tx, now) : 0, recalled: recallStrays(tx, waits, now) };
+    });
+    isStart = false;
+    if (released > 0) log.info("took up delivery attempts that a stop had cut short", { recipients: released });
+    if (recalled > 0) log.warn("the clock was ahead: took up what it had put off too far", { recipients: recalled });
+  }
+
+  return {
+    end,
+    hold: (claim) => void held.set(claim, claim.leaseUntil),
+    letGo: (claim) => void held.delete(claim),
+    keep: (tx) => void prolong(tx),
+
+    async upkeep(wasAhead) {
+      const now = runtime.now();
+      if (wasAhead) await takeUp(now);
+      if (ending().length > 0) {
+        for (const claim of await store.enqueue(prolong)) if (held.has(claim)) held.set(claim, now + LEASE_MS);
+      }
+    },
+
+    nextUpkeep: () => Math.min(...[...held.values()].map((until) => until - LEFT_MS)),
+
+    giveBack() {
+      if (held.size === 0) return;
+      try {
+        store.transact((tx) => {
+          for (const { entries } of held.keys()) releaseEntries(tx, entries, runtime.now());
+        });
+      } catch (error) {
+        log.warn("delivery attempts cut short will be taken up at the next start", { attempts: held.size, error });
+      }
+    },
+  };
+}
