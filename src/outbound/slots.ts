@@ -63,7 +63,7 @@ export const newSession = (destination: string): Session => ({
 });
 
 export const isIdle = (session: Session): boolean => session.cancelIdle !== undefined;
-export const isCut = ({ ending }: Session): boolean => ending?.signal.aborted === true;
+const isCut = ({ ending }: Session): boolean => ending?.signal.aborted === true;
 
 /** It waits, or has waited, for its server, and others may have its slot meanwhile. */
 export const isWaiting = ({ waits, slot }: Session): boolean =>

@@ -227,3 +227,50 @@ function isVerdicts(value: unknown): value is AuthVerdicts {
   const { spf, dkim, dmarc } = value as Record<string, unknown>;
   return [spf, dkim, dmarc].every((verdict) => typeof verdict === "string" && /^[a-z]{1,20}$/.test(verdict));
 }
+
+/* Folder names of other programs, and the folders here. Mail of any other folder goes to the archive, with a label. */
+
+/** Names in the languages that mail programs and providers ship with, folded: lower case, without accents. */
+const NAMES: Readonly<Record<Folder, string>> = {
+  inbox:
+    "inbox|posteingang|boite de reception|bandeja de entrada|recibidos|posta in arrivo|caixa de entrada|postvak in",
+  sent: "sent|sent items|sent mail|sent messages|sent-mail|outbox|gesendet|gesendete objekte|gesendete elemente|messages envoyes|elements envoyes|envoyes|enviados|elementos enviados|posta inviata|inviati|itens enviados|verzonden items|verzonden",
+  drafts: "draft|drafts|entwurfe|brouillons|borradores|bozze|rascunhos|concepten",
+  archive:
+    "archive|archives|archived|all mail|archiv|archiviert|alle nachrichten|tous les messages|todos|all mail including spam and trash",
+  spam: "spam|junk|junk e-mail|junk email|junk mail|bulk mail|spamverdacht|courrier indesirable|correo no deseado|posta indesiderata|lixo eletronico|ongewenste e-mail",
+  trash:
+    "trash|bin|deleted|deleted items|deleted messages|papierkorb|geloschte objekte|geloschte elemente|corbeille|elements supprimes|papelera|elementos eliminados|cestino|posta eliminata|lixeira|prullenbak|verwijderde items",
+};
+
+const FOLDER_OF = new Map(
+  Object.entries(NAMES).flatMap(([folder, names]) => names.split("|").map((name) => [name, folder as Folder])),
+);
+
+const folded = (name: string): string =>
+  name
+    .normalize("NFKD")
+    .replace(/\p{M}+/gu, "")
+    .toLowerCase()
+    .replace(/[\s_]+/g, " ")
+    .trim();
+
+/** The folder here for a usual folder name. `INBOX/Sent` and `[Gmail]/Trash` count by their last part. */
+export function folderNamed(path: string): Folder | undefined {
+  const names = path.split("/").map(folded);
+  const last = names.at(-1) ?? "";
+  const isTop = names.slice(0, -1).every((name) => /^(?:inbox|\[(?:gmail|google mail)\])$/.test(name));
+  return isTop ? FOLDER_OF.get(last) : undefined;
+}
+
+/** Characters of a label (rules: Labels). */
+const LONGEST_LABEL = 60;
+
+/** A label made of the name of a folder or label; "" when no character remains. */
+export const labelNamed = (name: string): string =>
+  name
+    .replace(/^(?:INBOX|\[(?:Gmail|Google Mail)\])\//i, "")
+    .replace(/[\p{Cc}\s]+/gu, " ")
+    .trim()
+    .slice(0, LONGEST_LABEL)
+    .toWellFormed();

@@ -15,8 +15,6 @@ import {
 import type { Options } from "../../store/settings.ts";
 import { MARK_ID, type MarkDocument, type MessageDocument } from "./documents.ts";
 
-export type IndexSettings = Settings;
-
 /**
  * `unreachable`: no response, or none in time. `key`: not authorised. `missing`: no such index. `refused`: the server
  * rejects what was sent. `failing`: it cannot do it now, for example because its disk is full.
@@ -49,7 +47,7 @@ export interface RankedMessage {
 
 export interface Client {
   /** Creates the index empty with these settings, replacing an existing one. */
-  make(index: string, settings: IndexSettings): Promise<void>;
+  make(index: string, settings: Settings): Promise<void>;
   /** Deletes the index if it exists. */
   drop(index: string): Promise<void>;
   /** Removes documents, then adds or replaces others. */

@@ -180,7 +180,7 @@ export const INDEX_SETTINGS = {
   // number in the text. Among equals, the newest are returned.
   rankingRules: ["words", "typo", "attribute", "exactness", "date:desc"],
   typoTolerance: { enabled: true, disableOnNumbers: true, disableOnAttributes: ["marked"] },
-  localizedAttributes: [{ attributePatterns: ["*"], locales: ["eng"] }],
+  localizedAttributes: [{ attributePatterns: ["*"], locales: ["eng" as const] }],
   stopWords: [],
   prefixSearch: "disabled" as const,
   facetSearch: false,
