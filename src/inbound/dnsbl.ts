@@ -1,8 +1,8 @@
 /**
  * DNS blocklists (RFC 5782): whether a client's address is listed in a zone that the operator chose.
  *
- * Invariant: a list that does not answer, or answers anything but 127.0.0.0/8, lists nobody; nobody waits for either of
- * its answers, address and reason, longer than `ANSWER_MS`.
+ * Invariant: a list that does not answer, or answers with an address outside 127.0.0.0/8, lists no client. Neither of its
+ * two answers, address and reason, delays a client by more than `ANSWER_MS`.
  */
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
@@ -11,7 +11,7 @@ import { networkList } from "../net/ip.ts";
 
 export interface Listing {
   zone: string;
-  /** Why, in the list's words. */
+  /** The reason, in the list's words. */
   reason?: string;
 }
 
@@ -21,11 +21,11 @@ export interface Blocklists {
 }
 
 const ANSWER_MS = 5_000;
-/** A list that is down is logged once in that time. */
+/** A list that is down is logged once in this time. */
 const QUIET_MS = 10 * 60_000;
 
 const isAnswer = networkList(["127.0.0.0/8"]);
-/** What Spamhaus says to who may not ask, or asks wrongly: https://www.spamhaus.org/faqs/dnsbl-usage/#200 */
+/** The answers of Spamhaus to queries that are not allowed or malformed: https://www.spamhaus.org/faqs/dnsbl-usage/#200 */
 const isError = networkList(["127.255.255.0/24"]);
 
 /** `2.0.0.127` for 127.0.0.2 (RFC 5782 §2.1), nibbles for IPv6 (§2.4). */

@@ -4,10 +4,10 @@
  *   a report ─► the outbound message: by its return path, else by the Message-ID of what is returned
  *            ─► the recipients it names ─► failed: as bounced later (outcome.ts)   complained: told, and suppressed
  *
- * Invariants: a report counts only for recipients of that message whom another server has accepted it for, and once; and
- * only if it came to the message's own return path, or is known to be from the recipient's domain or from the host that
- * accepted it, since a Message-ID is known to many. Any other changes nothing and is mail like any other. None is shown to
- * anybody when it may name a Bcc recipient.
+ * Invariants: a report counts once, and only for recipients of that message for whom another server accepted it. It counts
+ * only if it came to the message's own return path, or is authenticated as from the recipient's domain or the host that
+ * accepted the message, since many people know a Message-ID. Any other report changes nothing and is filed like other mail.
+ * A report that may name a Bcc recipient is shown to nobody.
  */
 
 import { newId, type Runtime } from "../base/runtime.ts";
@@ -26,28 +26,28 @@ import { Refusal } from "../smtp/refusal.ts";
 import type { Db, Tx } from "../store/store.ts";
 
 export interface Feedback {
-  /** The message that has the address for its return path. Asks the database only about what looks like one. */
+  /** The message with this return path. Asks the database only about addresses that look like one. */
   sentWith(recipient: string): OutboundMessage | undefined;
   /**
-   * What mail from outside says of mail we sent; undefined for mail that is no report and is not addressed to a return
-   * path. Changes nothing yet. @throws Refusal tooEarly while a recipient that it names is being attempted
+   * Finds the sent message that a mail from outside is about; undefined for mail that is no report and is not addressed to a
+   * return path. Changes nothing yet. @throws Refusal tooEarly while a recipient that it names is being attempted
    */
   consider(mail: PreparedMessage, envelope: ReportEnvelope): Promise<Finding | undefined>;
 }
 
 interface ReportEnvelope {
-  /** Empty for what nobody is to answer automatically (RFC 5321 §4.5.5). */
+  /** Empty when nobody is to answer automatically (RFC 5321 §4.5.5). */
   reversePath: string;
   /** Messages that have a recipient of the mail for their return path. */
   returned: OutboundMessage[];
-  /** Who sent it: see Authentication. */
+  /** The organisations that sent it: see Authentication. */
   organizations: readonly string[];
 }
 
 export interface Finding {
   /** The mail may be about a message that we sent. */
   isAboutSent: boolean;
-  /** Records what the report tells, in the transaction that takes the mail in; may run twice, the first time rolled back. */
+  /** Records the report, in the transaction that files the mail; may run twice, the first time rolled back. */
   record(tx: Tx): void;
   /** Whether the mail itself is filed into a mailbox it reaches, by a return path or by an address. */
   isFiled(mailboxId: string, byReturnPath: boolean): boolean;
@@ -63,22 +63,22 @@ export interface FeedbackParts {
 }
 
 const RETURN_PATH = /^bounce\+[0-9a-z]+@/i;
-/** Messages looked at that went out with one Message-ID, the newest; mail apps send the same one again. */
+/** Most messages with one Message-ID that are considered, the newest; mail apps may send the same id again. */
 const MOST_CANDIDATES = 20;
 
-/** Somebody says that it is no spam (RFC 6430); a program, that a signature does not hold (RFC 6591). */
+/** `not-spam` (RFC 6430) and `auth-failure` (RFC 6591), a signature that does not verify. */
 const NO_COMPLAINTS: ReadonlySet<string> = new Set(["not-spam", "auth-failure"]);
 
-/** Recipients of a report that are looked at; of more than we write to, it is hardly a report. */
+/** Most recipients of a report that are read; with more than we ever write to, it is hardly a report. */
 const MOST_REPORTED = 5_000;
 
 /** A message that a mail may be about. */
 interface Subject {
   message: OutboundMessage;
   entries: QueueEntry[];
-  /** Whom the report names, in its order; undefined for who is no recipient of the message. */
+  /** The recipients that the report names, in its order; undefined for a name that is no recipient of the message. */
   named: (QueueEntry | undefined)[];
-  /** The same, without those of whom the report is not believed. */
+  /** The same, without those for whom the report is not believed. */
   believed: (QueueEntry | undefined)[];
 }
 
@@ -103,7 +103,7 @@ export function createFeedback({ db, outcomes, local, runtime }: FeedbackParts):
     const isShown = !subjects.some((subject) => mayNameBcc(subject, mail, envelope));
     const withNamed = (is: (entry: QueueEntry) => boolean) =>
       subjects.find(({ message, believed }) => believed.some((entry) => entry && wasSent(message, entry) && is(entry)));
-    // Of those with one Message-ID the one that nothing was reported of yet.
+    // Of messages with one Message-ID, the one without a report so far.
     const subject =
       withNamed(({ state, complainedAt }) => state === "delivered" && complainedAt === null) ?? withNamed(() => true);
     const isAboutSent = subjects.length > 0;
@@ -121,13 +121,13 @@ export function createFeedback({ db, outcomes, local, runtime }: FeedbackParts):
     return report?.messageId === undefined ? [] : findByMessageId(db, report.messageId).slice(-MOST_CANDIDATES);
   }
 
-  /** Another server has accepted it, then or before it bounced. What is delivered here nobody else can report on. */
+  /** Another server has accepted it, even if it bounced later. Nobody outside can report on mail delivered here. */
   const wasSent = ({ workspaceId }: OutboundMessage, { state, domain }: QueueEntry): boolean =>
     (state === "delivered" || state === "bounced") && !local.isLocal(workspaceId, domain);
 
   /**
-   * Whether someone whom the report names is being attempted: a server that bounces at once may be heard before what it
-   * answered is recorded, and its report is to count.
+   * Whether a recipient that the report names is being attempted: the report of a server that bounces at once may arrive
+   * before its reply is recorded, and must count.
    */
   const isBeingSent = ({ message, believed }: Subject): boolean =>
     believed.some((entry) => entry?.leased && !local.isLocal(message.workspaceId, entry.domain));
@@ -139,7 +139,7 @@ export function createFeedback({ db, outcomes, local, runtime }: FeedbackParts):
   ): Omit<Subject, "believed"> {
     const entries = entriesOf(db, message.seq);
     if (report?.kind === "feedback" && report.recipients.length === 0) {
-      // The provider does not say who complained (RFC 5965 §3.2): of one recipient that is clear.
+      // The provider does not say who complained (RFC 5965 §3.2). With one recipient that is clear.
       return { message, entries, named: entries.length === 1 ? entries : [undefined] };
     }
     const byAddress = new Map(entries.map((entry) => [normalizeAddress(entry.recipient) ?? entry.recipient, entry]));
@@ -162,7 +162,7 @@ export function createFeedback({ db, outcomes, local, runtime }: FeedbackParts):
     }
     const fresh = [...failures.values()].filter(({ entry }) => entry.state === "delivered");
     const record = fresh.length === 0 ? () => {} : await outcomes.bounceLater(message, fresh);
-    // Our notice says what the report does, unless it names others of whom it is not believed.
+    // Our notice says what the report says, unless the report also names recipients for whom it is not believed.
     const isTold = (mailboxId: string, byReturnPath: boolean) => byReturnPath || mailboxId === message.mailboxId;
     const saysMore = failures.size === 0 || named.some((entry, i) => entry !== believed[i]);
     return { record, isFiled: (...to) => saysMore || !isTold(...to) };
@@ -186,7 +186,7 @@ export function createFeedback({ db, outcomes, local, runtime }: FeedbackParts):
         suppress(tx, { id: newId(runtime, "sup"), ...suppression });
       }
     }
-    // Who has an address for such reports wants to read them.
+    // People who have an address for such reports want to read them.
     return { record, isFiled: (_mailboxId, byReturnPath) => !byReturnPath };
   }
 
@@ -199,16 +199,16 @@ const isFrom = (organizations: readonly string[], { domain, acceptedBy }: QueueE
     [domain, acceptedBy].some((host) => host === organization || host?.endsWith(`.${organization}`)),
   );
 
-/** What a recipient may be known by: as addressed, and as it was called where it failed. Normalized. */
+/** The addresses of a recipient: as the sender wrote it, and as the server where it failed calls it. Normalized. */
 function spellingsOf(reported: string | { recipient: string; original?: string }): string[] {
   const { recipient, original } = typeof reported === "string" ? { recipient: reported } : reported;
   return [original, recipient].flatMap((address) => (address === undefined ? [] : (normalizeAddress(address) ?? [])));
 }
 
 /**
- * Whether filing the mail might show a Bcc recipient to somebody (rules: Bcc). A report does unless it is about other
- * recipients alone: it may name those that a Bcc recipient's mail is forwarded to. Other mail does when it is a bounce
- * that we cannot read; what recipients themselves write is theirs to send.
+ * Whether filing the mail might show a Bcc recipient to somebody (rules: Bcc). A report might, unless it is only about other
+ * recipients: it may name the addresses to which a Bcc recipient forwards. Other mail might when it is a bounce that we
+ * cannot read. Mail that recipients write themselves is theirs to send.
  */
 function mayNameBcc({ message, entries, named }: Subject, mail: PreparedMessage, envelope: ReportEnvelope): boolean {
   if (!entries.some(({ field }) => field === "bcc")) return false;

@@ -1,9 +1,9 @@
 /**
- * Greylisting (RFC 6647): first mail from a network and reverse-path to a recipient is put off, and taken when it comes
- * again after the wait. What only sends once never does. The only writer of greylist.
+ * Greylisting (RFC 6647): the first mail from a network and reverse-path to a recipient is put off, and accepted when it
+ * is sent again after the wait. Programs that send only once never come back. The only writer of greylist.
  *
- * Invariant: the table is bounded. Under a flood those go first who have not come back yet, whose rows expire soonest;
- * who has come back is forgotten last.
+ * Invariant: the table is bounded. Under a flood the rows that expire soonest go first, those of senders that have not come
+ * back yet; senders that have come back are forgotten last.
  */
 import { createHash } from "node:crypto";
 import { asc, count, eq, inArray, lte, sql } from "drizzle-orm";
@@ -15,7 +15,7 @@ import { greylist } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Store, Tx } from "../store/store.ts";
 
-/** Who sends to whom. */
+/** A sender and its recipient. */
 export interface Triplet {
   /** As networkOfAddress gives it: large senders retry from another address of theirs. */
   network: string;
@@ -24,9 +24,9 @@ export interface Triplet {
 }
 
 export interface Greylist {
-  /** Resolves for who has waited `waitMs`, now or within the last 36 days. @throws Refusal greylisted */
+  /** Resolves for a sender that has waited `waitMs`, now or within the last 36 days. @throws Refusal greylisted */
   admit(triplet: Triplet, waitMs: number): Promise<void>;
-  /** Forgets what has expired. */
+  /** Removes expired rows. */
   readonly job: Job;
 }
 
@@ -38,7 +38,7 @@ const REMEMBERED_MS = 36 * DAY_MS;
 /** About 15 MB. */
 const MOST_ROWS = 100_000;
 const SWEEP_MS = 60 * 60_000;
-/** Rows of one step, which holds up writing for a few milliseconds. */
+/** Rows deleted in one step: it blocks other writes for a few milliseconds. */
 const STEP = 500;
 const NEXT_STEP_MS = 100;
 
@@ -63,16 +63,13 @@ function keyOf({ network, reversePath, recipient }: Triplet): Buffer {
     .digest();
 }
 
-/**
- * Lists and mailers that keep track of bounces write another number into each reverse-path (VERP), which is the same
- * sender all the same.
- */
+/** Mailing lists write another number into each reverse-path, to tell bounces apart (VERP); digits do not count here. */
 function spelled(address: string): string {
   const { local, domain } = splitAddress(address.toLowerCase());
   return `${local.replace(/\d+/g, "#")}@${domain}`;
 }
 
-/** `mostRows` is for tests. */
+/** Tests set `mostRows`. */
 export function createGreylist(
   { store, runtime }: { store: Pick<Store, "db" | "enqueue">; runtime: Pick<Runtime, "now"> },
   mostRows = MOST_ROWS,

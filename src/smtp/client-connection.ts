@@ -1,6 +1,6 @@
 /**
- * A connection to one address of a mail host, up to where mail may be sent: TCP, greeting, EHLO and TLS, over nodemailer,
- * with a time limit for each step and an end for every call, which nodemailer leaves open when a connection is lost.
+ * Connects to one address of a mail host, through nodemailer: TCP, greeting, EHLO and TLS. Each step has a time limit, and every
+ * call ends; nodemailer leaves calls open when a connection is lost.
  */
 import type { X509Certificate } from "node:crypto";
 import { connect as connectTcp, isIP, type Socket } from "node:net";
@@ -16,15 +16,15 @@ export interface TlsPolicy {
   mode: "opportunistic" | "required" | "implicit";
   /** Whether the certificate must be valid for the host. */
   verify: boolean;
-  /** Where TLS is offered and fails: go on without, over a new connection. */
+  /** When TLS is offered and fails, go on without it, over a new connection. */
   plainIfBroken: boolean;
-  /** What is wrong with the chain of certificates that the host shows, its own first; undefined for nothing. */
+  /** The fault of the certificate chain that the host presents, its own certificate first; undefined when there is none. */
   check?: (chain: readonly X509Certificate[]) => string | undefined;
-  /** The name that TLS is asked for, where it is not the host's. */
+  /** The server name for TLS, when it differs from the host's. */
   servername?: string;
-  /** Who asks for it, for people. */
+  /** The standard that requires this, for people. */
   askedBy?: string;
-  /** How to go on instead, over a new connection, where it comes to nothing; that is then logged. */
+  /** The policy for a second connection when TLS fails under this one; that is logged. */
   otherwise?: TlsPolicy;
 }
 
@@ -41,11 +41,11 @@ export interface ClientWorld {
   /** Our own name, for EHLO. */
   hostname: string;
   log: Log;
-  /** Aborted, it ends every connection at once; its reason says why, for people. */
+  /** Aborting it ends every connection at once; its reason is for people. */
   signal: AbortSignal;
 }
 
-/** What nodemailer's errors say. */
+/** Fields of nodemailer's errors. */
 export type SmtpError = Error & {
   code?: string | undefined;
   command?: string | undefined;
@@ -67,22 +67,22 @@ export interface SmtpConnection {
    * would be a guess from then on, and the next command would go into the message.
    */
   exchange<T>(ms: number, call: (done: Done<T>) => void): Promise<T>;
-  /** Nothing is under way and the remote is there, as far as we know. */
+  /** Nothing is under way, and the connection is open as far as we know. */
   usable(): boolean;
-  /** QUIT; at once when something is under way, which fails then. */
+  /** QUIT. A command under way ends at once, and fails. */
   close(): void;
 }
 
-/** To an answer from TCP. */
+/** For TCP to connect. */
 const CONNECT_MS = 20_000;
 /** Greeting, EHLO and TLS (RFC 5321 §4.5.3.2.1: 5 minutes for the greeting alone). */
 const SETUP_MS = 5 * 60_000;
 const QUIT_MS = 5_000;
 const LONGEST_CHAIN = 10;
 
-/** Of nodemailer what its types leave out. */
+/** Parts of nodemailer that its types leave out. */
 interface Inside {
-  /** Whole replies that no command has been answered with yet, and the beginning of another. */
+  /** Whole replies that no command has taken yet, and the beginning of another. */
   readonly _responseQueue: readonly string[];
   readonly _remainder: string;
   readonly _socket: Socket | false;
@@ -106,7 +106,7 @@ class NodemailerConnection extends (SMTPConnection as unknown as new (
   /** The answer to the message was there before the message. */
   #answeredAhead = false;
 
-  /** The remote has said something that answers nothing it was asked. */
+  /** The remote has sent a reply to no command. */
   get hasUnasked(): boolean {
     return [...this._responseQueue, this._remainder].some((reply) => reply.trim() !== "");
   }
@@ -129,7 +129,7 @@ class NodemailerConnection extends (SMTPConnection as unknown as new (
   }
 }
 
-/** TLS was begun or required, and came to nothing. */
+/** TLS was begun or required, and failed. */
 class TlsFailure extends DeliveryFailure {}
 
 /** @throws DeliveryFailure; its result has a `code` when the remote answered, and refused */
@@ -258,7 +258,7 @@ function openSocket(target: Target, { runtime, signal }: ClientWorld): Promise<S
     const stop = () => giveUp(String(signal.reason));
     const cancelTimer = runtime.setTimer(() => giveUp(`no connection within ${CONNECT_MS / 1000} seconds`), CONNECT_MS);
     signal.addEventListener("abort", stop);
-    // It stays: an error after the connection is there ends it, and is noticed by its end.
+    // This listener stays: a later error ends the connection, and the end is noticed.
     socket.on("error", (error) => giveUp(reasonOf(error)));
     socket.once("connect", () => {
       cancelTimer();
@@ -286,7 +286,7 @@ function chainOf(socket: Socket | false): X509Certificate[] {
 }
 
 function setupFailure(target: Target, nodemailer: NodemailerConnection, error: SmtpError): DeliveryFailure {
-  // After STARTTLS, whatever goes wrong before the next EHLO is answered is put down to TLS.
+  // After STARTTLS, any failure before the reply to the next EHLO counts as a failure of TLS.
   const isTls = nodemailer.startedTls || nodemailer.upgrading;
   const { responseCode: code, response = "" } = error;
   if (isTls) {
@@ -297,13 +297,13 @@ function setupFailure(target: Target, nodemailer: NodemailerConnection, error: S
   return new DeliveryFailure(deliveryResultOf({ command, code, text: response, remote: target.host }));
 }
 
-/** The result where there was no answer, or none that counts. `status`: of class 4. */
+/** The result when there was no reply, or none that counts. `status`: of class 4. */
 export function unansweredBy({ host, address }: Target, status: string, reason: string): DeliveryResult {
   const place = host === address ? host : `${host} [${address}]`;
   return deliveryResultOf({ command: "connect", status, text: `${place}: ${reason}`, remote: host });
 }
 
-/** Whether it is the code of a reply that refuses. */
+/** Whether a reply code refuses. */
 export const isRefusal = (code: number | undefined): code is number => code !== undefined && code >= 400 && code < 600;
 
 const REASONS: Record<string, string> = {
@@ -314,7 +314,7 @@ const REASONS: Record<string, string> = {
   ENETUNREACH: "the network cannot be reached",
 };
 
-/** What went wrong, for people, where there is no reply. */
+/** The failure, for people, when there is no reply. */
 export function reasonOf(error: SmtpError & { originalCode?: string | undefined }): string {
   return REASONS[error.originalCode ?? error.code ?? ""] ?? error.message;
 }

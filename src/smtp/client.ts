@@ -1,5 +1,5 @@
 /**
- * A session with a mail host (RFC 5321): AUTH, transactions, and what the replies come to for each recipient.
+ * A session with a mail host (RFC 5321): AUTH, transactions, and the result for each recipient.
  *
  * Invariant: a recipient is accepted only if the remote answered 2yz to RCPT for it and then to the end of the message.
  */
@@ -45,23 +45,23 @@ export interface SmtpSession {
   transmit(transaction: Transaction): Promise<Transmission>;
   /** Whether a transaction may be sent over it now. */
   usable(): boolean;
-  /** The message is on its way, or there and unanswered: to end the session now might have it delivered twice. */
+  /** The message is being transmitted, or its reply is awaited: ending the session now might have it delivered twice. */
   isTransmitting(): boolean;
-  /** QUIT; at once when something is under way, which fails then. */
+  /** QUIT. A transaction under way ends at once, and fails. */
   close(): void;
 }
 
 const COMMAND_MS = 5 * 60_000;
-/** A whole transaction. nodemailer ends one in which nothing comes for 10 minutes (RFC 5321 §4.5.3.2.6). */
+/** For a whole transaction. nodemailer ends one after 10 minutes of silence (RFC 5321 §4.5.3.2.6). */
 const TRANSACTION_MS = 20 * 60_000;
 
-/** What the message asks of the remote (RFC 6152, RFC 6531). */
+/** The extensions that the message needs (RFC 6152, RFC 6531). */
 interface Needs {
   eightBit: boolean;
   utf8: boolean;
 }
 
-/** What nodemailer writes into the envelope it is given; it is there also when the connection is lost. */
+/** nodemailer writes this into the envelope that it is given, even when the connection is lost. */
 type Books = Pick<SMTPConnectionEnvelope, "accepted" | "rejectedErrors"> & { mailError: SmtpError };
 
 /** @throws DeliveryFailure; its result has a `code` when the remote answered, and refused */
@@ -76,7 +76,7 @@ export async function openSession(target: Target, world: ClientWorld): Promise<S
       from: reversePath === "" ? false : reversePath,
       to: [...recipients],
       size: content.length,
-      // Where it is not offered, 8-bit content goes out as it is: recoding it would break its signature.
+      // Without the extension, 8-bit content is sent as it is: recoding it would break its signature.
       use8BitMime: needs.eightBit,
     };
     nodemailer.hasBegun = false;
@@ -90,7 +90,7 @@ export async function openSession(target: Target, world: ClientWorld): Promise<S
       unfinished = false;
       return roundOf(connection.target, recipients, envelope, info.response);
     } catch (error) {
-      // RSET was refused: what the next MAIL would do is anyone's guess.
+      // RSET was refused, so the effect of another MAIL is unknown.
       if ((error as SmtpError).command === "RSET") connection.close();
       return roundOf(connection.target, recipients, envelope, error as SmtpError);
     }
@@ -128,7 +128,7 @@ export async function openSession(target: Target, world: ClientWorld): Promise<S
         const round = await transact(reversePath, left, bytes, { eightBit, utf8 });
         for (const [recipient, result] of round.results) results.set(recipient, result);
         unstarted = round.unstarted && rounds === 0;
-        // Those that were too many for one transaction have another, as long as that gets somewhere.
+        // Recipients beyond the limit of one transaction go into another, while some are accepted each time.
         left = round.taken ? left.filter((recipient) => wasTooMany(results.get(recipient))) : [];
       }
       return { results: recipients.flatMap((recipient) => results.get(recipient) ?? []), unstarted };
@@ -139,33 +139,33 @@ export async function openSession(target: Target, world: ClientWorld): Promise<S
   };
 }
 
-/** The result on a recipient that the message cannot be sent to over this connection; undefined when it can. */
+/** The result for a recipient that this connection cannot take the message to; undefined when it can. */
 function obstacleFor(
   { offered, target: { host } }: SmtpConnection,
   recipient: string,
   size: number,
   utf8: boolean,
 ): DeliveryResult | undefined {
-  // As an answer to EHLO: it is about what the remote can do, never about the address.
+  // As if EHLO had failed: the reason is what the remote supports, never the address.
   const because = (status: string, text: string) => deliveryResultOf({ command: "ehlo", status, text, remote: host });
   const limit = Number(offered.get("SIZE") || 0);
   if (limit > 0 && size > limit) return because("5.3.4", `${host} takes no message of more than ${limit} bytes`);
   if ((utf8 || !isAsciiText(recipient)) && !offered.has("SMTPUTF8")) {
     return because("5.6.7", `${host} takes no internationalised mail (SMTPUTF8)`);
   }
-  // Legal within quotes, and nodemailer takes none of them.
+  // Legal within quotes, but nodemailer refuses them.
   if (/[\p{Cc}<>]/u.test(recipient)) return because("5.1.3", "the address holds a character that cannot be sent");
   return undefined;
 }
 
 interface Round {
   results: Map<string, DeliveryResult>;
-  /** The message was taken, for one recipient at least. */
+  /** The remote accepted the message, for one recipient at least. */
   taken: boolean;
   unstarted: boolean;
 }
 
-/** What a transaction came to. `end`: the reply to the end of the message, or what kept it from getting there. */
+/** The results of a transaction. `end`: the reply to the end of the message, or the error before it. */
 function roundOf(target: Target, recipients: readonly string[], books: Partial<Books>, end: string | SmtpError): Round {
   const { accepted = [], rejectedErrors = [], mailError } = books;
   const refusals = new Map(rejectedErrors.map((error: SmtpError) => [error.recipient, error]));
@@ -174,7 +174,7 @@ function roundOf(target: Target, recipients: readonly string[], books: Partial<B
       ? deliveryResultOf({ command: "data", code: Number(end.slice(0, 3)), text: end, remote: target.host })
       : endOf(target, end, accepted.length);
   const resultFor = (recipient: string): DeliveryResult => {
-    // With PIPELINING, RCPT is refused too then, for want of a sender.
+    // With PIPELINING, RCPT is then refused as well, because there is no sender.
     if (mailError) return answered(target, "mail", mailError);
     const refusal = refusals.get(recipient);
     return refusal ? answered(target, "rcpt", refusal) : rest;
@@ -188,15 +188,15 @@ function roundOf(target: Target, recipients: readonly string[], books: Partial<B
   };
 }
 
-/** The result on recipients that were accepted, or not decided about, when the transaction failed. */
+/** The result for recipients that were accepted, or had no reply yet, when the transaction failed. */
 function endOf(target: Target, error: SmtpError, accepted: number): DeliveryResult {
   const { command, responseCode: code, response } = error;
   if (command === "DATA") {
     const result = answered(target, "data", error);
-    // Of several recipients it cannot be told which one it is about.
+    // With several recipients, the reply does not tell which one it is about.
     return accepted > 1 ? { ...result, hard: false } : result;
   }
-  // Whatever else comes with the loss of a connection answers no command for sure.
+  // Any other text that comes with the loss of a connection may answer no command.
   return code === 421 && response !== undefined
     ? deliveryResultOf({ command: "data", code, text: response, remote: target.host })
     : unansweredBy(target, "4.4.2", reasonOf(error));

@@ -68,10 +68,10 @@ const LONGEST_TEXT = 400;
 export class Refusal extends Error {
   override readonly name = "Refusal";
   readonly responseCode: number;
-  /** Why it is refused. */
+  /** The name of the refusal. */
   readonly reason: RefusalName;
 
-  /** `text`: instead of the usual one; what a reply line cannot hold is replaced. */
+  /** `text`: instead of the usual one; characters that a reply line cannot hold are replaced. */
   constructor(reason: RefusalName, cause?: unknown, text: string = REFUSALS[reason][2]) {
     const [code, status] = REFUSALS[reason];
     const line = text.replace(/\s+/g, " ").replace(/[^ -~]/gu, "?");
@@ -81,7 +81,7 @@ export class Refusal extends Error {
   }
 }
 
-/** The refusal that answers whatever was thrown. */
+/** The refusal for any error. */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
   return new Refusal(isUnavailable(asUnavailable(error)) ? "storeUnavailable" : "failed", error);

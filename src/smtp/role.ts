@@ -1,36 +1,36 @@
-/** What a listener asks of the role it plays, MX (mx.ts) or submission (submission.ts): what SMTP's commands mean. */
+/** The role of a listener decides what SMTP commands do: MX (inbound/mx.ts) or submission (outbound/submission.ts). */
 
 export interface SmtpRole {
-  /** The parameters that MAIL may have: whatever other is an error (RFC 5321 §4.1.1.11). */
+  /** The parameters that MAIL may have; any other is an error (RFC 5321 §4.1.1.11). */
   readonly mailParameters: readonly string[];
-  /** Somebody has to sign in, under TLS, before there is mail. */
+  /** Clients must sign in, under TLS, before they send mail. */
   readonly requiresAuth: boolean;
-  /** Recipients of one message that are taken; the next are put off. */
+  /** Most recipients of one message; further ones are put off. */
   maxRecipients(): number;
-  /** Whether a client may do what strangers may not: take more than its share, and speak out of turn. */
+  /** Whether a client may exceed its share of connections, and speak out of turn. */
   isTrusted(ip: string): boolean;
-  /** Called once a connection. @throws Refusal when it is not let in */
+  /** Called once a connection. @throws Refusal when it is not admitted */
   open(client: { trace: string; ip: string }): SmtpSession;
 }
 
-/** The commands of one connection. What they throw and is no Refusal is a fault of ours. */
+/** The commands of one connection. Any error other than a Refusal is a fault of ours. */
 export interface SmtpSession {
-  /** AUTH. Resolves when it is them; absent where nobody signs in. @throws Refusal */
+  /** AUTH. Resolves when the credentials are right; absent where nobody signs in. @throws Refusal */
   authenticate?(credentials: Credentials): Promise<void>;
   /** MAIL. `reversePath` is empty for a bounce (RFC 5321 §4.5.5). @throws Refusal */
   startMail(reversePath: string): void;
-  /** RCPT, of which a refusal may take a while. `declaredSize` is that of MAIL, 0 when none was given. @throws Refusal */
+  /** RCPT; a refusal may be delayed. `declaredSize` is that of MAIL, 0 when none was given. @throws Refusal */
   admitRecipient(recipient: string, declaredSize: number): void | Promise<void>;
   /** DATA, to the last byte of `content`. Resolves with the text of the 250. @throws Refusal */
   acceptMessage(envelope: Envelope, content: AsyncIterable<Uint8Array>): Promise<string>;
 }
 
-/** What the client said before DATA, and who it is. */
+/** The client, and its commands before DATA. */
 export interface Envelope {
-  /** Of the SMTP session. */
+  /** Trace id of the SMTP session. */
   trace: string;
   ip: string;
-  /** What it called itself in EHLO. */
+  /** The name in EHLO. */
   helo: string;
   tls: boolean;
   /** Empty for a bounce (RFC 5321 §4.5.5). */

@@ -1,9 +1,10 @@
 /**
- * Where what comes in waits while it is received, so that much at once does not fill the memory: small messages in memory,
- * large ones in a file of the spool folder, and what people attach in a file, too. Nothing here lasts: a message counts
- * from its filing, an attachment from when its draft names it.
+ * Holds messages and attachments while they are received, so that many at once do not fill the memory: small messages in
+ * memory, large messages and attachments in files of the spool folder. Nothing here is durable: a message is accepted when it
+ * is filed, an attachment when its draft names it.
  *
- * Invariant: a file exists only while what it holds is received and filed; what a crash left behind goes at the next start.
+ * Invariant: a file exists only while its content is being received and filed; files that a crash left behind are removed at
+ * the next start.
  */
 import { createHash } from "node:crypto";
 import { mkdirSync, rmSync } from "node:fs";
@@ -11,7 +12,7 @@ import { type FileHandle, open, readFile, rm, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { Refusal } from "./refusal.ts";
 
-/** RFC 5321 §6.3: at least 100, so that no honest path is cut. */
+/** RFC 5321 §6.3: at least 100, so that long honest paths work. */
 export const MOST_HOPS = 100;
 
 /** A message as received: its bytes, or the path of the file that holds them. */
@@ -23,7 +24,7 @@ export interface Received {
   readonly size: number;
   /** Received header fields: how many servers it has passed. */
   readonly hops: number;
-  /** Larger than it may be: nothing of it was kept. */
+  /** It was larger than allowed, and nothing of it was kept. */
   readonly tooLarge: boolean;
   dispose(): Promise<void>;
 }
@@ -41,7 +42,7 @@ export interface Spool {
   keep(content: AsyncIterable<Uint8Array>, check: (size: number) => void): Promise<Kept>;
 }
 
-/** A file that was taken in. */
+/** An attachment in a file. */
 export interface Kept {
   readonly path: string;
   /** Bytes. */
@@ -55,7 +56,7 @@ export interface Kept {
 /** Larger than most mail without attachments. */
 const LARGEST_IN_MEMORY = 256 * 1024;
 const SMALLEST_BUFFER = 16 * 1024;
-/** Of all messages together; beyond it even small ones go to files. */
+/** For all messages together; beyond it even small messages go to files. */
 const MOST_IN_MEMORY = 32 * 1024 * 1024;
 
 /** Opens the spool of this process, empty. @throws what the file system says */
@@ -122,7 +123,7 @@ export function openSpool(folder: string): Spool {
     }
 
     try {
-      // Read to the end even when it is lost already: the reply belongs after the last byte.
+      // Reads to the end even after a failure, since the reply comes after the last byte.
       for await (const chunk of content) {
         size += chunk.byteLength;
         if (failure !== undefined || size > maxBytes) {
@@ -192,7 +193,7 @@ const FIELD = "received:";
 function countReceived(): { feed(chunk: Uint8Array): void; count(): number } {
   let count = 0;
   let inHeader = true;
-  /** The beginning of the present line, as much of it as tells. */
+  /** The beginning of the current line, enough to recognise the field. */
   let line = "";
   return {
     feed(chunk) {

@@ -1,8 +1,8 @@
 /**
- * A worker of parser-pool.ts: composes messages, prepares them for filing, writes their attachments durably, authenticates
- * what arrives and signs what is sent, off the main thread. Knows no database, and asks the main thread what it has to ask
- * DNS. An entry of its own in the single executable. Loads everything before it says that it is ready: from then on, how
- * long it is silent counts.
+ * A worker of parser-pool.ts: it composes messages, prepares them for filing, writes their attachments durably, authenticates
+ * mail that arrives and signs mail that is sent, off the main thread. It has no access to the database, and asks DNS through
+ * the main thread. It is an entry of its own in the single executable. It loads all code before it says that it is ready;
+ * from then on its silence is limited (slot.ts).
  */
 
 import { sign } from "../authentication/dkim.ts";
@@ -27,7 +27,7 @@ const runtime = systemRuntime();
 interface Kept {
   blobFolder: string;
   blobs: Blobs;
-  /** What DNS has said, as long as it holds: mail of one time asks much the same, and asking costs both threads. */
+  /** DNS answers that are still valid: mail that arrives together asks the same questions, and asking costs both threads. */
   said: Map<string, Answer>;
 }
 const MOST_SAID = 500;
@@ -40,7 +40,7 @@ function keptFor(blobFolder: string): Kept {
   return kept;
 }
 
-/** Questions on their way, by number. */
+/** Unanswered questions, by number. */
 const asked = new Map<number, (answer: Answer) => void>();
 let questions = 0;
 
@@ -66,7 +66,7 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
   }
   if (arrival) {
     const prepared = await authenticate(id, said, bytes, arrival, () => prepareMessage(bytes, blobs));
-    // What we say of a message goes on top of its header (RFC 8601 §4.1).
+    // Our results go on top of the header (RFC 8601 §4.1).
     prepared.message.headers.unshift(["Authentication-Results", prepared.authentication.results]);
     return prepared;
   }
@@ -76,8 +76,8 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
 }
 
 /**
- * `read` gives the message, before DNS is asked: a message that waits for DNS makes room for another, so it must be done
- * with what may take long.
+ * `read` gives the message. It runs before DNS is asked: a message that waits for DNS makes room for another, so its slow
+ * work must be done by then.
  */
 async function authenticate<M extends Pick<PreparedMessage, "authors" | "report">>(
   id: number,
@@ -95,7 +95,7 @@ async function authenticate<M extends Pick<PreparedMessage, "authors" | "report"
   return { message, authentication };
 }
 
-/** Asks the main thread what is not known at `now`, each question once a message. Rejects as node:dns does. */
+/** Asks the main thread the questions without a valid answer at `now`, each once a message. Rejects as node:dns does. */
 function resolver(id: number, said: Kept["said"], stage: Stage, now: number): DNSResolver {
   const known = new Map<string, Promise<string[]>>();
   const askMain = async (key: string, name: string, type: RecordType): Promise<Answer> => {
@@ -126,7 +126,7 @@ function resolver(id: number, said: Kept["said"], stage: Stage, now: number): DN
   };
 }
 
-/** In memory of its own, which can be handed over. */
+/** In a buffer of its own, which can be transferred. */
 function joined(text: string, bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const head = Buffer.from(text, "latin1");
   const whole = new Uint8Array(head.byteLength + bytes.byteLength);
